@@ -1,0 +1,1 @@
+//! An embedded Kubernetes API server as one tower service.

@@ -1,0 +1,1 @@
+//! The controllers and the runtime they share.

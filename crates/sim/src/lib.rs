@@ -1,0 +1,1 @@
+//! Suites, checkers and load drivers; never a dependency of the product.

@@ -1,0 +1,1 @@
+//! Simulated Nodes, Pods and Jobs that only speak the API.
