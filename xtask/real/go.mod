@@ -1,5 +1,5 @@
 // The oracle: the pinned control plane that `cargo xtask real build` compiles.
-// Change the versions here and in `xtask/src/real/build.rs` together, then run `go mod tidy` in this directory.
+// The versions stand only here; after a change run `go mod tidy` in this directory.
 module caretaker.invalid/real
 
 go 1.26.0

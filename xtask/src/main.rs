@@ -1,1 +1,36 @@
-fn main() {}
+//! The binary behind `cargo xtask`: reads the command line and runs what it names.
+
+mod args;
+mod commands;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let args::Args {
+        command: args::Command::Real(command),
+    } = match args::Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return args::refuse(&error),
+    };
+    let mut out = io::stdout().lock();
+    let done = commands::real(command, &mut out).and_then(|()| Ok(out.flush()?));
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever read our output has seen enough, as in `… | head`.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .root_cause()
+        .downcast_ref::<io::Error>()
+        .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}

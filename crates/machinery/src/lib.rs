@@ -1,7 +1,15 @@
 //! Rules of Kubernetes objects without I/O, shared by the server and the controllers.
 //!
 //! - [`clock`]: domain time as a value: the wall clock, or one that is started, sped up and moved by hand.
+//! - [`names`]: what names, label keys and label values may look like.
+//! - [`patch`]: JSON patch, merge patch and strategic merge patch.
 //! - [`rng`]: randomness as a seeded value.
+//! - [`selector`]: label and field selectors.
+//! - [`status`]: how the API says what went wrong.
 
 pub mod clock;
+pub mod names;
+pub mod patch;
 pub mod rng;
+pub mod selector;
+pub mod status;

@@ -1,0 +1,208 @@
+//! What names, label keys and label values may look like.
+//!
+//! One function per rule; each answers with the faults in upstream's words (`validation.go` of apimachinery 1.36), since
+//! people search for them. Where a rule is used (which kind, which field) is decided elsewhere.
+
+/// Longest DNS label.
+pub const LABEL_CHARS_MAX: usize = 63;
+/// Longest DNS subdomain, and the longest name of most kinds.
+pub const SUBDOMAIN_CHARS_MAX: usize = 253;
+
+const LABEL_1123: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const SUBDOMAIN_1123: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const QUALIFIED: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+
+/// A rule for names of objects. Which kind uses which is data of the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NameRule {
+    /// RFC 1123 subdomain: most kinds.
+    Subdomain,
+    /// RFC 1123 label: namespaces and services.
+    Label,
+    /// Anything that fits into a path: RBAC kinds.
+    PathSegment,
+}
+
+// === impl NameRule ===
+
+impl NameRule {
+    /// The faults of `name`.
+    #[must_use]
+    pub fn faults(self, name: &str) -> Vec<String> {
+        match self {
+            NameRule::Subdomain => subdomain(name),
+            NameRule::Label => label(name),
+            NameRule::PathSegment => path_segment(name),
+        }
+    }
+}
+
+/// Faults of an RFC 1123 subdomain.
+#[must_use]
+pub fn subdomain(text: &str) -> Vec<String> {
+    let mut faults = too_long(text, SUBDOMAIN_CHARS_MAX, "characters");
+    if !text.split('.').all(is_dns_label) {
+        faults.push(SUBDOMAIN_1123.into());
+    }
+    faults
+}
+
+/// Faults of an RFC 1123 label.
+#[must_use]
+pub fn label(text: &str) -> Vec<String> {
+    let mut faults = too_long(text, LABEL_CHARS_MAX, "characters");
+    if !is_dns_label(text) {
+        // Upstream has a hint of its own for what would do as a subdomain.
+        let only_dots = text.contains('.') && subdomain(text).is_empty();
+        let fault = if only_dots {
+            "must not contain dots"
+        } else {
+            LABEL_1123
+        };
+        faults.push(fault.into());
+    }
+    faults
+}
+
+/// Faults of a label key or any other `prefix/name`.
+#[must_use]
+pub fn qualified_name(text: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    let parts: Vec<&str> = text.split('/').collect();
+    let name = match parts.as_slice() {
+        [name] => name,
+        [prefix, name] => {
+            if prefix.is_empty() {
+                faults.push("prefix part must be non-empty".into());
+            } else {
+                faults.extend(
+                    subdomain(prefix)
+                        .into_iter()
+                        .map(|f| format!("prefix part {f}")),
+                );
+            }
+            name
+        }
+        _ => {
+            faults.push(format!(
+                "a valid label key {QUALIFIED} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+            ));
+            return faults;
+        }
+    };
+    if name.is_empty() {
+        faults.push("name part must be non-empty".into());
+    } else {
+        faults.extend(
+            too_long(name, LABEL_CHARS_MAX, "bytes")
+                .into_iter()
+                .map(|f| format!("name part {f}")),
+        );
+    }
+    if !is_word(name) {
+        faults.push(format!("name part {QUALIFIED}"));
+    }
+    faults
+}
+
+/// Faults of a label's value.
+#[must_use]
+pub fn label_value(text: &str) -> Vec<String> {
+    let mut faults = too_long(text, LABEL_CHARS_MAX, "bytes");
+    if !text.is_empty() && !is_word(text) {
+        faults.push(LABEL_VALUE.into());
+    }
+    faults
+}
+
+fn path_segment(name: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    if name == "." || name == ".." {
+        faults.push(format!("may not be '{name}'"));
+    }
+    for part in ["/", "%"] {
+        if name.contains(part) {
+            faults.push(format!("may not contain '{part}'"));
+        }
+    }
+    faults
+}
+
+/// Lower-case letters, digits and inner dashes.
+fn is_dns_label(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let outer = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    match (bytes.first(), bytes.last()) {
+        (Some(first), Some(last)) => {
+            outer(first) && outer(last) && bytes.iter().all(|b| outer(b) || *b == b'-')
+        }
+        _ => false,
+    }
+}
+
+/// Letters, digits, and `-_.` between them.
+fn is_word(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    match (bytes.first(), bytes.last()) {
+        (Some(first), Some(last)) => {
+            first.is_ascii_alphanumeric()
+                && last.is_ascii_alphanumeric()
+                && bytes
+                    .iter()
+                    .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
+        }
+        _ => false,
+    }
+}
+
+fn too_long(text: &str, max: usize, unit: &str) -> Vec<String> {
+    if text.len() > max {
+        vec![format!("must be no more than {max} {unit}")]
+    } else {
+        Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_follow_the_rule_of_their_kind() {
+        let long = "a".repeat(64);
+        let cases = [
+            (NameRule::Subdomain, "a.b-c.1", true),
+            (NameRule::Subdomain, "a..b", false),
+            (NameRule::Subdomain, "A", false),
+            (NameRule::Subdomain, "-a", false),
+            (NameRule::Subdomain, "", false),
+            (NameRule::Subdomain, long.as_str(), true),
+            (NameRule::Label, "1a", true),
+            (NameRule::Label, "a.b", false),
+            (NameRule::Label, long.as_str(), false),
+            (NameRule::PathSegment, "system:node", true),
+            (NameRule::PathSegment, "a/b", false),
+            (NameRule::PathSegment, "..", false),
+        ];
+        for (rule, name, good) in cases {
+            assert_eq!(rule.faults(name).is_empty(), good, "{rule:?} {name:?}");
+        }
+    }
+
+    #[test]
+    fn label_keys_are_qualified_names() {
+        for good in ["a", "A_b.c-9", "example.com/a"] {
+            assert!(qualified_name(good).is_empty(), "{good}");
+        }
+        for bad in ["", "a b", "/a", "x/", "a/b/c", "Upper.com/a", "-a"] {
+            assert!(!qualified_name(bad).is_empty(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn label_values_may_be_empty_but_not_long() {
+        assert!(label_value("").is_empty() && label_value("a.B_c-1").is_empty());
+        assert!(!label_value("a b").is_empty() && !label_value(&"a".repeat(64)).is_empty());
+    }
+}

@@ -1,0 +1,252 @@
+//! Field selectors: `metadata.name=a,status.phase!=Running`.
+//!
+//! Values may hold any character; `\`, `,` and `=` in them are escaped with a backslash. Fields are not escaped, not
+//! trimmed and not checked: a server asks for [`FieldSelector::requirements`] and refuses what its kind does not offer.
+
+use super::{SelectorError, check_length};
+
+/// What must hold for the selectable fields of an object.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FieldSelector {
+    requirements: Vec<FieldRequirement>,
+}
+
+/// One term of a field selector.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldRequirement {
+    /// Path of the field, `metadata.name`.
+    pub field: String,
+    /// How it compares.
+    pub op: FieldOp,
+    /// The value, without escapes.
+    pub value: String,
+}
+
+/// How a field compares with a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FieldOp {
+    /// `=` or `==`
+    Equal,
+    /// `!=`
+    NotEqual,
+}
+
+// === impl FieldSelector ===
+
+impl FieldSelector {
+    /// Reads the text of a `fieldSelector` parameter; empty terms are skipped, no terms select everything.
+    ///
+    /// # Errors
+    /// A term without operator, an unknown escape, or a `=` that should be escaped.
+    pub fn parse(text: &str) -> Result<Self, SelectorError> {
+        check_length(text)?;
+        let mut requirements = Vec::new();
+        for term in terms(text) {
+            if term.is_empty() {
+                continue;
+            }
+            let Some((field, op, value)) = split_term(term) else {
+                let fault = format!("invalid selector: '{text}'; can't understand '{term}'");
+                return Err(SelectorError::Field(fault));
+            };
+            let value = unescape(value)?;
+            // A bare `=` or `!=` says nothing, and upstream drops it.
+            if !(field.is_empty() && value.is_empty()) {
+                let field = field.to_owned();
+                requirements.push(FieldRequirement { field, op, value });
+            }
+        }
+        Ok(Self { requirements })
+    }
+
+    /// The terms, all of which must hold.
+    #[must_use]
+    pub fn requirements(&self) -> &[FieldRequirement] {
+        &self.requirements
+    }
+
+    /// Whether every term holds for the fields that `field` looks up. A field that is not set counts as empty.
+    pub fn matches<'a>(&self, field: impl Fn(&str) -> Option<&'a str>) -> bool {
+        self.requirements.iter().all(|requirement| {
+            let equal = field(&requirement.field).unwrap_or_default() == requirement.value;
+            match requirement.op {
+                FieldOp::Equal => equal,
+                FieldOp::NotEqual => !equal,
+            }
+        })
+    }
+
+    /// Whether this selects everything.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.requirements.is_empty()
+    }
+}
+
+/// The text cut at each comma that no backslash precedes, sorted: upstream reads the terms in that order, so it decides
+/// which fault is reported.
+fn terms(text: &str) -> Vec<&str> {
+    let mut escaped = false;
+    let mut terms: Vec<&str> = text
+        .split(|c| {
+            let cut = c == ',' && !escaped;
+            escaped = c == '\\' && !escaped;
+            cut
+        })
+        .collect();
+    terms.sort_unstable();
+    terms
+}
+
+/// Field, operator and value as written, cut at the first operator.
+fn split_term(term: &str) -> Option<(&str, FieldOp, &str)> {
+    let equal = term.find('=')?;
+    let (before, value) = (&term[..equal], &term[equal + 1..]);
+    // In `a!b=c` the operator is `=`: only a `!` right before it belongs to it.
+    match before.strip_suffix('!') {
+        Some(field) => Some((field, FieldOp::NotEqual, value)),
+        None => Some((
+            before,
+            FieldOp::Equal,
+            value.strip_prefix('=').unwrap_or(value),
+        )),
+    }
+}
+
+fn unescape(value: &str) -> Result<String, SelectorError> {
+    let mut plain = String::with_capacity(value.len());
+    let mut chars = value.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some(escaped @ ('\\' | ',' | '=')) => plain.push(escaped),
+                other => {
+                    let sequence: String = ['\\'].into_iter().chain(other).collect();
+                    return Err(SelectorError::Field(format!(
+                        "invalid field selector: invalid escape sequence: {sequence}"
+                    )));
+                }
+            },
+            ',' | '=' => {
+                // The character's number, as upstream prints it.
+                return Err(SelectorError::Field(format!(
+                    "invalid field selector: unescaped character in value: {}",
+                    u32::from(c)
+                )));
+            }
+            _ => plain.push(c),
+        }
+    }
+    Ok(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::selector::SELECTOR_BYTES_MAX;
+
+    fn parse(text: &str) -> Vec<(String, FieldOp, String)> {
+        let selector = FieldSelector::parse(text).unwrap();
+        let terms = selector.requirements().iter().cloned();
+        terms.map(|r| (r.field, r.op, r.value)).collect()
+    }
+
+    #[test]
+    fn terms_are_cut_at_operators_and_unescaped_commas() {
+        use FieldOp::{Equal, NotEqual};
+        let cases: [(&str, &[(&str, FieldOp, &str)]); 14] = [
+            ("", &[]),
+            (",", &[]),
+            ("=", &[]),
+            ("!=,==", &[]),
+            ("a=b", &[("a", Equal, "b")]),
+            ("a==b", &[("a", Equal, "b")]),
+            ("a!=b", &[("a", NotEqual, "b")]),
+            (",a=b,,c!=d,", &[("a", Equal, "b"), ("c", NotEqual, "d")]),
+            ("a= b", &[("a", Equal, " b")]),
+            ("a=", &[("a", Equal, "")]),
+            ("=b", &[("", Equal, "b")]),
+            (r"a=b\,c\=d\\", &[("a", Equal, r"b,c=d\")]),
+            (r"a=\\,b=c", &[("a", Equal, r"\"), ("b", Equal, "c")]),
+            ("a!b=c", &[("a!b", Equal, "c")]),
+        ];
+        for (text, expected) in cases {
+            let expected: Vec<(String, FieldOp, String)> = expected
+                .iter()
+                .map(|(field, op, value)| ((*field).to_owned(), *op, (*value).to_owned()))
+                .collect();
+            assert_eq!(parse(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn fields_match_and_an_unset_one_counts_as_empty() {
+        let cases = [
+            ("", true),
+            ("a=x", true),
+            ("a!=x", false),
+            ("a=y", false),
+            ("a=x,b!=y", true),
+            ("a=x,b=y", false),
+            ("b=", true),
+            ("b!=", false),
+        ];
+        for (text, expected) in cases {
+            let selector = FieldSelector::parse(text).unwrap();
+            let got = selector.matches(|field| (field == "a").then_some("x"));
+            assert_eq!(got, expected, "{text:?}");
+            assert_eq!(selector.is_empty(), text.is_empty());
+        }
+    }
+
+    #[test]
+    fn broken_text_is_answered_as_the_real_server_does() {
+        let cases = [
+            ("a", "invalid selector: 'a'; can't understand 'a'"),
+            (
+                "a=b,z,c",
+                "invalid selector: 'a=b,z,c'; can't understand 'c'",
+            ),
+            (
+                r"a=b\",
+                r"invalid field selector: invalid escape sequence: \",
+            ),
+            (
+                r"a=b\x",
+                r"invalid field selector: invalid escape sequence: \x",
+            ),
+            (
+                "a=b=c",
+                "invalid field selector: unescaped character in value: 61",
+            ),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(
+                FieldSelector::parse(text).unwrap_err().to_string(),
+                expected
+            );
+        }
+        let long = ",".repeat(SELECTOR_BYTES_MAX + 1);
+        assert!(matches!(
+            FieldSelector::parse(&long),
+            Err(SelectorError::TooLong(_))
+        ));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_parser_panic(text in "([a!=,\\\\]|\\PC){0,40}") {
+            let _ = FieldSelector::parse(&text);
+        }
+
+        #[test]
+        fn any_value_survives_escaping(value in "([a!=,\\\\]|\\PC){0,20}") {
+            let escaped = value.replace('\\', r"\\").replace(',', r"\,").replace('=', r"\=");
+            let selector = FieldSelector::parse(&format!("b!=x,a={escaped}")).unwrap();
+            prop_assert_eq!(&selector.requirements()[0].value, &value);
+            prop_assert!(selector.matches(|field| (field == "a").then_some(value.as_str())));
+        }
+    }
+}

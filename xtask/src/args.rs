@@ -1,0 +1,212 @@
+//! The command line as types. What a flag means is decided where it is used, not here.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Args as ArgGroup, Parser, Subcommand, ValueEnum};
+use xtask::real::{Identity, Role};
+
+/// What developers of caretaker run.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// A real Kubernetes control plane to check everything against
+    #[command(subcommand)]
+    Real(Real),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Real {
+    /// Build kube-apiserver, kube-controller-manager and etcd into the cache directory, once
+    Build,
+    /// Start an instance and wait until it is ready
+    Up(Up),
+    /// End instances and remove all they left
+    Down(Down),
+    /// Show all instances
+    Status,
+    /// Show the end of an instance's logs
+    Logs(Logs),
+    /// Send one request and print the answer
+    Probe(Probe),
+    /// Write down what the API server's crate holds as data
+    Facts(Facts),
+}
+
+#[derive(Debug, ArgGroup)]
+pub(crate) struct Up {
+    /// What to call the instance
+    #[arg(long, default_value = "default")]
+    pub(crate) name: String,
+    /// Also start kube-controller-manager with these controllers, comma separated
+    #[arg(long, value_name = "LIST")]
+    pub(crate) controllers: Option<String>,
+    /// One more flag for kube-apiserver, as in --apiserver-flag=--v=4; may be repeated
+    #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
+    pub(crate) apiserver_flag: Vec<String>,
+    /// Flags for kube-controller-manager, as in -- --kube-api-qps=50 --concurrent-gc-syncs=5
+    #[arg(last = true, requires = "controllers")]
+    pub(crate) controller_manager_flags: Vec<String>,
+}
+
+#[derive(Debug, ArgGroup)]
+pub(crate) struct Down {
+    /// Which instance
+    #[arg(default_value = "default")]
+    pub(crate) name: String,
+    /// All of them
+    #[arg(long, conflicts_with = "name")]
+    pub(crate) all: bool,
+}
+
+#[derive(Debug, ArgGroup)]
+pub(crate) struct Logs {
+    /// Which instance and which of its programs: [NAME] [etcd|apiserver|controller-manager]
+    #[arg(num_args = 0..=2, value_name = "NAME|PROGRAM")]
+    pub(crate) of: Vec<String>,
+    /// How many lines of each
+    #[arg(short = 'n', long, default_value_t = 50)]
+    pub(crate) lines: usize,
+}
+
+#[derive(Debug, ArgGroup)]
+pub(crate) struct Probe {
+    /// Which instance; the only one there is when not given
+    #[arg(long, value_name = "NAME")]
+    pub(crate) to: Option<String>,
+    /// As whom
+    #[arg(long = "as", value_name = "IDENTITY", default_value = "admin")]
+    pub(crate) identity: Identity,
+    /// GET, POST, PUT, PATCH, DELETE, …
+    pub(crate) method: String,
+    /// Path and query, as in '/api/v1/pods?limit=1'
+    pub(crate) path: String,
+    /// A header, as in -H 'Accept: application/yaml'; may be repeated
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
+    pub(crate) headers: Vec<String>,
+    /// The body, or @- for standard input, or @FILE
+    #[arg(
+        short = 'd',
+        long = "data",
+        value_name = "BODY",
+        allow_hyphen_values = true
+    )]
+    pub(crate) data: Option<String>,
+    /// Print the body as it comes, for so many seconds
+    #[arg(long = "for", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) for_secs: Option<u64>,
+}
+
+#[derive(Debug, ArgGroup)]
+pub(crate) struct Facts {
+    /// Ask this instance instead of a fresh one
+    #[arg(long, value_name = "NAME")]
+    pub(crate) from: Option<String>,
+}
+
+// === impl Logs ===
+
+impl Logs {
+    /// Which instance and which program are meant; a program's word is never an instance's name.
+    pub(crate) fn target(&self) -> Result<(Option<&str>, Option<Role>)> {
+        let role = |word: &str| Role::from_str(word, false).ok();
+        Ok(match self.of.as_slice() {
+            [] => (None, None),
+            [only] => role(only).map_or((Some(only.as_str()), None), |role| (None, Some(role))),
+            [name, program, ..] => {
+                let refusal =
+                    || format!("{program:?} is none of etcd, apiserver, controller-manager");
+                (
+                    Some(name.as_str()),
+                    Some(role(program).with_context(refusal)?),
+                )
+            }
+        })
+    }
+}
+
+/// Says what is wrong with the command line. Usage errors exit with 1.
+pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
+    // Nothing can be done about a terminal that is gone.
+    let _ = error.print();
+    ExitCode::from(u8::from(error.use_stderr()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Args, clap::Error> {
+        Args::try_parse_from(std::iter::once("cargo xtask").chain(line.split_ascii_whitespace()))
+    }
+
+    #[test]
+    fn wrong_arguments_are_refused_with_what_is_wrong() {
+        let table = [
+            ("", "Usage"),
+            ("real", "Usage"),
+            ("real uo", "unrecognized subcommand"),
+            ("real up extra", "unexpected argument"),
+            ("real up -- --kube-api-qps=50", "--controllers <LIST>"),
+            ("real up --name", "a value is required"),
+            ("real down a --all", "cannot be used with"),
+            ("real logs a b c", "unexpected"),
+            ("real logs -n many", "invalid value"),
+            ("real probe GET", "<PATH>"),
+            ("real probe --as nobody GET /", "invalid value"),
+            ("real probe --for 0 GET /", "0"),
+            ("real facts --from", "a value is required"),
+        ];
+        for (line, sentence) in table {
+            let error = parse(line).unwrap_err();
+            assert!(
+                error.use_stderr() || line.is_empty() || line == "real",
+                "{line:?}"
+            );
+            assert!(error.to_string().contains(sentence), "{line:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn flags_behind_two_dashes_go_to_the_controller_manager() {
+        let args = parse(
+            "real up --controllers a,b --apiserver-flag=--v=4 --apiserver-flag --x=y -- --kube-api-qps=50 -v2",
+        );
+        let Command::Real(Real::Up(up)) = args.unwrap().command else {
+            panic!("not up")
+        };
+        assert_eq!(up.name, "default");
+        assert_eq!(up.controllers.as_deref(), Some("a,b"));
+        assert_eq!(up.apiserver_flag, ["--v=4", "--x=y"]);
+        assert_eq!(up.controller_manager_flags, ["--kube-api-qps=50", "-v2"]);
+    }
+
+    #[test]
+    fn logs_understand_name_and_program_in_either_absence() {
+        let table = [
+            ("real logs", (None, None)),
+            ("real logs a", (Some("a"), None)),
+            ("real logs etcd", (None, Some(Role::Etcd))),
+            (
+                "real logs a controller-manager",
+                (Some("a"), Some(Role::ControllerManager)),
+            ),
+        ];
+        for (line, target) in table {
+            let Command::Real(Real::Logs(logs)) = parse(line).unwrap().command else {
+                panic!("not logs")
+            };
+            assert_eq!(logs.target().unwrap(), target, "{line}");
+        }
+        let Command::Real(Real::Logs(logs)) = parse("real logs a b").unwrap().command else {
+            panic!("not logs")
+        };
+        assert!(logs.target().is_err());
+    }
+}

@@ -1,0 +1,362 @@
+//! One request to a server and everything it answers: the tool for settling questions.
+//!
+//! Whatever the server says is an answer, also an error status; only silence is an error. Bodies go out as given.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde::de::IgnoredAny;
+use ureq::Body;
+use ureq::http::Response;
+
+use crate::http::{Call, Client};
+
+const CONTENT_TYPE: &str = "Content-Type";
+/// Sent with a PATCH that names no kind of patch.
+const DEFAULT_PATCH: &str = "application/merge-patch+json";
+
+/// What to ask, as it stands on the command line.
+#[derive(Debug, Default)]
+pub struct Question {
+    /// Any method, in capitals.
+    pub method: String,
+    /// Path and query.
+    pub path: String,
+    /// Headers as `Name: value`.
+    pub headers: Vec<String>,
+    /// The body itself, `@-` for standard input or `@FILE`.
+    pub body: Option<String>,
+    /// Print the body as it comes, but no longer than this.
+    pub stream_for: Option<Duration>,
+}
+
+// === impl Question ===
+
+impl Question {
+    /// Asks and prints the answer.
+    pub fn ask(&self, client: &Client, out: &mut impl Write) -> Result<()> {
+        let mut answer = client.send(self.call()?)?;
+        print_head(&answer, out)?;
+        let streams = self.stream_for.is_some() || is_endless(&self.path);
+        if streams && answer.status().is_success() {
+            print_stream(answer.into_body().into_reader(), self.stream_for, out)
+        } else {
+            print_body(&mut answer, out)
+        }
+    }
+
+    fn call(&self) -> Result<Call<'_>> {
+        let Self { method, path, .. } = self;
+        if !path.starts_with('/') {
+            bail!("the path {path:?} does not begin with /");
+        }
+        let mut headers = self
+            .headers
+            .iter()
+            .map(|header| parse_header(header))
+            .collect::<Result<Vec<_>>>()?;
+        let body = self.body.as_deref().map(read_body).transpose()?;
+        if body.is_some() && !headers.iter().any(|(name, _)| is_content_type(name)) {
+            let kind = if method == "PATCH" {
+                DEFAULT_PATCH
+            } else {
+                "application/json"
+            };
+            if method == "PATCH" {
+                eprintln!(
+                    "sent as {DEFAULT_PATCH}; -H 'Content-Type: …' chooses another kind of patch"
+                );
+            }
+            headers.push((CONTENT_TYPE.to_owned(), kind.to_owned()));
+        }
+        Ok(Call {
+            method,
+            path,
+            headers,
+            body,
+            body_timeout: self.stream_for,
+        })
+    }
+}
+
+fn is_content_type(name: &str) -> bool {
+    name.eq_ignore_ascii_case(CONTENT_TYPE)
+}
+
+fn parse_header(header: &str) -> Result<(String, String)> {
+    let (name, value) = header
+        .split_once(':')
+        .with_context(|| format!("{header:?} is not a header: write it as 'Name: value'"))?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+fn read_body(body: &str) -> Result<Vec<u8>> {
+    match body.strip_prefix('@') {
+        None => Ok(body.as_bytes().to_vec()),
+        Some("-") => {
+            let mut bytes = Vec::new();
+            io::stdin()
+                .read_to_end(&mut bytes)
+                .context("cannot read standard input")?;
+            Ok(bytes)
+        }
+        Some(file) => fs::read(file).with_context(|| format!("cannot read the body from {file}")),
+    }
+}
+
+/// Whether the answer to a path goes on until somebody ends it: a watch, or a log that is followed.
+fn is_endless(path: &str) -> bool {
+    let query = path.split_once('?').map_or("", |(_, query)| query);
+    query
+        .split('&')
+        .filter_map(|pair| pair.split_once('='))
+        .any(|(name, value)| {
+            matches!(name, "watch" | "follow")
+                && matches!(value, "1" | "t" | "T" | "true" | "True" | "TRUE")
+        })
+}
+
+fn print_head(answer: &Response<Body>, out: &mut impl Write) -> Result<()> {
+    writeln!(out, "{:?} {}", answer.version(), answer.status())?;
+    for (name, value) in answer.headers() {
+        writeln!(out, "{name}: {}", String::from_utf8_lossy(value.as_bytes()))?;
+    }
+    Ok(writeln!(out)?)
+}
+
+fn print_body(answer: &mut Response<Body>, out: &mut impl Write) -> Result<()> {
+    let bytes = answer
+        .body_mut()
+        .with_config()
+        .limit(u64::MAX)
+        .read_to_vec()
+        .context("the answer broke off")?;
+    match String::from_utf8(bytes) {
+        Ok(text) if is_json(&text) => Ok(writeln!(out, "{}", indent(&text))?),
+        Ok(text) if text.is_empty() || text.ends_with('\n') => Ok(write!(out, "{text}")?),
+        Ok(text) => Ok(writeln!(out, "{text}")?),
+        Err(binary) => Ok(writeln!(
+            out,
+            "({} bytes that are not text)",
+            binary.as_bytes().len()
+        )?),
+    }
+}
+
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<IgnoredAny>(text).is_ok()
+}
+
+/// Gives each member and element of a JSON document its own line. Nothing else changes: the order of members and the
+/// way numbers are written may be the very question.
+fn indent(json: &str) -> String {
+    let mut out = String::with_capacity(2 * json.len());
+    let (mut depth, mut in_string, mut is_escaped) = (0_usize, false, false);
+    let mut rest = json.trim().chars().peekable();
+    while let Some(c) = rest.next() {
+        if in_string {
+            out.push(c);
+            in_string = is_escaped || c != '"';
+            is_escaped = c == '\\' && !is_escaped;
+            continue;
+        }
+        let new_line = |out: &mut String, depth: usize| {
+            out.push('\n');
+            out.push_str(&"  ".repeat(depth));
+        };
+        match c {
+            '{' | '[' => {
+                out.push(c);
+                while rest.next_if(char::is_ascii_whitespace).is_some() {}
+                if let Some(close) = rest.next_if(|c| matches!(c, '}' | ']')) {
+                    out.push(close);
+                } else {
+                    depth += 1;
+                    new_line(&mut out, depth);
+                }
+            }
+            '}' | ']' => {
+                depth = depth.saturating_sub(1);
+                new_line(&mut out, depth);
+                out.push(c);
+            }
+            ',' => {
+                out.push(c);
+                new_line(&mut out, depth);
+            }
+            ':' => out.push_str(": "),
+            c if c.is_ascii_whitespace() => {}
+            c => {
+                out.push(c);
+                in_string = c == '"';
+            }
+        }
+    }
+    out
+}
+
+/// Prints line by line, so that each is seen when it happens.
+fn print_stream(body: impl Read, stream_for: Option<Duration>, out: &mut impl Write) -> Result<()> {
+    let mut lines = BufReader::new(body);
+    loop {
+        let mut line = Vec::new();
+        let ended = lines.read_until(b'\n', &mut line);
+        out.write_all(&line)?;
+        out.flush()?;
+        match ended {
+            Ok(0) => return Ok(()),
+            Ok(_) => {}
+            Err(error) if stream_for.is_some() && is_timeout(&error) => return Ok(()),
+            Err(error) => return Err(error).context("the answer broke off"),
+        }
+    }
+}
+
+/// The client hides its own errors in those of a reader.
+fn is_timeout(error: &io::Error) -> bool {
+    let inner = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<ureq::Error>());
+    matches!(inner, Some(ureq::Error::Timeout(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk_question(method: &str, headers: &[&str], body: Option<&str>) -> Question {
+        Question {
+            method: method.to_owned(),
+            path: "/x".to_owned(),
+            headers: headers.iter().map(ToString::to_string).collect(),
+            body: body.map(str::to_owned),
+            stream_for: None,
+        }
+    }
+
+    #[test]
+    fn the_content_type_is_guessed_only_for_a_body_without_one() {
+        let json_patch = "application/json-patch+json";
+        let given = format!("content-type: {json_patch}");
+        let table = [
+            (mk_question("GET", &[], None), None),
+            (
+                mk_question("POST", &["Accept: */*"], Some("{}")),
+                Some("application/json"),
+            ),
+            (
+                mk_question("DELETE", &[], Some("{}")),
+                Some("application/json"),
+            ),
+            (mk_question("PATCH", &[], Some("{}")), Some(DEFAULT_PATCH)),
+            (
+                mk_question("PATCH", &[&given], Some("[]")),
+                Some(json_patch),
+            ),
+        ];
+        for (question, kind) in table {
+            let headers = question.call().unwrap().headers;
+            let mut kinds = headers.iter().filter(|(name, _)| is_content_type(name));
+            assert_eq!(
+                kinds.next().map(|(_, value)| value.as_str()),
+                kind,
+                "{question:?}"
+            );
+            assert_eq!(kinds.next(), None, "{question:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_sent_is_said_before_it_is_tried() {
+        let table = [
+            (mk_question("GET", &["Accept"], None), "'Name: value'"),
+            (
+                Question {
+                    path: "api".to_owned(),
+                    ..Question::default()
+                },
+                "does not begin with /",
+            ),
+            (
+                mk_question("GET", &[], Some("@/no/such/file")),
+                "cannot read the body from /no/such/file",
+            ),
+        ];
+        for (question, sentence) in table {
+            let said = question.call().unwrap_err().to_string();
+            assert!(said.contains(sentence), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_body_is_sent_as_it_was_given() {
+        for text in ["{\"a\": 1}", "", " not json"] {
+            let body = mk_question("POST", &[], Some(text)).call().unwrap().body;
+            assert_eq!(body.as_deref(), Some(text.as_bytes()));
+        }
+    }
+
+    #[test]
+    fn watches_and_followed_logs_have_no_end() {
+        for path in [
+            "/x?watch=1",
+            "/x?watch=true",
+            "/x?a=b&watch=True",
+            "/log?follow=true",
+        ] {
+            assert!(is_endless(path), "{path}");
+        }
+        for path in [
+            "/x",
+            "/watch",
+            "/x?watch=0",
+            "/x?watch=false",
+            "/x?follow=",
+            "/x?watching=1",
+        ] {
+            assert!(!is_endless(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn json_is_indented_without_touching_order_numbers_or_strings() {
+        let table = [
+            (
+                r#"{"b":1.0,"a":[1e2,{}],"c":[]}"#,
+                "{\n  \"b\": 1.0,\n  \"a\": [\n    1e2,\n    {}\n  ],\n  \"c\": []\n}",
+            ),
+            (
+                r#"{"s":"a,b:{\"}[\\"}"#,
+                "{\n  \"s\": \"a,b:{\\\"}[\\\\\"\n}",
+            ),
+            (
+                " { \"a\" : [ 1 , 2 ] , \"e\" : { } }\n",
+                "{\n  \"a\": [\n    1,\n    2\n  ],\n  \"e\": {}\n}",
+            ),
+            ("\"only\"", "\"only\""),
+            ("null", "null"),
+        ];
+        for (json, indented) in table {
+            assert!(is_json(json), "{json}");
+            assert_eq!(indent(json), indented);
+            assert_eq!(indent(indented), indented);
+        }
+        assert!(!is_json("ok") && !is_json(""));
+    }
+
+    #[test]
+    fn only_the_clients_own_timeout_ends_a_stream_well() {
+        let timeout = ureq::Error::Timeout(ureq::Timeout::RecvBody).into_io();
+        assert!(is_timeout(&timeout));
+        assert!(!is_timeout(&io::ErrorKind::ConnectionReset.into()));
+    }
+
+    #[test]
+    fn a_stream_is_printed_to_its_last_byte() {
+        let mut out = Vec::new();
+        print_stream("one\ntwo".as_bytes(), None, &mut out).unwrap();
+        assert_eq!(out, b"one\ntwo");
+    }
+}

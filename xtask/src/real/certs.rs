@@ -1,0 +1,251 @@
+//! Keys, certificates, tokens and kubeconfigs of one instance. Everything is made anew for each instance and thrown
+//! away with it, so nothing here is ever rotated or shared.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow};
+use clap::ValueEnum;
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair, KeyUsagePurpose,
+};
+use serde_json::json;
+
+use super::home::write_private;
+
+/// Names under which the server of an instance may be addressed.
+const SERVER_NAMES: [&str; 6] = [
+    "127.0.0.1",
+    "localhost",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+];
+/// 256 bits: as much as nobody guesses.
+const TOKEN_BYTES: usize = 32;
+
+/// Who speaks to an instance. Both may do everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Identity {
+    /// A member of `system:masters`: neither authorization nor Priority and Fairness looks at it.
+    Admin,
+    /// A user like any other, bound to `cluster-admin`: Priority and Fairness applies.
+    Ordinary,
+}
+
+/// The files of an instance that have to do with identity, by their place in its directory.
+#[derive(Debug)]
+pub(crate) struct Files<'a>(pub(crate) &'a Path);
+
+// === impl Identity ===
+
+impl Identity {
+    /// All of them, in the order in which they are written down.
+    pub(crate) const ALL: [Self; 2] = [Self::Admin, Self::Ordinary];
+
+    /// The user name the server knows it by.
+    pub fn user(self) -> &'static str {
+        match self {
+            Self::Admin => "admin",
+            Self::Ordinary => "ordinary",
+        }
+    }
+
+    fn group(self) -> Option<&'static str> {
+        match self {
+            Self::Admin => Some("system:masters"),
+            Self::Ordinary => None,
+        }
+    }
+}
+
+// === impl Files ===
+
+impl Files<'_> {
+    pub(crate) fn ca(&self) -> PathBuf {
+        self.0.join("ca.crt")
+    }
+
+    pub(crate) fn server_cert(&self) -> PathBuf {
+        self.0.join("server.crt")
+    }
+
+    pub(crate) fn server_key(&self) -> PathBuf {
+        self.0.join("server.key")
+    }
+
+    pub(crate) fn service_account_key(&self) -> PathBuf {
+        self.0.join("service-account.key")
+    }
+
+    pub(crate) fn service_account_public_key(&self) -> PathBuf {
+        self.0.join("service-account.pub")
+    }
+
+    pub(crate) fn tokens(&self) -> PathBuf {
+        self.0.join("tokens.csv")
+    }
+
+    pub(crate) fn kubeconfig(&self, identity: Identity) -> PathBuf {
+        self.0.join(format!("{}.kubeconfig", identity.user()))
+    }
+
+    /// Makes keys, certificates and tokens.
+    pub(crate) fn create(&self) -> Result<()> {
+        let ca = authority()?;
+        let (server_key, service_account_key) = (key()?, key()?);
+        let server = server_params()?
+            .signed_by(&server_key, &ca)
+            .context("cannot sign a certificate")?;
+        write_private(&self.ca(), &ca.pem())?;
+        write_private(&self.server_cert(), &server.pem())?;
+        write_private(&self.server_key(), &server_key.serialize_pem())?;
+        write_private(
+            &self.service_account_key(),
+            &service_account_key.serialize_pem(),
+        )?;
+        write_private(
+            &self.service_account_public_key(),
+            &service_account_key.public_key_pem(),
+        )?;
+        write_private(&self.tokens(), &token_table()?)
+    }
+
+    /// Writes the kubeconfig of each identity. They are JSON, which is YAML.
+    pub(crate) fn create_kubeconfigs(&self, instance: &str, server: &str) -> Result<()> {
+        for identity in Identity::ALL {
+            let token = self.token(identity)?;
+            let user = identity.user();
+            let context = format!("{instance}-{user}");
+            let kubeconfig = json!({
+                "apiVersion": "v1",
+                "kind": "Config",
+                "clusters": [{"name": instance, "cluster": {"server": server, "certificate-authority": self.ca()}}],
+                "users": [{"name": user, "user": {"token": token}}],
+                "contexts": [{"name": context, "context": {"cluster": instance, "user": user}}],
+                "current-context": context,
+            });
+            write_private(&self.kubeconfig(identity), &format!("{kubeconfig:#}\n"))?;
+        }
+        Ok(())
+    }
+
+    /// The token of an identity, as the server reads it.
+    pub(crate) fn token(&self, identity: Identity) -> Result<String> {
+        let path = self.tokens();
+        let table = std::fs::read_to_string(&path)
+            .with_context(|| format!("cannot read {}", path.display()))?;
+        let user = identity.user();
+        table
+            .lines()
+            .filter_map(|line| line.split_once(','))
+            .find(|(_, rest)| rest.split(',').next() == Some(user))
+            .map(|(token, _)| token.to_owned())
+            .with_context(|| format!("{} holds no token of {user}", path.display()))
+    }
+}
+
+fn authority() -> Result<CertifiedIssuer<'static, KeyPair>> {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![
+        KeyUsagePurpose::KeyCertSign,
+        KeyUsagePurpose::DigitalSignature,
+    ];
+    params
+        .distinguished_name
+        .push(DnType::CommonName, "caretaker oracle");
+    CertifiedIssuer::self_signed(params, key()?).context("cannot make a certificate authority")
+}
+
+fn server_params() -> Result<CertificateParams> {
+    let mut params = CertificateParams::new(SERVER_NAMES.map(str::to_owned))
+        .context("cannot name the server")?;
+    params
+        .distinguished_name
+        .push(DnType::CommonName, "kube-apiserver");
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    Ok(params)
+}
+
+fn key() -> Result<KeyPair> {
+    KeyPair::generate().context("cannot make a key")
+}
+
+/// What kube-apiserver's `--token-auth-file` reads: token, user, uid, groups.
+fn token_table() -> Result<String> {
+    Identity::ALL
+        .into_iter()
+        .map(|identity| {
+            let user = identity.user();
+            let group = identity
+                .group()
+                .map(|group| format!(",{group}"))
+                .unwrap_or_default();
+            Ok(format!("{},{user},{user}{group}\n", token()?))
+        })
+        .collect()
+}
+
+fn token() -> Result<String> {
+    let mut bytes = [0; TOKEN_BYTES];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| anyhow!("the system gives no random bytes: {error}"))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn every_identity_file_is_private_and_tokens_differ() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = Files(dir.path());
+        files.create().unwrap();
+        files
+            .create_kubeconfigs("here", "https://127.0.0.1:1")
+            .unwrap();
+        for entry in dir.path().read_dir().unwrap() {
+            let mode = entry.unwrap().metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+        let [admin, ordinary] = Identity::ALL.map(|identity| files.token(identity).unwrap());
+        assert_ne!(admin, ordinary);
+        assert_eq!(admin.len(), 2 * TOKEN_BYTES);
+        let table = std::fs::read_to_string(files.tokens()).unwrap();
+        assert_eq!(
+            table,
+            format!("{admin},admin,admin,system:masters\n{ordinary},ordinary,ordinary\n")
+        );
+    }
+
+    #[test]
+    fn a_kubeconfig_names_server_authority_and_token() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = Files(dir.path());
+        files.create().unwrap();
+        files
+            .create_kubeconfigs("here", "https://127.0.0.1:1")
+            .unwrap();
+        let text = std::fs::read_to_string(files.kubeconfig(Identity::Ordinary)).unwrap();
+        let config: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(
+            config["clusters"][0]["cluster"]["server"],
+            "https://127.0.0.1:1"
+        );
+        assert_eq!(
+            config["clusters"][0]["cluster"]["certificate-authority"],
+            json!(files.ca())
+        );
+        assert_eq!(
+            config["users"][0]["user"]["token"],
+            json!(files.token(Identity::Ordinary).unwrap())
+        );
+        assert_eq!(config["current-context"], config["contexts"][0]["name"]);
+    }
+}

@@ -1,0 +1,125 @@
+//! The house rules that a machine can check, as tests.
+//!
+//! Each test below applies one rule to every file that git knows or would add. A rule is a pure function of paths and
+//! texts that stands in a file of `tidy/`, beside a test that shows it something it has to refuse: a rule that cannot
+//! fail is not a rule. What clippy can say is left to clippy.
+
+#[path = "tidy/code.rs"]
+mod code;
+#[path = "tidy/crates.rs"]
+mod crates;
+#[path = "tidy/modules.rs"]
+mod modules;
+#[path = "tidy/pages.rs"]
+mod pages;
+#[path = "tidy/text.rs"]
+mod text;
+#[path = "tidy/tokens.rs"]
+mod tokens;
+#[path = "tidy/tree.rs"]
+mod tree;
+
+use code::Source;
+use tree::{File, Finding};
+
+#[test]
+fn files_are_short_enough() {
+    check_sources(code::file_length);
+}
+
+#[test]
+fn functions_are_short_enough() {
+    check_sources(code::function_length);
+}
+
+#[test]
+fn nothing_banned_is_used() {
+    check_sources(code::banned_items);
+}
+
+#[test]
+fn every_select_is_biased() {
+    check_sources(code::unbiased_select);
+}
+
+#[test]
+fn tasks_start_only_where_the_style_guide_says() {
+    check_sources(code::stray_tasks);
+}
+
+#[test]
+fn every_test_can_fail() {
+    check_sources(code::empty_tests);
+}
+
+#[test]
+fn no_file_is_called_mod_rs() {
+    check_tree(modules::mod_rs);
+}
+
+#[test]
+fn every_rust_file_belongs_to_a_crate() {
+    check_tree(modules::dead_modules);
+}
+
+#[test]
+fn every_page_is_linked_and_every_link_leads_somewhere() {
+    check_tree(pages::links);
+}
+
+#[test]
+fn every_deviation_is_listed_and_every_listed_one_exists() {
+    check_tree(pages::deviations);
+}
+
+#[test]
+fn every_dependency_is_explained_and_used() {
+    check_tree(crates::dependencies);
+}
+
+#[test]
+fn the_strict_crates_share_one_clippy_toml() {
+    check_tree(crates::strict_clippy);
+}
+
+#[test]
+fn every_crate_takes_the_lints_of_the_workspace() {
+    check_tree(crates::workspace_lints);
+}
+
+#[test]
+fn no_file_names_a_place_on_this_machine() {
+    let places = tree::places_of_this_machine();
+    check_tree(|files| {
+        files
+            .iter()
+            .flat_map(|file| text::machine_paths(file, &places))
+            .collect()
+    });
+}
+
+#[test]
+fn no_file_names_a_package_registry() {
+    check_tree(|files| files.iter().flat_map(text::registry_hosts).collect());
+}
+
+fn check_sources(rule: fn(&Source) -> Vec<Finding>) {
+    check_tree(|files| {
+        let rust = files.iter().filter(|file| file.path.ends_with(".rs"));
+        rust.flat_map(|file| {
+            Source::read(file).map_or_else(|broken| vec![broken], |source| rule(&source))
+        })
+        .collect()
+    });
+}
+
+fn check_tree(rule: impl Fn(&[File]) -> Vec<Finding>) {
+    let files = tree::files();
+    assert!(
+        files.len() > 20,
+        "only {} files found: is this the whole repository?",
+        files.len()
+    );
+    let findings: Vec<String> = rule(&files).iter().map(Finding::to_string).collect();
+    assert!(findings.is_empty(), "\n{}\n", findings.join("\n"));
+}
