@@ -1,5 +1,11 @@
 //! The command line as types. What a flag means is decided where it is used, not here.
 
+mod controllers;
+mod up;
+
+pub(crate) use self::controllers::Controllers;
+pub(crate) use self::up::{Listen, Output, Up};
+
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -14,6 +20,8 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Start a Kubernetes API server in this process, for kubectl and for tests
+    Up(Up),
     /// Print the version
     Version,
 }

@@ -4,7 +4,7 @@
 //! (`labels/selector.go` and `fields/selector.go` of apimachinery), wording of faults included, because that is what
 //! people see in the 400. Which fields a kind offers is data of the server, not decided here.
 //!
-//! DEVIATION: text beyond [`SELECTOR_BYTES_MAX`] is refused; upstream is only bounded by the size of a URL.
+//! DEVIATION(selector-length): text beyond [`SELECTOR_BYTES_MAX`] is refused; upstream is only bounded by the size of a URL.
 
 mod field;
 mod label;

@@ -1,1 +1,19 @@
 //! Suites, checkers and load drivers; never a dependency of the product.
+//!
+//! - [`target`]: the server under test and how to reach it.
+//! - [`session`]: one scenario's conversation with it, written down exchange by exchange.
+//! - [`watching`]: watches of a conversation.
+//! - [`objects`]: the resources and objects scenarios work with.
+//! - [`normalise`]: makes two servers' transcripts comparable.
+//! - [`transcript`]: how transcripts are kept as files.
+//! - [`compare`]: what differs between two transcripts, and which differences are allowed.
+//! - [`suites`]: the scenarios, as tables.
+
+pub mod compare;
+pub mod normalise;
+pub mod objects;
+pub mod session;
+pub mod suites;
+pub mod target;
+pub mod transcript;
+pub mod watching;

@@ -6,9 +6,9 @@
 //! - indices may be signed and have leading zeros, negative ones count from the end;
 //! - what stands before the first `/` of a path is not looked at; a path without `/` names nothing.
 //!
-//! DEVIATION: `test` compares values. Upstream compares text, so that there a string with `<`, `>` or `&`, which it
+//! DEVIATION(json-patch-test): `test` compares values. Upstream compares text, so that there a string with `<`, `>` or `&`, which it
 //! stores escaped, never equals itself.
-//! DEVIATION: what would nest deeper than [`DEPTH_MAX`] is refused; upstream bounds it by size only.
+//! DEVIATION(json-depth): what would nest deeper than [`DEPTH_MAX`] is refused; upstream bounds it by size only.
 
 use std::io;
 

@@ -3,13 +3,14 @@
 //! Lists merge where their type says so, by key or as sets, and directives in the patch say what a plain merge cannot:
 //! `$patch: replace|delete` in an object or as an element of a merging list, `$retainKeys`,
 //! `$deleteFromPrimitiveList/<field>`, `$setElementOrder/<field>`. Results, order of lists included, are those of
-//! kube-apiserver 1.36 (`strategicpatch/patch.go` of apimachinery), where they are recorded
-//! from; `merge` as a `$patch` is an error there too. Objects that came with directives the server did not use lose
-//! them, as upstream loses them when it decodes the result.
+//! kube-apiserver 1.36 (`strategicpatch/patch.go` of apimachinery), and so are the oddities: `$patch: merge` is an error
+//! there too. Directives that had nothing to act on vanish from fields, as upstream loses them by decoding the result.
 //!
-//! DEVIATION: objects and lists in free-form JSON and in maps merge like any other. Upstream knows only fields of structs
-//! and answers 500.
-//! DEVIATION: what makes upstream panic (null in a merging list, objects where primitives belong) is an error here.
+//! DEVIATION(free-form-merge): objects and lists merge and are replaced also where the types know nothing of them: in free-form JSON, in
+//! maps, in fields that do not exist. Upstream answers 500 there.
+//! DEVIATION(strategic-panics): what makes upstream panic (null in a merging list, objects where primitives belong) is an error here.
+
+use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
@@ -144,19 +145,20 @@ pub fn apply(
     schema: &dyn PatchSchema,
     root: TypeId,
 ) -> Result<Value, StrategicError> {
-    let merger = Merger { schema };
-    let place = Place::Fields(root);
-    let unused = match &patch {
-        Value::Object(_) => holds_directive(&patch),
+    let patch = match patch {
+        Value::Object(patch) => patch,
         Value::Null => return Ok(original),
         _ => return Err(StrategicError::NotAnObject),
     };
     let original = match original {
-        Value::Object(members) => members,
+        Value::Object(original) => original,
         _ => Map::new(),
     };
-    let mut merged = merger.value(Value::Object(original), patch, place)?;
-    if unused {
+    let merger = Merger { schema };
+    let place = Place::Fields(root);
+    let directed = holds_directive(&patch);
+    let mut merged = Value::Object(merger.object(original, patch, place)?);
+    if directed {
         merger.drop_unused_directives(&mut merged, place);
     }
     Ok(merged)
@@ -364,14 +366,10 @@ impl Merger<'_> {
     /// it may be data.
     fn drop_unused_directives(&self, value: &mut Value, place: Place) {
         match (value, place) {
-            (Value::Object(members), Place::Fields(_)) => {
-                members.retain(|name, _| !is_directive(name));
-                for (name, member) in members {
-                    let within = Place::within(place.member(name, self.schema));
-                    self.drop_unused_directives(member, within);
+            (Value::Object(members), Place::Fields(_) | Place::Members(Some(_))) => {
+                if matches!(place, Place::Fields(_)) {
+                    members.retain(|name, _| !is_directive(name));
                 }
-            }
-            (Value::Object(members), Place::Members(Some(_))) => {
                 for (name, member) in members {
                     let within = Place::within(place.member(name, self.schema));
                     self.drop_unused_directives(member, within);
@@ -424,7 +422,7 @@ fn retain_keys(
         return Err(StrategicError::BadRetainKeys);
     };
     let retained = Scalar::identities(&retained, None, RETAIN_KEYS)?;
-    let retained: std::collections::BTreeSet<Scalar> = retained.into_iter().collect();
+    let retained: BTreeSet<Scalar> = retained.into_iter().collect();
     let is_retained = |name: &str| retained.contains(&Scalar::Text(name.to_owned()));
     let said_about_lists = |name: &str| {
         name.starts_with(SET_ELEMENT_ORDER) || name.starts_with(DELETE_FROM_PRIMITIVE_LIST)
@@ -496,12 +494,15 @@ fn is_directive(name: &str) -> bool {
         || about_list(DELETE_FROM_PRIMITIVE_LIST)
 }
 
-fn holds_directive(value: &Value) -> bool {
-    match value {
-        Value::Object(members) => members
-            .iter()
-            .any(|(name, member)| is_directive(name) || holds_directive(member)),
-        Value::Array(elements) => elements.iter().any(holds_directive),
-        _ => false,
+fn holds_directive(patch: &Map<String, Value>) -> bool {
+    fn within(value: &Value) -> bool {
+        match value {
+            Value::Object(members) => holds_directive(members),
+            Value::Array(elements) => elements.iter().any(within),
+            _ => false,
+        }
     }
+    patch
+        .iter()
+        .any(|(name, value)| is_directive(name) || within(value))
 }

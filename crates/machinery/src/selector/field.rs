@@ -156,7 +156,8 @@ mod tests {
     #[test]
     fn terms_are_cut_at_operators_and_unescaped_commas() {
         use FieldOp::{Equal, NotEqual};
-        let cases: [(&str, &[(&str, FieldOp, &str)]); 14] = [
+        type Terms = &'static [(&'static str, FieldOp, &'static str)];
+        let cases: [(&str, Terms); 14] = [
             ("", &[]),
             (",", &[]),
             ("=", &[]),

@@ -202,7 +202,7 @@ impl<'a> Tokens<'a> {
         } else if is_symbol(first) {
             (1, true)
         } else {
-            // DEVIATION: upstream takes a NUL byte for the end of the text; here it is a character no label can have.
+            // DEVIATION(selector-nul): upstream takes a NUL byte for the end of the text; here it is a character no label can have.
             let ends = |c: char| is_symbol(c) || matches!(c, ' ' | '\t' | '\r' | '\n');
             (text.find(ends).unwrap_or(text.len()), false)
         };

@@ -310,7 +310,7 @@ const INSERTION_SORT_MAX: usize = 20;
 ///
 /// Elements without one get here only with an empty `$setElementOrder`. Upstream's comparison then calls any of them
 /// smaller than anything, which its insertion sort turns into an order of its own; followed here for short lists.
-/// DEVIATION: in a long list such elements go to the end.
+/// DEVIATION(long-list-order): in a long list such elements go to the end.
 fn sort_by_old_rank<T>(elements: &mut [(Option<usize>, T)]) {
     let all_known = elements.iter().all(|(rank, _)| rank.is_some());
     if all_known || elements.len() > INSERTION_SORT_MAX {

@@ -1,0 +1,200 @@
+//! What a DELETE does to an object: the one decision that garbage collection hangs on.
+//!
+//! Pure: an object, the caller's options and the time go in, what to write comes out. Mirrors `rest/delete.go` and the
+//! deletion part of `registry/store.go` (upstream 1.36). Namespaces and definitions of custom kinds go through their own
+//! strategies first and end up here.
+
+mod options;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use crate::kinds::{DefaultPolicy, Kind};
+use crate::metadata::check::{FOREGROUND, ORPHAN};
+use crate::metadata::{self, Tree};
+
+pub(crate) use options::{DeleteOptions, Propagation, dry_run_of};
+
+/// What follows from a delete.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Decision {
+    /// A graceful deletion is under way and this request does not hurry it.
+    Pending,
+    /// The object stays, so changed, until its finalizers or its grace are done.
+    Keep(Tree),
+    /// The object goes. Where upstream first writes a last state, watchers see it.
+    Remove(Option<Tree>),
+}
+
+/// Decides a delete of `object`, as stored.
+pub(crate) fn decide(
+    kind: &Kind,
+    object: &Tree,
+    options: &DeleteOptions,
+    now: Timestamp,
+) -> Decision {
+    let mut changed = object.clone();
+    let grace = match grace(kind, &mut changed, options, now) {
+        Grace::Pending => return Decision::Pending,
+        grace => grace,
+    };
+    let before = metadata::finalizers(object);
+    let after = collector_finalizers(kind, &before, options);
+    let moved = !same_members(&before, &after);
+    if moved {
+        metadata::set_finalizers(&mut changed, &after);
+    }
+    let held = !after.is_empty();
+    if held && grace == Grace::None {
+        mark_deleting(&mut changed, now);
+    }
+    match grace {
+        _ if held => Decision::Keep(changed),
+        Grace::Until(seconds) if seconds > 0 => Decision::Keep(changed),
+        Grace::Until(_) => Decision::Remove(Some(changed)),
+        _ => Decision::Remove(moved.then_some(changed)),
+    }
+}
+
+#[derive(Debug, PartialEq)]
+enum Grace {
+    /// The kind knows no grace, or it is over.
+    None,
+    /// Already granted; this request asks for no less.
+    Pending,
+    /// Granted now, in seconds.
+    Until(i64),
+}
+
+/// Applies the grace period to `object`.
+fn grace(kind: &Kind, object: &mut Tree, options: &DeleteOptions, now: Timestamp) -> Grace {
+    if !kind.rules.graceful {
+        return Grace::None;
+    }
+    let asked = options
+        .grace_seconds
+        .map(|seconds| if seconds < 0 { 1 } else { seconds });
+    if metadata::is_deleting(object) {
+        return shorten(object, asked, now);
+    }
+    let spec = |field: &str| object.get("spec").and_then(|spec| spec.get(field));
+    let scheduled = spec("nodeName")
+        .and_then(Value::as_str)
+        .is_some_and(|node| !node.is_empty());
+    let phase = object
+        .get("status")
+        .and_then(|status| status["phase"].as_str());
+    let finished = matches!(phase, Some("Succeeded" | "Failed"));
+    let granted = asked
+        .or_else(|| spec("terminationGracePeriodSeconds").and_then(Value::as_i64))
+        .unwrap_or(0);
+    let seconds = match granted {
+        _ if !scheduled || finished => 0,
+        seconds if seconds < 0 => 1,
+        seconds => seconds,
+    };
+    bump_generation(object);
+    set_deadline(object, later(now, seconds), seconds);
+    Grace::Until(seconds)
+}
+
+/// A second delete can only shorten the grace, and never into the past.
+fn shorten(object: &mut Tree, asked: Option<i64>, now: Timestamp) -> Grace {
+    let number = |field| metadata::get(object, field).and_then(Value::as_i64);
+    let granted = number("deletionGracePeriodSeconds").unwrap_or(0);
+    match asked {
+        _ if granted == 0 => Grace::None,
+        Some(seconds) if seconds < granted => {
+            let deadline: Timestamp = metadata::text(object, "deletionTimestamp")
+                .parse()
+                .unwrap_or(now);
+            let moved = later(deadline, seconds - granted);
+            let (deadline, seconds) = match seconds {
+                _ if moved >= now => (moved, seconds),
+                0 => (now, 0),
+                _ => (now, 1),
+            };
+            set_deadline(object, deadline, seconds);
+            Grace::Until(seconds)
+        }
+        _ => Grace::Pending,
+    }
+}
+
+/// The finalizers after the collector's two have been set as the request and the kind want them.
+fn collector_finalizers(
+    kind: &Kind,
+    finalizers: &[String],
+    options: &DeleteOptions,
+) -> Vec<String> {
+    let has = |name: &str| finalizers.iter().any(|finalizer| finalizer == name);
+    let unsupported = kind.rules.policy == DefaultPolicy::Unsupported;
+    let orphan = match (options.policy, options.orphan_dependents) {
+        _ if unsupported => false,
+        (Some(policy), _) => policy == Propagation::Orphan,
+        (None, Some(orphan)) => orphan,
+        (None, None) if has(ORPHAN) => true,
+        (None, None) if has(FOREGROUND) => false,
+        (None, None) => kind.rules.policy == DefaultPolicy::Orphan,
+    };
+    let foreground = match (options.policy, options.orphan_dependents) {
+        _ if unsupported => false,
+        (Some(policy), _) => policy == Propagation::Foreground,
+        (None, Some(_)) => false,
+        (None, None) => has(FOREGROUND),
+    };
+    let others = finalizers
+        .iter()
+        .filter(|name| *name != ORPHAN && *name != FOREGROUND);
+    let mut result: Vec<String> = others.cloned().collect();
+    if orphan {
+        result.push(ORPHAN.into());
+    }
+    if foreground {
+        result.push(FOREGROUND.into());
+    }
+    result
+}
+
+/// States that a kind without grace is on its way out.
+pub(crate) fn mark_deleting(object: &mut Tree, now: Timestamp) {
+    if !metadata::is_deleting(object) {
+        bump_generation(object);
+    }
+    let deadline = metadata::text(object, "deletionTimestamp").parse::<Timestamp>();
+    if !deadline.is_ok_and(|deadline| deadline <= now) {
+        let now = metadata::time(now);
+        metadata::of(object).insert("deletionTimestamp".into(), now.into());
+    }
+    metadata::of(object).insert("deletionGracePeriodSeconds".into(), 0.into());
+}
+
+fn set_deadline(object: &mut Tree, deadline: Timestamp, grace_seconds: i64) {
+    let metadata = metadata::of(object);
+    metadata.insert("deletionTimestamp".into(), metadata::time(deadline).into());
+    metadata.insert("deletionGracePeriodSeconds".into(), grace_seconds.into());
+}
+
+/// A deletion is a change of what the object shall become, where the kind counts such changes.
+fn bump_generation(object: &mut Tree) {
+    let metadata = metadata::of(object);
+    let generation = metadata
+        .get("generation")
+        .and_then(Value::as_i64)
+        .unwrap_or(0);
+    if generation > 0 {
+        metadata.insert("generation".into(), (generation + 1).into());
+    }
+}
+
+fn later(time: Timestamp, seconds: i64) -> Timestamp {
+    time.checked_add(SignedDuration::from_secs(seconds))
+        .unwrap_or(Timestamp::MAX)
+}
+
+fn same_members(one: &[String], other: &[String]) -> bool {
+    one.len() == other.len() && one.iter().all(|name| other.contains(name))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,225 @@
+//! `DeleteOptions`: from the body, or from the query if there is no body.
+
+use caretaker_machinery::status::{Cause, Named, Status};
+use serde_json::{Map, Value};
+
+use crate::body;
+use crate::request::Query;
+
+/// What the caller of a delete wants.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct DeleteOptions {
+    pub(crate) grace_seconds: Option<i64>,
+    pub(crate) policy: Option<Propagation>,
+    /// The old form of `policy`.
+    pub(crate) orphan_dependents: Option<bool>,
+    pub(crate) uid: Option<String>,
+    pub(crate) revision: Option<String>,
+    pub(crate) dry_run: bool,
+}
+
+/// What becomes of dependents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Propagation {
+    Background,
+    Foreground,
+    Orphan,
+}
+
+// === impl DeleteOptions ===
+
+impl DeleteOptions {
+    pub(crate) fn read(content_type: &str, body: &[u8], query: &Query) -> Result<Self, Status> {
+        let given = if body.is_empty() {
+            from_query(query)?
+        } else {
+            from_body(content_type, body)?
+        };
+        Self::from_tree(&given)
+    }
+
+    fn from_tree(given: &Map<String, Value>) -> Result<Self, Status> {
+        let preconditions = match given.get("preconditions") {
+            None | Some(Value::Null) => Map::new(),
+            Some(Value::Object(preconditions)) => preconditions.clone(),
+            Some(other) => {
+                return Err(wrong(
+                    other,
+                    "DeleteOptions.preconditions",
+                    "v1.Preconditions",
+                ));
+            }
+        };
+        let options = Self {
+            grace_seconds: match given.get("gracePeriodSeconds") {
+                None | Some(Value::Null) => None,
+                Some(value) => Some(
+                    value
+                        .as_i64()
+                        .ok_or_else(|| wrong(value, "DeleteOptions.gracePeriodSeconds", "int64"))?,
+                ),
+            },
+            policy: policy(given)?,
+            orphan_dependents: match given.get("orphanDependents") {
+                None | Some(Value::Null) => None,
+                Some(Value::Bool(orphan)) => Some(*orphan),
+                Some(other) => return Err(wrong(other, "DeleteOptions.orphanDependents", "bool")),
+            },
+            uid: text(
+                &preconditions,
+                "uid",
+                "Preconditions.preconditions.uid",
+                "types.UID",
+            )?,
+            revision: text(
+                &preconditions,
+                "resourceVersion",
+                "Preconditions.preconditions.resourceVersion",
+                "string",
+            )?,
+            dry_run: dry_run(given.get("dryRun"), "DeleteOptions")?,
+        };
+        if let (Some(policy), Some(_)) = (options.policy, options.orphan_dependents) {
+            let why = "orphanDependents and deletionPropagation cannot be both set";
+            let cause = Cause::invalid("propagationPolicy", format!("{policy:?}"), why);
+            return Err(invalid("DeleteOptions", cause));
+        }
+        Ok(options)
+    }
+}
+
+/// Whether a write is only to be tried; `options` names the kind of options for the error.
+pub(crate) fn dry_run_of(query: &Query, options: &str) -> Result<bool, Status> {
+    match query.get("dryRun") {
+        None => Ok(false),
+        Some(value) => dry_run(Some(&Value::from(vec![value])), options),
+    }
+}
+
+fn dry_run(value: Option<&Value>, options: &str) -> Result<bool, Status> {
+    let values = match value {
+        None | Some(Value::Null) => return Ok(false),
+        Some(Value::Array(values)) => values,
+        Some(other) => return Err(wrong(other, &format!("{options}.dryRun"), "[]string")),
+    };
+    if values.is_empty() {
+        return Ok(false);
+    }
+    if values.iter().all(|value| value == "All") {
+        return Ok(true);
+    }
+    let shown = serde_json::to_string(values).unwrap_or_default();
+    let message = format!("Unsupported value: {shown}: supported values: \"All\"");
+    let cause = Cause {
+        reason: "FieldValueNotSupported".into(),
+        message,
+        field: "dryRun".into(),
+    };
+    Err(invalid(options, cause))
+}
+
+fn from_body(content_type: &str, bytes: &[u8]) -> Result<Map<String, Value>, Status> {
+    let unreadable = |why: &str| {
+        Status::bad_request(format!(
+            "couldn't get version/kind; json parse error: {why}"
+        ))
+    };
+    let given = match body::parse(content_type, bytes) {
+        Ok(Value::Object(given)) => given,
+        Ok(other) => {
+            let found = body::type_name(&other);
+            return Err(unreadable(&format!(
+                "a JSON object was expected, not {found}"
+            )));
+        }
+        Err(body::Unreadable::Syntax(why)) => return Err(unreadable(&why)),
+        Err(unsupported) => return Err(unsupported.to_status("DeleteOptions")),
+    };
+    // Typed clients send the options under the apiVersion of their own group; any is taken.
+    match given.get("kind").and_then(Value::as_str) {
+        None | Some("" | "DeleteOptions") => Ok(given),
+        Some(kind) => {
+            let version = given
+                .get("apiVersion")
+                .and_then(Value::as_str)
+                .filter(|v| !v.is_empty());
+            Err(Status::bad_request(format!(
+                "no kind {kind:?} is registered for version {:?} in scheme \"pkg/runtime/scheme.go:111\"",
+                version.unwrap_or("meta.k8s.io/v1")
+            )))
+        }
+    }
+}
+
+fn from_query(query: &Query) -> Result<Map<String, Value>, Status> {
+    let mut given = Map::new();
+    if let Some(seconds) = query.integer("gracePeriodSeconds")? {
+        given.insert("gracePeriodSeconds".into(), seconds.into());
+    }
+    if let Some(policy) = query
+        .get("propagationPolicy")
+        .filter(|policy| !policy.is_empty())
+    {
+        given.insert("propagationPolicy".into(), policy.into());
+    }
+    if query.get("orphanDependents").is_some() {
+        given.insert(
+            "orphanDependents".into(),
+            query.flag("orphanDependents").into(),
+        );
+    }
+    if let Some(dry_run) = query.get("dryRun") {
+        given.insert("dryRun".into(), vec![dry_run].into());
+    }
+    Ok(given)
+}
+
+fn policy(given: &Map<String, Value>) -> Result<Option<Propagation>, Status> {
+    match given.get("propagationPolicy") {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => match text.as_str() {
+            "Background" => Ok(Some(Propagation::Background)),
+            "Foreground" => Ok(Some(Propagation::Foreground)),
+            "Orphan" => Ok(Some(Propagation::Orphan)),
+            other => {
+                let known = ["Foreground", "Background", "Orphan", "nil"];
+                let cause = Cause::not_supported("propagationPolicy", other, &known);
+                Err(invalid("DeleteOptions", cause))
+            }
+        },
+        Some(other) => Err(wrong(
+            other,
+            "DeleteOptions.propagationPolicy",
+            "v1.DeletionPropagation",
+        )),
+    }
+}
+
+fn text(
+    given: &Map<String, Value>,
+    field: &str,
+    path: &str,
+    go_type: &str,
+) -> Result<Option<String>, Status> {
+    match given.get(field) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone())),
+        Some(other) => Err(wrong(other, path, go_type)),
+    }
+}
+
+fn wrong(value: &Value, path: &str, go_type: &str) -> Status {
+    let found = body::type_name(value);
+    Status::bad_request(format!(
+        "json: cannot unmarshal {found} into Go struct field {path} of type {go_type}"
+    ))
+}
+
+fn invalid(options: &str, cause: Cause) -> Status {
+    let of = Named {
+        group: "meta.k8s.io",
+        what: options,
+        name: "",
+    };
+    Status::invalid(of, vec![cause])
+}

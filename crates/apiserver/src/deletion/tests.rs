@@ -1,0 +1,193 @@
+use super::*;
+use crate::kinds::Kinds;
+use serde_json::json;
+
+const NOW: &str = "2026-03-01T12:00:00Z";
+
+fn mk_tree(value: Value) -> Tree {
+    value.as_object().unwrap().clone()
+}
+
+fn mk_decision(kind: (&str, &str), object: Value, options: DeleteOptions) -> Decision {
+    let kinds = Kinds::builtin();
+    let kind = kinds.by_kind(kind.0, kind.1).unwrap();
+    decide(kind, &mk_tree(object), &options, NOW.parse().unwrap())
+}
+
+fn with_policy(policy: Propagation) -> DeleteOptions {
+    DeleteOptions {
+        policy: Some(policy),
+        ..DeleteOptions::default()
+    }
+}
+
+fn finalizers_kept(decision: &Decision) -> Vec<String> {
+    match decision {
+        Decision::Keep(object) => metadata::finalizers(object),
+        other => panic!("not kept: {other:?}"),
+    }
+}
+
+const CONFIG_MAP: (&str, &str) = ("v1", "ConfigMap");
+const POD: (&str, &str) = ("v1", "Pod");
+const JOB: (&str, &str) = ("batch/v1", "Job");
+
+#[test]
+fn an_object_that_nothing_holds_goes_in_one_write() {
+    let decision = mk_decision(
+        CONFIG_MAP,
+        json!({"metadata": {"name": "a"}}),
+        DeleteOptions::default(),
+    );
+    assert_eq!(decision, Decision::Remove(None));
+}
+
+#[test]
+fn the_policy_decides_about_the_collectors_finalizers() {
+    let held = json!({"metadata": {"finalizers": ["foregroundDeletion", "x.io/y"]}});
+    let cases = [
+        (Propagation::Background, vec!["x.io/y"]),
+        (
+            Propagation::Foreground,
+            vec!["foregroundDeletion", "x.io/y"],
+        ),
+        (Propagation::Orphan, vec!["x.io/y", "orphan"]),
+    ];
+    for (policy, expected) in cases {
+        let decision = mk_decision(CONFIG_MAP, held.clone(), with_policy(policy));
+        assert_eq!(finalizers_kept(&decision), expected, "{policy:?}");
+    }
+    let decision = mk_decision(CONFIG_MAP, held, DeleteOptions::default());
+    assert_eq!(finalizers_kept(&decision), ["foregroundDeletion", "x.io/y"]);
+}
+
+#[test]
+fn kinds_differ_in_what_no_policy_means() {
+    let object = json!({"metadata": {"name": "a"}});
+    let job = mk_decision(JOB, object.clone(), DeleteOptions::default());
+    assert_eq!(finalizers_kept(&job), ["orphan"]);
+    let event = mk_decision(
+        ("v1", "Event"),
+        object,
+        with_policy(Propagation::Foreground),
+    );
+    assert_eq!(event, Decision::Remove(None));
+}
+
+#[test]
+fn a_second_delete_can_release_what_the_first_one_held() {
+    let object = json!({"metadata": {"finalizers": ["foregroundDeletion"], "deletionTimestamp": NOW,
+        "deletionGracePeriodSeconds": 0}});
+    let decision = mk_decision(CONFIG_MAP, object, with_policy(Propagation::Background));
+    let Decision::Remove(Some(last)) = decision else {
+        panic!("{decision:?}");
+    };
+    assert!(metadata::finalizers(&last).is_empty());
+}
+
+#[test]
+fn a_held_object_is_marked_and_counted_once() {
+    let object = json!({"metadata": {"generation": 1, "finalizers": ["x.io/y"]}});
+    let Decision::Keep(kept) =
+        mk_decision(("apps/v1", "Deployment"), object, DeleteOptions::default())
+    else {
+        panic!("not kept");
+    };
+    assert_eq!(kept["metadata"]["generation"], 2);
+    assert_eq!(kept["metadata"]["deletionTimestamp"], NOW);
+    assert_eq!(kept["metadata"]["deletionGracePeriodSeconds"], 0);
+    let again = mk_decision(
+        ("apps/v1", "Deployment"),
+        Value::Object(kept.clone()),
+        DeleteOptions::default(),
+    );
+    assert_eq!(again, Decision::Keep(kept));
+}
+
+#[test]
+fn only_scheduled_running_pods_get_grace() {
+    let pod = |node: &str, phase: &str| {
+        json!({"metadata": {"name": "a"}, "spec": {"nodeName": node, "terminationGracePeriodSeconds": 30},
+            "status": {"phase": phase}})
+    };
+    let grace = |decision: Decision| match decision {
+        Decision::Keep(object) | Decision::Remove(Some(object)) => {
+            object["metadata"]["deletionGracePeriodSeconds"]
+                .as_i64()
+                .unwrap()
+        }
+        other => panic!("{other:?}"),
+    };
+    let ask = |seconds| DeleteOptions {
+        grace_seconds: Some(seconds),
+        ..DeleteOptions::default()
+    };
+    assert_eq!(
+        grace(mk_decision(
+            POD,
+            pod("n", "Running"),
+            DeleteOptions::default()
+        )),
+        30
+    );
+    assert_eq!(grace(mk_decision(POD, pod("n", "Running"), ask(5))), 5);
+    assert_eq!(grace(mk_decision(POD, pod("n", "Running"), ask(-7))), 1);
+    assert_eq!(grace(mk_decision(POD, pod("n", "Running"), ask(0))), 0);
+    assert_eq!(
+        grace(mk_decision(
+            POD,
+            pod("n", "Succeeded"),
+            DeleteOptions::default()
+        )),
+        0
+    );
+    let unscheduled = mk_decision(POD, pod("", "Pending"), ask(60));
+    assert!(matches!(unscheduled, Decision::Remove(Some(_))));
+}
+
+#[test]
+fn grace_can_only_be_shortened_and_not_into_the_past() {
+    let deleting = |deadline: &str| {
+        json!({"metadata": {"deletionTimestamp": deadline, "deletionGracePeriodSeconds": 30},
+            "spec": {"nodeName": "n"}})
+    };
+    let ask = |seconds: Option<i64>| DeleteOptions {
+        grace_seconds: seconds,
+        ..DeleteOptions::default()
+    };
+    let soon = "2026-03-01T12:00:20Z";
+    assert_eq!(
+        mk_decision(POD, deleting(soon), ask(None)),
+        Decision::Pending
+    );
+    assert_eq!(
+        mk_decision(POD, deleting(soon), ask(Some(30))),
+        Decision::Pending
+    );
+    let Decision::Keep(kept) = mk_decision(POD, deleting(soon), ask(Some(25))) else {
+        panic!("not kept");
+    };
+    assert_eq!(
+        kept["metadata"]["deletionTimestamp"],
+        "2026-03-01T12:00:15Z"
+    );
+    let Decision::Keep(kept) = mk_decision(POD, deleting(soon), ask(Some(5))) else {
+        panic!("not kept");
+    };
+    assert_eq!(kept["metadata"]["deletionTimestamp"], NOW);
+    assert_eq!(kept["metadata"]["deletionGracePeriodSeconds"], 1);
+    assert!(matches!(
+        mk_decision(POD, deleting(soon), ask(Some(0))),
+        Decision::Remove(Some(_))
+    ));
+}
+
+#[test]
+fn a_pod_with_a_finalizer_stays_whatever_its_grace() {
+    let pod = json!({"metadata": {"finalizers": ["x.io/y"]}, "spec": {"nodeName": "n"}});
+    let now = DeleteOptions {
+        grace_seconds: Some(0),
+        ..DeleteOptions::default()
+    };
+    assert!(matches!(mk_decision(POD, pod, now), Decision::Keep(_)));
+}

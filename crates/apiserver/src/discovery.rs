@@ -1,0 +1,466 @@
+//! Which groups, versions, resources and verbs there are: the old documents and the aggregated one.
+//!
+//! Pure functions of the kinds table, made anew for each request, so a kind is visible the moment the table has it. They
+//! mirror upstream's `endpoints/discovery` (1.36). The hash of a storage version is left out: only storage migration
+//! reads it, and there is none here.
+
+use http::{HeaderValue, Response, StatusCode, header};
+use serde_json::{Map, Value, json};
+
+use caretaker_machinery::status::Status;
+
+use crate::etag::{self, ETag};
+use crate::kinds::{Group, Kind, Kinds, Subresource, join_group};
+use crate::negotiate::{Encoding, Form, Format};
+use crate::request::Path;
+use crate::respond::{self, Body};
+
+/// What an aggregated answer has to repeat: clients take it for the old form otherwise.
+const AGGREGATED_JSON: &str =
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+const AGGREGATED_YAML: &str =
+    "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// Paths outside groups, for the list of all paths.
+const OTHER_PATHS: [&str; 12] = [
+    "/api",
+    "/apis",
+    "/healthz",
+    "/healthz/ping",
+    "/livez",
+    "/livez/ping",
+    "/metrics",
+    "/openapi/v3",
+    "/openapi/v3/",
+    "/readyz",
+    "/readyz/ping",
+    "/version",
+];
+
+/// Answers the two roots, `/apis/GROUP` and everything that ends in a version.
+///
+/// DEVIATION(discovery-accept): below the roots upstream refuses an `Accept` that only names the aggregated form or a Table; here such a
+/// request gets the old document, because the header's other clauses are no longer known.
+pub(crate) fn answer(
+    kinds: &Kinds,
+    path: &Path,
+    format: Format,
+    etag: Option<&str>,
+) -> Response<Body> {
+    let is_core = |group: &&Group| group.name.is_empty();
+    let groups = kinds.groups().iter();
+    let document = match path {
+        Path::Core if format.form == Form::Discovery => {
+            return aggregated(kinds, groups.filter(is_core), format, etag);
+        }
+        Path::Groups if format.form == Form::Discovery => {
+            return aggregated(kinds, groups.filter(|group| !is_core(group)), format, etag);
+        }
+        Path::Core => Some(core_versions(kinds)),
+        Path::Groups => {
+            let named = groups.filter(|group| !is_core(group));
+            let groups: Vec<Value> = named.map(|group| group_entry(group).into()).collect();
+            Some(json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
+        }
+        Path::Group(name) => find_group(kinds, name).map(|group| {
+            let mut document = group_entry(group);
+            document.insert("kind".into(), "APIGroup".into());
+            document.insert("apiVersion".into(), "v1".into());
+            document.into()
+        }),
+        Path::Resources { group, version } => resource_list(kinds, group, version),
+        _ => None,
+    };
+    match (document, path) {
+        (Some(document), _) => respond::value(200, &document, format),
+        (None, Path::Resources { group, .. }) if is_builtin(kinds, group) => {
+            respond::status(&Status::unknown_resource(), format)
+        }
+        (None, _) => respond::not_found_page(),
+    }
+}
+
+/// All paths that lead somewhere.
+pub(crate) fn root(kinds: &Kinds) -> Response<Body> {
+    let mut paths: Vec<String> = OTHER_PATHS.map(str::to_owned).into();
+    for group in kinds.groups() {
+        if !group.name.is_empty() {
+            paths.push(format!("/apis/{}", group.name));
+        }
+        let versions = group.versions.iter();
+        paths.extend(versions.map(|version| format!("/{}", path_of(&group.name, version))));
+    }
+    paths.sort();
+    respond::value(200, &json!({ "paths": paths }), Format::JSON.pretty())
+}
+
+/// Where a group's version is served, without the first slash.
+pub(crate) fn path_of(group: &str, version: &str) -> String {
+    if group.is_empty() {
+        format!("api/{version}")
+    } else {
+        format!("apis/{group}/{version}")
+    }
+}
+
+fn aggregated<'a>(
+    kinds: &Kinds,
+    groups: impl Iterator<Item = &'a Group>,
+    format: Format,
+    etag: Option<&str>,
+) -> Response<Body> {
+    let items: Vec<Value> = groups.map(|group| aggregated_group(kinds, group)).collect();
+    let document = json!({
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": "apidiscovery.k8s.io/v2",
+        "metadata": {},
+        "items": items,
+    });
+    let tag = ETag::of(document.to_string().as_bytes());
+    let mut response = if tag.matches(etag) {
+        etag::empty(StatusCode::NOT_MODIFIED)
+    } else {
+        let mut response = respond::value(200, &document, format);
+        let content_type = match format.encoding {
+            Encoding::Json | Encoding::PrettyJson => AGGREGATED_JSON,
+            Encoding::Yaml => AGGREGATED_YAML,
+        };
+        let content_type = HeaderValue::from_static(content_type);
+        response
+            .headers_mut()
+            .insert(header::CONTENT_TYPE, content_type);
+        response
+    };
+    tag.stamp(&mut response);
+    let public = HeaderValue::from_static("public");
+    response.headers_mut().insert(header::CACHE_CONTROL, public);
+    response
+}
+
+fn aggregated_group(kinds: &Kinds, group: &Group) -> Value {
+    let versions = group.versions.iter().map(|version| {
+        let resources = kinds.of(&group.name, version);
+        let resources: Vec<Value> = resources.map(|kind| aggregated_resource(kind)).collect();
+        json!({"version": version, "resources": resources, "freshness": "Current"})
+    });
+    let versions: Vec<Value> = versions.collect();
+    let metadata = if group.name.is_empty() {
+        json!({})
+    } else {
+        json!({"name": group.name})
+    };
+    json!({"metadata": metadata, "versions": versions})
+}
+
+fn aggregated_resource(kind: &Kind) -> Value {
+    // Built-in kinds leave their own group and version to the document, custom ones repeat them.
+    let own = match &kind.custom {
+        Some(_) => (kind.group.as_str(), kind.version.as_str()),
+        None => ("", ""),
+    };
+    let mut entry = json!({
+        "resource": kind.plural,
+        "responseKind": response_kind(own, &kind.kind),
+        "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
+        "singularResource": kind.singular,
+        "verbs": kind.shown_verbs(),
+    });
+    let subresources = kind.subresources.iter().map(|part| {
+        let gv = match part.version.as_str() {
+            "" => own,
+            version => (part.group.as_str(), version),
+        };
+        json!({
+            "subresource": part.name,
+            "responseKind": response_kind(gv, &part.kind),
+            "verbs": part.verbs,
+        })
+    });
+    let subresources: Vec<Value> = subresources.collect();
+    set_list(&mut entry, "shortNames", &kind.short_names);
+    set_list(&mut entry, "categories", &kind.categories);
+    set_list(&mut entry, "subresources", &subresources);
+    entry
+}
+
+fn response_kind((group, version): (&str, &str), kind: &str) -> Value {
+    json!({"group": group, "version": version, "kind": kind})
+}
+
+/// DEVIATION(server-address): the address is empty. A server in process has none, one behind a listener need not know the one its
+/// clients use, and no client reads it.
+fn core_versions(kinds: &Kinds) -> Value {
+    let versions = find_group(kinds, "").map(|group| group.versions.as_slice());
+    json!({
+        "kind": "APIVersions",
+        "versions": versions.unwrap_or_default(),
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": ""}],
+    })
+}
+
+fn group_entry(group: &Group) -> Map<String, Value> {
+    let entry = |version: &String| {
+        let group_version = join_group(&group.name, version);
+        json!({"groupVersion": group_version, "version": version})
+    };
+    let versions: Vec<Value> = group.versions.iter().map(entry).collect();
+    let preferred = versions.first().cloned().unwrap_or_default();
+    let mut map = Map::new();
+    map.insert("name".into(), group.name.clone().into());
+    map.insert("versions".into(), versions.into());
+    map.insert("preferredVersion".into(), preferred);
+    map
+}
+
+/// Resources and their parts, in turn. The core group's list is older than its `apiVersion` and lacks it.
+fn resource_list(kinds: &Kinds, group: &str, version: &str) -> Option<Value> {
+    let mut resources = Vec::new();
+    for kind in kinds.of(group, version) {
+        resources.push(resource_entry(kind));
+        let parts = kind.subresources.iter();
+        resources.extend(parts.map(|part| subresource_entry(kind, part)));
+    }
+    if resources.is_empty() {
+        return None;
+    }
+    let mut document = json!({
+        "kind": "APIResourceList",
+        "groupVersion": join_group(group, version),
+        "resources": resources,
+    });
+    if !group.is_empty() {
+        document["apiVersion"] = "v1".into();
+    }
+    Some(document)
+}
+
+fn resource_entry(kind: &Kind) -> Value {
+    let mut entry = json!({
+        "name": kind.plural,
+        "singularName": kind.singular,
+        "namespaced": kind.namespaced,
+        "kind": kind.kind,
+        "verbs": kind.shown_verbs(),
+    });
+    set_list(&mut entry, "shortNames", &kind.short_names);
+    set_list(&mut entry, "categories", &kind.categories);
+    entry
+}
+
+fn subresource_entry(kind: &Kind, part: &Subresource) -> Value {
+    let mut entry = json!({
+        "name": format!("{}/{}", kind.plural, part.name),
+        "singularName": "",
+        "namespaced": kind.namespaced,
+        "kind": part.kind,
+        "verbs": part.verbs,
+    });
+    if !part.version.is_empty() {
+        entry["group"] = part.group.clone().into();
+        entry["version"] = part.version.clone().into();
+    }
+    entry
+}
+
+/// Empty lists are left out, as upstream.
+fn set_list<T: Clone + Into<Value>>(entry: &mut Value, name: &str, list: &[T]) {
+    if !list.is_empty() {
+        entry[name] = list.to_vec().into();
+    }
+}
+
+fn find_group<'a>(kinds: &'a Kinds, name: &str) -> Option<&'a Group> {
+    kinds.groups().iter().find(|group| group.name == name)
+}
+
+/// A missing version of a built-in group is answered by its handler, a missing group by nobody.
+fn is_builtin(kinds: &Kinds, group: &str) -> bool {
+    kinds
+        .iter()
+        .any(|kind| kind.group == group && kind.custom.is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::Custom;
+
+    const AGGREGATED: Format = Format {
+        form: Form::Discovery,
+        encoding: Encoding::Json,
+    };
+
+    /// Built-in kinds and a custom one with two parts.
+    fn mk_kinds() -> Kinds {
+        let mut kinds = Kinds::builtin();
+        let mut widget = (**kinds.get("apps", "v1", "deployments").unwrap()).clone();
+        widget.resource = kinds.allot();
+        widget.group = "example.com".into();
+        widget.kind = "Widget".into();
+        widget.plural = "widgets".into();
+        widget.singular = "widget".into();
+        widget.short_names.clear();
+        for part in &mut widget.subresources {
+            part.kind = part.kind.replace("Deployment", "Widget");
+        }
+        widget.custom = Some(Custom {
+            definition: "widgets.example.com".into(),
+            uid: "u".into(),
+            columns: Vec::new(),
+            terminating: false,
+        });
+        kinds.insert(widget);
+        kinds
+    }
+
+    fn mk_answer(path: &str, format: Format) -> Response<Body> {
+        answer(&mk_kinds(), &Path::parse(path), format, None)
+    }
+
+    fn mk_document(path: &str, format: Format) -> Value {
+        let response = mk_answer(path, format);
+        assert_eq!(response.status(), 200, "{path}");
+        serde_json::from_slice(&etag::body_of(response)).unwrap()
+    }
+
+    fn entry<'a>(list: &'a Value, key: &str, name: &str) -> &'a Value {
+        let mut entries = list.as_array().unwrap().iter();
+        entries.find(|entry| entry[key] == name).unwrap()
+    }
+
+    #[test]
+    fn groups_are_listed_with_their_preferred_version() {
+        let core = mk_document("/api", Format::JSON);
+        assert_eq!(core["kind"], "APIVersions");
+        assert_eq!(core["versions"], json!(["v1"]));
+        let groups = mk_document("/apis", Format::JSON);
+        let autoscaling = entry(&groups["groups"], "name", "autoscaling");
+        assert_eq!(
+            autoscaling["preferredVersion"]["groupVersion"],
+            "autoscaling/v2"
+        );
+        assert_eq!(autoscaling["versions"][1]["version"], "v1");
+        assert!(
+            groups["groups"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .all(|group| group["name"] != "")
+        );
+        let one = mk_document("/apis/example.com", Format::JSON);
+        assert_eq!(one["kind"], "APIGroup");
+        assert_eq!(
+            one["versions"],
+            json!([{"groupVersion": "example.com/v1", "version": "v1"}])
+        );
+    }
+
+    #[test]
+    fn a_resource_list_has_an_entry_for_each_part() {
+        let core = mk_document("/api/v1", Format::JSON);
+        assert!(core.get("apiVersion").is_none());
+        let pods = entry(&core["resources"], "name", "pods");
+        assert_eq!(pods["shortNames"], json!(["po"]));
+        assert_eq!(pods["singularName"], "pod");
+        let eviction = entry(&core["resources"], "name", "pods/eviction");
+        assert_eq!(
+            *eviction,
+            json!({"name": "pods/eviction", "singularName": "", "namespaced": true, "group": "policy",
+                "version": "v1", "kind": "Eviction", "verbs": ["create"]})
+        );
+        let apps = mk_document("/apis/apps/v1", Format::JSON);
+        assert_eq!(apps["apiVersion"], "v1");
+        let revisions = entry(&apps["resources"], "name", "controllerrevisions");
+        assert!(revisions.get("shortNames").is_none() && revisions.get("categories").is_none());
+    }
+
+    #[test]
+    fn the_aggregated_form_says_so_in_its_content_type() {
+        for path in ["/api", "/apis"] {
+            let response = mk_answer(path, AGGREGATED);
+            let headers = response.headers();
+            assert_eq!(headers[header::CONTENT_TYPE], AGGREGATED_JSON, "{path}");
+            assert_eq!(headers[header::CACHE_CONTROL], "public");
+            assert_eq!(headers[header::VARY], "Accept");
+        }
+        let groups = mk_document("/apis", AGGREGATED);
+        assert_eq!(groups["kind"], "APIGroupDiscoveryList");
+        assert_eq!(
+            mk_document("/api", AGGREGATED)["items"][0]["metadata"],
+            json!({})
+        );
+    }
+
+    #[test]
+    fn only_custom_kinds_repeat_their_group_and_version() {
+        let groups = mk_document("/apis", AGGREGATED);
+        let resources = |group: &str| {
+            let found = groups["items"].as_array().unwrap().iter();
+            let group = found.filter(|item| item["metadata"]["name"] == group);
+            group
+                .map(|item| item["versions"][0]["resources"].clone())
+                .next()
+                .unwrap()
+        };
+        let own = json!({"group": "example.com", "version": "v1", "kind": "Widget"});
+        let scale = json!({"group": "autoscaling", "version": "v1", "kind": "Scale"});
+        let widgets = entry(&resources("example.com"), "resource", "widgets").clone();
+        assert_eq!(widgets["responseKind"], own);
+        let parts = &widgets["subresources"];
+        assert_eq!(entry(parts, "subresource", "status")["responseKind"], own);
+        assert_eq!(entry(parts, "subresource", "scale")["responseKind"], scale);
+        let builtin = json!({"group": "", "version": "", "kind": "Deployment"});
+        let deployments = entry(&resources("apps"), "resource", "deployments").clone();
+        assert_eq!(deployments["responseKind"], builtin);
+        assert_eq!(deployments["scope"], "Namespaced");
+    }
+
+    #[test]
+    fn a_client_that_has_the_document_is_told_so() {
+        let first = mk_answer("/apis", AGGREGATED);
+        let tag = first.headers()[header::ETAG].to_str().unwrap().to_owned();
+        let path = Path::parse("/apis");
+        let again = answer(&mk_kinds(), &path, AGGREGATED, Some(&tag));
+        assert_eq!(again.status(), StatusCode::NOT_MODIFIED);
+        assert_eq!(again.headers()[header::ETAG], *tag);
+        assert!(etag::body_of(again).is_empty());
+        let changed = answer(&Kinds::builtin(), &path, AGGREGATED, Some(&tag));
+        assert_eq!(changed.status(), 200);
+    }
+
+    #[test]
+    fn what_is_not_served_is_not_found_in_the_servers_own_words() {
+        let page = "text/plain; charset=utf-8";
+        let cases = [
+            ("/apis/nope", page),
+            ("/apis/nope/v1", page),
+            ("/apis/example.com/v9", page),
+            ("/apis/apps/v9", "application/json"),
+            ("/api/v9", "application/json"),
+        ];
+        for (path, content_type) in cases {
+            let response = mk_answer(path, Format::JSON);
+            assert_eq!(response.status(), 404, "{path}");
+            assert_eq!(
+                response.headers()[header::CONTENT_TYPE],
+                content_type,
+                "{path}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_path_of_the_root_leads_somewhere() {
+        let listed: Value = serde_json::from_slice(&etag::body_of(root(&mk_kinds()))).unwrap();
+        let paths: Vec<&str> = listed["paths"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(Value::as_str)
+            .collect();
+        assert!(paths.is_sorted() && paths.contains(&"/apis/example.com/v1"));
+        for path in paths {
+            assert_ne!(Path::parse(path), Path::Unknown, "{path}");
+        }
+    }
+}

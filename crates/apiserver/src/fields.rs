@@ -1,0 +1,107 @@
+//! Types of built-in kinds, as far as strategic merge walks them: `fields.txt`, read once.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use caretaker_machinery::patch::strategic::{FieldFacts, PatchSchema, Rule, TypeId};
+
+const FIELDS: &str = include_str!("../data/fields.txt");
+
+/// Rows of the file, types interned.
+#[derive(Default)]
+pub(crate) struct Schema {
+    types: BTreeMap<&'static str, TypeId>,
+    roots: BTreeMap<(&'static str, &'static str, &'static str), TypeId>,
+    fields: BTreeMap<(TypeId, &'static str), FieldFacts<'static>>,
+}
+
+/// The schema of the built-in kinds.
+pub(crate) fn schema() -> &'static Schema {
+    static SCHEMA: LazyLock<Schema> = LazyLock::new(Schema::read);
+    &SCHEMA
+}
+
+// === impl Schema ===
+
+impl Schema {
+    fn read() -> Self {
+        let mut schema = Self::default();
+        for line in FIELDS.lines().filter(|line| !line.starts_with('#')) {
+            let columns: Vec<&'static str> = line.split('\t').collect();
+            match columns.as_slice() {
+                ["kind", group, version, kind, of] => {
+                    let group = if *group == "-" { "" } else { group };
+                    let root = schema.intern(of);
+                    schema.roots.insert((group, version, kind), root);
+                }
+                ["field", owner, field, shape, of, strategy, key, _, _] => {
+                    let owner = schema.intern(owner);
+                    let of = (*of != "-").then(|| schema.intern(of));
+                    let facts = FieldFacts {
+                        rule: rule(shape, strategy, key),
+                        of,
+                    };
+                    schema.fields.insert((owner, field), facts);
+                }
+                _ => unreachable!("fields.txt: {line:?}"),
+            }
+        }
+        schema
+    }
+
+    /// The type of a kind; one without fields for a kind that the file does not name.
+    pub(crate) fn root(&self, group: &str, version: &str, kind: &str) -> TypeId {
+        let root = self.roots.get(&(group, version, kind));
+        root.copied().unwrap_or(TypeId(u16::MAX))
+    }
+
+    fn intern(&mut self, name: &'static str) -> TypeId {
+        let next = u16::try_from(self.types.len()).expect("the file names a few hundred types");
+        *self.types.entry(name).or_insert(TypeId(next))
+    }
+}
+
+impl PatchSchema for Schema {
+    fn field(&self, of: TypeId, name: &str) -> FieldFacts<'_> {
+        self.fields
+            .get(&(of, name))
+            .copied()
+            .unwrap_or(FieldFacts::UNKNOWN)
+    }
+}
+
+/// How a field merges. `retainKeys` needs no rule of its own: the directive in a patch says it all.
+fn rule(shape: &str, strategy: &str, key: &'static str) -> Rule<'static> {
+    let says = |word: &str| strategy.split(',').any(|part| part == word);
+    match shape {
+        "object" if says("replace") => Rule::ReplacedObject,
+        "object" => Rule::Object,
+        "map" => Rule::Map,
+        _ if !says("merge") => Rule::ReplacedList,
+        _ if key == "-" => Rule::Set,
+        _ => Rule::ListByKey(key),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_way_from_a_kind_to_its_merge_keys_is_known() {
+        let schema = schema();
+        let mut at = schema.root("apps", "v1", "Deployment");
+        for field in ["spec", "template", "spec"] {
+            at = schema.field(at, field).of.unwrap();
+        }
+        assert_eq!(schema.field(at, "containers").rule, Rule::ListByKey("name"));
+        let pod = schema.root("", "v1", "Pod");
+        let meta = schema.field(pod, "metadata").of.unwrap();
+        assert_eq!(schema.field(meta, "finalizers").rule, Rule::Set);
+        assert_eq!(
+            schema.field(meta, "ownerReferences").rule,
+            Rule::ListByKey("uid")
+        );
+        assert_eq!(schema.field(meta, "nope").rule, Rule::Unknown);
+    }
+}

@@ -1,0 +1,150 @@
+//! Whether the server is alive, and which Kubernetes it speaks for.
+//!
+//! Mirrors the text of upstream's `server/healthz` (1.36). A server that answers at all is healthy: it has no etcd and no
+//! controllers to wait for before it is handed out, so the one check is `ping`.
+
+use http::Response;
+use serde_json::json;
+
+use crate::negotiate::Format;
+use crate::request::Query;
+use crate::respond::{self, Body};
+
+/// What is looked at. None of them can fail.
+const CHECKS: [&str; 1] = ["ping"];
+
+/// The Kubernetes whose behaviour this server mirrors.
+const MAJOR: &str = "1";
+const MINOR: &str = "36";
+/// The oldest minor version it could stand in for, as upstream says of itself.
+const COMPATIBLE_MINOR: &str = "35";
+/// With build metadata, so that nobody takes it for the original; still a semantic version, because clients compare it.
+const GIT_VERSION: &str = "v1.36.3+caretaker";
+
+/// Answers `/healthz`, `/livez`, `/readyz` and the checks below them.
+pub(crate) fn answer(endpoint: &str, check: Option<&str>, query: &Query) -> Response<Body> {
+    match check {
+        Some(check) if !CHECKS.contains(&check) => respond::not_found_page(),
+        None if query.get("verbose").is_some() => respond::text(&verbose(endpoint, query)),
+        _ => respond::text("ok"),
+    }
+}
+
+/// Answers `/version`. There is no Go in here and no record of the build, so those fields are empty.
+pub(crate) fn version() -> Response<Body> {
+    let version = json!({
+        "major": MAJOR,
+        "minor": MINOR,
+        "emulationMajor": MAJOR,
+        "emulationMinor": MINOR,
+        "minCompatibilityMajor": MAJOR,
+        "minCompatibilityMinor": COMPATIBLE_MINOR,
+        "gitVersion": GIT_VERSION,
+        "gitCommit": "",
+        "gitTreeState": "",
+        "buildDate": "",
+        "goVersion": "",
+        "compiler": "rustc",
+        "platform": platform(),
+    });
+    respond::value(200, &version, Format::JSON.pretty())
+}
+
+fn verbose(endpoint: &str, query: &Query) -> String {
+    let excluded = query.get("exclude").unwrap_or_default();
+    let mut text = String::new();
+    for check in CHECKS {
+        let outcome = if check == excluded {
+            "excluded: ok"
+        } else {
+            "ok"
+        };
+        text.push_str(&format!("[+]{check} {outcome}\n"));
+    }
+    if !excluded.is_empty() && !CHECKS.contains(&excluded) {
+        text.push_str(&format!(
+            "warn: some health checks cannot be excluded: no matches for {excluded:?}\n"
+        ));
+    }
+    text.push_str(&format!("{endpoint} check passed\n"));
+    text
+}
+
+/// In Go's words, which clients know.
+fn platform() -> String {
+    let os = match std::env::consts::OS {
+        "macos" => "darwin",
+        os => os,
+    };
+    let arch = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        arch => arch,
+    };
+    format!("{os}/{arch}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::etag::body_of;
+    use serde_json::Value;
+
+    fn mk_text(endpoint: &str, check: Option<&str>, query: &str) -> String {
+        let response = answer(endpoint, check, &Query::parse(query));
+        String::from_utf8(body_of(response)).unwrap()
+    }
+
+    #[test]
+    fn health_is_told_in_upstreams_words() {
+        let cases = [
+            ("healthz", None, "", "ok"),
+            ("livez", Some("ping"), "", "ok"),
+            ("livez", Some("ping"), "verbose", "ok"),
+            (
+                "readyz",
+                None,
+                "verbose",
+                "[+]ping ok\nreadyz check passed\n",
+            ),
+            ("readyz", None, "exclude=etcd", "ok"),
+            (
+                "livez",
+                None,
+                "verbose=1&exclude=ping",
+                "[+]ping excluded: ok\nlivez check passed\n",
+            ),
+            (
+                "healthz",
+                None,
+                "verbose&exclude=etcd",
+                "[+]ping ok\nwarn: some health checks cannot be excluded: no matches for \"etcd\"\nhealthz check passed\n",
+            ),
+        ];
+        for (endpoint, check, query, text) in cases {
+            assert_eq!(
+                mk_text(endpoint, check, query),
+                text,
+                "{endpoint} {check:?} {query}"
+            );
+        }
+        assert_eq!(
+            answer("healthz", Some("nope"), &Query::default()).status(),
+            404
+        );
+    }
+
+    #[test]
+    fn the_version_is_the_one_the_kinds_were_taken_from() {
+        let version: Value = serde_json::from_slice(&body_of(version())).unwrap();
+        let git_version = version["gitVersion"].as_str().unwrap();
+        let (release, build) = git_version.split_once('+').unwrap();
+        assert_eq!(build, "caretaker");
+        let first = include_str!("../data/resources.txt")
+            .lines()
+            .next()
+            .unwrap();
+        assert_eq!(first, format!("# Kubernetes {release}"));
+        assert!(release.starts_with(&format!("v{MAJOR}.{MINOR}.")));
+    }
+}

@@ -1,0 +1,381 @@
+//! Every kind the server serves, as rows of data.
+//!
+//! Built-in rows come from two files: what the real server's discovery says (`resources.txt`) and where a kind's rules
+//! differ (`rules.txt`). Custom kinds are added and removed as their definitions come and go. The table is replaced as a
+//! whole, so a request works on one consistent view of it.
+
+mod rules;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use caretaker_machinery::status::Named;
+
+use crate::store::ResourceId;
+
+pub(crate) use rules::{DefaultPolicy, Field, Generation, Rules};
+
+const RESOURCES: &str = include_str!("../data/resources.txt");
+
+/// One resource in one version.
+#[derive(Debug, Clone)]
+pub(crate) struct Kind {
+    /// Where its objects are stored; the same for all versions of a resource.
+    pub(crate) resource: ResourceId,
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) plural: String,
+    pub(crate) singular: String,
+    pub(crate) kind: String,
+    pub(crate) list_kind: String,
+    pub(crate) namespaced: bool,
+    pub(crate) short_names: Vec<String>,
+    pub(crate) categories: Vec<String>,
+    pub(crate) verbs: Vec<String>,
+    pub(crate) subresources: Vec<Subresource>,
+    pub(crate) rules: Rules,
+    /// What only a custom kind has.
+    pub(crate) custom: Option<Custom>,
+}
+
+/// A part of an object with a path of its own.
+#[derive(Debug, Clone)]
+pub(crate) struct Subresource {
+    pub(crate) name: String,
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) kind: String,
+    pub(crate) verbs: Vec<String>,
+}
+
+/// A kind that came from a CustomResourceDefinition.
+#[derive(Debug, Clone)]
+pub(crate) struct Custom {
+    /// Name of the definition, and the uid that tells it from an earlier one of that name.
+    pub(crate) definition: String,
+    pub(crate) uid: String,
+    /// Printer columns, as the definition has them.
+    pub(crate) columns: Vec<serde_json::Value>,
+    /// Its definition is being deleted: nothing may be created any more.
+    pub(crate) terminating: bool,
+}
+
+/// The table.
+#[derive(Debug, Clone)]
+pub(crate) struct Kinds {
+    /// In the order of discovery, which clients use to break ties.
+    groups: Vec<Group>,
+    kinds: BTreeMap<(String, String, String), Arc<Kind>>,
+    next: ResourceId,
+}
+
+/// An API group and its versions, preferred first.
+#[derive(Debug, Clone)]
+pub(crate) struct Group {
+    pub(crate) name: String,
+    pub(crate) versions: Vec<String>,
+}
+
+// === impl Kind ===
+
+impl Kind {
+    pub(crate) fn api_version(&self) -> String {
+        join_group(&self.group, &self.version)
+    }
+
+    /// An object as most messages name it: by its resource.
+    pub(crate) fn resource_named<'a>(&'a self, name: &'a str) -> Named<'a> {
+        Named {
+            group: &self.group,
+            what: &self.plural,
+            name,
+        }
+    }
+
+    /// An object as messages about its content name it: by its kind.
+    pub(crate) fn kind_named<'a>(&'a self, name: &'a str) -> Named<'a> {
+        Named {
+            group: &self.group,
+            what: &self.kind,
+            name,
+        }
+    }
+
+    pub(crate) fn subresource(&self, name: &str) -> Option<&Subresource> {
+        self.subresources.iter().find(|sub| sub.name == name)
+    }
+
+    pub(crate) fn has_status(&self) -> bool {
+        self.subresource("status").is_some()
+    }
+
+    /// The verbs that discovery shows: of a kind that is on its way out, those that help it out.
+    pub(crate) fn shown_verbs(&self) -> Vec<&str> {
+        let ending = self.custom.as_ref().is_some_and(|custom| custom.terminating);
+        let shown = |verb: &&str| !ending || !matches!(*verb, "create" | "patch" | "update");
+        self.verbs.iter().map(String::as_str).filter(shown).collect()
+    }
+
+    pub(crate) fn allows(&self, verb: &str) -> bool {
+        self.verbs.iter().any(|known| known == verb)
+    }
+}
+
+// === impl Kinds ===
+
+impl Kinds {
+    /// The built-in kinds.
+    pub(crate) fn builtin() -> Self {
+        let mut kinds = Self {
+            groups: Vec::new(),
+            kinds: BTreeMap::new(),
+            next: ResourceId(0),
+        };
+        let mut rules = rules::table();
+        for line in RESOURCES.lines().filter(|line| !line.starts_with('#')) {
+            let columns: Vec<&str> = line.split('\t').collect();
+            match columns.as_slice() {
+                ["resource", columns @ ..] => kinds.add_row(columns, &mut rules),
+                ["sub", columns @ ..] => kinds.add_subresource(columns),
+                _ => unreachable!("resources.txt: {line:?}"),
+            }
+        }
+        assert!(rules.is_empty(), "rules.txt names unknown kinds: {rules:?}");
+        kinds
+    }
+
+    pub(crate) fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Kind>> {
+        self.kinds
+            .get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
+    }
+
+    /// The kind that an `apiVersion` and `kind` name.
+    #[cfg(test)]
+    pub(crate) fn by_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<Kind>> {
+        self.iter()
+            .find(|row| row.kind == kind && row.api_version() == api_version)
+    }
+
+    pub(crate) fn groups(&self) -> &[Group] {
+        &self.groups
+    }
+
+    /// All resources of one group and version, by name.
+    pub(crate) fn of<'a>(
+        &'a self,
+        group: &'a str,
+        version: &'a str,
+    ) -> impl Iterator<Item = &'a Arc<Kind>> {
+        self.iter()
+            .filter(move |kind| kind.group == group && kind.version == version)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Kind>> {
+        self.kinds.values()
+    }
+
+    /// One row per stored resource, whatever the number of its versions.
+    pub(crate) fn stored(&self) -> Vec<Arc<Kind>> {
+        let mut rows: BTreeMap<ResourceId, Arc<Kind>> = BTreeMap::new();
+        for kind in self.iter().filter(|kind| kind.allows("list")) {
+            rows.entry(kind.resource).or_insert_with(|| kind.clone());
+        }
+        rows.into_values().collect()
+    }
+
+    /// A number for a resource that has none yet.
+    pub(crate) fn allot(&mut self) -> ResourceId {
+        let id = self.next;
+        self.next = ResourceId(id.0 + 1);
+        id
+    }
+
+    /// Adds a kind, or replaces what was served in its place.
+    pub(crate) fn insert(&mut self, kind: Kind) {
+        match self
+            .groups
+            .iter_mut()
+            .find(|group| group.name == kind.group)
+        {
+            Some(group) if group.versions.contains(&kind.version) => {}
+            Some(group) => {
+                group.versions.push(kind.version.clone());
+                group.versions.sort_by_key(|version| version_rank(version));
+            }
+            None => self.groups.push(Group {
+                name: kind.group.clone(),
+                versions: vec![kind.version.clone()],
+            }),
+        }
+        let key = (
+            kind.group.clone(),
+            kind.version.clone(),
+            kind.plural.clone(),
+        );
+        self.kinds.insert(key, Arc::new(kind));
+    }
+
+    /// Removes every version of a resource.
+    pub(crate) fn remove(&mut self, resource: ResourceId) {
+        self.kinds.retain(|_, kind| kind.resource != resource);
+        for group in &mut self.groups {
+            let name = &group.name;
+            group.versions.retain(|version| {
+                let served = |kind: &Arc<Kind>| kind.group == *name && kind.version == *version;
+                self.kinds.values().any(served)
+            });
+        }
+        self.groups.retain(|group| !group.versions.is_empty());
+    }
+
+    fn add_row(&mut self, columns: &[&str], rules: &mut rules::Table) {
+        let [
+            group,
+            version,
+            plural,
+            kind,
+            scope,
+            singular,
+            short,
+            categories,
+            verbs,
+        ] = columns
+        else {
+            unreachable!("resources.txt: {columns:?}");
+        };
+        let group = if *group == "-" { "" } else { group };
+        let other = self
+            .kinds
+            .values()
+            .find(|row| row.group == group && row.plural == *plural)
+            .map(|row| (row.resource, row.rules.clone()));
+        let (resource, rules) = other.unwrap_or_else(|| {
+            let rules = rules.remove(&(group.to_owned(), (*plural).to_owned()));
+            (self.allot(), rules.unwrap_or_default())
+        });
+        self.insert(Kind {
+            resource,
+            group: group.into(),
+            version: (*version).into(),
+            plural: (*plural).into(),
+            singular: (*singular).into(),
+            kind: (*kind).into(),
+            list_kind: format!("{kind}List"),
+            namespaced: *scope == "Namespaced",
+            short_names: words(short),
+            categories: words(categories),
+            verbs: words(verbs),
+            subresources: Vec::new(),
+            rules,
+            custom: None,
+        });
+    }
+
+    fn add_subresource(&mut self, columns: &[&str]) {
+        let [group, version, path, kind, verbs] = columns else {
+            unreachable!("resources.txt: {columns:?}");
+        };
+        let group = if *group == "-" { "" } else { group };
+        let (plural, name) = path.split_once('/').unwrap_or((path, ""));
+        let key = (group.to_owned(), (*version).to_owned(), plural.to_owned());
+        let Some(parent) = self.kinds.get_mut(&key) else {
+            unreachable!("resources.txt: {path} has no parent");
+        };
+        let (own_group, own_version, kind) = match kind.rsplit_once('/') {
+            Some((api_version, kind)) => {
+                let (group, version) = split_group(api_version);
+                (group, version, kind)
+            }
+            None => ("", "", *kind),
+        };
+        Arc::make_mut(parent).subresources.push(Subresource {
+            name: name.into(),
+            group: own_group.into(),
+            version: own_version.into(),
+            kind: kind.into(),
+            verbs: words(verbs),
+        });
+    }
+}
+
+/// `group/version`, or `version` in the core group.
+pub(crate) fn join_group(group: &str, version: &str) -> String {
+    if group.is_empty() {
+        version.to_owned()
+    } else {
+        format!("{group}/{version}")
+    }
+}
+
+/// The group and version of an `apiVersion`.
+pub(crate) fn split_group(api_version: &str) -> (&str, &str) {
+    api_version.split_once('/').unwrap_or(("", api_version))
+}
+
+/// Orders versions as discovery does: stable ones first, newest first among equals.
+fn version_rank(version: &str) -> (u8, std::cmp::Reverse<(u32, u32)>, String) {
+    let parse = || {
+        let rest = version.strip_prefix('v')?;
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(rest.len());
+        let major: u32 = rest[..digits].parse().ok()?;
+        let (stage, minor) = match &rest[digits..] {
+            "" => (0, 0),
+            pre if pre.starts_with("beta") => (1, pre[4..].parse().ok()?),
+            pre if pre.starts_with("alpha") => (2, pre[5..].parse().ok()?),
+            _ => return None,
+        };
+        Some((stage, std::cmp::Reverse((major, minor)), String::new()))
+    };
+    parse().unwrap_or((3, std::cmp::Reverse((0, 0)), version.to_owned()))
+}
+
+fn words(column: &str) -> Vec<String> {
+    match column {
+        "-" => Vec::new(),
+        list => list.split(',').map(str::to_owned).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_builtin_table_holds_what_the_files_say() {
+        let kinds = Kinds::builtin();
+        let pods = kinds.get("", "v1", "pods").unwrap();
+        assert!(pods.namespaced && pods.rules.graceful && pods.has_status());
+        assert_eq!(pods.short_names, ["po"]);
+        let jobs = kinds.by_kind("batch/v1", "Job").unwrap();
+        assert_eq!(jobs.rules.policy, DefaultPolicy::Orphan);
+        assert_eq!(jobs.api_version(), "batch/v1");
+        assert_eq!(kinds.groups()[0].name, "");
+    }
+
+    #[test]
+    fn versions_are_ordered_stable_first() {
+        let mut versions = ["v1alpha1", "v2beta1", "v1", "v10", "v2", "foo", "v2beta2"];
+        versions.sort_by_key(|version| version_rank(version));
+        assert_eq!(
+            versions,
+            ["v10", "v2", "v1", "v2beta2", "v2beta1", "v1alpha1", "foo"]
+        );
+    }
+
+    #[test]
+    fn a_removed_kind_takes_its_empty_group_along() {
+        let mut kinds = Kinds::builtin();
+        let before = kinds.groups().len();
+        let mut widget = (**kinds.get("", "v1", "pods").unwrap()).clone();
+        widget.resource = kinds.allot();
+        widget.group = "example.com".into();
+        let id = widget.resource;
+        kinds.insert(widget);
+        assert_eq!(kinds.groups().len(), before + 1);
+        kinds.remove(id);
+        assert_eq!(kinds.groups().len(), before);
+        assert!(kinds.get("example.com", "v1", "pods").is_none());
+    }
+}

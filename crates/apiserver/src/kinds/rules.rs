@@ -1,0 +1,173 @@
+//! Where a built-in kind differs from the rest: one row of `rules.txt` per kind.
+
+use std::collections::BTreeMap;
+
+use caretaker_machinery::names::NameRule;
+use serde_json::{Map, Value};
+
+const RULES: &str = include_str!("../../data/rules.txt");
+
+/// Rows by group and plural.
+pub(super) type Table = BTreeMap<(String, String), Rules>;
+
+/// What differs. The default is what most kinds do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Rules {
+    pub(crate) generation: Generation,
+    /// An update must name the resourceVersion.
+    pub(crate) versioned: bool,
+    /// An update of a missing object creates it.
+    pub(crate) upsert: bool,
+    /// A delete that removes the object answers with it.
+    pub(crate) returns_object: bool,
+    pub(crate) policy: DefaultPolicy,
+    /// A delete waits for the grace period.
+    pub(crate) graceful: bool,
+    pub(crate) names: NameRule,
+    /// Selectable fields beyond the metadata's.
+    pub(crate) fields: Vec<Field>,
+    /// A create may set the status although it is a subresource.
+    pub(crate) keeps_status: bool,
+    /// Stored, but nothing here acts on it.
+    pub(crate) unenforced: bool,
+}
+
+/// A field that selectors may name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Field {
+    pub(crate) name: String,
+    /// Where it stands in the object.
+    path: Vec<String>,
+    /// What a missing one counts as.
+    zero: String,
+}
+
+/// When `metadata.generation` moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Generation {
+    /// The kind does not count.
+    Untouched,
+    /// Set to 1 and left there.
+    Once,
+    /// Counts changes outside metadata and status.
+    Content,
+    /// Counts those and changes of annotations.
+    ContentAndAnnotations,
+    /// Counts those and changes of labels.
+    ContentAndLabels,
+}
+
+/// What a delete without a policy means for dependents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DefaultPolicy {
+    /// No finalizer: the collector deletes them.
+    Delete,
+    /// They are orphaned.
+    Orphan,
+    /// The kind never gets a collector's finalizer.
+    Unsupported,
+}
+
+// === impl Rules ===
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            generation: Generation::Untouched,
+            versioned: false,
+            upsert: false,
+            returns_object: false,
+            policy: DefaultPolicy::Delete,
+            graceful: false,
+            names: NameRule::Subdomain,
+            fields: Vec::new(),
+            keeps_status: false,
+            unenforced: false,
+        }
+    }
+}
+
+impl Rules {
+    fn parse(words: &str) -> Self {
+        let mut rules = Self::default();
+        for word in words.split(' ') {
+            match word.split_once('=').unwrap_or((word, "")) {
+                ("generation", "") => rules.generation = Generation::Content,
+                ("generation", "once") => rules.generation = Generation::Once,
+                ("generation", "labels") => rules.generation = Generation::ContentAndLabels,
+                ("generation", "annotations") => {
+                    rules.generation = Generation::ContentAndAnnotations;
+                }
+                ("versioned", "") => rules.versioned = true,
+                ("upsert", "") => rules.upsert = true,
+                ("returns-object", "") => rules.returns_object = true,
+                ("orphans", "") => rules.policy = DefaultPolicy::Orphan,
+                ("no-finalizers", "") => rules.policy = DefaultPolicy::Unsupported,
+                ("graceful", "") => rules.graceful = true,
+                ("name", "label") => rules.names = NameRule::Label,
+                ("name", "path") => rules.names = NameRule::PathSegment,
+                ("fields", list) => rules.fields = list.split(',').map(Field::parse).collect(),
+                ("keeps-status", "") => rules.keeps_status = true,
+                ("unenforced", "") => rules.unenforced = true,
+                _ => unreachable!("rules.txt: {word:?}"),
+            }
+        }
+        rules
+    }
+}
+
+// === impl Field ===
+
+impl Field {
+    /// Reads `name`, `name>path`, `name|zero` or all three.
+    fn parse(text: &str) -> Self {
+        let (text, zero) = text.split_once('|').unwrap_or((text, ""));
+        let (name, path) = text.split_once('>').unwrap_or((text, text));
+        Self::new(name, path, zero)
+    }
+
+    /// A field of a custom kind: `.spec.color` as its definition writes it.
+    pub(crate) fn custom(json_path: &str) -> Self {
+        let path = json_path.trim_start_matches('.');
+        Self::new(path, path, "")
+    }
+
+    fn new(name: &str, path: &str, zero: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            path: path.split('.').map(str::to_owned).collect(),
+            zero: zero.to_owned(),
+        }
+    }
+
+    /// Its value in `object`, as selectors compare it.
+    pub(crate) fn read(&self, object: &Map<String, Value>) -> String {
+        let (first, rest) = self
+            .path
+            .split_first()
+            .expect("split gives at least one part");
+        let mut value = object.get(first);
+        for part in rest {
+            value = value.and_then(|value| value.get(part));
+        }
+        match value {
+            Some(Value::String(text)) => text.clone(),
+            Some(value @ (Value::Bool(_) | Value::Number(_))) => value.to_string(),
+            _ => self.zero.clone(),
+        }
+    }
+}
+
+/// All rows of the file.
+pub(super) fn table() -> Table {
+    let lines = RULES.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| {
+            let mut columns = line.splitn(3, '\t');
+            let mut next = || columns.next().unwrap_or_default();
+            let (group, plural, words) = (next(), next(), next());
+            let group = if group == "-" { "" } else { group };
+            ((group.to_owned(), plural.to_owned()), Rules::parse(words))
+        })
+        .collect()
+}

@@ -1,0 +1,318 @@
+//! Who gets past the door: the `Host` a request names, and the bearer token it carries.
+//!
+//! Both are decided from the head of a request alone, before a byte of its body is read. The host is checked first: a
+//! web page whose name was made to point at a loopback address can send requests, but it cannot lie about its own name.
+//! There is one token and it belongs to the administrator; client certificates, cookies and anonymous callers are unknown.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use caretaker_machinery::status::Status;
+use http::uri::Authority;
+use http::{HeaderMap, Uri, header};
+use subtle::ConstantTimeEq;
+
+use crate::server::Identity;
+
+/// Bytes of a token before they are written as text: 256 bits, as many as nobody guesses.
+pub const TOKEN_BYTES: usize = 32;
+
+/// Names under which the server answers, besides its addresses. The certificate carries them too.
+pub(super) const NAMES: [&str; 2] = ["localhost", "kubernetes.default.svc"];
+
+/// Addresses under which the server answers, besides the one a client connected to.
+pub(super) const LOOPBACK: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::LOCALHOST),
+    IpAddr::V6(Ipv6Addr::LOCALHOST),
+];
+
+/// The secret that makes a caller the administrator.
+#[derive(Clone)]
+pub struct Token(String);
+
+/// Decides who may ask. `default_port` is the one that a `Host` without a port means.
+#[derive(Debug)]
+pub(super) struct Gate {
+    pub(super) token: Token,
+    pub(super) port: u16,
+    pub(super) default_port: u16,
+}
+
+// === impl Token ===
+
+impl Token {
+    /// The token that these bytes spell. They must come from the operating system's random source.
+    #[must_use]
+    pub fn from_random(bytes: [u8; TOKEN_BYTES]) -> Self {
+        Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// The token as a client sends it.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// Compares in a time that does not tell how much of a guess was right.
+    fn matches(&self, given: &[u8]) -> bool {
+        self.0.as_bytes().ct_eq(given).into()
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+// === impl Gate ===
+
+impl Gate {
+    /// Who sends this request, which came in at the address `local`.
+    pub(super) fn admit(
+        &self,
+        local: IpAddr,
+        uri: &Uri,
+        headers: &HeaderMap,
+    ) -> Result<Identity, Status> {
+        if !self.is_for_us(local, uri, headers) {
+            return Err(self.misdirected(local));
+        }
+        let given = bearer(headers).is_some_and(|token| self.token.matches(token));
+        if given {
+            Ok(Identity::admin())
+        } else {
+            Err(Status::failure(401, "Unauthorized", "Unauthorized"))
+        }
+    }
+
+    /// Whether every name the request gives its server is one of ours, and there is at least one.
+    fn is_for_us(&self, local: IpAddr, uri: &Uri, headers: &HeaderMap) -> bool {
+        let mut named = 0;
+        if let Some(authority) = uri.authority() {
+            named += 1;
+            if !self.is_ours(local, authority) {
+                return false;
+            }
+        }
+        for host in headers.get_all(header::HOST) {
+            named += 1;
+            let authority = Authority::try_from(host.as_bytes());
+            if !authority.is_ok_and(|authority| self.is_ours(local, &authority)) {
+                return false;
+            }
+        }
+        named > 0
+    }
+
+    /// Exact comparison of host and port. A name that merely begins or ends like ours is somebody else's.
+    fn is_ours(&self, local: IpAddr, authority: &Authority) -> bool {
+        let port = match authority.port() {
+            Some(port) => port.as_u16(),
+            None if authority.as_str().ends_with(authority.host()) => self.default_port,
+            None => return false,
+        };
+        if port != self.port || authority.as_str().contains('@') {
+            return false;
+        }
+        let host = authority.host();
+        let bare = host
+            .strip_prefix('[')
+            .and_then(|rest| rest.strip_suffix(']'));
+        let address = match bare {
+            Some(bare) => bare.parse().map(IpAddr::V6).ok(),
+            None => host.parse().map(IpAddr::V4).ok(),
+        };
+        match address {
+            Some(address) => address == local.to_canonical() || LOOPBACK.contains(&address),
+            None => NAMES.iter().any(|name| host.eq_ignore_ascii_case(name)),
+        }
+    }
+
+    // DEVIATION(host-check): kube-apiserver serves any Host. This server listens on a developer's machine, where a web
+    // page can reach it by DNS rebinding.
+    fn misdirected(&self, local: IpAddr) -> Status {
+        let port = self.port;
+        let local = std::net::SocketAddr::new(local.to_canonical(), port);
+        let message = format!(
+            "this server answers to {local}, localhost:{port}, 127.0.0.1:{port}, [::1]:{port} and \
+             kubernetes.default.svc:{port} only: the request names another host"
+        );
+        Status::failure(421, "MisdirectedRequest", message)
+    }
+}
+
+/// The token after `Bearer`, in any case, as upstream reads it.
+fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+    let value = headers.get(header::AUTHORIZATION)?.as_bytes().trim_ascii();
+    let space = value.iter().position(|byte| *byte == b' ')?;
+    let (scheme, token) = value.split_at(space);
+    scheme
+        .eq_ignore_ascii_case(b"bearer")
+        .then(|| token.trim_ascii())
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
+
+    fn mk_gate() -> Gate {
+        Gate {
+            token: Token::from_random([7; TOKEN_BYTES]),
+            port: 6443,
+            default_port: 443,
+        }
+    }
+
+    fn mk_headers(hosts: &[&str]) -> HeaderMap {
+        let bearer = format!("Bearer {}", mk_gate().token.reveal());
+        let mut headers = HeaderMap::new();
+        headers.insert(header::AUTHORIZATION, bearer.parse().unwrap());
+        for host in hosts {
+            headers.append(header::HOST, host.parse().unwrap());
+        }
+        headers
+    }
+
+    fn code(uri: &str, hosts: &[&str]) -> u16 {
+        let uri = uri.parse().unwrap();
+        match mk_gate().admit(HERE, &uri, &mk_headers(hosts)) {
+            Ok(_) => 200,
+            Err(status) => status.code,
+        }
+    }
+
+    #[test]
+    fn every_name_of_the_server_is_let_in() {
+        let ours = [
+            "192.0.2.7:6443",
+            "localhost:6443",
+            "LocalHost:6443",
+            "127.0.0.1:6443",
+            "[::1]:6443",
+            "[0:0:0:0:0:0:0:1]:6443",
+            "kubernetes.default.svc:6443",
+        ];
+        for host in ours {
+            assert_eq!(code("/api", &[host]), 200, "{host}");
+            assert_eq!(code(&format!("https://{host}/api"), &[]), 200, "{host}");
+        }
+    }
+
+    #[test]
+    fn any_other_host_is_misdirected() {
+        let theirs = [
+            "",
+            "localhost",
+            "localhost:",
+            "localhost:443",
+            "localhost:64430",
+            "localhost.:6443",
+            "localhost.evil.example:6443",
+            "evil-localhost:6443",
+            "admin@localhost:6443",
+            "127.0.0.2:6443",
+            "127.1:6443",
+            "0.0.0.0:6443",
+            "2130706433:6443",
+            "0177.0.0.1:6443",
+            "[::ffff:127.0.0.1]:6443",
+            "[::1%25lo]:6443",
+            "[::]:6443",
+            "::1:6443",
+            "192.0.2.8:6443",
+            "kubernetes.default.svc.cluster.local:6443",
+            "localhost:6443, evil.example",
+            "lo\tcalhost:6443",
+        ];
+        for host in theirs {
+            assert_eq!(code("/api", &[host]), 421, "{host}");
+        }
+    }
+
+    #[test]
+    fn all_names_of_a_request_must_be_ours_and_one_must_be_there() {
+        assert_eq!(code("/api", &[]), 421);
+        assert_eq!(code("/api", &["localhost:6443", "evil.example:6443"]), 421);
+        let absolute = "http://evil.example:6443/api";
+        assert_eq!(code(absolute, &["localhost:6443"]), 421);
+        let absolute = "http://localhost:6443/api";
+        assert_eq!(code(absolute, &["evil.example:6443"]), 421);
+        assert_eq!(code(absolute, &["localhost:6443"]), 200);
+    }
+
+    #[test]
+    fn a_host_without_a_port_means_the_scheme_s_own() {
+        let gate = Gate {
+            port: 443,
+            ..mk_gate()
+        };
+        let admit = |host| gate.admit(HERE, &"/api".parse().unwrap(), &mk_headers(&[host]));
+        assert!(admit("localhost").is_ok());
+        assert!(admit("localhost:443").is_ok());
+        assert!(admit("localhost:80").is_err());
+    }
+
+    #[test]
+    fn an_ipv4_client_of_an_ipv6_socket_may_name_its_ipv4_address() {
+        let IpAddr::V4(here) = HERE else {
+            unreachable!()
+        };
+        let mapped = IpAddr::V6(here.to_ipv6_mapped());
+        let uri = "/api".parse().unwrap();
+        assert!(
+            mk_gate()
+                .admit(mapped, &uri, &mk_headers(&["192.0.2.7:6443"]))
+                .is_ok()
+        );
+    }
+
+    #[test]
+    fn only_the_token_makes_an_administrator() {
+        let token = mk_gate().token.reveal().to_owned();
+        let cases = [
+            (format!("Bearer {token}"), true),
+            (format!("bearer   {token} "), true),
+            (format!("BEARER {token}"), true),
+            (format!("Bearer {token}0"), false),
+            (format!("Bearer {}", &token[1..]), false),
+            (format!("Basic {token}"), false),
+            (format!("Bearer{token}"), false),
+            ("Bearer ".into(), false),
+            ("Bearer".into(), false),
+            (token, false),
+            (String::new(), false),
+        ];
+        for (value, admitted) in cases {
+            let mut headers = mk_headers(&["localhost:6443"]);
+            let value = HeaderValue::from_str(&value).unwrap();
+            headers.insert(header::AUTHORIZATION, value.clone());
+            let answer = mk_gate().admit(HERE, &"/api".parse().unwrap(), &headers);
+            match answer {
+                Ok(identity) => assert!(admitted && identity == Identity::admin(), "{value:?}"),
+                Err(status) => {
+                    assert!(!admitted && status.code == 401, "{value:?}");
+                    assert_eq!(status.message, "Unauthorized");
+                }
+            }
+        }
+        let mut headers = mk_headers(&["localhost:6443"]);
+        headers.remove(header::AUTHORIZATION);
+        assert!(
+            mk_gate()
+                .admit(HERE, &"/api".parse().unwrap(), &headers)
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn a_token_does_not_show_itself() {
+        let token = Token::from_random([0xab; TOKEN_BYTES]);
+        assert_eq!(token.reveal(), "ab".repeat(TOKEN_BYTES));
+        assert!(!format!("{token:?}").contains("ab"));
+    }
+}

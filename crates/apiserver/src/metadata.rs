@@ -1,0 +1,210 @@
+//! `metadata`: what clients may say there, what the server fills in, and what no write may change.
+//!
+//! Pure functions over JSON trees. They mirror `rest/create.go`, `rest/update.go` and `validation/objectmeta.go` of
+//! upstream 1.36: a write first gets its metadata into [shape](shape), then the server's own fields are set or carried
+//! over, then the [rules](check) are checked.
+
+pub(crate) mod check;
+pub(crate) mod shape;
+
+use caretaker_machinery::rng::Rng;
+use jiff::Timestamp;
+use jiff::fmt::temporal::DateTimePrinter;
+use serde_json::{Map, Value};
+
+/// Longest part of a generateName that survives; with its suffix it makes a DNS label.
+const GENERATED_PREFIX_MAX: usize = 58;
+/// Characters of the suffix.
+const SUFFIX_CHARS: usize = 5;
+/// No vowels, so that no words appear, and nothing that reads like another character.
+const SUFFIX_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// An object as a tree.
+pub(crate) type Tree = Map<String, Value>;
+
+/// The metadata of an object; an object without any gets an empty one.
+pub(crate) fn of(object: &mut Tree) -> &mut Tree {
+    let slot = object
+        .entry("metadata")
+        .or_insert_with(|| Value::Object(Map::new()));
+    if !slot.is_object() {
+        *slot = Value::Object(Map::new());
+    }
+    slot.as_object_mut().expect("it was just made an object")
+}
+
+/// A text field of the metadata; empty if it is not there.
+pub(crate) fn text<'a>(object: &'a Tree, field: &str) -> &'a str {
+    get(object, field)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+/// Any field of the metadata.
+pub(crate) fn get<'a>(object: &'a Tree, field: &str) -> Option<&'a Value> {
+    object.get("metadata")?.get(field)
+}
+
+/// The finalizers, in order.
+pub(crate) fn finalizers(object: &Tree) -> Vec<String> {
+    let list = get(object, "finalizers").and_then(Value::as_array);
+    list.into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Sets the finalizers; none means no field.
+pub(crate) fn set_finalizers(object: &mut Tree, finalizers: &[String]) {
+    let metadata = of(object);
+    if finalizers.is_empty() {
+        metadata.remove("finalizers");
+    } else {
+        metadata.insert("finalizers".into(), finalizers.into());
+    }
+}
+
+/// Whether the object is on its way out.
+pub(crate) fn is_deleting(object: &Tree) -> bool {
+    get(object, "deletionTimestamp").is_some()
+}
+
+/// Whether the object waits for nothing but its finalizers.
+pub(crate) fn grace_is_over(object: &Tree) -> bool {
+    get(object, "deletionGracePeriodSeconds")
+        .and_then(Value::as_i64)
+        .unwrap_or(0)
+        == 0
+}
+
+/// Fills in what the server says about a new object.
+pub(crate) fn born(object: &mut Tree, now: Timestamp, rng: &mut Rng) {
+    let metadata = of(object);
+    for field in [
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "resourceVersion",
+        "selfLink",
+    ] {
+        metadata.remove(field);
+    }
+    metadata.insert("uid".into(), rng.uuid().to_string().into());
+    metadata.insert("creationTimestamp".into(), time(now).into());
+}
+
+/// A name for an object that has only a prefix.
+pub(crate) fn generate_name(prefix: &str, rng: &mut Rng) -> String {
+    let mut name: String = prefix.chars().take(GENERATED_PREFIX_MAX).collect();
+    for _ in 0..SUFFIX_CHARS {
+        name.push(char::from(
+            SUFFIX_ALPHABET[rng.below(SUFFIX_ALPHABET.len())],
+        ));
+    }
+    name
+}
+
+/// Carries over what an update cannot say. A deletion in progress cannot be taken back by leaving it out.
+pub(crate) fn carry_over(old: &Tree, new: &mut Tree) {
+    let metadata = of(new);
+    metadata.remove("selfLink");
+    for field in ["creationTimestamp", "generation"] {
+        set(metadata, field, get(old, field).cloned());
+    }
+    for field in ["uid", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        if !metadata.contains_key(field) {
+            set(metadata, field, get(old, field).cloned());
+        }
+    }
+}
+
+/// Drops repeated owner references; tells whether there were any.
+pub(crate) fn dedupe_owners(object: &mut Tree) -> Option<Vec<String>> {
+    let owners = of(object).get_mut("ownerReferences")?.as_array_mut()?;
+    let mut seen: Vec<Value> = Vec::new();
+    let mut repeated = Vec::new();
+    for owner in owners.drain(..) {
+        if seen.contains(&owner) {
+            repeated.push(owner["uid"].as_str().unwrap_or_default().to_owned());
+        } else {
+            seen.push(owner);
+        }
+    }
+    *owners = seen;
+    (!repeated.is_empty()).then_some(repeated)
+}
+
+/// Sets or removes a member.
+pub(crate) fn set(object: &mut Tree, field: &str, value: Option<Value>) {
+    match value {
+        Some(value) => object.insert(field.to_owned(), value),
+        None => object.remove(field),
+    };
+}
+
+/// A time as objects carry it: UTC, whole seconds.
+pub(crate) fn time(at: Timestamp) -> String {
+    const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(0));
+    PRINTER.timestamp_to_string(&at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn mk_tree(value: Value) -> Tree {
+        value.as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn a_new_object_gets_the_servers_fields_and_loses_the_clients() {
+        let mut object = mk_tree(json!({"metadata": {"name": "a", "uid": "mine",
+            "creationTimestamp": "1999-01-01T00:00:00Z", "deletionTimestamp": "1999-01-01T00:00:00Z",
+            "deletionGracePeriodSeconds": 3, "selfLink": "x", "resourceVersion": "9"}}));
+        born(
+            &mut object,
+            "2026-03-01T12:00:00.7Z".parse().unwrap(),
+            &mut Rng::seeded(1),
+        );
+        assert_ne!(text(&object, "uid"), "mine");
+        assert_eq!(text(&object, "creationTimestamp"), "2026-03-01T12:00:00Z");
+        assert_eq!(of(&mut object).len(), 3);
+    }
+
+    #[test]
+    fn generated_names_fit_into_a_label() {
+        let name = generate_name(&"x".repeat(81), &mut Rng::seeded(1));
+        assert_eq!(name.len(), 63);
+        assert!(
+            name[58..]
+                .bytes()
+                .all(|byte| SUFFIX_ALPHABET.contains(&byte))
+        );
+    }
+
+    #[test]
+    fn an_update_cannot_take_back_a_deletion() {
+        let old = mk_tree(
+            json!({"metadata": {"name": "a", "uid": "u", "generation": 3,
+            "creationTimestamp": "T", "deletionTimestamp": "D", "deletionGracePeriodSeconds": 0}}),
+        );
+        let mut new =
+            mk_tree(json!({"metadata": {"name": "a", "generation": 9, "creationTimestamp": "x"}}));
+        carry_over(&old, &mut new);
+        assert_eq!(new, old);
+    }
+
+    #[test]
+    fn exact_repetitions_of_an_owner_go_and_near_ones_stay() {
+        let owner = json!({"uid": "u", "name": "a"});
+        let other = json!({"uid": "u", "name": "a", "controller": true});
+        let mut object = mk_tree(json!({"metadata": {"ownerReferences": [owner, other, owner]}}));
+        assert_eq!(dedupe_owners(&mut object), Some(vec!["u".to_owned()]));
+        assert_eq!(
+            get(&object, "ownerReferences"),
+            Some(&json!([owner, other]))
+        );
+        assert_eq!(dedupe_owners(&mut object), None);
+    }
+}

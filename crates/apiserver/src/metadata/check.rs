@@ -1,0 +1,207 @@
+//! The rules of metadata: names, labels, owners, finalizers, and what an update may not touch.
+//!
+//! Each fault is said once. Upstream runs some rules more than once and repeats their causes; no client depends on it.
+
+use caretaker_machinery::names;
+use caretaker_machinery::status::Cause;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{Tree, finalizers, get, is_deleting, text};
+use crate::kinds::{Kind, split_group};
+
+/// All annotations of an object together.
+const ANNOTATION_BYTES_MAX: usize = 256 * 1024;
+/// Finalizers that need no domain: those of the collector and of namespaces.
+pub(crate) const STANDARD_FINALIZERS: [&str; 3] = [ORPHAN, FOREGROUND, "kubernetes"];
+/// Dependents are to be released before the object goes.
+pub(crate) const ORPHAN: &str = "orphan";
+/// Dependents are to be deleted before the object goes.
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
+
+/// The faults of an object's metadata.
+pub(crate) fn faults(kind: &Kind, object: &Tree) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    name_faults(kind, object, &mut causes);
+    label_faults(object, &mut causes);
+    annotation_faults(object, &mut causes);
+    owner_faults(object, &mut causes);
+    finalizer_faults(kind, object, &mut causes);
+    causes
+}
+
+/// The faults of what an update does to the metadata.
+pub(crate) fn update_faults(old: &Tree, new: &Tree) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    if is_deleting(old) {
+        let known = finalizers(old);
+        let added: Vec<String> = finalizers(new)
+            .into_iter()
+            .filter(|finalizer| !known.contains(finalizer))
+            .collect();
+        if !added.is_empty() {
+            let shown: Vec<String> = added.iter().map(|name| format!("{name:?}")).collect();
+            let why = format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+                shown.join(", ")
+            );
+            causes.push(Cause::forbidden("metadata.finalizers", &why));
+        }
+    }
+    for field in ["uid", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        if get(old, field) != get(new, field) {
+            let value = get(new, field).cloned().unwrap_or(Value::Null);
+            let path = format!("metadata.{field}");
+            causes.push(Cause::invalid(path, value, "field is immutable"));
+        }
+    }
+    causes
+}
+
+fn name_faults(kind: &Kind, object: &Tree, causes: &mut Vec<Cause>) {
+    let name = text(object, "name");
+    if name.is_empty() {
+        causes.push(Cause::required(
+            "metadata.name",
+            "name or generateName is required",
+        ));
+    } else {
+        for fault in kind.rules.names.faults(name) {
+            causes.push(Cause::invalid("metadata.name", name, &fault));
+        }
+    }
+    if get(object, "generation")
+        .and_then(Value::as_i64)
+        .is_some_and(|generation| generation < 0)
+    {
+        let value = get(object, "generation");
+        causes.push(Cause::invalid(
+            "metadata.generation",
+            value,
+            "must be greater than or equal to 0",
+        ));
+    }
+}
+
+fn label_faults(object: &Tree, causes: &mut Vec<Cause>) {
+    let labels = get(object, "labels").and_then(Value::as_object);
+    for (key, value) in labels.into_iter().flatten() {
+        for fault in names::qualified_name(key) {
+            causes.push(Cause::invalid("metadata.labels", key, &fault));
+        }
+        let value = value.as_str().unwrap_or_default();
+        for fault in names::label_value(value) {
+            causes.push(Cause::invalid("metadata.labels", value, &fault));
+        }
+    }
+}
+
+fn annotation_faults(object: &Tree, causes: &mut Vec<Cause>) {
+    let annotations = get(object, "annotations").and_then(Value::as_object);
+    let mut bytes = 0;
+    for (key, value) in annotations.into_iter().flatten() {
+        // Upper case is allowed in annotation keys, prefix included.
+        for fault in names::qualified_name(&key.to_lowercase()) {
+            causes.push(Cause::invalid("metadata.annotations", key, &fault));
+        }
+        bytes += key.len() + value.as_str().unwrap_or_default().len();
+    }
+    if bytes > ANNOTATION_BYTES_MAX {
+        causes.push(Cause::too_long(
+            "metadata.annotations",
+            ANNOTATION_BYTES_MAX,
+        ));
+    }
+}
+
+fn owner_faults(object: &Tree, causes: &mut Vec<Cause>) {
+    let field = "metadata.ownerReferences";
+    let owners = get(object, "ownerReferences").and_then(Value::as_array);
+    let owners = owners.map(Vec::as_slice).unwrap_or_default();
+    for owner in owners {
+        let part = |name: &str| owner[name].as_str().unwrap_or_default();
+        let api_version = part("apiVersion");
+        let (group, version) = split_group(api_version);
+        if version.is_empty() || version.contains('/') {
+            let path = format!("{field}.apiVersion");
+            causes.push(Cause::invalid(
+                path,
+                api_version,
+                "version must not be empty",
+            ));
+        }
+        for name in ["kind", "name", "uid"] {
+            if part(name).is_empty() {
+                let path = format!("{field}.{name}");
+                causes.push(Cause::invalid(path, "", "must not be empty"));
+            }
+        }
+        if (group, version, part("kind")) == ("", "v1", "Event") {
+            let why = "/v1, Kind=Event is disallowed from being an owner";
+            causes.push(Cause::invalid(field, shown(owner), why));
+        }
+    }
+    let mut controllers = owners
+        .iter()
+        .filter(|owner| owner["controller"] == true)
+        .map(|owner| {
+            let part = |name: &str| owner[name].as_str().unwrap_or_default();
+            format!("{}/{}", part("kind"), part("name"))
+        });
+    if let (Some(first), Some(second)) = (controllers.next(), controllers.next()) {
+        let why = format!(
+            "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {second}"
+        );
+        let all: Vec<Shown<'_>> = owners.iter().map(shown).collect();
+        causes.push(Cause::invalid(field, all, &why));
+    }
+}
+
+/// An owner reference as messages show it: in the order of its declaration, not of its letters.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Shown<'a> {
+    api_version: &'a Value,
+    kind: &'a Value,
+    name: &'a Value,
+    uid: &'a Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    controller: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    block_owner_deletion: Option<&'a Value>,
+}
+
+fn shown(owner: &Value) -> Shown<'_> {
+    Shown {
+        api_version: &owner["apiVersion"],
+        kind: &owner["kind"],
+        name: &owner["name"],
+        uid: &owner["uid"],
+        controller: owner.get("controller"),
+        block_owner_deletion: owner.get("blockOwnerDeletion"),
+    }
+}
+
+fn finalizer_faults(kind: &Kind, object: &Tree, causes: &mut Vec<Cause>) {
+    let list = finalizers(object);
+    for (index, finalizer) in list.iter().enumerate() {
+        let path = format!("metadata.finalizers[{index}]");
+        let faults = names::qualified_name(finalizer);
+        if !faults.is_empty() {
+            for fault in faults {
+                causes.push(Cause::invalid("metadata.finalizers", finalizer, &fault));
+            }
+        } else if kind.custom.is_none()
+            && !finalizer.contains('/')
+            && !STANDARD_FINALIZERS.contains(&finalizer.as_str())
+        {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            causes.push(Cause::invalid(path, finalizer, why));
+        }
+    }
+    let has = |name: &str| list.iter().any(|finalizer| finalizer == name);
+    if has(ORPHAN) && has(FOREGROUND) {
+        let why = format!("finalizer {ORPHAN} and {FOREGROUND} cannot be both set");
+        causes.push(Cause::invalid("metadata.finalizers", list, &why));
+    }
+}

@@ -1,0 +1,246 @@
+//! What is counted, under the names and labels of upstream's `endpoints/metrics` (1.36).
+//!
+//! One counter for now: `apiserver_request_total`. Requests in process and over the wire count alike. Requests that reach
+//! no resource and no known endpoint are not counted, as upstream.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::{Method, StatusCode};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+
+use crate::kinds::Kind;
+use crate::request::Path;
+
+/// Parts of an object that are talked to rather than read.
+const CONNECTIONS: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
+
+/// All metrics of one server.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    registry: Registry,
+    requests: Arc<Requests>,
+}
+
+/// What one request counts as. The code comes with the answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, EncodeLabelSet)]
+pub(crate) struct Labels {
+    code: u32,
+    component: &'static str,
+    dry_run: &'static str,
+    group: String,
+    resource: String,
+    scope: &'static str,
+    subresource: String,
+    verb: &'static str,
+    version: String,
+}
+
+/// Requests by label. Ordered, so that two servers that did the same say the same.
+#[derive(Debug, Default)]
+struct Requests(Mutex<BTreeMap<Labels, u64>>);
+
+// === impl Metrics ===
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let requests = Arc::new(Requests::default());
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(requests.clone()));
+        Self { registry, requests }
+    }
+}
+
+impl Metrics {
+    /// Counts one answer.
+    pub(crate) fn count(&self, labels: &Labels, code: StatusCode) {
+        if labels.resource.is_empty() && labels.subresource.is_empty() {
+            return;
+        }
+        let labels = Labels {
+            code: code.as_u16().into(),
+            ..labels.clone()
+        };
+        let mut requests = self
+            .requests
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *requests.entry(labels).or_default() += 1;
+    }
+
+    /// All metrics as text.
+    pub(crate) fn render(&self) -> String {
+        let mut text = String::new();
+        encode(&mut text, &self.registry).expect("a String takes all text");
+        text
+    }
+}
+
+// === impl Labels ===
+
+impl Labels {
+    /// What is known from the method alone.
+    pub(crate) fn of(method: &Method) -> Self {
+        let verb = match *method {
+            Method::GET | Method::HEAD => "GET",
+            Method::POST => "POST",
+            Method::PUT => "PUT",
+            Method::PATCH => "PATCH",
+            Method::DELETE => "DELETE",
+            _ => "other",
+        };
+        Self {
+            verb,
+            ..Self::default()
+        }
+    }
+
+    /// The endpoint of a request that is not about a resource. Upstream gives its name as a subresource.
+    pub(crate) fn endpoint(&mut self, path: &Path) {
+        let (component, name) = match path {
+            Path::Core => ("apiserver", "api".to_owned()),
+            Path::Groups => ("apiserver", "apis".to_owned()),
+            Path::OpenApi(None) => ("", "openapi/v3".to_owned()),
+            Path::OpenApi(Some(_)) => ("", "openapi/v3/".to_owned()),
+            Path::Health { endpoint, .. } => ("", format!("/{endpoint}")),
+            _ => return,
+        };
+        self.component = component;
+        self.subresource = name;
+    }
+
+    /// The resource, as far as the request names it. `verb` is upper case, and its own word for lists, watches and
+    /// deletes of collections.
+    pub(crate) fn resource(
+        &mut self,
+        kind: &Kind,
+        subresource: Option<&str>,
+        scope: &'static str,
+        verb: &'static str,
+        dry_run: bool,
+    ) {
+        let subresource = subresource.unwrap_or_default();
+        self.component = "apiserver";
+        self.dry_run = if dry_run { "All" } else { "" };
+        self.group.clone_from(&kind.group);
+        self.version.clone_from(&kind.version);
+        self.resource.clone_from(&kind.plural);
+        self.subresource = subresource.to_owned();
+        // Upstream reports a create under the object it makes, and the delete of a collection as a delete of wider scope.
+        self.scope = if verb == "POST" { "resource" } else { scope };
+        self.verb = match verb {
+            _ if CONNECTIONS.contains(&subresource) => "CONNECT",
+            "DELETECOLLECTION" => "DELETE",
+            verb => verb,
+        };
+    }
+}
+
+// === impl Requests ===
+
+impl Collector for Requests {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), std::fmt::Error> {
+        let mut family = encoder.encode_descriptor(
+            "apiserver_request",
+            "Requests by verb, dry run, group, version, resource, scope, component and code of the answer",
+            None,
+            MetricType::Counter,
+        )?;
+        let requests = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for (labels, count) in &*requests {
+            let mut series = family.encode_family(labels)?;
+            series
+                .encode_counter::<prometheus_client::encoding::NoLabelSet, _, u64>(count, None)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::Kinds;
+
+    /// The lines that count something.
+    fn mk_lines(metrics: &Metrics) -> Vec<String> {
+        let text = metrics.render();
+        let samples = text.lines().filter(|line| !line.starts_with('#'));
+        samples.map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn requests_for_resources_carry_upstreams_labels() {
+        let kinds = Kinds::builtin();
+        let pods = kinds.get("", "v1", "pods").unwrap();
+        let deployments = kinds.get("apps", "v1", "deployments").unwrap();
+        let metrics = Metrics::default();
+        let mut labels = Labels::of(&Method::GET);
+        labels.resource(pods, None, "cluster", "LIST", false);
+        metrics.count(&labels, StatusCode::OK);
+        metrics.count(&labels, StatusCode::OK);
+        let mut labels = Labels::of(&Method::PUT);
+        labels.resource(deployments, Some("status"), "resource", "PUT", true);
+        metrics.count(&labels, StatusCode::CONFLICT);
+        assert_eq!(
+            mk_lines(&metrics),
+            [
+                r#"apiserver_request_total{code="200",component="apiserver",dry_run="",group="",resource="pods",scope="cluster",subresource="",verb="LIST",version="v1"} 2"#,
+                r#"apiserver_request_total{code="409",component="apiserver",dry_run="All",group="apps",resource="deployments",scope="resource",subresource="status",verb="PUT",version="v1"} 1"#,
+            ]
+        );
+    }
+
+    #[test]
+    fn scopes_and_verbs_are_the_reported_ones() {
+        let kinds = Kinds::builtin();
+        let pods = kinds.get("", "v1", "pods").unwrap();
+        let cases = [
+            (None, "namespace", "POST", ("resource", "POST")),
+            (
+                None,
+                "namespace",
+                "DELETECOLLECTION",
+                ("namespace", "DELETE"),
+            ),
+            (None, "namespace", "WATCH", ("namespace", "WATCH")),
+            (Some("exec"), "resource", "POST", ("resource", "CONNECT")),
+            (Some("binding"), "resource", "POST", ("resource", "POST")),
+        ];
+        for (subresource, scope, verb, expected) in cases {
+            let mut labels = Labels::of(&Method::POST);
+            labels.resource(pods, subresource, scope, verb, false);
+            assert_eq!(
+                (labels.scope, labels.verb),
+                expected,
+                "{subresource:?} {verb}"
+            );
+        }
+    }
+
+    #[test]
+    fn known_endpoints_count_and_other_paths_do_not() {
+        let metrics = Metrics::default();
+        for path in [
+            "/readyz/ping",
+            "/apis",
+            "/openapi/v3/api/v1",
+            "/version",
+            "/nope",
+        ] {
+            let mut labels = Labels::of(&Method::GET);
+            labels.endpoint(&Path::parse(path));
+            metrics.count(&labels, StatusCode::OK);
+        }
+        let lines = mk_lines(&metrics);
+        assert_eq!(lines.len(), 3, "{lines:?}");
+        for name in ["/readyz", "apis", "openapi/v3/"] {
+            let label = format!("subresource=\"{name}\",verb=\"GET\"");
+            assert!(lines.iter().any(|line| line.contains(&label)), "{name}");
+        }
+    }
+}

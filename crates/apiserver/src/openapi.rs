@@ -1,0 +1,416 @@
+//! OpenAPI v3: an index, and one document per group and version.
+//!
+//! The documents hold what kubectl looks for before it writes: operations that name their kind, and the `fieldValidation`
+//! and `dryRun` parameters of writes. They hold no schemas, so `kubectl explain` has nothing to show. The strategic merge
+//! patch is accepted but not advertised: a client that sees it here computes patches from schemas. Addresses, redirects
+//! and headers are those of upstream's `handler3` (1.36).
+
+use http::{HeaderValue, Response, StatusCode, header};
+use serde_json::{Map, Value, json};
+
+use crate::discovery::path_of;
+use crate::etag::{self, ETag};
+use crate::kinds::{Kind, Kinds};
+use crate::negotiate::Format;
+use crate::request::Query;
+use crate::respond::{self, Body};
+
+/// One thing that can be done at a path.
+struct Operation {
+    /// Its name in discovery.
+    verb: &'static str,
+    method: &'static str,
+    action: &'static str,
+    /// Query parameters and their types.
+    parameters: &'static [(&'static str, &'static str)],
+    /// Content types of the body; none if there is no body.
+    body: &'static [&'static str],
+}
+
+const OBJECT: &[&str] = &["application/json", "application/yaml"];
+const PATCH: &[&str] = &[
+    "application/json-patch+json",
+    "application/merge-patch+json",
+];
+
+const LIST_OPTIONS: &[(&str, &str)] = &[
+    ("allowWatchBookmarks", "boolean"),
+    ("continue", "string"),
+    ("fieldSelector", "string"),
+    ("labelSelector", "string"),
+    ("limit", "integer"),
+    ("resourceVersion", "string"),
+    ("resourceVersionMatch", "string"),
+    ("sendInitialEvents", "boolean"),
+    ("timeoutSeconds", "integer"),
+    ("watch", "boolean"),
+];
+const WRITE_OPTIONS: &[(&str, &str)] = &[
+    ("dryRun", "string"),
+    ("fieldManager", "string"),
+    ("fieldValidation", "string"),
+];
+const DELETE_OPTIONS: &[(&str, &str)] = &[
+    ("dryRun", "string"),
+    ("gracePeriodSeconds", "integer"),
+    ("orphanDependents", "boolean"),
+    ("propagationPolicy", "string"),
+];
+const DELETE_COLLECTION_OPTIONS: &[(&str, &str)] = &[
+    ("dryRun", "string"),
+    ("fieldSelector", "string"),
+    ("gracePeriodSeconds", "integer"),
+    ("labelSelector", "string"),
+    ("orphanDependents", "boolean"),
+    ("propagationPolicy", "string"),
+];
+
+const LIST: Operation = operation("list", "get", "list", LIST_OPTIONS, &[]);
+const CREATE: Operation = operation("create", "post", "post", WRITE_OPTIONS, OBJECT);
+const DELETE_COLLECTION: Operation = operation(
+    "deletecollection",
+    "delete",
+    "deletecollection",
+    DELETE_COLLECTION_OPTIONS,
+    OBJECT,
+);
+const GET: Operation = operation("get", "get", "get", &[], &[]);
+const UPDATE: Operation = operation("update", "put", "put", WRITE_OPTIONS, OBJECT);
+const PATCH_OBJECT: Operation = operation("patch", "patch", "patch", WRITE_OPTIONS, PATCH);
+const DELETE: Operation = operation("delete", "delete", "delete", DELETE_OPTIONS, OBJECT);
+
+/// What can be done with a collection, an object and a part of one, where the kind's verbs have it.
+const AT_COLLECTION: [Operation; 3] = [LIST, CREATE, DELETE_COLLECTION];
+const AT_OBJECT: [Operation; 4] = [GET, UPDATE, PATCH_OBJECT, DELETE];
+const AT_PART: [Operation; 5] = [GET, CREATE, UPDATE, PATCH_OBJECT, DELETE];
+
+/// Answers `/openapi/v3` and the addresses its index names.
+pub(crate) fn answer(
+    kinds: &Kinds,
+    document: Option<&str>,
+    query: &Query,
+    etag: Option<&str>,
+) -> Response<Body> {
+    let Some(path) = document else {
+        return index(kinds);
+    };
+    let Some(document) = document_at(kinds, path) else {
+        return etag::empty(StatusCode::NOT_FOUND);
+    };
+    let tag = tag_of(&document);
+    let hash = query.get("hash").filter(|hash| !hash.is_empty());
+    let mut response = if hash.is_some_and(|hash| hash != tag.hash()) {
+        let mut response = etag::empty(StatusCode::MOVED_PERMANENTLY);
+        if let Ok(location) = HeaderValue::from_str(&address(path, &tag)) {
+            response.headers_mut().insert(header::LOCATION, location);
+        }
+        response
+    } else {
+        let mut response = if tag.matches(etag) {
+            etag::empty(StatusCode::NOT_MODIFIED)
+        } else {
+            respond::value(200, &document, Format::JSON)
+        };
+        if hash.is_some() {
+            let forever = HeaderValue::from_static("public, immutable");
+            response
+                .headers_mut()
+                .insert(header::CACHE_CONTROL, forever);
+        }
+        response
+    };
+    tag.stamp(&mut response);
+    response
+}
+
+/// Plain text although it is JSON, as upstream.
+fn index(kinds: &Kinds) -> Response<Body> {
+    let mut paths = Map::new();
+    for group in kinds.groups() {
+        for version in &group.versions {
+            let path = path_of(&group.name, version);
+            let tag = tag_of(&document_of(kinds, &group.name, version));
+            let entry = json!({"serverRelativeURL": address(&path, &tag)});
+            paths.insert(path, entry);
+        }
+    }
+    respond::text(&json!({ "paths": paths }).to_string())
+}
+
+fn address(path: &str, tag: &ETag) -> String {
+    format!("/openapi/v3/{path}?hash={}", tag.hash())
+}
+
+/// The content is hashed, not the table it comes from: clients keep it for ever under its hash, and a newer server may
+/// say more about the same kinds.
+fn tag_of(document: &Value) -> ETag {
+    ETag::of(document.to_string().as_bytes())
+}
+
+/// The document a path of the index names.
+fn document_at(kinds: &Kinds, path: &str) -> Option<Value> {
+    let (group, version) = kinds
+        .groups()
+        .iter()
+        .flat_map(|group| {
+            group
+                .versions
+                .iter()
+                .map(move |version| (&group.name, version))
+        })
+        .find(|(group, version)| path_of(group, version) == path)?;
+    Some(document_of(kinds, group, version))
+}
+
+fn document_of(kinds: &Kinds, group: &str, version: &str) -> Value {
+    let mut paths = Map::new();
+    let base = format!("/{}", path_of(group, version));
+    for kind in kinds.of(group, version) {
+        add_paths(&mut paths, &base, kind);
+    }
+    json!({
+        "openapi": "3.0.0",
+        "info": {"title": "Caretaker", "version": version},
+        "paths": paths,
+    })
+}
+
+/// Upstream shows the list over all namespaces at a path of its own.
+fn add_paths(paths: &mut Map<String, Value>, base: &str, kind: &Kind) {
+    let plural = &kind.plural;
+    let own = (
+        kind.group.as_str(),
+        kind.version.as_str(),
+        kind.kind.as_str(),
+    );
+    let (collection, scope): (_, &[&str]) = if kind.namespaced {
+        let all = format!("{base}/{plural}");
+        add_path(paths, all, &[LIST], &kind.verbs, own, &[]);
+        let collection = format!("{base}/namespaces/{{namespace}}/{plural}");
+        (collection, &["name", "namespace"])
+    } else {
+        (format!("{base}/{plural}"), &["name"])
+    };
+    let object = format!("{collection}/{{name}}");
+    for part in &kind.subresources {
+        let of = match part.version.as_str() {
+            "" => (
+                kind.group.as_str(),
+                kind.version.as_str(),
+                part.kind.as_str(),
+            ),
+            version => (part.group.as_str(), version, part.kind.as_str()),
+        };
+        let path = format!("{object}/{}", part.name);
+        add_path(paths, path, &AT_PART, &part.verbs, of, scope);
+    }
+    add_path(paths, object, &AT_OBJECT, &kind.verbs, own, scope);
+    add_path(
+        paths,
+        collection,
+        &AT_COLLECTION,
+        &kind.verbs,
+        own,
+        &scope[1..],
+    );
+}
+
+fn add_path(
+    paths: &mut Map<String, Value>,
+    path: String,
+    operations: &[Operation],
+    verbs: &[String],
+    (group, version, kind): (&str, &str, &str),
+    in_path: &[&str],
+) {
+    let mut item = Map::new();
+    let served = operations
+        .iter()
+        .filter(|operation| verbs.iter().any(|verb| verb == operation.verb));
+    for operation in served {
+        let mut entry = operation.to_value();
+        entry["x-kubernetes-group-version-kind"] =
+            json!({"group": group, "version": version, "kind": kind});
+        item.insert(operation.method.into(), entry);
+    }
+    if item.is_empty() {
+        return;
+    }
+    if !in_path.is_empty() {
+        let parameter = |name: &&str| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}});
+        let parameters: Vec<Value> = in_path.iter().map(parameter).collect();
+        item.insert("parameters".into(), parameters.into());
+    }
+    paths.insert(path, item.into());
+}
+
+// === impl Operation ===
+
+const fn operation(
+    verb: &'static str,
+    method: &'static str,
+    action: &'static str,
+    parameters: &'static [(&'static str, &'static str)],
+    body: &'static [&'static str],
+) -> Operation {
+    Operation {
+        verb,
+        method,
+        action,
+        parameters,
+        body,
+    }
+}
+
+impl Operation {
+    fn to_value(&self) -> Value {
+        let parameter = |(name, kind): &(&str, &str)| json!({"name": name, "in": "query", "schema": {"type": kind, "uniqueItems": true}});
+        let parameters: Vec<Value> = self.parameters.iter().map(parameter).collect();
+        let mut entry = json!({
+            "parameters": parameters,
+            "responses": {"200": {"description": "OK"}},
+            "x-kubernetes-action": self.action,
+        });
+        if !self.body.is_empty() {
+            let types = self.body.iter().map(|name| ((*name).to_owned(), json!({})));
+            let content: Map<String, Value> = types.collect();
+            entry["requestBody"] = json!({ "content": content });
+        }
+        entry
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::etag::body_of;
+
+    fn mk_answer(document: Option<&str>, query: &str) -> Response<Body> {
+        answer(&Kinds::builtin(), document, &Query::parse(query), None)
+    }
+
+    fn mk_json(response: Response<Body>) -> Value {
+        assert_eq!(response.status(), 200);
+        serde_json::from_slice(&body_of(response)).unwrap()
+    }
+
+    #[test]
+    fn each_address_of_the_index_is_final_and_cacheable() {
+        let index = mk_json(mk_answer(None, ""));
+        let paths = index["paths"].as_object().unwrap();
+        assert!(paths.contains_key("api/v1") && paths.contains_key("apis/apps/v1"));
+        for (path, entry) in paths {
+            let address = entry["serverRelativeURL"].as_str().unwrap();
+            let (prefix, query) = address.split_once('?').unwrap();
+            assert_eq!(prefix, format!("/openapi/v3/{path}"));
+            let response = mk_answer(Some(path), query);
+            assert_eq!(response.status(), 200, "{path}");
+            assert_eq!(
+                response.headers()[header::CACHE_CONTROL],
+                "public, immutable"
+            );
+            let tag = response.headers()[header::ETAG].to_str().unwrap();
+            assert_eq!(query, format!("hash={}", tag.trim_matches('"')));
+        }
+    }
+
+    #[test]
+    fn an_old_hash_leads_to_the_present_one() {
+        let moved = mk_answer(Some("api/v1"), "hash=abc");
+        assert_eq!(moved.status(), StatusCode::MOVED_PERMANENTLY);
+        let index = mk_json(mk_answer(None, ""));
+        assert_eq!(
+            index["paths"]["api/v1"]["serverRelativeURL"],
+            moved.headers()[header::LOCATION].to_str().unwrap()
+        );
+        assert_eq!(mk_answer(Some("apis/nope/v1"), "").status(), 404);
+        let plain = mk_answer(Some("api/v1"), "");
+        assert!(plain.headers().get(header::CACHE_CONTROL).is_none());
+    }
+
+    #[test]
+    fn a_client_that_has_the_document_is_told_so() {
+        let first = mk_answer(Some("api/v1"), "");
+        let tag = first.headers()[header::ETAG].to_str().unwrap();
+        let again = answer(
+            &Kinds::builtin(),
+            Some("api/v1"),
+            &Query::default(),
+            Some(tag),
+        );
+        assert_eq!(again.status(), StatusCode::NOT_MODIFIED);
+        assert!(body_of(again).is_empty());
+    }
+
+    #[test]
+    fn every_write_names_its_kind_and_the_parameters_kubectl_looks_for() {
+        let kinds = Kinds::builtin();
+        let mut patches = 0;
+        for group in kinds.groups() {
+            for version in &group.versions {
+                let document = document_of(&kinds, &group.name, version);
+                for (path, item) in document["paths"].as_object().unwrap() {
+                    for method in ["post", "put", "patch"] {
+                        let Some(operation) = item.get(method) else {
+                            continue;
+                        };
+                        patches += usize::from(method == "patch");
+                        assert!(operation["x-kubernetes-group-version-kind"]["kind"].is_string());
+                        let parameters = operation["parameters"].as_array().unwrap();
+                        for name in ["fieldValidation", "dryRun"] {
+                            let named = parameters.iter().any(|entry| entry["name"] == name);
+                            assert!(named, "{path} {method} {name}");
+                        }
+                    }
+                }
+            }
+        }
+        let patchable = kinds.iter().filter(|kind| kind.allows("patch")).count();
+        assert!(patches >= patchable, "{patches} of {patchable}");
+    }
+
+    #[test]
+    fn paths_follow_scope_and_verbs() {
+        let core = document_of(&Kinds::builtin(), "", "v1");
+        let methods = |path: &str| -> Vec<&str> {
+            let item = core["paths"][path].as_object();
+            item.into_iter()
+                .flatten()
+                .map(|(method, _)| method.as_str())
+                .collect()
+        };
+        let cases: [(&str, &[&str]); 7] = [
+            ("/api/v1/configmaps", &["get"]),
+            (
+                "/api/v1/namespaces/{namespace}/configmaps",
+                &["delete", "get", "parameters", "post"],
+            ),
+            (
+                "/api/v1/namespaces/{namespace}/configmaps/{name}",
+                &["delete", "get", "parameters", "patch", "put"],
+            ),
+            ("/api/v1/namespaces/{name}/finalize", &["parameters", "put"]),
+            ("/api/v1/nodes", &["delete", "get", "post"]),
+            (
+                "/api/v1/namespaces/{namespace}/pods/{name}/eviction",
+                &["parameters", "post"],
+            ),
+            ("/api/v1/bindings", &[]),
+        ];
+        for (path, expected) in cases {
+            assert_eq!(methods(path), expected, "{path}");
+        }
+        let eviction =
+            &core["paths"]["/api/v1/namespaces/{namespace}/pods/{name}/eviction"]["post"];
+        assert_eq!(
+            eviction["x-kubernetes-group-version-kind"]["group"],
+            "policy"
+        );
+        let patch = &core["paths"]["/api/v1/nodes/{name}"]["patch"]["requestBody"]["content"];
+        assert!(
+            patch
+                .get("application/strategic-merge-patch+json")
+                .is_none()
+        );
+    }
+}

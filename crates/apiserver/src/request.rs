@@ -1,0 +1,444 @@
+//! What a request asks for: its path, its query and its verb, before anything is looked up.
+//!
+//! Pure parsing. Paths follow upstream's `requestinfo.go` (1.36): everything below a group and version is
+//! `[namespaces/NS/]RESOURCE[/NAME[/SUBRESOURCE]]`, and `namespaces` is a resource too.
+
+use std::num::{IntErrorKind, ParseIntError};
+
+use caretaker_machinery::status::{Cause, Named, Status};
+
+/// Where a path leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Path {
+    /// `/`.
+    Root,
+    /// `/healthz`, `/livez`, `/readyz`, and one check below them.
+    Health {
+        endpoint: String,
+        check: Option<String>,
+    },
+    /// `/version`.
+    Version,
+    /// `/metrics`.
+    Metrics,
+    /// `/api`: versions of the core group.
+    Core,
+    /// `/apis`: all other groups.
+    Groups,
+    /// `/apis/GROUP`.
+    Group(String),
+    /// `/api/v1`, `/apis/GROUP/VERSION`.
+    Resources { group: String, version: String },
+    /// `/openapi/v3` and what its index names.
+    OpenApi(Option<String>),
+    /// A collection or an object.
+    Resource(ResourcePath),
+    /// Nothing.
+    Unknown,
+}
+
+/// A collection, an object, or a part of one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ResourcePath {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) namespace: Option<String>,
+    pub(crate) resource: String,
+    pub(crate) name: Option<String>,
+    pub(crate) subresource: Option<String>,
+    /// The old form `/api/v1/watch/…`.
+    pub(crate) watch: bool,
+}
+
+/// The query, in order, decoded.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+/// What lists and watches ask for.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ListOptions {
+    pub(crate) limit: Option<usize>,
+    pub(crate) continue_token: Option<String>,
+    pub(crate) revision: Option<String>,
+    pub(crate) revision_match: Option<RevisionMatch>,
+    pub(crate) label_selector: String,
+    pub(crate) field_selector: String,
+    pub(crate) timeout_secs: Option<u64>,
+    pub(crate) bookmarks: bool,
+    pub(crate) initial_events: Option<bool>,
+    pub(crate) watch: bool,
+}
+
+/// How a list's resourceVersion is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RevisionMatch {
+    Exact,
+    NotOlderThan,
+}
+
+// === impl Path ===
+
+impl Path {
+    pub(crate) fn parse(path: &str) -> Self {
+        let trimmed = path.strip_prefix('/').unwrap_or(path);
+        // "//x" is nobody's path, as upstream; one slash at the end is.
+        let trimmed = trimmed.strip_suffix('/').unwrap_or(trimmed);
+        let parts: Vec<String> = trimmed.split('/').map(decode).collect();
+        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        match parts.as_slice() {
+            [""] => Path::Root,
+            [endpoint @ ("healthz" | "livez" | "readyz"), check @ ..] if check.len() < 2 => {
+                Path::Health {
+                    endpoint: (*endpoint).to_owned(),
+                    check: check.first().map(|check| (*check).to_owned()),
+                }
+            }
+            ["version"] => Path::Version,
+            ["metrics"] => Path::Metrics,
+            ["openapi", "v3"] => Path::OpenApi(None),
+            ["openapi", "v3", rest @ ..] => Path::OpenApi(Some(rest.join("/"))),
+            ["api"] => Path::Core,
+            ["api", version] => Path::resources("", version),
+            ["api", version, rest @ ..] => Path::resource("", version, rest),
+            ["apis"] => Path::Groups,
+            ["apis", group] => Path::Group((*group).to_owned()),
+            ["apis", group, version] => Path::resources(group, version),
+            ["apis", group, version, rest @ ..] => Path::resource(group, version, rest),
+            _ => Path::Unknown,
+        }
+    }
+
+    fn resources(group: &str, version: &str) -> Self {
+        Path::Resources {
+            group: group.to_owned(),
+            version: version.to_owned(),
+        }
+    }
+
+    fn resource(group: &str, version: &str, rest: &[&str]) -> Self {
+        let (watch, rest) = match rest {
+            ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
+            rest => (false, rest),
+        };
+        let (namespace, rest) = match rest {
+            ["namespaces", _, "status" | "finalize"] => (None, rest),
+            ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (Some(*namespace), rest),
+            rest => (None, rest),
+        };
+        let (resource, name, subresource) = match rest {
+            [resource] => (resource, None, None),
+            [resource, name] => (resource, Some(*name), None),
+            [resource, name, subresource] => (resource, Some(*name), Some(*subresource)),
+            // What a proxy would forward: the subresource decides, and ours have no depth.
+            [resource, name, subresource, ..] => (resource, Some(*name), Some(*subresource)),
+            [] => return Path::Unknown,
+        };
+        Path::Resource(ResourcePath {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            namespace: namespace.map(str::to_owned),
+            resource: (*resource).to_owned(),
+            name: name.map(str::to_owned),
+            subresource: subresource.map(str::to_owned),
+            watch,
+        })
+    }
+}
+
+// === impl Query ===
+
+impl Query {
+    pub(crate) fn parse(query: &str) -> Self {
+        let pairs = query.split('&').filter(|pair| !pair.is_empty());
+        Self(
+            pairs
+                .map(|pair| {
+                    let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+                    (decode_form(key), decode_form(value))
+                })
+                .collect(),
+        )
+    }
+
+    /// The first value of a key.
+    pub(crate) fn get(&self, key: &str) -> Option<&str> {
+        self.0
+            .iter()
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// Absent, `0` and `false` are false; anything else is true, `maybe` included, as upstream.
+    pub(crate) fn flag(&self, key: &str) -> bool {
+        self.tristate(key).unwrap_or(false)
+    }
+
+    fn tristate(&self, key: &str) -> Option<bool> {
+        self.get(key)
+            .map(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
+    }
+
+    pub(crate) fn integer(&self, key: &str) -> Result<Option<i64>, Status> {
+        match self.get(key) {
+            None | Some("") => Ok(None),
+            Some(text) => text.parse().map(Some).map_err(|error: ParseIntError| {
+                let why = match error.kind() {
+                    IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+                    _ => "invalid syntax",
+                };
+                Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: {why}"))
+            }),
+        }
+    }
+
+    pub(crate) fn list_options(&self) -> Result<ListOptions, Status> {
+        let text = |key| {
+            self.get(key)
+                .filter(|text| !text.is_empty())
+                .map(str::to_owned)
+        };
+        let options = ListOptions {
+            limit: self
+                .integer("limit")?
+                .and_then(|limit| usize::try_from(limit).ok())
+                .filter(|limit| *limit > 0),
+            continue_token: text("continue"),
+            revision: text("resourceVersion"),
+            revision_match: self.revision_match()?,
+            label_selector: text("labelSelector").unwrap_or_default(),
+            field_selector: text("fieldSelector").unwrap_or_default(),
+            timeout_secs: self
+                .integer("timeoutSeconds")?
+                .and_then(|seconds| u64::try_from(seconds).ok())
+                .filter(|seconds| *seconds > 0),
+            bookmarks: self.flag("allowWatchBookmarks"),
+            initial_events: self.tristate("sendInitialEvents"),
+            watch: self.flag("watch"),
+        };
+        options.check()?;
+        Ok(options)
+    }
+
+    fn revision_match(&self) -> Result<Option<RevisionMatch>, Status> {
+        match self.get("resourceVersionMatch") {
+            None | Some("") => Ok(None),
+            Some("Exact") => Ok(Some(RevisionMatch::Exact)),
+            Some("NotOlderThan") => Ok(Some(RevisionMatch::NotOlderThan)),
+            Some(other) => {
+                let mut causes = Vec::new();
+                if self.get("resourceVersion").is_none_or(str::is_empty) {
+                    causes.push(Cause::forbidden(
+                        "resourceVersionMatch",
+                        "resourceVersionMatch is forbidden unless resourceVersion is provided",
+                    ));
+                }
+                causes.push(Cause::not_supported(
+                    "resourceVersionMatch",
+                    other,
+                    &["Exact", "NotOlderThan", ""],
+                ));
+                Err(invalid_options(causes))
+            }
+        }
+    }
+}
+
+// === impl ListOptions ===
+
+impl ListOptions {
+    /// Combinations that mean nothing.
+    fn check(&self) -> Result<(), Status> {
+        let field = "resourceVersionMatch";
+        let mut causes = Vec::new();
+        if self.watch {
+            self.check_watch(&mut causes);
+        } else {
+            if self.initial_events.is_some() {
+                causes.push(Cause::forbidden(
+                    "sendInitialEvents",
+                    "sendInitialEvents is forbidden for list",
+                ));
+            }
+            if self.revision_match.is_some() {
+                if self.revision.is_none() {
+                    causes.push(Cause::forbidden(
+                        field,
+                        "resourceVersionMatch is forbidden unless resourceVersion is provided",
+                    ));
+                }
+                if self.continue_token.is_some() {
+                    causes.push(Cause::forbidden(
+                        field,
+                        "resourceVersionMatch is forbidden when continue is provided",
+                    ));
+                }
+                if self.revision_match == Some(RevisionMatch::Exact)
+                    && self.revision.as_deref() == Some("0")
+                {
+                    causes.push(Cause::forbidden(
+                        field,
+                        "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+                    ));
+                }
+            }
+        }
+        if causes.is_empty() {
+            Ok(())
+        } else {
+            Err(invalid_options(causes))
+        }
+    }
+
+    fn check_watch(&self, causes: &mut Vec<Cause>) {
+        let field = "resourceVersionMatch";
+        match (self.initial_events, self.revision_match) {
+            (None, Some(_)) => causes.push(Cause::forbidden(
+                field,
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            )),
+            (Some(_), asked @ (None | Some(RevisionMatch::Exact))) => {
+                causes.push(Cause::forbidden(
+                    field,
+                    "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+                ));
+                if asked.is_some() {
+                    causes.push(Cause::not_supported(field, "Exact", &["NotOlderThan"]));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn invalid_options(causes: Vec<Cause>) -> Status {
+    let of = Named {
+        group: "meta.k8s.io",
+        what: "ListOptions",
+        name: "",
+    };
+    Status::invalid(of, causes)
+}
+
+/// Percent-decodes; what does not decode to text stays as it is and matches nothing.
+fn decode(text: &str) -> String {
+    if !text.contains('%') {
+        return text.to_owned();
+    }
+    let bytes = text.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut index = 0;
+    while index < bytes.len() {
+        let hex = text.get(index + 1..index + 3);
+        match (
+            bytes[index],
+            hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()),
+        ) {
+            (b'%', Some(byte)) => {
+                decoded.push(byte);
+                index += 3;
+            }
+            (byte, _) => {
+                decoded.push(byte);
+                index += 1;
+            }
+        }
+    }
+    String::from_utf8(decoded).unwrap_or_else(|_| text.to_owned())
+}
+
+fn decode_form(text: &str) -> String {
+    decode(&text.replace('+', " "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk_path(path: &str) -> ResourcePath {
+        match Path::parse(path) {
+            Path::Resource(path) => path,
+            other => panic!("{path} is {other:?}"),
+        }
+    }
+
+    #[test]
+    fn paths_lead_to_collections_objects_and_their_parts() {
+        let pods = mk_path("/api/v1/namespaces/shop/pods/web/status");
+        assert_eq!(pods.namespace.as_deref(), Some("shop"));
+        assert_eq!(
+            (pods.resource.as_str(), pods.name.as_deref()),
+            ("pods", Some("web"))
+        );
+        assert_eq!(pods.subresource.as_deref(), Some("status"));
+
+        let namespace = mk_path("/api/v1/namespaces/shop");
+        assert_eq!(
+            (namespace.resource.as_str(), namespace.namespace),
+            ("namespaces", None)
+        );
+        let finalize = mk_path("/api/v1/namespaces/shop/finalize");
+        assert_eq!(
+            (finalize.resource.as_str(), finalize.name.as_deref()),
+            ("namespaces", Some("shop"))
+        );
+        let jobs = mk_path("/apis/batch/v1/jobs/");
+        assert_eq!(
+            (jobs.group.as_str(), jobs.resource.as_str(), jobs.name),
+            ("batch", "jobs", None)
+        );
+        assert!(mk_path("/api/v1/watch/namespaces/shop/pods").watch);
+    }
+
+    #[test]
+    fn other_paths_lead_elsewhere_or_nowhere() {
+        assert_eq!(Path::parse("/"), Path::Root);
+        assert_eq!(Path::parse("/apis"), Path::Groups);
+        assert_eq!(Path::parse("/api/v1"), Path::resources("", "v1"));
+        assert_eq!(
+            Path::parse("/openapi/v3/apis/batch/v1"),
+            Path::OpenApi(Some("apis/batch/v1".into()))
+        );
+        for nowhere in ["/nope", "//api/v1", "/healthz/a/b", "/version/x"] {
+            assert_eq!(Path::parse(nowhere), Path::Unknown, "{nowhere}");
+        }
+    }
+
+    #[test]
+    fn queries_are_forgiving_where_upstream_is() {
+        let query = Query::parse(
+            "?&limit=5&labelSelector=a%3Db%2Cc+in+%28d%29&watch=maybe".trim_start_matches('?'),
+        );
+        assert_eq!(query.get("limit"), Some("5"));
+        assert_eq!(query.get("labelSelector"), Some("a=b,c in (d)"));
+        assert!(query.flag("watch") && !query.flag("absent"));
+        assert!(
+            !Query::parse("watch=False").flag("watch") && !Query::parse("watch=0").flag("watch")
+        );
+        assert_eq!(Query::parse("limit=-3").list_options().unwrap().limit, None);
+        assert_eq!(
+            Query::parse("limit=x").list_options().unwrap_err().code,
+            400
+        );
+    }
+
+    #[test]
+    fn meaningless_combinations_are_refused() {
+        let cases = [
+            "resourceVersionMatch=Exact",
+            "resourceVersionMatch=Exact&resourceVersion=0",
+            "resourceVersionMatch=Exact&resourceVersion=5&continue=x",
+            "resourceVersionMatch=Nope&resourceVersion=5",
+            "sendInitialEvents=true",
+            "watch=1&sendInitialEvents=true",
+            "watch=1&resourceVersionMatch=NotOlderThan&resourceVersion=5",
+            "watch=1&sendInitialEvents=true&resourceVersionMatch=Exact&resourceVersion=5",
+        ];
+        for case in cases {
+            assert_eq!(
+                Query::parse(case).list_options().unwrap_err().code,
+                422,
+                "{case}"
+            );
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! How answers are written: objects, lists and errors as bytes in the negotiated form.
+//!
+//! An object's bytes are copied, never parsed, unless its kind is stored in another version than the one asked for or
+//! somebody wants YAML.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use caretaker_machinery::status::Status;
+use futures::Stream;
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body::Frame;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::kinds::Kind;
+use crate::negotiate::{Encoding, Form, Format};
+use crate::store::{Object, Page};
+use crate::strategy::convert;
+use crate::tables::{self, Include};
+
+/// Lists go out in pieces of about this size, so that a large one is never in memory twice.
+const PIECE_BYTES: usize = 64 * 1024;
+
+/// The body of an answer.
+pub struct Body(Inner);
+
+enum Inner {
+    Whole(Option<Bytes>),
+    Stream(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
+}
+
+/// What a list says about itself.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ListMeta {
+    pub(crate) revision: String,
+    pub(crate) continue_token: Option<String>,
+    pub(crate) remaining: Option<usize>,
+}
+
+// === impl Body ===
+
+impl Body {
+    fn whole(bytes: impl Into<Bytes>) -> Self {
+        Self(Inner::Whole(Some(bytes.into())))
+    }
+
+    pub(crate) fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
+        Self(Inner::Stream(Box::pin(stream)))
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let next = match &mut self.0 {
+            Inner::Whole(bytes) => Poll::Ready(bytes.take().filter(|bytes| !bytes.is_empty())),
+            Inner::Stream(stream) => stream.as_mut().poll_next(context),
+        };
+        next.map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(&self.0, Inner::Whole(bytes) if bytes.as_ref().is_none_or(Bytes::is_empty))
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        match &self.0 {
+            Inner::Whole(bytes) => {
+                http_body::SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64))
+            }
+            Inner::Stream(_) => http_body::SizeHint::default(),
+        }
+    }
+}
+
+/// A failure, or the success of a delete.
+pub(crate) fn status(status: &Status, format: Format) -> Response<Body> {
+    let code = if status.code == 0 { 200 } else { status.code };
+    let tree = serde_json::to_value(status).unwrap_or_default();
+    let mut response = value(code, &tree, format);
+    let seconds = status
+        .details
+        .as_ref()
+        .map_or(0, |details| details.retry_after_seconds);
+    if seconds > 0 {
+        response
+            .headers_mut()
+            .insert(header::RETRY_AFTER, seconds.into());
+    }
+    response
+}
+
+/// A tree that is no stored object.
+pub(crate) fn value(code: u16, tree: &Value, format: Format) -> Response<Body> {
+    let bytes = serde_json::to_vec(tree).unwrap_or_default();
+    build(
+        code,
+        format.content_type(),
+        Body::whole(encode(bytes, format.encoding)),
+    )
+}
+
+/// One object.
+pub(crate) fn object(
+    code: u16,
+    kind: &Kind,
+    object: &Object,
+    format: Format,
+    tables: &tables::Context,
+) -> Response<Body> {
+    let bytes = match format.form {
+        Form::Metadata => metadata_bytes(object),
+        Form::Table(version) => {
+            let revision = revision_text(object);
+            tables.table(
+                kind,
+                version,
+                std::iter::once(object),
+                &ListMeta {
+                    revision,
+                    ..ListMeta::default()
+                },
+            )
+        }
+        _ => object_bytes(kind, object),
+    };
+    build(
+        code,
+        format.content_type(),
+        Body::whole(encode(bytes, format.encoding)),
+    )
+}
+
+/// A list, streamed piece by piece.
+pub(crate) fn list(
+    kind: Arc<Kind>,
+    page: Page,
+    meta: &ListMeta,
+    format: Format,
+    tables: &tables::Context,
+) -> Response<Body> {
+    if let Form::Table(version) = format.form {
+        let objects = page.objects.iter().map(AsRef::as_ref);
+        let bytes = tables.table(&kind, version, objects, meta);
+        let bytes = encode(bytes, format.encoding);
+        return build(200, format.content_type(), Body::whole(bytes));
+    }
+    let metadata = format.form == Form::MetadataList;
+    let head = list_head(&kind, meta, metadata);
+    if format.encoding != Encoding::Json {
+        let mut bytes = head;
+        for (index, object) in page.objects.iter().enumerate() {
+            push_item(&mut bytes, index, &kind, object, metadata);
+        }
+        bytes.extend_from_slice(b"]}");
+        let bytes = encode(bytes, format.encoding);
+        return build(200, format.content_type(), Body::whole(bytes));
+    }
+    let mut items = page.objects.into_iter().enumerate();
+    let mut piece = head;
+    let mut done = false;
+    let pieces = std::iter::from_fn(move || {
+        if done {
+            return None;
+        }
+        let mut bytes = std::mem::take(&mut piece);
+        while bytes.len() < PIECE_BYTES {
+            let Some((index, object)) = items.next() else {
+                bytes.extend_from_slice(b"]}");
+                done = true;
+                break;
+            };
+            push_item(&mut bytes, index, &kind, &object, metadata);
+        }
+        Some(Bytes::from(bytes))
+    });
+    let body = Body::stream(futures::stream::iter(pieces));
+    build(200, format.content_type(), body)
+}
+
+/// An endless answer.
+pub(crate) fn watch(lines: impl Stream<Item = Bytes> + Send + 'static) -> Response<Body> {
+    build(200, "application/json", Body::stream(lines))
+}
+
+/// A page for paths that lead nowhere, as Go's file server words it.
+pub(crate) fn not_found_page() -> Response<Body> {
+    let body = Body::whole("404 page not found\n");
+    build(404, "text/plain; charset=utf-8", body)
+}
+
+/// Plain text.
+pub(crate) fn text(text: &str) -> Response<Body> {
+    let body = Body::whole(text.to_owned());
+    build(200, "text/plain; charset=utf-8", body)
+}
+
+/// Adds a `Warning` for every sentence, quoted as the header wants it.
+pub(crate) fn warn(response: &mut Response<Body>, warnings: &[String]) {
+    for warning in warnings {
+        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+            response.headers_mut().append(header::WARNING, value);
+        }
+    }
+}
+
+/// Adds what every answer carries. The date is the Clock's, so that clients see the time objects live by.
+pub(crate) fn stamp(response: &mut Response<Body>, now: Timestamp) {
+    let headers = response.headers_mut();
+    if !headers.contains_key(header::CACHE_CONTROL) {
+        headers.insert(
+            header::CACHE_CONTROL,
+            HeaderValue::from_static("no-cache, private"),
+        );
+    }
+    let date = now.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
+    if let Ok(date) = HeaderValue::from_str(&date) {
+        headers.insert(header::DATE, date);
+    }
+}
+
+/// An object in the version of `kind`.
+pub(crate) fn object_bytes(kind: &Kind, object: &Object) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(object.bytes.len() + 64);
+    push_object(&mut bytes, kind, object);
+    bytes
+}
+
+/// An object's metadata.
+pub(crate) fn metadata_bytes(object: &Object) -> Vec<u8> {
+    let meta = object.meta();
+    let mut bytes = Vec::with_capacity(meta.len() + 96);
+    bytes.extend_from_slice(
+        br#"{"apiVersion":"meta.k8s.io/v1","kind":"PartialObjectMetadata","metadata":"#,
+    );
+    bytes.extend_from_slice(meta);
+    bytes.push(b'}');
+    bytes
+}
+
+fn push_object(bytes: &mut Vec<u8>, kind: &Kind, object: &Object) {
+    bytes.extend_from_slice(b"{\"apiVersion\":\"");
+    if !kind.group.is_empty() {
+        bytes.extend_from_slice(kind.group.as_bytes());
+        bytes.push(b'/');
+    }
+    bytes.extend_from_slice(kind.version.as_bytes());
+    bytes.extend_from_slice(b"\",\"kind\":\"");
+    bytes.extend_from_slice(kind.kind.as_bytes());
+    bytes.extend_from_slice(b"\",");
+    push_content(bytes, kind, object);
+}
+
+/// The members of an object, without the opening brace.
+fn push_content(bytes: &mut Vec<u8>, kind: &Kind, object: &Object) {
+    match convert::from_stored(kind, object) {
+        Some(converted) => {
+            let converted = serde_json::to_vec(&converted).unwrap_or_default();
+            bytes.extend_from_slice(&converted[1..]);
+        }
+        None => bytes.extend_from_slice(&object.bytes[1..]),
+    }
+}
+
+/// Items of built-in lists carry no apiVersion and kind; those of custom kinds do.
+fn push_item(bytes: &mut Vec<u8>, index: usize, kind: &Kind, object: &Object, metadata: bool) {
+    if index > 0 {
+        bytes.push(b',');
+    }
+    if metadata {
+        bytes.extend_from_slice(&metadata_bytes(object));
+    } else if kind.custom.is_some() {
+        push_object(bytes, kind, object);
+    } else {
+        bytes.push(b'{');
+        push_content(bytes, kind, object);
+    }
+}
+
+fn list_head(kind: &Kind, meta: &ListMeta, metadata: bool) -> Vec<u8> {
+    let (api_version, list_kind) = if metadata {
+        ("meta.k8s.io/v1".to_owned(), "PartialObjectMetadataList")
+    } else {
+        (kind.api_version(), kind.list_kind.as_str())
+    };
+    let meta = serde_json::to_string(&meta.to_value()).unwrap_or_default();
+    format!("{{\"apiVersion\":\"{api_version}\",\"kind\":\"{list_kind}\",\"metadata\":{meta},\"items\":[")
+        .into_bytes()
+}
+
+// === impl ListMeta ===
+
+impl ListMeta {
+    pub(crate) fn to_value(&self) -> Value {
+        let mut meta = serde_json::Map::new();
+        if !self.revision.is_empty() {
+            meta.insert("resourceVersion".into(), self.revision.clone().into());
+        }
+        if let Some(token) = &self.continue_token {
+            meta.insert("continue".into(), token.clone().into());
+        }
+        if let Some(remaining) = self.remaining {
+            meta.insert("remainingItemCount".into(), remaining.into());
+        }
+        Value::Object(meta)
+    }
+}
+
+fn revision_text(object: &Object) -> String {
+    if object.rev.0 == 0 {
+        String::new()
+    } else {
+        object.rev.to_string()
+    }
+}
+
+fn encode(bytes: Vec<u8>, encoding: Encoding) -> Vec<u8> {
+    let parsed = || serde_json::from_slice::<Value>(&bytes).unwrap_or_default();
+    match encoding {
+        Encoding::Json => bytes,
+        Encoding::PrettyJson => serde_json::to_vec_pretty(&parsed()).unwrap_or_default(),
+        Encoding::Yaml => serde_saphyr::to_string(&parsed())
+            .unwrap_or_default()
+            .into_bytes(),
+    }
+}
+
+pub(crate) fn build(code: u16, content_type: &'static str, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() =
+        StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let content_type = HeaderValue::from_static(content_type);
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, content_type);
+    response
+}
+
+/// The parameter of `includeObject`.
+impl Include {
+    pub(crate) fn parse(text: Option<&str>) -> Result<Self, Status> {
+        match text {
+            None | Some("" | "Metadata") => Ok(Include::Metadata),
+            Some("None") => Ok(Include::None),
+            Some("Object") => Ok(Include::Object),
+            Some(other) => Err(Status::bad_request(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be 'Metadata', 'Object', 'None', or empty"
+            ))),
+        }
+    }
+}

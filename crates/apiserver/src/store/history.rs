@@ -1,0 +1,136 @@
+//! What happened to one resource lately: enough to resume a watch and to list the past.
+//!
+//! A ring of events, each with the state before it. It holds [`EVENTS_MAX`] events, more while the oldest are younger
+//! than [`AGE_MIN`], and never more than [`EVENTS_LIMIT`]. A busy resource never expires a quiet one.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::{Object, Revision, TooOld};
+
+/// Events kept of one resource, whatever their age.
+pub(crate) const EVENTS_MAX: usize = 10_000;
+/// Younger events are kept beyond [`EVENTS_MAX`]: a client that read a bookmark (every 60 s) can still resume from it.
+pub(crate) const AGE_MIN: Duration = Duration::from_secs(75);
+/// Events kept at most, so that a storm of writes cannot fill the memory.
+pub(crate) const EVENTS_LIMIT: usize = 100_000;
+
+/// What an event did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EventKind {
+    Added,
+    Modified,
+    Deleted,
+}
+
+/// One write as watchers see it.
+pub(crate) struct Event {
+    pub(crate) kind: EventKind,
+    /// The state after it; for a removal the last state under the removal's revision.
+    pub(crate) object: Arc<Object>,
+    pub(crate) previous: Option<Arc<Object>>,
+    /// The plain watch line in the stored version: encoded by the first watcher, shared by all.
+    pub(crate) line: OnceLock<Bytes>,
+    /// The same as PartialObjectMetadata.
+    pub(crate) metadata_line: OnceLock<Bytes>,
+}
+
+/// The ring.
+#[derive(Default)]
+pub(super) struct History {
+    events: VecDeque<(Arc<Event>, Instant)>,
+    /// The newest revision that was dropped; history is complete after it.
+    floor: Option<Revision>,
+}
+
+// === impl EventKind ===
+
+impl EventKind {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            EventKind::Added => "ADDED",
+            EventKind::Modified => "MODIFIED",
+            EventKind::Deleted => "DELETED",
+        }
+    }
+}
+
+// === impl Event ===
+
+impl Event {
+    pub(super) fn put(object: Arc<Object>, previous: Option<Arc<Object>>) -> Self {
+        let kind = match previous {
+            None => EventKind::Added,
+            Some(_) => EventKind::Modified,
+        };
+        Self::new(kind, object, previous)
+    }
+
+    pub(super) fn delete(object: Arc<Object>, previous: Arc<Object>) -> Self {
+        Self::new(EventKind::Deleted, object, Some(previous))
+    }
+
+    fn new(kind: EventKind, object: Arc<Object>, previous: Option<Arc<Object>>) -> Self {
+        Self {
+            kind,
+            object,
+            previous,
+            line: OnceLock::new(),
+            metadata_line: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn rev(&self) -> Revision {
+        self.object.rev
+    }
+}
+
+// === impl History ===
+
+impl History {
+    pub(super) fn push(&mut self, event: Arc<Event>, now: Instant) {
+        self.events.push_back((event, now));
+        while let Some((oldest, at)) = self.events.front() {
+            let expired = self.events.len() > EVENTS_MAX && now.duration_since(*at) > AGE_MIN;
+            if !expired && self.events.len() <= EVENTS_LIMIT {
+                break;
+            }
+            self.floor = Some(oldest.rev());
+            self.events.pop_front();
+        }
+    }
+
+    /// At most `max` events after `cursor`, oldest first.
+    pub(super) fn after(&self, cursor: Revision, max: usize) -> Result<Vec<Arc<Event>>, TooOld> {
+        self.reaches(cursor)?;
+        let start = self.first_after(cursor);
+        let events = self.events.range(start..).take(max);
+        Ok(events.map(|(event, _)| event.clone()).collect())
+    }
+
+    /// Every event after `cursor`, newest first: the order in which they are undone.
+    pub(super) fn undo_to(
+        &self,
+        cursor: Revision,
+    ) -> Result<impl Iterator<Item = &Arc<Event>>, TooOld> {
+        self.reaches(cursor)?;
+        let start = self.first_after(cursor);
+        Ok(self.events.range(start..).rev().map(|(event, _)| event))
+    }
+
+    fn first_after(&self, cursor: Revision) -> usize {
+        self.events
+            .partition_point(|(event, _)| event.rev() <= cursor)
+    }
+
+    fn reaches(&self, cursor: Revision) -> Result<(), TooOld> {
+        match self.floor {
+            Some(floor) if cursor < floor => Err(TooOld(floor)),
+            _ => Ok(()),
+        }
+    }
+}

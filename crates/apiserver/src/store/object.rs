@@ -1,0 +1,384 @@
+//! One stored object: canonical JSON and the few facts that lists and watches ask for.
+//!
+//! The bytes lack `apiVersion` and `kind`, which the kinds table knows and which differ by the version served. The
+//! resourceVersion is spliced in when the writer has numbered the object; until then it is a [`Draft`].
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+/// A point in the history of the whole store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Revision(pub(crate) u64);
+
+/// Where an object stands in its table: `namespace/name`, or `name` if it has no namespace.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key(Arc<str>);
+
+/// A list of strings in one allocation.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Strings {
+    text: Box<str>,
+    ends: Box<[u32]>,
+}
+
+/// An object as written.
+pub(crate) struct Object {
+    pub(crate) rev: Revision,
+    pub(crate) key: Key,
+    /// Keys and values in turn.
+    labels: Strings,
+    /// Values of the kind's selectable fields, in the order of its row.
+    pub(crate) fields: Strings,
+    /// Where the metadata stands in `bytes`.
+    meta: Range<u32>,
+    /// Where the resourceVersion stands in `bytes`, with its key and comma.
+    version: Range<u32>,
+    pub(crate) bytes: Bytes,
+}
+
+/// An object that has not been numbered.
+pub(crate) struct Draft {
+    key: Key,
+    labels: Strings,
+    fields: Strings,
+    meta: Range<u32>,
+    version_at: u32,
+    bytes: Vec<u8>,
+}
+
+// === impl Revision ===
+
+impl Revision {
+    /// Of an empty store. Clients take 0 for "any", so the first revision is 1.
+    pub(crate) const START: Self = Self(1);
+
+    pub(crate) fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+// === impl Key ===
+
+impl Key {
+    pub(crate) fn new(namespace: Option<&str>, name: &str) -> Self {
+        match namespace {
+            Some(namespace) => Self(format!("{namespace}/{name}").into()),
+            None => Self(name.into()),
+        }
+    }
+
+    /// The key a continue token names, wherever it points.
+    pub(crate) fn raw(text: &str) -> Self {
+        Self(text.into())
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.0.split_once('/').map(|(namespace, _)| namespace)
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.0.split_once('/').map_or(&*self.0, |(_, name)| name)
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+// === impl Strings ===
+
+impl Strings {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts
+            .zip(self.ends.iter().copied())
+            .map(|(start, end)| &self.text[start as usize..end as usize])
+    }
+
+    pub(crate) fn get(&self, index: usize) -> Option<&str> {
+        self.iter().nth(index)
+    }
+}
+
+impl<'a> FromIterator<&'a str> for Strings {
+    fn from_iter<I: IntoIterator<Item = &'a str>>(strings: I) -> Self {
+        let mut text = String::new();
+        let mut ends = Vec::new();
+        for string in strings {
+            text.push_str(string);
+            ends.push(position(text.len()));
+        }
+        Self {
+            text: text.into(),
+            ends: ends.into(),
+        }
+    }
+}
+
+// === impl Object ===
+
+impl Object {
+    /// The metadata as JSON.
+    pub(crate) fn meta(&self) -> &[u8] {
+        &self.bytes[self.meta.start as usize..self.meta.end as usize]
+    }
+
+    pub(crate) fn label(&self, name: &str) -> Option<&str> {
+        let mut pairs = self.labels.iter();
+        while let Some(key) = pairs.next() {
+            let value = pairs.next();
+            if key == name {
+                return value;
+            }
+        }
+        None
+    }
+
+    /// The object as a tree, for a write to work on.
+    pub(crate) fn to_value(&self) -> Map<String, Value> {
+        // Written by `Draft::new` from a tree, so it parses; an empty object would be refused by every rule.
+        serde_json::from_slice(&self.bytes).unwrap_or_default()
+    }
+
+    /// The same content under another revision.
+    pub(crate) fn at(&self, rev: Revision) -> Object {
+        self.to_draft().commit(rev)
+    }
+
+    /// Whether a draft would change nothing.
+    pub(crate) fn same_as(&self, draft: &Draft) -> bool {
+        let (start, end) = (self.version.start as usize, self.version.end as usize);
+        self.key == draft.key
+            && self.bytes[..start] == draft.bytes[..draft.bytes.len().min(start)]
+            && self.bytes[end..] == draft.bytes[draft.bytes.len().min(start)..]
+    }
+
+    fn to_draft(&self) -> Draft {
+        let (start, end) = (self.version.start as usize, self.version.end as usize);
+        let mut bytes = Vec::with_capacity(self.bytes.len());
+        bytes.extend_from_slice(&self.bytes[..start]);
+        bytes.extend_from_slice(&self.bytes[end..]);
+        Draft {
+            key: self.key.clone(),
+            labels: self.labels.clone(),
+            fields: self.fields.clone(),
+            meta: self.meta.start..self.meta.end - (self.version.end - self.version.start),
+            version_at: self.version.start,
+            bytes,
+        }
+    }
+}
+
+// === impl Draft ===
+
+impl Draft {
+    /// Encodes `object`, whose apiVersion, kind and resourceVersion do not count. `fields` are the values of the kind's
+    /// selectable fields.
+    pub(crate) fn new(key: Key, object: &Map<String, Value>, fields: Strings) -> Self {
+        let mut bytes = Vec::with_capacity(1024);
+        let mut meta = 0..0;
+        let mut version_at = 0;
+        bytes.push(b'{');
+        for (name, value) in object {
+            if name == "apiVersion" || name == "kind" {
+                continue;
+            }
+            separate(&mut bytes);
+            write(&mut bytes, name);
+            bytes.push(b':');
+            match value {
+                Value::Object(metadata) if name == "metadata" => {
+                    let start = position(bytes.len());
+                    version_at = encode_metadata(&mut bytes, metadata);
+                    meta = start..position(bytes.len());
+                }
+                value => write(&mut bytes, value),
+            }
+        }
+        bytes.push(b'}');
+        Self {
+            labels: labels_of(object),
+            key,
+            fields,
+            meta,
+            version_at,
+            bytes,
+        }
+    }
+
+    /// The object under its revision.
+    pub(crate) fn commit(self, rev: Revision) -> Object {
+        let at = self.version_at as usize;
+        let version = format!("\"resourceVersion\":\"{rev}\",");
+        let mut bytes = Vec::with_capacity(self.bytes.len() + version.len());
+        bytes.extend_from_slice(&self.bytes[..at]);
+        bytes.extend_from_slice(version.as_bytes());
+        bytes.extend_from_slice(&self.bytes[at..]);
+        self.assemble(rev, position(version.len()), bytes)
+    }
+
+    /// The object a dry run shows that would have been created: it has no revision.
+    pub(crate) fn unnumbered(mut self) -> Object {
+        let bytes = std::mem::take(&mut self.bytes);
+        self.assemble(Revision(0), 0, bytes)
+    }
+
+    fn assemble(self, rev: Revision, version_len: u32, bytes: Vec<u8>) -> Object {
+        Object {
+            rev,
+            key: self.key,
+            labels: self.labels,
+            fields: self.fields,
+            meta: self.meta.start..self.meta.end + version_len,
+            version: self.version_at..self.version_at + version_len,
+            bytes: bytes.into(),
+        }
+    }
+}
+
+/// Writes metadata and tells where the resourceVersion belongs. Keys are sorted and a uid, which sorts after it, is
+/// always there; were it not, the version would still land in front of the closing brace, after a comma.
+fn encode_metadata(bytes: &mut Vec<u8>, metadata: &Map<String, Value>) -> u32 {
+    let mut version_at = None;
+    bytes.push(b'{');
+    for (name, value) in metadata {
+        if name == "resourceVersion" {
+            continue;
+        }
+        separate(bytes);
+        if version_at.is_none() && name.as_str() > "resourceVersion" {
+            version_at = Some(position(bytes.len()));
+        }
+        write(bytes, name);
+        bytes.push(b':');
+        write(bytes, value);
+    }
+    let end = position(bytes.len());
+    bytes.push(b'}');
+    version_at.unwrap_or(end)
+}
+
+fn labels_of(object: &Map<String, Value>) -> Strings {
+    let labels = object
+        .get("metadata")
+        .and_then(|metadata| metadata.get("labels"))
+        .and_then(Value::as_object);
+    labels
+        .into_iter()
+        .flatten()
+        .flat_map(|(key, value)| [key.as_str(), value.as_str().unwrap_or_default()])
+        .collect()
+}
+
+fn separate(bytes: &mut Vec<u8>) {
+    if bytes.last() != Some(&b'{') {
+        bytes.push(b',');
+    }
+}
+
+fn write<T: serde::Serialize + ?Sized>(bytes: &mut Vec<u8>, value: &T) {
+    serde_json::to_writer(bytes, value)
+        .expect("a JSON tree has string keys and a Vec takes all bytes");
+}
+
+/// Positions fit: a request body has at most 3 MiB.
+fn position(index: usize) -> u32 {
+    u32::try_from(index).expect("objects are far smaller than 4 GiB")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn mk_draft(object: &Value) -> Draft {
+        Draft::new(
+            Key::new(Some("ns"), "a"),
+            object.as_object().unwrap(),
+            Strings::default(),
+        )
+    }
+
+    fn mk_object() -> Value {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "v"},
+            "metadata": {"name": "a", "namespace": "ns", "labels": {"app": "x", "tier": "y"},
+                "resourceVersion": "7", "uid": "u"}})
+    }
+
+    #[test]
+    fn the_revision_is_spliced_into_the_metadata() {
+        let object = mk_draft(&mk_object()).commit(Revision(42));
+        let value: Value = serde_json::from_slice(&object.bytes).unwrap();
+        assert_eq!(value["metadata"]["resourceVersion"], "42");
+        assert_eq!(value["data"]["k"], "v");
+        assert!(value.get("kind").is_none() && value.get("apiVersion").is_none());
+        let meta: Value = serde_json::from_slice(object.meta()).unwrap();
+        assert_eq!(meta, value["metadata"]);
+    }
+
+    #[test]
+    fn another_revision_changes_nothing_else() {
+        let object = mk_draft(&mk_object()).commit(Revision(9));
+        let later = object.at(Revision(1_000));
+        assert_eq!(later.at(Revision(9)).bytes, object.bytes);
+        let meta: Value = serde_json::from_slice(later.meta()).unwrap();
+        assert_eq!(meta["resourceVersion"], "1000");
+    }
+
+    #[test]
+    fn equal_content_is_recognised_whatever_its_revision() {
+        let object = mk_draft(&mk_object()).commit(Revision(9));
+        assert!(object.same_as(&mk_draft(&mk_object())));
+        let mut other = mk_object();
+        other["data"]["k"] = json!("w");
+        assert!(!object.same_as(&mk_draft(&other)));
+        other["data"] = json!({});
+        assert!(!object.same_as(&mk_draft(&other)));
+    }
+
+    #[test]
+    fn labels_are_found_by_name() {
+        let object = mk_draft(&mk_object()).commit(Revision(9));
+        assert_eq!(object.label("tier"), Some("y"));
+        assert_eq!(object.label("x"), None);
+    }
+
+    #[test]
+    fn a_dry_run_object_has_no_revision() {
+        let object = mk_draft(&mk_object()).unnumbered();
+        let meta: Value = serde_json::from_slice(object.meta()).unwrap();
+        assert!(meta.get("resourceVersion").is_none());
+    }
+
+    #[test]
+    fn keys_know_their_parts() {
+        let key = Key::new(Some("ns"), "a");
+        assert_eq!((key.namespace(), key.name()), (Some("ns"), "a"));
+        let key = Key::new(None, "a");
+        assert_eq!((key.namespace(), key.name()), (None, "a"));
+    }
+
+    #[test]
+    fn strings_keep_their_order_and_empty_members() {
+        let strings: Strings = ["a", "", "bc"].into_iter().collect();
+        assert_eq!(strings.iter().collect::<Vec<_>>(), ["a", "", "bc"]);
+        assert_eq!(strings.get(2), Some("bc"));
+        assert_eq!(strings.get(3), None);
+    }
+}

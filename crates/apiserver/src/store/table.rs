@@ -1,0 +1,194 @@
+//! One resource: its objects in key order, its history, and who wants to know.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::history::{Event, EventKind, History};
+use super::{Key, Object, Revision, TooOld};
+
+/// Objects of one resource. Changed by the writer only.
+#[derive(Default)]
+pub(super) struct Table {
+    objects: BTreeMap<Key, Arc<Object>>,
+    history: History,
+    changed: watch::Sender<()>,
+    closed: bool,
+}
+
+/// Which part of a table a list covers.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Scope {
+    pub(crate) namespace: Option<String>,
+    /// Where a continued list goes on: at this key, included.
+    pub(crate) start: Option<Key>,
+}
+
+/// Which objects of the scope a page holds.
+pub(crate) struct Keep<'a> {
+    pub(crate) matches: &'a dyn Fn(&Object) -> bool,
+    pub(crate) limit: Option<usize>,
+}
+
+/// A list, or as much of it as was asked for.
+pub(crate) struct Page {
+    pub(crate) revision: Revision,
+    pub(crate) objects: Vec<Arc<Object>>,
+    /// The first key that did not fit, and how many objects of the scope remain from there.
+    pub(crate) rest: Option<(Key, usize)>,
+}
+
+// === impl Table ===
+
+impl Table {
+    pub(super) fn get(&self, key: &Key) -> Option<Arc<Object>> {
+        self.objects.get(key).cloned()
+    }
+
+    pub(super) fn subscribe(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+        self.changed.send_replace(());
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Closed, and nobody reads its history any more.
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.closed && self.changed.receiver_count() == 0
+    }
+
+    pub(super) fn apply(&mut self, event: Event, now: Instant) {
+        let key = event.object.key.clone();
+        if event.kind == EventKind::Deleted {
+            self.objects.remove(&key);
+        } else {
+            self.objects.insert(key, event.object.clone());
+        }
+        self.history.push(Arc::new(event), now);
+        self.changed.send_replace(());
+    }
+
+    pub(super) fn events_after(
+        &self,
+        cursor: Revision,
+        max: usize,
+    ) -> Result<Vec<Arc<Event>>, TooOld> {
+        self.history.after(cursor, max)
+    }
+
+    /// A page of the present (`past` is none) or of a past revision: the present with later events undone.
+    pub(super) fn page(
+        &self,
+        scope: &Scope,
+        past: Option<Revision>,
+        now: Revision,
+        keep: &Keep<'_>,
+    ) -> Result<Page, TooOld> {
+        let (low, high) = scope.bounds();
+        let present = self.objects.range::<str, _>((
+            low.as_ref().map(String::as_str),
+            high.as_ref().map(String::as_str),
+        ));
+        match past {
+            None => Ok(fill(now, present.map(|(_, object)| object), keep)),
+            Some(past) => {
+                let mut objects: BTreeMap<&str, &Arc<Object>> = present
+                    .map(|(key, object)| (key.as_str(), object))
+                    .collect();
+                for event in self.history.undo_to(past)? {
+                    let key = event.object.key.as_str();
+                    if !scope.contains(key) {
+                        continue;
+                    }
+                    match &event.previous {
+                        Some(previous) => objects.insert(key, previous),
+                        None => objects.remove(key),
+                    };
+                }
+                Ok(fill(past, objects.into_values(), keep))
+            }
+        }
+    }
+}
+
+// === impl Scope ===
+
+impl Scope {
+    fn bounds(&self) -> (Bound<String>, Bound<String>) {
+        // '0' follows '/': all keys of a namespace and no other lie between the two.
+        let (first, end) = match &self.namespace {
+            Some(namespace) => (
+                format!("{namespace}/"),
+                Bound::Excluded(format!("{namespace}0")),
+            ),
+            None => (String::new(), Bound::Unbounded),
+        };
+        let start = match &self.start {
+            Some(start) if start.as_str() > first.as_str() => start.as_str().to_owned(),
+            _ => first,
+        };
+        match &end {
+            // A forged continue token may point behind the namespace; an inverted range would panic.
+            Bound::Excluded(end_key) if start > *end_key => (Bound::Included(end_key.clone()), end),
+            _ => (Bound::Included(start), end),
+        }
+    }
+
+    fn contains(&self, key: &str) -> bool {
+        let inside = self.namespace.as_ref().is_none_or(|namespace| {
+            key.strip_prefix(namespace.as_str())
+                .is_some_and(|rest| rest.starts_with('/'))
+        });
+        inside
+            && self
+                .start
+                .as_ref()
+                .is_none_or(|start| key >= start.as_str())
+    }
+}
+
+// === impl Page ===
+
+impl Page {
+    pub(super) fn empty(revision: Revision) -> Self {
+        Self {
+            revision,
+            objects: Vec::new(),
+            rest: None,
+        }
+    }
+}
+
+impl std::borrow::Borrow<str> for Key {
+    fn borrow(&self) -> &str {
+        self.as_str()
+    }
+}
+
+fn fill<'a>(
+    revision: Revision,
+    objects: impl Iterator<Item = &'a Arc<Object>>,
+    keep: &Keep<'_>,
+) -> Page {
+    let mut page = Page::empty(revision);
+    let mut objects = objects.peekable();
+    while let Some(object) = objects.next_if(|_| keep.limit != Some(page.objects.len())) {
+        if (keep.matches)(object) {
+            page.objects.push(object.clone());
+        }
+    }
+    // Whether what remains matches is not looked at, as upstream: the last page of a selective list may be empty.
+    if let Some(next) = objects.next() {
+        page.rest = Some((next.key.clone(), 1 + objects.count()));
+    }
+    page
+}

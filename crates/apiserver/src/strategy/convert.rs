@@ -1,0 +1,140 @@
+//! Versions of a resource that differ in form. Objects are stored in one; the others are made from it and read into it.
+//!
+//! Two built-in resources need it: Events, which `events.k8s.io` names differently, and `autoscaling/v1`, whose single
+//! CPU target is one of the metrics of `v2`. Custom kinds convert by name only.
+
+use serde_json::{Map, Value, json};
+
+use crate::kinds::Kind;
+use crate::metadata::Tree;
+use crate::store::Object;
+
+/// Fields of an Event: their names in `events.k8s.io/v1`, and as stored in the core group.
+const EVENT_FIELDS: [(&str, &str); 6] = [
+    ("deprecatedCount", "count"),
+    ("deprecatedFirstTimestamp", "firstTimestamp"),
+    ("deprecatedLastTimestamp", "lastTimestamp"),
+    ("deprecatedSource", "source"),
+    ("note", "message"),
+    ("regarding", "involvedObject"),
+];
+const REPORTER: (&str, &str) = ("reportingController", "reportingComponent");
+const CPU_TARGET: &str = "targetCPUUtilizationPercentage";
+
+/// How a row's objects differ from what is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Conversion {
+    None,
+    Event,
+    AutoscalerV1,
+}
+
+impl Conversion {
+    fn of(kind: &Kind) -> Self {
+        match (
+            kind.group.as_str(),
+            kind.version.as_str(),
+            kind.plural.as_str(),
+        ) {
+            ("events.k8s.io", "v1", "events") => Conversion::Event,
+            ("autoscaling", "v1", "horizontalpodautoscalers") => Conversion::AutoscalerV1,
+            _ => Conversion::None,
+        }
+    }
+}
+
+/// Whether objects of this row are served as they are stored.
+pub(crate) fn is_stored(kind: &Kind) -> bool {
+    // Versions of a custom kind differ in their apiVersion, so a watch line of one is not a line of the other.
+    Conversion::of(kind) == Conversion::None && kind.custom.is_none()
+}
+
+/// The object in the version of `kind`; none if the stored bytes will do.
+pub(crate) fn from_stored(kind: &Kind, object: &Object) -> Option<Tree> {
+    match Conversion::of(kind) {
+        Conversion::None => None,
+        conversion => Some(serve(conversion, object.to_value())),
+    }
+}
+
+/// A stored tree as a client of this version sees it.
+pub(crate) fn served(kind: &Kind, stored: &Tree) -> Value {
+    let mut tree = serve(Conversion::of(kind), stored.clone());
+    tree.insert("apiVersion".into(), kind.api_version().into());
+    tree.insert("kind".into(), kind.kind.clone().into());
+    Value::Object(tree)
+}
+
+/// What a client of this version sent, in the stored form.
+pub(crate) fn to_stored(kind: &Kind, mut tree: Tree) -> Tree {
+    match Conversion::of(kind) {
+        Conversion::None => tree,
+        Conversion::Event => {
+            let pairs = EVENT_FIELDS.iter().chain([&REPORTER]);
+            pairs.for_each(|(served, stored)| rename(&mut tree, served, stored));
+            tree
+        }
+        Conversion::AutoscalerV1 => {
+            cpu_target_to_metric(&mut tree);
+            tree
+        }
+    }
+}
+
+fn serve(conversion: Conversion, mut tree: Tree) -> Tree {
+    match conversion {
+        Conversion::None => {}
+        Conversion::Event => {
+            let pairs = EVENT_FIELDS.iter().chain([&REPORTER]);
+            pairs.for_each(|(served, stored)| rename(&mut tree, stored, served));
+        }
+        Conversion::AutoscalerV1 => metric_to_cpu_target(&mut tree),
+    }
+    tree
+}
+
+fn rename(tree: &mut Tree, from: &str, to: &str) {
+    if let Some(value) = tree.remove(from) {
+        tree.insert(to.to_owned(), value);
+    }
+}
+
+fn cpu_target_to_metric(tree: &mut Tree) {
+    let Some(spec) = tree.get_mut("spec").and_then(Value::as_object_mut) else {
+        return;
+    };
+    if let Some(percent) = spec.remove(CPU_TARGET) {
+        let metric = json!({"type": "Resource", "resource": {"name": "cpu",
+            "target": {"type": "Utilization", "averageUtilization": percent}}});
+        spec.insert("metrics".into(), json!([metric]));
+    }
+}
+
+/// The CPU target is shown; other metrics have no place in the old version and stay stored.
+fn metric_to_cpu_target(tree: &mut Tree) {
+    let Some(spec) = tree.get_mut("spec").and_then(Value::as_object_mut) else {
+        return;
+    };
+    let metrics = spec.remove("metrics").unwrap_or_default();
+    let is_cpu =
+        |metric: &&Value| metric["type"] == "Resource" && metric["resource"]["name"] == "cpu";
+    let cpu = metrics.as_array().and_then(|list| list.iter().find(is_cpu));
+    let percent = cpu.map(|metric| metric["resource"]["target"]["averageUtilization"].clone());
+    if let Some(percent) = percent.filter(Value::is_number) {
+        spec.insert(CPU_TARGET.into(), percent);
+    }
+    if let Some(status) = tree.get_mut("status").and_then(Value::as_object_mut) {
+        let keep = [
+            "currentReplicas",
+            "desiredReplicas",
+            "lastScaleTime",
+            "observedGeneration",
+        ];
+        let kept: Map<String, Value> = status
+            .iter()
+            .filter(|(name, _)| keep.contains(&name.as_str()))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        *status = kept;
+    }
+}

@@ -1,0 +1,307 @@
+//! Tables: what `kubectl get` prints, as columns and rows.
+//!
+//! Cells are made when they are asked for; nothing of a table is stored. Built-in kinds show name and age so far, custom
+//! kinds what their definition says. The form is upstream's `meta/v1` Table in both its versions; in a watch each event
+//! is a table of one row, and only the first has column definitions.
+
+mod cells;
+mod columns;
+mod path;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::kinds::Kind;
+use crate::negotiate::TableVersion;
+use crate::respond::{self, ListMeta};
+use crate::store::Object;
+
+use columns::Columns;
+
+/// How a request wants its tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Context {
+    pub(crate) include: Include,
+    /// Ages are counted up to here.
+    pub(crate) now: Timestamp,
+}
+
+/// What a row carries besides its cells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Include {
+    None,
+    Metadata,
+    Object,
+}
+
+// === impl Context ===
+
+impl Context {
+    /// The table of a list or of one object.
+    pub(crate) fn table<'a>(
+        &self,
+        kind: &Kind,
+        version: TableVersion,
+        objects: impl Iterator<Item = &'a Object>,
+        meta: &ListMeta,
+    ) -> Vec<u8> {
+        let columns = Columns::of(kind);
+        let mut bytes = head(version, &meta.to_value(), Some(&columns));
+        for (index, object) in objects.enumerate() {
+            if index > 0 {
+                bytes.push(b',');
+            }
+            self.push_row(&mut bytes, kind, version, &columns, object);
+        }
+        bytes.extend_from_slice(b"]}");
+        bytes
+    }
+
+    /// The table of one event. `first` if nothing was sent before it.
+    pub(crate) fn event(
+        &self,
+        kind: &Kind,
+        version: TableVersion,
+        object: &Object,
+        first: bool,
+    ) -> Vec<u8> {
+        let columns = Columns::of(kind);
+        let metadata = json!({"resourceVersion": object.rev.to_string()});
+        let mut bytes = head(version, &metadata, first.then_some(&columns));
+        self.push_row(&mut bytes, kind, version, &columns, object);
+        bytes.extend_from_slice(b"]}");
+        bytes
+    }
+
+    /// The table of a bookmark: a row without a name whose object is all there is to say, whatever rows should carry.
+    pub(crate) fn bookmark(
+        &self,
+        kind: &Kind,
+        version: TableVersion,
+        metadata: &Value,
+        first: bool,
+    ) -> Vec<u8> {
+        let columns = Columns::of(kind);
+        let own = json!({"resourceVersion": metadata["resourceVersion"]});
+        let mut bytes = head(version, &own, first.then_some(&columns));
+        let tree = json!({ "metadata": metadata });
+        push_cells(&mut bytes, &columns.cells("", &tree, self.now));
+        push_metadata(&mut bytes, version, metadata.to_string().as_bytes());
+        bytes.extend_from_slice(b"}]}");
+        bytes
+    }
+
+    fn push_row(
+        &self,
+        bytes: &mut Vec<u8>,
+        kind: &Kind,
+        version: TableVersion,
+        columns: &Columns,
+        object: &Object,
+    ) {
+        let cells = columns.cells(object.key.name(), &tree_of(kind, object), self.now);
+        push_cells(bytes, &cells);
+        match self.include {
+            Include::None => bytes.extend_from_slice(b"null"),
+            Include::Metadata => push_metadata(bytes, version, object.meta()),
+            Include::Object => bytes.extend_from_slice(&respond::object_bytes(kind, object)),
+        }
+        bytes.push(b'}');
+    }
+}
+
+/// As much of an object as its columns can look at: the columns of built-in kinds stay with the metadata.
+fn tree_of(kind: &Kind, object: &Object) -> Value {
+    if kind.custom.is_some() {
+        serde_json::from_slice(&respond::object_bytes(kind, object)).unwrap_or_default()
+    } else {
+        let metadata: Value = serde_json::from_slice(object.meta()).unwrap_or_default();
+        json!({ "metadata": metadata })
+    }
+}
+
+/// A table up to its first row.
+fn head(version: TableVersion, metadata: &Value, columns: Option<&Columns>) -> Vec<u8> {
+    let api_version = version.api_version();
+    let columns = columns.map_or(Value::Null, Columns::definitions);
+    format!(
+        r#"{{"kind":"Table","apiVersion":"{api_version}","metadata":{metadata},"columnDefinitions":{columns},"rows":["#
+    )
+    .into_bytes()
+}
+
+/// A row up to its object.
+fn push_cells(bytes: &mut Vec<u8>, cells: &Value) {
+    bytes.extend_from_slice(format!(r#"{{"cells":{cells},"object":"#).as_bytes());
+}
+
+fn push_metadata(bytes: &mut Vec<u8>, version: TableVersion, metadata: &[u8]) {
+    let api_version = version.api_version();
+    let head =
+        format!(r#"{{"kind":"PartialObjectMetadata","apiVersion":"{api_version}","metadata":"#);
+    bytes.extend_from_slice(head.as_bytes());
+    bytes.extend_from_slice(metadata);
+    bytes.push(b'}');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::{Custom, Kinds};
+    use crate::store::{Draft, Key, Revision, Strings};
+
+    fn mk_context(include: Include) -> Context {
+        Context {
+            include,
+            now: "2026-01-01T00:05:16Z".parse().unwrap(),
+        }
+    }
+
+    fn mk_object(tree: &Value) -> Object {
+        let name = tree["metadata"]["name"].as_str().unwrap();
+        let key = Key::new(Some("shop"), name);
+        Draft::new(key, tree.as_object().unwrap(), Strings::default()).commit(Revision(7))
+    }
+
+    fn mk_widget() -> Object {
+        mk_object(&json!({
+            "metadata": {"name": "a", "namespace": "shop", "uid": "u",
+                "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"color": "red", "size": 3},
+        }))
+    }
+
+    fn mk_kind(columns: &Value) -> Kind {
+        let kinds = Kinds::builtin();
+        let mut kind = (**kinds.get("", "v1", "configmaps").unwrap()).clone();
+        kind.group = "example.com".into();
+        kind.kind = "Widget".into();
+        kind.custom = Some(Custom {
+            definition: "widgets.example.com".into(),
+            uid: "u".into(),
+            columns: columns.as_array().unwrap().clone(),
+            terminating: false,
+        });
+        kind
+    }
+
+    fn mk_table(kind: &Kind, include: Include, object: &Object) -> Value {
+        let meta = ListMeta {
+            revision: "9".into(),
+            ..ListMeta::default()
+        };
+        let objects = std::iter::once(object);
+        let bytes = mk_context(include).table(kind, TableVersion::V1, objects, &meta);
+        serde_json::from_slice(&bytes).unwrap()
+    }
+
+    #[test]
+    fn a_builtin_kind_shows_name_and_age() {
+        let kinds = Kinds::builtin();
+        let kind = kinds.get("", "v1", "serviceaccounts").unwrap();
+        let table = mk_table(kind, Include::Metadata, &mk_widget());
+        assert_eq!(table["kind"], "Table");
+        assert_eq!(table["metadata"], json!({"resourceVersion": "9"}));
+        let names: Vec<&Value> = table["columnDefinitions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|column| &column["name"])
+            .collect();
+        assert_eq!(names, ["Name", "Age"]);
+        assert_eq!(table["rows"][0]["cells"], json!(["a", "5m16s"]));
+        let object = &table["rows"][0]["object"];
+        assert_eq!(object["kind"], "PartialObjectMetadata");
+        assert_eq!(object["apiVersion"], "meta.k8s.io/v1");
+        assert_eq!(object["metadata"]["uid"], "u");
+    }
+
+    #[test]
+    fn a_custom_kind_shows_the_columns_of_its_definition() {
+        let kind = mk_kind(&json!([
+            {"name": "Color", "type": "string", "jsonPath": ".spec.color"},
+            {"name": "Size", "type": "integer", "jsonPath": ".spec.size", "priority": 1, "description": "how big"},
+            {"name": "Weight", "type": "number", "jsonPath": ".spec.weight"},
+            {"name": "Kind", "type": "string", "jsonPath": ".kind"},
+        ]));
+        let table = mk_table(&kind, Include::Object, &mk_widget());
+        assert_eq!(
+            table["rows"][0]["cells"],
+            json!(["a", "red", 3, null, "Widget"])
+        );
+        assert_eq!(table["rows"][0]["object"]["spec"]["color"], "red");
+        assert_eq!(
+            table["columnDefinitions"][1]["description"],
+            "Custom resource definition column (in JSONPath format): .spec.color"
+        );
+        assert_eq!(
+            table["columnDefinitions"][2],
+            json!({"name": "Size", "type": "integer", "format": "", "description": "how big", "priority": 1})
+        );
+        let table = mk_table(&mk_kind(&json!([])), Include::None, &mk_widget());
+        assert_eq!(table["columnDefinitions"][1]["name"], "Age");
+        assert_eq!(table["columnDefinitions"][1]["type"], "date");
+        assert_eq!(
+            table["rows"][0],
+            json!({"cells": ["a", "5m16s"], "object": null})
+        );
+    }
+
+    #[test]
+    fn only_the_first_event_defines_columns() {
+        let kind = mk_kind(&json!([]));
+        let context = mk_context(Include::Metadata);
+        let event = |first| -> Value {
+            let bytes = context.event(&kind, TableVersion::V1Beta1, &mk_widget(), first);
+            serde_json::from_slice(&bytes).unwrap()
+        };
+        let first = event(true);
+        assert_eq!(first["apiVersion"], "meta.k8s.io/v1beta1");
+        assert_eq!(
+            first["rows"][0]["object"]["apiVersion"],
+            "meta.k8s.io/v1beta1"
+        );
+        assert_eq!(first["metadata"]["resourceVersion"], "7");
+        assert_eq!(first["columnDefinitions"].as_array().unwrap().len(), 2);
+        let later = event(false);
+        assert_eq!(later["columnDefinitions"], Value::Null);
+        assert_eq!(later["rows"], first["rows"]);
+    }
+
+    #[test]
+    fn a_bookmark_is_a_row_without_a_name() {
+        let metadata =
+            json!({"resourceVersion": "12", "annotations": {"k8s.io/initial-events-end": "true"}});
+        let kinds = Kinds::builtin();
+        let cases = [
+            (mk_kind(&json!([])), json!(["", null])),
+            (
+                (**kinds.get("", "v1", "serviceaccounts").unwrap()).clone(),
+                json!(["", "<unknown>"]),
+            ),
+            (
+                (**kinds.get("", "v1", "limitranges").unwrap()).clone(),
+                json!(["", "0001-01-01T00:00:00Z"]),
+            ),
+        ];
+        for (kind, cells) in cases {
+            let bytes =
+                mk_context(Include::None).bookmark(&kind, TableVersion::V1, &metadata, false);
+            let table: Value = serde_json::from_slice(&bytes).unwrap();
+            assert_eq!(table["metadata"], json!({"resourceVersion": "12"}));
+            assert_eq!(table["rows"][0]["cells"], cells);
+            assert_eq!(table["rows"][0]["object"]["metadata"], metadata);
+        }
+    }
+
+    #[test]
+    fn an_empty_list_has_columns_and_no_rows() {
+        let kind = mk_kind(&json!([]));
+        let none = std::iter::empty();
+        let bytes =
+            mk_context(Include::None).table(&kind, TableVersion::V1, none, &ListMeta::default());
+        let table: Value = serde_json::from_slice(&bytes).unwrap();
+        assert_eq!(table["rows"], json!([]));
+        assert_eq!(table["columnDefinitions"].as_array().unwrap().len(), 2);
+    }
+}

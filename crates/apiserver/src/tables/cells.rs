@@ -1,0 +1,185 @@
+//! How a value is shown in a cell: ages as people say them, everything else by the type of its column.
+//!
+//! Ages follow upstream's `duration.HumanDuration`, other cells its table convertor for custom resources (1.36).
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+/// How Go writes the time of what never happened.
+pub(super) const NO_TIME: &str = "0001-01-01T00:00:00Z";
+
+const MINUTE: i64 = 60;
+const HOUR: i64 = 60 * MINUTE;
+const DAY: i64 = 24 * HOUR;
+const YEAR: i64 = 365 * DAY;
+
+/// Up to when an age is told how: less than this many seconds, in this unit, and in the smaller one if it divides
+/// unevenly. The longer ago, the fewer details.
+const STEPS: [(i64, Unit, Option<Unit>); 8] = [
+    (2 * MINUTE, SECONDS, None),
+    (10 * MINUTE, MINUTES, Some(SECONDS)),
+    (3 * HOUR, MINUTES, None),
+    (8 * HOUR, HOURS, Some(MINUTES)),
+    (2 * DAY, HOURS, None),
+    (8 * DAY, DAYS, Some(HOURS)),
+    (2 * YEAR, DAYS, None),
+    (8 * YEAR, YEARS, Some(DAYS)),
+];
+
+type Unit = (i64, char);
+const SECONDS: Unit = (1, 's');
+const MINUTES: Unit = (MINUTE, 'm');
+const HOURS: Unit = (HOUR, 'h');
+const DAYS: Unit = (DAY, 'd');
+const YEARS: Unit = (YEAR, 'y');
+
+/// How long ago a time was.
+pub(super) fn age(time: &str, now: Timestamp) -> String {
+    if time.is_empty() {
+        return "<unknown>".into();
+    }
+    match time.parse::<Timestamp>() {
+        Ok(time) => human(now.duration_since(time).as_secs()),
+        Err(_) => "<invalid>".into(),
+    }
+}
+
+/// A value in a column of a custom kind.
+pub(super) fn of_type(name: &str, value: &Value, now: Timestamp) -> Value {
+    match (name, value) {
+        ("string", value) => text(value).into(),
+        ("integer", Value::Number(number)) => match (number.as_i64(), number.as_f64()) {
+            (Some(integer), _) => integer.into(),
+            // Go cuts the fraction off, too.
+            (None, Some(float)) => (float as i64).into(),
+            (None, None) => Value::Null,
+        },
+        ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) => value.clone(),
+        ("date", Value::String(time)) => age(time, now).into(),
+        _ => Value::Null,
+    }
+}
+
+/// A duration in seconds with two or three digits that matter. A client's clock may be ahead by a second.
+fn human(seconds: i64) -> String {
+    if seconds < 0 {
+        return if seconds < -1 { "<invalid>" } else { "0s" }.into();
+    }
+    let step = STEPS.iter().find(|(limit, _, _)| seconds < *limit);
+    let ((large, name), small) = step.map_or((YEARS, None), |(_, large, small)| (*large, *small));
+    let mut text = format!("{}{name}", seconds / large);
+    if let Some((unit, name)) = small {
+        let rest = seconds % large / unit;
+        if rest > 0 {
+            text.push_str(&format!("{rest}{name}"));
+        }
+    }
+    text
+}
+
+/// Any value as text, as Go prints it.
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => "<no value>".into(),
+        Value::String(text) => text.clone(),
+        Value::Number(number) if !number.is_i64() => {
+            number.as_f64().map_or_else(|| number.to_string(), float)
+        }
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+        Value::Array(_) | Value::Object(_) => {
+            let json = value.to_string();
+            json.replace('<', "\\u003c")
+                .replace('>', "\\u003e")
+                .replace('&', "\\u0026")
+        }
+    }
+}
+
+/// A float as Go's `%v` has it: with an exponent from a million on.
+fn float(float: f64) -> String {
+    let scientific = format!("{float:e}");
+    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    match exponent.parse::<i32>() {
+        Ok(exponent) if !(-4..6).contains(&exponent) => {
+            let sign = if exponent < 0 { '-' } else { '+' };
+            format!("{digits}e{sign}{:02}", exponent.abs())
+        }
+        _ => float.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn ages_lose_detail_as_they_grow() {
+        let cases = [
+            (-2, "<invalid>"),
+            (-1, "0s"),
+            (0, "0s"),
+            (119, "119s"),
+            (2 * MINUTE, "2m"),
+            (5 * MINUTE + 16, "5m16s"),
+            (10 * MINUTE - 1, "9m59s"),
+            (10 * MINUTE + 59, "10m"),
+            (3 * HOUR - 1, "179m"),
+            (3 * HOUR, "3h"),
+            (3 * HOUR + 5 * MINUTE + 59, "3h5m"),
+            (8 * HOUR - 1, "7h59m"),
+            (8 * HOUR + 59 * MINUTE, "8h"),
+            (2 * DAY - 1, "47h"),
+            (2 * DAY, "2d"),
+            (3 * DAY + 4 * HOUR, "3d4h"),
+            (8 * DAY - 1, "7d23h"),
+            (8 * DAY + 23 * HOUR, "8d"),
+            (2 * YEAR - 1, "729d"),
+            (2 * YEAR, "2y"),
+            (3 * YEAR + 7 * DAY, "3y7d"),
+            (8 * YEAR - 1, "7y364d"),
+            (8 * YEAR + 300 * DAY, "8y"),
+        ];
+        for (seconds, expected) in cases {
+            assert_eq!(human(seconds), expected, "{seconds}");
+        }
+    }
+
+    #[test]
+    fn cells_follow_the_type_of_their_column() {
+        let now: Timestamp = "2026-11-15T23:00:00Z".parse().unwrap();
+        let cases = [
+            ("string", json!("text"), json!("text")),
+            ("string", json!(7), json!("7")),
+            ("string", json!(true), json!("true")),
+            ("string", json!(1.5), json!("1.5")),
+            ("string", json!(1_234_567.5), json!("1.2345675e+06")),
+            (
+                "string",
+                json!(12_345_678_901_234_567_890_u64),
+                json!("1.2345678901234567e+19"),
+            ),
+            (
+                "string",
+                json!({"k": "v", "a": [1, "<x>"]}),
+                json!(r#"{"a":[1,"\u003cx\u003e"],"k":"v"}"#),
+            ),
+            ("string", json!(null), json!("<no value>")),
+            ("integer", json!(7), json!(7)),
+            ("integer", json!(1.5), json!(1)),
+            ("integer", json!("text"), json!(null)),
+            ("number", json!(1.5), json!(1.5)),
+            ("number", json!(7), json!(7)),
+            ("boolean", json!(true), json!(true)),
+            ("boolean", json!("text"), json!(null)),
+            ("date", json!("2026-11-10T00:00:00Z"), json!("5d23h")),
+            ("date", json!("text"), json!("<invalid>")),
+            ("date", json!(""), json!("<unknown>")),
+            ("date", json!(7), json!(null)),
+            ("date", json!(null), json!(null)),
+        ];
+        for (name, value, cell) in cases {
+            assert_eq!(of_type(name, &value, now), cell, "{name} {value}");
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! The part of JSONPath that printer columns use: fields, quoted fields, indexes, `[*]` and filters.
+//!
+//! Mirrors `client-go/util/jsonpath` (1.36) down to its corners: a dot within quotes separates fields unless it is
+//! escaped, and a comparison of unlike things makes the whole path lead nowhere. Slices, unions, recursive descent and
+//! filters within filters are not read.
+
+use std::cmp::Ordering;
+
+use serde_json::Value;
+
+/// A path through an object.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct JsonPath(Vec<Step>);
+
+#[derive(Debug, Clone, PartialEq)]
+enum Step {
+    Field(String),
+    /// From the end if negative.
+    Index(i64),
+    /// All members of a list, all values of a map.
+    All,
+    /// Members of a list for which a comparison holds, or which have something.
+    Filter(Operand, Option<(Comparison, Operand)>),
+}
+
+/// One side of a comparison.
+#[derive(Debug, Clone, PartialEq)]
+enum Operand {
+    Path(JsonPath),
+    Literal(Value),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+/// Whether a filter may stand here. The text comes from a user: nesting has to end somewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Filters {
+    Allowed,
+    Refused,
+}
+
+// === impl JsonPath ===
+
+impl JsonPath {
+    /// None if the path is broken or uses what is not read here.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        Self::parse_with(text, Filters::Allowed)
+    }
+
+    /// The first value it leads to.
+    pub(super) fn find<'a>(&self, root: &'a Value) -> Option<&'a Value> {
+        self.find_all(root)?.first().copied()
+    }
+
+    fn find_all<'a>(&self, root: &'a Value) -> Option<Vec<&'a Value>> {
+        let mut steps = self.0.iter();
+        steps.try_fold(vec![root], |found, step| step.follow(found))
+    }
+
+    fn parse_with(text: &str, filters: Filters) -> Option<Self> {
+        let mut steps = Vec::new();
+        let mut rest = text;
+        while let Some(first) = rest.chars().next() {
+            rest = match first {
+                ' ' | '@' | '$' => &rest[1..],
+                '.' if rest.starts_with("..") => return None,
+                '.' => {
+                    let end = 1 + field_len(&rest[1..]);
+                    steps.push(match &rest[1..end] {
+                        "*" => Step::All,
+                        name => Step::Field(name.replace('\\', "")),
+                    });
+                    &rest[end..]
+                }
+                '[' if rest.starts_with("[?(") => {
+                    if filters == Filters::Refused {
+                        return None;
+                    }
+                    let inner = &rest[3..];
+                    let end = filter_len(inner)?;
+                    steps.push(Step::filter(&inner[..end])?);
+                    &inner[end + 2..]
+                }
+                '[' => {
+                    let end = rest.find(']')?;
+                    steps.extend(Step::bracket(&rest[1..end])?);
+                    &rest[end + 1..]
+                }
+                _ => return None,
+            };
+        }
+        Some(Self(steps))
+    }
+}
+
+// === impl Step ===
+
+impl Step {
+    /// What stands between brackets.
+    fn bracket(inner: &str) -> Option<Vec<Self>> {
+        if inner == "*" {
+            return Some(vec![Step::All]);
+        }
+        match inner
+            .strip_prefix('\'')
+            .and_then(|rest| rest.strip_suffix('\''))
+        {
+            Some(name) if !name.contains('\'') => {
+                let path = JsonPath::parse_with(&format!(".{name}"), Filters::Refused)?;
+                Some(path.0)
+            }
+            _ => Some(vec![Step::Index(inner.parse().ok()?)]),
+        }
+    }
+
+    fn filter(text: &str) -> Option<Self> {
+        let is_sign = |c: char| "!<>=".contains(c);
+        let Some(start) = text.find(is_sign) else {
+            return Some(Step::Filter(Operand::parse(text)?, None));
+        };
+        let signs = text[start..].find(|c| !is_sign(c))?;
+        let comparison = match &text[start..start + signs] {
+            "==" => Comparison::Equal,
+            "!=" => Comparison::NotEqual,
+            "<" => Comparison::Less,
+            "<=" => Comparison::LessOrEqual,
+            ">" => Comparison::Greater,
+            ">=" => Comparison::GreaterOrEqual,
+            _ => return None,
+        };
+        let right = Operand::parse(&text[start + signs..])?;
+        Some(Step::Filter(
+            Operand::parse(&text[..start])?,
+            Some((comparison, right)),
+        ))
+    }
+
+    /// From some values to the next ones; none if it does not fit one of them.
+    fn follow<'a>(&self, found: Vec<&'a Value>) -> Option<Vec<&'a Value>> {
+        let mut next = Vec::new();
+        for value in found {
+            match (self, value) {
+                (Step::Field(name), value) => next.extend(value.get(name)),
+                (Step::All, Value::Array(members)) => next.extend(members),
+                (Step::All, Value::Object(members)) => next.extend(members.values()),
+                (Step::All, _) | (Step::Index(_), Value::Null) => {}
+                (Step::Index(index), Value::Array(members)) => {
+                    let len = i64::try_from(members.len()).ok()?;
+                    let index = if *index < 0 { index + len } else { *index };
+                    next.push(members.get(usize::try_from(index).ok()?)?);
+                }
+                (Step::Filter(left, test), Value::Array(members)) => {
+                    for member in members {
+                        if holds(left, test.as_ref(), member)? {
+                            next.push(member);
+                        }
+                    }
+                }
+                (Step::Index(_) | Step::Filter(..), _) => return None,
+            }
+        }
+        Some(next)
+    }
+}
+
+// === impl Operand ===
+
+impl Operand {
+    fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let quoted = |quote: char| text.strip_prefix(quote)?.strip_suffix(quote);
+        let literal = match text {
+            "true" => Value::Bool(true),
+            "false" => Value::Bool(false),
+            _ => match (
+                quoted('"').or_else(|| quoted('\'')),
+                text.parse::<i64>(),
+                text.parse::<f64>(),
+            ) {
+                (Some(string), _, _) => string.into(),
+                (_, Ok(integer), _) => integer.into(),
+                (_, _, Ok(float)) => float.into(),
+                _ => return Some(Operand::Path(JsonPath::parse_with(text, Filters::Refused)?)),
+            },
+        };
+        Some(Operand::Literal(literal))
+    }
+
+    fn find_all<'a>(&'a self, member: &'a Value) -> Option<Vec<&'a Value>> {
+        match self {
+            Operand::Path(path) => path.find_all(member),
+            Operand::Literal(value) => Some(vec![value]),
+        }
+    }
+}
+
+// === impl Comparison ===
+
+impl Comparison {
+    fn accepts(self, order: Ordering) -> bool {
+        match self {
+            Comparison::Equal => order.is_eq(),
+            Comparison::NotEqual => order.is_ne(),
+            Comparison::Less => order.is_lt(),
+            Comparison::LessOrEqual => order.is_le(),
+            Comparison::Greater => order.is_gt(),
+            Comparison::GreaterOrEqual => order.is_ge(),
+        }
+    }
+}
+
+/// Whether a filter lets a member through; none if it cannot be told.
+fn holds(left: &Operand, test: Option<&(Comparison, Operand)>, member: &Value) -> Option<bool> {
+    let Some((comparison, right)) = test else {
+        return Some(left.find_all(member).is_some_and(|found| !found.is_empty()));
+    };
+    let lefts = left.find_all(member)?;
+    let rights = right.find_all(member)?;
+    match (lefts.as_slice(), rights.as_slice()) {
+        ([], _) | (_, []) => Some(false),
+        ([left], [right]) => Some(comparison.accepts(order(left, right)?)),
+        _ => None,
+    }
+}
+
+/// Go compares only what has the same type, and takes integers and floats for different ones.
+fn order(left: &Value, right: &Value) -> Option<Ordering> {
+    match (left, right) {
+        (Value::String(left), Value::String(right)) => Some(left.cmp(right)),
+        (Value::Bool(left), Value::Bool(right)) => Some(left.cmp(right)),
+        (Value::Number(left), Value::Number(right)) => match (left.as_i64(), right.as_i64()) {
+            (Some(left), Some(right)) => Some(left.cmp(&right)),
+            (None, None) => left.as_f64()?.partial_cmp(&right.as_f64()?),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// How far a field's name goes. A backslash takes the next character along.
+fn field_len(text: &str) -> usize {
+    let mut escaped = false;
+    for (index, c) in text.char_indices() {
+        if !escaped && " \t\r\n.,[]$@{}".contains(c) {
+            return index;
+        }
+        escaped = !escaped && c == '\\';
+    }
+    text.len()
+}
+
+/// Where a filter's `)]` stands, outside of quotes.
+fn filter_len(text: &str) -> Option<usize> {
+    let mut quote = None;
+    for (index, c) in text.char_indices() {
+        match (c, quote) {
+            ('"' | '\'', None) => quote = Some(c),
+            (c, Some(open)) if c == open => quote = None,
+            (')', None) => return text[index + 1..].starts_with(']').then_some(index),
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn mk_object() -> Value {
+        json!({
+            "metadata": {"annotations": {"a.b/c": "dotted"}},
+            "spec": {"s": "text", "m": {"k": "v"}, "l": ["x", "y", 3], "null": null},
+            "status": {"conditions": [
+                {"type": "A", "n": 1},
+                {"type": "B", "n": 2},
+                {"type": "Ready", "status": "True", "b": true},
+            ]},
+        })
+    }
+
+    #[test]
+    fn paths_lead_where_upstreams_do() {
+        let cases = [
+            (".spec.s", json!("text")),
+            (".spec.m.k", json!("v")),
+            (".spec.l[0]", json!("x")),
+            (".spec.l[-1]", json!(3)),
+            (".spec.l[*]", json!("x")),
+            (".spec.m.*", json!("v")),
+            (".spec.m['k']", json!("v")),
+            (".spec.null", json!(null)),
+            (r".metadata.annotations['a\.b/c']", json!("dotted")),
+            (r".metadata.annotations.a\.b/c", json!("dotted")),
+            (
+                r#".status.conditions[?(@.type=="Ready")].status"#,
+                json!("True"),
+            ),
+            (
+                ".status.conditions[?(@.type=='Ready')].status",
+                json!("True"),
+            ),
+            (".status.conditions[?(@.type != 'Ready')].type", json!("A")),
+            (".status.conditions[?(@.n>1)].type", json!("B")),
+            (".status.conditions[?(@.n<=1)].type", json!("A")),
+            (".status.conditions[?(@.n)].type", json!("A")),
+            (".status.conditions[?(@.b==true)].type", json!("Ready")),
+            ("$.spec.s", json!("text")),
+        ];
+        for (path, expected) in cases {
+            let found = JsonPath::parse(path).unwrap();
+            assert_eq!(found.find(&mk_object()), Some(&expected), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_not_found() {
+        let cases = [
+            ".",
+            ".spec.nope.deep",
+            ".spec.null.deep",
+            ".spec.l[9]",
+            ".spec.l[-9]",
+            ".spec.m[0]",
+            ".metadata.annotations['a.b/c']",
+            ".status.none[?(@.b==true)].type",
+            ".spec.m[?(@.b==true)]",
+            ".status.conditions[?(@.n=='1')].type",
+            ".status.conditions[?(@.type=='Ready')].at",
+        ];
+        for path in cases {
+            let found = JsonPath::parse(path).unwrap();
+            assert_eq!(found.find(&mk_object()), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn broken_paths_and_what_is_not_supported_are_not_read() {
+        let deep = "[?(".repeat(100_000);
+        let cases = [
+            "spec",
+            "..deep",
+            ".spec.l[0",
+            ".spec.l[0:2]",
+            ".spec['s','i']",
+            ".a[?(@.b=~'c')]",
+            ".a[?(@.b=='c']",
+            ".a[?(@.b[?(@.c)])]",
+            &deep,
+        ];
+        for path in cases {
+            assert_eq!(JsonPath::parse(path), None, "{:.40}", path);
+        }
+    }
+}

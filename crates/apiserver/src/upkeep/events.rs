@@ -1,0 +1,73 @@
+//! Lets Events expire an hour after they were last written, by the Clock. Upstream leases them in etcd; watchers see the
+//! same DELETED.
+
+use std::collections::VecDeque;
+use std::sync::Weak;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{alive, builtin};
+use crate::server::Inner;
+use crate::store::{EventKind, Key, Proposal, Revision};
+
+/// How long an Event lives after its last write.
+const LIFE: SignedDuration = SignedDuration::from_hours(1);
+/// Writes looked at together.
+const AT_ONCE: usize = 1024;
+
+pub(super) async fn run(inner: Weak<Inner>) {
+    let Some(server) = alive(&inner) else { return };
+    let kind = builtin(&server, "", "events");
+    let mut changed = server.store.subscribe(kind.resource);
+    let clock = server.clock.clone();
+    let mut cursor = Revision(0);
+    let mut due: VecDeque<(Timestamp, Key, Revision)> = VecDeque::new();
+    drop(server);
+    loop {
+        let Some(server) = alive(&inner) else { return };
+        changed.mark_unchanged();
+        let now = clock.now();
+        loop {
+            // History is read at every write, long before it could expire.
+            let Ok(batch) = server.store.events_after(kind.resource, cursor, AT_ONCE) else {
+                break;
+            };
+            let written = batch
+                .events
+                .iter()
+                .filter(|event| event.kind != EventKind::Deleted);
+            due.extend(written.map(|event| (later(now), event.object.key.clone(), event.rev())));
+            cursor = batch.up_to;
+            if batch.events.len() < AT_ONCE {
+                break;
+            }
+        }
+        while let Some((at, key, revision)) = due.front() {
+            if *at > now {
+                break;
+            }
+            // Written again meanwhile: its later entry counts.
+            let _ = server.store.write(Proposal {
+                resource: kind.resource,
+                key: key.clone(),
+                expected: Some(*revision),
+                new: None,
+            });
+            due.pop_front();
+        }
+        drop(server);
+        let next = due.front().map_or(later(now), |(at, _, _)| *at);
+        let alive = tokio::select! {
+            biased;
+            changed = changed.changed() => changed.is_ok(),
+            () = clock.sleep_until(next) => true,
+        };
+        if !alive {
+            return;
+        }
+    }
+}
+
+fn later(now: Timestamp) -> Timestamp {
+    now.checked_add(LIFE).unwrap_or(Timestamp::MAX)
+}

@@ -1,0 +1,207 @@
+//! Empties terminating namespaces and finishes them. Mirrors the namespace controller's deletion, 1.36.
+//!
+//! Pods go first, then everything else in the background. Where something remains (a finalizer, a Pod's grace) the
+//! namespace's conditions say what, and the next write anywhere makes it look again.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{alive, builtin};
+use crate::deletion::{DeleteOptions, Propagation};
+use crate::kinds::Kind;
+use crate::metadata::{self, Tree};
+use crate::server::Inner;
+use crate::store::{Keep, Key, Object, Scope};
+use crate::strategy::crd::set_condition;
+use crate::strategy::is_finished;
+use crate::strategy::namespace::{FINALIZER, finalizers, set_finalizers};
+use crate::verbs::commit::{self, Mode, Plan};
+use crate::verbs::delete::delete_one;
+
+/// Writes that come in one burst are looked at together.
+const SETTLE: Duration = Duration::from_millis(2);
+
+pub(super) async fn run(inner: Weak<Inner>) {
+    let Some(mut changed) = alive(&inner).map(|inner| inner.store.subscribe_all()) else {
+        return;
+    };
+    loop {
+        let Some(server) = alive(&inner) else { return };
+        changed.mark_unchanged();
+        for name in terminating(&server) {
+            finish(&server, &name).await;
+        }
+        drop(server);
+        // The store holds the sender: an error means that the server is gone.
+        if changed.changed().await.is_err() {
+            return;
+        }
+        tokio::time::sleep(SETTLE).await;
+    }
+}
+
+fn terminating(inner: &Inner) -> Vec<String> {
+    let kind = builtin(inner, "", "namespaces");
+    let is_terminating = |object: &Object| object.fields.get(0) == Some("Terminating");
+    let found = all(inner, &kind, None, &is_terminating);
+    found
+        .iter()
+        .map(|object| object.key.name().to_owned())
+        .collect()
+}
+
+/// One pass over a namespace: deletes what is there and lets go of it when nothing is left.
+async fn finish(inner: &Inner, namespace: &str) {
+    let kinds: Vec<Arc<Kind>> = inner.kinds().stored();
+    let (pods, others): (Vec<_>, Vec<_>) = kinds
+        .into_iter()
+        .filter(|kind| kind.namespaced && kind.allows("delete"))
+        .partition(|kind| kind.group.is_empty() && kind.plural == "pods");
+    let mut remains = empty(inner, &pods, namespace).await;
+    if remains.is_empty() {
+        remains = empty(inner, &others, namespace).await;
+    }
+    let kind = builtin(inner, "", "namespaces");
+    let key = Key::new(None, namespace);
+    let now = inner.clock.now();
+    let change = commit::commit(inner, &kind, &key, Mode::Real, |current| {
+        let Some(current) = current else {
+            return Ok(Plan::Keep);
+        };
+        let mut tree = current.to_value();
+        if !metadata::is_deleting(&tree) {
+            return Ok(Plan::Keep);
+        }
+        if remains.is_empty() {
+            let left: Vec<String> = finalizers(&tree)
+                .into_iter()
+                .filter(|name| name != FINALIZER)
+                .collect();
+            set_finalizers(&mut tree, &left);
+            if is_finished(&kind, &tree) {
+                return Ok(Plan::Finish(tree));
+            }
+        } else {
+            explain(&mut tree, &remains, now);
+        }
+        Ok(Plan::Put(tree))
+    });
+    // A namespace that is gone, or a lost race, is the next pass's business.
+    let _ = tokio::time::timeout(Duration::from_secs(1), change).await;
+}
+
+/// Deletes what `kinds` have in the namespace; returns what is still there.
+async fn empty(inner: &Inner, kinds: &[Arc<Kind>], namespace: &str) -> Vec<(Arc<Kind>, Vec<Tree>)> {
+    let options = DeleteOptions {
+        policy: Some(Propagation::Background),
+        ..DeleteOptions::default()
+    };
+    let mut remains = Vec::new();
+    for kind in kinds {
+        for object in all(inner, kind, Some(namespace), &|_| true) {
+            if !metadata::is_deleting(&object.to_value()) {
+                // What cannot be deleted now is still there below.
+                let _ = delete_one(inner, kind, &object.key, &options).await;
+            }
+        }
+        let left: Vec<Tree> = all(inner, kind, Some(namespace), &|_| true)
+            .iter()
+            .map(|object| object.to_value())
+            .collect();
+        if !left.is_empty() {
+            remains.push((kind.clone(), left));
+        }
+    }
+    remains
+}
+
+fn all(
+    inner: &Inner,
+    kind: &Kind,
+    namespace: Option<&str>,
+    matches: &dyn Fn(&Object) -> bool,
+) -> Vec<Arc<Object>> {
+    let scope = Scope {
+        namespace: namespace.map(str::to_owned),
+        start: None,
+    };
+    let keep = Keep {
+        matches,
+        limit: None,
+    };
+    let page = inner.store.list(kind.resource, &scope, None, &keep);
+    page.map(|page| page.objects).unwrap_or_default()
+}
+
+/// Says in the conditions why the namespace is still there.
+fn explain(namespace: &mut Tree, remains: &[(Arc<Kind>, Vec<Tree>)], now: jiff::Timestamp) {
+    let mut content = Vec::new();
+    let mut holders: BTreeMap<String, usize> = BTreeMap::new();
+    for (kind, objects) in remains {
+        let name = if kind.group.is_empty() {
+            format!("{}.", kind.plural)
+        } else {
+            format!("{}.{}", kind.plural, kind.group)
+        };
+        content.push(format!("{name} has {} resource instances", objects.len()));
+        for finalizer in objects.iter().flat_map(metadata::finalizers) {
+            *holders.entry(finalizer).or_default() += 1;
+        }
+    }
+    let held: Vec<String> = holders
+        .iter()
+        .map(|(name, count)| format!("{name} in {count} resource instances"))
+        .collect();
+    let status = namespace.entry("status").or_insert_with(|| json!({}));
+    let mut set = |kind: &str, value: &str, reason: &str, message: &str| {
+        set_condition(status, kind, value, (reason, message), now);
+    };
+    set(
+        "NamespaceDeletionDiscoveryFailure",
+        "False",
+        "ResourcesDiscovered",
+        "All resources successfully discovered",
+    );
+    set(
+        "NamespaceDeletionGroupVersionParsingFailure",
+        "False",
+        "ParsedGroupVersions",
+        "All legacy kube types successfully parsed",
+    );
+    set(
+        "NamespaceDeletionContentFailure",
+        "False",
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    );
+    let message = format!("Some resources are remaining: {}", content.join(", "));
+    set(
+        "NamespaceContentRemaining",
+        "True",
+        "SomeResourcesRemain",
+        &message,
+    );
+    if held.is_empty() {
+        set(
+            "NamespaceFinalizersRemaining",
+            "False",
+            "ContentHasNoFinalizers",
+            "All content-preserving finalizers finished",
+        );
+    } else {
+        let message = format!(
+            "Some content in the namespace has finalizers remaining: {}",
+            held.join(", ")
+        );
+        set(
+            "NamespaceFinalizersRemaining",
+            "True",
+            "SomeFinalizersRemain",
+            &message,
+        );
+    }
+    let _: &Value = status;
+}

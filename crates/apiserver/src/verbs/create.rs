@@ -1,0 +1,169 @@
+//! POST: a new object.
+
+use std::sync::Arc;
+
+use caretaker_machinery::status::{Cause, Named, Status};
+
+use super::commit::{self, Mode, Outcome, Plan};
+use super::{Ask, Reply, decode, review};
+use crate::deletion::dry_run_of;
+use crate::kinds::Kind;
+use crate::metadata::{self, Tree, check};
+use crate::server::Inner;
+use crate::store::{Key, Object};
+use crate::strategy;
+
+/// How many generated names are tried before the client has to try again.
+const GENERATED_NAMES_MAX: usize = 8;
+
+pub(super) async fn create(inner: &Inner, ask: &Ask) -> Result<Reply, Status> {
+    let mode = Mode::dry_run(dry_run_of(&ask.query, "CreateOptions")?);
+    strategy::check_options(&ask.query, "CreateOptions")?;
+    let tree = decode::object(ask)?;
+    if !ask.kind.allows("get") {
+        return review::answer(ask, tree);
+    }
+    let (object, warnings) = create_tree(inner, ask, tree, mode).await?;
+    Ok(Reply::Object {
+        code: 201,
+        object,
+        warnings,
+    })
+}
+
+/// Creates `tree` in the namespace of `ask`; an update of a missing object may end here, too.
+pub(super) async fn create_tree(
+    inner: &Inner,
+    ask: &Ask,
+    mut tree: Tree,
+    mode: Mode,
+) -> Result<(Arc<Object>, Vec<String>), Status> {
+    let kind = &ask.kind;
+    place(ask, &mut tree)?;
+    if !metadata::text(&tree, "resourceVersion").is_empty() {
+        return Err(Status::unexplained(
+            "resourceVersion should not be set on objects to be created",
+        ));
+    }
+    check_namespace(inner, ask, metadata::text(&tree, "name"))?;
+    if kind
+        .custom
+        .as_ref()
+        .is_some_and(|custom| custom.terminating)
+    {
+        let why = "create not allowed while custom resource definition is terminating";
+        let name = metadata::text(&tree, "name");
+        return Err(Status::forbidden(kind.resource_named(name), why));
+    }
+    let mut warnings = strategy::warnings(kind);
+    warnings.extend(metadata::dedupe_owners(&mut tree).map(|uids| repeated_owners(&uids)));
+    metadata::born(&mut tree, inner.clock.now(), &mut inner.rng());
+    strategy::prepare_create(kind, &mut tree, &inner.kinds(), inner.clock.now());
+
+    let prefix = metadata::text(&tree, "generateName").to_owned();
+    let named = !metadata::text(&tree, "name").is_empty();
+    let attempts = if prefix.is_empty() || named {
+        1
+    } else {
+        GENERATED_NAMES_MAX
+    };
+    let mut taken = None;
+    for _ in 0..attempts {
+        if !named && !prefix.is_empty() {
+            let name = metadata::generate_name(&prefix, &mut inner.rng());
+            metadata::of(&mut tree).insert("name".into(), name.into());
+        }
+        match insert(inner, ask, &tree, mode).await {
+            Err(status) if status.is("AlreadyExists") => taken = Some(status),
+            result => return Ok((result?, warnings)),
+        }
+    }
+    let mut status = taken.expect("at least one attempt was made");
+    if let (Some(details), false) = (&mut status.details, prefix.is_empty()) {
+        details.retry_after_seconds = 1;
+    }
+    Err(status)
+}
+
+async fn insert(inner: &Inner, ask: &Ask, tree: &Tree, mode: Mode) -> Result<Arc<Object>, Status> {
+    let kind = &ask.kind;
+    let name = metadata::text(tree, "name").to_owned();
+    let mut causes = check::faults(kind, tree);
+    causes.extend(strategy::faults(kind, tree, None));
+    if !causes.is_empty() {
+        return Err(Status::invalid(ask.kind.kind_named(&name), causes));
+    }
+    let key = ask.key_of(&name);
+    let outcome = commit::commit(inner, kind, &key, mode, |current| match current {
+        Some(current) => Err(exists(ask, &name, current)),
+        None => Ok(Plan::Put(tree.clone())),
+    });
+    match outcome.await? {
+        Outcome::Stored(object) | Outcome::Removed(object) => Ok(object),
+    }
+}
+
+fn exists(ask: &Ask, name: &str, current: &Object) -> Status {
+    let mut status = Status::already_exists(ask.kind.resource_named(name));
+    if metadata::is_deleting(&current.to_value()) {
+        status.message.insert_str(0, "object is being deleted: ");
+    }
+    status
+}
+
+/// The namespace in the body must be the path's, or none.
+pub(super) fn place(ask: &Ask, tree: &mut Tree) -> Result<(), Status> {
+    let given = metadata::text(tree, "namespace");
+    let expected = ask.namespace.as_deref().unwrap_or_default();
+    if !given.is_empty() && given != expected {
+        return Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    if ask.kind.namespaced {
+        metadata::of(tree).insert("namespace".into(), expected.into());
+    }
+    Ok(())
+}
+
+/// New objects need a namespace that exists and stays.
+fn check_namespace(inner: &Inner, ask: &Ask, name: &str) -> Result<(), Status> {
+    let Some(namespace) = ask.namespace.as_deref().filter(|_| ask.kind.namespaced) else {
+        return Ok(());
+    };
+    let kinds = inner.kinds();
+    let namespaces: &Kind = kinds.get("", "v1", "namespaces").expect("a built-in kind");
+    let Some(found) = inner
+        .store
+        .get(namespaces.resource, &Key::new(None, namespace))
+    else {
+        return Err(Status::not_found(Named {
+            group: "",
+            what: "namespaces",
+            name: namespace,
+        }));
+    };
+    if found.fields.get(0) != Some("Terminating") {
+        return Ok(());
+    }
+    let why = format!(
+        "unable to create new content in namespace {namespace} because it is being terminated"
+    );
+    let mut status = Status::forbidden(ask.kind.resource_named(name), &why);
+    if let Some(details) = &mut status.details {
+        details.causes.push(Cause {
+            reason: "NamespaceTerminating".into(),
+            message: format!("namespace {namespace} is being terminated"),
+            field: "metadata.namespace".into(),
+        });
+    }
+    Err(status)
+}
+
+/// What a client hears that names an owner twice.
+pub(super) fn repeated_owners(uids: &[String]) -> String {
+    format!(
+        ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+        uids.join(", ")
+    )
+}

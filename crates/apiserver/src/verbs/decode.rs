@@ -1,0 +1,141 @@
+//! From a body to an object of the kind that the path names.
+//!
+//! Upstream decodes into Go types; this does what is visible of it without them: the apiVersion and kind must fit,
+//! metadata gets its shape, null members count as absent.
+
+use caretaker_machinery::status::Status;
+use serde_json::{Map, Value};
+
+use super::Ask;
+use crate::body;
+use crate::kinds::{Kind, split_group};
+use crate::metadata::{Tree, shape};
+use crate::strategy::convert;
+
+/// Members that map texts to texts, where null means an empty text, not absence.
+const TEXT_MAPS: [&str; 5] = [
+    "data",
+    "matchLabels",
+    "nodeSelector",
+    "selector",
+    "stringData",
+];
+
+/// The object in the body of a create or update, in its stored form.
+pub(crate) fn object(ask: &Ask) -> Result<Tree, Status> {
+    let kind = &ask.kind;
+    let value = body::parse(&ask.content_type, &ask.body)
+        .map_err(|unreadable| unreadable.to_status(&kind.kind))?;
+    let tree = body::object(value, &kind.kind)?;
+    if kind.custom.is_none() {
+        check_builtin(kind, &tree)?;
+    } else {
+        check_custom(ask, &tree)?;
+    }
+    finish(kind, tree).map_err(|why| {
+        Status::bad_request(format!(
+            "{} in version {:?} cannot be handled as a {}: {why}",
+            kind.kind, kind.version, kind.kind
+        ))
+    })
+}
+
+/// Brings a tree into its stored form, or says what does not decode.
+pub(crate) fn finish(kind: &Kind, mut tree: Tree) -> Result<Tree, String> {
+    tree.remove("apiVersion");
+    tree.remove("kind");
+    if kind.custom.is_none() {
+        drop_nulls(&mut tree);
+    }
+    shape::shape(&mut tree, &kind.kind)?;
+    Ok(convert::to_stored(kind, tree))
+}
+
+fn check_builtin(kind: &Kind, tree: &Tree) -> Result<(), Status> {
+    let given = |field: &str| {
+        tree.get(field)
+            .and_then(Value::as_str)
+            .filter(|text| !text.is_empty())
+    };
+    let own = kind.api_version();
+    let api_version = given("apiVersion").unwrap_or(&own);
+    let given_kind = given("kind").unwrap_or(&kind.kind);
+    if api_version == own && given_kind == kind.kind {
+        return Ok(());
+    }
+    if split_group(api_version).1.contains('/') {
+        return Err(Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): unexpected GroupVersion string: {api_version}",
+            kind.kind
+        )));
+    }
+    let why = if api_version == own {
+        let package = if kind.group.is_empty() {
+            "core"
+        } else {
+            kind.group.split('.').next().unwrap_or("core")
+        };
+        format!(
+            "converting ({}.{given_kind}) to ({package}.{}): unknown conversion",
+            kind.version, kind.kind
+        )
+    } else {
+        format!(
+            "no kind {given_kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\""
+        )
+    };
+    let version = split_group(api_version).1;
+    Err(Status::bad_request(format!(
+        "{given_kind} in version {version:?} cannot be handled as a {}: {why}",
+        kind.kind
+    )))
+}
+
+fn check_custom(ask: &Ask, tree: &Tree) -> Result<(), Status> {
+    let given = |field: &str| tree.get(field).and_then(Value::as_str).unwrap_or_default();
+    if given("kind").is_empty() {
+        let shown = String::from_utf8_lossy(&ask.body);
+        let shown = shown.trim_end();
+        return Err(Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): Object 'Kind' is missing in '{shown}'",
+            ask.kind.kind
+        )));
+    }
+    let own = ask.kind.api_version();
+    let api_version = given("apiVersion");
+    if api_version != own {
+        return Err(Status::bad_request(format!(
+            "the API version in the data ({api_version}) does not match the expected API version ({own})"
+        )));
+    }
+    if given("kind") != ask.kind.kind {
+        let name = crate::metadata::text(tree, "name");
+        let why = format!("must be {}", ask.kind.kind);
+        let cause = caretaker_machinery::status::Cause::invalid("kind", given("kind"), &why);
+        return Err(Status::invalid(ask.kind.kind_named(name), vec![cause]));
+    }
+    Ok(())
+}
+
+/// A null member is an absent one, at any depth.
+fn drop_nulls(tree: &mut Map<String, Value>) {
+    tree.retain(|_, value| !value.is_null());
+    for (name, value) in tree {
+        if TEXT_MAPS.contains(&name.as_str()) {
+            for text in value.as_object_mut().into_iter().flat_map(Map::values_mut) {
+                if text.is_null() {
+                    *text = "".into();
+                }
+            }
+        }
+        drop_nulls_in(value);
+    }
+}
+
+fn drop_nulls_in(value: &mut Value) {
+    match value {
+        Value::Object(members) => drop_nulls(members),
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls_in),
+        _ => {}
+    }
+}

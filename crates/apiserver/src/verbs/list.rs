@@ -1,0 +1,337 @@
+//! GET of a collection, whole or page by page, now or at a revision.
+
+use std::num::IntErrorKind;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD as URL_SAFE_NO_PAD;
+use caretaker_machinery::selector::{FieldOp, FieldSelector, LabelSelector};
+use caretaker_machinery::status::Status;
+use serde::{Deserialize, Serialize};
+
+use super::{Ask, Reply};
+use crate::kinds::Kind;
+use crate::request::{ListOptions, RevisionMatch};
+use crate::respond::ListMeta;
+use crate::server::Inner;
+use crate::store::{Keep, Key, Object, Page, Revision, Scope, TooOld};
+
+/// How long a read waits for a revision that has not been reached.
+const FUTURE_WAIT: Duration = Duration::from_secs(3);
+/// How often it looks.
+const FUTURE_POLL: Duration = Duration::from_millis(50);
+
+/// Which objects a request is about.
+pub(crate) struct Selection {
+    labels: LabelSelector,
+    /// Conditions as (index into the kind's fields or the name, wanted, equal).
+    fields: Vec<FieldCondition>,
+}
+
+struct FieldCondition {
+    source: FieldSource,
+    value: String,
+    equal: bool,
+}
+
+enum FieldSource {
+    Name,
+    Namespace,
+    /// Index into the object's selectable fields.
+    Indexed(usize),
+}
+
+/// Where a list goes on. Clients take it for opaque; the form is upstream's.
+#[derive(Debug, Serialize, Deserialize)]
+struct Token {
+    v: String,
+    rv: i64,
+    start: String,
+}
+
+pub(super) async fn list(inner: &Inner, ask: &Ask) -> Result<Reply, Status> {
+    let options = ask.query.list_options()?;
+    let (page, meta) = page(inner, ask, &options).await?;
+    Ok(Reply::List { page, meta })
+}
+
+/// The page that `options` ask for.
+pub(super) async fn page(
+    inner: &Inner,
+    ask: &Ask,
+    options: &ListOptions,
+) -> Result<(Page, ListMeta), Status> {
+    let selection = Selection::parse(&ask.kind, options)?;
+    let at = At::of(inner, options).await?;
+    let scope = Scope {
+        namespace: ask.namespace.clone(),
+        start: at.start.clone(),
+    };
+    let keep = Keep {
+        matches: &|object: &Object| selection.matches(object),
+        limit: options.limit.filter(|_| !at.ignores_limit),
+    };
+    let page = inner
+        .store
+        .list(ask.kind.resource, &scope, at.revision, &keep)
+        .map_err(|too_old| at.expired(inner, too_old))?;
+    let meta = ListMeta {
+        revision: page.revision.to_string(),
+        continue_token: page
+            .rest
+            .as_ref()
+            .map(|(next, _)| token(page.revision, next)),
+        remaining: page
+            .rest
+            .as_ref()
+            .map(|(_, count)| *count)
+            .filter(|_| selection.is_everything()),
+    };
+    Ok((page, meta))
+}
+
+/// The point in time a list shows.
+struct At {
+    /// None: now.
+    revision: Option<Revision>,
+    start: Option<Key>,
+    /// resourceVersion "0" means: whatever is at hand, all of it.
+    ignores_limit: bool,
+}
+
+// === impl At ===
+
+impl At {
+    async fn of(inner: &Inner, options: &ListOptions) -> Result<Self, Status> {
+        let mut at = Self {
+            revision: None,
+            start: None,
+            ignores_limit: false,
+        };
+        if let Some(text) = &options.continue_token {
+            if options
+                .revision
+                .as_deref()
+                .is_some_and(|revision| revision != "0")
+            {
+                return Err(Status::bad_request(
+                    "specifying resource version is not allowed when using continue",
+                ));
+            }
+            let token = read_token(text)?;
+            at.revision = u64::try_from(token.rv)
+                .ok()
+                .filter(|rv| *rv > 0)
+                .map(Revision);
+            at.start = Some(Key::raw(&token.start));
+            return Ok(at);
+        }
+        let Some(text) = &options.revision else {
+            return Ok(at);
+        };
+        let revision = parse_revision(text).map_err(|status| {
+            Status::bad_request(format!("invalid resource version: {}", status.message))
+        })?;
+        wait_for(inner, revision).await?;
+        at.ignores_limit = revision.0 == 0;
+        let exact = match options.revision_match {
+            Some(RevisionMatch::Exact) => true,
+            Some(RevisionMatch::NotOlderThan) => false,
+            // The old rule: a page of a named revision is a page of that revision.
+            None => options.limit.is_some() && revision.0 > 0,
+        };
+        if exact {
+            at.revision = Some(revision);
+        }
+        Ok(at)
+    }
+
+    /// History does not reach back: say so, and where the list could go on inconsistently.
+    fn expired(&self, inner: &Inner, too_old: TooOld) -> Status {
+        let Some(start) = &self.start else {
+            let asked = self.revision.map_or(0, |revision| revision.0);
+            return Status::expired(format!("too old resource version: {asked} ({})", too_old.0));
+        };
+        let mut status = Status::expired(
+            "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.",
+        );
+        status.metadata.continue_token = Some(inconsistent_token(start));
+        status.metadata.resource_version = Some(inner.store.revision().to_string());
+        status
+    }
+}
+
+// === impl Selection ===
+
+impl Selection {
+    pub(crate) fn parse(kind: &Kind, options: &ListOptions) -> Result<Self, Status> {
+        let labels = LabelSelector::parse(&options.label_selector)
+            .map_err(|error| Status::bad_request(error.to_string()))?;
+        let fields = FieldSelector::parse(&options.field_selector)
+            .map_err(|error| Status::bad_request(error.to_string()))?;
+        let conditions: Result<Vec<FieldCondition>, Status> = fields
+            .requirements()
+            .iter()
+            .map(|requirement| {
+                Ok(FieldCondition {
+                    source: FieldSource::of(kind, &requirement.field)?,
+                    value: requirement.value.clone(),
+                    equal: requirement.op == FieldOp::Equal,
+                })
+            })
+            .collect();
+        Ok(Self {
+            labels,
+            fields: conditions?,
+        })
+    }
+
+    /// All objects of a kind whose name is `name`.
+    pub(crate) fn with_name(mut self, name: &str) -> Self {
+        self.fields.push(FieldCondition {
+            source: FieldSource::Name,
+            value: name.to_owned(),
+            equal: true,
+        });
+        self
+    }
+
+    pub(crate) fn matches(&self, object: &Object) -> bool {
+        self.labels.matches(|label| object.label(label))
+            && self.fields.iter().all(|condition| {
+                let value = match condition.source {
+                    FieldSource::Name => object.key.name(),
+                    FieldSource::Namespace => object.key.namespace().unwrap_or_default(),
+                    FieldSource::Indexed(index) => object.fields.get(index).unwrap_or_default(),
+                };
+                (value == condition.value) == condition.equal
+            })
+    }
+
+    pub(crate) fn is_everything(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty()
+    }
+}
+
+// === impl FieldSource ===
+
+impl FieldSource {
+    fn of(kind: &Kind, field: &str) -> Result<Self, Status> {
+        match field {
+            "metadata.name" => return Ok(FieldSource::Name),
+            "metadata.namespace" if kind.namespaced || kind.custom.is_none() => {
+                return Ok(FieldSource::Namespace);
+            }
+            _ => {}
+        }
+        let index = kind
+            .rules
+            .fields
+            .iter()
+            .position(|known| known.name == field);
+        index.map(FieldSource::Indexed).ok_or_else(|| {
+            let message = if !kind.rules.fields.is_empty() || kind.custom.is_some() {
+                format!("field label not supported: {field}")
+            } else {
+                format!("{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+            };
+            Status::bad_request(message)
+        })
+    }
+}
+
+/// A revision as text; the message is Go's.
+pub(crate) fn parse_revision(text: &str) -> Result<Revision, Status> {
+    text.parse().map(Revision).map_err(|error: std::num::ParseIntError| {
+        let why = match error.kind() {
+            IntErrorKind::PosOverflow => "value out of range",
+            _ => "invalid syntax",
+        };
+        Status::bad_request(format!(
+            "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: {why}"
+        ))
+    })
+}
+
+/// Waits a little for a revision that is yet to come.
+pub(crate) async fn wait_for(inner: &Inner, revision: Revision) -> Result<(), Status> {
+    let deadline = tokio::time::Instant::now() + FUTURE_WAIT;
+    while inner.store.revision() < revision {
+        if tokio::time::Instant::now() >= deadline {
+            let current = inner.store.revision();
+            return Err(Status::revision_too_large(revision.0, current.0));
+        }
+        tokio::time::sleep(FUTURE_POLL).await;
+    }
+    Ok(())
+}
+
+fn token(revision: Revision, next: &Key) -> String {
+    encode_token(i64::try_from(revision.0).unwrap_or(i64::MAX), next)
+}
+
+/// Goes on at whatever revision is current.
+fn inconsistent_token(start: &Key) -> String {
+    encode_token(-1, start)
+}
+
+fn encode_token(rv: i64, start: &Key) -> String {
+    let token = Token {
+        v: "meta.k8s.io/v1".into(),
+        rv,
+        start: start.as_str().into(),
+    };
+    URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).unwrap_or_default())
+}
+
+fn read_token(text: &str) -> Result<Token, Status> {
+    let bad = |why: &str| Status::bad_request(format!("invalid continue token: {why}"));
+    let bytes = URL_SAFE_NO_PAD
+        .decode(text.trim_end_matches('='))
+        .map_err(|error| bad(&format!("continue key is not valid: {error}")))?;
+    let token: Token = serde_json::from_slice(&bytes)
+        .map_err(|error| bad(&format!("continue key is not valid: {error}")))?;
+    if token.v != "meta.k8s.io/v1" {
+        return Err(bad(
+            "continue key is not valid: incorrect encoded start resourceVersion",
+        ));
+    }
+    if token.rv == 0 {
+        return Err(bad(
+            "continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
+        ));
+    }
+    if token.start.is_empty() {
+        return Err(bad(
+            "continue key is not valid: encoded start key empty (version meta.k8s.io/v1)",
+        ));
+    }
+    Ok(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_survive_the_trip_to_the_client() {
+        for start in ["a", "ns/name", "ns/some-longer-name.with.dots"] {
+            let token = read_token(&token(Revision(42), &Key::raw(start))).unwrap();
+            assert_eq!((token.rv, token.start.as_str()), (42, start));
+        }
+    }
+
+    #[test]
+    fn forged_tokens_are_refused() {
+        for forged in [
+            "abc",
+            "!!!",
+            "",
+            "e30",
+            &URL_SAFE_NO_PAD.encode(br#"{"v":"x","rv":1,"start":"a"}"#),
+            &URL_SAFE_NO_PAD.encode(br#"{"v":"meta.k8s.io/v1","rv":0,"start":"a"}"#),
+        ] {
+            assert_eq!(read_token(forged).unwrap_err().code, 400, "{forged}");
+        }
+    }
+}

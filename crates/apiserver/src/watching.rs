@@ -1,0 +1,313 @@
+//! A running watch: a cursor into one resource's history, and what its client wants to see of it.
+//!
+//! Nothing is queued for a watcher. Whenever its client takes bytes, the events after the cursor are read from the store
+//! and encoded, or copied if another watcher has encoded them already. A client that is too slow falls behind history
+//! and gets what upstream sends in that case: an ERROR event with 410, and the end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use caretaker_machinery::status::Status;
+use futures::Stream;
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::kinds::Kind;
+use crate::negotiate::Form;
+use crate::respond::{metadata_bytes, object_bytes};
+use crate::server::Inner;
+use crate::store::{Event, EventKind, Object, Page, Revision};
+use crate::tables;
+use crate::verbs::list::Selection;
+
+/// Events taken from the store at once, so that one watcher does not hold the others up.
+const EVENTS_AT_ONCE: usize = 256;
+/// Bytes of one piece of the answer, about.
+const PIECE_BYTES: usize = 64 * 1024;
+/// Between two bookmarks, before jitter.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// A last bookmark comes this long before the end.
+const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
+
+/// What a client wants to see.
+pub(crate) struct View {
+    pub(crate) kind: Arc<Kind>,
+    pub(crate) namespace: Option<String>,
+    pub(crate) selection: Selection,
+    pub(crate) form: Form,
+    pub(crate) tables: tables::Context,
+    pub(crate) bookmarks: bool,
+}
+
+/// Where a watch begins.
+pub(crate) enum Start {
+    /// After a revision.
+    After(Revision),
+    /// With everything there is, as if it had just been added.
+    With(Page),
+    /// Not at all.
+    Failed(Status),
+}
+
+/// A watch under way.
+pub(crate) struct Watching {
+    inner: Arc<Inner>,
+    view: View,
+    cursor: Revision,
+    /// Objects that existed at the start and have not been sent.
+    initial: std::vec::IntoIter<Arc<Object>>,
+    state: State,
+    changed: watch::Receiver<()>,
+    ends: Instant,
+    next_bookmark: Instant,
+    /// Whether a Table's columns have been sent.
+    columns_sent: bool,
+}
+
+enum State {
+    Initial,
+    Live,
+    /// One more line, then the end.
+    Failing(Status),
+    Ended,
+}
+
+// === impl Watching ===
+
+impl Watching {
+    pub(crate) fn new(
+        inner: Arc<Inner>,
+        view: View,
+        start: Start,
+        changed: watch::Receiver<()>,
+        life: Duration,
+    ) -> Self {
+        let now = Instant::now();
+        let jitter = inner.rng().duration(Duration::ZERO..BOOKMARK_EVERY / 10);
+        let (state, cursor, objects) = match start {
+            Start::After(revision) => (State::Live, revision, Vec::new()),
+            Start::With(page) => (State::Initial, page.revision, page.objects),
+            Start::Failed(status) => (State::Failing(status), Revision(0), Vec::new()),
+        };
+        Self {
+            inner,
+            view,
+            cursor,
+            initial: objects.into_iter(),
+            state,
+            changed,
+            ends: now + life,
+            next_bookmark: now + BOOKMARK_EVERY - jitter,
+            columns_sent: false,
+        }
+    }
+
+    pub(crate) fn into_stream(self) -> impl Stream<Item = Bytes> + Send {
+        futures::stream::unfold(self, |mut watching| async move {
+            watching.next().await.map(|bytes| (bytes, watching))
+        })
+    }
+
+    /// The next piece of the answer; none at the end.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            match std::mem::replace(&mut self.state, State::Ended) {
+                State::Initial => {
+                    let piece = self.initial_piece();
+                    if !piece.is_empty() {
+                        return Some(piece.into());
+                    }
+                }
+                State::Failing(status) => return Some(error_line(&status)),
+                State::Ended => return None,
+                State::Live => {
+                    self.state = State::Live;
+                    let piece = self.live_piece();
+                    if !piece.is_empty() {
+                        return Some(piece.into());
+                    }
+                    if matches!(self.state, State::Live) && !self.wait().await {
+                        self.state = State::Ended;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Objects that were there at the start, then the bookmark that says so.
+    fn initial_piece(&mut self) -> Vec<u8> {
+        let mut piece = Vec::new();
+        while piece.len() < PIECE_BYTES {
+            let Some(object) = self.initial.next() else {
+                if self.view.bookmarks {
+                    self.push_bookmark(&mut piece, true);
+                }
+                self.state = State::Live;
+                return piece;
+            };
+            self.push(&mut piece, EventKind::Added, &object);
+        }
+        self.state = State::Initial;
+        piece
+    }
+
+    /// Events since the last piece, and a bookmark if one is due.
+    fn live_piece(&mut self) -> Vec<u8> {
+        self.changed.mark_unchanged();
+        let mut piece = Vec::new();
+        let resource = self.view.kind.resource;
+        match self
+            .inner
+            .store
+            .events_after(resource, self.cursor, EVENTS_AT_ONCE)
+        {
+            Ok(batch) => {
+                for event in &batch.events {
+                    self.push_event(&mut piece, event);
+                }
+                self.cursor = batch.up_to;
+                if batch.last {
+                    self.state = State::Ended;
+                    return piece;
+                }
+            }
+            Err(too_old) => {
+                let (asked, floor) = (self.cursor, too_old.0);
+                let message = format!("too old resource version: {asked} ({floor})");
+                self.state = State::Failing(Status::expired(message));
+                return piece;
+            }
+        }
+        let now = Instant::now();
+        if self.view.bookmarks && now >= self.next_bookmark {
+            self.push_bookmark(&mut piece, false);
+            self.next_bookmark = now + BOOKMARK_EVERY;
+        }
+        piece
+    }
+
+    /// Waits until there may be something to say. False: the watch is over.
+    async fn wait(&mut self) -> bool {
+        let now = Instant::now();
+        if now >= self.ends {
+            return false;
+        }
+        let last_bookmark = self
+            .ends
+            .checked_sub(BOOKMARK_BEFORE_END)
+            .filter(|at| *at > now);
+        if let Some(at) = last_bookmark.filter(|at| *at < self.next_bookmark) {
+            self.next_bookmark = at;
+        }
+        let until = if self.view.bookmarks {
+            self.ends.min(self.next_bookmark.max(now))
+        } else {
+            self.ends
+        };
+        match tokio::time::timeout_at(until, self.changed.changed()).await {
+            Ok(Ok(())) => true,
+            Ok(Err(_)) => false,
+            Err(_) => Instant::now() < self.ends,
+        }
+    }
+
+    /// What an event is to this client: selectors make some events look like others.
+    fn push_event(&mut self, piece: &mut Vec<u8>, event: &Event) {
+        let view = &self.view;
+        let object = &event.object;
+        if view.namespace.is_some() && view.namespace.as_deref() != object.key.namespace() {
+            return;
+        }
+        let matched = event
+            .previous
+            .as_deref()
+            .is_some_and(|previous| view.selection.matches(previous));
+        let matches = event.kind != EventKind::Deleted && view.selection.matches(object);
+        match (matched, matches) {
+            (false, false) => {}
+            (false, true) if event.kind == EventKind::Added => self.push_shared(piece, event),
+            (false, true) => self.push(piece, EventKind::Added, object),
+            (true, true) => self.push_shared(piece, event),
+            (true, false) if event.kind == EventKind::Deleted => self.push_shared(piece, event),
+            (true, false) => {
+                if let Some(previous) = &event.previous {
+                    let last = previous.at(object.rev);
+                    self.push(piece, EventKind::Deleted, &last);
+                }
+            }
+        }
+    }
+
+    /// An event as it happened: encoded once for all watchers of the same form.
+    fn push_shared(&mut self, piece: &mut Vec<u8>, event: &Event) {
+        let line = match self.view.form {
+            Form::Object if crate::strategy::convert::is_stored(&self.view.kind) => &event.line,
+            Form::Metadata => &event.metadata_line,
+            _ => return self.push(piece, event.kind, &event.object),
+        };
+        let line = line.get_or_init(|| {
+            let mut line = Vec::new();
+            self.view
+                .push_line(&mut line, event.kind.as_str(), &event.object, false);
+            line.into()
+        });
+        piece.extend_from_slice(line);
+    }
+
+    fn push(&mut self, piece: &mut Vec<u8>, kind: EventKind, object: &Object) {
+        let first = !std::mem::replace(&mut self.columns_sent, true);
+        self.view.push_line(piece, kind.as_str(), object, first);
+    }
+
+    fn push_bookmark(&mut self, piece: &mut Vec<u8>, end_of_initial: bool) {
+        let first = !std::mem::replace(&mut self.columns_sent, true);
+        let bookmark = self.view.bookmark(self.cursor, end_of_initial, first);
+        push_line(piece, "BOOKMARK", &bookmark);
+    }
+}
+
+// === impl View ===
+
+impl View {
+    fn push_line(&self, line: &mut Vec<u8>, event: &str, object: &Object, first: bool) {
+        let bytes = match self.form {
+            Form::Metadata => metadata_bytes(object),
+            Form::Table(version) => self.tables.event(&self.kind, version, object, first),
+            _ => object_bytes(&self.kind, object),
+        };
+        push_line(line, event, &bytes);
+    }
+
+    /// An object that says nothing but how far the watch has come.
+    fn bookmark(&self, revision: Revision, end_of_initial: bool, first: bool) -> Vec<u8> {
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
+        if end_of_initial {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        let (api_version, kind) = match self.form {
+            Form::Metadata => ("meta.k8s.io/v1".to_owned(), "PartialObjectMetadata"),
+            Form::Table(version) => {
+                return self.tables.bookmark(&self.kind, version, &metadata, first);
+            }
+            _ => (self.kind.api_version(), self.kind.kind.as_str()),
+        };
+        let object = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata});
+        object.to_string().into_bytes()
+    }
+}
+
+fn push_line(line: &mut Vec<u8>, event: &str, object: &[u8]) {
+    line.extend_from_slice(b"{\"type\":\"");
+    line.extend_from_slice(event.as_bytes());
+    line.extend_from_slice(b"\",\"object\":");
+    line.extend_from_slice(object);
+    line.extend_from_slice(b"}\n");
+}
+
+fn error_line(status: &Status) -> Bytes {
+    let mut line = Vec::new();
+    push_line(&mut line, "ERROR", json!(status).to_string().as_bytes());
+    line.into()
+}

@@ -1,0 +1,118 @@
+//! A client without a wire: requests go straight into the service.
+
+use caretaker_apiserver::{ApiServer, ApiService, Body, Identity};
+use caretaker_machinery::clock::{Clock, REAL_TIME};
+use caretaker_machinery::rng::Rng;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use serde_json::Value;
+use tower_service::Service;
+
+pub(crate) const START: &str = "2026-03-01T12:00:00Z";
+
+/// A server on a clock of its own.
+pub(crate) struct World {
+    pub(crate) clock: Clock,
+    service: ApiService,
+}
+
+/// A watch that has been opened.
+pub(crate) struct Watch {
+    body: Body,
+    rest: Vec<u8>,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64) -> Self {
+        let clock = Clock::driven(START.parse().unwrap(), REAL_TIME);
+        let server = ApiServer::ephemeral(clock.clone(), Rng::seeded(seed));
+        Self {
+            clock,
+            service: server.service(Identity::admin()),
+        }
+    }
+
+    pub(crate) async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        content_type: &str,
+        body: &str,
+    ) -> Response<Body> {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", content_type)
+            .body(Full::<bytes::Bytes>::from(body.to_owned()))
+            .unwrap();
+        self.service.clone().call(request).await.unwrap()
+    }
+
+    /// Sends JSON, returns the code and the tree.
+    pub(crate) async fn call(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
+        let body = if body.is_null() {
+            String::new()
+        } else {
+            body.to_string()
+        };
+        let content_type = if method == "PATCH" {
+            "application/merge-patch+json"
+        } else {
+            "application/json"
+        };
+        let response = self.send(method, path, content_type, &body).await;
+        let code = response.status().as_u16();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        (code, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+    }
+
+    /// Sends JSON that must succeed.
+    pub(crate) async fn must(&self, method: &str, path: &str, body: Value) -> Value {
+        let (code, answer) = self.call(method, path, body).await;
+        assert!(code < 300, "{method} {path}: {answer}");
+        answer
+    }
+
+    pub(crate) async fn watch(&self, path: &str) -> Watch {
+        let response = self.send("GET", path, "", "").await;
+        assert_eq!(response.status(), 200);
+        Watch {
+            body: response.into_body(),
+            rest: Vec::new(),
+        }
+    }
+
+    /// Asks until the object is gone.
+    pub(crate) async fn until_gone(&self, path: &str) {
+        for _ in 0..1000 {
+            if self.call("GET", path, Value::Null).await.0 == 404 {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        panic!("{path} is still there");
+    }
+}
+
+impl Watch {
+    /// The next line; none at the end.
+    pub(crate) async fn line(&mut self) -> Option<Vec<u8>> {
+        loop {
+            if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+                return Some(self.rest.drain(..=end).collect());
+            }
+            let frame = self.body.frame().await?.unwrap();
+            self.rest.extend_from_slice(&frame.into_data().unwrap());
+        }
+    }
+
+    /// The next event as its type and its object.
+    pub(crate) async fn event(&mut self) -> Option<(String, Value)> {
+        let line = self.line().await?;
+        let mut event: Value = serde_json::from_slice(&line).unwrap();
+        Some((
+            event["type"].as_str().unwrap().to_owned(),
+            event["object"].take(),
+        ))
+    }
+}

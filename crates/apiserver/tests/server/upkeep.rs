@@ -1,0 +1,237 @@
+//! What the server does by itself.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+
+use crate::client::World;
+
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+fn mk_definition() -> Value {
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}})
+}
+
+fn mk_widget() -> Value {
+    json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}})
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_namespace_empties_itself_and_goes() {
+    let world = World::new(1);
+    world
+        .must(
+            "POST",
+            "/api/v1/namespaces",
+            json!({"metadata": {"name": "shop"}}),
+        )
+        .await;
+    world
+        .must(
+            "POST",
+            "/api/v1/namespaces/shop/configmaps",
+            json!({"metadata": {"name": "a"}}),
+        )
+        .await;
+    world
+        .must(
+            "POST",
+            "/apis/batch/v1/namespaces/shop/jobs",
+            json!({"metadata": {"name": "j"}}),
+        )
+        .await;
+    world.must("POST", CRDS, mk_definition()).await;
+    world
+        .must(
+            "POST",
+            "/apis/example.com/v1/namespaces/shop/widgets",
+            mk_widget(),
+        )
+        .await;
+    let deleted = world
+        .must("DELETE", "/api/v1/namespaces/shop", Value::Null)
+        .await;
+    assert_eq!(deleted["status"]["phase"], "Terminating");
+    world.until_gone("/api/v1/namespaces/shop").await;
+    for path in [
+        "/api/v1/configmaps",
+        "/apis/batch/v1/jobs",
+        "/apis/example.com/v1/widgets",
+    ] {
+        assert_eq!(
+            world.must("GET", path, Value::Null).await["items"],
+            json!([]),
+            "{path}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_says_what_it_waits_for() {
+    let world = World::new(1);
+    world
+        .must(
+            "POST",
+            "/api/v1/namespaces",
+            json!({"metadata": {"name": "shop"}}),
+        )
+        .await;
+    let held = json!({"metadata": {"name": "a", "finalizers": ["x.io/y"]}});
+    world
+        .must("POST", "/api/v1/namespaces/shop/configmaps", held)
+        .await;
+    world
+        .must("DELETE", "/api/v1/namespaces/shop", Value::Null)
+        .await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+
+    let namespace = world
+        .must("GET", "/api/v1/namespaces/shop", Value::Null)
+        .await;
+    let conditions = namespace["status"]["conditions"].as_array().unwrap();
+    let message = |kind: &str| {
+        conditions
+            .iter()
+            .find(|condition| condition["type"] == kind)
+            .unwrap()["message"]
+            .clone()
+    };
+    assert_eq!(
+        message("NamespaceContentRemaining"),
+        "Some resources are remaining: configmaps. has 1 resource instances"
+    );
+    assert_eq!(
+        message("NamespaceFinalizersRemaining"),
+        "Some content in the namespace has finalizers remaining: x.io/y in 1 resource instances"
+    );
+    let release = json!({"metadata": {"finalizers": null}});
+    world
+        .must("PATCH", "/api/v1/namespaces/shop/configmaps/a", release)
+        .await;
+    world.until_gone("/api/v1/namespaces/shop").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bound_pod_holds_its_namespace_until_its_grace_is_ended() {
+    let world = World::new(1);
+    world
+        .must(
+            "POST",
+            "/api/v1/namespaces",
+            json!({"metadata": {"name": "shop"}}),
+        )
+        .await;
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": []}});
+    world
+        .must("POST", "/api/v1/namespaces/shop/pods", pod)
+        .await;
+    world
+        .must("DELETE", "/api/v1/namespaces/shop", Value::Null)
+        .await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let pod = world
+        .must("GET", "/api/v1/namespaces/shop/pods/p", Value::Null)
+        .await;
+    assert_eq!(pod["metadata"]["deletionGracePeriodSeconds"], 30);
+    world
+        .must(
+            "DELETE",
+            "/api/v1/namespaces/shop/pods/p",
+            json!({"gracePeriodSeconds": 0}),
+        )
+        .await;
+    world.until_gone("/api/v1/namespaces/shop").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_definition_goes_with_its_objects_and_its_watches_end() {
+    let world = World::new(1);
+    world.must("POST", CRDS, mk_definition()).await;
+    world
+        .must(
+            "POST",
+            "/apis/example.com/v1/namespaces/default/widgets",
+            mk_widget(),
+        )
+        .await;
+    let mut watch = world.watch("/apis/example.com/v1/widgets?watch=1").await;
+    assert_eq!(watch.event().await.unwrap().0, "ADDED");
+    world
+        .must(
+            "DELETE",
+            &format!("{CRDS}/widgets.example.com"),
+            Value::Null,
+        )
+        .await;
+    world
+        .until_gone(&format!("{CRDS}/widgets.example.com"))
+        .await;
+    assert_eq!(watch.event().await.unwrap().0, "DELETED");
+    assert_eq!(watch.event().await, None);
+    assert_eq!(
+        world
+            .call("GET", "/apis/example.com/v1/widgets", Value::Null)
+            .await
+            .0,
+        404
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_with_a_finalizer_holds_its_definition() {
+    let world = World::new(1);
+    world.must("POST", CRDS, mk_definition()).await;
+    let mut widget = mk_widget();
+    widget["metadata"]["finalizers"] = json!(["x.io/y"]);
+    let path = "/apis/example.com/v1/namespaces/default/widgets";
+    world.must("POST", path, widget).await;
+    world
+        .must(
+            "DELETE",
+            &format!("{CRDS}/widgets.example.com"),
+            Value::Null,
+        )
+        .await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let widget = world.must("GET", &format!("{path}/w"), Value::Null).await;
+    assert!(widget["metadata"]["deletionTimestamp"].is_string());
+    world
+        .must(
+            "PATCH",
+            &format!("{path}/w"),
+            json!({"metadata": {"finalizers": null}}),
+        )
+        .await;
+    world
+        .until_gone(&format!("{CRDS}/widgets.example.com"))
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_expire_an_hour_after_their_last_write() {
+    let world = World::new(1);
+    let path = "/api/v1/namespaces/default/events";
+    world
+        .must(
+            "POST",
+            path,
+            json!({"metadata": {"name": "e"}, "message": "m"}),
+        )
+        .await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.clock.jump(SignedDuration::from_mins(40)).unwrap();
+    world
+        .must("PATCH", &format!("{path}/e"), json!({"message": "n"}))
+        .await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.clock.jump(SignedDuration::from_mins(40)).unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.must("GET", &format!("{path}/e"), Value::Null).await;
+    world.clock.jump(SignedDuration::from_mins(21)).unwrap();
+    world.until_gone(&format!("{path}/e")).await;
+}

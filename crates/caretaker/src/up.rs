@@ -1,0 +1,166 @@
+//! `caretaker up`: an API server in this process, until somebody stops it or the command it was started for ends.
+//!
+//! What it promises scripts: the kubeconfig appears when the server can be used and goes when it stops; stdout carries the
+//! result and nothing else; a stop takes less than a second.
+
+mod child;
+mod place;
+mod signals;
+
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use caretaker_apiserver::listen::{Listener, Transport};
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+use self::place::Place;
+use self::signals::Signals;
+use crate::args::{Controllers, Listen, Output, Up};
+use crate::wiring;
+
+/// Where kubectl and people expect a Kubernetes API.
+const PORT: u16 = 6443;
+
+/// How many ports are tried from there on before somebody has to choose one.
+const PORTS_TRIED: u16 = 100;
+
+/// Starts the server, and returns when it has ended.
+pub(crate) fn run(args: &Up) -> Result<ExitCode> {
+    if let Some(directory) = &args.data_dir {
+        bail!(
+            "objects are kept in memory only so far, and {} would stay empty: leave --data-dir out",
+            directory.display()
+        );
+    }
+    wiring::log(args.verbose)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start threads")?;
+    let outcome = runtime.block_on(serve(args));
+    // The server's own tasks have nothing to finish: there is nothing to keep.
+    runtime.shutdown_background();
+    outcome
+}
+
+async fn serve(args: &Up) -> Result<ExitCode> {
+    let mut signals = Signals::listen()?;
+    let socket = bind(args.listen).await?;
+    let port = socket.local_addr().context("the socket has no address")?.port();
+    let transport = if args.insecure_http {
+        Transport::Plain
+    } else {
+        wiring::tls()?
+    };
+    let listener = Listener::new(socket, transport, wiring::token()?)?;
+    let server = wiring::server()?;
+    let url = listener.url();
+    let place = Place::choose(args.kubeconfig_out.as_deref(), port, !args.command.is_empty())?;
+    let kubeconfig = place.write(listener.kubeconfig())?;
+
+    let (stop, stopped) = oneshot::channel::<()>();
+    let serving = tokio::spawn(listener.serve(server, async {
+        // A sender that is gone means the same.
+        let _ = stopped.await;
+    }));
+    warn_about(&args.controllers);
+    let outcome = if args.command.is_empty() {
+        match announce(args.output, &url, kubeconfig.path()) {
+            Ok(()) => {
+                signals.next().await;
+                Ok(ExitCode::SUCCESS)
+            }
+            Err(error) => Err(error).context("nobody reads what is printed"),
+        }
+    } else {
+        child::run(&args.command, kubeconfig.path(), &place, &mut signals).await
+    };
+    drop((kubeconfig, stop));
+    serving.await.context("the server broke")?;
+    outcome
+}
+
+/// A socket on the address that was asked for, or on the first free port.
+async fn bind(listen: Option<Listen>) -> Result<TcpListener> {
+    if let Some(Listen(address)) = listen {
+        let socket = TcpListener::bind(address).await;
+        return socket.with_context(|| format!("cannot listen on {address}"));
+    }
+    for port in PORT..PORT + PORTS_TRIED {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        match TcpListener::bind(address).await {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+            other => return other.with_context(|| format!("cannot listen on {address}")),
+        }
+    }
+    let last = PORT + PORTS_TRIED - 1;
+    bail!("all ports from {PORT} to {last} are taken: name a free one with --listen")
+}
+
+/// Tells where the server is, on stdout.
+fn announce(output: Option<Output>, url: &str, kubeconfig: &Path) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    let path = kubeconfig.display();
+    match output {
+        Some(Output::Json) => {
+            let line = json!({"server": url, "kubeconfig": kubeconfig, "admin": null});
+            writeln!(stdout, "{line}")?;
+        }
+        None => write!(
+            stdout,
+            "A Kubernetes API is ready at {url}. It is in memory only: what is in it ends with it.
+The kubeconfig is {path}. Try it in another terminal:
+
+  export KUBECONFIG={quoted}
+  echo '{{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{{\"name\":\"hello\"}}}}' | kubectl apply -f -
+  kubectl get configmaps --all-namespaces
+  kubectl delete configmap hello
+
+Ctrl-C stops it.
+",
+            quoted = quoted(kubeconfig),
+        )?,
+    }
+    stdout.flush()
+}
+
+/// A path as a shell reads it.
+fn quoted(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
+    if text.chars().all(is_plain) {
+        text.into_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
+}
+
+fn warn_about(controllers: &Controllers) {
+    if controllers.by_name {
+        let names = controllers.names().join(", ");
+        eprintln!("caretaker: controllers are not built yet, so none of these will run: {names}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_quoted_only_where_a_shell_would_stumble() {
+        let cases = [
+            ("/run/a-1/6443.kubeconfig", "/run/a-1/6443.kubeconfig"),
+            ("/a b", "'/a b'"),
+            ("/it's", "'/it'\\''s'"),
+            ("/$a", "'/$a'"),
+        ];
+        for (path, expected) in cases {
+            assert_eq!(quoted(Path::new(path)), expected);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Where the outside world comes in: the machine's clock, its randomness, its log.
+//!
+//! Everything below gets these as values, so nothing else in the product reads them.
+
+use anyhow::{Context, Result, anyhow};
+use caretaker_apiserver::listen::{Keys, TOKEN_BYTES, Token, Transport};
+use caretaker_apiserver::ApiServer;
+use caretaker_machinery::clock::Clock;
+use caretaker_machinery::rng::Rng;
+use jiff::Timestamp;
+use rcgen::KeyPair;
+use tracing_subscriber::EnvFilter;
+
+/// A server on the machine's clock, with a seed that nobody knows. Needs a tokio runtime around it.
+pub(crate) fn server() -> Result<ApiServer> {
+    let seed = u64::from_ne_bytes(random()?);
+    Ok(ApiServer::ephemeral(Clock::wall(Timestamp::now), Rng::seeded(seed)))
+}
+
+/// A token that nobody can guess.
+pub(crate) fn token() -> Result<Token> {
+    Ok(Token::from_random(random::<TOKEN_BYTES>()?))
+}
+
+/// TLS with fresh keys.
+pub(crate) fn tls() -> Result<Transport> {
+    let key = || KeyPair::generate().context("cannot make a key");
+    Ok(Transport::Tls(Box::new(Keys {
+        authority: key()?,
+        server: key()?,
+        now: Timestamp::now(),
+    })))
+}
+
+/// Logs go to stderr: problems only, unless `verbose` or `RUST_LOG` ask for more.
+pub(crate) fn log(verbose: u8) -> Result<()> {
+    let level = match verbose {
+        0 => "warn",
+        1 => "info",
+        _ => "debug",
+    };
+    let filter = match std::env::var(EnvFilter::DEFAULT_ENV) {
+        Ok(text) if !text.is_empty() => EnvFilter::try_new(&text)
+            .with_context(|| format!("RUST_LOG={text} is not a filter"))?,
+        _ => EnvFilter::new(level),
+    };
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .init();
+    Ok(())
+}
+
+fn random<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| anyhow!("the system gives no random bytes: {error}"))?;
+    Ok(bytes)
+}

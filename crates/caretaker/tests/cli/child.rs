@@ -1,0 +1,79 @@
+//! `caretaker up -- COMMAND`: the command does not notice that it was not started directly.
+
+use rustix::process::Signal;
+
+use crate::process::{Ended, Process, World};
+
+fn start(world: &World, command: &[&str]) -> Process {
+    let arguments = [&["up", "--listen", "127.0.0.1:0", "--"], command].concat();
+    world.caretaker(&arguments)
+}
+
+fn run(command: &[&str]) -> Ended {
+    start(&World::new(), command).end()
+}
+
+#[test]
+fn the_exit_code_is_the_command_s() {
+    let cases: &[(&[&str], i32)] = &[
+        (&["true"], 0),
+        (&["sh", "-c", "exit 3"], 3),
+        (&["sh", "-c", "kill -TERM $$"], 143),
+        (&["sh", "-c", "kill -KILL $$"], 137),
+    ];
+    for (command, code) in cases {
+        let ended = run(command);
+        assert_eq!((ended.code, ended.stderr.as_str()), (*code, ""), "{command:?}");
+    }
+}
+
+#[test]
+fn a_command_that_cannot_be_started_is_said_so_with_the_shell_s_codes() {
+    for (command, code) in [("no-such-command", 127), ("./no/such/command", 127), ("/", 126)] {
+        let ended = run(&[command]);
+        assert_eq!((ended.code, ended.stdout.as_str()), (code, ""), "{command}");
+        let expected = format!("caretaker: cannot run {command}: ");
+        assert!(ended.stderr.starts_with(&expected), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn stdout_is_the_command_s_own_and_nothing_is_left_behind() {
+    let world = World::new();
+    let script = r#"test -r "$KUBECONFIG" && mkdir -p "$KUBECACHEDIR" && echo "$KUBECONFIG" && cat "$KUBECONFIG""#;
+    let ended = start(&world, &["sh", "-c", script]).end();
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
+    let (path, kubeconfig) = ended.stdout.split_once('\n').unwrap();
+    assert!(kubeconfig.contains("server: \"https://127.0.0.1:"), "{kubeconfig}");
+    assert!(!std::path::Path::new(path).exists());
+    for place in ["run", "tmp", "home"] {
+        assert_eq!(world.entries(place), Vec::<String>::new(), "{place}");
+    }
+}
+
+#[test]
+fn signals_reach_the_command_and_its_answer_counts() {
+    for (signal, name) in [(Signal::TERM, "TERM"), (Signal::INT, "INT")] {
+        let world = World::new();
+        // The input stays open, so only the signal ends the command.
+        let script = format!("trap 'echo {name}; exit 7' {name}; echo ready; read line");
+        let mut process = start(&world, &["sh", "-c", &script]);
+        assert_eq!(process.line(), "ready");
+        process.signal(signal);
+        let ended = process.end();
+        assert_eq!((ended.code, ended.stdout), (7, format!("{name}\n")));
+        assert_eq!(world.entries("tmp"), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_command_that_shrugs_a_signal_off_goes_on() {
+    let world = World::new();
+    let script = "trap 'echo no' TERM; echo ready; while read line; do :; done; exit 4";
+    let mut process = start(&world, &["sh", "-c", script]);
+    assert_eq!(process.line(), "ready");
+    process.signal(Signal::TERM);
+    assert_eq!(process.line(), "no");
+    process.close_input();
+    assert_eq!(process.end().code, 4);
+}

@@ -1,0 +1,81 @@
+//! Raw requests to a running server, by what its kubeconfig says.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use ureq::{Agent, Body};
+
+/// What only a hanging server exceeds, also on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A client that trusts the authority of one kubeconfig and nothing else.
+pub(crate) struct Client {
+    agent: Agent,
+    base: String,
+    token: String,
+}
+
+// === impl Client ===
+
+impl Client {
+    pub(crate) fn of(kubeconfig: &Path) -> Self {
+        let text = std::fs::read_to_string(kubeconfig).unwrap();
+        let config: Value = serde_saphyr::from_str(&text).unwrap();
+        let cluster = &config["clusters"][0]["cluster"];
+        let provider = rustls::crypto::ring::default_provider();
+        let mut tls = TlsConfig::builder().unversioned_rustls_crypto_provider(Arc::new(provider));
+        if let Some(authority) = cluster["certificate-authority-data"].as_str() {
+            let authority = Certificate::from_pem(&STANDARD.decode(authority).unwrap()).unwrap();
+            tls = tls.root_certs(RootCerts::new_with_certs(&[authority]));
+        }
+        let agent = Agent::config_builder()
+            .tls_config(tls.build())
+            .proxy(None)
+            .http_status_as_error(false)
+            .timeout_global(Some(PATIENCE))
+            .build()
+            .new_agent();
+        Self {
+            agent,
+            base: cluster["server"].as_str().unwrap().to_owned(),
+            token: config["users"][0]["user"]["token"].as_str().unwrap().to_owned(),
+        }
+    }
+
+    /// GET with the token: the answer's code and JSON.
+    pub(crate) fn get(&self, path: &str) -> (u16, Value) {
+        self.get_with(path, &[("Authorization", &self.bearer())])
+    }
+
+    /// GET with these headers and no others.
+    pub(crate) fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> (u16, Value) {
+        let mut answer = self.send(path, headers);
+        let text = answer.body_mut().read_to_string().unwrap();
+        (answer.status().as_u16(), serde_json::from_str(&text).unwrap())
+    }
+
+    /// The lines of a watch, as they come.
+    pub(crate) fn watch(&self, path: &str) -> impl Iterator<Item = std::io::Result<String>> {
+        let answer = self.send(path, &[("Authorization", &self.bearer())]);
+        assert_eq!(answer.status(), 200);
+        BufReader::new(answer.into_body().into_reader()).lines()
+    }
+
+    pub(crate) fn bearer(&self) -> String {
+        format!("Bearer {}", self.token)
+    }
+
+    fn send(&self, path: &str, headers: &[(&str, &str)]) -> ureq::http::Response<Body> {
+        let mut request = self.agent.get(format!("{}{path}", self.base));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.call().unwrap()
+    }
+}

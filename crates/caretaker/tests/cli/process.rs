@@ -1,0 +1,214 @@
+//! A program under test: its lines as they come, its signals, its end. Nothing here sleeps; everything has a limit.
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// What only a hanging program exceeds, also on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A program that was started, and is killed when the value goes.
+pub(crate) struct Process {
+    pid: Pid,
+    /// Kept open: a program that reads its input waits.
+    stdin: Option<ChildStdin>,
+    lines: Receiver<String>,
+    ended: Receiver<Ended>,
+    is_over: bool,
+}
+
+/// How a program ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// As a shell has it: 128 is added to the number of a signal.
+    pub(crate) code: i32,
+    /// What it printed that nobody had read yet.
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// A directory in which a program under test believes to have the machine for itself.
+pub(crate) struct World(TempDir);
+
+/// A running `caretaker up -o json`.
+pub(crate) struct Up {
+    pub(crate) process: Process,
+    /// The line it printed.
+    pub(crate) line: Value,
+    pub(crate) world: World,
+}
+
+// === impl Process ===
+
+impl Process {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // A group of its own: signals from the terminal of whoever runs the tests stay away from it.
+            .process_group(0);
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
+        let stdin = child.stdin.take();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut stderr = child.stderr.take().unwrap();
+        let (line, lines) = channel();
+        let (end, ended) = channel();
+        let reader = thread::spawn(move || {
+            for text in stdout.lines() {
+                let _ = line.send(text.unwrap());
+            }
+        });
+        let errors = thread::spawn(move || {
+            let mut text = String::new();
+            stderr.read_to_string(&mut text).unwrap();
+            text
+        });
+        thread::spawn(move || {
+            let status = child.wait().unwrap();
+            let code = status.code().or_else(|| Some(128 + status.signal()?));
+            reader.join().unwrap();
+            let _ = end.send(Ended {
+                code: code.unwrap(),
+                stdout: String::new(),
+                stderr: errors.join().unwrap(),
+            });
+        });
+        Self {
+            pid,
+            stdin,
+            lines,
+            ended,
+            is_over: false,
+        }
+    }
+
+    /// The next line of its output.
+    pub(crate) fn line(&mut self) -> String {
+        match self.lines.recv_timeout(PATIENCE) {
+            Ok(line) => line,
+            Err(_) => match self.ended.try_recv() {
+                Ok(ended) => panic!("it ended instead of printing a line: {ended:?}"),
+                Err(_) => panic!("no line within {PATIENCE:?}"),
+            },
+        }
+    }
+
+    /// Reads lines until one of them contains `text`.
+    pub(crate) fn line_with(&mut self, text: &str) -> String {
+        loop {
+            let line = self.line();
+            if line.contains(text) {
+                return line;
+            }
+        }
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(self.pid, signal).unwrap();
+    }
+
+    /// Ends its input.
+    pub(crate) fn close_input(&mut self) {
+        self.stdin = None;
+    }
+
+    /// Waits for its end.
+    pub(crate) fn end(mut self) -> Ended {
+        let mut ended = self.ended.recv_timeout(PATIENCE).expect("it does not end");
+        self.is_over = true;
+        ended.stdout = self.lines.try_iter().map(|line| line + "\n").collect();
+        ended
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if !self.is_over && self.ended.try_recv().is_err() {
+            let _ = kill_process(self.pid, Signal::KILL);
+        }
+    }
+}
+
+// === impl World ===
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let world = Self(tempfile::tempdir().unwrap());
+        for directory in ["run", "tmp", "home"] {
+            std::fs::create_dir(world.path(directory)).unwrap();
+        }
+        world
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// `program` as a user without any configuration would start it.
+    pub(crate) fn command(&self, program: impl AsRef<Path>) -> Command {
+        let mut command = Command::new(program.as_ref());
+        command
+            .env("XDG_RUNTIME_DIR", self.path("run"))
+            .env("TMPDIR", self.path("tmp"))
+            .env("HOME", self.path("home"));
+        for name in ["RUST_LOG", "KUBECONFIG", "KUBECACHEDIR", "KUBE_EDITOR", "EDITOR"] {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    /// `caretaker` with these arguments.
+    pub(crate) fn caretaker(&self, arguments: &[&str]) -> Process {
+        let mut command = self.command(env!("CARGO_BIN_EXE_caretaker"));
+        Process::start(command.args(arguments))
+    }
+
+    /// Files and directories in the directory `name`.
+    pub(crate) fn entries(&self, name: &str) -> Vec<String> {
+        let entries = self.path(name).read_dir().unwrap();
+        entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect()
+    }
+}
+
+// === impl Up ===
+
+impl Up {
+    /// Starts a server on a free port and waits until it says that it is ready.
+    pub(crate) fn start(flags: &[&str]) -> Self {
+        let world = World::new();
+        let arguments = [&["up", "-o", "json", "--listen", "127.0.0.1:0"], flags].concat();
+        let mut process = world.caretaker(&arguments);
+        let line = serde_json::from_str(&process.line()).unwrap();
+        Self {
+            process,
+            line,
+            world,
+        }
+    }
+
+    pub(crate) fn server(&self) -> &str {
+        self.line["server"].as_str().unwrap()
+    }
+
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        self.line["kubeconfig"].as_str().unwrap().into()
+    }
+
+    /// Asks it to stop, and waits until it has.
+    pub(crate) fn stop(self) -> (Ended, World) {
+        self.process.signal(Signal::TERM);
+        (self.process.end(), self.world)
+    }
+}

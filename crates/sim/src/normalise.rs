@@ -1,0 +1,354 @@
+//! Makes transcripts of two servers comparable: what must differ gets a name, what nobody compares is dropped.
+//!
+//! A pure function over a whole transcript, because names are given by order: uids `U1`, `U2`, … and continue tokens
+//! `C1`, … as they appear; resourceVersions of objects `R1` < `R2` < … by value, so that order and equality stay
+//! visible while absolute values and gaps do not. A list's (or bookmark's) resourceVersion is the store's, which other
+//! writers move at any time: it becomes `R3+`, the last object version it covers. Times become `T`, ages `AGE`.
+//! Literals that scenarios invent are recognisable and stay: uids that begin with eight zeros, times outside 2020–2099.
+//! Dropped are managedFields, also where a message quotes a whole object; repeated causes of a Status count once and have no order. A Status whose other fields are
+//! what they always are is written as `{"Failure": {reason, message, details}}` (or `Success`), for the reader's sake.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+use serde_json::{Map, Value, json};
+
+/// What a scenario invents as a uid begins with this and keeps its value.
+const INVENTED_UID: &str = "00000000-";
+
+static UID: LazyLock<Regex> = LazyLock::new(|| pattern("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"));
+static TIME: LazyLock<Regex> = LazyLock::new(|| pattern(r"20[2-9][0-9]-[01][0-9]-[0-3][0-9]T[0-9:]{8}(\.[0-9]{1,9})?Z"));
+static AGE: LazyLock<Regex> = LazyLock::new(|| pattern("^([0-9]+[smhdy]){1,2}$"));
+static NUMBER: LazyLock<Regex> = LazyLock::new(|| pattern("[0-9]+"));
+static CURRENT: LazyLock<Regex> = LazyLock::new(|| pattern("current: [0-9]+"));
+static OLDEST: LazyLock<Regex> = LazyLock::new(|| pattern(r"too old resource version: ([0-9]+) \([0-9]+\)"));
+static WHOLE: LazyLock<Regex> = LazyLock::new(|| pattern(r#"Invalid value: "\{\\"apiVersion.*\}""#));
+static HASH: LazyLock<Regex> = LazyLock::new(|| pattern("hash=[0-9A-Fa-f]+"));
+
+/// Every name a transcript needs, collected before anything is rewritten.
+struct Names<'a> {
+    ns: &'a str,
+    objects: Vec<u64>,
+    lists: BTreeSet<u64>,
+    uids: Vec<String>,
+    tokens: Vec<String>,
+    etags: Vec<String>,
+    generated: Vec<(String, String)>,
+}
+
+/// The normalised form of the transcript of a scenario that ran in namespace `ns`.
+pub fn normalise(transcript: &[Value], ns: &str) -> Vec<Value> {
+    let mut names = Names {
+        ns,
+        objects: Vec::new(),
+        lists: BTreeSet::new(),
+        uids: Vec::new(),
+        tokens: Vec::new(),
+        etags: Vec::new(),
+        generated: Vec::new(),
+    };
+    for entry in transcript {
+        names.collect(entry, false);
+    }
+    names.objects.sort_unstable();
+    names.objects.dedup();
+    transcript.iter().map(|entry| short_status(names.rewritten(entry, "", false))).collect()
+}
+
+// === impl Names ===
+
+impl Names<'_> {
+    /// Walks in key order, so that names do not depend on the order a server writes fields in.
+    fn collect(&mut self, value: &Value, bookmark: bool) {
+        match value {
+            Value::Object(map) => {
+                self.collect_meta(map, bookmark);
+                let bookmark = map.get("type").is_some_and(|t| t == "BOOKMARK");
+                for (key, value) in sorted(map) {
+                    if key == "etag" {
+                        remember(&mut self.etags, value.as_str().unwrap_or_default());
+                    } else if key != "managedFields" {
+                        self.collect(value, bookmark && key == "object");
+                    }
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| self.collect(item, false)),
+            Value::String(text) => {
+                for uid in UID.find_iter(text).map(|m| m.as_str()) {
+                    if !uid.starts_with(INVENTED_UID) {
+                        remember(&mut self.uids, uid);
+                    }
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    fn collect_meta(&mut self, map: &Map<String, Value>, bookmark: bool) {
+        let Some(meta) = map.get("metadata").and_then(Value::as_object) else { return };
+        let text = |key: &str| meta.get(key).and_then(Value::as_str).unwrap_or_default();
+        if let Some(rv) = revision(text("resourceVersion")) {
+            if bookmark || is_list(map) {
+                self.lists.insert(rv);
+            } else {
+                self.objects.push(rv);
+            }
+        }
+        if !text("continue").is_empty() {
+            remember(&mut self.tokens, text("continue"));
+        }
+        let (base, name) = (text("generateName"), text("name"));
+        if !base.is_empty() && name.len() > 5 {
+            let kept = &name[..name.len() - 5];
+            if base.starts_with(kept) && !self.generated.iter().any(|(known, _)| known == name) {
+                let new = format!("{kept}<G{}>", self.generated.len() + 1);
+                self.generated.push((name.to_owned(), new));
+            }
+        }
+    }
+
+    fn rewritten(&self, value: &Value, key: &str, list: bool) -> Value {
+        match value {
+            Value::Object(map) => self.rewritten_map(map, key, list),
+            Value::Array(items) if key == "cells" => {
+                items.iter().map(|cell| self.rewritten(&aged(cell), "", false)).collect()
+            }
+            Value::Array(items) => {
+                let items = items.iter().map(|item| self.rewritten(item, "", false));
+                if key == "causes" { as_set(items.collect()) } else { items.collect() }
+            }
+            Value::String(text) => self.rewritten_text(text, key, list).into(),
+            Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+        }
+    }
+
+    fn rewritten_map(&self, map: &Map<String, Value>, key: &str, list: bool) -> Value {
+        let bookmark = map.get("type").is_some_and(|t| t == "BOOKMARK");
+        // What `list` says of a map holds for its metadata, and there for the resourceVersion.
+        let list = is_list(map) || list && (key == "object" || key == "metadata");
+        let mut new = Map::new();
+        for (key, value) in sorted(map) {
+            if key != "managedFields" {
+                let list = list && key == "metadata" || list && key == "resourceVersion" || bookmark && key == "object";
+                new.insert(self.text(key), self.rewritten(value, key, list));
+            }
+        }
+        new.into()
+    }
+
+    fn rewritten_text(&self, text: &str, key: &str, list: bool) -> String {
+        match key {
+            "resourceVersion" => self.version(text, list).unwrap_or_else(|| text.to_owned()),
+            "etag" => place("E", &self.etags, text),
+            "storageVersionHash" => "H".to_owned(),
+            "serverAddress" => "HOST".to_owned(),
+            _ => self.text(text),
+        }
+    }
+
+    /// Replaces whatever is known inside a longer text: a message, a path, YAML.
+    fn text(&self, text: &str) -> String {
+        let mut text = text.replace(self.ns, "NS");
+        for (name, new) in &self.generated {
+            text = text.replace(name, new);
+        }
+        for (at, token) in self.tokens.iter().enumerate() {
+            text = text.replace(token, &format!("C{}", at + 1));
+        }
+        let text = UID.replace_all(&text, |found: &Captures<'_>| place("U", &self.uids, &found[0]));
+        let text = TIME.replace_all(&text, |found: &Captures<'_>| if found.get(1).is_some() { "T.T" } else { "T" }.to_owned());
+        let text = HASH.replace_all(&text, "hash=H");
+        let text = WHOLE.replace_all(&text, "Invalid value: OBJECT");
+        if !text.contains("esourceVersion") && !text.contains("esource version") {
+            return text.into_owned();
+        }
+        let text = CURRENT.replace_all(&text, "current: NOW");
+        let text = OLDEST.replace_all(&text, "too old resource version: $1 (OLDEST)");
+        let named = |found: &Captures<'_>| self.version(&found[0], false).unwrap_or_else(|| found[0].to_owned());
+        NUMBER.replace_all(&text, named).into_owned()
+    }
+
+    /// The name of a resourceVersion, if it is one that some object or list of the transcript had.
+    fn version(&self, text: &str, list: bool) -> Option<String> {
+        let rv = revision(text)?;
+        match self.objects.binary_search(&rv) {
+            Ok(at) if !list => Some(format!("R{}", at + 1)),
+            Ok(at) => Some(format!("R{}+", at + 1)),
+            Err(at) if self.lists.contains(&rv) => Some(format!("R{at}+")),
+            Err(_) => None,
+        }
+    }
+}
+
+/// The short form of a Status body that says nothing unusual; anything else stays as it is.
+fn short_status(mut entry: Value) -> Value {
+    let http = entry["status"].clone();
+    let Some(body) = entry.get_mut("body").and_then(Value::as_object_mut) else { return entry };
+    let is = |key: &str, value: Value| body.get(key) == Some(&value);
+    let boilerplate = is("apiVersion", json!("v1")) && is("kind", json!("Status")) && is("metadata", json!({}));
+    let word = match body.get("status").and_then(Value::as_str) {
+        Some("Failure") if boilerplate && body.get("code") == Some(&http) => "Failure",
+        Some("Success") if boilerplate && !body.contains_key("code") => "Success",
+        _ => return entry,
+    };
+    body.retain(|key, _| !["apiVersion", "kind", "metadata", "status", "code"].contains(&key.as_str()));
+    let rest = std::mem::take(body);
+    body.insert(word.to_owned(), rest.into());
+    entry
+}
+
+#[expect(clippy::expect_used, reason = "the patterns are constants of this file")]
+fn pattern(text: &str) -> Regex {
+    Regex::new(text).expect("a constant pattern compiles")
+}
+
+fn sorted(map: &Map<String, Value>) -> Vec<(&String, &Value)> {
+    let mut entries: Vec<_> = map.iter().collect();
+    entries.sort_unstable_by_key(|(key, _)| *key);
+    entries
+}
+
+/// Whether the metadata of this map is that of a list; a Table's is, for most Tables.
+fn is_list(map: &Map<String, Value>) -> bool {
+    let kind = map.get("kind").and_then(Value::as_str).unwrap_or_default();
+    kind.ends_with("List") || kind == "Table" || map.contains_key("items")
+}
+
+fn revision(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|rv| *rv != 0)
+}
+
+fn remember(known: &mut Vec<String>, text: &str) {
+    if !known.iter().any(|k| k == text) {
+        known.push(text.to_owned());
+    }
+}
+
+fn place(prefix: &str, known: &[String], text: &str) -> String {
+    known.iter().position(|k| k == text).map_or_else(|| text.to_owned(), |at| format!("{prefix}{}", at + 1))
+}
+
+fn aged(cell: &Value) -> Value {
+    match cell.as_str() {
+        Some(text) if AGE.is_match(text) => "AGE".into(),
+        _ => cell.clone(),
+    }
+}
+
+fn as_set(mut causes: Vec<Value>) -> Value {
+    causes.sort_by_cached_key(Value::to_string);
+    causes.dedup();
+    causes.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk_object(uid: &str, rv: &str) -> Value {
+        json!({"kind": "ConfigMap", "metadata": {"uid": uid, "resourceVersion": rv}})
+    }
+
+    fn one(value: Value) -> Value {
+        normalise(&[value], "space").remove(0)
+    }
+
+    #[test]
+    fn resource_versions_are_named_by_value_and_uids_by_appearance() {
+        let a = "aaaaaaaa-0000-4000-8000-000000000000";
+        let b = "bbbbbbbb-0000-4000-8000-000000000000";
+        let got = normalise(&[mk_object(b, "30"), mk_object(a, "9"), mk_object(b, "30")], "space");
+        let want = [mk_object("U1", "R2"), mk_object("U2", "R1"), mk_object("U1", "R2")];
+        assert_eq!(got, want);
+    }
+
+    #[test]
+    fn a_list_version_is_named_after_the_last_object_version_it_covers() {
+        let list = |rv| json!({"kind": "ConfigMapList", "metadata": {"resourceVersion": rv}, "items": [mk_object("x", "5"), mk_object("x", "8")]});
+        for (rv, name) in [("4", "R0+"), ("5", "R1+"), ("7", "R1+"), ("8", "R2+"), ("99", "R2+")] {
+            assert_eq!(one(list(rv))["metadata"]["resourceVersion"], name, "{rv}");
+        }
+    }
+
+    #[test]
+    fn a_bookmark_version_is_the_stores_and_an_events_is_the_objects() {
+        let event = |kind: &str| json!({"type": kind, "object": mk_object("x", "5")});
+        let got = normalise(&[event("BOOKMARK"), event("ADDED")], "space");
+        assert_eq!(got[0]["object"]["metadata"]["resourceVersion"], "R1+");
+        assert_eq!(got[1]["object"]["metadata"]["resourceVersion"], "R1");
+    }
+
+    #[test]
+    fn texts_lose_uids_times_tokens_versions_and_the_namespace() {
+        let uid = "aaaaaaaa-0000-4000-8000-000000000000";
+        let entry = json!({
+            "request": "GET /api/v1/namespaces/space/configmaps?continue=tok&resourceVersion=41",
+            "body": {"metadata": {"continue": "tok", "resourceVersion": "41"}, "message": format!("{uid} at 2026-01-01T00:00:00Z")},
+        });
+        let got = one(entry);
+        assert_eq!(got["request"], "GET /api/v1/namespaces/NS/configmaps?continue=C1&resourceVersion=R1");
+        assert_eq!(got["body"]["message"], "U1 at T");
+        assert_eq!(got["body"]["metadata"]["continue"], "C1");
+    }
+
+    #[test]
+    fn numbers_in_messages_stay_unless_they_are_known_versions() {
+        let entry = json!({
+            "metadata": {"resourceVersion": "3145728"},
+            "message": "limit is 3145728",
+            "other": "resource version: 7 (3145728), current: 8",
+            "old": "too old resource version: 1 (99)",
+        });
+        let got = one(entry);
+        assert_eq!(got["message"], "limit is 3145728");
+        assert_eq!(got["other"], "resource version: 7 (R1), current: NOW");
+        assert_eq!(got["old"], "too old resource version: 1 (OLDEST)");
+    }
+
+    #[test]
+    fn invented_uids_and_times_stay() {
+        let text = "00000000-0000-0000-0000-000000000001 2001-01-01T00:00:00Z 2026-11-15T22:00:00.123456Z";
+        assert_eq!(one(json!(text)), json!("00000000-0000-0000-0000-000000000001 2001-01-01T00:00:00Z T.T"));
+    }
+
+    #[test]
+    fn generated_names_lose_their_suffix_everywhere() {
+        let entry = json!({"metadata": {"generateName": "gen-", "name": "gen-x7k2p"}, "message": "\"gen-x7k2p\" not found"});
+        let got = one(entry);
+        assert_eq!(got["metadata"]["name"], "gen-<G1>");
+        assert_eq!(got["message"], "\"gen-<G1>\" not found");
+    }
+
+    #[test]
+    fn causes_are_a_set_and_managed_fields_are_gone() {
+        let cause = |field: &str| json!({"field": field});
+        let entry = json!({"details": {"causes": [cause("b"), cause("a"), cause("b")]}, "managedFields": [1]});
+        assert_eq!(one(entry), json!({"details": {"causes": [cause("a"), cause("b")]}}));
+    }
+
+    #[test]
+    fn quoted_objects_are_not_compared() {
+        let text = r#"patch: Invalid value: "{\"apiVersion\":\"v1\",\"metadata\":{}}": cannot"#;
+        assert_eq!(one(json!(text)), json!("patch: Invalid value: OBJECT: cannot"));
+        let text = r#"patch: Invalid value: "{}": cannot"#;
+        assert_eq!(one(json!(text)), json!(text));
+    }
+
+    #[test]
+    fn only_an_ordinary_status_is_shortened() {
+        let status = json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure", "reason": "Gone", "code": 410});
+        let got = one(json!({"status": 410, "body": status.clone()}));
+        assert_eq!(got["body"], json!({"Failure": {"reason": "Gone"}}));
+        let got = one(json!({"status": 200, "body": status.clone()}));
+        assert_eq!(got["body"], status);
+        let success = json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success"});
+        assert_eq!(one(json!({"status": 200, "body": success}))["body"], json!({"Success": {}}));
+    }
+
+    #[test]
+    fn cells_lose_ages_only() {
+        let entry = json!({"kind": "Table", "rows": [{"cells": ["5m16s", "0s", "1s2", 3, "2026-01-01T00:00:00Z"]}]});
+        assert_eq!(one(entry)["rows"][0]["cells"], json!(["AGE", "AGE", "1s2", 3, "T"]));
+    }
+}

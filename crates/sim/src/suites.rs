@@ -1,0 +1,105 @@
+//! The suites: tables of scenarios, and how one scenario is run on one server.
+//!
+//! A scenario is data: its name says what it proves, `needs` what it takes, `run` is the conversation. The same
+//! scenarios run on the embedded and on the real server; see `crates/sim/tests` and the `suites` binary.
+
+pub mod api;
+mod stage;
+
+use futures::future::BoxFuture;
+use serde_json::Value;
+
+use crate::normalise::normalise;
+use crate::session::Session;
+use crate::target::{Server, Target};
+
+/// What a scenario needs of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Time that can be moved.
+    MoveClock,
+    /// Simulated Nodes and workloads.
+    Actors,
+    /// CustomResourceDefinitions.
+    Crds,
+    /// A server behind a wire.
+    RealOnly,
+    /// The server in this process.
+    EmbeddedOnly,
+}
+
+/// One scenario of a suite.
+pub struct Scenario {
+    /// What it proves.
+    pub name: &'static str,
+    /// What it takes.
+    pub needs: &'static [Need],
+    /// The conversation.
+    pub run: for<'a> fn(&'a mut Session) -> BoxFuture<'a, ()>,
+}
+
+/// Scenarios about one thing; their frozen answers are one file.
+pub struct Theme {
+    /// The name of the file.
+    pub name: &'static str,
+    /// The scenarios, in the order they are listed.
+    pub scenarios: &'static [Scenario],
+}
+
+/// What became of a scenario.
+pub enum Outcome {
+    /// It cannot run on this server, for want of this.
+    Skipped(Need),
+    /// Its normalised transcript.
+    Ran(Vec<Value>),
+}
+
+/// A row of a theme's table: `scenario!(function)` or `scenario!(function, Need, …)`; the function's name is the scenario's.
+macro_rules! scenario {
+    ($function:ident $(, $need:ident)*) => {
+        $crate::suites::Scenario {
+            name: stringify!($function),
+            needs: &[$($crate::suites::Need::$need),*],
+            run: |session| Box::pin($function(session)),
+        }
+    };
+}
+pub(crate) use scenario;
+
+// === impl Scenario ===
+
+impl Scenario {
+    /// The namespace this scenario runs in: its name, as far as a namespace's name can be that long.
+    pub fn namespace(&self) -> String {
+        /// Leaves room under the 63 characters of a DNS label for what scenarios append.
+        const LENGTH_MAX: usize = 50;
+        let mut ns = self.name.replace('_', "-");
+        ns.truncate(LENGTH_MAX);
+        ns.trim_end_matches('-').to_owned()
+    }
+
+    /// Runs it on a server, in a namespace of its own that is gone afterwards.
+    pub async fn run(&self, target: &Target) -> Outcome {
+        if let Some(need) = self.needs.iter().find(|need| !need.met_by(target.server())) {
+            return Outcome::Skipped(*need);
+        }
+        let ns = self.namespace();
+        let mut session = Session::new(target.clone(), ns.clone());
+        stage::set(&session).await;
+        (self.run)(&mut session).await;
+        stage::strike(&session).await;
+        Outcome::Ran(normalise(&session.into_transcript(), &ns))
+    }
+}
+
+// === impl Need ===
+
+impl Need {
+    fn met_by(self, server: Server) -> bool {
+        match self {
+            Self::Crds => true,
+            Self::RealOnly => server == Server::Real,
+            Self::MoveClock | Self::Actors | Self::EmbeddedOnly => server == Server::Embedded,
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The server under test: where a scenario's requests go.
+//!
+//! A `Target` is made by the `suites` binary or by a test and only read afterwards. A real server is reached through a
+//! kubeconfig. Retries are off, so that what a scenario writes down is what the server said.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use caretaker_apiserver::{ApiServer, Identity, Upkeep};
+use caretaker_machinery::clock::{Clock, REAL_TIME};
+use caretaker_machinery::rng::Rng;
+use jiff::Timestamp;
+use kube::Client;
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
+
+/// When the embedded server's time begins: the first second of 2026.
+const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
+/// What the embedded server's randomness begins with; any number does, as long as it stays.
+const SEED: u64 = 4;
+
+/// Which kind of server a [`Target`] is; decides which scenarios can run and whether anything is left to clean up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Server {
+    /// Our own server, in this process, made for one scenario.
+    Embedded,
+    /// A server behind a kubeconfig; it was there before and stays afterwards.
+    Real,
+}
+
+/// A server under test.
+#[derive(Clone)]
+pub struct Target {
+    server: Server,
+    client: Client,
+    /// What a client without or with another token is made from; none where there is no wire to authenticate on.
+    config: Option<kube::Config>,
+}
+
+// === impl Target ===
+
+impl Target {
+    /// The server that a kubeconfig's current context names.
+    pub async fn real(kubeconfig: &Path) -> anyhow::Result<Self> {
+        let file = Kubeconfig::read_from(kubeconfig).context("kubeconfig")?;
+        let mut config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+            .await
+            .context("kubeconfig")?;
+        config.default_retry = false;
+        config.read_timeout = None;
+        config.proxy_url = None;
+        Ok(Self {
+            server: Server::Real,
+            client: Client::try_from(config.clone())?,
+            config: Some(config),
+        })
+    }
+
+    /// A new embedded server. It does not look after namespaces and events by itself, as a bare kube-apiserver does not.
+    pub fn embedded() -> Self {
+        let upkeep = Upkeep { namespaces: false, crds: true, events: false };
+        let server = ApiServer::ephemeral_with(Clock::driven(START, REAL_TIME), Rng::seeded(SEED), upkeep);
+        Self {
+            server: Server::Embedded,
+            client: Client::new(server.service(Identity::admin()), "default"),
+            config: None,
+        }
+    }
+
+    /// When the embedded server's time begins: the first second of 2026.
+const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
+/// What the embedded server's randomness begins with; any number does, as long as it stays.
+const SEED: u64 = 4;
+
+/// Which kind of server this is.
+    pub fn server(&self) -> Server {
+        self.server
+    }
+
+    /// The client of an all-powerful user.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// A client that presents `token`, or nothing; `None` where the server is not behind a wire.
+    pub fn stranger(&self, token: Option<&str>) -> Option<Client> {
+        let mut config = self.config.clone()?;
+        config.auth_info = AuthInfo {
+            token: token.map(|t| t.to_owned().into()),
+            ..AuthInfo::default()
+        };
+        Client::try_from(config).ok()
+    }
+}
