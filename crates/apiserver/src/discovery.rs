@@ -1,8 +1,8 @@
 //! Which groups, versions, resources and verbs there are: the old documents and the aggregated one.
 //!
-//! Pure functions of the kinds table, made anew for each request, so a kind is visible the moment the table has it. They
-//! mirror upstream's `endpoints/discovery` (1.36). The hash of a storage version is left out: only storage migration
-//! reads it, and there is none here.
+//! Pure functions of the kinds table, made anew for each request, so a kind is visible the moment the table has it.
+//! They mirror upstream's `endpoints/discovery` (1.36). The hash of a storage version is left out: only storage
+//! migration reads it, and there is none here.
 
 use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Map, Value, json};
@@ -39,8 +39,8 @@ const OTHER_PATHS: [&str; 12] = [
 
 /// Answers the two roots, `/apis/GROUP` and everything that ends in a version.
 ///
-/// DEVIATION(discovery-accept): below the roots upstream refuses an `Accept` that only names the aggregated form or a Table; here such a
-/// request gets the old document, because the header's other clauses are no longer known.
+/// DEVIATION(discovery-accept): below the roots upstream refuses an `Accept` that only names the aggregated form or a
+/// Table; here such a request gets the old document, because the header's other clauses are no longer known.
 pub(crate) fn answer(
     kinds: &Kinds,
     path: &Path,
@@ -187,8 +187,8 @@ fn response_kind((group, version): (&str, &str), kind: &str) -> Value {
     json!({"group": group, "version": version, "kind": kind})
 }
 
-/// DEVIATION(server-address): the address is empty. A server in process has none, one behind a listener need not know the one its
-/// clients use, and no client reads it.
+/// DEVIATION(server-address): the address is empty. A server in process has none, one behind a listener need not know
+/// the one its clients use, and no client reads it.
 fn core_versions(kinds: &Kinds) -> Value {
     let versions = find_group(kinds, "").map(|group| group.versions.as_slice());
     json!({

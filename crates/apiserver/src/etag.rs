@@ -1,7 +1,7 @@
 //! Answers that clients may keep: a hash of the content, and the short answer to whoever still has it.
 //!
-//! Discovery and the OpenAPI documents use it. As upstream's aggregated discovery, a client must repeat the tag as it got
-//! it; lists of tags, weak tags and `*` do not match.
+//! Discovery and the OpenAPI documents use it. As upstream's aggregated discovery, a client must repeat the tag as it
+//! got it; lists of tags, weak tags and `*` do not match.
 
 use std::hash::{DefaultHasher, Hasher};
 
@@ -9,8 +9,8 @@ use http::{HeaderValue, Response, StatusCode, header};
 
 use crate::respond::{self, Body};
 
-/// The hash of some content. It has to differ where contents differ, and that is all: a hash that another build computes
-/// differently costs its clients one download.
+/// The hash of some content. It has to differ where contents differ, and that is all: a hash that another build
+/// computes differently costs its clients one download.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ETag(String);
 

@@ -1,7 +1,7 @@
 //! Whether the server is alive, and which Kubernetes it speaks for.
 //!
-//! Mirrors the text of upstream's `server/healthz` (1.36). A server that answers at all is healthy: it has no etcd and no
-//! controllers to wait for before it is handed out, so the one check is `ping`.
+//! Mirrors the text of upstream's `server/healthz` (1.36). A server that answers at all is healthy: it has no etcd
+//! and no controllers to wait for before it is handed out, so the one check is `ping`.
 
 use http::Response;
 use serde_json::json;

@@ -341,3 +341,6 @@ fn report(ended: Result<(), tokio::task::JoinError>) {
         tracing::error!(%error, "a connection broke");
     }
 }
+
+#[cfg(test)]
+mod tests;

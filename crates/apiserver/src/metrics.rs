@@ -1,7 +1,7 @@
 //! What is counted, under the names and labels of upstream's `endpoints/metrics` (1.36).
 //!
-//! One counter for now: `apiserver_request_total`. Requests in process and over the wire count alike. Requests that reach
-//! no resource and no known endpoint are not counted, as upstream.
+//! One counter for now: `apiserver_request_total`. Requests in process and over the wire count alike. Requests that
+//! reach no resource and no known endpoint are not counted, as upstream.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use http::{Method, StatusCode};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
@@ -107,7 +107,10 @@ impl Labels {
             Path::Groups => ("apiserver", "apis".to_owned()),
             Path::OpenApi(None) => ("", "openapi/v3".to_owned()),
             Path::OpenApi(Some(_)) => ("", "openapi/v3/".to_owned()),
-            Path::Health { endpoint, .. } => ("", format!("/{endpoint}")),
+            Path::Health {
+                endpoint,
+                check: None,
+            } => ("", format!("/{endpoint}")),
             _ => return,
         };
         self.component = component;
@@ -131,7 +134,7 @@ impl Labels {
         self.version.clone_from(&kind.version);
         self.resource.clone_from(&kind.plural);
         self.subresource = subresource.to_owned();
-        // Upstream reports a create under the object it makes, and the delete of a collection as a delete of wider scope.
+        // Upstream reports a create under the object it makes, and the delete of a collection as a wider delete.
         self.scope = if verb == "POST" { "resource" } else { scope };
         self.verb = match verb {
             _ if CONNECTIONS.contains(&subresource) => "CONNECT",
@@ -154,8 +157,7 @@ impl Collector for Requests {
         let requests = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for (labels, count) in &*requests {
             let mut series = family.encode_family(labels)?;
-            series
-                .encode_counter::<prometheus_client::encoding::NoLabelSet, _, u64>(count, None)?;
+            series.encode_counter::<NoLabelSet, _, u64>(count, None)?;
         }
         Ok(())
     }
@@ -226,6 +228,7 @@ mod tests {
     fn known_endpoints_count_and_other_paths_do_not() {
         let metrics = Metrics::default();
         for path in [
+            "/readyz",
             "/readyz/ping",
             "/apis",
             "/openapi/v3/api/v1",

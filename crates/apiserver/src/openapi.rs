@@ -1,9 +1,9 @@
 //! OpenAPI v3: an index, and one document per group and version.
 //!
-//! The documents hold what kubectl looks for before it writes: operations that name their kind, and the `fieldValidation`
-//! and `dryRun` parameters of writes. They hold no schemas, so `kubectl explain` has nothing to show. The strategic merge
-//! patch is accepted but not advertised: a client that sees it here computes patches from schemas. Addresses, redirects
-//! and headers are those of upstream's `handler3` (1.36).
+//! The documents hold what kubectl looks for before it writes: operations that name their kind, and the
+//! `fieldValidation` and `dryRun` parameters of writes. They hold no schemas, so `kubectl explain` has nothing to
+//! show. The strategic merge patch is accepted but not advertised: a client that sees it here computes patches from
+//! schemas. Addresses, redirects and headers are those of upstream's `handler3` (1.36).
 
 use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Map, Value, json};
@@ -20,7 +20,6 @@ struct Operation {
     /// Its name in discovery.
     verb: &'static str,
     method: &'static str,
-    action: &'static str,
     /// Query parameters and their types.
     parameters: &'static [(&'static str, &'static str)],
     /// Content types of the body; none if there is no body.
@@ -65,19 +64,18 @@ const DELETE_COLLECTION_OPTIONS: &[(&str, &str)] = &[
     ("propagationPolicy", "string"),
 ];
 
-const LIST: Operation = operation("list", "get", "list", LIST_OPTIONS, &[]);
-const CREATE: Operation = operation("create", "post", "post", WRITE_OPTIONS, OBJECT);
+const LIST: Operation = operation("list", "get", LIST_OPTIONS, &[]);
+const CREATE: Operation = operation("create", "post", WRITE_OPTIONS, OBJECT);
 const DELETE_COLLECTION: Operation = operation(
     "deletecollection",
     "delete",
-    "deletecollection",
     DELETE_COLLECTION_OPTIONS,
     OBJECT,
 );
-const GET: Operation = operation("get", "get", "get", &[], &[]);
-const UPDATE: Operation = operation("update", "put", "put", WRITE_OPTIONS, OBJECT);
-const PATCH_OBJECT: Operation = operation("patch", "patch", "patch", WRITE_OPTIONS, PATCH);
-const DELETE: Operation = operation("delete", "delete", "delete", DELETE_OPTIONS, OBJECT);
+const GET: Operation = operation("get", "get", &[], &[]);
+const UPDATE: Operation = operation("update", "put", WRITE_OPTIONS, OBJECT);
+const PATCH_OBJECT: Operation = operation("patch", "patch", WRITE_OPTIONS, PATCH);
+const DELETE: Operation = operation("delete", "delete", DELETE_OPTIONS, OBJECT);
 
 /// What can be done with a collection, an object and a part of one, where the kind's verbs have it.
 const AT_COLLECTION: [Operation; 3] = [LIST, CREATE, DELETE_COLLECTION];
@@ -101,6 +99,8 @@ pub(crate) fn answer(
     let hash = query.get("hash").filter(|hash| !hash.is_empty());
     let mut response = if hash.is_some_and(|hash| hash != tag.hash()) {
         let mut response = etag::empty(StatusCode::MOVED_PERMANENTLY);
+        let json = HeaderValue::from_static("application/json");
+        response.headers_mut().insert(header::CONTENT_TYPE, json);
         if let Ok(location) = HeaderValue::from_str(&address(path, &tag)) {
             response.headers_mut().insert(header::LOCATION, location);
         }
@@ -172,6 +172,7 @@ fn document_of(kinds: &Kinds, group: &str, version: &str) -> Value {
         "openapi": "3.0.0",
         "info": {"title": "Caretaker", "version": version},
         "paths": paths,
+        "components": {"schemas": {}},
     })
 }
 
@@ -237,11 +238,14 @@ fn add_path(
         return;
     }
     if !in_path.is_empty() {
-        let parameter = |name: &&str| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}});
-        let parameters: Vec<Value> = in_path.iter().map(parameter).collect();
-        item.insert("parameters".into(), parameters.into());
+        let parameters = in_path.iter().map(|name| parameter("path", name, "string"));
+        item.insert("parameters".into(), parameters.collect());
     }
     paths.insert(path, item.into());
+}
+
+fn parameter(place: &str, name: &str, of_type: &str) -> Value {
+    json!({"name": name, "in": place, "required": place == "path", "schema": {"type": of_type}})
 }
 
 // === impl Operation ===
@@ -249,14 +253,12 @@ fn add_path(
 const fn operation(
     verb: &'static str,
     method: &'static str,
-    action: &'static str,
     parameters: &'static [(&'static str, &'static str)],
     body: &'static [&'static str],
 ) -> Operation {
     Operation {
         verb,
         method,
-        action,
         parameters,
         body,
     }
@@ -264,12 +266,13 @@ const fn operation(
 
 impl Operation {
     fn to_value(&self) -> Value {
-        let parameter = |(name, kind): &(&str, &str)| json!({"name": name, "in": "query", "schema": {"type": kind, "uniqueItems": true}});
-        let parameters: Vec<Value> = self.parameters.iter().map(parameter).collect();
+        let parameters = self.parameters.iter();
+        let parameters: Value = parameters
+            .map(|(name, of_type)| parameter("query", name, of_type))
+            .collect();
         let mut entry = json!({
             "parameters": parameters,
             "responses": {"200": {"description": "OK"}},
-            "x-kubernetes-action": self.action,
         });
         if !self.body.is_empty() {
             let types = self.body.iter().map(|name| ((*name).to_owned(), json!({})));

@@ -1,8 +1,8 @@
 //! Tables: what `kubectl get` prints, as columns and rows.
 //!
-//! Cells are made when they are asked for; nothing of a table is stored. Built-in kinds show name and age so far, custom
-//! kinds what their definition says. The form is upstream's `meta/v1` Table in both its versions; in a watch each event
-//! is a table of one row, and only the first has column definitions.
+//! Cells are made when they are asked for; nothing of a table is stored. Built-in kinds show name and age so far,
+//! custom kinds what their definition says. The form is upstream's `meta/v1` Table in both its versions; in a watch
+//! each event is a table of one row, and only the first has column definitions.
 
 mod cells;
 mod columns;

@@ -37,6 +37,17 @@ struct Names<'a> {
     generated: Vec<(String, String)>,
 }
 
+/// Whose resourceVersion is being looked at.
+#[derive(Clone, Copy, PartialEq)]
+enum Inside {
+    /// An object's.
+    Object,
+    /// The store's, in the metadata of a list.
+    ListMeta,
+    /// The store's, anywhere in a bookmark.
+    Bookmark,
+}
+
 /// The normalised form of the transcript of a scenario that ran in namespace `ns`.
 pub fn normalise(transcript: &[Value], ns: &str) -> Vec<Value> {
     let mut names = Names {
@@ -53,7 +64,7 @@ pub fn normalise(transcript: &[Value], ns: &str) -> Vec<Value> {
     }
     names.objects.sort_unstable();
     names.objects.dedup();
-    transcript.iter().map(|entry| short_status(names.rewritten(entry, "", false))).collect()
+    transcript.iter().map(|entry| short_status(names.rewritten(entry, "", Inside::Object))).collect()
 }
 
 // === impl Names ===
@@ -64,16 +75,16 @@ impl Names<'_> {
         match value {
             Value::Object(map) => {
                 self.collect_meta(map, bookmark);
-                let bookmark = map.get("type").is_some_and(|t| t == "BOOKMARK");
+                let bookmark = bookmark || is_bookmark(map);
                 for (key, value) in sorted(map) {
                     if key == "etag" {
                         remember(&mut self.etags, value.as_str().unwrap_or_default());
                     } else if key != "managedFields" {
-                        self.collect(value, bookmark && key == "object");
+                        self.collect(value, bookmark);
                     }
                 }
             }
-            Value::Array(items) => items.iter().for_each(|item| self.collect(item, false)),
+            Value::Array(items) => items.iter().for_each(|item| self.collect(item, bookmark)),
             Value::String(text) => {
                 for uid in UID.find_iter(text).map(|m| m.as_str()) {
                     if !uid.starts_with(INVENTED_UID) {
@@ -108,38 +119,40 @@ impl Names<'_> {
         }
     }
 
-    fn rewritten(&self, value: &Value, key: &str, list: bool) -> Value {
+    fn rewritten(&self, value: &Value, key: &str, inside: Inside) -> Value {
         match value {
-            Value::Object(map) => self.rewritten_map(map, key, list),
+            Value::Object(map) => self.rewritten_map(map, inside),
             Value::Array(items) if key == "cells" => {
-                items.iter().map(|cell| self.rewritten(&aged(cell), "", false)).collect()
+                items.iter().map(|cell| self.rewritten(&aged(cell), "", inside)).collect()
             }
             Value::Array(items) => {
-                let items = items.iter().map(|item| self.rewritten(item, "", false));
+                let items = items.iter().map(|item| self.rewritten(item, "", inside));
                 if key == "causes" { as_set(items.collect()) } else { items.collect() }
             }
-            Value::String(text) => self.rewritten_text(text, key, list).into(),
+            Value::String(text) => self.rewritten_text(text, key, inside).into(),
             Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
         }
     }
 
-    fn rewritten_map(&self, map: &Map<String, Value>, key: &str, list: bool) -> Value {
-        let bookmark = map.get("type").is_some_and(|t| t == "BOOKMARK");
-        // What `list` says of a map holds for its metadata, and there for the resourceVersion.
-        let list = is_list(map) || list && (key == "object" || key == "metadata");
+    fn rewritten_map(&self, map: &Map<String, Value>, inside: Inside) -> Value {
+        let (list, bookmark) = (is_list(map), inside == Inside::Bookmark || is_bookmark(map));
         let mut new = Map::new();
         for (key, value) in sorted(map) {
-            if key != "managedFields" {
-                let list = list && key == "metadata" || list && key == "resourceVersion" || bookmark && key == "object";
-                new.insert(self.text(key), self.rewritten(value, key, list));
-            }
+            let inside = match key.as_str() {
+                "managedFields" => continue,
+                _ if bookmark => Inside::Bookmark,
+                "metadata" if list => Inside::ListMeta,
+                "resourceVersion" => inside,
+                _ => Inside::Object,
+            };
+            new.insert(self.text(key), self.rewritten(value, key, inside));
         }
         new.into()
     }
 
-    fn rewritten_text(&self, text: &str, key: &str, list: bool) -> String {
+    fn rewritten_text(&self, text: &str, key: &str, inside: Inside) -> String {
         match key {
-            "resourceVersion" => self.version(text, list).unwrap_or_else(|| text.to_owned()),
+            "resourceVersion" => self.version(text, inside).unwrap_or_else(|| text.to_owned()),
             "etag" => place("E", &self.etags, text),
             "storageVersionHash" => "H".to_owned(),
             "serverAddress" => "HOST".to_owned(),
@@ -165,15 +178,15 @@ impl Names<'_> {
         }
         let text = CURRENT.replace_all(&text, "current: NOW");
         let text = OLDEST.replace_all(&text, "too old resource version: $1 (OLDEST)");
-        let named = |found: &Captures<'_>| self.version(&found[0], false).unwrap_or_else(|| found[0].to_owned());
+        let named = |found: &Captures<'_>| self.version(&found[0], Inside::Object).unwrap_or_else(|| found[0].to_owned());
         NUMBER.replace_all(&text, named).into_owned()
     }
 
     /// The name of a resourceVersion, if it is one that some object or list of the transcript had.
-    fn version(&self, text: &str, list: bool) -> Option<String> {
+    fn version(&self, text: &str, inside: Inside) -> Option<String> {
         let rv = revision(text)?;
         match self.objects.binary_search(&rv) {
-            Ok(at) if !list => Some(format!("R{}", at + 1)),
+            Ok(at) if inside == Inside::Object => Some(format!("R{}", at + 1)),
             Ok(at) => Some(format!("R{}+", at + 1)),
             Err(at) if self.lists.contains(&rv) => Some(format!("R{at}+")),
             Err(_) => None,
@@ -213,6 +226,10 @@ fn sorted(map: &Map<String, Value>) -> Vec<(&String, &Value)> {
 fn is_list(map: &Map<String, Value>) -> bool {
     let kind = map.get("kind").and_then(Value::as_str).unwrap_or_default();
     kind.ends_with("List") || kind == "Table" || map.contains_key("items")
+}
+
+fn is_bookmark(map: &Map<String, Value>) -> bool {
+    map.get("type").is_some_and(|kind| kind == "BOOKMARK")
 }
 
 fn revision(text: &str) -> Option<u64> {
@@ -277,6 +294,9 @@ mod tests {
         let got = normalise(&[event("BOOKMARK"), event("ADDED")], "space");
         assert_eq!(got[0]["object"]["metadata"]["resourceVersion"], "R1+");
         assert_eq!(got[1]["object"]["metadata"]["resourceVersion"], "R1");
+        let table = json!({"type": "BOOKMARK", "object": {"kind": "Table", "rows": [{"object": mk_object("x", "7")}]}});
+        let got = normalise(&[event("ADDED"), table], "space");
+        assert_eq!(got[1]["object"]["rows"][0]["object"]["metadata"]["resourceVersion"], "R1+");
     }
 
     #[test]

@@ -205,6 +205,11 @@ impl Session {
         }
     }
 
+    /// Waits until reads that may be stale (resourceVersion 0) see what was written: a fresh read does that on any server.
+    pub async fn settle(&self, resource: &Resource) {
+        self.quietly(Ask::get(self.path(resource))).await;
+    }
+
     /// Looks at `path`, without writing it down, until `ready` says yes or patience ends.
     pub async fn until(&mut self, path: &str, ready: fn(&Answer) -> bool) {
         let looking = async {

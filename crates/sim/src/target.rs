@@ -66,12 +66,7 @@ impl Target {
         }
     }
 
-    /// When the embedded server's time begins: the first second of 2026.
-const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
-/// What the embedded server's randomness begins with; any number does, as long as it stays.
-const SEED: u64 = 4;
-
-/// Which kind of server this is.
+    /// Which kind of server this is.
     pub fn server(&self) -> Server {
         self.server
     }

@@ -1,10 +1,11 @@
 //! Which columns a kind has, and where each cell comes from.
 //!
-//! Custom kinds bring their columns along. Built-in kinds share rows of data: most show name and age, those that upstream
-//! has no printer for show when they were made.
+//! Custom kinds bring their columns along. Built-in kinds share rows of data: most show name and age, those that
+//! upstream has no printer for show when they were made.
 //!
-//! DEVIATION(column-descriptions): the columns that upstream describes with the text of its API reference have no description here; nothing
-//! reads it. DEVIATION(few-columns): other columns of built-in kinds (`Ready`, `Status`, …) are not shown yet.
+//! DEVIATION(column-descriptions): the columns that upstream describes with the text of its API reference have no
+//! description here; nothing reads it.
+//! DEVIATION(few-columns): other columns of built-in kinds (`Ready`, `Status`, …) are not shown yet.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

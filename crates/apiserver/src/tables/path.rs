@@ -358,7 +358,7 @@ mod tests {
             &deep,
         ];
         for path in cases {
-            assert_eq!(JsonPath::parse(path), None, "{:.40}", path);
+            assert_eq!(JsonPath::parse(path), None, "{path:.40}");
         }
     }
 }

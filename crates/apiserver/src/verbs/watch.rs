@@ -17,6 +17,9 @@ use crate::watching::{Start, View, Watching};
 /// How long a watch lives that names no limit, before jitter; twice that at most, as upstream.
 const LIFE_MIN: Duration = Duration::from_secs(30 * 60);
 
+/// The longest life a client can ask for: far beyond any real watch, and still a time that clocks can show.
+const LIFE_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
 pub(super) async fn watch(inner: &Arc<Inner>, ask: &Ask) -> Result<Reply, Status> {
     let mut options = ask.query.list_options()?;
     options.watch = true;
@@ -30,7 +33,7 @@ pub(super) async fn watch(inner: &Arc<Inner>, ask: &Ask) -> Result<Reply, Status
     };
     let initial = options.initial_events.unwrap_or(revision.0 == 0);
     let life = match options.timeout_secs {
-        Some(seconds) => Duration::from_secs(seconds),
+        Some(seconds) => Duration::from_secs(seconds).min(LIFE_MAX),
         None => inner.rng().duration(LIFE_MIN..2 * LIFE_MIN),
     };
     // The receiver comes first: what happens between the list and the first wait is then not missed.

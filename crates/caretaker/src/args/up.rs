@@ -33,7 +33,6 @@ pub(crate) struct Up {
 
     /// Keep objects in memory only; so far this is all there is
     #[arg(long, conflicts_with = "data_dir")]
-    #[expect(dead_code, reason = "it asks for what happens anyway")]
     pub(crate) ephemeral: bool,
 
     // Known, so that it can be refused with a reason.

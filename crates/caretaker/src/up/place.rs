@@ -1,5 +1,8 @@
 //! Where the kubeconfig goes, and what else a run leaves on disk: nothing.
 
+use std::fs::Permissions;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf, absolute};
 
 use anyhow::{Context, Result};
@@ -22,7 +25,7 @@ impl Place {
     /// `given` by the user; else beside the command's other files, if there is a command; else a file per port.
     pub(crate) fn choose(given: Option<&Path>, port: u16, for_command: bool) -> Result<Self> {
         let scratch = for_command
-            .then(|| tempfile::Builder::new().prefix("caretaker-").tempdir())
+            .then(scratch)
             .transpose()
             .context("cannot make a temporary directory")?;
         let kubeconfig = match (given, &scratch) {
@@ -51,6 +54,14 @@ impl Place {
     pub(crate) fn cache(&self) -> Option<PathBuf> {
         Some(self.scratch.as_ref()?.path().join("cache"))
     }
+}
+
+/// A directory that only this user can enter.
+fn scratch() -> io::Result<TempDir> {
+    tempfile::Builder::new()
+        .prefix("caretaker-")
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir()
 }
 
 /// A directory of this user that does not outlive the session, or one among everybody's temporary files.

@@ -134,6 +134,7 @@ async fn list_limit_equal_to_the_count_has_no_continue(s: &mut Session) {
 
 async fn list_limit_is_ignored_at_version_0(s: &mut Session) {
     names(s, &["a", "b", "c"]).await;
+    s.settle(&CONFIG_MAPS).await;
     s.list(&CONFIG_MAPS, "limit=1&resourceVersion=0").await;
     s.note("with the match spelled out too").list(&CONFIG_MAPS, "limit=1&resourceVersion=0&resourceVersionMatch=NotOlderThan").await;
 }
@@ -209,6 +210,7 @@ async fn list_at_a_future_version_is_504(s: &mut Session) {
 
 async fn get_at_a_version_is_not_older(s: &mut Session) {
     let made = s.post(&CONFIG_MAPS, mk_config_map("a")).await;
+    s.settle(&CONFIG_MAPS).await;
     s.get(&CONFIG_MAPS, "a?resourceVersion=0").await;
     s.get(&CONFIG_MAPS, &format!("a?resourceVersion={}", made.rv())).await;
     s.get(&CONFIG_MAPS, "missing?resourceVersion=0").await;

@@ -53,6 +53,7 @@ async fn watch_without_version_begins_with_what_is_there(s: &mut Session) {
 async fn watch_at_version_0_begins_with_what_is_there(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("b")).await;
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
+    s.settle(&CONFIG_MAPS).await;
     let mut watch = s.watch(&CONFIG_MAPS, "resourceVersion=0").await;
     s.take(&mut watch, 2).await;
 }
@@ -84,6 +85,7 @@ async fn watch_resumes_from_any_event_without_gap_or_repeat(s: &mut Session) {
 
 async fn watch_without_version_but_with_bookmarks_marks_the_end_of_the_beginning(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
+    s.settle(&CONFIG_MAPS).await;
     let mut watch = s.watch(&CONFIG_MAPS, "allowWatchBookmarks=true").await;
     s.take(&mut watch, 2).await;
     let mut watch = s.watch(&CONFIG_MAPS, "allowWatchBookmarks=true&resourceVersion=0").await;
@@ -104,6 +106,7 @@ async fn watch_list_at_a_version_begins_with_the_present(s: &mut Session) {
     let then = s.post(&CONFIG_MAPS, mk_config_map("a")).await;
     s.merge_patch(&CONFIG_MAPS, "a", json!({"data": {"k": "2"}})).await;
     let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+    s.settle(&CONFIG_MAPS).await;
     for rv in [then.rv(), "0"] {
         let mut watch = s.watch(&CONFIG_MAPS, &format!("{query}&resourceVersion={rv}")).await;
         s.take(&mut watch, 2).await;

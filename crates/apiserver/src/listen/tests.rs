@@ -1,0 +1,170 @@
+//! Connections on real loopback sockets and paused time: whatever waits, waits no longer than it takes to say so.
+
+use caretaker_machinery::clock::{Clock, REAL_TIME};
+use caretaker_machinery::rng::Rng;
+use jiff::Timestamp;
+use rcgen::KeyPair;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::*;
+
+/// A plain listener that serves until its sender goes.
+struct Running {
+    address: SocketAddr,
+    bearer: String,
+    stop: Option<oneshot::Sender<()>>,
+    serving: JoinHandle<()>,
+}
+
+impl Running {
+    async fn start() -> Self {
+        let token = Token::from_random([7; TOKEN_BYTES]);
+        let bearer = format!("Bearer {}", token.reveal());
+        let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = Listener::new(socket, Transport::Plain, token).unwrap();
+        let clock = Clock::driven(Timestamp::UNIX_EPOCH, REAL_TIME);
+        let server = ApiServer::ephemeral(clock, Rng::seeded(1));
+        let (stop, stopped) = oneshot::channel();
+        Self {
+            address: listener.address,
+            bearer,
+            stop: Some(stop),
+            serving: tokio::spawn(listener.serve(server, async {
+                let _: Result<(), _> = stopped.await;
+            })),
+        }
+    }
+
+    async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+
+    /// The head of a GET with the token.
+    fn get(&self, path: &str) -> String {
+        let (address, bearer) = (self.address, &self.bearer);
+        format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: {bearer}\r\n\r\n")
+    }
+}
+
+/// Sends a request and reads what comes back at once.
+async fn ask(stream: &mut TcpStream, request: &str) -> String {
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut bytes = vec![0; 64 * 1024];
+    let length = stream.read(&mut bytes).await.unwrap();
+    String::from_utf8_lossy(&bytes[..length]).into_owned()
+}
+
+/// How long the other side keeps the connection open.
+async fn open_for(stream: &mut TcpStream) -> Duration {
+    let start = Instant::now();
+    let mut rest = Vec::new();
+    // A reset ends it as well.
+    let _ = stream.read_to_end(&mut rest).await;
+    start.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_shows_no_token_is_cut_whatever_else_it_says() {
+    let running = Running::start().await;
+    let half = "GET /api HTTP/1.1\r\nHost: ";
+    let stranger = format!("GET /api HTTP/1.1\r\nHost: {}\r\n\r\n", running.address);
+    let preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\u{4}\0\0\0\0\0";
+    for said in ["", half, &stranger, preface] {
+        let mut stream = running.connect().await;
+        stream.write_all(said.as_bytes()).await.unwrap();
+        let open = open_for(&mut stream).await;
+        assert!(open <= STRANGER_WAIT + Duration::from_secs(1), "{said:?}: {open:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_showed_the_token_may_rest_between_requests() {
+    let running = Running::start().await;
+    let mut stream = running.connect().await;
+    for _ in 0..3 {
+        let answer = ask(&mut stream, &running.get("/version")).await;
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+        sleep(HEAD_WAIT / 2).await;
+    }
+    let open = open_for(&mut stream).await;
+    assert!(open <= HEAD_WAIT, "{open:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_cuts_watches_within_a_second_and_lets_nobody_in() {
+    let mut running = Running::start().await;
+    let mut watch = running.connect().await;
+    let answer = ask(&mut watch, &running.get("/api/v1/namespaces?watch=1")).await;
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    let mut idle = running.connect().await;
+    ask(&mut idle, &running.get("/version")).await;
+
+    let start = Instant::now();
+    running.stop = None;
+    running.serving.await.unwrap();
+    assert!(start.elapsed() < Duration::from_secs(1));
+    for mut stream in [watch, idle] {
+        assert_eq!(open_for(&mut stream).await, Duration::ZERO);
+    }
+    assert!(TcpStream::connect(running.address).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_head_without_end_is_refused() {
+    let running = Running::start().await;
+    let mut stream = running.connect().await;
+    let head = format!("GET /api HTTP/1.1\r\nX: {}", "x".repeat(2 * HEAD_BYTES_MAX as usize));
+    let answer = ask(&mut stream, &head).await;
+    assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_selector_of_64_kib_fits_into_the_head() {
+    let running = Running::start().await;
+    let mut stream = running.connect().await;
+    let selector = "x".repeat(60_000);
+    let path = format!("/api/v1/pods?labelSelector={selector}");
+    let answer = ask(&mut stream, &running.get(&path)).await;
+    assert!(!answer.starts_with("HTTP/1.1 43") && !answer.starts_with("HTTP/1.1 414"), "{answer}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_h2_client_may_have_a_thousand_requests_under_way() {
+    const MAX_CONCURRENT_STREAMS: u16 = 3;
+    let running = Running::start().await;
+    let mut stream = running.connect().await;
+    let empty_settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
+    stream.write_all(&empty_settings).await.unwrap();
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).await.unwrap();
+    let mut settings = vec![0; usize::from(u16::from_be_bytes([head[1], head[2]]))];
+    stream.read_exact(&mut settings).await.unwrap();
+    let streams = settings.chunks(6).find_map(|setting| {
+        let (id, value) = setting.split_at(2);
+        let is_wanted = id == MAX_CONCURRENT_STREAMS.to_be_bytes();
+        is_wanted.then(|| u32::from_be_bytes(value.try_into().unwrap()))
+    });
+    assert_eq!(streams, Some(STREAMS_MAX));
+}
+
+#[tokio::test]
+async fn only_tls_leaves_loopback_and_its_clients_are_told_an_address_they_can_use() {
+    let token = || Token::from_random([7; TOKEN_BYTES]);
+    let socket = TcpListener::bind("0.0.0.0:0").await.unwrap();
+    let refused = Listener::new(socket, Transport::Plain, token());
+    assert!(matches!(refused, Err(ListenError::NotLoopback(_))));
+
+    let socket = TcpListener::bind("0.0.0.0:0").await.unwrap();
+    let keys = Keys {
+        authority: KeyPair::generate().unwrap(),
+        server: KeyPair::generate().unwrap(),
+        now: Timestamp::UNIX_EPOCH,
+    };
+    let listener = Listener::new(socket, Transport::Tls(Box::new(keys)), token()).unwrap();
+    let port = listener.address.port();
+    assert_eq!(listener.url(), format!("https://127.0.0.1:{port}"));
+    assert!(listener.kubeconfig().contains(&listener.url()));
+}
