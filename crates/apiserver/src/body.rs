@@ -29,7 +29,7 @@ where
 
 /// The tree in `bytes`, by its content type; no type means JSON. Duplicate keys: the last one holds.
 pub(crate) fn parse(content_type: &str, bytes: &[u8]) -> Result<Value, Unreadable> {
-    match media_type(content_type) {
+    match media_type(content_type).to_ascii_lowercase().as_str() {
         "" | "application/json" => Ok(serde_json::from_slice(bytes)?),
         "application/yaml" => parse_yaml(bytes),
         other => Err(Unreadable::Unsupported(other.to_owned())),
@@ -75,6 +75,8 @@ impl From<serde_json::Error> for Unreadable {
 pub(crate) fn object(value: Value, kind: &str) -> Result<Map<String, Value>, Status> {
     match value {
         Value::Object(object) => Ok(object),
+        // Upstream takes null for an object that says nothing.
+        Value::Null => Ok(Map::new()),
         other => {
             let why = format!("a JSON object was expected, not {}", type_name(&other));
             Err(Unreadable::Syntax(why).to_status(kind))

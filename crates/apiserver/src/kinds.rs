@@ -65,6 +65,7 @@ pub(crate) struct Custom {
 pub(crate) struct Kinds {
     /// In the order of discovery, which clients use to break ties.
     groups: Vec<Group>,
+    builtin_groups: usize,
     kinds: BTreeMap<(String, String, String), Arc<Kind>>,
     next: ResourceId,
 }
@@ -111,9 +112,16 @@ impl Kind {
 
     /// The verbs that discovery shows: of a kind that is on its way out, those that help it out.
     pub(crate) fn shown_verbs(&self) -> Vec<&str> {
-        let ending = self.custom.as_ref().is_some_and(|custom| custom.terminating);
+        let ending = self
+            .custom
+            .as_ref()
+            .is_some_and(|custom| custom.terminating);
         let shown = |verb: &&str| !ending || !matches!(*verb, "create" | "patch" | "update");
-        self.verbs.iter().map(String::as_str).filter(shown).collect()
+        self.verbs
+            .iter()
+            .map(String::as_str)
+            .filter(shown)
+            .collect()
     }
 
     pub(crate) fn allows(&self, verb: &str) -> bool {
@@ -128,6 +136,7 @@ impl Kinds {
     pub(crate) fn builtin() -> Self {
         let mut kinds = Self {
             groups: Vec::new(),
+            builtin_groups: 0,
             kinds: BTreeMap::new(),
             next: ResourceId(0),
         };
@@ -140,6 +149,7 @@ impl Kinds {
                 _ => unreachable!("resources.txt: {line:?}"),
             }
         }
+        kinds.builtin_groups = kinds.groups.len();
         assert!(rules.is_empty(), "rules.txt names unknown kinds: {rules:?}");
         kinds
     }
@@ -202,10 +212,22 @@ impl Kinds {
                 group.versions.push(kind.version.clone());
                 group.versions.sort_by_key(|version| version_rank(version));
             }
-            None => self.groups.push(Group {
-                name: kind.group.clone(),
-                versions: vec![kind.version.clone()],
-            }),
+            None => {
+                let group = Group {
+                    name: kind.group.clone(),
+                    versions: vec![kind.version.clone()],
+                };
+                // Groups of custom kinds follow the built-in ones, by name.
+                let at = match &kind.custom {
+                    None => self.groups.len(),
+                    Some(_) => {
+                        self.builtin_groups
+                            + self.groups[self.builtin_groups..]
+                                .partition_point(|other| other.name < group.name)
+                    }
+                };
+                self.groups.insert(at, group);
+            }
         }
         let key = (
             kind.group.clone(),
@@ -371,6 +393,12 @@ mod tests {
         let mut widget = (**kinds.get("", "v1", "pods").unwrap()).clone();
         widget.resource = kinds.allot();
         widget.group = "example.com".into();
+        widget.custom = Some(Custom {
+            definition: "pods.example.com".into(),
+            uid: "u".into(),
+            columns: Vec::new(),
+            terminating: false,
+        });
         let id = widget.resource;
         kinds.insert(widget);
         assert_eq!(kinds.groups().len(), before + 1);

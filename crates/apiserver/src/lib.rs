@@ -1,9 +1,36 @@
 //! An embedded Kubernetes API server as one tower service.
 //!
-//! A request goes through [`server`], which parses it ([`request`], [`negotiate`], [`body`]), looks its kind up
-//! ([`kinds`]), asks a verb ([`verbs`], with [`metadata`], [`deletion`], [`strategy`]) that reads and writes the
-//! [`store`], and writes the answer ([`respond`], [`tables`], [`watching`]). Around it: [`discovery`], [`openapi`],
-//! [`health`], [`metrics`], and the tasks of [`upkeep`].
+//! ```
+//! use caretaker_apiserver::{ApiServer, Identity};
+//! use caretaker_machinery::clock::{Clock, REAL_TIME};
+//! use caretaker_machinery::rng::Rng;
+//! use k8s_openapi::api::core::v1::ConfigMap;
+//! use kube::api::{Api, DeleteParams, PostParams};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // No sockets, no files: a server in this process, on a clock and with a seed of your choice.
+//! let clock = Clock::driven("2026-03-01T12:00:00Z".parse()?, REAL_TIME);
+//! let server = ApiServer::ephemeral(clock, Rng::seeded(7));
+//! let client = kube::Client::new(server.service(Identity::admin()), "default");
+//!
+//! let config_maps: Api<ConfigMap> = Api::default_namespaced(client);
+//! let mut greeting = ConfigMap::default();
+//! greeting.metadata.generate_name = Some("greeting-".into());
+//! let created = config_maps.create(&PostParams::default(), &greeting).await?;
+//! let name = created.metadata.name.ok_or("the server names it")?;
+//! assert_eq!(created.metadata.resource_version.as_deref(), Some("6"));
+//!
+//! config_maps.delete(&name, &DeleteParams::default()).await?;
+//! assert!(config_maps.get_opt(&name).await?.is_none());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A request goes through `server`, which parses it (`request`, `negotiate`, `body`), looks its kind up
+//! (`kinds`), asks a verb (`verbs`, with `metadata`, `deletion`, `strategy`) that reads and writes the
+//! `store`, and writes the answer (`respond`, `tables`, `watching`). Around it: `discovery`, `openapi`,
+//! `health`, `metrics`, and the tasks of `upkeep`.
 
 mod body;
 mod deletion;

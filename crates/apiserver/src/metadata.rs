@@ -111,10 +111,14 @@ pub(crate) fn carry_over(old: &Tree, new: &mut Tree) {
     for field in ["creationTimestamp", "generation"] {
         set(metadata, field, get(old, field).cloned());
     }
-    for field in ["uid", "deletionTimestamp", "deletionGracePeriodSeconds"] {
-        if !metadata.contains_key(field) {
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+        // On a live object a client that sets them is told so.
+        if is_deleting(old) || !metadata.contains_key(field) {
             set(metadata, field, get(old, field).cloned());
         }
+    }
+    if !metadata.contains_key("uid") {
+        set(metadata, "uid", get(old, "uid").cloned());
     }
 }
 
@@ -153,13 +157,13 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn mk_tree(value: Value) -> Tree {
+    fn mk_tree(value: &Value) -> Tree {
         value.as_object().unwrap().clone()
     }
 
     #[test]
     fn a_new_object_gets_the_servers_fields_and_loses_the_clients() {
-        let mut object = mk_tree(json!({"metadata": {"name": "a", "uid": "mine",
+        let mut object = mk_tree(&json!({"metadata": {"name": "a", "uid": "mine",
             "creationTimestamp": "1999-01-01T00:00:00Z", "deletionTimestamp": "1999-01-01T00:00:00Z",
             "deletionGracePeriodSeconds": 3, "selfLink": "x", "resourceVersion": "9"}}));
         born(
@@ -186,11 +190,11 @@ mod tests {
     #[test]
     fn an_update_cannot_take_back_a_deletion() {
         let old = mk_tree(
-            json!({"metadata": {"name": "a", "uid": "u", "generation": 3,
+            &json!({"metadata": {"name": "a", "uid": "u", "generation": 3,
             "creationTimestamp": "T", "deletionTimestamp": "D", "deletionGracePeriodSeconds": 0}}),
         );
         let mut new =
-            mk_tree(json!({"metadata": {"name": "a", "generation": 9, "creationTimestamp": "x"}}));
+            mk_tree(&json!({"metadata": {"name": "a", "generation": 9, "creationTimestamp": "x"}}));
         carry_over(&old, &mut new);
         assert_eq!(new, old);
     }
@@ -199,7 +203,7 @@ mod tests {
     fn exact_repetitions_of_an_owner_go_and_near_ones_stay() {
         let owner = json!({"uid": "u", "name": "a"});
         let other = json!({"uid": "u", "name": "a", "controller": true});
-        let mut object = mk_tree(json!({"metadata": {"ownerReferences": [owner, other, owner]}}));
+        let mut object = mk_tree(&json!({"metadata": {"ownerReferences": [owner, other, owner]}}));
         assert_eq!(dedupe_owners(&mut object), Some(vec!["u".to_owned()]));
         assert_eq!(
             get(&object, "ownerReferences"),

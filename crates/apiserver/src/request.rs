@@ -5,7 +5,7 @@
 
 use std::num::{IntErrorKind, ParseIntError};
 
-use caretaker_machinery::status::{Cause, Named, Status};
+use caretaker_machinery::status::{Cause, Named, Status, quoted};
 
 /// Where a path leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,11 +80,12 @@ pub(crate) enum RevisionMatch {
 
 impl Path {
     pub(crate) fn parse(path: &str) -> Self {
-        let trimmed = path.strip_prefix('/').unwrap_or(path);
+        // Decoded as a whole, so that an escaped slash is a slash, as upstream.
+        let path = decode(path);
+        let trimmed = path.strip_prefix('/').unwrap_or(&path);
         // "//x" is nobody's path, as upstream; one slash at the end is.
         let trimmed = trimmed.strip_suffix('/').unwrap_or(trimmed);
-        let parts: Vec<String> = trimmed.split('/').map(decode).collect();
-        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        let parts: Vec<&str> = trimmed.split('/').collect();
         match parts.as_slice() {
             [""] => Path::Root,
             [endpoint @ ("healthz" | "livez" | "readyz"), check @ ..] if check.len() < 2 => {
@@ -173,6 +174,12 @@ impl Query {
         self.tristate(key).unwrap_or(false)
     }
 
+    /// All values of a key.
+    pub(crate) fn all(&self, key: &str) -> Vec<&str> {
+        let values = self.0.iter().filter(|(name, _)| name == key);
+        values.map(|(_, value)| value.as_str()).collect()
+    }
+
     fn tristate(&self, key: &str) -> Option<bool> {
         self.get(key)
             .map(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
@@ -180,13 +187,13 @@ impl Query {
 
     pub(crate) fn integer(&self, key: &str) -> Result<Option<i64>, Status> {
         match self.get(key) {
-            None | Some("") => Ok(None),
+            None => Ok(None),
             Some(text) => text.parse().map(Some).map_err(|error: ParseIntError| {
                 let why = match error.kind() {
                     IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
                     _ => "invalid syntax",
                 };
-                Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: {why}"))
+                Status::bad_request(format!("strconv.ParseInt: parsing {}: {why}", quoted(text)))
             }),
         }
     }

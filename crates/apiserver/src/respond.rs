@@ -44,6 +44,11 @@ pub(crate) struct ListMeta {
 // === impl Body ===
 
 impl Body {
+    /// No bytes at all.
+    pub(crate) fn empty() -> Self {
+        Self(Inner::Whole(None))
+    }
+
     fn whole(bytes: impl Into<Bytes>) -> Self {
         Self(Inner::Whole(Some(bytes.into())))
     }

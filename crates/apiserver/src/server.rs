@@ -144,6 +144,9 @@ impl ApiServer {
             }
         };
         self.inner.metrics.count(&labels, response.status());
+        if parts.method == Method::HEAD {
+            *response.body_mut() = Body::empty();
+        }
         respond::stamp(&mut response, self.inner.clock.now());
         response
     }
@@ -167,7 +170,7 @@ impl ApiServer {
         let kinds = self.inner.kinds();
         let path = &asked.path;
         let Some(kind) = kinds.get(&path.group, &path.version, &path.resource) else {
-            let known = kinds.of(&path.group, &path.version).next().is_some();
+            let known = kinds.groups().iter().any(|group| group.name == path.group);
             return if known {
                 respond::status(&Status::unknown_resource(), format)
             } else {

@@ -184,7 +184,11 @@ impl Store {
             _ => (state.revision.max(cursor), true),
         };
         let last = complete && table.is_closed();
-        Ok(Batch { events, up_to, last })
+        Ok(Batch {
+            events,
+            up_to,
+            last,
+        })
     }
 
     /// Closes a resource that is no longer served. Its watchers see what happened to it and end; then it is forgotten.

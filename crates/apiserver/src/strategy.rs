@@ -170,17 +170,21 @@ pub(crate) fn check_options(query: &Query, options: &str) -> Result<(), Status> 
         .get("fieldValidation")
         .filter(|value| !known.contains(value))
     {
-        causes.push(Cause::not_supported(
-            "fieldValidation",
-            value,
-            &["Ignore", "Strict", "Warn"],
-        ));
+        causes.push(Cause::not_supported("fieldValidation", value, &known));
     }
     if query
         .get("fieldManager")
         .is_some_and(|manager| manager.len() > FIELD_MANAGER_BYTES_MAX)
     {
         causes.push(Cause::too_long("fieldManager", FIELD_MANAGER_BYTES_MAX));
+    }
+    let manager = query.get("fieldManager").unwrap_or_default();
+    if let Some((at, bad)) = manager.char_indices().find(|(_, c)| c.is_control()) {
+        let why = format!(
+            "invalid character U+{:04X} (at position {at})",
+            u32::from(bad)
+        );
+        causes.push(Cause::invalid("fieldManager", manager, &why));
     }
     if causes.is_empty() {
         return Ok(());

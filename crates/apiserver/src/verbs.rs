@@ -19,7 +19,8 @@ mod watch;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use caretaker_machinery::status::Status;
+use caretaker_machinery::names::NameRule;
+use caretaker_machinery::status::{Status, quoted};
 use http::{Method, Response};
 use serde_json::Value;
 
@@ -133,9 +134,11 @@ impl Verb {
             }
         };
         // A collection of all namespaces can only be read.
-        let in_scope = !ask.kind.namespaced
-            || ask.namespace.is_some()
-            || matches!(verb, Verb::List | Verb::Watch);
+        let in_scope = match (ask.kind.namespaced, &ask.namespace) {
+            (true, None) => matches!(verb, Verb::List | Verb::Watch) && !one,
+            (true, Some(_)) | (false, None) => true,
+            (false, Some(_)) => false,
+        };
         (allowed && in_scope).then_some(verb)
     }
 
@@ -187,8 +190,21 @@ impl Ask {
         Status::not_found(self.kind.resource_named(self.name()))
     }
 
+    /// Names that cannot be part of a path are nobody's.
+    fn check_name(&self) -> Result<(), Status> {
+        let faults = NameRule::PathSegment.faults(self.name());
+        match faults.first() {
+            Some(fault) => {
+                let message = format!("Name parameter invalid: {}: {fault}", quoted(self.name()));
+                Err(Status::bad_request(message))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Whether the answer can have the form that is asked for.
     fn check(&self, verb: Verb) -> Result<(), Status> {
+        self.check_name()?;
         let is_list = matches!(verb, Verb::List | Verb::DeleteCollection);
         let (form, article) = match (self.format.form, is_list) {
             (Form::Metadata, true) => ("PartialObjectMetadata", "a list"),

@@ -48,7 +48,7 @@ pub(crate) enum Start {
     /// With everything there is, as if it had just been added.
     With(Page),
     /// Not at all.
-    Failed(Status),
+    Failed(Box<Status>),
 }
 
 /// A watch under way.
@@ -70,7 +70,7 @@ enum State {
     Initial,
     Live,
     /// One more line, then the end.
-    Failing(Status),
+    Failing(Box<Status>),
     Ended,
 }
 
@@ -176,7 +176,7 @@ impl Watching {
             Err(too_old) => {
                 let (asked, floor) = (self.cursor, too_old.0);
                 let message = format!("too old resource version: {asked} ({floor})");
-                self.state = State::Failing(Status::expired(message));
+                self.state = State::Failing(Box::new(Status::expired(message)));
                 return piece;
             }
         }
@@ -258,6 +258,7 @@ impl Watching {
 
     fn push(&mut self, piece: &mut Vec<u8>, kind: EventKind, object: &Object) {
         let first = !std::mem::replace(&mut self.columns_sent, true);
+        self.view.tables.now = self.inner.clock.now();
         self.view.push_line(piece, kind.as_str(), object, first);
     }
 

@@ -51,7 +51,10 @@ pub(crate) fn run(args: &Up) -> Result<ExitCode> {
 async fn serve(args: &Up) -> Result<ExitCode> {
     let mut signals = Signals::listen()?;
     let socket = bind(args.listen).await?;
-    let port = socket.local_addr().context("the socket has no address")?.port();
+    let port = socket
+        .local_addr()
+        .context("the socket has no address")?
+        .port();
     let transport = if args.insecure_http {
         Transport::Plain
     } else {
@@ -60,7 +63,11 @@ async fn serve(args: &Up) -> Result<ExitCode> {
     let listener = Listener::new(socket, transport, wiring::token()?)?;
     let server = wiring::server()?;
     let url = listener.url();
-    let place = Place::choose(args.kubeconfig_out.as_deref(), port, !args.command.is_empty())?;
+    let place = Place::choose(
+        args.kubeconfig_out.as_deref(),
+        port,
+        !args.command.is_empty(),
+    )?;
     let kubeconfig = place.write(listener.kubeconfig())?;
 
     let (stop, stopped) = oneshot::channel::<()>();

@@ -3,8 +3,8 @@
 //! Everything below gets these as values, so nothing else in the product reads them.
 
 use anyhow::{Context, Result, anyhow};
-use caretaker_apiserver::listen::{Keys, TOKEN_BYTES, Token, Transport};
 use caretaker_apiserver::ApiServer;
+use caretaker_apiserver::listen::{Keys, TOKEN_BYTES, Token, Transport};
 use caretaker_machinery::clock::Clock;
 use caretaker_machinery::rng::Rng;
 use jiff::Timestamp;
@@ -14,7 +14,10 @@ use tracing_subscriber::EnvFilter;
 /// A server on the machine's clock, with a seed that nobody knows. Needs a tokio runtime around it.
 pub(crate) fn server() -> Result<ApiServer> {
     let seed = u64::from_ne_bytes(random()?);
-    Ok(ApiServer::ephemeral(Clock::wall(Timestamp::now), Rng::seeded(seed)))
+    Ok(ApiServer::ephemeral(
+        Clock::wall(Timestamp::now),
+        Rng::seeded(seed),
+    ))
 }
 
 /// A token that nobody can guess.
@@ -40,8 +43,9 @@ pub(crate) fn log(verbose: u8) -> Result<()> {
         _ => "debug",
     };
     let filter = match std::env::var(EnvFilter::DEFAULT_ENV) {
-        Ok(text) if !text.is_empty() => EnvFilter::try_new(&text)
-            .with_context(|| format!("RUST_LOG={text} is not a filter"))?,
+        Ok(text) if !text.is_empty() => {
+            EnvFilter::try_new(&text).with_context(|| format!("RUST_LOG={text} is not a filter"))?
+        }
         _ => EnvFilter::new(level),
     };
     tracing_subscriber::fmt()

@@ -283,7 +283,8 @@ impl Cause {
     pub fn not_supported(field: impl Into<String>, value: &str, supported: &[&str]) -> Self {
         let supported: Vec<String> = supported.iter().map(|v| format!("{v:?}")).collect();
         let message = format!(
-            "Unsupported value: {value:?}: supported values: {}",
+            "Unsupported value: {}: supported values: {}",
+            quoted(value),
             supported.join(", ")
         );
         Self::new("FieldValueNotSupported", field, message)
@@ -324,8 +325,30 @@ impl Named<'_> {
 impl fmt::Display for Named<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dot = if self.group.is_empty() { "" } else { "." };
-        write!(f, "{}{dot}{} {:?}", self.what, self.group, self.name)
+        write!(f, "{}{dot}{} {}", self.what, self.group, quoted(self.name))
     }
+}
+
+/// Text in quotes, as upstream's messages show it: Go's spelling of control characters, not Rust's.
+#[must_use]
+pub fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\t' => quoted.push_str("\\t"),
+            control if control.is_ascii_control() => {
+                quoted.push_str(&format!("\\x{:02x}", u32::from(control)));
+            }
+            other => quoted.push(other),
+        }
+    }
+    quoted.push('"');
+    quoted
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
@@ -383,6 +406,11 @@ mod tests {
             json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
                 "details": {"name": "a", "group": "batch", "kind": "jobs", "uid": "u"}})
         );
+    }
+
+    #[test]
+    fn control_characters_are_spelled_as_in_go() {
+        assert_eq!(quoted("a\0b\"\\\n"), r#""a\x00b\"\\\n""#);
     }
 
     #[test]

@@ -45,13 +45,18 @@ pub struct Judgement {
 /// All differences between two transcripts.
 pub fn differences(real: &[Value], ours: &[Value]) -> Vec<Difference> {
     let mut found = Vec::new();
-    compare_items(String::new(), real, ours, &mut found);
+    compare_items("", real, ours, &mut found);
     found
 }
 
-fn compare_items(at: String, real: &[Value], ours: &[Value], found: &mut Vec<Difference>) {
+fn compare_items(at: &str, real: &[Value], ours: &[Value], found: &mut Vec<Difference>) {
     for index in 0..real.len().max(ours.len()) {
-        compare(format!("{at}/{index}"), real.get(index), ours.get(index), found);
+        compare(
+            format!("{at}/{index}"),
+            real.get(index),
+            ours.get(index),
+            found,
+        );
     }
 }
 
@@ -66,9 +71,13 @@ fn compare(at: String, real: Option<&Value>, ours: Option<&Value>, found: &mut V
                 compare(format!("{at}/{escaped}"), r.get(key), o.get(key), found);
             }
         }
-        (Some(Value::Array(r)), Some(Value::Array(o))) => compare_items(at, r, o, found),
+        (Some(Value::Array(r)), Some(Value::Array(o))) => compare_items(&at, r, o, found),
         (real, ours) if real == ours => {}
-        (real, ours) => found.push(Difference { at, real: real.cloned(), ours: ours.cloned() }),
+        (real, ours) => found.push(Difference {
+            at,
+            real: real.cloned(),
+            ours: ours.cloned(),
+        }),
     }
 }
 
@@ -78,15 +87,25 @@ impl Allowed {
     /// Reads an allow file; empty lines and lines that begin with `#` are skipped.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut rows = BTreeMap::new();
-        let lines = text.lines().zip(1..).filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
+        let lines = text
+            .lines()
+            .zip(1..)
+            .filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
         for (line, number) in lines {
             let [scenario, at, reason] = line.split('\t').collect::<Vec<_>>()[..] else {
-                return Err(format!("line {number}: want scenario, place and reason, separated by tabs"));
+                return Err(format!(
+                    "line {number}: want scenario, place and reason, separated by tabs"
+                ));
             };
             if scenario.is_empty() || !at.starts_with('/') || reason.trim().is_empty() {
-                return Err(format!("line {number}: scenario, place (a JSON pointer) and reason must all be there"));
+                return Err(format!(
+                    "line {number}: scenario, place (a JSON pointer) and reason must all be there"
+                ));
             }
-            if rows.insert((scenario.to_owned(), at.to_owned()), reason.to_owned()).is_some() {
+            if rows
+                .insert((scenario.to_owned(), at.to_owned()), reason.to_owned())
+                .is_some()
+            {
                 return Err(format!("line {number}: the same place twice"));
             }
         }
@@ -100,8 +119,12 @@ impl Allowed {
 
     /// Sorts a scenario's differences into allowed and unexplained ones, and finds rows that are not needed.
     pub fn judge(&self, scenario: &str, differences: Vec<Difference>) -> Judgement {
-        let mut rows: BTreeMap<&str, bool> =
-            self.rows.keys().filter(|(s, _)| s == scenario).map(|(_, at)| (at.as_str(), false)).collect();
+        let mut rows: BTreeMap<&str, bool> = self
+            .rows
+            .keys()
+            .filter(|(s, _)| s == scenario)
+            .map(|(_, at)| (at.as_str(), false))
+            .collect();
         let mut judgement = Judgement::default();
         for difference in differences {
             match rows.iter_mut().find(|(at, _)| covers(at, &difference.at)) {
@@ -112,13 +135,18 @@ impl Allowed {
                 None => judgement.unexplained.push(difference),
             }
         }
-        judgement.stale = rows.into_iter().filter(|(_, used)| !used).map(|(at, _)| at.to_owned()).collect();
+        judgement.stale = rows
+            .into_iter()
+            .filter(|(_, used)| !used)
+            .map(|(at, _)| at.to_owned())
+            .collect();
         judgement
     }
 }
 
 fn covers(row: &str, at: &str) -> bool {
-    at.strip_prefix(row).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    at.strip_prefix(row)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 // === impl Judgement ===
@@ -133,27 +161,69 @@ impl Judgement {
     pub fn report(&self, scenario: &str, real: &[Value]) -> String {
         let mut out = format!("{scenario}\n");
         let mut last = None;
-        for difference in &self.unexplained {
-            let index = difference.at.split('/').nth(1).and_then(|i| i.parse::<usize>().ok());
+        for difference in self
+            .unexplained
+            .iter()
+            .filter(|difference| self.tells(difference))
+        {
+            let index = difference.exchange();
             if index != last {
                 last = index;
-                let exchange = index.and_then(|i| real.get(i)).unwrap_or(&Value::Null);
-                let line = exchange.get("request").or_else(|| exchange.get("read")).and_then(Value::as_str);
-                let _ = writeln!(out, "  {}", line.unwrap_or("(no such exchange on the real server)"));
+                let exchange = index
+                    .and_then(|i| real.get(i.parse::<usize>().ok()?))
+                    .unwrap_or(&Value::Null);
+                let line = exchange
+                    .get("request")
+                    .or_else(|| exchange.get("read"))
+                    .and_then(Value::as_str);
+                let _ = writeln!(
+                    out,
+                    "  {}",
+                    line.unwrap_or("(no such exchange on the real server)")
+                );
             }
             let _ = writeln!(out, "    {}", difference.at);
             let _ = writeln!(out, "      real: {}", side(difference.real.as_ref()));
             let _ = writeln!(out, "      ours: {}", side(difference.ours.as_ref()));
         }
         for at in &self.stale {
-            let _ = writeln!(out, "    {at}\n      allowed, but does not differ any more: remove the row");
+            let _ = writeln!(
+                out,
+                "    {at}\n      allowed, but does not differ any more: remove the row"
+            );
         }
         out
+    }
+
+    /// Where one server refused and the other did not, every field of the body differs: the refusal tells enough.
+    fn tells(&self, difference: &Difference) -> bool {
+        let exchange = format!("/{}", difference.exchange().unwrap_or_default());
+        let status = format!("{exchange}/status");
+        if !self.unexplained.iter().any(|other| other.at == status) {
+            return true;
+        }
+        [
+            status,
+            exchange.clone() + "/body",
+            exchange + "/body/Failure",
+        ]
+        .contains(&difference.at)
+    }
+}
+
+// === impl Difference ===
+
+impl Difference {
+    /// The number of the exchange it belongs to.
+    fn exchange(&self) -> Option<&str> {
+        self.at.split('/').nth(1)
     }
 }
 
 fn side(value: Option<&Value>) -> String {
-    let text = value.map_or_else(|| "(absent)".to_owned(), shown).replace('\n', "\n            ");
+    let text = value
+        .map_or_else(|| "(absent)".to_owned(), shown)
+        .replace('\n', "\n            ");
     match text.char_indices().nth(SHOWN_MAX) {
         Some((end, _)) => format!("{} …", &text[..end]),
         None => text,
@@ -166,7 +236,11 @@ mod tests {
     use serde_json::json;
 
     fn mk_difference(at: &str) -> Difference {
-        Difference { at: at.to_owned(), real: None, ours: None }
+        Difference {
+            at: at.to_owned(),
+            real: None,
+            ours: None,
+        }
     }
 
     #[test]
@@ -177,25 +251,53 @@ mod tests {
 
     #[test]
     fn differences_are_found_at_the_deepest_common_place() {
-        let real = [json!({"body": {"a/b": 1, "same": 1, "gone": 1, "list": [1, 2]}}), json!({})];
+        let real = [
+            json!({"body": {"a/b": 1, "same": 1, "gone": 1, "list": [1, 2]}}),
+            json!({}),
+        ];
         let ours = [json!({"body": {"a/b": 2, "same": 1, "list": [1, {}], "new": null}})];
-        let places: Vec<_> = differences(&real, &ours).into_iter().map(|d| d.at).collect();
-        assert_eq!(places, ["/0/body/a~1b", "/0/body/gone", "/0/body/list/1", "/0/body/new", "/1"]);
+        let places: Vec<_> = differences(&real, &ours)
+            .into_iter()
+            .map(|d| d.at)
+            .collect();
+        assert_eq!(
+            places,
+            [
+                "/0/body/a~1b",
+                "/0/body/gone",
+                "/0/body/list/1",
+                "/0/body/new",
+                "/1"
+            ]
+        );
     }
 
     #[test]
     fn null_and_absent_differ() {
         let found = differences(&[json!({"a": null})], &[json!({})]);
-        assert_eq!(found, [Difference { at: "/0/a".into(), real: Some(Value::Null), ours: None }]);
+        assert_eq!(
+            found,
+            [Difference {
+                at: "/0/a".into(),
+                real: Some(Value::Null),
+                ours: None
+            }]
+        );
     }
 
     #[test]
     fn a_row_covers_its_place_and_everything_below_it() {
-        let allowed = Allowed::parse("# why not\n\ns\t/0/body\tbecause\nother\t/1\tbecause\n").unwrap();
-        let found = ["/0/body", "/0/body/a", "/0/bodyguard", "/1"].map(mk_difference).to_vec();
+        let allowed =
+            Allowed::parse("# why not\n\ns\t/0/body\tbecause\nother\t/1\tbecause\n").unwrap();
+        let found = ["/0/body", "/0/body/a", "/0/bodyguard", "/1"]
+            .map(mk_difference)
+            .to_vec();
         let judgement = allowed.judge("s", found);
         assert_eq!(judgement.allowed, 2);
-        assert_eq!(judgement.unexplained, ["/0/bodyguard", "/1"].map(mk_difference));
+        assert_eq!(
+            judgement.unexplained,
+            ["/0/bodyguard", "/1"].map(mk_difference)
+        );
         assert_eq!(judgement.stale, Vec::<String>::new());
     }
 
@@ -209,9 +311,33 @@ mod tests {
 
     #[test]
     fn rows_without_place_or_reason_are_refused() {
-        for text in ["s\t/0", "s\t/0\t ", "s\tlabel\tbecause", "s /0 because", "\t/0\tx", "s\t/0\tx\ns\t/0\ty"] {
+        for text in [
+            "s\t/0",
+            "s\t/0\t ",
+            "s\tlabel\tbecause",
+            "s /0 because",
+            "\t/0\tx",
+            "s\t/0\tx\ns\t/0\ty",
+        ] {
             assert!(Allowed::parse(text).is_err(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn the_report_of_a_refusal_is_the_refusal() {
+        let real = [
+            json!({"request": "PUT /x", "status": 409, "body": {"Failure": {"reason": "Conflict"}}}),
+        ];
+        let found = differences(
+            &real,
+            &[json!({"request": "PUT /x", "status": 200, "body": {"kind": "A", "data": {}}})],
+        );
+        let report = Allowed::default().judge("s", found).report("s", &real);
+        assert!(
+            report.contains("Conflict") && report.contains("200"),
+            "{report}"
+        );
+        assert!(!report.contains("data"), "{report}");
     }
 
     #[test]
@@ -219,6 +345,9 @@ mod tests {
         let real = [json!({"request": "GET /x", "status": 200})];
         let found = differences(&real, &[json!({"request": "GET /x", "status": 404})]);
         let report = Allowed::default().judge("s", found).report("s", &real);
-        assert_eq!(report, "s\n  GET /x\n    /0/status\n      real: 200\n      ours: 404\n");
+        assert_eq!(
+            report,
+            "s\n  GET /x\n    /0/status\n      real: 200\n      ours: 404\n"
+        );
     }
 }

@@ -8,8 +8,10 @@
 //! - [`transcript`]: how transcripts are kept as files.
 //! - [`compare`]: what differs between two transcripts, and which differences are allowed.
 //! - [`suites`]: the scenarios, as tables.
+//! - [`load`]: many requests, and what a client sees of them.
 
 pub mod compare;
+pub mod load;
 pub mod normalise;
 pub mod objects;
 pub mod session;

@@ -17,13 +17,17 @@ use serde_json::{Map, Value, json};
 /// What a scenario invents as a uid begins with this and keeps its value.
 const INVENTED_UID: &str = "00000000-";
 
-static UID: LazyLock<Regex> = LazyLock::new(|| pattern("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"));
-static TIME: LazyLock<Regex> = LazyLock::new(|| pattern(r"20[2-9][0-9]-[01][0-9]-[0-3][0-9]T[0-9:]{8}(\.[0-9]{1,9})?Z"));
+static UID: LazyLock<Regex> =
+    LazyLock::new(|| pattern("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"));
+static TIME: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"20[2-9][0-9]-[01][0-9]-[0-3][0-9]T[0-9:]{8}(\.[0-9]{1,9})?Z"));
 static AGE: LazyLock<Regex> = LazyLock::new(|| pattern("^([0-9]+[smhdy]){1,2}$"));
 static NUMBER: LazyLock<Regex> = LazyLock::new(|| pattern("[0-9]+"));
 static CURRENT: LazyLock<Regex> = LazyLock::new(|| pattern("current: [0-9]+"));
-static OLDEST: LazyLock<Regex> = LazyLock::new(|| pattern(r"too old resource version: ([0-9]+) \([0-9]+\)"));
-static WHOLE: LazyLock<Regex> = LazyLock::new(|| pattern(r#"Invalid value: "\{\\"apiVersion.*\}""#));
+static OLDEST: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"too old resource version: ([0-9]+) \([0-9]+\)"));
+static WHOLE: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r#"Invalid value: "\{\\"apiVersion.*\}""#));
 static HASH: LazyLock<Regex> = LazyLock::new(|| pattern("hash=[0-9A-Fa-f]+"));
 
 /// Every name a transcript needs, collected before anything is rewritten.
@@ -64,7 +68,10 @@ pub fn normalise(transcript: &[Value], ns: &str) -> Vec<Value> {
     }
     names.objects.sort_unstable();
     names.objects.dedup();
-    transcript.iter().map(|entry| short_status(names.rewritten(entry, "", Inside::Object))).collect()
+    transcript
+        .iter()
+        .map(|entry| short_status(names.rewritten(entry, "", Inside::Object)))
+        .collect()
 }
 
 // === impl Names ===
@@ -97,7 +104,9 @@ impl Names<'_> {
     }
 
     fn collect_meta(&mut self, map: &Map<String, Value>, bookmark: bool) {
-        let Some(meta) = map.get("metadata").and_then(Value::as_object) else { return };
+        let Some(meta) = map.get("metadata").and_then(Value::as_object) else {
+            return;
+        };
         let text = |key: &str| meta.get(key).and_then(Value::as_str).unwrap_or_default();
         if let Some(rv) = revision(text("resourceVersion")) {
             if bookmark || is_list(map) {
@@ -122,12 +131,17 @@ impl Names<'_> {
     fn rewritten(&self, value: &Value, key: &str, inside: Inside) -> Value {
         match value {
             Value::Object(map) => self.rewritten_map(map, inside),
-            Value::Array(items) if key == "cells" => {
-                items.iter().map(|cell| self.rewritten(&aged(cell), "", inside)).collect()
-            }
+            Value::Array(items) if key == "cells" => items
+                .iter()
+                .map(|cell| self.rewritten(&aged(cell), "", inside))
+                .collect(),
             Value::Array(items) => {
                 let items = items.iter().map(|item| self.rewritten(item, "", inside));
-                if key == "causes" { as_set(items.collect()) } else { items.collect() }
+                if key == "causes" {
+                    as_set(items.collect())
+                } else {
+                    items.collect()
+                }
             }
             Value::String(text) => self.rewritten_text(text, key, inside).into(),
             Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
@@ -152,7 +166,9 @@ impl Names<'_> {
 
     fn rewritten_text(&self, text: &str, key: &str, inside: Inside) -> String {
         match key {
-            "resourceVersion" => self.version(text, inside).unwrap_or_else(|| text.to_owned()),
+            "resourceVersion" => self
+                .version(text, inside)
+                .unwrap_or_else(|| text.to_owned()),
             "etag" => place("E", &self.etags, text),
             "storageVersionHash" => "H".to_owned(),
             "serverAddress" => "HOST".to_owned(),
@@ -169,8 +185,12 @@ impl Names<'_> {
         for (at, token) in self.tokens.iter().enumerate() {
             text = text.replace(token, &format!("C{}", at + 1));
         }
-        let text = UID.replace_all(&text, |found: &Captures<'_>| place("U", &self.uids, &found[0]));
-        let text = TIME.replace_all(&text, |found: &Captures<'_>| if found.get(1).is_some() { "T.T" } else { "T" }.to_owned());
+        let text = UID.replace_all(&text, |found: &Captures<'_>| {
+            place("U", &self.uids, &found[0])
+        });
+        let text = TIME.replace_all(&text, |found: &Captures<'_>| {
+            if found.get(1).is_some() { "T.T" } else { "T" }.to_owned()
+        });
         let text = HASH.replace_all(&text, "hash=H");
         let text = WHOLE.replace_all(&text, "Invalid value: OBJECT");
         if !text.contains("esourceVersion") && !text.contains("esource version") {
@@ -178,7 +198,10 @@ impl Names<'_> {
         }
         let text = CURRENT.replace_all(&text, "current: NOW");
         let text = OLDEST.replace_all(&text, "too old resource version: $1 (OLDEST)");
-        let named = |found: &Captures<'_>| self.version(&found[0], Inside::Object).unwrap_or_else(|| found[0].to_owned());
+        let named = |found: &Captures<'_>| {
+            self.version(&found[0], Inside::Object)
+                .unwrap_or_else(|| found[0].to_owned())
+        };
         NUMBER.replace_all(&text, named).into_owned()
     }
 
@@ -197,21 +220,29 @@ impl Names<'_> {
 /// The short form of a Status body that says nothing unusual; anything else stays as it is.
 fn short_status(mut entry: Value) -> Value {
     let http = entry["status"].clone();
-    let Some(body) = entry.get_mut("body").and_then(Value::as_object_mut) else { return entry };
+    let Some(body) = entry.get_mut("body").and_then(Value::as_object_mut) else {
+        return entry;
+    };
     let is = |key: &str, value: Value| body.get(key) == Some(&value);
-    let boilerplate = is("apiVersion", json!("v1")) && is("kind", json!("Status")) && is("metadata", json!({}));
+    let boilerplate =
+        is("apiVersion", json!("v1")) && is("kind", json!("Status")) && is("metadata", json!({}));
     let word = match body.get("status").and_then(Value::as_str) {
         Some("Failure") if boilerplate && body.get("code") == Some(&http) => "Failure",
         Some("Success") if boilerplate && !body.contains_key("code") => "Success",
         _ => return entry,
     };
-    body.retain(|key, _| !["apiVersion", "kind", "metadata", "status", "code"].contains(&key.as_str()));
+    body.retain(|key, _| {
+        !["apiVersion", "kind", "metadata", "status", "code"].contains(&key.as_str())
+    });
     let rest = std::mem::take(body);
     body.insert(word.to_owned(), rest.into());
     entry
 }
 
-#[expect(clippy::expect_used, reason = "the patterns are constants of this file")]
+#[expect(
+    clippy::expect_used,
+    reason = "the patterns are constants of this file"
+)]
 fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("a constant pattern compiles")
 }
@@ -243,7 +274,10 @@ fn remember(known: &mut Vec<String>, text: &str) {
 }
 
 fn place(prefix: &str, known: &[String], text: &str) -> String {
-    known.iter().position(|k| k == text).map_or_else(|| text.to_owned(), |at| format!("{prefix}{}", at + 1))
+    known
+        .iter()
+        .position(|k| k == text)
+        .map_or_else(|| text.to_owned(), |at| format!("{prefix}{}", at + 1))
 }
 
 fn aged(cell: &Value) -> Value {
@@ -275,15 +309,28 @@ mod tests {
     fn resource_versions_are_named_by_value_and_uids_by_appearance() {
         let a = "aaaaaaaa-0000-4000-8000-000000000000";
         let b = "bbbbbbbb-0000-4000-8000-000000000000";
-        let got = normalise(&[mk_object(b, "30"), mk_object(a, "9"), mk_object(b, "30")], "space");
-        let want = [mk_object("U1", "R2"), mk_object("U2", "R1"), mk_object("U1", "R2")];
+        let got = normalise(
+            &[mk_object(b, "30"), mk_object(a, "9"), mk_object(b, "30")],
+            "space",
+        );
+        let want = [
+            mk_object("U1", "R2"),
+            mk_object("U2", "R1"),
+            mk_object("U1", "R2"),
+        ];
         assert_eq!(got, want);
     }
 
     #[test]
     fn a_list_version_is_named_after_the_last_object_version_it_covers() {
         let list = |rv| json!({"kind": "ConfigMapList", "metadata": {"resourceVersion": rv}, "items": [mk_object("x", "5"), mk_object("x", "8")]});
-        for (rv, name) in [("4", "R0+"), ("5", "R1+"), ("7", "R1+"), ("8", "R2+"), ("99", "R2+")] {
+        for (rv, name) in [
+            ("4", "R0+"),
+            ("5", "R1+"),
+            ("7", "R1+"),
+            ("8", "R2+"),
+            ("99", "R2+"),
+        ] {
             assert_eq!(one(list(rv))["metadata"]["resourceVersion"], name, "{rv}");
         }
     }
@@ -296,7 +343,10 @@ mod tests {
         assert_eq!(got[1]["object"]["metadata"]["resourceVersion"], "R1");
         let table = json!({"type": "BOOKMARK", "object": {"kind": "Table", "rows": [{"object": mk_object("x", "7")}]}});
         let got = normalise(&[event("ADDED"), table], "space");
-        assert_eq!(got[1]["object"]["rows"][0]["object"]["metadata"]["resourceVersion"], "R1+");
+        assert_eq!(
+            got[1]["object"]["rows"][0]["object"]["metadata"]["resourceVersion"],
+            "R1+"
+        );
     }
 
     #[test]
@@ -307,7 +357,10 @@ mod tests {
             "body": {"metadata": {"continue": "tok", "resourceVersion": "41"}, "message": format!("{uid} at 2026-01-01T00:00:00Z")},
         });
         let got = one(entry);
-        assert_eq!(got["request"], "GET /api/v1/namespaces/NS/configmaps?continue=C1&resourceVersion=R1");
+        assert_eq!(
+            got["request"],
+            "GET /api/v1/namespaces/NS/configmaps?continue=C1&resourceVersion=R1"
+        );
         assert_eq!(got["body"]["message"], "U1 at T");
         assert_eq!(got["body"]["metadata"]["continue"], "C1");
     }
@@ -328,8 +381,12 @@ mod tests {
 
     #[test]
     fn invented_uids_and_times_stay() {
-        let text = "00000000-0000-0000-0000-000000000001 2001-01-01T00:00:00Z 2026-11-15T22:00:00.123456Z";
-        assert_eq!(one(json!(text)), json!("00000000-0000-0000-0000-000000000001 2001-01-01T00:00:00Z T.T"));
+        let text =
+            "00000000-0000-0000-0000-000000000001 2001-01-01T00:00:00Z 2026-11-15T22:00:00.123456Z";
+        assert_eq!(
+            one(json!(text)),
+            json!("00000000-0000-0000-0000-000000000001 2001-01-01T00:00:00Z T.T")
+        );
     }
 
     #[test]
@@ -344,13 +401,19 @@ mod tests {
     fn causes_are_a_set_and_managed_fields_are_gone() {
         let cause = |field: &str| json!({"field": field});
         let entry = json!({"details": {"causes": [cause("b"), cause("a"), cause("b")]}, "managedFields": [1]});
-        assert_eq!(one(entry), json!({"details": {"causes": [cause("a"), cause("b")]}}));
+        assert_eq!(
+            one(entry),
+            json!({"details": {"causes": [cause("a"), cause("b")]}})
+        );
     }
 
     #[test]
     fn quoted_objects_are_not_compared() {
         let text = r#"patch: Invalid value: "{\"apiVersion\":\"v1\",\"metadata\":{}}": cannot"#;
-        assert_eq!(one(json!(text)), json!("patch: Invalid value: OBJECT: cannot"));
+        assert_eq!(
+            one(json!(text)),
+            json!("patch: Invalid value: OBJECT: cannot")
+        );
         let text = r#"patch: Invalid value: "{}": cannot"#;
         assert_eq!(one(json!(text)), json!(text));
     }
@@ -362,13 +425,20 @@ mod tests {
         assert_eq!(got["body"], json!({"Failure": {"reason": "Gone"}}));
         let got = one(json!({"status": 200, "body": status.clone()}));
         assert_eq!(got["body"], status);
-        let success = json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success"});
-        assert_eq!(one(json!({"status": 200, "body": success}))["body"], json!({"Success": {}}));
+        let success =
+            json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success"});
+        assert_eq!(
+            one(json!({"status": 200, "body": success}))["body"],
+            json!({"Success": {}})
+        );
     }
 
     #[test]
     fn cells_lose_ages_only() {
         let entry = json!({"kind": "Table", "rows": [{"cells": ["5m16s", "0s", "1s2", 3, "2026-01-01T00:00:00Z"]}]});
-        assert_eq!(one(entry)["rows"][0]["cells"], json!(["AGE", "AGE", "1s2", 3, "T"]));
+        assert_eq!(
+            one(entry)["rows"][0]["cells"],
+            json!(["AGE", "AGE", "1s2", 3, "T"])
+        );
     }
 }

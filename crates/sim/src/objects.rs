@@ -77,7 +77,11 @@ resources! {
 impl Resource {
     /// A custom resource, served under `group/version`.
     pub fn custom(group: &str, version: &str, plural: &str, scope: Scope) -> Self {
-        Self { root: format!("/apis/{group}/{version}").into(), plural: plural.to_owned().into(), scope }
+        Self {
+            root: format!("/apis/{group}/{version}").into(),
+            plural: plural.to_owned().into(),
+            scope,
+        }
     }
 
     /// Where objects of this resource live.
@@ -124,17 +128,25 @@ pub fn mk_object(api_version: &str, kind: &str, name: &str) -> Value {
 
 /// A ConfigMap with one key, `k: v`.
 pub fn mk_config_map(name: &str) -> Value {
-    with(mk_object("v1", "ConfigMap", name), json!({"data": {"k": "v"}}))
+    with(
+        mk_object("v1", "ConfigMap", name),
+        json!({"data": {"k": "v"}}),
+    )
 }
 
 /// A ConfigMap with labels.
 pub fn mk_labelled(name: &str, labels: Value) -> Value {
-    with(mk_config_map(name), json!({"metadata": {"labels": labels}}))
+    let mut object = mk_config_map(name);
+    object["metadata"]["labels"] = labels;
+    object
 }
 
 /// A ConfigMap that a finalizer holds.
 pub fn mk_held(name: &str) -> Value {
-    with(mk_config_map(name), json!({"metadata": {"finalizers": ["example.com/hold"]}}))
+    with(
+        mk_config_map(name),
+        json!({"metadata": {"finalizers": ["example.com/hold"]}}),
+    )
 }
 
 /// A reference to an owner that does not exist.
@@ -171,29 +183,44 @@ pub fn mk_deployment(name: &str) -> Value {
 /// A Job.
 pub fn mk_job(name: &str) -> Value {
     let spec = with(mk_pod_spec(), json!({"restartPolicy": "Never"}));
-    with(mk_object("batch/v1", "Job", name), json!({"spec": {"template": {"spec": spec}}}))
+    with(
+        mk_object("batch/v1", "Job", name),
+        json!({"spec": {"template": {"spec": spec}}}),
+    )
 }
 
 /// A CronJob.
 pub fn mk_cron_job(name: &str) -> Value {
     let job = json!({"spec": mk_job("x")["spec"]});
-    with(mk_object("batch/v1", "CronJob", name), json!({"spec": {"schedule": "* * * * *", "jobTemplate": job}}))
+    with(
+        mk_object("batch/v1", "CronJob", name),
+        json!({"spec": {"schedule": "* * * * *", "jobTemplate": job}}),
+    )
 }
 
 /// A Lease.
 pub fn mk_lease(name: &str) -> Value {
-    with(mk_object("coordination.k8s.io/v1", "Lease", name), json!({"spec": {"holderIdentity": "me"}}))
+    with(
+        mk_object("coordination.k8s.io/v1", "Lease", name),
+        json!({"spec": {"holderIdentity": "me"}}),
+    )
 }
 
 /// A Service without cluster address.
 pub fn mk_service(name: &str) -> Value {
-    with(mk_object("v1", "Service", name), json!({"spec": {"clusterIP": "None", "ports": [{"port": 80}]}}))
+    with(
+        mk_object("v1", "Service", name),
+        json!({"spec": {"type": "ClusterIP", "clusterIP": "None", "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}]}}),
+    )
 }
 
 /// An Event about a Pod that does not exist.
 pub fn mk_event(name: &str, ns: &str) -> Value {
     let about = json!({"apiVersion": "v1", "kind": "Pod", "namespace": ns, "name": "p"});
-    with(mk_object("v1", "Event", name), json!({"involvedObject": about, "reason": "Because", "message": "m", "type": "Normal"}))
+    with(
+        mk_object("v1", "Event", name),
+        json!({"involvedObject": about, "reason": "Because", "message": "m", "type": "Normal"}),
+    )
 }
 
 /// A Namespace.
@@ -206,13 +233,24 @@ pub fn mk_crd(group: &str) -> Value {
     let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let version = json!({"name": "v1", "served": true, "storage": true, "subresources": {"status": {}}, "schema": {"openAPIV3Schema": free}});
     let names = json!({"plural": "gadgets", "kind": "Gadget"});
-    let spec = json!({"group": group, "scope": "Namespaced", "names": names, "versions": [version]});
-    with(mk_object("apiextensions.k8s.io/v1", "CustomResourceDefinition", &format!("gadgets.{group}")), json!({ "spec": spec }))
+    let spec =
+        json!({"group": group, "scope": "Namespaced", "names": names, "versions": [version]});
+    with(
+        mk_object(
+            "apiextensions.k8s.io/v1",
+            "CustomResourceDefinition",
+            &format!("gadgets.{group}"),
+        ),
+        json!({ "spec": spec }),
+    )
 }
 
 /// A Gadget of `group`.
 pub fn mk_gadget(group: &str, name: &str) -> Value {
-    with(mk_object(&format!("{group}/v1"), "Gadget", name), json!({"spec": {"size": 1}}))
+    with(
+        mk_object(&format!("{group}/v1"), "Gadget", name),
+        json!({"spec": {"size": 1}}),
+    )
 }
 
 #[cfg(test)]
@@ -221,7 +259,10 @@ mod tests {
 
     #[test]
     fn with_merges_maps_replaces_the_rest_and_removes_nulls() {
-        let got = with(json!({"a": {"b": 1, "c": 2}, "l": [1]}), json!({"a": {"b": null, "d": 3}, "l": [2]}));
+        let got = with(
+            json!({"a": {"b": 1, "c": 2}, "l": [1]}),
+            json!({"a": {"b": null, "d": 3}, "l": [2]}),
+        );
         assert_eq!(got, json!({"a": {"c": 2, "d": 3}, "l": [2]}));
     }
 

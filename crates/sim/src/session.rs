@@ -25,6 +25,26 @@ const UNTIL_STEP: Duration = Duration::from_millis(50);
 /// Response headers that are part of an answer. A Content-Type of plain JSON is not written down.
 const RECORDED: &[&str] = &["content-type", "warning", "retry-after", "location"];
 
+/// Fields of Pod templates and Services that the server fills in. Scenarios about other things leave them out.
+const DEFAULTED: &[&str] = &[
+    "clusterIPs",
+    "dnsPolicy",
+    "imagePullPolicy",
+    "internalTrafficPolicy",
+    "ipFamilies",
+    "ipFamilyPolicy",
+    "progressDeadlineSeconds",
+    "resources",
+    "restartPolicy",
+    "revisionHistoryLimit",
+    "schedulerName",
+    "securityContext",
+    "sessionAffinity",
+    "terminationGracePeriodSeconds",
+    "terminationMessagePath",
+    "terminationMessagePolicy",
+];
+
 /// A conversation and its record.
 pub struct Session {
     target: Target,
@@ -32,6 +52,14 @@ pub struct Session {
     transcript: Vec<Value>,
     note: Option<&'static str>,
     hidden: &'static [&'static str],
+    defaults: Defaults,
+}
+
+/// Whether defaulted fields of specs are written down.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Defaults {
+    Shown,
+    Hidden,
 }
 
 /// One request, as raw as it gets.
@@ -67,7 +95,14 @@ pub struct Answer {
 impl Session {
     /// A conversation with `target` in the namespace `ns`, which the caller has made.
     pub fn new(target: Target, ns: String) -> Self {
-        Self { target, ns, transcript: Vec::new(), note: None, hidden: &[] }
+        Self {
+            target,
+            ns,
+            transcript: Vec::new(),
+            note: None,
+            hidden: &[],
+            defaults: Defaults::Shown,
+        }
     }
 
     /// The scenario's own namespace.
@@ -136,14 +171,21 @@ impl Session {
     }
 
     /// PATCH with a strategic merge patch.
-    pub async fn strategic_patch(&mut self, resource: &Resource, name: &str, patch: Value) -> Answer {
-        self.patch(resource, name, "strategic-merge-patch", patch).await
+    pub async fn strategic_patch(
+        &mut self,
+        resource: &Resource,
+        name: &str,
+        patch: Value,
+    ) -> Answer {
+        self.patch(resource, name, "strategic-merge-patch", patch)
+            .await
     }
 
     async fn patch(&mut self, resource: &Resource, name: &str, form: &str, patch: Value) -> Answer {
         let path = self.item(resource, name);
         let ask = Ask::new(Method::PATCH, path).body(patch.to_string());
-        self.ask(ask.content_type(&format!("application/{form}+json"))).await
+        self.ask(ask.content_type(&format!("application/{form}+json")))
+            .await
     }
 
     /// DELETE of one object without a body; `name` may carry a query.
@@ -155,13 +197,15 @@ impl Session {
     /// DELETE of one object with DeleteOptions.
     pub async fn delete_with(&mut self, resource: &Resource, name: &str, options: Value) -> Answer {
         let path = self.item(resource, name);
-        self.ask(Ask::new(Method::DELETE, path).json(&options)).await
+        self.ask(Ask::new(Method::DELETE, path).json(&options))
+            .await
     }
 
     /// DELETE of the collection, with a query and DeleteOptions.
     pub async fn delete_all(&mut self, resource: &Resource, query: &str, options: Value) -> Answer {
         let path = with_query(self.path(resource), query);
-        self.ask(Ask::new(Method::DELETE, path).json(&options)).await
+        self.ask(Ask::new(Method::DELETE, path).json(&options))
+            .await
     }
 
     /// The path of one object; `name` may carry a subresource and a query.
@@ -181,7 +225,7 @@ impl Session {
         }
         let body = view.map_or_else(|| answer.body.clone(), |view| view(&answer.body));
         if !body.is_null() {
-            record.insert("body".into(), without(body, self.hidden));
+            record.insert("body".into(), self.shown(body));
         }
         self.transcript.push(record.into());
         answer
@@ -218,7 +262,8 @@ impl Session {
             }
         };
         if tokio::time::timeout(UNTIL_MAX, looking).await.is_err() {
-            self.transcript.push(json!({"error": format!("{path} never became what was waited for")}));
+            self.transcript
+                .push(json!({"error": format!("{path} never became what was waited for")}));
         }
     }
 
@@ -227,10 +272,28 @@ impl Session {
         self.hidden = parts;
     }
 
+    /// From now on the fields that Kubernetes fills into specs are not written down.
+    pub fn hide_defaults(&mut self) {
+        self.defaults = Defaults::Hidden;
+    }
+
+    fn shown(&self, value: Value) -> Value {
+        let value = without(value, self.hidden);
+        if self.defaults == Defaults::Hidden {
+            undefaulted(value)
+        } else {
+            value
+        }
+    }
+
     /// Writes events of a watch down.
     pub(crate) fn record_events(&mut self, request: &str, events: &[Value], then: &str) {
-        let events: Vec<Value> = events.iter().map(|event| without(event.clone(), self.hidden)).collect();
-        self.transcript.push(json!({"read": request, "events": events, "then": then}));
+        let events: Vec<Value> = events
+            .iter()
+            .map(|event| self.shown(event.clone()))
+            .collect();
+        self.transcript
+            .push(json!({"read": request, "events": events, "then": then}));
     }
 
     /// Writes an entry down as it is.
@@ -378,16 +441,25 @@ impl Answer {
             Err(_) if bytes.is_empty() => Value::Null,
             Err(_) => String::from_utf8_lossy(bytes).into_owned().into(),
         };
-        Self { status, headers: kept, body }
+        Self {
+            status,
+            headers: kept,
+            body,
+        }
     }
 
     pub(crate) fn failed(why: &str) -> Self {
-        Self { body: json!({ "error": why }), ..Self::default() }
+        Self {
+            body: json!({ "error": why }),
+            ..Self::default()
+        }
     }
 
     /// The object's resourceVersion, or that of the list.
     pub fn rv(&self) -> &str {
-        self.body["metadata"]["resourceVersion"].as_str().unwrap_or_default()
+        self.body["metadata"]["resourceVersion"]
+            .as_str()
+            .unwrap_or_default()
     }
 
     /// The object's uid.
@@ -397,19 +469,27 @@ impl Answer {
 
     /// The list's continue token.
     pub fn token(&self) -> &str {
-        self.body["metadata"]["continue"].as_str().unwrap_or_default()
+        self.body["metadata"]["continue"]
+            .as_str()
+            .unwrap_or_default()
     }
 }
 
 fn with_query(path: String, query: &str) -> String {
-    if query.is_empty() { path } else { format!("{path}?{query}") }
+    if query.is_empty() {
+        path
+    } else {
+        format!("{path}?{query}")
+    }
 }
 
 /// The headers of an answer that are written down.
 pub(crate) fn recorded_headers(answer: &Answer, shown: &[&str]) -> Map<String, Value> {
     let mut headers = Map::new();
     for name in RECORDED.iter().chain(shown) {
-        let Some(value) = answer.headers.get(*name) else { continue };
+        let Some(value) = answer.headers.get(*name) else {
+            continue;
+        };
         if *name == "content-type" && value == "application/json" {
             continue;
         }
@@ -435,4 +515,17 @@ fn without(mut value: Value, hidden: &[&str]) -> Value {
         map.retain(|key, _| !hidden.contains(&key.as_str()));
     }
     value
+}
+
+fn undefaulted(value: Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let kept = map
+                .into_iter()
+                .filter(|(key, _)| !DEFAULTED.contains(&key.as_str()));
+            kept.map(|(key, value)| (key, undefaulted(value))).collect()
+        }
+        Value::Array(items) => items.into_iter().map(undefaulted).collect(),
+        other => other,
+    }
 }

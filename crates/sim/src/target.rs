@@ -57,8 +57,13 @@ impl Target {
 
     /// A new embedded server. It does not look after namespaces and events by itself, as a bare kube-apiserver does not.
     pub fn embedded() -> Self {
-        let upkeep = Upkeep { namespaces: false, crds: true, events: false };
-        let server = ApiServer::ephemeral_with(Clock::driven(START, REAL_TIME), Rng::seeded(SEED), upkeep);
+        let upkeep = Upkeep {
+            namespaces: false,
+            crds: true,
+            events: false,
+        };
+        let server =
+            ApiServer::ephemeral_with(Clock::driven(START, REAL_TIME), Rng::seeded(SEED), upkeep);
         Self {
             server: Server::Embedded,
             client: Client::new(server.service(Identity::admin()), "default"),

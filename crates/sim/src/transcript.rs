@@ -53,15 +53,27 @@ fn write_value(out: &mut String, value: &Value, indent: usize, used: usize) {
     let inner = indent + 2;
     match value {
         Value::Object(map) => {
-            let entries = ranked(map).into_iter().map(|(key, value)| (format!("{}: ", Value::from(key.as_str())), value));
+            let entries = ranked(map)
+                .into_iter()
+                .map(|(key, value)| (format!("{}: ", Value::from(key.as_str())), value));
             write_block(out, ['{', '}'], entries, inner);
         }
-        Value::Array(items) => write_block(out, ['[', ']'], items.iter().map(|item| (String::new(), item)), inner),
+        Value::Array(items) => write_block(
+            out,
+            ['[', ']'],
+            items.iter().map(|item| (String::new(), item)),
+            inner,
+        ),
         _ => {}
     }
 }
 
-fn write_block<'a>(out: &mut String, braces: [char; 2], entries: impl Iterator<Item = (String, &'a Value)>, indent: usize) {
+fn write_block<'a>(
+    out: &mut String,
+    braces: [char; 2],
+    entries: impl Iterator<Item = (String, &'a Value)>,
+    indent: usize,
+) {
     out.push(braces[0]);
     for (at, (key, value)) in entries.enumerate() {
         let comma = if at == 0 { "" } else { "," };
@@ -76,10 +88,15 @@ fn write_block<'a>(out: &mut String, braces: [char; 2], entries: impl Iterator<I
 fn line(value: &Value) -> String {
     match value {
         Value::Object(map) => {
-            let entries = ranked(map).into_iter().map(|(key, value)| format!("{}: {}", Value::from(key.as_str()), line(value)));
+            let entries = ranked(map)
+                .into_iter()
+                .map(|(key, value)| format!("{}: {}", Value::from(key.as_str()), line(value)));
             format!("{{{}}}", entries.collect::<Vec<_>>().join(", "))
         }
-        Value::Array(items) => format!("[{}]", items.iter().map(line).collect::<Vec<_>>().join(", ")),
+        Value::Array(items) => format!(
+            "[{}]",
+            items.iter().map(line).collect::<Vec<_>>().join(", ")
+        ),
         other => other.to_string(),
     }
 }
@@ -110,7 +127,10 @@ mod tests {
     fn what_is_written_can_be_read_and_is_written_the_same_again() {
         let long = "x".repeat(LINE_MAX);
         let exchange = json!({"request": "GET /", "status": 200, "body": {"text": long, "empty": {}, "none": []}});
-        let scenarios = vec![("a".to_owned(), vec![exchange.clone(), exchange]), ("b".to_owned(), vec![])];
+        let scenarios = vec![
+            ("a".to_owned(), vec![exchange.clone(), exchange]),
+            ("b".to_owned(), vec![]),
+        ];
         let text = written(&scenarios);
         assert_eq!(read(&text).unwrap(), scenarios);
         assert_eq!(written(&read(&text).unwrap()), text);

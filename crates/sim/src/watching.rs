@@ -54,7 +54,11 @@ impl Session {
             record.insert("body".into(), answer.body);
         }
         self.record(record.into());
-        Watch { request, body, unread: Vec::new() }
+        Watch {
+            request,
+            body,
+            unread: Vec::new(),
+        }
     }
 
     /// Reads `due` events, then makes sure that no more follow, and writes them down.
@@ -69,7 +73,10 @@ impl Session {
 
     /// Waits for one event, as long as a bookmark may take, and writes it down; more may follow.
     pub async fn take_one_slowly(&mut self, watch: &mut Watch) {
-        let event = tokio::time::timeout(BOOKMARK_MAX, watch.next()).await.ok().flatten();
+        let event = tokio::time::timeout(BOOKMARK_MAX, watch.next())
+            .await
+            .ok()
+            .flatten();
         self.record_events(&watch.request, event.as_slice(), "left");
     }
 
@@ -101,7 +108,8 @@ async fn read(watch: &mut Watch, due: usize, silence: Duration) -> (Vec<Value>, 
 }
 
 async fn open(session: &Session, ask: Ask) -> anyhow::Result<(Answer, Option<Body>)> {
-    let response = tokio::time::timeout(DUE_MAX, session.admin().send(ask.into_request()?)).await??;
+    let response =
+        tokio::time::timeout(DUE_MAX, session.admin().send(ask.into_request()?)).await??;
     let (parts, body) = response.into_parts();
     let status = parts.status.as_u16();
     if status == 200 {
@@ -123,7 +131,9 @@ impl Watch {
             }
             let frame = self.body.as_mut()?.frame().await;
             match frame {
-                Some(Ok(frame)) => self.unread.extend(frame.data_ref().map(AsRef::as_ref).unwrap_or_default()),
+                Some(Ok(frame)) => self
+                    .unread
+                    .extend(frame.data_ref().map(AsRef::as_ref).unwrap_or_default()),
                 Some(Err(_)) | None => {
                     self.body = None;
                     let rest = std::mem::take(&mut self.unread);
@@ -140,5 +150,6 @@ fn is_progress(event: &Value) -> bool {
 }
 
 fn parse(line: &[u8]) -> Value {
-    serde_json::from_slice(line).unwrap_or_else(|_| String::from_utf8_lossy(line).into_owned().into())
+    serde_json::from_slice(line)
+        .unwrap_or_else(|_| String::from_utf8_lossy(line).into_owned().into())
 }

@@ -11,18 +11,25 @@ use caretaker_sim::transcript;
 use serde_json::Value;
 
 fn data(suite: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("data").join(suite)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("data")
+        .join(suite)
 }
 
 fn frozen(suite: &str, theme: &Theme) -> BTreeMap<String, Vec<Value>> {
     let file = data(suite).join(format!("{}.json", theme.name));
-    let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-    transcript::read(&text).unwrap().into_iter().collect()
+    let text =
+        fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    transcript::read(&text)
+        .expect("frozen answers are JSON")
+        .into_iter()
+        .collect()
 }
 
 fn allowed(suite: &str) -> Allowed {
-    let text = fs::read_to_string(data(suite).join("allowed.txt")).unwrap();
-    Allowed::parse(&text).unwrap()
+    let text =
+        fs::read_to_string(data(suite).join("allowed.txt")).expect("every suite has this file");
+    Allowed::parse(&text).expect("rows of the allow file")
 }
 
 fn scenarios() -> impl Iterator<Item = &'static Scenario> {
@@ -33,8 +40,16 @@ fn scenarios() -> impl Iterator<Item = &'static Scenario> {
 fn every_scenario_has_a_name_and_a_namespace_of_its_own() {
     let (mut names, mut namespaces) = (BTreeSet::new(), BTreeSet::new());
     for scenario in scenarios() {
-        assert!(names.insert(scenario.name), "{} is there twice", scenario.name);
-        assert!(namespaces.insert(scenario.namespace()), "{} shares its namespace", scenario.name);
+        assert!(
+            names.insert(scenario.name),
+            "{} is there twice",
+            scenario.name
+        );
+        assert!(
+            namespaces.insert(scenario.namespace()),
+            "{} shares its namespace",
+            scenario.name
+        );
     }
 }
 
@@ -43,7 +58,10 @@ fn no_namespace_is_part_of_another() {
     // What a scenario leaves is found by its namespace's name.
     let all: Vec<String> = scenarios().map(Scenario::namespace).collect();
     for a in &all {
-        let within: Vec<&String> = all.iter().filter(|b| *b != a && b.contains(a.as_str())).collect();
+        let within: Vec<&String> = all
+            .iter()
+            .filter(|b| *b != a && b.contains(a.as_str()))
+            .collect();
         assert!(within.is_empty(), "{a} is part of {within:?}");
     }
 }
@@ -53,7 +71,11 @@ fn every_scenario_has_frozen_answers_and_there_are_no_others() {
     for theme in api::THEMES {
         let table: BTreeSet<String> = theme.scenarios.iter().map(|s| s.name.to_owned()).collect();
         let frozen: BTreeSet<String> = frozen("api", theme).into_keys().collect();
-        assert_eq!(table, frozen, "{}: record it again from the real server", theme.name);
+        assert_eq!(
+            table, frozen,
+            "{}: record it again from the real server",
+            theme.name
+        );
     }
 }
 
@@ -61,7 +83,10 @@ fn every_scenario_has_frozen_answers_and_there_are_no_others() {
 fn every_allowed_difference_names_a_scenario() {
     let names: BTreeSet<&str> = scenarios().map(|s| s.name).collect();
     for name in allowed("api").scenarios() {
-        assert!(names.contains(name), "{name} is allowed to differ, but is no scenario");
+        assert!(
+            names.contains(name),
+            "{name} is allowed to differ, but is no scenario"
+        );
     }
 }
 
@@ -73,7 +98,9 @@ async fn the_embedded_server_answers_like_the_real_one() {
     for theme in api::THEMES {
         let frozen = frozen("api", theme);
         for scenario in theme.scenarios {
-            let Outcome::Ran(ours) = scenario.run(&Target::embedded()).await else { continue };
+            let Outcome::Ran(ours) = scenario.run(&Target::embedded()).await else {
+                continue;
+            };
             let real = &frozen[scenario.name];
             let judgement = allowed.judge(scenario.name, differences(real, &ours));
             checks += 1;
@@ -84,5 +111,9 @@ async fn the_embedded_server_answers_like_the_real_one() {
             }
         }
     }
-    assert!(reports.is_empty(), "{equal} of {checks} are as they should be; the others:\n\n{}", reports.join("\n"));
+    assert!(
+        reports.is_empty(),
+        "{equal} of {checks} are as they should be; the others:\n\n{}",
+        reports.join("\n")
+    );
 }

@@ -90,10 +90,7 @@ impl DeleteOptions {
 
 /// Whether a write is only to be tried; `options` names the kind of options for the error.
 pub(crate) fn dry_run_of(query: &Query, options: &str) -> Result<bool, Status> {
-    match query.get("dryRun") {
-        None => Ok(false),
-        Some(value) => dry_run(Some(&Value::from(vec![value])), options),
-    }
+    dry_run(Some(&query.all("dryRun").into()), options)
 }
 
 fn dry_run(value: Option<&Value>, options: &str) -> Result<bool, Status> {
@@ -168,9 +165,7 @@ fn from_query(query: &Query) -> Result<Map<String, Value>, Status> {
             query.flag("orphanDependents").into(),
         );
     }
-    if let Some(dry_run) = query.get("dryRun") {
-        given.insert("dryRun".into(), vec![dry_run].into());
-    }
+    given.insert("dryRun".into(), query.all("dryRun").into());
     Ok(given)
 }
 

@@ -4,14 +4,14 @@ use serde_json::json;
 
 const NOW: &str = "2026-03-01T12:00:00Z";
 
-fn mk_tree(value: Value) -> Tree {
+fn mk_tree(value: &Value) -> Tree {
     value.as_object().unwrap().clone()
 }
 
-fn mk_decision(kind: (&str, &str), object: Value, options: DeleteOptions) -> Decision {
+fn mk_decision(kind: (&str, &str), object: &Value, options: &DeleteOptions) -> Decision {
     let kinds = Kinds::builtin();
     let kind = kinds.by_kind(kind.0, kind.1).unwrap();
-    decide(kind, &mk_tree(object), &options, NOW.parse().unwrap())
+    decide(kind, &mk_tree(object), options, NOW.parse().unwrap())
 }
 
 fn with_policy(policy: Propagation) -> DeleteOptions {
@@ -36,8 +36,8 @@ const JOB: (&str, &str) = ("batch/v1", "Job");
 fn an_object_that_nothing_holds_goes_in_one_write() {
     let decision = mk_decision(
         CONFIG_MAP,
-        json!({"metadata": {"name": "a"}}),
-        DeleteOptions::default(),
+        &json!({"metadata": {"name": "a"}}),
+        &DeleteOptions::default(),
     );
     assert_eq!(decision, Decision::Remove(None));
 }
@@ -54,22 +54,22 @@ fn the_policy_decides_about_the_collectors_finalizers() {
         (Propagation::Orphan, vec!["x.io/y", "orphan"]),
     ];
     for (policy, expected) in cases {
-        let decision = mk_decision(CONFIG_MAP, held.clone(), with_policy(policy));
+        let decision = mk_decision(CONFIG_MAP, &held, &with_policy(policy));
         assert_eq!(finalizers_kept(&decision), expected, "{policy:?}");
     }
-    let decision = mk_decision(CONFIG_MAP, held, DeleteOptions::default());
+    let decision = mk_decision(CONFIG_MAP, &held, &DeleteOptions::default());
     assert_eq!(finalizers_kept(&decision), ["foregroundDeletion", "x.io/y"]);
 }
 
 #[test]
 fn kinds_differ_in_what_no_policy_means() {
     let object = json!({"metadata": {"name": "a"}});
-    let job = mk_decision(JOB, object.clone(), DeleteOptions::default());
+    let job = mk_decision(JOB, &object, &DeleteOptions::default());
     assert_eq!(finalizers_kept(&job), ["orphan"]);
     let event = mk_decision(
         ("v1", "Event"),
-        object,
-        with_policy(Propagation::Foreground),
+        &object,
+        &with_policy(Propagation::Foreground),
     );
     assert_eq!(event, Decision::Remove(None));
 }
@@ -78,7 +78,7 @@ fn kinds_differ_in_what_no_policy_means() {
 fn a_second_delete_can_release_what_the_first_one_held() {
     let object = json!({"metadata": {"finalizers": ["foregroundDeletion"], "deletionTimestamp": NOW,
         "deletionGracePeriodSeconds": 0}});
-    let decision = mk_decision(CONFIG_MAP, object, with_policy(Propagation::Background));
+    let decision = mk_decision(CONFIG_MAP, &object, &with_policy(Propagation::Background));
     let Decision::Remove(Some(last)) = decision else {
         panic!("{decision:?}");
     };
@@ -88,9 +88,11 @@ fn a_second_delete_can_release_what_the_first_one_held() {
 #[test]
 fn a_held_object_is_marked_and_counted_once() {
     let object = json!({"metadata": {"generation": 1, "finalizers": ["x.io/y"]}});
-    let Decision::Keep(kept) =
-        mk_decision(("apps/v1", "Deployment"), object, DeleteOptions::default())
-    else {
+    let Decision::Keep(kept) = mk_decision(
+        ("apps/v1", "Deployment"),
+        &object,
+        &DeleteOptions::default(),
+    ) else {
         panic!("not kept");
     };
     assert_eq!(kept["metadata"]["generation"], 2);
@@ -98,8 +100,8 @@ fn a_held_object_is_marked_and_counted_once() {
     assert_eq!(kept["metadata"]["deletionGracePeriodSeconds"], 0);
     let again = mk_decision(
         ("apps/v1", "Deployment"),
-        Value::Object(kept.clone()),
-        DeleteOptions::default(),
+        &Value::Object(kept.clone()),
+        &DeleteOptions::default(),
     );
     assert_eq!(again, Decision::Keep(kept));
 }
@@ -125,23 +127,23 @@ fn only_scheduled_running_pods_get_grace() {
     assert_eq!(
         grace(mk_decision(
             POD,
-            pod("n", "Running"),
-            DeleteOptions::default()
+            &pod("n", "Running"),
+            &DeleteOptions::default()
         )),
         30
     );
-    assert_eq!(grace(mk_decision(POD, pod("n", "Running"), ask(5))), 5);
-    assert_eq!(grace(mk_decision(POD, pod("n", "Running"), ask(-7))), 1);
-    assert_eq!(grace(mk_decision(POD, pod("n", "Running"), ask(0))), 0);
+    assert_eq!(grace(mk_decision(POD, &pod("n", "Running"), &ask(5))), 5);
+    assert_eq!(grace(mk_decision(POD, &pod("n", "Running"), &ask(-7))), 1);
+    assert_eq!(grace(mk_decision(POD, &pod("n", "Running"), &ask(0))), 0);
     assert_eq!(
         grace(mk_decision(
             POD,
-            pod("n", "Succeeded"),
-            DeleteOptions::default()
+            &pod("n", "Succeeded"),
+            &DeleteOptions::default()
         )),
         0
     );
-    let unscheduled = mk_decision(POD, pod("", "Pending"), ask(60));
+    let unscheduled = mk_decision(POD, &pod("", "Pending"), &ask(60));
     assert!(matches!(unscheduled, Decision::Remove(Some(_))));
 }
 
@@ -157,27 +159,27 @@ fn grace_can_only_be_shortened_and_not_into_the_past() {
     };
     let soon = "2026-03-01T12:00:20Z";
     assert_eq!(
-        mk_decision(POD, deleting(soon), ask(None)),
+        mk_decision(POD, &deleting(soon), &ask(None)),
         Decision::Pending
     );
     assert_eq!(
-        mk_decision(POD, deleting(soon), ask(Some(30))),
+        mk_decision(POD, &deleting(soon), &ask(Some(30))),
         Decision::Pending
     );
-    let Decision::Keep(kept) = mk_decision(POD, deleting(soon), ask(Some(25))) else {
+    let Decision::Keep(kept) = mk_decision(POD, &deleting(soon), &ask(Some(25))) else {
         panic!("not kept");
     };
     assert_eq!(
         kept["metadata"]["deletionTimestamp"],
         "2026-03-01T12:00:15Z"
     );
-    let Decision::Keep(kept) = mk_decision(POD, deleting(soon), ask(Some(5))) else {
+    let Decision::Keep(kept) = mk_decision(POD, &deleting(soon), &ask(Some(5))) else {
         panic!("not kept");
     };
     assert_eq!(kept["metadata"]["deletionTimestamp"], NOW);
     assert_eq!(kept["metadata"]["deletionGracePeriodSeconds"], 1);
     assert!(matches!(
-        mk_decision(POD, deleting(soon), ask(Some(0))),
+        mk_decision(POD, &deleting(soon), &ask(Some(0))),
         Decision::Remove(Some(_))
     ));
 }
@@ -189,5 +191,5 @@ fn a_pod_with_a_finalizer_stays_whatever_its_grace() {
         grace_seconds: Some(0),
         ..DeleteOptions::default()
     };
-    assert!(matches!(mk_decision(POD, pod, now), Decision::Keep(_)));
+    assert!(matches!(mk_decision(POD, &pod, &now), Decision::Keep(_)));
 }

@@ -5,7 +5,7 @@
 //! There is one token and it belongs to the administrator; client certificates, cookies and anonymous callers are unknown.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use caretaker_machinery::status::Status;
 use http::uri::Authority;
@@ -132,11 +132,14 @@ impl Gate {
     // DEVIATION(host-check): kube-apiserver serves any Host. This server listens on a developer's machine, where a web
     // page can reach it by DNS rebinding.
     fn misdirected(&self, local: IpAddr) -> Status {
-        let port = self.port;
-        let local = std::net::SocketAddr::new(local.to_canonical(), port);
+        let own = Some(local.to_canonical()).filter(|local| !LOOPBACK.contains(local));
+        let addresses = LOOPBACK.into_iter().chain(own);
+        let addresses = addresses.map(|address| SocketAddr::new(address, self.port).to_string());
+        let names = NAMES.iter().map(|name| format!("{name}:{}", self.port));
+        let ours: Vec<String> = addresses.chain(names).collect();
         let message = format!(
-            "this server answers to {local}, localhost:{port}, 127.0.0.1:{port}, [::1]:{port} and \
-             kubernetes.default.svc:{port} only: the request names another host"
+            "the request names a host that this server does not answer to; it answers to {}",
+            ours.join(", ")
         );
         Status::failure(421, "MisdirectedRequest", message)
     }

@@ -58,6 +58,25 @@ pub(crate) fn update_faults(old: &Tree, new: &Tree) -> Vec<Cause> {
     causes
 }
 
+/// The faults of a prefix for names. Upstream lets the last two characters of one that ends in a dash pass for an `a`.
+pub(crate) fn generate_name_faults(kind: &Kind, object: &Tree) -> Vec<Cause> {
+    let prefix = text(object, "generateName");
+    if prefix.is_empty() {
+        return Vec::new();
+    }
+    let mut shown = prefix.to_owned();
+    if prefix.len() > 1 && prefix.ends_with('-') {
+        shown.pop();
+        shown.pop();
+        shown.push('a');
+    }
+    let faults = kind.rules.names.faults(&shown);
+    faults
+        .iter()
+        .map(|fault| Cause::invalid("metadata.generateName", prefix, fault))
+        .collect()
+}
+
 fn name_faults(kind: &Kind, object: &Tree, causes: &mut Vec<Cause>) {
     let name = text(object, "name");
     if name.is_empty() {

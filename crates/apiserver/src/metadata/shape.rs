@@ -131,7 +131,7 @@ fn read_time(text: &str) -> Result<Value, String> {
     match text.parse() {
         Ok(at) => Ok(super::time(at).into()),
         Err(_) => Err(format!(
-            "parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse {text:?}"
+            "parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse {text:?} as \"2006\""
         )),
     }
 }

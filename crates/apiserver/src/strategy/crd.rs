@@ -386,11 +386,11 @@ fn subresources(version: &Value, kind: &str) -> Vec<Subresource> {
     };
     let declared = |name: &str| version["subresources"].get(name).is_some();
     let mut parts = Vec::new();
-    if declared("scale") {
-        parts.push(part("scale", "autoscaling", "v1", "Scale"));
-    }
     if declared("status") {
         parts.push(part("status", "", "", kind));
+    }
+    if declared("scale") {
+        parts.push(part("scale", "autoscaling", "v1", "Scale"));
     }
     parts
 }

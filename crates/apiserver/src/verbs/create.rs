@@ -16,6 +16,14 @@ use crate::strategy;
 /// How many generated names are tried before the client has to try again.
 const GENERATED_NAMES_MAX: usize = 8;
 
+/// How a create came about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    Post,
+    /// An update of what was not there.
+    Put,
+}
+
 pub(super) async fn create(inner: &Inner, ask: &Ask) -> Result<Reply, Status> {
     let mode = Mode::dry_run(dry_run_of(&ask.query, "CreateOptions")?);
     strategy::check_options(&ask.query, "CreateOptions")?;
@@ -23,7 +31,7 @@ pub(super) async fn create(inner: &Inner, ask: &Ask) -> Result<Reply, Status> {
     if !ask.kind.allows("get") {
         return review::answer(ask, tree);
     }
-    let (object, warnings) = create_tree(inner, ask, tree, mode).await?;
+    let (object, warnings) = create_tree(inner, ask, tree, mode, Origin::Post).await?;
     Ok(Reply::Object {
         code: 201,
         object,
@@ -37,10 +45,12 @@ pub(super) async fn create_tree(
     ask: &Ask,
     mut tree: Tree,
     mode: Mode,
+    origin: Origin,
 ) -> Result<(Arc<Object>, Vec<String>), Status> {
     let kind = &ask.kind;
     place(ask, &mut tree)?;
-    if !metadata::text(&tree, "resourceVersion").is_empty() {
+    let revision = metadata::text(&tree, "resourceVersion").parse::<u64>();
+    if revision.is_ok_and(|revision| revision > 0) && origin == Origin::Post {
         return Err(Status::unexplained(
             "resourceVersion should not be set on objects to be created",
         ));
@@ -81,6 +91,9 @@ pub(super) async fn create_tree(
     let mut status = taken.expect("at least one attempt was made");
     if let (Some(details), false) = (&mut status.details, prefix.is_empty()) {
         details.retry_after_seconds = 1;
+        status
+            .message
+            .push_str(", the server was not able to generate a unique name for the object");
     }
     Err(status)
 }
@@ -88,7 +101,8 @@ pub(super) async fn create_tree(
 async fn insert(inner: &Inner, ask: &Ask, tree: &Tree, mode: Mode) -> Result<Arc<Object>, Status> {
     let kind = &ask.kind;
     let name = metadata::text(tree, "name").to_owned();
-    let mut causes = check::faults(kind, tree);
+    let mut causes = check::generate_name_faults(kind, tree);
+    causes.extend(check::faults(kind, tree));
     causes.extend(strategy::faults(kind, tree, None));
     if !causes.is_empty() {
         return Err(Status::invalid(ask.kind.kind_named(&name), causes));
@@ -113,6 +127,10 @@ fn exists(ask: &Ask, name: &str, current: &Object) -> Status {
 
 /// The namespace in the body must be the path's, or none.
 pub(super) fn place(ask: &Ask, tree: &mut Tree) -> Result<(), Status> {
+    if !ask.kind.namespaced {
+        metadata::of(tree).remove("namespace");
+        return Ok(());
+    }
     let given = metadata::text(tree, "namespace");
     let expected = ask.namespace.as_deref().unwrap_or_default();
     if !given.is_empty() && given != expected {
@@ -120,9 +138,7 @@ pub(super) fn place(ask: &Ask, tree: &mut Tree) -> Result<(), Status> {
             "the namespace of the provided object does not match the namespace sent on the request",
         ));
     }
-    if ask.kind.namespaced {
-        metadata::of(tree).insert("namespace".into(), expected.into());
-    }
+    metadata::of(tree).insert("namespace".into(), expected.into());
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! PATCH: a change of an object in one of three languages, applied to whatever is stored.
 
 use caretaker_machinery::patch::{json, merge, strategic};
-use caretaker_machinery::status::{Cause, Details, Named, Status};
+use caretaker_machinery::status::{Cause, Details, Named, Status, quoted};
 use serde_json::Value;
 
 use super::commit::{self, Mode, Plan};
@@ -82,26 +82,25 @@ fn settle(ask: &Ask, patched: Tree) -> Result<Tree, Status> {
             .unwrap_or_default()
     };
     let (api_version, own) = (given("apiVersion"), kind.api_version());
+    let as_expected = api_version == own && given("kind") == kind.kind;
+    if !as_expected && kind.custom.is_none() {
+        let why = format!(
+            "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
+            quoted(given("kind")),
+            quoted(api_version)
+        );
+        return Err(unacceptable(&shown, &why));
+    }
     if api_version != own {
-        let message = if kind.custom.is_some() {
-            format!(
-                "the API version in the data ({api_version}) does not match the expected API version ({own})"
-            )
-        } else {
-            format!(
-                "no kind {:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\"",
-                given("kind")
-            )
-        };
-        return Err(Status::bad_request(message));
+        return Err(Status::bad_request(format!(
+            "the API version in the data ({api_version}) does not match the expected API version ({own})"
+        )));
     }
     if given("kind") != kind.kind {
         let name = metadata::text(&patched, "name");
         let why = format!("must be {}", kind.kind);
-        return Err(Status::invalid(
-            ask.kind.kind_named(name),
-            vec![Cause::invalid("kind", given("kind"), &why)],
-        ));
+        let cause = Cause::invalid("kind", given("kind"), &why);
+        return Err(Status::invalid(kind.kind_named(name), vec![cause]));
     }
     decode::finish(kind, patched).map_err(|why| unacceptable(&shown, &why))
 }

@@ -16,7 +16,11 @@ pub(super) async fn answer(inner: &Inner, ask: &Ask) -> Result<Reply, Status> {
     let part = match ask.subresource.as_deref() {
         Some("status") => Part::Status,
         Some("finalize") => Part::Finalize,
-        Some(other) => return Err(not_served(ask, other)),
+        Some(other) => {
+            // Of an object that is not there, that is the answer.
+            get::get(inner, ask).await?;
+            return Err(not_served(ask, other));
+        }
         None => Part::Main,
     };
     match ask.method {

@@ -3,6 +3,7 @@
 use caretaker_machinery::status::{Cause, Status};
 
 use super::commit::{self, MODIFIED, Mode, Outcome, Plan};
+use super::create::Origin;
 use super::list::parse_revision;
 use super::{Ask, Reply, create, decode};
 use crate::deletion::dry_run_of;
@@ -28,7 +29,11 @@ pub(super) async fn replace(
     create::place(ask, &mut tree)?;
     let missing = inner.store.get(ask.kind.resource, &ask.key()).is_none();
     if missing && ask.kind.rules.upsert && part == Part::Main {
-        let (object, warnings) = create::create_tree(inner, ask, tree, mode).await?;
+        let uid = metadata::text(&tree, "uid");
+        if !uid.is_empty() {
+            return Err(wrong_uid(ask, uid, ""));
+        }
+        let (object, warnings) = create::create_tree(inner, ask, tree, mode, Origin::Put).await?;
         return Ok(Reply::Object {
             code: 201,
             object,
@@ -110,6 +115,10 @@ fn check_identity(ask: &Ask, old: &Tree, new: &Tree) -> Result<(), Status> {
     if given.is_empty() || given == found {
         return Ok(());
     }
+    Err(wrong_uid(ask, given, found))
+}
+
+fn wrong_uid(ask: &Ask, given: &str, found: &str) -> Status {
     let kind = &ask.kind;
     let group = if kind.custom.is_some() {
         format!("{}/", kind.group)
@@ -121,7 +130,7 @@ fn check_identity(ask: &Ask, old: &Tree, new: &Tree) -> Result<(), Status> {
         kind.plural,
         ask.key().as_str(),
     );
-    Err(Status::conflict(ask.kind.resource_named(ask.name()), &why))
+    Status::conflict(ask.kind.resource_named(ask.name()), &why)
 }
 
 /// A write that names a revision is meant for that revision only.
@@ -142,12 +151,14 @@ pub(super) fn check_version(ask: &Ask, old: &Tree, new: &Tree) -> Result<(), Sta
         }
         return Ok(());
     }
-    parse_revision(given).map_err(|status| {
+    let asked = parse_revision(given).map_err(|status| {
         // Upstream did not think of this case: no reason, and only the end of the sentence.
         let at = status.message.find("strconv").unwrap_or(0);
         Status::unexplained(&status.message[at..])
     })?;
-    if given != metadata::text(old, "resourceVersion") {
+    // Compared as numbers: leading zeros mean nothing.
+    let found = parse_revision(metadata::text(old, "resourceVersion"));
+    if !found.is_ok_and(|found| found == asked) {
         return Err(Status::conflict(
             ask.kind.resource_named(ask.name()),
             MODIFIED,

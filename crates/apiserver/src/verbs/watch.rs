@@ -46,7 +46,7 @@ pub(super) async fn watch(inner: &Arc<Inner>, ask: &Ask) -> Result<Reply, Status
         };
         Start::After(from)
     } else if let Err(status) = wait_for(inner, revision).await {
-        Start::Failed(status)
+        Start::Failed(Box::new(status))
     } else {
         let scope = Scope {
             namespace: ask.namespace.clone(),

@@ -1,4 +1,5 @@
 //! The server as its users have it: through the service, on paused time.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod client;
 mod deterministic;

@@ -41,7 +41,9 @@ impl FromStr for Controllers {
             let name = word.strip_prefix('-').unwrap_or(word);
             if name != "*" && !NAMES.contains(&name) {
                 let known = NAMES.join(", ");
-                return Err(format!("there is no controller {name:?}; there are {known}, and * for all"));
+                return Err(format!(
+                    "there is no controller {name:?}; there are {known}, and * for all"
+                ));
             }
         }
         let is_on = |name: &&'static str| {
@@ -68,7 +70,10 @@ mod tests {
             ("*", &NAMES),
             ("-*", &[]),
             ("gc-controller", &["gc-controller"]),
-            ("gc-controller, cronjob-controller", &["cronjob-controller", "gc-controller"]),
+            (
+                "gc-controller, cronjob-controller",
+                &["cronjob-controller", "gc-controller"],
+            ),
             ("*,-cronjob-controller", &NAMES[1..]),
             ("-cronjob-controller,*", &NAMES[1..]),
             ("-cronjob-controller", &[]),
@@ -82,9 +87,19 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_refused_with_the_known_ones() {
-        for text in ["", "job-controller", "-job-controller", "*,,", "gc-controller;*", "--*"] {
+        for text in [
+            "",
+            "job-controller",
+            "-job-controller",
+            "*,,",
+            "gc-controller;*",
+            "--*",
+        ] {
             let error = text.parse::<Controllers>().unwrap_err();
-            assert!(NAMES.iter().all(|name| error.contains(name)), "{text}: {error}");
+            assert!(
+                NAMES.iter().all(|name| error.contains(name)),
+                "{text}: {error}"
+            );
         }
     }
 }

@@ -28,7 +28,12 @@ pub(crate) struct Up {
     pub(crate) output: Option<Output>,
 
     /// Controllers to run: a list of names, '*' for all, '-name' for all but one, '-*' for none
-    #[arg(long, value_name = "LIST", default_value = "*", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "LIST",
+        default_value = "*",
+        allow_hyphen_values = true
+    )]
     pub(crate) controllers: Controllers,
 
     /// Keep objects in memory only; so far this is all there is
@@ -70,7 +75,8 @@ impl FromStr for Listen {
         };
         let address = text.parse().ok().or_else(localhost).map(Self);
         address.ok_or_else(|| {
-            "an address with a port is needed, like 127.0.0.1:6443, localhost:0 or [::1]:6443".into()
+            "an address with a port is needed, like 127.0.0.1:6443, localhost:0 or [::1]:6443"
+                .into()
         })
     }
 }
@@ -88,9 +94,22 @@ mod tests {
             ("0.0.0.0:6443", "0.0.0.0:6443"),
         ];
         for (text, expected) in fine {
-            assert_eq!(text.parse(), Ok(Listen(expected.parse().unwrap())), "{text}");
+            assert_eq!(
+                text.parse(),
+                Ok(Listen(expected.parse().unwrap())),
+                "{text}"
+            );
         }
-        for text in ["", "6443", ":6443", "127.0.0.1", "localhost", "localhost:65536", "::1:80", "a.example:80"] {
+        for text in [
+            "",
+            "6443",
+            ":6443",
+            "127.0.0.1",
+            "localhost",
+            "localhost:65536",
+            "::1:80",
+            "a.example:80",
+        ] {
             assert!(text.parse::<Listen>().is_err(), "{text}");
         }
     }

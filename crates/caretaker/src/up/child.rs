@@ -43,7 +43,11 @@ pub(crate) async fn run(
         Err(error) => {
             let missing = error.kind() == ErrorKind::NotFound;
             eprintln!("caretaker: cannot run {}: {error}", program.display());
-            return Ok(ExitCode::from(if missing { NOT_FOUND } else { NOT_RUNNABLE }));
+            return Ok(ExitCode::from(if missing {
+                NOT_FOUND
+            } else {
+                NOT_RUNNABLE
+            }));
         }
     };
     let status = loop {
@@ -82,7 +86,14 @@ mod tests {
     #[test]
     fn an_exit_code_stays_and_a_signal_is_added_to_128() {
         // As wait(2) has them: the code in the second byte, the signal in the first.
-        let cases = [(0, 0), (3 << 8, 3), (255 << 8, 255), (2, 130), (9, 137), (15, 143)];
+        let cases = [
+            (0, 0),
+            (3 << 8, 3),
+            (255 << 8, 255),
+            (2, 130),
+            (9, 137),
+            (15, 143),
+        ];
         for (raw, code) in cases {
             assert_eq!(code_of(ExitStatus::from_raw(raw)), code, "{raw}");
         }

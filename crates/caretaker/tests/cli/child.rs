@@ -23,13 +23,21 @@ fn the_exit_code_is_the_command_s() {
     ];
     for (command, code) in cases {
         let ended = run(command);
-        assert_eq!((ended.code, ended.stderr.as_str()), (*code, ""), "{command:?}");
+        assert_eq!(
+            (ended.code, ended.stderr.as_str()),
+            (*code, ""),
+            "{command:?}"
+        );
     }
 }
 
 #[test]
 fn a_command_that_cannot_be_started_is_said_so_with_the_shell_s_codes() {
-    for (command, code) in [("no-such-command", 127), ("./no/such/command", 127), ("/", 126)] {
+    for (command, code) in [
+        ("no-such-command", 127),
+        ("./no/such/command", 127),
+        ("/", 126),
+    ] {
         let ended = run(&[command]);
         assert_eq!((ended.code, ended.stdout.as_str()), (code, ""), "{command}");
         let expected = format!("caretaker: cannot run {command}: ");
@@ -44,7 +52,10 @@ fn stdout_is_the_command_s_own_and_nothing_is_left_behind() {
     let ended = start(&world, &["sh", "-c", script]).end();
     assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
     let (path, kubeconfig) = ended.stdout.split_once('\n').unwrap();
-    assert!(kubeconfig.contains("server: \"https://127.0.0.1:"), "{kubeconfig}");
+    assert!(
+        kubeconfig.contains("server: \"https://127.0.0.1:"),
+        "{kubeconfig}"
+    );
     assert!(!std::path::Path::new(path).exists());
     for place in ["run", "tmp", "home"] {
         assert_eq!(world.entries(place), Vec::<String>::new(), "{place}");

@@ -6,21 +6,47 @@ use crate::process::World;
 fn a_command_line_that_means_nothing_is_refused_with_a_sentence() {
     let cases: &[(&[&str], &str)] = &[
         (&["up", "--data-dir", "d"], "in memory only so far"),
-        (&["up", "--data-dir", "d", "--ephemeral"], "cannot be used with"),
-        (&["up", "--listen", "6443"], "an address with a port is needed"),
-        (&["up", "--controllers", "job-controller"], "garbage-collector-controller"),
+        (
+            &["up", "--data-dir", "d", "--ephemeral"],
+            "cannot be used with",
+        ),
+        (
+            &["up", "--listen", "6443"],
+            "an address with a port is needed",
+        ),
+        (
+            &["up", "--controllers", "job-controller"],
+            "garbage-collector-controller",
+        ),
         (&["up", "--controllers="], "garbage-collector-controller"),
         (&["up", "-o", "yaml"], "json"),
         (&["up", "-o", "json", "--", "true"], "cannot be used with"),
         (&["up", "true"], "unexpected argument"),
         (&["up", "--listn", "127.0.0.1:0"], "--listen"),
-        (&["up", "--kubeconfig-out", "no/such/directory/f", "--listen", "127.0.0.1:0"], "no/such/directory/f"),
+        (
+            &[
+                "up",
+                "--kubeconfig-out",
+                "no/such/directory/f",
+                "--listen",
+                "127.0.0.1:0",
+            ],
+            "no/such/directory/f",
+        ),
         (&["upp"], "up"),
     ];
     for (arguments, expected) in cases {
         let ended = World::new().caretaker(arguments).end();
-        assert_eq!((ended.code, ended.stdout.as_str()), (1, ""), "{arguments:?}");
-        assert!(ended.stderr.contains(expected), "{arguments:?}: {}", ended.stderr);
+        assert_eq!(
+            (ended.code, ended.stdout.as_str()),
+            (1, ""),
+            "{arguments:?}"
+        );
+        assert!(
+            ended.stderr.contains(expected),
+            "{arguments:?}: {}",
+            ended.stderr
+        );
     }
 }
 
@@ -42,10 +68,24 @@ fn flags_for_what_comes_later_are_accepted() {
 #[test]
 fn a_controller_that_was_asked_for_by_name_is_said_not_to_run() {
     let world = World::new();
-    let flags = ["up", "--listen", "127.0.0.1:0", "--controllers", "gc-controller", "--", "true"];
+    let flags = [
+        "up",
+        "--listen",
+        "127.0.0.1:0",
+        "--controllers",
+        "gc-controller",
+        "--",
+        "true",
+    ];
     let ended = world.caretaker(&flags).end();
     assert_eq!(ended.code, 0);
-    assert!(ended.stderr.contains("none of these will run: gc-controller"), "{}", ended.stderr);
+    assert!(
+        ended
+            .stderr
+            .contains("none of these will run: gc-controller"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]

@@ -44,7 +44,10 @@ impl Client {
         Self {
             agent,
             base: cluster["server"].as_str().unwrap().to_owned(),
-            token: config["users"][0]["user"]["token"].as_str().unwrap().to_owned(),
+            token: config["users"][0]["user"]["token"]
+                .as_str()
+                .unwrap()
+                .to_owned(),
         }
     }
 
@@ -57,7 +60,10 @@ impl Client {
     pub(crate) fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> (u16, Value) {
         let mut answer = self.send(path, headers);
         let text = answer.body_mut().read_to_string().unwrap();
-        (answer.status().as_u16(), serde_json::from_str(&text).unwrap())
+        (
+            answer.status().as_u16(),
+            serde_json::from_str(&text).unwrap(),
+        )
     }
 
     /// The lines of a watch, as they come.

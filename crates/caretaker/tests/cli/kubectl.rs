@@ -44,7 +44,11 @@ impl Session {
 
     fn ok_with(&self, line: &str, more: &[&str]) -> String {
         let ended = self.run(line, more);
-        assert_eq!(ended.code, 0, "kubectl {line} {more:?}: {}{}", ended.stdout, ended.stderr);
+        assert_eq!(
+            ended.code, 0,
+            "kubectl {line} {more:?}: {}{}",
+            ended.stdout, ended.stderr
+        );
         ended.stdout
     }
 
@@ -74,7 +78,10 @@ impl Session {
 
     /// One field of an object.
     fn field(&self, object: &str, path: &str) -> String {
-        let said = self.ok_with(&format!("get {object} -o"), &[&format!("jsonpath={{{path}}}")]);
+        let said = self.ok_with(
+            &format!("get {object} -o"),
+            &[&format!("jsonpath={{{path}}}")],
+        );
         said.trim_end().to_owned()
     }
 
@@ -92,7 +99,9 @@ fn has_kubectl() -> bool {
 }
 
 fn configmap(name: &str, color: &str) -> String {
-    format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {{color: {color}}}\n")
+    format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {{color: {color}}}\n"
+    )
 }
 
 fn deployment(replicas: u32, image: &str) -> String {
@@ -135,7 +144,9 @@ spec:
 ";
 
 fn widget(name: &str, size: u32) -> String {
-    format!("apiVersion: example.com/v1\nkind: Widget\nmetadata: {{name: {name}}}\nspec: {{size: {size}}}\n")
+    format!(
+        "apiVersion: example.com/v1\nkind: Widget\nmetadata: {{name: {name}}}\nspec: {{size: {size}}}\n"
+    )
 }
 
 #[test]
@@ -144,17 +155,33 @@ fn the_server_tells_what_it_serves() {
         return;
     };
     let resources = session.ok("api-resources");
-    for row in ["configmaps", "deployments", "jobs", "customresourcedefinitions"] {
-        assert!(resources.lines().any(|line| line.starts_with(row)), "{row}: {resources}");
+    for row in [
+        "configmaps",
+        "deployments",
+        "jobs",
+        "customresourcedefinitions",
+    ] {
+        assert!(
+            resources.lines().any(|line| line.starts_with(row)),
+            "{row}: {resources}"
+        );
     }
     let names = session.ok("api-resources --namespaced=false -o name");
     assert!(names.lines().any(|line| line == "nodes"), "{names}");
-    assert!(session.ok("api-versions").lines().any(|line| line == "apps/v1"));
+    assert!(
+        session
+            .ok("api-versions")
+            .lines()
+            .any(|line| line == "apps/v1")
+    );
     assert!(session.ok("version").contains("Server Version: v1.36"));
     assert_eq!(session.ok("get --raw /readyz"), "ok\n");
     let namespaces = session.ok("get ns -o name");
     for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
-        assert!(namespaces.contains(&format!("namespace/{name}\n")), "{namespaces}");
+        assert!(
+            namespaces.contains(&format!("namespace/{name}\n")),
+            "{namespaces}"
+        );
     }
 }
 
@@ -163,13 +190,19 @@ fn objects_are_created_and_replaced() {
     let Some(session) = Session::start() else {
         return;
     };
-    assert_eq!(session.with_file("create", &configmap("a", "red")), "configmap/a created\n");
+    assert_eq!(
+        session.with_file("create", &configmap("a", "red")),
+        "configmap/a created\n"
+    );
     let path = session.file("again.yaml", &configmap("a", "blue"));
     let complaint = session.fails(&format!("create -f {}", path.display()));
     assert!(complaint.contains("AlreadyExists"), "{complaint}");
     assert_eq!(session.field("cm a", ".data.color"), "red");
 
-    assert_eq!(session.with_file("replace", &configmap("a", "blue")), "configmap/a replaced\n");
+    assert_eq!(
+        session.with_file("replace", &configmap("a", "blue")),
+        "configmap/a replaced\n"
+    );
     assert_eq!(session.field("cm a", ".data.color"), "blue");
     let first = session.field("cm a", ".metadata.uid");
     session.with_file("replace --force", &configmap("a", "green"));
@@ -185,18 +218,39 @@ fn applying_again_changes_what_changed_and_nothing_else() {
     let Some(session) = Session::start() else {
         return;
     };
-    assert_eq!(session.with_file("apply", &deployment(1, "one")), "deployment.apps/web created\n");
-    assert_eq!(session.with_file("apply", &deployment(1, "one")), "deployment.apps/web unchanged\n");
+    assert_eq!(
+        session.with_file("apply", &deployment(1, "one")),
+        "deployment.apps/web created\n"
+    );
+    assert_eq!(
+        session.with_file("apply", &deployment(1, "one")),
+        "deployment.apps/web unchanged\n"
+    );
     assert_eq!(session.field("deploy web", ".metadata.generation"), "1");
 
     let path = session.file("manifest.yaml", &deployment(2, "two"));
     let diff = session.run(&format!("diff -f {}", path.display()), &[]);
     assert_eq!(diff.code, 1, "{}", diff.stderr);
-    for line in ["-  replicas: 1", "+  replicas: 2", "-      - image: one", "+      - image: two"] {
-        assert!(diff.stdout.lines().any(|found| found == line), "{line}: {}", diff.stdout);
+    for line in [
+        "-  replicas: 1",
+        "+  replicas: 2",
+        "-      - image: one",
+        "+      - image: two",
+    ] {
+        assert!(
+            diff.stdout.lines().any(|found| found == line),
+            "{line}: {}",
+            diff.stdout
+        );
     }
-    assert_eq!(session.with_file("apply", &deployment(2, "two")), "deployment.apps/web configured\n");
-    assert_eq!(session.field("deploy web", ".spec.template.spec.containers[*].image"), "two side");
+    assert_eq!(
+        session.with_file("apply", &deployment(2, "two")),
+        "deployment.apps/web configured\n"
+    );
+    assert_eq!(
+        session.field("deploy web", ".spec.template.spec.containers[*].image"),
+        "two side"
+    );
     assert_eq!(session.field("deploy web", ".metadata.generation"), "2");
     session.with_file("diff", &deployment(2, "two"));
 
@@ -204,7 +258,10 @@ fn applying_again_changes_what_changed_and_nothing_else() {
     session.ok("label deploy web team=blue");
     let without = deployment(2, "two").replace("      - {name: side, image: side}\n", "");
     session.with_file("apply", &without);
-    assert_eq!(session.field("deploy web", ".spec.template.spec.containers[*].name"), "main");
+    assert_eq!(
+        session.field("deploy web", ".spec.template.spec.containers[*].name"),
+        "main"
+    );
     assert_eq!(session.field("deploy web", ".metadata.labels.team"), "blue");
 }
 
@@ -215,11 +272,19 @@ fn an_editor_changes_an_object() {
         return;
     };
     session.with_file("create", &configmap("a", "red"));
-    let editor = session.file("editor", "#!/bin/sh\nsed -i.bak 's/color: red/color: blue/' \"$1\"\n");
+    let editor = session.file(
+        "editor",
+        "#!/bin/sh\nsed -i.bak 's/color: red/color: blue/' \"$1\"\n",
+    );
     std::fs::set_permissions(editor, PermissionsExt::from_mode(0o755)).unwrap();
     session.says("edit cm a", "configmap/a edited");
     assert_eq!(session.field("cm a", ".data.color"), "blue");
-    assert!(session.run("edit cm a", &[]).stderr.contains("no changes made"));
+    assert!(
+        session
+            .run("edit cm a", &[])
+            .stderr
+            .contains("no changes made")
+    );
 }
 
 #[test]
@@ -230,9 +295,21 @@ fn each_kind_of_patch_does_what_it_says() {
     session.with_file("create", &deployment(1, "one"));
     let images = ".spec.template.spec.containers[*].image";
     let cases = [
-        ("strategic", r#"{"spec":{"template":{"spec":{"containers":[{"name":"side","image":"new"}]}}}}"#, "one new"),
-        ("json", r#"[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"two"}]"#, "two new"),
-        ("merge", r#"{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"only"}]}}}}"#, "only"),
+        (
+            "strategic",
+            r#"{"spec":{"template":{"spec":{"containers":[{"name":"side","image":"new"}]}}}}"#,
+            "one new",
+        ),
+        (
+            "json",
+            r#"[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"two"}]"#,
+            "two new",
+        ),
+        (
+            "merge",
+            r#"{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"only"}]}}}}"#,
+            "only",
+        ),
     ];
     for (kind, patch, expected) in cases {
         let said = session.ok_with(&format!("patch deploy web --type {kind} -p"), &[patch]);
@@ -242,7 +319,10 @@ fn each_kind_of_patch_does_what_it_says() {
     let nothing = session.ok_with("patch deploy web --type merge -p", &["{}"]);
     assert_eq!(nothing, "deployment.apps/web patched (no change)\n");
     let status = r#"{"status":{"replicas":7}}"#;
-    session.ok_with("patch deploy web --subresource status --type merge -p", &[status]);
+    session.ok_with(
+        "patch deploy web --subresource status --type merge -p",
+        &[status],
+    );
     assert_eq!(session.field("deploy web", ".status.replicas"), "7");
 }
 
@@ -256,10 +336,21 @@ fn labels_and_annotations_come_and_go_and_select() {
     }
     session.says("label cm a tier=front", "configmap/a labeled");
     session.says("get cm -l tier=front -o name", "configmap/a");
-    assert!(session.fails("label cm a tier=back").contains("already has a value"));
+    assert!(
+        session
+            .fails("label cm a tier=back")
+            .contains("already has a value")
+    );
     session.says("label cm a tier=back --overwrite", "configmap/a labeled");
-    assert!(session.ok("get cm -l tier!=back -o name").contains("configmap/b"));
-    session.says("get cm --field-selector metadata.name=b -o name", "configmap/b");
+    assert!(
+        session
+            .ok("get cm -l tier!=back -o name")
+            .contains("configmap/b")
+    );
+    session.says(
+        "get cm --field-selector metadata.name=b -o name",
+        "configmap/b",
+    );
     session.says("label cm a tier-", "configmap/a unlabeled");
     session.says("annotate cm a note=here", "configmap/a annotated");
     assert_eq!(session.field("cm a", ".metadata.annotations.note"), "here");
@@ -278,23 +369,39 @@ fn every_form_of_get_shows_the_object() {
     for form in ["", "-o wide", "--show-labels", "-A"] {
         let table = session.ok(&format!("get deploy {form}"));
         let rows: Vec<&str> = table.lines().collect();
-        assert!(rows.len() == 2 && rows[0].contains("NAME") && rows[0].contains("AGE"), "{table}");
+        assert!(
+            rows.len() == 2 && rows[0].contains("NAME") && rows[0].contains("AGE"),
+            "{table}"
+        );
         assert!(rows[1].contains("web"), "{table}");
     }
     let yaml = session.ok("get cm a -o yaml");
-    for line in ["apiVersion: v1", "kind: ConfigMap", "  color: red", "  name: a"] {
+    for line in [
+        "apiVersion: v1",
+        "kind: ConfigMap",
+        "  color: red",
+        "  name: a",
+    ] {
         assert!(yaml.lines().any(|found| found == line), "{line}: {yaml}");
     }
     assert_eq!(session.json("cm a")["data"]["color"], "red");
     assert_eq!(session.field("cm a", ".data.color"), "red");
-    session.says("get cm a --no-headers -o custom-columns=:.data.color", "red");
+    session.says(
+        "get cm a --no-headers -o custom-columns=:.data.color",
+        "red",
+    );
     let sorted = session.ok("get ns --sort-by=.metadata.name -o name");
     assert!(sorted.starts_with("namespace/default\n"), "{sorted}");
     assert!(session.ok("get cm --chunk-size=1 -A").contains("a"));
     let described = session.ok("describe cm a");
     assert!(described.contains("color:\n----\nred"), "{described}");
     assert!(session.ok("describe deploy web").contains("Replicas:"));
-    assert!(session.run("get secrets", &[]).stderr.contains("No resources found"));
+    assert!(
+        session
+            .run("get secrets", &[])
+            .stderr
+            .contains("No resources found")
+    );
 }
 
 #[test]
@@ -330,10 +437,18 @@ fn waiting_ends_when_what_it_waits_for_happens() {
         return;
     };
     session.with_file("create", &configmap("a", "red"));
-    let waiting = session.spawn("wait cm/a --timeout=100s --for", &["jsonpath={.data.color}=blue"]);
+    let waiting = session.spawn(
+        "wait cm/a --timeout=100s --for",
+        &["jsonpath={.data.color}=blue"],
+    );
     session.with_file("replace", &configmap("a", "blue"));
     let ended = waiting.end();
-    assert_eq!((ended.code, ended.stdout.as_str()), (0, "configmap/a condition met\n"), "{}", ended.stderr);
+    assert_eq!(
+        (ended.code, ended.stdout.as_str()),
+        (0, "configmap/a condition met\n"),
+        "{}",
+        ended.stderr
+    );
 
     let waiting = session.spawn("wait cm/a --timeout=100s --for delete", &[]);
     session.ok("delete cm a");
@@ -348,12 +463,17 @@ fn each_cascade_deletes_in_its_way() {
         return;
     };
     session.with_file("create", &deployment(1, "one"));
-    session.says("delete deploy web --cascade=background", "deployment.apps \"web\" deleted");
+    session.says(
+        "delete deploy web --cascade=background",
+        "deployment.apps \"web\" deleted",
+    );
     assert!(session.fails("get deploy web").contains("NotFound"));
 
     for (cascade, finalizer) in [("foreground", "foregroundDeletion"), ("orphan", "orphan")] {
         session.with_file("create", &deployment(1, "one"));
-        session.ok(&format!("delete deploy web --wait=false --cascade={cascade}"));
+        session.ok(&format!(
+            "delete deploy web --wait=false --cascade={cascade}"
+        ));
         // No garbage collector runs yet: the object waits for one.
         let meta = &session.json("deploy web")["metadata"];
         assert_eq!(meta["finalizers"], serde_json::json!([finalizer]));
@@ -378,7 +498,10 @@ fn deleting_all_or_by_label_leaves_the_rest() {
     session.ok("label cm a b go=yes");
     session.ok("delete cm -l go=yes");
     let left = session.ok("get cm -o name");
-    assert!(left.contains("configmap/c") && !left.contains("configmap/a"), "{left}");
+    assert!(
+        left.contains("configmap/c") && !left.contains("configmap/a"),
+        "{left}"
+    );
     session.ok("delete cm --all");
     session.says("get cm -o name", "");
     session.says("get deploy -o name", "deployment.apps/web");
@@ -392,21 +515,44 @@ fn a_custom_kind_is_served_as_soon_as_it_is_defined() {
     };
     session.with_file("apply", CRD);
     session.ok("wait crd/widgets.example.com --for condition=Established --timeout=100s");
-    assert_eq!(session.with_file("apply", &widget("w", 3)), "widget.example.com/w created\n");
-    assert_eq!(session.with_file("apply", &widget("w", 4)), "widget.example.com/w configured\n");
+    assert_eq!(
+        session.with_file("apply", &widget("w", 3)),
+        "widget.example.com/w created\n"
+    );
+    assert_eq!(
+        session.with_file("apply", &widget("w", 4)),
+        "widget.example.com/w configured\n"
+    );
     let table = session.ok("get wd");
-    let cells: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert!(cells[0].starts_with(&["NAME", "SIZE"]) && cells[1].starts_with(&["w", "4"]), "{table}");
+    let cells: Vec<Vec<&str>> = table
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert!(
+        cells[0].starts_with(&["NAME", "SIZE"]) && cells[1].starts_with(&["w", "4"]),
+        "{table}"
+    );
     assert_eq!(session.field("widgets.example.com w", ".spec.size"), "4");
     let status = r#"{"status":{"phase":"Ready"}}"#;
     session.ok_with("patch wd w --subresource status --type merge -p", &[status]);
-    session.ok_with("wait wd/w --timeout=100s --for", &["jsonpath={.status.phase}=Ready"]);
-    assert!(session.ok("api-resources --api-group=example.com").contains("widgets"));
+    session.ok_with(
+        "wait wd/w --timeout=100s --for",
+        &["jsonpath={.status.phase}=Ready"],
+    );
+    assert!(
+        session
+            .ok("api-resources --api-group=example.com")
+            .contains("widgets")
+    );
 
     session.with_file("create", &widget("x", 1));
     session.says("delete wd x", "widget.example.com \"x\" deleted");
     session.ok("delete crd widgets.example.com");
-    assert!(session.fails("get widgets.example.com").contains("the server doesn't have a resource type"));
+    assert!(
+        session
+            .fails("get widgets.example.com")
+            .contains("the server doesn't have a resource type")
+    );
     session.with_file("apply", CRD);
     session.says("get widgets.example.com -o name", "");
 }
@@ -417,7 +563,10 @@ fn a_deleted_namespace_empties_itself_and_goes() {
         return;
     };
     session.with_file("apply", CRD);
-    session.with_file("create", "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n");
+    session.with_file(
+        "create",
+        "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n",
+    );
     session.with_file("create -n shop", &configmap("a", "red"));
     session.with_file("create -n shop", &deployment(1, "one"));
     session.with_file("create -n shop", &widget("w", 1));
@@ -432,7 +581,10 @@ fn a_deleted_namespace_empties_itself_and_goes() {
     assert_eq!(session.field("cm b", ".data.color"), "red");
 
     // A name that was used can be used again, and nothing of the old comes back.
-    session.with_file("create", "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n");
+    session.with_file(
+        "create",
+        "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n",
+    );
     session.says("get pods -n shop -o name", "");
 }
 
@@ -442,9 +594,23 @@ fn kubectl_is_a_command_like_any_other() {
         return;
     }
     let world = World::new();
-    let arguments = ["up", "--listen", "127.0.0.1:0", "--", "kubectl", "get", "ns", "-o", "name"];
+    let arguments = [
+        "up",
+        "--listen",
+        "127.0.0.1:0",
+        "--",
+        "kubectl",
+        "get",
+        "ns",
+        "-o",
+        "name",
+    ];
     let ended = world.caretaker(&arguments).end();
     assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
-    assert!(ended.stdout.contains("namespace/default\n"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("namespace/default\n"),
+        "{}",
+        ended.stdout
+    );
     assert_eq!(world.entries("home"), Vec::<String>::new());
 }

@@ -1,5 +1,10 @@
 //! The binary from outside: what it prints, how it ends, and what kubectl makes of it.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test may unwrap, and so may what only tests use"
+)]
+
 mod child;
 mod flags;
 mod http;

@@ -56,7 +56,9 @@ impl Process {
             .stderr(Stdio::piped())
             // A group of its own: signals from the terminal of whoever runs the tests stay away from it.
             .process_group(0);
-        let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let mut child = command
+            .spawn()
+            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
         let stdin = child.stdin.take();
         let stdout = BufReader::new(child.stdout.take().unwrap());
@@ -161,7 +163,13 @@ impl World {
             .env("XDG_RUNTIME_DIR", self.path("run"))
             .env("TMPDIR", self.path("tmp"))
             .env("HOME", self.path("home"));
-        for name in ["RUST_LOG", "KUBECONFIG", "KUBECACHEDIR", "KUBE_EDITOR", "EDITOR"] {
+        for name in [
+            "RUST_LOG",
+            "KUBECONFIG",
+            "KUBECACHEDIR",
+            "KUBE_EDITOR",
+            "EDITOR",
+        ] {
             command.env_remove(name);
         }
         command

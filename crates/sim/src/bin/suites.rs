@@ -60,10 +60,13 @@ struct Compare {
     real: PathBuf,
     /// What the server under test answered
     ours: PathBuf,
-    /// The differences that are meant
+    /// Where the frozen answers are, and in `allowed.txt` the differences that are meant
     #[arg(long)]
-    allowed: PathBuf,
+    data: PathBuf,
 }
+
+/// What an output says of one scenario: its transcript, or the word why it was skipped.
+type Said = Result<Vec<Value>, String>;
 
 fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().command {
@@ -89,7 +92,10 @@ impl Run {
         let jobs = if self.embedded { 1 } else { self.jobs.max(1) };
         let wanted = |theme: &&Theme| self.theme.as_deref().is_none_or(|name| name == theme.name);
         for theme in themes.iter().filter(wanted) {
-            let chosen = theme.scenarios.iter().filter(|s| s.name.contains(&self.only));
+            let chosen = theme
+                .scenarios
+                .iter()
+                .filter(|s| s.name.contains(&self.only));
             let runs = chosen.map(|scenario| run(scenario, real.as_ref()));
             let mut runs = futures::stream::iter(runs).buffered(jobs);
             let mut recorded = Vec::new();
@@ -106,7 +112,8 @@ impl Run {
             }
             if let Some(directory) = &self.record {
                 let file = directory.join(format!("{}.json", theme.name));
-                std::fs::write(&file, transcript::written(&recorded)).with_context(|| file.display().to_string())?;
+                std::fs::write(&file, transcript::written(&recorded))
+                    .with_context(|| file.display().to_string())?;
             }
         }
         Ok(())
@@ -121,15 +128,30 @@ async fn run<'s>(scenario: &'s Scenario, real: Option<&Target>) -> (&'s str, Out
 // === impl Compare ===
 
 impl Compare {
-    /// Prints every difference that is not allowed, then one line of JSON with the numbers.
+    /// Prints every difference that is not allowed, then one line of JSON: the numbers, the words for what was skipped,
+    /// and the scenarios whose frozen answers are not what the real server says now.
     fn run(&self) -> anyhow::Result<ExitCode> {
-        let allowed = Allowed::parse(&read(&self.allowed)?).map_err(|e| anyhow::anyhow!("{}: {e}", self.allowed.display()))?;
-        let (real, ours) = (transcripts(&self.real)?, transcripts(&self.ours)?);
-        let (mut equal, mut meant, mut different, mut skipped) = (0, 0, 0, 0);
+        let file = self.data.join("allowed.txt");
+        let allowed = Allowed::parse(&read(&file)?)
+            .map_err(|error| anyhow::anyhow!("{}: {error}", file.display()))?;
+        let (real, ours, frozen) = (said(&self.real)?, said(&self.ours)?, self.frozen()?);
+        let (mut equal, mut meant, mut different) = (0, 0, 0);
+        let (mut skipped, mut stale) = (BTreeMap::<&str, usize>::new(), Vec::new());
         for (name, real) in &real {
-            let (Some(real), Some(Some(ours))) = (real, ours.get(name)) else {
-                skipped += 1;
-                continue;
+            if let Ok(real) = real
+                && frozen.get(name) != Some(real)
+            {
+                stale.push(name);
+            }
+            let ours = ours
+                .get(name)
+                .with_context(|| format!("{name} ran on one server only"))?;
+            let (real, ours) = match (real, ours) {
+                (Ok(real), Ok(ours)) => (real, ours),
+                (Err(word), _) | (_, Err(word)) => {
+                    *skipped.entry(word).or_default() += 1;
+                    continue;
+                }
             };
             let judgement = allowed.judge(name, differences(real, ours));
             match (judgement.is_fine(), judgement.allowed) {
@@ -141,8 +163,31 @@ impl Compare {
                 }
             }
         }
-        println!("{}", json!({"checks": real.len(), "equal": equal, "allowed": meant, "different": different, "skipped": skipped}));
-        Ok(if different == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        let summary = json!({
+            "checks": real.len(), "equal": equal, "allowed": meant, "different": different,
+            "skipped": skipped, "stale": stale,
+        });
+        println!("{summary}");
+        Ok(ExitCode::from(u8::from(different > 0)))
+    }
+
+    /// The frozen answers of all themes, by scenario.
+    fn frozen(&self) -> anyhow::Result<BTreeMap<String, Vec<Value>>> {
+        let mut all = BTreeMap::new();
+        for entry in
+            std::fs::read_dir(&self.data).with_context(|| self.data.display().to_string())?
+        {
+            let file = entry?.path();
+            if file
+                .extension()
+                .is_some_and(|extension| extension == "json")
+            {
+                all.extend(
+                    transcript::read(&read(&file)?).with_context(|| file.display().to_string())?,
+                );
+            }
+        }
+        Ok(all)
     }
 }
 
@@ -150,13 +195,14 @@ fn read(file: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(file).with_context(|| file.display().to_string())
 }
 
-/// The transcripts of an output by scenario; nothing where it was skipped.
-fn transcripts(file: &Path) -> anyhow::Result<BTreeMap<String, Option<Vec<Value>>>> {
+/// What an output says, by scenario.
+fn said(file: &Path) -> anyhow::Result<BTreeMap<String, Said>> {
     let mut all = BTreeMap::new();
     for line in read(file)?.lines() {
         let line: Value = serde_json::from_str(line).with_context(|| file.display().to_string())?;
         let name = line["name"].as_str().unwrap_or_default().to_owned();
-        all.insert(name, line["transcript"].as_array().cloned());
+        let word = line["skipped"].as_str().unwrap_or_default().to_owned();
+        all.insert(name, line["transcript"].as_array().cloned().ok_or(word));
     }
     Ok(all)
 }

@@ -38,7 +38,10 @@ pub(super) async fn strike(session: &Session) {
             }
         }
     }
-    for resource in RESOURCES.iter().filter(|r| r.scope() == Scope::Cluster && **r != CRDS && **r != NAMESPACES) {
+    for resource in RESOURCES
+        .iter()
+        .filter(|r| r.scope() == Scope::Cluster && **r != CRDS && **r != NAMESPACES)
+    {
         for object in named_after(session, resource).await {
             remove(session, &resource.everywhere(), &object).await;
         }
@@ -52,14 +55,30 @@ pub(super) async fn strike(session: &Session) {
 }
 
 async fn clear_custom_objects(session: &Session, definition: &Value) {
-    let (spec, group) = (&definition["spec"], definition["spec"]["group"].as_str().unwrap_or_default());
+    let (spec, group) = (
+        &definition["spec"],
+        definition["spec"]["group"].as_str().unwrap_or_default(),
+    );
     let plural = spec["names"]["plural"].as_str().unwrap_or_default();
-    let version = spec["versions"].as_array().into_iter().flatten().find(|v| v["storage"] == true);
+    let version = spec["versions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find(|v| v["storage"] == true);
     let version = version.and_then(|v| v["name"].as_str()).unwrap_or_default();
-    let scope = if spec["scope"] == "Cluster" { Scope::Cluster } else { Scope::Namespaced };
+    let scope = if spec["scope"] == "Cluster" {
+        Scope::Cluster
+    } else {
+        Scope::Namespaced
+    };
     let resource = Resource::custom(group, version, plural, scope);
     for object in items(session, &resource.everywhere()).await {
-        remove(session, &resource.collection(text(&object, "namespace")), &object).await;
+        remove(
+            session,
+            &resource.collection(text(&object, "namespace")),
+            &object,
+        )
+        .await;
     }
 }
 
@@ -67,11 +86,15 @@ async fn remove(session: &Session, collection: &str, object: &Value) {
     let path = format!("{collection}/{}", text(object, "name"));
     if object["metadata"]["finalizers"].is_array() && collection != CRDS.everywhere() {
         let patch = json!({"metadata": {"finalizers": null}}).to_string();
-        let ask = Ask::new(Method::PATCH, &path).body(patch).content_type("application/merge-patch+json");
+        let ask = Ask::new(Method::PATCH, &path)
+            .body(patch)
+            .content_type("application/merge-patch+json");
         session.quietly(ask).await;
     }
     let options = json!({"gracePeriodSeconds": 0, "propagationPolicy": "Background"});
-    session.quietly(Ask::new(Method::DELETE, path).json(&options)).await;
+    session
+        .quietly(Ask::new(Method::DELETE, path).json(&options))
+        .await;
 }
 
 async fn named_after(session: &Session, resource: &Resource) -> Vec<Value> {

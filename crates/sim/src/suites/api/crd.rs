@@ -1,4 +1,4 @@
-//! Custom kinds: their definitions, how they come to be served, what their objects can do, how they go.
+//! Definitions of custom kinds: what is accepted, how kinds come to be served, how they go.
 //!
 //! No rules of schemas here: every schema keeps unknown fields and demands nothing.
 
@@ -20,46 +20,49 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     scenario!(crd_of_several_versions, Crds),
     scenario!(crd_version_that_is_not_served_is_404, Crds),
     scenario!(crd_that_goes_takes_its_objects_along, Crds),
-    scenario!(crd_that_goes_waits_for_held_objects_and_refuses_new_ones, Crds),
-    scenario!(custom_objects_are_created_and_listed_with_their_kind, Crds),
-    scenario!(custom_objects_of_another_kind_are_refused, Crds),
-    scenario!(custom_objects_have_generations, Crds),
-    scenario!(custom_objects_have_a_status_of_their_own, Crds),
-    scenario!(custom_objects_without_status_subresource, Crds),
-    scenario!(custom_objects_need_a_resource_version_on_put, Crds),
-    scenario!(custom_objects_take_merge_and_json_patches_only, Crds),
-    scenario!(custom_objects_are_deleted_like_others, Crds),
-    scenario!(custom_objects_are_watched, Crds),
-    scenario!(custom_objects_are_selected_by_label_and_name, Crds),
-    scenario!(custom_objects_as_tables_with_default_columns, Crds),
-    scenario!(custom_objects_as_tables_with_printer_columns, Crds),
-    scenario!(custom_objects_as_partial_metadata, Crds),
-    scenario!(custom_objects_are_not_served_as_protobuf, Crds),
+    scenario!(
+        crd_that_goes_waits_for_held_objects_and_refuses_new_ones,
+        Crds
+    ),
 ];
 
-fn group(s: &Session) -> String {
+pub(super) fn group(s: &Session) -> String {
     format!("{}.example.com", s.ns())
 }
 
-fn gadgets(s: &Session) -> Resource {
+pub(super) fn gadgets(s: &Session) -> Resource {
     Resource::custom(&group(s), "v1", "gadgets", Scope::Namespaced)
 }
 
 fn is_established(answer: &Answer) -> bool {
     let conditions = answer.body["status"]["conditions"].as_array();
-    conditions.into_iter().flatten().any(|condition| condition["type"] == "Established" && condition["status"] == "True")
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition["type"] == "Established" && condition["status"] == "True")
 }
 
 /// Makes a definition without writing it down and waits until its objects are served.
-async fn define(s: &mut Session, definition: &Value) {
+pub(super) async fn define(s: &mut Session, definition: &Value) {
     s.quietly(Ask::post(CRDS.everywhere(), definition)).await;
     let name = definition["metadata"]["name"].as_str().unwrap_or_default();
-    s.until(&format!("{}/{name}", CRDS.everywhere()), is_established).await;
+    s.until(&format!("{}/{name}", CRDS.everywhere()), is_established)
+        .await;
     let spec = &definition["spec"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let scope = if spec["scope"] == "Cluster" { Scope::Cluster } else { Scope::Namespaced };
-    let resource = Resource::custom(&text(&spec["group"]), &text(&spec["versions"][0]["name"]), &text(&spec["names"]["plural"]), scope);
-    s.until(&resource.everywhere(), |answer| answer.status == 200).await;
+    let scope = if spec["scope"] == "Cluster" {
+        Scope::Cluster
+    } else {
+        Scope::Namespaced
+    };
+    let resource = Resource::custom(
+        &text(&spec["group"]),
+        &text(&spec["versions"][0]["name"]),
+        &text(&spec["names"]["plural"]),
+        scope,
+    );
+    s.until(&resource.everywhere(), |answer| answer.status == 200)
+        .await;
 }
 
 pub(super) async fn define_gadgets(s: &mut Session) -> (Resource, String) {
@@ -70,18 +73,25 @@ pub(super) async fn define_gadgets(s: &mut Session) -> (Resource, String) {
 
 /// A definition without what a server fills in at its own pace: the version, and the times of its conditions.
 fn settled(definition: &Value) -> Value {
-    with(definition.clone(), json!({"metadata": {"resourceVersion": null}}))
+    with(
+        definition.clone(),
+        json!({"metadata": {"resourceVersion": null}}),
+    )
 }
 
 async fn crd_create_fills_in_names_and_is_established(s: &mut Session) {
     let group = group(s);
     let without_status = |body: &Value| with(settled(body), json!({"status": null}));
-    s.ask(Ask::post(CRDS.everywhere(), &mk_crd(&group)).viewed(without_status)).await;
+    s.ask(Ask::post(CRDS.everywhere(), &mk_crd(&group)).viewed(without_status))
+        .await;
     let path = format!("{}/gadgets.{group}", CRDS.everywhere());
     s.until(&path, is_established).await;
     s.ask(Ask::get(&path).viewed(settled)).await;
-    s.ask(Ask::get(format!("{path}/status")).viewed(settled)).await;
-    s.note("exists").ask(Ask::post(CRDS.everywhere(), &mk_crd(&group))).await;
+    s.ask(Ask::get(format!("{path}/status")).viewed(settled))
+        .await;
+    s.note("exists")
+        .ask(Ask::post(CRDS.everywhere(), &mk_crd(&group)))
+        .await;
 }
 
 async fn crd_with_a_bad_name_is_422(s: &mut Session) {
@@ -89,33 +99,98 @@ async fn crd_with_a_bad_name_is_422(s: &mut Session) {
     let named = |name: &str| with(mk_crd(&group), json!({"metadata": {"name": name}}));
     s.post(&CRDS, named("gadgets")).await;
     s.post(&CRDS, named(&format!("widgets.{group}"))).await;
-    s.note("a group without a dot").post(&CRDS, with(mk_crd("nodot"), json!({"metadata": {"name": "gadgets.nodot"}}))).await;
-    s.note("no kind").post(&CRDS, with(mk_crd(&group), json!({"spec": {"names": {"kind": null}}}))).await;
+    s.note("a group without a dot")
+        .post(
+            &CRDS,
+            with(
+                mk_crd("nodot"),
+                json!({"metadata": {"name": "gadgets.nodot"}}),
+            ),
+        )
+        .await;
+    s.note("no kind")
+        .post(
+            &CRDS,
+            with(mk_crd(&group), json!({"spec": {"names": {"kind": null}}})),
+        )
+        .await;
     s.note("a bad plural").post(&CRDS, with(mk_crd(&group), json!({"metadata": {"name": format!("Gadgets.{group}")}, "spec": {"names": {"plural": "Gadgets"}}}))).await;
-    s.note("a scope that is none").post(&CRDS, with(mk_crd(&group), json!({"spec": {"scope": "Everywhere"}}))).await;
+    s.note("a scope that is none")
+        .post(
+            &CRDS,
+            with(mk_crd(&group), json!({"spec": {"scope": "Everywhere"}})),
+        )
+        .await;
 }
 
 async fn crd_without_schema_or_versions_is_422(s: &mut Session) {
     let group = group(s);
     let versions = |versions: Value| with(mk_crd(&group), json!({"spec": {"versions": versions}}));
     let version = mk_crd(&group)["spec"]["versions"][0].clone();
-    s.note("no schema").post(&CRDS, versions(json!([with(version.clone(), json!({"schema": null}))]))).await;
+    s.note("no schema")
+        .post(
+            &CRDS,
+            versions(json!([with(version.clone(), json!({"schema": null}))])),
+        )
+        .await;
     s.note("no versions").post(&CRDS, versions(json!([]))).await;
-    s.note("no storage version").post(&CRDS, versions(json!([with(version.clone(), json!({"storage": false}))]))).await;
-    s.note("two storage versions").post(&CRDS, versions(json!([version.clone(), with(version.clone(), json!({"name": "v2"}))]))).await;
-    s.note("the same version twice").post(&CRDS, versions(json!([version.clone(), with(version.clone(), json!({"storage": false}))]))).await;
-    let schema = |schema: Value| versions(json!([with(version.clone(), json!({"schema": {"openAPIV3Schema": schema}}))]));
-    s.note("a root that is no object").post(&CRDS, schema(json!({"type": "string"}))).await;
-    s.note("a property without a type").post(&CRDS, schema(json!({"type": "object", "properties": {"spec": {"description": "x"}}}))).await;
+    s.note("no storage version")
+        .post(
+            &CRDS,
+            versions(json!([with(version.clone(), json!({"storage": false}))])),
+        )
+        .await;
+    s.note("two storage versions")
+        .post(
+            &CRDS,
+            versions(json!([
+                version.clone(),
+                with(version.clone(), json!({"name": "v2"}))
+            ])),
+        )
+        .await;
+    s.note("the same version twice")
+        .post(
+            &CRDS,
+            versions(json!([
+                version.clone(),
+                with(version.clone(), json!({"storage": false}))
+            ])),
+        )
+        .await;
+    let schema = |schema: Value| {
+        versions(json!([with(
+            version.clone(),
+            json!({"schema": {"openAPIV3Schema": schema}})
+        )]))
+    };
+    s.note("a root that is no object")
+        .post(&CRDS, schema(json!({"type": "string"})))
+        .await;
+    s.note("a property without a type")
+        .post(
+            &CRDS,
+            schema(json!({"type": "object", "properties": {"spec": {"description": "x"}}})),
+        )
+        .await;
 }
 
 async fn crd_with_names_that_are_taken_is_not_accepted(s: &mut Session) {
     let (_, group) = define_gadgets(s).await;
-    let other = with(mk_crd(&group), json!({"metadata": {"name": format!("widgets.{group}")}, "spec": {"names": {"plural": "widgets", "kind": "Gadget"}}}));
+    let other = with(
+        mk_crd(&group),
+        json!({"metadata": {"name": format!("widgets.{group}")}, "spec": {"names": {"plural": "widgets", "kind": "Gadget"}}}),
+    );
     s.quietly(Ask::post(CRDS.everywhere(), &other)).await;
     let path = format!("{}/widgets.{group}", CRDS.everywhere());
-    s.until(&path, |answer| answer.body["status"]["conditions"].as_array().is_some_and(|all| !all.is_empty())).await;
-    s.ask(Ask::get(path).viewed(|body| body["status"].clone())).await;
+    s.until(&path, |answer| {
+        answer.body["status"]["conditions"]
+            .as_array()
+            .is_some_and(|all| !all.is_empty())
+    })
+    .await;
+    s.ask(Ask::get(path).viewed(|body| body["status"].clone()))
+        .await;
     s.ask(Ask::get(format!("/apis/{group}/v1/widgets"))).await;
 }
 
@@ -125,49 +200,95 @@ async fn crd_put_needs_a_resource_version(s: &mut Session) {
     s.put(&CRDS, &name, mk_crd(&group)).await;
     let path = format!("{}/{name}", CRDS.everywhere());
     let current = s.quietly(Ask::get(&path)).await.body;
-    s.ask(Ask::put(&path, &with(current, json!({"spec": {"names": {"shortNames": ["gd"]}}}))).viewed(|body| json!([body["metadata"]["generation"], body["spec"]["names"]]))).await;
-    s.strategic_patch(&CRDS, "missing.example.com", json!({})).await;
+    s.ask(
+        Ask::put(
+            &path,
+            &with(current, json!({"spec": {"names": {"shortNames": ["gd"]}}})),
+        )
+        .viewed(|body| json!([body["metadata"]["generation"], body["spec"]["names"]])),
+    )
+    .await;
+    s.strategic_patch(&CRDS, "missing.example.com", json!({}))
+        .await;
     let scope = json!({"spec": {"scope": "Cluster"}}).to_string();
-    s.note("the scope stays").ask(Ask::new(Method::PATCH, path).body(scope).content_type("application/merge-patch+json")).await;
+    s.note("the scope stays")
+        .ask(
+            Ask::new(Method::PATCH, path)
+                .body(scope)
+                .content_type("application/merge-patch+json"),
+        )
+        .await;
 }
 
 async fn crd_appears_in_discovery(s: &mut Session) {
     let group = group(s);
-    s.note("before").ask(Ask::get(format!("/apis/{group}"))).await;
+    s.note("before")
+        .ask(Ask::get(format!("/apis/{group}")))
+        .await;
     let names = json!({"shortNames": ["gd"], "categories": ["all"], "singular": "gizmo", "listKind": "GizmoList"});
     define(s, &with(mk_crd(&group), json!({"spec": {"names": names}}))).await;
     s.ask(Ask::get(format!("/apis/{group}"))).await;
     s.ask(Ask::get(format!("/apis/{group}/v1"))).await;
     let aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
     let document = s.quietly(Ask::get("/apis").accept(aggregated)).await.body;
-    let mine = document["items"].as_array().into_iter().flatten().find(|item| item["metadata"]["name"] == group.as_str());
+    let mine = document["items"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find(|item| item["metadata"]["name"] == group.as_str());
     s.record(json!({"request": "aggregated", "body": mine}));
     s.list(&gadgets(s), "").await;
 }
 
 async fn crd_of_cluster_scope(s: &mut Session) {
     let group = group(s);
-    define(s, &with(mk_crd(&group), json!({"spec": {"scope": "Cluster"}}))).await;
+    define(
+        s,
+        &with(mk_crd(&group), json!({"spec": {"scope": "Cluster"}})),
+    )
+    .await;
     let cluster = Resource::custom(&group, "v1", "gadgets", Scope::Cluster);
     s.post(&cluster, mk_gadget(&group, "a")).await;
     s.get(&cluster, "a").await;
     s.list(&cluster, "").await;
     let ns = s.ns().to_owned();
-    s.note("not in a namespace").ask(Ask::get(format!("/apis/{group}/v1/namespaces/{ns}/gadgets"))).await;
+    s.note("not in a namespace")
+        .ask(Ask::get(format!(
+            "/apis/{group}/v1/namespaces/{ns}/gadgets"
+        )))
+        .await;
     s.delete(&cluster, "a").await;
 }
 
 async fn crd_of_several_versions(s: &mut Session) {
     let group = group(s);
     let version = mk_crd(&group)["spec"]["versions"][0].clone();
-    let versions = json!([version, with(version.clone(), json!({"name": "v2beta1", "storage": false})), with(version.clone(), json!({"name": "v2", "storage": false}))]);
-    define(s, &with(mk_crd(&group), json!({"spec": {"versions": versions}}))).await;
-    let (v1, v2) = (gadgets(s), Resource::custom(&group, "v2", "gadgets", Scope::Namespaced));
+    let versions = json!([
+        version,
+        with(
+            version.clone(),
+            json!({"name": "v2beta1", "storage": false})
+        ),
+        with(version.clone(), json!({"name": "v2", "storage": false}))
+    ]);
+    define(
+        s,
+        &with(mk_crd(&group), json!({"spec": {"versions": versions}})),
+    )
+    .await;
+    let (v1, v2) = (
+        gadgets(s),
+        Resource::custom(&group, "v2", "gadgets", Scope::Namespaced),
+    );
     s.ask(Ask::get(format!("/apis/{group}"))).await;
     s.post(&v1, mk_gadget(&group, "a")).await;
-    s.note("the same object in the other version").get(&v2, "a").await;
+    s.note("the same object in the other version")
+        .get(&v2, "a")
+        .await;
     s.list(&v2, "").await;
-    s.note("the version of the body counts too").post(&v2, mk_gadget(&group, "b")).await;
+    s.note("the version of the body counts too")
+        .post(&v2, mk_gadget(&group, "b"))
+        .await;
     s.merge_patch(&v2, "a", json!({"spec": {"size": 2}})).await;
     s.get(&v1, "a").await;
     let mut watch = s.watch(&v2, "").await;
@@ -177,8 +298,18 @@ async fn crd_of_several_versions(s: &mut Session) {
 async fn crd_version_that_is_not_served_is_404(s: &mut Session) {
     let group = group(s);
     let version = mk_crd(&group)["spec"]["versions"][0].clone();
-    let versions = json!([version, with(version.clone(), json!({"name": "v2", "storage": false, "served": false}))]);
-    define(s, &with(mk_crd(&group), json!({"spec": {"versions": versions}}))).await;
+    let versions = json!([
+        version,
+        with(
+            version.clone(),
+            json!({"name": "v2", "storage": false, "served": false})
+        )
+    ]);
+    define(
+        s,
+        &with(mk_crd(&group), json!({"spec": {"versions": versions}})),
+    )
+    .await;
     s.ask(Ask::get(format!("/apis/{group}/v2/gadgets"))).await;
     s.ask(Ask::get(format!("/apis/{group}/v9/gadgets"))).await;
     s.ask(Ask::get(format!("/apis/{group}/v1/widgets"))).await;
@@ -191,10 +322,15 @@ async fn crd_that_goes_takes_its_objects_along(s: &mut Session) {
     let mut watch = s.watch(&gadgets, "").await;
     s.take(&mut watch, 1).await;
     let path = format!("{}/gadgets.{group}", CRDS.everywhere());
-    s.ask(Ask::new(Method::DELETE, &path).viewed(|body| json!([body["kind"], body["metadata"]["name"]]))).await;
+    s.ask(
+        Ask::new(Method::DELETE, &path)
+            .viewed(|body| json!([body["kind"], body["metadata"]["name"]])),
+    )
+    .await;
     s.until(&path, |answer| answer.status == 404).await;
     s.note("gone").ask(Ask::get(path)).await;
-    s.until(&gadgets.everywhere(), |answer| answer.status == 404).await;
+    s.until(&gadgets.everywhere(), |answer| answer.status == 404)
+        .await;
     s.list(&gadgets, "").await;
     let events = s.take_quietly(&mut watch, 1).await;
     s.record(json!({"read": "the watch, whether or not it has ended", "events": events}));
@@ -205,11 +341,17 @@ async fn crd_that_goes_takes_its_objects_along(s: &mut Session) {
 
 async fn crd_that_goes_waits_for_held_objects_and_refuses_new_ones(s: &mut Session) {
     let (gadgets, group) = define_gadgets(s).await;
-    let held = with(mk_gadget(&group, "a"), json!({"metadata": {"finalizers": ["example.com/hold"]}}));
+    let held = with(
+        mk_gadget(&group, "a"),
+        json!({"metadata": {"finalizers": ["example.com/hold"]}}),
+    );
     s.post(&gadgets, held).await;
     let path = format!("{}/gadgets.{group}", CRDS.everywhere());
     s.quietly(Ask::new(Method::DELETE, &path)).await;
-    s.until(&s.item(&gadgets, "a"), |answer| !answer.body["metadata"]["deletionTimestamp"].is_null()).await;
+    s.until(&s.item(&gadgets, "a"), |answer| {
+        !answer.body["metadata"]["deletionTimestamp"].is_null()
+    })
+    .await;
     s.ask(Ask::get(&path).viewed(|body| {
         let conditions = body["status"]["conditions"].as_array().into_iter().flatten();
         let terminating: Vec<&Value> = conditions.filter(|condition| condition["type"] == "Terminating").map(|condition| &condition["status"]).collect();
@@ -217,192 +359,10 @@ async fn crd_that_goes_waits_for_held_objects_and_refuses_new_ones(s: &mut Sessi
     })).await;
     s.post(&gadgets, mk_gadget(&group, "b")).await;
     s.get(&gadgets, "a").await;
-    s.merge_patch(&gadgets, "a", json!({"spec": {"size": 2}})).await;
-    s.merge_patch(&gadgets, "a", json!({"metadata": {"finalizers": null}})).await;
+    s.merge_patch(&gadgets, "a", json!({"spec": {"size": 2}}))
+        .await;
+    s.merge_patch(&gadgets, "a", json!({"metadata": {"finalizers": null}}))
+        .await;
     s.until(&path, |answer| answer.status == 404).await;
     s.note("gone").ask(Ask::get(path)).await;
-}
-
-async fn custom_objects_are_created_and_listed_with_their_kind(s: &mut Session) {
-    let (gadgets, group) = define_gadgets(s).await;
-    s.post(&gadgets, with(mk_gadget(&group, "a"), json!({"spec": {"any": {"thing": [1, null, 1.5, 1e3, true]}}, "top": "level", "status": {"dropped": true}}))).await;
-    s.get(&gadgets, "a").await;
-    s.list(&gadgets, "").await;
-    s.note("exists").post(&gadgets, mk_gadget(&group, "a")).await;
-    s.note("missing").get(&gadgets, "b").await;
-    s.post_with(&gadgets, "dryRun=All", mk_gadget(&group, "c")).await;
-    s.note("generated").post(&gadgets, with(mk_gadget(&group, "c"), json!({"metadata": {"name": null, "generateName": "gen-"}}))).await;
-    s.note("no name").post(&gadgets, with(mk_gadget(&group, "c"), json!({"metadata": {"name": null}}))).await;
-    s.note("YAML");
-    let yaml = format!("apiVersion: {group}/v1\nkind: Gadget\nmetadata:\n  name: yaml\n");
-    let path = s.path(&gadgets);
-    s.ask(Ask::new(Method::POST, path).body(yaml).content_type("application/yaml")).await;
-}
-
-async fn custom_objects_of_another_kind_are_refused(s: &mut Session) {
-    let (gadgets, group) = define_gadgets(s).await;
-    s.note("another kind").post(&gadgets, with(mk_gadget(&group, "a"), json!({"kind": "Widget"}))).await;
-    s.note("another version").post(&gadgets, with(mk_gadget(&group, "a"), json!({"apiVersion": format!("{group}/v2")}))).await;
-    s.note("another group").post(&gadgets, with(mk_gadget(&group, "a"), json!({"apiVersion": "v1"}))).await;
-    s.note("no kind").post(&gadgets, with(mk_gadget(&group, "a"), json!({"kind": null}))).await;
-    s.note("no version").post(&gadgets, with(mk_gadget(&group, "a"), json!({"apiVersion": null}))).await;
-    s.note("no object").post(&gadgets, json!([])).await;
-    s.note("bad metadata").post(&gadgets, with(mk_gadget(&group, "a"), json!({"metadata": {"labels": {"a": 1}}}))).await;
-    s.note("bad name").post(&gadgets, mk_gadget(&group, "Bad_")).await;
-    s.note("bad finalizer").post(&gadgets, with(mk_gadget(&group, "a"), json!({"metadata": {"finalizers": ["noslash"]}}))).await;
-    let path = s.path(&gadgets);
-    s.note("no content").ask(Ask::new(Method::POST, &path).content_type("application/json")).await;
-    s.note("xml").ask(Ask::new(Method::POST, &path).body("<a/>").content_type("application/xml")).await;
-}
-
-async fn custom_objects_have_generations(s: &mut Session) {
-    let (gadgets, group) = define_gadgets(s).await;
-    s.post(&gadgets, with(mk_gadget(&group, "a"), json!({"metadata": {"generation": 7}}))).await;
-    s.note("spec").merge_patch(&gadgets, "a", json!({"spec": {"size": 2}})).await;
-    s.note("nothing").merge_patch(&gadgets, "a", json!({"spec": {"size": 2}})).await;
-    s.note("labels").merge_patch(&gadgets, "a", json!({"metadata": {"labels": {"x": "y"}}})).await;
-    s.note("status").merge_patch(&gadgets, "a/status", json!({"status": {"done": true}})).await;
-    s.note("something else").merge_patch(&gadgets, "a", json!({"top": "level"})).await;
-    s.note("deletion").merge_patch(&gadgets, "a", json!({"metadata": {"finalizers": ["example.com/hold"]}})).await;
-    s.delete(&gadgets, "a").await;
-}
-
-async fn custom_objects_have_a_status_of_their_own(s: &mut Session) {
-    let (gadgets, group) = define_gadgets(s).await;
-    let made = s.post(&gadgets, mk_gadget(&group, "a")).await.body;
-    s.note("through the main resource").merge_patch(&gadgets, "a", json!({"status": {"done": true}})).await;
-    let meta = json!({"labels": {"new": "l"}, "annotations": {"new": "a"}, "finalizers": ["example.com/new"]});
-    let sent = with(made.clone(), json!({"metadata": meta, "spec": {"size": 9}, "status": {"done": true}}));
-    s.note("only the status is taken").put(&gadgets, "a/status", sent).await;
-    s.note("stale").put(&gadgets, "a/status", with(made, json!({"status": {"done": false}}))).await;
-    s.note("no version").put(&gadgets, "a/status", with(mk_gadget(&group, "a"), json!({"status": {"done": false}}))).await;
-    s.get(&gadgets, "a/status").await;
-    s.json_patch(&gadgets, "a/status", json!([{"op": "remove", "path": "/status/done"}])).await;
-    s.note("missing").merge_patch(&gadgets, "b/status", json!({})).await;
-}
-
-async fn custom_objects_without_status_subresource(s: &mut Session) {
-    let group = group(s);
-    let version = with(mk_crd(&group)["spec"]["versions"][0].clone(), json!({"subresources": null}));
-    define(s, &with(mk_crd(&group), json!({"spec": {"versions": [version]}}))).await;
-    let gadgets = gadgets(s);
-    s.post(&gadgets, with(mk_gadget(&group, "a"), json!({"status": {"done": false}}))).await;
-    s.merge_patch(&gadgets, "a", json!({"status": {"done": true}})).await;
-    s.get(&gadgets, "a/status").await;
-    s.get(&gadgets, "a/scale").await;
-    s.ask(Ask::get(format!("/apis/{group}/v1"))).await;
-}
-
-async fn custom_objects_need_a_resource_version_on_put(s: &mut Session) {
-    let (gadgets, group) = define_gadgets(s).await;
-    let made = s.post(&gadgets, mk_gadget(&group, "a")).await.body;
-    s.put(&gadgets, "a", mk_gadget(&group, "a")).await;
-    s.put(&gadgets, "a", with(made.clone(), json!({"spec": {"size": 2}}))).await;
-    s.note("stale").put(&gadgets, "a", with(made.clone(), json!({"spec": {"size": 3}}))).await;
-    s.note("another uid").put(&gadgets, "a", with(made, json!({"metadata": {"uid": "00000000-0000-0000-0000-000000000001"}}))).await;
-    s.note("missing").put(&gadgets, "b", mk_gadget(&group, "b")).await;
-    s.note("another name").put(&gadgets, "a", mk_gadget(&group, "b")).await;
-}
-
-async fn custom_objects_take_merge_and_json_patches_only(s: &mut Session) {
-    let (gadgets, group) = define_gadgets(s).await;
-    s.post(&gadgets, mk_gadget(&group, "a")).await;
-    s.strategic_patch(&gadgets, "a", json!({"spec": {"size": 2}})).await;
-    s.merge_patch(&gadgets, "a", json!({"spec": {"size": 2, "list": [1, 2]}})).await;
-    s.json_patch(&gadgets, "a", json!([{"op": "add", "path": "/spec/list/0", "value": {"x": null}}])).await;
-    s.note("null stays null in a json patch").json_patch(&gadgets, "a", json!([{"op": "add", "path": "/spec/none", "value": null}])).await;
-    s.merge_patch(&gadgets, "a", json!({"kind": "Widget"})).await;
-    s.merge_patch(&gadgets, "a", json!({"spec": null})).await;
-    s.json_patch(&gadgets, "a", json!([{"op": "test", "path": "/spec/size", "value": 3}])).await;
-}
-
-async fn custom_objects_are_deleted_like_others(s: &mut Session) {
-    let (gadgets, group) = define_gadgets(s).await;
-    s.post(&gadgets, mk_gadget(&group, "a")).await;
-    s.note("another uid").delete_with(&gadgets, "a", json!({"preconditions": {"uid": "00000000-0000-0000-0000-000000000001"}})).await;
-    s.delete_with(&gadgets, "a", json!({"propagationPolicy": "Foreground"})).await;
-    s.delete_with(&gadgets, "a", json!({"propagationPolicy": "Background"})).await;
-    s.post(&gadgets, mk_gadget(&group, "b")).await;
-    s.delete(&gadgets, "b").await;
-    s.delete(&gadgets, "b").await;
-    s.post(&gadgets, mk_gadget(&group, "c")).await;
-    s.delete_all(&gadgets, "", json!({})).await;
-    s.list(&gadgets, "").await;
-}
-
-async fn custom_objects_are_watched(s: &mut Session) {
-    let (gadgets, group) = define_gadgets(s).await;
-    s.post(&gadgets, mk_gadget(&group, "a")).await;
-    let query = "allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
-    let mut watch = s.watch(&gadgets, query).await;
-    s.take(&mut watch, 2).await;
-    s.merge_patch(&gadgets, "a/status", json!({"status": {"done": true}})).await;
-    s.delete(&gadgets, "a").await;
-    s.take(&mut watch, 2).await;
-}
-
-async fn custom_objects_are_selected_by_label_and_name(s: &mut Session) {
-    let (gadgets, group) = define_gadgets(s).await;
-    s.post(&gadgets, with(mk_gadget(&group, "a"), json!({"metadata": {"labels": {"l": "1"}}}))).await;
-    s.post(&gadgets, mk_gadget(&group, "b")).await;
-    s.list(&gadgets, "labelSelector=l%3D1").await;
-    s.list(&gadgets, "fieldSelector=metadata.name%3Db").await;
-    s.list(&gadgets, "fieldSelector=spec.size%3D1").await;
-    s.list(&gadgets, "limit=1").await;
-}
-
-const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
-
-async fn custom_objects_as_tables_with_default_columns(s: &mut Session) {
-    let (gadgets, group) = define_gadgets(s).await;
-    let path = s.path(&gadgets);
-    s.ask(Ask::post(&path, &mk_gadget(&group, "a")).accept(TABLE)).await;
-    s.ask(Ask::get(path).accept(TABLE)).await;
-}
-
-async fn custom_objects_as_tables_with_printer_columns(s: &mut Session) {
-    let group = group(s);
-    let column = |name: &str, kind: &str, path: &str| json!({"name": name, "type": kind, "jsonPath": path});
-    let columns = json!([
-        with(column("Size", "integer", ".spec.size"), json!({"description": "How large", "format": "int32"})),
-        with(column("Wide", "string", ".spec.text"), json!({"priority": 1})),
-        column("Ready", "boolean", ".status.ready"),
-        column("Ratio", "number", ".spec.ratio"),
-        column("Last", "string", ".spec.list[-1:]"),
-        column("All", "string", ".spec.list[*]"),
-        column("Label", "string", ".metadata.labels.a\\.b/c"),
-        column("Filtered", "string", ".status.conditions[?(@.type==\"Ready\")].status"),
-        column("Object", "string", ".spec.map"),
-        column("Since", "date", ".metadata.creationTimestamp"),
-        column("When", "date", ".spec.when"),
-        column("Missing", "string", ".spec.missing"),
-    ]);
-    let version = with(mk_crd(&group)["spec"]["versions"][0].clone(), json!({"additionalPrinterColumns": columns}));
-    define(s, &with(mk_crd(&group), json!({"spec": {"versions": [version]}}))).await;
-    let path = s.path(&gadgets(s));
-    let spec = json!({"size": 3, "text": "words", "ratio": 0.5, "list": ["x", "y"], "map": {"a": 1}, "when": "not a time"});
-    let rich = with(mk_gadget(&group, "a"), json!({"spec": spec, "metadata": {"labels": {"a.b/c": "l"}}}));
-    s.ask(Ask::post(&path, &rich).accept(TABLE)).await;
-    let status = json!({"status": {"ready": true, "conditions": [{"type": "Ready", "status": "True"}]}}).to_string();
-    let patch = Ask::new(Method::PATCH, format!("{path}/a/status")).body(status).content_type("application/merge-patch+json");
-    s.quietly(patch).await;
-    s.quietly(Ask::post(&path, &with(mk_gadget(&group, "b"), json!({"spec": {"size": "wrong type"}})))).await;
-    s.ask(Ask::get(path).accept(TABLE)).await;
-}
-
-async fn custom_objects_as_partial_metadata(s: &mut Session) {
-    let (gadgets, group) = define_gadgets(s).await;
-    let path = s.path(&gadgets);
-    s.ask(Ask::post(&path, &mk_gadget(&group, "a")).accept("application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io")).await;
-    s.ask(Ask::get(&path).accept("application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io")).await;
-    s.note("the wrong form").ask(Ask::get(&path).accept("application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io")).await;
-}
-
-async fn custom_objects_are_not_served_as_protobuf(s: &mut Session) {
-    let (gadgets, group) = define_gadgets(s).await;
-    s.post(&gadgets, mk_gadget(&group, "a")).await;
-    let path = s.item(&gadgets, "a");
-    s.ask(Ask::get(&path).accept("application/vnd.kubernetes.protobuf,application/json")).await;
-    let only = s.quietly(Ask::get(&path).accept("application/vnd.kubernetes.protobuf")).await;
-    s.record(json!({"request": "protobuf only", "status": only.status}));
 }

@@ -1,4 +1,4 @@
-//! Delete: the whole decision function: preconditions, grace, finalizers, propagation, second deletes, collections.
+//! Delete: the whole decision function: preconditions, grace, finalizers, propagation, second deletes. Collections have their own theme.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -50,14 +50,6 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     scenario!(delete_of_an_event_ignores_propagation),
     scenario!(delete_dry_run_answers_and_deletes_nothing),
     scenario!(delete_events_carry_the_last_state_and_a_new_version),
-    scenario!(delete_collection_answers_with_what_was_there),
-    scenario!(delete_collection_obeys_label_selectors),
-    scenario!(delete_collection_obeys_field_selectors),
-    scenario!(delete_collection_obeys_limit),
-    scenario!(delete_collection_with_finalizers_marks_each),
-    scenario!(delete_collection_dry_run_deletes_nothing),
-    scenario!(delete_collection_with_preconditions_is_refused_per_object),
-    scenario!(delete_collection_of_nothing_is_an_empty_list),
 ];
 
 const FOREGROUND: &str = "Foreground";
@@ -83,19 +75,27 @@ async fn delete_of_some_kinds_answers_with_the_object(s: &mut Session) {
     s.hide(&["spec", "status"]);
     s.post(&SERVICES, mk_service("a")).await;
     s.delete(&SERVICES, "a").await;
-    s.post(&SERVICE_ACCOUNTS, mk_object("v1", "ServiceAccount", "a")).await;
+    s.post(&SERVICE_ACCOUNTS, mk_object("v1", "ServiceAccount", "a"))
+        .await;
     s.delete(&SERVICE_ACCOUNTS, "a").await;
     s.post(&QUOTAS, mk_object("v1", "ResourceQuota", "a")).await;
     s.delete(&QUOTAS, "a").await;
     let name = format!("{}-node", s.ns());
     s.post(&NODES, mk_object("v1", "Node", &name)).await;
-    s.note("and this one with a Status").delete(&NODES, &name).await;
+    s.note("and this one with a Status")
+        .delete(&NODES, &name)
+        .await;
 }
 
 async fn delete_of_a_missing_object_is_404(s: &mut Session) {
     s.delete(&CONFIG_MAPS, "a").await;
     s.delete_with(&DEPLOYMENTS, "a", policy(FOREGROUND)).await;
-    s.delete_with(&CONFIG_MAPS, "a", json!({"preconditions": {"uid": "00000000-0000-0000-0000-000000000001"}})).await;
+    s.delete_with(
+        &CONFIG_MAPS,
+        "a",
+        json!({"preconditions": {"uid": "00000000-0000-0000-0000-000000000001"}}),
+    )
+    .await;
 }
 
 async fn delete_with_another_uid_is_409(s: &mut Session) {
@@ -112,70 +112,139 @@ async fn delete_with_another_uid_is_409(s: &mut Session) {
 
 async fn delete_with_another_resource_version_is_409(s: &mut Session) {
     let old = s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"data": {"k": "2"}})).await;
-    s.delete_with(&CONFIG_MAPS, "a", json!({"preconditions": {"resourceVersion": old.rv()}})).await;
-    s.delete_with(&CONFIG_MAPS, "a", json!({"preconditions": {"resourceVersion": old.rv(), "uid": old.uid()}})).await;
-    s.note("no version at all is a version too").delete_with(&CONFIG_MAPS, "a", json!({"preconditions": {"resourceVersion": ""}})).await;
+    s.merge_patch(&CONFIG_MAPS, "a", json!({"data": {"k": "2"}}))
+        .await;
+    s.delete_with(
+        &CONFIG_MAPS,
+        "a",
+        json!({"preconditions": {"resourceVersion": old.rv()}}),
+    )
+    .await;
+    s.delete_with(
+        &CONFIG_MAPS,
+        "a",
+        json!({"preconditions": {"resourceVersion": old.rv(), "uid": old.uid()}}),
+    )
+    .await;
+    s.note("no version at all is a version too")
+        .delete_with(
+            &CONFIG_MAPS,
+            "a",
+            json!({"preconditions": {"resourceVersion": ""}}),
+        )
+        .await;
 }
 
 async fn delete_with_right_preconditions_deletes(s: &mut Session) {
     let made = s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.delete_with(&CONFIG_MAPS, "a", json!({"preconditions": {"resourceVersion": made.rv(), "uid": made.uid()}})).await;
-    s.note("none given").post(&CONFIG_MAPS, mk_config_map("b")).await;
-    s.delete_with(&CONFIG_MAPS, "b", json!({"preconditions": {}})).await;
+    s.delete_with(
+        &CONFIG_MAPS,
+        "a",
+        json!({"preconditions": {"resourceVersion": made.rv(), "uid": made.uid()}}),
+    )
+    .await;
+    s.note("none given")
+        .post(&CONFIG_MAPS, mk_config_map("b"))
+        .await;
+    s.delete_with(&CONFIG_MAPS, "b", json!({"preconditions": {}}))
+        .await;
 }
 
 async fn delete_options_may_be_of_any_version(s: &mut Session) {
     for version in ["v1", "apps/v1", "meta.k8s.io/v1", "batch/v1"] {
         s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-        s.delete_with(&CONFIG_MAPS, "a", json!({"apiVersion": version, "kind": "DeleteOptions"})).await;
+        s.delete_with(
+            &CONFIG_MAPS,
+            "a",
+            json!({"apiVersion": version, "kind": "DeleteOptions"}),
+        )
+        .await;
     }
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.delete_with(&CONFIG_MAPS, "a", json!({"kind": "DeleteOptions", "apiVersion": "nonsense.io/v7"})).await;
+    s.delete_with(
+        &CONFIG_MAPS,
+        "a",
+        json!({"kind": "DeleteOptions", "apiVersion": "nonsense.io/v7"}),
+    )
+    .await;
     s.delete_with(&CONFIG_MAPS, "a", json!({})).await;
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.delete_with(&CONFIG_MAPS, "a", json!({"unknown": 1})).await;
+    s.delete_with(&CONFIG_MAPS, "a", json!({"unknown": 1}))
+        .await;
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
     let path = s.item(&CONFIG_MAPS, "a");
-    s.note("YAML").ask(Ask::new(Method::DELETE, path).body("propagationPolicy: Foreground\n").content_type("application/yaml")).await;
+    s.note("YAML")
+        .ask(
+            Ask::new(Method::DELETE, path)
+                .body("propagationPolicy: Foreground\n")
+                .content_type("application/yaml"),
+        )
+        .await;
 }
 
 async fn delete_options_of_another_kind_are_400(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.delete_with(&CONFIG_MAPS, "a", json!({"apiVersion": "v1", "kind": "Pod"})).await;
-    s.delete_with(&CONFIG_MAPS, "a", json!({"apiVersion": "v1", "kind": "Nonsense"})).await;
-    s.delete_with(&CONFIG_MAPS, "a", json!({"kind": "Pod"})).await;
+    s.delete_with(
+        &CONFIG_MAPS,
+        "a",
+        json!({"apiVersion": "v1", "kind": "Pod"}),
+    )
+    .await;
+    s.delete_with(
+        &CONFIG_MAPS,
+        "a",
+        json!({"apiVersion": "v1", "kind": "Nonsense"}),
+    )
+    .await;
+    s.delete_with(&CONFIG_MAPS, "a", json!({"kind": "Pod"}))
+        .await;
     s.delete_with(&CONFIG_MAPS, "a", json!([])).await;
     let path = s.item(&CONFIG_MAPS, "a");
-    s.ask(Ask::new(Method::DELETE, &path).body("{").content_type("application/json")).await;
-    s.ask(Ask::new(Method::DELETE, &path).body("{}").content_type("text/plain")).await;
+    s.ask(
+        Ask::new(Method::DELETE, &path)
+            .body("{")
+            .content_type("application/json"),
+    )
+    .await;
+    s.ask(
+        Ask::new(Method::DELETE, &path)
+            .body("{}")
+            .content_type("text/plain"),
+    )
+    .await;
 }
 
 async fn delete_options_that_make_no_sense_are_refused(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
     s.delete_with(&CONFIG_MAPS, "a", policy("Sometimes")).await;
     s.delete_with(&CONFIG_MAPS, "a", policy("")).await;
-    s.delete_with(&CONFIG_MAPS, "a", json!({"dryRun": ["Some"]})).await;
-    s.delete_with(&CONFIG_MAPS, "a", json!({"gracePeriodSeconds": "soon"})).await;
-    s.delete_with(&CONFIG_MAPS, "a", json!({"preconditions": "none"})).await;
+    s.delete_with(&CONFIG_MAPS, "a", json!({"dryRun": ["Some"]}))
+        .await;
+    s.delete_with(&CONFIG_MAPS, "a", json!({"gracePeriodSeconds": "soon"}))
+        .await;
+    s.delete_with(&CONFIG_MAPS, "a", json!({"preconditions": "none"}))
+        .await;
     s.get(&CONFIG_MAPS, "a").await;
 }
 
 async fn delete_options_may_stand_in_the_query(s: &mut Session) {
     s.hide(&["spec", "status"]);
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.delete(&CONFIG_MAPS, "a?propagationPolicy=Foreground").await;
+    s.delete(&CONFIG_MAPS, "a?propagationPolicy=Foreground")
+        .await;
     s.post(&PODS, mk_bound_pod("a")).await;
     s.delete(&PODS, "a?gracePeriodSeconds=7").await;
     s.delete(&PODS, "a?gracePeriodSeconds=abc").await;
     s.post(&CONFIG_MAPS, mk_config_map("b")).await;
     s.note("a body counts instead of the query");
     let path = s.item(&CONFIG_MAPS, "b?propagationPolicy=Foreground");
-    s.ask(Ask::new(Method::DELETE, path).json(&policy(BACKGROUND))).await;
+    s.ask(Ask::new(Method::DELETE, path).json(&policy(BACKGROUND)))
+        .await;
     s.post(&CONFIG_MAPS, mk_config_map("c")).await;
     s.delete(&CONFIG_MAPS, "c?dryRun=All").await;
     s.delete(&CONFIG_MAPS, "c?orphanDependents=true").await;
-    s.delete(&CONFIG_MAPS, "c?propagationPolicy=Sometimes").await;
+    s.delete(&CONFIG_MAPS, "c?propagationPolicy=Sometimes")
+        .await;
 }
 
 async fn delete_with_a_finalizer_marks_and_waits(s: &mut Session) {
@@ -189,13 +258,16 @@ async fn delete_again_while_a_finalizer_holds_changes_nothing(s: &mut Session) {
     s.delete(&CONFIG_MAPS, "a").await;
     s.delete(&CONFIG_MAPS, "a").await;
     s.delete_with(&CONFIG_MAPS, "a", policy(BACKGROUND)).await;
-    s.delete_with(&CONFIG_MAPS, "a", json!({"gracePeriodSeconds": 0})).await;
+    s.delete_with(&CONFIG_MAPS, "a", json!({"gracePeriodSeconds": 0}))
+        .await;
 }
 
 async fn delete_ends_when_the_last_finalizer_goes_by_put(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_held("a")).await;
     let going = s.delete(&CONFIG_MAPS, "a").await;
-    let mut watch = s.watch(&CONFIG_MAPS, &format!("resourceVersion={}", going.rv())).await;
+    let mut watch = s
+        .watch(&CONFIG_MAPS, &format!("resourceVersion={}", going.rv()))
+        .await;
     let free = json!({"metadata": {"finalizers": null, "annotations": {"last": "words"}}});
     s.put(&CONFIG_MAPS, "a", with(going.body, free)).await;
     s.get(&CONFIG_MAPS, "a").await;
@@ -203,11 +275,26 @@ async fn delete_ends_when_the_last_finalizer_goes_by_put(s: &mut Session) {
 }
 
 async fn delete_ends_when_the_last_finalizer_goes_by_patch(s: &mut Session) {
-    s.post(&CONFIG_MAPS, with(mk_held("a"), json!({"metadata": {"finalizers": ["example.com/a", "example.com/b"]}}))).await;
+    s.post(
+        &CONFIG_MAPS,
+        with(
+            mk_held("a"),
+            json!({"metadata": {"finalizers": ["example.com/a", "example.com/b"]}}),
+        ),
+    )
+    .await;
     let going = s.delete(&CONFIG_MAPS, "a").await;
-    let mut watch = s.watch(&CONFIG_MAPS, &format!("resourceVersion={}", going.rv())).await;
-    s.json_patch(&CONFIG_MAPS, "a", json!([{"op": "remove", "path": "/metadata/finalizers/0"}])).await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"finalizers": null}})).await;
+    let mut watch = s
+        .watch(&CONFIG_MAPS, &format!("resourceVersion={}", going.rv()))
+        .await;
+    s.json_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!([{"op": "remove", "path": "/metadata/finalizers/0"}]),
+    )
+    .await;
+    s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"finalizers": null}}))
+        .await;
     s.get(&CONFIG_MAPS, "a").await;
     s.take(&mut watch, 2).await;
 }
@@ -215,14 +302,18 @@ async fn delete_ends_when_the_last_finalizer_goes_by_patch(s: &mut Session) {
 async fn delete_foreground_waits_under_its_finalizer(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
     s.delete_with(&CONFIG_MAPS, "a", policy(FOREGROUND)).await;
-    s.note("again").delete_with(&CONFIG_MAPS, "a", policy(FOREGROUND)).await;
+    s.note("again")
+        .delete_with(&CONFIG_MAPS, "a", policy(FOREGROUND))
+        .await;
     s.get(&CONFIG_MAPS, "a").await;
 }
 
 async fn delete_foreground_then_background_deletes_at_once(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
     let going = s.delete_with(&CONFIG_MAPS, "a", policy(FOREGROUND)).await;
-    let mut watch = s.watch(&CONFIG_MAPS, &format!("resourceVersion={}", going.rv())).await;
+    let mut watch = s
+        .watch(&CONFIG_MAPS, &format!("resourceVersion={}", going.rv()))
+        .await;
     s.delete_with(&CONFIG_MAPS, "a", policy(BACKGROUND)).await;
     s.get(&CONFIG_MAPS, "a").await;
     s.take(&mut watch, 1).await;
@@ -244,7 +335,8 @@ async fn delete_foreground_then_no_policy_keeps_the_finalizer(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
     s.delete_with(&CONFIG_MAPS, "a", policy(FOREGROUND)).await;
     s.delete(&CONFIG_MAPS, "a").await;
-    s.delete_with(&CONFIG_MAPS, "a", json!({"gracePeriodSeconds": 0})).await;
+    s.delete_with(&CONFIG_MAPS, "a", json!({"gracePeriodSeconds": 0}))
+        .await;
 }
 
 async fn delete_foreground_then_orphan_swaps_the_finalizers(s: &mut Session) {
@@ -256,45 +348,65 @@ async fn delete_foreground_then_orphan_swaps_the_finalizers(s: &mut Session) {
 
 async fn delete_with_orphan_dependents_true_orphans(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.delete_with(&CONFIG_MAPS, "a", json!({"orphanDependents": true})).await;
-    s.delete_with(&CONFIG_MAPS, "a", json!({"orphanDependents": false})).await;
+    s.delete_with(&CONFIG_MAPS, "a", json!({"orphanDependents": true}))
+        .await;
+    s.delete_with(&CONFIG_MAPS, "a", json!({"orphanDependents": false}))
+        .await;
 }
 
 async fn delete_with_orphan_dependents_false_and_a_finalizer_is_202(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_held("a")).await;
-    s.delete_with(&CONFIG_MAPS, "a", json!({"orphanDependents": false})).await;
-    s.delete_with(&CONFIG_MAPS, "a", json!({"orphanDependents": false})).await;
+    s.delete_with(&CONFIG_MAPS, "a", json!({"orphanDependents": false}))
+        .await;
+    s.delete_with(&CONFIG_MAPS, "a", json!({"orphanDependents": false}))
+        .await;
 }
 
 async fn delete_with_policy_and_orphan_dependents_is_422(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.delete_with(&CONFIG_MAPS, "a", json!({"orphanDependents": true, "propagationPolicy": ORPHAN})).await;
+    s.delete_with(
+        &CONFIG_MAPS,
+        "a",
+        json!({"orphanDependents": true, "propagationPolicy": ORPHAN}),
+    )
+    .await;
 }
 
 async fn delete_keeps_other_finalizers_in_order(s: &mut Session) {
     let finalizers = json!({"metadata": {"finalizers": ["example.com/b", "example.com/a"]}});
-    s.post(&CONFIG_MAPS, with(mk_config_map("a"), finalizers)).await;
+    s.post(&CONFIG_MAPS, with(mk_config_map("a"), finalizers))
+        .await;
     s.delete_with(&CONFIG_MAPS, "a", policy(FOREGROUND)).await;
     s.delete_with(&CONFIG_MAPS, "a", policy(ORPHAN)).await;
     s.delete_with(&CONFIG_MAPS, "a", policy(BACKGROUND)).await;
 }
 
 async fn delete_obeys_a_finalizer_that_was_there_before(s: &mut Session) {
-    let held = |name: &str, finalizer: &str| with(mk_config_map(name), json!({"metadata": {"finalizers": [finalizer]}}));
+    let held = |name: &str, finalizer: &str| {
+        with(
+            mk_config_map(name),
+            json!({"metadata": {"finalizers": [finalizer]}}),
+        )
+    };
     s.post(&CONFIG_MAPS, held("a", "orphan")).await;
     s.note("no policy").delete(&CONFIG_MAPS, "a").await;
     s.post(&CONFIG_MAPS, held("b", "foregroundDeletion")).await;
     s.note("no policy").delete(&CONFIG_MAPS, "b").await;
     s.post(&CONFIG_MAPS, held("c", "foregroundDeletion")).await;
-    s.note("background removes it").delete_with(&CONFIG_MAPS, "c", policy(BACKGROUND)).await;
+    s.note("background removes it")
+        .delete_with(&CONFIG_MAPS, "c", policy(BACKGROUND))
+        .await;
     s.post(&CONFIG_MAPS, held("d", "foregroundDeletion")).await;
-    s.delete_with(&CONFIG_MAPS, "d", json!({"orphanDependents": false})).await;
+    s.delete_with(&CONFIG_MAPS, "d", json!({"orphanDependents": false}))
+        .await;
 }
 
 async fn delete_of_an_unscheduled_pod_takes_two_writes(s: &mut Session) {
     s.hide(&["spec", "status"]);
     let made = s.post(&PODS, mk_pod("a")).await;
-    let mut watch = s.watch(&PODS, &format!("resourceVersion={}", made.rv())).await;
+    let mut watch = s
+        .watch(&PODS, &format!("resourceVersion={}", made.rv()))
+        .await;
     s.delete(&PODS, "a").await;
     s.get(&PODS, "a").await;
     s.take(&mut watch, 2).await;
@@ -303,7 +415,9 @@ async fn delete_of_an_unscheduled_pod_takes_two_writes(s: &mut Session) {
 async fn delete_of_a_bound_pod_waits_for_its_grace(s: &mut Session) {
     s.hide(&["spec", "status"]);
     let made = s.post(&PODS, mk_bound_pod("a")).await;
-    let mut watch = s.watch(&PODS, &format!("resourceVersion={}", made.rv())).await;
+    let mut watch = s
+        .watch(&PODS, &format!("resourceVersion={}", made.rv()))
+        .await;
     s.delete(&PODS, "a").await;
     s.get(&PODS, "a").await;
     s.take(&mut watch, 1).await;
@@ -312,18 +426,28 @@ async fn delete_of_a_bound_pod_waits_for_its_grace(s: &mut Session) {
 async fn delete_of_a_bound_pod_again_can_only_shorten_the_grace(s: &mut Session) {
     s.hide(&["spec", "status"]);
     s.post(&PODS, mk_bound_pod("a")).await;
-    s.delete_with(&PODS, "a", json!({"gracePeriodSeconds": 20})).await;
+    s.delete_with(&PODS, "a", json!({"gracePeriodSeconds": 20}))
+        .await;
     s.note("no grace given").delete(&PODS, "a").await;
-    s.note("longer").delete_with(&PODS, "a", json!({"gracePeriodSeconds": 25})).await;
-    s.note("shorter").delete_with(&PODS, "a", json!({"gracePeriodSeconds": 10})).await;
-    s.note("the same").delete_with(&PODS, "a", json!({"gracePeriodSeconds": 10})).await;
+    s.note("longer")
+        .delete_with(&PODS, "a", json!({"gracePeriodSeconds": 25}))
+        .await;
+    s.note("shorter")
+        .delete_with(&PODS, "a", json!({"gracePeriodSeconds": 10}))
+        .await;
+    s.note("the same")
+        .delete_with(&PODS, "a", json!({"gracePeriodSeconds": 10}))
+        .await;
 }
 
 async fn delete_of_a_bound_pod_with_grace_0_deletes_at_once(s: &mut Session) {
     s.hide(&["spec", "status"]);
     let made = s.post(&PODS, mk_bound_pod("a")).await;
-    let mut watch = s.watch(&PODS, &format!("resourceVersion={}", made.rv())).await;
-    s.delete_with(&PODS, "a", json!({"gracePeriodSeconds": 0})).await;
+    let mut watch = s
+        .watch(&PODS, &format!("resourceVersion={}", made.rv()))
+        .await;
+    s.delete_with(&PODS, "a", json!({"gracePeriodSeconds": 0}))
+        .await;
     s.get(&PODS, "a").await;
     s.take(&mut watch, 2).await;
 }
@@ -332,8 +456,11 @@ async fn delete_of_a_bound_pod_that_is_waiting_with_grace_0_deletes(s: &mut Sess
     s.hide(&["spec", "status"]);
     s.post(&PODS, mk_bound_pod("a")).await;
     let going = s.delete(&PODS, "a").await;
-    let mut watch = s.watch(&PODS, &format!("resourceVersion={}", going.rv())).await;
-    s.delete_with(&PODS, "a", json!({"gracePeriodSeconds": 0})).await;
+    let mut watch = s
+        .watch(&PODS, &format!("resourceVersion={}", going.rv()))
+        .await;
+    s.delete_with(&PODS, "a", json!({"gracePeriodSeconds": 0}))
+        .await;
     s.get(&PODS, "a").await;
     s.take(&mut watch, 2).await;
 }
@@ -342,22 +469,29 @@ async fn delete_of_a_finished_pod_is_immediate(s: &mut Session) {
     s.hide(&["spec", "status"]);
     for phase in ["Succeeded", "Failed"] {
         s.post(&PODS, mk_bound_pod("a")).await;
-        s.merge_patch(&PODS, "a/status", json!({"status": {"phase": phase}})).await;
+        s.merge_patch(&PODS, "a/status", json!({"status": {"phase": phase}}))
+            .await;
         s.delete(&PODS, "a").await;
         s.get(&PODS, "a").await;
     }
 }
 
 fn mk_held_pod(name: &str) -> Value {
-    with(mk_bound_pod(name), json!({"metadata": {"finalizers": ["example.com/hold"]}}))
+    with(
+        mk_bound_pod(name),
+        json!({"metadata": {"finalizers": ["example.com/hold"]}}),
+    )
 }
 
 async fn delete_of_a_bound_pod_with_a_finalizer_needs_both(s: &mut Session) {
     s.hide(&["spec", "status"]);
     s.post(&PODS, mk_held_pod("a")).await;
     s.delete(&PODS, "a").await;
-    s.note("grace ends, the finalizer holds").delete_with(&PODS, "a", json!({"gracePeriodSeconds": 0})).await;
-    s.merge_patch(&PODS, "a", json!({"metadata": {"finalizers": null}})).await;
+    s.note("grace ends, the finalizer holds")
+        .delete_with(&PODS, "a", json!({"gracePeriodSeconds": 0}))
+        .await;
+    s.merge_patch(&PODS, "a", json!({"metadata": {"finalizers": null}}))
+        .await;
     s.get(&PODS, "a").await;
 }
 
@@ -365,32 +499,51 @@ async fn delete_of_a_bound_pod_whose_finalizer_goes_first_waits_for_grace(s: &mu
     s.hide(&["spec", "status"]);
     s.post(&PODS, mk_held_pod("a")).await;
     s.delete(&PODS, "a").await;
-    s.merge_patch(&PODS, "a", json!({"metadata": {"finalizers": null}})).await;
+    s.merge_patch(&PODS, "a", json!({"metadata": {"finalizers": null}}))
+        .await;
     s.get(&PODS, "a").await;
-    s.delete_with(&PODS, "a", json!({"gracePeriodSeconds": 0})).await;
+    s.delete_with(&PODS, "a", json!({"gracePeriodSeconds": 0}))
+        .await;
     s.get(&PODS, "a").await;
 }
 
 async fn delete_with_a_negative_grace_means_one_second(s: &mut Session) {
     s.hide(&["spec", "status"]);
     s.post(&PODS, mk_bound_pod("a")).await;
-    s.delete_with(&PODS, "a", json!({"gracePeriodSeconds": -5})).await;
+    s.delete_with(&PODS, "a", json!({"gracePeriodSeconds": -5}))
+        .await;
 }
 
 async fn delete_of_a_pod_takes_the_grace_of_its_spec(s: &mut Session) {
     s.hide(&["spec", "status"]);
-    s.post(&PODS, with(mk_bound_pod("a"), json!({"spec": {"terminationGracePeriodSeconds": 77}}))).await;
+    s.post(
+        &PODS,
+        with(
+            mk_bound_pod("a"),
+            json!({"spec": {"terminationGracePeriodSeconds": 77}}),
+        ),
+    )
+    .await;
     s.delete(&PODS, "a").await;
-    s.post(&PODS, with(mk_bound_pod("b"), json!({"spec": {"terminationGracePeriodSeconds": 0}}))).await;
+    s.post(
+        &PODS,
+        with(
+            mk_bound_pod("b"),
+            json!({"spec": {"terminationGracePeriodSeconds": 0}}),
+        ),
+    )
+    .await;
     s.delete(&PODS, "b").await;
     s.get(&PODS, "b").await;
 }
 
 async fn delete_grace_is_ignored_by_kinds_without_grace(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_held("a")).await;
-    s.delete_with(&CONFIG_MAPS, "a", json!({"gracePeriodSeconds": 30})).await;
+    s.delete_with(&CONFIG_MAPS, "a", json!({"gracePeriodSeconds": 30}))
+        .await;
     s.post(&CONFIG_MAPS, mk_config_map("b")).await;
-    s.delete_with(&CONFIG_MAPS, "b", json!({"gracePeriodSeconds": 30})).await;
+    s.delete_with(&CONFIG_MAPS, "b", json!({"gracePeriodSeconds": 30}))
+        .await;
 }
 
 async fn delete_of_a_job_orphans_by_default_and_warns(s: &mut Session) {
@@ -403,7 +556,8 @@ async fn delete_of_a_job_orphans_by_default_and_warns(s: &mut Session) {
     s.post(&JOBS, mk_job("c")).await;
     s.delete_with(&JOBS, "c", policy(FOREGROUND)).await;
     s.post(&JOBS, mk_job("d")).await;
-    s.delete_with(&JOBS, "d", json!({"orphanDependents": false})).await;
+    s.delete_with(&JOBS, "d", json!({"orphanDependents": false}))
+        .await;
     s.post(&CRON_JOBS, mk_cron_job("a")).await;
     s.note("a CronJob does not").delete(&CRON_JOBS, "a").await;
 }
@@ -411,7 +565,10 @@ async fn delete_of_a_job_orphans_by_default_and_warns(s: &mut Session) {
 async fn delete_of_a_replication_controller_orphans_by_default(s: &mut Session) {
     s.hide(&["spec", "status"]);
     let template = json!({"metadata": {"labels": {"app": "a"}}, "spec": mk_pod_spec()});
-    let controller = with(mk_object("v1", "ReplicationController", "a"), json!({"spec": {"selector": {"app": "a"}, "template": template}}));
+    let controller = with(
+        mk_object("v1", "ReplicationController", "a"),
+        json!({"spec": {"selector": {"app": "a"}, "template": template}}),
+    );
     s.post(&REPLICATION_CONTROLLERS, controller).await;
     s.delete(&REPLICATION_CONTROLLERS, "a").await;
 }
@@ -433,8 +590,14 @@ async fn delete_of_an_event_ignores_propagation(s: &mut Session) {
 async fn delete_dry_run_answers_and_deletes_nothing(s: &mut Session) {
     s.hide(&["spec", "status"]);
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.delete_with(&CONFIG_MAPS, "a", json!({"dryRun": ["All"]})).await;
-    s.delete_with(&CONFIG_MAPS, "a", json!({"dryRun": ["All"], "propagationPolicy": FOREGROUND})).await;
+    s.delete_with(&CONFIG_MAPS, "a", json!({"dryRun": ["All"]}))
+        .await;
+    s.delete_with(
+        &CONFIG_MAPS,
+        "a",
+        json!({"dryRun": ["All"], "propagationPolicy": FOREGROUND}),
+    )
+    .await;
     s.get(&CONFIG_MAPS, "a").await;
     s.post(&PODS, mk_bound_pod("a")).await;
     s.delete_with(&PODS, "a", json!({"dryRun": ["All"]})).await;
@@ -445,75 +608,8 @@ async fn delete_dry_run_answers_and_deletes_nothing(s: &mut Session) {
 async fn delete_events_carry_the_last_state_and_a_new_version(s: &mut Session) {
     let mut watch = s.watch(&CONFIG_MAPS, "").await;
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"data": {"k": "2"}})).await;
+    s.merge_patch(&CONFIG_MAPS, "a", json!({"data": {"k": "2"}}))
+        .await;
     s.delete(&CONFIG_MAPS, "a").await;
     s.take(&mut watch, 3).await;
-}
-
-async fn delete_collection_answers_with_what_was_there(s: &mut Session) {
-    s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.post(&CONFIG_MAPS, mk_config_map("b")).await;
-    let mut watch = s.watch(&CONFIG_MAPS, "").await;
-    s.take(&mut watch, 2).await;
-    s.delete_all(&CONFIG_MAPS, "", json!({})).await;
-    s.list(&CONFIG_MAPS, "").await;
-    s.take(&mut watch, 2).await;
-}
-
-async fn delete_collection_obeys_label_selectors(s: &mut Session) {
-    s.post(&CONFIG_MAPS, mk_labelled("a", json!({"l": "1"}))).await;
-    s.post(&CONFIG_MAPS, mk_labelled("b", json!({"l": "2"}))).await;
-    s.delete_all(&CONFIG_MAPS, "labelSelector=l%3D1", policy(BACKGROUND)).await;
-    s.list(&CONFIG_MAPS, "").await;
-    s.delete_all(&CONFIG_MAPS, "labelSelector=l%3D1", policy(BACKGROUND)).await;
-    s.note("a selector that is none deletes nothing").delete_all(&CONFIG_MAPS, "labelSelector=%3D%3D", json!({})).await;
-}
-
-async fn delete_collection_obeys_field_selectors(s: &mut Session) {
-    s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.post(&CONFIG_MAPS, mk_config_map("b")).await;
-    s.delete_all(&CONFIG_MAPS, "fieldSelector=metadata.name%3Da", json!({})).await;
-    s.delete_all(&CONFIG_MAPS, "fieldSelector=nope%3Da", json!({})).await;
-    s.list(&CONFIG_MAPS, "").await;
-}
-
-async fn delete_collection_obeys_limit(s: &mut Session) {
-    for name in ["a", "b", "c"] {
-        s.post(&CONFIG_MAPS, mk_config_map(name)).await;
-    }
-    let some = s.delete_all(&CONFIG_MAPS, "limit=2", json!({})).await;
-    s.list(&CONFIG_MAPS, "").await;
-    let rest = format!("limit=2&continue={}", some.token());
-    s.delete_all(&CONFIG_MAPS, &rest, json!({})).await;
-    s.list(&CONFIG_MAPS, "").await;
-}
-
-async fn delete_collection_with_finalizers_marks_each(s: &mut Session) {
-    s.post(&CONFIG_MAPS, mk_held("a")).await;
-    s.post(&CONFIG_MAPS, mk_config_map("b")).await;
-    s.delete_all(&CONFIG_MAPS, "", policy(FOREGROUND)).await;
-    s.list(&CONFIG_MAPS, "").await;
-}
-
-async fn delete_collection_dry_run_deletes_nothing(s: &mut Session) {
-    s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.delete_all(&CONFIG_MAPS, "", json!({"dryRun": ["All"]})).await;
-    let path = format!("{}?dryRun=All", s.path(&CONFIG_MAPS));
-    s.note("in the query, no body").ask(Ask::new(Method::DELETE, path)).await;
-    s.list(&CONFIG_MAPS, "").await;
-    s.note("a body counts instead of the query: this deletes");
-    s.delete_all(&CONFIG_MAPS, "dryRun=All", json!({})).await;
-    s.list(&CONFIG_MAPS, "").await;
-}
-
-async fn delete_collection_with_preconditions_is_refused_per_object(s: &mut Session) {
-    s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.delete_all(&CONFIG_MAPS, "", json!({"preconditions": {"uid": "00000000-0000-0000-0000-000000000001"}})).await;
-    s.delete_all(&CONFIG_MAPS, "", policy("Sometimes")).await;
-    s.list(&CONFIG_MAPS, "").await;
-}
-
-async fn delete_collection_of_nothing_is_an_empty_list(s: &mut Session) {
-    s.delete_all(&CONFIG_MAPS, "", json!({})).await;
-    s.ask(Ask::new(Method::DELETE, CONFIG_MAPS.collection("missing"))).await;
 }

@@ -34,11 +34,19 @@ fn other(s: &Session) -> String {
 }
 
 fn mk_finalize(name: &str, finalizers: &[&str]) -> Value {
-    with(mk_namespace(name), json!({"spec": {"finalizers": finalizers}}))
+    with(
+        mk_namespace(name),
+        json!({"spec": {"finalizers": finalizers}}),
+    )
 }
 
 async fn finalize(s: &mut Session, name: &str, finalizers: &[&str]) {
-    s.put(&NAMESPACES, &format!("{name}/finalize"), mk_finalize(name, finalizers)).await;
+    s.put(
+        &NAMESPACES,
+        &format!("{name}/finalize"),
+        mk_finalize(name, finalizers),
+    )
+    .await;
 }
 
 async fn namespace_create_fills_in_label_finalizer_and_phase(s: &mut Session) {
@@ -46,20 +54,40 @@ async fn namespace_create_fills_in_label_finalizer_and_phase(s: &mut Session) {
     s.post(&NAMESPACES, mk_namespace(&x)).await;
     s.post(&NAMESPACES, mk_namespace(&x)).await;
     let odd = json!({"metadata": {"labels": {"kubernetes.io/metadata.name": "wrong", "mine": "1"}}, "status": {"phase": "Terminating"}});
-    s.post(&NAMESPACES, with(mk_namespace(&format!("{x}2")), odd)).await;
+    s.post(&NAMESPACES, with(mk_namespace(&format!("{x}2")), odd))
+        .await;
 }
 
 async fn namespace_create_keeps_other_finalizers(s: &mut Session) {
     let x = other(s);
-    s.post(&NAMESPACES, with(mk_finalize(&x, &["example.com/mine"]), json!({"metadata": {"finalizers": ["example.com/meta"]}}))).await;
-    s.note("a bad one").post(&NAMESPACES, mk_finalize(&format!("{x}2"), &["noslash"])).await;
+    s.post(
+        &NAMESPACES,
+        with(
+            mk_finalize(&x, &["example.com/mine"]),
+            json!({"metadata": {"finalizers": ["example.com/meta"]}}),
+        ),
+    )
+    .await;
+    s.note("a bad one")
+        .post(&NAMESPACES, mk_finalize(&format!("{x}2"), &["noslash"]))
+        .await;
 }
 
 async fn namespace_label_of_the_name_comes_back(s: &mut Session) {
     let x = other(s);
     s.post(&NAMESPACES, mk_namespace(&x)).await;
-    s.merge_patch(&NAMESPACES, &x, json!({"metadata": {"labels": {"kubernetes.io/metadata.name": "wrong"}}})).await;
-    s.merge_patch(&NAMESPACES, &x, json!({"metadata": {"labels": {"kubernetes.io/metadata.name": null, "mine": "1"}}})).await;
+    s.merge_patch(
+        &NAMESPACES,
+        &x,
+        json!({"metadata": {"labels": {"kubernetes.io/metadata.name": "wrong"}}}),
+    )
+    .await;
+    s.merge_patch(
+        &NAMESPACES,
+        &x,
+        json!({"metadata": {"labels": {"kubernetes.io/metadata.name": null, "mine": "1"}}}),
+    )
+    .await;
     s.put(&NAMESPACES, &x, mk_namespace(&x)).await;
 }
 
@@ -72,7 +100,15 @@ async fn namespace_system_ones_cannot_be_deleted(s: &mut Session) {
 async fn namespace_delete_makes_it_terminate(s: &mut Session) {
     let x = other(s);
     let made = s.post(&NAMESPACES, mk_namespace(&x)).await;
-    let mut watch = s.watch(&NAMESPACES, &format!("fieldSelector=metadata.name%3D{x}&resourceVersion={}", made.rv())).await;
+    let mut watch = s
+        .watch(
+            &NAMESPACES,
+            &format!(
+                "fieldSelector=metadata.name%3D{x}&resourceVersion={}",
+                made.rv()
+            ),
+        )
+        .await;
     s.delete(&NAMESPACES, &x).await;
     s.get(&NAMESPACES, &x).await;
     s.take(&mut watch, 1).await;
@@ -83,32 +119,52 @@ async fn namespace_delete_again_changes_nothing(s: &mut Session) {
     s.post(&NAMESPACES, mk_namespace(&x)).await;
     s.delete(&NAMESPACES, &x).await;
     s.delete(&NAMESPACES, &x).await;
-    s.delete_with(&NAMESPACES, &x, json!({"propagationPolicy": "Foreground"})).await;
-    s.delete_with(&NAMESPACES, &x, json!({"gracePeriodSeconds": 0})).await;
+    s.delete_with(&NAMESPACES, &x, json!({"propagationPolicy": "Foreground"}))
+        .await;
+    s.delete_with(&NAMESPACES, &x, json!({"gracePeriodSeconds": 0}))
+        .await;
 }
 
 async fn namespace_delete_with_a_policy_adds_its_finalizer(s: &mut Session) {
     for (suffix, policy) in [("o", "Orphan"), ("f", "Foreground"), ("b", "Background")] {
         let x = format!("{}-{suffix}", s.ns());
         s.post(&NAMESPACES, mk_namespace(&x)).await;
-        s.delete_with(&NAMESPACES, &x, json!({ "propagationPolicy": policy })).await;
+        s.delete_with(&NAMESPACES, &x, json!({ "propagationPolicy": policy }))
+            .await;
     }
 }
 
 async fn namespace_delete_obeys_preconditions(s: &mut Session) {
     let x = other(s);
     let old = s.post(&NAMESPACES, mk_namespace(&x)).await;
-    s.delete_with(&NAMESPACES, &x, json!({"preconditions": {"uid": "00000000-0000-0000-0000-000000000001"}})).await;
-    s.merge_patch(&NAMESPACES, &x, json!({"metadata": {"labels": {"x": "y"}}})).await;
-    s.delete_with(&NAMESPACES, &x, json!({"preconditions": {"resourceVersion": old.rv()}})).await;
-    s.delete_with(&NAMESPACES, &x, json!({"preconditions": {"uid": old.uid()}})).await;
+    s.delete_with(
+        &NAMESPACES,
+        &x,
+        json!({"preconditions": {"uid": "00000000-0000-0000-0000-000000000001"}}),
+    )
+    .await;
+    s.merge_patch(&NAMESPACES, &x, json!({"metadata": {"labels": {"x": "y"}}}))
+        .await;
+    s.delete_with(
+        &NAMESPACES,
+        &x,
+        json!({"preconditions": {"resourceVersion": old.rv()}}),
+    )
+    .await;
+    s.delete_with(
+        &NAMESPACES,
+        &x,
+        json!({"preconditions": {"uid": old.uid()}}),
+    )
+    .await;
     s.delete(&NAMESPACES, "missing").await;
 }
 
 async fn namespace_delete_dry_run_deletes_nothing(s: &mut Session) {
     let x = other(s);
     s.post(&NAMESPACES, mk_namespace(&x)).await;
-    s.delete_with(&NAMESPACES, &x, json!({"dryRun": ["All"]})).await;
+    s.delete_with(&NAMESPACES, &x, json!({"dryRun": ["All"]}))
+        .await;
     s.get(&NAMESPACES, &x).await;
 }
 
@@ -116,8 +172,14 @@ async fn namespace_put_cannot_change_spec_finalizers(s: &mut Session) {
     let x = other(s);
     s.post(&NAMESPACES, mk_namespace(&x)).await;
     s.put(&NAMESPACES, &x, mk_finalize(&x, &[])).await;
-    s.merge_patch(&NAMESPACES, &x, json!({"spec": {"finalizers": null}})).await;
-    s.merge_patch(&NAMESPACES, &format!("{x}/status"), json!({"spec": {"finalizers": []}})).await;
+    s.merge_patch(&NAMESPACES, &x, json!({"spec": {"finalizers": null}}))
+        .await;
+    s.merge_patch(
+        &NAMESPACES,
+        &format!("{x}/status"),
+        json!({"spec": {"finalizers": []}}),
+    )
+    .await;
 }
 
 async fn namespace_finalize_of_an_active_one_changes_its_finalizers(s: &mut Session) {
@@ -132,10 +194,20 @@ async fn namespace_finalize_of_an_active_one_changes_its_finalizers(s: &mut Sess
 
 async fn namespace_finalize_removes_finalizers_one_by_one(s: &mut Session) {
     let x = other(s);
-    s.post(&NAMESPACES, mk_finalize(&x, &["example.com/mine"])).await;
+    s.post(&NAMESPACES, mk_finalize(&x, &["example.com/mine"]))
+        .await;
     s.delete(&NAMESPACES, &x).await;
     finalize(s, &x, &["kubernetes"]).await;
-    s.note("labels sent along").put(&NAMESPACES, &format!("{x}/finalize"), with(mk_finalize(&x, &["kubernetes"]), json!({"metadata": {"labels": {"new": "1"}}}))).await;
+    s.note("labels sent along")
+        .put(
+            &NAMESPACES,
+            &format!("{x}/finalize"),
+            with(
+                mk_finalize(&x, &["kubernetes"]),
+                json!({"metadata": {"labels": {"new": "1"}}}),
+            ),
+        )
+        .await;
     s.get(&NAMESPACES, &x).await;
 }
 
@@ -143,7 +215,15 @@ async fn namespace_finalize_of_the_last_one_deletes(s: &mut Session) {
     let x = other(s);
     s.post(&NAMESPACES, mk_namespace(&x)).await;
     let going = s.delete(&NAMESPACES, &x).await;
-    let mut watch = s.watch(&NAMESPACES, &format!("fieldSelector=metadata.name%3D{x}&resourceVersion={}", going.rv())).await;
+    let mut watch = s
+        .watch(
+            &NAMESPACES,
+            &format!(
+                "fieldSelector=metadata.name%3D{x}&resourceVersion={}",
+                going.rv()
+            ),
+        )
+        .await;
     finalize(s, &x, &[]).await;
     s.get(&NAMESPACES, &x).await;
     s.take(&mut watch, 1).await;
@@ -151,19 +231,43 @@ async fn namespace_finalize_of_the_last_one_deletes(s: &mut Session) {
 
 async fn namespace_held_by_metadata_finalizers_outlives_finalize(s: &mut Session) {
     let x = other(s);
-    s.post(&NAMESPACES, with(mk_namespace(&x), json!({"metadata": {"finalizers": ["example.com/meta"]}}))).await;
+    s.post(
+        &NAMESPACES,
+        with(
+            mk_namespace(&x),
+            json!({"metadata": {"finalizers": ["example.com/meta"]}}),
+        ),
+    )
+    .await;
     s.delete(&NAMESPACES, &x).await;
-    s.put(&NAMESPACES, &format!("{x}/finalize"), with(mk_finalize(&x, &[]), json!({"metadata": {"finalizers": ["example.com/meta"]}}))).await;
+    s.put(
+        &NAMESPACES,
+        &format!("{x}/finalize"),
+        with(
+            mk_finalize(&x, &[]),
+            json!({"metadata": {"finalizers": ["example.com/meta"]}}),
+        ),
+    )
+    .await;
     s.get(&NAMESPACES, &x).await;
-    s.merge_patch(&NAMESPACES, &x, json!({"metadata": {"finalizers": null}})).await;
+    s.merge_patch(&NAMESPACES, &x, json!({"metadata": {"finalizers": null}}))
+        .await;
     s.get(&NAMESPACES, &x).await;
 }
 
 async fn namespace_whose_metadata_finalizers_go_first_waits_for_finalize(s: &mut Session) {
     let x = other(s);
-    s.post(&NAMESPACES, with(mk_namespace(&x), json!({"metadata": {"finalizers": ["example.com/meta"]}}))).await;
+    s.post(
+        &NAMESPACES,
+        with(
+            mk_namespace(&x),
+            json!({"metadata": {"finalizers": ["example.com/meta"]}}),
+        ),
+    )
+    .await;
     s.delete(&NAMESPACES, &x).await;
-    s.merge_patch(&NAMESPACES, &x, json!({"metadata": {"finalizers": null}})).await;
+    s.merge_patch(&NAMESPACES, &x, json!({"metadata": {"finalizers": null}}))
+        .await;
     s.get(&NAMESPACES, &x).await;
     finalize(s, &x, &[]).await;
     s.get(&NAMESPACES, &x).await;
@@ -172,15 +276,34 @@ async fn namespace_whose_metadata_finalizers_go_first_waits_for_finalize(s: &mut
 async fn namespace_finalize_obeys_versions_and_names(s: &mut Session) {
     let x = other(s);
     let old = s.post(&NAMESPACES, mk_namespace(&x)).await.body;
-    s.merge_patch(&NAMESPACES, &x, json!({"metadata": {"labels": {"x": "y"}}})).await;
+    s.merge_patch(&NAMESPACES, &x, json!({"metadata": {"labels": {"x": "y"}}}))
+        .await;
     let path = format!("{x}/finalize");
-    s.note("stale").put(&NAMESPACES, &path, with(old, json!({"spec": {"finalizers": []}}))).await;
-    s.note("another name").put(&NAMESPACES, &path, mk_finalize("other", &[])).await;
-    s.note("a bad finalizer").put(&NAMESPACES, &path, mk_finalize(&x, &["noslash"])).await;
-    s.note("missing").put(&NAMESPACES, "missing/finalize", mk_finalize("missing", &[])).await;
+    s.note("stale")
+        .put(
+            &NAMESPACES,
+            &path,
+            with(old, json!({"spec": {"finalizers": []}})),
+        )
+        .await;
+    s.note("another name")
+        .put(&NAMESPACES, &path, mk_finalize("other", &[]))
+        .await;
+    s.note("a bad finalizer")
+        .put(&NAMESPACES, &path, mk_finalize(&x, &["noslash"]))
+        .await;
+    s.note("missing")
+        .put(&NAMESPACES, "missing/finalize", mk_finalize("missing", &[]))
+        .await;
     s.note("only PUT").get(&NAMESPACES, &path).await;
     s.merge_patch(&NAMESPACES, &path, json!({})).await;
-    s.note("dry run").put(&NAMESPACES, &format!("{path}?dryRun=All"), mk_finalize(&x, &[])).await;
+    s.note("dry run")
+        .put(
+            &NAMESPACES,
+            &format!("{path}?dryRun=All"),
+            mk_finalize(&x, &[]),
+        )
+        .await;
     s.get(&NAMESPACES, &x).await;
 }
 
@@ -191,10 +314,20 @@ async fn namespace_terminating_refuses_creates_and_allows_the_rest(s: &mut Sessi
     s.delete(&NAMESPACES, &ns).await;
     s.post(&CONFIG_MAPS, mk_config_map("new")).await;
     s.post(&DEPLOYMENTS, mk_deployment("new")).await;
-    s.note("dry run").post_with(&CONFIG_MAPS, "dryRun=All", mk_config_map("new")).await;
-    s.note("exists").post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.put(&CONFIG_MAPS, "a", with(mk_config_map("a"), json!({"data": {"k": "2"}}))).await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"data": {"k": "3"}})).await;
+    s.note("dry run")
+        .post_with(&CONFIG_MAPS, "dryRun=All", mk_config_map("new"))
+        .await;
+    s.note("exists")
+        .post(&CONFIG_MAPS, mk_config_map("a"))
+        .await;
+    s.put(
+        &CONFIG_MAPS,
+        "a",
+        with(mk_config_map("a"), json!({"data": {"k": "2"}})),
+    )
+    .await;
+    s.merge_patch(&CONFIG_MAPS, "a", json!({"data": {"k": "3"}}))
+        .await;
     s.list(&CONFIG_MAPS, "").await;
     s.delete(&CONFIG_MAPS, "a").await;
     s.delete_all(&CONFIG_MAPS, "", json!({})).await;
@@ -207,23 +340,46 @@ async fn namespace_terminating_refuses_creating_puts(s: &mut Session) {
     s.put(&LEASES, "a", mk_lease("a")).await;
     let event = mk_event("a", &ns);
     s.post(&EVENTS, event).await;
-    s.ask(Ask::post(format!("{}?dryRun=All", LEASES.collection(&ns)), &mk_lease("a"))).await;
+    s.ask(Ask::post(
+        format!("{}?dryRun=All", LEASES.collection(&ns)),
+        &mk_lease("a"),
+    ))
+    .await;
 }
 
 async fn namespace_status_can_be_written(s: &mut Session) {
     let x = other(s);
     s.post(&NAMESPACES, mk_namespace(&x)).await;
     let condition = json!({"type": "NamespaceContentRemaining", "status": "True", "reason": "SomeResourcesRemain", "message": "m", "lastTransitionTime": "2001-01-01T00:00:00Z"});
-    s.merge_patch(&NAMESPACES, &format!("{x}/status"), json!({"status": {"conditions": [condition]}})).await;
+    s.merge_patch(
+        &NAMESPACES,
+        &format!("{x}/status"),
+        json!({"status": {"conditions": [condition]}}),
+    )
+    .await;
     s.get(&NAMESPACES, &format!("{x}/status")).await;
-    s.note("through the main resource").merge_patch(&NAMESPACES, &x, json!({"status": {"conditions": null}})).await;
+    s.note("through the main resource")
+        .merge_patch(&NAMESPACES, &x, json!({"status": {"conditions": null}}))
+        .await;
 }
 
 async fn namespace_phase_follows_deletion_not_status(s: &mut Session) {
     let x = other(s);
     s.post(&NAMESPACES, mk_namespace(&x)).await;
-    s.note("not deleting").merge_patch(&NAMESPACES, &format!("{x}/status"), json!({"status": {"phase": "Terminating"}})).await;
+    s.note("not deleting")
+        .merge_patch(
+            &NAMESPACES,
+            &format!("{x}/status"),
+            json!({"status": {"phase": "Terminating"}}),
+        )
+        .await;
     s.delete(&NAMESPACES, &x).await;
-    s.note("deleting").merge_patch(&NAMESPACES, &format!("{x}/status"), json!({"status": {"phase": "Active"}})).await;
+    s.note("deleting")
+        .merge_patch(
+            &NAMESPACES,
+            &format!("{x}/status"),
+            json!({"status": {"phase": "Active"}}),
+        )
+        .await;
     s.get(&NAMESPACES, &x).await;
 }

@@ -26,15 +26,23 @@ pub(super) const SCENARIOS: &[Scenario] = &[
 ];
 
 fn owned(name: &str, owners: Value) -> Value {
-    with(mk_config_map(name), json!({"metadata": {"ownerReferences": owners}}))
+    let mut object = mk_config_map(name);
+    object["metadata"]["ownerReferences"] = owners;
+    object
 }
 
 fn finalized(name: &str, finalizers: &[&str]) -> Value {
-    with(mk_config_map(name), json!({"metadata": {"finalizers": finalizers}}))
+    with(
+        mk_config_map(name),
+        json!({"metadata": {"finalizers": finalizers}}),
+    )
 }
 
 async fn owners_need_not_exist(s: &mut Session) {
-    let owner = with(mk_owner("o", 1), json!({"controller": true, "blockOwnerDeletion": true}));
+    let owner = with(
+        mk_owner("o", 1),
+        json!({"controller": true, "blockOwnerDeletion": true}),
+    );
     s.post(&CONFIG_MAPS, owned("a", json!([owner]))).await;
     let owner = json!({"apiVersion": "nowhere.io/v7", "kind": "Nothing", "name": "n", "uid": "not even a uuid"});
     s.post(&CONFIG_MAPS, owned("b", json!([owner]))).await;
@@ -42,46 +50,142 @@ async fn owners_need_not_exist(s: &mut Session) {
 
 async fn owners_with_missing_fields_are_422(s: &mut Session) {
     for field in ["apiVersion", "kind", "name", "uid"] {
-        s.post(&CONFIG_MAPS, owned("a", json!([with(mk_owner("o", 1), json!({field: null}))]))).await;
-        s.post(&CONFIG_MAPS, owned("a", json!([with(mk_owner("o", 1), json!({field: ""}))]))).await;
+        s.post(
+            &CONFIG_MAPS,
+            owned("a", json!([with(mk_owner("o", 1), json!({field: null}))])),
+        )
+        .await;
+        s.post(
+            &CONFIG_MAPS,
+            owned("a", json!([with(mk_owner("o", 1), json!({field: ""}))])),
+        )
+        .await;
     }
-    s.note("everything").post(&CONFIG_MAPS, owned("a", json!([{}]))).await;
-    s.note("the second").post(&CONFIG_MAPS, owned("a", json!([mk_owner("o", 1), with(mk_owner("p", 2), json!({"uid": null}))]))).await;
+    s.note("everything")
+        .post(&CONFIG_MAPS, owned("a", json!([{}])))
+        .await;
+    s.note("the second")
+        .post(
+            &CONFIG_MAPS,
+            owned(
+                "a",
+                json!([
+                    mk_owner("o", 1),
+                    with(mk_owner("p", 2), json!({"uid": null}))
+                ]),
+            ),
+        )
+        .await;
 }
 
 async fn owners_with_a_bad_api_version_are_422(s: &mut Session) {
     for version in ["a/b/c", "/v1", "apps/", "/"] {
-        s.post(&CONFIG_MAPS, owned("a", json!([with(mk_owner("o", 1), json!({"apiVersion": version}))]))).await;
+        s.post(
+            &CONFIG_MAPS,
+            owned(
+                "a",
+                json!([with(mk_owner("o", 1), json!({"apiVersion": version}))]),
+            ),
+        )
+        .await;
     }
 }
 
 async fn owners_with_two_controllers_are_422(s: &mut Session) {
-    let controller = |name: &str, number: u32| with(mk_owner(name, number), json!({"controller": true}));
-    s.post(&CONFIG_MAPS, owned("a", json!([controller("o", 1), controller("p", 2)]))).await;
-    s.post(&CONFIG_MAPS, owned("a", json!([controller("o", 1), with(mk_owner("p", 2), json!({"controller": false}))]))).await;
+    let controller =
+        |name: &str, number: u32| with(mk_owner(name, number), json!({"controller": true}));
+    s.post(
+        &CONFIG_MAPS,
+        owned("a", json!([controller("o", 1), controller("p", 2)])),
+    )
+    .await;
+    s.post(
+        &CONFIG_MAPS,
+        owned(
+            "a",
+            json!([
+                controller("o", 1),
+                with(mk_owner("p", 2), json!({"controller": false}))
+            ]),
+        ),
+    )
+    .await;
 }
 
 async fn owners_of_kind_event_are_422(s: &mut Session) {
-    s.post(&CONFIG_MAPS, owned("a", json!([with(mk_owner("o", 1), json!({"kind": "Event"}))]))).await;
-    s.note("another Event").post(&CONFIG_MAPS, owned("b", json!([with(mk_owner("o", 1), json!({"apiVersion": "events.k8s.io/v1", "kind": "Event"}))]))).await;
+    s.post(
+        &CONFIG_MAPS,
+        owned(
+            "a",
+            json!([with(mk_owner("o", 1), json!({"kind": "Event"}))]),
+        ),
+    )
+    .await;
+    s.note("another Event")
+        .post(
+            &CONFIG_MAPS,
+            owned(
+                "b",
+                json!([with(
+                    mk_owner("o", 1),
+                    json!({"apiVersion": "events.k8s.io/v1", "kind": "Event"})
+                )]),
+            ),
+        )
+        .await;
 }
 
 async fn owners_given_twice_become_one_with_a_warning(s: &mut Session) {
-    s.post(&CONFIG_MAPS, owned("a", json!([mk_owner("o", 1), mk_owner("p", 2), mk_owner("o", 1)]))).await;
-    s.put(&CONFIG_MAPS, "a", owned("a", json!([mk_owner("p", 2), mk_owner("p", 2)]))).await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"ownerReferences": [mk_owner("q", 3), mk_owner("q", 3)]}})).await;
+    s.post(
+        &CONFIG_MAPS,
+        owned(
+            "a",
+            json!([mk_owner("o", 1), mk_owner("p", 2), mk_owner("o", 1)]),
+        ),
+    )
+    .await;
+    s.put(
+        &CONFIG_MAPS,
+        "a",
+        owned("a", json!([mk_owner("p", 2), mk_owner("p", 2)])),
+    )
+    .await;
+    s.merge_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!({"metadata": {"ownerReferences": [mk_owner("q", 3), mk_owner("q", 3)]}}),
+    )
+    .await;
 }
 
 async fn owners_with_one_uid_and_different_flags_stay(s: &mut Session) {
     let blocking = with(mk_owner("o", 1), json!({"blockOwnerDeletion": true}));
-    s.post(&CONFIG_MAPS, owned("a", json!([mk_owner("o", 1), blocking, mk_owner("other", 1)]))).await;
+    s.post(
+        &CONFIG_MAPS,
+        owned(
+            "a",
+            json!([mk_owner("o", 1), blocking, mk_owner("other", 1)]),
+        ),
+    )
+    .await;
 }
 
 async fn owners_can_be_changed_by_every_write(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.put(&CONFIG_MAPS, "a", owned("a", json!([mk_owner("o", 1)]))).await;
-    s.json_patch(&CONFIG_MAPS, "a", json!([{"op": "add", "path": "/metadata/ownerReferences/-", "value": mk_owner("p", 2)}])).await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"ownerReferences": [mk_owner("p", 2)]}})).await;
+    s.put(&CONFIG_MAPS, "a", owned("a", json!([mk_owner("o", 1)])))
+        .await;
+    s.json_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!([{"op": "add", "path": "/metadata/ownerReferences/-", "value": mk_owner("p", 2)}]),
+    )
+    .await;
+    s.merge_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!({"metadata": {"ownerReferences": [mk_owner("p", 2)]}}),
+    )
+    .await;
     s.put(&CONFIG_MAPS, "a", mk_config_map("a")).await;
 }
 
@@ -89,59 +193,152 @@ async fn owners_are_checked_on_update_too(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
     let bad = json!([with(mk_owner("o", 1), json!({"uid": null}))]);
     s.put(&CONFIG_MAPS, "a", owned("a", bad.clone())).await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"ownerReferences": bad}})).await;
-    let controller = |name: &str, number: u32| with(mk_owner(name, number), json!({"controller": true}));
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"ownerReferences": [controller("o", 1), controller("p", 2)]}})).await;
+    s.merge_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!({"metadata": {"ownerReferences": bad}}),
+    )
+    .await;
+    let controller =
+        |name: &str, number: u32| with(mk_owner(name, number), json!({"controller": true}));
+    s.merge_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!({"metadata": {"ownerReferences": [controller("o", 1), controller("p", 2)]}}),
+    )
+    .await;
 }
 
 async fn owners_of_wrong_type_are_400(s: &mut Session) {
     s.post(&CONFIG_MAPS, owned("a", json!("text"))).await;
     s.post(&CONFIG_MAPS, owned("a", json!(["text"]))).await;
-    s.post(&CONFIG_MAPS, owned("a", json!([with(mk_owner("o", 1), json!({"controller": "yes"}))]))).await;
+    s.post(
+        &CONFIG_MAPS,
+        owned(
+            "a",
+            json!([with(mk_owner("o", 1), json!({"controller": "yes"}))]),
+        ),
+    )
+    .await;
 }
 
 async fn finalizers_must_be_qualified(s: &mut Session) {
-    for finalizer in ["noslash", "", "a/b/c", "Example.com/x", "example.com/", "/x", "foregrounddeletion"] {
+    for finalizer in [
+        "noslash",
+        "",
+        "a/b/c",
+        "Example.com/x",
+        "example.com/",
+        "/x",
+        "foregrounddeletion",
+    ] {
         s.post(&CONFIG_MAPS, finalized("a", &[finalizer])).await;
     }
-    s.note("the second").post(&CONFIG_MAPS, finalized("a", &["example.com/a", "noslash"])).await;
-    for (name, finalizer) in [("a", "orphan"), ("b", "foregroundDeletion"), ("c", "kubernetes"), ("d", "example.com/Any_thing")] {
+    s.note("the second")
+        .post(&CONFIG_MAPS, finalized("a", &["example.com/a", "noslash"]))
+        .await;
+    for (name, finalizer) in [
+        ("a", "orphan"),
+        ("b", "foregroundDeletion"),
+        ("c", "kubernetes"),
+        ("d", "example.com/Any_thing"),
+    ] {
         s.post(&CONFIG_MAPS, finalized(name, &[finalizer])).await;
     }
 }
 
 async fn finalizers_orphan_and_foreground_exclude_each_other(s: &mut Session) {
-    s.post(&CONFIG_MAPS, finalized("a", &["orphan", "foregroundDeletion"])).await;
+    s.post(
+        &CONFIG_MAPS,
+        finalized("a", &["orphan", "foregroundDeletion"]),
+    )
+    .await;
     s.post(&CONFIG_MAPS, finalized("a", &["orphan"])).await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"finalizers": ["orphan", "foregroundDeletion"]}})).await;
+    s.merge_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!({"metadata": {"finalizers": ["orphan", "foregroundDeletion"]}}),
+    )
+    .await;
 }
 
 async fn finalizers_may_be_repeated(s: &mut Session) {
-    s.post(&CONFIG_MAPS, finalized("a", &["example.com/a", "example.com/a"])).await;
+    s.post(
+        &CONFIG_MAPS,
+        finalized("a", &["example.com/a", "example.com/a"]),
+    )
+    .await;
 }
 
 async fn finalizers_cannot_be_added_while_deleting(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_held("a")).await;
     s.delete(&CONFIG_MAPS, "a").await;
-    s.put(&CONFIG_MAPS, "a", finalized("a", &["example.com/hold", "example.com/new"])).await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"finalizers": ["example.com/new"]}})).await;
-    s.strategic_patch(&CONFIG_MAPS, "a", json!({"metadata": {"finalizers": ["example.com/new"]}})).await;
-    s.note("foregroundDeletion is no exception").merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"finalizers": ["example.com/hold", "foregroundDeletion"]}})).await;
+    s.put(
+        &CONFIG_MAPS,
+        "a",
+        finalized("a", &["example.com/hold", "example.com/new"]),
+    )
+    .await;
+    s.merge_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!({"metadata": {"finalizers": ["example.com/new"]}}),
+    )
+    .await;
+    s.strategic_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!({"metadata": {"finalizers": ["example.com/new"]}}),
+    )
+    .await;
+    s.note("foregroundDeletion is no exception")
+        .merge_patch(
+            &CONFIG_MAPS,
+            "a",
+            json!({"metadata": {"finalizers": ["example.com/hold", "foregroundDeletion"]}}),
+        )
+        .await;
 }
 
 async fn finalizers_can_be_removed_while_deleting(s: &mut Session) {
-    s.post(&CONFIG_MAPS, finalized("a", &["example.com/a", "example.com/b", "example.com/c"])).await;
+    s.post(
+        &CONFIG_MAPS,
+        finalized("a", &["example.com/a", "example.com/b", "example.com/c"]),
+    )
+    .await;
     s.delete(&CONFIG_MAPS, "a").await;
-    s.put(&CONFIG_MAPS, "a", finalized("a", &["example.com/c", "example.com/a"])).await;
-    s.note("other fields may still change").merge_patch(&CONFIG_MAPS, "a", json!({"data": {"k": "2"}, "metadata": {"labels": {"x": "y"}}})).await;
+    s.put(
+        &CONFIG_MAPS,
+        "a",
+        finalized("a", &["example.com/c", "example.com/a"]),
+    )
+    .await;
+    s.note("other fields may still change")
+        .merge_patch(
+            &CONFIG_MAPS,
+            "a",
+            json!({"data": {"k": "2"}, "metadata": {"labels": {"x": "y"}}}),
+        )
+        .await;
     s.strategic_patch(&CONFIG_MAPS, "a", json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["example.com/c", "example.com/a"]}})).await;
     s.get(&CONFIG_MAPS, "a").await;
 }
 
 async fn finalizers_of_a_live_object_come_and_go(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"finalizers": ["example.com/a", "orphan"]}})).await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"finalizers": ["noslash"]}})).await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"finalizers": null}})).await;
+    s.merge_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!({"metadata": {"finalizers": ["example.com/a", "orphan"]}}),
+    )
+    .await;
+    s.merge_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!({"metadata": {"finalizers": ["noslash"]}}),
+    )
+    .await;
+    s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"finalizers": null}}))
+        .await;
     s.get(&CONFIG_MAPS, "a").await;
 }

@@ -40,42 +40,82 @@ pub(super) const SCENARIOS: &[Scenario] = &[
 
 async fn merge_patch_sets_replaces_and_deletes(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"data": {"k": "2", "l": "3"}})).await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"data": {"k": null}, "metadata": {"labels": {"x": "y"}}})).await;
-    s.note("nulls in what is new are dropped").merge_patch(&CONFIG_MAPS, "a", json!({"binaryData": {"a": null}})).await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"data": null, "metadata": {"labels": null}})).await;
+    s.merge_patch(&CONFIG_MAPS, "a", json!({"data": {"k": "2", "l": "3"}}))
+        .await;
+    s.merge_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!({"data": {"k": null}, "metadata": {"labels": {"x": "y"}}}),
+    )
+    .await;
+    s.note("nulls in what is new are dropped")
+        .merge_patch(&CONFIG_MAPS, "a", json!({"binaryData": {"a": null}}))
+        .await;
+    s.merge_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!({"data": null, "metadata": {"labels": null}}),
+    )
+    .await;
 }
 
 async fn merge_patch_that_changes_nothing_writes_nothing(s: &mut Session) {
     let made = s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    let mut watch = s.watch(&CONFIG_MAPS, &format!("resourceVersion={}", made.rv())).await;
+    let mut watch = s
+        .watch(&CONFIG_MAPS, &format!("resourceVersion={}", made.rv()))
+        .await;
     s.merge_patch(&CONFIG_MAPS, "a", json!({})).await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"data": {"k": "v", "missing": null}})).await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"labels": {}}})).await;
+    s.merge_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!({"data": {"k": "v", "missing": null}}),
+    )
+    .await;
+    s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"labels": {}}}))
+        .await;
     s.take(&mut watch, 0).await;
 }
 
 async fn merge_patch_replaces_lists(s: &mut Session) {
     s.post(&CONFIG_MAPS, with(mk_config_map("a"), json!({"metadata": {"finalizers": ["example.com/a", "example.com/b"], "ownerReferences": [mk_owner("o", 1)]}}))).await;
     s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"finalizers": ["example.com/c"], "ownerReferences": [mk_owner("p", 2)]}})).await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"finalizers": [], "ownerReferences": null}})).await;
+    s.merge_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!({"metadata": {"finalizers": [], "ownerReferences": null}}),
+    )
+    .await;
 }
 
 async fn merge_patch_that_is_no_object_is_refused(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
     let path = s.item(&CONFIG_MAPS, "a");
     for body in ["", "{", "[]", "null", "1", "\"x\"", "{}{}"] {
-        s.ask(Ask::new(Method::PATCH, &path).body(body).content_type("application/merge-patch+json")).await;
+        s.ask(
+            Ask::new(Method::PATCH, &path)
+                .body(body)
+                .content_type("application/merge-patch+json"),
+        )
+        .await;
     }
 }
 
 async fn merge_patch_with_wrong_types_is_422(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"data": "text"})).await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"data": {"k": 1}})).await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"labels": {"a": 1}}})).await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"labels": {"a": "not valid"}}})).await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": null})).await;
+    s.merge_patch(&CONFIG_MAPS, "a", json!({"data": "text"}))
+        .await;
+    s.merge_patch(&CONFIG_MAPS, "a", json!({"data": {"k": 1}}))
+        .await;
+    s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"labels": {"a": 1}}}))
+        .await;
+    s.merge_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!({"metadata": {"labels": {"a": "not valid"}}}),
+    )
+    .await;
+    s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": null}))
+        .await;
 }
 
 async fn merge_patch_of_a_missing_object_is_404(s: &mut Session) {
@@ -86,51 +126,134 @@ async fn merge_patch_of_a_missing_object_is_404(s: &mut Session) {
 
 async fn merge_patch_with_a_resource_version_is_conditional(s: &mut Session) {
     let old = s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    let patch = |rv: &str, value: &str| json!({"metadata": {"resourceVersion": rv}, "data": {"k": value}});
+    let patch =
+        |rv: &str, value: &str| json!({"metadata": {"resourceVersion": rv}, "data": {"k": value}});
     s.merge_patch(&CONFIG_MAPS, "a", patch(old.rv(), "2")).await;
-    s.note("stale").merge_patch(&CONFIG_MAPS, "a", patch(old.rv(), "3")).await;
-    s.note("stale, and nothing else").merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"resourceVersion": old.rv()}})).await;
-    s.note("garbage").merge_patch(&CONFIG_MAPS, "a", patch("abc", "3")).await;
-    s.note("removed").merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"resourceVersion": null}, "data": {"k": "4"}})).await;
+    s.note("stale")
+        .merge_patch(&CONFIG_MAPS, "a", patch(old.rv(), "3"))
+        .await;
+    s.note("stale, and nothing else")
+        .merge_patch(
+            &CONFIG_MAPS,
+            "a",
+            json!({"metadata": {"resourceVersion": old.rv()}}),
+        )
+        .await;
+    s.note("garbage")
+        .merge_patch(&CONFIG_MAPS, "a", patch("abc", "3"))
+        .await;
+    s.note("removed")
+        .merge_patch(
+            &CONFIG_MAPS,
+            "a",
+            json!({"metadata": {"resourceVersion": null}, "data": {"k": "4"}}),
+        )
+        .await;
 }
 
 async fn merge_patch_with_another_uid_is_422(s: &mut Session) {
     let made = s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"uid": "00000000-0000-0000-0000-000000000001"}})).await;
-    s.note("its own").merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"uid": made.uid()}, "data": {"k": "2"}})).await;
-    s.note("none").merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"uid": null}, "data": {"k": "3"}})).await;
+    s.merge_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!({"metadata": {"uid": "00000000-0000-0000-0000-000000000001"}}),
+    )
+    .await;
+    s.note("its own")
+        .merge_patch(
+            &CONFIG_MAPS,
+            "a",
+            json!({"metadata": {"uid": made.uid()}, "data": {"k": "2"}}),
+        )
+        .await;
+    s.note("none")
+        .merge_patch(
+            &CONFIG_MAPS,
+            "a",
+            json!({"metadata": {"uid": null}, "data": {"k": "3"}}),
+        )
+        .await;
 }
 
 async fn merge_patch_of_name_or_namespace_is_refused(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"name": "b"}})).await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"namespace": "other"}})).await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"name": null}})).await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"namespace": null}, "data": {"k": "2"}})).await;
+    s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"name": "b"}}))
+        .await;
+    s.merge_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!({"metadata": {"namespace": "other"}}),
+    )
+    .await;
+    s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"name": null}}))
+        .await;
+    s.merge_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!({"metadata": {"namespace": null}, "data": {"k": "2"}}),
+    )
+    .await;
 }
 
 async fn merge_patch_of_kind_is_refused(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"kind": "Secret"})).await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"apiVersion": "v2"})).await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"kind": null, "apiVersion": null, "data": {"k": "2"}})).await;
+    s.merge_patch(&CONFIG_MAPS, "a", json!({"kind": "Secret"}))
+        .await;
+    s.merge_patch(&CONFIG_MAPS, "a", json!({"apiVersion": "v2"}))
+        .await;
+    s.merge_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!({"kind": null, "apiVersion": null, "data": {"k": "2"}}),
+    )
+    .await;
 }
 
 async fn merge_patch_cannot_touch_system_fields(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"deletionTimestamp": "2001-01-01T00:00:00Z"}})).await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"deletionGracePeriodSeconds": 5}})).await;
-    s.note("ignored").merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"creationTimestamp": "2001-01-01T00:00:00Z"}})).await;
-    s.note("ignored").merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"creationTimestamp": null, "generation": 9, "selfLink": "/x"}})).await;
-    s.note("not a time").merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"creationTimestamp": "yesterday"}})).await;
+    s.merge_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!({"metadata": {"deletionTimestamp": "2001-01-01T00:00:00Z"}}),
+    )
+    .await;
+    s.merge_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!({"metadata": {"deletionGracePeriodSeconds": 5}}),
+    )
+    .await;
+    s.note("ignored")
+        .merge_patch(
+            &CONFIG_MAPS,
+            "a",
+            json!({"metadata": {"creationTimestamp": "2001-01-01T00:00:00Z"}}),
+        )
+        .await;
+    s.note("ignored")
+        .merge_patch(
+            &CONFIG_MAPS,
+            "a",
+            json!({"metadata": {"creationTimestamp": null, "generation": 9, "selfLink": "/x"}}),
+        )
+        .await;
+    s.note("not a time")
+        .merge_patch(
+            &CONFIG_MAPS,
+            "a",
+            json!({"metadata": {"creationTimestamp": "yesterday"}}),
+        )
+        .await;
 }
 
 async fn merge_patch_of_status_through_the_main_resource_is_ignored(s: &mut Session) {
     s.hide(&["spec"]);
     s.post(&DEPLOYMENTS, mk_deployment("a")).await;
-    s.merge_patch(&DEPLOYMENTS, "a", json!({"status": {"replicas": 3}})).await;
+    s.merge_patch(&DEPLOYMENTS, "a", json!({"status": {"replicas": 3}}))
+        .await;
     s.post(&PODS, mk_pod("a")).await;
-    s.merge_patch(&PODS, "a", json!({"status": {"phase": "Running"}})).await;
+    s.merge_patch(&PODS, "a", json!({"status": {"phase": "Running"}}))
+        .await;
 }
 
 async fn merge_patch_of_the_status_subresource(s: &mut Session) {
@@ -138,72 +261,147 @@ async fn merge_patch_of_the_status_subresource(s: &mut Session) {
     s.post(&DEPLOYMENTS, mk_deployment("a")).await;
     s.merge_patch(&DEPLOYMENTS, "a/status", json!({"status": {"replicas": 3}, "spec": {"replicas": 9}, "metadata": {"labels": {"x": "y"}, "annotations": {"x": "y"}}})).await;
     let condition = json!({"type": "Available", "status": "True", "reason": "r", "message": "m"});
-    s.json_patch(&DEPLOYMENTS, "a/status", json!([{"op": "add", "path": "/status/conditions", "value": [condition]}])).await;
-    s.strategic_patch(&DEPLOYMENTS, "a/status", json!({"status": {"conditions": [{"type": "Available", "status": "False"}]}})).await;
-    s.merge_patch(&DEPLOYMENTS, "a/status?dryRun=All", json!({"status": {"replicas": 4}})).await;
+    s.json_patch(
+        &DEPLOYMENTS,
+        "a/status",
+        json!([{"op": "add", "path": "/status/conditions", "value": [condition]}]),
+    )
+    .await;
+    s.strategic_patch(
+        &DEPLOYMENTS,
+        "a/status",
+        json!({"status": {"conditions": [{"type": "Available", "status": "False"}]}}),
+    )
+    .await;
+    s.merge_patch(
+        &DEPLOYMENTS,
+        "a/status?dryRun=All",
+        json!({"status": {"replicas": 4}}),
+    )
+    .await;
     s.get(&DEPLOYMENTS, "a").await;
 }
 
 async fn merge_patch_raises_the_generation_when_the_spec_changes(s: &mut Session) {
     s.hide(&["spec", "status"]);
     s.post(&DEPLOYMENTS, mk_deployment("a")).await;
-    s.note("spec").merge_patch(&DEPLOYMENTS, "a", json!({"spec": {"replicas": 2}})).await;
-    s.note("the same spec").merge_patch(&DEPLOYMENTS, "a", json!({"spec": {"replicas": 2}})).await;
-    s.note("labels").merge_patch(&DEPLOYMENTS, "a", json!({"metadata": {"labels": {"x": "y"}}})).await;
-    s.note("annotations").merge_patch(&DEPLOYMENTS, "a", json!({"metadata": {"annotations": {"x": "y"}}})).await;
+    s.note("spec")
+        .merge_patch(&DEPLOYMENTS, "a", json!({"spec": {"replicas": 2}}))
+        .await;
+    s.note("the same spec")
+        .merge_patch(&DEPLOYMENTS, "a", json!({"spec": {"replicas": 2}}))
+        .await;
+    s.note("labels")
+        .merge_patch(
+            &DEPLOYMENTS,
+            "a",
+            json!({"metadata": {"labels": {"x": "y"}}}),
+        )
+        .await;
+    s.note("annotations")
+        .merge_patch(
+            &DEPLOYMENTS,
+            "a",
+            json!({"metadata": {"annotations": {"x": "y"}}}),
+        )
+        .await;
     s.post(&REPLICA_SETS, mk_workload("ReplicaSet", "a")).await;
-    s.note("annotations").merge_patch(&REPLICA_SETS, "a", json!({"metadata": {"annotations": {"x": "y"}}})).await;
+    s.note("annotations")
+        .merge_patch(
+            &REPLICA_SETS,
+            "a",
+            json!({"metadata": {"annotations": {"x": "y"}}}),
+        )
+        .await;
 }
 
 async fn merge_patch_dry_run_stores_nothing(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.merge_patch(&CONFIG_MAPS, "a?dryRun=All", json!({"data": {"k": "2"}})).await;
+    s.merge_patch(&CONFIG_MAPS, "a?dryRun=All", json!({"data": {"k": "2"}}))
+        .await;
     s.get(&CONFIG_MAPS, "a").await;
-    s.merge_patch(&CONFIG_MAPS, "a?dryRun=Some", json!({"data": {"k": "2"}})).await;
+    s.merge_patch(&CONFIG_MAPS, "a?dryRun=Some", json!({"data": {"k": "2"}}))
+        .await;
 }
 
 async fn merge_patches_in_parallel_all_succeed(s: &mut Session) {
     /// Enough to collide many times.
     const PATCHES: usize = 40;
-    s.post(&CONFIG_MAPS, mk_object("v1", "ConfigMap", "a")).await;
+    s.post(&CONFIG_MAPS, mk_object("v1", "ConfigMap", "a"))
+        .await;
     let path = s.item(&CONFIG_MAPS, "a");
     let patches = (0..PATCHES).map(|n| {
         let body = json!({"data": {format!("k{n}"): "v"}}).to_string();
-        s.quietly(Ask::new(Method::PATCH, &path).body(body).content_type("application/merge-patch+json"))
+        s.quietly(
+            Ask::new(Method::PATCH, &path)
+                .body(body)
+                .content_type("application/merge-patch+json"),
+        )
     });
-    let good = join_all(patches).await.iter().filter(|answer| answer.status == 200).count();
+    let good = join_all(patches)
+        .await
+        .iter()
+        .filter(|answer| answer.status == 200)
+        .count();
     let after = s.quietly(Ask::get(&path)).await;
-    let keys = after.body["data"].as_object().map_or(0, serde_json::Map::len);
+    let keys = after.body["data"]
+        .as_object()
+        .map_or(0, serde_json::Map::len);
     s.record(json!({"patches": PATCHES, "answered 200": good, "keys": keys}));
 }
 
 async fn merge_patch_with_unknown_fields_warns_or_is_422_when_strict(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
     let odd = json!({"nope": 1, "data": {"k": "2"}});
-    s.merge_patch(&CONFIG_MAPS, "a?fieldValidation=Strict", odd.clone()).await;
-    s.merge_patch(&CONFIG_MAPS, "a?fieldValidation=Ignore", odd.clone()).await;
+    s.merge_patch(&CONFIG_MAPS, "a?fieldValidation=Strict", odd.clone())
+        .await;
+    s.merge_patch(&CONFIG_MAPS, "a?fieldValidation=Ignore", odd.clone())
+        .await;
     s.merge_patch(&CONFIG_MAPS, "a", odd).await;
 }
 
 async fn patch_of_another_content_type_is_415(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
     let path = s.item(&CONFIG_MAPS, "a");
-    for kind in ["application/json", "application/yaml", "text/plain", "application/merge-patch+xml"] {
-        s.ask(Ask::new(Method::PATCH, &path).body("{}").content_type(kind)).await;
+    for kind in [
+        "application/json",
+        "application/yaml",
+        "text/plain",
+        "application/merge-patch+xml",
+    ] {
+        s.ask(Ask::new(Method::PATCH, &path).body("{}").content_type(kind))
+            .await;
     }
-    s.note("none").ask(Ask::new(Method::PATCH, &path).body("{}")).await;
-    s.note("with a parameter").ask(Ask::new(Method::PATCH, &path).body("{}").content_type("application/merge-patch+json; charset=utf-8")).await;
+    s.note("none")
+        .ask(Ask::new(Method::PATCH, &path).body("{}"))
+        .await;
+    s.note("with a parameter")
+        .ask(
+            Ask::new(Method::PATCH, &path)
+                .body("{}")
+                .content_type("application/merge-patch+json; charset=utf-8"),
+        )
+        .await;
 }
 
 async fn patch_with_force_is_422_unless_it_applies(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.merge_patch(&CONFIG_MAPS, "a?force=true", json!({"data": {"k": "2"}})).await;
+    s.merge_patch(&CONFIG_MAPS, "a?force=true", json!({"data": {"k": "2"}}))
+        .await;
     s.json_patch(&CONFIG_MAPS, "a?force=false", json!([])).await;
-    s.merge_patch(&CONFIG_MAPS, "a?fieldManager=tab%09", json!({})).await;
+    s.merge_patch(&CONFIG_MAPS, "a?fieldManager=tab%09", json!({}))
+        .await;
 }
 
 async fn json_patch_operations(s: &mut Session) {
-    s.post(&CONFIG_MAPS, with(mk_config_map("a"), json!({"metadata": {"finalizers": ["example.com/a"]}}))).await;
+    s.post(
+        &CONFIG_MAPS,
+        with(
+            mk_config_map("a"),
+            json!({"metadata": {"finalizers": ["example.com/a"]}}),
+        ),
+    )
+    .await;
     let patches = [
         json!([{"op": "add", "path": "/data/l", "value": "3"}]),
         json!([{"op": "add", "path": "/data/k", "value": "over"}]),
@@ -226,10 +424,31 @@ async fn json_patch_operations(s: &mut Session) {
 
 async fn json_patch_that_fails_a_test_is_422(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.json_patch(&CONFIG_MAPS, "a", json!([{"op": "test", "path": "/data/k", "value": "other"}])).await;
-    s.json_patch(&CONFIG_MAPS, "a", json!([{"op": "test", "path": "/data/missing", "value": "v"}])).await;
-    s.note("an absent place equals null").json_patch(&CONFIG_MAPS, "a", json!([{"op": "test", "path": "/data/missing", "value": null}])).await;
-    s.json_patch(&CONFIG_MAPS, "a", json!([{"op": "test", "path": "/data", "value": {"k": "v"}}])).await;
+    s.json_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!([{"op": "test", "path": "/data/k", "value": "other"}]),
+    )
+    .await;
+    s.json_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!([{"op": "test", "path": "/data/missing", "value": "v"}]),
+    )
+    .await;
+    s.note("an absent place equals null")
+        .json_patch(
+            &CONFIG_MAPS,
+            "a",
+            json!([{"op": "test", "path": "/data/missing", "value": null}]),
+        )
+        .await;
+    s.json_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!([{"op": "test", "path": "/data", "value": {"k": "v"}}]),
+    )
+    .await;
 }
 
 async fn json_patch_of_missing_places(s: &mut Session) {
@@ -262,7 +481,12 @@ async fn json_patch_that_is_malformed(s: &mut Session) {
         s.json_patch(&CONFIG_MAPS, "a", patch).await;
     }
     let path = s.item(&CONFIG_MAPS, "a");
-    s.ask(Ask::new(Method::PATCH, path).body("[").content_type("application/json-patch+json")).await;
+    s.ask(
+        Ask::new(Method::PATCH, path)
+            .body("[")
+            .content_type("application/json-patch+json"),
+    )
+    .await;
 }
 
 async fn json_patch_is_all_or_nothing(s: &mut Session) {
@@ -274,23 +498,46 @@ async fn json_patch_is_all_or_nothing(s: &mut Session) {
 
 async fn json_patch_of_the_whole_object(s: &mut Session) {
     let made = s.post(&CONFIG_MAPS, mk_config_map("a")).await.body;
-    s.json_patch(&CONFIG_MAPS, "a", json!([{"op": "replace", "path": "", "value": with(made, json!({"data": {"k": "2"}}))}])).await;
-    s.json_patch(&CONFIG_MAPS, "a", json!([{"op": "remove", "path": ""}])).await;
-    s.json_patch(&CONFIG_MAPS, "a", json!([{"op": "remove", "path": "/metadata"}])).await;
-    s.json_patch(&CONFIG_MAPS, "a", json!([{"op": "replace", "path": "/metadata/name", "value": "b"}])).await;
+    s.json_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!([{"op": "replace", "path": "", "value": with(made, json!({"data": {"k": "2"}}))}]),
+    )
+    .await;
+    s.json_patch(&CONFIG_MAPS, "a", json!([{"op": "remove", "path": ""}]))
+        .await;
+    s.json_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!([{"op": "remove", "path": "/metadata"}]),
+    )
+    .await;
+    s.json_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!([{"op": "replace", "path": "/metadata/name", "value": "b"}]),
+    )
+    .await;
 }
 
 async fn json_patch_with_a_test_of_the_version(s: &mut Session) {
     let old = s.post(&CONFIG_MAPS, mk_config_map("a")).await;
     let patch = |rv: &str, value: &str| json!([{"op": "test", "path": "/metadata/resourceVersion", "value": rv}, {"op": "replace", "path": "/data/k", "value": value}]);
     s.json_patch(&CONFIG_MAPS, "a", patch(old.rv(), "2")).await;
-    s.note("stale").json_patch(&CONFIG_MAPS, "a", patch(old.rv(), "3")).await;
+    s.note("stale")
+        .json_patch(&CONFIG_MAPS, "a", patch(old.rv(), "3"))
+        .await;
     s.note("set to a stale one").json_patch(&CONFIG_MAPS, "a", json!([{"op": "replace", "path": "/metadata/resourceVersion", "value": old.rv()}, {"op": "replace", "path": "/data/k", "value": "4"}])).await;
 }
 
 async fn json_patch_that_changes_nothing_writes_nothing(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
     s.json_patch(&CONFIG_MAPS, "a", json!([])).await;
-    s.json_patch(&CONFIG_MAPS, "a", json!([{"op": "replace", "path": "/data/k", "value": "v"}])).await;
+    s.json_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!([{"op": "replace", "path": "/data/k", "value": "v"}]),
+    )
+    .await;
     s.json_patch(&CONFIG_MAPS, "a", json!([{"op": "replace", "path": "/data/k", "value": "x"}, {"op": "replace", "path": "/data/k", "value": "v"}])).await;
 }

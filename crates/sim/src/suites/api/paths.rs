@@ -38,7 +38,15 @@ pub(super) const SCENARIOS: &[Scenario] = &[
 ];
 
 async fn unknown_paths_and_groups_are_a_text_404(s: &mut Session) {
-    for path in ["/nope", "/apis/foo.io", "/apis/foo.io/v1", "/apis/foo.io/v1/bars", "/api/v2", "/api/v2/pods", "/apis/apps/v9/deployments"] {
+    for path in [
+        "/nope",
+        "/apis/foo.io",
+        "/apis/foo.io/v1",
+        "/apis/foo.io/v1/bars",
+        "/api/v2",
+        "/api/v2/pods",
+        "/apis/apps/v9/deployments",
+    ] {
         s.ask(Ask::get(path)).await;
     }
     s.ask(Ask::post("/apis/foo.io/v1/bars", &json!({}))).await;
@@ -46,10 +54,19 @@ async fn unknown_paths_and_groups_are_a_text_404(s: &mut Session) {
 
 async fn unknown_resources_of_a_known_group_are_a_status_404(s: &mut Session) {
     let ns = s.ns().to_owned();
-    for path in ["/api/v1/nopes".to_owned(), "/apis/apps/v1/nopes".to_owned(), format!("/api/v1/namespaces/{ns}/nopes"), format!("/api/v1/namespaces/{ns}/nopes/a")] {
+    for path in [
+        "/api/v1/nopes".to_owned(),
+        "/apis/apps/v1/nopes".to_owned(),
+        format!("/api/v1/namespaces/{ns}/nopes"),
+        format!("/api/v1/namespaces/{ns}/nopes/a"),
+    ] {
         s.ask(Ask::get(path)).await;
     }
-    s.ask(Ask::post(format!("/api/v1/namespaces/{ns}/nopes"), &json!({}))).await;
+    s.ask(Ask::post(
+        format!("/api/v1/namespaces/{ns}/nopes"),
+        &json!({}),
+    ))
+    .await;
 }
 
 async fn unknown_subresources_are_a_404(s: &mut Session) {
@@ -69,7 +86,8 @@ async fn a_missing_object_is_a_404_that_names_the_resource(s: &mut Session) {
 
 async fn reads_in_a_missing_namespace_find_nothing(s: &mut Session) {
     s.ask(Ask::get(CONFIG_MAPS.collection("missing"))).await;
-    s.ask(Ask::get(format!("{}/a", CONFIG_MAPS.collection("missing")))).await;
+    s.ask(Ask::get(format!("{}/a", CONFIG_MAPS.collection("missing"))))
+        .await;
 }
 
 async fn methods_that_an_item_does_not_have_are_405(s: &mut Session) {
@@ -87,20 +105,30 @@ async fn methods_that_an_item_does_not_have_are_405(s: &mut Session) {
 async fn methods_that_a_collection_does_not_have_are_405(s: &mut Session) {
     let path = s.path(&CONFIG_MAPS);
     s.ask(Ask::put(&path, &mk_config_map("a"))).await;
-    s.ask(Ask::new(Method::PATCH, &path).body("{}").content_type("application/merge-patch+json")).await;
+    s.ask(
+        Ask::new(Method::PATCH, &path)
+            .body("{}")
+            .content_type("application/merge-patch+json"),
+    )
+    .await;
     s.ask(Ask::new(Method::HEAD, &path)).await;
-    s.ask(Ask::new(Method::DELETE, NAMESPACES.everywhere())).await;
+    s.ask(Ask::new(Method::DELETE, NAMESPACES.everywhere()))
+        .await;
     s.ask(Ask::new(Method::DELETE, SERVICES.everywhere())).await;
 }
 
 async fn scope_is_part_of_the_path(s: &mut Session) {
     let ns = s.ns().to_owned();
     s.note("a namespaced resource over all namespaces can only be listed");
-    s.ask(Ask::post(CONFIG_MAPS.everywhere(), &mk_config_map("a"))).await;
-    s.ask(Ask::get(format!("{}/a", CONFIG_MAPS.everywhere()))).await;
-    s.ask(Ask::new(Method::DELETE, CONFIG_MAPS.everywhere())).await;
+    s.ask(Ask::post(CONFIG_MAPS.everywhere(), &mk_config_map("a")))
+        .await;
+    s.ask(Ask::get(format!("{}/a", CONFIG_MAPS.everywhere())))
+        .await;
+    s.ask(Ask::new(Method::DELETE, CONFIG_MAPS.everywhere()))
+        .await;
     s.note("a cluster resource has no namespace");
-    s.ask(Ask::get(format!("/api/v1/namespaces/{ns}/nodes"))).await;
+    s.ask(Ask::get(format!("/api/v1/namespaces/{ns}/nodes")))
+        .await;
 }
 
 async fn a_trailing_slash_is_tolerated_and_a_leading_one_is_not(s: &mut Session) {
@@ -109,7 +137,8 @@ async fn a_trailing_slash_is_tolerated_and_a_leading_one_is_not(s: &mut Session)
     s.ask(Ask::get(format!("{path}/"))).await;
     s.ask(Ask::get(format!("{path}/a/"))).await;
     s.ask(Ask::get(format!("/{path}"))).await;
-    s.ask(Ask::get(path.replace("/configmaps", "//configmaps"))).await;
+    s.ask(Ask::get(path.replace("/configmaps", "//configmaps")))
+        .await;
     s.ask(Ask::get("/api/")).await;
 }
 
@@ -124,7 +153,14 @@ async fn json_is_the_answer_to_no_preference(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
     let path = s.item(&CONFIG_MAPS, "a");
     s.ask(Ask::get(&path)).await;
-    for accept in ["*/*", "application/*", "application/json", "application/json;q=0.5", "application/json; charset=utf-8", ""] {
+    for accept in [
+        "*/*",
+        "application/*",
+        "application/json",
+        "application/json;q=0.5",
+        "application/json; charset=utf-8",
+        "",
+    ] {
         s.ask(Ask::get(&path).accept(accept)).await;
     }
 }
@@ -134,7 +170,8 @@ async fn accept_of_nothing_we_have_is_406(s: &mut Session) {
     let (list, item) = (s.path(&CONFIG_MAPS), s.item(&CONFIG_MAPS, "a"));
     s.ask(Ask::get(list).accept("text/xml")).await;
     s.ask(Ask::get(&item).accept("text/html")).await;
-    s.ask(Ask::new(Method::DELETE, &item).accept("text/html")).await;
+    s.ask(Ask::new(Method::DELETE, &item).accept("text/html"))
+        .await;
     s.note("nothing was done").ask(Ask::get(item)).await;
 }
 
@@ -153,60 +190,107 @@ async fn accept_takes_the_first_acceptable_clause(s: &mut Session) {
 
 async fn accept_of_an_unknown_conversion_alone_is_406(s: &mut Session) {
     let path = s.path(&CONFIG_MAPS);
-    s.ask(Ask::get(&path).accept("application/json;as=Table;v=v9;g=meta.k8s.io")).await;
-    s.ask(Ask::get(&path).accept("application/json;as=Nonsense;v=v1;g=meta.k8s.io")).await;
+    s.ask(Ask::get(&path).accept("application/json;as=Table;v=v9;g=meta.k8s.io"))
+        .await;
+    s.ask(Ask::get(&path).accept("application/json;as=Nonsense;v=v1;g=meta.k8s.io"))
+        .await;
 }
 
 async fn accept_of_partial_metadata_needs_the_list_form_on_lists(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
     let path = s.path(&CONFIG_MAPS);
     let form = |kind: &str| format!("application/json;as={kind};v=v1;g=meta.k8s.io");
-    s.ask(Ask::get(&path).accept(&form("PartialObjectMetadata"))).await;
-    s.ask(Ask::get(&path).accept(&format!("{},application/json", form("PartialObjectMetadata")))).await;
-    s.ask(Ask::get(&path).accept(&form("PartialObjectMetadataList"))).await;
-    s.ask(Ask::get(format!("{path}/a")).accept(&form("PartialObjectMetadataList"))).await;
+    s.ask(Ask::get(&path).accept(&form("PartialObjectMetadata")))
+        .await;
+    s.ask(Ask::get(&path).accept(&format!(
+        "{},application/json",
+        form("PartialObjectMetadata")
+    )))
+    .await;
+    s.ask(Ask::get(&path).accept(&form("PartialObjectMetadataList")))
+        .await;
+    s.ask(Ask::get(format!("{path}/a")).accept(&form("PartialObjectMetadataList")))
+        .await;
 }
 
 async fn a_body_of_unknown_content_type_is_415(s: &mut Session) {
     let path = s.path(&CONFIG_MAPS);
-    for kind in ["application/xml", "text/plain", "application/x-www-form-urlencoded", "nonsense"] {
-        s.ask(Ask::post(&path, &mk_config_map("a")).content_type(kind)).await;
+    for kind in [
+        "application/xml",
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "nonsense",
+    ] {
+        s.ask(Ask::post(&path, &mk_config_map("a")).content_type(kind))
+            .await;
     }
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.ask(Ask::put(format!("{path}/a"), &mk_config_map("a")).content_type("application/xml")).await;
+    s.ask(Ask::put(format!("{path}/a"), &mk_config_map("a")).content_type("application/xml"))
+        .await;
 }
 
 async fn a_body_without_content_type_is_json(s: &mut Session) {
     let path = s.path(&CONFIG_MAPS);
-    s.ask(Ask::new(Method::POST, &path).body(mk_config_map("a").to_string())).await;
-    s.ask(Ask::new(Method::POST, &path).body(mk_config_map("b").to_string()).content_type("")).await;
+    s.ask(Ask::new(Method::POST, &path).body(mk_config_map("a").to_string()))
+        .await;
+    s.ask(
+        Ask::new(Method::POST, &path)
+            .body(mk_config_map("b").to_string())
+            .content_type(""),
+    )
+    .await;
 }
 
 async fn a_content_type_may_have_parameters(s: &mut Session) {
     let path = s.path(&CONFIG_MAPS);
-    s.ask(Ask::post(&path, &mk_config_map("a")).content_type("application/json; charset=utf-8")).await;
-    s.ask(Ask::post(&path, &mk_config_map("b")).content_type("APPLICATION/JSON")).await;
+    s.ask(Ask::post(&path, &mk_config_map("a")).content_type("application/json; charset=utf-8"))
+        .await;
+    s.ask(Ask::post(&path, &mk_config_map("b")).content_type("APPLICATION/JSON"))
+        .await;
 }
 
 async fn a_body_may_be_yaml(s: &mut Session) {
     let path = s.path(&CONFIG_MAPS);
     let yaml = "# a comment\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  k: |\n    two\n    lines\n  quoted: \"yes\"\n";
-    let post = |yaml: &'static str| Ask::new(Method::POST, &path).body(yaml).content_type("application/yaml");
+    let post = |yaml: &'static str| {
+        Ask::new(Method::POST, &path)
+            .body(yaml)
+            .content_type("application/yaml")
+    };
     s.ask(post(yaml)).await;
     s.note("not YAML").ask(post("a: [")).await;
     s.note("not an object").ask(post("- a\n- b\n")).await;
-    s.note("JSON is YAML").ask(post(r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b"}}"#)).await;
+    s.note("JSON is YAML")
+        .ask(post(
+            r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b"}}"#,
+        ))
+        .await;
 }
 
 async fn odd_queries_are_tolerated(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    for query in ["&limit=1", "unknown=1", "limit=", "limit=1&limit=abc", "&&", "pretty", "labelSelector=", "fieldSelector=", "timeoutSeconds=0"] {
+    for query in [
+        "&limit=1",
+        "unknown=1",
+        "limit=",
+        "limit=1&limit=abc",
+        "&&",
+        "pretty",
+        "labelSelector=",
+        "fieldSelector=",
+        "timeoutSeconds=0",
+    ] {
         s.list(&CONFIG_MAPS, query).await;
     }
 }
 
 async fn limits_that_are_no_numbers_are_400(s: &mut Session) {
-    for query in ["limit=abc", "limit=1.5", "timeoutSeconds=abc", "limit=99999999999999999999"] {
+    for query in [
+        "limit=abc",
+        "limit=1.5",
+        "timeoutSeconds=abc",
+        "limit=99999999999999999999",
+    ] {
         s.list(&CONFIG_MAPS, query).await;
     }
 }
@@ -229,14 +313,27 @@ async fn watch_on_an_item_is_a_plain_get(s: &mut Session) {
 }
 
 async fn health_endpoints_say_ok(s: &mut Session) {
-    for path in ["/healthz", "/livez", "/readyz", "/healthz/ping", "/livez/ping", "/readyz/ping", "/healthz/nope"] {
+    for path in [
+        "/healthz",
+        "/livez",
+        "/readyz",
+        "/healthz/ping",
+        "/livez/ping",
+        "/readyz/ping",
+        "/healthz/nope",
+    ] {
         s.ask(Ask::get(path)).await;
     }
 }
 
 async fn version_is_semantic(s: &mut Session) {
     let keys = |body: &serde_json::Value| {
-        let keys: Vec<&String> = body.as_object().into_iter().flatten().map(|(key, _)| key).collect();
+        let keys: Vec<&String> = body
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(key, _)| key)
+            .collect();
         json!({"keys": keys, "major": body["major"], "minor": body["minor"]})
     };
     s.ask(Ask::get("/version").viewed(keys)).await;
@@ -246,7 +343,8 @@ async fn a_missing_token_is_401(s: &mut Session) {
     let path = s.path(&CONFIG_MAPS);
     s.ask(Ask::get(&path).anonymous()).await;
     s.ask(Ask::get("/nope").anonymous()).await;
-    s.ask(Ask::post(&path, &mk_config_map("a")).anonymous()).await;
+    s.ask(Ask::post(&path, &mk_config_map("a")).anonymous())
+        .await;
     s.ask(Ask::get("/version").anonymous()).await;
     s.ask(Ask::get("/healthz").anonymous()).await;
 }
@@ -255,6 +353,16 @@ async fn a_forged_token_is_401(s: &mut Session) {
     let path = s.path(&CONFIG_MAPS);
     s.ask(Ask::get(&path).forged()).await;
     s.ask(Ask::get("/healthz").forged()).await;
-    s.ask(Ask::get(&path).header("authorization", "Basic YTpi").anonymous()).await;
-    s.ask(Ask::get(&path).header("authorization", "Bearer ").anonymous()).await;
+    s.ask(
+        Ask::get(&path)
+            .header("authorization", "Basic YTpi")
+            .anonymous(),
+    )
+    .await;
+    s.ask(
+        Ask::get(&path)
+            .header("authorization", "Bearer ")
+            .anonymous(),
+    )
+    .await;
 }

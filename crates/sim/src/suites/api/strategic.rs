@@ -36,7 +36,12 @@ pub(super) const SCENARIOS: &[Scenario] = &[
 
 /// The pod template of a Deployment: what these scenarios patch.
 async fn template(s: &mut Session, name: &str, patch: Value) {
-    s.strategic_patch(&DEPLOYMENTS, name, json!({"spec": {"template": {"spec": patch}}})).await;
+    s.strategic_patch(
+        &DEPLOYMENTS,
+        name,
+        json!({"spec": {"template": {"spec": patch}}}),
+    )
+    .await;
 }
 
 fn mk_rich_deployment(name: &str) -> Value {
@@ -46,41 +51,104 @@ fn mk_rich_deployment(name: &str) -> Value {
         "tolerations": [{"key": "a", "operator": "Exists"}],
         "volumes": [{"name": "v", "emptyDir": {}}, {"name": "w", "emptyDir": {}}],
     });
-    with(mk_deployment(name), json!({"spec": {"template": {"spec": spec}}}))
+    let strategy =
+        json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}});
+    with(
+        mk_deployment(name),
+        json!({"spec": {"replicas": 1, "strategy": strategy, "template": {"spec": spec}}}),
+    )
 }
 
 async fn strategic_patch_merges_maps_and_deletes_nulls(s: &mut Session) {
-    s.post(&CONFIG_MAPS, mk_labelled("a", json!({"x": "1", "y": "2"}))).await;
-    s.strategic_patch(&CONFIG_MAPS, "a", json!({"data": {"k": null, "l": "3"}, "metadata": {"labels": {"y": null, "z": "4"}}})).await;
-    s.strategic_patch(&CONFIG_MAPS, "a", json!({"data": null, "metadata": {"labels": null}})).await;
+    s.post(&CONFIG_MAPS, mk_labelled("a", json!({"x": "1", "y": "2"})))
+        .await;
+    s.strategic_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!({"data": {"k": null, "l": "3"}, "metadata": {"labels": {"y": null, "z": "4"}}}),
+    )
+    .await;
+    s.strategic_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!({"data": null, "metadata": {"labels": null}}),
+    )
+    .await;
 }
 
 async fn strategic_patch_merges_owners_by_uid(s: &mut Session) {
-    s.post(&CONFIG_MAPS, with(mk_config_map("a"), json!({"metadata": {"ownerReferences": [mk_owner("o", 1)]}}))).await;
-    s.note("a new one comes first").strategic_patch(&CONFIG_MAPS, "a", json!({"metadata": {"ownerReferences": [mk_owner("p", 2)]}})).await;
+    s.post(
+        &CONFIG_MAPS,
+        with(
+            mk_config_map("a"),
+            json!({"metadata": {"ownerReferences": [mk_owner("o", 1)]}}),
+        ),
+    )
+    .await;
+    s.note("a new one comes first")
+        .strategic_patch(
+            &CONFIG_MAPS,
+            "a",
+            json!({"metadata": {"ownerReferences": [mk_owner("p", 2)]}}),
+        )
+        .await;
     s.note("a known one is merged").strategic_patch(&CONFIG_MAPS, "a", json!({"metadata": {"ownerReferences": [{"uid": mk_owner("o", 1)["uid"], "blockOwnerDeletion": true}]}})).await;
-    s.note("two at once").strategic_patch(&CONFIG_MAPS, "a", json!({"metadata": {"ownerReferences": [mk_owner("q", 3), mk_owner("r", 4)]}})).await;
+    s.note("two at once")
+        .strategic_patch(
+            &CONFIG_MAPS,
+            "a",
+            json!({"metadata": {"ownerReferences": [mk_owner("q", 3), mk_owner("r", 4)]}}),
+        )
+        .await;
 }
 
 async fn strategic_patch_deletes_owners_by_uid(s: &mut Session) {
     let twice = with(mk_owner("o", 1), json!({"blockOwnerDeletion": true}));
-    s.post(&CONFIG_MAPS, with(mk_config_map("a"), json!({"metadata": {"ownerReferences": [mk_owner("o", 1), twice, mk_owner("p", 2)]}}))).await;
+    s.post(
+        &CONFIG_MAPS,
+        with(
+            mk_config_map("a"),
+            json!({"metadata": {"ownerReferences": [mk_owner("o", 1), twice, mk_owner("p", 2)]}}),
+        ),
+    )
+    .await;
     let delete = |number: u32| json!({"metadata": {"ownerReferences": [{"$patch": "delete", "uid": mk_owner("x", number)["uid"]}]}});
-    s.note("all references of that uid").strategic_patch(&CONFIG_MAPS, "a", delete(1)).await;
-    s.note("none of that uid").strategic_patch(&CONFIG_MAPS, "a", delete(9)).await;
+    s.note("all references of that uid")
+        .strategic_patch(&CONFIG_MAPS, "a", delete(1))
+        .await;
+    s.note("none of that uid")
+        .strategic_patch(&CONFIG_MAPS, "a", delete(9))
+        .await;
     s.strategic_patch(&CONFIG_MAPS, "a", delete(2)).await;
 }
 
 async fn strategic_patch_unites_finalizers(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_held("a")).await;
-    s.strategic_patch(&CONFIG_MAPS, "a", json!({"metadata": {"finalizers": ["example.com/new", "example.com/hold"]}})).await;
-    s.strategic_patch(&CONFIG_MAPS, "a", json!({"metadata": {"finalizers": ["example.com/newer"]}})).await;
-    s.note("an empty list adds nothing").strategic_patch(&CONFIG_MAPS, "a", json!({"metadata": {"finalizers": []}})).await;
-    s.note("null removes all").strategic_patch(&CONFIG_MAPS, "a", json!({"metadata": {"finalizers": null}})).await;
+    s.strategic_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!({"metadata": {"finalizers": ["example.com/new", "example.com/hold"]}}),
+    )
+    .await;
+    s.strategic_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!({"metadata": {"finalizers": ["example.com/newer"]}}),
+    )
+    .await;
+    s.note("an empty list adds nothing")
+        .strategic_patch(&CONFIG_MAPS, "a", json!({"metadata": {"finalizers": []}}))
+        .await;
+    s.note("null removes all")
+        .strategic_patch(&CONFIG_MAPS, "a", json!({"metadata": {"finalizers": null}}))
+        .await;
 }
 
 fn mk_three_finalizers() -> Value {
-    with(mk_config_map("a"), json!({"metadata": {"finalizers": ["example.com/a", "example.com/b", "example.com/c"]}}))
+    with(
+        mk_config_map("a"),
+        json!({"metadata": {"finalizers": ["example.com/a", "example.com/b", "example.com/c"]}}),
+    )
 }
 
 async fn strategic_patch_deletes_from_primitive_lists(s: &mut Session) {
@@ -89,60 +157,124 @@ async fn strategic_patch_deletes_from_primitive_lists(s: &mut Session) {
     let both = json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["example.com/a"], "finalizers": ["example.com/d"]}});
     s.strategic_patch(&CONFIG_MAPS, "a", both).await;
     s.note("the last ones").strategic_patch(&CONFIG_MAPS, "a", json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["example.com/c", "example.com/d"]}})).await;
-    s.note("not a list").strategic_patch(&CONFIG_MAPS, "a", json!({"metadata": {"$deleteFromPrimitiveList/finalizers": "example.com/a"}})).await;
+    s.note("not a list")
+        .strategic_patch(
+            &CONFIG_MAPS,
+            "a",
+            json!({"metadata": {"$deleteFromPrimitiveList/finalizers": "example.com/a"}}),
+        )
+        .await;
 }
 
 async fn strategic_patch_sets_the_order_of_primitives(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_three_finalizers()).await;
     let order = |order: &[&str]| json!({"metadata": {"$setElementOrder/finalizers": order}});
-    s.strategic_patch(&CONFIG_MAPS, "a", order(&["example.com/c", "example.com/b", "example.com/a"])).await;
-    s.note("the others keep their place among them").strategic_patch(&CONFIG_MAPS, "a", order(&["example.com/a", "example.com/c"])).await;
+    s.strategic_patch(
+        &CONFIG_MAPS,
+        "a",
+        order(&["example.com/c", "example.com/b", "example.com/a"]),
+    )
+    .await;
+    s.note("the others keep their place among them")
+        .strategic_patch(
+            &CONFIG_MAPS,
+            "a",
+            order(&["example.com/a", "example.com/c"]),
+        )
+        .await;
     let both = json!({"metadata": {"$setElementOrder/finalizers": ["example.com/d", "example.com/c", "example.com/b", "example.com/a"], "finalizers": ["example.com/d"]}});
     s.strategic_patch(&CONFIG_MAPS, "a", both).await;
 }
 
 async fn strategic_patch_merges_containers_by_name(s: &mut Session) {
     s.hide(&["status"]);
+    s.hide_defaults();
     s.post(&DEPLOYMENTS, mk_rich_deployment("a")).await;
     template(s, "a", json!({"containers": [{"name": "two", "image": "new", "env": [{"name": "B", "value": "3"}, {"name": "C", "value": "4"}]}]})).await;
     s.note("a new one comes first");
-    template(s, "a", json!({"containers": [{"name": "three", "image": "i"}]})).await;
+    template(
+        s,
+        "a",
+        json!({"containers": [{"name": "three", "image": "i"}]}),
+    )
+    .await;
 }
 
 async fn strategic_patch_deletes_elements_by_key(s: &mut Session) {
     s.hide(&["status"]);
+    s.hide_defaults();
     s.post(&DEPLOYMENTS, mk_rich_deployment("a")).await;
     template(s, "a", json!({"containers": [{"$patch": "delete", "name": "one"}, {"name": "two", "env": [{"$patch": "delete", "name": "A"}]}]})).await;
     s.note("the last one");
-    template(s, "a", json!({"containers": [{"$patch": "delete", "name": "two"}]})).await;
+    template(
+        s,
+        "a",
+        json!({"containers": [{"$patch": "delete", "name": "two"}]}),
+    )
+    .await;
 }
 
 async fn strategic_patch_replaces_a_list(s: &mut Session) {
     s.hide(&["status"]);
+    s.hide_defaults();
     s.post(&DEPLOYMENTS, mk_rich_deployment("a")).await;
-    template(s, "a", json!({"containers": [{"$patch": "replace"}, {"name": "new", "image": "i"}]})).await;
+    template(
+        s,
+        "a",
+        json!({"containers": [{"$patch": "replace"}, {"name": "new", "image": "i"}]}),
+    )
+    .await;
     s.note("the directive may stand last");
-    template(s, "a", json!({"containers": [{"name": "newer", "image": "i"}, {"$patch": "replace"}]})).await;
+    template(
+        s,
+        "a",
+        json!({"containers": [{"name": "newer", "image": "i"}, {"$patch": "replace"}]}),
+    )
+    .await;
 }
 
 async fn strategic_patch_replaces_a_map(s: &mut Session) {
-    s.post(&CONFIG_MAPS, mk_labelled("a", json!({"x": "1", "y": "2"}))).await;
-    s.strategic_patch(&CONFIG_MAPS, "a", json!({"metadata": {"labels": {"$patch": "replace", "z": "3"}}})).await;
-    s.strategic_patch(&CONFIG_MAPS, "a", json!({"metadata": {"labels": {"$patch": "merge", "w": "4"}}})).await;
+    s.post(&CONFIG_MAPS, mk_labelled("a", json!({"x": "1", "y": "2"})))
+        .await;
+    s.strategic_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!({"metadata": {"labels": {"$patch": "replace", "z": "3"}}}),
+    )
+    .await;
+    s.strategic_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!({"metadata": {"labels": {"$patch": "merge", "w": "4"}}}),
+    )
+    .await;
 }
 
 async fn strategic_patch_deletes_a_map(s: &mut Session) {
     s.hide(&["status"]);
-    s.post(&CONFIG_MAPS, mk_labelled("a", json!({"x": "1"}))).await;
-    s.strategic_patch(&CONFIG_MAPS, "a", json!({"metadata": {"labels": {"$patch": "delete"}}})).await;
+    s.hide_defaults();
+    s.post(&CONFIG_MAPS, mk_labelled("a", json!({"x": "1"})))
+        .await;
+    s.strategic_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!({"metadata": {"labels": {"$patch": "delete"}}}),
+    )
+    .await;
     s.post(&DEPLOYMENTS, mk_rich_deployment("a")).await;
-    template(s, "a", json!({"volumes": [{"name": "v", "emptyDir": {"$patch": "delete"}, "hostPath": {"path": "/x"}}]})).await;
+    template(s, "a", json!({"volumes": [{"name": "v", "emptyDir": {"$patch": "delete"}, "hostPath": {"path": "/x", "type": ""}}]})).await;
 }
 
 async fn strategic_patch_sets_the_order_of_elements(s: &mut Session) {
     s.hide(&["status"]);
+    s.hide_defaults();
     s.post(&DEPLOYMENTS, mk_rich_deployment("a")).await;
-    template(s, "a", json!({"$setElementOrder/containers": [{"name": "two"}, {"name": "one"}]})).await;
+    template(
+        s,
+        "a",
+        json!({"$setElementOrder/containers": [{"name": "two"}, {"name": "one"}]}),
+    )
+    .await;
     s.note("with a new one");
     let patch = json!({"$setElementOrder/containers": [{"name": "one"}, {"name": "new"}, {"name": "two"}], "containers": [{"name": "new", "image": "i"}]});
     template(s, "a", patch).await;
@@ -150,21 +282,26 @@ async fn strategic_patch_sets_the_order_of_elements(s: &mut Session) {
 
 async fn strategic_patch_retains_keys_of_a_map(s: &mut Session) {
     s.hide(&["status"]);
-    s.post(&DEPLOYMENTS, mk_deployment("a")).await;
+    s.hide_defaults();
+    s.post(&DEPLOYMENTS, mk_rich_deployment("a")).await;
     let patch = json!({"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}});
     s.strategic_patch(&DEPLOYMENTS, "a", patch).await;
     let patch = json!({"spec": {"strategy": {"$retainKeys": ["type"], "type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}}});
-    s.note("a key that is not listed").strategic_patch(&DEPLOYMENTS, "a", patch).await;
+    s.note("a key that is not listed")
+        .strategic_patch(&DEPLOYMENTS, "a", patch)
+        .await;
 }
 
 async fn strategic_patch_retains_keys_of_elements(s: &mut Session) {
     s.hide(&["status"]);
+    s.hide_defaults();
     s.post(&DEPLOYMENTS, mk_rich_deployment("a")).await;
-    template(s, "a", json!({"volumes": [{"name": "v", "$retainKeys": ["name", "hostPath"], "hostPath": {"path": "/x"}}]})).await;
+    template(s, "a", json!({"volumes": [{"name": "v", "$retainKeys": ["name", "hostPath"], "hostPath": {"path": "/x", "type": ""}}]})).await;
 }
 
 async fn strategic_patch_replaces_atomic_lists(s: &mut Session) {
     s.hide(&["status"]);
+    s.hide_defaults();
     s.post(&DEPLOYMENTS, mk_rich_deployment("a")).await;
     template(s, "a", json!({"tolerations": [{"key": "b", "operator": "Exists"}], "containers": [{"name": "one", "args": ["z"]}]})).await;
 }
@@ -173,16 +310,37 @@ async fn strategic_patch_merges_conditions_by_type(s: &mut Session) {
     s.hide(&["spec"]);
     s.post(&PODS, mk_pod("a")).await;
     let condition = |kind: &str, status: &str| json!({"status": {"conditions": [{"type": kind, "status": status}]}});
-    s.strategic_patch(&PODS, "a/status", condition("Ready", "False")).await;
-    s.strategic_patch(&PODS, "a/status", condition("Mine", "True")).await;
-    s.strategic_patch(&PODS, "a/status", condition("Ready", "True")).await;
-    s.strategic_patch(&PODS, "a/status", json!({"status": {"conditions": [{"type": "Ready", "$patch": "delete"}]}})).await;
+    s.strategic_patch(&PODS, "a/status", condition("Ready", "False"))
+        .await;
+    s.strategic_patch(&PODS, "a/status", condition("Mine", "True"))
+        .await;
+    s.strategic_patch(&PODS, "a/status", condition("Ready", "True"))
+        .await;
+    s.strategic_patch(
+        &PODS,
+        "a/status",
+        json!({"status": {"conditions": [{"type": "Ready", "$patch": "delete"}]}}),
+    )
+    .await;
 }
 
 async fn strategic_patch_merges_ports_by_number(s: &mut Session) {
+    s.hide(&["status"]);
+    s.hide_defaults();
     s.post(&SERVICES, mk_service("a")).await;
-    s.strategic_patch(&SERVICES, "a", json!({"spec": {"ports": [{"port": 80, "name": "web"}, {"port": 81, "name": "more"}]}})).await;
-    s.strategic_patch(&SERVICES, "a", json!({"spec": {"ports": [{"port": 80, "$patch": "delete"}]}})).await;
+    let more = json!({"port": 81, "name": "more", "protocol": "TCP", "targetPort": 81});
+    s.strategic_patch(
+        &SERVICES,
+        "a",
+        json!({"spec": {"ports": [{"port": 80, "name": "web"}, more]}}),
+    )
+    .await;
+    s.strategic_patch(
+        &SERVICES,
+        "a",
+        json!({"spec": {"ports": [{"port": 80, "$patch": "delete"}]}}),
+    )
+    .await;
 }
 
 async fn strategic_patch_without_a_merge_key_is_refused(s: &mut Session) {
@@ -197,11 +355,32 @@ async fn strategic_patch_without_a_merge_key_is_refused(s: &mut Session) {
 async fn strategic_patch_with_a_bad_directive_is_refused(s: &mut Session) {
     s.hide(&["spec", "status"]);
     s.post(&DEPLOYMENTS, mk_rich_deployment("a")).await;
-    template(s, "a", json!({"containers": [{"$patch": "explode", "name": "one"}]})).await;
-    s.strategic_patch(&DEPLOYMENTS, "a", json!({"metadata": {"labels": {"$patch": "explode"}}})).await;
-    s.strategic_patch(&DEPLOYMENTS, "a", json!({"metadata": {"labels": {"$patch": 1}}})).await;
-    s.strategic_patch(&DEPLOYMENTS, "a", json!({"metadata": {"$retainKeys": "name"}})).await;
-    s.strategic_patch(&DEPLOYMENTS, "a", json!({"$patch": "delete"})).await;
+    template(
+        s,
+        "a",
+        json!({"containers": [{"$patch": "explode", "name": "one"}]}),
+    )
+    .await;
+    s.strategic_patch(
+        &DEPLOYMENTS,
+        "a",
+        json!({"metadata": {"labels": {"$patch": "explode"}}}),
+    )
+    .await;
+    s.strategic_patch(
+        &DEPLOYMENTS,
+        "a",
+        json!({"metadata": {"labels": {"$patch": 1}}}),
+    )
+    .await;
+    s.strategic_patch(
+        &DEPLOYMENTS,
+        "a",
+        json!({"metadata": {"$retainKeys": "name"}}),
+    )
+    .await;
+    s.strategic_patch(&DEPLOYMENTS, "a", json!({"$patch": "delete"}))
+        .await;
 }
 
 async fn strategic_patch_with_a_bad_order_is_refused(s: &mut Session) {
@@ -211,12 +390,24 @@ async fn strategic_patch_with_a_bad_order_is_refused(s: &mut Session) {
     template(s, "a", json!({"$setElementOrder/containers": [{"name": "one"}], "containers": [{"name": "two", "image": "new"}]})).await;
     s.note("an order of something else");
     template(s, "a", json!({"$setElementOrder/containers": ["one"]})).await;
-    template(s, "a", json!({"$setElementOrder/containers": [{"image": "i"}]})).await;
+    template(
+        s,
+        "a",
+        json!({"$setElementOrder/containers": [{"image": "i"}]}),
+    )
+    .await;
 }
 
 async fn strategic_patch_that_is_no_object_is_refused(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    for patch in [json!([]), json!(null), json!("text"), json!({"data": "text"}), json!({"data": {"k": 1}}), json!({"metadata": {"finalizers": "text"}})] {
+    for patch in [
+        json!([]),
+        json!(null),
+        json!("text"),
+        json!({"data": "text"}),
+        json!({"data": {"k": 1}}),
+        json!({"metadata": {"finalizers": "text"}}),
+    ] {
         s.strategic_patch(&CONFIG_MAPS, "a", patch).await;
     }
 }
@@ -224,7 +415,12 @@ async fn strategic_patch_that_is_no_object_is_refused(s: &mut Session) {
 async fn strategic_patch_that_changes_nothing_writes_nothing(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_held("a")).await;
     s.strategic_patch(&CONFIG_MAPS, "a", json!({})).await;
-    s.strategic_patch(&CONFIG_MAPS, "a", json!({"metadata": {"finalizers": ["example.com/hold"]}, "data": {"k": "v", "l": null}})).await;
+    s.strategic_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!({"metadata": {"finalizers": ["example.com/hold"]}, "data": {"k": "v", "l": null}}),
+    )
+    .await;
 }
 
 async fn strategic_patch_with_a_stale_version_is_409(s: &mut Session) {
@@ -236,12 +432,27 @@ async fn strategic_patch_with_a_stale_version_is_409(s: &mut Session) {
 
 async fn strategic_patch_dry_run_stores_nothing(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.strategic_patch(&CONFIG_MAPS, "a?dryRun=All", json!({"data": {"k": "2"}})).await;
+    s.strategic_patch(&CONFIG_MAPS, "a?dryRun=All", json!({"data": {"k": "2"}}))
+        .await;
     s.get(&CONFIG_MAPS, "a").await;
 }
 
 async fn strategic_patch_of_config_map_data_with_directives(s: &mut Session) {
-    s.post(&CONFIG_MAPS, with(mk_config_map("a"), json!({"data": {"l": "2"}}))).await;
-    s.strategic_patch(&CONFIG_MAPS, "a", json!({"data": {"$patch": "replace", "m": "3"}})).await;
-    s.strategic_patch(&CONFIG_MAPS, "a", json!({"data": {"$retainKeys": ["m", "n"], "n": "4"}})).await;
+    s.post(
+        &CONFIG_MAPS,
+        with(mk_config_map("a"), json!({"data": {"l": "2"}})),
+    )
+    .await;
+    s.strategic_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!({"data": {"$patch": "replace", "m": "3"}}),
+    )
+    .await;
+    s.strategic_patch(
+        &CONFIG_MAPS,
+        "a",
+        json!({"data": {"$retainKeys": ["m", "n"], "n": "4"}}),
+    )
+    .await;
 }

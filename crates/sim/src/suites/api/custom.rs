@@ -1,0 +1,452 @@
+//! Objects of custom kinds: what they have in common with others, and where they differ.
+//!
+//! No rules of schemas here: every schema keeps unknown fields and demands nothing.
+
+use http::Method;
+use serde_json::json;
+
+use super::crd::{define, define_gadgets, gadgets, group};
+use crate::objects::*;
+use crate::session::{Ask, Session};
+use crate::suites::{Scenario, scenario};
+
+pub(super) const SCENARIOS: &[Scenario] = &[
+    scenario!(custom_objects_are_created_and_listed_with_their_kind, Crds),
+    scenario!(custom_objects_of_another_kind_are_refused, Crds),
+    scenario!(custom_objects_have_generations, Crds),
+    scenario!(custom_objects_have_a_status_of_their_own, Crds),
+    scenario!(custom_objects_without_status_subresource, Crds),
+    scenario!(custom_objects_need_a_resource_version_on_put, Crds),
+    scenario!(custom_objects_take_merge_and_json_patches_only, Crds),
+    scenario!(custom_objects_are_deleted_like_others, Crds),
+    scenario!(custom_objects_are_watched, Crds),
+    scenario!(custom_objects_are_selected_by_label_and_name, Crds),
+    scenario!(custom_objects_as_tables_with_default_columns, Crds),
+    scenario!(custom_objects_as_tables_with_printer_columns, Crds),
+    scenario!(custom_objects_as_partial_metadata, Crds),
+    scenario!(custom_objects_are_not_served_as_protobuf, Crds),
+];
+
+async fn custom_objects_are_created_and_listed_with_their_kind(s: &mut Session) {
+    let (gadgets, group) = define_gadgets(s).await;
+    s.post(&gadgets, with(mk_gadget(&group, "a"), json!({"spec": {"any": {"thing": [1, null, 1.5, 1e3, true]}}, "top": "level", "status": {"dropped": true}}))).await;
+    s.get(&gadgets, "a").await;
+    s.list(&gadgets, "").await;
+    s.note("exists")
+        .post(&gadgets, mk_gadget(&group, "a"))
+        .await;
+    s.note("missing").get(&gadgets, "b").await;
+    s.post_with(&gadgets, "dryRun=All", mk_gadget(&group, "c"))
+        .await;
+    s.note("generated")
+        .post(
+            &gadgets,
+            with(
+                mk_gadget(&group, "c"),
+                json!({"metadata": {"name": null, "generateName": "gen-"}}),
+            ),
+        )
+        .await;
+    s.note("no name")
+        .post(
+            &gadgets,
+            with(mk_gadget(&group, "c"), json!({"metadata": {"name": null}})),
+        )
+        .await;
+    s.note("YAML");
+    let yaml = format!("apiVersion: {group}/v1\nkind: Gadget\nmetadata:\n  name: yaml\n");
+    let path = s.path(&gadgets);
+    s.ask(
+        Ask::new(Method::POST, path)
+            .body(yaml)
+            .content_type("application/yaml"),
+    )
+    .await;
+}
+
+async fn custom_objects_of_another_kind_are_refused(s: &mut Session) {
+    let (gadgets, group) = define_gadgets(s).await;
+    s.note("another kind")
+        .post(
+            &gadgets,
+            with(mk_gadget(&group, "a"), json!({"kind": "Widget"})),
+        )
+        .await;
+    s.note("another version")
+        .post(
+            &gadgets,
+            with(
+                mk_gadget(&group, "a"),
+                json!({"apiVersion": format!("{group}/v2")}),
+            ),
+        )
+        .await;
+    s.note("another group")
+        .post(
+            &gadgets,
+            with(mk_gadget(&group, "a"), json!({"apiVersion": "v1"})),
+        )
+        .await;
+    s.note("no kind")
+        .post(
+            &gadgets,
+            with(mk_gadget(&group, "a"), json!({"kind": null})),
+        )
+        .await;
+    s.note("no version")
+        .post(
+            &gadgets,
+            with(mk_gadget(&group, "a"), json!({"apiVersion": null})),
+        )
+        .await;
+    s.note("no object").post(&gadgets, json!([])).await;
+    s.note("bad metadata")
+        .post(
+            &gadgets,
+            with(
+                mk_gadget(&group, "a"),
+                json!({"metadata": {"labels": {"a": 1}}}),
+            ),
+        )
+        .await;
+    s.note("bad name")
+        .post(&gadgets, mk_gadget(&group, "Bad_"))
+        .await;
+    s.note("bad finalizer")
+        .post(
+            &gadgets,
+            with(
+                mk_gadget(&group, "a"),
+                json!({"metadata": {"finalizers": ["noslash"]}}),
+            ),
+        )
+        .await;
+    let path = s.path(&gadgets);
+    s.note("no content")
+        .ask(Ask::new(Method::POST, &path).content_type("application/json"))
+        .await;
+    s.note("xml")
+        .ask(
+            Ask::new(Method::POST, &path)
+                .body("<a/>")
+                .content_type("application/xml"),
+        )
+        .await;
+}
+
+async fn custom_objects_have_generations(s: &mut Session) {
+    let (gadgets, group) = define_gadgets(s).await;
+    s.post(
+        &gadgets,
+        with(
+            mk_gadget(&group, "a"),
+            json!({"metadata": {"generation": 7}}),
+        ),
+    )
+    .await;
+    s.note("spec")
+        .merge_patch(&gadgets, "a", json!({"spec": {"size": 2}}))
+        .await;
+    s.note("nothing")
+        .merge_patch(&gadgets, "a", json!({"spec": {"size": 2}}))
+        .await;
+    s.note("labels")
+        .merge_patch(&gadgets, "a", json!({"metadata": {"labels": {"x": "y"}}}))
+        .await;
+    s.note("status")
+        .merge_patch(&gadgets, "a/status", json!({"status": {"done": true}}))
+        .await;
+    s.note("something else")
+        .merge_patch(&gadgets, "a", json!({"top": "level"}))
+        .await;
+    s.note("deletion")
+        .merge_patch(
+            &gadgets,
+            "a",
+            json!({"metadata": {"finalizers": ["example.com/hold"]}}),
+        )
+        .await;
+    s.delete(&gadgets, "a").await;
+}
+
+async fn custom_objects_have_a_status_of_their_own(s: &mut Session) {
+    let (gadgets, group) = define_gadgets(s).await;
+    let made = s.post(&gadgets, mk_gadget(&group, "a")).await.body;
+    s.note("through the main resource")
+        .merge_patch(&gadgets, "a", json!({"status": {"done": true}}))
+        .await;
+    let meta = json!({"labels": {"new": "l"}, "annotations": {"new": "a"}, "finalizers": ["example.com/new"]});
+    let sent = with(
+        made.clone(),
+        json!({"metadata": meta, "spec": {"size": 9}, "status": {"done": true}}),
+    );
+    s.note("only the status is taken")
+        .put(&gadgets, "a/status", sent)
+        .await;
+    s.note("stale")
+        .put(
+            &gadgets,
+            "a/status",
+            with(made, json!({"status": {"done": false}})),
+        )
+        .await;
+    s.note("no version")
+        .put(
+            &gadgets,
+            "a/status",
+            with(mk_gadget(&group, "a"), json!({"status": {"done": false}})),
+        )
+        .await;
+    s.get(&gadgets, "a/status").await;
+    s.json_patch(
+        &gadgets,
+        "a/status",
+        json!([{"op": "remove", "path": "/status/done"}]),
+    )
+    .await;
+    s.note("missing")
+        .merge_patch(&gadgets, "b/status", json!({}))
+        .await;
+}
+
+async fn custom_objects_without_status_subresource(s: &mut Session) {
+    let group = group(s);
+    let version = with(
+        mk_crd(&group)["spec"]["versions"][0].clone(),
+        json!({"subresources": null}),
+    );
+    define(
+        s,
+        &with(mk_crd(&group), json!({"spec": {"versions": [version]}})),
+    )
+    .await;
+    let gadgets = gadgets(s);
+    s.post(
+        &gadgets,
+        with(mk_gadget(&group, "a"), json!({"status": {"done": false}})),
+    )
+    .await;
+    s.merge_patch(&gadgets, "a", json!({"status": {"done": true}}))
+        .await;
+    s.get(&gadgets, "a/status").await;
+    s.get(&gadgets, "a/scale").await;
+    s.ask(Ask::get(format!("/apis/{group}/v1"))).await;
+}
+
+async fn custom_objects_need_a_resource_version_on_put(s: &mut Session) {
+    let (gadgets, group) = define_gadgets(s).await;
+    let made = s.post(&gadgets, mk_gadget(&group, "a")).await.body;
+    s.put(&gadgets, "a", mk_gadget(&group, "a")).await;
+    s.put(
+        &gadgets,
+        "a",
+        with(made.clone(), json!({"spec": {"size": 2}})),
+    )
+    .await;
+    s.note("stale")
+        .put(
+            &gadgets,
+            "a",
+            with(made.clone(), json!({"spec": {"size": 3}})),
+        )
+        .await;
+    s.note("another uid")
+        .put(
+            &gadgets,
+            "a",
+            with(
+                made,
+                json!({"metadata": {"uid": "00000000-0000-0000-0000-000000000001"}}),
+            ),
+        )
+        .await;
+    s.note("missing")
+        .put(&gadgets, "b", mk_gadget(&group, "b"))
+        .await;
+    s.note("another name")
+        .put(&gadgets, "a", mk_gadget(&group, "b"))
+        .await;
+}
+
+async fn custom_objects_take_merge_and_json_patches_only(s: &mut Session) {
+    let (gadgets, group) = define_gadgets(s).await;
+    s.post(&gadgets, mk_gadget(&group, "a")).await;
+    s.strategic_patch(&gadgets, "a", json!({"spec": {"size": 2}}))
+        .await;
+    s.merge_patch(&gadgets, "a", json!({"spec": {"size": 2, "list": [1, 2]}}))
+        .await;
+    s.json_patch(
+        &gadgets,
+        "a",
+        json!([{"op": "add", "path": "/spec/list/0", "value": {"x": null}}]),
+    )
+    .await;
+    s.note("null stays null in a json patch")
+        .json_patch(
+            &gadgets,
+            "a",
+            json!([{"op": "add", "path": "/spec/none", "value": null}]),
+        )
+        .await;
+    s.merge_patch(&gadgets, "a", json!({"kind": "Widget"}))
+        .await;
+    s.merge_patch(&gadgets, "a", json!({"spec": null})).await;
+    s.json_patch(
+        &gadgets,
+        "a",
+        json!([{"op": "test", "path": "/spec/size", "value": 3}]),
+    )
+    .await;
+}
+
+async fn custom_objects_are_deleted_like_others(s: &mut Session) {
+    let (gadgets, group) = define_gadgets(s).await;
+    s.post(&gadgets, mk_gadget(&group, "a")).await;
+    s.note("another uid")
+        .delete_with(
+            &gadgets,
+            "a",
+            json!({"preconditions": {"uid": "00000000-0000-0000-0000-000000000001"}}),
+        )
+        .await;
+    s.delete_with(&gadgets, "a", json!({"propagationPolicy": "Foreground"}))
+        .await;
+    s.delete_with(&gadgets, "a", json!({"propagationPolicy": "Background"}))
+        .await;
+    s.post(&gadgets, mk_gadget(&group, "b")).await;
+    s.delete(&gadgets, "b").await;
+    s.delete(&gadgets, "b").await;
+    s.post(&gadgets, mk_gadget(&group, "c")).await;
+    s.delete_all(&gadgets, "", json!({})).await;
+    s.list(&gadgets, "").await;
+}
+
+async fn custom_objects_are_watched(s: &mut Session) {
+    let (gadgets, group) = define_gadgets(s).await;
+    s.post(&gadgets, mk_gadget(&group, "a")).await;
+    let query = "allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+    let mut watch = s.watch(&gadgets, query).await;
+    s.take(&mut watch, 2).await;
+    s.merge_patch(&gadgets, "a/status", json!({"status": {"done": true}}))
+        .await;
+    s.delete(&gadgets, "a").await;
+    s.take(&mut watch, 2).await;
+}
+
+async fn custom_objects_are_selected_by_label_and_name(s: &mut Session) {
+    let (gadgets, group) = define_gadgets(s).await;
+    s.post(
+        &gadgets,
+        with(
+            mk_gadget(&group, "a"),
+            json!({"metadata": {"labels": {"l": "1"}}}),
+        ),
+    )
+    .await;
+    s.post(&gadgets, mk_gadget(&group, "b")).await;
+    s.list(&gadgets, "labelSelector=l%3D1").await;
+    s.list(&gadgets, "fieldSelector=metadata.name%3Db").await;
+    s.list(&gadgets, "fieldSelector=spec.size%3D1").await;
+    s.list(&gadgets, "limit=1").await;
+}
+
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+
+async fn custom_objects_as_tables_with_default_columns(s: &mut Session) {
+    let (gadgets, group) = define_gadgets(s).await;
+    let path = s.path(&gadgets);
+    s.ask(Ask::post(&path, &mk_gadget(&group, "a")).accept(TABLE))
+        .await;
+    s.ask(Ask::get(path).accept(TABLE)).await;
+}
+
+async fn custom_objects_as_tables_with_printer_columns(s: &mut Session) {
+    let group = group(s);
+    let column =
+        |name: &str, kind: &str, path: &str| json!({"name": name, "type": kind, "jsonPath": path});
+    let columns = json!([
+        with(
+            column("Size", "integer", ".spec.size"),
+            json!({"description": "How large", "format": "int32"})
+        ),
+        with(
+            column("Wide", "string", ".spec.text"),
+            json!({"priority": 1})
+        ),
+        column("Ready", "boolean", ".status.ready"),
+        column("Ratio", "number", ".spec.ratio"),
+        column("Last", "string", ".spec.list[-1:]"),
+        column("All", "string", ".spec.list[*]"),
+        column("Label", "string", ".metadata.labels.a\\.b/c"),
+        column(
+            "Filtered",
+            "string",
+            ".status.conditions[?(@.type==\"Ready\")].status"
+        ),
+        column("Object", "string", ".spec.map"),
+        column("Since", "date", ".metadata.creationTimestamp"),
+        column("When", "date", ".spec.when"),
+        column("Missing", "string", ".spec.missing"),
+    ]);
+    let version = with(
+        mk_crd(&group)["spec"]["versions"][0].clone(),
+        json!({"additionalPrinterColumns": columns}),
+    );
+    define(
+        s,
+        &with(mk_crd(&group), json!({"spec": {"versions": [version]}})),
+    )
+    .await;
+    let path = s.path(&gadgets(s));
+    let spec = json!({"size": 3, "text": "words", "ratio": 0.5, "list": ["x", "y"], "map": {"a": 1}, "when": "not a time"});
+    let rich = with(
+        mk_gadget(&group, "a"),
+        json!({"spec": spec, "metadata": {"labels": {"a.b/c": "l"}}}),
+    );
+    s.ask(Ask::post(&path, &rich).accept(TABLE)).await;
+    let status =
+        json!({"status": {"ready": true, "conditions": [{"type": "Ready", "status": "True"}]}})
+            .to_string();
+    let patch = Ask::new(Method::PATCH, format!("{path}/a/status"))
+        .body(status)
+        .content_type("application/merge-patch+json");
+    s.quietly(patch).await;
+    s.quietly(Ask::post(
+        &path,
+        &with(
+            mk_gadget(&group, "b"),
+            json!({"spec": {"size": "wrong type"}}),
+        ),
+    ))
+    .await;
+    s.ask(Ask::get(path).accept(TABLE)).await;
+}
+
+async fn custom_objects_as_partial_metadata(s: &mut Session) {
+    let (gadgets, group) = define_gadgets(s).await;
+    let path = s.path(&gadgets);
+    s.ask(
+        Ask::post(&path, &mk_gadget(&group, "a"))
+            .accept("application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"),
+    )
+    .await;
+    s.ask(
+        Ask::get(&path).accept("application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"),
+    )
+    .await;
+    s.note("the wrong form")
+        .ask(Ask::get(&path).accept("application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"))
+        .await;
+}
+
+async fn custom_objects_are_not_served_as_protobuf(s: &mut Session) {
+    let (gadgets, group) = define_gadgets(s).await;
+    s.post(&gadgets, mk_gadget(&group, "a")).await;
+    let path = s.item(&gadgets, "a");
+    s.ask(Ask::get(&path).accept("application/vnd.kubernetes.protobuf,application/json"))
+        .await;
+    let only = s
+        .quietly(Ask::get(&path).accept("application/vnd.kubernetes.protobuf"))
+        .await;
+    s.record(json!({"request": "protobuf only", "status": only.status}));
+}

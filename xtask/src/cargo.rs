@@ -1,0 +1,126 @@
+//! The programs of this workspace: building them and running them as processes of their own.
+//!
+//! xtask links none of our crates, so that starting a real server compiles none of them. What it needs of them it
+//! builds with the cargo that runs it and starts like any other program.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::interrupt;
+use crate::real::POLL;
+
+/// A binary of this workspace.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Binary {
+    pub(crate) package: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) profile: &'static str,
+}
+
+/// A started program that ends with this value at the latest.
+#[derive(Debug)]
+pub(crate) struct Running(pub(crate) Child);
+
+// === impl Binary ===
+
+impl Binary {
+    /// Builds it, if that is needed, and says where it is. What cargo has to tell goes to stderr.
+    pub(crate) fn build(self) -> Result<PathBuf> {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let messages = Command::new(cargo)
+            .current_dir(workspace())
+            .args(["build", "--message-format=json-render-diagnostics"])
+            .args(["--package", self.package, "--bin", self.name])
+            .args(["--profile", self.profile])
+            .stderr(Stdio::inherit())
+            .output()
+            .context("cannot start cargo")?;
+        interrupt::check()?;
+        if !messages.status.success() {
+            bail!("{} does not build; cargo says why above", self.name);
+        }
+        executable(&String::from_utf8_lossy(&messages.stdout), self.name)
+            .with_context(|| format!("cargo does not say where it put {}", self.name))
+    }
+}
+
+// === impl Running ===
+
+impl Running {
+    /// Starts a program.
+    pub(crate) fn start(command: &mut Command) -> Result<Self> {
+        let child = command.stdin(Stdio::null()).spawn();
+        let program = || format!("cannot start {}", command.get_program().display());
+        Ok(Self(child.with_context(program)?))
+    }
+
+    /// Waits until it has ended. An interrupt is an error.
+    pub(crate) fn wait(&mut self) -> Result<ExitStatus> {
+        loop {
+            interrupt::check()?;
+            if let Some(status) = self.0.try_wait().context("cannot wait for a program")? {
+                return Ok(status);
+            }
+            thread::sleep(POLL);
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Refused when it has ended and was waited for, which is as well.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The root of this workspace.
+pub(crate) fn workspace() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+/// Where cargo put a binary, by its messages.
+fn executable(messages: &str, name: &str) -> Option<PathBuf> {
+    let messages = messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut named = messages.filter(|message| message["target"]["name"] == name);
+    named.find_map(|message| message["executable"].as_str().map(PathBuf::from))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_place_of_a_binary_is_read_from_what_cargo_says() {
+        let messages = r#"{"reason":"compiler-artifact","target":{"name":"load"},"executable":null}
+not JSON
+{"reason":"compiler-artifact","target":{"name":"other"},"executable":"/b/other"}
+{"reason":"compiler-artifact","target":{"name":"load"},"executable":"/b/load"}
+{"reason":"build-finished","success":true}"#;
+        assert_eq!(executable(messages, "load"), Some("/b/load".into()));
+        assert_eq!(executable(messages, "suites"), None);
+    }
+
+    #[test]
+    fn a_program_ends_with_the_value_that_holds_it() {
+        let mut ended = Running::start(&mut Command::new("false")).unwrap();
+        assert!(!ended.wait().unwrap().success());
+        let running = Running::start(Command::new("sleep").arg("600")).unwrap();
+        let place = PathBuf::from(format!("/proc/{}", running.0.id()));
+        assert!(place.exists());
+        drop(running);
+        assert!(!place.exists());
+    }
+
+    #[test]
+    fn a_program_that_is_missing_is_named() {
+        let error = Running::start(&mut Command::new("/no/such/program")).unwrap_err();
+        assert_eq!(error.to_string(), "cannot start /no/such/program");
+    }
+}
