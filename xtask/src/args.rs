@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Args as ArgGroup, Parser, Subcommand, ValueEnum};
+use xtask::bench::LISTED;
 use xtask::real::{Identity, Role};
 
 /// What developers of caretaker run.
@@ -19,6 +20,12 @@ pub(crate) enum Command {
     /// A real Kubernetes control plane to check everything against
     #[command(subcommand)]
     Real(Real),
+    /// The same scenarios on the embedded and on the real server, compared answer by answer
+    #[command(subcommand)]
+    Conformance(Conformance),
+    /// Ours beside the real one, in one run
+    #[command(subcommand)]
+    Bench(Bench),
 }
 
 #[derive(Debug, Subcommand)]
@@ -110,6 +117,35 @@ pub(crate) struct Facts {
     pub(crate) from: Option<String>,
 }
 
+#[derive(Debug, Subcommand)]
+pub(crate) enum Conformance {
+    /// Requests, watches, conflicts and deletes, as any client sees them
+    Api(ConformanceApi),
+}
+
+#[derive(Debug, ArgGroup)]
+pub(crate) struct ConformanceApi {
+    /// Only scenarios whose name contains this
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) only: Option<String>,
+    /// Also freeze what the real server answers, for `cargo test`
+    #[arg(long, conflicts_with = "only")]
+    pub(crate) record: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Bench {
+    /// Time to ready, memory, creates, lists and watches of the API server
+    Apiserver(BenchApiserver),
+}
+
+#[derive(Debug, ArgGroup)]
+pub(crate) struct BenchApiserver {
+    /// Objects in each server when it has the most
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(LISTED as i64..))]
+    pub(crate) objects: u32,
+}
+
 // === impl Logs ===
 
 impl Logs {
@@ -162,13 +198,18 @@ mod tests {
             ("real probe --as nobody GET /", "invalid value"),
             ("real probe --for 0 GET /", "0"),
             ("real facts --from", "a value is required"),
+            ("conformance", "Usage"),
+            ("conformance gc", "unrecognized subcommand"),
+            ("conformance api --only", "a value is required"),
+            ("conformance api --only a --record", "cannot be used with"),
+            ("bench", "Usage"),
+            ("bench api", "unrecognized subcommand"),
+            ("bench apiserver --objects 9999", "9999 is not in 10000.."),
+            ("bench apiserver --objects many", "invalid value"),
         ];
         for (line, sentence) in table {
             let error = parse(line).unwrap_err();
-            assert!(
-                error.use_stderr() || line.is_empty() || line == "real",
-                "{line:?}"
-            );
+            assert!(error.use_stderr() || sentence == "Usage", "{line:?}");
             assert!(error.to_string().contains(sentence), "{line:?}: {error}");
         }
     }

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::interrupt;
-use crate::real::POLL;
+use crate::real::{POLL, ProcessId};
 
 /// A binary of this workspace.
 #[derive(Clone, Copy, Debug)]
@@ -72,9 +72,14 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Refused when it has ended and was waited for, which is as well.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        // One that was waited for has no id any more: another process may have got its pid.
+        if let (Ok(None), Some(id)) = (self.0.try_wait(), ProcessId::of(self.0.id())) {
+            if let Err(error) = id.stop() {
+                eprintln!("{error:#}");
+            }
+            // Reaps it.
+            let _ = self.0.try_wait();
+        }
     }
 }
 

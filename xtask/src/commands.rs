@@ -3,7 +3,9 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
+use xtask::bench;
+use xtask::conformance;
 use xtask::facts::Facts;
 use xtask::interrupt;
 use xtask::probe::Question;
@@ -11,8 +13,16 @@ use xtask::real::{self, Home, Identity, Instance, Options, Summary};
 
 use crate::args;
 
-/// Runs one command of `real`.
-pub(crate) fn real(command: args::Real, out: &mut impl Write) -> Result<()> {
+/// Runs one command.
+pub(crate) fn run(command: args::Command, out: &mut impl Write) -> Result<()> {
+    match command {
+        args::Command::Real(command) => real(command, out),
+        args::Command::Conformance(args::Conformance::Api(args)) => conformance_api(args, out),
+        args::Command::Bench(args::Bench::Apiserver(args)) => bench_apiserver(&args, out),
+    }
+}
+
+fn real(command: args::Real, out: &mut impl Write) -> Result<()> {
     match command {
         args::Real::Build => build(out),
         args::Real::Up(args) => up(args, out),
@@ -187,4 +197,27 @@ fn facts(args: &args::Facts, out: &mut impl Write) -> Result<()> {
 
 fn ask_facts(instance: &Instance) -> Result<Facts> {
     Facts::ask(&instance.client(Identity::Admin)?)
+}
+
+fn conformance_api(args: args::ConformanceApi, out: &mut impl Write) -> Result<()> {
+    interrupt::watch()?;
+    let args::ConformanceApi { only, record } = args;
+    let report = conformance::api(&conformance::Wanted { only, record })?;
+    write!(out, "{report}")?;
+    match report.summary.different {
+        0 => Ok(()),
+        count => {
+            bail!("{count} checks differ where crates/sim/data/api/allowed.txt allows nothing")
+        }
+    }
+}
+
+fn bench_apiserver(args: &args::BenchApiserver, out: &mut impl Write) -> Result<()> {
+    interrupt::watch()?;
+    let objects = usize::try_from(args.objects)?;
+    Ok(write!(
+        out,
+        "{}",
+        bench::apiserver(bench::Wanted { objects })?
+    )?)
 }

@@ -225,7 +225,8 @@ freeze them again with `cargo xtask conformance api --record`
             real: Duration::ZERO,
             embedded: Duration::ZERO,
         };
-        let text = "2 checks: 2 equal, 0 allowed, 0 different, 0 skipped\nreal 0.0 s, embedded 0.0 s\n";
+        let text =
+            "2 checks: 2 equal, 0 allowed, 0 different, 0 skipped\nreal 0.0 s, embedded 0.0 s\n";
         assert_eq!(report.to_string(), text);
     }
 }

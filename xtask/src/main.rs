@@ -9,14 +9,12 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    let args::Args {
-        command: args::Command::Real(command),
-    } = match args::Args::try_parse() {
+    let args::Args { command } = match args::Args::try_parse() {
         Ok(args) => args,
         Err(error) => return args::refuse(&error),
     };
     let mut out = io::stdout().lock();
-    let done = commands::real(command, &mut out).and_then(|()| Ok(out.flush()?));
+    let done = commands::run(command, &mut out).and_then(|()| Ok(out.flush()?));
     match done {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever read our output has seen enough, as in `… | head`.

@@ -1,6 +1,6 @@
 //! What a request brings: bytes of a limited size, read as one JSON tree whatever they were written in.
 
-use caretaker_machinery::status::{Details, Status};
+use caretaker_machinery::status::Status;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::{Map, Value};
 
@@ -20,7 +20,7 @@ where
         Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => {
             let message = format!("Request entity too large: limit is {BODY_BYTES_MAX}");
-            Err(Status::failure(413, "RequestEntityTooLarge", message).with(Details::default()))
+            Err(Status::failure(413, "RequestEntityTooLarge", message))
         }
         // The client went away or broke the framing; nobody reads the answer.
         Err(_) => Err(Status::bad_request("the request body ended unexpectedly")),

@@ -52,7 +52,7 @@ pub(crate) fn decide(
         _ if held => Decision::Keep(changed),
         Grace::Until(seconds) if seconds > 0 => Decision::Keep(changed),
         Grace::Until(_) => Decision::Remove(Some(changed)),
-        _ => Decision::Remove(moved.then_some(changed)),
+        _ => Decision::Remove(None),
     }
 }
 

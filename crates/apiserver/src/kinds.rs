@@ -166,6 +166,13 @@ impl Kinds {
             .find(|row| row.kind == kind && row.api_version() == api_version)
     }
 
+    /// Whether built-in kinds live in this group. What is unknown there is answered differently.
+    pub(crate) fn is_builtin_group(&self, name: &str) -> bool {
+        self.groups[..self.builtin_groups]
+            .iter()
+            .any(|group| group.name == name)
+    }
+
     pub(crate) fn groups(&self) -> &[Group] {
         &self.groups
     }

@@ -66,7 +66,7 @@ impl Format {
         for clause in accept.split(',') {
             let mut parts = clause.split(';').map(str::trim);
             let encoding = match parts.next().unwrap_or_default() {
-                "application/json" | "*/*" | "application/*" => Encoding::Json,
+                "application/json" | "*/*" => Encoding::Json,
                 "application/yaml" => Encoding::Yaml,
                 _ => continue,
             };

@@ -70,10 +70,12 @@ pub(crate) struct ListOptions {
 }
 
 /// How a list's resourceVersion is meant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RevisionMatch {
     Exact,
     NotOlderThan,
+    /// Something nobody knows; never gets past the checks.
+    Unknown(String),
 }
 
 // === impl Path ===
@@ -211,7 +213,7 @@ impl Query {
                 .filter(|limit| *limit > 0),
             continue_token: text("continue"),
             revision: text("resourceVersion"),
-            revision_match: self.revision_match()?,
+            revision_match: text("resourceVersionMatch").map(RevisionMatch::from),
             label_selector: text("labelSelector").unwrap_or_default(),
             field_selector: text("fieldSelector").unwrap_or_default(),
             timeout_secs: self
@@ -225,29 +227,6 @@ impl Query {
         options.check()?;
         Ok(options)
     }
-
-    fn revision_match(&self) -> Result<Option<RevisionMatch>, Status> {
-        match self.get("resourceVersionMatch") {
-            None | Some("") => Ok(None),
-            Some("Exact") => Ok(Some(RevisionMatch::Exact)),
-            Some("NotOlderThan") => Ok(Some(RevisionMatch::NotOlderThan)),
-            Some(other) => {
-                let mut causes = Vec::new();
-                if self.get("resourceVersion").is_none_or(str::is_empty) {
-                    causes.push(Cause::forbidden(
-                        "resourceVersionMatch",
-                        "resourceVersionMatch is forbidden unless resourceVersion is provided",
-                    ));
-                }
-                causes.push(Cause::not_supported(
-                    "resourceVersionMatch",
-                    other,
-                    &["Exact", "NotOlderThan", ""],
-                ));
-                Err(invalid_options(causes))
-            }
-        }
-    }
 }
 
 // === impl ListOptions ===
@@ -255,40 +234,11 @@ impl Query {
 impl ListOptions {
     /// Combinations that mean nothing.
     fn check(&self) -> Result<(), Status> {
-        let field = "resourceVersionMatch";
-        let mut causes = Vec::new();
-        if self.watch {
-            self.check_watch(&mut causes);
+        let causes = if self.watch {
+            self.watch_faults()
         } else {
-            if self.initial_events.is_some() {
-                causes.push(Cause::forbidden(
-                    "sendInitialEvents",
-                    "sendInitialEvents is forbidden for list",
-                ));
-            }
-            if self.revision_match.is_some() {
-                if self.revision.is_none() {
-                    causes.push(Cause::forbidden(
-                        field,
-                        "resourceVersionMatch is forbidden unless resourceVersion is provided",
-                    ));
-                }
-                if self.continue_token.is_some() {
-                    causes.push(Cause::forbidden(
-                        field,
-                        "resourceVersionMatch is forbidden when continue is provided",
-                    ));
-                }
-                if self.revision_match == Some(RevisionMatch::Exact)
-                    && self.revision.as_deref() == Some("0")
-                {
-                    causes.push(Cause::forbidden(
-                        field,
-                        "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
-                    ));
-                }
-            }
-        }
+            self.list_faults()
+        };
         if causes.is_empty() {
             Ok(())
         } else {
@@ -296,26 +246,82 @@ impl ListOptions {
         }
     }
 
-    fn check_watch(&self, causes: &mut Vec<Cause>) {
-        let field = "resourceVersionMatch";
-        match (self.initial_events, self.revision_match) {
-            (None, Some(_)) => causes.push(Cause::forbidden(
-                field,
-                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-            )),
-            (Some(_), asked @ (None | Some(RevisionMatch::Exact))) => {
-                causes.push(Cause::forbidden(
-                    field,
-                    "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-                ));
-                if asked.is_some() {
-                    causes.push(Cause::not_supported(field, "Exact", &["NotOlderThan"]));
-                }
+    fn list_faults(&self) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        if self.initial_events.is_some() {
+            let why = "sendInitialEvents is forbidden for list";
+            causes.push(Cause::forbidden("sendInitialEvents", why));
+        }
+        let Some(asked) = &self.revision_match else {
+            return causes;
+        };
+        let mut forbid = |why: &str| causes.push(Cause::forbidden(MATCH, why));
+        if self.revision.is_none() {
+            forbid("resourceVersionMatch is forbidden unless resourceVersion is provided");
+        }
+        if self.continue_token.is_some() {
+            forbid(NO_MATCH_WITH_CONTINUE);
+        }
+        match asked {
+            RevisionMatch::Exact if self.revision.as_deref() == Some("0") => {
+                forbid("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
+            }
+            RevisionMatch::Unknown(other) => {
+                let known = ["Exact", "NotOlderThan", ""];
+                causes.push(Cause::not_supported(MATCH, other, &known));
+            }
+            RevisionMatch::Exact | RevisionMatch::NotOlderThan => {}
+        }
+        causes
+    }
+
+    fn watch_faults(&self) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        let mut forbid = |why: &str| causes.push(Cause::forbidden(MATCH, why));
+        // A watch without a revision begins with what is there, as if it had asked for it.
+        let implied = self
+            .revision
+            .as_deref()
+            .is_none_or(|revision| revision == "0");
+        match (self.initial_events, &self.revision_match) {
+            (None, Some(_)) => {
+                forbid(
+                    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+                );
+            }
+            (Some(_), asked) if *asked != Some(RevisionMatch::NotOlderThan) => {
+                forbid("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
             }
             _ => {}
         }
+        if self.continue_token.is_some() && (implied || self.initial_events.is_some()) {
+            forbid(NO_MATCH_WITH_CONTINUE);
+        }
+        let wrong = match &self.revision_match {
+            Some(RevisionMatch::Exact) => Some("Exact"),
+            Some(RevisionMatch::Unknown(other)) => Some(other.as_str()),
+            _ => None,
+        };
+        causes.extend(wrong.map(|wrong| Cause::not_supported(MATCH, wrong, &["NotOlderThan"])));
+        causes
     }
 }
+
+// === impl RevisionMatch ===
+
+impl From<String> for RevisionMatch {
+    fn from(text: String) -> Self {
+        match text.as_str() {
+            "Exact" => RevisionMatch::Exact,
+            "NotOlderThan" => RevisionMatch::NotOlderThan,
+            _ => RevisionMatch::Unknown(text),
+        }
+    }
+}
+
+/// The parameter that most combinations stumble over.
+const MATCH: &str = "resourceVersionMatch";
+const NO_MATCH_WITH_CONTINUE: &str = "resourceVersionMatch is forbidden when continue is provided";
 
 fn invalid_options(causes: Vec<Cause>) -> Status {
     let of = Named {
@@ -326,7 +332,7 @@ fn invalid_options(causes: Vec<Cause>) -> Status {
     Status::invalid(of, causes)
 }
 
-/// Percent-decodes; what does not decode to text stays as it is and matches nothing.
+/// Percent-decodes; what is not text becomes something that matches nothing.
 fn decode(text: &str) -> String {
     if !text.contains('%') {
         return text.to_owned();
@@ -350,7 +356,7 @@ fn decode(text: &str) -> String {
             }
         }
     }
-    String::from_utf8(decoded).unwrap_or_else(|_| text.to_owned())
+    String::from_utf8_lossy(&decoded).into_owned()
 }
 
 fn decode_form(text: &str) -> String {

@@ -170,7 +170,7 @@ impl ApiServer {
         let kinds = self.inner.kinds();
         let path = &asked.path;
         let Some(kind) = kinds.get(&path.group, &path.version, &path.resource) else {
-            let known = kinds.groups().iter().any(|group| group.name == path.group);
+            let known = kinds.is_builtin_group(&path.group);
             return if known {
                 respond::status(&Status::unknown_resource(), format)
             } else {

@@ -109,15 +109,41 @@ fn prepare_status(kind: &Kind, old: &Tree, new: &mut Tree) {
         metadata::set(&mut metadata, field, metadata::get(old, field).cloned());
     }
     new.insert("metadata".into(), Value::Object(metadata));
+    if Special::of(kind) == Special::Namespace {
+        namespace::name_label(new);
+    }
 }
 
 /// The faults of an object's content, as far as this server looks at it.
 pub(crate) fn faults(kind: &Kind, new: &Tree, old: Option<&Tree>) -> Vec<Cause> {
     let mut causes = immutable::faults(kind, new, old);
-    if Special::of(kind) == Special::Definition {
-        causes.extend(crd::faults(new, old));
+    match Special::of(kind) {
+        Special::Definition => causes.extend(crd::faults(new, old)),
+        Special::Namespace => causes.extend(namespace::faults(new, old)),
+        Special::Pod | Special::None => {}
     }
     causes
+}
+
+/// A delete whose precondition does not hold; `what` is `UID` or `ResourceVersion`.
+pub(crate) fn precondition_failed(
+    kind: &Kind,
+    name: &str,
+    what: &str,
+    wanted: &str,
+    found: &str,
+) -> Status {
+    if Special::of(kind) == Special::Namespace {
+        return namespace::conflict(kind, name, what, wanted, found);
+    }
+    let guess = match what {
+        "UID" => "deleted and then recreated",
+        _ => "modified",
+    };
+    let why = format!(
+        "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). The object might have been {guess}"
+    );
+    Status::conflict(kind.kind_named(name), &why)
 }
 
 /// Decides a delete: the general rule, or the kind's.
@@ -150,7 +176,17 @@ pub(crate) fn committed(inner: &Inner, kind: &Kind, key: &Key) {
 }
 
 /// What a client should know about an object that is stored but has no effect here.
-pub(crate) fn warnings(kind: &Kind) -> Vec<String> {
+pub(crate) fn warnings(kind: &Kind, object: &Tree) -> Vec<String> {
+    if kind.custom.is_some() {
+        let bare = metadata::finalizers(object)
+            .into_iter()
+            .filter(|name| !name.contains('/'));
+        return bare
+            .map(|name| {
+                format!("metadata.finalizers: {name:?}: prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers")
+            })
+            .collect();
+    }
     if kind.rules.unenforced {
         vec![format!(
             "{} is stored, but not enforced by caretaker",

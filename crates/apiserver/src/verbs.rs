@@ -86,7 +86,12 @@ enum Verb {
 pub(crate) async fn answer(inner: &Arc<Inner>, ask: Ask, labels: &mut Labels) -> Response<Body> {
     let format = ask.format;
     let Some(verb) = Verb::of(&ask) else {
-        return respond::status(&refusal(&ask), format);
+        let custom = ask.kind.custom.is_some();
+        return if custom && ask.namespace.is_some() && !ask.kind.namespaced {
+            respond::not_found_page()
+        } else {
+            respond::status(&refusal(&ask), format)
+        };
     };
     ask.label(labels, verb);
     let reply = match ask.check(verb) {
@@ -208,6 +213,8 @@ impl Ask {
         let is_list = matches!(verb, Verb::List | Verb::DeleteCollection);
         let (form, article) = match (self.format.form, is_list) {
             (Form::Metadata, true) => ("PartialObjectMetadata", "a list"),
+            // A watch of a list's form shows single objects all the same.
+            (Form::MetadataList, false) if verb == Verb::Watch => return Ok(()),
             (Form::MetadataList, false) => ("PartialObjectMetadataList", "not a list"),
             _ => return Ok(()),
         };
@@ -293,7 +300,9 @@ fn refusal(ask: &Ask) -> Status {
         .subresource
         .as_ref()
         .is_some_and(|part| ask.kind.subresource(part).is_none());
-    if wrong_scope || unknown_part {
+    if unknown_part && ask.kind.custom.is_some() {
+        ask.not_found()
+    } else if wrong_scope || unknown_part {
         Status::unknown_resource()
     } else {
         Status::method_not_allowed()

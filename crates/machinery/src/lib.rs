@@ -3,6 +3,7 @@
 //! - [`clock`]: domain time as a value: the wall clock, or one that is started, sped up and moved by hand.
 //! - [`names`]: what names, label keys and label values may look like.
 //! - [`patch`]: JSON patch, merge patch and strategic merge patch.
+//! - [`quantity`]: amounts of resources and their canonical form.
 //! - [`rng`]: randomness as a seeded value.
 //! - [`selector`]: label and field selectors.
 //! - [`status`]: how the API says what went wrong.
@@ -10,6 +11,7 @@
 pub mod clock;
 pub mod names;
 pub mod patch;
+pub mod quantity;
 pub mod rng;
 pub mod selector;
 pub mod status;

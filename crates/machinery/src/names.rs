@@ -9,6 +9,7 @@ pub const LABEL_CHARS_MAX: usize = 63;
 pub const SUBDOMAIN_CHARS_MAX: usize = 253;
 
 const LABEL_1123: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 const SUBDOMAIN_1123: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const QUALIFIED: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
@@ -61,6 +62,16 @@ pub fn label(text: &str) -> Vec<String> {
             LABEL_1123
         };
         faults.push(fault.into());
+    }
+    faults
+}
+
+/// Faults of a label that starts with a letter, as kinds and plurals do.
+#[must_use]
+pub fn dns_1035_label(text: &str) -> Vec<String> {
+    let mut faults = too_long(text, LABEL_CHARS_MAX, "characters");
+    if !is_dns_label(text) || text.starts_with(|first: char| first.is_ascii_digit()) {
+        faults.push(LABEL_1035.into());
     }
     faults
 }

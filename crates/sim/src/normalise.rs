@@ -22,7 +22,7 @@ static UID: LazyLock<Regex> =
 static TIME: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"20[2-9][0-9]-[01][0-9]-[0-3][0-9]T[0-9:]{8}(\.[0-9]{1,9})?Z"));
 static AGE: LazyLock<Regex> = LazyLock::new(|| pattern("^([0-9]+[smhdy]){1,2}$"));
-static NUMBER: LazyLock<Regex> = LazyLock::new(|| pattern("[0-9]+"));
+static VERSION: LazyLock<Regex> = LazyLock::new(|| pattern(r"(ersion: |ersion=|\()([0-9]+)"));
 static CURRENT: LazyLock<Regex> = LazyLock::new(|| pattern("current: [0-9]+"));
 static OLDEST: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"too old resource version: ([0-9]+) \([0-9]+\)"));
@@ -198,11 +198,11 @@ impl Names<'_> {
         }
         let text = CURRENT.replace_all(&text, "current: NOW");
         let text = OLDEST.replace_all(&text, "too old resource version: $1 (OLDEST)");
-        let named = |found: &Captures<'_>| {
-            self.version(&found[0], Inside::Object)
-                .unwrap_or_else(|| found[0].to_owned())
+        let named = |found: &Captures<'_>| match self.version(&found[2], Inside::Object) {
+            Some(name) => format!("{}{name}", &found[1]),
+            None => found[0].to_owned(),
         };
-        NUMBER.replace_all(&text, named).into_owned()
+        VERSION.replace_all(&text, named).into_owned()
     }
 
     /// The name of a resourceVersion, if it is one that some object or list of the transcript had.
@@ -302,7 +302,7 @@ mod tests {
     }
 
     fn one(value: Value) -> Value {
-        normalise(&[value], "space").remove(0)
+        normalise(&[value], "scene").remove(0)
     }
 
     #[test]
@@ -311,7 +311,7 @@ mod tests {
         let b = "bbbbbbbb-0000-4000-8000-000000000000";
         let got = normalise(
             &[mk_object(b, "30"), mk_object(a, "9"), mk_object(b, "30")],
-            "space",
+            "scene",
         );
         let want = [
             mk_object("U1", "R2"),
@@ -338,11 +338,11 @@ mod tests {
     #[test]
     fn a_bookmark_version_is_the_stores_and_an_events_is_the_objects() {
         let event = |kind: &str| json!({"type": kind, "object": mk_object("x", "5")});
-        let got = normalise(&[event("BOOKMARK"), event("ADDED")], "space");
+        let got = normalise(&[event("BOOKMARK"), event("ADDED")], "scene");
         assert_eq!(got[0]["object"]["metadata"]["resourceVersion"], "R1+");
         assert_eq!(got[1]["object"]["metadata"]["resourceVersion"], "R1");
         let table = json!({"type": "BOOKMARK", "object": {"kind": "Table", "rows": [{"object": mk_object("x", "7")}]}});
-        let got = normalise(&[event("ADDED"), table], "space");
+        let got = normalise(&[event("ADDED"), table], "scene");
         assert_eq!(
             got[1]["object"]["rows"][0]["object"]["metadata"]["resourceVersion"],
             "R1+"
@@ -353,7 +353,7 @@ mod tests {
     fn texts_lose_uids_times_tokens_versions_and_the_namespace() {
         let uid = "aaaaaaaa-0000-4000-8000-000000000000";
         let entry = json!({
-            "request": "GET /api/v1/namespaces/space/configmaps?continue=tok&resourceVersion=41",
+            "request": "GET /api/v1/namespaces/scene/configmaps?continue=tok&resourceVersion=41",
             "body": {"metadata": {"continue": "tok", "resourceVersion": "41"}, "message": format!("{uid} at 2026-01-01T00:00:00Z")},
         });
         let got = one(entry);
@@ -372,11 +372,13 @@ mod tests {
             "message": "limit is 3145728",
             "other": "resource version: 7 (3145728), current: 8",
             "old": "too old resource version: 1 (99)",
+            "near": "k3145728s.io 3145728 resourceVersionMatch",
         });
         let got = one(entry);
         assert_eq!(got["message"], "limit is 3145728");
         assert_eq!(got["other"], "resource version: 7 (R1), current: NOW");
         assert_eq!(got["old"], "too old resource version: 1 (OLDEST)");
+        assert_eq!(got["near"], "k3145728s.io 3145728 resourceVersionMatch");
     }
 
     #[test]

@@ -19,6 +19,15 @@ pub(crate) const ORPHAN: &str = "orphan";
 /// Dependents are to be deleted before the object goes.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 
+/// What a finalizer of a built-in kind hears that nobody knows.
+pub(crate) const UNKNOWN_FINALIZER: &str =
+    "name is neither a standard finalizer name nor is it fully qualified";
+
+/// Whether a finalizer is one of the standard ones or names its domain.
+pub(crate) fn is_known_finalizer(finalizer: &str) -> bool {
+    finalizer.contains('/') || STANDARD_FINALIZERS.contains(&finalizer)
+}
+
 /// The faults of an object's metadata.
 pub(crate) fn faults(kind: &Kind, object: &Tree) -> Vec<Cause> {
     let mut causes = Vec::new();
@@ -204,18 +213,12 @@ fn shown(owner: &Value) -> Shown<'_> {
 fn finalizer_faults(kind: &Kind, object: &Tree, causes: &mut Vec<Cause>) {
     let list = finalizers(object);
     for (index, finalizer) in list.iter().enumerate() {
-        let path = format!("metadata.finalizers[{index}]");
-        let faults = names::qualified_name(finalizer);
-        if !faults.is_empty() {
-            for fault in faults {
-                causes.push(Cause::invalid("metadata.finalizers", finalizer, &fault));
-            }
-        } else if kind.custom.is_none()
-            && !finalizer.contains('/')
-            && !STANDARD_FINALIZERS.contains(&finalizer.as_str())
-        {
-            let why = "name is neither a standard finalizer name nor is it fully qualified";
-            causes.push(Cause::invalid(path, finalizer, why));
+        for fault in names::qualified_name(finalizer) {
+            causes.push(Cause::invalid("metadata.finalizers", finalizer, &fault));
+        }
+        if kind.custom.is_none() && !is_known_finalizer(finalizer) {
+            let path = format!("metadata.finalizers[{index}]");
+            causes.push(Cause::invalid(path, finalizer, UNKNOWN_FINALIZER));
         }
     }
     let has = |name: &str| list.iter().any(|finalizer| finalizer == name);

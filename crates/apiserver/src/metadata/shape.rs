@@ -144,7 +144,10 @@ fn read_owner(owner: Value) -> Result<Value, String> {
         )
     };
     let Value::Object(mut given) = owner else {
-        return Err(wrong(&owner, "", "v1.OwnerReference"));
+        let found = type_name(&owner);
+        return Err(format!(
+            "json: cannot unmarshal {found} into Go struct field ObjectMeta.metadata.ownerReferences of type v1.OwnerReference"
+        ));
     };
     let mut read = Map::new();
     for field in OWNER_TEXTS {

@@ -3,12 +3,13 @@
 //! A delete marks a namespace as terminating; it goes when both `spec.finalizers` (the namespace controller's) and
 //! `metadata.finalizers` are empty, by whichever write empties the last. Mirrors `registry/core/namespace`, 1.36.
 
-use caretaker_machinery::status::Status;
+use caretaker_machinery::status::{Cause, Status};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::deletion::{self, Decision, DeleteOptions};
 use crate::kinds::Kind;
+use crate::metadata::check::{UNKNOWN_FINALIZER, is_known_finalizer};
 use crate::metadata::{self, Tree};
 
 /// The finalizer of the namespace controller.
@@ -47,6 +48,42 @@ pub(super) fn prepare_update(old: &Tree, new: &mut Tree) {
 
 pub(super) fn prepare_finalize(old: &Tree, new: &mut Tree) {
     metadata::set(new, "status", old.get("status").cloned());
+    let finalizers = finalizers(new);
+    set_finalizers(new, &finalizers);
+    name_label(new);
+}
+
+/// What a namespace may not say: finalizers nobody knows, and a phase that its deletion contradicts.
+pub(super) fn faults(new: &Tree, old: Option<&Tree>) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    for (index, finalizer) in finalizers(new).iter().enumerate() {
+        if !is_known_finalizer(finalizer) {
+            let path = match old {
+                None => "spec.finalizers".to_owned(),
+                Some(_) => format!("spec.finalizers[{index}]"),
+            };
+            causes.push(Cause::invalid(path, finalizer, UNKNOWN_FINALIZER));
+        }
+    }
+    let phase = new
+        .get("status")
+        .and_then(|status| status["phase"].as_str())
+        .unwrap_or_default();
+    let fault = match (metadata::is_deleting(new), phase) {
+        (false, "Terminating") => "may only be 'Active' if `deletionTimestamp` is empty",
+        (true, "Active") => "may only be 'Terminating' if `deletionTimestamp` is not empty",
+        _ => return causes,
+    };
+    causes.push(Cause::invalid("status.Phase", phase, fault));
+    causes
+}
+
+/// A precondition that does not hold, in the words of this kind.
+pub(super) fn conflict(kind: &Kind, name: &str, what: &str, wanted: &str, found: &str) -> Status {
+    let why = format!(
+        "Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+    );
+    Status::conflict(kind.resource_named(name), &why)
 }
 
 pub(super) fn decide_delete(
@@ -76,9 +113,6 @@ pub(super) fn decide_delete(
     metadata::of(&mut changed).insert("deletionTimestamp".into(), deadline.into());
     let status = changed.entry("status").or_insert_with(|| json!({}));
     status["phase"] = "Terminating".into();
-    if is_finalized(&changed) && metadata::finalizers(&changed).is_empty() {
-        return Ok(Decision::Remove(Some(changed)));
-    }
     Ok(Decision::Keep(changed))
 }
 
@@ -107,7 +141,7 @@ pub(crate) fn set_finalizers(object: &mut Tree, finalizers: &[String]) {
 }
 
 /// Every namespace bears its name as a label, so that selectors can name it.
-fn name_label(object: &mut Tree) {
+pub(super) fn name_label(object: &mut Tree) {
     let name = metadata::text(object, "name").to_owned();
     let labels = metadata::of(object)
         .entry("labels")

@@ -27,7 +27,7 @@ pub(super) enum Origin {
 pub(super) async fn create(inner: &Inner, ask: &Ask) -> Result<Reply, Status> {
     let mode = Mode::dry_run(dry_run_of(&ask.query, "CreateOptions")?);
     strategy::check_options(&ask.query, "CreateOptions")?;
-    let tree = decode::object(ask)?;
+    let tree = decode::object(&inner.kinds(), ask)?;
     if !ask.kind.allows("get") {
         return review::answer(ask, tree);
     }
@@ -65,8 +65,10 @@ pub(super) async fn create_tree(
         let name = metadata::text(&tree, "name");
         return Err(Status::forbidden(kind.resource_named(name), why));
     }
-    let mut warnings = strategy::warnings(kind);
-    warnings.extend(metadata::dedupe_owners(&mut tree).map(|uids| repeated_owners(&uids)));
+    let mut warnings = strategy::warnings(kind, &tree);
+    warnings.extend(
+        metadata::dedupe_owners(&mut tree).map(|uids| repeated_owners(Repeated::InBody, &uids)),
+    );
     metadata::born(&mut tree, inner.clock.now(), &mut inner.rng());
     strategy::prepare_create(kind, &mut tree, &inner.kinds(), inner.clock.now());
 
@@ -176,10 +178,22 @@ fn check_namespace(inner: &Inner, ask: &Ask, name: &str) -> Result<(), Status> {
     Err(status)
 }
 
+/// Where repeated owners were found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Repeated {
+    InBody,
+    /// In what a patch made of the object.
+    AfterPatch,
+}
+
 /// What a client hears that names an owner twice.
-pub(super) fn repeated_owners(uids: &[String]) -> String {
+pub(super) fn repeated_owners(found: Repeated, uids: &[String]) -> String {
+    let found = match found {
+        Repeated::InBody => "",
+        Repeated::AfterPatch => " after mutating admission happens",
+    };
     format!(
-        ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+        ".metadata.ownerReferences contains duplicate entries{found}; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
         uids.join(", ")
     )
 }

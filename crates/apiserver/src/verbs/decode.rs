@@ -3,12 +3,12 @@
 //! Upstream decodes into Go types; this does what is visible of it without them: the apiVersion and kind must fit,
 //! metadata gets its shape, null members count as absent.
 
-use caretaker_machinery::status::Status;
+use caretaker_machinery::status::{Cause, Named, Status, quoted};
 use serde_json::{Map, Value};
 
 use super::Ask;
 use crate::body;
-use crate::kinds::{Kind, split_group};
+use crate::kinds::{Kind, Kinds, split_group};
 use crate::metadata::{Tree, shape};
 use crate::strategy::convert;
 
@@ -22,13 +22,13 @@ const TEXT_MAPS: [&str; 5] = [
 ];
 
 /// The object in the body of a create or update, in its stored form.
-pub(crate) fn object(ask: &Ask) -> Result<Tree, Status> {
+pub(crate) fn object(kinds: &Kinds, ask: &Ask) -> Result<Tree, Status> {
     let kind = &ask.kind;
     let value = body::parse(&ask.content_type, &ask.body)
         .map_err(|unreadable| unreadable.to_status(&kind.kind))?;
     let tree = body::object(value, &kind.kind)?;
     if kind.custom.is_none() {
-        check_builtin(kind, &tree)?;
+        check_builtin(kinds, kind, &tree)?;
     } else {
         check_custom(ask, &tree)?;
     }
@@ -44,6 +44,7 @@ pub(crate) fn object(ask: &Ask) -> Result<Tree, Status> {
 pub(crate) fn finish(kind: &Kind, mut tree: Tree) -> Result<Tree, String> {
     tree.remove("apiVersion");
     tree.remove("kind");
+    tree.values_mut().for_each(settle_numbers);
     if kind.custom.is_none() {
         drop_nulls(&mut tree);
     }
@@ -51,7 +52,7 @@ pub(crate) fn finish(kind: &Kind, mut tree: Tree) -> Result<Tree, String> {
     Ok(convert::to_stored(kind, tree))
 }
 
-fn check_builtin(kind: &Kind, tree: &Tree) -> Result<(), Status> {
+fn check_builtin(kinds: &Kinds, kind: &Kind, tree: &Tree) -> Result<(), Status> {
     let given = |field: &str| {
         tree.get(field)
             .and_then(Value::as_str)
@@ -69,22 +70,37 @@ fn check_builtin(kind: &Kind, tree: &Tree) -> Result<(), Status> {
             kind.kind
         )));
     }
-    let why = if api_version == own {
-        let package = if kind.group.is_empty() {
-            "core"
-        } else {
-            kind.group.split('.').next().unwrap_or("core")
-        };
+    let (group, version) = split_group(api_version);
+    if group == kind.group
+        && given_kind == kind.kind
+        && version != kind.version
+        && is_early(version)
+    {
+        return Err(Status::bad_request(format!(
+            "the API version in the data ({api_version}) does not match the expected API version ({own})"
+        )));
+    }
+    let registered = kinds
+        .iter()
+        .any(|row| row.kind == given_kind && row.api_version() == api_version);
+    let why = if registered {
+        let package = kind
+            .group
+            .split('.')
+            .next()
+            .filter(|package| !package.is_empty());
         format!(
-            "converting ({}.{given_kind}) to ({package}.{}): unknown conversion",
-            kind.version, kind.kind
+            "converting ({version}.{given_kind}) to ({}.{}): unknown conversion",
+            package.unwrap_or("core"),
+            kind.kind
         )
     } else {
         format!(
-            "no kind {given_kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\""
+            "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
+            quoted(given_kind),
+            quoted(api_version)
         )
     };
-    let version = split_group(api_version).1;
     Err(Status::bad_request(format!(
         "{given_kind} in version {version:?} cannot be handled as a {}: {why}",
         kind.kind
@@ -111,11 +127,40 @@ fn check_custom(ask: &Ask, tree: &Tree) -> Result<(), Status> {
     if given("kind") != ask.kind.kind {
         let name = crate::metadata::text(tree, "name");
         let why = format!("must be {}", ask.kind.kind);
-        let cause = caretaker_machinery::status::Cause::invalid("kind", given("kind"), &why);
-        return Err(Status::invalid(ask.kind.kind_named(name), vec![cause]));
+        let cause = Cause::invalid("kind", given("kind"), &why);
+        let of = Named {
+            what: given("kind"),
+            ..ask.kind.kind_named(name)
+        };
+        return Err(Status::invalid(of, vec![cause]));
     }
     Ok(())
 }
+
+/// Versions that were served once; upstream still knows their names.
+fn is_early(version: &str) -> bool {
+    version.contains("alpha") || version.contains("beta")
+}
+
+/// A whole number is one however it is written: 1e3 is 1000.
+fn settle_numbers(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let float = number.as_f64().unwrap_or_default();
+            if float.fract() == 0.0 && float.abs() < WHOLE_FLOAT_MAX {
+                #[expect(clippy::cast_possible_truncation, reason = "it is whole and in range")]
+                let whole = float as i64;
+                *value = whole.into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(settle_numbers),
+        Value::Object(members) => members.values_mut().for_each(settle_numbers),
+        _ => {}
+    }
+}
+
+/// Beyond this, not every whole number is a float.
+const WHOLE_FLOAT_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// A null member is an absent one, at any depth.
 fn drop_nulls(tree: &mut Map<String, Value>) {

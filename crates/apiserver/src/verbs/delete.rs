@@ -87,23 +87,20 @@ fn check_preconditions(
     object: &Tree,
     options: &DeleteOptions,
 ) -> Result<(), Status> {
-    let uid = metadata::text(object, "uid");
-    if let Some(wanted) = options.uid.as_deref().filter(|wanted| *wanted != uid) {
-        let why = format!(
-            "the UID in the precondition ({wanted}) does not match the UID in record ({uid}). The object might have been deleted and then recreated"
-        );
-        return Err(Status::conflict(kind.kind_named(name), &why));
-    }
-    let revision = metadata::text(object, "resourceVersion");
-    if let Some(wanted) = options
-        .revision
-        .as_deref()
-        .filter(|wanted| *wanted != revision)
-    {
-        let why = format!(
-            "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({revision}). The object might have been modified"
-        );
-        return Err(Status::conflict(kind.kind_named(name), &why));
+    let checks = [
+        ("UID", &options.uid, metadata::text(object, "uid")),
+        (
+            "ResourceVersion",
+            &options.revision,
+            metadata::text(object, "resourceVersion"),
+        ),
+    ];
+    for (what, wanted, found) in checks {
+        if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != found) {
+            return Err(strategy::precondition_failed(
+                kind, name, what, wanted, found,
+            ));
+        }
     }
     Ok(())
 }

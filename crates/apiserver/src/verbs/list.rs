@@ -44,8 +44,11 @@ enum FieldSource {
 /// Where a list goes on. Clients take it for opaque; the form is upstream's.
 #[derive(Debug, Serialize, Deserialize)]
 struct Token {
+    #[serde(default)]
     v: String,
+    #[serde(default)]
     rv: i64,
+    #[serde(default)]
     start: String,
 }
 
@@ -77,10 +80,11 @@ pub(super) async fn page(
         .map_err(|too_old| at.expired(inner, too_old))?;
     let meta = ListMeta {
         revision: page.revision.to_string(),
-        continue_token: page
-            .rest
-            .as_ref()
-            .map(|(next, _)| token(page.revision, next)),
+        continue_token: match &page.rest {
+            Some((next, _)) => Some(token(page.revision, next)),
+            // Lists of custom kinds always have the field.
+            None => ask.kind.custom.as_ref().map(|_| String::new()),
+        },
         remaining: page
             .rest
             .as_ref()
@@ -136,7 +140,7 @@ impl At {
         at.ignores_limit = revision.0 == 0;
         let exact = match options.revision_match {
             Some(RevisionMatch::Exact) => true,
-            Some(RevisionMatch::NotOlderThan) => false,
+            Some(RevisionMatch::NotOlderThan | RevisionMatch::Unknown(_)) => false,
             // The old rule: a page of a named revision is a page of that revision.
             None => options.limit.is_some() && revision.0 > 0,
         };
@@ -219,7 +223,7 @@ impl FieldSource {
     fn of(kind: &Kind, field: &str) -> Result<Self, Status> {
         match field {
             "metadata.name" => return Ok(FieldSource::Name),
-            "metadata.namespace" if kind.namespaced || kind.custom.is_none() => {
+            "metadata.namespace" if kind.namespaced || kind.rules.fields.is_empty() => {
                 return Ok(FieldSource::Namespace);
             }
             _ => {}
@@ -292,9 +296,18 @@ fn read_token(text: &str) -> Result<Token, Status> {
     let token: Token = serde_json::from_slice(&bytes)
         .map_err(|error| bad(&format!("continue key is not valid: {error}")))?;
     if token.v != "meta.k8s.io/v1" {
-        return Err(bad(
-            "continue key is not valid: incorrect encoded start resourceVersion",
-        ));
+        let why = format!(
+            "continue key is not valid: server does not recognize this encoded version {}",
+            token.v
+        );
+        return Err(bad(&why));
+    }
+    if token
+        .start
+        .split('/')
+        .any(|part| matches!(part, "." | ".."))
+    {
+        return Err(bad(&format!("continue key is not valid: {}", token.start)));
     }
     if token.rv == 0 {
         return Err(bad(

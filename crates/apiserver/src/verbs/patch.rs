@@ -5,6 +5,7 @@ use caretaker_machinery::status::{Cause, Details, Named, Status, quoted};
 use serde_json::Value;
 
 use super::commit::{self, Mode, Plan};
+use super::create::Repeated;
 use super::{Ask, Reply, create, decode, update};
 use crate::body;
 use crate::deletion::dry_run_of;
@@ -67,21 +68,27 @@ fn plan(
     let mut new = update::named(ask, settle(ask, patched)?)?;
     create::place(ask, &mut new)?;
     update::check_version(ask, &old, &new)?;
-    *warnings = strategy::warnings(&ask.kind);
-    update::change(inner, ask, &old, new, part, warnings)
+    *warnings = strategy::warnings(&ask.kind, &new);
+    update::change(inner, ask, &old, new, part, Repeated::AfterPatch, warnings)
 }
 
 /// The patched tree in its stored form.
 fn settle(ask: &Ask, patched: Tree) -> Result<Tree, Status> {
     let kind = &ask.kind;
     let shown = Value::Object(patched.clone());
+    let own = kind.api_version();
     let given = |field: &str| {
+        let default = if field == "kind" {
+            kind.kind.as_str()
+        } else {
+            own.as_str()
+        };
         patched
             .get(field)
             .and_then(Value::as_str)
-            .unwrap_or_default()
+            .unwrap_or(default)
     };
-    let (api_version, own) = (given("apiVersion"), kind.api_version());
+    let api_version = given("apiVersion");
     let as_expected = api_version == own && given("kind") == kind.kind;
     if !as_expected && kind.custom.is_none() {
         let why = format!(
@@ -100,7 +107,11 @@ fn settle(ask: &Ask, patched: Tree) -> Result<Tree, Status> {
         let name = metadata::text(&patched, "name");
         let why = format!("must be {}", kind.kind);
         let cause = Cause::invalid("kind", given("kind"), &why);
-        return Err(Status::invalid(kind.kind_named(name), vec![cause]));
+        let of = Named {
+            what: given("kind"),
+            ..kind.kind_named(name)
+        };
+        return Err(Status::invalid(of, vec![cause]));
     }
     decode::finish(kind, patched).map_err(|why| unacceptable(&shown, &why))
 }
@@ -118,7 +129,7 @@ impl Language {
             "application/strategic-merge-patch+json" => Err(Status::failure(
                 415,
                 "UnsupportedMediaType",
-                "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml, application/apply-patch+cbor",
+                "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
             )),
             "application/apply-patch+yaml" => Err(Status::failure(
                 415,
@@ -141,9 +152,9 @@ impl Language {
     fn apply(self, ask: &Ask, object: Value, patch: Value) -> Result<Value, Status> {
         match self {
             Language::Json => json::apply(object, patch)
-                .map_err(|error| refused(error.code(), &error.to_string())),
+                .map_err(|error| refused(error.code(), &undecodable(error.code(), &error))),
             Language::Merge => {
-                merge::apply(object, patch).map_err(|error| refused(400, &error.to_string()))
+                merge::apply(object, patch).map_err(|error| refused(400, &undecodable(400, &error)))
             }
             Language::Strategic => {
                 let schema = fields::schema();
@@ -155,18 +166,31 @@ impl Language {
     }
 }
 
+/// A patch that is no patch is said to be undecodable; strategic ones are not.
+fn undecodable(code: u16, error: &dyn std::fmt::Display) -> String {
+    if code == 400 {
+        format!("error decoding patch: {error}")
+    } else {
+        error.to_string()
+    }
+}
+
 /// Why a patch could not be applied, by its code.
 fn refused(code: u16, why: &str) -> Status {
     match code {
-        400 => Status::bad_request(format!("error decoding patch: {why}")),
-        413 => Status::failure(413, "RequestEntityTooLarge", why),
+        400 => Status::bad_request(why),
+        413 => Status::failure(
+            413,
+            "RequestEntityTooLarge",
+            format!("Request entity too large: {why}"),
+        ),
         422 => Status::failure(
             422,
             "Invalid",
             "the server rejected our request due to an error in our request",
         )
         .with(Details::default()),
-        _ => Status::failure(500, "InternalError", why),
+        _ => Status::unexplained(why),
     }
 }
 

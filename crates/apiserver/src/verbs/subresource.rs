@@ -26,7 +26,7 @@ pub(super) async fn answer(inner: &Inner, ask: &Ask) -> Result<Reply, Status> {
     match ask.method {
         Method::PUT => {
             let mode = Mode::dry_run(dry_run_of(&ask.query, "UpdateOptions")?);
-            let tree = update::named(ask, decode::object(ask)?)?;
+            let tree = update::named(ask, decode::object(&inner.kinds(), ask)?)?;
             update::replace(inner, ask, tree, part, mode).await
         }
         Method::PATCH => patch::patch_part(inner, ask, part).await,

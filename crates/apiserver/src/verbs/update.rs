@@ -3,7 +3,7 @@
 use caretaker_machinery::status::{Cause, Status};
 
 use super::commit::{self, MODIFIED, Mode, Outcome, Plan};
-use super::create::Origin;
+use super::create::{Origin, Repeated};
 use super::list::parse_revision;
 use super::{Ask, Reply, create, decode};
 use crate::deletion::dry_run_of;
@@ -14,7 +14,7 @@ use crate::strategy::{self, Part};
 pub(super) async fn update(inner: &Inner, ask: &Ask) -> Result<Reply, Status> {
     let mode = Mode::dry_run(dry_run_of(&ask.query, "UpdateOptions")?);
     strategy::check_options(&ask.query, "UpdateOptions")?;
-    let tree = named(ask, decode::object(ask)?)?;
+    let tree = named(ask, decode::object(&inner.kinds(), ask)?)?;
     replace(inner, ask, tree, Part::Main, mode).await
 }
 
@@ -40,14 +40,22 @@ pub(super) async fn replace(
             warnings,
         });
     }
-    let mut warnings = strategy::warnings(&ask.kind);
+    let mut warnings = strategy::warnings(&ask.kind, &tree);
     let key = ask.key();
     let outcome = commit::commit(inner, &ask.kind, &key, mode, |current| {
         let current = current.ok_or_else(|| ask.not_found())?;
         let old = current.to_value();
         check_identity(ask, &old, &tree)?;
         check_version(ask, &old, &tree)?;
-        change(inner, ask, &old, tree.clone(), part, &mut warnings)
+        change(
+            inner,
+            ask,
+            &old,
+            tree.clone(),
+            part,
+            Repeated::InBody,
+            &mut warnings,
+        )
     });
     Ok(reply(outcome.await?, warnings))
 }
@@ -59,13 +67,14 @@ pub(super) fn change(
     old: &Tree,
     mut new: Tree,
     part: Part,
+    repeated: Repeated,
     warnings: &mut Vec<String>,
 ) -> Result<Plan, Status> {
     let kind = &ask.kind;
     metadata::carry_over(old, &mut new);
     strategy::prepare_update(kind, part, old, &mut new, &inner.kinds(), inner.clock.now());
     if let Some(uids) = metadata::dedupe_owners(&mut new) {
-        let warning = create::repeated_owners(&uids);
+        let warning = create::repeated_owners(repeated, &uids);
         if !warnings.contains(&warning) {
             warnings.push(warning);
         }

@@ -9,6 +9,7 @@ use caretaker_machinery::status::Status;
 
 use super::list::{Selection, parse_revision, wait_for};
 use super::{Ask, Reply};
+use crate::negotiate::Form;
 use crate::respond;
 use crate::server::Inner;
 use crate::store::{Keep, Revision, Scope};
@@ -63,7 +64,10 @@ pub(super) async fn watch(inner: &Arc<Inner>, ask: &Ask) -> Result<Reply, Status
         kind: ask.kind.clone(),
         namespace: ask.namespace.clone(),
         selection,
-        form: ask.format.form,
+        form: match ask.format.form {
+            Form::MetadataList => Form::Metadata,
+            form => form,
+        },
         tables: ask.tables(inner)?,
         bookmarks: options.bookmarks,
     };

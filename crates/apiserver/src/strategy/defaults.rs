@@ -1,0 +1,287 @@
+//! What the real server makes of a built-in object before it looks at it: read into its types, then filled up.
+//!
+//! Both are data: `types.txt` says what each field holds and which ones are written even when empty, `defaults.txt` what
+//! stands where a client says nothing. Defaults that depend on more than a sibling are [code](derived). Mirrors the json
+//! tags of the Go types and the `defaults.go` of each group, 1.36, and runs like upstream's decoder on every write, so
+//! that a PUT without defaults changes nothing.
+//! DEVIATION(defaults): no cluster IPs and node ports are allotted, no defaults are computed for Pod-level resources, and
+//! no protection finalizers are set on volumes and claims: nothing here would take them off.
+
+mod derived;
+mod read;
+mod types;
+
+use serde_json::Value;
+
+use crate::kinds::Kind;
+use crate::metadata::Tree;
+use read::Reader;
+use types::{Of, TypeRef, types};
+
+/// Whether objects of this kind are read by their types.
+pub(crate) fn knows(kind: &Kind) -> bool {
+    types().root(kind).is_some()
+}
+
+/// Reads an object in its stored form and fills it up, or says in upstream's words what does not decode. Answers with the
+/// paths of the members that were dropped because no type has them.
+pub(crate) fn settle(kind: &Kind, object: &mut Tree) -> Result<Vec<String>, String> {
+    let Some(root) = types().root(kind) else {
+        return Ok(Vec::new());
+    };
+    let mut reader = Reader::default();
+    reader.read_root(root, object)?;
+    fill_type(root, object);
+    Ok(reader.unknown)
+}
+
+/// Fills up an object that was read before and has lost fields since.
+pub(super) fn fill(kind: &Kind, object: &mut Tree) {
+    if let Some(root) = types().root(kind) {
+        fill_type(root, object);
+    }
+}
+
+fn fill_type(of: TypeRef, object: &mut Tree) {
+    let row = types().get(of);
+    let missing = |object: &Tree, name: &str| !object.contains_key(name);
+    for (name, field) in &row.fields {
+        if field.always && field.is_inline() && missing(object, name) {
+            object.insert((*name).into(), field.zero());
+        }
+    }
+    for default in &row.defaults {
+        default.apply(object);
+    }
+    for (name, value) in object.iter_mut() {
+        if let Some(Of::Struct(of)) = row.fields.get(name.as_str()).map(|field| field.of) {
+            each_struct(value, |members| fill_type(of, members));
+        }
+    }
+    derived::complete(row.name, object);
+    for (name, field) in &row.fields {
+        if field.always && missing(object, name) {
+            object.insert((*name).into(), field.zero());
+        }
+    }
+}
+
+/// The structs a field holds: one, a list or a map of them.
+fn each_struct(value: &mut Value, mut visit: impl FnMut(&mut Tree)) {
+    match value {
+        Value::Array(items) => {
+            for item in items {
+                item.as_object_mut().into_iter().for_each(&mut visit);
+            }
+        }
+        Value::Object(members) => visit(members),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::Kinds;
+    use serde_json::json;
+
+    fn settled(api_version: &str, kind: &str, object: Value) -> Value {
+        let kinds = Kinds::builtin();
+        let kind = kinds.by_kind(api_version, kind).unwrap();
+        let mut object = object.as_object().unwrap().clone();
+        let unknown = settle(kind, &mut object).unwrap();
+        assert!(unknown.is_empty(), "{unknown:?}");
+        let once = object.clone();
+        settle(kind, &mut object).unwrap();
+        assert_eq!(object, once, "settling again changes something");
+        object.remove("metadata");
+        Value::Object(object)
+    }
+
+    fn mk_container() -> Value {
+        json!({"name": "c", "image": "registry:5000/x"})
+    }
+
+    fn filled_container() -> Value {
+        json!({"name": "c", "image": "registry:5000/x", "imagePullPolicy": "Always", "resources": {},
+            "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"})
+    }
+
+    fn filled_template() -> Value {
+        json!({"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [filled_container()],
+            "dnsPolicy": "ClusterFirst", "restartPolicy": "Always", "schedulerName": "default-scheduler",
+            "securityContext": {}, "terminationGracePeriodSeconds": 30}})
+    }
+
+    /// The least that a workload says.
+    fn mk_workload() -> Value {
+        json!({"metadata": {"name": "a"}, "spec": {"selector": {"matchLabels": {"app": "a"}},
+            "template": {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [mk_container()]}}}})
+    }
+
+    #[test]
+    fn workloads_are_filled_up_as_the_real_server_does() {
+        let selector = json!({"matchLabels": {"app": "a"}});
+        let template = filled_template();
+        let cases = [
+            (
+                "Deployment",
+                json!({"spec": {"selector": selector, "template": template, "replicas": 1, "revisionHistoryLimit": 10,
+                    "progressDeadlineSeconds": 600, "strategy": {"type": "RollingUpdate",
+                    "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}}, "status": {}}),
+            ),
+            (
+                "ReplicaSet",
+                json!({"spec": {"selector": selector, "template": template, "replicas": 1}, "status": {"replicas": 0}}),
+            ),
+            (
+                "DaemonSet",
+                json!({"spec": {"selector": selector, "template": template, "revisionHistoryLimit": 10,
+                    "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}},
+                    "status": {"currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0,
+                    "numberReady": 0}}),
+            ),
+            (
+                "StatefulSet",
+                json!({"spec": {"selector": selector, "template": template, "replicas": 1, "revisionHistoryLimit": 10,
+                    "serviceName": "", "podManagementPolicy": "OrderedReady",
+                    "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
+                    "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}},
+                    "status": {"availableReplicas": 0, "replicas": 0}}),
+            ),
+        ];
+        for (kind, expected) in cases {
+            assert_eq!(settled("apps/v1", kind, mk_workload()), expected, "{kind}");
+        }
+    }
+
+    #[test]
+    fn a_strategy_that_rolls_nothing_gets_no_rolling_update() {
+        let mut given = mk_workload();
+        given["spec"]["strategy"] = json!({"type": "Recreate"});
+        let deployment = settled("apps/v1", "Deployment", given);
+        assert_eq!(deployment["spec"]["strategy"], json!({"type": "Recreate"}));
+    }
+
+    #[test]
+    fn the_job_of_a_cron_job_is_filled_up_only_when_it_is_made() {
+        let spec = json!({"template": {"spec": {"restartPolicy": "Never", "containers": [mk_container()]}}});
+        let job = settled("batch/v1", "Job", json!({"spec": spec}));
+        let expected = json!({"backoffLimit": 6, "completionMode": "NonIndexed", "completions": 1,
+            "manualSelector": false, "parallelism": 1, "podReplacementPolicy": "TerminatingOrFailed", "suspend": false});
+        for (field, value) in expected.as_object().unwrap() {
+            assert_eq!(&job["spec"][field], value, "{field}");
+        }
+        let cron = settled(
+            "batch/v1",
+            "CronJob",
+            json!({"spec": {"schedule": "* * * * *", "jobTemplate": {"spec": spec}}}),
+        );
+        assert_eq!(cron["spec"]["jobTemplate"]["metadata"], json!({}));
+        assert_eq!(cron["spec"]["jobTemplate"]["spec"].as_object().unwrap().len(), 1);
+        assert_eq!(cron["spec"]["concurrencyPolicy"], "Allow");
+    }
+
+    #[test]
+    fn parallel_jobs_complete_as_often_as_they_like() {
+        let job = settled("batch/v1", "Job", json!({"spec": {"parallelism": 3}}));
+        assert_eq!(job["spec"].get("completions"), None);
+        let job = settled("batch/v1", "Job", json!({"spec": {"backoffLimitPerIndex": 1}}));
+        assert_eq!(job["spec"]["backoffLimit"], i32::MAX);
+    }
+
+    #[test]
+    fn pods_get_requests_probes_ports_and_volumes() {
+        let pod = settled(
+            "v1",
+            "Pod",
+            json!({"spec": {"serviceAccount": "x", "volumes": [{"name": "a"}, {"name": "h", "hostPath": {"path": "/"}}],
+                "containers": [{"name": "c", "image": "x@sha256:1", "resources": {"limits": {"cpu": 0.5}},
+                "livenessProbe": {"httpGet": {"port": 80}}, "ports": [{"containerPort": 80}]}]}}),
+        );
+        let container = &pod["spec"]["containers"][0];
+        assert_eq!(container["imagePullPolicy"], "IfNotPresent");
+        assert_eq!(container["resources"]["requests"], json!({"cpu": "500m"}));
+        assert_eq!(
+            container["livenessProbe"],
+            json!({"httpGet": {"path": "/", "port": 80, "scheme": "HTTP"}, "failureThreshold": 3, "periodSeconds": 10,
+                "successThreshold": 1, "timeoutSeconds": 1})
+        );
+        assert_eq!(
+            container["ports"],
+            json!([{"containerPort": 80, "protocol": "TCP"}])
+        );
+        assert_eq!(
+            pod["spec"]["volumes"],
+            json!([{"name": "a", "emptyDir": {}}, {"name": "h", "hostPath": {"path": "/", "type": ""}}])
+        );
+        assert_eq!(pod["spec"]["serviceAccountName"], "x");
+        assert_eq!(pod["spec"]["enableServiceLinks"], true);
+    }
+
+    #[test]
+    fn other_kinds_say_what_they_always_say() {
+        let cases = [
+            (
+                "rbac.authorization.k8s.io/v1",
+                "Role",
+                json!({"rules": []}),
+                json!({"rules": null}),
+            ),
+            ("v1", "ConfigMap", json!({"binaryData": {}, "data": {}}), json!({})),
+            ("v1", "ServiceAccount", json!({"secrets": []}), json!({})),
+            ("v1", "LimitRange", json!({}), json!({"spec": {"limits": null}})),
+            (
+                "v1",
+                "Event",
+                json!({}),
+                json!({"eventTime": null, "firstTimestamp": null, "involvedObject": {}, "lastTimestamp": null,
+                    "reportingComponent": "", "reportingInstance": "", "source": {}}),
+            ),
+            (
+                "policy/v1",
+                "PodDisruptionBudget",
+                json!({"spec": {"selector": {}}}),
+                json!({"spec": {"selector": {}}, "status": {"currentHealthy": 0, "desiredHealthy": 0,
+                    "disruptionsAllowed": 0, "expectedPods": 0}}),
+            ),
+            (
+                "v1",
+                "Service",
+                json!({"spec": {"ports": [{"port": 80}]}}),
+                json!({"spec": {"internalTrafficPolicy": "Cluster", "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack",
+                    "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}], "sessionAffinity": "None",
+                    "type": "ClusterIP"}, "status": {"loadBalancer": {}}}),
+            ),
+            (
+                "v1",
+                "Service",
+                json!({"spec": {"type": "ExternalName", "externalName": "x.y"}}),
+                json!({"spec": {"externalName": "x.y", "sessionAffinity": "None", "type": "ExternalName"},
+                    "status": {"loadBalancer": {}}}),
+            ),
+            (
+                "v1",
+                "PersistentVolumeClaim",
+                json!({"spec": {"resources": {"requests": {"storage": "1024Mi"}}}}),
+                json!({"spec": {"resources": {"requests": {"storage": "1Gi"}}, "volumeMode": "Filesystem"},
+                    "status": {"phase": "Pending"}}),
+            ),
+            (
+                "networking.k8s.io/v1",
+                "NetworkPolicy",
+                json!({"spec": {"podSelector": {}, "egress": [{}]}}),
+                json!({"spec": {"podSelector": {}, "egress": [{}], "policyTypes": ["Ingress", "Egress"]}}),
+            ),
+            (
+                "apps/v1",
+                "ControllerRevision",
+                json!({"data": {"any": [1, null]}, "revision": 0}),
+                json!({"data": {"any": [1, null]}, "revision": 0}),
+            ),
+        ];
+        for (api_version, kind, given, expected) in cases {
+            assert_eq!(settled(api_version, kind, given), expected, "{kind}");
+        }
+    }
+}

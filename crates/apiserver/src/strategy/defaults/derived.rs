@@ -1,0 +1,286 @@
+//! Defaults that depend on more than a sibling of the field: one function per type that has some.
+//!
+//! They run after everything below the object has been filled up.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+
+use super::each_struct;
+use crate::metadata::{self, Tree};
+
+/// Types with code, and the code.
+const COMPLETE: [(&str, fn(&mut Tree)); 14] = [
+    ("apps.v1.StatefulSetSpec", claim_templates),
+    ("batch.v1.Job", job),
+    ("core.v1.Container", pull_policy),
+    ("core.v1.EphemeralContainer", pull_policy),
+    ("core.v1.ImageVolumeSource", volume_pull_policy),
+    ("core.v1.LimitRangeItem", limit_range_item),
+    ("core.v1.NodeStatus", node_status),
+    ("core.v1.Pod", pod),
+    ("core.v1.PodSpec", service_account),
+    ("core.v1.PodStatus", pod_ips),
+    ("core.v1.ReplicationController", replication_controller),
+    ("core.v1.Secret", secret),
+    ("core.v1.ServicePort", target_port),
+    ("core.v1.Volume", volume),
+];
+
+/// Completes an object of the type named so.
+pub(super) fn complete(of: &str, object: &mut Tree) {
+    if let Ok(at) = COMPLETE.binary_search_by_key(&of, |(name, _)| name) {
+        COMPLETE[at].1(object);
+    }
+}
+
+/// Claims in a StatefulSet say what they are.
+fn claim_templates(spec: &mut Tree) {
+    let templates = spec.get_mut("volumeClaimTemplates");
+    each_struct(templates.unwrap_or(&mut Value::Null), |claim| {
+        claim.insert("apiVersion".into(), "v1".into());
+        claim.insert("kind".into(), "PersistentVolumeClaim".into());
+    });
+}
+
+/// A Job without labels gets its template's.
+fn job(job: &mut Tree) {
+    if let Some(labels) = template_labels(job) {
+        label(job, labels);
+    }
+}
+
+/// A controller without labels or selector gets its template's.
+fn replication_controller(controller: &mut Tree) {
+    let Some(labels) = template_labels(controller) else {
+        return;
+    };
+    if let Some(Value::Object(spec)) = controller.get_mut("spec") {
+        let selector = spec.entry("selector").or_insert(Value::Null);
+        if selector.is_null() {
+            *selector = labels.clone();
+        }
+    }
+    label(controller, labels);
+}
+
+fn template_labels(object: &Tree) -> Option<Value> {
+    let labels = object.get("spec")?.pointer("/template/metadata/labels")?;
+    Some(labels.clone())
+}
+
+fn label(object: &mut Tree, labels: Value) {
+    metadata::of(object).entry("labels").or_insert(labels);
+}
+
+fn pull_policy(container: &mut Tree) {
+    pull_policy_by(container, "image", "imagePullPolicy");
+}
+
+fn volume_pull_policy(source: &mut Tree) {
+    pull_policy_by(source, "reference", "pullPolicy");
+}
+
+/// An image whose tag moves is pulled each time.
+fn pull_policy_by(object: &mut Tree, image: &str, policy: &str) {
+    let image = object.get(image).and_then(Value::as_str).unwrap_or("");
+    let default = if is_latest(image) {
+        "Always"
+    } else {
+        "IfNotPresent"
+    };
+    object.entry(policy).or_insert_with(|| default.into());
+}
+
+/// Whether an image has the tag `latest`, be it because it names no tag or digest. What is no image is not.
+fn is_latest(image: &str) -> bool {
+    let last = image.rsplit('/').next().unwrap_or_default();
+    let tag = last.split_once(':').map(|(_, tag)| tag);
+    !last.is_empty() && !image.contains('@') && tag.is_none_or(|tag| tag == "latest")
+}
+
+/// Limits of containers also bound what is requested where nothing is said.
+fn limit_range_item(item: &mut Tree) {
+    if item.get("type").and_then(Value::as_str) != Some("Container") {
+        return;
+    }
+    let amounts = |item: &Tree, field: &str| item.get(field).and_then(Value::as_object).cloned();
+    for (into, from) in [
+        ("default", "max"),
+        ("defaultRequest", "default"),
+        ("defaultRequest", "min"),
+    ] {
+        add_missing(item, into, amounts(item, from));
+    }
+}
+
+fn node_status(status: &mut Tree) {
+    if let (Some(capacity), None) = (status.get("capacity"), status.get("allocatable")) {
+        status.insert("allocatable".into(), capacity.clone());
+    }
+}
+
+/// What a container may use is what it requests, and ports of the host are those of the container.
+fn pod(pod: &mut Tree) {
+    let Some(Value::Object(spec)) = pod.get_mut("spec") else {
+        return;
+    };
+    let on_host = spec.get("hostNetwork") == Some(&Value::Bool(true));
+    for field in ["containers", "initContainers"] {
+        each_struct(spec.get_mut(field).unwrap_or(&mut Value::Null), |container| {
+            if let Some(Value::Object(resources)) = container.get_mut("resources") {
+                let limits = resources.get("limits").and_then(Value::as_object).cloned();
+                add_missing(resources, "requests", limits);
+            }
+            let ports = container.get_mut("ports").filter(|_| on_host);
+            each_struct(ports.unwrap_or(&mut Value::Null), |port| {
+                if let (Some(number), None) = (port.get("containerPort"), port.get("hostPort")) {
+                    port.insert("hostPort".into(), number.clone());
+                }
+            });
+        });
+    }
+}
+
+/// Adds to a map of amounts what another has in addition.
+fn add_missing(object: &mut Tree, field: &str, amounts: Option<Map<String, Value>>) {
+    let Some(amounts) = amounts.filter(|amounts| !amounts.is_empty()) else {
+        return;
+    };
+    let slot = object.entry(field).or_insert_with(|| json!({}));
+    if let Some(slot) = slot.as_object_mut() {
+        for (name, amount) in amounts {
+            slot.entry(name).or_insert(amount);
+        }
+    }
+}
+
+/// The account has an old name and a new one.
+fn service_account(spec: &mut Tree) {
+    let name = spec.get("serviceAccountName").or(spec.get("serviceAccount"));
+    if let Some(name) = name.cloned() {
+        spec.insert("serviceAccount".into(), name.clone());
+        spec.insert("serviceAccountName".into(), name);
+    }
+}
+
+/// The first of a Pod's addresses stands alone, too.
+fn pod_ips(status: &mut Tree) {
+    let first = status.get("podIPs").and_then(|ips| ips.get(0)?.get("ip"));
+    match (first.cloned(), status.get("podIP").cloned()) {
+        (Some(first), None) => {
+            status.insert("podIP".into(), first);
+        }
+        (first, Some(ip)) if first.as_ref() != Some(&ip) => {
+            status.insert("podIPs".into(), json!([{"ip": ip}]));
+        }
+        _ => {}
+    }
+}
+
+/// What is written as text is stored as bytes.
+fn secret(secret: &mut Tree) {
+    let Some(Value::Object(texts)) = secret.remove("stringData") else {
+        return;
+    };
+    let data = secret.entry("data").or_insert_with(|| json!({}));
+    if let Some(data) = data.as_object_mut() {
+        for (key, text) in texts {
+            let text = text.as_str().unwrap_or_default();
+            data.insert(key, STANDARD.encode(text).into());
+        }
+    }
+}
+
+fn target_port(port: &mut Tree) {
+    let number = port.get("port").cloned().unwrap_or_else(|| 0.into());
+    port.entry("targetPort").or_insert(number);
+}
+
+/// A volume that is nothing in particular is an empty directory.
+fn volume(volume: &mut Tree) {
+    if volume.keys().all(|field| field == "name") {
+        volume.insert("emptyDir".into(), json!({}));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn completed(of: &str, object: Value) -> Value {
+        let mut object = object.as_object().unwrap().clone();
+        complete(of, &mut object);
+        Value::Object(object)
+    }
+
+    #[test]
+    fn the_table_is_sorted() {
+        assert!(COMPLETE.is_sorted_by_key(|(name, _)| name));
+    }
+
+    #[test]
+    fn an_image_is_pulled_each_time_unless_it_says_which() {
+        let cases = [
+            ("x", "Always"),
+            ("x:latest", "Always"),
+            ("host:5000/x", "Always"),
+            ("x:1", "IfNotPresent"),
+            ("host:5000/x:1", "IfNotPresent"),
+            ("x@sha256:1", "IfNotPresent"),
+            ("", "IfNotPresent"),
+        ];
+        for (image, policy) in cases {
+            let container = completed("core.v1.Container", json!({"image": image}));
+            assert_eq!(container["imagePullPolicy"], policy, "{image}");
+        }
+    }
+
+    #[test]
+    fn texts_of_a_secret_go_over_its_bytes() {
+        let secret = json!({"data": {"a": "YQ==", "b": "Yg=="}, "stringData": {"b": "new"}});
+        assert_eq!(
+            completed("core.v1.Secret", secret),
+            json!({"data": {"a": "YQ==", "b": "bmV3"}})
+        );
+    }
+
+    #[test]
+    fn objects_without_labels_get_their_templates() {
+        let template = json!({"metadata": {"labels": {"app": "a"}}});
+        let controller = completed(
+            "core.v1.ReplicationController",
+            json!({"metadata": {}, "spec": {"template": template}}),
+        );
+        assert_eq!(controller["metadata"]["labels"], json!({"app": "a"}));
+        assert_eq!(controller["spec"]["selector"], json!({"app": "a"}));
+        let job = completed(
+            "batch.v1.Job",
+            json!({"metadata": {"labels": {"own": "x"}}, "spec": {"template": template}}),
+        );
+        assert_eq!(job["metadata"]["labels"], json!({"own": "x"}));
+    }
+
+    #[test]
+    fn limits_of_a_range_fill_in_for_each_other() {
+        let item = json!({"type": "Container", "max": {"cpu": "500m"}, "min": {"memory": "1000Ki"}});
+        let item = completed("core.v1.LimitRangeItem", item);
+        assert_eq!(item["default"], json!({"cpu": "500m"}));
+        assert_eq!(
+            item["defaultRequest"],
+            json!({"cpu": "500m", "memory": "1000Ki"})
+        );
+    }
+
+    #[test]
+    fn addresses_of_a_pod_tell_the_same() {
+        let cases = [
+            (json!({"podIP": "1"}), json!({"podIP": "1", "podIPs": [{"ip": "1"}]})),
+            (json!({"podIPs": [{"ip": "1"}]}), json!({"podIP": "1", "podIPs": [{"ip": "1"}]})),
+            (json!({}), json!({})),
+        ];
+        for (given, expected) in cases {
+            assert_eq!(completed("core.v1.PodStatus", given), expected);
+        }
+    }
+}

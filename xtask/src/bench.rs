@@ -1,0 +1,206 @@
+//! Benchmarks: ours beside the real one, in one run, as a table.
+//!
+//! A figure is a name, a number and its unit; a table puts the figures of two servers beside each other and says their
+//! ratio. What is measured and how stands in the files below. Nothing here says when or where a run was: that is for
+//! whoever quotes it.
+
+mod apiserver;
+mod server;
+
+pub use apiserver::{LISTED, Wanted, apiserver};
+
+use std::fmt;
+
+/// Width of a column of numbers, and of the first column at least.
+const COLUMN: usize = 12;
+
+/// One measured number.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// What was measured; the same on both sides.
+    pub what: String,
+    /// The number, in the unit.
+    pub value: f64,
+    /// What the number counts.
+    pub unit: Unit,
+}
+
+/// What a number counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Seconds, shown in the unit that suits.
+    Seconds,
+    /// Bytes, shown in the unit that suits.
+    Bytes,
+    /// Something each second.
+    PerSecond,
+    /// Share of one processor; no ratio is shown of it.
+    Busy,
+}
+
+/// The figures of two servers and what has to be said about them.
+#[derive(Debug)]
+pub struct Table {
+    /// Of our server.
+    pub ours: Vec<Figure>,
+    /// Of the real one; those that it shares with ours are matched by name.
+    pub real: Vec<Figure>,
+    /// Sentences without which the numbers mislead.
+    pub notes: Vec<String>,
+}
+
+// === impl Unit ===
+
+impl Unit {
+    fn shown(self, value: f64) -> String {
+        let scaled = |steps: &[(f64, &str)]| {
+            let fits = steps
+                .iter()
+                .find(|(size, _)| value >= *size)
+                .or(steps.last());
+            fits.map_or_else(String::new, |(size, unit)| {
+                format!("{} {unit}", digits(value / size))
+            })
+        };
+        match self {
+            Self::Seconds => scaled(&[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs")]),
+            Self::Bytes => scaled(&[(1e6, "MB"), (1e3, "kB"), (1.0, "B")]),
+            Self::PerSecond => digits(value),
+            Self::Busy => format!("{:.0} %", value * 100.0),
+        }
+    }
+}
+
+// === impl Table ===
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let longest = self
+            .ours
+            .iter()
+            .map(|figure| figure.what.chars().count())
+            .max();
+        let first = longest.unwrap_or_default().max(COLUMN);
+        let mut line = |cells: [&str; 4]| {
+            let [what, ours, real, ratio] = cells;
+            writeln!(
+                f,
+                "{what:<first$}{ours:>COLUMN$}{real:>COLUMN$}{ratio:>COLUMN$}"
+            )
+        };
+        line(["", "ours", "real", "ratio"])?;
+        for ours in &self.ours {
+            let real = self.real.iter().find(|real| real.what == ours.what);
+            let shown = real.map_or_else(|| "-".to_owned(), |real| real.unit.shown(real.value));
+            let ratio = real
+                .filter(|_| ours.unit != Unit::Busy)
+                .map(|real| ratio(ours.value, real.value));
+            line([
+                &ours.what,
+                &ours.unit.shown(ours.value),
+                &shown,
+                &ratio.unwrap_or_default(),
+            ])?;
+        }
+        self.notes
+            .iter()
+            .try_for_each(|note| writeln!(f, "- {note}"))
+    }
+}
+
+/// How many times the second number the first is: `2.5 ×`, or `1/40` when it is less.
+fn ratio(ours: f64, real: f64) -> String {
+    if ours <= 0.0 || real <= 0.0 {
+        String::new()
+    } else if ours >= real {
+        format!("{} ×", digits(ours / real))
+    } else {
+        format!("1/{}", digits(real / ours))
+    }
+}
+
+/// A number with as many digits as mean something: two after small ones, none after large ones.
+fn digits(value: f64) -> String {
+    match value {
+        ..10.0 => format!("{value:.2}"),
+        ..100.0 => format!("{value:.1}"),
+        _ => grouped(&format!("{value:.0}")),
+    }
+}
+
+/// The digits of a whole number in groups of three.
+fn grouped(digits: &str) -> String {
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_shown_with_the_digits_that_mean_something() {
+        let table = [
+            (Unit::Seconds, 2.904, "2.90 s"),
+            (Unit::Seconds, 0.0301, "30.1 ms"),
+            (Unit::Seconds, 0.000_21, "210 µs"),
+            (Unit::Seconds, 0.0, "0.00 µs"),
+            (Unit::Bytes, 1_250_000_000.0, "1,250 MB"),
+            (Unit::Bytes, 999.0, "999 B"),
+            (Unit::PerSecond, 1480.4, "1,480"),
+            (Unit::PerSecond, 1_234_567.0, "1,234,567"),
+            (Unit::Busy, 0.426, "43 %"),
+        ];
+        for (unit, value, text) in table {
+            assert_eq!(unit.shown(value), text);
+        }
+    }
+
+    #[test]
+    fn a_ratio_says_how_many_times_or_which_part() {
+        let table = [
+            (10.0, 4.0, "2.50 ×"),
+            (4.0, 4.0, "1.00 ×"),
+            (0.02, 3.0, "1/150"),
+            (1.0, 0.0, ""),
+            (0.0, 1.0, ""),
+        ];
+        for (ours, real, text) in table {
+            assert_eq!(ratio(ours, real), text, "{ours} and {real}");
+        }
+    }
+
+    #[test]
+    fn a_table_matches_figures_by_name_and_ends_with_its_notes() {
+        let mk = |what: &str, value, unit| Figure {
+            what: what.to_owned(),
+            value,
+            unit,
+        };
+        let table = Table {
+            ours: vec![
+                mk("time to ready", 0.02, Unit::Seconds),
+                mk("creates/s to 100,000 objects", 9000.0, Unit::PerSecond),
+                mk("driver busy", 0.9, Unit::Busy),
+            ],
+            real: vec![
+                mk("driver busy", 0.3, Unit::Busy),
+                mk("time to ready", 3.0, Unit::Seconds),
+            ],
+            notes: vec!["say so".to_owned()],
+        };
+        let text = "                                    ours        real       ratio
+time to ready                    20.0 ms      3.00 s       1/150
+creates/s to 100,000 objects       9,000           -            
+driver busy                         90 %        30 %            
+- say so
+";
+        assert_eq!(table.to_string(), text);
+    }
+}
