@@ -6,7 +6,9 @@
 
 pub(crate) mod convert;
 pub(crate) mod crd;
+pub(crate) mod defaults;
 mod immutable;
+mod job;
 pub(crate) mod namespace;
 mod pod;
 
@@ -35,6 +37,7 @@ enum Special {
     Namespace,
     Pod,
     Definition,
+    Job,
     None,
 }
 
@@ -44,6 +47,7 @@ impl Special {
             ("", "namespaces") => Special::Namespace,
             ("", "pods") => Special::Pod,
             ("apiextensions.k8s.io", "customresourcedefinitions") => Special::Definition,
+            ("batch", "jobs") => Special::Job,
             _ => Special::None,
         }
     }
@@ -61,8 +65,10 @@ pub(crate) fn prepare_create(kind: &Kind, object: &mut Tree, kinds: &Kinds, now:
         Special::Namespace => namespace::prepare_create(object),
         Special::Pod => pod::prepare_create(object),
         Special::Definition => crd::prepare_create(object, kinds, now),
+        Special::Job => job::prepare_create(object),
         Special::None => {}
     }
+    defaults::fill(kind, object);
 }
 
 /// Takes from `new` only what this part may change, and counts generations.
@@ -82,7 +88,8 @@ pub(crate) fn prepare_update(
             match Special::of(kind) {
                 Special::Namespace => namespace::prepare_update(old, new),
                 Special::Definition => crd::prepare_update(old, new, kinds, now),
-                Special::Pod | Special::None => {}
+                Special::Pod => pod::prepare_update(old, new),
+                Special::Job | Special::None => {}
             }
             count_generation(kind, old, new);
         }
@@ -120,7 +127,7 @@ pub(crate) fn faults(kind: &Kind, new: &Tree, old: Option<&Tree>) -> Vec<Cause> 
     match Special::of(kind) {
         Special::Definition => causes.extend(crd::faults(new, old)),
         Special::Namespace => causes.extend(namespace::faults(new, old)),
-        Special::Pod | Special::None => {}
+        Special::Pod | Special::Job | Special::None => {}
     }
     causes
 }
@@ -156,7 +163,7 @@ pub(crate) fn decide_delete(
     match Special::of(kind) {
         Special::Namespace => namespace::decide_delete(kind, object, options, now),
         Special::Definition => Ok(crd::decide_delete(kind, object, options, now)),
-        Special::Pod | Special::None => Ok(deletion::decide(kind, object, options, now)),
+        Special::Pod | Special::Job | Special::None => Ok(deletion::decide(kind, object, options, now)),
     }
 }
 

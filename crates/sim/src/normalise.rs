@@ -5,7 +5,7 @@
 //! visible while absolute values and gaps do not. A list's (or bookmark's) resourceVersion is the store's, which other
 //! writers move at any time: it becomes `R3+`, the last object version it covers. Times become `T`, ages `AGE`.
 //! Literals that scenarios invent are recognisable and stay: uids that begin with eight zeros, times outside 2020–2099.
-//! Dropped are managedFields, also where a message quotes a whole object; repeated causes of a Status count once and have no order. A Status whose other fields are
+//! Dropped are descriptions of columns, and managedFields, also where a message quotes a whole object; repeated causes of a Status count once and have no order. A Status whose other fields are
 //! what they always are is written as `{"Failure": {reason, message, details}}` (or `Success`), for the reader's sake.
 
 use std::collections::BTreeSet;
@@ -22,7 +22,8 @@ static UID: LazyLock<Regex> =
 static TIME: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"20[2-9][0-9]-[01][0-9]-[0-3][0-9]T[0-9:]{8}(\.[0-9]{1,9})?Z"));
 static AGE: LazyLock<Regex> = LazyLock::new(|| pattern("^([0-9]+[smhdy]){1,2}$"));
-static VERSION: LazyLock<Regex> = LazyLock::new(|| pattern(r"(ersion: |ersion=|\()([0-9]+)"));
+static VERSION: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"(ersion: |ersion=|precondition: |meta: |\()([0-9]+)"));
 static CURRENT: LazyLock<Regex> = LazyLock::new(|| pattern("current: [0-9]+"));
 static OLDEST: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"too old resource version: ([0-9]+) \([0-9]+\)"));
@@ -154,6 +155,8 @@ impl Names<'_> {
         for (key, value) in sorted(map) {
             let inside = match key.as_str() {
                 "managedFields" => continue,
+                // A column's description is prose that nothing reads.
+                "description" if map.contains_key("priority") => continue,
                 _ if bookmark => Inside::Bookmark,
                 "metadata" if list => Inside::ListMeta,
                 "resourceVersion" => inside,
@@ -372,12 +375,17 @@ mod tests {
             "message": "limit is 3145728",
             "other": "resource version: 7 (3145728), current: 8",
             "old": "too old resource version: 1 (99)",
+            "wordy": "resourceVersion in precondition: 7, in object meta: 3145728",
             "near": "k3145728s.io 3145728 resourceVersionMatch",
         });
         let got = one(entry);
         assert_eq!(got["message"], "limit is 3145728");
         assert_eq!(got["other"], "resource version: 7 (R1), current: NOW");
         assert_eq!(got["old"], "too old resource version: 1 (OLDEST)");
+        assert_eq!(
+            got["wordy"],
+            "resourceVersion in precondition: 7, in object meta: R1"
+        );
         assert_eq!(got["near"], "k3145728s.io 3145728 resourceVersionMatch");
     }
 

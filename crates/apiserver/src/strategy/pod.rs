@@ -1,37 +1,152 @@
-//! Pods: the defaults that their life depends on.
+//! Pods: what admission always adds, the status they start with, and what may change of a Pod that exists.
 //!
-//! Not the whole of upstream's defaulting: what deletion, phases and selectors read.
+//! Mirrors the plugins DefaultTolerationSeconds and Priority, `core/helper/qos` and the update rules of
+//! `core/validation`, 1.36. DEVIATION(priority-classes): the priority of a Pod is 0 whatever class it names.
 
+use caretaker_machinery::status::Cause;
 use serde_json::{Value, json};
 
 use crate::metadata::Tree;
 
-/// Fields of a Pod's spec that are filled in, and with what.
-const DEFAULTS: [(&str, fn() -> Value); 7] = [
-    ("dnsPolicy", || json!("ClusterFirst")),
-    ("enableServiceLinks", || json!(true)),
+/// Taints that a Pod tolerates for a while unless it says otherwise.
+const TOLERATED: [&str; 2] = [
+    "node.kubernetes.io/not-ready",
+    "node.kubernetes.io/unreachable",
+];
+/// How long, in seconds.
+const TOLERATED_SECS: u32 = 300;
+/// What the priority admission sets.
+const PRIORITY: [(&str, fn() -> Value); 2] = [
     ("preemptionPolicy", || json!("PreemptLowerPriority")),
     ("priority", || json!(0)),
-    ("restartPolicy", || json!("Always")),
-    ("schedulerName", || json!("default-scheduler")),
-    ("terminationGracePeriodSeconds", || json!(30)),
 ];
+const FIXED: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
 pub(super) fn prepare_create(object: &mut Tree) {
-    if let Some(spec) = object
-        .entry("spec")
-        .or_insert_with(|| json!({}))
-        .as_object_mut()
-    {
-        for (field, value) in DEFAULTS {
+    if let Some(Value::Object(spec)) = object.get_mut("spec") {
+        for (field, value) in PRIORITY {
             spec.entry(field).or_insert_with(value);
         }
+        tolerate(spec);
     }
     let qos = quality(object.get("spec").unwrap_or(&Value::Null));
     object.insert(
         "status".into(),
         json!({"phase": "Pending", "qosClass": qos}),
     );
+}
+
+/// What admission sets at creation stays if an update leaves it out.
+pub(super) fn prepare_update(old: &Tree, new: &mut Tree) {
+    let Some(Value::Object(spec)) = new.get_mut("spec") else {
+        return;
+    };
+    for (field, _) in PRIORITY {
+        if let (Some(value), None) = (old.get("spec").and_then(|s| s.get(field)), spec.get(field)) {
+            spec.insert(field.into(), value.clone());
+        }
+    }
+    tolerate(spec);
+}
+
+/// Little of a Pod's spec may change.
+pub(super) fn faults(new: &Tree, old: &Tree) -> Vec<Cause> {
+    let none = Value::Null;
+    let (new, old) = (
+        new.get("spec").unwrap_or(&none),
+        old.get("spec").unwrap_or(&none),
+    );
+    let mut causes = Vec::new();
+    for field in ["containers", "initContainers"] {
+        let count = |spec: &Value| spec[field].as_array().map_or(0, Vec::len);
+        if count(new) != count(old) {
+            let why = "pod updates may not add or remove containers";
+            causes.push(Cause::forbidden(format!("spec.{field}"), why));
+        }
+    }
+    if !causes.is_empty() {
+        return causes;
+    }
+    let deadline = |spec: &Value| spec["activeDeadlineSeconds"].as_i64();
+    if let Some(was) = deadline(old) {
+        let field = "spec.activeDeadlineSeconds";
+        match deadline(new) {
+            Some(now) if now > was => causes.push(Cause::invalid(
+                field,
+                now,
+                "must be less than or equal to previous value",
+            )),
+            None => causes.push(Cause::invalid(
+                field,
+                Value::Null,
+                "must not update from a positive integer to nil value",
+            )),
+            Some(_) => {}
+        }
+    }
+    if fixed(new, old) != *old {
+        causes.push(Cause::forbidden("spec", FIXED));
+    }
+    causes
+}
+
+/// The new spec with everything set back that may change.
+fn fixed(new: &Value, old: &Value) -> Value {
+    let mut new = new.clone();
+    let mut put_back = |field: &str| match old.get(field) {
+        Some(value) => new[field] = value.clone(),
+        None => {
+            new.as_object_mut().and_then(|spec| spec.remove(field));
+        }
+    };
+    put_back("activeDeadlineSeconds");
+    // Only removed ones can be seen here, and a Pod leaves its gates one by one.
+    put_back("schedulingGates");
+    if old["terminationGracePeriodSeconds"].as_i64() < Some(0) {
+        put_back("terminationGracePeriodSeconds");
+    }
+    let tolerations = |spec: &Value| spec["tolerations"].as_array().cloned().unwrap_or_default();
+    let now = tolerations(&new);
+    if tolerations(old).iter().all(|kept| now.contains(kept)) {
+        match old.get("tolerations") {
+            Some(value) => new["tolerations"] = value.clone(),
+            None => {
+                new.as_object_mut()
+                    .and_then(|spec| spec.remove("tolerations"));
+            }
+        }
+    }
+    for field in ["containers", "initContainers"] {
+        let olds = old[field].as_array().into_iter().flatten();
+        let news = new.get_mut(field).and_then(Value::as_array_mut);
+        for (new, old) in news.into_iter().flatten().zip(olds) {
+            new["image"] = old["image"].clone();
+        }
+    }
+    new
+}
+
+/// Adds the tolerations that every Pod has.
+fn tolerate(spec: &mut Tree) {
+    let tolerations = spec.entry("tolerations").or_insert_with(|| json!([]));
+    let Some(tolerations) = tolerations.as_array_mut() else {
+        return;
+    };
+    for taint in TOLERATED {
+        let says = |toleration: &Value, field: &str, value: &str| {
+            let said = toleration[field].as_str().unwrap_or_default();
+            said.is_empty() || said == value
+        };
+        let tolerated = tolerations.iter().any(|toleration| {
+            says(toleration, "key", taint) && says(toleration, "effect", "NoExecute")
+        });
+        if !tolerated {
+            tolerations.push(
+                json!({"key": taint, "operator": "Exists", "effect": "NoExecute",
+                    "tolerationSeconds": TOLERATED_SECS}),
+            );
+        }
+    }
 }
 
 /// How much of what a Pod may use is promised to it.
@@ -42,11 +157,13 @@ fn quality(spec: &Value) -> &'static str {
         .flatten();
     let (mut any, mut all_equal) = (false, true);
     for container in containers {
-        let amount = |list: &str, name: &str| container["resources"][list].get(name).cloned();
+        let amount = |list: &str, name: &str| {
+            let amount = container["resources"][list].get(name).cloned();
+            amount.filter(|amount| amount != "0")
+        };
         for name in ["cpu", "memory"] {
             let (limit, request) = (amount("limits", name), amount("requests", name));
             any |= limit.is_some() || request.is_some();
-            let request = request.or_else(|| limit.clone());
             all_equal &= limit.is_some() && limit == request;
         }
     }
@@ -66,13 +183,59 @@ mod tests {
         let spec =
             |resources: Value| json!({"containers": [{"name": "c", "resources": resources}]});
         let full = json!({"cpu": "1", "memory": "1Gi"});
-        assert_eq!(quality(&spec(json!({}))), "BestEffort");
-        assert_eq!(quality(&spec(json!({"limits": full}))), "Guaranteed");
-        assert_eq!(
-            quality(&spec(json!({"limits": full, "requests": full}))),
-            "Guaranteed"
-        );
-        assert_eq!(quality(&spec(json!({"requests": full}))), "Burstable");
-        assert_eq!(quality(&spec(json!({"limits": {"cpu": "1"}}))), "Burstable");
+        let zero = json!({"cpu": "0", "memory": "0"});
+        let cases = [
+            (json!({}), "BestEffort"),
+            (json!({"limits": zero, "requests": zero}), "BestEffort"),
+            (json!({"limits": full, "requests": full}), "Guaranteed"),
+            (json!({"requests": full}), "Burstable"),
+            (json!({"limits": full, "requests": {"cpu": "1"}}), "Burstable"),
+        ];
+        for (resources, expected) in cases {
+            assert_eq!(quality(&spec(resources.clone())), expected, "{resources}");
+        }
+    }
+
+    #[test]
+    fn every_pod_tolerates_a_lost_node_for_a_while_unless_it_says_otherwise() {
+        let cases = [
+            (json!([]), 2),
+            (json!([{"operator": "Exists"}]), 1),
+            (
+                json!([{"key": TOLERATED[0], "effect": "NoExecute", "tolerationSeconds": 5}]),
+                2,
+            ),
+            (json!([{"key": TOLERATED[0], "effect": "NoSchedule"}]), 3),
+        ];
+        for (given, count) in cases {
+            let mut spec = json!({"tolerations": given}).as_object().unwrap().clone();
+            tolerate(&mut spec);
+            let tolerations = spec["tolerations"].as_array().unwrap();
+            assert_eq!(tolerations.len(), count, "{given}");
+        }
+    }
+
+    #[test]
+    fn little_of_a_pod_may_change() {
+        let old = json!({"containers": [{"name": "c", "image": "a"}], "activeDeadlineSeconds": 5,
+            "terminationGracePeriodSeconds": 30, "tolerations": [{"key": "a"}]});
+        let cases = [
+            ("/containers/0/image", json!("b"), None),
+            ("/activeDeadlineSeconds", json!(4), None),
+            ("/tolerations", json!([{"key": "a"}, {"key": "b"}]), None),
+            ("/tolerations", json!([{"key": "b"}]), Some("spec")),
+            ("/containers", json!([]), Some("spec.containers")),
+            ("/containers/0/name", json!("d"), Some("spec")),
+            ("/activeDeadlineSeconds", json!(6), Some("spec.activeDeadlineSeconds")),
+            ("/terminationGracePeriodSeconds", json!(1), Some("spec")),
+        ];
+        let pod = |spec: &Value| json!({"spec": spec}).as_object().unwrap().clone();
+        for (path, value, field) in cases {
+            let mut new = old.clone();
+            *new.pointer_mut(path).unwrap() = value;
+            let causes = faults(&pod(&new), &pod(&old));
+            let fields: Vec<&str> = causes.iter().map(|cause| cause.field.as_str()).collect();
+            assert_eq!(fields, field.into_iter().collect::<Vec<_>>(), "{path}");
+        }
     }
 }

@@ -1,8 +1,8 @@
-//! The part of JSONPath that printer columns use: fields, quoted fields, indexes, `[*]` and filters.
+//! The part of JSONPath that printer columns use: fields, quoted fields, indexes, slices, `[*]` and filters.
 //!
 //! Mirrors `client-go/util/jsonpath` (1.36) down to its corners: a dot within quotes separates fields unless it is
-//! escaped, and a comparison of unlike things makes the whole path lead nowhere. Slices, unions, recursive descent and
-//! filters within filters are not read.
+//! escaped, and a comparison of unlike things makes the whole path lead nowhere.
+//! DEVIATION(printer-paths): steps in slices, unions, recursive descent and filters within filters are not read.
 
 use std::cmp::Ordering;
 
@@ -17,6 +17,8 @@ enum Step {
     Field(String),
     /// From the end if negative.
     Index(i64),
+    /// From one index to before another; from the end if negative.
+    Slice(Option<i64>, Option<i64>),
     /// All members of a list, all values of a map.
     All,
     /// Members of a list for which a comparison holds, or which have something.
@@ -117,7 +119,10 @@ impl Step {
                 let path = JsonPath::parse_with(&format!(".{name}"), Filters::Refused)?;
                 Some(path.0)
             }
-            _ => Some(vec![Step::Index(inner.parse().ok()?)]),
+            _ => match inner.split_once(':') {
+                Some((from, to)) => Some(vec![Step::Slice(bound(from)?, bound(to)?)]),
+                None => Some(vec![Step::Index(inner.parse().ok()?)]),
+            },
         }
     }
 
@@ -151,7 +156,14 @@ impl Step {
                 (Step::Field(name), value) => next.extend(value.get(name)),
                 (Step::All, Value::Array(members)) => next.extend(members),
                 (Step::All, Value::Object(members)) => next.extend(members.values()),
-                (Step::All, _) | (Step::Index(_), Value::Null) => {}
+                (Step::All, _) | (Step::Index(_) | Step::Slice(..), Value::Null) => {}
+                (Step::Slice(from, to), Value::Array(members)) => {
+                    let len = i64::try_from(members.len()).ok()?;
+                    let place = |bound: i64| if bound < 0 { bound + len } else { bound };
+                    let from = usize::try_from(place(from.unwrap_or(0))).ok()?;
+                    let to = usize::try_from(place(to.unwrap_or(len)).min(len)).ok()?;
+                    next.extend(members.get(from..to)?);
+                }
                 (Step::Index(index), Value::Array(members)) => {
                     let len = i64::try_from(members.len()).ok()?;
                     let index = if *index < 0 { index + len } else { *index };
@@ -164,10 +176,19 @@ impl Step {
                         }
                     }
                 }
-                (Step::Index(_) | Step::Filter(..), _) => return None,
+                (Step::Index(_) | Step::Slice(..) | Step::Filter(..), _) => return None,
             }
         }
         Some(next)
+    }
+}
+
+/// One end of a slice; it may be left out.
+fn bound(text: &str) -> Option<Option<i64>> {
+    if text.is_empty() {
+        Some(None)
+    } else {
+        text.parse().ok().map(Some)
     }
 }
 

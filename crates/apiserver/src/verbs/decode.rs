@@ -10,7 +10,7 @@ use super::Ask;
 use crate::body;
 use crate::kinds::{Kind, Kinds, split_group};
 use crate::metadata::{Tree, shape};
-use crate::strategy::convert;
+use crate::strategy::{convert, defaults};
 
 /// Members that map texts to texts, where null means an empty text, not absence.
 const TEXT_MAPS: [&str; 5] = [
@@ -48,7 +48,11 @@ pub(crate) fn finish(kind: &Kind, mut tree: Tree) -> Result<Tree, String> {
     if kind.custom.is_none() {
         drop_nulls(&mut tree);
     }
-    shape::shape(&mut tree, &kind.kind)?;
+    shape::shape(&mut tree, &kind.kind).map_err(|why| match &kind.custom {
+        // Upstream decodes the metadata of custom kinds by itself.
+        Some(_) => why.replace("ObjectMeta.metadata.", "ObjectMeta."),
+        None => why,
+    })?;
     Ok(convert::to_stored(kind, tree))
 }
 

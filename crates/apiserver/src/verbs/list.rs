@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Ask, Reply};
 use crate::kinds::Kind;
+use crate::negotiate::Form;
 use crate::request::{ListOptions, RevisionMatch};
 use crate::respond::ListMeta;
 use crate::server::Inner;
@@ -83,7 +84,8 @@ pub(super) async fn page(
         continue_token: match &page.rest {
             Some((next, _)) => Some(token(page.revision, next)),
             // Lists of custom kinds always have the field.
-            None => ask.kind.custom.as_ref().map(|_| String::new()),
+            None if ask.format.form == Form::Object => ask.kind.custom.as_ref().map(|_| String::new()),
+            None => None,
         },
         remaining: page
             .rest

@@ -167,7 +167,7 @@ pub(super) fn check_version(ask: &Ask, old: &Tree, new: &Tree) -> Result<(), Sta
     })?;
     // Compared as numbers: leading zeros mean nothing.
     let found = parse_revision(metadata::text(old, "resourceVersion"));
-    if !found.is_ok_and(|found| found == asked) {
+    if asked.0 > 0 && !found.is_ok_and(|found| found == asked) {
         return Err(Status::conflict(
             ask.kind.resource_named(ask.name()),
             MODIFIED,

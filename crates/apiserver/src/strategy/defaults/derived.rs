@@ -10,7 +10,7 @@ use super::each_struct;
 use crate::metadata::{self, Tree};
 
 /// Types with code, and the code.
-const COMPLETE: [(&str, fn(&mut Tree)); 14] = [
+const COMPLETE: [(&str, fn(&mut Tree)); 15] = [
     ("apps.v1.StatefulSetSpec", claim_templates),
     ("batch.v1.Job", job),
     ("core.v1.Container", pull_policy),
@@ -24,6 +24,7 @@ const COMPLETE: [(&str, fn(&mut Tree)); 14] = [
     ("core.v1.ReplicationController", replication_controller),
     ("core.v1.Secret", secret),
     ("core.v1.ServicePort", target_port),
+    ("core.v1.ServiceSpec", cluster_ips),
     ("core.v1.Volume", volume),
 ];
 
@@ -195,6 +196,20 @@ fn secret(secret: &mut Tree) {
 fn target_port(port: &mut Tree) {
     let number = port.get("port").cloned().unwrap_or_else(|| 0.into());
     port.entry("targetPort").or_insert(number);
+}
+
+/// The first of a Service's addresses stands alone, too.
+fn cluster_ips(spec: &mut Tree) {
+    let first = spec.get("clusterIPs").and_then(|ips| ips.get(0)).cloned();
+    match (first, spec.get("clusterIP").cloned()) {
+        (Some(first), None) => {
+            spec.insert("clusterIP".into(), first);
+        }
+        (None, Some(ip)) => {
+            spec.insert("clusterIPs".into(), json!([ip]));
+        }
+        _ => {}
+    }
 }
 
 /// A volume that is nothing in particular is an empty directory.
