@@ -134,9 +134,11 @@ impl Client {
     /// Whether GET `path` is answered with 200 now; no answer at all is a no.
     pub(crate) fn is_ok(&self, path: &str) -> bool {
         let uri = format!("{}{path}", self.base);
-        let answer = self
-            .agent
-            .get(uri)
+        let mut request = self.agent.get(uri);
+        if let Some(bearer) = &self.bearer {
+            request = request.header("Authorization", bearer);
+        }
+        let answer = request
             .config()
             .timeout_global(Some(READY_TIMEOUT))
             .build()

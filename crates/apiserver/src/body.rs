@@ -28,6 +28,8 @@ where
 }
 
 /// The tree in `bytes`, by its content type; no type means JSON. Duplicate keys: the last one holds.
+///
+/// DEVIATION(invalid-utf8): broken text is refused, not mended.
 pub(crate) fn parse(content_type: &str, bytes: &[u8]) -> Result<Value, Unreadable> {
     match media_type(content_type).to_ascii_lowercase().as_str() {
         "" | "application/json" => Ok(serde_json::from_slice(bytes)?),

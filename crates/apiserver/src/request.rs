@@ -365,6 +365,8 @@ fn decode_form(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn mk_path(path: &str) -> ResourcePath {
@@ -452,6 +454,31 @@ mod tests {
                 422,
                 "{case}"
             );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_path_and_query_is_parsed_without_harm(path in "(/|%|[a-z0-9.]|%2[fF]|%00|\\PC){0,40}", query in "(&|=|%|[a-zA-Z]|\\PC){0,40}") {
+            // What comes out is a place or none; nothing panics, and no part of a resource's path holds a slash.
+            if let Path::Resource(path) = Path::parse(&path) {
+                prop_assert!(!path.resource.contains('/'));
+                prop_assert!(path.name.is_none_or(|name| !name.contains('/')));
+            }
+            let options = Query::parse(&query).list_options();
+            prop_assert!(options.is_ok() || options.is_err_and(|status| status.code >= 400));
+        }
+
+        #[test]
+        fn paths_of_objects_say_what_they_are(
+            ns in "[a-z0-9-]{1,10}", resource in "[a-z]{1,10}", name in "[a-z0-9.-]{1,10}", part in proptest::option::of("[a-z]{1,8}")
+        ) {
+            let tail = part.as_ref().map(|part| format!("/{part}")).unwrap_or_default();
+            let path = mk_path(&format!("/apis/g.io/v1/namespaces/{ns}/{resource}/{name}{tail}"));
+            prop_assert_eq!(path.namespace, Some(ns));
+            prop_assert_eq!(path.resource, resource);
+            prop_assert_eq!(path.name, Some(name));
+            prop_assert_eq!(path.subresource, part);
         }
     }
 }

@@ -209,6 +209,16 @@ pub(crate) fn text(text: &str) -> Response<Body> {
     build(200, "text/plain; charset=utf-8", body)
 }
 
+/// Metrics, in the form that their encoder writes.
+pub(crate) fn metrics(text: &str) -> Response<Body> {
+    let body = Body::whole(text.to_owned());
+    build(
+        200,
+        "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        body,
+    )
+}
+
 /// Adds a `Warning` for every sentence, quoted as the header wants it.
 pub(crate) fn warn(response: &mut Response<Body>, warnings: &[String]) {
     for warning in warnings {

@@ -212,7 +212,7 @@ impl ApiServer {
         match path {
             Path::Health { endpoint, check } => health::answer(endpoint, check.as_deref(), query),
             Path::Version => health::version(),
-            Path::Metrics => respond::text(&self.inner.metrics.render()),
+            Path::Metrics => respond::metrics(&self.inner.metrics.render()),
             Path::OpenApi(document) => openapi::answer(&kinds, document.as_deref(), query, etag),
             Path::Root => discovery::root(&kinds),
             Path::Core | Path::Groups | Path::Group(_) | Path::Resources { .. } => match format {

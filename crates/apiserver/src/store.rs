@@ -191,6 +191,13 @@ impl Store {
         })
     }
 
+    /// Opens a resource whose history begins now: what a watch from before would have seen, nobody knows.
+    pub(crate) fn open(&self, resource: ResourceId) {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let now = state.revision;
+        state.tables.insert(resource, Table::since(now));
+    }
+
     /// Closes a resource that is no longer served. Its watchers see what happened to it and end; then it is forgotten.
     pub(crate) fn close(&self, resource: ResourceId) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);

@@ -163,7 +163,9 @@ pub(crate) fn decide_delete(
     match Special::of(kind) {
         Special::Namespace => namespace::decide_delete(kind, object, options, now),
         Special::Definition => Ok(crd::decide_delete(kind, object, options, now)),
-        Special::Pod | Special::Job | Special::None => Ok(deletion::decide(kind, object, options, now)),
+        Special::Pod | Special::Job | Special::None => {
+            Ok(deletion::decide(kind, object, options, now))
+        }
     }
 }
 
@@ -182,7 +184,14 @@ pub(crate) fn committed(inner: &Inner, kind: &Kind, key: &Key) {
     }
 }
 
-/// What a client should know about an object that is stored but has no effect here.
+/// Kinds on their way out of Kubernetes, and what is said about them.
+const DEPRECATED: [(&str, &str, &str); 1] = [(
+    "",
+    "Endpoints",
+    "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+)];
+
+/// What a client should know about an object that is stored: it is deprecated, or has no effect here.
 pub(crate) fn warnings(kind: &Kind, object: &Tree) -> Vec<String> {
     if kind.custom.is_some() {
         let bare = metadata::finalizers(object)
@@ -194,18 +203,24 @@ pub(crate) fn warnings(kind: &Kind, object: &Tree) -> Vec<String> {
             })
             .collect();
     }
+    let mut warnings = Vec::new();
+    if let Some((_, _, warning)) = DEPRECATED
+        .iter()
+        .find(|(group, kind_name, _)| (*group, *kind_name) == (&kind.group, &kind.kind))
+    {
+        warnings.push((*warning).to_owned());
+    }
     if kind.rules.unenforced {
-        vec![format!(
+        warnings.push(format!(
             "{} is stored, but not enforced by caretaker",
             kind.kind
-        )]
-    } else {
-        Vec::new()
+        ));
     }
+    warnings
 }
 
-/// `fieldValidation` and `fieldManager` are checked for form. DEVIATION(field-validation): that of built-in kinds is accepted
-/// and not enforced until their schemas are known.
+/// `fieldValidation` and `fieldManager` are checked for form. DEVIATION(field-validation): repeated
+/// fields are not told, and of custom kinds nothing is until their schemas are known.
 pub(crate) fn check_options(query: &Query, options: &str) -> Result<(), Status> {
     let mut causes = Vec::new();
     let known = ["", "Ignore", "Strict", "Warn"];

@@ -7,17 +7,35 @@ mod crds;
 mod events;
 mod namespaces;
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::json;
+use tokio::sync::watch;
 
 use crate::kinds::Kind;
 use crate::metadata;
 use crate::server::{Inner, Upkeep};
-use crate::store::{Key, Proposal};
+use crate::store::{Keep, Key, Object, Proposal, Scope};
 use crate::strategy;
 use crate::strategy::namespace::DEFAULT_NAMESPACES;
 use crate::verbs::commit;
+
+/// Writes that come in one burst are looked at together.
+const SETTLE: Duration = Duration::from_millis(2);
+
+/// When a task looks again: at any write while it has work, else when new work may have begun.
+struct Wake {
+    any: watch::Receiver<()>,
+    own: watch::Receiver<()>,
+}
+
+/// Whether a task waits for something to go away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Work {
+    None,
+    Waiting,
+}
 
 /// Makes what every cluster has and starts the tasks.
 pub(crate) fn start(inner: &Arc<Inner>, upkeep: Upkeep) {
@@ -60,7 +78,44 @@ fn builtin(inner: &Inner, group: &str, plural: &str) -> Arc<Kind> {
     kind.expect("a built-in kind").clone()
 }
 
-/// The server, while somebody still uses it.
-fn alive(inner: &Weak<Inner>) -> Option<Arc<Inner>> {
-    inner.upgrade()
+/// All objects of a kind, or of one namespace of it.
+fn objects(inner: &Inner, kind: &Kind, namespace: Option<&str>) -> Vec<Arc<Object>> {
+    let scope = Scope {
+        namespace: namespace.map(str::to_owned),
+        start: None,
+    };
+    let keep = Keep {
+        matches: &|_| true,
+        limit: None,
+    };
+    let page = inner.store.list(kind.resource, &scope, None, &keep);
+    page.map(|page| page.objects).unwrap_or_default()
+}
+
+// === impl Wake ===
+
+impl Wake {
+    /// `begins` is the kind whose deletion begins the work.
+    fn new(inner: &Inner, begins: &Kind) -> Self {
+        Self {
+            any: inner.store.subscribe_all(),
+            own: inner.store.subscribe(begins.resource),
+        }
+    }
+
+    /// Call it before looking: what is written afterwards wakes.
+    fn looked(&mut self) {
+        self.any.mark_unchanged();
+        self.own.mark_unchanged();
+    }
+
+    /// Waits for a reason to look again. False: the server is gone.
+    async fn next(&mut self, work: Work) -> bool {
+        let changed = match work {
+            Work::Waiting => self.any.changed().await,
+            Work::None => self.own.changed().await,
+        };
+        tokio::time::sleep(SETTLE).await;
+        changed.is_ok()
+    }
 }

@@ -69,6 +69,19 @@ pub(crate) enum Reply {
     Watch(Response<Body>),
 }
 
+// === impl Reply ===
+
+impl Reply {
+    /// The same answer with more to hear about it, before the rest.
+    fn warned(mut self, mut more: Vec<String>) -> Self {
+        if let Reply::Object { warnings, .. } = &mut self {
+            more.append(warnings);
+            *warnings = more;
+        }
+        self
+    }
+}
+
 /// The verbs, by their names in discovery and in metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verb {

@@ -5,8 +5,9 @@
 //! visible while absolute values and gaps do not. A list's (or bookmark's) resourceVersion is the store's, which other
 //! writers move at any time: it becomes `R3+`, the last object version it covers. Times become `T`, ages `AGE`.
 //! Literals that scenarios invent are recognisable and stay: uids that begin with eight zeros, times outside 2020–2099.
-//! Dropped are descriptions of columns, and managedFields, also where a message quotes a whole object; repeated causes of a Status count once and have no order. A Status whose other fields are
-//! what they always are is written as `{"Failure": {reason, message, details}}` (or `Success`), for the reader's sake.
+//! Dropped are descriptions of columns, and managedFields, also where a message quotes a whole object. Repeated causes
+//! of a Status count once and have no order; a Status whose other fields are what they always are is written as
+//! `{"Failure": {reason, message, details}}` (or `Success`), for the reader's sake.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;

@@ -123,7 +123,13 @@ pub(crate) fn is_ready(role: Role, dir: &Path, ports: Ports) -> Result<Box<dyn F
     // Each instance has its own authority, so a stranger on this port is not mistaken for ours.
     let files = Files(dir);
     let ca = fs::read_to_string(files.ca()).context("the instance has no certificate authority")?;
-    let client = Client::new(&format!("https://127.0.0.1:{}", ports.of(role)), &ca, None)?;
+    // kube-apiserver may have been told to know no anonymous users.
+    let token = match role {
+        Role::Apiserver => Some(files.token(Identity::Admin)?),
+        Role::Etcd | Role::ControllerManager => None,
+    };
+    let url = format!("https://127.0.0.1:{}", ports.of(role));
+    let client = Client::new(&url, &ca, token.as_deref())?;
     let path = if role == Role::Apiserver {
         "/readyz"
     } else {

@@ -92,6 +92,14 @@ impl Event {
 // === impl History ===
 
 impl History {
+    /// Nothing is known of what came before `revision`.
+    pub(super) fn since(revision: Revision) -> Self {
+        Self {
+            floor: Some(revision),
+            ..Self::default()
+        }
+    }
+
     pub(super) fn push(&mut self, event: Arc<Event>, now: Instant) {
         self.events.push_back((event, now));
         while let Some((oldest, at)) = self.events.front() {

@@ -44,6 +44,14 @@ pub(crate) struct Page {
 // === impl Table ===
 
 impl Table {
+    /// An empty table whose history begins at `revision`.
+    pub(super) fn since(revision: Revision) -> Self {
+        Self {
+            history: History::since(revision),
+            ..Self::default()
+        }
+    }
+
     pub(super) fn get(&self, key: &Key) -> Option<Arc<Object>> {
         self.objects.get(key).cloned()
     }

@@ -4,8 +4,9 @@
 //! answered. DEVIATION(crd-established-at-once): upstream needs some 30 ms, and delays the first creates by 2 s; one process
 //! has no replicas to wait for. Mirrors `apiextensions-apiserver`, 1.36. Schemas are stored, not yet applied.
 
-use caretaker_machinery::names;
-use caretaker_machinery::status::Cause;
+mod check;
+mod names;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -14,6 +15,9 @@ use crate::kinds::{Custom, Field, Generation, Kind, Kinds, Rules, Subresource};
 use crate::metadata::{self, Tree};
 use crate::server::Inner;
 use crate::store::{Key, ResourceId};
+
+pub(super) use check::faults;
+use names::accept;
 
 /// Holds a definition until its objects are gone.
 pub(crate) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -95,100 +99,6 @@ fn versions(object: &Tree) -> &[Value] {
     versions.map(Vec::as_slice).unwrap_or_default()
 }
 
-/// Accepts each name unless another definition of the group has it, and establishes the kind if all are free.
-fn accept(object: &Tree, status: &mut Value, kinds: &Kinds, now: Timestamp) {
-    let spec = object.get("spec").cloned().unwrap_or_default();
-    let names = &spec["names"];
-    if !status["acceptedNames"].is_object() {
-        status["acceptedNames"] = json!({"plural": "", "kind": ""});
-    }
-    let taken = Taken::by_others(object, kinds);
-    let mut refused = None;
-    for (field, reason) in NAMES {
-        match taken.find(field, &names[field]) {
-            Some(name) => refused = Some((reason, format!("{name:?} is already in use"))),
-            None if names[field].is_null() => {}
-            None => status["acceptedNames"][field] = names[field].clone(),
-        }
-    }
-    match refused {
-        None => {
-            let why = ("NoConflicts", "no conflicts found");
-            set_condition(status, "NamesAccepted", "True", why, now);
-            let why = (
-                "InitialNamesAccepted",
-                "the initial names have been accepted",
-            );
-            set_condition(status, "Established", "True", why, now);
-        }
-        Some((reason, message)) => {
-            set_condition(status, "NamesAccepted", "False", (reason, &message), now);
-            if !is_established(status) {
-                let why = ("NotAccepted", "not all names are accepted");
-                set_condition(status, "Established", "False", why, now);
-            }
-        }
-    }
-}
-
-/// Names of a definition in the order they are looked at, and what a conflict about each is called.
-const NAMES: [(&str, &str); 6] = [
-    ("plural", "PluralConflict"),
-    ("singular", "SingularConflict"),
-    ("shortNames", "ShortNamesConflict"),
-    ("kind", "KindConflict"),
-    ("listKind", "ListKindConflict"),
-    ("categories", ""),
-];
-
-/// Names that other definitions of a group have.
-struct Taken {
-    resources: Vec<String>,
-    kinds: Vec<String>,
-}
-
-impl Taken {
-    fn by_others(object: &Tree, kinds: &Kinds) -> Self {
-        let uid = metadata::text(object, "uid");
-        let group = object
-            .get("spec")
-            .and_then(|spec| spec["group"].as_str())
-            .unwrap_or_default();
-        let mut taken = Self {
-            resources: Vec::new(),
-            kinds: Vec::new(),
-        };
-        let others = kinds.iter().filter(|kind| {
-            kind.group == group && kind.custom.as_ref().is_none_or(|custom| custom.uid != uid)
-        });
-        for other in others {
-            taken
-                .resources
-                .extend([other.plural.clone(), other.singular.clone()]);
-            taken.resources.extend(other.short_names.iter().cloned());
-            taken
-                .kinds
-                .extend([other.kind.clone(), other.list_kind.clone()]);
-        }
-        taken
-    }
-
-    /// The name in `value`, or one of them, that is taken.
-    fn find<'a>(&self, field: &str, value: &'a Value) -> Option<&'a str> {
-        let taken = match field {
-            "kind" | "listKind" => &self.kinds,
-            "categories" => return None,
-            _ => &self.resources,
-        };
-        let names = match value {
-            Value::Array(names) => names.as_slice(),
-            one => std::slice::from_ref(one),
-        };
-        let mut names = names.iter().filter_map(Value::as_str);
-        names.find(|name| taken.iter().any(|other| other == name))
-    }
-}
-
 /// Sets a condition; its time moves only when its status does.
 pub(crate) fn set_condition(
     status: &mut Value,
@@ -223,130 +133,6 @@ fn is_established(status: &Value) -> bool {
     conditions
         .into_iter()
         .any(|condition| condition["type"] == "Established" && condition["status"] == "True")
-}
-
-/// What a definition must say.
-pub(super) fn faults(new: &Tree, old: Option<&Tree>) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    let spec = new.get("spec").cloned().unwrap_or_default();
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let (group, plural) = (text(&spec["group"]), text(&spec["names"]["plural"]));
-    let name = metadata::text(new, "name");
-    if name != format!("{plural}.{group}") {
-        let why = "must be spec.names.plural+\".\"+spec.group";
-        causes.push(Cause::invalid("metadata.name", name, why));
-    }
-    if group.is_empty() {
-        causes.push(Cause::required("spec.group", ""));
-    } else if !group.contains('.') {
-        causes.push(Cause::invalid(
-            "spec.group",
-            &group,
-            "should be a domain with at least one dot",
-        ));
-    }
-    match text(&spec["scope"]).as_str() {
-        "Namespaced" | "Cluster" => {}
-        "" => causes.push(Cause::required("spec.scope", "")),
-        other => causes.push(Cause::not_supported(
-            "spec.scope",
-            other,
-            &["Cluster", "Namespaced"],
-        )),
-    }
-    for field in ["plural", "singular", "kind", "listKind"] {
-        let path = format!("spec.names.{field}");
-        let given = text(&spec["names"][field]);
-        let shown = given.to_lowercase();
-        // Kinds may have capitals; what else they are made of is the same.
-        let checked = if field.ends_with("ind") {
-            &shown
-        } else {
-            &given
-        };
-        if given.is_empty() {
-            causes.push(Cause::required(path, ""));
-        } else {
-            let faults = names::dns_1035_label(checked);
-            causes.extend(
-                faults
-                    .iter()
-                    .map(|fault| Cause::invalid(path.as_str(), &given, fault)),
-            );
-        }
-    }
-    version_faults(new, &spec, &mut causes);
-    if let Some(old) = old.map(|old| &old["spec"]) {
-        for field in ["group", "scope"] {
-            if old[field] != spec[field] {
-                let path = format!("spec.{field}");
-                causes.push(Cause::invalid(
-                    path,
-                    spec[field].clone(),
-                    "field is immutable",
-                ));
-            }
-        }
-    }
-    causes
-}
-
-/// Exactly one version is stored, their names differ, and each has a schema of an object.
-fn version_faults(new: &Tree, spec: &Value, causes: &mut Vec<Cause>) {
-    let versions = versions(new);
-    let names: std::collections::BTreeSet<&str> = versions
-        .iter()
-        .filter_map(|version| version["name"].as_str())
-        .collect();
-    if names.len() < versions.len() {
-        let why = "must contain unique version names";
-        causes.push(Cause::invalid(
-            "spec.versions",
-            spec["versions"].clone(),
-            why,
-        ));
-    }
-    let stored = storage_versions(new);
-    if stored.len() != 1 {
-        let why = "must have exactly one version marked as storage version";
-        causes.push(Cause::invalid(
-            "spec.versions",
-            spec["versions"].clone(),
-            why,
-        ));
-    }
-    if stored.is_empty() {
-        let why = "must have at least one stored version";
-        causes.push(Cause::invalid("status.storedVersions", Value::Null, why));
-    }
-    for (index, version) in versions.iter().enumerate() {
-        let schema = &version["schema"]["openAPIV3Schema"];
-        // With one version upstream names the place that the schema had in an older form of the definition.
-        let path = if versions.len() == 1 {
-            "spec.validation.openAPIV3Schema.type".to_owned()
-        } else {
-            format!("spec.versions[{index}].schema.openAPIV3Schema.type")
-        };
-        match schema["type"].as_str() {
-            _ if !schema.is_object() => {
-                let path = format!("spec.versions[{index}].schema.openAPIV3Schema");
-                causes.push(Cause::required(path, ""));
-            }
-            Some("object") => {}
-            None => causes.push(Cause::required(path, "must not be empty at the root")),
-            Some(other) => {
-                causes.push(Cause::invalid(
-                    path.as_str(),
-                    other,
-                    "must be object at the root",
-                ));
-                if version["subresources"].get("status").is_some() {
-                    let why = "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
-                    causes.push(Cause::invalid(path, other, why));
-                }
-            }
-        }
-    }
 }
 
 /// A definition stays until its objects are gone.
@@ -418,7 +204,11 @@ pub(super) fn sync(inner: &Inner, kind: &Kind, key: &Key) {
             None => None,
         };
         if let Some(object) = stored.filter(|object| is_established(&object["status"])) {
-            let resource = resource.unwrap_or_else(|| kinds.allot());
+            let resource = resource.unwrap_or_else(|| {
+                let resource = kinds.allot();
+                inner.store.open(resource);
+                resource
+            });
             kinds.remove(resource);
             rows(&object, resource)
                 .into_iter()

@@ -23,20 +23,18 @@ pub(crate) fn knows(kind: &Kind) -> bool {
     types().root(kind).is_some()
 }
 
-/// Reads an object in its stored form and fills it up, or says in upstream's words what does not decode. Answers with the
-/// paths of the members that were dropped because no type has them.
-pub(crate) fn settle(kind: &Kind, object: &mut Tree) -> Result<Vec<String>, String> {
-    let Some(root) = types().root(kind) else {
-        return Ok(Vec::new());
-    };
+/// Reads an object in its stored form, or says in upstream's words what does not decode. Answers with the paths of the
+/// members that no type has; those outside the metadata are gone.
+pub(crate) fn read(kind: &Kind, object: &mut Tree) -> Result<Vec<String>, String> {
     let mut reader = Reader::default();
-    reader.read_root(root, object)?;
-    fill_type(root, object);
+    if let Some(root) = types().root(kind) {
+        reader.read_root(root, object)?;
+    }
     Ok(reader.unknown)
 }
 
-/// Fills up an object that was read before and has lost fields since.
-pub(super) fn fill(kind: &Kind, object: &mut Tree) {
+/// Fills up an object that was read.
+pub(crate) fn fill(kind: &Kind, object: &mut Tree) {
     if let Some(root) = types().root(kind) {
         fill_type(root, object);
     }
@@ -88,12 +86,17 @@ mod tests {
     fn settled(api_version: &str, kind: &str, object: Value) -> Value {
         let kinds = Kinds::builtin();
         let kind = kinds.by_kind(api_version, kind).unwrap();
-        let mut object = object.as_object().unwrap().clone();
-        let unknown = settle(kind, &mut object).unwrap();
-        assert!(unknown.is_empty(), "{unknown:?}");
-        let once = object.clone();
-        settle(kind, &mut object).unwrap();
-        assert_eq!(object, once, "settling again changes something");
+        let Value::Object(mut object) = object else {
+            panic!("{object} is no object");
+        };
+        let mut once = Tree::new();
+        for _ in 0..2 {
+            once = object.clone();
+            let unknown = read(kind, &mut object).unwrap();
+            assert!(unknown.is_empty(), "{unknown:?}");
+            fill(kind, &mut object);
+        }
+        assert_eq!(object, once, "a second time changes something");
         object.remove("metadata");
         Value::Object(object)
     }
@@ -178,7 +181,13 @@ mod tests {
             json!({"spec": {"schedule": "* * * * *", "jobTemplate": {"spec": spec}}}),
         );
         assert_eq!(cron["spec"]["jobTemplate"]["metadata"], json!({}));
-        assert_eq!(cron["spec"]["jobTemplate"]["spec"].as_object().unwrap().len(), 1);
+        assert_eq!(
+            cron["spec"]["jobTemplate"]["spec"]
+                .as_object()
+                .unwrap()
+                .len(),
+            1
+        );
         assert_eq!(cron["spec"]["concurrencyPolicy"], "Allow");
     }
 
@@ -186,7 +195,11 @@ mod tests {
     fn parallel_jobs_complete_as_often_as_they_like() {
         let job = settled("batch/v1", "Job", json!({"spec": {"parallelism": 3}}));
         assert_eq!(job["spec"].get("completions"), None);
-        let job = settled("batch/v1", "Job", json!({"spec": {"backoffLimitPerIndex": 1}}));
+        let job = settled(
+            "batch/v1",
+            "Job",
+            json!({"spec": {"backoffLimitPerIndex": 1}}),
+        );
         assert_eq!(job["spec"]["backoffLimit"], i32::MAX);
     }
 
@@ -228,9 +241,19 @@ mod tests {
                 json!({"rules": []}),
                 json!({"rules": null}),
             ),
-            ("v1", "ConfigMap", json!({"binaryData": {}, "data": {}}), json!({})),
+            (
+                "v1",
+                "ConfigMap",
+                json!({"binaryData": {}, "data": {}}),
+                json!({}),
+            ),
             ("v1", "ServiceAccount", json!({"secrets": []}), json!({})),
-            ("v1", "LimitRange", json!({}), json!({"spec": {"limits": null}})),
+            (
+                "v1",
+                "LimitRange",
+                json!({}),
+                json!({"spec": {"limits": null}}),
+            ),
             (
                 "v1",
                 "Event",

@@ -6,7 +6,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use caretaker_machinery::status::Cause;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::pod;
 use crate::kinds::Kind;
@@ -61,6 +61,7 @@ pub(super) fn faults(kind: &Kind, new: &Tree, old: Option<&Tree>) -> Vec<Cause> 
         | ("batch", "jobs") => causes.extend(mismatch(new)),
         _ => {}
     }
+    causes.extend(template_faults(group, plural, new));
     let Some(old) = old else {
         return causes;
     };
@@ -150,6 +151,32 @@ fn holds(expression: &Value, labels: &Value) -> bool {
     }
 }
 
+/// A Pod, or what makes some, needs containers, and a volume is one thing.
+fn template_faults(group: &str, plural: &str, object: &Tree) -> Vec<Cause> {
+    let path = match (group, plural) {
+        ("", "pods") => "/spec",
+        ("apps", "daemonsets" | "deployments" | "replicasets" | "statefulsets")
+        | ("", "replicationcontrollers")
+        | ("batch", "jobs") => "/spec/template/spec",
+        ("batch", "cronjobs") => "/spec/jobTemplate/spec/template/spec",
+        _ => return Vec::new(),
+    };
+    let (spec, mut causes) = (at(object, path), Vec::new());
+    let place = path.trim_start_matches('/').replace('/', ".");
+    for (index, volume) in spec["volumes"].as_array().into_iter().flatten().enumerate() {
+        let sources = volume.as_object().into_iter().flat_map(Map::keys);
+        if let Some(second) = sources.filter(|field| *field != "name").nth(1) {
+            let field = format!("{place}.volumes[{index}].{second}");
+            let why = "may not specify more than 1 volume type";
+            causes.push(Cause::forbidden(field, why));
+        }
+    }
+    if spec["containers"].as_array().is_none_or(Vec::is_empty) {
+        causes.push(Cause::required(format!("{place}.containers"), ""));
+    }
+    causes
+}
+
 fn stateful_faults(new: &Tree, old: &Tree) -> Option<Cause> {
     let mut spec = at(new, "/spec").clone();
     for field in STATEFUL {
@@ -178,8 +205,7 @@ fn claim_faults(new: &Tree, old: &Tree) -> Option<Cause> {
 fn role_faults(new: &Tree, old: &Tree) -> Option<Cause> {
     let role = at(new, "/roleRef");
     let shown = json!({"APIGroup": role["apiGroup"], "Kind": role["kind"], "Name": role["name"]});
-    (role != at(old, "/roleRef"))
-        .then(|| Cause::invalid("roleRef", shown, "cannot change roleRef"))
+    (role != at(old, "/roleRef")).then(|| Cause::invalid("roleRef", shown, "cannot change roleRef"))
 }
 
 /// Sets a member to what it was.
@@ -255,7 +281,17 @@ mod tests {
     use crate::kinds::Kinds;
 
     fn mk_tree(value: Value) -> Tree {
-        value.as_object().unwrap().clone()
+        let Value::Object(tree) = value else {
+            panic!("{value} is no object");
+        };
+        tree
+    }
+
+    fn mk_job(mut spec: Value) -> Value {
+        if spec.get("template").is_none() {
+            spec["template"] = json!({"spec": {"containers": [{"name": "c"}]}});
+        }
+        json!({"spec": spec})
     }
 
     fn found(api_version: &str, kind: &str, new: Value, old: Option<Value>) -> Vec<String> {
@@ -273,10 +309,11 @@ mod tests {
     fn a_selector_stays_and_selects_what_its_template_makes() {
         let workload = |app: &str| {
             json!({"spec": {"selector": {"matchLabels": {"app": app}},
-                "template": {"metadata": {"labels": {"app": "a"}}}}})
+                "template": {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c"}]}}}})
         };
         let labels = "spec.template.metadata.labels: Invalid value: {\"app\":\"a\"}: `selector` does not match template `labels`";
-        let selector = "spec.selector: Invalid value: {\"matchLabels\":{\"app\":\"b\"}}: field is immutable";
+        let selector =
+            "spec.selector: Invalid value: {\"matchLabels\":{\"app\":\"b\"}}: field is immutable";
         for kind in ["Deployment", "ReplicaSet", "DaemonSet"] {
             let same = found("apps/v1", kind, workload("a"), Some(workload("a")));
             assert!(same.is_empty(), "{kind}: {same:?}");
@@ -311,22 +348,24 @@ mod tests {
             (
                 "batch/v1",
                 "Job",
-                json!({"spec": {"completions": 5}}),
-                json!({"spec": {"completions": 1}}),
+                mk_job(json!({"completions": 5})),
+                mk_job(json!({"completions": 1})),
                 Some("spec.completions: Invalid value: 5: field is immutable"),
             ),
             (
                 "batch/v1",
                 "Job",
-                json!({"spec": {"completionMode": "Indexed", "completions": 5, "parallelism": 5}}),
-                json!({"spec": {"completionMode": "Indexed", "completions": 1, "parallelism": 1}}),
+                mk_job(json!({"completionMode": "Indexed", "completions": 5, "parallelism": 5})),
+                mk_job(json!({"completionMode": "Indexed", "completions": 1, "parallelism": 1})),
                 None,
             ),
             (
                 "batch/v1",
                 "Job",
-                json!({"spec": {"suspend": false, "template": {"spec": {"nodeName": "x"}}}}),
-                json!({"spec": {"suspend": true, "template": {"spec": {}}}}),
+                mk_job(
+                    json!({"suspend": false, "template": {"spec": {"containers": [{"name": "d"}]}}}),
+                ),
+                mk_job(json!({"suspend": true})),
                 None,
             ),
             (
@@ -373,6 +412,19 @@ mod tests {
             let causes = found(api_version, kind, new, Some(old));
             assert_eq!(causes, expected.into_iter().collect::<Vec<_>>(), "{kind}");
         }
+    }
+
+    #[test]
+    fn a_pod_has_containers_and_its_volumes_are_one_thing_each() {
+        let spec = json!({"containers": [], "volumes": [{"name": "a", "emptyDir": {}, "hostPath": {"path": "/"}}]});
+        let expected = [
+            "spec.volumes[0].hostPath: Forbidden: may not specify more than 1 volume type",
+            "spec.containers: Required value",
+        ];
+        assert_eq!(found("v1", "Pod", json!({"spec": spec}), None), expected);
+        let job = json!({"spec": {"jobTemplate": {"spec": {"template": {"spec": {}}}}}});
+        let expected = ["spec.jobTemplate.spec.template.spec.containers: Required value"];
+        assert_eq!(found("batch/v1", "CronJob", job, None), expected);
     }
 
     #[test]

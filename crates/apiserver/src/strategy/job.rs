@@ -61,7 +61,7 @@ fn member<'a>(object: &'a mut Value, field: &str) -> &'a mut Value {
 mod tests {
     use super::*;
 
-    fn prepared(spec: Value) -> Value {
+    fn prepared(spec: &Value) -> Value {
         let job = json!({"metadata": {"name": "a", "uid": "u"}, "spec": spec});
         let mut job = job.as_object().unwrap().clone();
         prepare_create(&mut job);
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn a_job_selects_the_pods_that_bear_its_uid() {
-        let spec = prepared(json!({"template": {"metadata": {"labels": {"own": "x"}}}}));
+        let spec = prepared(&json!({"template": {"metadata": {"labels": {"own": "x"}}}}));
         assert_eq!(
             spec["selector"],
             json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}})
@@ -85,6 +85,6 @@ mod tests {
     #[test]
     fn a_job_that_selects_by_hand_is_left_alone() {
         let spec = json!({"manualSelector": true, "selector": {"matchLabels": {"own": "x"}}});
-        assert_eq!(prepared(spec.clone()), spec);
+        assert_eq!(prepared(&spec), spec);
     }
 }

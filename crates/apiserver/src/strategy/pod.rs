@@ -16,16 +16,14 @@ const TOLERATED: [&str; 2] = [
 /// How long, in seconds.
 const TOLERATED_SECS: u32 = 300;
 /// What the priority admission sets.
-const PRIORITY: [(&str, fn() -> Value); 2] = [
-    ("preemptionPolicy", || json!("PreemptLowerPriority")),
-    ("priority", || json!(0)),
-];
+const PRIORITY: [&str; 2] = ["preemptionPolicy", "priority"];
 const FIXED: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
 pub(super) fn prepare_create(object: &mut Tree) {
     if let Some(Value::Object(spec)) = object.get_mut("spec") {
-        for (field, value) in PRIORITY {
-            spec.entry(field).or_insert_with(value);
+        let values: [Value; 2] = ["PreemptLowerPriority".into(), 0.into()];
+        for (field, value) in PRIORITY.iter().zip(values) {
+            spec.entry(*field).or_insert(value);
         }
         tolerate(spec);
     }
@@ -41,7 +39,7 @@ pub(super) fn prepare_update(old: &Tree, new: &mut Tree) {
     let Some(Value::Object(spec)) = new.get_mut("spec") else {
         return;
     };
-    for (field, _) in PRIORITY {
+    for field in PRIORITY {
         if let (Some(value), None) = (old.get("spec").and_then(|s| s.get(field)), spec.get(field)) {
             spec.insert(field.into(), value.clone());
         }
@@ -189,7 +187,10 @@ mod tests {
             (json!({"limits": zero, "requests": zero}), "BestEffort"),
             (json!({"limits": full, "requests": full}), "Guaranteed"),
             (json!({"requests": full}), "Burstable"),
-            (json!({"limits": full, "requests": {"cpu": "1"}}), "Burstable"),
+            (
+                json!({"limits": full, "requests": {"cpu": "1"}}),
+                "Burstable",
+            ),
         ];
         for (resources, expected) in cases {
             assert_eq!(quality(&spec(resources.clone())), expected, "{resources}");
@@ -226,7 +227,11 @@ mod tests {
             ("/tolerations", json!([{"key": "b"}]), Some("spec")),
             ("/containers", json!([]), Some("spec.containers")),
             ("/containers/0/name", json!("d"), Some("spec")),
-            ("/activeDeadlineSeconds", json!(6), Some("spec.activeDeadlineSeconds")),
+            (
+                "/activeDeadlineSeconds",
+                json!(6),
+                Some("spec.activeDeadlineSeconds"),
+            ),
             ("/terminationGracePeriodSeconds", json!(1), Some("spec")),
         ];
         let pod = |spec: &Value| json!({"spec": spec}).as_object().unwrap().clone();

@@ -2,63 +2,60 @@
 //!
 //! Objects are deleted as anyone would delete them, so their finalizers hold. Mirrors the CRD finalizer, 1.36.
 
-use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::sync::Weak;
 
-use super::{alive, builtin};
+use caretaker_machinery::status::Status;
+
+use super::{Wake, Work, builtin, objects};
 use crate::deletion::DeleteOptions;
-use crate::kinds::Kind;
+use crate::kinds::{Custom, Kind};
 use crate::metadata;
 use crate::server::Inner;
-use crate::store::{Keep, Key, Object, Scope};
+use crate::store::Key;
 use crate::strategy::crd::{FINALIZER, set_condition};
 use crate::strategy::is_finished;
 use crate::verbs::commit::{self, Mode, Plan};
 use crate::verbs::delete::delete_one;
 
-/// Writes that come in one burst are looked at together.
-const SETTLE: Duration = Duration::from_millis(2);
-
 pub(super) async fn run(inner: Weak<Inner>) {
-    let Some(mut changed) = alive(&inner).map(|inner| inner.store.subscribe_all()) else {
+    let Some(server) = inner.upgrade() else {
         return;
     };
+    let definitions = builtin(&server, "apiextensions.k8s.io", "customresourcedefinitions");
+    let mut wake = Wake::new(&server, &definitions);
+    drop(server);
     loop {
-        let Some(server) = alive(&inner) else { return };
-        changed.mark_unchanged();
-        let kinds = server.kinds().stored();
-        let ending = kinds.iter().filter(|kind| {
-            kind.custom
-                .as_ref()
-                .is_some_and(|custom| custom.terminating)
-        });
-        for kind in ending {
-            finish(&server, kind).await;
+        let Some(server) = inner.upgrade() else {
+            return;
+        };
+        wake.looked();
+        let mut work = Work::None;
+        for kind in server.kinds().stored() {
+            if let Some(custom) = kind.custom.as_ref().filter(|custom| custom.terminating) {
+                finish(&server, &definitions, &kind, custom).await;
+                work = Work::Waiting;
+            }
         }
         drop(server);
-        if changed.changed().await.is_err() {
+        if !wake.next(work).await {
             return;
         }
-        tokio::time::sleep(SETTLE).await;
     }
 }
 
-async fn finish(inner: &Inner, kind: &Kind) {
-    for object in objects(inner, kind) {
+async fn finish(inner: &Inner, definitions: &Kind, kind: &Kind, custom: &Custom) {
+    for object in objects(inner, kind, None) {
         if !metadata::is_deleting(&object.to_value()) {
             // What cannot be deleted now is still there below.
             let _ = delete_one(inner, kind, &object.key, &DeleteOptions::default()).await;
         }
     }
-    let Some(custom) = &kind.custom else { return };
-    let left = objects(inner, kind).len();
-    let definitions = builtin(inner, "apiextensions.k8s.io", "customresourcedefinitions");
+    let left = objects(inner, kind, None).len();
     let key = Key::new(None, &custom.definition);
     let now = inner.clock.now();
-    let change = commit::commit(inner, &definitions, &key, Mode::Real, |current| {
-        let Some(current) = current else {
-            return Ok(Plan::Keep);
-        };
+    let change = commit::commit(inner, definitions, &key, Mode::Real, |current| {
+        let current = current
+            .ok_or_else(|| Status::not_found(definitions.resource_named(&custom.definition)))?;
         let mut tree = current.to_value();
         if !metadata::is_deleting(&tree) {
             return Ok(Plan::Keep);
@@ -81,23 +78,12 @@ async fn finish(inner: &Inner, kind: &Kind) {
             .filter(|name| name != FINALIZER);
         let finalizers: Vec<String> = finalizers.collect();
         metadata::set_finalizers(&mut tree, &finalizers);
-        Ok(if is_finished(&definitions, &tree) {
+        Ok(if is_finished(definitions, &tree) {
             Plan::Finish(tree)
         } else {
             Plan::Put(tree)
         })
     });
-    // A definition that is gone, or a lost race, is the next pass's business.
-    let _ = tokio::time::timeout(Duration::from_secs(1), change).await;
-}
-
-fn objects(inner: &Inner, kind: &Kind) -> Vec<Arc<Object>> {
-    let keep = Keep {
-        matches: &|_| true,
-        limit: None,
-    };
-    let page = inner
-        .store
-        .list(kind.resource, &Scope::default(), None, &keep);
-    page.map(|page| page.objects).unwrap_or_default()
+    // A definition that somebody else removed is removed.
+    let _ = change.await;
 }

@@ -6,7 +6,7 @@ use std::sync::Weak;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{alive, builtin};
+use super::builtin;
 use crate::server::Inner;
 use crate::store::{EventKind, Key, Proposal, Revision};
 
@@ -16,7 +16,9 @@ const LIFE: SignedDuration = SignedDuration::from_hours(1);
 const AT_ONCE: usize = 1024;
 
 pub(super) async fn run(inner: Weak<Inner>) {
-    let Some(server) = alive(&inner) else { return };
+    let Some(server) = inner.upgrade() else {
+        return;
+    };
     let kind = builtin(&server, "", "events");
     let mut changed = server.store.subscribe(kind.resource);
     let clock = server.clock.clone();
@@ -24,7 +26,9 @@ pub(super) async fn run(inner: Weak<Inner>) {
     let mut due: VecDeque<(Timestamp, Key, Revision)> = VecDeque::new();
     drop(server);
     loop {
-        let Some(server) = alive(&inner) else { return };
+        let Some(server) = inner.upgrade() else {
+            return;
+        };
         changed.mark_unchanged();
         let now = clock.now();
         loop {

@@ -5,56 +5,53 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
-use serde_json::{Value, json};
+use caretaker_machinery::status::Status;
+use serde_json::json;
 
-use super::{alive, builtin};
+use super::{Wake, Work, builtin, objects};
 use crate::deletion::{DeleteOptions, Propagation};
 use crate::kinds::Kind;
 use crate::metadata::{self, Tree};
 use crate::server::Inner;
-use crate::store::{Keep, Key, Object, Scope};
+use crate::store::{Key, Object};
 use crate::strategy::crd::set_condition;
 use crate::strategy::is_finished;
 use crate::strategy::namespace::{FINALIZER, finalizers, set_finalizers};
 use crate::verbs::commit::{self, Mode, Plan};
 use crate::verbs::delete::delete_one;
 
-/// Writes that come in one burst are looked at together.
-const SETTLE: Duration = Duration::from_millis(2);
-
 pub(super) async fn run(inner: Weak<Inner>) {
-    let Some(mut changed) = alive(&inner).map(|inner| inner.store.subscribe_all()) else {
+    let Some(server) = inner.upgrade() else {
         return;
     };
+    let kind = builtin(&server, "", "namespaces");
+    let mut wake = Wake::new(&server, &kind);
+    drop(server);
     loop {
-        let Some(server) = alive(&inner) else { return };
-        changed.mark_unchanged();
-        for name in terminating(&server) {
-            finish(&server, &name).await;
+        let Some(server) = inner.upgrade() else {
+            return;
+        };
+        wake.looked();
+        let namespaces = objects(&server, &kind, None);
+        let mut work = Work::None;
+        for namespace in namespaces.iter().filter(|object| is_terminating(object)) {
+            finish(&server, &kind, namespace.key.name()).await;
+            work = Work::Waiting;
         }
         drop(server);
-        // The store holds the sender: an error means that the server is gone.
-        if changed.changed().await.is_err() {
+        if !wake.next(work).await {
             return;
         }
-        tokio::time::sleep(SETTLE).await;
     }
 }
 
-fn terminating(inner: &Inner) -> Vec<String> {
-    let kind = builtin(inner, "", "namespaces");
-    let is_terminating = |object: &Object| object.fields.get(0) == Some("Terminating");
-    let found = all(inner, &kind, None, &is_terminating);
-    found
-        .iter()
-        .map(|object| object.key.name().to_owned())
-        .collect()
+fn is_terminating(namespace: &Object) -> bool {
+    namespace.fields.get(0) == Some("Terminating")
 }
 
 /// One pass over a namespace: deletes what is there and lets go of it when nothing is left.
-async fn finish(inner: &Inner, namespace: &str) {
+async fn finish(inner: &Inner, kind: &Kind, namespace: &str) {
     let kinds: Vec<Arc<Kind>> = inner.kinds().stored();
     let (pods, others): (Vec<_>, Vec<_>) = kinds
         .into_iter()
@@ -64,13 +61,10 @@ async fn finish(inner: &Inner, namespace: &str) {
     if remains.is_empty() {
         remains = empty(inner, &others, namespace).await;
     }
-    let kind = builtin(inner, "", "namespaces");
     let key = Key::new(None, namespace);
     let now = inner.clock.now();
-    let change = commit::commit(inner, &kind, &key, Mode::Real, |current| {
-        let Some(current) = current else {
-            return Ok(Plan::Keep);
-        };
+    let change = commit::commit(inner, kind, &key, Mode::Real, |current| {
+        let current = current.ok_or_else(|| Status::not_found(kind.resource_named(namespace)))?;
         let mut tree = current.to_value();
         if !metadata::is_deleting(&tree) {
             return Ok(Plan::Keep);
@@ -81,7 +75,7 @@ async fn finish(inner: &Inner, namespace: &str) {
                 .filter(|name| name != FINALIZER)
                 .collect();
             set_finalizers(&mut tree, &left);
-            if is_finished(&kind, &tree) {
+            if is_finished(kind, &tree) {
                 return Ok(Plan::Finish(tree));
             }
         } else {
@@ -89,8 +83,8 @@ async fn finish(inner: &Inner, namespace: &str) {
         }
         Ok(Plan::Put(tree))
     });
-    // A namespace that is gone, or a lost race, is the next pass's business.
-    let _ = tokio::time::timeout(Duration::from_secs(1), change).await;
+    // A namespace that somebody else finished is finished.
+    let _ = change.await;
 }
 
 /// Deletes what `kinds` have in the namespace; returns what is still there.
@@ -101,13 +95,13 @@ async fn empty(inner: &Inner, kinds: &[Arc<Kind>], namespace: &str) -> Vec<(Arc<
     };
     let mut remains = Vec::new();
     for kind in kinds {
-        for object in all(inner, kind, Some(namespace), &|_| true) {
+        for object in objects(inner, kind, Some(namespace)) {
             if !metadata::is_deleting(&object.to_value()) {
                 // What cannot be deleted now is still there below.
                 let _ = delete_one(inner, kind, &object.key, &options).await;
             }
         }
-        let left: Vec<Tree> = all(inner, kind, Some(namespace), &|_| true)
+        let left: Vec<Tree> = objects(inner, kind, Some(namespace))
             .iter()
             .map(|object| object.to_value())
             .collect();
@@ -116,24 +110,6 @@ async fn empty(inner: &Inner, kinds: &[Arc<Kind>], namespace: &str) -> Vec<(Arc<
         }
     }
     remains
-}
-
-fn all(
-    inner: &Inner,
-    kind: &Kind,
-    namespace: Option<&str>,
-    matches: &dyn Fn(&Object) -> bool,
-) -> Vec<Arc<Object>> {
-    let scope = Scope {
-        namespace: namespace.map(str::to_owned),
-        start: None,
-    };
-    let keep = Keep {
-        matches,
-        limit: None,
-    };
-    let page = inner.store.list(kind.resource, &scope, None, &keep);
-    page.map(|page| page.objects).unwrap_or_default()
 }
 
 /// Says in the conditions why the namespace is still there.
@@ -203,5 +179,4 @@ fn explain(namespace: &mut Tree, remains: &[(Arc<Kind>, Vec<Tree>)], now: jiff::
             &message,
         );
     }
-    let _: &Value = status;
 }

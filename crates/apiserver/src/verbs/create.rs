@@ -5,6 +5,7 @@ use std::sync::Arc;
 use caretaker_machinery::status::{Cause, Named, Status};
 
 use super::commit::{self, Mode, Outcome, Plan};
+use super::decode::Decoded;
 use super::{Ask, Reply, decode, review};
 use crate::deletion::dry_run_of;
 use crate::kinds::Kind;
@@ -27,16 +28,20 @@ pub(super) enum Origin {
 pub(super) async fn create(inner: &Inner, ask: &Ask) -> Result<Reply, Status> {
     let mode = Mode::dry_run(dry_run_of(&ask.query, "CreateOptions")?);
     strategy::check_options(&ask.query, "CreateOptions")?;
-    let tree = decode::object(&inner.kinds(), ask)?;
+    let Decoded {
+        tree,
+        warnings: heard,
+    } = decode::object(&inner.kinds(), ask)?;
     if !ask.kind.allows("get") {
         return review::answer(ask, tree);
     }
     let (object, warnings) = create_tree(inner, ask, tree, mode, Origin::Post).await?;
-    Ok(Reply::Object {
+    let reply = Reply::Object {
         code: 201,
         object,
         warnings,
-    })
+    };
+    Ok(reply.warned(heard))
 }
 
 /// Creates `tree` in the namespace of `ask`; an update of a missing object may end here, too.

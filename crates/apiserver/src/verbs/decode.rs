@@ -12,17 +12,14 @@ use crate::kinds::{Kind, Kinds, split_group};
 use crate::metadata::{Tree, shape};
 use crate::strategy::{convert, defaults};
 
-/// Members that map texts to texts, where null means an empty text, not absence.
-const TEXT_MAPS: [&str; 5] = [
-    "data",
-    "matchLabels",
-    "nodeSelector",
-    "selector",
-    "stringData",
-];
+/// An object in its stored form, and what its client should hear about the way it came.
+pub(crate) struct Decoded {
+    pub(crate) tree: Tree,
+    pub(crate) warnings: Vec<String>,
+}
 
-/// The object in the body of a create or update, in its stored form.
-pub(crate) fn object(kinds: &Kinds, ask: &Ask) -> Result<Tree, Status> {
+/// The object in the body of a create or update.
+pub(crate) fn object(kinds: &Kinds, ask: &Ask) -> Result<Decoded, Status> {
     let kind = &ask.kind;
     let value = body::parse(&ask.content_type, &ask.body)
         .map_err(|unreadable| unreadable.to_status(&kind.kind))?;
@@ -32,7 +29,7 @@ pub(crate) fn object(kinds: &Kinds, ask: &Ask) -> Result<Tree, Status> {
     } else {
         check_custom(ask, &tree)?;
     }
-    finish(kind, tree).map_err(|why| {
+    finish(ask, tree).map_err(|why| {
         Status::bad_request(format!(
             "{} in version {:?} cannot be handled as a {}: {why}",
             kind.kind, kind.version, kind.kind
@@ -41,19 +38,32 @@ pub(crate) fn object(kinds: &Kinds, ask: &Ask) -> Result<Tree, Status> {
 }
 
 /// Brings a tree into its stored form, or says what does not decode.
-pub(crate) fn finish(kind: &Kind, mut tree: Tree) -> Result<Tree, String> {
+pub(crate) fn finish(ask: &Ask, mut tree: Tree) -> Result<Decoded, String> {
+    let kind = &ask.kind;
     tree.remove("apiVersion");
     tree.remove("kind");
-    tree.values_mut().for_each(settle_numbers);
-    if kind.custom.is_none() {
+    if kind.custom.is_some() {
+        tree.values_mut().for_each(settle_numbers);
+    } else if !defaults::knows(kind) {
         drop_nulls(&mut tree);
+    }
+    let mut tree = convert::to_stored(kind, tree);
+    let unknown = defaults::read(kind, &mut tree)?;
+    let unknown = unknown.iter().map(|path| format!("unknown field {path:?}"));
+    let warnings: Vec<String> = match ask.query.get("fieldValidation") {
+        Some("Ignore") => Vec::new(),
+        _ => unknown.collect(),
+    };
+    if ask.query.get("fieldValidation") == Some("Strict") && !warnings.is_empty() {
+        return Err(format!("strict decoding error: {}", warnings.join(", ")));
     }
     shape::shape(&mut tree, &kind.kind).map_err(|why| match &kind.custom {
         // Upstream decodes the metadata of custom kinds by itself.
         Some(_) => why.replace("ObjectMeta.metadata.", "ObjectMeta."),
         None => why,
     })?;
-    Ok(convert::to_stored(kind, tree))
+    defaults::fill(kind, &mut tree);
+    Ok(Decoded { tree, warnings })
 }
 
 fn check_builtin(kinds: &Kinds, kind: &Kind, tree: &Tree) -> Result<(), Status> {
@@ -166,19 +176,10 @@ fn settle_numbers(value: &mut Value) {
 /// Beyond this, not every whole number is a float.
 const WHOLE_FLOAT_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// A null member is an absent one, at any depth.
+/// A null member is an absent one, at any depth: in kinds that are not read by their types.
 fn drop_nulls(tree: &mut Map<String, Value>) {
     tree.retain(|_, value| !value.is_null());
-    for (name, value) in tree {
-        if TEXT_MAPS.contains(&name.as_str()) {
-            for text in value.as_object_mut().into_iter().flat_map(Map::values_mut) {
-                if text.is_null() {
-                    *text = "".into();
-                }
-            }
-        }
-        drop_nulls_in(value);
-    }
+    tree.values_mut().for_each(drop_nulls_in);
 }
 
 fn drop_nulls_in(value: &mut Value) {

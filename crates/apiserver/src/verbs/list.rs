@@ -84,7 +84,9 @@ pub(super) async fn page(
         continue_token: match &page.rest {
             Some((next, _)) => Some(token(page.revision, next)),
             // Lists of custom kinds always have the field.
-            None if ask.format.form == Form::Object => ask.kind.custom.as_ref().map(|_| String::new()),
+            None if ask.format.form == Form::Object => {
+                ask.kind.custom.as_ref().map(|_| String::new())
+            }
             None => None,
         },
         remaining: page

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::commit::{self, Mode, Plan};
 use super::create::Repeated;
+use super::decode::Decoded;
 use super::{Ask, Reply, create, decode, update};
 use crate::body;
 use crate::deletion::dry_run_of;
@@ -65,15 +66,20 @@ fn plan(
     let Value::Object(patched) = patched else {
         return Err(unacceptable(&patched, "a JSON object was expected"));
     };
-    let mut new = update::named(ask, settle(ask, patched)?)?;
+    let Decoded {
+        tree,
+        warnings: heard,
+    } = settle(ask, patched)?;
+    let mut new = update::named(ask, tree)?;
     create::place(ask, &mut new)?;
     update::check_version(ask, &old, &new)?;
-    *warnings = strategy::warnings(&ask.kind, &new);
+    *warnings = heard;
+    warnings.extend(strategy::warnings(&ask.kind, &new));
     update::change(inner, ask, &old, new, part, Repeated::AfterPatch, warnings)
 }
 
 /// The patched tree in its stored form.
-fn settle(ask: &Ask, patched: Tree) -> Result<Tree, Status> {
+fn settle(ask: &Ask, patched: Tree) -> Result<Decoded, Status> {
     let kind = &ask.kind;
     let shown = Value::Object(patched.clone());
     let own = kind.api_version();
@@ -113,7 +119,7 @@ fn settle(ask: &Ask, patched: Tree) -> Result<Tree, Status> {
         };
         return Err(Status::invalid(of, vec![cause]));
     }
-    decode::finish(kind, patched).map_err(|why| unacceptable(&shown, &why))
+    decode::finish(ask, patched).map_err(|why| unacceptable(&shown, &why))
 }
 
 // === impl Language ===

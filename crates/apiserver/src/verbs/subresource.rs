@@ -7,7 +7,7 @@ use caretaker_machinery::status::{Details, Status};
 use http::Method;
 
 use super::commit::Mode;
-use super::{Ask, Reply, decode, get, patch, update};
+use super::{Ask, Reply, get, patch, update};
 use crate::deletion::dry_run_of;
 use crate::server::Inner;
 use crate::strategy::Part;
@@ -26,8 +26,7 @@ pub(super) async fn answer(inner: &Inner, ask: &Ask) -> Result<Reply, Status> {
     match ask.method {
         Method::PUT => {
             let mode = Mode::dry_run(dry_run_of(&ask.query, "UpdateOptions")?);
-            let tree = update::named(ask, decode::object(&inner.kinds(), ask)?)?;
-            update::replace(inner, ask, tree, part, mode).await
+            update::put(inner, ask, part, mode).await
         }
         Method::PATCH => patch::patch_part(inner, ask, part).await,
         Method::GET => get::get(inner, ask).await,

@@ -4,6 +4,7 @@ use caretaker_machinery::status::{Cause, Status};
 
 use super::commit::{self, MODIFIED, Mode, Outcome, Plan};
 use super::create::{Origin, Repeated};
+use super::decode::Decoded;
 use super::list::parse_revision;
 use super::{Ask, Reply, create, decode};
 use crate::deletion::dry_run_of;
@@ -14,12 +15,17 @@ use crate::strategy::{self, Part};
 pub(super) async fn update(inner: &Inner, ask: &Ask) -> Result<Reply, Status> {
     let mode = Mode::dry_run(dry_run_of(&ask.query, "UpdateOptions")?);
     strategy::check_options(&ask.query, "UpdateOptions")?;
-    let tree = named(ask, decode::object(&inner.kinds(), ask)?)?;
-    replace(inner, ask, tree, Part::Main, mode).await
+    put(inner, ask, Part::Main, mode).await
 }
 
-/// Replaces one part of an object by what `tree` says of it.
-pub(super) async fn replace(
+/// Replaces one part of an object by what the body says of it.
+pub(super) async fn put(inner: &Inner, ask: &Ask, part: Part, mode: Mode) -> Result<Reply, Status> {
+    let Decoded { tree, warnings } = decode::object(&inner.kinds(), ask)?;
+    let reply = replace(inner, ask, named(ask, tree)?, part, mode).await?;
+    Ok(reply.warned(warnings))
+}
+
+async fn replace(
     inner: &Inner,
     ask: &Ask,
     mut tree: Tree,

@@ -42,7 +42,8 @@ async fn a_deleted_namespace_empties_itself_and_goes() {
         .must(
             "POST",
             "/apis/batch/v1/namespaces/shop/jobs",
-            json!({"metadata": {"name": "j"}}),
+            json!({"metadata": {"name": "j"}, "spec": {"template": {"spec": {"restartPolicy": "Never",
+                "containers": [{"name": "c", "image": "i"}]}}}}),
         )
         .await;
     world.must("POST", CRDS, mk_definition()).await;
@@ -126,7 +127,9 @@ async fn a_bound_pod_holds_its_namespace_until_its_grace_is_ended() {
             json!({"metadata": {"name": "shop"}}),
         )
         .await;
-    let pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": []}});
+    let containers = json!([{"name": "c", "image": "i"}]);
+    let pod =
+        json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": containers}});
     world
         .must("POST", "/api/v1/namespaces/shop/pods", pod)
         .await;

@@ -373,107 +373,108 @@ mod tests {
         }
     }
 
+    /// One operation, and the members of the document after it, or none for 422.
+    const OPERATIONS: &[(&str, Option<&str>)] = &[
+        (r#"{"op":"add","path":"/n","value":9}"#, Some(r#"{"n":9}"#)),
+        (r#"{"op":"add","path":"/b"}"#, Some(r#"{"b":null}"#)),
+        (r#"{"op":"add","path":"/","value":9}"#, Some(r#"{"":9}"#)),
+        (r#"{"op":"add","path":"x/y","value":9}"#, Some(r#"{"y":9}"#)),
+        (
+            r#"{"op":"add","path":"/~1x~0y~01~2","value":9}"#,
+            Some(r#"{"/x~y~1~2":9}"#),
+        ),
+        (
+            r#"{"op":"add","path":"/l/-","value":9}"#,
+            Some(r#"{"l":[1,2,3,9]}"#),
+        ),
+        (
+            r#"{"op":"add","path":"/l/0","value":9}"#,
+            Some(r#"{"l":[9,1,2,3]}"#),
+        ),
+        (
+            r#"{"op":"add","path":"/l/01","value":9}"#,
+            Some(r#"{"l":[1,9,2,3]}"#),
+        ),
+        (
+            r#"{"op":"add","path":"/l/+1","value":9}"#,
+            Some(r#"{"l":[1,9,2,3]}"#),
+        ),
+        (
+            r#"{"op":"add","path":"/l/3","value":9}"#,
+            Some(r#"{"l":[1,2,3,9]}"#),
+        ),
+        (
+            r#"{"op":"add","path":"/l/-1","value":9}"#,
+            Some(r#"{"l":[1,2,3,9]}"#),
+        ),
+        (
+            r#"{"op":"add","path":"/l/-4","value":9}"#,
+            Some(r#"{"l":[9,1,2,3]}"#),
+        ),
+        (r#"{"op":"add","path":"/l/-5","value":9}"#, None),
+        (r#"{"op":"add","path":"/l/4","value":9}"#, None),
+        (r#"{"op":"add","path":"/l/x","value":9}"#, None),
+        (r#"{"op":"add","path":"","value":{}}"#, None),
+        (r#"{"op":"add","path":"x","value":9}"#, None),
+        (r#"{"op":"add","path":null,"value":9}"#, None),
+        (r#"{"op":"add","value":9}"#, None),
+        (r#"{"op":"add","path":"/b/x","value":9}"#, None),
+        (r#"{"op":"add","path":"/none/x","value":9}"#, None),
+        (r#"{"op":"remove","path":"/o/p"}"#, Some(r#"{"o":{}}"#)),
+        (r#"{"op":"remove","path":"/l/-1"}"#, Some(r#"{"l":[1,2]}"#)),
+        (r#"{"op":"remove","path":"/l/-"}"#, None),
+        (r#"{"op":"remove","path":"/none"}"#, None),
+        (r#"{"op":"remove","path":""}"#, None),
+        (
+            r#"{"op":"replace","path":"/o/p","value":9}"#,
+            Some(r#"{"o":{"p":9}}"#),
+        ),
+        (
+            r#"{"op":"replace","path":"/none","value":9}"#,
+            Some(r#"{"none":9}"#),
+        ),
+        (
+            r#"{"op":"replace","path":"/l/-1","value":9}"#,
+            Some(r#"{"l":[1,2,9]}"#),
+        ),
+        (r#"{"op":"replace","path":"/l/3","value":9}"#, None),
+        (r#"{"op":"replace","path":"","value":5}"#, None),
+        (r#"{"op":"replace","path":""}"#, None),
+        (r#"{"op":"replace","value":{}}"#, None),
+        (
+            r#"{"op":"move","from":"/l/0","path":"/o/q"}"#,
+            Some(r#"{"l":[2,3],"o":{"p":1,"q":1}}"#),
+        ),
+        (r#"{"op":"move","from":"/o","path":"/o"}"#, Some("{}")),
+        (r#"{"op":"move","from":"/o","path":"/o/p"}"#, None),
+        (r#"{"op":"move","from":"/none","path":"/x"}"#, None),
+        (
+            r#"{"op":"copy","from":"/o","path":"/o/q"}"#,
+            Some(r#"{"o":{"p":1,"q":{"p":1}}}"#),
+        ),
+        (
+            r#"{"op":"copy","from":"/none","path":"/x"}"#,
+            Some(r#"{"x":null}"#),
+        ),
+        (r#"{"op":"copy","from":"","path":"/x"}"#, None),
+        (r#"{"op":"copy","path":"/x"}"#, None),
+        (r#"{"op":"test","path":"/o","value":{"p":1}}"#, Some("{}")),
+        (r#"{"op":"test","path":"/l/-1","value":3}"#, Some("{}")),
+        (r#"{"op":"test","path":"/none","value":null}"#, Some("{}")),
+        (r#"{"op":"test","path":"/none"}"#, Some("{}")),
+        (r#"{"op":"test","path":"/b","value":1.0}"#, None),
+        (r#"{"op":"test","path":"/b"}"#, None),
+        (r#"{"op":"test","path":"","value":{}}"#, None),
+        (r#"{"op":"test"}"#, None),
+        (r#"{"op":"frob","path":"/b","value":9}"#, None),
+        (r#"{"path":"/b","value":9}"#, None),
+        ("null", None),
+    ];
+
     #[test]
     fn operations_do_what_the_real_server_does() {
-        // The members of the document after one operation, or None for 422.
-        let cases = [
-            (r#"{"op":"add","path":"/n","value":9}"#, Some(r#"{"n":9}"#)),
-            (r#"{"op":"add","path":"/b"}"#, Some(r#"{"b":null}"#)),
-            (r#"{"op":"add","path":"/","value":9}"#, Some(r#"{"":9}"#)),
-            (r#"{"op":"add","path":"x/y","value":9}"#, Some(r#"{"y":9}"#)),
-            (
-                r#"{"op":"add","path":"/~1x~0y~01~2","value":9}"#,
-                Some(r#"{"/x~y~1~2":9}"#),
-            ),
-            (
-                r#"{"op":"add","path":"/l/-","value":9}"#,
-                Some(r#"{"l":[1,2,3,9]}"#),
-            ),
-            (
-                r#"{"op":"add","path":"/l/0","value":9}"#,
-                Some(r#"{"l":[9,1,2,3]}"#),
-            ),
-            (
-                r#"{"op":"add","path":"/l/01","value":9}"#,
-                Some(r#"{"l":[1,9,2,3]}"#),
-            ),
-            (
-                r#"{"op":"add","path":"/l/+1","value":9}"#,
-                Some(r#"{"l":[1,9,2,3]}"#),
-            ),
-            (
-                r#"{"op":"add","path":"/l/3","value":9}"#,
-                Some(r#"{"l":[1,2,3,9]}"#),
-            ),
-            (
-                r#"{"op":"add","path":"/l/-1","value":9}"#,
-                Some(r#"{"l":[1,2,3,9]}"#),
-            ),
-            (
-                r#"{"op":"add","path":"/l/-4","value":9}"#,
-                Some(r#"{"l":[9,1,2,3]}"#),
-            ),
-            (r#"{"op":"add","path":"/l/-5","value":9}"#, None),
-            (r#"{"op":"add","path":"/l/4","value":9}"#, None),
-            (r#"{"op":"add","path":"/l/x","value":9}"#, None),
-            (r#"{"op":"add","path":"","value":{}}"#, None),
-            (r#"{"op":"add","path":"x","value":9}"#, None),
-            (r#"{"op":"add","path":null,"value":9}"#, None),
-            (r#"{"op":"add","value":9}"#, None),
-            (r#"{"op":"add","path":"/b/x","value":9}"#, None),
-            (r#"{"op":"add","path":"/none/x","value":9}"#, None),
-            (r#"{"op":"remove","path":"/o/p"}"#, Some(r#"{"o":{}}"#)),
-            (r#"{"op":"remove","path":"/l/-1"}"#, Some(r#"{"l":[1,2]}"#)),
-            (r#"{"op":"remove","path":"/l/-"}"#, None),
-            (r#"{"op":"remove","path":"/none"}"#, None),
-            (r#"{"op":"remove","path":""}"#, None),
-            (
-                r#"{"op":"replace","path":"/o/p","value":9}"#,
-                Some(r#"{"o":{"p":9}}"#),
-            ),
-            (
-                r#"{"op":"replace","path":"/none","value":9}"#,
-                Some(r#"{"none":9}"#),
-            ),
-            (
-                r#"{"op":"replace","path":"/l/-1","value":9}"#,
-                Some(r#"{"l":[1,2,9]}"#),
-            ),
-            (r#"{"op":"replace","path":"/l/3","value":9}"#, None),
-            (r#"{"op":"replace","path":"","value":5}"#, None),
-            (r#"{"op":"replace","path":""}"#, None),
-            (r#"{"op":"replace","value":{}}"#, None),
-            (
-                r#"{"op":"move","from":"/l/0","path":"/o/q"}"#,
-                Some(r#"{"l":[2,3],"o":{"p":1,"q":1}}"#),
-            ),
-            (r#"{"op":"move","from":"/o","path":"/o"}"#, Some("{}")),
-            (r#"{"op":"move","from":"/o","path":"/o/p"}"#, None),
-            (r#"{"op":"move","from":"/none","path":"/x"}"#, None),
-            (
-                r#"{"op":"copy","from":"/o","path":"/o/q"}"#,
-                Some(r#"{"o":{"p":1,"q":{"p":1}}}"#),
-            ),
-            (
-                r#"{"op":"copy","from":"/none","path":"/x"}"#,
-                Some(r#"{"x":null}"#),
-            ),
-            (r#"{"op":"copy","from":"","path":"/x"}"#, None),
-            (r#"{"op":"copy","path":"/x"}"#, None),
-            (r#"{"op":"test","path":"/o","value":{"p":1}}"#, Some("{}")),
-            (r#"{"op":"test","path":"/l/-1","value":3}"#, Some("{}")),
-            (r#"{"op":"test","path":"/none","value":null}"#, Some("{}")),
-            (r#"{"op":"test","path":"/none"}"#, Some("{}")),
-            (r#"{"op":"test","path":"/b","value":1.0}"#, None),
-            (r#"{"op":"test","path":"/b"}"#, None),
-            (r#"{"op":"test","path":"","value":{}}"#, None),
-            (r#"{"op":"test"}"#, None),
-            (r#"{"op":"frob","path":"/b","value":9}"#, None),
-            (r#"{"path":"/b","value":9}"#, None),
-            ("null", None),
-        ];
         let original = json!({"b": 1, "l": [1, 2, 3], "o": {"p": 1}});
-        for (operation, changed) in cases {
+        for (operation, changed) in OPERATIONS {
             let patch = Value::Array(vec![serde_json::from_str(operation).unwrap()]);
             let got = apply(original.clone(), patch);
             if let Some(changed) = changed {

@@ -9,8 +9,11 @@ use serde_json::{Map, Value, json};
 use super::each_struct;
 use crate::metadata::{self, Tree};
 
-/// Types with code, and the code.
-const COMPLETE: [(&str, fn(&mut Tree)); 15] = [
+/// Completes an object in place.
+type Complete = fn(&mut Tree);
+
+/// Types with code, and the code, by name.
+const COMPLETE: [(&str, Complete); 15] = [
     ("apps.v1.StatefulSetSpec", claim_templates),
     ("batch.v1.Job", job),
     ("core.v1.Container", pull_policy),
@@ -128,18 +131,22 @@ fn pod(pod: &mut Tree) {
     };
     let on_host = spec.get("hostNetwork") == Some(&Value::Bool(true));
     for field in ["containers", "initContainers"] {
-        each_struct(spec.get_mut(field).unwrap_or(&mut Value::Null), |container| {
-            if let Some(Value::Object(resources)) = container.get_mut("resources") {
-                let limits = resources.get("limits").and_then(Value::as_object).cloned();
-                add_missing(resources, "requests", limits);
-            }
-            let ports = container.get_mut("ports").filter(|_| on_host);
-            each_struct(ports.unwrap_or(&mut Value::Null), |port| {
-                if let (Some(number), None) = (port.get("containerPort"), port.get("hostPort")) {
-                    port.insert("hostPort".into(), number.clone());
+        each_struct(
+            spec.get_mut(field).unwrap_or(&mut Value::Null),
+            |container| {
+                if let Some(Value::Object(resources)) = container.get_mut("resources") {
+                    let limits = resources.get("limits").and_then(Value::as_object).cloned();
+                    add_missing(resources, "requests", limits);
                 }
-            });
-        });
+                let ports = container.get_mut("ports").filter(|_| on_host);
+                each_struct(ports.unwrap_or(&mut Value::Null), |port| {
+                    if let (Some(number), None) = (port.get("containerPort"), port.get("hostPort"))
+                    {
+                        port.insert("hostPort".into(), number.clone());
+                    }
+                });
+            },
+        );
     }
 }
 
@@ -158,7 +165,9 @@ fn add_missing(object: &mut Tree, field: &str, amounts: Option<Map<String, Value
 
 /// The account has an old name and a new one.
 fn service_account(spec: &mut Tree) {
-    let name = spec.get("serviceAccountName").or(spec.get("serviceAccount"));
+    let name = spec
+        .get("serviceAccountName")
+        .or(spec.get("serviceAccount"));
     if let Some(name) = name.cloned() {
         spec.insert("serviceAccount".into(), name.clone());
         spec.insert("serviceAccountName".into(), name);
@@ -224,7 +233,9 @@ mod tests {
     use super::*;
 
     fn completed(of: &str, object: Value) -> Value {
-        let mut object = object.as_object().unwrap().clone();
+        let Value::Object(mut object) = object else {
+            panic!("{object} is no object");
+        };
         complete(of, &mut object);
         Value::Object(object)
     }
@@ -278,7 +289,8 @@ mod tests {
 
     #[test]
     fn limits_of_a_range_fill_in_for_each_other() {
-        let item = json!({"type": "Container", "max": {"cpu": "500m"}, "min": {"memory": "1000Ki"}});
+        let item =
+            json!({"type": "Container", "max": {"cpu": "500m"}, "min": {"memory": "1000Ki"}});
         let item = completed("core.v1.LimitRangeItem", item);
         assert_eq!(item["default"], json!({"cpu": "500m"}));
         assert_eq!(
@@ -290,8 +302,14 @@ mod tests {
     #[test]
     fn addresses_of_a_pod_tell_the_same() {
         let cases = [
-            (json!({"podIP": "1"}), json!({"podIP": "1", "podIPs": [{"ip": "1"}]})),
-            (json!({"podIPs": [{"ip": "1"}]}), json!({"podIP": "1", "podIPs": [{"ip": "1"}]})),
+            (
+                json!({"podIP": "1"}),
+                json!({"podIP": "1", "podIPs": [{"ip": "1"}]}),
+            ),
+            (
+                json!({"podIPs": [{"ip": "1"}]}),
+                json!({"podIP": "1", "podIPs": [{"ip": "1"}]}),
+            ),
             (json!({}), json!({})),
         ];
         for (given, expected) in cases {

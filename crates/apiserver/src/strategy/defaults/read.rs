@@ -5,8 +5,8 @@
 //! the struct's name.
 
 use base64::Engine as _;
-use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
 use base64::engine::DecodePaddingMode;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
 use base64::{DecodeError, alphabet};
 use caretaker_machinery::quantity::Quantity;
 use jiff::Timestamp;
@@ -47,9 +47,18 @@ enum Step {
 // === impl Reader ===
 
 impl Reader {
-    /// Reads a whole object but its metadata, which has its own rules.
+    /// Reads a whole object. Its metadata has rules of its own: only what is unknown there is noted.
     pub(super) fn read_root(&mut self, of: TypeRef, object: &mut Tree) -> Result<(), String> {
         let metadata = object.remove("metadata");
+        let field = types().get(of).fields.get("metadata");
+        if let (Some(Value::Object(given)), Some(Of::Struct(of))) =
+            (&metadata, field.map(|field| field.of))
+        {
+            self.path.push(Step::Field("metadata".into()));
+            // What is wrong there is said by those rules.
+            let _ = self.read_struct(of, &mut given.clone());
+            self.path.clear();
+        }
         self.read_struct(of, object)?;
         if let Some(metadata) = metadata {
             object.insert("metadata".into(), metadata);
@@ -249,7 +258,7 @@ fn no_time(text: &str, fraction: &str) -> String {
 fn read_bytes(text: &str) -> Result<Value, String> {
     let joined: String = text.chars().filter(|c| !"\r\n".contains(*c)).collect();
     let bytes = LENIENT.decode(&joined).map_err(|error| {
-        let at = illegal_at(&joined, error);
+        let at = illegal_at(&joined, &error);
         format!("illegal base64 data at input byte {at}")
     })?;
     Ok(STANDARD.encode(bytes).into())
@@ -257,10 +266,10 @@ fn read_bytes(text: &str) -> Result<Value, String> {
 
 /// The byte that upstream's decoder names: the first that may not stand there, else the start of the last, broken group,
 /// or its end where padding is missing.
-fn illegal_at(text: &str, error: DecodeError) -> usize {
+fn illegal_at(text: &str, error: &DecodeError) -> usize {
     let padding = text.find('=').unwrap_or(text.len());
     let symbol = match error {
-        DecodeError::InvalidByte(at, _) => at,
+        DecodeError::InvalidByte(at, _) => *at,
         _ => text.len(),
     };
     let group = padding / 4 * 4;
@@ -311,10 +320,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn read(of: &str, object: Value) -> Result<(Value, Vec<String>), String> {
-        let Value::Object(mut object) = object else {
-            panic!("{object} is no object");
-        };
+    fn read(of: &str, object: &Value) -> Result<(Value, Vec<String>), String> {
+        let mut object = object.as_object().cloned().unwrap_or_default();
         let mut reader = Reader::default();
         reader.read_root(types().named(of).unwrap(), &mut object)?;
         Ok((Value::Object(object), reader.unknown))
@@ -358,7 +365,7 @@ mod tests {
             ),
         ];
         for (pod, expected) in cases {
-            assert_eq!(read("core.v1.Pod", pod), Err(format!("json: {expected}")));
+            assert_eq!(read("core.v1.Pod", &pod), Err(format!("json: {expected}")));
         }
     }
 
@@ -369,21 +376,28 @@ mod tests {
             "affinity": null, "hostAliases": [null]}});
         let kept = json!({"spec": {"securityContext": {}, "activeDeadlineSeconds": 0,
             "overhead": {"cpu": "0"}, "hostAliases": [{}]}});
-        assert_eq!(read("core.v1.Pod", given), Ok((kept, vec![])));
+        assert_eq!(read("core.v1.Pod", &given), Ok((kept, vec![])));
         let given = json!({"data": {"a": null}, "binaryData": {}});
         let kept = json!({"data": {"a": ""}});
-        assert_eq!(read("core.v1.ConfigMap", given), Ok((kept, vec![])));
+        assert_eq!(read("core.v1.ConfigMap", &given), Ok((kept, vec![])));
     }
 
     #[test]
     fn unknown_members_vanish_and_are_told() {
-        let given = json!({"nope": 1, "spec": {"containers": [{"name": "a"}, {"nope": 1}]}});
-        let (kept, unknown) = read("core.v1.Pod", given).unwrap();
+        let given = json!({"metadata": {"neither": 1, "ownerReferences": [{"nor": 1}]},
+            "nope": 1, "spec": {"containers": [{"name": "a"}, {"nope": 1}]}});
+        let (mut kept, unknown) = read("core.v1.Pod", &given).unwrap();
+        kept.as_object_mut().unwrap().remove("metadata");
+        assert_eq!(kept, json!({"spec": {"containers": [{"name": "a"}, {}]}}));
         assert_eq!(
-            kept,
-            json!({"spec": {"containers": [{"name": "a"}, {}]}})
+            unknown,
+            [
+                "metadata.neither",
+                "metadata.ownerReferences[0].nor",
+                "nope",
+                "spec.containers[1].nope"
+            ]
         );
-        assert_eq!(unknown, ["nope", "spec.containers[1].nope"]);
     }
 
     #[test]

@@ -294,9 +294,7 @@ impl When {
             When::Always => true,
             When::Present(field) => owner.contains_key(field),
             When::Absent(field) => !owner.contains_key(field),
-            When::Equals(field, value) => {
-                owner.get(field).and_then(Value::as_str) == Some(value)
-            }
+            When::Equals(field, value) => owner.get(field).and_then(Value::as_str) == Some(value),
         }
     }
 }

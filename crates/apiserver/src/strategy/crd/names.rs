@@ -1,0 +1,102 @@
+//! Names of custom kinds: each is accepted unless another definition of the same group has it.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{is_established, set_condition};
+use crate::kinds::Kinds;
+use crate::metadata::{self, Tree};
+
+/// Accepts each name unless another definition of the group has it, and establishes the kind if all are free.
+pub(super) fn accept(object: &Tree, status: &mut Value, kinds: &Kinds, now: Timestamp) {
+    let spec = object.get("spec").cloned().unwrap_or_default();
+    let names = &spec["names"];
+    if !status["acceptedNames"].is_object() {
+        status["acceptedNames"] = json!({"plural": "", "kind": ""});
+    }
+    let taken = Taken::by_others(object, kinds);
+    let mut refused = None;
+    for (field, reason) in NAMES {
+        match taken.find(field, &names[field]) {
+            Some(name) => refused = Some((reason, format!("{name:?} is already in use"))),
+            None if names[field].is_null() => {}
+            None => status["acceptedNames"][field] = names[field].clone(),
+        }
+    }
+    match refused {
+        None => {
+            let why = ("NoConflicts", "no conflicts found");
+            set_condition(status, "NamesAccepted", "True", why, now);
+            let why = (
+                "InitialNamesAccepted",
+                "the initial names have been accepted",
+            );
+            set_condition(status, "Established", "True", why, now);
+        }
+        Some((reason, message)) => {
+            set_condition(status, "NamesAccepted", "False", (reason, &message), now);
+            if !is_established(status) {
+                let why = ("NotAccepted", "not all names are accepted");
+                set_condition(status, "Established", "False", why, now);
+            }
+        }
+    }
+}
+
+/// Names of a definition in the order they are looked at, and what a conflict about each is called.
+const NAMES: [(&str, &str); 6] = [
+    ("plural", "PluralConflict"),
+    ("singular", "SingularConflict"),
+    ("shortNames", "ShortNamesConflict"),
+    ("kind", "KindConflict"),
+    ("listKind", "ListKindConflict"),
+    ("categories", ""),
+];
+
+/// Names that other definitions of a group have.
+struct Taken {
+    resources: Vec<String>,
+    kinds: Vec<String>,
+}
+
+impl Taken {
+    fn by_others(object: &Tree, kinds: &Kinds) -> Self {
+        let uid = metadata::text(object, "uid");
+        let group = object
+            .get("spec")
+            .and_then(|spec| spec["group"].as_str())
+            .unwrap_or_default();
+        let mut taken = Self {
+            resources: Vec::new(),
+            kinds: Vec::new(),
+        };
+        let others = kinds.iter().filter(|kind| {
+            kind.group == group && kind.custom.as_ref().is_none_or(|custom| custom.uid != uid)
+        });
+        for other in others {
+            taken
+                .resources
+                .extend([other.plural.clone(), other.singular.clone()]);
+            taken.resources.extend(other.short_names.iter().cloned());
+            taken
+                .kinds
+                .extend([other.kind.clone(), other.list_kind.clone()]);
+        }
+        taken
+    }
+
+    /// The name in `value`, or one of them, that is taken.
+    fn find<'a>(&self, field: &str, value: &'a Value) -> Option<&'a str> {
+        let taken = match field {
+            "kind" | "listKind" => &self.kinds,
+            "categories" => return None,
+            _ => &self.resources,
+        };
+        let names = match value {
+            Value::Array(names) => names.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        let mut names = names.iter().filter_map(Value::as_str);
+        names.find(|name| taken.iter().any(|other| other == name))
+    }
+}
