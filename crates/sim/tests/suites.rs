@@ -91,7 +91,6 @@ fn every_allowed_difference_names_a_scenario() {
 }
 
 #[tokio::test(start_paused = true)]
-#[ignore = "the embedded server does not pass yet; run it with --ignored"]
 async fn the_embedded_server_answers_like_the_real_one() {
     let allowed = allowed("api");
     let (mut checks, mut equal, mut reports) = (0, 0, Vec::new());

@@ -75,7 +75,6 @@ pub(super) async fn create_tree(
         metadata::dedupe_owners(&mut tree).map(|uids| repeated_owners(Repeated::InBody, &uids)),
     );
     metadata::born(&mut tree, inner.clock.now(), &mut inner.rng());
-    strategy::prepare_create(kind, &mut tree, &inner.kinds(), inner.clock.now());
 
     let prefix = metadata::text(&tree, "generateName").to_owned();
     let named = !metadata::text(&tree, "name").is_empty();
@@ -86,10 +85,13 @@ pub(super) async fn create_tree(
     };
     let mut taken = None;
     for _ in 0..attempts {
+        let mut tree = tree.clone();
         if !named && !prefix.is_empty() {
             let name = metadata::generate_name(&prefix, &mut inner.rng());
             metadata::of(&mut tree).insert("name".into(), name.into());
         }
+        // Only now: some kinds write their name into their spec.
+        strategy::prepare_create(kind, &mut tree, &inner.kinds(), inner.clock.now());
         match insert(inner, ask, &tree, mode).await {
             Err(status) if status.is("AlreadyExists") => taken = Some(status),
             result => return Ok((result?, warnings)),
