@@ -13,13 +13,14 @@ use crate::metadata::{self, Tree};
 type Complete = fn(&mut Tree);
 
 /// Types with code, and the code, by name.
-const COMPLETE: [(&str, Complete); 15] = [
+const COMPLETE: [(&str, Complete); 16] = [
     ("apps.v1.StatefulSetSpec", claim_templates),
     ("batch.v1.Job", job),
     ("core.v1.Container", pull_policy),
     ("core.v1.EphemeralContainer", pull_policy),
     ("core.v1.ImageVolumeSource", volume_pull_policy),
     ("core.v1.LimitRangeItem", limit_range_item),
+    ("core.v1.NodeSpec", pod_cidrs),
     ("core.v1.NodeStatus", node_status),
     ("core.v1.Pod", pod),
     ("core.v1.PodSpec", service_account),
@@ -209,13 +210,23 @@ fn target_port(port: &mut Tree) {
 
 /// The first of a Service's addresses stands alone, too.
 fn cluster_ips(spec: &mut Tree) {
-    let first = spec.get("clusterIPs").and_then(|ips| ips.get(0)).cloned();
-    match (first, spec.get("clusterIP").cloned()) {
+    first_alone(spec, "clusterIP", "clusterIPs");
+}
+
+/// So does the first range of a Node.
+fn pod_cidrs(spec: &mut Tree) {
+    first_alone(spec, "podCIDR", "podCIDRs");
+}
+
+/// Of a field that became a list, the first element and the list say the same.
+fn first_alone(object: &mut Tree, one: &str, all: &str) {
+    let first = object.get(all).and_then(|list| list.get(0)).cloned();
+    match (first, object.get(one).cloned()) {
         (Some(first), None) => {
-            spec.insert("clusterIP".into(), first);
+            object.insert(one.into(), first);
         }
-        (None, Some(ip)) => {
-            spec.insert("clusterIPs".into(), json!([ip]));
+        (None, Some(value)) => {
+            object.insert(all.into(), json!([value]));
         }
         _ => {}
     }
@@ -297,6 +308,19 @@ mod tests {
             item["defaultRequest"],
             json!({"cpu": "500m", "memory": "1000Ki"})
         );
+    }
+
+    #[test]
+    fn a_field_and_the_list_it_became_tell_the_same() {
+        let both = json!({"clusterIP": "None", "clusterIPs": ["None"]});
+        for given in [
+            json!({"clusterIP": "None"}),
+            json!({"clusterIPs": ["None"]}),
+        ] {
+            assert_eq!(completed("core.v1.ServiceSpec", given), both);
+        }
+        let node = completed("core.v1.NodeSpec", json!({"podCIDR": "10.1.0.0/24"}));
+        assert_eq!(node["podCIDRs"], json!(["10.1.0.0/24"]));
     }
 
     #[test]
