@@ -83,10 +83,8 @@ impl fmt::Display for Table {
         let first = longest.unwrap_or_default().max(COLUMN);
         let mut line = |cells: [&str; 4]| {
             let [what, ours, real, ratio] = cells;
-            writeln!(
-                f,
-                "{what:<first$}{ours:>COLUMN$}{real:>COLUMN$}{ratio:>COLUMN$}"
-            )
+            let text = format!("{what:<first$}{ours:>COLUMN$}{real:>COLUMN$}{ratio:>COLUMN$}");
+            writeln!(f, "{}", text.trim_end())
         };
         line(["", "ours", "real", "ratio"])?;
         for ours in &self.ours {
@@ -197,8 +195,8 @@ mod tests {
         };
         let text = "                                    ours        real       ratio
 time to ready                    20.0 ms      3.00 s       1/150
-creates/s to 100,000 objects       9,000           -            
-driver busy                         90 %        30 %            
+creates/s to 100,000 objects       9,000           -
+driver busy                         90 %        30 %
 - say so
 ";
         assert_eq!(table.to_string(), text);

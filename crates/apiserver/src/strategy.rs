@@ -219,8 +219,8 @@ pub(crate) fn warnings(kind: &Kind, object: &Tree) -> Vec<String> {
     warnings
 }
 
-/// `fieldValidation` and `fieldManager` are checked for form. DEVIATION(field-validation): repeated
-/// fields are not told, and of custom kinds nothing is until their schemas are known.
+/// `fieldValidation` and `fieldManager` are checked for form. DEVIATION(field-validation): repeated fields, and those of
+/// custom kinds, are not looked at.
 pub(crate) fn check_options(query: &Query, options: &str) -> Result<(), Status> {
     let mut causes = Vec::new();
     let known = ["", "Ignore", "Strict", "Warn"];
