@@ -1,7 +1,5 @@
 //! DELETE of one object: the options are read, [`deletion`](crate::deletion) decides, this carries it out.
 
-use std::sync::Arc;
-
 use caretaker_machinery::status::Status;
 
 use super::commit::{self, Mode, Outcome, Plan};
@@ -10,7 +8,7 @@ use crate::deletion::{Decision, DeleteOptions};
 use crate::kinds::{DefaultPolicy, Kind};
 use crate::metadata::{self, Tree};
 use crate::server::Inner;
-use crate::store::{Key, Object};
+use crate::store::Key;
 use crate::strategy;
 
 pub(super) async fn delete(inner: &Inner, ask: &Ask) -> Result<Reply, Status> {
@@ -51,33 +49,20 @@ pub(crate) async fn delete_one(
     options: &DeleteOptions,
 ) -> Result<Outcome, Status> {
     let now = inner.clock.now();
-    // After a write of our own the caller's revision no longer holds; what was judged by it still does.
-    let mut judged: Option<Arc<Object>> = None;
-    commit::commit(
-        inner,
-        kind,
-        key,
-        Mode::dry_run(options.dry_run),
-        |current| {
-            let current =
-                current.ok_or_else(|| Status::not_found(kind.resource_named(key.name())))?;
-            let object = current.to_value();
-            if judged.is_none() {
-                check_preconditions(kind, key.name(), &object, options)?;
-            }
-            let decision = strategy::decide_delete(kind, &object, options, now)?;
-            Ok(match decision {
+    let mode = Mode::dry_run(options.dry_run);
+    commit::commit(inner, kind, key, mode, |current| {
+        let current = current.ok_or_else(|| Status::not_found(kind.resource_named(key.name())))?;
+        let object = current.to_value();
+        // Also when the delete is prepared again: what took the object's place is not what was meant.
+        check_preconditions(kind, key.name(), &object, options)?;
+        Ok(
+            match strategy::decide_delete(kind, &object, options, now)? {
                 Decision::Pending => Plan::Keep,
                 Decision::Keep(changed) => Plan::Put(changed),
-                Decision::Remove(last) => {
-                    if last.is_some() && options.revision.is_none() {
-                        judged = Some(current.clone());
-                    }
-                    Plan::Remove(last)
-                }
-            })
-        },
-    )
+                Decision::Remove(last) => Plan::Remove(last),
+            },
+        )
+    })
     .await
 }
 
