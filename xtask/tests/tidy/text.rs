@@ -91,7 +91,7 @@ mod tests {
         let fine = [
             "target/tmp/a",
             "${CACHE}/tmp/a",
-            "~/work/a",
+            "~/tmp/a",
             "https://example.com/home/a",
             "mount it at /tmp",
         ];
