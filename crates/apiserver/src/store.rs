@@ -50,6 +50,16 @@ pub(crate) struct Proposal {
     pub(crate) expected: Option<Revision>,
     /// The new content; `None`: remove it.
     pub(crate) new: Option<Draft>,
+    /// What else it was judged by.
+    pub(crate) premise: Option<Premise>,
+}
+
+/// Another object as it has to be still: the namespace of a new one, which may be about to end.
+#[derive(Debug, Clone)]
+pub(crate) struct Premise {
+    pub(crate) resource: ResourceId,
+    pub(crate) key: Key,
+    pub(crate) rev: Revision,
 }
 
 /// Why a proposal was not taken.
@@ -107,11 +117,13 @@ impl Store {
         let mut journal = lock(&self.journal);
         let (revision, previous) = {
             let state = self.read();
-            let current = state
-                .tables
-                .get(&proposal.resource)
-                .and_then(|table| table.get(&proposal.key));
-            if current.as_ref().map(|object| object.rev) != proposal.expected {
+            let find = |resource, key| state.tables.get(&resource)?.get(key);
+            let premise_holds = proposal.premise.as_ref().is_none_or(|premise| {
+                let found = find(premise.resource, &premise.key);
+                found.is_some_and(|object| object.rev == premise.rev)
+            });
+            let current = find(proposal.resource, &proposal.key);
+            if !premise_holds || current.as_ref().map(|object| object.rev) != proposal.expected {
                 return Err(Refused::Changed);
             }
             (state.revision.next(), current)
@@ -223,4 +235,67 @@ impl Store {
 /// State is replaced whole, never left half changed, so a poisoned lock still holds a valid state.
 fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const NAMESPACES: ResourceId = ResourceId(0);
+    const CONFIG_MAPS: ResourceId = ResourceId(1);
+
+    fn mk_proposal(
+        resource: ResourceId,
+        key: &Key,
+        expected: Option<Revision>,
+        value: &str,
+    ) -> Proposal {
+        let tree = json!({"metadata": {"uid": "u"}, "data": value});
+        let tree = tree.as_object().unwrap();
+        Proposal {
+            resource,
+            key: key.clone(),
+            expected,
+            new: Some(Draft::new(key.clone(), tree, Strings::default())),
+            premise: None,
+        }
+    }
+
+    #[test]
+    fn a_proposal_whose_object_or_premise_has_changed_is_refused() {
+        let store = Store::new(Box::new(Memory));
+        let (namespace, object) = (Key::new(None, "shop"), Key::new(Some("shop"), "a"));
+        let active = store
+            .write(mk_proposal(NAMESPACES, &namespace, None, "active"))
+            .unwrap();
+        let premise = Premise {
+            resource: NAMESPACES,
+            key: namespace.clone(),
+            rev: active.rev,
+        };
+        let create = || Proposal {
+            premise: Some(premise.clone()),
+            ..mk_proposal(CONFIG_MAPS, &object, None, "x")
+        };
+        let created = store.write(create()).unwrap();
+        assert!(matches!(store.write(create()), Err(Refused::Changed)));
+
+        let removed = Proposal {
+            new: None,
+            ..mk_proposal(CONFIG_MAPS, &object, Some(created.rev), "")
+        };
+        store.write(removed).unwrap();
+        store
+            .write(mk_proposal(
+                NAMESPACES,
+                &namespace,
+                Some(active.rev),
+                "terminating",
+            ))
+            .unwrap();
+        assert!(matches!(store.write(create()), Err(Refused::Changed)));
+        assert!(store.get(CONFIG_MAPS, &object).is_none());
+    }
 }

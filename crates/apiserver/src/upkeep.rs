@@ -64,6 +64,7 @@ fn create_default_namespaces(inner: &Inner) {
             resource: kind.resource,
             expected: None,
             new: Some(commit::draft(&kind, &key, &tree)),
+            premise: None,
             key,
         };
         // Refused only if it is there already, which is what is wanted.

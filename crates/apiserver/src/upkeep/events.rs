@@ -56,6 +56,7 @@ pub(super) async fn run(inner: Weak<Inner>) {
                 key: key.clone(),
                 expected: Some(*revision),
                 new: None,
+                premise: None,
             });
             due.pop_front();
         }

@@ -7,7 +7,7 @@ use caretaker_machinery::status::{Named, Status};
 use crate::kinds::Kind;
 use crate::metadata::Tree;
 use crate::server::Inner;
-use crate::store::{Draft, Key, Object, Proposal, Refused, Strings};
+use crate::store::{Draft, Key, Object, Premise, Proposal, Refused, Strings};
 use crate::strategy;
 
 /// How often a change is prepared again before the client has to. Forty clients patching one object at once all succeed.
@@ -19,6 +19,8 @@ pub(crate) enum Plan {
     Keep,
     /// Write this.
     Put(Tree),
+    /// Write this new object, as long as what it relies on is as it was judged.
+    Create(Tree, Option<Premise>),
     /// Remove it; first write this last state, if there is one.
     Remove(Option<Tree>),
     /// Remove it because this change lets go of it. The answer shows the change under the revision it was made at.
@@ -96,13 +98,17 @@ async fn attempt(
 ) -> Result<Outcome, Refused> {
     match (plan, current) {
         (Plan::Put(tree), current) => {
-            let stored = put(inner, kind, key, mode, current, &tree).await?;
+            let stored = put(inner, kind, key, mode, current, &tree, None).await?;
+            Ok(Outcome::Stored(stored))
+        }
+        (Plan::Create(tree, premise), current) => {
+            let stored = put(inner, kind, key, mode, current, &tree, premise).await?;
             Ok(Outcome::Stored(stored))
         }
         (Plan::Keep, Some(current)) => Ok(Outcome::Stored(current)),
         (Plan::Remove(last), Some(current)) => {
             let current = match last {
-                Some(last) => put(inner, kind, key, mode, Some(current), &last).await?,
+                Some(last) => put(inner, kind, key, mode, Some(current), &last, None).await?,
                 None => current,
             };
             remove(inner, kind, mode, current)
@@ -132,6 +138,7 @@ async fn remove(
         key: current.key.clone(),
         expected: Some(current.rev),
         new: None,
+        premise: None,
     };
     inner.store.propose(proposal).await
 }
@@ -144,6 +151,7 @@ async fn put(
     mode: Mode,
     current: Option<Arc<Object>>,
     tree: &Tree,
+    premise: Option<Premise>,
 ) -> Result<Arc<Object>, Refused> {
     let draft = draft(kind, key, tree);
     match current {
@@ -156,6 +164,7 @@ async fn put(
                 key: key.clone(),
                 expected: current.map(|object| object.rev),
                 new: Some(draft),
+                premise,
             };
             inner.store.propose(proposal).await
         }

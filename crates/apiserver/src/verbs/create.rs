@@ -11,7 +11,7 @@ use crate::deletion::dry_run_of;
 use crate::kinds::Kind;
 use crate::metadata::{self, Tree, check};
 use crate::server::Inner;
-use crate::store::{Key, Object};
+use crate::store::{Key, Object, Premise};
 use crate::strategy;
 
 /// How many generated names are tried before the client has to try again.
@@ -119,7 +119,10 @@ async fn insert(inner: &Inner, ask: &Ask, tree: &Tree, mode: Mode) -> Result<Arc
     let key = ask.key_of(&name);
     let outcome = commit::commit(inner, kind, &key, mode, |current| match current {
         Some(current) => Err(exists(ask, &name, current)),
-        None => Ok(Plan::Put(tree.clone())),
+        None => Ok(Plan::Create(
+            tree.clone(),
+            check_namespace(inner, ask, &name)?,
+        )),
     });
     match outcome.await? {
         Outcome::Stored(object) | Outcome::Removed(object) => Ok(object),
@@ -151,10 +154,10 @@ pub(super) fn place(ask: &Ask, tree: &mut Tree) -> Result<(), Status> {
     Ok(())
 }
 
-/// New objects need a namespace that exists and stays.
-fn check_namespace(inner: &Inner, ask: &Ask, name: &str) -> Result<(), Status> {
+/// New objects need a namespace that exists and stays, until they are stored.
+fn check_namespace(inner: &Inner, ask: &Ask, name: &str) -> Result<Option<Premise>, Status> {
     let Some(namespace) = ask.namespace.as_deref().filter(|_| ask.kind.namespaced) else {
-        return Ok(());
+        return Ok(None);
     };
     let kinds = inner.kinds();
     let namespaces: &Kind = kinds.get("", "v1", "namespaces").expect("a built-in kind");
@@ -169,7 +172,11 @@ fn check_namespace(inner: &Inner, ask: &Ask, name: &str) -> Result<(), Status> {
         }));
     };
     if found.fields.get(0) != Some("Terminating") {
-        return Ok(());
+        return Ok(Some(Premise {
+            resource: namespaces.resource,
+            key: found.key.clone(),
+            rev: found.rev,
+        }));
     }
     let why = format!(
         "unable to create new content in namespace {namespace} because it is being terminated"
