@@ -202,6 +202,8 @@ fn start_of_living(stat: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
     use super::*;
 
     #[test]
@@ -250,12 +252,17 @@ mod tests {
     fn a_process_is_found_by_its_program_and_the_directory_it_works_in() {
         let dir = tempfile::tempdir().unwrap();
         let flag = format!("--data-dir={}/data", dir.path().display());
-        let shell = ["-c", "read line", "sh", &flag];
+        let shell = ["-c", "echo started; read line", "sh", &flag];
         let mut child = Command::new("sh")
             .args(shell)
             .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
             .spawn()
             .unwrap();
+        // `spawn` returns while the kernel still builds the new program's
+        // command line; once the shell has spoken it is there to be read.
+        let mut said = [0; "started".len()];
+        child.stdout.take().unwrap().read_exact(&mut said).unwrap();
         let found = using(dir.path(), &["sh"]).unwrap();
         let others = using(dir.path(), &["etcd"]).unwrap();
         let elsewhere = using(&dir.path().join("dat"), &["sh"]).unwrap();
