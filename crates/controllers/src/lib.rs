@@ -1,1 +1,10 @@
 //! The controllers and the runtime they share.
+//!
+//! One delete is walked in five files, the same for every controller X: [`runtime::feed`] → `X/index` → `X/decide` →
+//! [`runtime::driver`] → [`runtime::effects`].
+//!
+//! - [`runtime`]: feeds bring changes, a driver asks a controller what follows, effects carry it out.
+//! - [`gc`]: the garbage collector over the ownership graph of all kinds.
+
+pub mod gc;
+pub mod runtime;

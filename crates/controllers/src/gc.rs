@@ -1,0 +1,1 @@
+//! The garbage collector over the ownership graph of all kinds.

@@ -1,0 +1,204 @@
+//! The requests a decision can ask for, and what they were answered.
+//!
+//! Controllers make calls, `effects` carries them out and makes the answers. A call names everything that the server
+//! has to compare (uid and resourceVersion), because safety rests on the server comparing it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::kind::KindId;
+use super::record::{Record, Revision, Uid};
+
+/// Exactly one request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Call {
+    /// Read the metadata of one object, from the quorum.
+    Get {
+        /// The object.
+        target: Target,
+    },
+    /// Delete one object.
+    Delete {
+        /// The object.
+        target: Target,
+        /// What was judged.
+        judged: Judged,
+        /// What becomes of its dependents; the kind's default if not said.
+        propagation: Option<Propagation>,
+        /// How long a Pod may take to stop; its own choice if not said.
+        grace_secs: Option<u32>,
+    },
+    /// Change one object by a JSON merge patch, the one form that every kind takes.
+    Patch {
+        /// The object.
+        target: Target,
+        /// What was judged; `effects` writes it into the patch.
+        judged: Judged,
+        /// The rest of the patch.
+        patch: Value,
+    },
+}
+
+/// Where an object is.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Target {
+    /// What it is.
+    pub kind: KindId,
+    /// Its namespace; empty for objects of the cluster.
+    pub namespace: Box<str>,
+    /// Its name.
+    pub name: Box<str>,
+}
+
+/// Which copy of an object was judged. The server refuses the request with 409 if it has another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judged {
+    /// Its identity.
+    pub uid: Uid,
+    /// Its version.
+    pub revision: Revision,
+}
+
+/// What becomes of the dependents of a deleted object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Propagation {
+    /// They go after it.
+    Background,
+    /// They go before it.
+    Foreground,
+    /// They stay.
+    Orphan,
+}
+
+/// What a request was answered.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// The object as it is now. After a delete: as it was last.
+    Object(Arc<Record>),
+    /// Done; the server had nothing to show.
+    Done,
+    /// The object that was asked for does not exist, and that is proven.
+    Absent(Proof),
+    /// Anything else.
+    Failed(Failure),
+}
+
+/// How it is known that an object does not exist. Nothing else counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Proof {
+    /// A watch showed its DELETED event.
+    Observed,
+    /// Another object lives under its name.
+    OtherUid(Uid),
+    /// A well-formed 404 names it, for a kind that discovery serves.
+    NotFound,
+}
+
+/// Why a request was not answered as hoped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// What to do about it.
+    pub kind: FailureKind,
+    /// The HTTP status, if there was an answer.
+    pub status: Option<u16>,
+    /// For people: what the server said, or why it was not reached.
+    pub message: String,
+    /// When the server wants to be asked again, capped.
+    pub retry_after: Option<Duration>,
+}
+
+/// What kind of failure it is, as far as anybody acts on the difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailureKind {
+    /// 409: the object changed since it was judged.
+    Conflict,
+    /// 401 or 403.
+    Forbidden,
+    /// The kind is not served, or the server does not know the path; says nothing about the object.
+    NotServed,
+    /// 429.
+    TooManyRequests,
+    /// Any other 4xx: the request itself is at fault.
+    Refused,
+    /// 5xx, an unreadable answer, a timeout, no connection.
+    Unavailable,
+}
+
+// === impl Call ===
+
+impl Call {
+    /// The object it is about.
+    #[must_use]
+    pub fn target(&self) -> &Target {
+        match self {
+            Self::Get { target } | Self::Delete { target, .. } | Self::Patch { target, .. } => {
+                target
+            }
+        }
+    }
+
+    /// The verb, as evidence and metrics name it.
+    #[must_use]
+    pub fn verb(&self) -> &'static str {
+        match self {
+            Self::Get { .. } => "get",
+            Self::Delete { .. } => "delete",
+            Self::Patch { .. } => "patch",
+        }
+    }
+
+    /// Which copy was judged; nothing for a read.
+    #[must_use]
+    pub fn judged(&self) -> Option<&Judged> {
+        match self {
+            Self::Get { .. } => None,
+            Self::Delete { judged, .. } | Self::Patch { judged, .. } => Some(judged),
+        }
+    }
+
+    /// Whether it leaves the cluster as it is.
+    #[must_use]
+    pub fn is_read(&self) -> bool {
+        matches!(self, Self::Get { .. })
+    }
+}
+
+// === impl Propagation ===
+
+impl Propagation {
+    /// As `DeleteOptions` spell it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Background => "Background",
+            Self::Foreground => "Foreground",
+            Self::Orphan => "Orphan",
+        }
+    }
+}
+
+// === impl Proof ===
+
+impl fmt::Display for Proof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Observed => f.write_str("its deletion was observed"),
+            Self::OtherUid(uid) => write!(f, "its name belongs to another object, uid {uid}"),
+            Self::NotFound => f.write_str("the server does not have it"),
+        }
+    }
+}
+
+// === impl Failure ===
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.status {
+            Some(status) => write!(f, "{status}: {}", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
