@@ -1,0 +1,382 @@
+//! What follows for an object from what is known. Reads the index, changes nothing, asks for at most one request.
+//!
+//! Mirrors `attemptToDeleteItem`, `processDeletingDependentsItem` and `attemptToOrphanWorker`: an object with a living
+//! owner loses its other references; one without is deleted; an owner that waits is let go when nobody blocks it.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::index::graph::{EdgeId, Facts, Flag, NodeId};
+use super::index::lookups::UNSHOWN_RECHECK;
+use super::index::{FOREGROUND, Index, Lookup, ORPHAN};
+use super::patches;
+use super::reason::Reason;
+use super::standing::{Standing, Standings, doubt, kind_name, named};
+use super::{Coordinates, Key};
+use crate::runtime::call::{Call, Judged, Propagation};
+use crate::runtime::controller::{Next, Note, Severity, Verdict};
+use crate::runtime::kind::{KindId, KindState, Scope};
+use crate::runtime::record::Uid;
+
+/// How far a ring of owners that wait for each other is followed. Longer ones are built by nobody in good faith.
+const RING_SEARCH_MAX: usize = 1_000;
+
+/// The Event about a reference that leads into another namespace.
+const INVALID_NAMESPACE: &str = "OwnerRefInvalidNamespace";
+/// The Event about an end that could not wait for every kind to be listed.
+const KINDS_UNSEEN: &str = "DependentsMayRemain";
+
+type Decision = (Next<Key>, Reason);
+
+/// What follows for an object.
+pub(super) fn object(index: &Index, uid: &Uid, now: Timestamp) -> Verdict<Key, Reason> {
+    let Some(id) = index.graph.find(uid) else {
+        return verdict((Next::Rest, Reason::Unknown), Vec::new());
+    };
+    let mut notes = Vec::new();
+    notes.extend(foreign_namespace(index, id));
+    let (next, because) = judge(index, id, now);
+    notes.extend(unseen(index, id, &because));
+    verdict((next, because), notes)
+}
+
+/// What has to be asked about an owner.
+pub(super) fn owner(index: &Index, owner: &Coordinates, now: Timestamp) -> Verdict<Key, Reason> {
+    let decision = match asked_at(index, owner, now) {
+        Some(at) if at <= now => {
+            let identity = index.graph.find(&owner.uid).map(|id| index.identity(id));
+            let call = Call::Get {
+                target: owner.target(),
+            };
+            let owner = identity.unwrap_or_default();
+            (Next::Call(call), Reason::AsksFor { owner })
+        }
+        Some(at) => (Next::At(at), Reason::NotShown),
+        None => (Next::Rest, Reason::Settled),
+    };
+    verdict(decision, Vec::new())
+}
+
+fn verdict((next, because): Decision, notes: Vec<Note>) -> Verdict<Key, Reason> {
+    Verdict {
+        next,
+        because,
+        notes,
+    }
+}
+
+fn judge(index: &Index, id: NodeId, now: Timestamp) -> Decision {
+    let node = index.graph.node(id);
+    if node.facts.has(Facts::VIRTUAL) {
+        return (Next::Rest, Reason::Unknown);
+    }
+    if index.states.get(&node.kind) == Some(&KindState::Frozen) {
+        let kind = kind_name(index, node.kind);
+        return (Next::Retry, Reason::Frozen { kind });
+    }
+    if node.facts.has(Facts::DOUBTFUL) {
+        let target = index.target(id);
+        return (Next::Call(Call::Get { target }), Reason::Doubtful);
+    }
+    if node.facts.has(Facts::GOING) {
+        return (Next::Rest, Reason::Going);
+    }
+    let standings = Standings::of(index, id, now);
+    if let Some(first) = standings.orphaning.first() {
+        return let_go(index, id, &standings, *first);
+    }
+    if node.facts.is_orphaning() {
+        return orphan(index, id, now);
+    }
+    if node.facts.is_waiting() {
+        return wait(index, id, now);
+    }
+    if node.facts.has(Facts::DELETING) {
+        return (Next::Rest, Reason::Deleting);
+    }
+    if !index.graph.has_owners(id) {
+        return (Next::Rest, Reason::Unowned);
+    }
+    dependent(index, id, &standings, now)
+}
+
+/// An object whose owner is being deleted without it. It loses that reference also while it is being deleted itself,
+/// because the owner waits for that.
+fn let_go(index: &Index, id: NodeId, standings: &Standings, first: EdgeId) -> Decision {
+    let is_settled = standings.doubt.is_none() && standings.waiting.is_empty();
+    let gone = if is_settled {
+        standings.loose()
+    } else {
+        standings.orphaning.iter().copied().collect()
+    };
+    let owner = named(index, first);
+    (
+        patch(index, id, patches::without_references(index, id, &gone)),
+        Reason::Orphaned { owner },
+    )
+}
+
+/// A dependent that nobody deletes yet.
+fn dependent(index: &Index, id: NodeId, standings: &Standings, now: Timestamp) -> Decision {
+    if let Some((edge, standing)) = &standings.doubt {
+        let because = doubt(index, *edge, standing);
+        let next = match standing {
+            Standing::Unknown(coordinates) => Next::After(Key::Owner(coordinates.clone())),
+            Standing::Unlisted(until) => Next::At(*until),
+            Standing::Frozen(_) => Next::Retry,
+            _ => Next::Rest,
+        };
+        return (next, because);
+    }
+    if let Some(unconfirmed) = unconfirmed(index, standings, now) {
+        return unconfirmed;
+    }
+    match standings.solid {
+        Some(solid) => separate(index, id, standings, solid),
+        None => collect(index, id, standings),
+    }
+}
+
+/// A waiting owner's user may have changed the policy: before anything follows from its waiting it is read again.
+fn unconfirmed(index: &Index, standings: &Standings, now: Timestamp) -> Option<Decision> {
+    let edge = standings.waiting.iter().find(|edge| {
+        let owner = index.graph.edge(**edge).owner;
+        !index
+            .lookups
+            .is_confirmed(&index.graph.node(owner).uid, now)
+    })?;
+    let owner = named(index, *edge);
+    let coordinates = index.coordinates(*edge)?;
+    let next = Next::After(Key::Owner(coordinates));
+    Some((next, Reason::AsksFor { owner }))
+}
+
+/// An object with a living owner: it stays, and loses the others.
+fn separate(index: &Index, id: NodeId, standings: &Standings, solid: EdgeId) -> Decision {
+    let kept = named(index, solid);
+    let loose = standings.loose();
+    if loose.is_empty() {
+        return (Next::Rest, Reason::Owned { owner: kept });
+    }
+    let owners = loose.iter().map(|edge| named(index, *edge)).collect();
+    (
+        patch(index, id, patches::without_references(index, id, &loose)),
+        Reason::LosesOwners { owners, kept },
+    )
+}
+
+/// An object without a living owner: it goes.
+fn collect(index: &Index, id: NodeId, standings: &Standings) -> Decision {
+    let facts = index.graph.node(id).facts;
+    if let Some(waiting) = standings.waiting.first() {
+        let owner = named(index, *waiting);
+        if index.graph.has_dependents(id) {
+            if let Some(ring) = unblock_ring(index, id) {
+                return ring;
+            }
+            let next = delete(index, id, Propagation::Foreground);
+            return (next, Reason::OwnerWaiting { owner });
+        }
+        return (
+            delete(index, id, own_policy(facts)),
+            Reason::OwnerWaiting { owner },
+        );
+    }
+    let Some((edge, proof)) = standings.dangling.first() else {
+        return (Next::Rest, Reason::Unowned);
+    };
+    let because = Reason::OwnerAbsent {
+        owner: named(index, *edge),
+        proof: proof.clone(),
+    };
+    (delete(index, id, own_policy(facts)), because)
+}
+
+/// A dependent of the object waits for its own dependents: if that is a ring, the object must not block it.
+fn unblock_ring(index: &Index, id: NodeId) -> Option<Decision> {
+    let mut own = index.graph.owners(id);
+    if !own.any(|(_, edge)| edge.blocks == Flag::True) {
+        return None;
+    }
+    let mut dependents = index.graph.dependents(id);
+    let (_, edge) =
+        dependents.find(|(_, edge)| index.graph.node(edge.dependent).facts.is_waiting())?;
+    Some(unblock(index, id, edge.dependent))
+}
+
+fn unblock(index: &Index, id: NodeId, with: NodeId) -> Decision {
+    let with = index.identity(with);
+    let next = patch(index, id, patches::unblocked_references(index, id));
+    (next, Reason::Ring { with })
+}
+
+/// An owner that is deleted in the foreground.
+fn wait(index: &Index, id: NodeId, now: Timestamp) -> Decision {
+    let blocking = index.graph.node(id).blocking;
+    if blocking > 0 {
+        return match waits_for_itself(index, id) {
+            Some(with) => unblock(index, id, with),
+            None => (Next::Rest, Reason::WaitsForDependents { blocking }),
+        };
+    }
+    release(index, id, now, FOREGROUND, |unseen| {
+        Reason::DependentsGone { unseen }
+    })
+}
+
+/// DEVIATION(foreground-ring): owners that were deleted in the foreground at the same time and block each other wait for
+/// ever upstream. Here the first that finds itself among those who wait for it stops blocking.
+fn waits_for_itself(index: &Index, id: NodeId) -> Option<NodeId> {
+    let (mut seen, mut open) = (BTreeSet::new(), vec![id]);
+    while let Some(at) = open.pop() {
+        for (_, edge) in index.graph.owners(at) {
+            let waits = index.graph.node(edge.owner).facts.is_waiting();
+            if !waits || edge.blocks != Flag::True || edge.owner == at {
+                continue;
+            }
+            if edge.owner == id {
+                return Some(at);
+            }
+            if seen.len() < RING_SEARCH_MAX && seen.insert(edge.owner) {
+                open.push(edge.owner);
+            }
+        }
+    }
+    None
+}
+
+/// An owner that is deleted without its dependents.
+fn orphan(index: &Index, id: NodeId, now: Timestamp) -> Decision {
+    let mut dependents = index.graph.dependents(id);
+    if let Some((_, edge)) = dependents.next() {
+        let next = index.identity(edge.dependent);
+        return (Next::Rest, Reason::WaitsForOrphans { next });
+    }
+    release(index, id, now, ORPHAN, |unseen| {
+        Reason::DependentsOrphaned { unseen }
+    })
+}
+
+/// Takes our finalizer off an owner, once every kind that may hold dependents has been listed or has had its time.
+fn release(
+    index: &Index,
+    id: NodeId,
+    now: Timestamp,
+    finalizer: &str,
+    because: fn(Vec<String>) -> Reason,
+) -> Decision {
+    let syncing = index.syncing(now);
+    if let Some(until) = syncing.iter().map(|(_, until)| *until).max() {
+        let kinds = kind_names(index, syncing.iter().map(|(kind, _)| *kind));
+        return (Next::At(until), Reason::WaitsForKinds { kinds });
+    }
+    let overdue = index.states.iter().filter_map(|(kind, state)| match state {
+        KindState::Syncing(_) => Some(*kind),
+        _ => None,
+    });
+    let unseen = kind_names(index, overdue);
+    (
+        patch(index, id, patches::without_finalizer(index, id, finalizer)),
+        because(unseen),
+    )
+}
+
+fn kind_names(index: &Index, kinds: impl Iterator<Item = KindId>) -> Vec<String> {
+    kinds.map(|kind| kind_name(index, kind)).collect()
+}
+
+/// The finalizers that an object has already decide how it is deleted.
+fn own_policy(facts: Facts) -> Propagation {
+    if facts.has(Facts::ORPHAN) {
+        Propagation::Orphan
+    } else if facts.has(Facts::FOREGROUND) {
+        Propagation::Foreground
+    } else {
+        Propagation::Background
+    }
+}
+
+fn delete(index: &Index, id: NodeId, propagation: Propagation) -> Next<Key> {
+    Next::Call(Call::Delete {
+        target: index.target(id),
+        judged: judged(index, id),
+        propagation: Some(propagation),
+        grace_secs: None,
+    })
+}
+
+fn patch(index: &Index, id: NodeId, patch: Value) -> Next<Key> {
+    Next::Call(Call::Patch {
+        target: index.target(id),
+        judged: judged(index, id),
+        patch,
+    })
+}
+
+fn judged(index: &Index, id: NodeId) -> Judged {
+    Judged {
+        uid: index.graph.node(id).uid.clone(),
+        revision: index.graph.revision(id),
+    }
+}
+
+/// When the server is to be asked about an owner: never while nobody refers to it or its state is known.
+fn asked_at(index: &Index, owner: &Coordinates, now: Timestamp) -> Option<Timestamp> {
+    let id = index.graph.find(&owner.uid)?;
+    let facts = index.graph.node(id).facts;
+    let confirmed_if = |facts: Facts| {
+        let is_due = facts.is_waiting() && !index.lookups.is_confirmed(&owner.uid, now);
+        is_due.then_some(now)
+    };
+    let is_shown = !facts.has(Facts::VIRTUAL) && index.target(id) == owner.target();
+    match index.lookups.get(owner) {
+        Some(Lookup::Absent(_)) => None,
+        _ if is_shown => confirmed_if(facts),
+        Some(Lookup::Alive(facts, at)) => {
+            confirmed_if(*facts).or_else(|| Some(at.saturating_add(UNSHOWN_RECHECK).unwrap_or(now)))
+        }
+        None if index.absent.proof(owner).is_some() => None,
+        None => match index.states.get(&owner.kind) {
+            Some(KindState::Syncing(since)) if now < super::sync_deadline(*since) => None,
+            _ => Some(now),
+        },
+    }
+}
+
+/// Tells the users of an object that a reference leads into another namespace, where nothing is looked for.
+fn foreign_namespace(index: &Index, id: NodeId) -> Option<Note> {
+    let own = index.graph.namespace(id);
+    let (edge, _) = index.graph.owners(id).find(|(_, edge)| {
+        let owner = index.graph.node(edge.owner);
+        !owner.facts.has(Facts::VIRTUAL)
+            && index.scope(owner.kind) == Some(Scope::Namespaced)
+            && index.graph.namespace(edge.owner) != own
+    })?;
+    let mut owner = named(index, edge);
+    own.clone_into(&mut owner.namespace);
+    Some(Note {
+        about: index.identity(id),
+        severity: Severity::Warning,
+        reason: INVALID_NAMESPACE,
+        message: format!(
+            "ownerRef [{}/{}, namespace: {}, name: {}, uid: {}] does not exist in namespace {own:?}",
+            owner.api_version, owner.kind, owner.namespace, owner.name, owner.uid
+        ),
+    })
+}
+
+/// Tells the users of an owner that it goes although some kinds could not be searched for its dependents.
+fn unseen(index: &Index, id: NodeId, because: &Reason) -> Option<Note> {
+    let (Reason::DependentsGone { unseen } | Reason::DependentsOrphaned { unseen }) = because
+    else {
+        return None;
+    };
+    (!unseen.is_empty()).then(|| Note {
+        about: index.identity(id),
+        severity: Severity::Warning,
+        reason: KINDS_UNSEEN,
+        message: because.to_string(),
+    })
+}

@@ -1,0 +1,98 @@
+//! Answers to the collector's own requests, as observations.
+//!
+//! What a feed shows is the truth about which objects there are; an answer only adds to what is known about them. So an
+//! answer never makes a node of an object that no feed has shown, and it ends only what a list has missed already.
+
+use jiff::Timestamp;
+
+use super::graph::{Facts, NodeId};
+use super::{Index, Lookup, facts_of};
+use crate::gc::{Coordinates, Key};
+use crate::runtime::call::Proof;
+use crate::runtime::controller::Wake;
+use crate::runtime::record::{Record, Uid};
+
+// === impl Index ===
+
+impl Index {
+    /// The object was read or written: it looks like this, unless a feed has shown its end already.
+    pub(crate) fn apply_known(&mut self, record: &Record, wake: &mut Wake<Key>) {
+        if self.shown(&record.meta.uid).is_some() {
+            self.apply(record, wake);
+        }
+    }
+
+    /// An owner exists under these coordinates.
+    pub(crate) fn found_alive(
+        &mut self,
+        owner: &Coordinates,
+        record: &Record,
+        now: Timestamp,
+        wake: &mut Wake<Key>,
+    ) {
+        let Some(id) = self.graph.find(&owner.uid) else {
+            return;
+        };
+        let facts = facts_of(&record.meta);
+        if facts.is_waiting() {
+            self.lookups.confirm(&owner.uid, now);
+        }
+        if !self.is_virtual(id) {
+            self.apply(record, wake);
+            return;
+        }
+        let before = self.lookups.found_alive(owner.clone(), facts, now);
+        // Who asked is told by the driver; the others relied on the earlier answer.
+        if matches!(before, Some(Lookup::Alive(known, _)) if known != facts) {
+            self.wake_dependents(id, wake);
+        }
+    }
+
+    /// An owner does not exist under these coordinates.
+    pub(crate) fn found_absent(&mut self, owner: &Coordinates, proof: Proof, wake: &mut Wake<Key>) {
+        if let Some(id) = self.graph.find(&owner.uid)
+            && self.lookups.prove_absent(owner.clone(), proof)
+        {
+            self.wake_dependents(id, wake);
+        }
+    }
+
+    /// An object was not found. That ends it if its feed has missed it too; else the feed will show its end.
+    pub(crate) fn end_if_doubtful(
+        &mut self,
+        gone: Coordinates,
+        proof: Proof,
+        wake: &mut Wake<Key>,
+    ) {
+        match self.shown(&gone.uid) {
+            Some(id) if self.graph.node(id).facts.has(Facts::DOUBTFUL) => {
+                self.end(gone, proof, wake);
+            }
+            _ => self.going(&gone.uid),
+        }
+    }
+
+    /// A delete was acknowledged. If finalizers or a grace period hold the object it is deleting, and more may follow.
+    pub(crate) fn going_unless_deleting(&mut self, uid: &Uid) {
+        if let Some(id) = self.shown(uid)
+            && !self.graph.node(id).facts.has(Facts::DELETING)
+        {
+            self.going(uid);
+        }
+    }
+
+    /// An object went or was let go: its waiting owners' confirmations serve one dependent less.
+    pub(crate) fn spend_confirmations(&mut self, uid: &Uid) {
+        let Some(id) = self.shown(uid) else {
+            return;
+        };
+        for (_, edge) in self.graph.owners(id) {
+            self.lookups.spend(&self.graph.node(edge.owner).uid);
+        }
+    }
+
+    fn shown(&self, uid: &Uid) -> Option<NodeId> {
+        let id = self.graph.find(uid)?;
+        (!self.is_virtual(id)).then_some(id)
+    }
+}

@@ -1,0 +1,103 @@
+//! What follows for the graph when a kind becomes known, doubtful or unknown, and when discovery finds other kinds.
+
+use std::sync::Arc;
+
+use super::graph::{Facts, NodeId};
+use super::{Index, UNRESOLVED};
+use crate::gc::Key;
+use crate::runtime::controller::Wake;
+use crate::runtime::kind::{Catalog, KindId, KindState};
+use crate::runtime::record::Revision;
+
+// === impl Index ===
+
+impl Index {
+    /// A kind is known better or worse than before.
+    pub fn know_kind(&mut self, kind: KindId, state: KindState, wake: &mut Wake<Key>) {
+        match state {
+            KindState::Gone => {
+                self.states.remove(&kind);
+                self.forget_objects(kind, wake);
+            }
+            KindState::Frozen => {
+                self.states.insert(kind, state);
+                self.forget_past(kind);
+            }
+            KindState::Syncing(_)
+            | KindState::Synced
+            | KindState::Forbidden
+            | KindState::Failing(_) => {
+                self.states.insert(kind, state);
+                self.wake_waiting_for(kind, wake);
+            }
+        }
+    }
+
+    /// Discovery found other kinds. References that could not be resolved may be now, and the other way round.
+    pub fn know_catalog(&mut self, catalog: &Arc<Catalog>, wake: &mut Wake<Key>) {
+        self.catalog = catalog.clone();
+        self.types.resolve(catalog);
+        for id in self.graph.ids() {
+            if !self.is_virtual(id) && !self.is_plainly_owned(id) {
+                wake.now(self.key(id));
+            }
+        }
+    }
+
+    /// Those who refer to an owner of this kind that no feed has shown, and owners that wait for all kinds to be known.
+    fn wake_waiting_for(&self, kind: KindId, wake: &mut Wake<Key>) {
+        for id in &self.virtuals {
+            for (_, edge) in self.graph.dependents(*id) {
+                if self.types.kind(edge.typed) == Some(kind) {
+                    wake.now(self.key(edge.dependent));
+                }
+            }
+        }
+        for id in &self.ending {
+            wake.now(self.key(*id));
+        }
+    }
+
+    /// The server was set back in time: neither versions nor absences of this kind hold any more.
+    fn forget_past(&mut self, kind: KindId) {
+        let of_kind: Vec<NodeId> = self.objects(kind).collect();
+        for id in of_kind {
+            self.graph.set_revision(id, &Revision::default());
+            let node = self.graph.node_mut(id);
+            node.facts = node.facts.without(Facts::GOING);
+        }
+        self.lookups.forget_kind(kind);
+        self.absent.forget(kind);
+    }
+
+    /// A kind that is not served: its objects are not known to be gone, only not known. Whoever refers to one presumes
+    /// it alive.
+    fn forget_objects(&mut self, kind: KindId, wake: &mut Wake<Key>) {
+        let of_kind: Vec<NodeId> = self.objects(kind).collect();
+        for id in of_kind {
+            let detached = self.graph.detach(id);
+            self.finalizers.remove(&id);
+            self.ending.remove(&id);
+            let node = self.graph.node_mut(id);
+            node.facts = Facts::VIRTUAL;
+            node.kind = UNRESOLVED;
+            self.virtuals.insert(id);
+            self.unlink(detached, wake);
+        }
+        // Only now, because they may refer to each other.
+        let unused: Vec<NodeId> = self.virtuals.iter().copied().collect();
+        for id in unused {
+            if self.virtuals.contains(&id) {
+                self.drop_if_unused(id);
+            }
+        }
+    }
+
+    fn objects(&self, kind: KindId) -> impl Iterator<Item = NodeId> {
+        let graph = &self.graph;
+        graph.ids().filter(move |id| {
+            let node = graph.node(*id);
+            node.kind == kind && !node.facts.has(Facts::VIRTUAL)
+        })
+    }
+}

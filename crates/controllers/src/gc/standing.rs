@@ -1,0 +1,196 @@
+//! How an object stands with each of its owners.
+//!
+//! Mirrors `isDangling` and the classification in `attemptToDeleteItem`: solid, dangling, waiting. Doubt of any kind is
+//! a standing of its own and means that nothing follows: an owner is presumed alive until its absence is proven.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use super::Coordinates;
+use super::index::graph::{EdgeId, Facts, NodeId};
+use super::index::{Index, Lookup};
+use super::reason::Reason;
+use crate::runtime::call::Proof;
+use crate::runtime::controller::Identity;
+use crate::runtime::kind::{KindId, KindState, Scope};
+
+/// How an object stands with one owner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// The owner lives.
+    Solid,
+    /// The owner is being deleted and waits for its dependents.
+    Waiting,
+    /// The owner is being deleted and leaves its dependents behind.
+    Orphaning,
+    /// The owner does not exist.
+    Dangling(Proof),
+    /// The owner's type is not served.
+    Unserved,
+    /// The owner's kind lives in namespaces, the object does not.
+    OutOfReach,
+    /// The owner's kind is being listed anew because its past was taken back.
+    Frozen(KindId),
+    /// The owner's kind is about to be listed for the first time; until then at most.
+    Unlisted(Timestamp),
+    /// Nobody has shown the owner: ask.
+    Unknown(Coordinates),
+}
+
+/// How an object stands with all its owners.
+#[derive(Debug, Default)]
+pub(super) struct Standings {
+    /// The first owner that lives.
+    pub(super) solid: Option<EdgeId>,
+    pub(super) waiting: Vec<EdgeId>,
+    pub(super) orphaning: Vec<EdgeId>,
+    pub(super) dangling: Vec<(EdgeId, Proof)>,
+    /// The first reason for which nothing can follow yet.
+    pub(super) doubt: Option<(EdgeId, Standing)>,
+}
+
+// === impl Standings ===
+
+impl Standings {
+    pub(super) fn of(index: &Index, id: NodeId, now: Timestamp) -> Self {
+        let mut all = Self::default();
+        for (edge, _) in index.graph.owners(id) {
+            match standing(index, edge, now) {
+                Standing::Solid => all.solid = all.solid.or(Some(edge)),
+                Standing::Waiting => all.waiting.push(edge),
+                Standing::Orphaning => all.orphaning.push(edge),
+                Standing::Dangling(proof) => all.dangling.push((edge, proof)),
+                doubt => all.doubted(edge, doubt),
+            }
+        }
+        all
+    }
+
+    /// Keeps the doubt that no answer can settle rather than one that costs a request.
+    fn doubted(&mut self, edge: EdgeId, doubt: Standing) {
+        let weight = |doubt: &Standing| match doubt {
+            Standing::OutOfReach => 4,
+            Standing::Unserved => 3,
+            Standing::Frozen(_) => 2,
+            Standing::Unlisted(_) => 1,
+            _ => 0,
+        };
+        if self
+            .doubt
+            .as_ref()
+            .is_none_or(|(_, known)| weight(known) < weight(&doubt))
+        {
+            self.doubt = Some((edge, doubt));
+        }
+    }
+
+    /// All references that are to go if the object stays.
+    pub(super) fn loose(&self) -> BTreeSet<EdgeId> {
+        let dangling = self.dangling.iter().map(|(edge, _)| edge);
+        let loose = self.waiting.iter().chain(&self.orphaning).chain(dangling);
+        loose.copied().collect()
+    }
+}
+
+/// How an object stands with the owner behind one of its references.
+pub(super) fn standing(index: &Index, edge: EdgeId, now: Timestamp) -> Standing {
+    let reference = index.graph.edge(edge);
+    let owner = index.graph.node(reference.owner);
+    let is_shown = !owner.facts.has(Facts::VIRTUAL);
+    if is_shown && owner.facts.is_orphaning() {
+        // Whatever else the reference says about it: the owner cannot go while anybody refers to its uid.
+        return Standing::Orphaning;
+    }
+    let Some(coordinates) = index.coordinates(edge) else {
+        return Standing::Unserved;
+    };
+    let is_clusterwide = index.graph.namespace(reference.dependent).is_empty();
+    if is_clusterwide && index.scope(coordinates.kind) == Some(Scope::Namespaced) {
+        return Standing::OutOfReach;
+    }
+    let state = index.states.get(&coordinates.kind);
+    if state == Some(&KindState::Frozen) {
+        return Standing::Frozen(coordinates.kind);
+    }
+    let lookup = index.lookups.get(&coordinates);
+    if let Some(Lookup::Absent(proof)) = lookup {
+        return Standing::Dangling(proof.clone());
+    }
+    if is_shown && index.matches(edge) {
+        return alive(owner.facts);
+    }
+    match lookup {
+        Some(Lookup::Alive(facts, _)) => alive(*facts),
+        Some(Lookup::Absent(proof)) => Standing::Dangling(proof.clone()),
+        None => unknown(index, coordinates, state, now),
+    }
+}
+
+/// Nothing was asked yet about these coordinates.
+fn unknown(
+    index: &Index,
+    coordinates: Coordinates,
+    state: Option<&KindState>,
+    now: Timestamp,
+) -> Standing {
+    if let Some(proof) = index.absent.proof(&coordinates) {
+        return Standing::Dangling(proof.clone());
+    }
+    if let Some(KindState::Syncing(since)) = state {
+        let until = super::sync_deadline(*since);
+        if now < until {
+            return Standing::Unlisted(until);
+        }
+    }
+    Standing::Unknown(coordinates)
+}
+
+fn alive(facts: Facts) -> Standing {
+    if facts.is_orphaning() {
+        Standing::Orphaning
+    } else if facts.is_waiting() {
+        Standing::Waiting
+    } else {
+        Standing::Solid
+    }
+}
+
+/// The owner as a reference names it.
+pub(super) fn named(index: &Index, edge: EdgeId) -> Identity {
+    let reference = index.graph.edge(edge);
+    let (api_version, kind) = index.types.text(reference.typed);
+    let scope = index.types.kind(reference.typed);
+    let namespace = match scope.and_then(|kind| index.scope(kind)) {
+        Some(Scope::Cluster) => "",
+        Some(Scope::Namespaced) | None => index.graph.namespace(reference.dependent),
+    };
+    Identity {
+        api_version: api_version.to_owned(),
+        kind: kind.to_owned(),
+        namespace: namespace.to_owned(),
+        name: index.graph.reference_name(edge).to_owned(),
+        uid: index.graph.node(reference.owner).uid.to_string(),
+    }
+}
+
+/// Why nothing follows from a doubtful standing.
+pub(super) fn doubt(index: &Index, edge: EdgeId, standing: &Standing) -> Reason {
+    let owner = named(index, edge);
+    match standing {
+        Standing::Unserved => Reason::Unserved { owner },
+        Standing::OutOfReach => Reason::OutOfReach { owner },
+        Standing::Frozen(kind) => Reason::Frozen {
+            kind: kind_name(index, *kind),
+        },
+        Standing::Unlisted(_) => Reason::WaitsForList { owner },
+        _ => Reason::AsksFor { owner },
+    }
+}
+
+pub(super) fn kind_name(index: &Index, kind: KindId) -> String {
+    index
+        .catalog
+        .get(kind)
+        .map_or_else(|| "an unknown kind".to_owned(), ToString::to_string)
+}
