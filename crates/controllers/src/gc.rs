@@ -3,7 +3,9 @@
 //! - `index`: what is known.
 //! - `decide`: what follows from it.
 //! - [`reason`]: why, in words.
+//! - `standing`: how an object stands with each of its owners.
 //! - `patches`: what is written to dependents and owners.
+//! - [`view`], [`dot`]: the graph for people.
 //!
 //! Mirrors `pkg/controller/garbagecollector`. There, workers ask the server about every object they look at; here the
 //! judged copy comes from the index and the server compares it (uid and resourceVersion) when it deletes.
@@ -13,10 +15,12 @@
 //! transition; upstream can leave finalizers behind (kubernetes#115570, #77081).
 
 mod decide;
+pub mod dot;
 mod index;
 mod patches;
 pub mod reason;
 mod standing;
+pub mod view;
 
 use std::time::Duration;
 
@@ -243,3 +247,6 @@ fn sync_deadline(since: Timestamp) -> Timestamp {
         .saturating_add(ORPHAN_HOLD_MAX)
         .unwrap_or(Timestamp::MAX)
 }
+
+#[cfg(test)]
+mod tests;

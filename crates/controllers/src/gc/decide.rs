@@ -105,7 +105,8 @@ fn judge(index: &Index, id: NodeId, now: Timestamp) -> Decision {
 /// An object whose owner is being deleted without it. It loses that reference also while it is being deleted itself,
 /// because the owner waits for that.
 fn let_go(index: &Index, id: NodeId, standings: &Standings, first: EdgeId) -> Decision {
-    let is_settled = standings.doubt.is_none() && standings.waiting.is_empty();
+    let is_settled =
+        standings.doubt.is_none() && standings.unknown.is_empty() && standings.waiting.is_empty();
     let gone = if is_settled {
         standings.loose()
     } else {
@@ -123,12 +124,16 @@ fn dependent(index: &Index, id: NodeId, standings: &Standings, now: Timestamp) -
     if let Some((edge, standing)) = &standings.doubt {
         let because = doubt(index, *edge, standing);
         let next = match standing {
-            Standing::Unknown(coordinates) => Next::After(Key::Owner(coordinates.clone())),
             Standing::Unlisted(until) => Next::At(*until),
             Standing::Frozen(_) => Next::Retry,
             _ => Next::Rest,
         };
         return (next, because);
+    }
+    if let Some(edge) = standings.unknown.values().next() {
+        let owner = named(index, *edge);
+        let owners = standings.unknown.keys().cloned().map(Key::Owner);
+        return (Next::After(owners.collect()), Reason::AsksFor { owner });
     }
     if let Some(unconfirmed) = unconfirmed(index, standings, now) {
         return unconfirmed;
@@ -149,7 +154,7 @@ fn unconfirmed(index: &Index, standings: &Standings, now: Timestamp) -> Option<D
     })?;
     let owner = named(index, *edge);
     let coordinates = index.coordinates(*edge)?;
-    let next = Next::After(Key::Owner(coordinates));
+    let next = Next::After(vec![Key::Owner(coordinates)]);
     Some((next, Reason::AsksFor { owner }))
 }
 

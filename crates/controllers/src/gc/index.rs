@@ -205,7 +205,12 @@ impl Index {
 
     fn keep_finalizers(&mut self, id: NodeId, meta: &Meta) {
         let ours = |finalizer: &&str| [FOREGROUND, ORPHAN].contains(finalizer);
-        if meta.finalizers.iter().map(|own| &**own).any(|own| ours(&own)) {
+        if meta
+            .finalizers
+            .iter()
+            .map(|own| &**own)
+            .any(|own| ours(&own))
+        {
             self.finalizers.insert(id, meta.finalizers.clone());
         } else {
             self.finalizers.remove(&id);

@@ -3,7 +3,7 @@
 //! Mirrors `isDangling` and the classification in `attemptToDeleteItem`: solid, dangling, waiting. Doubt of any kind is
 //! a standing of its own and means that nothing follows: an owner is presumed alive until its absence is proven.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
@@ -46,7 +46,9 @@ pub(super) struct Standings {
     pub(super) waiting: Vec<EdgeId>,
     pub(super) orphaning: Vec<EdgeId>,
     pub(super) dangling: Vec<(EdgeId, Proof)>,
-    /// The first reason for which nothing can follow yet.
+    /// Owners that have to be asked for.
+    pub(super) unknown: BTreeMap<Coordinates, EdgeId>,
+    /// The weightiest reason for which nothing can follow, whatever is asked.
     pub(super) doubt: Option<(EdgeId, Standing)>,
 }
 
@@ -61,19 +63,21 @@ impl Standings {
                 Standing::Waiting => all.waiting.push(edge),
                 Standing::Orphaning => all.orphaning.push(edge),
                 Standing::Dangling(proof) => all.dangling.push((edge, proof)),
+                Standing::Unknown(coordinates) => {
+                    all.unknown.entry(coordinates).or_insert(edge);
+                }
                 doubt => all.doubted(edge, doubt),
             }
         }
         all
     }
 
-    /// Keeps the doubt that no answer can settle rather than one that costs a request.
+    /// Keeps the doubt that lasts longest.
     fn doubted(&mut self, edge: EdgeId, doubt: Standing) {
         let weight = |doubt: &Standing| match doubt {
-            Standing::OutOfReach => 4,
-            Standing::Unserved => 3,
-            Standing::Frozen(_) => 2,
-            Standing::Unlisted(_) => 1,
+            Standing::OutOfReach => 3,
+            Standing::Unserved => 2,
+            Standing::Frozen(_) => 1,
             _ => 0,
         };
         if self

@@ -91,9 +91,9 @@ pub enum Next<K> {
     Rest,
     /// Decide again at this time.
     At(Timestamp),
-    /// Decide that other key first, and this one when it has its answer or needs none. Many keys may wait for one:
-    /// this is how a question is asked once.
-    After(K),
+    /// Decide those other keys first, and this one when the last of them has its answer or needs none. Many keys may
+    /// wait for one: this is how a question is asked once.
+    After(Vec<K>),
     /// Nothing to ask now; look again after this key's backoff.
     Retry,
     /// Send this request, then decide again.

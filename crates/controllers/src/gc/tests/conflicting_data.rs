@@ -1,0 +1,220 @@
+//! `TestConflictingData`: references that name an owner wrongly, in every order of events.
+//!
+//! Upstream's cases look into its queues; what is asked here is what becomes of the objects, and what it costs.
+
+use super::world::{NODES, PODS, RCS, SETS, World, kinds, object, to};
+use crate::gc::Reason;
+use crate::runtime::call::Propagation;
+use crate::runtime::record::{OwnerRef, Record};
+
+fn elsewhere(mut record: Record) -> Record {
+    record.meta.namespace = "ns2".into();
+    record
+}
+
+fn versioned(mut reference: OwnerRef, api_version: &str) -> OwnerRef {
+    reference.api_version = api_version.into();
+    reference
+}
+
+/// Plays the creations in both orders, with all events seen between them.
+fn both_orders(records: &[Record], check: impl Fn(&mut World, &str)) {
+    let mut backward: Vec<Record> = records.to_vec();
+    backward.reverse();
+    for (order, records) in [("as written", records), ("reversed", &backward)] {
+        let mut world = World::new();
+        for record in records {
+            world.create(record.clone());
+            world.settle();
+        }
+        check(&mut world, order);
+    }
+}
+
+/// Case 1.
+#[test]
+fn a_child_in_a_namespace_may_have_an_owner_of_the_cluster() {
+    let records = [
+        object(PODS, "child", &[to(NODES, "owner")]),
+        object(NODES, "owner", &[]),
+    ];
+    let mut world = World::new();
+    world.lag(NODES);
+    world.create(records[1].clone());
+    world.create(records[0].clone());
+    world.settle();
+    assert!(world.exists("child"));
+    world.catch_up();
+    world.settle();
+    assert_eq!(world.names(), ["child", "owner"]);
+    assert_eq!(world.calls.len(), 1, "one question, no more");
+}
+
+/// Cases 2 and 3.
+#[test]
+fn a_child_whose_owner_is_in_another_namespace_goes_with_a_warning() {
+    let records = [
+        elsewhere(object(RCS, "owner", &[])),
+        object(PODS, "child", &[to(RCS, "owner")]),
+    ];
+    both_orders(&records[..1], |world, _| {
+        world.create(records[1].clone());
+        world.settle();
+        assert_eq!(world.names(), ["owner"]);
+        let [note, ..] = &world.notes[..] else {
+            panic!("no warning")
+        };
+        assert_eq!(note.reason, "OwnerRefInvalidNamespace");
+        assert_eq!(
+            note.message,
+            "ownerRef [v1/ReplicationController, namespace: ns, name: owner, uid: owner] does not exist in namespace \"ns\""
+        );
+    });
+    let mut world = World::new();
+    world.lag(PODS);
+    world.create(records[1].clone());
+    world.create(records[0].clone());
+    world.settle();
+    world.catch_up();
+    world.settle();
+    assert_eq!(world.names(), ["owner"]);
+}
+
+/// Cases 4 and 5.
+#[test]
+fn a_child_of_the_cluster_with_an_owner_in_a_namespace_is_left_alone() {
+    let records = [
+        object(NODES, "child", &[to(RCS, "owner")]),
+        object(RCS, "owner", &[]),
+    ];
+    both_orders(&records, |world, order| {
+        assert_eq!(world.names(), ["child", "owner"], "{order}");
+        assert_eq!(world.calls, [], "{order}");
+        let verdict = world.decide("child");
+        assert!(
+            matches!(verdict.because, Reason::OutOfReach { .. }),
+            "{order}"
+        );
+        assert_eq!(verdict.notes.len(), 1, "{order}");
+        assert!(verdict.notes[0].message.ends_with("namespace \"\""));
+    });
+}
+
+/// Case 6. The other version means the same object, so no question is needed.
+#[test]
+fn a_reference_by_another_served_version_counts() {
+    let child = object(
+        PODS,
+        "child",
+        &[versioned(to(SETS, "owner"), "apps/v1beta1")],
+    );
+    let mut world = World::new();
+    world.create(object(SETS, "owner", &[]));
+    world.create(child);
+    world.settle();
+    assert_eq!(world.calls, []);
+    world.delete("owner", Propagation::Background);
+    world.settle();
+    assert_eq!(world.names(), [""; 0]);
+    assert_eq!(world.calls.len(), 1);
+}
+
+/// Cases 7 and 8.
+#[test]
+fn a_reference_by_a_version_that_is_not_served_keeps_the_child() {
+    let records = [
+        object(PODS, "child", &[versioned(to(SETS, "owner"), "apps/v9")]),
+        object(SETS, "owner", &[]),
+    ];
+    both_orders(&records, |world, order| {
+        world.delete("owner", Propagation::Background);
+        world.settle();
+        assert_eq!(world.names(), ["child"], "{order}");
+        assert_eq!(world.calls, [], "{order}");
+        let [pods, rcs, mut sets, nodes] = kinds();
+        sets.versions.push("v9".into());
+        world.serve([pods, rcs, sets, nodes]);
+        world.settle();
+        assert_eq!(world.names(), [""; 0], "{order}: the version is served now");
+    });
+}
+
+/// Cases 9 and 10.
+#[test]
+fn of_two_children_of_an_absent_owner_only_the_one_with_a_served_version_goes() {
+    let records = [
+        object(PODS, "unserved", &[versioned(to(SETS, "owner"), "apps/v9")]),
+        object(PODS, "served", &[to(SETS, "owner")]),
+    ];
+    both_orders(&records, |world, order| {
+        assert_eq!(world.names(), ["unserved"], "{order}");
+        assert_eq!(world.calls.len(), 2, "{order}: a question and a delete");
+    });
+}
+
+/// Cases 11, 12 and 13.
+#[test]
+fn a_child_with_the_wrong_kind_goes_and_one_with_the_right_kind_stays() {
+    let bad = object(PODS, "bad", &[to(RCS, "owner")]);
+    let good = object(PODS, "good", &[to(SETS, "owner")]);
+    for records in [[&bad, &good], [&good, &bad]] {
+        for owner_is_late in [false, true] {
+            let mut world = World::new();
+            if owner_is_late {
+                world.lag(SETS);
+            }
+            world.create(object(SETS, "owner", &[]));
+            for record in records {
+                world.create(record.clone());
+                world.settle();
+            }
+            world.catch_up();
+            world.settle();
+            assert_eq!(world.names(), ["good", "owner"]);
+        }
+    }
+}
+
+/// Cases 14 and 16: kubernetes#98040.
+#[test]
+fn a_child_of_the_cluster_does_not_shield_its_sibling_in_a_namespace() {
+    let records = [
+        object(NODES, "bad", &[to(RCS, "owner")]),
+        object(PODS, "good", &[to(RCS, "owner")]),
+    ];
+    both_orders(&records, |world, order| {
+        assert_eq!(world.names(), ["bad"], "{order}");
+        assert!(world.is_quiet(), "{order}");
+    });
+}
+
+/// Case 15.
+#[test]
+fn a_late_owner_keeps_both_its_children() {
+    let mut world = World::new();
+    world.lag(RCS);
+    world.create(object(RCS, "owner", &[]));
+    world.create(object(NODES, "bad", &[to(RCS, "owner")]));
+    world.create(object(PODS, "good", &[to(RCS, "owner")]));
+    world.settle();
+    world.catch_up();
+    world.settle();
+    assert_eq!(world.names(), ["bad", "good", "owner"]);
+    assert_eq!(world.decide("bad").notes.len(), 1);
+}
+
+/// Case 17: kubernetes#114603. No delete without a version: what changed is read and judged again, at once.
+#[test]
+fn an_object_that_is_rewritten_all_the_time_still_goes() {
+    let mut world = World::new();
+    world.create(object(RCS, "owner", &[]));
+    world.create(object(PODS, "child", &[to(RCS, "owner")]));
+    world.settle();
+    world.lag(PODS);
+    world.change("child", |_| {});
+    world.delete("owner", Propagation::Background);
+    world.settle();
+    let verbs: Vec<&str> = world.calls.iter().map(|call| call.verb()).collect();
+    assert_eq!(verbs, ["delete", "get", "delete"]);
+    assert!(!world.exists("child"));
+}

@@ -1,0 +1,314 @@
+//! Foreground and orphan deletion, and a change between the two: finalizers go when they may, and always in the end.
+
+use std::time::Duration;
+
+use super::world::{NODES, PODS, RCS, World, blocking, object, to};
+use crate::gc::Reason;
+use crate::gc::index::{FOREGROUND, ORPHAN};
+use crate::runtime::call::{Call, Propagation};
+use crate::runtime::controller::{Change, Next};
+use crate::runtime::kind::KindState;
+
+fn count(world: &World, verb: &str) -> usize {
+    world
+        .calls
+        .iter()
+        .filter(|call| call.verb() == verb)
+        .count()
+}
+
+#[test]
+fn in_the_foreground_dependents_go_first_and_then_their_owner() {
+    let mut world = World::new();
+    world.create(object(RCS, "rc", &[]));
+    world.create(object(PODS, "blocks", &[blocking(to(RCS, "rc"))]));
+    world.create(object(PODS, "does-not", &[to(RCS, "rc")]));
+    world.settle();
+    world.delete("rc", Propagation::Foreground);
+    world.settle();
+    assert_eq!(world.names(), [""; 0]);
+    let last = world.calls.last().unwrap();
+    assert_eq!((last.verb(), &*last.target().name), ("patch", "rc"));
+    assert_eq!(count(&world, "get"), 1, "the owner is confirmed once");
+}
+
+#[test]
+fn a_blocking_dependent_that_is_held_holds_its_owner_and_another_does_not() {
+    for (reference, owner_stays) in [(blocking(to(RCS, "rc")), true), (to(RCS, "rc"), false)] {
+        let mut world = World::new();
+        world.create(object(RCS, "rc", &[]));
+        let mut pod = object(PODS, "pod", &[reference]);
+        pod.meta.finalizers = vec!["x/y".into()];
+        world.create(pod);
+        world.settle();
+        world.delete("rc", Propagation::Foreground);
+        world.pass(Duration::from_secs(3600));
+        assert!(world.exists("pod"));
+        assert_eq!(world.exists("rc"), owner_stays);
+        assert_eq!(count(&world, "delete"), 1, "not deleted again and again");
+        world.change("pod", |meta| meta.finalizers.clear());
+        world.settle();
+        assert_eq!(world.names(), [""; 0]);
+    }
+}
+
+#[test]
+fn a_dependent_with_another_owner_stays_and_lets_the_waiting_one_go() {
+    let mut world = World::new();
+    world.create(object(RCS, "goes", &[]));
+    world.create(object(RCS, "stays", &[]));
+    let owners = [blocking(to(RCS, "goes")), to(RCS, "stays")];
+    world.create(object(PODS, "pod", &owners));
+    world.settle();
+    world.delete("goes", Propagation::Foreground);
+    world.settle();
+    assert_eq!(world.names(), ["pod", "stays"]);
+    assert_eq!(world.objects[&"pod".into()].meta.owners, [to(RCS, "stays")]);
+}
+
+#[test]
+fn a_dependent_with_dependents_goes_in_the_foreground_too() {
+    let mut world = World::new();
+    world.create(object(RCS, "a", &[]));
+    world.create(object(RCS, "b", &[blocking(to(RCS, "a"))]));
+    world.create(object(PODS, "c", &[blocking(to(RCS, "b"))]));
+    world.settle();
+    world.delete("a", Propagation::Foreground);
+    world.settle();
+    let ends: Vec<&str> = world
+        .calls
+        .iter()
+        .filter(|call| !call.is_read())
+        .map(|call| &*call.target().name)
+        .collect();
+    assert_eq!(ends, ["b", "c", "b", "a"]);
+    assert_eq!(world.names(), [""; 0]);
+}
+
+/// A dependent that appears while its owner waits is treated as the others were.
+#[test]
+fn a_dependent_that_comes_late_goes_too() {
+    let mut world = World::new();
+    world.create(object(RCS, "rc", &[]));
+    let mut held = object(PODS, "held", &[blocking(to(RCS, "rc"))]);
+    held.meta.finalizers = vec!["x/y".into()];
+    world.create(held);
+    world.settle();
+    world.delete("rc", Propagation::Foreground);
+    world.settle();
+    world.create(object(PODS, "late", &[to(RCS, "rc")]));
+    world.settle();
+    assert_eq!(world.names(), ["held", "rc"]);
+}
+
+#[test]
+fn orphans_lose_the_reference_and_stay() {
+    let mut world = World::new();
+    world.create(object(RCS, "rc", &[]));
+    for pod in ["1", "2", "3"] {
+        world.create(object(PODS, pod, &[blocking(to(RCS, "rc"))]));
+    }
+    world.settle();
+    world.delete("rc", Propagation::Orphan);
+    world.settle();
+    assert_eq!(world.names(), ["1", "2", "3"]);
+    assert!(world.objects.values().all(|pod| pod.meta.owners.is_empty()));
+    assert_eq!((count(&world, "patch"), count(&world, "delete")), (4, 0));
+}
+
+/// `TestOrphanDependentsFailure`: a dependent that cannot be patched keeps the owner's finalizer where it is.
+#[test]
+fn the_finalizer_stays_while_one_dependent_refers_to_the_owner() {
+    use crate::runtime::call::{FailureKind, Target};
+    let mut world = World::new();
+    world.create(object(RCS, "rc", &[]));
+    world.create(object(PODS, "pod", &[to(RCS, "rc")]));
+    world.settle();
+    let pod = Target {
+        kind: PODS,
+        namespace: "ns".into(),
+        name: "pod".into(),
+    };
+    world.broken.insert(pod, FailureKind::Forbidden);
+    world.delete("rc", Propagation::Orphan);
+    world.pass(Duration::from_secs(600));
+    assert!(world.exists("rc"));
+    world.broken.clear();
+    world.pass(Duration::from_secs(60));
+    assert_eq!(world.names(), ["pod"]);
+}
+
+#[test]
+fn an_owner_with_both_finalizers_leaves_orphans() {
+    let mut world = World::new();
+    world.create(object(RCS, "rc", &[]));
+    world.create(object(PODS, "pod", &[to(RCS, "rc")]));
+    world.settle();
+    world.change("rc", |meta| {
+        meta.finalizers = vec![FOREGROUND.into(), ORPHAN.into()];
+        meta.deletion = Some(jiff::Timestamp::UNIX_EPOCH);
+    });
+    world.settle();
+    assert_eq!(world.names(), ["pod"]);
+}
+
+/// Rule 6.4: a kind in its first list may hold dependents, so ends wait for it; but not longer than `ORPHAN_HOLD_MAX`.
+#[test]
+fn an_end_waits_for_kinds_in_their_first_list_and_not_for_others() {
+    for policy in [Propagation::Orphan, Propagation::Foreground] {
+        let mut world = World::new();
+        world.observe(&Change::Kind(NODES, KindState::Syncing(world.now)));
+        world.observe(&Change::Kind(PODS, KindState::Forbidden));
+        world.create(object(RCS, "rc", &[]));
+        world.delete("rc", policy);
+        world.settle();
+        assert!(matches!(
+            world.decide("rc").because,
+            Reason::WaitsForKinds { .. }
+        ));
+        world.pass(Duration::from_secs(29));
+        assert!(world.exists("rc"));
+        world.pass(Duration::from_secs(2));
+        assert!(!world.exists("rc"));
+        let [note] = &world.notes[..] else {
+            panic!("{:?}", world.notes)
+        };
+        assert!(note.message.contains("nodes"), "{}", note.message);
+    }
+}
+
+#[test]
+fn an_end_goes_on_at_once_when_the_last_kind_is_listed() {
+    let mut world = World::new();
+    world.observe(&Change::Kind(NODES, KindState::Syncing(world.now)));
+    world.create(object(RCS, "rc", &[]));
+    world.delete("rc", Propagation::Orphan);
+    world.settle();
+    assert!(world.exists("rc"));
+    world.observe(&Change::Kind(NODES, KindState::Synced));
+    world.settle();
+    assert!(!world.exists("rc"));
+}
+
+/// Rule 6.3 and G16: the user changes the policy in mid-cascade and the watch on the owner's kind is late.
+#[test]
+fn a_foreground_delete_that_becomes_orphan_stops_within_the_confirmed_dependents() {
+    let mut world = World::new();
+    world.create(object(RCS, "rc", &[]));
+    for number in 0..500 {
+        world.create(object(
+            PODS,
+            &format!("pod-{number:03}"),
+            &[blocking(to(RCS, "rc"))],
+        ));
+    }
+    world.settle();
+    world.delete("rc", Propagation::Foreground);
+    world.deliver(RCS);
+    world.lag(RCS);
+    while count(&world, "delete") < 150 {
+        assert!(world.step());
+    }
+    world.delete("rc", Propagation::Orphan);
+    world.now += Duration::from_secs(2);
+    world.settle();
+    assert_eq!(
+        count(&world, "delete"),
+        150,
+        "the late watch does not matter"
+    );
+    assert_eq!(world.objects.len(), 350);
+    assert!(world.objects.values().all(|pod| pod.meta.owners.is_empty()));
+}
+
+#[test]
+fn an_orphan_delete_that_becomes_background_leaves_nobody_stuck() {
+    for policy in [Propagation::Background, Propagation::Foreground] {
+        let mut world = World::new();
+        world.create(object(RCS, "rc", &[]));
+        for number in 0..10 {
+            world.create(object(PODS, &number.to_string(), &[to(RCS, "rc")]));
+        }
+        world.settle();
+        world.delete("rc", Propagation::Orphan);
+        world.deliver(RCS);
+        while count(&world, "patch") < 4 {
+            assert!(world.step());
+        }
+        world.delete("rc", policy);
+        world.settle();
+        assert!(!world.exists("rc"));
+        let free = world
+            .objects
+            .values()
+            .filter(|pod| pod.meta.owners.is_empty());
+        assert_eq!((free.count(), world.objects.len()), (4, 4), "{policy:?}");
+    }
+}
+
+#[test]
+fn a_ring_ends_in_the_foreground() {
+    for length in [2, 3, 100] {
+        let mut world = World::new();
+        for number in 0..length {
+            let next = format!("{}", (number + 1) % length);
+            world.create(object(
+                PODS,
+                &number.to_string(),
+                &[blocking(to(PODS, &next))],
+            ));
+        }
+        world.settle();
+        world.delete("0", Propagation::Foreground);
+        world.settle();
+        assert_eq!(world.names(), [""; 0], "a ring of {length}");
+    }
+}
+
+/// DEVIATION(foreground-ring).
+#[test]
+fn a_ring_whose_members_were_all_deleted_in_the_foreground_ends() {
+    let mut world = World::new();
+    for (name, next) in [("a", "b"), ("b", "c"), ("c", "a")] {
+        world.create(object(PODS, name, &[blocking(to(PODS, next))]));
+    }
+    world.settle();
+    for name in ["a", "b", "c"] {
+        world.delete(name, Propagation::Foreground);
+    }
+    world.settle();
+    assert_eq!(world.names(), [""; 0]);
+}
+
+#[test]
+fn an_object_that_is_deleting_is_left_to_who_deletes_it() {
+    let mut world = World::new();
+    let mut pod = object(PODS, "pod", &[to(RCS, "absent")]);
+    pod.meta.finalizers = vec!["x/y".into()];
+    pod.meta.deletion = Some(jiff::Timestamp::UNIX_EPOCH);
+    world.create(pod);
+    world.settle();
+    assert_eq!(world.calls, []);
+    let verdict = world.decide("pod");
+    assert_eq!(
+        (verdict.next, verdict.because),
+        (Next::Rest, Reason::Deleting)
+    );
+}
+
+/// `TestDoubleDeletionWithFinalizer`: the finalizer is set a second time and has to go a second time.
+#[test]
+fn a_second_foreground_delete_is_answered_like_the_first() {
+    let mut world = World::new();
+    let mut pod = object(PODS, "pod", &[]);
+    pod.meta.finalizers = vec!["x/y".into()];
+    world.create(pod);
+    for _ in 0..2 {
+        world.delete("pod", Propagation::Foreground);
+        world.settle();
+        let finalizers = &world.objects[&"pod".into()].meta.finalizers;
+        assert_eq!(finalizers, &[Box::from("x/y")]);
+    }
+    assert_eq!(world.calls.len(), 2);
+    assert!(matches!(world.calls[0], Call::Patch { .. }));
+}

@@ -1,0 +1,178 @@
+//! `TestProcessEvent` and what belongs to it: the graph is the same whichever way its events come in.
+
+use std::time::Duration;
+
+use super::world::{NODES, PODS, RCS, World, api_version, kinds, object, to};
+use crate::gc::Size;
+use crate::gc::index::Index;
+use crate::gc::view::{Edge, Part, View};
+use crate::runtime::call::Propagation;
+use crate::runtime::controller::Change;
+use crate::runtime::kind::KindState;
+use crate::runtime::record::{OwnerRef, Record};
+
+fn edges(index: &Index) -> Vec<(String, String)> {
+    let view = View::of(index, &Part::Whole);
+    let ends = |edge: Edge| (edge.dependent, edge.owner);
+    view.edges.into_iter().map(ends).collect()
+}
+
+fn chain() -> Vec<Record> {
+    let link = |name: &str, owners: &[&str]| {
+        let owners: Vec<OwnerRef> = owners.iter().map(|owner| to(PODS, owner)).collect();
+        object(PODS, name, &owners)
+    };
+    vec![
+        link("1", &[]),
+        link("2", &["1"]),
+        link("3", &["1", "2"]),
+        link("4", &["2"]),
+        link("5", &["3", "4"]),
+    ]
+}
+
+fn show(world: &mut World, record: &Record, revision: &str) {
+    let mut record = record.clone();
+    record.meta.revision = revision.into();
+    world.observe(&Change::Applied(record.into()));
+}
+
+#[test]
+fn children_may_come_before_their_parents() {
+    let mut forward = World::new();
+    let mut backward = World::new();
+    for record in chain() {
+        show(&mut forward, &record, "5");
+    }
+    for record in chain().iter().rev() {
+        show(&mut backward, record, "5");
+    }
+    let (one, other) = (forward.gc.index(), backward.gc.index());
+    assert_eq!(edges(one), edges(other));
+    assert_eq!(one.size(), other.size());
+    let size = Size {
+        nodes: 5,
+        edges: 6,
+        virtual_nodes: 0,
+    };
+    assert_eq!(one.size(), size);
+}
+
+#[test]
+fn an_owner_that_goes_stays_as_long_as_somebody_refers_to_it() {
+    let mut world = World::new();
+    for record in chain() {
+        show(&mut world, &record, "5");
+    }
+    world.observe(&Change::Deleted(chain()[2].clone().into()));
+    let size = world.gc.index().size();
+    assert_eq!((size.nodes, size.edges, size.virtual_nodes), (5, 4, 1));
+    let mut five = chain()[4].clone();
+    five.meta.owners = vec![to(PODS, "4")];
+    show(&mut world, &five, "6");
+    let size = world.gc.index().size();
+    assert_eq!((size.nodes, size.edges, size.virtual_nodes), (4, 3, 0));
+}
+
+#[test]
+fn an_update_replaces_the_references_in_their_order() {
+    let mut world = World::new();
+    let owners = |names: &[&str]| names.iter().map(|name| to(RCS, name)).collect::<Vec<_>>();
+    let mut pod = object(PODS, "pod", &owners(&["a", "b", "c"]));
+    show(&mut world, &pod, "5");
+    pod.meta.owners = owners(&["c", "x", "a"]);
+    show(&mut world, &pod, "6");
+    let index = world.gc.index();
+    assert_eq!(index.size().virtual_nodes, 3);
+    let id = index.graph.find(&"pod".into()).unwrap();
+    let kept: Vec<&str> = index
+        .graph
+        .owners(id)
+        .map(|(edge, _)| index.graph.reference_name(edge))
+        .collect();
+    assert_eq!(kept, ["c", "x", "a"]);
+}
+
+#[test]
+fn an_older_copy_changes_nothing_and_an_equal_one_wakes_nobody() {
+    let mut world = World::new();
+    show(&mut world, &object(PODS, "pod", &[to(RCS, "rc")]), "9");
+    show(&mut world, &object(PODS, "pod", &[]), "8");
+    show(&mut world, &object(PODS, "pod", &[]), "9");
+    assert_eq!(world.gc.index().size().edges, 1);
+    show(&mut world, &object(PODS, "pod", &[]), "10");
+    assert_eq!(world.gc.index().size().edges, 0);
+}
+
+#[test]
+fn an_update_of_nothing_relevant_wakes_nobody() {
+    let mut world = World::new();
+    world.create(object(RCS, "rc", &[]));
+    world.create(object(PODS, "pod", &[to(RCS, "rc")]));
+    world.settle();
+    world.change("pod", |_| {});
+    world.change("rc", |meta| meta.finalizers = vec!["x/y".into()]);
+    while world.deliver(PODS) || world.deliver(RCS) {}
+    assert!(!world.step(), "something was woken");
+}
+
+/// A kind that is not served any more leaves nothing but references to it, and those are presumed alive.
+#[test]
+fn a_vanished_kind_is_forgotten_but_not_proven_absent() {
+    let mut world = World::new();
+    world.create(object(RCS, "rc", &[]));
+    world.create(object(RCS, "rc-2", &[to(RCS, "rc")]));
+    world.create(object(PODS, "pod", &[to(RCS, "rc")]));
+    world.settle();
+    let [pods, _, sets, nodes] = kinds();
+    world.serve([pods, sets, nodes]);
+    world.observe(&Change::Kind(RCS, KindState::Gone));
+    world.settle();
+    let size = world.gc.index().size();
+    assert_eq!((size.nodes, size.edges, size.virtual_nodes), (2, 1, 1));
+    assert!(world.exists("pod") && world.calls.is_empty());
+    world.serve(kinds());
+    world.observe(&Change::Kind(RCS, KindState::Synced));
+    world.settle();
+    assert_eq!(world.calls.len(), 1, "now it can be asked for");
+}
+
+/// After a restore an absence learned earlier says nothing: what was deleted may be back.
+#[test]
+fn a_kind_whose_past_was_taken_back_deletes_nothing_until_it_is_listed_again() {
+    let mut world = World::new();
+    world.create(object(RCS, "rc", &[]));
+    world.create(object(PODS, "pod", &[to(RCS, "rc")]));
+    world.settle();
+    let restored = world.objects[&"rc".into()].clone();
+    world.delete("rc", Propagation::Background);
+    world.deliver(RCS);
+    world.observe(&Change::Kind(RCS, KindState::Frozen));
+    world.pass(Duration::from_secs(60));
+    assert!(world.exists("pod"));
+    world.objects.insert("rc".into(), restored.clone());
+    world.observe(&Change::Applied(restored.into()));
+    world.observe(&Change::Kind(RCS, KindState::Synced));
+    world.pass(Duration::from_secs(60));
+    assert!(world.exists("pod"));
+    assert_eq!(world.calls, []);
+}
+
+#[test]
+fn churn_leaves_nothing_behind() {
+    let mut world = World::new();
+    for round in 0..50 {
+        world.create(object(NODES, "node", &[]));
+        for number in 0..20 {
+            let name = format!("pod-{round}-{number}");
+            let mut owner = to(NODES, "node");
+            owner.api_version = format!("{}", api_version(NODES)).into();
+            world.create(object(PODS, &name, &[owner]));
+        }
+        world.settle();
+        world.delete("node", Propagation::Background);
+        world.settle();
+    }
+    let size = world.gc.index().size();
+    assert_eq!((size.nodes, size.edges, size.virtual_nodes), (0, 0, 0));
+}
