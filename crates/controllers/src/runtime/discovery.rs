@@ -18,7 +18,9 @@ use kube::client::Body;
 
 use super::kind::{Catalog, Kind, KindId};
 
-pub use documents::{Root, Version, assemble, read_resources, read_root};
+pub use documents::{
+    BadDocument, GroupVersion, Resource, Root, Version, assemble, read_resources, read_root,
+};
 
 /// What the roots are asked for: the aggregated form if there is one.
 const ACCEPT: &str =
@@ -48,7 +50,7 @@ pub struct Discovered {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Failed {
     /// Group versions that were not answered, or are stale.
-    pub group_versions: BTreeSet<(Box<str>, Box<str>)>,
+    pub group_versions: BTreeSet<GroupVersion>,
     /// Whether the core group as a whole is unknown.
     pub core: bool,
     /// Whether all other groups are unknown.
@@ -99,12 +101,13 @@ pub fn merge(
         .cloned()
         .collect();
     // A kind whose preferred version is unknown for the moment stays with it, though another version serves it too.
-    let is_new = |kind: &&Kind| {
-        !kept
-            .iter()
-            .any(|known| known.group == kind.group && known.resource == kind.resource)
-    };
-    let mut kinds: Vec<Kind> = found.kinds.iter().filter(is_new).cloned().collect();
+    let name = |kind: &Kind| (kind.group.clone(), kind.resource.clone());
+    let names: BTreeSet<(Box<str>, Box<str>)> = kept.iter().map(name).collect();
+    let new = found
+        .kinds
+        .iter()
+        .filter(|kind| !names.contains(&name(kind)));
+    let mut kinds: Vec<Kind> = new.cloned().collect();
     kinds.extend(kept);
     Some(kinds)
 }
