@@ -47,6 +47,8 @@ const STREAM_BREAKS_MAX: u32 = 3;
 const SILENT_MAX: u32 = 2;
 /// See [`SILENT_MAX`].
 const OPEN_FAILURES_MAX: u32 = 5;
+/// Watches in a row that may end as soon as they begin before the kind counts as failing.
+const USELESS_MAX: u32 = 1;
 /// Names of unreadable objects that are remembered, so that each is told once.
 const UNREADABLE_NAMES_MAX: usize = 1_000;
 
@@ -78,7 +80,10 @@ pub struct Feed {
     /// Lines of the current watch.
     lines: u64,
     silent: u32,
+    /// Watches in a row that could not be opened.
     open_failures: u32,
+    /// Watches in a row that ended as soon as they began.
+    useless: u32,
     /// Names of unreadable objects that have been told.
     told: BTreeSet<String>,
 }
@@ -208,6 +213,7 @@ impl Feed {
             lines: 0,
             silent: 0,
             open_failures: 0,
+            useless: 0,
             told: BTreeSet::new(),
         }
     }
@@ -256,7 +262,7 @@ impl Feed {
             (Phase::Streaming, Input::Ended(end)) => self.stream_ended(end, at, out),
             (Phase::OpeningWatch, Input::Opened) => self.watch_opened(at, out),
             (Phase::Watching, Input::Line(line)) => self.watch_line(line, at, out),
-            (Phase::Watching, Input::Ended(end)) => self.watch_ended(end, at),
+            (Phase::Watching, Input::Ended(end)) => self.watch_ended(end, at, out),
             (Phase::Streaming | Phase::Watching, Input::Overlong) => {
                 out.push(Output::Overlong);
                 self.lines += 1;
@@ -304,6 +310,7 @@ impl Feed {
     fn again(&mut self, at: Moment) -> Next {
         self.position = None;
         self.open_failures = 0;
+        self.useless = 0;
         if let Phase::Resting(until) = self.phase
             && self.retry.is_failing()
         {

@@ -34,7 +34,6 @@ type Rule = Box<dyn FnMut(&str) -> Option<Fake> + Send>;
 /// A server, its clock, and feeds on it.
 pub(crate) struct World {
     pub(crate) feeds: Feeds,
-    pub(crate) clock: Clock,
     service: ApiService,
     wire: Arc<Mutex<Wire>>,
     began: Instant,
@@ -88,6 +87,8 @@ pub(crate) struct Ear {
     pub(crate) heard: Vec<String>,
     pub(crate) records: Vec<Arc<Record>>,
     names: BTreeMap<String, String>,
+    /// Kinds keep their numbers, and are remembered when they are gone.
+    kinds: BTreeMap<KindId, String>,
 }
 
 // === impl World ===
@@ -111,8 +112,7 @@ impl World {
         // Feeds are lazy: nothing is asked for before the first await.
         let options = FeedsOptions::default();
         let world = Self {
-            feeds: Feeds::start(client, clock.clone(), Rng::seeded(2), options),
-            clock,
+            feeds: Feeds::start(client, clock, Rng::seeded(2), options),
             service,
             wire,
             began: Instant::now(),
@@ -179,6 +179,7 @@ impl World {
             heard: Vec::new(),
             records: Vec::new(),
             names: BTreeMap::new(),
+            kinds: BTreeMap::new(),
         }
     }
 
@@ -351,6 +352,8 @@ impl Ear {
     fn words(&mut self, change: Change) -> String {
         match change {
             Change::Catalog(catalog) => {
+                let names = catalog.iter().map(|(id, kind)| (id, kind.to_string()));
+                self.kinds.extend(names);
                 self.catalog = catalog;
                 "catalog".to_owned()
             }
@@ -383,11 +386,7 @@ impl Ear {
         format!("{} {name}{body}", self.kind(record.kind))
     }
 
-    /// Kinds keep their numbers, so the first catalog that knows one will do, if it is still served.
-    fn kind(&self, id: KindId) -> String {
-        match self.catalog.get(id) {
-            Some(kind) => kind.to_string(),
-            None => format!("kind {}", id.0),
-        }
+    fn kind(&self, id: KindId) -> &str {
+        &self.kinds[&id]
     }
 }

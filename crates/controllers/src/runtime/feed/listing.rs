@@ -141,6 +141,7 @@ impl Feed {
         self.is_suspect = false;
         self.silent = 0;
         self.open_failures = 0;
+        self.useless = 0;
         self.stream_breaks = 0;
         self.retry.synced(at.elapsed);
         // Also if it was synced before: somebody may have joined since.

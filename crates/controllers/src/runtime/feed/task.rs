@@ -179,7 +179,8 @@ impl Task {
             let until = self.leaves.map_or(idle_at, |leaves| leaves.min(idle_at));
             let line = tokio::select! {
                 biased;
-                command = self.commands.recv() => {
+                // Whoever leaves obeys nobody any more.
+                command = self.commands.recv(), if self.leaves.is_none() => {
                     next = self.obey_all(command).await.unwrap_or(next);
                     if self.leaves.is_some_and(|leaves| leaves <= Instant::now()) {
                         return next;

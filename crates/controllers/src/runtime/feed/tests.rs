@@ -387,15 +387,40 @@ fn short_watches_are_at_least_a_second_apart() {
         assert_eq!(script.elapsed - from, WATCH_SPACING);
         script.put(Input::Opened);
     }
-    // Without a single line, it is a failure.
-    let mut last = Duration::ZERO;
-    for _ in 0..6 {
+    assert!(!script.said().contains(&"failing since 9".to_owned()));
+}
+
+/// A8: a proxy that answers everything with 200 and a page of its own.
+#[test]
+fn watches_that_come_to_nothing_make_the_kind_fail_and_lead_to_a_list() {
+    for end in [End::Clean, End::Broken] {
+        let mut script = Script::watching();
+        script.pass(400);
         script.end(End::Clean);
-        last = script.pass_waits();
+        for _ in 0..4 {
+            script.put(Input::Opened);
+            script.end(end);
+            script.pass_waits();
+            assert_eq!(script.watches_after().as_deref(), Some("10"));
+        }
+        let said = script.said();
+        assert!(
+            said.len() == 1 && said[0].starts_with("failing since 40"),
+            "{said:?}"
+        );
+        // One line, and all is well.
         script.put(Input::Opened);
+        script.line(&bookmark(11));
+        assert_eq!(script.said(), ["synced"]);
+        script.pass(100);
+        script.end(End::Clean);
+        for _ in 0..5 {
+            script.put(Input::Opened);
+            script.end(end);
+            script.pass_waits();
+        }
+        assert!(script.is_listing_by_watch());
     }
-    assert!(last >= Duration::from_secs(12), "{last:?}");
-    assert_eq!(script.watches_after(), None);
 }
 
 #[test]

@@ -4,7 +4,10 @@ use super::super::controller::Change;
 use super::super::kind::KindState;
 use super::super::record::{Revision, Unreadable};
 use super::wire::{Event, read_event};
-use super::{End, Feed, Moment, Next, Output, Phase, SILENT_MAX, WATCH_IDLE, WATCH_SPACING};
+use super::{
+    End, Feed, Moment, Next, OPEN_FAILURES_MAX, Output, Phase, SILENT_MAX, USELESS_MAX, WATCH_IDLE,
+    WATCH_SPACING,
+};
 
 // === impl Feed ===
 
@@ -14,8 +17,9 @@ impl Feed {
         self.open_failures = 0;
         self.retry.opened(at.elapsed);
         self.phase = Phase::Watching;
-        if matches!(self.state, KindState::Failing(_) | KindState::Forbidden) {
-            self.set_state(KindState::Synced, out);
+        // After watches that came to nothing, this one has to come to something first.
+        if self.useless == 0 {
+            self.recovered(out);
         }
         Next::Read(WATCH_IDLE)
     }
@@ -41,15 +45,20 @@ impl Feed {
             Event::Error { status } => return self.watch_error(status, at, out),
             Event::Bookmark { .. } | Event::Unknown => {}
         }
+        self.useless = 0;
+        self.recovered(out);
         Next::Read(WATCH_IDLE)
     }
 
-    pub(super) fn watch_ended(&mut self, end: End, at: Moment) -> Next {
+    pub(super) fn watch_ended(&mut self, end: End, at: Moment, out: &mut Vec<Output>) -> Next {
         let lived = self
             .last_start
             .map_or(at.elapsed, |start| at.elapsed.saturating_sub(start));
+        if self.lines == 0 && lived < WATCH_SPACING {
+            return self.came_to_nothing(at, out);
+        }
+        self.useless = 0;
         match end {
-            End::Clean if self.lines == 0 && lived < WATCH_SPACING => self.back_off(None, at),
             End::Clean => self.begin(at),
             End::Broken => self.back_off(None, at),
             End::Idle if self.lines > 0 => self.begin(at),
@@ -62,6 +71,24 @@ impl Feed {
                 }
                 self.begin(at)
             }
+        }
+    }
+
+    /// A watch ended as soon as it began.
+    fn came_to_nothing(&mut self, at: Moment, out: &mut Vec<Output>) -> Next {
+        self.useless += 1;
+        if self.useless > USELESS_MAX {
+            self.trouble(KindState::Failing(at.now), out);
+        }
+        if self.useless >= OPEN_FAILURES_MAX {
+            self.forget_position();
+        }
+        self.back_off(None, at)
+    }
+
+    fn recovered(&mut self, out: &mut Vec<Output>) {
+        if matches!(self.state, KindState::Failing(_) | KindState::Forbidden) {
+            self.set_state(KindState::Synced, out);
         }
     }
 
