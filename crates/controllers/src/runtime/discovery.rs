@@ -1,1 +1,198 @@
-//! Being written.
+//! Asks a server for its kinds.
+//!
+//! One round asks the two roots, in the aggregated form or, where a server does not have it, group version by group
+//! version. A round that fails in part says which group versions are unknown; what follows for the kinds known so far is
+//! [`merge`]. Mirrors what upstream's collector takes from client-go's discovery, 1.36: the version the server prefers
+//! for each resource, no subresources, nothing that cannot be parsed, and a stale group version counts as failed.
+
+mod documents;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use http::{Request, header};
+use http_body_util::{BodyExt as _, Limited};
+use kube::client::Body;
+
+use super::kind::{Catalog, Kind, KindId};
+
+pub use documents::{
+    BadDocument, GroupVersion, Resource, Root, Version, assemble, read_resources, read_root,
+};
+
+/// What the roots are asked for: the aggregated form if there is one.
+const ACCEPT: &str =
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
+
+/// Longest wait for one document.
+const DOCUMENT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Largest document. Ten thousand custom kinds take about 10 MB.
+const DOCUMENT_BYTES_MAX: usize = 128 * 1024 * 1024;
+
+/// Documents asked for at the same time where there is one per group version.
+const DOCUMENTS_AT_ONCE: usize = 8;
+
+/// What one round found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Discovered {
+    /// Each resource in the version that the server prefers.
+    pub kinds: Vec<Kind>,
+    /// What could not be asked for.
+    pub failed: Failed,
+    /// For people: the first thing that went wrong.
+    pub error: Option<String>,
+}
+
+/// What a round does not know.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Failed {
+    /// Group versions that were not answered, or are stale.
+    pub group_versions: BTreeSet<GroupVersion>,
+    /// Whether the core group as a whole is unknown.
+    pub core: bool,
+    /// Whether all other groups are unknown.
+    pub groups: bool,
+}
+
+/// Asks for everything a server has. Never an error: what is not answered is in the result.
+pub async fn discover(client: &kube::Client) -> Discovered {
+    let (core, groups) = futures::join!(root(client, "/api"), root(client, "/apis"));
+    let mut found = Discovered {
+        failed: Failed {
+            core: core.is_err(),
+            groups: groups.is_err(),
+            ..Failed::default()
+        },
+        ..Discovered::default()
+    };
+    let mut versions = Vec::new();
+    for answer in [core, groups] {
+        match answer {
+            Ok(root) => versions.extend(complete(client, root, &mut found).await),
+            Err(error) => note(&mut found, error),
+        }
+    }
+    found.kinds = assemble(versions);
+    found
+}
+
+/// The kinds to go on with after a round: what was found, and of what is unknown everything that was served before and
+/// whose feed is synced. Nothing at all was found: nothing changes, and `None` says so.
+#[must_use]
+pub fn merge(
+    found: &Discovered,
+    known: &Catalog,
+    is_synced: impl Fn(KindId) -> bool,
+) -> Option<Vec<Kind>> {
+    if found.kinds.is_empty() {
+        return None;
+    }
+    let is_kept = |kind: &Kind| {
+        let id = known.id(&kind.group, &kind.resource);
+        found.failed.covers(kind) && id.is_some_and(&is_synced)
+    };
+    let kept: Vec<Kind> = known
+        .iter()
+        .map(|(_, kind)| kind)
+        .filter(|kind| is_kept(kind))
+        .cloned()
+        .collect();
+    // A kind whose preferred version is unknown for the moment stays with it, though another version serves it too.
+    let name = |kind: &Kind| (kind.group.clone(), kind.resource.clone());
+    let names: BTreeSet<(Box<str>, Box<str>)> = kept.iter().map(name).collect();
+    let new = found
+        .kinds
+        .iter()
+        .filter(|kind| !names.contains(&name(kind)));
+    let mut kinds: Vec<Kind> = new.cloned().collect();
+    kinds.extend(kept);
+    Some(kinds)
+}
+
+// === impl Failed ===
+
+impl Failed {
+    /// Whether this kind, in the version it is known in, may be served although the round did not find it.
+    #[must_use]
+    pub fn covers(&self, kind: &Kind) -> bool {
+        if kind.group.is_empty() && self.core || !kind.group.is_empty() && self.groups {
+            return true;
+        }
+        let group_version = (kind.group.clone(), kind.version.clone());
+        self.group_versions.contains(&group_version)
+    }
+}
+
+async fn root(client: &kube::Client, path: &str) -> Result<Root, String> {
+    let document = document(client, path).await?;
+    read_root(&document).map_err(|error| format!("{path}: {error}"))
+}
+
+/// Fills in what an old-style root only names.
+async fn complete(client: &kube::Client, root: Root, found: &mut Discovered) -> Vec<Version> {
+    let names = match root {
+        Root::Aggregated { versions, stale } => {
+            found.failed.group_versions.extend(stale);
+            return versions;
+        }
+        Root::Names(names) => names,
+    };
+    let asked = futures::stream::iter(names).map(|(group, version)| async move {
+        let path = if group.is_empty() {
+            format!("/api/{version}")
+        } else {
+            format!("/apis/{group}/{version}")
+        };
+        let answer = match document(client, &path).await {
+            Ok(document) => read_resources(&document).map_err(|error| format!("{path}: {error}")),
+            Err(error) => Err(error),
+        };
+        (group, version, answer)
+    });
+    let mut versions = Vec::new();
+    let mut answers = asked.buffered(DOCUMENTS_AT_ONCE);
+    while let Some((group, version, answer)) = answers.next().await {
+        match answer {
+            Ok(resources) => versions.push(Version {
+                group,
+                version,
+                resources,
+            }),
+            Err(error) => {
+                note(found, error);
+                found.failed.group_versions.insert((group, version));
+            }
+        }
+    }
+    versions
+}
+
+fn note(found: &mut Discovered, error: String) {
+    found.error.get_or_insert(error);
+}
+
+async fn document(client: &kube::Client, path: &str) -> Result<Bytes, String> {
+    let request = Request::get(path)
+        .header(header::ACCEPT, ACCEPT)
+        .body(Body::empty())
+        .map_err(|error| format!("{path}: {error}"))?;
+    let answer = async {
+        let response = client.send(request).await?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), DOCUMENT_BYTES_MAX);
+        let bytes = body.collect().await?.to_bytes();
+        Ok::<_, Box<dyn std::error::Error + Send + Sync>>((status, bytes))
+    };
+    match tokio::time::timeout(DOCUMENT_TIMEOUT, answer).await {
+        Err(_) => Err(format!("{path}: no answer in time")),
+        Ok(Err(error)) => Err(format!("{path}: {error}")),
+        Ok(Ok((status, _))) if !status.is_success() => Err(format!("{path}: answered {status}")),
+        Ok(Ok((_, bytes))) => Ok(bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,474 @@
-//! Being written.
+//! The list and the watch of one kind, as a state machine without I/O.
+//!
+//! [`Feed::step`] is told what happened and says what to ask for next; `task` does the asking and hands the changes on.
+//! A feed lists by a watch that begins with all objects, where the server has that, otherwise page by page; then it
+//! follows the watch. It holds the uids it has shown, nothing else: what a complete new list does not show any more is
+//! `Missing`, and an incomplete one says nothing about what it did not show. It does what client-go's reflector does
+//! (1.36), and states what that leaves to chance: both forms of 410, watches that end at once, silence, tokens that loop,
+//! and resourceVersions that go back.
+
+mod ask;
+mod listing;
+mod retry;
+mod task;
+mod watching;
+mod wire;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use caretaker_machinery::rng::Rng;
+use jiff::Timestamp;
+
+use super::controller::Change;
+use super::kind::{KindId, KindState};
+use super::record::{Record, Revision, Uid, Unreadable, View};
+use listing::Listing;
+use retry::Retry;
+
+pub(crate) use task::{Command, Setup, Task};
+
+/// Objects asked for at once, as client-go does.
+const PAGE_LIMIT: u32 = 500;
+/// Pages of one list: ten million objects. A server that has more pages than that is making them up.
+const PAGES_MAX: u32 = 20_000;
+/// How long a watch is asked to last; spread, so that not all of them end together.
+const WATCH_LENGTH: std::ops::Range<Duration> = Duration::from_secs(300)..Duration::from_secs(600);
+/// Between the starts of two watches, however short the first one was.
+const WATCH_SPACING: Duration = Duration::from_secs(1);
+/// A watch without event and bookmark for so long is dead: servers send a bookmark every minute.
+const WATCH_IDLE: Duration = Duration::from_secs(90);
+/// A list by watch without a line for so long comes from a server that does not know how it should end.
+const STREAM_IDLE: Duration = Duration::from_secs(10);
+/// Lists by watch that may break before the kind is listed page by page.
+const STREAM_BREAKS_MAX: u32 = 3;
+/// Watches in a row that may be silent, or fail to open, before a new list finds out why.
+const SILENT_MAX: u32 = 2;
+/// See [`SILENT_MAX`].
+const OPEN_FAILURES_MAX: u32 = 5;
+/// Watches in a row that may end as soon as they begin before the kind counts as failing.
+const USELESS_MAX: u32 = 1;
+/// Names of unreadable objects that are remembered, so that each is told once.
+const UNREADABLE_NAMES_MAX: usize = 1_000;
+
+/// What is known about one kind's objects, and how.
+pub struct Feed {
+    kind: KindId,
+    view: View,
+    rng: Rng,
+    state: KindState,
+    phase: Phase,
+    /// Where to watch from; nothing if a list has to come first.
+    position: Option<Revision>,
+    /// The highest version that any list, event or bookmark of the collection had.
+    highest: Option<u64>,
+    /// A version went back, and a list from the quorum has to tell why.
+    is_suspect: bool,
+    /// What was shown and not taken back.
+    shown: BTreeSet<Uid>,
+    /// While listing: what was shown earlier and has not come up yet.
+    unlisted: BTreeSet<Uid>,
+    /// Whether lists by watch are worth trying.
+    streams: bool,
+    /// Whether lists come in pages.
+    pages: bool,
+    stream_breaks: u32,
+    retry: Retry,
+    /// When the last watch was asked for.
+    last_start: Option<Duration>,
+    /// Lines of the current watch.
+    lines: u64,
+    silent: u32,
+    /// Watches in a row that could not be opened.
+    open_failures: u32,
+    /// Watches in a row that ended as soon as they began.
+    useless: u32,
+    /// Names of unreadable objects that have been told.
+    told: BTreeSet<String>,
+}
+
+/// What happened.
+#[derive(Debug, Clone, Copy)]
+pub enum Input<'a> {
+    /// The wait is over; the first input of all.
+    Due,
+    /// List again: somebody new listens, or the objects have to be asked for in another form.
+    Again,
+    /// A page of a list came.
+    Page(&'a [u8]),
+    /// A request was refused.
+    Refused {
+        /// The HTTP status.
+        status: u16,
+        /// How long the server wants not to be asked.
+        retry_after: Option<Duration>,
+    },
+    /// A request was not answered, or not to its end.
+    Unanswered,
+    /// A watch was opened.
+    Opened,
+    /// A line of a watch came.
+    Line(&'a [u8]),
+    /// A line of a watch was too long to be taken.
+    Overlong,
+    /// A watch ended.
+    Ended(End),
+}
+
+/// How a watch ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// As it should.
+    Clean,
+    /// The connection broke.
+    Broken,
+    /// Nothing came for too long.
+    Idle,
+}
+
+/// When something happened.
+#[derive(Debug, Clone, Copy)]
+pub struct Moment {
+    /// Transport time since the feed began.
+    pub elapsed: Duration,
+    /// Domain time.
+    pub now: Timestamp,
+}
+
+/// What to do next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing for so long.
+    Wait(Duration),
+    /// Ask for a page of the list.
+    List {
+        /// The most objects to ask for; all if there is none.
+        limit: Option<u32>,
+        /// Where the last page ended.
+        token: Option<Box<str>>,
+    },
+    /// Open a watch.
+    Watch {
+        /// After which version; nothing asks for all objects first.
+        after: Option<Revision>,
+        /// How long it shall last.
+        length: Duration,
+    },
+    /// Take the next line; nothing within this time means that the watch is dead.
+    Read(Duration),
+}
+
+/// What there is to tell.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Output {
+    /// Something about the kind or its objects.
+    Change(Change),
+    /// The server does not know the kind: discovery should look.
+    NotServed,
+    /// An object, named if it could be, is not readable. Told once per name.
+    Unreadable(Unreadable),
+    /// A line was left out because of its length.
+    Overlong,
+}
+
+/// What the feed is waiting for.
+enum Phase {
+    /// The end of a wait, at this time.
+    Resting(Duration),
+    /// The answer to a list by watch.
+    OpeningStream,
+    /// The rest of the objects of a list by watch.
+    Streaming,
+    /// A page.
+    Listing(Listing),
+    /// The answer to a watch.
+    OpeningWatch,
+    /// The next event.
+    Watching,
+}
+
+// === impl Feed ===
+
+impl Feed {
+    /// A feed that has not asked for anything. Its first input is [`Input::Due`].
+    #[must_use]
+    pub fn new(kind: KindId, view: View, rng: Rng, now: Timestamp) -> Self {
+        Self {
+            kind,
+            view,
+            rng,
+            state: KindState::Syncing(now),
+            phase: Phase::Resting(Duration::ZERO),
+            position: None,
+            highest: None,
+            is_suspect: false,
+            shown: BTreeSet::new(),
+            unlisted: BTreeSet::new(),
+            streams: true,
+            pages: true,
+            stream_breaks: 0,
+            retry: Retry::default(),
+            last_start: None,
+            lines: 0,
+            silent: 0,
+            open_failures: 0,
+            useless: 0,
+            told: BTreeSet::new(),
+        }
+    }
+
+    /// How well the kind is known.
+    #[must_use]
+    pub fn state(&self) -> KindState {
+        self.state
+    }
+
+    /// How many objects have been shown and not taken back.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.shown.len() + self.unlisted.len()
+    }
+
+    /// Whether no object is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether a watch is open and its events are shown as they come.
+    pub(crate) fn is_watching(&self) -> bool {
+        matches!(self.phase, Phase::Watching)
+    }
+
+    /// Objects are wanted in another form from now on. [`Input::Again`] must follow.
+    pub(crate) fn set_view(&mut self, view: View) {
+        self.view = view;
+    }
+
+    /// Takes note of what happened, tells what there is to tell, and says what to do next.
+    ///
+    /// After an input that does not fit what it is waiting for, the feed pauses and starts over.
+    pub fn step(&mut self, input: Input<'_>, at: Moment, out: &mut Vec<Output>) -> Next {
+        match (&self.phase, input) {
+            (_, Input::Again) => self.again(at),
+            (Phase::Resting(_), Input::Due) => self.begin(at),
+            (Phase::OpeningStream, Input::Opened) => {
+                self.lines = 0;
+                self.phase = Phase::Streaming;
+                Next::Read(STREAM_IDLE)
+            }
+            (Phase::Streaming, Input::Line(line)) => self.stream_line(line, at, out),
+            (Phase::Streaming, Input::Ended(end)) => self.stream_ended(end, at, out),
+            (Phase::OpeningWatch, Input::Opened) => self.watch_opened(at, out),
+            (Phase::Watching, Input::Line(line)) => self.watch_line(line, at, out),
+            (Phase::Watching, Input::Ended(end)) => self.watch_ended(end, at, out),
+            (Phase::Streaming | Phase::Watching, Input::Overlong) => {
+                out.push(Output::Overlong);
+                self.lines += 1;
+                Next::Read(self.idle())
+            }
+            (Phase::Listing(_), Input::Page(page)) => self.page(page, at, out),
+            (
+                _,
+                Input::Refused {
+                    status,
+                    retry_after,
+                },
+            ) => self.refused(status, retry_after, at, out),
+            (_, Input::Unanswered) => self.unanswered(at, out),
+            _ => self.rest(WATCH_SPACING, at),
+        }
+    }
+
+    /// What to ask for first, or next.
+    fn begin(&mut self, at: Moment) -> Next {
+        if self.position.is_none() && (self.is_suspect || !self.streams) {
+            return self.begin_list();
+        }
+        // A list by watch is the start of a watch as well.
+        if let Some(last) = self.last_start {
+            let due = last + WATCH_SPACING;
+            if due > at.elapsed {
+                return self.rest(due - at.elapsed, at);
+            }
+        }
+        self.last_start = Some(at.elapsed);
+        self.phase = if self.position.is_some() {
+            Phase::OpeningWatch
+        } else {
+            self.set_aside();
+            Phase::OpeningStream
+        };
+        Next::Watch {
+            after: self.position.clone(),
+            length: self.rng.duration(WATCH_LENGTH),
+        }
+    }
+
+    /// Somebody needs everything once more. A wait that has its reasons is waited to its end.
+    fn again(&mut self, at: Moment) -> Next {
+        self.position = None;
+        self.open_failures = 0;
+        self.useless = 0;
+        if let Phase::Resting(until) = self.phase
+            && self.retry.is_failing()
+        {
+            return self.rest(until.saturating_sub(at.elapsed), at);
+        }
+        self.last_start = None;
+        self.begin(at)
+    }
+
+    fn rest(&mut self, wait: Duration, at: Moment) -> Next {
+        self.phase = Phase::Resting(at.elapsed.saturating_add(wait));
+        Next::Wait(wait)
+    }
+
+    /// Waits as long as the failures so far suggest, or as the server wishes.
+    fn back_off(&mut self, wish: Option<Duration>, at: Moment) -> Next {
+        let wait = self.retry.failed(at.elapsed, &mut self.rng);
+        self.rest(wish.map_or(wait, |wish| wish.max(wait)), at)
+    }
+
+    fn unanswered(&mut self, at: Moment, out: &mut Vec<Output>) -> Next {
+        self.opening_failed();
+        self.trouble(KindState::Failing(at.now), out);
+        self.back_off(None, at)
+    }
+
+    /// What an HTTP status other than 200 means, whatever was asked for.
+    fn refused(
+        &mut self,
+        status: u16,
+        wish: Option<Duration>,
+        at: Moment,
+        out: &mut Vec<Output>,
+    ) -> Next {
+        match status {
+            401 | 403 | 405 => {
+                self.trouble(KindState::Forbidden, out);
+                self.back_off(wish, at)
+            }
+            404 => {
+                self.forget_position();
+                out.push(Output::NotServed);
+                self.trouble(KindState::Failing(at.now), out);
+                self.back_off(wish, at)
+            }
+            410 | 504 if self.position.is_some() => self.expired(at),
+            410 if self.has_token() && self.pages => {
+                // The list outlives the server's history: all at once, then.
+                self.pages = false;
+                self.begin_list()
+            }
+            429 | 500.. => {
+                self.opening_failed();
+                self.trouble(KindState::Failing(at.now), out);
+                self.back_off(wish, at)
+            }
+            _ if matches!(self.phase, Phase::OpeningStream) && status != 410 => {
+                self.streams = false;
+                self.begin(at)
+            }
+            _ => {
+                self.forget_position();
+                self.trouble(KindState::Failing(at.now), out);
+                self.back_off(wish, at)
+            }
+        }
+    }
+
+    /// What is refused or unanswered again and again may be possible in another way.
+    fn opening_failed(&mut self) {
+        match self.phase {
+            Phase::OpeningStream | Phase::Streaming => self.stream_broke(),
+            Phase::OpeningWatch => {
+                self.open_failures += 1;
+                if self.open_failures >= OPEN_FAILURES_MAX {
+                    self.forget_position();
+                }
+            }
+            Phase::Resting(_) | Phase::Listing(_) | Phase::Watching => {}
+        }
+    }
+
+    /// A list has to come first, and its success will not mean that all is well.
+    fn forget_position(&mut self) {
+        if self.position.take().is_some() {
+            self.retry.set_loss();
+        }
+    }
+
+    /// The server does not have the history we need: everything anew. At once, unless this is getting a habit.
+    fn expired(&mut self, at: Moment) -> Next {
+        self.forget_position();
+        let wait = self.retry.lost(at.elapsed, &mut self.rng);
+        match wait {
+            Some(wait) => self.rest(wait, at),
+            None => self.begin(at),
+        }
+    }
+
+    /// Whether a version is lower than one that was seen already. Then it is not taken note of.
+    fn goes_back(&mut self, revision: &Revision) -> bool {
+        let Revision::Number(number) = *revision else {
+            return false;
+        };
+        match self.highest {
+            Some(highest) if number < highest => true,
+            _ => {
+                self.highest = Some(number);
+                false
+            }
+        }
+    }
+
+    /// The kind is known less well than before. A frozen kind stays so until a list thaws it.
+    fn trouble(&mut self, state: KindState, out: &mut Vec<Output>) {
+        let same = std::mem::discriminant(&self.state) == std::mem::discriminant(&state);
+        if !same && self.state != KindState::Frozen {
+            self.set_state(state, out);
+        }
+    }
+
+    fn set_state(&mut self, state: KindState, out: &mut Vec<Output>) {
+        self.state = state;
+        out.push(Output::Change(Change::Kind(self.kind, state)));
+    }
+
+    fn show(&mut self, record: Record, out: &mut Vec<Output>) {
+        self.unlisted.remove(&record.meta.uid);
+        self.shown.insert(record.meta.uid.clone());
+        out.push(Output::Change(Change::Applied(Arc::new(record))));
+    }
+
+    fn take_back(&mut self, record: Record, out: &mut Vec<Output>) {
+        self.unlisted.remove(&record.meta.uid);
+        self.shown.remove(&record.meta.uid);
+        out.push(Output::Change(Change::Deleted(Arc::new(record))));
+    }
+
+    /// An object is there, though nobody can say how it looks: it is not missing.
+    fn unreadable(&mut self, object: Unreadable, out: &mut Vec<Output>) {
+        if let Some(uid) = &object.uid
+            && self.unlisted.remove(uid)
+        {
+            self.shown.insert(uid.clone());
+        }
+        let name = object.name.clone().unwrap_or_default();
+        if self.told.len() < UNREADABLE_NAMES_MAX && self.told.insert(name) {
+            out.push(Output::Unreadable(object));
+        }
+    }
+
+    fn idle(&self) -> Duration {
+        match self.phase {
+            Phase::Streaming => STREAM_IDLE,
+            _ => WATCH_IDLE,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

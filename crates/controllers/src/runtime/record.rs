@@ -11,6 +11,10 @@ use jiff::Timestamp;
 
 use super::kind::KindId;
 
+mod decode;
+
+pub use decode::{Unreadable, View, decode};
+
 /// An object at one resourceVersion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {

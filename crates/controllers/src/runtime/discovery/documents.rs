@@ -1,0 +1,321 @@
+//! The documents of discovery, old and aggregated, as pure functions of their bytes.
+//!
+//! Both end in the same list of group versions, in the order in which the server prefers them; [`assemble`] makes kinds
+//! of it.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::super::kind::{Kind, Scope, Verbs, split_api_version};
+
+/// What a root document says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Root {
+    /// Everything below it.
+    Aggregated {
+        /// The versions whose resources are known.
+        versions: Vec<Version>,
+        /// The group versions whose resources are not, at the moment.
+        stale: Vec<GroupVersion>,
+    },
+    /// Only which group versions there are.
+    Names(Vec<GroupVersion>),
+}
+
+/// One version of one group and what it serves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Version {
+    /// API group, empty for core.
+    pub group: Box<str>,
+    /// The version.
+    pub version: Box<str>,
+    /// Its resources, without subresources.
+    pub resources: Vec<Resource>,
+}
+
+/// One resource of one version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resource {
+    /// `Deployment`.
+    pub kind: Box<str>,
+    /// `deployments`.
+    pub resource: Box<str>,
+    /// Where its objects live.
+    pub scope: Scope,
+    /// What can be done with it.
+    pub verbs: Verbs,
+}
+
+/// Group and version.
+pub type GroupVersion = (Box<str>, Box<str>);
+
+/// Why a document says nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadDocument {
+    /// It cannot be read.
+    #[error("not a discovery document: {0}")]
+    Unreadable(String),
+    /// It can, but is something else, a `Status` for one.
+    #[error("not a discovery document but a {0:?}")]
+    OtherKind(String),
+}
+
+#[derive(Deserialize)]
+struct Head {
+    #[serde(default)]
+    kind: String,
+}
+
+#[derive(Deserialize)]
+struct AggregatedList {
+    #[serde(default)]
+    items: Option<Vec<AggregatedGroup>>,
+}
+
+#[derive(Deserialize)]
+struct AggregatedGroup {
+    #[serde(default)]
+    metadata: Named,
+    #[serde(default)]
+    versions: Option<Vec<AggregatedVersion>>,
+}
+
+#[derive(Default, Deserialize)]
+struct Named {
+    #[serde(default)]
+    name: Box<str>,
+}
+
+#[derive(Deserialize)]
+struct AggregatedVersion {
+    #[serde(default)]
+    version: Box<str>,
+    #[serde(default)]
+    freshness: Option<String>,
+    #[serde(default)]
+    resources: Option<Vec<AggregatedResource>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AggregatedResource {
+    #[serde(default)]
+    resource: Box<str>,
+    /// Missing where only subresources are served.
+    #[serde(default)]
+    response_kind: Option<ResponseKind>,
+    #[serde(default)]
+    scope: String,
+    #[serde(default)]
+    verbs: Option<Vec<String>>,
+}
+
+#[derive(Deserialize)]
+struct ResponseKind {
+    #[serde(default)]
+    kind: Box<str>,
+}
+
+#[derive(Deserialize)]
+struct CoreVersions {
+    #[serde(default)]
+    versions: Option<Vec<Box<str>>>,
+}
+
+#[derive(Deserialize)]
+struct GroupList {
+    #[serde(default)]
+    groups: Option<Vec<Group>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Group {
+    #[serde(default)]
+    name: Box<str>,
+    #[serde(default)]
+    versions: Option<Vec<GroupVersionName>>,
+    #[serde(default)]
+    preferred_version: Option<GroupVersionName>,
+}
+
+#[derive(Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct GroupVersionName {
+    #[serde(default)]
+    group_version: String,
+}
+
+#[derive(Deserialize)]
+struct ResourceList {
+    #[serde(default)]
+    resources: Option<Vec<ListedResource>>,
+}
+
+#[derive(Deserialize)]
+struct ListedResource {
+    #[serde(default)]
+    name: Box<str>,
+    #[serde(default)]
+    namespaced: bool,
+    #[serde(default)]
+    kind: Box<str>,
+    #[serde(default)]
+    verbs: Option<Vec<String>>,
+}
+
+/// Reads `/api` or `/apis`, whichever form it came in.
+///
+/// # Errors
+/// The document is none of those.
+pub fn read_root(document: &[u8]) -> Result<Root, BadDocument> {
+    let head: Head = read(document)?;
+    match head.kind.as_str() {
+        "APIGroupDiscoveryList" => Ok(read_aggregated(read(document)?)),
+        "APIVersions" => {
+            let core: CoreVersions = read(document)?;
+            let versions = core.versions.unwrap_or_default().into_iter();
+            let names = versions.filter(|version| is_name(version));
+            Ok(Root::Names(names.map(|name| ("".into(), name)).collect()))
+        }
+        "APIGroupList" => {
+            let list: GroupList = read(document)?;
+            let groups = list.groups.unwrap_or_default().into_iter();
+            Ok(Root::Names(groups.flat_map(preferred_first).collect()))
+        }
+        _ => Err(BadDocument::OtherKind(head.kind)),
+    }
+}
+
+/// Reads `/api/v1` or `/apis/GROUP/VERSION`.
+///
+/// # Errors
+/// The document is no list of resources.
+pub fn read_resources(document: &[u8]) -> Result<Vec<Resource>, BadDocument> {
+    let head: Head = read(document)?;
+    if head.kind != "APIResourceList" {
+        return Err(BadDocument::OtherKind(head.kind));
+    }
+    let list: ResourceList = read(document)?;
+    let listed = list.resources.unwrap_or_default().into_iter();
+    let resources = listed.map(|entry| Resource {
+        kind: entry.kind,
+        resource: entry.name,
+        scope: scope(entry.namespaced),
+        verbs: verbs(entry.verbs.as_deref()),
+    });
+    Ok(resources.filter(Resource::is_whole).collect())
+}
+
+/// The kinds of a server: each resource in the first version of its group that serves it.
+#[must_use]
+pub fn assemble(versions: impl IntoIterator<Item = Version>) -> Vec<Kind> {
+    let mut kinds: Vec<Kind> = Vec::new();
+    let mut places: BTreeMap<(Box<str>, Box<str>), usize> = BTreeMap::new();
+    for version in versions {
+        for entry in version.resources {
+            let key = (version.group.clone(), entry.resource.clone());
+            if let Some(&place) = places.get(&key) {
+                let served = &mut kinds[place].versions;
+                if !served.contains(&version.version) {
+                    served.push(version.version.clone());
+                }
+                continue;
+            }
+            places.insert(key, kinds.len());
+            kinds.push(Kind {
+                group: version.group.clone(),
+                version: version.version.clone(),
+                kind: entry.kind,
+                resource: entry.resource,
+                scope: entry.scope,
+                verbs: entry.verbs,
+                versions: vec![version.version.clone()],
+            });
+        }
+    }
+    kinds
+}
+
+fn read_aggregated(list: AggregatedList) -> Root {
+    let (mut versions, mut stale) = (Vec::new(), Vec::new());
+    for group in list.items.unwrap_or_default() {
+        let name = group.metadata.name;
+        for entry in group.versions.unwrap_or_default() {
+            if name.contains('/') || !is_name(&entry.version) {
+                continue;
+            }
+            if entry.freshness.as_deref() == Some("Stale") {
+                stale.push((name.clone(), entry.version));
+                continue;
+            }
+            let listed = entry.resources.unwrap_or_default().into_iter();
+            let resources = listed.filter_map(|entry| {
+                Some(Resource {
+                    kind: entry.response_kind?.kind,
+                    resource: entry.resource,
+                    scope: scope(entry.scope == "Namespaced"),
+                    verbs: verbs(entry.verbs.as_deref()),
+                })
+            });
+            versions.push(Version {
+                group: name.clone(),
+                version: entry.version,
+                resources: resources.filter(Resource::is_whole).collect(),
+            });
+        }
+    }
+    Root::Aggregated { versions, stale }
+}
+
+/// The versions of a group, the preferred one first, without what cannot be a version of it.
+fn preferred_first(group: Group) -> Vec<GroupVersion> {
+    let mut names: Vec<GroupVersionName> = group.preferred_version.into_iter().collect();
+    for name in group.versions.unwrap_or_default() {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let parsed = names.iter().filter_map(|name| {
+        let (of, version) = split_api_version(&name.group_version)?;
+        (*of == *group.name && !of.is_empty() && is_name(version))
+            .then(|| (group.name.clone(), version.into()))
+    });
+    parsed.collect()
+}
+
+fn is_name(version: &str) -> bool {
+    !version.is_empty() && !version.contains('/')
+}
+
+fn scope(namespaced: bool) -> Scope {
+    if namespaced {
+        Scope::Namespaced
+    } else {
+        Scope::Cluster
+    }
+}
+
+fn verbs(listed: Option<&[String]>) -> Verbs {
+    let has = |verb: &str| listed.is_some_and(|verbs| verbs.iter().any(|listed| listed == verb));
+    Verbs {
+        get: has("get"),
+        list: has("list"),
+        watch: has("watch"),
+        delete: has("delete"),
+    }
+}
+
+fn read<'a, T: Deserialize<'a>>(document: &'a [u8]) -> Result<T, BadDocument> {
+    serde_json::from_slice(document).map_err(|error| BadDocument::Unreadable(error.to_string()))
+}
+
+// === impl Resource ===
+
+impl Resource {
+    /// Whether it is a resource of its own and named. Subresources are listed as `pods/status`.
+    fn is_whole(&self) -> bool {
+        !self.kind.is_empty() && !self.resource.is_empty() && !self.resource.contains('/')
+    }
+}

@@ -1,0 +1,217 @@
+use serde_json::{Value, json};
+
+use super::super::kind::{Scope, Verbs};
+use super::documents::BadDocument;
+use super::*;
+
+const ALL: [&str; 4] = ["delete", "get", "list", "watch"];
+
+fn kind(group: &str, resource: &str, versions: &[&str]) -> Kind {
+    Kind {
+        group: group.into(),
+        version: versions[0].into(),
+        kind: "K".into(),
+        resource: resource.into(),
+        scope: Scope::Namespaced,
+        verbs: Verbs::default(),
+        versions: versions.iter().map(|&version| version.into()).collect(),
+    }
+}
+
+fn root_of(document: &Value) -> Root {
+    read_root(document.to_string().as_bytes()).unwrap()
+}
+
+/// Versions and kinds of an aggregated document.
+fn aggregated(items: &Value) -> (Vec<Kind>, Vec<(Box<str>, Box<str>)>) {
+    let document = json!({"kind": "APIGroupDiscoveryList", "items": items});
+    match root_of(&document) {
+        Root::Aggregated { versions, stale } => (assemble(versions), stale),
+        Root::Names(names) => panic!("only names: {names:?}"),
+    }
+}
+
+fn names(kinds: &[Kind]) -> Vec<String> {
+    let name = |kind: &Kind| format!("{kind} {} {}", kind.api_version(), kind.versions.join(","));
+    kinds.iter().map(name).collect()
+}
+
+#[test]
+fn an_aggregated_document_gives_each_resource_in_the_first_version_that_serves_it() {
+    let resource = |name: &str| json!({"resource": name, "responseKind": {"kind": "K"}, "scope": "Namespaced", "verbs": ALL});
+    let (kinds, stale) = aggregated(&json!([
+        {"versions": [{"version": "v1", "resources": [resource("pods")]}]},
+        {"metadata": {"name": "g"}, "versions": [
+            {"version": "v2", "resources": [resource("as")], "freshness": "Current"},
+            {"version": "v1", "resources": [resource("as"), resource("bs"), resource("as")]},
+        ]},
+    ]));
+    assert_eq!(
+        names(&kinds),
+        ["pods v1 v1", "as.g g/v2 v2,v1", "bs.g g/v1 v1"]
+    );
+    assert!(stale.is_empty());
+    assert!(kinds.iter().all(Kind::is_deletable));
+    assert!(kinds.iter().all(|kind| kind.scope == Scope::Namespaced));
+}
+
+#[test]
+fn what_is_no_resource_of_its_own_is_left_out() {
+    let (kinds, _) = aggregated(&json!([
+        {"metadata": {"name": "a/b"}, "versions": [{"version": "v1", "resources": [
+            {"resource": "bad", "responseKind": {"kind": "Bad"}}]}]},
+        {"metadata": {"name": "g"}, "versions": [
+            {"version": "", "resources": [{"resource": "none", "responseKind": {"kind": "None"}}]},
+            {"version": "v1", "resources": null},
+            {"version": "v3"},
+            {"version": "v2", "resources": [
+                {"resource": "only", "subresources": [{"subresource": "status"}]},
+                {"resource": "", "responseKind": {"kind": "Nameless"}},
+                {"resource": "a/b", "responseKind": {"kind": "Slash"}},
+                {"resource": "kindless", "responseKind": {}},
+                {"resource": "good", "responseKind": {"kind": "Good"}, "scope": "Cluster", "verbs": null},
+            ]},
+        ]},
+        {"metadata": {"name": "empty"}, "versions": null},
+    ]));
+    assert_eq!(names(&kinds), ["good.g g/v2 v2"]);
+    assert_eq!(
+        (kinds[0].scope, kinds[0].verbs),
+        (Scope::Cluster, Verbs::default())
+    );
+}
+
+#[test]
+fn a_stale_version_counts_as_failed_whatever_it_lists() {
+    let listed = json!([{"resource": "as", "responseKind": {"kind": "A"}, "verbs": ALL}]);
+    let (kinds, stale) = aggregated(&json!([{"metadata": {"name": "g"}, "versions": [
+        {"version": "v2", "freshness": "Stale", "resources": listed},
+        {"version": "v1", "freshness": "Current", "resources": listed},
+    ]}]));
+    assert_eq!(names(&kinds), ["as.g g/v1 v1"]);
+    assert_eq!(stale, [("g".into(), "v2".into())]);
+}
+
+#[test]
+fn the_old_documents_name_versions_with_the_preferred_one_first() {
+    let core = root_of(&json!({"kind": "APIVersions", "versions": ["v1", "", "a/b"]}));
+    assert_eq!(core, Root::Names(vec![("".into(), "v1".into())]));
+    let version = |text: &str| json!({"groupVersion": text});
+    let groups = root_of(&json!({"kind": "APIGroupList", "groups": [
+        {"name": "g", "preferredVersion": version("g/v2"),
+            "versions": [version("g/v1"), version("g/v2"), version("g/v1/x"), version("other/v1"), version("v1")]},
+        {"name": "h", "versions": [version("h/v1")]},
+        {"name": "i"},
+    ]}));
+    let expected = [("g", "v2"), ("g", "v1"), ("h", "v1")];
+    let expected = expected.map(|(group, version)| (group.into(), version.into()));
+    assert_eq!(groups, Root::Names(expected.into()));
+}
+
+/// "no error" of upstream's TestGetDeletableResources: only what has all three verbs is looked after.
+#[test]
+fn only_what_can_be_listed_watched_and_deleted_is_looked_after() {
+    let document = json!({"kind": "APIResourceList", "groupVersion": "apps/v1", "resources": [
+        {"name": "pods", "namespaced": true, "kind": "Pod", "verbs": ["create", "delete", "list", "watch"]},
+        {"name": "services", "namespaced": true, "kind": "Service"},
+        {"name": "deployments", "namespaced": true, "kind": "Deployment", "verbs": ["list", "delete"]},
+        {"name": "pods/status", "namespaced": true, "kind": "Pod", "verbs": ["delete", "list", "watch"]},
+    ]});
+    let resources = read_resources(document.to_string().as_bytes()).unwrap();
+    let version = Version {
+        group: "apps".into(),
+        version: "v1".into(),
+        resources,
+    };
+    let kinds = assemble([version]);
+    assert_eq!(kinds.len(), 3);
+    let deletable = kinds.iter().filter(|kind| kind.is_deletable());
+    assert_eq!(
+        deletable.map(Kind::to_string).collect::<Vec<_>>(),
+        ["pods.apps"]
+    );
+}
+
+#[test]
+fn other_documents_are_refused() {
+    let status = json!({"kind": "Status", "status": "Failure"}).to_string();
+    let table = [
+        ("", false),
+        ("<html>", false),
+        ("404 page not found", false),
+        ("{}", true),
+        (status.as_str(), true),
+        (r#"{"kind":"APIGroupDiscoveryList","items":7}"#, false),
+    ];
+    for (document, readable) in table {
+        for found in [
+            read_root(document.as_bytes()).map(drop),
+            read_resources(document.as_bytes()).map(drop),
+        ] {
+            let error = found.unwrap_err();
+            let other = matches!(error, BadDocument::OtherKind(_));
+            assert!(other || !readable, "{document}: {error}");
+        }
+    }
+}
+
+fn found(kinds: &[Kind], failed: &[(&str, &str)]) -> Discovered {
+    let pairs = failed.iter();
+    Discovered {
+        kinds: kinds.to_vec(),
+        failed: Failed {
+            group_versions: pairs
+                .map(|&(group, version)| (group.into(), version.into()))
+                .collect(),
+            ..Failed::default()
+        },
+        error: (!failed.is_empty()).then(|| "unreachable".to_owned()),
+    }
+}
+
+#[test]
+fn nothing_found_changes_nothing() {
+    let known = Catalog::default().with([kind("", "pods", &["v1"])]);
+    let mut none = found(&[], &[]);
+    assert_eq!(merge(&none, &known, |_| true), None);
+    none.error = Some("unreachable".to_owned());
+    none.failed.core = true;
+    assert_eq!(merge(&none, &known, |_| true), None);
+}
+
+/// The steps of upstream's TestGarbageCollectorSync that are about the set of kinds.
+#[test]
+fn of_what_failed_only_what_is_synced_stays() {
+    let pods = kind("", "pods", &["v1"]);
+    let deployments = kind("apps", "deployments", &["v1"]);
+    let widgets = kind("x", "widgets", &["v2", "v1"]);
+    let known = Catalog::default().with([pods.clone(), deployments.clone(), widgets.clone()]);
+    let synced = |id: KindId| known.get(id).is_some_and(|kind| &*kind.group != "x");
+    let go = |found: &Discovered| names(&merge(found, &known, synced).unwrap());
+
+    // Whole groups gone without a failure: they go.
+    assert_eq!(go(&found(&[pods.clone()], &[])), ["pods v1 v1"]);
+    // Their group versions failed: only the synced one stays.
+    let partly = found(&[pods.clone()], &[("apps", "v1"), ("x", "v2")]);
+    assert_eq!(go(&partly), ["pods v1 v1", "deployments.apps apps/v1 v1"]);
+    // Another version failed than the one it is known in.
+    assert_eq!(
+        go(&found(&[pods.clone()], &[("apps", "v2")])),
+        ["pods v1 v1"]
+    );
+    // New kinds come, whatever failed.
+    let secrets = kind("", "secrets", &["v1"]);
+    let more = found(&[pods.clone(), secrets], &[("apps", "v1")]);
+    assert_eq!(
+        go(&more),
+        ["pods v1 v1", "secrets v1 v1", "deployments.apps apps/v1 v1"]
+    );
+    // The preferred version is stale, an older one serves it: no flip.
+    let older = kind("apps", "deployments", &["v1beta1"]);
+    let flipped = found(&[pods.clone(), older], &[("apps", "v1")]);
+    assert_eq!(go(&flipped), ["pods v1 v1", "deployments.apps apps/v1 v1"]);
+    // A whole root is unknown.
+    let mut rootless = found(&[pods], &[]);
+    rootless.failed.groups = true;
+    assert_eq!(go(&rootless), ["pods v1 v1", "deployments.apps apps/v1 v1"]);
+}

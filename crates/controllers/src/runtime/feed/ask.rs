@@ -1,0 +1,315 @@
+//! The requests of a feed, and the lines of an answer.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, Request, Response, header};
+use http_body_util::{BodyExt as _, Limited};
+use kube::client::Body;
+
+use super::super::kind::Kind;
+use super::super::record::{Revision, View};
+
+/// Longest wait for the head of an answer.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// Longest wait for a whole page; servers give up after a minute.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(90);
+/// Largest page. Five hundred of the largest objects are 750 MiB, but servers that ignore the limit exist.
+const PAGE_BYTES_MAX: usize = 1024 * 1024 * 1024;
+/// Longest line of a watch. The largest object that etcd takes has 1.5 MiB.
+const LINE_MAX: usize = 16 * 1024 * 1024;
+/// The longest pause that a server can make us take.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
+
+/// What became of a request.
+pub(super) enum Reply<T> {
+    /// 200.
+    Good(T),
+    /// Any other status.
+    Refused {
+        status: u16,
+        retry_after: Option<Duration>,
+    },
+    /// None at all, or not all of it.
+    Unanswered(String),
+}
+
+/// The lines of a body, each at most [`LINE_MAX`] long.
+pub(super) struct Lines {
+    body: Body,
+    buffer: BytesMut,
+    /// How much of the buffer has no line end.
+    searched: usize,
+    /// Whether the rest of the current line is thrown away.
+    is_skipping: bool,
+}
+
+/// A line, or the news that there was one.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    /// All of it.
+    Text(Bytes),
+    /// Too long to be taken.
+    Overlong,
+}
+
+/// Asks for a page.
+pub(super) async fn page(
+    client: &kube::Client,
+    kind: &Kind,
+    view: View,
+    limit: Option<u32>,
+    token: Option<&str>,
+) -> Reply<Bytes> {
+    let mut uri = kind.path("", "");
+    let mut separator = '?';
+    if let Some(limit) = limit {
+        let _ = write!(uri, "?limit={limit}");
+        separator = '&';
+    }
+    if let Some(token) = token {
+        let _ = write!(uri, "{separator}continue={}", escaped(token));
+    }
+    let accept = match view {
+        View::Metadata => "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+        View::Full => "application/json",
+    };
+    let answer = async {
+        match send(client, &uri, accept).await {
+            Reply::Good(response) => {
+                match Limited::new(response.into_body(), PAGE_BYTES_MAX)
+                    .collect()
+                    .await
+                {
+                    Ok(body) => Reply::Good(body.to_bytes()),
+                    Err(error) => Reply::Unanswered(error.to_string()),
+                }
+            }
+            Reply::Refused {
+                status,
+                retry_after,
+            } => Reply::Refused {
+                status,
+                retry_after,
+            },
+            Reply::Unanswered(why) => Reply::Unanswered(why),
+        }
+    };
+    let timeout = tokio::time::timeout(PAGE_TIMEOUT, answer).await;
+    timeout.unwrap_or_else(|_| Reply::Unanswered("the page did not come in time".to_owned()))
+}
+
+/// Opens a watch; without a version, one that begins with all objects.
+pub(super) async fn watch(
+    client: &kube::Client,
+    kind: &Kind,
+    view: View,
+    after: Option<&Revision>,
+    length: Duration,
+) -> Reply<Lines> {
+    let mut uri = kind.path("", "");
+    let seconds = length.as_secs();
+    let _ = write!(
+        uri,
+        "?watch=1&allowWatchBookmarks=true&timeoutSeconds={seconds}"
+    );
+    match after {
+        Some(revision) => {
+            let _ = write!(uri, "&resourceVersion={}", escaped(&revision.to_string()));
+        }
+        None => uri.push_str("&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"),
+    }
+    let accept = match view {
+        View::Metadata => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+        View::Full => "application/json",
+    };
+    match send(client, &uri, accept).await {
+        Reply::Good(response) => Reply::Good(Lines::new(response.into_body())),
+        Reply::Refused {
+            status,
+            retry_after,
+        } => Reply::Refused {
+            status,
+            retry_after,
+        },
+        Reply::Unanswered(why) => Reply::Unanswered(why),
+    }
+}
+
+async fn send(client: &kube::Client, uri: &str, accept: &str) -> Reply<Response<Body>> {
+    let request = Request::get(uri)
+        .header(header::ACCEPT, accept)
+        // Since 1.37 servers compress watches in a way that common decoders stop at the first event of.
+        .header(header::ACCEPT_ENCODING, "identity")
+        .body(Body::empty());
+    let request = match request {
+        Ok(request) => request,
+        Err(error) => return Reply::Unanswered(error.to_string()),
+    };
+    match tokio::time::timeout(HEAD_TIMEOUT, client.send(request)).await {
+        Err(_) => Reply::Unanswered("no answer in time".to_owned()),
+        Ok(Err(error)) => Reply::Unanswered(error.to_string()),
+        Ok(Ok(response)) if response.status() == 200 => Reply::Good(response),
+        Ok(Ok(response)) => Reply::Refused {
+            status: response.status().as_u16(),
+            retry_after: retry_after(response.headers()),
+        },
+    }
+}
+
+/// How long a server wants not to be asked, in seconds; dates and nonsense are ignored.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?;
+    let seconds: u64 = text.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds).min(RETRY_AFTER_MAX))
+}
+
+/// A text as the value of a query parameter.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            escaped.push(char::from(byte));
+        } else {
+            let _ = write!(escaped, "%{byte:02X}");
+        }
+    }
+    escaped
+}
+
+// === impl Lines ===
+
+impl Lines {
+    fn new(body: Body) -> Self {
+        Self {
+            body,
+            buffer: BytesMut::new(),
+            searched: 0,
+            is_skipping: false,
+        }
+    }
+
+    /// The next line; nothing at the end. What follows the last line end is a line that was cut off, and dropped.
+    /// May be cancelled and called again.
+    pub(super) async fn next(&mut self) -> Result<Option<Line>, String> {
+        loop {
+            if let Some(line) = self.take() {
+                return Ok(Some(line));
+            }
+            match self.body.frame().await {
+                None => return Ok(None),
+                Some(Err(error)) => return Err(error.to_string()),
+                Some(Ok(frame)) => {
+                    if let Ok(bytes) = frame.into_data() {
+                        self.buffer.extend_from_slice(&bytes);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A line that is in the buffer as a whole.
+    fn take(&mut self) -> Option<Line> {
+        loop {
+            let Some(end) = self.buffer[self.searched..]
+                .iter()
+                .position(|&byte| byte == b'\n')
+            else {
+                if self.is_skipping || self.buffer.len() > LINE_MAX {
+                    self.is_skipping = true;
+                    self.buffer = BytesMut::new();
+                }
+                self.searched = self.buffer.len();
+                return None;
+            };
+            let end = self.searched + end;
+            self.searched = 0;
+            let mut line = self.buffer.split_to(end + 1);
+            line.truncate(end);
+            let is_overlong = std::mem::take(&mut self.is_skipping) || line.len() > LINE_MAX;
+            if is_overlong {
+                return Some(Line::Overlong);
+            }
+            if !line.iter().all(u8::is_ascii_whitespace) {
+                return Some(Line::Text(line.freeze()));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(pieces: &[&[u8]]) -> Vec<Line> {
+        let mut lines = Lines::new(Body::empty());
+        let mut found = Vec::new();
+        for piece in pieces {
+            lines.buffer.extend_from_slice(piece);
+            while let Some(line) = lines.take() {
+                found.push(line);
+            }
+        }
+        found
+    }
+
+    fn text(text: &'static str) -> Line {
+        Line::Text(Bytes::from_static(text.as_bytes()))
+    }
+
+    #[test]
+    fn lines_are_whole_however_the_bytes_come() {
+        assert_eq!(lines(&[b"ab\ncd\n"]), [text("ab"), text("cd")]);
+        assert_eq!(
+            lines(&[b"a", b"b", b"\nc", b"d\n"]),
+            [text("ab"), text("cd")]
+        );
+        assert_eq!(lines(&[b"\n \r\n\nab\r\n"]), [text("ab\r")]);
+        assert_eq!(lines(&[b"ab\ncut off"]), [text("ab")]);
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_left_out_and_not_kept() {
+        let piece = vec![b'x'; LINE_MAX / 2 + 1];
+        let found = lines(&[b"a\n", &piece, &piece, &piece, b"x\nb\n"]);
+        assert_eq!(found, [text("a"), Line::Overlong, text("b")]);
+        let mut at_once = vec![b'x'; LINE_MAX + 1];
+        at_once.extend_from_slice(b"\nb\n");
+        assert_eq!(lines(&[&at_once]), [Line::Overlong, text("b")]);
+
+        let mut lines = Lines::new(Body::empty());
+        lines.buffer.extend_from_slice(&vec![b'x'; LINE_MAX + 1]);
+        assert_eq!(lines.take(), None);
+        assert!(lines.buffer.is_empty() && lines.is_skipping);
+    }
+
+    #[test]
+    fn a_token_is_escaped() {
+        assert_eq!(escaped("aZ9-._~"), "aZ9-._~");
+        assert_eq!(escaped("a=b&c d/é"), "a%3Db%26c%20d%2F%C3%A9");
+    }
+
+    #[test]
+    fn a_server_may_ask_for_a_pause_but_not_for_any() {
+        let table = [
+            ("7", Some(7)),
+            (" 7 ", Some(7)),
+            ("0", Some(0)),
+            ("1000000000", Some(60)),
+            ("-1", None),
+            ("Wed, 21 Oct 2026 07:28:00 GMT", None),
+            ("99999999999999999999999", None),
+        ];
+        for (text, expected) in table {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::RETRY_AFTER, text.parse().unwrap());
+            assert_eq!(
+                retry_after(&headers),
+                expected.map(Duration::from_secs),
+                "{text}"
+            );
+        }
+        assert_eq!(retry_after(&HeaderMap::new()), None);
+    }
+}

@@ -1,0 +1,223 @@
+//! How a feed learns of all objects: by a watch that begins with them, or page by page.
+
+use std::collections::BTreeSet;
+use std::mem;
+
+use super::super::controller::Change;
+use super::super::kind::KindState;
+use super::super::record::{Revision, decode};
+use super::wire::{Event, Page, read_event, read_page};
+use super::{
+    End, Feed, Moment, Next, Output, PAGE_LIMIT, PAGES_MAX, Phase, STREAM_BREAKS_MAX, STREAM_IDLE,
+    WATCH_IDLE,
+};
+
+/// A list by pages under way.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    /// The token of the page that was asked for; nothing for the first one.
+    token: Option<Box<str>>,
+    /// The version of the first page, from which the watch goes on.
+    revision: Option<Revision>,
+    pages: u32,
+    /// A token that came up earlier. It moves on at powers of two, so that a loop of any length meets it.
+    landmark: Option<Box<str>>,
+}
+
+// === impl Listing ===
+
+impl Listing {
+    /// Whether `token` leads on and not round.
+    fn leads_on(&mut self, token: &str) -> bool {
+        self.pages += 1;
+        if self.landmark.as_deref() == Some(token) || self.pages > PAGES_MAX {
+            return false;
+        }
+        if self.pages.is_power_of_two() {
+            self.landmark = Some(token.into());
+        }
+        true
+    }
+}
+
+// === impl Feed ===
+
+impl Feed {
+    /// Whatever a list shows is struck off; what is left at its end is missing. Nothing is, if it does not end.
+    pub(super) fn set_aside(&mut self) {
+        self.unlisted.append(&mut self.shown);
+    }
+
+    pub(super) fn begin_list(&mut self) -> Next {
+        self.set_aside();
+        self.phase = Phase::Listing(Listing::default());
+        Next::List {
+            limit: self.limit(),
+            token: None,
+        }
+    }
+
+    /// A list went back. Another one, from the quorum, tells whether the server lags or its store was restored.
+    fn check(&mut self) -> Next {
+        self.is_suspect = true;
+        self.retry.set_loss();
+        self.begin_list()
+    }
+
+    /// Whether a page other than the first was asked for.
+    pub(super) fn has_token(&self) -> bool {
+        matches!(&self.phase, Phase::Listing(listing) if listing.token.is_some())
+    }
+
+    fn limit(&self) -> Option<u32> {
+        self.pages.then_some(PAGE_LIMIT)
+    }
+
+    pub(super) fn page(&mut self, bytes: &[u8], at: Moment, out: &mut Vec<Output>) -> Next {
+        let Phase::Listing(mut listing) = mem::replace(&mut self.phase, Phase::Resting(at.elapsed))
+        else {
+            return self.begin(at);
+        };
+        let page = match read_page(bytes) {
+            Ok(page) => page,
+            Err(_) => return self.list_failed(at, out),
+        };
+        if listing.revision.is_none() {
+            if !is_usable(&page.revision) {
+                return self.list_failed(at, out);
+            }
+            if self.goes_back(&page.revision) {
+                if !self.is_suspect {
+                    return self.check();
+                }
+                // Asked from the quorum and still lower: the store was restored. What we knew is another history.
+                self.highest = number(&page.revision);
+                self.set_state(KindState::Frozen, out);
+            }
+            listing.revision = Some(page.revision.clone());
+        }
+        self.show_page(&page, out);
+        match (page.token, listing.revision.take()) {
+            (None, Some(revision)) => {
+                self.listed(revision, at, out);
+                self.begin(at)
+            }
+            (Some(token), revision) if listing.leads_on(&token) => {
+                listing.revision = revision;
+                listing.token = Some(token.clone());
+                self.phase = Phase::Listing(listing);
+                Next::List {
+                    limit: self.limit(),
+                    token: Some(token),
+                }
+            }
+            _ => {
+                self.pages = false;
+                self.list_failed(at, out)
+            }
+        }
+    }
+
+    fn show_page(&mut self, page: &Page<'_>, out: &mut Vec<Output>) {
+        for item in &page.items {
+            match decode(self.kind, item.get().as_bytes(), self.view) {
+                Ok(record) => self.show(record, out),
+                Err(object) => self.unreadable(object, out),
+            }
+        }
+    }
+
+    fn list_failed(&mut self, at: Moment, out: &mut Vec<Output>) -> Next {
+        self.trouble(KindState::Failing(at.now), out);
+        self.back_off(None, at)
+    }
+
+    /// A list is complete: what it did not show is missing.
+    fn listed(&mut self, revision: Revision, at: Moment, out: &mut Vec<Output>) {
+        for uid in mem::take::<BTreeSet<_>>(&mut self.unlisted) {
+            out.push(Output::Change(Change::Missing(self.kind, uid)));
+        }
+        self.position = Some(revision);
+        self.is_suspect = false;
+        self.silent = 0;
+        self.open_failures = 0;
+        self.useless = 0;
+        self.stream_breaks = 0;
+        self.retry.synced(at.elapsed);
+        // Also if it was synced before: somebody may have joined since.
+        self.set_state(KindState::Synced, out);
+    }
+
+    pub(super) fn stream_line(&mut self, line: &[u8], at: Moment, out: &mut Vec<Output>) -> Next {
+        self.lines += 1;
+        match read_event(self.kind, self.view, line) {
+            Some(Event::Applied(record)) => self.show(record, out),
+            Some(Event::Deleted(record)) => self.take_back(record, out),
+            Some(Event::Unreadable(object)) => self.unreadable(object, out),
+            Some(Event::UnreadableEnd(object)) => self.lose(object, out),
+            Some(Event::Bookmark {
+                revision,
+                is_end: true,
+            }) if is_usable(&revision) => {
+                if self.goes_back(&revision) {
+                    return self.check();
+                }
+                self.listed(revision, at, out);
+                self.phase = Phase::Watching;
+                return Next::Read(WATCH_IDLE);
+            }
+            Some(Event::Bookmark { .. }) => {
+                // It tells how far it has come before it has told what there is: it does not know about ends.
+                self.streams = false;
+                return self.begin(at);
+            }
+            Some(Event::Error {
+                status: status @ (401 | 403 | 404 | 405 | 410 | 429 | 504),
+            }) => {
+                return self.refused(status, None, at, out);
+            }
+            Some(Event::Error { .. }) => {
+                self.streams = false;
+                return self.begin(at);
+            }
+            Some(Event::Unknown) => {}
+            None => return self.stream_ended(End::Broken, at, out),
+        }
+        Next::Read(STREAM_IDLE)
+    }
+
+    pub(super) fn stream_ended(&mut self, end: End, at: Moment, out: &mut Vec<Output>) -> Next {
+        match end {
+            End::Clean | End::Idle => {
+                self.streams = false;
+                self.begin(at)
+            }
+            End::Broken => {
+                self.stream_broke();
+                self.list_failed(at, out)
+            }
+        }
+    }
+
+    pub(super) fn stream_broke(&mut self) {
+        self.stream_breaks += 1;
+        if self.stream_breaks >= STREAM_BREAKS_MAX {
+            self.streams = false;
+        }
+    }
+}
+
+/// Whether a watch can go on from a version. "0" would mean any.
+fn is_usable(revision: &Revision) -> bool {
+    match revision {
+        Revision::Number(number) => *number > 0,
+        Revision::Odd(text) => !text.is_empty(),
+    }
+}
+
+fn number(revision: &Revision) -> Option<u64> {
+    match revision {
+        Revision::Number(number) => Some(*number),
+        Revision::Odd(_) => None,
+    }
+}

@@ -1,0 +1,372 @@
+//! The task that owns discovery and decides which feeds run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use caretaker_machinery::clock::Clock;
+use caretaker_machinery::rng::Rng;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::{Instant, sleep_until};
+
+use super::super::controller::Change;
+use super::super::discovery::{Discovered, discover, merge};
+use super::super::feed::{self, Setup, Task};
+use super::super::kind::{Catalog, Kind, KindId};
+use super::super::record::View;
+use super::courier::{self, Plan, Running};
+use super::{Board, FeedsOptions, Interest};
+
+/// From a wish for discovery to its start: what changes together is looked at once.
+const DEBOUNCE: Duration = Duration::from_millis(100);
+/// A discovery by wish starts no sooner than so many times the last one's duration after it: with thousands of kinds it
+/// is expensive, and definitions may change all the time.
+const COST_FACTOR: u32 = 4;
+/// Servers show a new kind a moment after its definition: a discovery by wish is repeated after this.
+const FOLLOW_UP: Duration = Duration::from_secs(2);
+/// Between discoveries until the first one succeeds.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+/// How long kinds may take to sync before it counts as an error, as upstream.
+const SYNC_WAIT: Duration = Duration::from_secs(30);
+
+/// Objects of these define kinds: group and resource.
+const DEFINITIONS: [(&str, &str); 2] = [
+    ("apiextensions.k8s.io", "customresourcedefinitions"),
+    ("apiregistration.k8s.io", "apiservices"),
+];
+
+/// What [`super::Feeds`] asks for.
+pub(super) enum Command {
+    Subscribe(Interest, mpsc::Sender<Change>),
+    Stop(oneshot::Sender<()>),
+}
+
+/// Owns discovery, the feeds' tasks and the subscribers'.
+pub(super) struct Hub {
+    client: kube::Client,
+    clock: Clock,
+    rng: Rng,
+    options: FeedsOptions,
+    board: Arc<Board>,
+    /// Counts generations of feeds and subscribers.
+    number: u64,
+    catalog: Arc<Catalog>,
+    publish: watch::Sender<Arc<Catalog>>,
+    plan: watch::Sender<Arc<Plan>>,
+    subscribers: BTreeMap<u64, Interest>,
+    couriers: JoinSet<u64>,
+    feeds: BTreeMap<KindId, Watched>,
+    /// Feeds that were told to leave and have not ended. Their kinds are not watched anew before that.
+    leaving: BTreeSet<KindId>,
+    tasks: JoinSet<KindId>,
+    task_kinds: BTreeMap<Id, KindId>,
+    discovery: Schedule,
+    /// When all kinds should have synced.
+    synced_by: Option<Instant>,
+}
+
+/// A feed that runs.
+struct Watched {
+    running: Running,
+    version: Box<str>,
+    view: View,
+}
+
+/// When discovery runs.
+struct Schedule {
+    running: Option<(Instant, Pin<Box<dyn Future<Output = Discovered> + Send>>)>,
+    due: Instant,
+    /// Whether somebody wishes for one that has not begun.
+    is_wished: bool,
+    /// Whether the last one that began was wished for.
+    was_wished: bool,
+    /// Wishes are not granted before this.
+    wish_from: Instant,
+}
+
+// === impl Hub ===
+
+impl Hub {
+    pub(super) fn new(
+        client: kube::Client,
+        clock: Clock,
+        rng: Rng,
+        options: FeedsOptions,
+        publish: watch::Sender<Arc<Catalog>>,
+        board: Arc<Board>,
+    ) -> Self {
+        let now = Instant::now();
+        Self {
+            client,
+            clock,
+            rng,
+            options,
+            board,
+            number: 0,
+            catalog: Arc::default(),
+            publish,
+            plan: watch::Sender::default(),
+            subscribers: BTreeMap::new(),
+            couriers: JoinSet::new(),
+            feeds: BTreeMap::new(),
+            leaving: BTreeSet::new(),
+            tasks: JoinSet::new(),
+            task_kinds: BTreeMap::new(),
+            discovery: Schedule {
+                running: None,
+                due: now,
+                is_wished: false,
+                was_wished: false,
+                wish_from: now,
+            },
+            synced_by: None,
+        }
+    }
+
+    /// Runs until it is told to stop or nobody is left who could tell.
+    pub(super) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
+        loop {
+            let discovery = &mut self.discovery;
+            let (is_idle, due) = (discovery.running.is_none(), discovery.due);
+            tokio::select! {
+                biased;
+                command = commands.recv() => match command {
+                    Some(Command::Subscribe(interest, sender)) => self.subscribe(interest, sender),
+                    Some(Command::Stop(done)) => {
+                        self.stop().await;
+                        // Whoever does not wait for it does not want to know.
+                        let _ = done.send(());
+                        return;
+                    }
+                    None => return self.stop().await,
+                },
+                Some(ended) = self.couriers.join_next() => self.unsubscribe(ended.ok()),
+                Some(ended) = self.tasks.join_next_with_id() => self.feed_ended(ended),
+                found = discovery.finished() => self.found(found),
+                () = self.board.discovery_asked_for() => self.discovery.wish(),
+                () = sleep_until(due), if is_idle => {
+                    let client = self.client.clone();
+                    self.discovery.begin(async move { discover(&client).await });
+                }
+                () = at(self.synced_by) => self.check_sync(),
+            }
+        }
+    }
+
+    /// Ends all tasks and waits for them.
+    async fn stop(mut self) {
+        self.couriers.shutdown().await;
+        self.tasks.shutdown().await;
+    }
+
+    fn subscribe(&mut self, interest: Interest, sender: mpsc::Sender<Change>) {
+        self.number += 1;
+        self.subscribers.insert(self.number, interest.clone());
+        // First the feeds, then the subscriber: it finds all of them in its first plan, in the right form.
+        self.reconcile();
+        let plan = self.plan.subscribe();
+        self.couriers
+            .spawn(courier::run(self.number, interest, sender, plan));
+    }
+
+    /// A subscriber is gone. One whose task panicked cannot be named; its feeds run on for nobody.
+    fn unsubscribe(&mut self, subscriber: Option<u64>) {
+        if let Some(number) = subscriber {
+            self.subscribers.remove(&number);
+            self.reconcile();
+        }
+    }
+
+    fn feed_ended(&mut self, ended: Result<(Id, KindId), JoinError>) {
+        let (id, is_crash) = match &ended {
+            Ok((id, _)) => (*id, false),
+            Err(error) => (error.id(), true),
+        };
+        let Some(kind) = self.task_kinds.remove(&id) else {
+            return;
+        };
+        self.leaving.remove(&kind);
+        if is_crash {
+            // It starts anew with the next discovery, not at once: what it stumbled over is still there.
+            tracing::error!(kind = kind.0, "a feed crashed");
+            self.feeds.remove(&kind);
+            self.board.forget(kind);
+            self.board.count_sync_error();
+        } else {
+            self.reconcile();
+        }
+    }
+
+    fn found(&mut self, (found, took): (Discovered, Duration)) {
+        if let Some(error) = &found.error {
+            tracing::warn!(error, "discovery is incomplete");
+        }
+        match merge(&found, &self.catalog, |id| self.board.is_synced(id)) {
+            Some(kinds) => self.accept(self.catalog.with(kinds)),
+            None => {
+                tracing::warn!("discovery found nothing; the kinds known so far stay");
+                self.board.count_sync_error();
+            }
+        }
+        let pause = match self.is_blank() {
+            true => FIRST_RETRY,
+            false => self.options.discovery_every,
+        };
+        self.discovery.pause(pause, took);
+    }
+
+    fn accept(&mut self, next: Catalog) {
+        if next != *self.catalog {
+            self.catalog = Arc::new(next);
+            self.publish.send_replace(self.catalog.clone());
+            self.synced_by = Some(Instant::now() + SYNC_WAIT);
+        }
+        self.reconcile();
+    }
+
+    /// Whether no discovery has succeeded yet.
+    fn is_blank(&self) -> bool {
+        *self.catalog == Catalog::default()
+    }
+
+    /// Upstream counts one error per change of the kinds after which not all of them sync in time.
+    fn check_sync(&mut self) {
+        self.synced_by = None;
+        if !self.feeds.keys().all(|id| self.board.is_synced(*id)) {
+            self.board.count_sync_error();
+        }
+    }
+
+    /// Starts, changes and ends feeds until they are those that are wanted, then tells the subscribers' tasks.
+    fn reconcile(&mut self) {
+        let catalog = self.catalog.clone();
+        let mut wanted: BTreeMap<KindId, (&Kind, View)> = BTreeMap::new();
+        for (id, kind) in catalog.iter() {
+            let views = self
+                .subscribers
+                .values()
+                .filter_map(|interest| interest.view(kind));
+            if let Some(view) = views.max() {
+                wanted.insert(id, (kind, view));
+            }
+        }
+        let unwanted = self.feeds.extract_if(.., |id, _| !wanted.contains_key(id));
+        for (id, watched) in unwanted {
+            // A feed that has ended by itself is as good as one that leaves.
+            let _ = watched.running.commands.send(feed::Command::Leave);
+            self.leaving.insert(id);
+        }
+        for (id, (kind, view)) in wanted {
+            match self.feeds.get_mut(&id) {
+                Some(watched) => watched.follow(kind, view),
+                None if self.leaving.contains(&id) => {}
+                None => self.start(id, kind, view),
+            }
+        }
+        let feeds = self.feeds.iter();
+        let plan = Plan {
+            catalog: (!self.is_blank()).then_some(catalog),
+            feeds: feeds
+                .map(|(id, watched)| (*id, watched.running.clone()))
+                .collect(),
+        };
+        self.plan.send_replace(Arc::new(plan));
+    }
+
+    fn start(&mut self, id: KindId, kind: &Kind, view: View) {
+        self.number += 1;
+        let (commands, received) = mpsc::unbounded_channel();
+        let name = (&*kind.group, &*kind.resource);
+        let setup = Setup {
+            id,
+            kind: kind.clone(),
+            view,
+            client: self.client.clone(),
+            clock: self.clock.clone(),
+            rng: self.rng.fork(),
+            board: self.board.clone(),
+            defines_kinds: DEFINITIONS.contains(&name),
+        };
+        let task = self.tasks.spawn(Task::new(setup, received).run());
+        self.task_kinds.insert(task.id(), id);
+        let watched = Watched {
+            running: Running {
+                generation: self.number,
+                commands,
+            },
+            version: kind.version.clone(),
+            view,
+        };
+        self.feeds.insert(id, watched);
+    }
+}
+
+// === impl Watched ===
+
+impl Watched {
+    /// Asks for another version, or for more of each object, if that is wanted now. Never for less: it would cost a list.
+    fn follow(&mut self, kind: &Kind, view: View) {
+        let view = view.max(self.view);
+        if self.version == kind.version && self.view == view {
+            return;
+        }
+        self.version = kind.version.clone();
+        self.view = view;
+        let reset = feed::Command::Reset(Box::new(kind.clone()), view);
+        // A feed that has just ended is started anew when its end is noticed.
+        let _ = self.running.commands.send(reset);
+    }
+}
+
+// === impl Schedule ===
+
+impl Schedule {
+    fn begin(&mut self, discovery: impl Future<Output = Discovered> + Send + 'static) {
+        self.was_wished = std::mem::take(&mut self.is_wished);
+        self.running = Some((Instant::now(), Box::pin(discovery)));
+    }
+
+    /// What was found and how long it took; never, if discovery is not running. May be cancelled and called again.
+    async fn finished(&mut self) -> (Discovered, Duration) {
+        let Some((began, discovery)) = &mut self.running else {
+            return std::future::pending().await;
+        };
+        let found = discovery.await;
+        let took = began.elapsed();
+        self.running = None;
+        (found, took)
+    }
+
+    /// Sets when to begin again.
+    fn pause(&mut self, pause: Duration, took: Duration) {
+        let now = Instant::now();
+        self.wish_from = now + took * COST_FACTOR;
+        let pause = match self.was_wished {
+            true => FOLLOW_UP.min(pause),
+            false => pause,
+        };
+        self.due = now + pause;
+        // What has just ended may have asked before the change that the wish is about.
+        if self.is_wished {
+            self.wish();
+        }
+    }
+
+    /// Somebody thinks that kinds have changed.
+    fn wish(&mut self) {
+        let soon = (Instant::now() + DEBOUNCE).max(self.wish_from);
+        self.due = self.due.min(soon);
+        self.is_wished = true;
+    }
+}
+
+/// Returns at a time; never, if there is none.
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}

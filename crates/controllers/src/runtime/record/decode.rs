@@ -1,0 +1,264 @@
+//! From a server's JSON to a [`Record`].
+//!
+//! Only what decisions read is taken; the rest is skipped without recursion, so neither its depth nor its size matters.
+//! Missing members and nulls read as nothing, as in Go. What cannot be read becomes [`Unreadable`] with as much of its
+//! identity as can be found: one bad object is never an error of its kind.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use serde::de::{Deserialize, Deserializer, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::{Body, KindId, Meta, OwnerRef, Record, Revision, Uid};
+
+/// How much of an object somebody wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum View {
+    /// Its metadata.
+    Metadata,
+    /// All of it, as bytes.
+    Full,
+}
+
+/// An object that could not be read, and what was found of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Its name, with its namespace if it has one: `shop/web`.
+    pub name: Option<String>,
+    /// Its identity.
+    pub uid: Option<Uid>,
+    /// The version it was read at.
+    pub revision: Option<Revision>,
+    /// What is wrong and where, without any of the object's data.
+    pub why: String,
+}
+
+/// Reads one object.
+///
+/// # Errors
+/// The object is not JSON, its metadata is not as metadata should be, or it has no name or no uid.
+pub fn decode(kind: KindId, bytes: &[u8], view: View) -> Result<Record, Unreadable> {
+    let object: Object<'_> =
+        serde_json::from_slice(bytes).map_err(|error| unreadable(bytes, place(&error)))?;
+    let metadata = object.metadata.0;
+    for (text, why) in [
+        (&metadata.name, "it has no name"),
+        (&metadata.uid, "it has no uid"),
+    ] {
+        if text.0.is_empty() {
+            return Err(unreadable(bytes, why.to_owned()));
+        }
+    }
+    let body = match view {
+        View::Metadata => Body::None,
+        // A copy: a slice would keep the whole page alive that the object came with.
+        View::Full => Body::Json(Bytes::copy_from_slice(bytes)),
+    };
+    Ok(Record {
+        kind,
+        meta: metadata.into_meta(),
+        body,
+    })
+}
+
+/// An object as far as it is read.
+#[derive(serde::Deserialize)]
+struct Object<'a> {
+    #[serde(borrow, default)]
+    metadata: OrNull<Metadata<'a>>,
+}
+
+#[derive(Default, serde::Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Metadata<'a> {
+    #[serde(borrow)]
+    name: Text<'a>,
+    #[serde(borrow)]
+    namespace: Text<'a>,
+    #[serde(borrow)]
+    uid: Text<'a>,
+    #[serde(borrow)]
+    resource_version: Text<'a>,
+    deletion_timestamp: OrNull<Option<Timestamp>>,
+    finalizers: OrNull<Texts>,
+    #[serde(borrow)]
+    owner_references: OrNull<Vec<OrNull<Reference<'a>>>>,
+}
+
+#[derive(Default, serde::Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Reference<'a> {
+    #[serde(borrow)]
+    api_version: Text<'a>,
+    #[serde(borrow)]
+    kind: Text<'a>,
+    #[serde(borrow)]
+    name: Text<'a>,
+    #[serde(borrow)]
+    uid: Text<'a>,
+    controller: Option<bool>,
+    block_owner_deletion: Option<bool>,
+}
+
+/// What is left when the metadata as a whole cannot be read: each member by itself.
+#[derive(Default, serde::Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Remains<'a> {
+    #[serde(borrow)]
+    name: Option<&'a RawValue>,
+    #[serde(borrow)]
+    namespace: Option<&'a RawValue>,
+    #[serde(borrow)]
+    uid: Option<&'a RawValue>,
+    #[serde(borrow)]
+    resource_version: Option<&'a RawValue>,
+}
+
+#[derive(serde::Deserialize)]
+struct Ruin<'a> {
+    #[serde(borrow, default)]
+    metadata: Option<&'a RawValue>,
+}
+
+/// A string, borrowed where it needs no unescaping; null reads as empty.
+#[derive(Default)]
+struct Text<'a>(Cow<'a, str>);
+
+/// A list of strings, each kept.
+#[derive(Default)]
+struct Texts(Vec<Box<str>>);
+
+/// A value whose null reads as its default.
+#[derive(Default)]
+struct OrNull<T>(T);
+
+// === impl Metadata ===
+
+impl Metadata<'_> {
+    fn into_meta(self) -> Meta {
+        let owners = self.owner_references.0.into_iter();
+        Meta {
+            name: self.name.0.into(),
+            namespace: self.namespace.0.into(),
+            uid: Uid::from(&*self.uid.0),
+            revision: Revision::from(&*self.resource_version.0),
+            deletion: self.deletion_timestamp.0,
+            finalizers: self.finalizers.0.0,
+            owners: owners.map(|reference| reference.0.into_owner()).collect(),
+        }
+    }
+}
+
+// === impl Reference ===
+
+impl Reference<'_> {
+    fn into_owner(self) -> OwnerRef {
+        OwnerRef {
+            api_version: self.api_version.0.into(),
+            kind: self.kind.0.into(),
+            name: self.name.0.into(),
+            uid: Uid::from(&*self.uid.0),
+            controller: self.controller,
+            block_owner_deletion: self.block_owner_deletion,
+        }
+    }
+}
+
+// === impl Text ===
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TextVisitor;
+        impl<'de> Visitor<'de> for TextVisitor {
+            type Value = Cow<'de, str>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Cow::Borrowed(text))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Cow::Owned(text.to_owned()))
+            }
+
+            fn visit_unit<E>(self) -> Result<Self::Value, E> {
+                Ok(Cow::Borrowed(""))
+            }
+        }
+        deserializer.deserialize_any(TextVisitor).map(Text)
+    }
+}
+
+// === impl Texts ===
+
+impl<'de> Deserialize<'de> for Texts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TextsVisitor;
+        impl<'de> Visitor<'de> for TextsVisitor {
+            type Value = Vec<Box<str>>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of strings")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+                let mut texts = Vec::new();
+                while let Some(Text(text)) = seq.next_element()? {
+                    texts.push(text.into());
+                }
+                Ok(texts)
+            }
+        }
+        deserializer.deserialize_seq(TextsVisitor).map(Texts)
+    }
+}
+
+// === impl OrNull ===
+
+impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for OrNull<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Option::<T>::deserialize(deserializer)?;
+        Ok(Self(value.unwrap_or_default()))
+    }
+}
+
+/// As much as can be found of an object that is not as it should be.
+fn unreadable(bytes: &[u8], why: String) -> Unreadable {
+    let ruin = serde_json::from_slice::<Ruin<'_>>(bytes).ok();
+    let metadata = ruin.and_then(|ruin| ruin.metadata);
+    let remains = metadata.and_then(|metadata| serde_json::from_str(metadata.get()).ok());
+    let remains: Remains<'_> = remains.unwrap_or_default();
+    let text = |raw: Option<&RawValue>| {
+        let text: String = serde_json::from_str(raw?.get()).ok()?;
+        (!text.is_empty()).then_some(text)
+    };
+    let name = text(remains.name).map(|name| match text(remains.namespace) {
+        Some(namespace) => format!("{namespace}/{name}"),
+        None => name,
+    });
+    Unreadable {
+        name,
+        uid: text(remains.uid).map(|uid| Uid::from(uid.as_str())),
+        revision: text(remains.resource_version).map(|revision| Revision::from(revision.as_str())),
+        why,
+    }
+}
+
+/// The place of an error. Its message would quote the value that was found there, and that is nobody's business.
+pub(crate) fn place(error: &serde_json::Error) -> String {
+    let what = match error.classify() {
+        serde_json::error::Category::Data => "unexpected type",
+        serde_json::error::Category::Eof => "unexpected end",
+        serde_json::error::Category::Io | serde_json::error::Category::Syntax => "not JSON",
+    };
+    format!("{what} at line {} column {}", error.line(), error.column())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,392 @@
+//! An embedded server whose answers can be replaced, and somebody who listens to feeds.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use caretaker_apiserver::{ApiServer, ApiService, Identity};
+use caretaker_controllers::runtime::controller::Change;
+use caretaker_controllers::runtime::feeds::{Feeds, FeedsOptions, Interest};
+use caretaker_controllers::runtime::kind::{Catalog, KindId, KindState};
+use caretaker_controllers::runtime::record::{Body, Record, View};
+use caretaker_machinery::clock::{Clock, REAL_TIME};
+use caretaker_machinery::rng::Rng;
+use futures::{Stream, StreamExt as _};
+use http::{Request, Response};
+use http_body::Frame;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tower_service::Service;
+
+pub(crate) const START: &str = "2026-03-01T12:00:00Z";
+
+type BoxBody = UnsyncBoxBody<Bytes, std::io::Error>;
+type Rule = Box<dyn FnMut(&str) -> Option<Fake> + Send>;
+
+/// A server, its clock, and feeds on it.
+pub(crate) struct World {
+    pub(crate) feeds: Feeds,
+    service: ApiService,
+    wire: Arc<Mutex<Wire>>,
+    began: Instant,
+}
+
+/// What is between the feeds and the server.
+#[derive(Default)]
+struct Wire {
+    /// The first rule that has an answer gives it.
+    rules: BTreeMap<&'static str, Rule>,
+    /// What was asked for, path and query.
+    asked: Vec<String>,
+}
+
+/// An answer that the server did not give.
+pub(crate) enum Fake {
+    /// A status and a text.
+    Text(u16, String),
+    /// 200 and lines; then what the last part says.
+    Lines(Vec<String>, Finish),
+    /// No answer, ever.
+    Silence,
+    /// The server's answer, but with this `Accept`.
+    Accept(&'static str),
+    /// The server's answer with other bytes.
+    Altered(fn(Value) -> Value),
+}
+
+/// How a stream ends.
+#[derive(Clone, Copy)]
+pub(crate) enum Finish {
+    /// Not at all.
+    Hang,
+    /// As it should, after a while.
+    End(Duration),
+    /// In the middle of something.
+    Break,
+}
+
+/// The service that the feeds' client talks to.
+#[derive(Clone)]
+struct Faulty {
+    inner: ApiService,
+    wire: Arc<Mutex<Wire>>,
+}
+
+/// Somebody who has subscribed. What it hears is written down in words.
+pub(crate) struct Ear {
+    receiver: mpsc::Receiver<Change>,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) heard: Vec<String>,
+    pub(crate) records: Vec<Arc<Record>>,
+    names: BTreeMap<String, String>,
+    /// Kinds keep their numbers, and are remembered when they are gone.
+    kinds: BTreeMap<KindId, String>,
+}
+
+// === impl World ===
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    /// A world in which some answers are replaced from the start.
+    pub(crate) fn with(prepare: impl FnOnce(&Self)) -> Self {
+        let clock = Clock::driven(START.parse().unwrap(), REAL_TIME);
+        let server = ApiServer::ephemeral(clock.clone(), Rng::seeded(1));
+        let service = server.service(Identity::admin());
+        let wire = Arc::new(Mutex::new(Wire::default()));
+        let faulty = Faulty {
+            inner: service.clone(),
+            wire: wire.clone(),
+        };
+        let client = kube::Client::new(faulty, "default");
+        // Feeds are lazy: nothing is asked for before the first await.
+        let options = FeedsOptions::default();
+        let world = Self {
+            feeds: Feeds::start(client, clock, Rng::seeded(2), options),
+            service,
+            wire,
+            began: Instant::now(),
+        };
+        prepare(&world);
+        world
+    }
+
+    /// Virtual time since the beginning.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// Answers the requests for which `answer` has one. A rule of the same name is replaced.
+    pub(crate) fn rule(
+        &self,
+        name: &'static str,
+        answer: impl FnMut(&str) -> Option<Fake> + Send + 'static,
+    ) {
+        self.wire
+            .lock()
+            .unwrap()
+            .rules
+            .insert(name, Box::new(answer));
+    }
+
+    pub(crate) fn lift(&self, name: &'static str) {
+        self.wire.lock().unwrap().rules.remove(name);
+    }
+
+    /// What was asked for since the last time, of what contains `part`.
+    pub(crate) fn asked(&self, part: &str) -> Vec<String> {
+        let mut wire = self.wire.lock().unwrap();
+        let (asked, others) = wire.asked.drain(..).partition(|uri| uri.contains(part));
+        wire.asked = others;
+        asked
+    }
+
+    pub(crate) fn everything(&self) -> Ear {
+        let events = ["", "events.k8s.io"].map(|group| ("events".into(), group.into()));
+        self.subscribe(Interest::Deletable {
+            ignored: events.into(),
+        })
+    }
+
+    pub(crate) fn kinds(&self, kinds: &[(&str, &str)], view: View) -> Ear {
+        let kinds = kinds
+            .iter()
+            .map(|&(group, resource)| (group.into(), resource.into()));
+        self.subscribe(Interest::Kinds {
+            kinds: kinds.collect(),
+            view,
+        })
+    }
+
+    pub(crate) fn config_maps(&self) -> Ear {
+        self.kinds(&[("", "configmaps")], View::Metadata)
+    }
+
+    fn subscribe(&self, interest: Interest) -> Ear {
+        Ear {
+            receiver: self.feeds.subscribe(interest),
+            catalog: Arc::default(),
+            heard: Vec::new(),
+            records: Vec::new(),
+            names: BTreeMap::new(),
+            kinds: BTreeMap::new(),
+        }
+    }
+
+    /// Asks the server itself, for something that must succeed.
+    pub(crate) async fn must(&self, method: &str, path: &str, body: Value) -> Value {
+        let content_type = match method {
+            "PATCH" => "application/merge-patch+json",
+            _ => "application/json",
+        };
+        let body = match body {
+            Value::Null => String::new(),
+            body => body.to_string(),
+        };
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", content_type)
+            .body(Full::<Bytes>::from(body))
+            .unwrap();
+        let response = self.service.clone().call(request).await.unwrap();
+        let status = response.status();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(status.is_success(), "{method} {path}: {status} {text}");
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    /// Creates an empty ConfigMap.
+    pub(crate) async fn create(&self, name: &str) {
+        let object = serde_json::json!({"metadata": {"name": name}});
+        self.must("POST", "/api/v1/namespaces/default/configmaps", object)
+            .await;
+    }
+
+    pub(crate) async fn delete(&self, name: &str) {
+        let path = format!("/api/v1/namespaces/default/configmaps/{name}");
+        self.must("DELETE", &path, Value::Null).await;
+    }
+
+    /// The state of a kind, if it is watched.
+    pub(crate) fn state(&self, group: &str, resource: &str) -> Option<KindState> {
+        let id = self.feeds.catalog().borrow().id(group, resource)?;
+        let states = self.feeds.states();
+        states
+            .iter()
+            .find(|(kind, _)| *kind == id)
+            .map(|(_, state)| *state)
+    }
+}
+
+// === impl Faulty ===
+
+impl Service<Request<kube::client::Body>> for Faulty {
+    type Response = Response<BoxBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: Request<kube::client::Body>) -> Self::Future {
+        let uri = request.uri().to_string();
+        let fake = {
+            let mut wire = self.wire.lock().unwrap();
+            wire.asked.push(uri.clone());
+            wire.rules.values_mut().find_map(|rule| rule(&uri))
+        };
+        let mut inner = self.inner.clone();
+        Box::pin(async move {
+            let mut alter: Option<fn(Value) -> Value> = None;
+            match fake {
+                Some(Fake::Silence) => return std::future::pending().await,
+                Some(Fake::Text(status, text)) => {
+                    let body = Full::from(text).map_err(|never| match never {});
+                    return Ok(Response::builder()
+                        .status(status)
+                        .body(body.boxed_unsync())
+                        .unwrap());
+                }
+                Some(Fake::Lines(lines, finish)) => {
+                    let body = StreamBody::new(stream(lines, finish));
+                    return Ok(Response::new(body.boxed_unsync()));
+                }
+                Some(Fake::Accept(accept)) => {
+                    request
+                        .headers_mut()
+                        .insert("accept", accept.parse().unwrap());
+                }
+                Some(Fake::Altered(by)) => alter = Some(by),
+                None => {}
+            }
+            let response = inner.call(request).await?;
+            let Some(alter) = alter else {
+                return Ok(response.map(|body| body.map_err(|never| match never {}).boxed_unsync()));
+            };
+            let (parts, body) = response.into_parts();
+            let bytes = body.collect().await?.to_bytes();
+            let altered = alter(serde_json::from_slice(&bytes).unwrap()).to_string();
+            let body = Full::from(altered).map_err(|never| match never {});
+            Ok(Response::from_parts(parts, body.boxed_unsync()))
+        })
+    }
+}
+
+fn stream(
+    lines: Vec<String>,
+    finish: Finish,
+) -> impl Stream<Item = Result<Frame<Bytes>, std::io::Error>> + Send {
+    let lines = futures::stream::iter(lines);
+    let lines = lines.map(|line| Ok(Frame::data(Bytes::from(line + "\n"))));
+    let last = futures::stream::once(async move {
+        match finish {
+            Finish::Hang => std::future::pending().await,
+            Finish::End(after) => {
+                tokio::time::sleep(after).await;
+                Ok(Frame::data(Bytes::new()))
+            }
+            Finish::Break => Err(std::io::Error::other("cut")),
+        }
+    });
+    lines.chain(last)
+}
+
+// === impl Ear ===
+
+impl Ear {
+    /// Listens until something is heard; fails if that takes more than ten virtual minutes.
+    pub(crate) async fn until(&mut self, words: &str) {
+        while !self.heard.iter().any(|heard| heard == words) {
+            assert!(
+                self.hear(Duration::from_secs(600)).await,
+                "{words}: {:#?}",
+                self.heard
+            );
+        }
+    }
+
+    /// Listens for so long.
+    pub(crate) async fn during(&mut self, seconds: u64) {
+        let until = Instant::now() + Duration::from_secs(seconds);
+        while self
+            .hear(until.saturating_duration_since(Instant::now()))
+            .await
+        {}
+    }
+
+    /// Listens to one change. False: there is none in time.
+    pub(crate) async fn hear(&mut self, within: Duration) -> bool {
+        match tokio::time::timeout(within, self.receiver.recv()).await {
+            Ok(Some(change)) => {
+                let words = self.words(change);
+                self.heard.push(words);
+                true
+            }
+            Ok(None) | Err(_) => false,
+        }
+    }
+
+    /// Whether there will never be anything to hear again.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.receiver.is_closed() && self.receiver.is_empty()
+    }
+
+    /// What was heard since the last time.
+    pub(crate) fn heard(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.heard)
+    }
+
+    fn words(&mut self, change: Change) -> String {
+        match change {
+            Change::Catalog(catalog) => {
+                let names = catalog.iter().map(|(id, kind)| (id, kind.to_string()));
+                self.kinds.extend(names);
+                self.catalog = catalog;
+                "catalog".to_owned()
+            }
+            Change::Kind(id, state) => {
+                let state = match state {
+                    KindState::Syncing(_) => "syncing".to_owned(),
+                    KindState::Failing(_) => "failing".to_owned(),
+                    other => format!("{other:?}").to_lowercase(),
+                };
+                format!("{} {state}", self.kind(id))
+            }
+            Change::Applied(record) => format!("{} applied", self.name(&record)),
+            Change::Deleted(record) => format!("{} deleted", self.name(&record)),
+            Change::Missing(id, uid) => {
+                let unknown = uid.to_string();
+                let name = self.names.get(&unknown).unwrap_or(&unknown);
+                format!("{} {name} missing", self.kind(id))
+            }
+        }
+    }
+
+    fn name(&mut self, record: &Arc<Record>) -> String {
+        let name = record.meta.name.to_string();
+        self.names.insert(record.meta.uid.to_string(), name.clone());
+        self.records.push(record.clone());
+        let body = match record.body {
+            Body::None => "",
+            Body::Json(_) => " in full",
+        };
+        format!("{} {name}{body}", self.kind(record.kind))
+    }
+
+    fn kind(&self, id: KindId) -> &str {
+        &self.kinds[&id]
+    }
+}
