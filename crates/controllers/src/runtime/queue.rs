@@ -420,8 +420,8 @@ impl<K: Clone + Ord> Queue<K> {
         None
     }
 
-    /// Makes due what was delayed until now.
-    fn promote(&mut self, now: Timestamp) {
+    /// Makes due what was delayed until now; afterwards [`Queue::next_due`] lies ahead.
+    pub fn promote(&mut self, now: Timestamp) {
         while let Some(first) = self.delayed.first_entry()
             && first.key().0 <= now
         {
@@ -537,11 +537,7 @@ pub(crate) fn later(time: Timestamp, wait: Duration) -> Timestamp {
 }
 
 /// Takes one key out of what waits behind `behind`; `false` if it is not there.
-fn unpark<K: Ord>(
-    parked: &mut BTreeMap<K, BTreeMap<u64, K>>,
-    behind: &K,
-    sequence: u64,
-) -> bool {
+fn unpark<K: Ord>(parked: &mut BTreeMap<K, BTreeMap<u64, K>>, behind: &K, sequence: u64) -> bool {
     let Some(keys) = parked.get_mut(behind) else {
         return false;
     };
