@@ -1,1 +1,456 @@
-//! Being written.
+//! How a cluster is reached: through a kubeconfig, from inside a cluster, or in process without any wire.
+//!
+//! kube's stock transport with its hidden retries off (the queue decides what is tried again) and no timeout on reads
+//! (watches are silent for long; `effects` and feeds bound what they wait for). Files, contexts and proxies are chosen
+//! here by kubectl's rules, because errors should say what to do and because kube 5.0 compares NO_PROXY with the
+//! address of the proxy. Credential plugins, tokens that change on disk and rotated CAs are kube's part.
+
+mod proxy;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use http::{HeaderValue, Uri, header};
+use kube::Config;
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use thiserror::Error;
+
+use super::effects::reason;
+pub use proxy::Proxies;
+
+/// How this program calls itself on the wire.
+const USER_AGENT: &str = concat!("caretaker/", env!("CARGO_PKG_VERSION"));
+
+/// The ways to one cluster. One client for now; watches and requests are asked for apart because they will not share
+/// a connection for ever.
+#[derive(Clone)]
+pub struct Clients {
+    client: kube::Client,
+    server: String,
+    namespace: String,
+}
+
+/// Which cluster.
+#[derive(Debug, Clone, Default)]
+pub struct Choice {
+    /// `--kubeconfig`: this file and no other.
+    pub kubeconfig: Option<PathBuf>,
+    /// `--context`: instead of the current one.
+    pub context: Option<String>,
+    /// What the environment says.
+    pub environment: Environment,
+}
+
+/// What the environment says about clusters.
+#[derive(Debug, Clone, Default)]
+pub struct Environment {
+    /// `KUBECONFIG`: a list of files.
+    pub kubeconfig: Option<OsString>,
+    /// Where `.kube/config` is.
+    pub home: Option<PathBuf>,
+    /// Which way out.
+    pub proxies: Proxies,
+}
+
+/// Why a cluster cannot be reached, in words that say what to do.
+#[derive(Debug, Error)]
+pub enum ClientsError {
+    /// There is no file.
+    #[error("there is no kubeconfig: {looked}; name one with --kubeconfig, or set KUBECONFIG")]
+    NoKubeconfig {
+        /// Where it was looked for.
+        looked: String,
+    },
+    /// A file is no kubeconfig.
+    #[error("the kubeconfig {} cannot be read: {why}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// No context was named.
+    #[error(
+        "the kubeconfig does not say which context to use: name one with --context; it has {known}"
+    )]
+    NoCurrentContext {
+        /// What there is to choose from.
+        known: String,
+    },
+    /// The context does not exist.
+    #[error("the kubeconfig has no context {name:?}; it has {known}")]
+    NoContext {
+        /// What was asked for.
+        name: String,
+        /// What there is to choose from.
+        known: String,
+    },
+    /// The context leads nowhere.
+    #[error(
+        "the context {context:?} names the cluster {cluster:?}, which the kubeconfig does not have"
+    )]
+    NoCluster {
+        /// The context.
+        context: String,
+        /// What it names.
+        cluster: String,
+    },
+    /// Something else in it is wrong.
+    #[error("the kubeconfig cannot be used: {0}")]
+    Unusable(String),
+    /// The proxy's address is none.
+    #[error("the proxy {0:?} is no address like http://proxy:3128")]
+    Proxy(String),
+    /// This process does not run in a Pod, or its service account is not mounted.
+    #[error("this process does not run inside a cluster: {0}")]
+    NotInCluster(String),
+    /// Neither.
+    #[error("{0}; and {1}")]
+    Nowhere(Box<ClientsError>, Box<ClientsError>),
+}
+
+// === impl Clients ===
+
+impl Clients {
+    /// The cluster that a user means: the kubeconfig that was named or found, else the cluster around this process.
+    /// Must be called inside a tokio runtime, as all of these.
+    ///
+    /// # Errors
+    /// When neither leads to a cluster.
+    pub async fn find(choice: &Choice) -> Result<Self, ClientsError> {
+        let error = match Self::from_kubeconfig(choice).await {
+            Err(error @ ClientsError::NoKubeconfig { .. }) if choice.kubeconfig.is_none() => error,
+            decided => return decided,
+        };
+        Self::in_cluster().map_err(|other| ClientsError::Nowhere(Box::new(error), Box::new(other)))
+    }
+
+    /// The cluster of a kubeconfig.
+    ///
+    /// # Errors
+    /// When there is none, or it cannot be used.
+    pub async fn from_kubeconfig(choice: &Choice) -> Result<Self, ClientsError> {
+        let kubeconfig = choice.read()?;
+        let context = chosen_context(&kubeconfig, choice.context.as_deref())?;
+        let cluster_proxy = cluster_proxy(&kubeconfig, &context)?;
+        let options = KubeConfigOptions {
+            context: Some(context),
+            ..KubeConfigOptions::default()
+        };
+        let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
+            .await
+            .map_err(|error| ClientsError::Unusable(reason(&error)))?;
+        let proxies = &choice.environment.proxies;
+        config.proxy_url = match proxies.choose(&config.cluster_url, cluster_proxy.as_deref()) {
+            Some(proxy) => {
+                let url = proxy.parse::<Uri>();
+                Some(url.map_err(|_| ClientsError::Proxy(proxy))?)
+            }
+            None => None,
+        };
+        Self::connect(config)
+    }
+
+    /// The cluster that this process runs in, with the token of its service account, read again as it changes.
+    ///
+    /// # Errors
+    /// When it runs in none.
+    pub fn in_cluster() -> Result<Self, ClientsError> {
+        let config =
+            Config::incluster().map_err(|error| ClientsError::NotInCluster(reason(&error)))?;
+        Self::connect(config)
+    }
+
+    /// A server in this process.
+    #[must_use]
+    pub fn in_process(client: kube::Client) -> Self {
+        Self {
+            server: "in process".to_owned(),
+            namespace: client.default_namespace().to_owned(),
+            client,
+        }
+    }
+
+    fn connect(mut config: Config) -> Result<Self, ClientsError> {
+        config.default_retry = false;
+        config.read_timeout = None;
+        let agent = HeaderValue::from_static(USER_AGENT);
+        config.headers.push((header::USER_AGENT, agent));
+        let server = config.cluster_url.to_string();
+        let namespace = config.default_namespace.clone();
+        let client = kube::Client::try_from(config)
+            .map_err(|error| ClientsError::Unusable(without_output(&error)))?;
+        Ok(Self {
+            client,
+            server,
+            namespace,
+        })
+    }
+
+    /// For requests that are answered and done.
+    #[must_use]
+    pub fn requests(&self) -> kube::Client {
+        self.client.clone()
+    }
+
+    /// For watches.
+    #[must_use]
+    pub fn watches(&self) -> kube::Client {
+        self.client.clone()
+    }
+
+    /// The server's address.
+    #[must_use]
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// The namespace that commands mean if none is named.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+}
+
+impl fmt::Debug for Clients {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Clients({})", self.server)
+    }
+}
+
+// === impl Choice ===
+
+impl Choice {
+    /// The kubeconfig: the named file, else those of `KUBECONFIG` merged, else the one at home. As in kubectl, files
+    /// of a list need not exist, a named one has to.
+    fn read(&self) -> Result<Kubeconfig, ClientsError> {
+        if let Some(path) = &self.kubeconfig {
+            if !path.exists() {
+                let looked = format!("{} does not exist", path.display());
+                return Err(ClientsError::NoKubeconfig { looked });
+            }
+            return read_file(path);
+        }
+        let paths = self.environment.kubeconfigs();
+        let mut merged: Option<Kubeconfig> = None;
+        for path in paths.iter().filter(|path| path.exists()) {
+            let next = read_file(path)?;
+            merged = Some(match merged {
+                None => next,
+                Some(first) => first
+                    .merge(next)
+                    .map_err(|error| unreadable(path, &error))?,
+            });
+        }
+        merged.ok_or_else(|| {
+            let paths: Vec<_> = paths
+                .iter()
+                .map(|path| path.display().to_string())
+                .collect();
+            let looked = match paths.as_slice() {
+                [] => "KUBECONFIG is not set, and there is no home directory".to_owned(),
+                [path] => format!("{path} does not exist"),
+                paths => format!("none of {} exists", paths.join(", ")),
+            };
+            ClientsError::NoKubeconfig { looked }
+        })
+    }
+}
+
+// === impl Environment ===
+
+impl Environment {
+    /// What the environment of this process says.
+    #[must_use]
+    pub fn read() -> Self {
+        Self {
+            kubeconfig: std::env::var_os("KUBECONFIG"),
+            home: std::env::home_dir(),
+            proxies: Proxies::read(|name| std::env::var(name).ok()),
+        }
+    }
+
+    /// The files to look into.
+    fn kubeconfigs(&self) -> Vec<PathBuf> {
+        let listed: Vec<PathBuf> = self
+            .kubeconfig
+            .iter()
+            .flat_map(std::env::split_paths)
+            .filter(|path| !path.as_os_str().is_empty())
+            .collect();
+        if !listed.is_empty() {
+            return listed;
+        }
+        let home = self.home.iter();
+        home.map(|home| home.join(".kube").join("config")).collect()
+    }
+}
+
+fn read_file(path: &Path) -> Result<Kubeconfig, ClientsError> {
+    Kubeconfig::read_from(path).map_err(|error| unreadable(path, &error))
+}
+
+fn unreadable(path: &Path, error: &KubeconfigError) -> ClientsError {
+    ClientsError::Unreadable {
+        path: path.to_owned(),
+        why: reason(error),
+    }
+}
+
+fn chosen_context(config: &Kubeconfig, asked: Option<&str>) -> Result<String, ClientsError> {
+    let known = || {
+        let names: Vec<&str> = config
+            .contexts
+            .iter()
+            .map(|context| context.name.as_str())
+            .collect();
+        if names.is_empty() {
+            "none".to_owned()
+        } else {
+            names.join(", ")
+        }
+    };
+    let current = config
+        .current_context
+        .as_deref()
+        .filter(|name| !name.is_empty());
+    let Some(name) = asked.or(current) else {
+        return Err(ClientsError::NoCurrentContext { known: known() });
+    };
+    if config.contexts.iter().any(|context| context.name == name) {
+        return Ok(name.to_owned());
+    }
+    Err(ClientsError::NoContext {
+        name: name.to_owned(),
+        known: known(),
+    })
+}
+
+/// The proxy that a kubeconfig wants for the cluster of `context`.
+fn cluster_proxy(config: &Kubeconfig, context: &str) -> Result<Option<String>, ClientsError> {
+    let named = config.contexts.iter().find(|named| named.name == context);
+    let cluster = named.and_then(|named| Some(named.context.as_ref()?.cluster.as_str()));
+    let cluster = cluster.unwrap_or_default();
+    let Some(named) = config.clusters.iter().find(|named| named.name == cluster) else {
+        return Err(ClientsError::NoCluster {
+            context: context.to_owned(),
+            cluster: cluster.to_owned(),
+        });
+    };
+    let proxy = named
+        .cluster
+        .as_ref()
+        .and_then(|cluster| cluster.proxy_url.clone());
+    Ok(proxy.filter(|proxy| !proxy.is_empty()))
+}
+
+/// What went wrong, without what a credential plugin printed: that may be a credential.
+fn without_output(error: &kube::Error) -> String {
+    use kube::client::AuthError;
+    match error {
+        kube::Error::Auth(AuthError::AuthExecRun { cmd, out }) => {
+            let errors = String::from_utf8_lossy(&out.stderr);
+            format!(
+                "the credential plugin {cmd:?} ended with {}: {}",
+                out.status,
+                errors.trim()
+            )
+        }
+        other => reason(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk_kubeconfig(current: &str) -> Kubeconfig {
+        let text = format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: '{current}'\n\
+             contexts:\n- name: a\n  context: {{cluster: one}}\n- name: b\n  context: {{cluster: two}}\n\
+             clusters:\n- name: one\n  cluster: {{server: 'https://one', proxy-url: 'http://p:1'}}\n"
+        );
+        Kubeconfig::from_yaml(&text).unwrap()
+    }
+
+    #[test]
+    fn a_context_is_chosen_or_the_known_ones_are_named() {
+        let table = [
+            ("a", None, Ok("a")),
+            ("a", Some("b"), Ok("b")),
+            ("", Some("a"), Ok("a")),
+            (
+                "",
+                None,
+                Err(
+                    "the kubeconfig does not say which context to use: name one with --context; it has a, b",
+                ),
+            ),
+            (
+                "c",
+                None,
+                Err("the kubeconfig has no context \"c\"; it has a, b"),
+            ),
+            (
+                "a",
+                Some("A"),
+                Err("the kubeconfig has no context \"A\"; it has a, b"),
+            ),
+        ];
+        for (current, asked, expected) in table {
+            let found = chosen_context(&mk_kubeconfig(current), asked);
+            let found = found.map_err(|error| error.to_string());
+            let expected = expected.map(str::to_owned).map_err(str::to_owned);
+            assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn a_cluster_is_looked_up_or_said_to_be_missing() {
+        let config = mk_kubeconfig("a");
+        assert_eq!(cluster_proxy(&config, "a").unwrap().unwrap(), "http://p:1");
+        assert_eq!(
+            cluster_proxy(&config, "b").unwrap_err().to_string(),
+            "the context \"b\" names the cluster \"two\", which the kubeconfig does not have"
+        );
+    }
+
+    #[test]
+    fn files_are_looked_for_where_kubectl_looks() {
+        let list = std::env::join_paths(["one", "", "two"]).unwrap();
+        let home = Some(PathBuf::from("home"));
+        let table = [
+            (Some(list), home.clone(), vec!["one", "two"]),
+            (None, home.clone(), vec!["home/.kube/config"]),
+            (Some("".into()), home, vec!["home/.kube/config"]),
+            (None, None, vec![]),
+        ];
+        for (kubeconfig, home, expected) in table {
+            let environment = Environment {
+                kubeconfig,
+                home,
+                ..Environment::default()
+            };
+            let expected: Vec<PathBuf> = expected.into_iter().map(PathBuf::from).collect();
+            assert_eq!(environment.kubeconfigs(), expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn whoever_has_nothing_is_told_what_to_do() {
+        let mut choice = Choice::default();
+        let error = Clients::from_kubeconfig(&choice).await.unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "there is no kubeconfig: KUBECONFIG is not set, and there is no home directory; \
+             name one with --kubeconfig, or set KUBECONFIG"
+        );
+        choice.kubeconfig = Some("not/there".into());
+        let error = Clients::find(&choice).await.unwrap_err();
+        assert!(
+            error.to_string().contains("not/there does not exist"),
+            "{error}"
+        );
+    }
+}

@@ -1,1 +1,245 @@
-//! Being written.
+//! What was done and why: one record per write, for the log, for `/debug/actions` and for the narration of `up`.
+//!
+//! The driver makes the records. A write that failed is recorded with what it was answered, a write that a dry run
+//! held back with the word `dry-run`; reads are only counted. No record holds anything of an object but its identity.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+use tokio::sync::broadcast;
+
+use super::call::Propagation;
+use super::controller::Identity;
+
+/// How many records are kept for people who look later.
+pub const EVIDENCE_RING: usize = 1_000;
+
+/// How many records a slow listener may fall behind before it misses some, which it is told.
+const LISTENER_LAG_MAX: usize = 4_096;
+
+/// One write. Its JSON is the line in the log; what is skipped there is for listeners in this process.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Evidence {
+    /// When it was answered, or held back.
+    pub at: Timestamp,
+    /// Who did it.
+    pub controller: &'static str,
+    /// What the decision was about.
+    pub key: String,
+    /// `delete` or `patch`.
+    pub verb: &'static str,
+    /// `deployments.apps shop/web`.
+    pub object: String,
+    /// The uid that was judged.
+    pub uid: String,
+    /// The version that was judged.
+    pub resource_version: String,
+    /// Why, as a value.
+    pub because: Value,
+    /// How the absence was proven that this rests on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proof: Option<String>,
+    /// What it was answered.
+    pub status: Outcome,
+    /// How long that took.
+    pub ms: u64,
+
+    /// Why, for people.
+    #[serde(skip)]
+    pub reason: String,
+    /// Because of which object.
+    #[serde(skip)]
+    pub cause: Option<Identity>,
+    /// The object itself.
+    #[serde(skip)]
+    pub target: Identity,
+    /// Its group; with `resource` what metrics call it.
+    #[serde(skip)]
+    pub group: String,
+    /// Its resource.
+    #[serde(skip)]
+    pub resource: String,
+    /// What becomes of its dependents, if it was deleted and that was said.
+    #[serde(skip)]
+    pub policy: Option<Propagation>,
+    /// Whether it was carried out.
+    #[serde(skip)]
+    pub done: bool,
+    /// Requests that led here, this one included.
+    #[serde(skip)]
+    pub requests: u32,
+}
+
+/// What a write was answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The code of the answer.
+    Code(u16),
+    /// None came.
+    NoAnswer,
+    /// It was not sent.
+    DryRun,
+}
+
+/// Where records go. Clones are the same trail.
+#[derive(Clone)]
+pub struct Trail {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    ring: Mutex<VecDeque<Arc<Evidence>>>,
+    listeners: broadcast::Sender<Arc<Evidence>>,
+    reads: AtomicU64,
+}
+
+// === impl Outcome ===
+
+impl Serialize for Outcome {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Code(code) => serializer.serialize_u16(*code),
+            Self::NoAnswer => serializer.serialize_str("no answer"),
+            Self::DryRun => serializer.serialize_str("dry-run"),
+        }
+    }
+}
+
+// === impl Trail ===
+
+impl Trail {
+    /// An empty trail.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                ring: Mutex::default(),
+                listeners: broadcast::Sender::new(LISTENER_LAG_MAX),
+                reads: AtomicU64::new(0),
+            }),
+        }
+    }
+
+    /// Logs a write, keeps it, and tells whoever listens.
+    pub fn record(&self, evidence: Evidence) {
+        match serde_json::to_string(&evidence) {
+            Ok(line) => tracing::info!(target: "caretaker::evidence", "{line}"),
+            // A reason whose value is no JSON: the write must not go unsaid.
+            Err(error) => tracing::error!(target: "caretaker::evidence", %error, ?evidence),
+        }
+        let evidence = Arc::new(evidence);
+        {
+            let ring = self.inner.ring.lock();
+            let mut ring = ring.unwrap_or_else(PoisonError::into_inner);
+            if ring.len() == EVIDENCE_RING {
+                ring.pop_front();
+            }
+            ring.push_back(evidence.clone());
+        }
+        // Nobody has to listen.
+        let _ = self.inner.listeners.send(evidence);
+    }
+
+    /// Counts a read.
+    pub fn read(&self) {
+        self.inner.reads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many reads there were.
+    #[must_use]
+    pub fn reads(&self) -> u64 {
+        self.inner.reads.load(Ordering::Relaxed)
+    }
+
+    /// The last writes, oldest first.
+    #[must_use]
+    pub fn recent(&self) -> Vec<Arc<Evidence>> {
+        let ring = self.inner.ring.lock();
+        let ring = ring.unwrap_or_else(PoisonError::into_inner);
+        ring.iter().cloned().collect()
+    }
+
+    /// All writes from now on.
+    #[must_use]
+    pub fn subscribe(&self) -> broadcast::Receiver<Arc<Evidence>> {
+        self.inner.listeners.subscribe()
+    }
+}
+
+impl Default for Trail {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Trail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Trail")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk_evidence(key: &str, status: Outcome) -> Evidence {
+        Evidence {
+            at: Timestamp::UNIX_EPOCH,
+            controller: "garbage-collector-controller",
+            key: key.to_owned(),
+            verb: "delete",
+            object: "deployments.apps shop/web".to_owned(),
+            uid: "u".to_owned(),
+            resource_version: "7".to_owned(),
+            because: serde_json::json!({"absent": "owner"}),
+            proof: None,
+            status,
+            ms: 3,
+            reason: "its owner is gone".to_owned(),
+            cause: None,
+            target: Identity::default(),
+            group: "apps".to_owned(),
+            resource: "deployments".to_owned(),
+            policy: None,
+            done: true,
+            requests: 1,
+        }
+    }
+
+    #[test]
+    fn a_line_has_the_fields_that_were_promised() {
+        let mut evidence = mk_evidence("k", Outcome::Code(200));
+        let line = serde_json::to_string(&evidence).unwrap();
+        assert_eq!(
+            line,
+            r#"{"at":"1970-01-01T00:00:00Z","controller":"garbage-collector-controller","key":"k","verb":"delete","object":"deployments.apps shop/web","uid":"u","resourceVersion":"7","because":{"absent":"owner"},"status":200,"ms":3}"#
+        );
+        evidence.status = Outcome::DryRun;
+        evidence.proof = Some("its deletion was observed".to_owned());
+        let line = serde_json::to_value(&evidence).unwrap();
+        assert_eq!(line["status"], "dry-run");
+        assert_eq!(line["proof"], "its deletion was observed");
+    }
+
+    #[test]
+    fn the_ring_keeps_the_last_ones_and_listeners_hear_all() {
+        let trail = Trail::new();
+        trail.record(mk_evidence("before", Outcome::NoAnswer));
+        let mut listener = trail.subscribe();
+        for number in 0..EVIDENCE_RING {
+            trail.record(mk_evidence(&number.to_string(), Outcome::NoAnswer));
+        }
+        let kept = trail.recent();
+        assert_eq!(kept.len(), EVIDENCE_RING);
+        assert_eq!(kept[0].key, "0");
+        assert_eq!(listener.try_recv().unwrap().key, "0");
+        trail.read();
+        assert_eq!(trail.reads(), 1);
+    }
+}

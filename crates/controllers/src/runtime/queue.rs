@@ -1,1 +1,557 @@
-//! Being written.
+//! Which keys are due, in which order, and which have to wait: for a time, for a backoff, or for another key.
+//!
+//! A plain struct with the semantics of client-go's workqueue (1.36): a key is queued once however often it is added,
+//! is never in process twice, and is decided again if it was added while in process; a delay only moves earlier;
+//! failures back off per key. New here is parking: a key waits behind another one, so that a question many keys have
+//! is asked once. The driver owns it and tells it the time; it knows no task and no lock.
+//!
+//! DEVIATION(retry-limits): upstream's backoff goes up to 1,000 s, and one bucket of 10/s holds up the retries of all
+//! keys of a queue; here it is 60 s and no bucket, so that an item that can be collected again is, within a minute.
+
+use std::collections::{BTreeMap, VecDeque, btree_map};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+/// The first backoff of a key, doubled with every further failure; client-go's.
+pub const RETRY_MIN: Duration = Duration::from_millis(5);
+
+/// The longest backoff, unless told otherwise: nothing that can be done again waits longer than a minute.
+pub const RETRY_MAX: Duration = Duration::from_secs(60);
+
+/// How failures are spread over time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Retries {
+    /// The longest backoff of a key.
+    pub max: Duration,
+    /// One bucket for all retries of the queue, as upstream has it; none by default.
+    pub bucket: Option<Bucket>,
+}
+
+/// So many per second, and so many at once.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bucket {
+    /// Per second.
+    pub qps: f64,
+    /// At once after a rest.
+    pub burst: u32,
+}
+
+/// The keys of one controller that have something coming.
+#[derive(Debug)]
+pub struct Queue<K> {
+    entries: BTreeMap<K, Entry<K>>,
+    /// Due now, first come, first served; with the time since when.
+    ready: VecDeque<(K, Timestamp)>,
+    /// Due now, and others wait for them.
+    awaited: VecDeque<(K, Timestamp)>,
+    /// Whom keys wait behind → these keys, in the order they came.
+    parked: BTreeMap<K, BTreeMap<u64, K>>,
+    /// What was parked behind a key that has been released: due now.
+    groups: BTreeMap<K, Group<K>>,
+    /// Whose groups come in which order. May name groups that are gone.
+    released: VecDeque<K>,
+    delayed: BTreeMap<(Timestamp, u64), K>,
+    /// Orders what has no order of its own.
+    sequence: u64,
+    /// Whether a group had the last turn: groups and single keys take turns, so that neither starves the other.
+    group_had_turn: bool,
+    retries: Retries,
+    /// When the bucket would be empty.
+    bucket_until: Option<Timestamp>,
+    processing: usize,
+    counts: Counts,
+}
+
+/// What one key has coming.
+#[derive(Debug)]
+struct Entry<K> {
+    place: Place<K>,
+    /// Taken out and not done yet.
+    processing: bool,
+    /// Added while in process.
+    dirty: bool,
+    failures: u32,
+    delay: Option<Delay>,
+    /// The server asked not to be asked before.
+    not_before: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Place<K> {
+    Nowhere,
+    Queued,
+    /// Behind this key under this number, in `parked` or in `groups`.
+    Behind(K, u64),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Delay {
+    at: Timestamp,
+    sequence: u64,
+    /// After a failure; else a time the controller asked for.
+    is_backoff: bool,
+}
+
+#[derive(Debug)]
+struct Group<K> {
+    keys: BTreeMap<u64, K>,
+    since: Timestamp,
+    is_futile: bool,
+}
+
+/// A key whose turn has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Due<K> {
+    /// The key. It is in process until [`Queue::done`] or [`Queue::park`].
+    pub key: K,
+    /// Since when it was due.
+    pub since: Timestamp,
+    /// It waited for this key, which then asked for nothing and will not by itself: waiting again would be in vain.
+    pub in_vain: Option<K>,
+}
+
+/// Why those behind a key need not wait any longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Release {
+    /// A request of it was answered.
+    Answered,
+    /// It has no request to make.
+    Idle,
+}
+
+/// What happened so far, and what is in the queue now.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Keys that became due.
+    pub adds: u64,
+    /// Failures that were told.
+    pub retries: u64,
+    /// Keys due now.
+    pub due: usize,
+    /// Keys that wait behind others.
+    pub parked: usize,
+}
+
+// === impl Retries ===
+
+impl Default for Retries {
+    fn default() -> Self {
+        Self {
+            max: RETRY_MAX,
+            bucket: None,
+        }
+    }
+}
+
+// === impl Queue ===
+
+impl<K: Clone + Ord> Queue<K> {
+    /// An empty queue.
+    #[must_use]
+    pub fn new(retries: Retries) -> Self {
+        Self {
+            entries: BTreeMap::new(),
+            ready: VecDeque::new(),
+            awaited: VecDeque::new(),
+            parked: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            released: VecDeque::new(),
+            delayed: BTreeMap::new(),
+            sequence: 0,
+            group_had_turn: false,
+            retries,
+            bucket_until: None,
+            processing: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Makes `key` due, unless it is. In process it will be due when done; parked it waits no longer, because what it
+    /// was about to ask may not be the question any more; if the server asked for patience it comes that much later.
+    pub fn add(&mut self, key: K, now: Timestamp) {
+        let entry = self.entries.entry(key.clone()).or_default();
+        match entry.not_before {
+            Some(until) if now < until => return self.delay(key, until, true),
+            _ => entry.not_before = None,
+        }
+        if entry.processing {
+            self.counts.adds += u64::from(!entry.dirty);
+            entry.dirty = true;
+            return;
+        }
+        match &entry.place {
+            Place::Queued => return,
+            Place::Behind(behind, sequence) => {
+                if !unpark(&mut self.parked, behind, *sequence) {
+                    return;
+                }
+                self.counts.parked -= 1;
+            }
+            Place::Nowhere => {}
+        }
+        entry.place = Place::Queued;
+        self.ready.push_back((key, now));
+        self.counts.adds += 1;
+        self.counts.due += 1;
+    }
+
+    /// Makes `key` due at `at`, or earlier if that was asked for already. A later time is not remembered beside an
+    /// earlier one: whoever is decided says again when.
+    pub fn add_at(&mut self, key: K, at: Timestamp, now: Timestamp) {
+        if at <= now {
+            self.add(key, now);
+        } else {
+            self.delay(key, at, false);
+        }
+    }
+
+    /// Makes `key` due after its backoff, and the next backoff longer. Says how long it is.
+    pub fn retry(&mut self, key: &K, now: Timestamp) -> Duration {
+        let failures = self.fail(key);
+        let factor = 1_u32.checked_shl(failures).unwrap_or(u32::MAX);
+        let backoff = RETRY_MIN.saturating_mul(factor).min(self.retries.max);
+        let wait = backoff.max(self.bucket_wait(now));
+        self.delay(key.clone(), later(now, wait), true);
+        wait
+    }
+
+    /// Makes `key` due when the server said, and not before, whatever happens.
+    pub fn retry_after(&mut self, key: &K, wait: Duration, now: Timestamp) {
+        self.fail(key);
+        let until = later(now, wait);
+        self.entries.entry(key.clone()).or_default().not_before = Some(until);
+        self.delay(key.clone(), until, true);
+    }
+
+    /// Forgets the failures of `key`.
+    pub fn forget(&mut self, key: &K) {
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.failures = 0;
+        }
+        self.tidy(key);
+    }
+
+    /// Takes out the next key, which is in process from now on.
+    pub fn pop(&mut self, now: Timestamp) -> Option<Due<K>> {
+        self.promote(now);
+        let mut due = self.next()?;
+        self.counts.due -= 1;
+        self.processing += 1;
+        let entry = self.entries.entry(due.key.clone()).or_default();
+        entry.place = Place::Nowhere;
+        entry.processing = true;
+        // The retry it waited for is this one.
+        if let Some(delay) = entry.delay.take_if(|delay| delay.is_backoff) {
+            self.delayed.remove(&(delay.at, delay.sequence));
+        }
+        due.in_vain = due.in_vain.filter(|behind| {
+            let entry = self.entries.get(behind);
+            !entry.is_some_and(|entry| entry.is_coming())
+        });
+        Some(due)
+    }
+
+    /// `key` is about to be decided again without having been done: what came up meanwhile is seen then.
+    pub fn renew(&mut self, key: &K) {
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.dirty = false;
+        }
+    }
+
+    /// `key` is not in process any more; it is due if it was added meanwhile. If nothing is coming for it, whoever
+    /// waits behind it is released: nobody waits for what will not happen.
+    pub fn done(&mut self, key: &K, now: Timestamp) {
+        let Some(entry) = self.entries.get_mut(key) else {
+            return;
+        };
+        self.processing -= usize::from(entry.processing);
+        entry.processing = false;
+        if entry.dirty {
+            entry.dirty = false;
+            // Counted when it came.
+            self.counts.adds -= 1;
+            self.add(key.clone(), now);
+        }
+        if !self.entries.get(key).is_some_and(Entry::is_coming) {
+            self.release(key, Release::Idle, now);
+        }
+        self.tidy(key);
+    }
+
+    /// Lets `key`, which is in process, wait until `behind` is released, and makes `behind` due unless something is
+    /// coming for it. Refuses what would never end: waiting for itself, or in a circle.
+    ///
+    /// What was released together with `key` and has not had its turn waits again too, `key` last: they all had the
+    /// same question, so a million of them cost one decision.
+    #[must_use]
+    pub fn park(&mut self, key: &K, behind: &K, now: Timestamp) -> bool {
+        if self.waits_for(behind, key) {
+            return false;
+        }
+        if let Some(group) = self.groups.remove(behind) {
+            self.counts.due -= group.keys.len();
+            self.counts.parked += group.keys.len();
+            if self.released.front() == Some(behind) {
+                self.released.pop_front();
+            }
+            let parked = self.parked.entry(behind.clone()).or_default();
+            let mut keys = group.keys;
+            keys.append(parked);
+            *parked = keys;
+        }
+        self.sequence += 1;
+        let entry = self.entries.entry(key.clone()).or_default();
+        self.processing -= usize::from(entry.processing);
+        entry.processing = false;
+        entry.dirty = false;
+        entry.place = Place::Behind(behind.clone(), self.sequence);
+        let parked = self.parked.entry(behind.clone()).or_default();
+        parked.insert(self.sequence, key.clone());
+        self.counts.parked += 1;
+
+        self.await_key(behind, now);
+        true
+    }
+
+    /// Makes `key` due before what nobody waits for, unless something is coming for it: a backoff stays a backoff.
+    pub fn await_key(&mut self, key: &K, now: Timestamp) {
+        let entry = self.entries.entry(key.clone()).or_default();
+        if !entry.is_coming() {
+            entry.place = Place::Queued;
+            self.awaited.push_back((key.clone(), now));
+            self.counts.adds += 1;
+            self.counts.due += 1;
+        }
+    }
+
+    /// Makes everything due that waits behind `key`, in the order it came.
+    pub fn release(&mut self, key: &K, why: Release, now: Timestamp) {
+        let Some(keys) = self.parked.remove(key) else {
+            return;
+        };
+        self.counts.parked -= keys.len();
+        self.counts.due += keys.len();
+        self.counts.adds += keys.len() as u64;
+        let is_futile = why == Release::Idle;
+        match self.groups.entry(key.clone()) {
+            btree_map::Entry::Occupied(mut group) => {
+                group.get_mut().keys.extend(keys);
+                group.get_mut().is_futile = is_futile;
+            }
+            btree_map::Entry::Vacant(place) => {
+                self.released.push_back(key.clone());
+                place.insert(Group {
+                    keys,
+                    since: now,
+                    is_futile,
+                });
+            }
+        }
+    }
+
+    /// When the next key becomes due that is not due yet.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Timestamp> {
+        self.delayed.first_key_value().map(|((at, _), _)| *at)
+    }
+
+    /// Since when the key has been due that has been due for longest.
+    #[must_use]
+    pub fn oldest(&self) -> Option<Timestamp> {
+        let group = self
+            .released
+            .iter()
+            .find_map(|behind| self.groups.get(behind));
+        let fronts = [
+            self.ready.front().map(|(_, since)| *since),
+            self.awaited.front().map(|(_, since)| *since),
+            group.map(|group| group.since),
+        ];
+        fronts.into_iter().flatten().min()
+    }
+
+    /// What happened so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// How many keys are in process.
+    #[must_use]
+    pub fn in_process(&self) -> usize {
+        self.processing
+    }
+
+    /// How often `key` failed in a row.
+    #[must_use]
+    pub fn failures(&self, key: &K) -> u32 {
+        self.entries.get(key).map_or(0, |entry| entry.failures)
+    }
+
+    fn next(&mut self) -> Option<Due<K>> {
+        let single = |(key, since)| Due {
+            key,
+            since,
+            in_vain: None,
+        };
+        if let Some(next) = self.awaited.pop_front() {
+            return Some(single(next));
+        }
+        if !self.group_had_turn || self.ready.is_empty() {
+            self.group_had_turn = true;
+            if let Some(next) = self.next_of_groups() {
+                return Some(next);
+            }
+        }
+        self.group_had_turn = false;
+        self.ready.pop_front().map(single)
+    }
+
+    fn next_of_groups(&mut self) -> Option<Due<K>> {
+        while let Some(behind) = self.released.front() {
+            if let Some(group) = self.groups.get_mut(behind)
+                && let Some((_, key)) = group.keys.pop_first()
+            {
+                return Some(Due {
+                    key,
+                    since: group.since,
+                    in_vain: group.is_futile.then(|| behind.clone()),
+                });
+            }
+            self.groups.remove(behind);
+            self.released.pop_front();
+        }
+        None
+    }
+
+    /// Makes due what was delayed until now; afterwards [`Queue::next_due`] lies ahead.
+    pub fn promote(&mut self, now: Timestamp) {
+        while let Some(first) = self.delayed.first_entry()
+            && first.key().0 <= now
+        {
+            let key = first.remove();
+            if let Some(entry) = self.entries.get_mut(&key) {
+                entry.delay = None;
+            }
+            self.add(key, now);
+        }
+    }
+
+    fn delay(&mut self, key: K, at: Timestamp, is_backoff: bool) {
+        let entry = self.entries.entry(key.clone()).or_default();
+        if let Some(delay) = entry.delay {
+            if delay.at <= at {
+                return;
+            }
+            self.delayed.remove(&(delay.at, delay.sequence));
+        }
+        self.sequence += 1;
+        let sequence = self.sequence;
+        entry.delay = Some(Delay {
+            at,
+            sequence,
+            is_backoff,
+        });
+        self.delayed.insert((at, sequence), key);
+    }
+
+    /// Counts a failure of `key`, and says how many there were before.
+    fn fail(&mut self, key: &K) -> u32 {
+        self.counts.retries += 1;
+        let entry = self.entries.entry(key.clone()).or_default();
+        let before = entry.failures;
+        entry.failures = before.saturating_add(1);
+        before
+    }
+
+    /// How long the bucket makes the next retry wait. It hands out places in the future, as upstream's does.
+    fn bucket_wait(&mut self, now: Timestamp) -> Duration {
+        let Some(Bucket { qps, burst }) = self.retries.bucket else {
+            return Duration::ZERO;
+        };
+        let Ok(each) = Duration::try_from_secs_f64(qps.recip()) else {
+            return Duration::ZERO;
+        };
+        let until = self.bucket_until.map_or(now, |until| until.max(now));
+        self.bucket_until = Some(later(until, each));
+        let free = each.saturating_mul(burst.saturating_sub(1));
+        age(until, now).saturating_sub(free)
+    }
+
+    /// Whether `key` is `other`, or waits behind it, directly or not.
+    fn waits_for(&self, key: &K, other: &K) -> bool {
+        let mut at = key;
+        while at != other {
+            match self.entries.get(at).map(|entry| &entry.place) {
+                Some(Place::Behind(behind, _)) => at = behind,
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// Forgets a key that has nothing coming.
+    fn tidy(&mut self, key: &K) {
+        let idle = |entry: &Entry<K>| {
+            entry.place == Place::Nowhere
+                && !entry.processing
+                && entry.failures == 0
+                && entry.delay.is_none()
+        };
+        if self.entries.get(key).is_some_and(idle) {
+            self.entries.remove(key);
+        }
+    }
+}
+
+// === impl Entry ===
+
+impl<K> Entry<K> {
+    /// Whether this key will be decided again without anybody asking for it soon: it is due, in process, waiting
+    /// behind another one, or backing off. A time a controller asked for does not count: it may be years away.
+    fn is_coming(&self) -> bool {
+        self.processing
+            || !matches!(self.place, Place::Nowhere)
+            || self.delay.is_some_and(|delay| delay.is_backoff)
+    }
+}
+
+impl<K> Default for Entry<K> {
+    fn default() -> Self {
+        Self {
+            place: Place::Nowhere,
+            processing: false,
+            dirty: false,
+            failures: 0,
+            delay: None,
+            not_before: None,
+        }
+    }
+}
+
+/// How long after `since` it is at `now`; nothing if a clock was moved back.
+pub(crate) fn age(now: Timestamp, since: Timestamp) -> Duration {
+    Duration::try_from(now.duration_since(since)).unwrap_or_default()
+}
+
+/// `time + wait`, held at the end of time.
+pub(crate) fn later(time: Timestamp, wait: Duration) -> Timestamp {
+    let wait = SignedDuration::try_from(wait).unwrap_or(SignedDuration::MAX);
+    time.checked_add(wait).unwrap_or(Timestamp::MAX)
+}
+
+/// Takes one key out of what waits behind `behind`; `false` if it is not there.
+fn unpark<K: Ord>(parked: &mut BTreeMap<K, BTreeMap<u64, K>>, behind: &K, sequence: u64) -> bool {
+    let Some(keys) = parked.get_mut(behind) else {
+        return false;
+    };
+    let found = keys.remove(&sequence).is_some();
+    if keys.is_empty() {
+        parked.remove(behind);
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests;

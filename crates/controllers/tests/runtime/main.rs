@@ -1,6 +1,12 @@
-//! The runtime of the controllers on an embedded server, in process and on paused time.
+//! The runtime as controllers have it: on the embedded server, in process, on paused time.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+mod driver;
+mod driver_effects;
+mod driver_events;
+mod driver_faults;
+mod driver_toy;
+mod driver_world;
 mod faults;
 mod feeds;
 mod world;

@@ -1,0 +1,93 @@
+//! A limit on our own side, `--kube-api-qps` and `--kube-api-burst`: off unless asked for.
+//!
+//! Upstream's clients have one by default (20/s, 30 at once); here at most `workers` requests are in flight, and fewer
+//! when the server pushes back.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// So many requests per second, and so many at once.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limit {
+    /// Per second; anything that is not above zero means no limit.
+    pub qps: f64,
+    /// At once after a rest; at least one.
+    pub burst: u32,
+}
+
+/// Hands out places in line.
+#[derive(Debug)]
+pub(crate) struct Line {
+    each: Duration,
+    /// How far ahead of its time a request may go.
+    ahead: Duration,
+    /// When the line is empty again.
+    until: Mutex<Option<Instant>>,
+}
+
+// === impl Line ===
+
+impl Line {
+    pub(crate) fn new(limit: Limit) -> Self {
+        let each = Duration::try_from_secs_f64(limit.qps.recip()).unwrap_or_default();
+        Self {
+            each,
+            ahead: each.saturating_mul(limit.burst.saturating_sub(1)),
+            until: Mutex::new(None),
+        }
+    }
+
+    /// Returns when it is the caller's turn.
+    pub(crate) async fn turn(&self) {
+        let turn = self.reserve(Instant::now());
+        tokio::time::sleep_until(turn).await;
+    }
+
+    fn reserve(&self, now: Instant) -> Instant {
+        let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = until.map_or(now, |until| until.max(now));
+        *until = Some(place + self.each);
+        // Counted from now: a point in time before the first one there is cannot be expressed.
+        now + place.duration_since(now).saturating_sub(self.ahead)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_goes_at_once_and_the_rest_at_the_rate() {
+        let line = Line::new(Limit {
+            qps: 10.0,
+            burst: 3,
+        });
+        let start = Instant::now();
+        let mut waits = Vec::new();
+        for _ in 0..6 {
+            line.turn().await;
+            waits.push(start.elapsed().as_millis());
+        }
+        assert_eq!(waits, [0, 0, 0, 100, 200, 300]);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let start = Instant::now();
+        for _ in 0..4 {
+            line.turn().await;
+        }
+        assert_eq!(start.elapsed().as_millis(), 100, "a rest fills it up again");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_rate_that_is_none_holds_nobody_up() {
+        for qps in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let line = Line::new(Limit { qps, burst: 0 });
+            let start = Instant::now();
+            for _ in 0..100 {
+                line.turn().await;
+            }
+            assert_eq!(start.elapsed(), Duration::ZERO, "{qps}");
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! What a response means. Pure: a reply goes in, an answer comes out.
+//!
+//! The part that safety rests on is small: an object is absent only if a well-formed `Status` with code 404 and reason
+//! NotFound names that very object, of a kind that discovery serves. A page of text, another object's 404, a broken
+//! answer mean nothing about the object, and nothing is concluded from them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use caretaker_machinery::status::Status;
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::exchange::{RETRY_AFTER_MAX, Reply};
+use crate::runtime::call::{Answer, Call, Failure, FailureKind, Proof, Target};
+use crate::runtime::kind::{Catalog, KindId};
+use crate::runtime::record::{Body, Meta, OwnerRef, Record, Revision, Uid};
+
+/// How much of a server's words is kept, in bytes: they go to logs and Events.
+const MESSAGE_MAX: usize = 512;
+
+/// What an answer begins with, whatever it is.
+#[derive(Deserialize)]
+struct Head {
+    #[serde(default)]
+    kind: String,
+    #[serde(default, rename = "apiVersion")]
+    api_version: String,
+}
+
+/// Metadata of any object. What is not named here is skipped, at whatever depth it is nested.
+#[derive(Deserialize)]
+struct Object {
+    metadata: Metadata,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    name: Box<str>,
+    #[serde(default)]
+    namespace: Box<str>,
+    uid: String,
+    resource_version: String,
+    #[serde(default)]
+    deletion_timestamp: Option<Timestamp>,
+    #[serde(default)]
+    finalizers: Option<Vec<Box<str>>>,
+    #[serde(default)]
+    owner_references: Option<Vec<Owner>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Owner {
+    #[serde(default)]
+    api_version: Box<str>,
+    #[serde(default)]
+    kind: Box<str>,
+    #[serde(default)]
+    name: Box<str>,
+    #[serde(default)]
+    uid: String,
+    #[serde(default)]
+    controller: Option<bool>,
+    #[serde(default)]
+    block_owner_deletion: Option<bool>,
+}
+
+/// What `reply` to `call` says.
+pub(crate) fn answer(reply: &Reply, call: &Call, catalog: &Catalog) -> Answer {
+    let target = call.target();
+    if reply.status.is_success() {
+        return success(reply, call);
+    }
+    let status = reply.is_json().then(|| status(&reply.body)).flatten();
+    if reply.status.as_u16() == 404
+        && let Some(status) = &status
+        && is_proof(status, target, catalog)
+    {
+        return Answer::Absent(Proof::NotFound);
+    }
+    Answer::Failed(failure(reply, status))
+}
+
+fn success(reply: &Reply, call: &Call) -> Answer {
+    let target = call.target();
+    let unreadable = |why: &str| {
+        Answer::Failed(Failure {
+            kind: FailureKind::Unavailable,
+            status: Some(reply.status.as_u16()),
+            message: format!("the answer is not readable: {why}"),
+            retry_after: None,
+        })
+    };
+    if !reply.is_json() {
+        return unreadable("it is not JSON");
+    }
+    if let Some(status) = status(&reply.body) {
+        return match (status.status.as_str(), call) {
+            ("Success", Call::Delete { .. }) => Answer::Done,
+            ("Success", _) => unreadable("it is a Status"),
+            _ => Answer::Failed(failure(reply, Some(status))),
+        };
+    }
+    match record(&reply.body, target.kind) {
+        Err(error) => unreadable(&error.to_string()),
+        Ok(record) if record.meta.name != target.name => unreadable("it is another object"),
+        // Objects of the cluster have none, whatever namespace they were asked for from.
+        Ok(Record { meta, .. })
+            if !meta.namespace.is_empty() && meta.namespace != target.namespace =>
+        {
+            unreadable("it is an object of another namespace")
+        }
+        Ok(record) => Answer::Object(Arc::new(record)),
+    }
+}
+
+/// The `Status` that a body is, if it is one.
+fn status(body: &[u8]) -> Option<Status> {
+    let head: Head = serde_json::from_slice(body).ok()?;
+    if head.kind != "Status" || head.api_version != "v1" {
+        return None;
+    }
+    serde_json::from_slice(body).ok()
+}
+
+/// Whether a `Status` proves that the object does not exist (design 6.1).
+fn is_proof(status: &Status, target: &Target, catalog: &Catalog) -> bool {
+    let (Some(kind), Some(details)) = (catalog.get(target.kind), &status.details) else {
+        return false;
+    };
+    status.status == "Failure"
+        && status.reason == "NotFound"
+        && status.code == 404
+        && *details.name == *target.name
+        && *details.group == *kind.group
+        && (*details.kind == *kind.resource || *details.kind == *kind.kind)
+}
+
+fn failure(reply: &Reply, status: Option<Status>) -> Failure {
+    let code = reply.status.as_u16();
+    let kind = match code {
+        409 => FailureKind::Conflict,
+        422 if status.as_ref().is_some_and(is_about_the_uid) => FailureKind::Conflict,
+        401 | 403 => FailureKind::Forbidden,
+        404 => FailureKind::NotServed,
+        429 => FailureKind::TooManyRequests,
+        400..500 => FailureKind::Refused,
+        _ => FailureKind::Unavailable,
+    };
+    let asked_by_status = || {
+        let secs = status.as_ref()?.details.as_ref()?.retry_after_seconds;
+        (secs > 0).then(|| Duration::from_secs(secs.into()).min(RETRY_AFTER_MAX))
+    };
+    let retry_after = reply.retry_after().or_else(asked_by_status);
+    let message = match status {
+        Some(status) => shortened(&status.message),
+        None if code == 404 => "no such path".to_owned(),
+        None => "the answer is no Status".to_owned(),
+    };
+    Failure {
+        kind,
+        status: Some(code),
+        message,
+        retry_after,
+    }
+}
+
+/// A patch that names the uid of an object that was replaced meanwhile is refused as an attempt to change the uid.
+fn is_about_the_uid(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    causes
+        .into_iter()
+        .any(|cause| cause.field == "metadata.uid")
+}
+
+fn shortened(text: &str) -> String {
+    let end = (0..=text.len().min(MESSAGE_MAX))
+        .rev()
+        .find(|&end| text.is_char_boundary(end));
+    text[..end.unwrap_or(0)].to_owned()
+}
+
+fn record(body: &[u8], kind: KindId) -> Result<Record, serde_json::Error> {
+    let Object { metadata } = serde_json::from_slice(body)?;
+    if metadata.uid.is_empty() {
+        return Err(serde::de::Error::custom("it has no uid"));
+    }
+    let owners = metadata.owner_references.unwrap_or_default();
+    Ok(Record {
+        kind,
+        meta: Meta {
+            name: metadata.name,
+            namespace: metadata.namespace,
+            uid: Uid::from(metadata.uid.as_str()),
+            revision: Revision::from(metadata.resource_version.as_str()),
+            deletion: metadata.deletion_timestamp,
+            finalizers: metadata.finalizers.unwrap_or_default(),
+            owners: owners.into_iter().map(OwnerRef::from).collect(),
+        },
+        body: Body::None,
+    })
+}
+
+// === impl Owner ===
+
+impl From<Owner> for OwnerRef {
+    fn from(owner: Owner) -> Self {
+        Self {
+            api_version: owner.api_version,
+            kind: owner.kind,
+            name: owner.name,
+            uid: Uid::from(owner.uid.as_str()),
+            controller: owner.controller,
+            block_owner_deletion: owner.block_owner_deletion,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,297 @@
+//! Every answer that a server, a proxy or an accident can give, and what follows from it.
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode, header};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::runtime::call::Judged;
+use crate::runtime::kind::{Kind, Scope, Verbs};
+
+fn mk_catalog() -> Catalog {
+    let deployments = Kind {
+        group: "apps".into(),
+        version: "v1".into(),
+        kind: "Deployment".into(),
+        resource: "deployments".into(),
+        scope: Scope::Namespaced,
+        verbs: Verbs::default(),
+        versions: vec!["v1".into()],
+    };
+    Catalog::default().with([deployments])
+}
+
+fn mk_target() -> Target {
+    Target {
+        kind: KindId(0),
+        namespace: "shop".into(),
+        name: "web".into(),
+    }
+}
+
+fn mk_get() -> Call {
+    Call::Get {
+        target: mk_target(),
+    }
+}
+
+fn mk_delete() -> Call {
+    Call::Delete {
+        target: mk_target(),
+        judged: Judged {
+            uid: "u".into(),
+            revision: "7".into(),
+        },
+        propagation: None,
+        grace_secs: None,
+    }
+}
+
+fn mk_patch() -> Call {
+    Call::Patch {
+        target: mk_target(),
+        judged: Judged {
+            uid: "u".into(),
+            revision: "7".into(),
+        },
+        patch: json!({}),
+    }
+}
+
+fn mk_reply(code: u16, content_type: &str, body: &str) -> Reply {
+    let mut headers = HeaderMap::new();
+    headers.insert(header::CONTENT_TYPE, content_type.parse().unwrap());
+    Reply {
+        status: StatusCode::from_u16(code).unwrap(),
+        headers,
+        body: Bytes::copy_from_slice(body.as_bytes()),
+    }
+}
+
+fn mk_json(code: u16, body: &Value) -> Reply {
+    mk_reply(code, "application/json", &body.to_string())
+}
+
+fn mk_not_found() -> Value {
+    json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "deployments.apps \"web\" not found", "reason": "NotFound",
+        "details": {"name": "web", "group": "apps", "kind": "deployments"}, "code": 404,
+    })
+}
+
+fn mk_object() -> Value {
+    json!({
+        "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+        "metadata": {"name": "web", "namespace": "shop", "uid": "u", "resourceVersion": "7"},
+    })
+}
+
+/// `mk_not_found` with one thing changed.
+fn other(pointer: &str, value: Value) -> Value {
+    let mut status = mk_not_found();
+    *status.pointer_mut(pointer).unwrap() = value;
+    status
+}
+
+fn failed(answer: &Answer) -> Option<FailureKind> {
+    match answer {
+        Answer::Failed(failure) => Some(failure.kind),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_404_that_names_the_object_proves_its_absence_for_every_verb() {
+    let reply = mk_json(404, &mk_not_found());
+    let by_kind = mk_json(404, &other("/details/kind", json!("Deployment")));
+    for call in [mk_get(), mk_delete(), mk_patch()] {
+        for reply in [&reply, &by_kind] {
+            let answer = answer(reply, &call, &mk_catalog());
+            assert_eq!(answer, Answer::Absent(Proof::NotFound), "{call:?}");
+        }
+    }
+}
+
+#[test]
+fn nothing_else_proves_absence() {
+    let text = mk_not_found().to_string();
+    let mut no_details = mk_not_found();
+    no_details.as_object_mut().unwrap().remove("details");
+    let table = [
+        ("a page", mk_reply(404, "text/plain", "404 page not found")),
+        ("HTML", mk_reply(404, "text/html", "<html>404</html>")),
+        ("a Status as text", mk_reply(404, "text/plain", &text)),
+        ("nothing", mk_reply(404, "application/json", "")),
+        (
+            "half a Status",
+            mk_reply(404, "application/json", &text[..text.len() / 2]),
+        ),
+        ("no details", mk_json(404, &no_details)),
+        (
+            "another name",
+            mk_json(404, &other("/details/name", json!("web2"))),
+        ),
+        ("no name", mk_json(404, &other("/details/name", json!("")))),
+        (
+            "another kind",
+            mk_json(404, &other("/details/kind", json!("pods"))),
+        ),
+        (
+            "another group",
+            mk_json(404, &other("/details/group", json!("batch"))),
+        ),
+        (
+            "another reason",
+            mk_json(404, &other("/reason", json!("Expired"))),
+        ),
+        ("another code", mk_json(404, &other("/code", json!(410)))),
+        ("success", mk_json(404, &other("/status", json!("Success")))),
+        (
+            "no Status",
+            mk_json(404, &other("/kind", json!("Deployment"))),
+        ),
+        (
+            "another version",
+            mk_json(404, &other("/apiVersion", json!("v2"))),
+        ),
+        ("an array", mk_json(404, &json!([mk_not_found()]))),
+        ("another answer", mk_json(500, &mk_not_found())),
+        ("gone", mk_json(410, &mk_not_found())),
+        ("a good answer", mk_json(200, &mk_not_found())),
+    ];
+    for (name, reply) in table {
+        for call in [mk_get(), mk_delete(), mk_patch()] {
+            let answer = answer(&reply, &call, &mk_catalog());
+            assert!(failed(&answer).is_some(), "{name}: {answer:?}");
+        }
+    }
+}
+
+#[test]
+fn a_404_of_a_kind_that_is_not_served_proves_nothing() {
+    let gone = mk_catalog().with([]);
+    let answer = answer(&mk_json(404, &mk_not_found()), &mk_get(), &gone);
+    assert_eq!(failed(&answer), Some(FailureKind::NotServed));
+}
+
+#[test]
+fn codes_tell_what_to_do() {
+    let table = [
+        (400, FailureKind::Refused),
+        (401, FailureKind::Forbidden),
+        (403, FailureKind::Forbidden),
+        (404, FailureKind::NotServed),
+        (405, FailureKind::Refused),
+        (409, FailureKind::Conflict),
+        (410, FailureKind::Refused),
+        (422, FailureKind::Refused),
+        (429, FailureKind::TooManyRequests),
+        (302, FailureKind::Unavailable),
+        (500, FailureKind::Unavailable),
+        (502, FailureKind::Unavailable),
+        (503, FailureKind::Unavailable),
+        (504, FailureKind::Unavailable),
+    ];
+    for (code, expected) in table {
+        let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "no", "code": code});
+        for reply in [mk_json(code, &status), mk_reply(code, "text/html", "<p>")] {
+            let Answer::Failed(failure) = answer(&reply, &mk_delete(), &mk_catalog()) else {
+                panic!("{code} did not fail");
+            };
+            assert_eq!((failure.kind, failure.status), (expected, Some(code)));
+        }
+    }
+}
+
+#[test]
+fn a_patch_of_an_object_that_was_replaced_is_a_conflict() {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Invalid", "code": 422,
+        "details": {"causes": [{"field": "metadata.uid", "message": "field is immutable"}]},
+    });
+    let answer = answer(&mk_json(422, &status), &mk_patch(), &mk_catalog());
+    assert_eq!(failed(&answer), Some(FailureKind::Conflict));
+}
+
+#[test]
+fn an_object_is_read_whatever_else_it_holds() {
+    let mut object = mk_object();
+    object["metadata"]["finalizers"] = json!(["orphan"]);
+    object["metadata"]["deletionTimestamp"] = json!("2026-03-01T12:00:00Z");
+    object["metadata"]["ownerReferences"] = json!([
+        {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "odd", "controller": true},
+    ]);
+    let mut text = object.to_string();
+    let deep = format!(
+        ",\"managedFields\":{}{}}}}}",
+        "[".repeat(10_000),
+        "]".repeat(10_000)
+    );
+    text.truncate(text.len() - 2);
+    let reply = mk_reply(200, "application/json", &(text + &deep));
+    let Answer::Object(record) = answer(&reply, &mk_get(), &mk_catalog()) else {
+        panic!("not an object");
+    };
+    assert_eq!(
+        (&*record.meta.name, &*record.meta.namespace),
+        ("web", "shop")
+    );
+    assert_eq!(record.meta.revision, Revision::Number(7));
+    assert_eq!(record.meta.finalizers, ["orphan".into()]);
+    assert!(record.meta.deletion.is_some());
+    assert_eq!(record.meta.owners[0].controller, Some(true));
+    assert_eq!(record.meta.owners[0].block_owner_deletion, None);
+}
+
+#[test]
+fn an_answer_that_is_not_the_object_fails() {
+    let with = |pointer: &str, value: Value| {
+        let mut object = mk_object();
+        *object.pointer_mut(pointer).unwrap() = value;
+        mk_json(200, &object)
+    };
+    let success = json!({"kind": "Status", "apiVersion": "v1", "status": "Success"});
+    let table = [
+        ("another name", with("/metadata/name", json!("web2"))),
+        ("another namespace", with("/metadata/namespace", json!("x"))),
+        ("no uid", with("/metadata/uid", json!(""))),
+        ("a number for a uid", with("/metadata/uid", json!(7))),
+        ("no metadata", with("/metadata", json!(null))),
+        ("a Status", mk_json(200, &success)),
+        ("nothing", mk_reply(200, "application/json", "")),
+        ("HTML", mk_reply(200, "text/html", &mk_object().to_string())),
+        ("no body", mk_reply(204, "application/json", "")),
+    ];
+    for (name, reply) in table {
+        let answer = answer(&reply, &mk_get(), &mk_catalog());
+        assert_eq!(failed(&answer), Some(FailureKind::Unavailable), "{name}");
+    }
+    let deleted = answer(&mk_json(200, &success), &mk_delete(), &mk_catalog());
+    assert_eq!(deleted, Answer::Done);
+    let going = answer(&mk_json(202, &mk_object()), &mk_delete(), &mk_catalog());
+    assert!(matches!(going, Answer::Object(_)));
+}
+
+#[test]
+fn patience_may_also_stand_in_the_status_and_words_are_kept_short() {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "é".repeat(1000), "code": 429,
+        "details": {"retryAfterSeconds": 7},
+    });
+    let mut reply = mk_json(429, &status);
+    let wait = |reply: &Reply| match answer(reply, &mk_get(), &mk_catalog()) {
+        Answer::Failed(failure) => (
+            failure.retry_after.map(|wait| wait.as_secs()),
+            failure.message,
+        ),
+        other => panic!("{other:?}"),
+    };
+    let (secs, message) = wait(&reply);
+    assert_eq!(secs, Some(7));
+    assert_eq!(message, "é".repeat(256));
+    reply
+        .headers
+        .insert(header::RETRY_AFTER, "3".parse().unwrap());
+    assert_eq!(wait(&reply).0, Some(3), "the header has precedence");
+}

@@ -1,0 +1,121 @@
+//! Requests as they go out.
+
+use super::*;
+use crate::runtime::call::Propagation;
+use crate::runtime::kind::{KindId, Verbs};
+
+fn mk_kind(scope: Scope) -> Kind {
+    Kind {
+        group: "apps".into(),
+        version: "v1".into(),
+        kind: "Deployment".into(),
+        resource: "deployments".into(),
+        scope,
+        verbs: Verbs::default(),
+        versions: vec!["v1".into()],
+    }
+}
+
+fn mk_target(namespace: &str, name: &str) -> Target {
+    Target {
+        kind: KindId(0),
+        namespace: namespace.into(),
+        name: name.into(),
+    }
+}
+
+fn mk_judged() -> Judged {
+    Judged {
+        uid: "u-1".into(),
+        revision: "42".into(),
+    }
+}
+
+#[test]
+fn a_name_that_no_object_has_never_becomes_a_path() {
+    let table = [
+        (Scope::Namespaced, "shop", "web", true),
+        (Scope::Namespaced, "shop", "system:a b", true),
+        (Scope::Namespaced, "shop", "", false),
+        (Scope::Namespaced, "", "web", false),
+        (Scope::Namespaced, "shop", "..", false),
+        (Scope::Namespaced, "shop", ".", false),
+        (Scope::Namespaced, "shop", "web/status", false),
+        (Scope::Namespaced, "shop", "web%2Fstatus", false),
+        (Scope::Namespaced, "../x", "web", false),
+        (Scope::Cluster, "", "web", true),
+        (Scope::Cluster, "shop", "web", true),
+        (Scope::Cluster, "", "", false),
+    ];
+    for (scope, namespace, name, fine) in table {
+        let target = mk_target(namespace, name);
+        let found = path(&target, &mk_kind(scope));
+        assert_eq!(found.is_ok(), fine, "{namespace:?} {name:?}: {found:?}");
+    }
+    let found = path(&mk_target("shop", "a ?#é"), &mk_kind(Scope::Namespaced));
+    assert_eq!(
+        found.unwrap(),
+        "/apis/apps/v1/namespaces/shop/deployments/a%20%3F%23%C3%A9"
+    );
+}
+
+/// Method, content type and body of the request for a call.
+async fn sent(call: &Call) -> (Method, String, Value) {
+    use http_body_util::BodyExt;
+    let request = request(call, &mk_kind(Scope::Namespaced)).unwrap();
+    assert_eq!(request.headers()[header::ACCEPT], ACCEPT);
+    let (head, body) = request.into_parts();
+    let content_type = head.headers.get(header::CONTENT_TYPE);
+    let content_type = content_type.map_or("", |value| value.to_str().unwrap());
+    let body = body.collect().await.unwrap().to_bytes();
+    let body = serde_json::from_slice(&body).unwrap_or_default();
+    (head.method, content_type.to_owned(), body)
+}
+
+#[tokio::test]
+async fn a_delete_says_which_copy_was_judged() {
+    let mk_delete = |propagation, grace_secs| Call::Delete {
+        target: mk_target("shop", "web"),
+        judged: mk_judged(),
+        propagation,
+        grace_secs,
+    };
+    let base = json!({
+        "kind": "DeleteOptions", "apiVersion": "v1",
+        "preconditions": {"uid": "u-1", "resourceVersion": "42"},
+    });
+    let (method, content_type, body) = sent(&mk_delete(None, None)).await;
+    assert_eq!(
+        (method, &*content_type),
+        (Method::DELETE, "application/json")
+    );
+    assert_eq!(body, base);
+    let (_, _, body) = sent(&mk_delete(Some(Propagation::Foreground), Some(0))).await;
+    assert_eq!(body["propagationPolicy"], "Foreground");
+    assert_eq!(body["gracePeriodSeconds"], 0);
+    assert_eq!(body["preconditions"], base["preconditions"]);
+}
+
+#[tokio::test]
+async fn a_patch_carries_what_was_judged_whatever_it_says() {
+    let table = [
+        json!({"metadata": {"finalizers": null}}),
+        json!({"metadata": {"uid": "forged", "resourceVersion": null}}),
+        json!({"metadata": 7}),
+        json!({}),
+        json!(null),
+        json!([1]),
+    ];
+    for patch in table {
+        let call = Call::Patch {
+            target: mk_target("shop", "web"),
+            judged: mk_judged(),
+            patch: patch.clone(),
+        };
+        let (method, content_type, body) = sent(&call).await;
+        assert_eq!(method, Method::PATCH);
+        assert_eq!(content_type, "application/merge-patch+json");
+        assert_eq!(body["metadata"]["uid"], "u-1", "{patch}");
+        assert_eq!(body["metadata"]["resourceVersion"], "42", "{patch}");
+    }
+}

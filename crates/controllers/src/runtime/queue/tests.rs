@@ -1,0 +1,414 @@
+//! The queue against tables, and against every order of events that proptest thinks of.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const MS: Duration = Duration::from_millis(1);
+
+fn at(ms: u64) -> Timestamp {
+    later(Timestamp::UNIX_EPOCH, MS * u32::try_from(ms).unwrap())
+}
+
+fn mk_queue() -> Queue<&'static str> {
+    Queue::new(Retries::default())
+}
+
+fn pop<K: Clone + Ord>(queue: &mut Queue<K>, ms: u64) -> Option<K> {
+    queue.pop(at(ms)).map(|due| due.key)
+}
+
+/// Takes out everything that is due, and is done with it at once.
+fn drain<K: Clone + Ord>(queue: &mut Queue<K>, ms: u64) -> Vec<K> {
+    let mut seen = Vec::new();
+    while let Some(key) = pop(queue, ms) {
+        queue.done(&key, at(ms));
+        seen.push(key);
+    }
+    seen
+}
+
+#[test]
+fn a_key_is_queued_once_and_in_order() {
+    let mut queue = mk_queue();
+    for key in ["b", "a", "b", "c", "a"] {
+        queue.add(key, at(0));
+    }
+    assert_eq!(queue.counts().due, 3);
+    assert_eq!(drain(&mut queue, 0), ["b", "a", "c"]);
+    assert_eq!(queue.counts().adds, 3);
+    assert!(queue.entries.is_empty());
+}
+
+#[test]
+fn a_key_added_in_process_is_decided_again_after_and_never_twice_at_once() {
+    let mut queue = mk_queue();
+    queue.add("a", at(0));
+    assert_eq!(pop(&mut queue, 0), Some("a"));
+    queue.add("a", at(0));
+    queue.add("a", at(0));
+    assert_eq!(pop(&mut queue, 0), None);
+    queue.done(&"a", at(0));
+    assert_eq!(drain(&mut queue, 0), ["a"]);
+    assert_eq!(queue.counts().adds, 2);
+}
+
+#[test]
+fn what_came_up_before_a_decision_needs_no_second_one() {
+    let mut queue = mk_queue();
+    queue.add("a", at(0));
+    assert_eq!(pop(&mut queue, 0), Some("a"));
+    queue.add("a", at(0));
+    queue.renew(&"a");
+    queue.done(&"a", at(0));
+    assert_eq!(pop(&mut queue, 0), None);
+}
+
+#[test]
+fn a_delay_moves_earlier_and_never_later() {
+    let table = [(10, 20, 10), (20, 10, 10), (10, 10, 10)];
+    for (first, second, due) in table {
+        let mut queue = mk_queue();
+        queue.add_at("a", at(first), at(0));
+        queue.add_at("a", at(second), at(0));
+        assert_eq!(queue.next_due(), Some(at(due)));
+        assert_eq!(drain(&mut queue, due - 1), [""; 0]);
+        assert_eq!(drain(&mut queue, due), ["a"]);
+        assert_eq!(drain(&mut queue, 1000), [""; 0], "{first} {second}");
+    }
+}
+
+#[test]
+fn a_time_asked_for_survives_an_earlier_decision() {
+    let mut queue = mk_queue();
+    queue.add_at("a", at(10), at(0));
+    queue.add("a", at(0));
+    assert_eq!(drain(&mut queue, 0), ["a"]);
+    assert_eq!(drain(&mut queue, 10), ["a"]);
+}
+
+#[test]
+fn backoffs_double_up_to_the_limit_and_are_forgotten() {
+    let mut queue = mk_queue();
+    let expected = [
+        5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120, 10_240, 20_480, 40_960, 60_000, 60_000,
+    ];
+    for ms in expected {
+        assert_eq!(queue.retry(&"a", at(0)), MS * ms);
+    }
+    for _ in 0..100 {
+        assert_eq!(queue.retry(&"a", at(0)), RETRY_MAX);
+    }
+    assert_eq!(queue.counts().retries, 116);
+    assert_eq!(queue.retry(&"b", at(0)), MS * 5, "another key's failures");
+    queue.forget(&"a");
+    assert_eq!(queue.retry(&"a", at(0)), MS * 5);
+}
+
+#[test]
+fn a_change_ends_a_backoff_but_not_the_patience_a_server_asked_for() {
+    let mut queue = mk_queue();
+    queue.retry(&"a", at(0));
+    queue.add("a", at(1));
+    assert_eq!(drain(&mut queue, 1), ["a"]);
+    assert_eq!(drain(&mut queue, 1000), [""; 0], "the retry was that one");
+
+    queue.retry_after(&"b", MS * 500, at(1000));
+    queue.add("b", at(1001));
+    assert_eq!(drain(&mut queue, 1499), [""; 0]);
+    assert_eq!(drain(&mut queue, 1500), ["b"]);
+    queue.add("b", at(1501));
+    assert_eq!(drain(&mut queue, 1501), ["b"]);
+}
+
+#[test]
+fn patience_holds_for_a_key_that_was_added_in_process_or_delayed_before() {
+    let mut queue = mk_queue();
+    queue.add("a", at(0));
+    assert_eq!(pop(&mut queue, 0), Some("a"));
+    queue.add("a", at(0));
+    queue.add_at("a", at(100), at(0));
+    queue.retry_after(&"a", MS * 500, at(0));
+    queue.done(&"a", at(0));
+    assert_eq!(drain(&mut queue, 499), [""; 0]);
+    assert_eq!(drain(&mut queue, 500), ["a"]);
+}
+
+#[test]
+fn the_bucket_of_upstream_can_be_had() {
+    let mut queue = Queue::new(Retries {
+        max: Duration::from_secs(1000),
+        bucket: Some(Bucket {
+            qps: 10.0,
+            burst: 100,
+        }),
+    });
+    let waits: Vec<_> = (0..120).map(|key| queue.retry(&key, at(0))).collect();
+    assert!(waits[..100].iter().all(|wait| *wait == RETRY_MIN));
+    assert_eq!(waits[100], MS * 100);
+    assert_eq!(waits[119], MS * 2000);
+    // Ten seconds later ten tokens per second have come back.
+    assert_eq!(queue.retry(&500, at(10_000)), RETRY_MIN);
+}
+
+#[test]
+fn keys_wait_behind_one_that_is_decided_first() {
+    let mut queue = mk_queue();
+    for key in ["a", "b", "c"] {
+        queue.add(key, at(0));
+    }
+    for key in ["a", "b"] {
+        assert_eq!(pop(&mut queue, 0), Some(key));
+    }
+    assert!(queue.park(&"a", &"owner", at(0)));
+    assert!(queue.park(&"b", &"owner", at(0)));
+    assert_eq!(queue.counts().parked, 2);
+    assert_eq!(pop(&mut queue, 0), Some("owner"), "it has precedence");
+    assert_eq!(pop(&mut queue, 0), Some("c"));
+    assert_eq!(pop(&mut queue, 0), None, "they wait for the answer");
+    queue.release(&"owner", Release::Answered, at(1));
+    assert_eq!(drain(&mut queue, 1), ["a", "b"]);
+}
+
+#[test]
+fn whoever_waits_behind_a_key_that_backs_off_does_not_hurry_it() {
+    let mut queue = mk_queue();
+    queue.retry(&"owner", at(0));
+    queue.add("a", at(0));
+    assert_eq!(pop(&mut queue, 0), Some("a"));
+    assert!(queue.park(&"a", &"owner", at(0)));
+    assert_eq!(pop(&mut queue, 4), None);
+    assert_eq!(pop(&mut queue, 5), Some("owner"));
+    // A time it asked for is no backoff: it may be years away.
+    queue.add_at("other", at(1_000_000), at(5));
+    queue.add("b", at(5));
+    assert_eq!(pop(&mut queue, 5), Some("b"));
+    assert!(queue.park(&"b", &"other", at(5)));
+    assert_eq!(pop(&mut queue, 5), Some("other"));
+}
+
+#[test]
+fn a_parked_key_that_something_happens_to_waits_no_longer() {
+    let mut queue = mk_queue();
+    queue.add("a", at(0));
+    pop(&mut queue, 0).unwrap();
+    assert!(queue.park(&"a", &"owner", at(0)));
+    assert_eq!(pop(&mut queue, 0), Some("owner"));
+    queue.add("a", at(1));
+    assert_eq!(drain(&mut queue, 1), ["a"]);
+    queue.release(&"owner", Release::Answered, at(2));
+    assert_eq!(drain(&mut queue, 2), [""; 0]);
+    assert_eq!(queue.counts().parked, 0);
+}
+
+#[test]
+fn nobody_waits_in_a_circle() {
+    let mut queue = mk_queue();
+    for key in ["a", "b", "c"] {
+        queue.add(key, at(0));
+        pop(&mut queue, 0).unwrap();
+    }
+    assert!(!queue.park(&"a", &"a", at(0)), "itself");
+    assert!(queue.park(&"a", &"b", at(0)));
+    assert!(queue.park(&"b", &"c", at(0)), "a chain is fine");
+    assert!(!queue.park(&"c", &"a", at(0)), "a circle is not");
+    queue.release(&"c", Release::Answered, at(0));
+    assert_eq!(pop(&mut queue, 0), Some("b"));
+    queue.release(&"b", Release::Idle, at(0));
+    assert_eq!(pop(&mut queue, 0), Some("a"));
+}
+
+#[test]
+fn waiting_in_vain_is_said() {
+    let mut queue = mk_queue();
+    for (why, in_vain) in [(Release::Idle, Some("owner")), (Release::Answered, None)] {
+        queue.add("a", at(0));
+        pop(&mut queue, 0).unwrap();
+        assert!(queue.park(&"a", &"owner", at(0)));
+        assert_eq!(pop(&mut queue, 0), Some("owner"));
+        queue.release(&"owner", why, at(0));
+        queue.done(&"owner", at(0));
+        let due = queue.pop(at(0)).unwrap();
+        assert_eq!((due.key, due.in_vain), ("a", in_vain));
+        queue.done(&"a", at(0));
+    }
+    // If the other one will come again by itself, waiting again is not in vain.
+    queue.add("a", at(0));
+    pop(&mut queue, 0).unwrap();
+    assert!(queue.park(&"a", &"owner", at(0)));
+    assert_eq!(pop(&mut queue, 0), Some("owner"));
+    queue.retry(&"owner", at(0));
+    queue.release(&"owner", Release::Idle, at(0));
+    queue.done(&"owner", at(0));
+    assert_eq!(queue.pop(at(0)).unwrap().in_vain, None);
+}
+
+#[test]
+fn what_was_released_together_waits_again_together_and_whoever_asked_comes_last() {
+    let mut queue = Queue::new(Retries::default());
+    let keys = 1..=1000;
+    for key in keys.clone() {
+        queue.add(key, at(0));
+        pop(&mut queue, 0).unwrap();
+    }
+    for key in keys.clone() {
+        assert!(queue.park(&key, &0, at(0)));
+    }
+    let mut order = Vec::new();
+    // Each answer is good for a hundred of them.
+    for round in 0..10 {
+        assert_eq!(pop(&mut queue, 0), Some(0), "round {round}");
+        queue.release(&0, Release::Answered, at(0));
+        queue.done(&0, at(0));
+        for _ in 0..100 {
+            let key = pop(&mut queue, 0).unwrap();
+            queue.done(&key, at(0));
+            order.push(key);
+        }
+        if let Some(next) = pop(&mut queue, 0) {
+            assert!(queue.park(&next, &0, at(0)));
+            assert_eq!(queue.counts().due, 1, "only the one they wait for");
+        }
+    }
+    order.sort_unstable();
+    assert!(order.into_iter().eq(keys));
+    assert_eq!(queue.counts().parked, 0);
+}
+
+#[test]
+fn released_keys_and_others_take_turns() {
+    let mut queue = mk_queue();
+    for key in ["a", "b", "c"] {
+        queue.add(key, at(0));
+        pop(&mut queue, 0).unwrap();
+    }
+    for key in ["a", "b", "c"] {
+        assert!(queue.park(&key, &"owner", at(0)));
+    }
+    for key in ["x", "y", "z"] {
+        queue.add(key, at(1));
+    }
+    assert_eq!(pop(&mut queue, 1), Some("owner"));
+    queue.release(&"owner", Release::Answered, at(2));
+    assert_eq!(drain(&mut queue, 2), ["a", "x", "b", "y", "c", "z"]);
+}
+
+#[test]
+fn the_oldest_is_the_one_that_has_been_due_for_longest() {
+    let mut queue = mk_queue();
+    assert_eq!(queue.oldest(), None);
+    queue.add_at("later", at(50), at(0));
+    assert_eq!(queue.oldest(), None, "it is not due yet");
+    queue.add("a", at(10));
+    queue.add("b", at(20));
+    assert_eq!(queue.oldest(), Some(at(10)));
+    assert_eq!(pop(&mut queue, 30), Some("a"));
+    assert_eq!(queue.oldest(), Some(at(20)));
+}
+
+#[test]
+fn absurd_times_stop_at_the_end_of_time() {
+    let mut queue = mk_queue();
+    queue.retry_after(&"a", Duration::MAX, at(0));
+    assert_eq!(queue.next_due(), Some(Timestamp::MAX));
+    assert_eq!(age(at(0), at(10)), Duration::ZERO);
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Add(u8),
+    AddAt(u8, u64),
+    Pop,
+    Done(usize),
+    Retry(usize),
+    RetryAfter(usize, u64),
+    Park(usize, u8),
+    Release(usize),
+    Wait(u64),
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let key = 0..8_u8;
+    prop_oneof![
+        key.clone().prop_map(Step::Add),
+        (key.clone(), 0..100_u64).prop_map(|(key, ms)| Step::AddAt(key, ms)),
+        Just(Step::Pop),
+        Just(Step::Pop),
+        (0..8_usize).prop_map(Step::Done),
+        (0..8_usize).prop_map(Step::Retry),
+        (0..8_usize, 0..100_u64).prop_map(|(which, ms)| Step::RetryAfter(which, ms)),
+        (0..8_usize, key).prop_map(|(which, behind)| Step::Park(which, behind)),
+        (0..8_usize).prop_map(Step::Release),
+        (0..50_u64).prop_map(Step::Wait),
+    ]
+}
+
+/// Plays the steps. Keys in process are kept apart; whatever was asked for must come, unless it waits behind a key.
+fn play(steps: &[Step]) -> Queue<u8> {
+    let mut queue = Queue::new(Retries::default());
+    let mut busy: Vec<u8> = Vec::new();
+    let mut now = 0;
+    for step in steps {
+        let take = |busy: &mut Vec<u8>, which: usize| {
+            (!busy.is_empty()).then(|| busy.remove(which % busy.len()))
+        };
+        match *step {
+            Step::Add(key) => queue.add(key, at(now)),
+            Step::AddAt(key, ms) => queue.add_at(key, at(now + ms), at(now)),
+            Step::Pop => {
+                if let Some(key) = pop(&mut queue, now) {
+                    assert!(!busy.contains(&key), "{key} is in process twice");
+                    busy.push(key);
+                }
+            }
+            Step::Wait(ms) => now += ms,
+            Step::Done(which) | Step::Retry(which) | Step::RetryAfter(which, _) => {
+                let Some(key) = take(&mut busy, which) else {
+                    continue;
+                };
+                match *step {
+                    Step::Retry(_) => drop(queue.retry(&key, at(now))),
+                    Step::RetryAfter(_, ms) => queue.retry_after(&key, MS * ms as u32, at(now)),
+                    _ => queue.forget(&key),
+                }
+                queue.done(&key, at(now));
+            }
+            Step::Park(which, behind) => {
+                if let Some(key) = take(&mut busy, which)
+                    && !queue.park(&key, &behind, at(now))
+                {
+                    busy.push(key);
+                }
+            }
+            Step::Release(which) => {
+                if let Some(key) = busy.get(which % busy.len().max(1)) {
+                    queue.release(key, Release::Answered, at(now));
+                }
+            }
+        }
+        assert_eq!(queue.in_process(), busy.len());
+    }
+    for key in busy {
+        queue.forget(&key);
+        queue.done(&key, at(now));
+    }
+    queue
+}
+
+proptest! {
+    /// However it was used, a queue runs empty when everybody is done and nobody asks for more; nothing is lost on
+    /// the way: keys that wait are behind somebody who comes.
+    #[test]
+    fn everything_comes_and_nothing_is_left(steps in prop::collection::vec(any_step(), 0..200)) {
+        let mut queue = play(&steps);
+        for _ in 0..10_000 {
+            let Some(key) = pop(&mut queue, 1_000_000) else { break };
+            queue.forget(&key);
+            queue.release(&key, Release::Idle, at(1_000_000));
+            queue.done(&key, at(1_000_000));
+        }
+        prop_assert!(queue.entries.is_empty(), "{queue:?}");
+        prop_assert!(queue.delayed.is_empty() && queue.parked.is_empty() && queue.groups.is_empty());
+        prop_assert_eq!((queue.counts().due, queue.counts().parked), (0, 0));
+    }
+}

@@ -1,0 +1,256 @@
+//! What a driver does when nothing goes wrong, and what it does not do.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use caretaker_controllers::runtime::controller::Change;
+use caretaker_controllers::runtime::driver::{End, Mode, Options, SHUTDOWN_MAX};
+use caretaker_controllers::runtime::evidence::Outcome;
+use caretaker_controllers::runtime::kind::{KindId, KindState};
+use http::Method;
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::driver_toy::FINALIZER;
+use crate::driver_world::{Fate, PATH, World};
+
+#[tokio::test(start_paused = true)]
+async fn an_object_goes_when_its_time_has_come_and_not_before() {
+    let world = World::new();
+    world.create("doomed-a", &[]).await;
+    world.create("b", &[]).await;
+    world.pass(9).await;
+    assert!(world.has("doomed-a").await && world.log().is_empty());
+    world.pass(2).await;
+    assert_eq!(world.names().await, ["b"]);
+    assert_eq!(world.log().len(), 1, "{:?}", world.log());
+
+    let evidence = world.trail.recent();
+    assert_eq!(evidence.len(), 1);
+    let line = serde_json::to_value(&*evidence[0]).unwrap();
+    assert_eq!(line["controller"], "toy-controller");
+    assert_eq!(line["verb"], "delete");
+    assert_eq!(line["object"], "configmaps default/doomed-a");
+    assert_eq!(line["because"], "Doomed");
+    assert_eq!(line["status"], 200);
+    assert_eq!(line["key"], "Object(\"doomed-a\")");
+    assert_eq!(evidence[0].target.to_string(), "ConfigMap default/doomed-a");
+    assert!(evidence[0].done && evidence[0].requests == 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finalizer_goes_and_others_stay() {
+    let world = World::new();
+    world.create("a", &["example.com/other", FINALIZER]).await;
+    world.pass(1).await;
+    let path = format!("{PATH}/a");
+    let (_, object) = world.call(Method::GET, &path, &json!(null)).await;
+    assert_eq!(
+        object["metadata"]["finalizers"],
+        json!(["example.com/other"])
+    );
+    assert_eq!(world.count("PATCH"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_keys_wait_for_one_question() {
+    let world = World::new();
+    world.rule(|method, _| match *method {
+        Method::GET => Fate::Late(Duration::from_secs(3)),
+        _ => Fate::Pass,
+    });
+    for number in 0..1000 {
+        world.create(&format!("child-{number}-of-x"), &[]).await;
+    }
+    world.pass(2).await;
+    assert_eq!(world.log().len(), 1, "only the question");
+    world.pass(60).await;
+    assert_eq!(world.names().await, [""; 0]);
+    assert_eq!((world.count("GET"), world.count("DELETE")), (1, 1000));
+    assert_eq!(world.trail.reads(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn children_of_an_owner_that_lives_stay() {
+    let world = World::new();
+    world.create("x", &[]).await;
+    for number in 0..10 {
+        world.create(&format!("child-{number}-of-x"), &[]).await;
+    }
+    world.pass(60).await;
+    assert_eq!(world.names().await.len(), 11);
+    assert_eq!((world.count("GET"), world.log().len()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_writes_nothing_and_says_once_per_version_what_it_would_do() {
+    let world = World::with(Options {
+        mode: Mode::DryRun,
+        ..Options::default()
+    });
+    world.create("doomed-a", &[]).await;
+    world.create("held", &[FINALIZER]).await;
+    world.create("child-1-of-x", &[]).await;
+    world.pass(3600).await;
+    assert_eq!(world.names().await.len(), 3);
+    assert_eq!(world.count("GET"), world.log().len(), "{:?}", world.log());
+    let mut seen: Vec<_> = world
+        .trail
+        .recent()
+        .iter()
+        .map(|evidence| (evidence.verb, evidence.target.name.clone(), evidence.status))
+        .collect();
+    seen.sort_by(|a, b| a.1.cmp(&b.1));
+    let expected = [
+        ("delete", "child-1-of-x".to_owned(), Outcome::DryRun),
+        ("delete", "doomed-a".to_owned(), Outcome::DryRun),
+        ("patch", "held".to_owned(), Outcome::DryRun),
+    ];
+    assert_eq!(seen, expected);
+
+    let path = format!("{PATH}/doomed-a");
+    let patch = json!({"data": {"a": "b"}});
+    world.call(Method::PATCH, &path, &patch).await;
+    world.pass(3600).await;
+    assert_eq!(world.trail.recent().len(), 4, "it is another version now");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_frozen_kind_is_not_written_to_until_it_thaws() {
+    let world = World::new();
+    let state = |state| Change::Kind(KindId(0), state);
+    world.changes.send(state(KindState::Frozen)).await.unwrap();
+    world.create("doomed-a", &[]).await;
+    world.create("held", &[FINALIZER]).await;
+    world.create("child-1-of-x", &[]).await;
+    world.pass(300).await;
+    assert_eq!(world.names().await.len(), 3);
+    assert_eq!((world.count("GET"), world.log().len()), (1, 1), "reads go");
+    world.changes.send(state(KindState::Synced)).await.unwrap();
+    world.pass(61).await;
+    assert_eq!(world.names().await, ["held"]);
+    assert_eq!(world.count("PATCH"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_only_wants_to_wait_backs_off_and_costs_next_to_nothing() {
+    let world = World::new();
+    world.create("waiting-a", &[]).await;
+    world.pass(60).await;
+    let first = world.decisions.load(Ordering::Relaxed);
+    world.pass(3600).await;
+    let more = world.decisions.load(Ordering::Relaxed) - first;
+    assert!((50..=61).contains(&more), "{more} decisions in an hour");
+    assert_eq!(world.log(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_requests_are_in_flight_than_there_are_workers() {
+    for workers in [1, 4] {
+        let world = World::with(Options {
+            workers,
+            ..Options::default()
+        });
+        world.rule(|_, _| Fate::Late(Duration::from_millis(100)));
+        for number in 0..40 {
+            world.create(&format!("doomed-{number}"), &[]).await;
+        }
+        world.pass(60).await;
+        assert_eq!(world.names().await, [""; 0]);
+        let (now, most) = *world.wire.in_flight.lock().unwrap();
+        assert_eq!((now, most), (0, workers));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn stopping_waits_for_answers_and_sends_nothing_new() {
+    let world = World::with(Options {
+        workers: 2,
+        ..Options::default()
+    });
+    world.rule(|_, _| Fate::Late(Duration::from_secs(4)));
+    for number in 0..10 {
+        world.create(&format!("doomed-{number}"), &[]).await;
+    }
+    world.pass(11).await;
+    assert_eq!(world.log().len(), 2);
+    let before = Instant::now();
+    world.stop.send_replace(true);
+    assert_eq!(world.driver.await.unwrap(), End::Stopped);
+    assert!(before.elapsed() < Duration::from_secs(4));
+    let evidence = world.trail.recent();
+    assert_eq!(evidence.len(), 2, "what was sent is on record");
+}
+
+#[tokio::test(start_paused = true)]
+async fn stopping_does_not_wait_for_ever() {
+    let world = World::new();
+    world.rule(|_, _| Fate::Lost);
+    world.create("doomed-a", &[]).await;
+    world.pass(11).await;
+    let before = Instant::now();
+    world.stop.send_replace(true);
+    assert_eq!(world.driver.await.unwrap(), End::Stopped);
+    assert_eq!(before.elapsed(), SHUTDOWN_MAX);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_a_controller_ends_its_driver_and_can_be_seen() {
+    let world = World::new();
+    world.create("panic-now", &[]).await;
+    let error = world.driver.await.unwrap_err();
+    assert!(error.is_panic());
+    assert_eq!(world.handle.ask(|toy, _| toy.len()).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_can_be_asked_while_it_works() {
+    let world = World::new();
+    for number in 0..10 {
+        world.create(&format!("doomed-{number}"), &[]).await;
+    }
+    world.pass(1).await;
+    let (count, now) = world.handle.ask(|toy, now| (toy.len(), now)).await.unwrap();
+    assert!(count >= 10);
+    assert_eq!(now, world.clock.now());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_can_be_seen_from_outside() {
+    let world = World::with(Options {
+        workers: 1,
+        queue: Some("toys"),
+        ..Options::default()
+    });
+    world.rule(|_, _| Fate::Late(Duration::from_secs(20)));
+    world.create("doomed-a", &[]).await;
+    world.create("doomed-b", &[]).await;
+    world.pass(15).await;
+    let ages = world.handle.stats();
+    assert_eq!(ages.call.unwrap().as_secs(), 5);
+    assert_eq!(ages.due.unwrap().as_secs(), 5);
+    assert_eq!(ages.longest.as_secs(), 5);
+    assert_eq!(ages.overdue().as_secs(), 5);
+    let text = world.metrics.encode();
+    for line in [
+        r#"workqueue_depth{name="toys"} 1"#,
+        r#"workqueue_longest_running_processor_seconds{name="toys"} 5.0"#,
+        r#"workqueue_unfinished_work_seconds{name="toys"} 5.0"#,
+        r#"caretaker_oldest_item_seconds{controller="toy-controller"} 5.0"#,
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    world.pass(100).await;
+    let ages = world.handle.stats();
+    assert_eq!(
+        (ages.call, ages.due, ages.overdue()),
+        (None, None, Duration::ZERO)
+    );
+    let text = world.metrics.encode();
+    let deletes = r#"caretaker_deletes_total{controller="toy-controller",group="",resource="configmaps",policy="background",result="deleted"} 2"#;
+    let requests = r#"rest_client_requests_total{method="DELETE",code="200"} 2"#;
+    let depth = r#"workqueue_depth{name="toys"} 0"#;
+    for line in [deletes, requests, depth] {
+        assert!(text.lines().any(|own| own == line), "{line}\n{text}");
+    }
+}

@@ -1,0 +1,178 @@
+//! Calls on a real server: what they are answered, and that the server compares what was judged.
+
+use std::sync::Arc;
+
+use caretaker_apiserver::{ApiServer, Identity};
+use caretaker_controllers::runtime::call::{Answer, Call, FailureKind, Judged, Proof, Target};
+use caretaker_controllers::runtime::effects::{Effects, Limit, Performed};
+use caretaker_controllers::runtime::kind::{Catalog, KindId};
+use caretaker_controllers::runtime::metrics::Metrics;
+use caretaker_controllers::runtime::record::{Record, Uid};
+use caretaker_machinery::clock::{Clock, REAL_TIME};
+use caretaker_machinery::rng::Rng;
+use http::Request;
+use kube::client::Body;
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::driver_toy::mk_delete;
+use crate::driver_world::{PATH, START, mk_catalog};
+
+struct Bench {
+    client: kube::Client,
+    effects: Effects,
+    catalog: watch::Sender<Arc<Catalog>>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let clock = Clock::driven(START.parse().unwrap(), REAL_TIME);
+        let server = ApiServer::ephemeral(clock, Rng::seeded(7));
+        let client = kube::Client::new(server.service(Identity::admin()), "default");
+        let (catalog, receiver) = watch::channel(Arc::new(mk_catalog()));
+        let effects = Effects::new(client.clone(), receiver, Metrics::new());
+        Self {
+            client,
+            effects,
+            catalog,
+        }
+    }
+
+    async fn create(&self, name: &str) {
+        let body = json!({"metadata": {"name": name, "finalizers": ["example.com/a"]}});
+        let request = Request::post(PATH)
+            .header("content-type", "application/json")
+            .body(Body::from(body.to_string().into_bytes()))
+            .unwrap();
+        assert_eq!(self.client.send(request).await.unwrap().status(), 201);
+    }
+
+    async fn get(&self, name: &str) -> Performed {
+        let target = mk_target(name);
+        self.effects.perform(&Call::Get { target }).await
+    }
+
+    async fn record(&self, name: &str) -> Arc<Record> {
+        match self.get(name).await.answer {
+            Answer::Object(record) => record,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn mk_target(name: &str) -> Target {
+    Target {
+        kind: KindId(0),
+        namespace: "default".into(),
+        name: name.into(),
+    }
+}
+
+fn mk_patch(judged: Judged) -> Call {
+    Call::Patch {
+        target: mk_target("a"),
+        judged,
+        patch: json!({"metadata": {"finalizers": null}}),
+    }
+}
+
+fn failed(performed: &Performed) -> Option<FailureKind> {
+    match &performed.answer {
+        Answer::Failed(failure) => Some(failure.kind),
+        _ => None,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_is_read_and_its_absence_is_proven() {
+    let bench = Bench::new();
+    bench.create("a").await;
+    let performed = bench.get("a").await;
+    assert_eq!(performed.status, Some(200));
+    assert_eq!(performed.date, Some(START.parse().unwrap()));
+    let record = bench.record("a").await;
+    assert_eq!(record.meta.finalizers, ["example.com/a".into()]);
+
+    let performed = bench.get("b").await;
+    assert_eq!(performed.answer, Answer::Absent(Proof::NotFound));
+    assert_eq!(performed.status, Some(404));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_not_served_is_not_asked_for() {
+    let bench = Bench::new();
+    bench
+        .catalog
+        .send_modify(|catalog| *catalog = Arc::new(catalog.with([])));
+    let performed = bench.get("b").await;
+    assert_eq!(failed(&performed), Some(FailureKind::NotServed));
+    assert_eq!(performed.status, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_server_compares_what_was_judged() {
+    let bench = Bench::new();
+    bench.create("a").await;
+    let record = bench.record("a").await;
+    let mut other_uid = (*record).clone();
+    other_uid.meta.uid = Uid::from("00000000-0000-4000-8000-000000000000");
+    let mut other_version = (*record).clone();
+    other_version.meta.revision = "1".into();
+    for other in [&other_uid, &other_version] {
+        let performed = bench.effects.perform(&mk_delete(other)).await;
+        assert_eq!(failed(&performed), Some(FailureKind::Conflict));
+        let judged = Judged {
+            uid: other.meta.uid.clone(),
+            revision: other.meta.revision.clone(),
+        };
+        let performed = bench.effects.perform(&mk_patch(judged)).await;
+        assert_eq!(
+            failed(&performed),
+            Some(FailureKind::Conflict),
+            "{performed:?}"
+        );
+    }
+    assert_eq!(bench.record("a").await, record, "nothing happened to it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delete_and_a_patch_show_what_is_left() {
+    let bench = Bench::new();
+    bench.create("a").await;
+    let record = bench.record("a").await;
+    let going = match bench.effects.perform(&mk_delete(&record)).await.answer {
+        Answer::Object(record) => record,
+        other => panic!("{other:?}"),
+    };
+    assert!(going.meta.deletion.is_some(), "its finalizer holds it");
+    let judged = Judged {
+        uid: going.meta.uid.clone(),
+        revision: going.meta.revision.clone(),
+    };
+    let performed = bench.effects.perform(&mk_patch(judged.clone())).await;
+    assert!(
+        matches!(performed.answer, Answer::Object(_)),
+        "{performed:?}"
+    );
+    for call in [mk_delete(&going), mk_patch(judged)] {
+        let performed = bench.effects.perform(&call).await;
+        assert_eq!(
+            performed.answer,
+            Answer::Absent(Proof::NotFound),
+            "{call:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_of_our_own_holds() {
+    let bench = Bench::new();
+    let effects = bench.effects.clone().limited(Limit { qps: 2.0, burst: 4 });
+    let start = Instant::now();
+    for _ in 0..10 {
+        let target = mk_target("b");
+        effects.perform(&Call::Get { target }).await;
+    }
+    assert_eq!(start.elapsed().as_millis(), 3000);
+}

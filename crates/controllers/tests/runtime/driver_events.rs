@@ -1,0 +1,113 @@
+//! What users are told about their objects, as they see it.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::driver_world::{PATH, World};
+
+const EVENTS: &str = "/api/v1/namespaces/default/events";
+
+async fn events(world: &World) -> Vec<Value> {
+    let (_, list) = world.call(Method::GET, EVENTS, &Value::Null).await;
+    list["items"].as_array().unwrap().clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_note_becomes_an_event_and_is_told_once() {
+    let world = World::new();
+    world.create("noted-a", &["example.com/a"]).await;
+    world.pass(1).await;
+    let path = format!("{PATH}/noted-a");
+    for data in ["b", "c"] {
+        let touch = json!({"data": {"a": data}});
+        world.call(Method::PATCH, &path, &touch).await;
+        world.pass(1).await;
+    }
+    let found = events(&world).await;
+    assert_eq!(found.len(), 1, "the state did not change");
+    let event = &found[0];
+    let (_, object) = world.call(Method::GET, &path, &Value::Null).await;
+    let uid = &object["metadata"]["uid"];
+    assert_eq!(
+        event["involvedObject"],
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "namespace": "default", "name": "noted-a", "uid": uid})
+    );
+    assert_eq!(event["reason"], "Noted");
+    assert_eq!(event["type"], "Warning");
+    assert_eq!(event["message"], "it has 1 finalizers");
+    assert_eq!(event["count"], 1);
+    assert_eq!(event["source"], json!({"component": "toy-controller"}));
+    assert_eq!(event["firstTimestamp"], "2026-03-01T12:00:00Z");
+    let name = event["metadata"]["name"].as_str().unwrap();
+    assert!(name.starts_with("noted-a."), "{name}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_state_that_comes_back_raises_the_count_of_its_event() {
+    let world = World::new();
+    world.create("noted-a", &["example.com/a"]).await;
+    world.pass(1).await;
+    for finalizers in [
+        json!(["example.com/a", "example.com/b"]),
+        json!(["example.com/a"]),
+    ] {
+        let patch = json!({"metadata": {"finalizers": finalizers}});
+        world
+            .call(Method::PATCH, &format!("{PATH}/noted-a"), &patch)
+            .await;
+        world.pass(1).await;
+    }
+    let found = events(&world).await;
+    let mut told: Vec<_> = found
+        .iter()
+        .map(|event| {
+            (
+                event["message"].as_str().unwrap(),
+                event["count"].as_u64().unwrap(),
+            )
+        })
+        .collect();
+    told.sort_unstable();
+    assert_eq!(
+        told,
+        [("it has 1 finalizers", 2), ("it has 2 finalizers", 1)]
+    );
+    let again = found.iter().find(|event| event["count"] == 2).unwrap();
+    assert_eq!(again["firstTimestamp"], "2026-03-01T12:00:00Z");
+    assert_eq!(again["lastTimestamp"], "2026-03-01T12:00:02Z");
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_objects_have_many_events_and_one_object_has_not() {
+    let world = World::new();
+    for number in 0..40 {
+        world.create(&format!("noted-{number}"), &[]).await;
+    }
+    world.pass(1).await;
+    assert_eq!(events(&world).await.len(), 40);
+    for round in 0..100 {
+        let finalizers = if round % 2 == 0 {
+            json!(["example.com/a"])
+        } else {
+            json!(null)
+        };
+        let patch = json!({"metadata": {"finalizers": finalizers}});
+        world
+            .call(Method::PATCH, &format!("{PATH}/noted-0"), &patch)
+            .await;
+        world.pass(1).await;
+    }
+    let of_one: u64 = events(&world)
+        .await
+        .iter()
+        .filter(|event| event["involvedObject"]["name"] == "noted-0")
+        .map(|event| event["count"].as_u64().unwrap())
+        .sum();
+    assert_eq!(of_one, 25);
+    let dropped = r#"caretaker_events_dropped_total{reason="spam"} 76"#;
+    assert!(
+        world.metrics.encode().contains(dropped),
+        "{}",
+        world.metrics.encode()
+    );
+}

@@ -1,0 +1,310 @@
+//! What a driver does when the server, the wire or another client gets in its way (faults A3–A9, A11, A17, A21).
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use caretaker_controllers::runtime::driver::{CONFLICTS_AT_ONCE, Options};
+use caretaker_controllers::runtime::effects::REQUEST_TIMEOUT;
+use caretaker_controllers::runtime::evidence::Outcome;
+use caretaker_controllers::runtime::queue::Bucket;
+use http::{Method, Response};
+use serde_json::json;
+
+use crate::driver_toy::FINALIZER;
+use crate::driver_world::{Fate, PATH, World, mk_reply};
+
+/// The fate `fate` for the first `times` requests of that method, and then none.
+fn first(
+    times: usize,
+    wanted: Method,
+    fate: impl Fn() -> Fate + Send + 'static,
+) -> impl FnMut(&Method, &str) -> Fate + Send + 'static {
+    let mut left = times;
+    move |method, _| {
+        if *method != wanted || left == 0 {
+            return Fate::Pass;
+        }
+        left -= 1;
+        fate()
+    }
+}
+
+fn outcomes(world: &World) -> Vec<Outcome> {
+    let evidence = world.trail.recent();
+    evidence.iter().map(|evidence| evidence.status).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_conflict_the_object_is_read_and_judged_again_at_once() {
+    let world = World::new();
+    world.rule(first(3, Method::DELETE, || Fate::Overtaken));
+    world.create("doomed-a", &[]).await;
+    world.pass(11).await;
+    assert!(!world.has("doomed-a").await);
+    let log = world.log();
+    let verbs: Vec<&str> = log.iter().map(|(method, ..)| method.as_str()).collect();
+    let expected = ["DELETE", "GET", "DELETE", "GET", "DELETE", "GET", "DELETE"];
+    assert_eq!(verbs, expected);
+    assert_eq!(log.last().unwrap().2, 0.0, "nobody waited: {log:?}");
+    let conflict = Outcome::Code(409);
+    assert_eq!(
+        outcomes(&world),
+        [conflict, conflict, conflict, Outcome::Code(200)]
+    );
+    assert_eq!(world.trail.recent()[3].requests, 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_always_changes_makes_its_key_back_off() {
+    let world = World::new();
+    let times = CONFLICTS_AT_ONCE as usize + 1;
+    world.rule(first(times, Method::DELETE, || Fate::Overtaken));
+    world.create("doomed-a", &[]).await;
+    world.pass(12).await;
+    assert!(!world.has("doomed-a").await);
+    assert_eq!(world.count("DELETE"), times + 1);
+    assert_eq!(world.count("GET"), times - 1, "the last one backs off");
+    let starved = r#"caretaker_conflicts_starved_total{controller="toy-controller"} 1"#;
+    assert!(world.metrics.encode().contains(starved));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_was_replaced_under_a_patch_is_judged_anew() {
+    let world = World::new();
+    let replaced = Arc::new(Mutex::new(0));
+    let count = replaced.clone();
+    world.rule(move |method, _| {
+        if *method == Method::PATCH && *count.lock().unwrap() == 0 {
+            *count.lock().unwrap() += 1;
+            return Fate::Overtaken;
+        }
+        Fate::Pass
+    });
+    world.create("held", &[FINALIZER]).await;
+    world.pass(1).await;
+    assert_eq!(*replaced.lock().unwrap(), 1);
+    let (_, object) = world
+        .call(Method::GET, &format!("{PATH}/held"), &json!(null))
+        .await;
+    assert_eq!(object["metadata"]["finalizers"], json!(null));
+    assert_eq!((world.count("PATCH"), world.count("GET")), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_asks_for_patience_gets_it() {
+    let table = [
+        (429, "7", 7.0, 8.0),
+        (503, "3", 3.0, 4.0),
+        (429, "1000000000", 60.0, 61.0),
+        (429, "-1", 0.005, 1.0),
+        (429, "0", 0.005, 1.0),
+        (500, "", 0.005, 1.0),
+    ];
+    for (code, header, at_least, at_most) in table {
+        let world = World::new();
+        world.rule(first(1, Method::DELETE, move || {
+            let mut reply = mk_reply(code, "text/plain", "no");
+            let value = header.parse().unwrap();
+            reply.headers_mut().insert("retry-after", value);
+            Fate::Reply(reply)
+        }));
+        world.create("doomed-a", &[]).await;
+        world.pass(11).await;
+        // What happens meanwhile is no reason to ask earlier.
+        let touch = json!({"data": {"a": "b"}});
+        world
+            .call(Method::PATCH, &format!("{PATH}/doomed-a"), &touch)
+            .await;
+        world.pass(90).await;
+        assert!(!world.has("doomed-a").await);
+        let wait = world.log()[1].2;
+        assert!(
+            (at_least..at_most).contains(&wait),
+            "{code} {header}: {wait}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_back_off_and_do_not_storm() {
+    let world = World::new();
+    world.rule(first(usize::MAX, Method::DELETE, || {
+        Fate::Reply(mk_reply(500, "text/plain", "no"))
+    }));
+    world.create("doomed-a", &[]).await;
+    world.pass(600).await;
+    let count = world.count("DELETE");
+    assert!(
+        (20..=25).contains(&count),
+        "{count} requests in ten minutes"
+    );
+    world.rule(|_, _| Fate::Pass);
+    world.pass(60).await;
+    assert!(
+        !world.has("doomed-a").await,
+        "and none waits for longer than a minute"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_denied_delete_is_tried_again_and_its_status_is_on_record() {
+    let denied = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403,
+        "message": "admission webhook \"x\" denied the request",
+    });
+    let world = World::new();
+    world.rule(first(2, Method::DELETE, move || {
+        Fate::Reply(mk_reply(403, "application/json", &denied.to_string()))
+    }));
+    world.create("doomed-a", &[]).await;
+    world.pass(12).await;
+    assert!(!world.has("doomed-a").await);
+    let denied = Outcome::Code(403);
+    assert_eq!(outcomes(&world), [denied, denied, Outcome::Code(200)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn upstreams_bucket_can_hold_retries_back() {
+    let world = World::with(Options {
+        retry_bucket: Some(Bucket { qps: 0.1, burst: 1 }),
+        ..Options::default()
+    });
+    world.rule(first(3, Method::DELETE, || {
+        Fate::Reply(mk_reply(500, "text/plain", "no"))
+    }));
+    world.create("doomed-a", &[]).await;
+    world.pass(60).await;
+    let log = world.log();
+    let waits: Vec<f64> = log.iter().map(|(_, _, at)| at.round()).collect();
+    assert_eq!(waits, [0.0, 0.0, 10.0, 20.0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_but_a_proof_makes_an_owner_absent() {
+    let mk_status = |name: &str, kind: &str| {
+        json!({
+            "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404,
+            "details": {"name": name, "kind": kind},
+        })
+        .to_string()
+    };
+    let good = mk_status("x", "configmaps");
+    let table: [(&str, Response<_>); 9] = [
+        ("a page", mk_reply(404, "text/plain", "404 page not found")),
+        (
+            "another name",
+            mk_reply(404, "application/json", &mk_status("y", "configmaps")),
+        ),
+        (
+            "another kind",
+            mk_reply(404, "application/json", &mk_status("x", "secrets")),
+        ),
+        (
+            "half of it",
+            mk_reply(404, "application/json", &good[..good.len() - 9]),
+        ),
+        ("HTML", mk_reply(502, "text/html", "<html>")),
+        ("forbidden", mk_reply(403, "application/json", &good)),
+        ("gone", mk_reply(410, "application/json", &good)),
+        ("a good answer", mk_reply(200, "application/json", &good)),
+        ("an empty one", mk_reply(200, "application/json", "")),
+    ];
+    for (name, reply) in table {
+        let world = World::new();
+        world.rule(move |method, _| match *method {
+            Method::GET => Fate::Reply(reply.clone()),
+            _ => Fate::Pass,
+        });
+        for number in 0..50 {
+            world.create(&format!("child-{number}-of-x"), &[]).await;
+        }
+        world.pass(300).await;
+        assert_eq!(world.count("DELETE"), 0, "{name}");
+        let count = world.count("GET");
+        assert!((15..25).contains(&count), "{name}: {count} questions");
+        world.rule(|_, _| Fate::Pass);
+        world.pass(61).await;
+        assert_eq!(world.names().await.len(), 0, "{name}: with a proof they go");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delete_whose_answer_got_lost_does_no_harm() {
+    let world = World::new();
+    world.rule(first(1, Method::DELETE, || Fate::Ghost));
+    world.create("doomed-a", &["example.com/other"]).await;
+    world.pass(15).await;
+    let path = format!("{PATH}/doomed-a");
+    let (_, object) = world.call(Method::GET, &path, &json!(null)).await;
+    assert!(
+        object["metadata"]["deletionTimestamp"].is_string(),
+        "it had its effect"
+    );
+    let free = json!({"metadata": {"finalizers": null}});
+    world.call(Method::PATCH, &path, &free).await;
+    world.pass(60).await;
+    assert!(!world.has("doomed-a").await);
+    assert_eq!(outcomes(&world)[0], Outcome::NoAnswer);
+    assert!(world.log().len() <= 3, "{:?}", world.log());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delete_that_is_repeated_finds_the_object_gone() {
+    let world = World::new();
+    // The driver does not hear of the end before it asks again.
+    world.rule(first(1, Method::DELETE, || Fate::Late(REQUEST_TIMEOUT * 2)));
+    world.create("doomed-a", &[]).await;
+    world.pass(20).await;
+    let path = format!("{PATH}/doomed-a");
+    world.call(Method::DELETE, &path, &json!(null)).await;
+    world.create("doomed-a", &[]).await;
+    world.pass(120).await;
+    assert!(!world.has("doomed-a").await);
+    assert_eq!(outcomes(&world), [Outcome::NoAnswer, Outcome::Code(200)]);
+    let evidence = world.trail.recent();
+    assert_ne!(evidence[0].uid, evidence[1].uid, "each by its own uid");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_patch_whose_answer_got_lost_is_seen_to_have_worked() {
+    let world = World::new();
+    world.rule(first(1, Method::PATCH, || Fate::Ghost));
+    world.create("held", &[FINALIZER]).await;
+    world.pass(120).await;
+    let (_, object) = world
+        .call(Method::GET, &format!("{PATH}/held"), &json!(null))
+        .await;
+    assert_eq!(object["metadata"]["finalizers"], json!(null));
+    assert_eq!(world.count("PATCH"), 1, "{:?}", world.log());
+    assert_eq!(outcomes(&world), [Outcome::NoAnswer]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_server_holds_up_only_whoever_waits_for_it() {
+    let world = World::new();
+    world.rule(|_, path| {
+        if path.ends_with("slow") {
+            return Fate::Lost;
+        }
+        Fate::Late(Duration::from_millis(10))
+    });
+    world.create("doomed-slow", &[]).await;
+    for number in 0..100 {
+        world.create(&format!("doomed-{number}"), &[]).await;
+    }
+    world.pass(12).await;
+    assert_eq!(world.names().await, ["doomed-slow"]);
+    world.pass(600).await;
+    let slow = world
+        .log()
+        .iter()
+        .filter(|(_, name, _)| name == "doomed-slow")
+        .count();
+    assert!(
+        (10..=25).contains(&slow),
+        "{slow} requests, each given up in time"
+    );
+    world.rule(|_, _| Fate::Pass);
+    world.pass(120).await;
+    assert!(!world.has("doomed-slow").await);
+}

@@ -1,0 +1,272 @@
+//! A controller small enough to see through, that uses everything a driver offers. It looks after ConfigMaps:
+//!
+//! - `doomed-…` is deleted ten seconds after it was first seen;
+//! - a finalizer `example.com/toy` is removed;
+//! - `child-…-of-X` is deleted if there is no ConfigMap X; all children of X wait for one question;
+//! - `waiting-…` is looked at again and again;
+//! - `noted-…` has something to tell;
+//! - `panic-…` is more than it can take.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use caretaker_controllers::runtime::call::{Answer, Call, Judged, Proof, Propagation, Target};
+use caretaker_controllers::runtime::controller::{
+    Change, Controller, Identity, Next, Note, Reason, Severity, Verdict, Wake,
+};
+use caretaker_controllers::runtime::kind::KindId;
+use caretaker_controllers::runtime::record::Record;
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+use serde_json::json;
+
+pub(crate) const FINALIZER: &str = "example.com/toy";
+
+const DOOM: SignedDuration = SignedDuration::from_secs(10);
+
+#[derive(Debug, Default)]
+pub(crate) struct Toy {
+    objects: BTreeMap<String, Known>,
+    owners: BTreeMap<String, Presence>,
+    pub(crate) decisions: Arc<std::sync::atomic::AtomicUsize>,
+}
+
+#[derive(Debug)]
+struct Known {
+    record: Arc<Record>,
+    since: Timestamp,
+    is_going: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Presence {
+    Present,
+    Absent,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Key {
+    Object(String),
+    Owner(String),
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub(crate) enum Why {
+    NothingToDo,
+    Doomed,
+    Finalizer,
+    OwnerUnknown,
+    OwnerAbsent { owner: String },
+}
+
+impl Toy {
+    fn about(&self, name: &str, now: Timestamp) -> (Next<Key>, Why) {
+        let Some(known) = self.objects.get(name) else {
+            return (Next::Rest, Why::NothingToDo);
+        };
+        let record = &known.record;
+        if known.is_going {
+            return (Next::Rest, Why::NothingToDo);
+        }
+        if record.meta.finalizers.iter().any(|own| **own == *FINALIZER) {
+            return (Next::Call(mk_patch(record)), Why::Finalizer);
+        }
+        if name.starts_with("doomed-") {
+            let due = known.since + DOOM;
+            let next = if now < due {
+                Next::At(due)
+            } else {
+                Next::Call(mk_delete(record))
+            };
+            return (next, Why::Doomed);
+        }
+        if name.starts_with("waiting-") {
+            return (Next::Retry, Why::NothingToDo);
+        }
+        if let Some((_, owner)) = name.split_once("-of-") {
+            let owner = owner.to_owned();
+            return match self.owners.get(&owner) {
+                None => (Next::After(vec![Key::Owner(owner)]), Why::OwnerUnknown),
+                Some(Presence::Present) => (Next::Rest, Why::NothingToDo),
+                Some(Presence::Absent) => {
+                    (Next::Call(mk_delete(record)), Why::OwnerAbsent { owner })
+                }
+            };
+        }
+        (Next::Rest, Why::NothingToDo)
+    }
+}
+
+impl Controller for Toy {
+    type Key = Key;
+    type Reason = Why;
+
+    fn name(&self) -> &'static str {
+        "toy-controller"
+    }
+
+    fn observe(&mut self, change: &Change, now: Timestamp, wake: &mut Wake<Key>) {
+        match change {
+            Change::Applied(record) => {
+                let name = record.meta.name.to_string();
+                assert!(!name.starts_with("panic-"), "too much for a toy");
+                let since = self.objects.get(&name).map_or(now, |known| known.since);
+                let known = Known {
+                    record: record.clone(),
+                    since,
+                    is_going: false,
+                };
+                self.objects.insert(name.clone(), known);
+                wake.now(Key::Object(name));
+            }
+            Change::Deleted(record) => {
+                self.objects.remove(&*record.meta.name);
+                wake.now(Key::Object(record.meta.name.to_string()));
+            }
+            Change::Missing(..) | Change::Kind(..) | Change::Catalog(_) => {}
+        }
+    }
+
+    fn decide(&self, key: &Key, now: Timestamp) -> Verdict<Key, Why> {
+        use std::sync::atomic::Ordering;
+        self.decisions.fetch_add(1, Ordering::Relaxed);
+        let (next, because) = match key {
+            Key::Object(name) => self.about(name, now),
+            Key::Owner(name) if self.owners.contains_key(name) => (Next::Rest, Why::NothingToDo),
+            Key::Owner(name) => {
+                let target = mk_target(name);
+                (Next::Call(Call::Get { target }), Why::OwnerUnknown)
+            }
+        };
+        let notes = match key {
+            Key::Object(name) if name.starts_with("noted-") => self.notes(name),
+            _ => Vec::new(),
+        };
+        Verdict {
+            next,
+            because,
+            notes,
+        }
+    }
+
+    fn answered(
+        &mut self,
+        key: &Key,
+        call: &Call,
+        answer: &Answer,
+        _now: Timestamp,
+        wake: &mut Wake<Key>,
+    ) -> Vec<Note> {
+        // A controller that wakes itself after a failure must not make its driver spin.
+        wake.now(key.clone());
+        match (key, answer) {
+            (Key::Owner(name), Answer::Object(_)) => {
+                self.owners.insert(name.clone(), Presence::Present);
+            }
+            (Key::Owner(name), Answer::Absent(_)) => {
+                self.owners.insert(name.clone(), Presence::Absent);
+            }
+            (Key::Object(name), Answer::Object(record)) => {
+                let is_going = matches!(call, Call::Delete { .. });
+                if let Some(known) = self.objects.get_mut(name) {
+                    known.record = record.clone();
+                    known.is_going = is_going;
+                }
+            }
+            (Key::Object(name), Answer::Done | Answer::Absent(_)) => {
+                if let Some(known) = self.objects.get_mut(name) {
+                    known.is_going = true;
+                }
+            }
+            (_, Answer::Failed(_)) | (Key::Owner(_), Answer::Done) => {}
+        }
+        Vec::new()
+    }
+
+    fn keys(&self, record: &Record) -> Vec<Key> {
+        vec![Key::Object(record.meta.name.to_string())]
+    }
+}
+
+impl Toy {
+    pub(crate) fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    fn notes(&self, name: &str) -> Vec<Note> {
+        let Some(known) = self.objects.get(name) else {
+            return Vec::new();
+        };
+        let meta = &known.record.meta;
+        vec![Note {
+            about: Identity {
+                api_version: "v1".to_owned(),
+                kind: "ConfigMap".to_owned(),
+                namespace: meta.namespace.to_string(),
+                name: meta.name.to_string(),
+                uid: meta.uid.to_string(),
+            },
+            severity: Severity::Warning,
+            reason: "Noted",
+            message: format!("it has {} finalizers", meta.finalizers.len()),
+        }]
+    }
+}
+
+impl Reason for Why {
+    fn proof(&self) -> Option<&Proof> {
+        matches!(self, Self::OwnerAbsent { .. }).then_some(&Proof::NotFound)
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NothingToDo => f.write_str("nothing to do"),
+            Self::Doomed => f.write_str("its time has come"),
+            Self::Finalizer => f.write_str("it waits for us"),
+            Self::OwnerUnknown => f.write_str("its owner is not known"),
+            Self::OwnerAbsent { owner } => write!(f, "its owner {owner} does not exist"),
+        }
+    }
+}
+
+fn mk_target(name: &str) -> Target {
+    Target {
+        kind: KindId(0),
+        namespace: "default".into(),
+        name: name.into(),
+    }
+}
+
+fn mk_judged(record: &Record) -> Judged {
+    Judged {
+        uid: record.meta.uid.clone(),
+        revision: record.meta.revision.clone(),
+    }
+}
+
+pub(crate) fn mk_delete(record: &Record) -> Call {
+    Call::Delete {
+        target: mk_target(&record.meta.name),
+        judged: mk_judged(record),
+        propagation: Some(Propagation::Background),
+        grace_secs: None,
+    }
+}
+
+fn mk_patch(record: &Record) -> Call {
+    let rest: Vec<&str> = record
+        .meta
+        .finalizers
+        .iter()
+        .map(|own| &**own)
+        .filter(|own| *own != FINALIZER)
+        .collect();
+    Call::Patch {
+        target: mk_target(&record.meta.name),
+        judged: mk_judged(record),
+        patch: json!({"metadata": {"finalizers": rest}}),
+    }
+}

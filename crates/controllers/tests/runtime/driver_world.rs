@@ -1,0 +1,341 @@
+//! An embedded server, a wire on which anything can go wrong, and a driver with the toy controller on it.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use caretaker_apiserver::{ApiServer, ApiService, Identity};
+use caretaker_controllers::runtime::controller::Change;
+use caretaker_controllers::runtime::driver::{Driver, End, Handle, Options, Parts};
+use caretaker_controllers::runtime::effects::Effects;
+use caretaker_controllers::runtime::events::Events;
+use caretaker_controllers::runtime::evidence::Trail;
+use caretaker_controllers::runtime::kind::{Catalog, Kind, KindId, Scope, Verbs};
+use caretaker_controllers::runtime::metrics::Metrics;
+use caretaker_controllers::runtime::record::{Body, Meta, Record};
+use caretaker_machinery::clock::{Clock, REAL_TIME};
+use caretaker_machinery::rng::Rng;
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt, Full};
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tower_service::Service;
+
+use crate::driver_toy::Toy;
+
+pub(crate) const START: &str = "2026-03-01T12:00:00Z";
+pub(crate) const PATH: &str = "/api/v1/namespaces/default/configmaps";
+
+/// What happens to a request.
+pub(crate) enum Fate {
+    /// It arrives.
+    Pass,
+    /// It arrives, this much later.
+    Late(Duration),
+    /// Somebody else answers.
+    Reply(Response<Full<Bytes>>),
+    /// It never arrives, and nobody says so.
+    Lost,
+    /// It arrives, and its answer does not.
+    Ghost,
+    /// Somebody rewrites its object just before it arrives.
+    Overtaken,
+}
+
+type Rule = Box<dyn FnMut(&Method, &str) -> Fate + Send>;
+
+/// The way to the server.
+#[derive(Clone)]
+pub(crate) struct Wire {
+    server: ApiService,
+    rule: Arc<Mutex<Rule>>,
+    log: Arc<Mutex<Vec<(Method, String, Instant)>>>,
+    pub(crate) in_flight: Arc<Mutex<(usize, usize)>>,
+}
+
+pub(crate) struct World {
+    pub(crate) clock: Clock,
+    pub(crate) wire: Wire,
+    pub(crate) metrics: Metrics,
+    pub(crate) trail: Trail,
+    pub(crate) changes: mpsc::Sender<Change>,
+    pub(crate) stop: watch::Sender<bool>,
+    pub(crate) handle: Handle<Toy>,
+    pub(crate) driver: JoinHandle<End>,
+    pub(crate) decisions: Arc<std::sync::atomic::AtomicUsize>,
+    server: ApiService,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self::with(Options::default())
+    }
+
+    pub(crate) fn with(options: Options) -> Self {
+        let clock = Clock::driven(START.parse().unwrap(), REAL_TIME);
+        let server = ApiServer::ephemeral(clock.clone(), Rng::seeded(7));
+        let server = server.service(Identity::admin());
+        let wire = Wire {
+            server: server.clone(),
+            rule: Arc::new(Mutex::new(Box::new(|_, _| Fate::Pass))),
+            log: Arc::default(),
+            in_flight: Arc::default(),
+        };
+        let client = kube::Client::new(wire.clone(), "default");
+        let metrics = Metrics::new();
+        let trail = Trail::new();
+        let (events, recorder) = Events::new(
+            kube::Client::new(server.clone(), "default"),
+            clock.clone(),
+            metrics.clone(),
+        );
+        tokio::spawn(recorder.run());
+        let (_, catalog) = watch::channel(Arc::new(mk_catalog()));
+        let parts = Parts {
+            effects: Effects::new(client, catalog, metrics.clone()),
+            clock: clock.clone(),
+            events,
+            evidence: trail.clone(),
+            metrics: metrics.clone(),
+            options,
+        };
+        let toy = Toy::default();
+        let decisions = toy.decisions.clone();
+        let (changes, receiver) = mpsc::channel(1024);
+        let driver = Driver::new(toy, receiver, parts);
+        let handle = driver.handle();
+        let (stop, stopped) = watch::channel(false);
+        let driver = tokio::spawn(driver.run(stopped));
+        tokio::spawn(feed(server.clone(), changes.clone()));
+        Self {
+            clock,
+            wire,
+            metrics,
+            trail,
+            changes,
+            stop,
+            handle,
+            driver,
+            decisions,
+            server,
+        }
+    }
+
+    /// From now on `rule` says what happens to requests.
+    pub(crate) fn rule(&self, rule: impl FnMut(&Method, &str) -> Fate + Send + 'static) {
+        *self.wire.rule.lock().unwrap() = Box::new(rule);
+    }
+
+    /// A user's request, which no accident happens to.
+    pub(crate) async fn call(&self, method: Method, path: &str, body: &Value) -> (u16, Value) {
+        user(&self.server, method, path, body).await
+    }
+
+    pub(crate) async fn create(&self, name: &str, finalizers: &[&str]) {
+        let body = json!({"metadata": {"name": name, "finalizers": finalizers}});
+        let (code, answer) = self.call(Method::POST, PATH, &body).await;
+        assert_eq!(code, 201, "{answer}");
+    }
+
+    pub(crate) async fn has(&self, name: &str) -> bool {
+        let path = format!("{PATH}/{name}");
+        self.call(Method::GET, &path, &Value::Null).await.0 == 200
+    }
+
+    pub(crate) async fn names(&self) -> Vec<String> {
+        let (_, list) = self.call(Method::GET, PATH, &Value::Null).await;
+        let items = list["items"].as_array().unwrap().iter();
+        items
+            .map(|item| item["metadata"]["name"].as_str().unwrap().to_owned())
+            .filter(|name| name != "kube-root-ca.crt")
+            .collect()
+    }
+
+    pub(crate) async fn pass(&self, secs: u64) {
+        tokio::time::sleep(Duration::from_secs(secs)).await;
+    }
+
+    /// The requests of the driver so far: method, name of the object, seconds since the first one.
+    pub(crate) fn log(&self) -> Vec<(String, String, f64)> {
+        let log = self.wire.log.lock().unwrap();
+        let first = log.first().map(|(_, _, at)| *at);
+        log.iter()
+            .map(|(method, path, at)| {
+                let name = path.rsplit('/').next().unwrap().to_owned();
+                let secs = at.duration_since(first.unwrap()).as_secs_f64();
+                (method.to_string(), name, secs)
+            })
+            .collect()
+    }
+
+    pub(crate) fn count(&self, method: &str) -> usize {
+        let log = self.log();
+        log.iter().filter(|(own, ..)| own == method).count()
+    }
+}
+
+impl Service<Request<kube::client::Body>> for Wire {
+    type Response = Response<Full<Bytes>>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<kube::client::Body>) -> Self::Future {
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let fate = self.rule.lock().unwrap()(&method, &path);
+        let mut log = self.log.lock().unwrap();
+        log.push((method, path.clone(), Instant::now()));
+        let wire = self.clone();
+        Box::pin(async move {
+            {
+                let mut flying = wire.in_flight.lock().unwrap();
+                flying.0 += 1;
+                flying.1 = flying.1.max(flying.0);
+            }
+            let answer = wire.meet(fate, request, &path).await;
+            wire.in_flight.lock().unwrap().0 -= 1;
+            Ok(answer)
+        })
+    }
+}
+
+impl Wire {
+    async fn meet(
+        &self,
+        fate: Fate,
+        request: Request<kube::client::Body>,
+        path: &str,
+    ) -> Response<Full<Bytes>> {
+        match fate {
+            Fate::Pass => {}
+            Fate::Late(by) => tokio::time::sleep(by).await,
+            Fate::Reply(response) => return response,
+            Fate::Lost => std::future::pending().await,
+            Fate::Ghost => {
+                self.arrive(request).await;
+                return std::future::pending().await;
+            }
+            Fate::Overtaken => {
+                // Time stands still here, so that a time would change nothing the second time.
+                let count = self.log.lock().unwrap().len();
+                let patch = json!({"data": {"touched": count.to_string()}});
+                user(&self.server, Method::PATCH, path, &patch).await;
+            }
+        }
+        self.arrive(request).await
+    }
+
+    async fn arrive(&self, request: Request<kube::client::Body>) -> Response<Full<Bytes>> {
+        let response = self.server.clone().call(request).await.unwrap();
+        let (head, body) = response.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        Response::from_parts(head, Full::new(body))
+    }
+}
+
+async fn user(server: &ApiService, method: Method, path: &str, body: &Value) -> (u16, Value) {
+    let content_type = if method == Method::PATCH {
+        "application/merge-patch+json"
+    } else {
+        "application/json"
+    };
+    let body = if body.is_null() {
+        String::new()
+    } else {
+        body.to_string()
+    };
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("content-type", content_type)
+        .body(Full::<Bytes>::from(body))
+        .unwrap();
+    let response = server.clone().call(request).await.unwrap();
+    let code = response.status().as_u16();
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    (code, serde_json::from_slice(&bytes).unwrap_or_default())
+}
+
+/// A reply that no API server gave.
+pub(crate) fn mk_reply(code: u16, content_type: &str, body: &str) -> Response<Full<Bytes>> {
+    Response::builder()
+        .status(code)
+        .header("content-type", content_type)
+        .body(Full::from(body.to_owned()))
+        .unwrap()
+}
+
+pub(crate) fn mk_catalog() -> Catalog {
+    Catalog::default().with([Kind {
+        group: "".into(),
+        version: "v1".into(),
+        kind: "ConfigMap".into(),
+        resource: "configmaps".into(),
+        scope: Scope::Namespaced,
+        verbs: Verbs {
+            get: true,
+            list: true,
+            watch: true,
+            delete: true,
+        },
+        versions: vec!["v1".into()],
+    }])
+}
+
+/// Tells the driver what happens to ConfigMaps, from one watch that never ends.
+async fn feed(server: ApiService, changes: mpsc::Sender<Change>) {
+    let request = Request::builder()
+        .uri(format!("{PATH}?watch=1&timeoutSeconds=1000000"))
+        .body(Full::<Bytes>::default())
+        .unwrap();
+    let response = server.clone().call(request).await.unwrap();
+    let mut body = response.into_body();
+    let mut rest = Vec::new();
+    while let Some(Ok(frame)) = body.frame().await {
+        rest.extend_from_slice(&frame.into_data().unwrap_or_default());
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = rest.drain(..=end).collect();
+            let event: Value = serde_json::from_slice(&line).unwrap();
+            let record = Arc::new(mk_record(&event["object"]));
+            let change = match event["type"].as_str().unwrap() {
+                "ADDED" | "MODIFIED" => Change::Applied(record),
+                "DELETED" => Change::Deleted(record),
+                other => panic!("{other}"),
+            };
+            if changes.send(change).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+pub(crate) fn mk_record(object: &Value) -> Record {
+    let meta = &object["metadata"];
+    let text = |name: &str| meta[name].as_str().unwrap_or_default().to_owned();
+    let finalizers = meta["finalizers"].as_array().cloned().unwrap_or_default();
+    Record {
+        kind: KindId(0),
+        meta: Meta {
+            name: text("name").into(),
+            namespace: text("namespace").into(),
+            uid: text("uid").as_str().into(),
+            revision: text("resourceVersion").as_str().into(),
+            deletion: text("deletionTimestamp").parse().ok(),
+            finalizers: finalizers
+                .iter()
+                .map(|own| own.as_str().unwrap().into())
+                .collect(),
+            owners: Vec::new(),
+        },
+        body: Body::None,
+    }
+}
