@@ -14,6 +14,7 @@
 //! - [`clients`]: how a cluster is reached.
 //! - [`events`]: what users of an object are told.
 //! - [`metrics`]: what is counted.
+//! - [`manager`]: starts controllers, and starts them again.
 
 pub mod call;
 pub mod clients;
@@ -26,6 +27,7 @@ pub mod evidence;
 pub mod feed;
 pub mod feeds;
 pub mod kind;
+pub mod manager;
 pub mod metrics;
 pub mod queue;
 pub mod record;

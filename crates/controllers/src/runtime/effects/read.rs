@@ -8,13 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use caretaker_machinery::status::Status;
-use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::exchange::{RETRY_AFTER_MAX, Reply};
 use crate::runtime::call::{Answer, Call, Failure, FailureKind, Proof, Target};
-use crate::runtime::kind::{Catalog, KindId};
-use crate::runtime::record::{Body, Meta, OwnerRef, Record, Revision, Uid};
+use crate::runtime::kind::Catalog;
+use crate::runtime::record::{Record, View, decode};
 
 /// How much of a server's words is kept, in bytes: they go to logs and Events.
 const MESSAGE_MAX: usize = 512;
@@ -26,45 +25,6 @@ struct Head {
     kind: String,
     #[serde(default, rename = "apiVersion")]
     api_version: String,
-}
-
-/// Metadata of any object. What is not named here is skipped, at whatever depth it is nested.
-#[derive(Deserialize)]
-struct Object {
-    metadata: Metadata,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata {
-    name: Box<str>,
-    #[serde(default)]
-    namespace: Box<str>,
-    uid: String,
-    resource_version: String,
-    #[serde(default)]
-    deletion_timestamp: Option<Timestamp>,
-    #[serde(default)]
-    finalizers: Option<Vec<Box<str>>>,
-    #[serde(default)]
-    owner_references: Option<Vec<Owner>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Owner {
-    #[serde(default)]
-    api_version: Box<str>,
-    #[serde(default)]
-    kind: Box<str>,
-    #[serde(default)]
-    name: Box<str>,
-    #[serde(default)]
-    uid: String,
-    #[serde(default)]
-    controller: Option<bool>,
-    #[serde(default)]
-    block_owner_deletion: Option<bool>,
 }
 
 /// What `reply` to `call` says.
@@ -103,8 +63,8 @@ fn success(reply: &Reply, call: &Call) -> Answer {
             _ => Answer::Failed(failure(reply, Some(status))),
         };
     }
-    match record(&reply.body, target.kind) {
-        Err(error) => unreadable(&error.to_string()),
+    match decode(target.kind, &reply.body, View::Metadata) {
+        Err(error) => unreadable(&error.why),
         Ok(record) if record.meta.name != target.name => unreadable("it is another object"),
         // Objects of the cluster have none, whatever namespace they were asked for from.
         Ok(Record { meta, .. })
@@ -180,42 +140,6 @@ fn shortened(text: &str) -> String {
         .rev()
         .find(|&end| text.is_char_boundary(end));
     text[..end.unwrap_or(0)].to_owned()
-}
-
-fn record(body: &[u8], kind: KindId) -> Result<Record, serde_json::Error> {
-    let Object { metadata } = serde_json::from_slice(body)?;
-    if metadata.uid.is_empty() {
-        return Err(serde::de::Error::custom("it has no uid"));
-    }
-    let owners = metadata.owner_references.unwrap_or_default();
-    Ok(Record {
-        kind,
-        meta: Meta {
-            name: metadata.name,
-            namespace: metadata.namespace,
-            uid: Uid::from(metadata.uid.as_str()),
-            revision: Revision::from(metadata.resource_version.as_str()),
-            deletion: metadata.deletion_timestamp,
-            finalizers: metadata.finalizers.unwrap_or_default(),
-            owners: owners.into_iter().map(OwnerRef::from).collect(),
-        },
-        body: Body::None,
-    })
-}
-
-// === impl Owner ===
-
-impl From<Owner> for OwnerRef {
-    fn from(owner: Owner) -> Self {
-        Self {
-            api_version: owner.api_version,
-            kind: owner.kind,
-            name: owner.name,
-            uid: Uid::from(owner.uid.as_str()),
-            controller: owner.controller,
-            block_owner_deletion: owner.block_owner_deletion,
-        }
-    }
 }
 
 #[cfg(test)]
