@@ -1,5 +1,7 @@
 //! The binary `caretaker`: reads the command line and runs what it names.
 
+#[allow(dead_code, reason = "served when run and up are wired")]
+mod admin;
 #[allow(dead_code, reason = "flags of commands that are not wired yet")]
 mod args;
 mod up;
