@@ -4,6 +4,10 @@
 mod admin;
 #[allow(dead_code, reason = "flags of commands that are not wired yet")]
 mod args;
+#[allow(dead_code, reason = "used when run and up are wired")]
+mod output;
+#[allow(dead_code, reason = "used when run is wired")]
+mod peers;
 mod up;
 mod wiring;
 

@@ -4,7 +4,7 @@
 //! result and nothing else; a stop takes less than a second.
 
 mod child;
-mod place;
+pub(crate) mod place;
 mod signals;
 
 use std::io::{self, Write};

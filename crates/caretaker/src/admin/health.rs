@@ -1,7 +1,6 @@
 //! Health in the words of upstream's `server/healthz` (1.36): `ok`, or a line for each check.
 //!
-//! Upstream withholds reasons, because its checks quote errors; ours are written for this page, and a readiness that does
-//! not say which kind is missing helps nobody.
+//! Every page can be asked for with or without the details, and for one check alone.
 
 use caretaker_apiserver::listen::Query;
 
@@ -67,6 +66,8 @@ impl Health {
 // === impl Check ===
 
 impl Check {
+    // DEVIATION(health-reasons): upstream withholds reasons, because its checks quote errors. Ours are written for this
+    // page, and a readiness that does not say which kind is missing helps nobody.
     fn line(&self) -> String {
         let (mark, word) = if self.ok {
             ('+', "ok")
