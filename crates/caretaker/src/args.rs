@@ -2,7 +2,7 @@
 //!
 //! - [`Run`], [`Up`]: the flags of the commands that work, with [`Work`] in both.
 //! - [`Graph`], [`Explain`], [`Demo`]: the flags of commands to come.
-//! - [`Controllers`]: `--controllers`.
+//! - [`Controllers`] reads `--controllers`.
 //! - `foreign`: flags of the original controller managers that are accepted and ignored.
 
 mod controllers;
@@ -47,7 +47,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Start a Kubernetes API server in this process, for kubectl and for tests
-    Up(Up),
+    Up(Box<Up>),
     /// Print the version
     Version,
 }

@@ -136,102 +136,71 @@ mod tests {
         ForeignFlags::known().sift(arguments.collect())
     }
 
+    /// `line` becomes `kept`, and these names are set aside.
+    fn check(line: &str, kept: &str, aside: &str) {
+        let sifted = sift(line).unwrap();
+        let kept: Vec<OsString> = kept.split_whitespace().map(OsString::from).collect();
+        assert_eq!(sifted.kept, kept, "{line}");
+        let mut names: Vec<&str> = sifted.set_aside.iter().map(|(_, name)| *name).collect();
+        names.sort_unstable();
+        assert_eq!(names.join(" "), aside, "{line}");
+    }
+
     #[test]
     fn what_means_nothing_is_taken_out_with_its_value() {
         let cases = [
-            ("caretaker run", "caretaker run", ""),
+            ("", "", ""),
+            ("--cluster-name=a --dry-run", "--dry-run", "cluster-name"),
+            ("--cluster-name a --dry-run", "--dry-run", "cluster-name"),
+            ("--cluster-name --dry-run", "", "cluster-name"),
+            ("--cluster-name=", "", "cluster-name"),
+            ("--profiling --dry-run", "--dry-run", "profiling"),
+            ("--profiling=false x", "x", "profiling"),
+            ("--profiling --profiling=false", "", "profiling"),
+            ("--log_dir a --logtostderr", "", "log-dir logtostderr"),
             (
-                "caretaker run --cluster-name=a --dry-run",
-                "caretaker run --dry-run",
-                "cluster-name",
-            ),
-            (
-                "caretaker run --cluster-name a --dry-run",
-                "caretaker run --dry-run",
-                "cluster-name",
-            ),
-            (
-                "caretaker run --cluster-name --dry-run",
-                "caretaker run",
-                "cluster-name",
-            ),
-            (
-                "caretaker run --cluster-name=",
-                "caretaker run",
-                "cluster-name",
-            ),
-            (
-                "caretaker run --profiling --dry-run",
-                "caretaker run --dry-run",
-                "profiling",
-            ),
-            (
-                "caretaker run --profiling=false x",
-                "caretaker run x",
-                "profiling",
-            ),
-            (
-                "caretaker run --profiling --profiling=false",
-                "caretaker run",
-                "profiling",
-            ),
-            (
-                "caretaker run --log_dir /var/log --logtostderr",
-                "caretaker run",
-                "log-dir logtostderr",
-            ),
-            (
-                "caretaker run --scheduler-name=a --root-ca-file b",
-                "caretaker run",
-                "root-ca-file scheduler-name",
-            ),
-            // Not theirs, not known, not a flag: left to the parser.
-            (
-                "caretaker run --controllers=* --v=2 -v 3",
-                "caretaker run --controllers=* --v=2 -v 3",
+                "--worker-threads=3 --root-ca-file b",
                 "",
+                "root-ca-file worker-threads",
             ),
-            (
-                "caretaker run --cluster-nam=a -cluster-name=a",
-                "caretaker run --cluster-nam=a -cluster-name=a",
-                "",
-            ),
-            (
-                "caretaker run cluster-name",
-                "caretaker run cluster-name",
-                "",
-            ),
-            // After two dashes nothing is a flag, and other commands stand in for nobody.
-            (
-                "caretaker run -- --cluster-name a",
-                "caretaker run -- --cluster-name a",
-                "",
-            ),
-            (
-                "caretaker run --profiling -- --profiling",
-                "caretaker run -- --profiling",
-                "profiling",
-            ),
-            (
-                "caretaker up --cluster-name=a",
-                "caretaker up --cluster-name=a",
-                "",
-            ),
-            (
-                "caretaker --cluster-name=a run",
-                "caretaker --cluster-name=a run",
-                "",
-            ),
-            ("caretaker", "caretaker", ""),
+            ("--profiling -- --profiling", "-- --profiling", "profiling"),
         ];
-        for (line, kept, aside) in cases {
-            let sifted = sift(line).unwrap();
-            let kept: Vec<OsString> = kept.split_whitespace().map(OsString::from).collect();
-            assert_eq!(sifted.kept, kept, "{line}");
-            let mut names: Vec<&str> = sifted.set_aside.iter().map(|(_, name)| *name).collect();
-            names.sort_unstable();
-            assert_eq!(names.join(" "), aside, "{line}");
+        for (flags, kept, aside) in cases {
+            let line = format!("caretaker run {flags}");
+            check(&line, &format!("caretaker run {kept}"), aside);
         }
+    }
+
+    #[test]
+    fn everything_else_is_left_to_the_parser() {
+        for line in [
+            "caretaker run --controllers=* --v=2 -v 3",
+            "caretaker run --cluster-nam=a -cluster-name=a",
+            "caretaker run cluster-name",
+            // After two dashes nothing is a flag, and other commands stand in for nobody.
+            "caretaker run -- --cluster-name a",
+            "caretaker up --cluster-name=a",
+            "caretaker --cluster-name=a run",
+            "caretaker",
+        ] {
+            check(line, line, "");
+        }
+    }
+
+    #[test]
+    fn the_command_line_of_a_usual_manifest_is_understood() {
+        let line = "caretaker run --allocate-node-cidrs=true --authentication-kubeconfig=a --authorization-kubeconfig=a \
+            --bind-address=127.0.0.1 --client-ca-file=b --cluster-cidr=10.244.0.0/16 --cluster-name=kubernetes \
+            --cluster-signing-cert-file=b --cluster-signing-key-file=c --controllers=* --kubeconfig=a \
+            --leader-elect=true --requestheader-client-ca-file=d --root-ca-file=b --v=2 \
+            --service-account-private-key-file=e --service-cluster-ip-range=10.96.0.0/12 --use-service-account-credentials=true";
+        let kept = sift(line).unwrap().kept;
+        let command = <super::super::Run as clap::Args>::augment_args(clap::Command::new(COMMAND));
+        let matches = command.try_get_matches_from(&kept[1..]).unwrap();
+        let run = <super::super::Run as clap::FromArgMatches>::from_arg_matches(&matches).unwrap();
+        assert_eq!(run.kubeconfig, Some("a".into()));
+        assert_eq!(run.verbosity.level(), 1);
+        assert_eq!(run.warnings().len(), 1);
     }
 
     #[test]
