@@ -6,11 +6,16 @@
 
 mod auth;
 mod kubeconfig;
+mod site;
 mod tls;
 
 pub use auth::{TOKEN_BYTES, Token};
+pub use hyper::body::Incoming;
 pub use kubeconfig::{KubeconfigError, KubeconfigFile};
+pub use site::{Door, Site};
 pub use tls::Keys;
+
+pub use crate::request::Query;
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -25,7 +30,6 @@ use std::time::Duration;
 use caretaker_machinery::status::Status;
 use futures::FutureExt;
 use http::{Request, Response};
-use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -38,9 +42,7 @@ use tokio_rustls::TlsAcceptor;
 
 use self::auth::Gate;
 use self::tls::Tls;
-use crate::negotiate::Format;
-use crate::respond::{self, Body};
-use crate::server::ApiServer;
+use crate::respond::Body;
 
 /// Connections at the same time; further ones wait to be accepted. Fewer than the 1,024 files that a process may open by
 /// default, so that there is always one left for the next.
@@ -110,16 +112,16 @@ pub enum ListenError {
 }
 
 /// What the connections of a listener share.
-struct Shared {
-    server: ApiServer,
+struct Shared<S> {
+    site: S,
     gate: Gate,
     tls: Option<TlsAcceptor>,
     http: Builder<TokioExecutor>,
 }
 
 /// One connection, from its acceptance to its end.
-struct Connection {
-    shared: Arc<Shared>,
+struct Connection<S> {
+    shared: Arc<Shared<S>>,
     /// The address the client connected to.
     local: IpAddr,
     /// When it has to have shown the token.
@@ -159,6 +161,27 @@ impl Listener {
         })
     }
 
+    /// Another listener of the same server: the same certificates, if any, and the same token, on another socket.
+    ///
+    /// # Errors
+    /// When there is no TLS and the socket can be reached from elsewhere.
+    pub fn beside(&self, socket: TcpListener) -> Result<Self, ListenError> {
+        let address = socket.local_addr()?;
+        if self.tls.is_none() && !address.ip().is_loopback() {
+            return Err(ListenError::NotLoopback(address));
+        }
+        Ok(Self {
+            socket,
+            address,
+            tls: self.tls.clone(),
+            gate: Gate {
+                token: self.gate.token.clone(),
+                port: address.port(),
+                default_port: self.gate.default_port,
+            },
+        })
+    }
+
     /// Where clients on this machine reach the server.
     #[must_use]
     pub fn url(&self) -> String {
@@ -183,9 +206,9 @@ impl Listener {
 
     /// Serves until `stop` is ready. Then nobody new gets in, requests under way get a moment to end, and whatever is
     /// left is cut.
-    pub async fn serve(self, server: ApiServer, stop: impl Future<Output = ()>) {
+    pub async fn serve(self, site: impl Site, stop: impl Future<Output = ()>) {
         let shared = Arc::new(Shared {
-            server,
+            site,
             gate: self.gate,
             tls: self.tls.map(|tls| TlsAcceptor::from(tls.config)),
             http: http(),
@@ -219,7 +242,7 @@ impl Listener {
 
 // === impl Shared ===
 
-impl Shared {
+impl<S: Site> Shared<S> {
     async fn connection(self: Arc<Self>, stream: TcpStream, stop: watch::Receiver<()>) {
         let deadline = Instant::now() + STRANGER_WAIT;
         let Ok(local) = stream.local_addr() else {
@@ -250,32 +273,34 @@ impl Shared {
         known: &AtomicBool,
         request: Request<Incoming>,
     ) -> Response<Body> {
-        let refused = |status: &Status| {
-            let mut response = respond::status(status, Format::JSON);
-            respond::stamp(&mut response, self.server.inner.clock.now());
-            response
-        };
-        let identity = match self.gate.admit(local, request.uri(), request.headers()) {
+        let door = self.site.door(request.uri().path());
+        let passed = self
+            .gate
+            .pass(door, local, request.uri(), request.headers());
+        let identity = match passed {
             Ok(identity) => identity,
-            Err(status) => return refused(&status),
+            Err(status) => return self.site.refuse(&status),
         };
-        known.store(true, Ordering::Relaxed);
+        if identity.is_some() {
+            known.store(true, Ordering::Relaxed);
+        }
         // A request that meets a mistake of ours must not take the other requests on its connection with it.
-        let answer = AssertUnwindSafe(self.server.answer(identity, request)).catch_unwind();
+        let answer = AssertUnwindSafe(self.site.answer(identity, request)).catch_unwind();
         answer.await.unwrap_or_else(|_| {
             let message = "this request met a mistake in the server, which is told in its log";
-            refused(&Status::failure(500, "InternalError", message))
+            let status = Status::failure(500, "InternalError", message);
+            self.site.refuse(&status)
         })
     }
 }
 
 // === impl Connection ===
 
-impl Connection {
+impl<S: Site> Connection<S> {
     /// Answers requests until one side has had enough.
-    async fn drive<S>(mut self, stream: S)
+    async fn drive<T>(mut self, stream: T)
     where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let known = Arc::new(AtomicBool::new(false));
         let service = service_fn(|request| {

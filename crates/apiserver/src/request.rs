@@ -52,7 +52,7 @@ pub(crate) struct ResourcePath {
 
 /// The query, in order, decoded.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Query(Vec<(String, String)>);
+pub struct Query(Vec<(String, String)>);
 
 /// What lists and watches ask for.
 #[derive(Debug, Clone, Default)]
@@ -151,7 +151,9 @@ impl Path {
 // === impl Query ===
 
 impl Query {
-    pub(crate) fn parse(query: &str) -> Self {
+    /// Reads what stands after the question mark.
+    #[must_use]
+    pub fn parse(query: &str) -> Self {
         let pairs = query.split('&').filter(|pair| !pair.is_empty());
         Self(
             pairs
@@ -164,7 +166,8 @@ impl Query {
     }
 
     /// The first value of a key.
-    pub(crate) fn get(&self, key: &str) -> Option<&str> {
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&str> {
         self.0
             .iter()
             .find(|(name, _)| name == key)
@@ -177,7 +180,8 @@ impl Query {
     }
 
     /// All values of a key.
-    pub(crate) fn all(&self, key: &str) -> Vec<&str> {
+    #[must_use]
+    pub fn all(&self, key: &str) -> Vec<&str> {
         let values = self.0.iter().filter(|(name, _)| name == key);
         values.map(|(_, value)| value.as_str()).collect()
     }

@@ -58,6 +58,13 @@ impl Body {
     }
 }
 
+/// A body that is complete.
+impl From<String> for Body {
+    fn from(text: String) -> Self {
+        Self::whole(text)
+    }
+}
+
 impl http_body::Body for Body {
     type Data = Bytes;
     type Error = Infallible;

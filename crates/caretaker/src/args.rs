@@ -1,14 +1,40 @@
 //! The command line as types. What a flag means is decided where it is used, not here.
+//!
+//! - [`Run`], [`Up`]: the flags of the commands that work, with [`Work`] in both.
+//! - [`Graph`], [`Explain`], [`Demo`]: the flags of commands to come.
+//! - [`Controllers`] reads `--controllers`.
+//! - `foreign`: flags of the original controller managers that are accepted and ignored.
 
 mod controllers;
+mod demo;
+mod foreign;
+mod objects;
+mod run;
 mod up;
+mod values;
+mod work;
 
-pub(crate) use self::controllers::Controllers;
+#[allow(unused_imports, reason = "for commands that are not wired yet")]
+pub(crate) use self::controllers::{Controllers, GARBAGE_COLLECTOR};
+#[allow(unused_imports, reason = "for commands that are not wired yet")]
+pub(crate) use self::demo::Demo;
+#[allow(unused_imports, reason = "for commands that are not wired yet")]
+pub(crate) use self::objects::{Drawing, Explain, Graph, Place};
+#[allow(unused_imports, reason = "for commands that are not wired yet")]
+pub(crate) use self::run::{Rate, Run};
 pub(crate) use self::up::{Listen, Output, Up};
+#[allow(unused_imports, reason = "for commands that are not wired yet")]
+pub(crate) use self::values::{ObjectName, ResourceName, Verbosity};
+#[allow(unused_imports, reason = "for commands that are not wired yet")]
+pub(crate) use self::work::Work;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
+
+use self::foreign::ForeignFlags;
 
 /// Looks after the end of life of Kubernetes objects.
 #[derive(Debug, Parser)]
@@ -21,9 +47,21 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Start a Kubernetes API server in this process, for kubectl and for tests
-    Up(Up),
+    Up(Box<Up>),
     /// Print the version
     Version,
+}
+
+/// Reads a whole command line, the program's name included. With it comes the sentence about flags of the originals that
+/// were ignored, if there were any.
+pub(crate) fn parse(
+    arguments: impl Iterator<Item = OsString>,
+) -> Result<(Args, Option<String>), clap::Error> {
+    let sifted = ForeignFlags::known().sift(arguments.collect());
+    let sifted =
+        sifted.map_err(|message| Args::command().error(ErrorKind::InvalidValue, message))?;
+    let warning = sifted.warning();
+    Ok((Args::try_parse_from(sifted.kept)?, warning))
 }
 
 /// Says what is wrong with the command line. Usage errors exit with 1, as in kubectl: 2 is reserved for `--exit-code`.

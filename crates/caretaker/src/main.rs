@@ -1,12 +1,17 @@
 //! The binary `caretaker`: reads the command line and runs what it names.
 
+#[allow(dead_code, reason = "served when run and up are wired")]
+mod admin;
+#[allow(dead_code, reason = "flags of commands that are not wired yet")]
 mod args;
+#[allow(dead_code, reason = "used when run and up are wired")]
+mod output;
+#[allow(dead_code, reason = "used when run is wired")]
+mod peers;
 mod up;
 mod wiring;
 
 use std::process::ExitCode;
-
-use clap::Parser;
 
 use crate::args::{Args, Command};
 
@@ -15,10 +20,13 @@ use crate::args::{Args, Command};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let Args { command } = match Args::try_parse() {
-        Ok(args) => args,
+    let (Args { command }, warning) = match args::parse(std::env::args_os()) {
+        Ok(read) => read,
         Err(error) => return args::refuse(&error),
     };
+    if let Some(warning) = warning {
+        eprintln!("caretaker: {warning}");
+    }
     let outcome = match command {
         Command::Up(args) => up::run(&args),
         Command::Version => {

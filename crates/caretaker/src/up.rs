@@ -4,7 +4,7 @@
 //! result and nothing else; a stop takes less than a second.
 
 mod child;
-mod place;
+pub(crate) mod place;
 mod signals;
 
 use std::io::{self, Write};
@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 
 use self::place::Place;
 use self::signals::Signals;
-use crate::args::{Controllers, Listen, Output, Up};
+use crate::args::{Listen, Output, Up};
 use crate::wiring;
 
 /// Where kubectl and people expect a Kubernetes API.
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Up) -> Result<ExitCode> {
             directory.display()
         );
     }
-    wiring::log(args.verbose)?;
+    wiring::log(args.verbosity.level())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -75,7 +75,9 @@ async fn serve(args: &Up) -> Result<ExitCode> {
         // A sender that is gone means the same.
         let _ = stopped.await;
     }));
-    warn_about(&args.controllers);
+    for warning in args.work.warnings() {
+        eprintln!("caretaker: {warning}");
+    }
     let outcome = if args.command.is_empty() {
         match announce(args.output, &url, kubeconfig.path()) {
             Ok(()) => {
@@ -144,13 +146,6 @@ fn quoted(path: &Path) -> String {
         text.into_owned()
     } else {
         format!("'{}'", text.replace('\'', "'\\''"))
-    }
-}
-
-fn warn_about(controllers: &Controllers) {
-    if controllers.by_name {
-        let names = controllers.names().join(", ");
-        eprintln!("caretaker: controllers are not built yet, so none of these will run: {names}");
     }
 }
 

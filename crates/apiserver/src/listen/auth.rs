@@ -12,6 +12,7 @@ use http::uri::Authority;
 use http::{HeaderMap, Uri, header};
 use subtle::ConstantTimeEq;
 
+use super::site::Door;
 use crate::server::Identity;
 
 /// Bytes of a token before they are written as text: 256 bits, as many as nobody guesses.
@@ -47,6 +48,14 @@ impl Token {
         Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
+    /// The token that somebody else made and keeps in a file; nothing if it has characters that bearer tokens have not.
+    #[must_use]
+    pub fn from_text(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
+        (!text.is_empty() && text.bytes().all(is_fine)).then(|| Self(text.to_owned()))
+    }
+
     /// The token as a client sends it.
     #[must_use]
     pub fn reveal(&self) -> &str {
@@ -68,16 +77,32 @@ impl fmt::Debug for Token {
 // === impl Gate ===
 
 impl Gate {
-    /// Who sends this request, which came in at the address `local`.
-    pub(super) fn admit(
+    /// Who sends this request, which came in at the address `local` and wants to go through `door`; nobody in particular
+    /// at an open one.
+    pub(super) fn pass(
         &self,
+        door: Door,
         local: IpAddr,
         uri: &Uri,
         headers: &HeaderMap,
-    ) -> Result<Identity, Status> {
+    ) -> Result<Option<Identity>, Status> {
+        match door {
+            Door::Guarded => self.admit(local, uri, headers).map(Some),
+            Door::Token => self.identify(headers).map(Some),
+            Door::Open => Ok(None),
+        }
+    }
+
+    /// Who sends this request, which came in at the address `local`.
+    fn admit(&self, local: IpAddr, uri: &Uri, headers: &HeaderMap) -> Result<Identity, Status> {
         if !self.is_for_us(local, uri, headers) {
             return Err(self.misdirected(local));
         }
+        self.identify(headers)
+    }
+
+    /// Who has the token.
+    fn identify(&self, headers: &HeaderMap) -> Result<Identity, Status> {
         let given = bearer(headers).is_some_and(|token| self.token.matches(token));
         if given {
             Ok(Identity::admin())

@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::*;
+use crate::ApiServer;
 
 /// A plain listener that serves until its sender goes.
 struct Running {
@@ -177,4 +178,99 @@ async fn only_tls_leaves_loopback_and_its_clients_are_told_an_address_they_can_u
     let port = listener.address.port();
     assert_eq!(listener.url(), format!("https://127.0.0.1:{port}"));
     assert!(listener.kubeconfig().contains(&listener.url()));
+}
+
+#[tokio::test]
+async fn a_listener_beside_another_shares_its_authority_and_token_under_its_own_address() {
+    let token = || Token::from_random([7; TOKEN_BYTES]);
+    let socket = async |address| TcpListener::bind(address).await.unwrap();
+    let keys = Keys {
+        authority: KeyPair::generate().unwrap(),
+        server: KeyPair::generate().unwrap(),
+        now: Timestamp::UNIX_EPOCH,
+    };
+    let tls = Transport::Tls(Box::new(keys));
+    let first = Listener::new(socket("127.0.0.1:0").await, tls, token()).unwrap();
+    let second = first.beside(socket("127.0.0.1:0").await).unwrap();
+    assert_ne!(first.url(), second.url());
+    let moved = first.kubeconfig().replace(&first.url(), &second.url());
+    assert_eq!(second.kubeconfig(), moved);
+
+    let plain = Listener::new(socket("127.0.0.1:0").await, Transport::Plain, token()).unwrap();
+    assert!(plain.beside(socket("127.0.0.1:0").await).is_ok());
+    let refused = plain.beside(socket("0.0.0.0:0").await);
+    assert!(matches!(refused, Err(ListenError::NotLoopback(_))));
+}
+
+/// A site with one door of each kind.
+struct Doors;
+
+impl Site for Doors {
+    fn door(&self, path: &str) -> Door {
+        match path {
+            "/open" => Door::Open,
+            "/token" => Door::Token,
+            _ => Door::Guarded,
+        }
+    }
+
+    async fn answer(
+        &self,
+        identity: Option<crate::Identity>,
+        _request: Request<Incoming>,
+    ) -> Response<Body> {
+        let user = identity.map_or_else(|| "nobody".to_owned(), |identity| identity.user);
+        Response::new(user.into())
+    }
+}
+
+#[tokio::test]
+async fn a_site_says_what_is_checked_at_each_of_its_doors() {
+    let token = Token::from_text(" secret\n").unwrap();
+    let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = Listener::new(socket, Transport::Plain, token).unwrap();
+    let address = listener.address.to_string();
+    let serving = tokio::spawn(listener.serve(Doors, std::future::pending()));
+    let own = address.as_str();
+    let cases = [
+        ("/open", own, "", 200),
+        ("/open", "elsewhere", "", 200),
+        ("/token", own, "", 401),
+        ("/token", own, "wrong", 401),
+        ("/token", "elsewhere", "secret", 200),
+        ("/guarded", own, "", 401),
+        ("/guarded", "elsewhere", "secret", 421),
+        ("/guarded", own, "secret", 200),
+    ];
+    for (path, host, token, code) in cases {
+        let mut stream = TcpStream::connect(&address).await.unwrap();
+        let head =
+            format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n\r\n");
+        let answer = ask(&mut stream, &head).await;
+        let expected = format!("HTTP/1.1 {code} ");
+        assert!(answer.starts_with(&expected), "{path} {host}: {answer}");
+        let user = if path == "/open" {
+            "nobody"
+        } else {
+            "caretaker-admin"
+        };
+        assert!(code != 200 || answer.ends_with(user), "{path}: {answer}");
+    }
+    serving.abort();
+}
+
+#[test]
+fn a_token_from_a_file_has_the_characters_of_bearer_tokens() {
+    for (text, token) in [
+        ("a\n", Some("a")),
+        (" a.b-c ", Some("a.b-c")),
+        ("", None),
+        ("\n", None),
+        ("a b", None),
+        ("a\"b", None),
+        ("\u{e4}", None),
+    ] {
+        let read = Token::from_text(text);
+        assert_eq!(read.as_ref().map(Token::reveal), token, "{text:?}");
+    }
 }

@@ -41,7 +41,7 @@ pub struct Keys {
 }
 
 /// A server's side of TLS.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Tls {
     pub(super) config: Arc<ServerConfig>,
     /// What clients have to trust, as PEM.

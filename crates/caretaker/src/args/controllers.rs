@@ -1,88 +1,296 @@
-//! `--controllers`: which controllers run, written as kube-controller-manager writes it.
+//! `--controllers`: which controllers run, written as kube-controller-manager and vc-controller-manager write it.
 //!
-//! No controller exists yet. The list is read all the same, so that scripts can be written now and a misspelt name is
-//! found now.
+//! A list without `*` turns on what it names and nothing else; the first word about a controller counts, and `*` decides
+//! for those that no word is about. Ours in addition: `-*` and `none` for no controller, and the two halves of
+//! `cronjob-controller`. Not every controller exists yet: the list is read all the same, so that scripts can be written
+//! now and a misspelt name is found now.
 
 use std::str::FromStr;
 
-/// The names of the controllers, as upstream has them.
-const NAMES: [&str; 5] = [
-    "cronjob-controller",
-    "garbage-collector-controller",
-    "gc-controller",
-    "pod-garbage-collector-controller",
-    "ttl-after-finished-controller",
+/// The collector of what belongs to nobody any more.
+pub(crate) const GARBAGE_COLLECTOR: &str = "garbage-collector-controller";
+
+/// What can be turned on and off.
+const UNITS: [Unit; 6] = [
+    Unit::half("cronjob-controller/batch", "cronjob-controller", "cronjob"),
+    Unit::half(
+        "cronjob-controller/volcano",
+        "cronjob-controller",
+        "cronjob",
+    ),
+    Unit::whole(GARBAGE_COLLECTOR, "garbagecollector"),
+    Unit::whole("gc-controller", ""),
+    Unit::whole("pod-garbage-collector-controller", "podgc"),
+    Unit::whole("ttl-after-finished-controller", "ttl-after-finished"),
 ];
 
+/// The units that exist. The rest comes later.
+const BUILT: [&str; 1] = [GARBAGE_COLLECTOR];
+
 /// Which controllers are on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Controllers {
-    names: Vec<&'static str>,
-    /// Whether somebody asked for one by name, rather than for whatever there is.
-    pub(crate) by_name: bool,
+    /// In the order in which they were written.
+    words: Vec<Word>,
+}
+
+/// One controller, or that half of one which looks after one kind.
+#[derive(Debug)]
+struct Unit {
+    name: &'static str,
+    controller: &'static str,
+    /// Upstream's older name; empty if there is none.
+    alias: &'static str,
+}
+
+/// One word of the list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Word {
+    on: bool,
+    about: String,
+}
+
+// === impl Unit ===
+
+impl Unit {
+    const fn whole(name: &'static str, alias: &'static str) -> Self {
+        Self {
+            name,
+            controller: name,
+            alias,
+        }
+    }
+
+    const fn half(name: &'static str, controller: &'static str, alias: &'static str) -> Self {
+        Self {
+            name,
+            controller,
+            alias,
+        }
+    }
+
+    fn is_called(&self, name: &str) -> bool {
+        !name.is_empty() && [self.name, self.controller, self.alias].contains(&name)
+    }
 }
 
 // === impl Controllers ===
 
 impl Controllers {
-    /// The controllers that are on, in the order of their names.
-    pub(crate) fn names(&self) -> &[&'static str] {
-        &self.names
+    /// The lists of a flag that was given several times, as one: Go's list flags add up.
+    pub(crate) fn merged(lists: &[Self]) -> Self {
+        let words = lists.iter().flat_map(|list| list.words.iter().cloned());
+        Self {
+            words: words.collect(),
+        }
+    }
+
+    /// What is on, in the order of the names, whether it exists or not. Both halves of a controller go by its own name.
+    pub(crate) fn names(&self) -> Vec<&'static str> {
+        shorten(UNITS.iter().filter(|unit| self.is_on(unit)))
+    }
+
+    /// What is on and exists: what runs.
+    pub(crate) fn running(&self) -> Vec<&'static str> {
+        shorten(UNITS.iter().filter(|unit| self.runs(unit.name)))
+    }
+
+    /// Whether the unit of this name is on and exists.
+    pub(crate) fn runs(&self, name: &str) -> bool {
+        let on = |unit: &Unit| unit.name == name && self.is_on(unit);
+        BUILT.contains(&name) && UNITS.iter().any(on)
+    }
+
+    /// What was asked for by name and does not exist yet. `*` only means what there is.
+    pub(crate) fn missing(&self) -> Vec<&'static str> {
+        shorten(UNITS.iter().filter(|unit| {
+            let by_name = self.about(unit).is_some_and(|word| word.on);
+            by_name && !BUILT.contains(&unit.name)
+        }))
+    }
+
+    /// The first word about a unit.
+    fn about(&self, unit: &Unit) -> Option<&Word> {
+        self.words.iter().find(|word| unit.is_called(&word.about))
+    }
+
+    fn is_on(&self, unit: &Unit) -> bool {
+        let all = || self.words.iter().find(|word| word.about == "*");
+        let word = self.about(unit).or_else(all);
+        word.is_some_and(|word| word.on)
     }
 }
 
-/// A list without `*` turns on what it names and nothing else; the first word about a controller counts.
 impl FromStr for Controllers {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let words: Vec<&str> = text.split(',').map(str::trim).collect();
-        for word in &words {
-            let name = word.strip_prefix('-').unwrap_or(word);
-            if name != "*" && !NAMES.contains(&name) {
-                let known = NAMES.join(", ");
-                return Err(format!(
-                    "there is no controller {name:?}; there are {known}, and * for all"
-                ));
-            }
-        }
-        let is_on = |name: &&'static str| {
-            let says = |word: &&&str| word.strip_prefix('-').unwrap_or(word) == *name;
-            match words.iter().find(says) {
-                Some(word) => !word.starts_with('-'),
-                None => words.contains(&"*"),
-            }
-        };
+        let words = text.split(',').map(|word| word.trim().parse());
         Ok(Self {
-            names: NAMES.into_iter().filter(is_on).collect(),
-            by_name: words.iter().any(|word| NAMES.contains(word)),
+            words: words.collect::<Result<_, _>>()?,
         })
     }
+}
+
+// === impl Word ===
+
+impl FromStr for Word {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "none" {
+            return "-*".parse();
+        }
+        let (on, name) = match text.strip_prefix('-') {
+            Some(name) => (false, name),
+            // Volcano writes a plus where Kubernetes writes nothing.
+            None => (true, text.strip_prefix('+').unwrap_or(text)),
+        };
+        if name != "*" && !UNITS.iter().any(|unit| unit.is_called(name)) {
+            let known = shorten(&UNITS).join(", ");
+            return Err(format!(
+                "there is no controller {name:?}; there are {known}, and * for all"
+            ));
+        }
+        Ok(Self {
+            on,
+            about: name.to_owned(),
+        })
+    }
+}
+
+/// Names for people: a controller whose halves are both there goes by its own name.
+fn shorten<'a>(units: impl IntoIterator<Item = &'a Unit>) -> Vec<&'static str> {
+    let mut names: Vec<&'static str> = Vec::new();
+    let mut last: Option<&Unit> = None;
+    for unit in units {
+        // Halves stand side by side in the table, and there are two of them.
+        if last.is_some_and(|last| last.controller == unit.controller) {
+            names.pop();
+            names.push(unit.controller);
+        } else {
+            names.push(unit.name);
+        }
+        last = Some(unit);
+    }
+    names
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const ALL: [&str; 5] = [
+        "cronjob-controller",
+        "garbage-collector-controller",
+        "gc-controller",
+        "pod-garbage-collector-controller",
+        "ttl-after-finished-controller",
+    ];
+
+    fn mk(text: &str) -> Controllers {
+        text.parse().unwrap()
+    }
+
     #[test]
     fn a_list_turns_on_what_it_says() {
-        let cases: [(&str, &[&str]); 8] = [
-            ("*", &NAMES),
+        let cases: &[(&str, &[&str])] = &[
+            ("*", &ALL),
             ("-*", &[]),
+            ("none", &[]),
+            ("+*", &ALL),
+            ("*,-*", &ALL),
+            ("none,*", &[]),
+            ("-*,gc-controller", &["gc-controller"]),
             ("gc-controller", &["gc-controller"]),
+            ("+gc-controller", &["gc-controller"]),
             (
                 "gc-controller, cronjob-controller",
                 &["cronjob-controller", "gc-controller"],
             ),
-            ("*,-cronjob-controller", &NAMES[1..]),
-            ("-cronjob-controller,*", &NAMES[1..]),
+            ("*,-cronjob-controller", &ALL[1..]),
+            ("-cronjob-controller,*", &ALL[1..]),
             ("-cronjob-controller", &[]),
             ("gc-controller,-gc-controller", &["gc-controller"]),
+            ("-gc-controller,gc-controller", &[]),
         ];
         for (text, expected) in cases {
-            let controllers: Controllers = text.parse().unwrap();
-            assert_eq!(controllers.names(), expected, "{text}");
+            assert_eq!(mk(text).names(), *expected, "{text}");
         }
+    }
+
+    #[test]
+    fn upstreams_older_names_and_halves_of_a_controller_are_known() {
+        let cases: &[(&str, &[&str])] = &[
+            ("garbagecollector", &["garbage-collector-controller"]),
+            ("podgc", &["pod-garbage-collector-controller"]),
+            ("ttl-after-finished", &["ttl-after-finished-controller"]),
+            ("cronjob", &["cronjob-controller"]),
+            ("cronjob-controller/batch", &["cronjob-controller/batch"]),
+            (
+                "cronjob-controller/volcano",
+                &["cronjob-controller/volcano"],
+            ),
+            (
+                "cronjob-controller,-cronjob-controller/batch",
+                &["cronjob-controller"],
+            ),
+            (
+                "-cronjob-controller/batch,cronjob-controller",
+                &["cronjob-controller/volcano"],
+            ),
+            (
+                "cronjob-controller/batch,cronjob-controller/volcano",
+                &["cronjob-controller"],
+            ),
+            (
+                "*,-garbagecollector,-podgc,-ttl-after-finished,-gc-controller",
+                &["cronjob-controller"],
+            ),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(mk(text).names(), *expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_runs_is_what_exists_and_only_names_are_missed() {
+        let collector: &[&str] = &[GARBAGE_COLLECTOR];
+        let cases: &[(&str, &[&str], &[&str])] = &[
+            ("*", collector, &[]),
+            ("none", &[], &[]),
+            ("*,-garbagecollector", &[], &[]),
+            ("garbagecollector", collector, &[]),
+            (
+                "cronjob,garbagecollector",
+                collector,
+                &["cronjob-controller"],
+            ),
+            (
+                "*,cronjob-controller/batch,podgc",
+                collector,
+                &[
+                    "cronjob-controller/batch",
+                    "pod-garbage-collector-controller",
+                ],
+            ),
+            ("*,-podgc", collector, &[]),
+        ];
+        for (text, running, missing) in cases {
+            let controllers = mk(text);
+            assert_eq!(controllers.running(), *running, "{text}");
+            assert_eq!(controllers.missing(), *missing, "{text}");
+        }
+        assert!(!mk("*").runs("gc-controller"));
+        assert!(!mk("*").runs("nobody"));
+    }
+
+    #[test]
+    fn a_flag_that_is_given_twice_adds_up() {
+        let lists = [mk("gc-controller"), mk("*,-podgc")];
+        let merged = Controllers::merged(&lists);
+        assert_eq!(merged.names(), mk("gc-controller,*,-podgc").names());
+        assert_eq!(Controllers::merged(&[]).names(), Vec::<&str>::new());
     }
 
     #[test]
@@ -91,13 +299,16 @@ mod tests {
             "",
             "job-controller",
             "-job-controller",
+            "-none",
             "*,,",
             "gc-controller;*",
             "--*",
+            "cronjob-controller/",
+            "gc-controller/batch",
         ] {
             let error = text.parse::<Controllers>().unwrap_err();
             assert!(
-                NAMES.iter().all(|name| error.contains(name)),
+                ALL.iter().all(|name| error.contains(name)),
                 "{text}: {error}"
             );
         }

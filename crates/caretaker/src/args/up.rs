@@ -2,12 +2,15 @@
 
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use caretaker_machinery::clock::REAL_TIME;
 use clap::{Args, ValueEnum};
 
-use super::controllers::Controllers;
+use super::values::Verbosity;
+use super::work::Work;
 
 #[derive(Debug, Args)]
 pub(crate) struct Up {
@@ -27,14 +30,16 @@ pub(crate) struct Up {
     #[arg(short, long, value_name = "FORMAT", conflicts_with = "command")]
     pub(crate) output: Option<Output>,
 
-    /// Controllers to run: a list of names, '*' for all, '-name' for all but one, '-*' for none
-    #[arg(
-        long,
-        value_name = "LIST",
-        default_value = "*",
-        allow_hyphen_values = true
-    )]
-    pub(crate) controllers: Controllers,
+    #[command(flatten)]
+    pub(crate) work: Work,
+
+    /// The port of the admin server: health, metrics, graph; 0 for none [default: any free one]
+    #[arg(long, value_name = "PORT")]
+    pub(crate) secure_port: Option<u16>,
+
+    /// How many times faster than the wall clock the server's clock runs
+    #[arg(long, value_name = "N", default_value_t = REAL_TIME)]
+    pub(crate) clock_speed: NonZeroU32,
 
     /// Keep objects in memory only; so far this is all there is
     #[arg(long, conflicts_with = "data_dir")]
@@ -44,9 +49,8 @@ pub(crate) struct Up {
     #[arg(long, value_name = "DIRECTORY", hide = true)]
     pub(crate) data_dir: Option<PathBuf>,
 
-    /// Log more to stderr; twice for details. RUST_LOG is more exact
-    #[arg(short, long, action = clap::ArgAction::Count)]
-    pub(crate) verbose: u8,
+    #[command(flatten)]
+    pub(crate) verbosity: Verbosity,
 
     /// A command to run with KUBECONFIG set; when it ends, so does the server, with the command's exit code
     #[arg(last = true, value_name = "COMMAND")]

@@ -65,7 +65,7 @@ fn scratch() -> io::Result<TempDir> {
 }
 
 /// A directory of this user that does not outlive the session, or one among everybody's temporary files.
-fn directory() -> PathBuf {
+pub(crate) fn directory() -> PathBuf {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     match runtime {
         Some(runtime) if runtime.is_absolute() && runtime.is_dir() => runtime.join("caretaker"),

@@ -19,6 +19,12 @@ fn a_command_line_that_means_nothing_is_refused_with_a_sentence() {
             "garbage-collector-controller",
         ),
         (&["up", "--controllers="], "garbage-collector-controller"),
+        (&["up", "--concurrent-gc-syncs=0"], "--concurrent-gc-syncs"),
+        (&["up", "--enable-garbage-collector=maybe"], "true or false"),
+        (&["up", "--clock-speed=0"], "--clock-speed"),
+        (&["up", "--v=much"], "a number is needed"),
+        // Only what stands in for the originals takes their flags.
+        (&["up", "--cluster-name=kubernetes"], "--cluster-name"),
         (&["up", "-o", "yaml"], "json"),
         (&["up", "-o", "json", "--", "true"], "cannot be used with"),
         (&["up", "true"], "unexpected argument"),
@@ -57,6 +63,16 @@ fn flags_for_what_comes_later_are_accepted() {
         &["--controllers", "-*"],
         &["--controllers=*,-gc-controller"],
         &["--controllers", "-cronjob-controller,*"],
+        &["--controllers=none"],
+        &["--controllers=garbagecollector", "--controllers=*"],
+        &["--enable-garbage-collector=false"],
+        &[
+            "--concurrent-gc-syncs",
+            "5",
+            "--gc-ignored-resources=leases.coordination.k8s.io",
+        ],
+        &["--feature-gates=VolcanoJobSupport=true"],
+        &["--secure-port=0", "--quiet", "-v=0"],
     ];
     for flags in cases {
         let arguments = [&["up", "--listen", "127.0.0.1:0"], *flags, &["--", "true"]].concat();
@@ -86,6 +102,15 @@ fn a_controller_that_was_asked_for_by_name_is_said_not_to_run() {
         "{}",
         ended.stderr
     );
+}
+
+#[test]
+fn a_feature_gate_of_somebody_else_is_said_to_mean_nothing() {
+    let gates = "--feature-gates=kube:AllAlpha=true";
+    let flags = ["up", "--listen", "127.0.0.1:0", gates, "--", "true"];
+    let ended = World::new().caretaker(&flags).end();
+    let expected = "caretaker: these feature gates mean nothing here: AllAlpha\n";
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, expected));
 }
 
 #[test]

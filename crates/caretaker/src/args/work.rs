@@ -1,0 +1,248 @@
+//! The flags that say how controllers work, in `caretaker run` and in `caretaker up` alike.
+//!
+//! Names and meanings are those of kube-controller-manager where it has the flag. Defaults differ where `docs/design.md`
+//! says so: there is no global bucket for retries, and they come after a minute at the latest.
+
+use std::time::Duration;
+
+use clap::{ArgAction, Args};
+
+use super::controllers::{Controllers, GARBAGE_COLLECTOR};
+use super::values::{Gate, ResourceName, duration, limit, rate, switch};
+
+/// The feature gates that change something here.
+const GATES: [&str; 2] = ["CronVolcanoJobSupport", "VolcanoJobSupport"];
+
+#[derive(Debug, Args)]
+pub(crate) struct Work {
+    /// Controllers to run: a list of names, '*' for all, '-name' for all but one, 'none' or '-*' for none
+    #[arg(
+        long,
+        value_name = "LIST",
+        default_value = "*",
+        allow_hyphen_values = true,
+        action = ArgAction::Append
+    )]
+    controllers: Vec<Controllers>,
+
+    /// Change nothing: record what would be done, one step deep
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", hide_default_value = true, hide_possible_values = true, value_name = "BOOL", value_parser = switch)]
+    pub(crate) dry_run: bool,
+
+    /// Do not tell what the controllers do
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", hide_default_value = true, value_name = "BOOL", value_parser = switch)]
+    pub(crate) quiet: bool,
+
+    /// Whether the garbage collector runs
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "true", value_name = "BOOL", value_parser = switch)]
+    enable_garbage_collector: bool,
+
+    /// Requests of the garbage collector that may be under way at the same time
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) concurrent_gc_syncs: u16,
+
+    /// Resources the garbage collector leaves alone, besides events
+    #[arg(long, value_name = "RESOURCE[.GROUP],…", value_delimiter = ',', action = ArgAction::Append)]
+    pub(crate) gc_ignored_resources: Vec<ResourceName>,
+
+    /// The longest pause before something that failed is tried again; upstream has 16m40s
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
+    pub(crate) retry_max_delay: Duration,
+
+    /// Retries per second of all objects of a controller together; upstream has 10 [default: no limit]
+    #[arg(long, value_name = "RATE", value_parser = rate, allow_negative_numbers = true)]
+    retry_bucket_qps: Option<f32>,
+
+    /// Feature gates of the originals
+    #[arg(long, value_name = "GATE=BOOL,…", value_delimiter = ',', action = ArgAction::Append)]
+    feature_gates: Vec<Gate>,
+}
+
+// === impl Work ===
+
+impl Work {
+    /// Which controllers are on by `--controllers`.
+    pub(crate) fn controllers(&self) -> Controllers {
+        Controllers::merged(&self.controllers)
+    }
+
+    /// Whether the garbage collector runs: both of its switches say so.
+    pub(crate) fn collects(&self) -> bool {
+        self.enable_garbage_collector && self.controllers().runs(GARBAGE_COLLECTOR)
+    }
+
+    /// Retries per second, if they are limited.
+    pub(crate) fn retry_rate(&self) -> Option<f32> {
+        limit(self.retry_bucket_qps)
+    }
+
+    /// What was said about a feature gate last.
+    pub(crate) fn gate(&self, name: &str) -> Option<bool> {
+        let gates = self.feature_gates.iter().rev();
+        gates
+            .into_iter()
+            .find(|gate| gate.name == name)
+            .map(|gate| gate.on)
+    }
+
+    /// What somebody asked for and will not get, a sentence each.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let missing = self.controllers().missing();
+        if !missing.is_empty() {
+            let names = missing.join(", ");
+            warnings.push(format!(
+                "these controllers are not built yet, so none of these will run: {names}"
+            ));
+        }
+        // Upstream's gates come and go with every release: a list of them here would refuse somebody's manifest.
+        let mut idle: Vec<&str> = self
+            .feature_gates
+            .iter()
+            .map(|gate| gate.name.as_str())
+            .collect();
+        idle.retain(|name| !GATES.contains(name));
+        idle.sort_unstable();
+        idle.dedup();
+        if !idle.is_empty() {
+            let names = idle.join(", ");
+            warnings.push(format!("these feature gates mean nothing here: {names}"));
+        }
+        warnings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    #[command(args_override_self = true)]
+    struct Wrapped {
+        #[command(flatten)]
+        work: Work,
+    }
+
+    fn mk(flags: &[&str]) -> Work {
+        let arguments = [&["caretaker"], flags].concat();
+        Wrapped::try_parse_from(arguments).unwrap().work
+    }
+
+    #[test]
+    fn defaults_are_upstreams_except_where_the_design_says_so() {
+        let work = mk(&[]);
+        assert!(work.collects() && !work.dry_run && !work.quiet);
+        assert_eq!(work.concurrent_gc_syncs, 20);
+        assert_eq!(work.retry_max_delay, Duration::from_secs(60));
+        assert_eq!(
+            (work.retry_rate(), work.gc_ignored_resources.len()),
+            (None, 0)
+        );
+        assert_eq!(work.warnings(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_collector_has_two_switches() {
+        let cases: &[(&[&str], bool)] = &[
+            (&["--enable-garbage-collector"], true),
+            (&["--enable-garbage-collector=true"], true),
+            (&["--enable-garbage-collector=false"], false),
+            (
+                &[
+                    "--enable-garbage-collector=false",
+                    "--enable-garbage-collector",
+                ],
+                true,
+            ),
+            (&["--controllers=none"], false),
+            (&["--controllers", "-*"], false),
+            (&["--controllers=*,-garbagecollector"], false),
+            (
+                &["--controllers=-garbagecollector", "--controllers=*"],
+                false,
+            ),
+            (
+                &["--controllers=podgc", "--controllers=garbagecollector"],
+                true,
+            ),
+            (
+                &[
+                    "--controllers=garbagecollector",
+                    "--enable-garbage-collector=0",
+                ],
+                false,
+            ),
+        ];
+        for (flags, collects) in cases {
+            assert_eq!(mk(flags).collects(), *collects, "{flags:?}");
+        }
+    }
+
+    #[test]
+    fn values_follow_a_space_or_an_equals_sign_and_the_last_one_counts() {
+        let work = mk(&[
+            "--concurrent-gc-syncs",
+            "5",
+            "--concurrent-gc-syncs=7",
+            "--retry-max-delay",
+            "16m40s",
+            "--retry-bucket-qps=10",
+            "--dry-run",
+            "--quiet=true",
+            "--quiet=false",
+            "--gc-ignored-resources",
+            "pods,leases.coordination.k8s.io",
+            "--gc-ignored-resources=nodes",
+        ]);
+        assert_eq!(work.concurrent_gc_syncs, 7);
+        assert_eq!(work.retry_max_delay, Duration::from_secs(1000));
+        assert_eq!(work.retry_rate(), Some(10.0));
+        assert!(work.dry_run && !work.quiet);
+        let ignored = work
+            .gc_ignored_resources
+            .iter()
+            .map(|name| name.resource.as_str());
+        assert_eq!(ignored.collect::<Vec<_>>(), ["pods", "leases", "nodes"]);
+        assert_eq!(mk(&["--retry-bucket-qps", "-1"]).retry_rate(), None);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for flag in [
+            "--concurrent-gc-syncs=0",
+            "--concurrent-gc-syncs=-1",
+            "--dry-run=maybe",
+            "--retry-max-delay=60",
+            "--retry-bucket-qps=fast",
+            "--gc-ignored-resources=Pods",
+            "--feature-gates=A",
+            "--controllers=job-controller",
+        ] {
+            assert!(
+                Wrapped::try_parse_from(["caretaker", flag]).is_err(),
+                "{flag}"
+            );
+        }
+        // A switch does not eat what comes after it.
+        assert!(Wrapped::try_parse_from(["caretaker", "--dry-run", "false"]).is_err());
+    }
+
+    #[test]
+    fn gates_of_others_and_controllers_to_come_are_said_to_do_nothing() {
+        let work = mk(&[
+            "--feature-gates=kube:AllAlpha=true,VolcanoJobSupport=false",
+            "--feature-gates",
+            "AllAlpha=false,VolcanoJobSupport=true",
+            "--controllers=*,podgc",
+        ]);
+        let expected = [
+            "these controllers are not built yet, so none of these will run: pod-garbage-collector-controller",
+            "these feature gates mean nothing here: AllAlpha",
+        ];
+        assert_eq!(work.warnings(), expected);
+        assert_eq!(work.gate("VolcanoJobSupport"), Some(true));
+        assert_eq!(work.gate("CronVolcanoJobSupport"), None);
+    }
+}
