@@ -2,6 +2,7 @@
 //!
 //! `suites api` prints one JSON line per scenario; `suites compare` reads two such outputs. `cargo xtask conformance` does
 //! the one on two servers and then the other. `suites api --record` freezes the answers of the real server for `cargo test`.
+//! `suites gc` plays with whatever collector it is given and prints one JSON line per play: how it ended, and why.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -9,13 +10,17 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use caretaker_sim::collector::Collector;
 use caretaker_sim::compare::{Allowed, differences};
-use caretaker_sim::suites::{Outcome, Scenario, Theme, api};
+use caretaker_sim::suites::stage::Stage;
+use caretaker_sim::suites::{Ending, Outcome, Play, Scenario, Theme, api, gc};
 use caretaker_sim::target::Target;
 use caretaker_sim::transcript;
 use clap::{Args, Parser, Subcommand};
 use futures::StreamExt as _;
 use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+use tokio::time::Instant;
 
 /// Runs suites of scenarios on API servers.
 #[derive(Parser)]
@@ -28,6 +33,8 @@ struct Cli {
 enum Command {
     /// Requests, watches, conflicts and deletes, as any client sees them
     Api(Run),
+    /// Ownership, cascades, orphans and waiting owners, with a garbage collector
+    Gc(Gc),
     /// Compare two outputs of the same suite
     Compare(Compare),
 }
@@ -55,6 +62,28 @@ struct Run {
 }
 
 #[derive(Args)]
+struct Gc {
+    /// The server: the current context of this kubeconfig
+    #[arg(long, required_unless_present = "embedded")]
+    kubeconfig: Option<PathBuf>,
+    /// The server: a new embedded one for every play, on paused time, with our collector in process
+    #[arg(long, conflicts_with_all = ["kubeconfig", "collector", "log"])]
+    embedded: bool,
+    /// Only plays whose name contains this
+    #[arg(long, default_value = "")]
+    only: String,
+    /// Plays that run at the same time; those that start the collector themselves run alone
+    #[arg(long, default_value_t = 8)]
+    jobs: usize,
+    /// Where the collector's output goes; without it to stderr
+    #[arg(long)]
+    log: Option<PathBuf>,
+    /// The command that is the collector, started and killed here; without it one has to be running
+    #[arg(last = true)]
+    collector: Vec<String>,
+}
+
+#[derive(Args)]
 struct Compare {
     /// What the real server answered
     real: PathBuf,
@@ -71,13 +100,18 @@ type Said = Result<Vec<Value>, String>;
 fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().command {
         Command::Api(run) => {
-            let mut runtime = tokio::runtime::Builder::new_current_thread();
-            let runtime = runtime.enable_all().start_paused(run.embedded).build()?;
-            runtime.block_on(run.suite("api", api::THEMES))?;
+            runtime(run.embedded)?.block_on(run.suite("api", api::THEMES))?;
             Ok(ExitCode::SUCCESS)
         }
+        Command::Gc(gc) => runtime(gc.embedded)?.block_on(gc.suite("gc", gc::PLAYS)),
         Command::Compare(compare) => compare.run(),
     }
+}
+
+/// The embedded server's time is paused: nobody waits for it.
+fn runtime(embedded: bool) -> std::io::Result<Runtime> {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_all().start_paused(embedded).build()
 }
 
 // === impl Run ===
@@ -123,6 +157,89 @@ impl Run {
 async fn run<'s>(scenario: &'s Scenario, real: Option<&Target>) -> (&'s str, Outcome) {
     let target = real.cloned().unwrap_or_else(Target::embedded);
     (scenario.name, scenario.run(&target).await)
+}
+
+// === impl Gc ===
+
+impl Gc {
+    /// Plays everything; success means that nothing failed.
+    async fn suite(
+        &self,
+        suite: &str,
+        plays: &'static [&'static [Play]],
+    ) -> anyhow::Result<ExitCode> {
+        let chosen = plays.iter().copied().flatten();
+        let chosen = chosen.filter(|play| play.name.contains(&self.only));
+        let (fresh, others): (Vec<&Play>, Vec<&Play>) = chosen.partition(|play| play.is_fresh());
+        let mut failed = 0;
+        let mut tell = |play: &Play, ending: Ending, took: f64| {
+            failed += usize::from(matches!(ending, Ending::Failed(_)));
+            let line = json!({
+                "suite": suite, "name": play.name, "deviation": play.deviation, "secs": took,
+            });
+            writeln!(std::io::stdout().lock(), "{}", told(line, ending))
+        };
+        let Some(file) = &self.kubeconfig else {
+            for play in others.into_iter().chain(fresh) {
+                // Scenarios on one paused runtime would move each other's time.
+                let (ending, took) = timed(play, &Target::embedded(), &Collector::InProcess).await;
+                tell(play, ending, took)?;
+            }
+            return Ok(ExitCode::from(u8::from(failed > 0)));
+        };
+        let target = Target::real(file).await?;
+        let collector = self.collector();
+        if !others.is_empty() {
+            let stage = Stage::set(&target, &collector, "collector-is-there".to_owned()).await;
+            let started = stage.start_collector().await;
+            let runs = others.iter().map(async |play| {
+                let (ending, took) = timed(play, &target, &Collector::Standing).await;
+                (*play, ending, took)
+            });
+            let mut runs = futures::stream::iter(runs).buffered(self.jobs.max(1));
+            while started.is_ok()
+                && let Some((play, ending, took)) = runs.next().await
+            {
+                tell(play, ending, took)?;
+            }
+            let end = stage.explain(String::new());
+            stage.strike().await;
+            started.map_err(anyhow::Error::msg)?;
+            anyhow::ensure!(end.is_empty(), "in mid-suite{end}");
+        }
+        for play in fresh {
+            let (ending, took) = timed(play, &target, &collector).await;
+            tell(play, ending, took)?;
+        }
+        Ok(ExitCode::from(u8::from(failed > 0)))
+    }
+
+    fn collector(&self) -> Collector {
+        if self.collector.is_empty() {
+            return Collector::Standing;
+        }
+        Collector::Program {
+            line: self.collector.clone(),
+            log: self.log.clone(),
+        }
+    }
+}
+
+/// How a play ended, and after how many seconds of the runtime's time.
+async fn timed(play: &Play, target: &Target, collector: &Collector) -> (Ending, f64) {
+    let started = Instant::now();
+    let ending = play.run(target, collector).await;
+    (ending, started.elapsed().as_secs_f64())
+}
+
+/// The line about a play, with its end.
+fn told(mut line: Value, ending: Ending) -> Value {
+    match ending {
+        Ending::Passed => line["passed"] = true.into(),
+        Ending::Skipped(need) => line["skipped"] = format!("{need:?}").into(),
+        Ending::Failed(why) => line["failed"] = why.into(),
+    }
+    line
 }
 
 // === impl Compare ===
