@@ -94,6 +94,19 @@ struct Compare {
     data: PathBuf,
 }
 
+/// How a play ended, and after how many seconds of the runtime's time.
+struct Played {
+    play: &'static Play,
+    ending: Ending,
+    secs: f64,
+}
+
+/// What is printed about plays.
+struct Lines {
+    suite: &'static str,
+    failed: usize,
+}
+
 /// What an output says of one scenario: its transcript, or the word why it was skipped.
 type Said = Result<Vec<Value>, String>;
 
@@ -165,53 +178,53 @@ impl Gc {
     /// Plays everything; success means that nothing failed.
     async fn suite(
         &self,
-        suite: &str,
-        plays: &'static [&'static [Play]],
+        suite: &'static str,
+        plays: &[&'static [Play]],
     ) -> anyhow::Result<ExitCode> {
         let chosen = plays.iter().copied().flatten();
         let chosen = chosen.filter(|play| play.name.contains(&self.only));
         let (fresh, others): (Vec<&Play>, Vec<&Play>) = chosen.partition(|play| play.is_fresh());
-        let mut failed = 0;
-        let mut tell = |play: &Play, ending: Ending, took: f64| {
-            failed += usize::from(matches!(ending, Ending::Failed(_)));
-            let line = json!({
-                "suite": suite, "name": play.name, "deviation": play.deviation, "secs": took,
-            });
-            writeln!(std::io::stdout().lock(), "{}", told(line, ending))
-        };
+        let mut lines = Lines { suite, failed: 0 };
         let Some(file) = &self.kubeconfig else {
             for play in others.into_iter().chain(fresh) {
-                // Scenarios on one paused runtime would move each other's time.
-                let (ending, took) = timed(play, &Target::embedded(), &Collector::InProcess).await;
-                tell(play, ending, took)?;
+                // Plays on one paused runtime would move each other's time.
+                lines.say(&timed(play, &Target::embedded(), &Collector::InProcess).await)?;
             }
-            return Ok(ExitCode::from(u8::from(failed > 0)));
+            return Ok(lines.exit_code());
         };
-        let target = Target::real(file).await?;
-        let collector = self.collector();
+        let (target, collector) = (Target::real(file).await?, self.collector());
         if !others.is_empty() {
-            let stage = Stage::set(&target, &collector, "collector-is-there".to_owned()).await;
-            let started = stage.start_collector().await;
-            let runs = others.iter().map(async |play| {
-                let (ending, took) = timed(play, &target, &Collector::Standing).await;
-                (*play, ending, took)
-            });
-            let mut runs = futures::stream::iter(runs).buffered(self.jobs.max(1));
-            while started.is_ok()
-                && let Some((play, ending, took)) = runs.next().await
-            {
-                tell(play, ending, took)?;
-            }
-            let end = stage.explain(String::new());
-            stage.strike().await;
-            started.map_err(anyhow::Error::msg)?;
-            anyhow::ensure!(end.is_empty(), "in mid-suite{end}");
+            self.together(&others, &target, &collector, &mut lines)
+                .await?;
         }
         for play in fresh {
-            let (ending, took) = timed(play, &target, &collector).await;
-            tell(play, ending, took)?;
+            lines.say(&timed(play, &target, &collector).await)?;
         }
-        Ok(ExitCode::from(u8::from(failed > 0)))
+        Ok(lines.exit_code())
+    }
+
+    /// Plays several at a time, with one collector for all.
+    async fn together(
+        &self,
+        plays: &[&'static Play],
+        target: &Target,
+        collector: &Collector,
+        lines: &mut Lines,
+    ) -> anyhow::Result<()> {
+        let stage = Stage::set(target, collector, "collector-is-there".to_owned()).await;
+        let mut played = stage.start_collector().await;
+        let runs = plays
+            .iter()
+            .map(|play| timed(play, target, &Collector::Standing));
+        let mut runs = futures::stream::iter(runs).buffered(self.jobs.max(1));
+        while played.is_ok()
+            && let Some(run) = runs.next().await
+        {
+            lines.say(&run)?;
+            played = stage.still_collected();
+        }
+        stage.strike().await;
+        played.map_err(anyhow::Error::msg)
     }
 
     fn collector(&self) -> Collector {
@@ -225,21 +238,35 @@ impl Gc {
     }
 }
 
-/// How a play ended, and after how many seconds of the runtime's time.
-async fn timed(play: &Play, target: &Target, collector: &Collector) -> (Ending, f64) {
-    let started = Instant::now();
-    let ending = play.run(target, collector).await;
-    (ending, started.elapsed().as_secs_f64())
+// === impl Lines ===
+
+impl Lines {
+    fn say(&mut self, played: &Played) -> std::io::Result<()> {
+        let Played { play, ending, secs } = played;
+        let mut line = json!({
+            "suite": self.suite, "name": play.name, "deviation": play.deviation, "secs": secs,
+        });
+        match ending {
+            Ending::Passed => line["passed"] = true.into(),
+            Ending::Skipped(need) => line["skipped"] = format!("{need:?}").into(),
+            Ending::Failed(why) => {
+                self.failed += 1;
+                line["failed"] = why.as_str().into();
+            }
+        }
+        writeln!(std::io::stdout().lock(), "{line}")
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        ExitCode::from(u8::from(self.failed > 0))
+    }
 }
 
-/// The line about a play, with its end.
-fn told(mut line: Value, ending: Ending) -> Value {
-    match ending {
-        Ending::Passed => line["passed"] = true.into(),
-        Ending::Skipped(need) => line["skipped"] = format!("{need:?}").into(),
-        Ending::Failed(why) => line["failed"] = why.into(),
-    }
-    line
+async fn timed(play: &'static Play, target: &Target, collector: &Collector) -> Played {
+    let started = Instant::now();
+    let ending = play.run(target, collector).await;
+    let secs = started.elapsed().as_secs_f64();
+    Played { play, ending, secs }
 }
 
 // === impl Compare ===

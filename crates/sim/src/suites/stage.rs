@@ -75,17 +75,29 @@ impl Stage {
 
     /// `why`, and what is known about the collector that explains it.
     pub fn explain(&self, why: String) -> String {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        match running.as_mut().and_then(Running::ended) {
-            Some(end) => format!("{why}; {end}"),
-            None => why,
+        match self.still_collected() {
+            Ok(()) => why,
+            Err(end) => format!("{why}; {end}"),
         }
+    }
+
+    /// An error if the collector that was started has ended by itself.
+    pub fn still_collected(&self) -> Checked {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running
+            .as_mut()
+            .and_then(Running::ended)
+            .map_or(Ok(()), Err)
     }
 
     /// Waits until the collector knows all objects of a resource made so far: one more, `like` them, whose owner does
     /// not exist, is collected. Objects of one kind are seen in the order in which they were made.
     pub async fn seen(&self, resource: &Resource, like: Value) -> Checked {
-        let owner = self.absent();
+        let mut owner = self.absent();
+        if resource.scope() == Scope::Cluster {
+            // What lives in no namespace is never collected because of an owner that would live in one.
+            owner["kind"] = "PersistentVolume".into();
+        }
         let name = format!("canary-of-{}", owner["name"].as_str().unwrap_or_default());
         let like = with(like, json!({"metadata": {"name": name}}));
         let canary = self.make(resource, owned(like, &[owner])).await?;

@@ -30,10 +30,12 @@ const INVALID_NAMESPACE: &str = "OwnerRefInvalidNamespace";
 // === impl Stage ===
 
 impl Stage {
-    /// Looks until it is so.
+    /// Looks until it is so, or until the collector has ended.
     pub async fn until(&self, look: impl AsyncFn() -> Checked) -> Checked {
         let deadline = Instant::now() + PATIENCE;
         while let Err(why) = look().await {
+            self.still_collected()
+                .map_err(|end| format!("{why}; {end}"))?;
             if Instant::now() >= deadline {
                 return Err(format!("{why}, after {} s", PATIENCE.as_secs()));
             }
