@@ -104,6 +104,7 @@ struct Played {
 /// What is printed about plays.
 struct Lines {
     suite: &'static str,
+    said: usize,
     failed: usize,
 }
 
@@ -184,13 +185,17 @@ impl Gc {
         let chosen = plays.iter().copied().flatten();
         let chosen = chosen.filter(|play| play.name.contains(&self.only));
         let (fresh, others): (Vec<&Play>, Vec<&Play>) = chosen.partition(|play| play.is_fresh());
-        let mut lines = Lines { suite, failed: 0 };
+        let mut lines = Lines {
+            suite,
+            said: 0,
+            failed: 0,
+        };
         let Some(file) = &self.kubeconfig else {
             for play in others.into_iter().chain(fresh) {
                 // Plays on one paused runtime would move each other's time.
                 lines.say(&timed(play, &Target::embedded(), &Collector::InProcess).await)?;
             }
-            return Ok(lines.exit_code());
+            return Ok(lines.end()?);
         };
         let (target, collector) = (Target::real(file).await?, self.collector());
         if !others.is_empty() {
@@ -200,7 +205,7 @@ impl Gc {
         for play in fresh {
             lines.say(&timed(play, &target, &collector).await)?;
         }
-        Ok(lines.exit_code())
+        Ok(lines.end()?)
     }
 
     /// Plays several at a time, with one collector for all.
@@ -243,6 +248,7 @@ impl Gc {
 impl Lines {
     fn say(&mut self, played: &Played) -> std::io::Result<()> {
         let Played { play, ending, secs } = played;
+        self.said += 1;
         let mut line = json!({
             "suite": self.suite, "name": play.name, "deviation": play.deviation, "secs": secs,
         });
@@ -257,8 +263,16 @@ impl Lines {
         writeln!(std::io::stdout().lock(), "{line}")
     }
 
-    fn exit_code(&self) -> ExitCode {
-        ExitCode::from(u8::from(self.failed > 0))
+    /// Says how many there were, so that an output that was cut off is recognised.
+    fn end(&self) -> std::io::Result<ExitCode> {
+        let Self {
+            suite,
+            said,
+            failed,
+        } = self;
+        let line = json!({"suite": suite, "plays": said, "failed": failed});
+        writeln!(std::io::stdout().lock(), "{line}")?;
+        Ok(ExitCode::from(u8::from(*failed > 0)))
     }
 }
 

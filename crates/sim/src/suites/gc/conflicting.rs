@@ -104,7 +104,9 @@ async fn conflicting_data_03_owner_first_in_other_namespace(stage: &Stage) -> Ch
     let owner = known_owner(stage, &b).await?;
     let child = child(stage, "child", owner.reference()).await?;
     stage.goes(&[&child]).await?;
-    stage.until(async || stage.warned(&child).await).await?;
+    stage
+        .until(async || stage.warned(&child, &owner).await)
+        .await?;
     stage.remain(&[&owner]).await
 }
 
@@ -112,14 +114,18 @@ async fn conflicting_data_04_cluster_scoped_child_first(stage: &Stage) -> Checke
     let (kind, owner) = late_owner(stage).await?;
     let child = cluster_child(stage, "child", owner.reference()).await?;
     remain_when_found(stage, &kind, &[&child, &owner]).await?;
-    stage.until(async || stage.warned(&child).await).await?;
+    stage
+        .until(async || stage.warned(&child, &owner).await)
+        .await?;
     stage.untouched(&[&child, &owner]).await
 }
 
 async fn conflicting_data_05_cluster_scoped_child_second(stage: &Stage) -> Checked {
     let owner = known_owner(stage, stage.ns()).await?;
     let child = cluster_child(stage, "child", owner.reference()).await?;
-    stage.until(async || stage.warned(&child).await).await?;
+    stage
+        .until(async || stage.warned(&child, &owner).await)
+        .await?;
     stage.remain(&[&child, &owner]).await
 }
 
@@ -226,7 +232,9 @@ async fn conflicting_data_15_cluster_scoped_child_first_owner_late(stage: &Stage
     let bad = cluster_child(stage, "bad", owner.reference()).await?;
     let good = child(stage, "good", owner.reference()).await?;
     remain_when_found(stage, &kind, &[&good, &bad, &owner]).await?;
-    stage.until(async || stage.warned(&bad).await).await?;
+    stage
+        .until(async || stage.warned(&bad, &owner).await)
+        .await?;
     stage.untouched(&[&good, &bad, &owner]).await
 }
 

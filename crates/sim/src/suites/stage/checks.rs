@@ -142,20 +142,25 @@ impl Stage {
         Ok(())
     }
 
-    /// Somebody was warned that an owner of this object is in another namespace.
-    pub async fn warned(&self, made: &Made) -> Checked {
+    /// Somebody was warned that the owner of this object is in another namespace.
+    pub async fn warned(&self, made: &Made, owner: &Made) -> Checked {
         let ns = match made.namespace() {
             "" => DEFAULT_NS,
             ns => ns,
         };
         let events = self.items(&EVENTS.collection(ns)).await?;
-        let is_it = |event: &Value| {
-            event["involvedObject"]["uid"] == made.uid()
-                && event["reason"] == INVALID_NAMESPACE
-                && event["type"] == "Warning"
-        };
-        if !events.iter().any(is_it) {
-            return Err(format!("no {INVALID_NAMESPACE} about {}", made.path()));
+        let about = |event: &&Value| event["involvedObject"]["uid"] == made.uid();
+        let said: Vec<String> = events.iter().filter(about).map(gist).collect();
+        let meant = format!(
+            "Warning {INVALID_NAMESPACE} ownerRef {} does not exist in namespace {:?}",
+            owner.identity_in(made.namespace()),
+            made.namespace()
+        );
+        if !said.contains(&meant) {
+            return Err(format!(
+                "{} got the events {said:?} instead of {meant:?}",
+                made.path()
+            ));
         }
         Ok(())
     }
@@ -174,4 +179,10 @@ fn owner_uids(object: &Value) -> impl Iterator<Item = &str> {
         .into_iter()
         .flatten()
         .filter_map(|reference| reference["uid"].as_str())
+}
+
+/// What an event says.
+fn gist(event: &Value) -> String {
+    let text = |key: &str| event[key].as_str().unwrap_or_default().to_owned();
+    [text("type"), text("reason"), text("message")].join(" ")
 }

@@ -64,6 +64,18 @@ impl Made {
         format!("{}/{}", self.collection, self.name)
     }
 
+    /// How messages name it when it is looked for in a namespace.
+    pub fn identity_in(&self, ns: &str) -> String {
+        let Self {
+            api_version,
+            kind,
+            name,
+            uid,
+            ..
+        } = self;
+        format!("[{api_version}/{kind}, namespace: {ns}, name: {name}, uid: {uid}]")
+    }
+
     /// A reference to it as an owner.
     pub fn reference(&self) -> Value {
         json!({"apiVersion": self.api_version, "kind": self.kind, "name": self.name, "uid": self.uid})
