@@ -20,7 +20,7 @@ pub(crate) enum Command {
     /// A real Kubernetes control plane to check everything against
     #[command(subcommand)]
     Real(Real),
-    /// The same scenarios on the embedded and on the real server, compared answer by answer
+    /// The same scenarios with ours and with the real one
     #[command(subcommand)]
     Conformance(Conformance),
     /// Ours beside the real one, in one run
@@ -121,6 +121,8 @@ pub(crate) struct Facts {
 pub(crate) enum Conformance {
     /// Requests, watches, conflicts and deletes, as any client sees them
     Api(ConformanceApi),
+    /// Ownership, cascades and orphans on a real server, with `caretaker run` as its only collector
+    Gc(ConformanceGc),
 }
 
 #[derive(Debug, ArgGroup)]
@@ -131,6 +133,19 @@ pub(crate) struct ConformanceApi {
     /// Also freeze what the real server answers, for `cargo test`
     #[arg(long, conflicts_with = "only")]
     pub(crate) record: bool,
+}
+
+#[derive(Debug, ArgGroup)]
+pub(crate) struct ConformanceGc {
+    /// Only plays whose name contains this
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) only: Option<String>,
+    /// With the collector of kube-controller-manager instead of ours
+    #[arg(long)]
+    pub(crate) peer: bool,
+    /// One more flag for kube-apiserver, as in --apiserver-flag=--watch-cache=false; may be repeated
+    #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
+    pub(crate) apiserver_flag: Vec<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -199,9 +214,11 @@ mod tests {
             ("real probe --for 0 GET /", "0"),
             ("real facts --from", "a value is required"),
             ("conformance", "Usage"),
-            ("conformance gc", "unrecognized subcommand"),
+            ("conformance cg", "unrecognized subcommand"),
             ("conformance api --only", "a value is required"),
             ("conformance api --only a --record", "cannot be used with"),
+            ("conformance gc --record", "unexpected argument"),
+            ("conformance gc --peer ours", "unexpected argument"),
             ("bench", "Usage"),
             ("bench api", "unrecognized subcommand"),
             ("bench apiserver --objects 9999", "9999 is not in 10000.."),

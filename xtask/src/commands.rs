@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use xtask::bench;
-use xtask::conformance;
+use xtask::conformance::{self, Whose};
 use xtask::facts::Facts;
 use xtask::interrupt;
 use xtask::probe::Question;
@@ -18,6 +18,7 @@ pub(crate) fn run(command: args::Command, out: &mut impl Write) -> Result<()> {
     match command {
         args::Command::Real(command) => real(command, out),
         args::Command::Conformance(args::Conformance::Api(args)) => conformance_api(args, out),
+        args::Command::Conformance(args::Conformance::Gc(args)) => conformance_gc(args, out),
         args::Command::Bench(args::Bench::Apiserver(args)) => bench_apiserver(&args, out),
     }
 }
@@ -209,6 +210,21 @@ fn conformance_api(args: args::ConformanceApi, out: &mut impl Write) -> Result<(
         count => {
             bail!("{count} checks differ where crates/sim/data/api/allowed.txt allows nothing")
         }
+    }
+}
+
+fn conformance_gc(args: args::ConformanceGc, out: &mut impl Write) -> Result<()> {
+    interrupt::watch()?;
+    let wanted = conformance::GcWanted {
+        only: args.only,
+        collector: if args.peer { Whose::Peer } else { Whose::Ours },
+        apiserver_flags: args.apiserver_flag,
+    };
+    let report = conformance::gc(&wanted)?;
+    write!(out, "{report}")?;
+    match report.failed() {
+        0 => Ok(()),
+        count => bail!("{count} plays did not end as they should"),
     }
 }
 

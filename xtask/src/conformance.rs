@@ -2,7 +2,10 @@
 //!
 //! The scenarios, what makes two answers comparable and the list of differences that are meant belong to the `suites`
 //! binary of `sim`; this starts the real server, has `suites` run and compare, and tells the outcome. Frozen answers are
-//! written on request only, and always from the real server.
+//! written on request only, and always from the real server. The suites with a controller, where a play says itself what
+//! it expects, have modules of their own.
+
+mod gc;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,6 +19,8 @@ use serde::Deserialize;
 
 use crate::cargo::{Binary, Running, workspace};
 use crate::real::{Identity, Instance, Options};
+
+pub use gc::{Report as GcReport, Wanted as GcWanted, Whose, gc};
 
 const SUITES: Binary = Binary {
     package: "caretaker-sim",

@@ -149,6 +149,14 @@ impl Instance {
         Client::new(&self.url(), &self.ca_pem()?, Some(&self.token(identity)?))
     }
 
+    /// The command line of a kube-controller-manager for this server, for whoever starts and ends one by himself.
+    pub fn controller_manager(&self, options: &Options) -> Result<Vec<String>> {
+        let programs = build::ensure(&self.home)?.programs;
+        let program = programs.path(Role::ControllerManager).display().to_string();
+        let args = servers::args(Role::ControllerManager, &self.dir, self.ports()?, options);
+        Ok(std::iter::once(program).chain(args).collect())
+    }
+
     /// Lets it run on when this value, and this process, are gone.
     pub fn keep(mut self) {
         self.is_guard = false;

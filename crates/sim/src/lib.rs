@@ -8,8 +8,10 @@
 //! - [`transcript`]: how transcripts are kept as files.
 //! - [`compare`]: what differs between two transcripts, and which differences are allowed.
 //! - [`suites`]: the scenarios, as tables.
+//! - [`collector`]: the garbage collector a suite is played with.
 //! - [`load`]: many requests, and what a client sees of them.
 
+pub mod collector;
 pub mod compare;
 pub mod load;
 pub mod normalise;

@@ -412,7 +412,7 @@ impl Ask {
         self
     }
 
-    fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         format!("{} {}", self.method, self.path)
     }
 

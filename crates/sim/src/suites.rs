@@ -1,10 +1,15 @@
 //! The suites: tables of scenarios, and how one scenario is run on one server.
 //!
 //! A scenario is data: its name says what it proves, `needs` what it takes, `run` is the conversation. The same
-//! scenarios run on the embedded and on the real server; see `crates/sim/tests` and the `suites` binary.
+//! scenarios run on the embedded and on the real server; see `crates/sim/tests` and the `suites` binary. Those of the
+//! API are compared answer by answer; those with a controller are plays, which say themselves what they expect.
 
 pub mod api;
-mod stage;
+pub mod gc;
+mod play;
+pub mod stage;
+
+pub use play::{Checked, Ending, Play};
 
 use futures::future::BoxFuture;
 use serde_json::Value;
@@ -26,6 +31,8 @@ pub enum Need {
     RealOnly,
     /// The server in this process.
     EmbeddedOnly,
+    /// A collector that the scenario starts itself, after it has made its objects.
+    FreshCollector,
 }
 
 /// One scenario of a suite.
@@ -71,11 +78,7 @@ pub(crate) use scenario;
 impl Scenario {
     /// The namespace this scenario runs in: its name, as far as a namespace's name can be that long.
     pub fn namespace(&self) -> String {
-        /// Leaves room under the 63 characters of a DNS label for what scenarios append.
-        const LENGTH_MAX: usize = 50;
-        let mut ns = self.name.replace('_', "-");
-        ns.truncate(LENGTH_MAX);
-        ns.trim_end_matches('-').to_owned()
+        namespace_of(self.name)
     }
 
     /// Runs it on a server, in a namespace of its own that is gone afterwards.
@@ -85,9 +88,9 @@ impl Scenario {
         }
         let ns = self.namespace();
         let mut session = Session::new(target.clone(), ns.clone());
-        stage::set(&session).await;
+        stage::make_namespace(&session).await;
         (self.run)(&mut session).await;
-        stage::strike(&session).await;
+        stage::clear(&session).await;
         Outcome::Ran(normalise(&session.into_transcript(), &ns))
     }
 }
@@ -97,9 +100,19 @@ impl Scenario {
 impl Need {
     fn met_by(self, server: Server) -> bool {
         match self {
-            Self::Crds => true,
+            // Which collector there is, the play is told.
+            Self::Crds | Self::FreshCollector => true,
             Self::RealOnly => server == Server::Real,
             Self::MoveClock | Self::Actors | Self::EmbeddedOnly => server == Server::Embedded,
         }
     }
+}
+
+/// A name as a namespace's, as far as that can be so long.
+fn namespace_of(name: &str) -> String {
+    /// Leaves room under the 63 characters of a DNS label for what scenarios append.
+    const LENGTH_MAX: usize = 50;
+    let mut ns = name.replace('_', "-");
+    ns.truncate(LENGTH_MAX);
+    ns.trim_end_matches('-').to_owned()
 }

@@ -13,6 +13,9 @@ use super::home::Home;
 use super::processes::{tail, using};
 use super::state::{Condition, Role, State, check_name, now_unix_secs};
 
+/// Programs that suites start beside an instance, with its kubeconfig; they have nothing to do when it is gone.
+const GUESTS: &[&str] = &["caretaker"];
+
 /// One line of `status`.
 #[derive(Debug)]
 pub struct Summary {
@@ -156,8 +159,9 @@ pub(super) fn clear(home: &Home, state: &State) -> Result<()> {
 
 fn remove(home: &Home, name: &str) -> Result<()> {
     let dir = home.instance(name);
-    // Those that no state file names: started in the last moment of a command that was killed.
-    for id in using(&dir, &Role::ALL.map(Role::program))? {
+    // Those that no state file names: started in the last moment of a command that was killed, or by a suite.
+    let programs = [&Role::ALL.map(Role::program)[..], GUESTS].concat();
+    for id in using(&dir, &programs)? {
         id.stop()?;
     }
     match fs::remove_dir_all(&dir) {

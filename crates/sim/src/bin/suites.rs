@@ -2,6 +2,7 @@
 //!
 //! `suites api` prints one JSON line per scenario; `suites compare` reads two such outputs. `cargo xtask conformance` does
 //! the one on two servers and then the other. `suites api --record` freezes the answers of the real server for `cargo test`.
+//! `suites gc` plays with whatever collector it is given and prints one JSON line per play: how it ended, and why.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -9,13 +10,17 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use caretaker_sim::collector::Collector;
 use caretaker_sim::compare::{Allowed, differences};
-use caretaker_sim::suites::{Outcome, Scenario, Theme, api};
+use caretaker_sim::suites::stage::Stage;
+use caretaker_sim::suites::{Ending, Outcome, Play, Scenario, Theme, api, gc};
 use caretaker_sim::target::Target;
 use caretaker_sim::transcript;
 use clap::{Args, Parser, Subcommand};
 use futures::StreamExt as _;
 use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+use tokio::time::Instant;
 
 /// Runs suites of scenarios on API servers.
 #[derive(Parser)]
@@ -28,6 +33,8 @@ struct Cli {
 enum Command {
     /// Requests, watches, conflicts and deletes, as any client sees them
     Api(Run),
+    /// Ownership, cascades, orphans and waiting owners, with a garbage collector
+    Gc(Gc),
     /// Compare two outputs of the same suite
     Compare(Compare),
 }
@@ -55,6 +62,28 @@ struct Run {
 }
 
 #[derive(Args)]
+struct Gc {
+    /// The server: the current context of this kubeconfig
+    #[arg(long, required_unless_present = "embedded")]
+    kubeconfig: Option<PathBuf>,
+    /// The server: a new embedded one for every play, on paused time, with our collector in process
+    #[arg(long, conflicts_with_all = ["kubeconfig", "collector", "log"])]
+    embedded: bool,
+    /// Only plays whose name contains this
+    #[arg(long, default_value = "")]
+    only: String,
+    /// Plays that run at the same time; those that start the collector themselves run alone
+    #[arg(long, default_value_t = 8)]
+    jobs: usize,
+    /// Where the collector's output goes; without it to stderr
+    #[arg(long)]
+    log: Option<PathBuf>,
+    /// The command that is the collector, started and killed here; without it one has to be running
+    #[arg(last = true)]
+    collector: Vec<String>,
+}
+
+#[derive(Args)]
 struct Compare {
     /// What the real server answered
     real: PathBuf,
@@ -65,19 +94,38 @@ struct Compare {
     data: PathBuf,
 }
 
+/// How a play ended, and after how many seconds of the runtime's time.
+struct Played {
+    play: &'static Play,
+    ending: Ending,
+    secs: f64,
+}
+
+/// What is printed about plays.
+struct Lines {
+    suite: &'static str,
+    said: usize,
+    failed: usize,
+}
+
 /// What an output says of one scenario: its transcript, or the word why it was skipped.
 type Said = Result<Vec<Value>, String>;
 
 fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().command {
         Command::Api(run) => {
-            let mut runtime = tokio::runtime::Builder::new_current_thread();
-            let runtime = runtime.enable_all().start_paused(run.embedded).build()?;
-            runtime.block_on(run.suite("api", api::THEMES))?;
+            runtime(run.embedded)?.block_on(run.suite("api", api::THEMES))?;
             Ok(ExitCode::SUCCESS)
         }
+        Command::Gc(gc) => runtime(gc.embedded)?.block_on(gc.suite("gc", gc::PLAYS)),
         Command::Compare(compare) => compare.run(),
     }
+}
+
+/// The embedded server's time is paused: nobody waits for it.
+fn runtime(embedded: bool) -> std::io::Result<Runtime> {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_all().start_paused(embedded).build()
 }
 
 // === impl Run ===
@@ -123,6 +171,116 @@ impl Run {
 async fn run<'s>(scenario: &'s Scenario, real: Option<&Target>) -> (&'s str, Outcome) {
     let target = real.cloned().unwrap_or_else(Target::embedded);
     (scenario.name, scenario.run(&target).await)
+}
+
+// === impl Gc ===
+
+impl Gc {
+    /// Plays everything; success means that nothing failed.
+    async fn suite(
+        &self,
+        suite: &'static str,
+        plays: &[&'static [Play]],
+    ) -> anyhow::Result<ExitCode> {
+        let chosen = plays.iter().copied().flatten();
+        let chosen = chosen.filter(|play| play.name.contains(&self.only));
+        let (fresh, others): (Vec<&Play>, Vec<&Play>) = chosen.partition(|play| play.is_fresh());
+        let mut lines = Lines {
+            suite,
+            said: 0,
+            failed: 0,
+        };
+        let Some(file) = &self.kubeconfig else {
+            for play in others.into_iter().chain(fresh) {
+                // Plays on one paused runtime would move each other's time.
+                lines.say(&timed(play, &Target::embedded(), &Collector::InProcess).await)?;
+            }
+            return Ok(lines.end()?);
+        };
+        let (target, collector) = (Target::real(file).await?, self.collector());
+        if !others.is_empty() {
+            self.together(&others, &target, &collector, &mut lines)
+                .await?;
+        }
+        for play in fresh {
+            lines.say(&timed(play, &target, &collector).await)?;
+        }
+        Ok(lines.end()?)
+    }
+
+    /// Plays several at a time, with one collector for all.
+    async fn together(
+        &self,
+        plays: &[&'static Play],
+        target: &Target,
+        collector: &Collector,
+        lines: &mut Lines,
+    ) -> anyhow::Result<()> {
+        let stage = Stage::set(target, collector, "collector-is-there".to_owned()).await;
+        let mut played = stage.start_collector().await;
+        let runs = plays
+            .iter()
+            .map(|play| timed(play, target, &Collector::Standing));
+        let mut runs = futures::stream::iter(runs).buffered(self.jobs.max(1));
+        while played.is_ok()
+            && let Some(run) = runs.next().await
+        {
+            lines.say(&run)?;
+            played = stage.still_collected();
+        }
+        stage.strike().await;
+        played.map_err(anyhow::Error::msg)
+    }
+
+    fn collector(&self) -> Collector {
+        if self.collector.is_empty() {
+            return Collector::Standing;
+        }
+        Collector::Program {
+            line: self.collector.clone(),
+            log: self.log.clone(),
+        }
+    }
+}
+
+// === impl Lines ===
+
+impl Lines {
+    fn say(&mut self, played: &Played) -> std::io::Result<()> {
+        let Played { play, ending, secs } = played;
+        self.said += 1;
+        let mut line = json!({
+            "suite": self.suite, "name": play.name, "deviation": play.deviation, "secs": secs,
+        });
+        match ending {
+            Ending::Passed => line["passed"] = true.into(),
+            Ending::Skipped(need) => line["skipped"] = format!("{need:?}").into(),
+            Ending::Failed(why) => {
+                self.failed += 1;
+                line["failed"] = why.as_str().into();
+            }
+        }
+        writeln!(std::io::stdout().lock(), "{line}")
+    }
+
+    /// Says how many there were, so that an output that was cut off is recognised.
+    fn end(&self) -> std::io::Result<ExitCode> {
+        let Self {
+            suite,
+            said,
+            failed,
+        } = self;
+        let line = json!({"suite": suite, "plays": said, "failed": failed});
+        writeln!(std::io::stdout().lock(), "{line}")?;
+        Ok(ExitCode::from(u8::from(*failed > 0)))
+    }
+}
+
+async fn timed(play: &'static Play, target: &Target, collector: &Collector) -> Played {
+    let started = Instant::now();
+    let ending = play.run(target, collector).await;
+    let secs = started.elapsed().as_secs_f64();
+    Played { play, ending, secs }
 }
 
 // === impl Compare ===

@@ -1,113 +1,224 @@
-//! Makes a scenario's namespace and clears away what the scenario left.
+//! The stage of a play: a namespace of its own, a collector, and hands to make, change and delete objects.
 //!
-//! A real server is used again and again, and no controller runs beside it: nobody empties a namespace, and what stays
-//! in one would be there again in the next run. So everything is deleted by name here, finalizers first. The embedded
-//! server lives for one scenario and needs no clearing.
+//! Nothing is written down here. Every step is an error when the server refuses it, so that a play only says what it
+//! is about. Objects in no namespace get the play's name in front of theirs; that is how they are found and removed
+//! afterwards, as are definitions of custom kinds and a second namespace.
+
+mod checks;
+mod clearing;
+mod made;
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::objects::{CRDS, NAMESPACES, RESOURCES, Resource, Scope, mk_namespace};
-use crate::session::{Ask, Session};
-use crate::target::Server;
+pub(super) use self::clearing::{clear, make_namespace};
+pub use self::made::{Kind, Made, blocking, owned};
 
-/// Makes the namespace; remains of an interrupted run are cleared first.
-pub(super) async fn set(session: &Session) {
-    let create = || Ask::post(NAMESPACES.everywhere(), &mk_namespace(session.ns()));
-    if session.quietly(create()).await.status == 409 {
-        strike(session).await;
-        session.quietly(create()).await;
-    }
+use super::Checked;
+use crate::collector::{Collector, Running};
+use crate::objects::{
+    CONFIG_MAPS, CRDS, NAMESPACES, Resource, Scope, mk_config_map, mk_crd, mk_namespace, with,
+};
+use crate::session::{Answer, Ask, Session};
+use crate::target::{Server, Target};
+
+/// Where a play takes place.
+pub struct Stage {
+    session: Session,
+    target: Target,
+    collector: Collector,
+    /// The collector, once it was started; never locked across an await.
+    running: Mutex<Option<Running>>,
+    /// How many owners were made up, so that each is another.
+    made_up: AtomicU32,
 }
 
-/// Deletes what the scenario made: whatever bears its namespace's name, and the namespace.
-pub(super) async fn strike(session: &Session) {
-    if session.server() == Server::Embedded {
-        return;
-    }
-    let namespaces = named_after(session, &NAMESPACES).await;
-    for definition in named_after(session, &CRDS).await {
-        clear_custom_objects(session, &definition).await;
-        remove(session, &CRDS.everywhere(), &definition).await;
-    }
-    for resource in RESOURCES.iter().filter(|r| r.scope() == Scope::Namespaced) {
-        for ns in &namespaces {
-            let path = resource.collection(text(ns, "name"));
-            for object in items(session, &path).await {
-                remove(session, &path, &object).await;
-            }
-        }
-    }
-    for resource in RESOURCES
-        .iter()
-        .filter(|r| r.scope() == Scope::Cluster && **r != CRDS && **r != NAMESPACES)
-    {
-        for object in named_after(session, resource).await {
-            remove(session, &resource.everywhere(), &object).await;
-        }
-    }
-    for ns in &namespaces {
-        let name = text(ns, "name");
-        remove(session, &NAMESPACES.everywhere(), ns).await;
-        let path = format!("{}/{name}/finalize", NAMESPACES.everywhere());
-        session.quietly(Ask::put(path, &mk_namespace(name))).await;
-    }
-}
+// === impl Stage ===
 
-async fn clear_custom_objects(session: &Session, definition: &Value) {
-    let (spec, group) = (
-        &definition["spec"],
-        definition["spec"]["group"].as_str().unwrap_or_default(),
-    );
-    let plural = spec["names"]["plural"].as_str().unwrap_or_default();
-    let version = spec["versions"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .find(|v| v["storage"] == true);
-    let version = version.and_then(|v| v["name"].as_str()).unwrap_or_default();
-    let scope = if spec["scope"] == "Cluster" {
-        Scope::Cluster
-    } else {
-        Scope::Namespaced
-    };
-    let resource = Resource::custom(group, version, plural, scope);
-    for object in items(session, &resource.everywhere()).await {
-        remove(
+impl Stage {
+    /// A stage with its namespace made and no collector started.
+    pub async fn set(target: &Target, collector: &Collector, ns: String) -> Self {
+        let session = Session::new(target.clone(), ns);
+        make_namespace(&session).await;
+        Self {
             session,
-            &resource.collection(text(&object, "namespace")),
-            &object,
-        )
-        .await;
+            target: target.clone(),
+            collector: collector.clone(),
+            running: Mutex::new(None),
+            made_up: AtomicU32::new(0),
+        }
     }
-}
 
-async fn remove(session: &Session, collection: &str, object: &Value) {
-    let path = format!("{collection}/{}", text(object, "name"));
-    if object["metadata"]["finalizers"].is_array() && collection != CRDS.everywhere() {
-        let patch = json!({"metadata": {"finalizers": null}}).to_string();
-        let ask = Ask::new(Method::PATCH, &path)
-            .body(patch)
-            .content_type("application/merge-patch+json");
-        session.quietly(ask).await;
+    /// Removes what was made and ends the collector that was started.
+    pub async fn strike(self) {
+        clear(&self.session).await;
     }
-    let options = json!({"gracePeriodSeconds": 0, "propagationPolicy": "Background"});
-    session
-        .quietly(Ask::new(Method::DELETE, path).json(&options))
-        .await;
-}
 
-async fn named_after(session: &Session, resource: &Resource) -> Vec<Value> {
-    let mut items = items(session, &resource.everywhere()).await;
-    items.retain(|object| text(object, "name").contains(session.ns()));
-    items
-}
+    /// The play's namespace.
+    pub fn ns(&self) -> &str {
+        self.session.ns()
+    }
 
-async fn items(session: &Session, path: &str) -> Vec<Value> {
-    let list = session.quietly(Ask::get(path)).await;
-    list.body["items"].as_array().cloned().unwrap_or_default()
-}
+    /// Starts the collector and waits until it collects.
+    pub async fn start_collector(&self) -> Checked {
+        let running = self.collector.start(&self.target);
+        let running = running.map_err(|error| format!("{error:#}"))?;
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(running);
+        self.seen(&CONFIG_MAPS, mk_config_map("c"))
+            .await
+            .map_err(|why| self.explain(format!("nobody collects: {why}")))
+    }
 
-fn text<'a>(object: &'a Value, key: &str) -> &'a str {
-    object["metadata"][key].as_str().unwrap_or_default()
+    /// `why`, and what is known about the collector that explains it.
+    pub fn explain(&self, why: String) -> String {
+        match self.still_collected() {
+            Ok(()) => why,
+            Err(end) => format!("{why}; {end}"),
+        }
+    }
+
+    /// An error if the collector that was started has ended by itself.
+    pub fn still_collected(&self) -> Checked {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running
+            .as_mut()
+            .and_then(Running::ended)
+            .map_or(Ok(()), Err)
+    }
+
+    /// Waits until the collector knows all objects of a resource made so far: one more, `like` them, whose owner does
+    /// not exist, is collected. Objects of one kind are seen in the order in which they were made.
+    pub async fn seen(&self, resource: &Resource, like: Value) -> Checked {
+        let mut owner = self.absent();
+        if resource.scope() == Scope::Cluster {
+            // What lives in no namespace is never collected because of an owner that would live in one.
+            owner["kind"] = "PersistentVolume".into();
+        }
+        let name = format!("canary-of-{}", owner["name"].as_str().unwrap_or_default());
+        let like = with(like, json!({"metadata": {"name": name}}));
+        let canary = self.make(resource, owned(like, &[owner])).await?;
+        self.goes(&[&canary]).await
+    }
+
+    /// A reference to a ConfigMap that does not exist, never did and is nobody else's owner.
+    pub fn absent(&self) -> Value {
+        let number = self.made_up.fetch_add(1, Ordering::Relaxed);
+        let mut hasher = DefaultHasher::new();
+        (self.ns(), number).hash(&mut hasher);
+        let hash = hasher.finish();
+        let uid = format!(
+            "{:08x}-{:04x}-4000-8000-{:012x}",
+            hash >> 32,
+            hash & 0xffff,
+            hash >> 16
+        );
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "name": format!("absent-{number}"), "uid": uid})
+    }
+
+    /// Makes an object, in the play's namespace if it lives in one.
+    pub async fn make(&self, resource: &Resource, object: Value) -> Checked<Made> {
+        self.make_in(self.ns(), resource, object).await
+    }
+
+    /// Makes an object in a namespace.
+    pub async fn make_in(&self, ns: &str, resource: &Resource, object: Value) -> Checked<Made> {
+        let mut object = object;
+        if resource.scope() == Scope::Cluster && *resource != CRDS && *resource != NAMESPACES {
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            object["metadata"]["name"] = format!("{}-{name}", self.ns()).into();
+        }
+        let collection = resource.collection(ns);
+        let answer = self.send(Ask::post(&collection, &object), &[201]).await?;
+        Ok(Made::new(collection, &answer.body))
+    }
+
+    /// Makes a second namespace.
+    pub async fn second_ns(&self) -> Checked<String> {
+        let ns = format!("{}-b", self.ns());
+        let namespace = mk_namespace(&ns);
+        self.make(&NAMESPACES, namespace).await?;
+        Ok(ns)
+    }
+
+    /// Defines Gadgets, a custom kind of this play's own, with changes to the definition; waits until it is served.
+    pub async fn define(&self, changes: Value) -> Checked<Kind> {
+        let group = format!("{}.example.com", self.ns());
+        let definition = with(mk_crd(&group), changes);
+        let kind = Kind::of(&definition, group);
+        let made = self.make(&CRDS, definition).await?;
+        let path = kind.resource.everywhere();
+        self.until(async || {
+            let definition = self.look(&made).await?.unwrap_or_default();
+            let mut conditions = definition["status"]["conditions"]
+                .as_array()
+                .into_iter()
+                .flatten();
+            if !conditions.any(|c| c["type"] == "Established" && c["status"] == "True") {
+                return Err(format!("{} is not established", made.name()));
+            }
+            self.send(Ask::get(&path), &[200]).await.map(|_| ())
+        })
+        .await?;
+        Ok(Kind {
+            definition: made,
+            ..kind
+        })
+    }
+
+    /// Deletes an object (this very one) with these options; says whether it is being deleted or gone already.
+    pub async fn delete(&self, made: &Made, options: Value) -> Checked {
+        let options = with(json!({"preconditions": {"uid": made.uid()}}), options);
+        let ask = Ask::new(Method::DELETE, made.path()).json(&options);
+        self.send(ask, &[200, 202]).await.map(|_| ())
+    }
+
+    /// Changes an object with a JSON merge patch.
+    pub async fn change(&self, made: &Made, patch: Value) -> Checked {
+        let ask = Ask::new(Method::PATCH, made.path()).body(patch.to_string());
+        let ask = ask.content_type("application/merge-patch+json");
+        self.send(ask, &[200]).await.map(|_| ())
+    }
+
+    /// Takes all finalizers off an object.
+    pub async fn release(&self, made: &Made) -> Checked {
+        self.change(made, json!({"metadata": {"finalizers": null}}))
+            .await
+    }
+
+    /// The object as it is, unless it, with this uid, does not exist any more.
+    pub async fn look(&self, made: &Made) -> Checked<Option<Value>> {
+        let answer = self.send(Ask::get(made.path()), &[200, 404]).await?;
+        Ok((answer.status == 200 && answer.uid() == made.uid()).then_some(answer.body))
+    }
+
+    /// All objects of a resource in the play's namespace.
+    pub async fn list(&self, resource: &Resource) -> Checked<Vec<Value>> {
+        self.items(&resource.collection(self.ns())).await
+    }
+
+    async fn items(&self, collection: &str) -> Checked<Vec<Value>> {
+        let list = self.send(Ask::get(collection), &[200]).await?;
+        Ok(list.body["items"].as_array().cloned().unwrap_or_default())
+    }
+
+    fn is_embedded(&self) -> bool {
+        self.target.server() == Server::Embedded
+    }
+
+    /// Sends a request; any other status than those meant is an error that says what was answered.
+    pub async fn send(&self, ask: Ask, meant: &[u16]) -> Checked<Answer> {
+        let line = ask.line();
+        let answer = self.session.quietly(ask).await;
+        if meant.contains(&answer.status) {
+            return Ok(answer);
+        }
+        let said = answer.body["message"]
+            .as_str()
+            .map_or_else(|| answer.body.to_string(), ToOwned::to_owned);
+        Err(format!("{line} was answered {}: {said}", answer.status))
+    }
 }
