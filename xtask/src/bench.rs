@@ -45,7 +45,7 @@ pub enum Unit {
     PerSecond,
     /// So many of something.
     Count,
-    /// Share of one processor; no ratio is shown of it.
+    /// A share, mostly of one processor; no ratio is shown of it.
     Busy,
 }
 
@@ -84,7 +84,7 @@ impl Unit {
             Self::Bytes => "B",
             Self::PerSecond => "1/s",
             Self::Count => "",
-            Self::Busy => "of one processor",
+            Self::Busy => "share",
         }
     }
 
@@ -111,11 +111,8 @@ impl Unit {
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let longest = self
-            .ours
-            .iter()
-            .map(|figure| figure.what.chars().count())
-            .max();
+        let both = self.ours.iter().chain(&self.real);
+        let longest = both.map(|figure| figure.what.chars().count()).max();
         let first = longest
             .unwrap_or_default()
             .max(self.title.chars().count())
@@ -126,23 +123,26 @@ impl fmt::Display for Table {
             writeln!(f, "{}", text.trim_end())
         };
         line([&self.title, "ours", self.peer, "ratio"])?;
-        for ours in &self.ours {
-            let real = self.real.iter().find(|real| real.what == ours.what);
-            let shown = real.map_or_else(|| "-".to_owned(), |real| real.unit.shown(real.value));
-            let ratio = real
-                .filter(|_| ours.unit != Unit::Busy)
-                .map(|real| ratio(ours.value, real.value));
-            line([
-                &ours.what,
-                &ours.unit.shown(ours.value),
-                &shown,
-                &ratio.unwrap_or_default(),
-            ])?;
+        let only_real = self.real.iter();
+        let only_real = only_real.filter(|real| value(&self.ours, &real.what).is_none());
+        for Figure { what, unit, .. } in self.ours.iter().chain(only_real) {
+            let (ours, real) = (value(&self.ours, what), value(&self.real, what));
+            let shown =
+                |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |it| unit.shown(it));
+            let both = ours.zip(real).filter(|_| *unit != Unit::Busy);
+            let ratio = both.map(|(ours, real)| ratio(ours, real));
+            line([what, &shown(ours), &shown(real), &ratio.unwrap_or_default()])?;
         }
         self.notes
             .iter()
             .try_for_each(|note| writeln!(f, "- {note}"))
     }
+}
+
+/// The number of that name.
+fn value(figures: &[Figure], what: &str) -> Option<f64> {
+    let named = figures.iter().find(|figure| figure.what == what);
+    named.map(|figure| figure.value)
 }
 
 /// How many times the second number the first is: `2.5 ×`, or `1/40` when it is less.
@@ -227,6 +227,7 @@ mod tests {
             real: vec![
                 mk("driver busy", 0.3, Unit::Busy),
                 mk("time to ready", 3.0, Unit::Seconds),
+                mk("fsyncs", 7.0, Unit::Count),
             ],
             notes: vec!["say so".to_owned()],
         };
@@ -234,6 +235,7 @@ mod tests {
 time to ready                    20.0 ms      3.00 s       1/150
 creates/s to 100,000 objects       9,000           -
 driver busy                         90 %        30 %
+fsyncs                                 -        7.00
 - say so
 ";
         assert_eq!(table.to_string(), text);

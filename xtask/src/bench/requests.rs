@@ -103,14 +103,14 @@ impl Requests {
     pub(super) fn errors_on(&self, resources: &[&str]) -> f64 {
         let errors = self.0.iter().filter(|(key, _)| key.is_error);
         let errors = errors.filter(|(key, _)| resources.contains(&key.resource.as_str()));
-        errors.map(|(_, count)| count).sum()
+        errors.fold(0.0, |sum, (_, count)| sum + count)
     }
 
     /// How many there were on anything else, those of the server itself included.
     pub(super) fn elsewhere(&self, resources: &[&str]) -> f64 {
         let rest = self.0.iter();
         let rest = rest.filter(|(key, _)| !resources.contains(&key.resource.as_str()));
-        rest.map(|(_, count)| count).sum()
+        rest.fold(0.0, |sum, (_, count)| sum + count)
     }
 }
 

@@ -221,8 +221,7 @@ impl Bound {
             }
             Self::PartOfPeer(what, part) => {
                 let found = results.ratio(case, what)?;
-                let shown = ratio(found, 1.0);
-                let numbers = format!("{shown} of Go's (at most 1/{part})");
+                let numbers = format!("{} (at most 1/{part})", of_peers(found));
                 (found * part <= 1.0, numbers)
             }
             Self::TimesOwn(what, other, factor) => {
@@ -276,8 +275,14 @@ fn comparison(case: &str, results: &Results) -> Option<String> {
     } else {
         "the Go collector is faster"
     };
-    let shown = ratio(found, 1.0);
-    Some(format!("no budget: {RATE}, {case}: {shown} of Go's; {who}"))
+    let shown = of_peers(found);
+    Some(format!("no budget: {RATE}, {case}: {shown}; {who}"))
+}
+
+/// `2.50 × Go's`, or `1/40 of Go's` when it is less.
+fn of_peers(found: f64) -> String {
+    let of = if found < 1.0 { "of " } else { "" };
+    format!("{} {of}Go's", ratio(found, 1.0))
 }
 
 /// Reasons not to believe the numbers of a case.
@@ -374,6 +379,10 @@ mod tests {
                 &[(RATE, 100.0, 200.0)],
             ),
             (
+                case(Workload::Chain, Mode::Equal, None),
+                &[(RATE, 500.0, 200.0)],
+            ),
+            (
                 case(Workload::Start, Mode::Unlimited, None),
                 &[
                     (BYTES_PER_OBJECT, 200.0, 3_600.0),
@@ -386,6 +395,7 @@ mod tests {
         ]);
         let expected = [
             "met: requests per object, flat 5,000, equal budget: 1.00 (at most 1.05; Go 2.00)",
+            "not measured: requests per object, chain 5,000, equal budget",
             "not met: objects/s, flat 5,000, equal budget: 1.50 × Go's (at least 1.9 ×)",
             "met: resident memory per object, start at 5,000: 200 B (at most 250 B; Go 3.60 kB)",
             "met: resident memory per object, start at 5,000: 1/18.0 of Go's (at most 1/8)",
@@ -393,6 +403,7 @@ mod tests {
             "not met: start to complete graph, start at 5,000: 1/2.00 of Go's (at most 1/3)",
             "met: resident memory, peak, start at 5,000: 1.20 × the resident memory, steady (at most 1.3 ×)",
             "no budget: objects/s, orphan 5,000, equal budget: 1/2.00 of Go's; the Go collector is faster",
+            "no budget: objects/s, chain 5,000, equal budget: 2.50 × Go's; ours is faster",
         ];
         assert_eq!(verdicts(&cases, &results), expected);
     }
