@@ -1,10 +1,12 @@
 //! The command line as types. What a flag means is decided where it is used, not here.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Args as ArgGroup, Parser, Subcommand, ValueEnum};
-use xtask::bench::LISTED;
+use xtask::bench::gc::{Mode, OBJECTS_IN_MEMORY, REQUEST_BUDGET, WORKERS, Workload};
+use xtask::bench::{LISTED, Order};
 use xtask::real::{Identity, Role};
 
 /// What developers of caretaker run.
@@ -152,6 +154,10 @@ pub(crate) struct ConformanceGc {
 pub(crate) enum Bench {
     /// Time to ready, memory, creates, lists and watches of the API server
     Apiserver(BenchApiserver),
+    /// Cascades, and the start with many objects, of the garbage collectors on real servers; all of it takes 25 minutes
+    Gc(BenchGc),
+    /// Memory for each object in our collector's graph, in one process
+    GcMemory(BenchGcMemory),
 }
 
 #[derive(Debug, ArgGroup)]
@@ -159,6 +165,47 @@ pub(crate) struct BenchApiserver {
     /// Objects in each server when it has the most
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(LISTED as i64..))]
     pub(crate) objects: u32,
+}
+
+#[derive(Debug, ArgGroup)]
+pub(crate) struct BenchGc {
+    /// Only these workloads, comma separated
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) workload: Vec<Workload>,
+    /// Only these modes, comma separated
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) mode: Vec<Mode>,
+    /// So many objects in every case [default: 1000 at defaults, 50000 at a start, else 5000]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) objects: Option<u32>,
+    /// Requests under way where nothing else limits, comma separated
+    #[arg(long, value_delimiter = ',', default_values_t = WORKERS, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) workers: Vec<u32>,
+    /// Requests each second where the budget is equal
+    #[arg(long, default_value_t = REQUEST_BUDGET, value_parser = clap::value_parser!(u32).range(2..))]
+    pub(crate) budget: u32,
+    /// Who runs when: A is the Go collector, B is ours
+    #[arg(long, default_value = "ABBA")]
+    pub(crate) legs: Order,
+    /// Where the raw numbers go [default: a new file in target/bench]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+    /// Build ours and the driver without optimising: to try the harness, not for figures
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Run the Go collector on both sides: every ratio should be one
+    #[arg(long, hide = true)]
+    pub(crate) ours_is_peer: bool,
+}
+
+#[derive(Debug, ArgGroup)]
+pub(crate) struct BenchGcMemory {
+    /// How many objects
+    #[arg(long, default_value_t = OBJECTS_IN_MEMORY, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) objects: u32,
+    /// Build the driver without optimising: to try the harness, not for figures
+    #[arg(long)]
+    pub(crate) quick: bool,
 }
 
 // === impl Logs ===
@@ -223,6 +270,12 @@ mod tests {
             ("bench api", "unrecognized subcommand"),
             ("bench apiserver --objects 9999", "9999 is not in 10000.."),
             ("bench apiserver --objects many", "invalid value"),
+            ("bench gc --workload flat,round", "invalid value"),
+            ("bench gc --mode fair", "invalid value"),
+            ("bench gc --objects 0", "0"),
+            ("bench gc --workers 20,0", "0"),
+            ("bench gc --legs ABC", "'C'"),
+            ("bench gc-memory --objects 0", "0"),
         ];
         for (line, sentence) in table {
             let error = parse(line).unwrap_err();
@@ -243,6 +296,24 @@ mod tests {
         assert_eq!(up.controllers.as_deref(), Some("a,b"));
         assert_eq!(up.apiserver_flag, ["--v=4", "--x=y"]);
         assert_eq!(up.controller_manager_flags, ["--kube-api-qps=50", "-v2"]);
+    }
+
+    #[test]
+    fn a_benchmark_of_collectors_takes_lists_and_has_everything_by_default() {
+        let gc = |line: &str| match parse(line).unwrap().command {
+            Command::Bench(Bench::Gc(gc)) => gc,
+            other => panic!("{other:?}"),
+        };
+        let all = gc("bench gc");
+        assert!(all.workload.is_empty() && all.mode.is_empty());
+        assert_eq!(all.workers, WORKERS);
+        let some = gc("bench gc --workload flat,start --mode unlimited --workers 5,7 --legs AB");
+        assert_eq!(some.workload, [Workload::Flat, Workload::Start]);
+        assert_eq!(
+            (some.mode, some.workers),
+            (vec![Mode::Unlimited], vec![5, 7])
+        );
+        assert_eq!(some.legs, "AB".parse().unwrap());
     }
 
     #[test]

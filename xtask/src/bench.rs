@@ -1,13 +1,22 @@
 //! Benchmarks: ours beside the real one, in one run, as a table.
 //!
-//! A figure is a name, a number and its unit; a table puts the figures of two servers beside each other and says their
-//! ratio. What is measured and how stands in the files below. Nothing here says when or where a run was: that is for
-//! whoever quotes it.
+//! A figure is a name, a number and its unit; a table puts the figures of both sides beside each other and says their
+//! ratio. What is measured and how stands in the files below: `apiserver` for the servers, `gc` for the collectors. What
+//! every benchmark of a controller needs is shared: `peers` (the programs under test, as data), `legs` (who runs when,
+//! medians, CSV), `sampling` and `requests` (what they cost, by `/proc` and by the server's metrics), `driver` (the load).
+//! Nothing here says when or where a run was: that is for whoever quotes it.
 
 mod apiserver;
+mod driver;
+pub mod gc;
+mod legs;
+mod peers;
+mod requests;
+mod sampling;
 mod server;
 
 pub use apiserver::{LISTED, Wanted, apiserver};
+pub use legs::Order;
 
 use std::fmt;
 
@@ -34,24 +43,51 @@ pub enum Unit {
     Bytes,
     /// Something each second.
     PerSecond,
-    /// Share of one processor; no ratio is shown of it.
+    /// So many of something.
+    Count,
+    /// A share, mostly of one processor; no ratio is shown of it.
     Busy,
 }
 
-/// The figures of two servers and what has to be said about them.
+/// The figures of two sides and what has to be said about them.
 #[derive(Debug)]
 pub struct Table {
-    /// Of our server.
+    /// What all of it is about; shown where the first column has no heading otherwise.
+    pub title: String,
+    /// What the other side is called.
+    pub peer: &'static str,
+    /// Of ours.
     pub ours: Vec<Figure>,
-    /// Of the real one; those that it shares with ours are matched by name.
+    /// Of the other side; those that it shares with ours are matched by name.
     pub real: Vec<Figure>,
     /// Sentences without which the numbers mislead.
     pub notes: Vec<String>,
 }
 
+// === impl Figure ===
+
+impl Figure {
+    /// A number with its name and unit.
+    pub fn new(what: impl Into<String>, value: f64, unit: Unit) -> Self {
+        let what = what.into();
+        Self { what, value, unit }
+    }
+}
+
 // === impl Unit ===
 
 impl Unit {
+    /// How a file of raw numbers names it.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Seconds => "s",
+            Self::Bytes => "B",
+            Self::PerSecond => "1/s",
+            Self::Count => "",
+            Self::Busy => "share",
+        }
+    }
+
     fn shown(self, value: f64) -> String {
         let scaled = |steps: &[(f64, &str)]| {
             let fits = steps
@@ -65,7 +101,7 @@ impl Unit {
         match self {
             Self::Seconds => scaled(&[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs")]),
             Self::Bytes => scaled(&[(1e6, "MB"), (1e3, "kB"), (1.0, "B")]),
-            Self::PerSecond => digits(value),
+            Self::PerSecond | Self::Count => digits(value),
             Self::Busy => format!("{:.0} %", value * 100.0),
         }
     }
@@ -75,35 +111,38 @@ impl Unit {
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let longest = self
-            .ours
-            .iter()
-            .map(|figure| figure.what.chars().count())
-            .max();
-        let first = longest.unwrap_or_default().max(COLUMN);
+        let both = self.ours.iter().chain(&self.real);
+        let longest = both.map(|figure| figure.what.chars().count()).max();
+        let first = longest
+            .unwrap_or_default()
+            .max(self.title.chars().count())
+            .max(COLUMN);
         let mut line = |cells: [&str; 4]| {
             let [what, ours, real, ratio] = cells;
             let text = format!("{what:<first$}{ours:>COLUMN$}{real:>COLUMN$}{ratio:>COLUMN$}");
             writeln!(f, "{}", text.trim_end())
         };
-        line(["", "ours", "real", "ratio"])?;
-        for ours in &self.ours {
-            let real = self.real.iter().find(|real| real.what == ours.what);
-            let shown = real.map_or_else(|| "-".to_owned(), |real| real.unit.shown(real.value));
-            let ratio = real
-                .filter(|_| ours.unit != Unit::Busy)
-                .map(|real| ratio(ours.value, real.value));
-            line([
-                &ours.what,
-                &ours.unit.shown(ours.value),
-                &shown,
-                &ratio.unwrap_or_default(),
-            ])?;
+        line([&self.title, "ours", self.peer, "ratio"])?;
+        let only_real = self.real.iter();
+        let only_real = only_real.filter(|real| value(&self.ours, &real.what).is_none());
+        for Figure { what, unit, .. } in self.ours.iter().chain(only_real) {
+            let (ours, real) = (value(&self.ours, what), value(&self.real, what));
+            let shown =
+                |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |it| unit.shown(it));
+            let both = ours.zip(real).filter(|_| *unit != Unit::Busy);
+            let ratio = both.map(|(ours, real)| ratio(ours, real));
+            line([what, &shown(ours), &shown(real), &ratio.unwrap_or_default()])?;
         }
         self.notes
             .iter()
             .try_for_each(|note| writeln!(f, "- {note}"))
     }
+}
+
+/// The number of that name.
+fn value(figures: &[Figure], what: &str) -> Option<f64> {
+    let named = figures.iter().find(|figure| figure.what == what);
+    named.map(|figure| figure.value)
 }
 
 /// How many times the second number the first is: `2.5 ×`, or `1/40` when it is less.
@@ -176,12 +215,10 @@ mod tests {
 
     #[test]
     fn a_table_matches_figures_by_name_and_ends_with_its_notes() {
-        let mk = |what: &str, value, unit| Figure {
-            what: what.to_owned(),
-            value,
-            unit,
-        };
+        let mk = |what: &str, value, unit| Figure::new(what, value, unit);
         let table = Table {
+            title: String::new(),
+            peer: "real",
             ours: vec![
                 mk("time to ready", 0.02, Unit::Seconds),
                 mk("creates/s to 100,000 objects", 9000.0, Unit::PerSecond),
@@ -190,6 +227,7 @@ mod tests {
             real: vec![
                 mk("driver busy", 0.3, Unit::Busy),
                 mk("time to ready", 3.0, Unit::Seconds),
+                mk("fsyncs", 7.0, Unit::Count),
             ],
             notes: vec!["say so".to_owned()],
         };
@@ -197,6 +235,7 @@ mod tests {
 time to ready                    20.0 ms      3.00 s       1/150
 creates/s to 100,000 objects       9,000           -
 driver busy                         90 %        30 %
+fsyncs                                 -        7.00
 - say so
 ";
         assert_eq!(table.to_string(), text);

@@ -20,6 +20,8 @@ pub(crate) fn run(command: args::Command, out: &mut impl Write) -> Result<()> {
         args::Command::Conformance(args::Conformance::Api(args)) => conformance_api(args, out),
         args::Command::Conformance(args::Conformance::Gc(args)) => conformance_gc(args, out),
         args::Command::Bench(args::Bench::Apiserver(args)) => bench_apiserver(&args, out),
+        args::Command::Bench(args::Bench::Gc(args)) => bench_gc(args, out),
+        args::Command::Bench(args::Bench::GcMemory(args)) => bench_gc_memory(&args, out),
     }
 }
 
@@ -236,4 +238,31 @@ fn bench_apiserver(args: &args::BenchApiserver, out: &mut impl Write) -> Result<
         "{}",
         bench::apiserver(bench::Wanted { objects })?
     )?)
+}
+
+fn bench_gc(args: args::BenchGc, out: &mut impl Write) -> Result<()> {
+    interrupt::watch()?;
+    let wanted = bench::gc::Wanted {
+        workloads: args.workload,
+        modes: args.mode,
+        objects: args.objects.map(usize::try_from).transpose()?,
+        workers: args.workers,
+        budget: args.budget,
+        legs: args.legs,
+        csv: args.csv,
+        is_quick: args.quick,
+        is_rehearsal: args.ours_is_peer,
+    };
+    Ok(write!(out, "{}", bench::gc::gc(&wanted)?)?)
+}
+
+fn bench_gc_memory(args: &args::BenchGcMemory, out: &mut impl Write) -> Result<()> {
+    interrupt::watch()?;
+    let held = bench::gc::memory(args.objects, args.quick)?;
+    let (each, count) = (held.bytes_per_object, held.count);
+    writeln!(
+        out,
+        "{each:.0} B of resident memory for each of {count} objects in the graph"
+    )?;
+    Ok(())
 }

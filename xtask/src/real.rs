@@ -31,8 +31,8 @@ use state::{Condition, Process, State};
 pub use certs::Identity;
 pub use home::Home;
 pub use instances::{Summary, down, logs, pick, status};
-pub(crate) use processes::POLL;
 pub use processes::ProcessId;
+pub(crate) use processes::{POLL, tail};
 pub use servers::Options;
 pub use state::Role;
 

@@ -4,12 +4,20 @@
 //! answered. The driver is one thread, so [`Measured::cpu_secs`] close to [`Measured::secs`] means that it, not the
 //! server, was the limit. What is measured is transport time, which is tokio's.
 
+mod cascade;
 mod create;
+mod family;
+mod memory;
 mod read;
 
-pub use create::Creates;
+pub use cascade::{Cascade, Collected, Policy};
+pub use create::{Creates, Deletes};
+pub use family::{Family, Plant, Shape};
+pub use memory::{GraphMemory, Held};
 pub use read::{Fanout, List};
 
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
@@ -99,6 +107,28 @@ async fn connected(kubeconfig: &Path, clients: usize) -> anyhow::Result<Vec<Clie
         anyhow::Ok(client)
     };
     try_join_all((0..clients).map(|_| connect())).await
+}
+
+/// A closed loop: each client takes the next number and does one step with it, as long as there are any. Answers with
+/// what each step took.
+async fn closed_loop(
+    clients: &[Client],
+    numbers: Range<usize>,
+    step: impl AsyncFn(&Client, usize) -> anyhow::Result<()>,
+) -> anyhow::Result<Vec<Duration>> {
+    let latencies = RefCell::new(Vec::with_capacity(numbers.len()));
+    let next = Cell::new(numbers.start);
+    let one = async |client: &Client| {
+        while next.get() < numbers.end {
+            let number = next.replace(next.get() + 1);
+            let sent = Instant::now();
+            step(client, number).await?;
+            latencies.borrow_mut().push(sent.elapsed());
+        }
+        anyhow::Ok(())
+    };
+    try_join_all(clients.iter().map(one)).await?;
+    Ok(latencies.into_inner())
 }
 
 /// Makes a namespace, unless it is there.

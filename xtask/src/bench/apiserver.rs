@@ -3,30 +3,21 @@
 //! Both get the same requests from the same driver (`load` of `sim`), one server after the other, so that they do not
 //! take the machine from each other. What makes the comparison less than fair is said below the table.
 
-use std::io::Read;
-use std::path::Path;
-use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use serde::Deserialize;
+use anyhow::Result;
 
+use super::driver::{Driver, LOAD, Measured};
 use super::server::Server;
 use super::{Figure, Table, Unit, grouped};
-use crate::cargo::{Binary, Running};
-use crate::interrupt;
+use crate::cargo::Binary;
 use crate::real::{Home, build};
 
 const CARETAKER: Binary = Binary {
     package: "kube-caretaker",
     name: "caretaker",
     profile: "dist",
-};
-const LOAD: Binary = Binary {
-    package: "caretaker-sim",
-    name: "load",
-    profile: "release",
 };
 /// Clients at once and how many objects they create: [`LISTED`] in all.
 const LEVELS: [(usize, usize); 3] = [(1, 2_000), (8, 4_000), (32, 4_000)];
@@ -54,39 +45,34 @@ pub struct Wanted {
     pub objects: usize,
 }
 
-/// What `load` prints.
-#[derive(Debug, Deserialize)]
-struct Measured {
-    count: usize,
-    secs: f64,
-    p50_secs: f64,
-    p99_secs: f64,
-    bytes: usize,
-    cpu_secs: f64,
-}
-
 /// One server under measurement.
 struct Bench<'a> {
-    load: &'a Path,
+    load: &'a Driver,
     server: Server,
     figures: Vec<Figure>,
 }
 
 /// Measures both servers.
 pub fn apiserver(wanted: Wanted) -> Result<Table> {
-    let (caretaker, load) = (CARETAKER.build()?, LOAD.build()?);
+    let (caretaker, load) = (CARETAKER.build()?, Driver(LOAD.build()?));
     build::ensure(&Home::from_env()?)?;
     let ours = Bench::run(Server::ours(&caretaker)?, &load, wanted)?;
     let real = Bench::run(Server::real()?, &load, wanted)?;
     let notes = notes(&ours, &real);
-    Ok(Table { ours, real, notes })
+    Ok(Table {
+        title: String::new(),
+        peer: "real",
+        ours,
+        real,
+        notes,
+    })
 }
 
 // === impl Bench ===
 
 impl<'a> Bench<'a> {
     /// Measures a server and ends it.
-    fn run(server: Server, load: &'a Path, wanted: Wanted) -> Result<Vec<Figure>> {
+    fn run(server: Server, load: &'a Driver, wanted: Wanted) -> Result<Vec<Figure>> {
         let mut bench = Self {
             load,
             server,
@@ -171,41 +157,15 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Runs the driver to its end.
     fn drive(&self, args: &str) -> Result<Measured> {
-        interrupt::check()?;
-        eprintln!("{}: {args}", self.server.name);
-        let mut command = Command::new(self.load);
-        command.arg(&self.server.kubeconfig).args(args.split(' '));
-        let mut running = Running::start(command.stdout(Stdio::piped()))?;
-        let status = running.wait()?;
-        if !status.success() {
-            bail!("the load was not borne ({status}); the driver says why above");
-        }
-        // One line: it fits into the pipe.
-        let mut line = String::new();
-        let stdout = running.0.stdout.as_mut().context("its output is a pipe")?;
-        stdout
-            .read_to_string(&mut line)
-            .context("cannot read what the driver prints")?;
-        serde_json::from_str(&line).context("the driver did not print what it measured")
+        let Server {
+            name, kubeconfig, ..
+        } = &self.server;
+        self.load.drive(name, kubeconfig, args)
     }
 
     fn figure(&mut self, what: impl Into<String>, value: f64, unit: Unit) {
-        let what = what.into();
-        self.figures.push(Figure { what, value, unit });
-    }
-}
-
-// === impl Measured ===
-
-impl Measured {
-    fn rate(&self) -> f64 {
-        self.count as f64 / self.secs
-    }
-
-    fn busy(&self) -> f64 {
-        self.cpu_secs / self.secs
+        self.figures.push(Figure::new(what, value, unit));
     }
 }
 

@@ -1,15 +1,22 @@
 //! Puts a load on one API server and prints what a client saw of it, as one line of JSON. `cargo xtask bench` runs it.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use caretaker_sim::load::{Creates, Fanout, List};
-use clap::{Parser, Subcommand};
+use anyhow::{Context as _, bail};
+use caretaker_sim::load::{Cascade, Creates, Deletes, Family, Fanout, List, Plant, Policy, Shape};
+use clap::{Args, Parser, Subcommand};
+use serde_json::{Value, to_value};
+
+/// The one the product has, so that memory measured here is memory there.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Drives an API server.
 #[derive(Parser)]
 struct Cli {
-    /// The server: the current context of this kubeconfig
-    kubeconfig: PathBuf,
+    /// The server: the current context of this kubeconfig; not needed for what happens in this process
+    kubeconfig: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
 }
@@ -17,19 +24,9 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Create ConfigMaps of one kilobyte
-    Create {
-        /// Where
-        namespace: String,
-        /// The number of the first one, from which its name is made
-        #[arg(long, default_value_t = 0)]
-        first: usize,
-        /// How many at once
-        #[arg(long)]
-        clients: usize,
-        /// How many in all
-        #[arg(long)]
-        count: usize,
-    },
+    Create(Many),
+    /// Delete ConfigMaps that `create` made
+    Delete(Many),
     /// List all ConfigMaps of a namespace
     List {
         /// Which
@@ -40,18 +37,96 @@ enum Command {
     },
     /// Create ConfigMaps while others watch, and wait until these have seen all of them
     Watch {
-        /// Where; it must be empty
-        namespace: String,
+        /// Where, and what is created; the namespace must be empty
+        #[command(flatten)]
+        many: Many,
         /// How many watch
         #[arg(long)]
         watchers: usize,
+    },
+    /// Create owners and dependents
+    GcCreate {
+        #[command(flatten)]
+        kin: Kin,
         /// How many create at once
         #[arg(long)]
         clients: usize,
-        /// How many are created in all
-        #[arg(long)]
-        count: usize,
     },
+    /// Delete the owners that `gc-create` made and wait until a collector has done its work
+    GcRun {
+        #[command(flatten)]
+        kin: Kin,
+        /// What becomes of the dependents
+        #[arg(long)]
+        policy: Policy,
+        /// How long it may take, in seconds
+        #[arg(long, default_value_t = 600)]
+        within: u64,
+    },
+    /// Feed the collector's graph in this process and say how much memory each object takes
+    GraphMemory {
+        /// How many objects
+        #[arg(long)]
+        objects: u64,
+    },
+}
+
+/// ConfigMaps of a namespace.
+#[derive(Args)]
+struct Many {
+    /// Where
+    namespace: String,
+    /// The number of the first one, from which its name is made
+    #[arg(long, default_value_t = 0)]
+    first: usize,
+    /// How many clients at once
+    #[arg(long)]
+    clients: usize,
+    /// How many in all
+    #[arg(long)]
+    count: usize,
+}
+
+/// Owners and dependents.
+#[derive(Args)]
+struct Kin {
+    /// Where
+    namespace: String,
+    /// How they hang together
+    #[arg(long)]
+    shape: Shape,
+    /// How many owners
+    #[arg(long)]
+    owners: usize,
+    /// How many dependents each of them has
+    #[arg(long)]
+    dependents: usize,
+}
+
+// === impl Many ===
+
+impl Many {
+    fn creates(self) -> Creates {
+        Creates {
+            namespace: self.namespace,
+            first: self.first,
+            clients: self.clients,
+            count: self.count,
+        }
+    }
+}
+
+// === impl Kin ===
+
+impl Kin {
+    fn family(self) -> Family {
+        Family {
+            namespace: self.namespace,
+            shape: self.shape,
+            owners: self.owners,
+            dependents: self.dependents,
+        }
+    }
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -60,38 +135,47 @@ async fn main() -> anyhow::Result<()> {
         kubeconfig,
         command,
     } = Cli::parse();
-    let measured = match command {
-        Command::Create {
-            namespace,
-            first,
-            clients,
-            count,
-        } => {
-            Creates {
-                namespace,
-                first,
-                clients,
-                count,
-            }
-            .run(&kubeconfig)
-            .await
-        }
-        Command::List { namespace, times } => List { namespace, times }.run(&kubeconfig).await,
-        Command::Watch {
-            namespace,
-            watchers,
-            clients,
-            count,
-        } => {
-            let creates = Creates {
-                namespace,
-                first: 0,
-                clients,
-                count,
-            };
-            Fanout { watchers, creates }.run(&kubeconfig).await
-        }
-    };
-    println!("{}", serde_json::to_string(&measured?)?);
+    println!("{}", run(kubeconfig, command).await?);
     Ok(())
+}
+
+async fn run(kubeconfig: Option<PathBuf>, command: Command) -> anyhow::Result<Value> {
+    if let Command::GraphMemory { objects } = command {
+        return graph_memory(objects);
+    }
+    let server = kubeconfig.context("which server? Name its kubeconfig first")?;
+    Ok(match command {
+        Command::Create(many) => to_value(many.creates().run(&server).await?)?,
+        Command::Delete(many) => to_value(Deletes(many.creates()).run(&server).await?)?,
+        Command::List { namespace, times } => {
+            to_value(List { namespace, times }.run(&server).await?)?
+        }
+        Command::Watch { many, watchers } => {
+            let creates = many.creates();
+            to_value(Fanout { watchers, creates }.run(&server).await?)?
+        }
+        Command::GcCreate { kin, clients } => {
+            let family = kin.family();
+            to_value(Plant { family, clients }.run(&server).await?)?
+        }
+        Command::GcRun {
+            kin,
+            policy,
+            within,
+        } => {
+            let cascade = Cascade {
+                family: kin.family(),
+                policy,
+                within: Duration::from_secs(within),
+            };
+            to_value(cascade.run(&server).await?)?
+        }
+        Command::GraphMemory { objects } => graph_memory(objects)?,
+    })
+}
+
+/// The place where the collector's index is measured: `GraphMemory { objects }.run(collector)` of `sim::load` takes any
+/// controller, and the one it is meant for has yet to exist.
+fn graph_memory(objects: u64) -> anyhow::Result<Value> {
+    bail!("there is no collector yet that could hold {objects} objects")
 }

@@ -1,16 +1,13 @@
-//! Creating many ConfigMaps of about one kilobyte with a number of clients at once.
+//! Creating and deleting many ConfigMaps of about one kilobyte with a number of clients at once.
 
-use std::cell::{Cell, RefCell};
 use std::path::Path;
-use std::time::Duration;
 
+use anyhow::Context as _;
 use bytes::Bytes;
-use futures::future::try_join_all;
 use http::Method;
 use kube::Client;
-use tokio::time::Instant;
 
-use super::{Measured, Started, connected, namespace, send};
+use super::{Measured, Started, closed_loop, connected, namespace, send};
 
 /// Bytes of an object as it is sent: what a small ConfigMap of an operator has.
 const OBJECT_BYTES: usize = 1000;
@@ -28,6 +25,10 @@ pub struct Creates {
     pub count: usize,
 }
 
+/// The same ConfigMaps, deleted by a client that does nothing else: what a collector could at most achieve.
+#[derive(Clone, Debug)]
+pub struct Deletes(pub Creates);
+
 // === impl Creates ===
 
 impl Creates {
@@ -39,41 +40,51 @@ impl Creates {
 
     /// Creates them with clients that are connected.
     pub(super) async fn run_with(&self, clients: &[Client]) -> anyhow::Result<Measured> {
-        if let Some(first) = clients.first() {
-            namespace(first, &self.namespace).await?;
-        }
-        let (next, latencies) = (
-            Cell::new(self.first),
-            RefCell::new(Vec::with_capacity(self.count)),
-        );
+        let first = clients.first().context("a client at least")?;
+        namespace(first, &self.namespace).await?;
+        let path = self.path();
         let started = Started::now();
-        try_join_all(
-            clients
-                .iter()
-                .map(|client| self.keep_creating(client, &next, &latencies)),
-        )
-        .await?;
-        let latencies = latencies.into_inner();
+        let create = async |client: &Client, number| {
+            let body = object(&name(number));
+            send(client, Method::POST, &path, body).await.map(drop)
+        };
+        let latencies = closed_loop(clients, self.first..self.first + self.count, create).await?;
         Ok(started.measured(latencies.len(), OBJECT_BYTES, latencies))
     }
 
-    /// One client: takes the next number and creates that object, as long as there are any.
-    async fn keep_creating(
-        &self,
-        client: &Client,
-        next: &Cell<usize>,
-        latencies: &RefCell<Vec<Duration>>,
-    ) -> anyhow::Result<()> {
-        let path = format!("/api/v1/namespaces/{}/configmaps", self.namespace);
-        while next.get() < self.first + self.count {
-            let number = next.replace(next.get() + 1);
-            let body = object(&format!("load-{number:06}"));
-            let sent = Instant::now();
-            send(client, Method::POST, &path, body).await?;
-            latencies.borrow_mut().push(sent.elapsed());
-        }
-        Ok(())
+    fn path(&self) -> String {
+        format!("/api/v1/namespaces/{}/configmaps", self.namespace)
     }
+}
+
+// === impl Deletes ===
+
+impl Deletes {
+    /// Deletes them.
+    pub async fn run(&self, kubeconfig: &Path) -> anyhow::Result<Measured> {
+        let clients = connected(kubeconfig, self.0.clients).await?;
+        self.run_with(&clients).await
+    }
+
+    /// Deletes them with clients that are connected.
+    pub(super) async fn run_with(&self, clients: &[Client]) -> anyhow::Result<Measured> {
+        let Self(created) = self;
+        let collection = created.path();
+        let started = Started::now();
+        let delete = async |client: &Client, number| {
+            let path = format!("{collection}/{}", name(number));
+            send(client, Method::DELETE, &path, Bytes::new())
+                .await
+                .map(drop)
+        };
+        let numbers = created.first..created.first + created.count;
+        let latencies = closed_loop(clients, numbers, delete).await?;
+        Ok(started.measured(latencies.len(), 0, latencies))
+    }
+}
+
+fn name(number: usize) -> String {
+    format!("load-{number:06}")
 }
 
 fn object(name: &str) -> Bytes {
@@ -88,7 +99,31 @@ fn object(name: &str) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::target::Target;
     use serde_json::Value;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_created_is_deleted_again_and_nothing_else() {
+        let clients = vec![Target::embedded().client().clone(); 3];
+        let creates = |first, count| Creates {
+            namespace: "plain".to_owned(),
+            first,
+            clients: clients.len(),
+            count,
+        };
+        assert_eq!(creates(0, 7).run_with(&clients).await.unwrap().count, 7);
+        let deleted = Deletes(creates(2, 5)).run_with(&clients).await.unwrap();
+        assert_eq!(deleted.count, 5);
+        let path = "/api/v1/namespaces/plain/configmaps";
+        let list = send(&clients[0], Method::GET, path, Bytes::new())
+            .await
+            .unwrap();
+        let list: Value = serde_json::from_slice(&list).unwrap();
+        let items = list["items"].as_array().unwrap().iter();
+        let names: Vec<_> = items.map(|item| &item["metadata"]["name"]).collect();
+        assert_eq!(names, ["load-000000", "load-000001"]);
+        assert!(Deletes(creates(2, 1)).run_with(&clients).await.is_err());
+    }
 
     #[test]
     fn an_object_is_a_config_map_of_the_size_it_is_said_to_have() {

@@ -1,0 +1,395 @@
+//! Deleting owners and waiting, by a watch of metadata, until the cascade is over.
+//!
+//! Who collects is none of this driver's business. It says how long it took and which requests were its own, so that
+//! whoever counts requests at the server can take them off. The clock starts with the first owner's delete.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use bytes::Bytes;
+use clap::ValueEnum;
+use futures::{StreamExt as _, try_join};
+use http::{Method, Request};
+use http_body_util::BodyExt as _;
+use kube::Client;
+use kube::client::Body;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
+
+use super::{Family, Started, closed_loop, connected, refuse, send};
+
+/// Clients that delete owners, at most: enough that the deletes are over before the cascade is.
+const DELETERS_MAX: usize = 20;
+/// The kinds of answer that hold metadata only.
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+
+/// What becomes of the dependents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Policy {
+    /// They go after their owner.
+    Background,
+    /// They go before their owner.
+    Foreground,
+    /// They stay and lose the reference.
+    Orphan,
+}
+
+/// A cascade to start and to wait for.
+#[derive(Clone, Debug)]
+pub struct Cascade {
+    /// Who is in it.
+    pub family: Family,
+    /// How its owners are deleted.
+    pub policy: Policy,
+    /// How long it may take.
+    pub within: Duration,
+}
+
+/// What came of a cascade.
+#[derive(Debug, PartialEq, Serialize)]
+pub struct Collected {
+    /// Dependents that went, or lost their reference.
+    pub count: usize,
+    /// From the first owner's delete until all was as it should be, in seconds.
+    pub secs: f64,
+    /// From the first owner's delete until the first dependent was done, in seconds.
+    pub first_secs: f64,
+    /// From the first owner's delete until the last dependent was done, in seconds.
+    pub last_secs: f64,
+    /// Requests of this driver, by the verb under which the server counts them.
+    pub own_requests: BTreeMap<&'static str, usize>,
+    /// Processor time the driver itself took meanwhile, in seconds.
+    pub cpu_secs: f64,
+}
+
+/// Who has not yet gone, or not yet been let go.
+struct Waiting {
+    policy: Policy,
+    owners: BTreeSet<String>,
+    dependents: BTreeSet<String>,
+    first: Option<Duration>,
+    last: Duration,
+}
+
+#[derive(Deserialize)]
+struct MetadataList {
+    metadata: ListMeta,
+    items: Vec<Partial>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ListMeta {
+    resource_version: String,
+}
+
+#[derive(Deserialize)]
+struct Event {
+    r#type: String,
+    object: Partial,
+}
+
+/// As much of an object as is asked about here; an error event has no metadata of this kind.
+#[derive(Deserialize)]
+struct Partial {
+    #[serde(default)]
+    metadata: PartialMeta,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PartialMeta {
+    name: String,
+    owner_references: Vec<IgnoredAny>,
+}
+
+// === impl Policy ===
+
+impl Policy {
+    fn options(self) -> Bytes {
+        let policy = match self {
+            Self::Background => "Background",
+            Self::Foreground => "Foreground",
+            Self::Orphan => "Orphan",
+        };
+        let options = format!(
+            r#"{{"apiVersion":"v1","kind":"DeleteOptions","propagationPolicy":"{policy}"}}"#
+        );
+        options.into()
+    }
+}
+
+// === impl Cascade ===
+
+impl Cascade {
+    /// Deletes the owners and waits.
+    pub async fn run(&self, kubeconfig: &Path) -> anyhow::Result<Collected> {
+        let deleters = self.family.owners.clamp(1, DELETERS_MAX);
+        let clients = connected(kubeconfig, 1 + deleters).await?;
+        self.run_with(&clients).await
+    }
+
+    /// Deletes the owners with clients that are connected; the first one watches.
+    pub(super) async fn run_with(&self, clients: &[Client]) -> anyhow::Result<Collected> {
+        let (watcher, deleters) = clients.split_first().context("two clients at least")?;
+        let revision = self.complete_at(watcher).await?;
+        let events = self.watch(watcher, &revision).await?;
+        let started = Started::now();
+        let mut waiting = Waiting::new(&self.family, self.policy);
+        let path = self.family.path();
+        let delete = async |client: &Client, owner: usize| {
+            let path = format!("{path}/{}", Family::owner(owner));
+            send(client, Method::DELETE, &path, self.policy.options())
+                .await
+                .map(drop)
+        };
+        let deletes = closed_loop(deleters, 0..self.family.owners, delete);
+        let both = async { try_join!(deletes, waiting.read(events, &started)).map(drop) };
+        let ended = timeout(self.within, both).await;
+        let (owners, dependents) = (waiting.owners.len(), waiting.dependents.len());
+        ended.with_context(|| {
+            format!("after {:?} {owners} owners and {dependents} dependents are not where they should be", self.within)
+        })??;
+        let measured = started.measured(self.family.size(), 0, Vec::new());
+        Ok(Collected {
+            count: measured.count,
+            secs: measured.secs,
+            first_secs: waiting.first.unwrap_or_default().as_secs_f64(),
+            last_secs: waiting.last.as_secs_f64(),
+            own_requests: [("DELETE", self.family.owners), ("LIST", 1), ("WATCH", 1)].into(),
+            cpu_secs: measured.cpu_secs,
+        })
+    }
+
+    /// Makes sure that the whole family is there, and says at which version of the collection.
+    async fn complete_at(&self, client: &Client) -> anyhow::Result<String> {
+        let path = self.family.path();
+        let request = Request::builder()
+            .uri(&path)
+            .header(http::header::ACCEPT, METADATA_LIST)
+            .body(Body::empty())?;
+        let (parts, body) = client.send(request).await?.into_parts();
+        let bytes = body.collect_bytes().await.context("the answer broke off")?;
+        refuse(parts.status, &path, &bytes)?;
+        let list: MetadataList = serde_json::from_slice(&bytes).context("the list is none")?;
+        let found: BTreeSet<String> = list
+            .items
+            .into_iter()
+            .map(|item| item.metadata.name)
+            .collect();
+        let owners = (0..self.family.owners).map(Family::owner);
+        let missing = owners
+            .chain(self.family.dependent_names())
+            .filter(|name| !found.contains(name))
+            .count();
+        ensure!(missing == 0, "{missing} objects of the family are missing");
+        Ok(list.metadata.resource_version)
+    }
+
+    /// Opens a watch of metadata that begins behind a list.
+    async fn watch(&self, client: &Client, revision: &str) -> anyhow::Result<Body> {
+        let (path, secs) = (self.family.path(), self.within.as_secs() + 1);
+        let path = format!("{path}?watch=true&resourceVersion={revision}&timeoutSeconds={secs}");
+        let request = Request::builder()
+            .uri(&path)
+            .header(http::header::ACCEPT, METADATA)
+            .body(Body::empty())?;
+        let (parts, body) = client.send(request).await?.into_parts();
+        refuse(parts.status, &path, b"")?;
+        Ok(body)
+    }
+}
+
+// === impl Waiting ===
+
+impl Waiting {
+    fn new(family: &Family, policy: Policy) -> Self {
+        Self {
+            policy,
+            owners: (0..family.owners).map(Family::owner).collect(),
+            dependents: family.dependent_names().collect(),
+            first: None,
+            last: Duration::ZERO,
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.owners.is_empty() && self.dependents.is_empty()
+    }
+
+    /// Reads events, a line each, until there is nothing to wait for.
+    async fn read(&mut self, body: Body, started: &Started) -> anyhow::Result<()> {
+        let (mut unread, mut pieces) = (Vec::new(), body.into_data_stream());
+        while !self.is_over() {
+            let piece = pieces.next().await.context("the watch ended early")??;
+            unread.extend_from_slice(&piece);
+            let Some(end) = unread.iter().rposition(|byte| *byte == b'\n') else {
+                continue;
+            };
+            let rest = unread.split_off(end + 1);
+            let at = started.at.elapsed();
+            for line in unread.split(|byte| *byte == b'\n') {
+                if !line.is_empty() {
+                    let event = serde_json::from_slice(line).context("an event is none")?;
+                    self.note(event, at)?;
+                }
+            }
+            unread = rest;
+        }
+        Ok(())
+    }
+
+    /// Takes note of one event.
+    fn note(&mut self, event: Event, at: Duration) -> anyhow::Result<()> {
+        let PartialMeta {
+            name,
+            owner_references,
+        } = event.object.metadata;
+        let is_orphaned = self.policy == Policy::Orphan && owner_references.is_empty();
+        let is_done = match event.r#type.as_str() {
+            "DELETED" if self.owners.remove(&name) => false,
+            "DELETED" if self.policy == Policy::Orphan => {
+                bail!("{name} was deleted, although it was to be orphaned")
+            }
+            "DELETED" => self.dependents.remove(&name),
+            "MODIFIED" if is_orphaned => self.dependents.remove(&name),
+            "MODIFIED" | "ADDED" | "BOOKMARK" => false,
+            other => bail!("the watch ended with {other}"),
+        };
+        if is_done {
+            self.first.get_or_insert(at);
+            self.last = at;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Plant, Shape};
+    use super::*;
+    use crate::target::Target;
+
+    /// Sleeps are tokio's and tokio's time is paused: no test waits for them.
+    const WITHIN: Duration = Duration::from_secs(60);
+
+    fn family() -> Family {
+        Family {
+            namespace: "family".to_owned(),
+            shape: Shape::Flat,
+            owners: 2,
+            dependents: 3,
+        }
+    }
+
+    fn cascade(policy: Policy) -> Cascade {
+        Cascade {
+            family: family(),
+            policy,
+            within: WITHIN,
+        }
+    }
+
+    async fn planted() -> Vec<Client> {
+        let clients = vec![Target::embedded().client().clone(); 3];
+        let plant = Plant {
+            family: family(),
+            clients: clients.len(),
+        };
+        plant.run_with(&clients).await.unwrap();
+        clients
+    }
+
+    /// What a collector does for a policy: one method and body for every dependent, then the owners' finalizers.
+    async fn collect(client: &Client, policy: Policy) -> anyhow::Result<()> {
+        let path = family().path();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        for name in family().dependent_names() {
+            let path = format!("{path}/{name}");
+            match policy {
+                Policy::Orphan => unset(client, &path, "ownerReferences").await?,
+                Policy::Background | Policy::Foreground => {
+                    send(client, Method::DELETE, &path, Bytes::new()).await?;
+                }
+            }
+        }
+        for owner in (0..family().owners).map(Family::owner) {
+            if policy != Policy::Background {
+                unset(client, &format!("{path}/{owner}"), "finalizers").await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn unset(client: &Client, path: &str, field: &str) -> anyhow::Result<()> {
+        let request = Request::patch(path)
+            .header(http::header::CONTENT_TYPE, "application/merge-patch+json")
+            .body(Body::from(
+                format!(r#"{{"metadata":{{"{field}":null}}}}"#).into_bytes(),
+            ))?;
+        refuse(client.send(request).await?.status(), path, b"")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cascade_is_over_when_every_object_is_where_its_policy_wants_it() {
+        for policy in [Policy::Background, Policy::Foreground, Policy::Orphan] {
+            let clients = planted().await;
+            let cascade = cascade(policy);
+            let both = try_join!(cascade.run_with(&clients), collect(&clients[0], policy));
+            let (collected, ()) = both.unwrap();
+            assert_eq!(collected.count, 6, "{policy:?}");
+            assert_eq!(collected.own_requests["DELETE"], 2, "{policy:?}");
+            assert!(collected.first_secs >= 1.0, "{policy:?}");
+            assert!(collected.secs >= collected.last_secs, "{policy:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cascade_that_nobody_carries_on_is_given_up_with_what_is_left() {
+        let clients = planted().await;
+        let error = cascade(Policy::Background).run_with(&clients).await;
+        let error = error.unwrap_err().to_string();
+        assert!(
+            error.contains("0 owners and 6 dependents are not"),
+            "{error}"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_family_that_is_not_complete_is_refused() {
+        let clients = planted().await;
+        let path = format!("{}/{}", family().path(), Family::dependent(1, 2));
+        send(&clients[0], Method::DELETE, &path, Bytes::new())
+            .await
+            .unwrap();
+        let error = cascade(Policy::Background).run_with(&clients).await;
+        assert_eq!(
+            error.unwrap_err().to_string(),
+            "1 objects of the family are missing"
+        );
+    }
+
+    #[test]
+    fn an_orphan_that_goes_and_an_error_in_the_watch_are_not_overlooked() {
+        let note = |line: &str| {
+            let event = serde_json::from_str(line).unwrap();
+            let mut waiting = Waiting::new(&family(), Policy::Orphan);
+            waiting
+                .note(event, Duration::ZERO)
+                .map(|()| waiting.dependents.len())
+        };
+        let event = |kind: &str, meta: &str| {
+            format!(r#"{{"type":"{kind}","object":{{"metadata":{meta}}}}}"#)
+        };
+        let named = r#"{"name":"dependent-00001-000002"}"#;
+        let owned = r#"{"name":"dependent-00001-000002","ownerReferences":[{}]}"#;
+        assert_eq!(note(&event("MODIFIED", named)).unwrap(), 5);
+        assert_eq!(note(&event("MODIFIED", owned)).unwrap(), 6);
+        assert!(note(&event("DELETED", named)).is_err());
+        assert!(note(&event("ERROR", "{}")).is_err());
+    }
+}

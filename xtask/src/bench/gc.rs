@@ -1,0 +1,416 @@
+//! The garbage collectors beside each other: cascades in four shapes, and the time and memory a graph takes.
+//!
+//! A case is a workload under one setting of the limits; each case runs in legs, A-B-B-A, on a fresh real server each.
+//! What a leg does and counts stands in `gc/leg`, what the numbers have to be in `gc/budgets`.
+
+mod budgets;
+mod leg;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use serde::Deserialize;
+
+use super::driver::{Driver, LOAD};
+use super::legs::{Leg, Order, Results};
+use super::peers::{Limit, Programs, Settings, Side};
+use super::{Table, grouped};
+use crate::cargo::{Binary, workspace};
+use crate::interrupt;
+
+/// Dependents where both run at their defaults: the Go program's take a minute at its rate limit.
+const OBJECTS_AT_DEFAULTS: usize = 1_000;
+/// Dependents otherwise.
+const OBJECTS: usize = 5_000;
+/// Objects in the graph that a start has to learn.
+const OBJECTS_AT_START: usize = 50_000;
+/// Objects whose memory is measured in the driver's own process.
+pub const OBJECTS_IN_MEMORY: u32 = 200_000;
+/// Dependents of one owner, or links of one chain.
+const FAN: usize = 500;
+/// What both may ask of the server each second where the budget is equal.
+pub const REQUEST_BUDGET: u32 = 400;
+/// Requests under way at once where nothing else limits; the Go program gets the best of these.
+pub const WORKERS: [u32; 2] = [20, 100];
+/// How the driver and ours are built when only the harness is tried.
+const QUICK_PROFILE: &str = "dev";
+
+/// What is done to the collector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Workload {
+    /// Owners with 500 dependents each, deleted in the background
+    Flat,
+    /// Chains of 500 links, deleted in the background from their first
+    Chain,
+    /// Owners with 500 dependents each, deleted in the foreground
+    Foreground,
+    /// Owners with 500 dependents each, which stay
+    Orphan,
+    /// A start beside objects that are there already
+    Start,
+}
+
+/// What limits the collectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    /// Their own defaults, which for the Go program is a rate limit
+    Defaults,
+    /// So many requests each second, the same for both
+    Equal,
+    /// Only the number of workers
+    Unlimited,
+}
+
+/// How much is measured.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Only these workloads; all of them if none is named.
+    pub workloads: Vec<Workload>,
+    /// Only these modes; all of them if none is named.
+    pub modes: Vec<Mode>,
+    /// So many objects in every case, instead of each case's own number.
+    pub objects: Option<usize>,
+    /// Numbers of workers where nothing else limits.
+    pub workers: Vec<u32>,
+    /// Requests each second where the budget is equal.
+    pub budget: u32,
+    /// Which side runs when.
+    pub legs: Order,
+    /// Where the raw numbers go, instead of a new file below `target`.
+    pub csv: Option<PathBuf>,
+    /// Whether ours and the driver are built without optimising: for trying the harness, not for figures.
+    pub is_quick: bool,
+    /// Whether the Go program runs on both sides: every ratio should then be one.
+    pub is_rehearsal: bool,
+}
+
+/// What a run came to.
+#[derive(Debug)]
+pub struct Report {
+    tables: Vec<Table>,
+    verdicts: Vec<String>,
+    notes: Vec<String>,
+    csv: PathBuf,
+    took: Duration,
+}
+
+/// One workload under one setting.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    workload: Workload,
+    mode: Mode,
+    objects: usize,
+    settings: Settings,
+}
+
+/// What holding a graph in the driver's own process came to.
+#[derive(Debug, Deserialize)]
+pub struct Held {
+    /// Objects held.
+    pub count: u64,
+    /// Resident memory for each of them, in bytes.
+    pub bytes_per_object: f64,
+}
+
+/// Measures both collectors.
+pub fn gc(wanted: &Wanted) -> Result<Report> {
+    let started = Instant::now();
+    let cases = cases(wanted);
+    let profile = wanted.is_quick.then_some(QUICK_PROFILE);
+    let driver = driver(profile)?;
+    let programs = Programs::build(profile, wanted.is_rehearsal)?;
+    let csv = csv_path(wanted)?;
+    let origin = origin(wanted);
+    let mut results = Results::default();
+    for case in &cases {
+        for (number, side) in (1..).zip(&wanted.legs.0) {
+            let title = case.title();
+            let (all, secs) = (wanted.legs.0.len(), started.elapsed().as_secs());
+            eprintln!(
+                "== {secs} s: {title}: leg {number} of {all}, {}",
+                side.word()
+            );
+            let measured = leg::Stand::new(&programs, &driver, *side)?.measure(case);
+            let figures = measured.with_context(|| format!("{title}, {}", side.word()))?;
+            results.0.push(Leg {
+                case: title,
+                side: *side,
+                number,
+                figures,
+            });
+            // After every leg: a run that is broken off leaves what it has measured.
+            fs::write(&csv, results.csv(&origin))
+                .with_context(|| format!("cannot write {}", csv.display()))?;
+        }
+    }
+    let tables = cases.iter();
+    let tables = tables.map(|case| results.table(&case.title(), Side::Peer.word()));
+    Ok(Report {
+        tables: tables.collect(),
+        verdicts: budgets::verdicts(&cases, &results),
+        notes: budgets::notes(wanted, &cases, &results),
+        csv,
+        took: started.elapsed(),
+    })
+}
+
+/// Measures, in the driver's own process, what each object takes in the collector's graph.
+pub fn memory(objects: u32, is_quick: bool) -> Result<Held> {
+    driver(is_quick.then_some(QUICK_PROFILE))?.alone(&format!("graph-memory --objects {objects}"))
+}
+
+// === impl Case ===
+
+impl Case {
+    /// Its name in tables and files.
+    fn title(&self) -> String {
+        let Self {
+            workload,
+            mode,
+            settings,
+            ..
+        } = self;
+        let (what, objects) = (workload.word(), grouped(&self.objects.to_string()));
+        if *workload == Workload::Start {
+            return format!("{what} at {objects}");
+        }
+        let workers = settings.workers;
+        let workers = workers.map_or_else(String::new, |workers| format!(", {workers} workers"));
+        format!("{what} {objects}, {}{workers}", mode.word())
+    }
+
+    /// How many owners, and how many dependents each of them has.
+    fn family(&self) -> (usize, usize) {
+        let owners = self.objects.div_ceil(FAN).max(1);
+        (owners, self.objects / owners)
+    }
+
+    /// How many dependents there are in all.
+    fn dependents(&self) -> usize {
+        let (owners, dependents) = self.family();
+        owners * dependents
+    }
+}
+
+// === impl Workload ===
+
+impl Workload {
+    /// All of them, in the order in which they run.
+    const ALL: [Self; 5] = [
+        Self::Flat,
+        Self::Chain,
+        Self::Foreground,
+        Self::Orphan,
+        Self::Start,
+    ];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Flat => "flat",
+            Self::Chain => "chain",
+            Self::Foreground => "foreground",
+            Self::Orphan => "orphan",
+            Self::Start => "start",
+        }
+    }
+
+    /// The `--shape` and `--policy` of the driver.
+    fn shape_and_policy(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Flat | Self::Start => ("flat", "background"),
+            Self::Chain => ("chain", "background"),
+            Self::Foreground => ("flat", "foreground"),
+            Self::Orphan => ("flat", "orphan"),
+        }
+    }
+}
+
+// === impl Mode ===
+
+impl Mode {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Defaults => "defaults",
+            Self::Equal => "equal budget",
+            Self::Unlimited => "unlimited",
+        }
+    }
+}
+
+// === impl Report ===
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for table in &self.tables {
+            writeln!(f, "{table}")?;
+        }
+        for line in self.verdicts.iter().chain(&self.notes) {
+            writeln!(f, "- {line}")?;
+        }
+        let secs = self.took.as_secs();
+        writeln!(f, "raw numbers: {}", self.csv.display())?;
+        writeln!(f, "took {} min {} s", secs / 60, secs % 60)
+    }
+}
+
+/// The cases of a run: at defaults only the plain one, because at that rate limit everything takes minutes.
+fn cases(wanted: &Wanted) -> Vec<Case> {
+    let all = |mode, objects, settings| {
+        Workload::ALL.map(|workload| Case {
+            workload,
+            mode,
+            objects: wanted.objects.unwrap_or(objects),
+            settings,
+        })
+    };
+    let settings = |limit, workers| Settings { limit, workers };
+    let budget = Limit::PerSecond(f64::from(wanted.budget));
+    let mut cases = Vec::new();
+    let [flat, ..] = all(
+        Mode::Defaults,
+        OBJECTS_AT_DEFAULTS,
+        settings(Limit::Default, None),
+    );
+    cases.push(flat);
+    let [equal @ .., _] = all(Mode::Equal, OBJECTS, settings(budget, None));
+    cases.extend(equal);
+    for workers in &wanted.workers {
+        let settings = settings(Limit::None, Some(*workers));
+        let [unlimited @ .., _] = all(Mode::Unlimited, OBJECTS, settings);
+        cases.extend(unlimited);
+    }
+    let [.., start] = all(
+        Mode::Unlimited,
+        OBJECTS_AT_START,
+        settings(Limit::None, None),
+    );
+    cases.push(start);
+    cases.retain(|case| {
+        let is_in = |chosen: bool, none: bool| chosen || none;
+        is_in(
+            wanted.workloads.contains(&case.workload),
+            wanted.workloads.is_empty(),
+        ) && is_in(wanted.modes.contains(&case.mode), wanted.modes.is_empty())
+    });
+    cases
+}
+
+fn driver(profile: Option<&'static str>) -> Result<Driver> {
+    let profile = profile.unwrap_or(LOAD.profile);
+    Ok(Driver(Binary { profile, ..LOAD }.build()?))
+}
+
+/// Where the raw numbers go; a new file each time unless one is named.
+fn csv_path(wanted: &Wanted) -> Result<PathBuf> {
+    if let Some(path) = &wanted.csv {
+        return Ok(path.clone());
+    }
+    let dir = workspace().join("target").join("bench");
+    fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    let dir = dir.canonicalize().unwrap_or(dir);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let secs = now.unwrap_or_default().as_secs();
+    Ok(dir.join(format!("gc-{secs}.csv")))
+}
+
+/// What has to be known to repeat a run.
+fn origin(wanted: &Wanted) -> BTreeMap<&'static str, String> {
+    let flags: Vec<String> = std::env::args().skip(1).collect();
+    let built = if wanted.is_quick { "dev" } else { "dist" };
+    [
+        (
+            "commit",
+            git(workspace(), &["describe", "--always", "--dirty"]),
+        ),
+        ("flags", flags.join(" ")),
+        ("profile", built.to_owned()),
+    ]
+    .into()
+}
+
+/// What git says; nothing where there is none.
+fn git(dir: &Path, args: &[&str]) -> String {
+    let said = Command::new("git").current_dir(dir).args(args).output();
+    let said = said.map(|output| output.stdout).unwrap_or_default();
+    String::from_utf8_lossy(&said).into_owned()
+}
+
+/// Fails when a run has been interrupted, in time for the next leg.
+fn settle(time: Duration) -> Result<()> {
+    std::thread::sleep(time);
+    interrupt::check()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted() -> Wanted {
+        Wanted {
+            workloads: Vec::new(),
+            modes: Vec::new(),
+            objects: None,
+            workers: WORKERS.to_vec(),
+            budget: REQUEST_BUDGET,
+            legs: "ABBA".parse().unwrap(),
+            csv: None,
+            is_quick: true,
+            is_rehearsal: true,
+        }
+    }
+
+    fn titles(wanted: &Wanted) -> Vec<String> {
+        cases(wanted).iter().map(Case::title).collect()
+    }
+
+    #[test]
+    fn without_a_choice_every_case_runs_and_defaults_only_once() {
+        let titles = titles(&wanted());
+        assert_eq!(titles.len(), 1 + 4 + 2 * 4 + 1, "{titles:?}");
+        assert_eq!(titles[0], "flat 1,000, defaults");
+        assert_eq!(titles[1], "flat 5,000, equal budget");
+        assert_eq!(titles[8], "orphan 5,000, unlimited, 20 workers");
+        assert_eq!(titles[13], "start at 50,000");
+    }
+
+    #[test]
+    fn a_choice_of_workloads_modes_and_numbers_narrows_the_cases() {
+        let chosen = Wanted {
+            workloads: vec![Workload::Chain, Workload::Start],
+            modes: vec![Mode::Unlimited],
+            objects: Some(200),
+            workers: vec![7],
+            ..wanted()
+        };
+        assert_eq!(
+            titles(&chosen),
+            ["chain 200, unlimited, 7 workers", "start at 200"]
+        );
+        let none = Wanted {
+            workloads: vec![Workload::Start],
+            modes: vec![Mode::Equal],
+            ..wanted()
+        };
+        assert_eq!(titles(&none), [""; 0]);
+    }
+
+    #[test]
+    fn a_family_has_as_many_dependents_as_the_case_says() {
+        let table = [(5_000, (10, 500)), (1_000, (2, 500)), (200, (1, 200))];
+        for (objects, family) in table {
+            let wanted = Wanted {
+                objects: Some(objects),
+                ..wanted()
+            };
+            let case = cases(&wanted)[0];
+            assert_eq!(case.family(), family);
+            assert_eq!(case.dependents(), objects);
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What processes and the machine have used so far, as `/proc` has it.
+//!
+//! Everything here is read at one moment; whoever measures a phase takes the difference of two moments. Steal is time
+//! that the host gave to others, and the machine's busy time tells whether something else than the benchmark ran on it.
+
+use std::fs;
+use std::ops::Sub;
+
+use anyhow::{Context, Result};
+
+/// Processor time of the whole machine, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Machine {
+    /// Work of anybody, of the kernel too.
+    pub(super) busy_secs: f64,
+    /// Time in which the host let others run.
+    pub(super) steal_secs: f64,
+    /// All time there was, of all processors.
+    pub(super) all_secs: f64,
+}
+
+// === impl Machine ===
+
+impl Machine {
+    /// Since the machine was booted.
+    pub(super) fn now() -> Result<Self> {
+        let stat = fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
+        let ticks = ticks_per_sec();
+        let Self {
+            busy_secs,
+            steal_secs,
+            all_secs,
+        } = machine_ticks(&stat).context("/proc/stat is not as expected")?;
+        Ok(Self {
+            busy_secs: busy_secs / ticks,
+            steal_secs: steal_secs / ticks,
+            all_secs: all_secs / ticks,
+        })
+    }
+}
+
+impl Sub for Machine {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            busy_secs: self.busy_secs - earlier.busy_secs,
+            steal_secs: self.steal_secs - earlier.steal_secs,
+            all_secs: self.all_secs - earlier.all_secs,
+        }
+    }
+}
+
+/// The processor time a process has used so far, in seconds.
+pub(super) fn cpu_secs(pid: u32) -> Result<f64> {
+    Ok(read(pid, "stat", cpu_ticks)? / ticks_per_sec())
+}
+
+/// Its resident memory now, in bytes.
+pub(super) fn resident_bytes(pid: u32) -> Result<f64> {
+    read(pid, "status", |status| memory(status, "VmRSS:"))
+}
+
+/// The most it ever had, in bytes.
+pub(super) fn peak_bytes(pid: u32) -> Result<f64> {
+    read(pid, "status", |status| memory(status, "VmHWM:"))
+}
+
+fn read(pid: u32, file: &str, parse: impl Fn(&str) -> Option<f64>) -> Result<f64> {
+    let path = format!("/proc/{pid}/{file}");
+    let gone = || format!("cannot read {path}: has the process ended?");
+    let text = fs::read_to_string(&path).with_context(gone)?;
+    parse(&text).with_context(|| format!("{path} is not as expected"))
+}
+
+fn ticks_per_sec() -> f64 {
+    rustix::param::clock_ticks_per_second() as f64
+}
+
+/// A line of `/proc/<pid>/status` that tells an amount of memory.
+fn memory(status: &str, name: &str) -> Option<f64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    let kibibytes: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes * 1024.0)
+}
+
+/// Fields 14 and 15 of `/proc/<pid>/stat`, time in user and in kernel mode. The second field may hold anything, so
+/// counting starts behind its last `)`.
+fn cpu_ticks(stat: &str) -> Option<f64> {
+    let (_, after_name) = stat.rsplit_once(')')?;
+    let mut fields = after_name.split_ascii_whitespace().skip(11);
+    let (user, kernel): (f64, f64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+    Some(user + kernel)
+}
+
+/// The first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal; what follows is contained in
+/// the first two.
+fn machine_ticks(stat: &str) -> Option<Machine> {
+    let line = stat.lines().next()?.strip_prefix("cpu ")?;
+    let fields: Vec<f64> = line
+        .split_ascii_whitespace()
+        .map_while(|field| field.parse().ok())
+        .collect();
+    let [user, nice, system, idle, iowait, irq, softirq, steal, ..] = fields[..] else {
+        return None;
+    };
+    let busy_secs = user + nice + system + irq + softirq;
+    Some(Machine {
+        busy_secs,
+        steal_secs: steal,
+        all_secs: busy_secs + idle + iowait + steal,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_read_from_the_status_of_a_process() {
+        let status = "Name:\tetcd\nVmHWM:\t  200 kB\nVmRSS:\t  100 kB\nThreads:\t9\n";
+        assert_eq!(memory(status, "VmRSS:"), Some(102_400.0));
+        assert_eq!(memory(status, "VmHWM:"), Some(204_800.0));
+        for broken in ["", "VmRSS:\t many kB\n", "VmRSS: 7\n"] {
+            assert_eq!(memory(broken, "VmRSS:"), None, "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn processor_time_is_found_whatever_the_program_is_called() {
+        let rest = "S 1 1 1 0 -1 4194304 101 0 0 0 70 5 0 0 20 0 1 0 80290";
+        for name in ["etcd", "a b) S"] {
+            assert_eq!(
+                cpu_ticks(&format!("7 ({name}) {rest}")),
+                Some(75.0),
+                "{name}"
+            );
+        }
+        assert_eq!(cpu_ticks("7 (etcd) S 1"), None);
+    }
+
+    #[test]
+    fn time_of_the_machine_is_split_into_work_steal_and_the_rest() {
+        let stat = "cpu  100 1 20 1000 50 2 3 40 7 7\ncpu0 1 1 1\n";
+        let expected = Machine {
+            busy_secs: 126.0,
+            steal_secs: 40.0,
+            all_secs: 1216.0,
+        };
+        assert_eq!(machine_ticks(stat), Some(expected));
+        for broken in ["", "cpu0 1 2 3 4 5 6 7 8\n", "cpu  1 2 3\n"] {
+            assert_eq!(machine_ticks(broken), None, "{broken:?}");
+        }
+    }
+}
