@@ -7,9 +7,7 @@
 mod door;
 mod health;
 
-#[allow(unused_imports, reason = "called when run and up are wired")]
 pub(crate) use self::door::{Credentials, open};
-#[allow(unused_imports, reason = "called when run and up are wired")]
 pub(crate) use self::health::{Check, Health};
 
 use std::future::Future;

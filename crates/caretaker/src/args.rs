@@ -14,18 +14,12 @@ mod up;
 mod values;
 mod work;
 
-#[allow(unused_imports, reason = "for commands that are not wired yet")]
 pub(crate) use self::controllers::{Controllers, GARBAGE_COLLECTOR};
-#[allow(unused_imports, reason = "for commands that are not wired yet")]
 pub(crate) use self::demo::Demo;
-#[allow(unused_imports, reason = "for commands that are not wired yet")]
 pub(crate) use self::objects::{Drawing, Explain, Graph, Place};
-#[allow(unused_imports, reason = "for commands that are not wired yet")]
 pub(crate) use self::run::{Rate, Run};
 pub(crate) use self::up::{Listen, Output, Up};
-#[allow(unused_imports, reason = "for commands that are not wired yet")]
 pub(crate) use self::values::{ObjectName, ResourceName, Verbosity};
-#[allow(unused_imports, reason = "for commands that are not wired yet")]
 pub(crate) use self::work::Work;
 
 use std::ffi::OsString;
@@ -48,6 +42,8 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Start a Kubernetes API server in this process, for kubectl and for tests
     Up(Box<Up>),
+    /// Run the controllers against a cluster
+    Run(Box<Run>),
     /// Print the version
     Version,
 }

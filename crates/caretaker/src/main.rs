@@ -1,13 +1,11 @@
 //! The binary `caretaker`: reads the command line and runs what it names.
 
-#[allow(dead_code, reason = "served when run and up are wired")]
 mod admin;
-#[allow(dead_code, reason = "flags of commands that are not wired yet")]
 mod args;
-#[allow(dead_code, reason = "used when run and up are wired")]
+mod crew;
 mod output;
-#[allow(dead_code, reason = "used when run is wired")]
 mod peers;
+mod run;
 mod up;
 mod wiring;
 
@@ -28,6 +26,7 @@ fn main() -> ExitCode {
         eprintln!("caretaker: {warning}");
     }
     let outcome = match command {
+        Command::Run(args) => run::run(&args),
         Command::Up(args) => up::run(&args),
         Command::Version => {
             println!("caretaker {}", env!("CARGO_PKG_VERSION"));

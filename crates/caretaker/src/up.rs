@@ -5,7 +5,7 @@
 
 mod child;
 pub(crate) mod place;
-mod signals;
+pub(crate) mod signals;
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,13 +14,20 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use caretaker_apiserver::listen::{Listener, Transport};
+use caretaker_apiserver::{ApiServer, Identity};
+use caretaker_controllers::runtime::clients::Clients;
+use caretaker_controllers::runtime::driver::Mode;
+use caretaker_machinery::clock::{Clock, REAL_TIME};
+use futures::FutureExt as _;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
 use self::place::Place;
 use self::signals::Signals;
+use crate::admin::Admin;
 use crate::args::{Listen, Output, Up};
+use crate::crew::{Crew, Orders};
 use crate::wiring;
 
 /// Where kubectl and people expect a Kubernetes API.
@@ -61,8 +68,18 @@ async fn serve(args: &Up) -> Result<ExitCode> {
         wiring::tls()?
     };
     let listener = Listener::new(socket, transport, wiring::token()?)?;
-    let server = wiring::server()?;
+    let clock = if args.clock_speed == REAL_TIME {
+        wiring::clock()
+    } else {
+        wiring::fast_clock(args.clock_speed)
+    };
+    let server = wiring::server(clock.clone())?;
     let url = listener.url();
+    let admin = match args.secure_port {
+        Some(0) => None,
+        port => Some(beside(&listener, port.unwrap_or_default()).await?),
+    };
+    let admin_url = admin.as_ref().map(Listener::url);
     let place = Place::choose(
         args.kubeconfig_out.as_deref(),
         port,
@@ -70,16 +87,20 @@ async fn serve(args: &Up) -> Result<ExitCode> {
     )?;
     let kubeconfig = place.write(listener.kubeconfig())?;
 
+    let crew = start_crew(args, &server, clock)?;
     let (stop, stopped) = oneshot::channel::<()>();
-    let serving = tokio::spawn(listener.serve(server, async {
-        // A sender that is gone means the same.
-        let _ = stopped.await;
-    }));
+    let stopped = stopped.shared();
+    // A sender that is gone means the same.
+    let until = |stopped| async { drop(stopped.await) };
+    let serving = tokio::spawn(listener.serve(server, until(stopped.clone())));
+    if let Some(admin) = admin {
+        tokio::spawn(admin.serve(Admin::new(crew.backstage()), until(stopped)));
+    }
     for warning in args.work.warnings() {
         eprintln!("caretaker: {warning}");
     }
     let outcome = if args.command.is_empty() {
-        match announce(args.output, &url, kubeconfig.path()) {
+        match announce(args.output, &url, kubeconfig.path(), admin_url.as_deref()) {
             Ok(()) => {
                 signals.next().await;
                 Ok(ExitCode::SUCCESS)
@@ -89,9 +110,42 @@ async fn serve(args: &Up) -> Result<ExitCode> {
     } else {
         child::run(&args.command, kubeconfig.path(), &place, &mut signals).await
     };
+    crew.stop().await;
     drop((kubeconfig, stop));
     serving.await.context("the server broke")?;
     outcome
+}
+
+/// The controllers, in process: they speak to the server without a wire.
+fn start_crew(args: &Up, server: &ApiServer, clock: Clock) -> Result<Crew> {
+    let identity = Identity {
+        user: "system:kube-controller-manager".to_owned(),
+        groups: vec!["system:authenticated".to_owned()],
+    };
+    let client = kube::Client::new(server.service(identity), "default");
+    let mode = if args.work.dry_run {
+        Mode::DryRun
+    } else {
+        Mode::Act
+    };
+    Ok(Crew::start(Orders {
+        clients: Clients::in_process(client),
+        clock,
+        rng: wiring::rng()?,
+        work: &args.work,
+        limit: None,
+        mode,
+    }))
+}
+
+/// The admin server's socket, with the API's certificates and token.
+async fn beside(listener: &Listener, port: u16) -> Result<Listener> {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let socket = TcpListener::bind(address).await;
+    let socket = socket.with_context(|| {
+        format!("the admin server cannot listen on {address}: choose another --secure-port, or 0 for none")
+    })?;
+    Ok(listener.beside(socket)?)
 }
 
 /// A socket on the address that was asked for, or on the first free port.
@@ -112,12 +166,17 @@ async fn bind(listen: Option<Listen>) -> Result<TcpListener> {
 }
 
 /// Tells where the server is, on stdout.
-fn announce(output: Option<Output>, url: &str, kubeconfig: &Path) -> io::Result<()> {
+fn announce(
+    output: Option<Output>,
+    url: &str,
+    kubeconfig: &Path,
+    admin: Option<&str>,
+) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     let path = kubeconfig.display();
     match output {
         Some(Output::Json) => {
-            let line = json!({"server": url, "kubeconfig": kubeconfig, "admin": null});
+            let line = json!({"server": url, "kubeconfig": kubeconfig, "admin": admin});
             writeln!(stdout, "{line}")?;
         }
         None => write!(

@@ -2,6 +2,8 @@
 //!
 //! Everything below gets these as values, so nothing else in the product reads them.
 
+use std::num::NonZeroU32;
+
 use anyhow::{Context, Result, anyhow};
 use caretaker_apiserver::ApiServer;
 use caretaker_apiserver::listen::{Keys, TOKEN_BYTES, Token, Transport};
@@ -11,13 +13,24 @@ use jiff::Timestamp;
 use rcgen::KeyPair;
 use tracing_subscriber::EnvFilter;
 
-/// A server on the machine's clock, with a seed that nobody knows. Needs a tokio runtime around it.
-pub(crate) fn server() -> Result<ApiServer> {
-    let seed = u64::from_ne_bytes(random()?);
-    Ok(ApiServer::ephemeral(
-        Clock::wall(Timestamp::now),
-        Rng::seeded(seed),
-    ))
+/// A server with a seed that nobody knows. Needs a tokio runtime around it.
+pub(crate) fn server(clock: Clock) -> Result<ApiServer> {
+    Ok(ApiServer::ephemeral(clock, rng()?))
+}
+
+/// The machine's clock.
+pub(crate) fn clock() -> Clock {
+    Clock::wall(Timestamp::now)
+}
+
+/// A clock that starts with the machine's and runs so many times faster. It can be moved, unlike the machine's own.
+pub(crate) fn fast_clock(speed: NonZeroU32) -> Clock {
+    Clock::driven(Timestamp::now(), speed)
+}
+
+/// Randomness with a seed that nobody knows.
+pub(crate) fn rng() -> Result<Rng> {
+    Ok(Rng::seeded(u64::from_ne_bytes(random()?)))
 }
 
 /// A token that nobody can guess.
@@ -46,7 +59,8 @@ pub(crate) fn log(verbose: u8) -> Result<()> {
         Ok(text) if !text.is_empty() => {
             EnvFilter::try_new(&text).with_context(|| format!("RUST_LOG={text} is not a filter"))?
         }
-        _ => EnvFilter::new(level),
+        // kube's stack logs every answer of the 5xx kind by itself, and bodies it cannot read.
+        _ => EnvFilter::new(format!("{level},kube_client::client=off")),
     };
     tracing_subscriber::fmt()
         .with_env_filter(filter)

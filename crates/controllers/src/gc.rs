@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-pub use self::index::{Index, Size};
+pub use self::index::{Index, Knowledge, Size};
 pub use self::reason::Reason;
 use crate::runtime::call::{Answer, Call, Proof, Target};
 use crate::runtime::controller::{Change, Controller, Note, Verdict, Wake};

@@ -64,6 +64,17 @@ pub struct Size {
     pub virtual_nodes: usize,
 }
 
+/// How much of the cluster is known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Knowledge {
+    /// Objects that a feed has shown.
+    pub objects: usize,
+    /// Kinds that are watched, or would be if that were possible.
+    pub kinds: usize,
+    /// Those of them whose first list is still being read.
+    pub pending: usize,
+}
+
 // === impl Index ===
 
 impl Index {
@@ -90,6 +101,17 @@ impl Index {
             nodes: self.graph.node_count(),
             edges: self.graph.edge_count(),
             virtual_nodes: self.virtuals.len(),
+        }
+    }
+
+    /// How much of the cluster is known.
+    #[must_use]
+    pub fn knowledge(&self) -> Knowledge {
+        let is_pending = |state: &&KindState| matches!(state, KindState::Syncing(_));
+        Knowledge {
+            objects: self.graph.node_count() - self.virtuals.len(),
+            kinds: self.states.len(),
+            pending: self.states.values().filter(is_pending).count(),
         }
     }
 

@@ -5,10 +5,10 @@ use http::{HeaderMap, StatusCode, header};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::runtime::kind::KindId;
-use crate::runtime::record::Revision;
 use crate::runtime::call::Judged;
+use crate::runtime::kind::KindId;
 use crate::runtime::kind::{Kind, Scope, Verbs};
+use crate::runtime::record::Revision;
 
 fn mk_catalog() -> Catalog {
     let deployments = Kind {

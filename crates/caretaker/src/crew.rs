@@ -1,0 +1,234 @@
+//! The controllers at work in this process, and everything around them: feeds, events, evidence, metrics, the narrator.
+//!
+//! `up` and `run` differ in where the server is and in what may be done; from there on it is one crew. Whoever starts it
+//! stops it, and then requests under way are waited for.
+
+mod stage;
+
+use std::io::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use caretaker_controllers::gc::GarbageCollector;
+use caretaker_controllers::runtime::clients::Clients;
+use caretaker_controllers::runtime::driver::{Mode, Options};
+use caretaker_controllers::runtime::effects::Limit;
+use caretaker_controllers::runtime::events::Events;
+use caretaker_controllers::runtime::evidence::Trail;
+use caretaker_controllers::runtime::feeds::{Feeds, FeedsOptions, Interest};
+use caretaker_controllers::runtime::kind::KindState;
+use caretaker_controllers::runtime::manager::{Manager, Post, Shared};
+use caretaker_controllers::runtime::metrics::Metrics;
+use caretaker_controllers::runtime::queue::Bucket;
+use caretaker_machinery::clock::Clock;
+use caretaker_machinery::rng::Rng;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::task::JoinHandle;
+
+use self::stage::Stage;
+use crate::admin::Backstage;
+use crate::args::Work;
+use crate::output::narrate::Narrator;
+use crate::output::told;
+
+/// Upstream's name for the queue that ours corresponds to most: one key per object, decided and carried out.
+const QUEUE: &str = "garbage_collector_attempt_to_delete";
+
+/// Upstream's burst of retries, for those who ask for its bucket.
+const RETRY_BURST: u32 = 100;
+
+/// What the collector never looks at, resource and group: events come and go by themselves.
+const IGNORED: [(&str, &str); 2] = [("events", ""), ("events", "events.k8s.io")];
+
+/// How often it is looked whether all kinds are known.
+const SYNC_LOOK: Duration = Duration::from_millis(20);
+
+/// What a crew is made of.
+pub(crate) struct Orders<'a> {
+    /// Where the server is.
+    pub(crate) clients: Clients,
+    /// Domain time.
+    pub(crate) clock: Clock,
+    /// Randomness.
+    pub(crate) rng: Rng,
+    /// How it works.
+    pub(crate) work: &'a Work,
+    /// So many requests, if that is limited.
+    pub(crate) limit: Option<Limit>,
+    /// Whether writes are sent.
+    pub(crate) mode: Mode,
+}
+
+/// Controllers at work.
+pub(crate) struct Crew {
+    manager: Manager,
+    stage: Arc<Stage>,
+    asides: Vec<JoinHandle<()>>,
+    narrator: Option<JoinHandle<()>>,
+    evidence: Option<Trail>,
+}
+
+// === impl Crew ===
+
+impl Crew {
+    /// Starts what is on. Must be called inside a tokio runtime.
+    pub(crate) fn start(orders: Orders<'_>) -> Self {
+        let Orders {
+            clients,
+            clock,
+            mut rng,
+            work,
+            limit,
+            mode,
+        } = orders;
+        let metrics = Metrics::new();
+        let evidence = Trail::new();
+        let seed = rng.u64();
+        let feeds = Feeds::start(
+            clients.watches(),
+            clock.clone(),
+            rng,
+            FeedsOptions::default(),
+        );
+        let (events, recorder) = Events::new(clients.requests(), clock.clone(), metrics.clone());
+        let mut asides = vec![tokio::spawn(recorder.run())];
+        let narrator =
+            (!work.quiet).then(|| tokio::spawn(narrate(evidence.clone(), clock.clone())));
+        let mut manager = Manager::new(Shared {
+            client: clients.requests(),
+            feeds: feeds.clone(),
+            clock,
+            events,
+            evidence: evidence.clone(),
+            metrics: metrics.clone(),
+            limit,
+        });
+        let collector = work
+            .collects()
+            .then(|| start_collector(&mut manager, work, mode, seed));
+        if let Some(collector) = &collector {
+            asides.push(tokio::spawn(announce(feeds.clone(), collector.clone())));
+        }
+        let stage = Arc::new(Stage::new(feeds, metrics, evidence.clone(), collector));
+        Self {
+            manager,
+            stage,
+            asides,
+            narrator,
+            evidence: Some(evidence),
+        }
+    }
+
+    /// What the admin server asks.
+    pub(crate) fn backstage(&self) -> Arc<dyn Backstage> {
+        self.stage.clone()
+    }
+
+    /// Ends all work, after the requests under way, and tells what has not been told.
+    pub(crate) async fn stop(mut self) {
+        self.manager.stop().await;
+        for aside in self.asides {
+            aside.abort();
+        }
+        drop(self.stage);
+        // The narrator ends with the last one who could record anything.
+        drop(self.evidence.take());
+        if let Some(narrator) = self.narrator {
+            let _ = tokio::time::timeout(Duration::from_secs(1), narrator).await;
+        }
+    }
+}
+
+fn start_collector(
+    manager: &mut Manager,
+    work: &Work,
+    mode: Mode,
+    seed: u64,
+) -> Post<GarbageCollector> {
+    let named = |(resource, group): (&str, &str)| (resource.into(), group.into());
+    let more = work
+        .gc_ignored_resources
+        .iter()
+        .map(|name| (name.resource.as_str(), name.group.as_str()));
+    let interest = Interest::Deletable {
+        ignored: IGNORED.into_iter().chain(more).map(named).collect(),
+    };
+    let options = Options {
+        queue: Some(QUEUE),
+        workers: work.concurrent_gc_syncs.into(),
+        mode,
+        retry_max: work.retry_max_delay,
+        retry_bucket: work.retry_rate().map(|qps| Bucket {
+            qps: qps.into(),
+            burst: RETRY_BURST,
+        }),
+    };
+    manager.start(interest, options, move || GarbageCollector::new(seed))
+}
+
+/// Says once, on stderr, that every kind has been listed or cannot be.
+async fn announce(feeds: Feeds, collector: Post<GarbageCollector>) {
+    let is_complete = || {
+        let states = feeds.states();
+        let is_pending = |state: &KindState| matches!(state, KindState::Syncing(_));
+        !states.is_empty() && !states.iter().any(|(_, state)| is_pending(state))
+    };
+    loop {
+        let handle = collector.borrow().clone();
+        if is_complete()
+            && let Some(handle) = handle
+            && let Some(known) = handle
+                .ask(|collector, _| collector.index().knowledge())
+                .await
+            && known.pending == 0
+        {
+            eprintln!(
+                "caretaker: the graph is complete: {} objects of {} kinds",
+                known.objects, known.kinds
+            );
+            return;
+        }
+        tokio::time::sleep(SYNC_LOOK).await;
+    }
+}
+
+/// Prints what was done, on stderr, until nobody can do anything any more.
+async fn narrate(evidence: Trail, clock: Clock) {
+    let mut heard = evidence.subscribe();
+    drop(evidence);
+    let mut narrator = Narrator::default();
+    loop {
+        let due = narrator.due();
+        tokio::select! {
+            biased;
+            record = heard.recv() => match record {
+                Ok(record) => {
+                    for fact in told::facts(&record) {
+                        print(narrator.hear(fact));
+                    }
+                }
+                // Some of what was done is not told; evidence and metrics have it.
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => break,
+            },
+            () = until(&clock, due) => {}
+        }
+        print(narrator.tell(clock.now()));
+    }
+    print(narrator.finish());
+}
+
+async fn until(clock: &Clock, due: Option<jiff::Timestamp>) {
+    match due {
+        Some(due) => clock.sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn print(lines: Vec<String>) {
+    let mut stderr = std::io::stderr().lock();
+    for line in lines {
+        // Nothing can be done about a terminal that is gone.
+        let _ = writeln!(stderr, "caretaker: {line}");
+    }
+}

@@ -1,0 +1,61 @@
+//! What the narrator is told of a record of evidence.
+
+use std::time::Duration;
+
+use caretaker_controllers::runtime::evidence::{Evidence, Outcome as Answered};
+
+use super::narrate::{Deed, Fact, Outcome};
+
+/// A fact for each request that a write took: the reads that led to it, and the write.
+pub(crate) fn facts(record: &Evidence) -> Vec<Fact> {
+    let (deed, why) = deed(record);
+    let fact = Fact {
+        at: record.at,
+        took: Duration::from_millis(record.ms),
+        controller: record.controller,
+        deed,
+        object: record.target.clone(),
+        cause: record.cause.clone(),
+        why,
+        outcome: outcome(record),
+    };
+    let look = Fact {
+        deed: Deed::Look,
+        outcome: Outcome::Done,
+        ..fact.clone()
+    };
+    let reads = record.requests.saturating_sub(1);
+    let mut facts: Vec<Fact> = (0..reads).map(|_| look.clone()).collect();
+    facts.push(fact);
+    facts
+}
+
+/// By the word for programs that the collector's reasons have.
+fn deed(record: &Evidence) -> (Deed, &'static str) {
+    let rule = record.because["rule"].as_str().unwrap_or_default();
+    match (rule, record.verb) {
+        ("OwnerWaiting", _) => (Deed::Collect, "owner is deleted in the foreground"),
+        ("Orphaned", _) => (Deed::Orphan, ""),
+        ("LosesOwners", _) => (Deed::Detach, ""),
+        ("Ring", _) => (Deed::Unblock, ""),
+        ("DependentsGone" | "DependentsOrphaned", _) => (Deed::Release, ""),
+        (_, "delete") => (Deed::Collect, "owner deleted"),
+        _ => (Deed::Detach, ""),
+    }
+}
+
+fn outcome(record: &Evidence) -> Outcome {
+    match record.status {
+        Answered::DryRun => Outcome::Rehearsed,
+        _ if record.done => Outcome::Done,
+        Answered::Code(404 | 409) => Outcome::Moot,
+        Answered::Code(status) => Outcome::Failed {
+            status: Some(status),
+            message: record.reason.clone(),
+        },
+        Answered::NoAnswer => Outcome::Failed {
+            status: None,
+            message: record.reason.clone(),
+        },
+    }
+}

@@ -1,0 +1,124 @@
+//! `caretaker run`: the controllers against a cluster that is already there, until somebody stops them.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use caretaker_controllers::runtime::clients::{Choice, Clients, Environment};
+use caretaker_controllers::runtime::driver::Mode;
+use caretaker_controllers::runtime::effects::Limit;
+use tokio::sync::oneshot;
+
+use crate::admin::{self, Admin, Credentials};
+use crate::args::{GARBAGE_COLLECTOR, Run};
+use crate::crew::{Crew, Orders};
+use crate::peers::{self, Manners, Peers};
+use crate::up::place;
+use crate::up::signals::Signals;
+use crate::wiring;
+
+/// How long a server that does not answer at the start is asked again before that is an error.
+const START_PATIENCE: Duration = Duration::from_secs(60);
+/// Between two of these questions.
+const START_PAUSE: Duration = Duration::from_secs(1);
+
+/// Runs the controllers, and returns when they have ended.
+pub(crate) fn run(args: &Run) -> Result<ExitCode> {
+    if args.master.is_some() {
+        bail!("--master is not supported: name the server in a kubeconfig");
+    }
+    wiring::log(args.verbosity.level())?;
+    for warning in args.warnings() {
+        eprintln!("caretaker: {warning}");
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start threads")?;
+    let outcome = runtime.block_on(work(args));
+    runtime.shutdown_background();
+    outcome
+}
+
+async fn work(args: &Run) -> Result<ExitCode> {
+    let mut signals = Signals::listen()?;
+    let choice = Choice {
+        kubeconfig: args.kubeconfig.clone(),
+        context: args.context.clone(),
+        environment: Environment::read(),
+    };
+    let clients = Clients::find(&choice).await?;
+    let peers = tokio::select! {
+        biased;
+        _ = signals.next() => return Ok(ExitCode::SUCCESS),
+        peers = look_around(&clients) => peers,
+    };
+    let manners = Manners::by_flag(args.take_over);
+    for sentence in peers.sentences(&args.work.controllers(), manners) {
+        eprintln!("caretaker: {sentence}");
+    }
+    let mode = if args.work.dry_run || !peers.let_act(GARBAGE_COLLECTOR, manners) {
+        Mode::DryRun
+    } else {
+        Mode::Act
+    };
+    let door = if args.secure_port == 0 {
+        None
+    } else {
+        let credentials = match &args.admin_token_file {
+            Some(path) => Credentials::Given(path.clone()),
+            None => Credentials::Fresh(place::directory()),
+        };
+        Some(admin::open(args.bind_address, args.secure_port, &credentials).await?)
+    };
+    let crew = Crew::start(Orders {
+        clients: clients.clone(),
+        clock: wiring::clock(),
+        rng: wiring::rng()?,
+        work: &args.work,
+        limit: args.rate().map(|rate| Limit {
+            qps: rate.qps.into(),
+            burst: rate.burst,
+        }),
+        mode,
+    });
+    eprintln!("caretaker: at work in {}{}", clients.server(), hint(mode));
+    let (stop, stopped) = oneshot::channel::<()>();
+    let mut file = None;
+    if let Some((listener, kubeconfig)) = door {
+        eprintln!("caretaker: health, metrics and graph at {}", listener.url());
+        if let Some(kubeconfig) = &kubeconfig {
+            let path = kubeconfig.path().display();
+            eprintln!("caretaker: the token for it is in {path}");
+        }
+        file = kubeconfig;
+        let admin = Admin::new(crew.backstage());
+        tokio::spawn(listener.serve(admin, async {
+            // A sender that is gone means the same.
+            let _ = stopped.await;
+        }));
+    }
+    signals.next().await;
+    crew.stop().await;
+    drop((stop, file));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Who else is at work. A server that does not answer yet, right after a start, is asked again for a while.
+async fn look_around(clients: &Clients) -> Peers {
+    let deadline = tokio::time::Instant::now() + START_PATIENCE;
+    loop {
+        let peers = peers::find(&clients.requests()).await;
+        if !peers.is_unanswered() || tokio::time::Instant::now() >= deadline {
+            return peers;
+        }
+        tokio::time::sleep(START_PAUSE).await;
+    }
+}
+
+fn hint(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Act => "",
+        Mode::DryRun => ", and only showing what it would do, one step deep",
+    }
+}
