@@ -13,6 +13,7 @@ use super::values::Verbosity;
 use super::work::Work;
 
 #[derive(Debug, Args)]
+#[command(args_override_self = true)]
 pub(crate) struct Up {
     /// Address and port to listen on; port 0 takes any free one [default: 127.0.0.1:6443, or the next free port]
     #[arg(long, value_name = "ADDRESS")]

@@ -15,7 +15,7 @@ const GATES: [&str; 2] = ["CronVolcanoJobSupport", "VolcanoJobSupport"];
 
 #[derive(Debug, Args)]
 pub(crate) struct Work {
-    /// Controllers to run: a list of names, '*' for all, '-name' for all but one, 'none' or '-*' for none
+    /// Controllers to run: a list of names, '*' for all, '*,-name' for all but one, 'none' or '-*' for none
     #[arg(
         long,
         value_name = "LIST",
@@ -26,7 +26,7 @@ pub(crate) struct Work {
     controllers: Vec<Controllers>,
 
     /// Change nothing: record what would be done, one step deep
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", hide_default_value = true, hide_possible_values = true, value_name = "BOOL", value_parser = switch)]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", hide_default_value = true, value_name = "BOOL", value_parser = switch)]
     pub(crate) dry_run: bool,
 
     /// Do not tell what the controllers do

@@ -72,7 +72,7 @@ fn flags_for_what_comes_later_are_accepted() {
             "--gc-ignored-resources=leases.coordination.k8s.io",
         ],
         &["--feature-gates=VolcanoJobSupport=true"],
-        &["--secure-port=0", "--quiet", "-v=0"],
+        &["--secure-port=0", "--quiet", "--quiet=true", "-v=0"],
     ];
     for flags in cases {
         let arguments = [&["up", "--listen", "127.0.0.1:0"], *flags, &["--", "true"]].concat();
