@@ -445,7 +445,7 @@ async fn a_group_that_is_stale_stays_and_one_that_is_gone_goes() {
     world.rule("apis", |uri| {
         let stale = |document| {
             with_group(document, "batch", |group| {
-                group["versions"][0]["freshness"] = "Stale".into()
+                group["versions"][0]["freshness"] = "Stale".into();
             })
         };
         (uri == "/apis").then_some(Fake::Altered(stale))
