@@ -64,6 +64,8 @@ pub struct Feed {
     /// The highest version that any list, event or bookmark of the collection had.
     highest: Option<u64>,
     /// A version went back, and a list from the quorum has to tell why.
+    ///
+    /// DEVIATION(restored-store): upstream does not look. What it learned before a restore stays in its graph.
     is_suspect: bool,
     /// What was shown and not taken back.
     shown: BTreeSet<Uid>,

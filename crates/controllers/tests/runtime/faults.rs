@@ -234,7 +234,7 @@ async fn nonsense_instead_of_a_list_makes_the_kind_fail_and_nothing_missing() {
         if status == 404 {
             world.asked("");
         }
-        ear.during(1200).await;
+        ear.during(700).await;
         let state = world.state("", "configmaps");
         assert!(
             matches!(state, Some(KindState::Failing(_))),
@@ -247,7 +247,7 @@ async fn nonsense_instead_of_a_list_makes_the_kind_fail_and_nothing_missing() {
         );
         if status == 404 {
             // More often than every half minute.
-            assert!(world.asked("/apis").len() > 60);
+            assert!(world.asked("/apis").len() > 30);
         }
         ear.heard();
         world.lift("nonsense");
@@ -445,7 +445,7 @@ async fn a_group_that_is_stale_stays_and_one_that_is_gone_goes() {
     world.rule("apis", |uri| {
         let stale = |document| {
             with_group(document, "batch", |group| {
-                group["versions"][0]["freshness"] = "Stale".into()
+                group["versions"][0]["freshness"] = "Stale".into();
             })
         };
         (uri == "/apis").then_some(Fake::Altered(stale))

@@ -23,7 +23,7 @@ fn root_of(document: &Value) -> Root {
 }
 
 /// Versions and kinds of an aggregated document.
-fn aggregated(items: &Value) -> (Vec<Kind>, Vec<(Box<str>, Box<str>)>) {
+fn aggregated(items: &Value) -> (Vec<Kind>, Vec<GroupVersion>) {
     let document = json!({"kind": "APIGroupDiscoveryList", "items": items});
     match root_of(&document) {
         Root::Aggregated { versions, stale } => (assemble(versions), stale),
@@ -155,10 +155,10 @@ fn other_documents_are_refused() {
     }
 }
 
-fn found(kinds: &[Kind], failed: &[(&str, &str)]) -> Discovered {
+fn found(kinds: &[&Kind], failed: &[(&str, &str)]) -> Discovered {
     let pairs = failed.iter();
     Discovered {
-        kinds: kinds.to_vec(),
+        kinds: kinds.iter().map(|&kind| kind.clone()).collect(),
         failed: Failed {
             group_versions: pairs
                 .map(|&(group, version)| (group.into(), version.into()))
@@ -185,33 +185,30 @@ fn of_what_failed_only_what_is_synced_stays() {
     let pods = kind("", "pods", &["v1"]);
     let deployments = kind("apps", "deployments", &["v1"]);
     let widgets = kind("x", "widgets", &["v2", "v1"]);
-    let known = Catalog::default().with([pods.clone(), deployments.clone(), widgets.clone()]);
+    let known = Catalog::default().with([pods.clone(), deployments, widgets]);
     let synced = |id: KindId| known.get(id).is_some_and(|kind| &*kind.group != "x");
     let go = |found: &Discovered| names(&merge(found, &known, synced).unwrap());
 
     // Whole groups gone without a failure: they go.
-    assert_eq!(go(&found(&[pods.clone()], &[])), ["pods v1 v1"]);
+    assert_eq!(go(&found(&[&pods], &[])), ["pods v1 v1"]);
     // Their group versions failed: only the synced one stays.
-    let partly = found(&[pods.clone()], &[("apps", "v1"), ("x", "v2")]);
+    let partly = found(&[&pods], &[("apps", "v1"), ("x", "v2")]);
     assert_eq!(go(&partly), ["pods v1 v1", "deployments.apps apps/v1 v1"]);
     // Another version failed than the one it is known in.
-    assert_eq!(
-        go(&found(&[pods.clone()], &[("apps", "v2")])),
-        ["pods v1 v1"]
-    );
+    assert_eq!(go(&found(&[&pods], &[("apps", "v2")])), ["pods v1 v1"]);
     // New kinds come, whatever failed.
     let secrets = kind("", "secrets", &["v1"]);
-    let more = found(&[pods.clone(), secrets], &[("apps", "v1")]);
+    let more = found(&[&pods, &secrets], &[("apps", "v1")]);
     assert_eq!(
         go(&more),
         ["pods v1 v1", "secrets v1 v1", "deployments.apps apps/v1 v1"]
     );
     // The preferred version is stale, an older one serves it: no flip.
     let older = kind("apps", "deployments", &["v1beta1"]);
-    let flipped = found(&[pods.clone(), older], &[("apps", "v1")]);
+    let flipped = found(&[&pods, &older], &[("apps", "v1")]);
     assert_eq!(go(&flipped), ["pods v1 v1", "deployments.apps apps/v1 v1"]);
     // A whole root is unknown.
-    let mut rootless = found(&[pods], &[]);
+    let mut rootless = found(&[&pods], &[]);
     rootless.failed.groups = true;
     assert_eq!(go(&rootless), ["pods v1 v1", "deployments.apps apps/v1 v1"]);
 }

@@ -11,6 +11,13 @@ use kube::client::Body;
 use super::super::kind::Kind;
 use super::super::record::{Revision, View};
 
+/// Metadata only, from servers that can; others send whole objects, which are read in the same way.
+const METADATA: &str =
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+/// The same for lists, which have a form of their own.
+const METADATA_LIST: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+
 /// Longest wait for the head of an answer.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest wait for a whole page; servers give up after a minute.
@@ -72,7 +79,7 @@ pub(super) async fn page(
         let _ = write!(uri, "{separator}continue={}", escaped(token));
     }
     let accept = match view {
-        View::Metadata => "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+        View::Metadata => METADATA_LIST,
         View::Full => "application/json",
     };
     let answer = async {
@@ -121,7 +128,7 @@ pub(super) async fn watch(
         None => uri.push_str("&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"),
     }
     let accept = match view {
-        View::Metadata => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+        View::Metadata => METADATA,
         View::Full => "application/json",
     };
     match send(client, &uri, accept).await {

@@ -78,9 +78,8 @@ impl Feed {
         else {
             return self.begin(at);
         };
-        let page = match read_page(bytes) {
-            Ok(page) => page,
-            Err(_) => return self.list_failed(at, out),
+        let Ok(page) = read_page(bytes) else {
+            return self.list_failed(at, out);
         };
         if listing.revision.is_none() {
             if !is_usable(&page.revision) {

@@ -4,6 +4,9 @@ use super::*;
 
 const KIND: KindId = KindId(1);
 
+/// A fault, and how a feed experiences it.
+type Case = (&'static str, fn(&mut Script));
+
 /// A feed with a clock, and what it said since somebody last listened.
 struct Script {
     feed: Feed,
@@ -248,11 +251,11 @@ fn a_server_that_cannot_list_by_watch_is_asked_for_pages() {
 
 #[test]
 fn a_server_that_sends_no_end_is_asked_for_pages() {
-    let table: [(&str, fn(&mut Script)); 5] = [
+    let table: [Case; 5] = [
         ("silence", |script| script.end(End::Idle)),
         ("the end of the watch", |script| script.end(End::Clean)),
         ("a bookmark that is no end", |script| {
-            script.line(&bookmark(9))
+            script.line(&bookmark(9));
         }),
         ("an end without version", |script| {
             let mut line = end(0);
@@ -260,7 +263,7 @@ fn a_server_that_sends_no_end_is_asked_for_pages() {
             script.line(&line);
         }),
         ("an error of its own", |script| {
-            script.line(&error(500, "InternalError"))
+            script.line(&error(500, "InternalError"));
         }),
     ];
     for (what, happens) in table {
@@ -309,18 +312,18 @@ fn a_list_by_watch_that_breaks_thrice_is_replaced_by_pages() {
 /// A6: 410 in either form, and the 504 of a version that is too large.
 #[test]
 fn what_is_not_in_the_servers_history_is_listed_anew() {
-    let table: [(&str, fn(&mut Script)); 6] = [
+    let table: [Case; 6] = [
         ("410 in the stream", |script| {
-            script.line(&error(410, "Expired"))
+            script.line(&error(410, "Expired"));
         }),
         ("410 without its number", |script| {
-            script.line(&error(0, "Gone"))
+            script.line(&error(0, "Gone"));
         }),
         ("504 in the stream", |script| {
-            script.line(&error(504, "Timeout"))
+            script.line(&error(504, "Timeout"));
         }),
         ("a line that is no JSON", |script| {
-            script.put(Input::Line(b"{\"type\":\"ADD"))
+            script.put(Input::Line(b"{\"type\":\"ADD"));
         }),
         ("410 as a status", |script| {
             script.end(End::Clean);
@@ -545,20 +548,20 @@ fn a_kind_that_is_not_served_makes_discovery_look() {
 /// A6, A24: what a list did not get to says nothing.
 #[test]
 fn a_list_that_breaks_off_makes_nothing_missing() {
-    let table: [(&str, fn(&mut Script)); 6] = [
+    let table: [Case; 6] = [
         ("500", |script| script.refuse(500)),
         ("no answer", |script| script.put(Input::Unanswered)),
         ("truncated JSON", |script| {
-            script.put(Input::Page(b"{\"metadata\":{},\"items\":[{\"meta"))
+            script.put(Input::Page(b"{\"metadata\":{},\"items\":[{\"meta"));
         }),
         ("a page of HTML", |script| {
-            script.put(Input::Page(b"<html>"))
+            script.put(Input::Page(b"<html>"));
         }),
         ("a Status with 200", |script| {
-            script.page(&json!({"kind": "Status", "items": []}))
+            script.page(&json!({"kind": "Status", "items": []}));
         }),
         ("something without items", |script| {
-            script.page(&json!({"metadata": {"resourceVersion": "9"}}))
+            script.page(&json!({"metadata": {"resourceVersion": "9"}}));
         }),
     ];
     for (what, happens) in table {
