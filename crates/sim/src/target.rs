@@ -7,6 +7,13 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use caretaker_apiserver::{ApiServer, Identity, Upkeep};
+use caretaker_controllers::gc::{self, GarbageCollector};
+use caretaker_controllers::runtime::driver::Options;
+use caretaker_controllers::runtime::events::Events;
+use caretaker_controllers::runtime::evidence::Trail;
+use caretaker_controllers::runtime::feeds::{Feeds, FeedsOptions, Interest};
+use caretaker_controllers::runtime::manager::{Manager, Shared};
+use caretaker_controllers::runtime::metrics::Metrics;
 use caretaker_machinery::clock::{Clock, REAL_TIME};
 use caretaker_machinery::rng::Rng;
 use jiff::Timestamp;
@@ -40,7 +47,9 @@ pub struct Target {
 
 /// Controllers in this process; they end with this value.
 pub struct Controllers {
-    _tasks: (),
+    _manager: Manager,
+    /// What they have written so far.
+    pub evidence: Trail,
 }
 
 // === impl Target ===
@@ -97,11 +106,35 @@ impl Target {
 
     /// Starts controllers beside the embedded server, by the names that `--controllers` has for them, on its clock.
     pub fn controllers(&self, list: &str) -> anyhow::Result<Controllers> {
-        // The one place where the controllers of this workspace are started for the suites.
-        match self.clock() {
-            Some(_) => anyhow::bail!("{list} in process: not built yet"),
-            None => anyhow::bail!("{list} cannot run in process beside a real server"),
-        }
+        let Some(clock) = self.clock() else {
+            anyhow::bail!("{list} cannot run in process beside a real server");
+        };
+        anyhow::ensure!(list == gc::NAME, "there is no {list} in process");
+        let metrics = Metrics::new();
+        let (events, recorder) = Events::new(self.client.clone(), clock.clone(), metrics.clone());
+        tokio::spawn(recorder.run());
+        let options = FeedsOptions::default();
+        let rng = Rng::seeded(SEED);
+        let evidence = Trail::new();
+        let mut manager = Manager::new(Shared {
+            client: self.client.clone(),
+            feeds: Feeds::start(self.client.clone(), clock.clone(), rng, options),
+            clock: clock.clone(),
+            events,
+            evidence: evidence.clone(),
+            metrics,
+            limit: None,
+        });
+        let ignored = [("events", ""), ("events", "events.k8s.io")];
+        let ignored = ignored.map(|(resource, group)| (resource.into(), group.into()));
+        let interest = Interest::Deletable {
+            ignored: ignored.to_vec(),
+        };
+        let _ = manager.start(interest, Options::default(), || GarbageCollector::new(SEED));
+        Ok(Controllers {
+            _manager: manager,
+            evidence,
+        })
     }
 
     /// A client that presents `token`, or nothing; `None` where the server is not behind a wire.
