@@ -247,7 +247,7 @@ impl<K: Clone + Ord> Queue<K> {
         }
         due.in_vain = due.in_vain.filter(|behind| {
             let entry = self.entries.get(behind);
-            !entry.is_some_and(|entry| entry.is_coming())
+            !entry.is_some_and(Entry::is_coming)
         });
         Some(due)
     }
