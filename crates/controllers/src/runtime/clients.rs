@@ -16,7 +16,7 @@ use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use thiserror::Error;
 
-use super::effects::reason;
+use super::effects::{described, reason};
 pub use proxy::Proxies;
 
 /// How this program calls itself on the wire.
@@ -180,7 +180,7 @@ impl Clients {
         let server = config.cluster_url.to_string();
         let namespace = config.default_namespace.clone();
         let client = kube::Client::try_from(config)
-            .map_err(|error| ClientsError::Unusable(without_output(&error)))?;
+            .map_err(|error| ClientsError::Unusable(described(&error)))?;
         Ok(Self {
             client,
             server,
@@ -343,22 +343,6 @@ fn cluster_proxy(config: &Kubeconfig, context: &str) -> Result<Option<String>, C
         .as_ref()
         .and_then(|cluster| cluster.proxy_url.clone());
     Ok(proxy.filter(|proxy| !proxy.is_empty()))
-}
-
-/// What went wrong, without what a credential plugin printed: that may be a credential.
-fn without_output(error: &kube::Error) -> String {
-    use kube::client::AuthError;
-    match error {
-        kube::Error::Auth(AuthError::AuthExecRun { cmd, out }) => {
-            let errors = String::from_utf8_lossy(&out.stderr);
-            format!(
-                "the credential plugin {cmd:?} ended with {}: {}",
-                out.status,
-                errors.trim()
-            )
-        }
-        other => reason(other),
-    }
 }
 
 #[cfg(test)]

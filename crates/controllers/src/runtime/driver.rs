@@ -481,7 +481,7 @@ impl<C: Controller> Driver<C> {
         trip.conflicts += 1;
         if trip.conflicts > CONFLICTS_AT_ONCE {
             self.account_starved();
-            self.queue.retry(&key, now);
+            self.queue.retry_in_peace(&key, now);
             self.stop_work(&key, now);
             return;
         }

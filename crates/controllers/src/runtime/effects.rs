@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 pub use exchange::{BODY_MAX, REQUEST_TIMEOUT, RETRY_AFTER_MAX};
-pub(crate) use exchange::{exchange, reason};
+pub(crate) use exchange::{described, exchange, reason};
 pub use limit::Limit;
 
 use super::call::{Answer, Call, Failure, FailureKind, Judged, Target};

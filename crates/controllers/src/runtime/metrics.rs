@@ -175,7 +175,8 @@ impl Metrics {
         let families = Families::default();
         let pulses = Pulses::default();
         let mut registry = Registry::default();
-        families.register(&mut registry);
+        families.register_upstreams(&mut registry);
+        families.register_own(&mut registry);
         registry.register_collector(Box::new(pulses.clone()));
         Self {
             inner: Arc::new(Inner {
@@ -247,13 +248,44 @@ impl fmt::Debug for Metrics {
 // === impl Families ===
 
 impl Families {
-    fn register(&self, registry: &mut Registry) {
-        // The encoder appends `_total` to the names of counters.
+    // The encoder appends `_total` to the names of counters.
+
+    fn register_upstreams(&self, registry: &mut Registry) {
         registry.register(
             "rest_client_requests",
             "Requests by method and code of the answer",
             self.requests.clone(),
         );
+        registry.register(
+            "garbagecollector_controller_resources_sync_error",
+            "Syncs of resources that did not succeed",
+            self.sync_errors.clone(),
+        );
+        registry.register(
+            "running_managed_controllers",
+            "Controllers that run now",
+            self.running.clone(),
+        );
+        registry.register("workqueue_depth", "Keys that are due", self.depth.clone());
+        registry.register("workqueue_adds", "Keys that became due", self.adds.clone());
+        registry.register(
+            "workqueue_retries",
+            "Failures that led to a retry",
+            self.retries.clone(),
+        );
+        registry.register(
+            "workqueue_queue_duration_seconds",
+            "How long keys were due before their turn",
+            self.queue_duration.clone(),
+        );
+        registry.register(
+            "workqueue_work_duration_seconds",
+            "How long keys were in process",
+            self.work_duration.clone(),
+        );
+    }
+
+    fn register_own(&self, registry: &mut Registry) {
         registry.register(
             "caretaker_deletes",
             "Deletes by kind, policy and result",
@@ -295,36 +327,9 @@ impl Families {
             self.kind_state.clone(),
         );
         registry.register(
-            "garbagecollector_controller_resources_sync_error",
-            "Syncs of resources that did not succeed",
-            self.sync_errors.clone(),
-        );
-        registry.register(
             "caretaker_controller_restarts",
             "Controllers that were started again after a panic",
             self.restarts.clone(),
-        );
-        registry.register(
-            "running_managed_controllers",
-            "Controllers that run now",
-            self.running.clone(),
-        );
-        registry.register("workqueue_depth", "Keys that are due", self.depth.clone());
-        registry.register("workqueue_adds", "Keys that became due", self.adds.clone());
-        registry.register(
-            "workqueue_retries",
-            "Failures that led to a retry",
-            self.retries.clone(),
-        );
-        registry.register(
-            "workqueue_queue_duration_seconds",
-            "How long keys were due before their turn",
-            self.queue_duration.clone(),
-        );
-        registry.register(
-            "workqueue_work_duration_seconds",
-            "How long keys were in process",
-            self.work_duration.clone(),
         );
     }
 }

@@ -219,9 +219,14 @@ impl<K: Clone + Ord> Queue<K> {
     /// Makes `key` due when the server said, and not before, whatever happens.
     pub fn retry_after(&mut self, key: &K, wait: Duration, now: Timestamp) {
         self.fail(key);
-        let until = later(now, wait);
-        self.entries.entry(key.clone()).or_default().not_before = Some(until);
-        self.delay(key.clone(), until, true);
+        self.hold(key, later(now, wait));
+    }
+
+    /// Makes `key` due after its backoff, and not before, whatever happens: for a key whose trouble is that too much
+    /// happens.
+    pub fn retry_in_peace(&mut self, key: &K, now: Timestamp) {
+        let wait = self.retry(key, now);
+        self.hold(key, later(now, wait));
     }
 
     /// Forgets the failures of `key`.
@@ -247,7 +252,7 @@ impl<K: Clone + Ord> Queue<K> {
         }
         due.in_vain = due.in_vain.filter(|behind| {
             let entry = self.entries.get(behind);
-            !entry.is_some_and(|entry| entry.is_coming())
+            !entry.is_some_and(Entry::is_coming)
         });
         Some(due)
     }
@@ -454,6 +459,11 @@ impl<K: Clone + Ord> Queue<K> {
             is_backoff,
         });
         self.delayed.insert((at, sequence), key);
+    }
+
+    fn hold(&mut self, key: &K, until: Timestamp) {
+        self.entries.entry(key.clone()).or_default().not_before = Some(until);
+        self.delay(key.clone(), until, true);
     }
 
     /// Counts a failure of `key`, and says how many there were before.

@@ -1,5 +1,6 @@
 //! What a driver does when nothing goes wrong, and what it does not do.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::driver_toy::FINALIZER;
-use crate::driver_world::{Fate, PATH, World};
+use crate::driver_world::{Fate, PATH, World, mk_record};
 
 #[tokio::test(start_paused = true)]
 async fn an_object_goes_when_its_time_has_come_and_not_before() {
@@ -71,6 +72,40 @@ async fn a_thousand_keys_wait_for_one_question() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_question_whose_answer_wears_off_is_asked_again_and_nobody_backs_off() {
+    let world = World::new();
+    world.rule(|_, _| Fate::Late(Duration::from_millis(10)));
+    for number in 0..1000 {
+        world.create(&format!("sure-{number}-of-x"), &[]).await;
+    }
+    world.pass(2).await;
+    assert_eq!(world.names().await, [""; 0]);
+    assert_eq!(world.count("DELETE"), 1000);
+    let questions = world.count("GET");
+    // What was in flight when an answer wore off went on the same answer.
+    assert!((8..=10).contains(&questions), "{questions}");
+    let retries = r#"workqueue_retries_total{name="toy-controller"} 0"#;
+    assert!(world.metrics.encode().contains(retries));
+    let decisions = world.decisions.load(Ordering::Relaxed);
+    assert!(
+        decisions < 4_200,
+        "{decisions}: those who wait are not asked one by one"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_in_vain_backs_off() {
+    let world = World::new();
+    for number in 0..10 {
+        world.create(&format!("vain-{number}"), &[]).await;
+    }
+    world.pass(3600).await;
+    let decisions = world.decisions.load(Ordering::Relaxed);
+    assert!((500..5000).contains(&decisions), "{decisions}");
+    assert_eq!(world.log(), []);
+}
+
+#[tokio::test(start_paused = true)]
 async fn children_of_an_owner_that_lives_stay() {
     let world = World::new();
     world.create("x", &[]).await;
@@ -109,6 +144,12 @@ async fn a_dry_run_writes_nothing_and_says_once_per_version_what_it_would_do() {
     assert_eq!(seen, expected);
 
     let path = format!("{PATH}/doomed-a");
+    let (_, object) = world.call(Method::GET, &path, &json!(null)).await;
+    let again = Change::Applied(Arc::new(mk_record(&object)));
+    world.changes.send(again).await.unwrap();
+    world.pass(3600).await;
+    assert_eq!(world.trail.recent().len(), 3, "it is the same version");
+
     let patch = json!({"data": {"a": "b"}});
     world.call(Method::PATCH, &path, &patch).await;
     world.pass(3600).await;

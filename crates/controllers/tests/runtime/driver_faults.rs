@@ -64,6 +64,9 @@ async fn an_object_that_always_changes_makes_its_key_back_off() {
     assert!(!world.has("doomed-a").await);
     assert_eq!(world.count("DELETE"), times + 1);
     assert_eq!(world.count("GET"), times - 1, "the last one backs off");
+    let log = world.log();
+    let waited = log[log.len() - 1].2 - log[log.len() - 2].2;
+    assert!(waited >= 0.005, "changes do not cut it short: {log:?}");
     let starved = r#"caretaker_conflicts_starved_total{controller="toy-controller"} 1"#;
     assert!(world.metrics.encode().contains(starved));
 }

@@ -3,6 +3,8 @@
 //! - `doomed-…` is deleted ten seconds after it was first seen;
 //! - a finalizer `example.com/toy` is removed;
 //! - `child-…-of-X` is deleted if there is no ConfigMap X; all children of X wait for one question;
+//! - `sure-…-of-X` is one of these too, but an answer about X is good for a hundred of them only;
+//! - `vain-…` waits for somebody who never has anything to ask;
 //! - `waiting-…` is looked at again and again;
 //! - `noted-…` has something to tell;
 //! - `panic-…` is more than it can take.
@@ -23,12 +25,20 @@ use serde_json::json;
 
 pub(crate) const FINALIZER: &str = "example.com/toy";
 
+/// How many deletes of `sure-…` rest on one answer.
+const SURE_MAX: usize = 100;
+
+/// More decisions than any test needs: a driver that spins should fail, not hang.
+const DECISIONS_MAX: usize = 100_000;
+
 const DOOM: SignedDuration = SignedDuration::from_secs(10);
 
 #[derive(Debug, Default)]
 pub(crate) struct Toy {
     objects: BTreeMap<String, Known>,
     owners: BTreeMap<String, Presence>,
+    /// How many deletes rest on the last answer about an owner.
+    rested: BTreeMap<String, usize>,
     pub(crate) decisions: Arc<std::sync::atomic::AtomicUsize>,
 }
 
@@ -84,9 +94,14 @@ impl Toy {
         if name.starts_with("waiting-") {
             return (Next::Retry, Why::NothingToDo);
         }
+        if name.starts_with("vain-") {
+            let nobody = Key::Owner(String::new());
+            return (Next::After(vec![nobody]), Why::OwnerUnknown);
+        }
         if let Some((_, owner)) = name.split_once("-of-") {
             let owner = owner.to_owned();
-            return match self.owners.get(&owner) {
+            let is_unsure = name.starts_with("sure-") && !self.is_sure(&owner);
+            return match self.owners.get(&owner).filter(|_| !is_unsure) {
                 None => (Next::After(vec![Key::Owner(owner)]), Why::OwnerUnknown),
                 Some(Presence::Present) => (Next::Rest, Why::NothingToDo),
                 Some(Presence::Absent) => {
@@ -130,10 +145,13 @@ impl Controller for Toy {
 
     fn decide(&self, key: &Key, now: Timestamp) -> Verdict<Key, Why> {
         use std::sync::atomic::Ordering;
-        self.decisions.fetch_add(1, Ordering::Relaxed);
+        let before = self.decisions.fetch_add(1, Ordering::Relaxed);
+        assert!(before < DECISIONS_MAX, "the driver spins");
         let (next, because) = match key {
             Key::Object(name) => self.about(name, now),
-            Key::Owner(name) if self.owners.contains_key(name) => (Next::Rest, Why::NothingToDo),
+            Key::Owner(name) if name.is_empty() || self.is_sure(name) => {
+                (Next::Rest, Why::NothingToDo)
+            }
             Key::Owner(name) => {
                 let target = mk_target(name);
                 (Next::Call(Call::Get { target }), Why::OwnerUnknown)
@@ -160,6 +178,13 @@ impl Controller for Toy {
     ) -> Vec<Note> {
         // A controller that wakes itself after a failure must not make its driver spin.
         wake.now(key.clone());
+        match key {
+            Key::Owner(name) => drop(self.rested.insert(name.clone(), 0)),
+            Key::Object(name) => {
+                let owner = name.split_once("-of-").map_or("", |(_, owner)| owner);
+                *self.rested.entry(owner.to_owned()).or_default() += 1;
+            }
+        }
         match (key, answer) {
             (Key::Owner(name), Answer::Object(_)) => {
                 self.owners.insert(name.clone(), Presence::Present);
@@ -190,6 +215,11 @@ impl Controller for Toy {
 }
 
 impl Toy {
+    fn is_sure(&self, owner: &str) -> bool {
+        let rested = self.rested.get(owner).copied().unwrap_or_default();
+        self.owners.contains_key(owner) && rested < SURE_MAX
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.objects.len()
     }

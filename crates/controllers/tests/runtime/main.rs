@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod driver;
+mod driver_clients;
 mod driver_effects;
 mod driver_events;
 mod driver_faults;

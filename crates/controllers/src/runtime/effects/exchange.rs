@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Request, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use jiff::Timestamp;
-use kube::client::Body;
+use kube::client::{AuthError, Body};
 
 /// How long a request may take, its response included. Transport time: tokio's.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -36,7 +36,10 @@ pub(crate) async fn exchange(
 ) -> Result<Reply, (Option<u16>, String)> {
     let mut seen = None;
     let whole = async {
-        let response = client.send(request).await.map_err(|error| reason(&error))?;
+        let response = client
+            .send(request)
+            .await
+            .map_err(|error| described(&error))?;
         let (head, body) = response.into_parts();
         seen = Some(head.status.as_u16());
         let body = Limited::new(body, BODY_MAX).collect().await;
@@ -95,6 +98,22 @@ fn http_date(text: &str) -> Option<Timestamp> {
     jiff::fmt::rfc2822::DateTimeParser::new()
         .parse_timestamp(text)
         .ok()
+}
+
+/// What went wrong on the way to a server, without the words that a credential plugin printed or was started with:
+/// these may be credentials.
+pub(crate) fn described(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Auth(AuthError::AuthExecRun { out, .. }) => {
+            let errors = String::from_utf8_lossy(&out.stderr);
+            let status = out.status;
+            format!(
+                "the credential plugin ended with {status}: {}",
+                errors.trim()
+            )
+        }
+        other => reason(other),
+    }
 }
 
 /// An error and what caused it, in one line, nothing said twice.

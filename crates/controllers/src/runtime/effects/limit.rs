@@ -1,7 +1,7 @@
 //! A limit on our own side, `--kube-api-qps` and `--kube-api-burst`: off unless asked for.
 //!
-//! Upstream's clients have one by default (20/s, 30 at once); here at most `workers` requests are in flight, and fewer
-//! when the server pushes back.
+//! DEVIATION(client-limit): upstream's clients have one by default (20/s, 30 at once). Here at most `workers` requests
+//! are in flight, and fewer when the server pushes back: it knows better what it can bear.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

@@ -122,6 +122,20 @@ fn a_change_ends_a_backoff_but_not_the_patience_a_server_asked_for() {
 }
 
 #[test]
+fn a_key_that_too_much_happens_to_gets_its_backoff_all_the_same() {
+    let mut queue = mk_queue();
+    queue.add("a", at(0));
+    assert_eq!(pop(&mut queue, 0), Some("a"));
+    queue.add("a", at(0));
+    queue.retry_in_peace(&"a", at(0));
+    queue.done(&"a", at(0));
+    queue.add("a", at(1));
+    assert_eq!(drain(&mut queue, 4), [""; 0]);
+    assert_eq!(drain(&mut queue, 5), ["a"]);
+    assert_eq!(queue.retry(&"a", at(5)), MS * 10, "it was counted once");
+}
+
+#[test]
 fn patience_holds_for_a_key_that_was_added_in_process_or_delayed_before() {
     let mut queue = mk_queue();
     queue.add("a", at(0));
