@@ -31,7 +31,14 @@ impl Binary {
     /// Builds it, if that is needed, and says where it is. What cargo has to tell goes to stderr.
     pub(crate) fn build(self) -> Result<PathBuf> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let messages = Command::new(cargo)
+        let mut command = Command::new(cargo);
+        // What cargo told us about ourselves is not for what we build: build scripts that look at it (ring's does) would
+        // run again, and everything above them would be compiled anew, at each change between cargo and us.
+        let about_us = std::env::vars_os().map(|(name, _)| name);
+        for name in about_us.filter(|name| is_about_a_package(&name.to_string_lossy())) {
+            command.env_remove(name);
+        }
+        let messages = command
             .current_dir(workspace())
             .args(["build", "--message-format=json-render-diagnostics"])
             .args(["--package", self.package, "--bin", self.name])
@@ -83,6 +90,18 @@ impl Drop for Running {
     }
 }
 
+/// Whether cargo sets this variable anew for each package that it compiles or runs.
+fn is_about_a_package(variable: &str) -> bool {
+    [
+        "CARGO_PKG_",
+        "CARGO_MANIFEST_",
+        "CARGO_BIN_",
+        "CARGO_CRATE_",
+    ]
+    .iter()
+    .any(|prefix| variable.starts_with(prefix))
+}
+
 /// The root of this workspace.
 pub(crate) fn workspace() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
@@ -110,6 +129,21 @@ not JSON
 {"reason":"build-finished","success":true}"#;
         assert_eq!(executable(messages, "load"), Some("/b/load".into()));
         assert_eq!(executable(messages, "suites"), None);
+    }
+
+    #[test]
+    fn what_cargo_says_about_a_package_is_told_from_what_a_user_sets() {
+        for variable in ["CARGO_PKG_NAME", "CARGO_MANIFEST_DIR"] {
+            assert!(is_about_a_package(variable), "{variable}");
+        }
+        for variable in [
+            "CARGO",
+            "CARGO_HOME",
+            "CARGO_TARGET_DIR",
+            "CARGO_NET_OFFLINE",
+        ] {
+            assert!(!is_about_a_package(variable), "{variable}");
+        }
     }
 
     #[test]

@@ -140,6 +140,8 @@ pub(super) fn verdicts(cases: &[Case], results: &Results) -> Vec<String> {
         case.workload != Workload::Start && !BUDGETS.iter().any(is_judged)
     });
     sentences.extend(timed.filter_map(|case| comparison(&case.title(), results)));
+    // Two bounds on one figure that was not measured are one sentence.
+    sentences.dedup();
     sentences
 }
 

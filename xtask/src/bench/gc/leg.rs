@@ -59,6 +59,7 @@ pub(super) struct Stand<'a> {
 /// What everyone has used up to a moment.
 struct Moment {
     at: Instant,
+    /// Nothing before it was started.
     collector_secs: f64,
     apiserver_secs: f64,
     etcd_secs: f64,
@@ -129,12 +130,12 @@ impl<'a> Stand<'a> {
         let collector = self.collector(case)?;
         settle(SETTLE)?;
         let requests = Requests::of(&self.client)?;
-        let before = self.moment(&collector)?;
+        let before = self.moment(Some(&collector))?;
         let (_, policy) = case.workload.shape_and_policy();
         let run = format!("gc-run {} --policy {policy}", kin(case));
         let collected: Collected = self.drive(Identity::Admin, &run)?;
         settle(SETTLE)?;
-        let after = self.moment(&collector)?;
+        let after = self.moment(Some(&collector))?;
         let requests = Requests::of(&self.client)?.since(&requests);
         self.note_speed(&collected, &requests);
         self.note_cost(&collected, &before, &after);
@@ -159,23 +160,22 @@ impl<'a> Stand<'a> {
         );
         self.plant(case)?;
         settle(SETTLE)?;
-        let machine = Machine::now()?;
+        let before = self.moment(None)?;
         let collector = self.collector(case)?;
-        let cpu = collector.cpu_secs()?;
-        let machine = Machine::now()? - machine;
+        let after = self.moment(Some(&collector))?;
         settle(STEADY)?;
         let (steady, peak) = (collector.resident_bytes()?, collector.peak_bytes()?);
         let ready = collector.ready_after.as_secs_f64();
         self.figure(READY, ready, Unit::Seconds);
-        self.figure("collector's CPU time until then", cpu, Unit::Seconds);
-        let cpu = collector.cpu_secs()?;
-        self.figure("collector's CPU time when steady", cpu, Unit::Seconds);
+        let (then, now) = (after.collector_secs, collector.cpu_secs()?);
+        self.figure("collector's CPU time until then", then, Unit::Seconds);
+        self.figure("collector's CPU time when steady", now, Unit::Seconds);
         self.figure(STEADY_BYTES, steady, Unit::Bytes);
         self.figure(PEAK_BYTES, peak, Unit::Bytes);
         let (owners, _) = case.family();
         let each = (steady - empty) / (case.dependents() + owners) as f64;
         self.figure(BYTES_PER_OBJECT, each, Unit::Bytes);
-        self.figure(STEAL, machine.steal_secs / machine.all_secs, Unit::Busy);
+        self.note_disturbance(&before, &after, 0.0);
         Ok(())
     }
 
@@ -212,10 +212,15 @@ impl<'a> Stand<'a> {
         }
         let driver = collected.cpu_secs;
         self.figure(DRIVER_BUSY, driver / collected.secs, Unit::Busy);
+        self.note_disturbance(before, after, driver);
+    }
+
+    /// What the host and other programs took of the machine meanwhile.
+    fn note_disturbance(&mut self, before: &Moment, after: &Moment, driver_secs: f64) {
         let machine = after.machine - before.machine;
         let steal = machine.steal_secs / machine.all_secs;
         self.figure(STEAL, steal, Unit::Busy);
-        let known = collector + apiserver + etcd + driver;
+        let known = after.known_secs() - before.known_secs() + driver_secs;
         let others = (machine.busy_secs - known).max(0.0);
         let secs = (after.at - before.at).as_secs_f64();
         self.figure(OTHERS, others / secs, Unit::Busy);
@@ -237,7 +242,7 @@ impl<'a> Stand<'a> {
         programs.start(*side, &GARBAGE_COLLECTOR, case.settings, server)
     }
 
-    fn moment(&self, collector: &UnderTest) -> Result<Moment> {
+    fn moment(&self, collector: Option<&UnderTest>) -> Result<Moment> {
         let pids = self.server.pids();
         let cpu = |wanted| {
             let found = pids.iter().find(|(role, _)| *role == wanted);
@@ -246,7 +251,7 @@ impl<'a> Stand<'a> {
         };
         Ok(Moment {
             at: Instant::now(),
-            collector_secs: collector.cpu_secs()?,
+            collector_secs: collector.map_or(Ok(0.0), UnderTest::cpu_secs)?,
             apiserver_secs: cpu(Role::Apiserver)?,
             etcd_secs: cpu(Role::Etcd)?,
             machine: Machine::now()?,
@@ -260,6 +265,14 @@ impl<'a> Stand<'a> {
 
     fn figure(&mut self, what: impl Into<String>, value: f64, unit: Unit) {
         self.figures.push(Figure::new(what, value, unit));
+    }
+}
+
+// === impl Moment ===
+
+impl Moment {
+    fn known_secs(&self) -> f64 {
+        self.collector_secs + self.apiserver_secs + self.etcd_secs
     }
 }
 
