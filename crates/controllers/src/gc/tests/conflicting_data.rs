@@ -214,7 +214,11 @@ fn an_object_that_is_rewritten_all_the_time_still_goes() {
     world.change("child", |_| {});
     world.delete("owner", Propagation::Background);
     world.settle();
-    let verbs: Vec<&str> = world.calls.iter().map(|call| call.verb()).collect();
+    let verbs: Vec<&str> = world
+        .calls
+        .iter()
+        .map(crate::runtime::call::Call::verb)
+        .collect();
     assert_eq!(verbs, ["delete", "get", "delete"]);
     assert!(!world.exists("child"));
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::world::{NODES, PODS, RCS, World, api_version, kinds, object, to};
+use super::world::{NODES, PODS, RCS, World, kinds, object, to};
 use crate::gc::Size;
 use crate::gc::index::Index;
 use crate::gc::view::{Edge, Part, View};
@@ -165,9 +165,7 @@ fn churn_leaves_nothing_behind() {
         world.create(object(NODES, "node", &[]));
         for number in 0..20 {
             let name = format!("pod-{round}-{number}");
-            let mut owner = to(NODES, "node");
-            owner.api_version = format!("{}", api_version(NODES)).into();
-            world.create(object(PODS, &name, &[owner]));
+            world.create(object(PODS, &name, &[to(NODES, "node")]));
         }
         world.settle();
         world.delete("node", Propagation::Background);

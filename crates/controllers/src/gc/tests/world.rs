@@ -81,7 +81,7 @@ pub(super) fn kinds() -> [Kind; 4] {
     ]
 }
 
-pub(super) fn api_version(kind: KindId) -> &'static str {
+fn api_version(kind: KindId) -> &'static str {
     if kind == SETS { "apps/v1" } else { "v1" }
 }
 
