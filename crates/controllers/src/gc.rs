@@ -131,9 +131,8 @@ impl GarbageCollector {
             self.index.spend_confirmations(uid);
         }
         match (call, found(uid, answer)) {
-            (Call::Get { .. } | Call::Patch { .. }, Found::Alive(record)) => {
-                self.index.apply_known(record, wake);
-            }
+            (Call::Get { .. }, Found::Alive(record)) => self.index.apply_known(record, wake),
+            (Call::Patch { .. }, Found::Alive(record)) => self.index.patched(record, wake),
             (Call::Get { target }, Found::Absent(proof)) => {
                 self.index
                     .end_if_doubtful(Coordinates::of(target, uid), proof, wake);

@@ -342,7 +342,7 @@ fn asked_at(index: &Index, owner: &Coordinates, now: Timestamp) -> Option<Timest
         Some(Lookup::Alive(facts, at)) => {
             confirmed_if(*facts).or_else(|| Some(at.saturating_add(UNSHOWN_RECHECK).unwrap_or(now)))
         }
-        None if index.absent.proof(owner).is_some() => None,
+        None if index.absent.get(owner).is_some() => None,
         None => match index.states.get(&owner.kind) {
             Some(KindState::Syncing(since)) if now < super::sync_deadline(*since) => None,
             _ => Some(now),

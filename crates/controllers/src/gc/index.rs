@@ -5,12 +5,12 @@
 //! an owner that no feed has shown is a virtual one, and so is an owner that is gone while somebody refers to it.
 //! Mirrors `graph_builder.go`; alternate identities are not needed, because lookups are kept per coordinates.
 
-pub(crate) mod absent;
 mod answers;
 pub(crate) mod graph;
 pub(crate) mod intern;
 mod kinds;
 pub(crate) mod lookups;
+pub(crate) mod remembered;
 pub(crate) mod types;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,10 +18,10 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use self::absent::{ABSENT_OWNERS, Absent};
 use self::graph::{EdgeId, Facts, Flag, Graph, NodeId};
 pub(crate) use self::lookups::Lookup;
 use self::lookups::Lookups;
+use self::remembered::{ABSENT_OWNERS, Remembered};
 use self::types::Types;
 use super::{Coordinates, Key};
 use crate::runtime::call::{Proof, Target};
@@ -45,7 +45,10 @@ pub struct Index {
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) states: BTreeMap<KindId, KindState>,
     pub(crate) lookups: Lookups,
-    pub(crate) absent: Absent,
+    /// Owners that are gone, and nobody refers to them now.
+    pub(crate) absent: Remembered<Coordinates, Proof>,
+    /// Owners that went after we had separated all their dependents from them.
+    pub(crate) orphaned: Remembered<Uid, ()>,
     /// All finalizers of the objects that have one of ours.
     finalizers: BTreeMap<NodeId, Vec<Box<str>>>,
     virtuals: BTreeSet<NodeId>,
@@ -87,7 +90,8 @@ impl Index {
             catalog: Arc::default(),
             states: BTreeMap::new(),
             lookups: Lookups::default(),
-            absent: Absent::new(ABSENT_OWNERS),
+            absent: Remembered::new(ABSENT_OWNERS),
+            orphaned: Remembered::new(ABSENT_OWNERS),
             finalizers: BTreeMap::new(),
             virtuals: BTreeSet::new(),
             ending: BTreeSet::new(),

@@ -117,17 +117,21 @@ pub(super) fn standing(index: &Index, edge: EdgeId, now: Timestamp) -> Standing 
     if state == Some(&KindState::Frozen) {
         return Standing::Frozen(coordinates.kind);
     }
-    let lookup = index.lookups.get(&coordinates);
-    if let Some(Lookup::Absent(proof)) = lookup {
-        return Standing::Dangling(proof.clone());
-    }
-    if is_shown && index.matches(edge) {
-        return alive(owner.facts);
-    }
-    match lookup {
+    match index.lookups.get(&coordinates) {
+        Some(Lookup::Absent(proof)) => gone(index, &coordinates, proof),
+        _ if is_shown && index.matches(edge) => alive(owner.facts),
         Some(Lookup::Alive(facts, _)) => alive(*facts),
-        Some(Lookup::Absent(proof)) => Standing::Dangling(proof.clone()),
         None => unknown(index, coordinates, state, now),
+    }
+}
+
+/// DEVIATION(late-orphans): a dependent that was not known when its owner's orphans were let go is let go when it
+/// appears; upstream collects it, because by then the owner is simply gone.
+fn gone(index: &Index, owner: &Coordinates, proof: &Proof) -> Standing {
+    if index.orphaned.get(&owner.uid).is_some() {
+        Standing::Orphaning
+    } else {
+        Standing::Dangling(proof.clone())
     }
 }
 
@@ -138,8 +142,8 @@ fn unknown(
     state: Option<&KindState>,
     now: Timestamp,
 ) -> Standing {
-    if let Some(proof) = index.absent.proof(&coordinates) {
-        return Standing::Dangling(proof.clone());
+    if let Some(proof) = index.absent.get(&coordinates) {
+        return gone(index, &coordinates, proof);
     }
     if let Some(KindState::Syncing(since)) = state {
         let until = super::sync_deadline(*since);

@@ -22,6 +22,19 @@ impl Index {
         }
     }
 
+    /// A patch was carried out. If it let an owner go that leaves orphans behind, dependents that appear later are
+    /// orphans too.
+    pub(crate) fn patched(&mut self, record: &Record, wake: &mut Wake<Key>) {
+        let uid = &record.meta.uid;
+        if let Some(id) = self.shown(uid)
+            && self.graph.node(id).facts.is_orphaning()
+            && !facts_of(&record.meta).is_orphaning()
+        {
+            self.orphaned.remember(uid.clone(), ());
+        }
+        self.apply_known(record, wake);
+    }
+
     /// An owner exists under these coordinates.
     pub(crate) fn found_alive(
         &mut self,

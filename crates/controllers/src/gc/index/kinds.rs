@@ -67,7 +67,7 @@ impl Index {
             node.facts = node.facts.without(Facts::GOING);
         }
         self.lookups.forget_kind(kind);
-        self.absent.forget(kind);
+        self.absent.retain(|absent| absent.kind != kind);
     }
 
     /// A kind that is not served: its objects are not known to be gone, only not known. Whoever refers to one presumes

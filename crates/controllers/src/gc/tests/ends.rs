@@ -138,6 +138,23 @@ fn the_finalizer_stays_while_one_dependent_refers_to_the_owner() {
     assert_eq!(world.names(), ["pod"]);
 }
 
+/// DEVIATION(late-orphans).
+#[test]
+fn a_dependent_that_is_seen_after_its_owner_left_orphans_is_one_too() {
+    let mut world = World::new();
+    world.create(object(RCS, "rc", &[]));
+    world.settle();
+    world.lag(PODS);
+    world.create(object(PODS, "pod", &[to(RCS, "rc")]));
+    world.delete("rc", Propagation::Orphan);
+    world.settle();
+    assert_eq!(world.names(), ["pod"]);
+    world.catch_up();
+    world.settle();
+    assert_eq!(world.names(), ["pod"]);
+    assert_eq!(world.objects[&"pod".into()].meta.owners, []);
+}
+
 #[test]
 fn an_owner_with_both_finalizers_leaves_orphans() {
     let mut world = World::new();

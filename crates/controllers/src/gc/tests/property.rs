@@ -70,30 +70,33 @@ fn script(rng: &mut Rng) -> Script {
 
 /// Who must go, and who may.
 fn model(script: &Script) -> (BTreeSet<String>, BTreeSet<String>) {
-    let grows = |orphans_count: bool| {
-        let mut gone: BTreeSet<String> = script.deletes.keys().cloned().collect();
-        loop {
-            let lost = |owner: &String| {
-                let is_orphaning = script.deletes.get(owner) == Some(&Propagation::Orphan);
-                if is_orphaning {
-                    return orphans_count;
-                }
-                gone.contains(owner) || !script.owners.contains_key(owner)
-            };
-            let more = script.owners.iter().find(|(name, owners)| {
-                let kept = |owner: &&String| !lost(owner);
-                let has_other = owners
-                    .iter()
-                    .any(|owner| script.deletes.get(owner) != Some(&Propagation::Orphan));
-                !gone.contains(*name) && has_other && owners.iter().find(kept).is_none()
-            });
-            match more {
-                Some((name, _)) => gone.insert(name.clone()),
-                None => return gone,
-            };
-        }
-    };
-    (grows(false), grows(true))
+    (grown(script, false), grown(script, true))
+}
+
+/// Everybody who was deleted, and whoever has no other owners. What an owner leaves behind as orphans goes only if
+/// `orphans_may_go`: when the same object loses all its other owners too, or when the owner itself is collected before
+/// its user deletes it.
+fn grown(script: &Script, orphans_may_go: bool) -> BTreeSet<String> {
+    let mut gone: BTreeSet<String> = script.deletes.keys().cloned().collect();
+    let is_orphaning = |name: &str| script.deletes.get(name) == Some(&Propagation::Orphan);
+    loop {
+        let is_lost = |owner: &String| {
+            let is_gone = gone.contains(owner) || !script.owners.contains_key(owner);
+            is_gone && (orphans_may_go || !is_orphaning(owner))
+        };
+        let is_collected = |name: &str| {
+            let owners = script.owners.get(name).map_or(&[][..], Vec::as_slice);
+            !owners.is_empty() && owners.iter().all(is_lost)
+        };
+        let takes_along = |owner: &String| !is_orphaning(owner) || is_collected(owner);
+        let more = script.owners.iter().find(|(name, owners)| {
+            !gone.contains(*name) && is_collected(name) && owners.iter().any(takes_along)
+        });
+        match more {
+            Some((name, _)) => gone.insert(name.clone()),
+            None => return gone,
+        };
+    }
 }
 
 /// Plays the script with events and decisions in a random order.
