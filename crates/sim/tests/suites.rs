@@ -147,3 +147,15 @@ async fn a_play_without_a_collector_says_that_there_is_none() {
     let why = "garbage-collector-controller in process: not built yet";
     assert_eq!(ending, Ending::Failed(why.to_owned()));
 }
+
+#[tokio::test(start_paused = true)]
+async fn no_play_ends_well_when_nobody_collects() {
+    for play in plays().filter(|play| !play.is_fresh()) {
+        let ending = play.run(&Target::embedded(), &Collector::Standing).await;
+        let Ending::Failed(why) = ending else {
+            panic!("{}: {ending:?}", play.name)
+        };
+        // It has waited in vain, and was not refused anything.
+        assert!(why.ends_with(" after 150 s"), "{}: {why}", play.name);
+    }
+}
