@@ -137,3 +137,15 @@ async fn the_collector_in_process_ends_every_play_as_it_should() {
         failed.join("\n")
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn no_play_ends_well_when_nobody_collects() {
+    for play in plays().filter(|play| !play.is_fresh()) {
+        let ending = play.run(&Target::embedded(), &Collector::Standing).await;
+        let Ending::Failed(why) = ending else {
+            panic!("{}: {ending:?}", play.name)
+        };
+        // It has waited in vain, and was not refused anything.
+        assert!(why.ends_with(" after 150 s"), "{}: {why}", play.name);
+    }
+}

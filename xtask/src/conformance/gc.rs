@@ -99,7 +99,7 @@ pub fn gc(wanted: &Wanted) -> Result<Report> {
         Some(program) => ours(program, &instance),
         None => peer(&instance)?,
     };
-    eprintln!("playing with {}", collector.join(" "));
+    eprintln!("playing with {}; this takes minutes", collector[0]);
     let started = Instant::now();
     let plays = play(&suites, &instance, wanted, &collector, &log);
     let took = started.elapsed();

@@ -6,6 +6,7 @@
 //! Mirrors `graph_builder.go`; alternate identities are not needed, because lookups are kept per coordinates.
 
 mod answers;
+mod arena;
 pub(crate) mod graph;
 pub(crate) mod intern;
 mod kinds;

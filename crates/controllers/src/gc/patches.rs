@@ -11,6 +11,9 @@ use super::index::Index;
 use super::index::graph::{EdgeId, Flag, NodeId};
 
 /// The object's references without some of them.
+///
+/// DEVIATION(references-one-by-one): upstream takes away all references to a uid when one of them leads nowhere; here
+/// those that name the owner rightly stay.
 pub(super) fn without_references(index: &Index, id: NodeId, gone: &BTreeSet<EdgeId>) -> Value {
     let kept = index
         .graph

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use hashbrown::HashTable;
 
+use super::arena::Arena;
 use super::intern::{Interner, TextId};
 use crate::runtime::kind::KindId;
 use crate::runtime::record::{Revision, Uid};
@@ -72,10 +73,8 @@ pub(crate) enum Flag {
 /// The whole graph.
 #[derive(Debug)]
 pub(crate) struct Graph {
-    nodes: Vec<Node>,
-    free_nodes: Vec<NodeId>,
-    edges: Vec<Edge>,
-    free_edges: Vec<EdgeId>,
+    nodes: Arena<Node>,
+    edges: Arena<Edge>,
     by_uid: HashTable<NodeId>,
     seed: u64,
     pub(crate) namespaces: Interner,
@@ -153,10 +152,8 @@ impl Graph {
     /// An empty graph. `seed` keeps those who choose uids from choosing collisions.
     pub(crate) fn new(seed: u64) -> Self {
         Self {
-            nodes: Vec::new(),
-            free_nodes: Vec::new(),
-            edges: Vec::new(),
-            free_edges: Vec::new(),
+            nodes: Arena::new(),
+            edges: Arena::new(),
             by_uid: HashTable::new(),
             seed,
             namespaces: Interner::default(),
@@ -171,15 +168,15 @@ impl Graph {
     }
 
     pub(crate) fn node(&self, id: NodeId) -> &Node {
-        &self.nodes[id.index()]
+        self.nodes.get(id.0)
     }
 
     pub(crate) fn node_mut(&mut self, id: NodeId) -> &mut Node {
-        &mut self.nodes[id.index()]
+        self.nodes.get_mut(id.0)
     }
 
     pub(crate) fn edge(&self, id: EdgeId) -> &Edge {
-        &self.edges[id.index()]
+        self.edges.get(id.0)
     }
 
     pub(crate) fn namespace(&self, id: NodeId) -> &str {
@@ -187,18 +184,17 @@ impl Graph {
     }
 
     pub(crate) fn node_count(&self) -> usize {
-        self.nodes.len() - self.free_nodes.len()
+        self.nodes.count()
     }
 
     pub(crate) fn edge_count(&self) -> usize {
-        self.edges.len() - self.free_edges.len()
+        self.edges.count()
     }
 
     /// All nodes, in the order of their places.
     pub(crate) fn ids(&self) -> impl Iterator<Item = NodeId> {
-        let numbered = (0..u32::MAX).zip(&self.nodes);
-        numbered
-            .filter_map(|(number, node)| (!node.facts.has(Facts::FREE)).then_some(NodeId(number)))
+        let all = (0..self.nodes.numbers()).map(NodeId);
+        all.filter(|id| !self.node(*id).facts.has(Facts::FREE))
     }
 
     /// The references of a dependent, in order.
@@ -278,18 +274,9 @@ impl Graph {
             kind,
             facts: Facts::default(),
         };
-        let id = match self.free_nodes.pop() {
-            Some(id) => {
-                self.nodes[id.index()] = node;
-                id
-            }
-            None => {
-                self.nodes.push(node);
-                NodeId(place(self.nodes.len() - 1))
-            }
-        };
+        let id = NodeId(self.nodes.add(node));
         let (nodes, seed) = (&self.nodes, self.seed);
-        let hash_of = |id: &NodeId| hash_of(seed, &nodes[id.index()].uid);
+        let hash_of = |id: &NodeId| hash_of(seed, &nodes.get(id.0).uid);
         self.by_uid.insert_unique(hash, id, hash_of);
         id
     }
@@ -307,7 +294,7 @@ impl Graph {
         node.facts = Facts::FREE;
         node.name = "".into();
         node.uid = Uid::default();
-        self.free_nodes.push(id);
+        self.nodes.remove(id.0);
     }
 
     /// Says what and where a node really is. References that name it otherwise keep the name they use.
@@ -351,24 +338,15 @@ impl Graph {
             controller,
             blocks,
         };
-        let id = match self.free_edges.pop() {
-            Some(id) => {
-                self.edges[id.index()] = edge;
-                id
-            }
-            None => {
-                self.edges.push(edge);
-                EdgeId(place(self.edges.len() - 1))
-            }
-        };
+        let id = EdgeId(self.edges.add(edge));
         if sibling != NONE {
-            self.edges[sibling.index()].before = id;
+            self.edges.get_mut(sibling.0).before = id;
         }
         if *self.node(owner).name != *name {
             self.odd_names.insert(id, name.into());
         }
         self.node_mut(dependent).owners = id;
-        let counts = counts_as_blocking(&self.edges[id.index()]);
+        let counts = counts_as_blocking(self.edges.get(id.0));
         let owner = self.node_mut(owner);
         owner.dependents = id;
         owner.blocking += u32::from(counts);
@@ -399,14 +377,14 @@ impl Graph {
         if before == NONE {
             self.node_mut(owner).dependents = after;
         } else {
-            self.edges[before.index()].after = after;
+            self.edges.get_mut(before.0).after = after;
         }
         if after != NONE {
-            self.edges[after.index()].before = before;
+            self.edges.get_mut(after.0).before = before;
         }
         self.node_mut(owner).blocking -= u32::from(counts);
         self.odd_names.remove(&id);
-        self.free_edges.push(id);
+        self.edges.remove(id.0);
         Some((owner, typed))
     }
 
@@ -418,25 +396,6 @@ impl Graph {
 /// References that were cut off their dependent and not removed yet.
 #[must_use]
 pub(crate) struct Detached(EdgeId);
-
-// === impl NodeId, EdgeId ===
-
-impl NodeId {
-    fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-impl EdgeId {
-    fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// Four thousand million objects do not fit into any etcd.
-fn place(index: usize) -> u32 {
-    u32::try_from(index).expect("fewer than 2^32 objects")
-}
 
 /// DEVIATION(self-owner): an object that names itself as its owner does not wait for itself; upstream's would for ever.
 fn counts_as_blocking(edge: &Edge) -> bool {
