@@ -154,7 +154,7 @@ pub(crate) struct ConformanceGc {
 pub(crate) enum Bench {
     /// Time to ready, memory, creates, lists and watches of the API server
     Apiserver(BenchApiserver),
-    /// Cascades, and the start with many objects, of the garbage collectors on real servers; all of it takes 25 minutes
+    /// Cascades, and the start with many objects, of the garbage collectors on real servers; all of it takes some 25 minutes
     Gc(BenchGc),
     /// Memory for each object in our collector's graph, in one process
     GcMemory(BenchGcMemory),
@@ -178,7 +178,7 @@ pub(crate) struct BenchGc {
     /// So many objects in every case [default: 1000 at defaults, 50000 at a start, else 5000]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) objects: Option<u32>,
-    /// Requests under way where nothing else limits, comma separated
+    /// Requests under way where nothing else limits, comma separated; all of them for flat, the most for the others
     #[arg(long, value_delimiter = ',', default_values_t = WORKERS, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) workers: Vec<u32>,
     /// Requests each second where the budget is equal

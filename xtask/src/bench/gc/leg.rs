@@ -26,10 +26,12 @@ const PLAIN_NAMESPACE: &str = "plain";
 const KINDS: [&str; 2] = ["configmaps", "events"];
 /// Clients that create the objects.
 const PLANTERS: usize = 32;
-/// How long a collector has for what it does after it is ready, and a server for what it does after the last request.
+/// How long a collector has for what it does after it is ready.
 const SETTLE: Duration = Duration::from_secs(2);
+/// How long everyone has for what is left to do after the last object, and the server to count a watch that ended.
+const AFTERMATH: Duration = Duration::from_secs(1);
 /// How long memory is left alone before it counts as steady; the Go runtime gives some back meanwhile.
-const STEADY: Duration = Duration::from_secs(10);
+const STEADY: Duration = Duration::from_secs(8);
 
 /// Names of figures that are read again, for verdicts and notes.
 pub(super) const RATE: &str = "objects/s";
@@ -134,7 +136,7 @@ impl<'a> Stand<'a> {
         let (_, policy) = case.workload.shape_and_policy();
         let run = format!("gc-run {} --policy {policy}", kin(case));
         let collected: Collected = self.drive(Identity::Admin, &run)?;
-        settle(SETTLE)?;
+        settle(AFTERMATH)?;
         let after = self.moment(Some(&collector))?;
         let requests = Requests::of(&self.client)?.since(&requests);
         self.note_speed(&collected, &requests);
