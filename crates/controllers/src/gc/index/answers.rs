@@ -33,6 +33,10 @@ impl Index {
             self.orphaned.remember(uid.clone(), ());
         }
         self.apply_known(record, wake);
+        // The answer may carry the version from before its end, and then it is no news.
+        if record.meta.deletion.is_some() && record.meta.finalizers.is_empty() {
+            self.going(uid);
+        }
     }
 
     /// An owner exists under these coordinates.

@@ -138,6 +138,23 @@ fn the_finalizer_stays_while_one_dependent_refers_to_the_owner() {
     assert_eq!(world.names(), ["pod"]);
 }
 
+#[test]
+fn an_owner_is_let_go_once_also_while_its_end_is_not_shown_yet() {
+    for policy in [Propagation::Orphan, Propagation::Foreground] {
+        let mut world = World::new();
+        world.create(object(RCS, "rc", &[]));
+        world.delete("rc", policy);
+        while world.deliver(RCS) {}
+        world.lag(RCS);
+        world.settle();
+        assert_eq!(
+            (world.names().len(), world.calls.len()),
+            (0, 1),
+            "{policy:?}"
+        );
+    }
+}
+
 /// DEVIATION(late-orphans).
 #[test]
 fn a_dependent_that_is_seen_after_its_owner_left_orphans_is_one_too() {

@@ -362,8 +362,14 @@ impl World {
                 if !is_judged(&found, judged) {
                     return failed(FailureKind::Conflict);
                 }
+                let earlier = found.meta.revision.clone();
                 let object = patched(found, patch);
-                Answer::Object(Arc::new(self.store(object)))
+                let mut stored = self.store(object);
+                if !self.objects.contains_key(&stored.meta.uid) {
+                    // The last write of an object is its end, and its answer shows the version before.
+                    stored.meta.revision = earlier;
+                }
+                Answer::Object(Arc::new(stored))
             }
         }
     }
