@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 use caretaker_controllers::gc::{Key, Reason};
 use caretaker_controllers::runtime::call::{Answer, Call};
 use caretaker_controllers::runtime::controller::{Controller, Identity, Next, Verdict, Wake};
+use caretaker_controllers::runtime::kind::Kind;
 use caretaker_controllers::runtime::record::Record;
 
 use super::Look;
@@ -44,7 +45,7 @@ pub(super) async fn run(args: &Explain) -> Result<String> {
     let meta = &record.meta;
     let explained = Explained {
         object: Identity {
-            api_version: kind.map(|kind| kind.api_version()).unwrap_or_default(),
+            api_version: kind.map(Kind::api_version).unwrap_or_default(),
             kind: kind.map(|kind| kind.kind.to_string()).unwrap_or_default(),
             namespace: meta.namespace.to_string(),
             name: meta.name.to_string(),

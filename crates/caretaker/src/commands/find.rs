@@ -34,7 +34,7 @@ impl Look {
             .iter()
             .map(|id| place(&self.catalog, *id, &self.namespace, &object.name))
             .collect();
-        let (mut here, mut failure) = (Vec::new(), None);
+        let (mut here, mut failure) = (Vec::<Arc<Record>>::new(), None);
         for target in &places {
             let call = Call::Get {
                 target: target.clone(),
@@ -47,6 +47,8 @@ impl Look {
                 }
             }
         }
+        // Some objects are served by two groups, events for one: that is still one object.
+        here.dedup_by(|other, first| other.meta.uid == first.meta.uid);
         match (here.as_slice(), failure) {
             ([record], _) => {
                 self.observe(&Change::Applied(record.clone()));

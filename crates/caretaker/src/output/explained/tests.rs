@@ -83,140 +83,142 @@ fn owner() -> Identity {
     mk_identity("Set", "s")
 }
 
+fn check(table: impl IntoIterator<Item = (Next<Key>, Reason, &'static str)>, action: &str) {
+    for (next, because, message) in table {
+        let step = mk(next, because).next();
+        assert_eq!((step.action, step.message.as_str()), (action, message));
+    }
+}
+
 #[test]
-fn what_happens_next_is_told_for_every_kind_of_decision() {
-    let at = Timestamp::UNIX_EPOCH;
-    let owned = || Reason::Owned { owner: owner() };
+fn nothing_follows_as_long_as_things_are_as_they_are() {
+    check(
+        [
+            (
+                Reason::Owned { owner: owner() },
+                "nothing, as long as Set shop/s lives",
+            ),
+            (
+                Reason::Unowned,
+                "nothing: only what has owners is collected",
+            ),
+            (
+                Reason::Unserved { owner: owner() },
+                "nothing, as long as the server has no v1 with such a kind",
+            ),
+            (
+                Reason::OutOfReach { owner: owner() },
+                "nothing, as long as it has this reference",
+            ),
+            (Reason::Unknown, "nothing"),
+        ]
+        .map(|(because, message)| (Next::Rest, because, message)),
+        "none",
+    );
+}
+
+#[test]
+fn what_is_waited_or_asked_for_is_told() {
+    let frozen = Reason::Frozen {
+        kind: "pods".into(),
+    };
+    let waits = Reason::WaitsForList { owner: owner() };
+    check(
+        [
+            (
+                Next::Rest,
+                Reason::WaitsForDependents { blocking: 1 },
+                "would be let go when nobody blocks it any more",
+            ),
+            (
+                Next::Rest,
+                Reason::WaitsForOrphans { next: owner() },
+                "would be let go when nobody refers to it any more",
+            ),
+            (
+                Next::Rest,
+                Reason::Deleting,
+                "nothing more: its end is under way",
+            ),
+            (
+                Next::At(Timestamp::UNIX_EPOCH),
+                waits,
+                "waits for that until 1970-01-01T00:00:00Z at the latest",
+            ),
+            (Next::Retry, frozen, "waits for that"),
+        ],
+        "wait",
+    );
+    let get = Next::Call(Call::Get { target: target() });
+    let asks = Reason::AsksFor { owner: owner() };
+    check(
+        [
+            (Next::After(Vec::new()), asks, "the server would be asked"),
+            (get, Reason::Doubtful, "the server would be asked"),
+        ],
+        "ask",
+    );
+}
+
+#[test]
+fn what_would_be_deleted_is_told_with_what_becomes_of_its_dependents() {
     let absent = || Reason::OwnerAbsent {
         owner: owner(),
         proof: Proof::NotFound,
     };
-    let loses = || Reason::LosesOwners {
+    let table = [
+        (
+            Propagation::Background,
+            "would be deleted now (background: what hangs on it goes after it)",
+        ),
+        (
+            Propagation::Foreground,
+            "would be deleted now (foreground: what hangs on it goes before it)",
+        ),
+        (
+            Propagation::Orphan,
+            "would be deleted now (orphan: what hangs on it stays)",
+        ),
+    ];
+    check(
+        table.map(|(policy, message)| (delete(policy), absent(), message)),
+        "delete",
+    );
+}
+
+#[test]
+fn what_would_be_written_is_told() {
+    let loses = Reason::LosesOwners {
         owners: vec![mk_identity("Set", "x"), mk_identity("Set", "y")],
         kept: owner(),
     };
     let unseen = Vec::new;
-    let waits = Reason::WaitsForList { owner: owner() };
-    let asks = Reason::AsksFor { owner: owner() };
-    let get = Next::Call(Call::Get { target: target() });
-    let table = [
-        (
-            Next::Rest,
-            owned(),
-            "none",
-            "nothing, as long as Set shop/s lives",
-        ),
-        (
-            Next::Rest,
-            Reason::Unowned,
-            "none",
-            "nothing: only what has owners is collected",
-        ),
-        (
-            Next::Rest,
-            Reason::Unserved { owner: owner() },
-            "none",
-            "nothing, as long as the server has no v1 with such a kind",
-        ),
-        (
-            Next::Rest,
-            Reason::OutOfReach { owner: owner() },
-            "none",
-            "nothing, as long as it has this reference",
-        ),
-        (Next::Rest, Reason::Unknown, "none", "nothing"),
-        (
-            Next::Rest,
-            Reason::WaitsForDependents { blocking: 1 },
-            "wait",
-            "would be let go when nobody blocks it any more",
-        ),
-        (
-            Next::Rest,
-            Reason::WaitsForOrphans { next: owner() },
-            "wait",
-            "would be let go when nobody refers to it any more",
-        ),
-        (
-            Next::Rest,
-            Reason::Deleting,
-            "wait",
-            "nothing more: its end is under way",
-        ),
-        (
-            Next::At(at),
-            waits,
-            "wait",
-            "waits for that until 1970-01-01T00:00:00Z at the latest",
-        ),
-        (
-            Next::Retry,
-            Reason::Frozen {
-                kind: "pods".into(),
-            },
-            "wait",
-            "waits for that",
-        ),
-        (
-            Next::After(Vec::new()),
-            asks.clone(),
-            "ask",
-            "the server would be asked",
-        ),
-        (get, Reason::Doubtful, "ask", "the server would be asked"),
-        (
-            delete(Propagation::Background),
-            absent(),
-            "delete",
-            "would be deleted now (background: what hangs on it goes after it)",
-        ),
-        (
-            delete(Propagation::Foreground),
-            absent(),
-            "delete",
-            "would be deleted now (foreground: what hangs on it goes before it)",
-        ),
-        (
-            delete(Propagation::Orphan),
-            absent(),
-            "delete",
-            "would be deleted now (orphan: what hangs on it stays)",
-        ),
-        (
-            patch(),
-            loses(),
-            "patch",
-            "would lose its reference to Set shop/x, Set shop/y now",
-        ),
-        (
-            patch(),
-            Reason::Orphaned { owner: owner() },
-            "patch",
-            "would lose its reference to Set shop/s now, and stay",
-        ),
-        (
-            patch(),
-            Reason::Ring { with: owner() },
-            "patch",
-            "would stop blocking its owners now, so that the ring ends",
-        ),
-        (
-            patch(),
-            Reason::DependentsGone { unseen: unseen() },
-            "patch",
-            "would lose its finalizer foregroundDeletion now",
-        ),
-        (
-            patch(),
-            Reason::DependentsOrphaned { unseen: unseen() },
-            "patch",
-            "would lose its finalizer orphan now",
-        ),
-    ];
-    for (next, because, action, message) in table {
-        let step = mk(next, because).next();
-        assert_eq!((step.action, step.message.as_str()), (action, message));
-    }
+    check(
+        [
+            (
+                loses,
+                "would lose its reference to Set shop/x, Set shop/y now",
+            ),
+            (
+                Reason::Orphaned { owner: owner() },
+                "would lose its reference to Set shop/s now, and stay",
+            ),
+            (
+                Reason::Ring { with: owner() },
+                "would stop blocking its owners now, so that the ring ends",
+            ),
+            (
+                Reason::DependentsGone { unseen: unseen() },
+                "would lose its finalizer foregroundDeletion now",
+            ),
+            (
+                Reason::DependentsOrphaned { unseen: unseen() },
+                "would lose its finalizer orphan now",
+            ),
+        ]
+        .map(|(because, message)| (patch(), because, message)),
+        "patch",
+    );
 }
 
 #[test]
