@@ -1,7 +1,8 @@
 //! The command line as types. What a flag means is decided where it is used, not here.
 //!
 //! - [`Run`], [`Up`]: the flags of the commands that work, with [`Work`] in both.
-//! - [`Graph`], [`Explain`], [`Demo`]: the flags of commands to come.
+//! - [`Graph`], [`Explain`]: the flags of the commands that look, with [`Place`] in both.
+//! - [`Demo`]: the flags of a command to come.
 //! - [`Controllers`] reads `--controllers`.
 //! - `foreign`: flags of the original controller managers that are accepted and ignored.
 
@@ -44,6 +45,10 @@ pub(crate) enum Command {
     Up(Box<Up>),
     /// Run the controllers against a cluster
     Run(Box<Run>),
+    /// Show what hangs on what: owners and their dependents
+    Graph(Box<Graph>),
+    /// Say why an object lives, what holds up its end, and what garbage collection would do with it
+    Explain(Box<Explain>),
     /// Print the version
     Version,
 }

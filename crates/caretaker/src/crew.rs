@@ -27,7 +27,7 @@ use tokio::task::JoinHandle;
 
 use self::stage::Stage;
 use crate::admin::Backstage;
-use crate::args::Work;
+use crate::args::{ResourceName, Work};
 use crate::output::narrate::Narrator;
 use crate::output::told;
 
@@ -139,20 +139,24 @@ impl Crew {
     }
 }
 
+/// The kinds that the collector looks after: all that can be deleted, without events and `ignored`.
+pub(crate) fn collected(ignored: &[ResourceName]) -> Interest {
+    let named = |(resource, group): (&str, &str)| (resource.into(), group.into());
+    let more = ignored
+        .iter()
+        .map(|name| (name.resource.as_str(), name.group.as_str()));
+    Interest::Deletable {
+        ignored: IGNORED.into_iter().chain(more).map(named).collect(),
+    }
+}
+
 fn start_collector(
     manager: &mut Manager,
     work: &Work,
     mode: Mode,
     seed: u64,
 ) -> Post<GarbageCollector> {
-    let named = |(resource, group): (&str, &str)| (resource.into(), group.into());
-    let more = work
-        .gc_ignored_resources
-        .iter()
-        .map(|name| (name.resource.as_str(), name.group.as_str()));
-    let interest = Interest::Deletable {
-        ignored: IGNORED.into_iter().chain(more).map(named).collect(),
-    };
+    let interest = collected(&work.gc_ignored_resources);
     let options = Options {
         queue: Some(QUEUE),
         workers: work.concurrent_gc_syncs.into(),

@@ -2,6 +2,7 @@
 
 mod admin;
 mod args;
+mod commands;
 mod crew;
 mod output;
 mod peers;
@@ -28,6 +29,8 @@ fn main() -> ExitCode {
     let outcome = match command {
         Command::Run(args) => run::run(&args),
         Command::Up(args) => up::run(&args),
+        Command::Graph(args) => commands::graph(&args),
+        Command::Explain(args) => commands::explain(&args),
         Command::Version => {
             println!("caretaker {}", env!("CARGO_PKG_VERSION"));
             Ok(ExitCode::SUCCESS)

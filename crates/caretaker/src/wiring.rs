@@ -50,6 +50,12 @@ pub(crate) fn tls() -> Result<Transport> {
 
 /// Logs go to stderr: problems only, unless `verbose` or `RUST_LOG` ask for more.
 pub(crate) fn log(verbose: u8) -> Result<()> {
+    log_but(verbose, "")
+}
+
+/// The same, without the problems that `quiet` names, if only problems are logged.
+pub(crate) fn log_but(verbose: u8, quiet: &str) -> Result<()> {
+    let quiet = if verbose == 0 { quiet } else { "" };
     let level = match verbose {
         0 => "warn",
         1 => "info",
@@ -60,7 +66,7 @@ pub(crate) fn log(verbose: u8) -> Result<()> {
             EnvFilter::try_new(&text).with_context(|| format!("RUST_LOG={text} is not a filter"))?
         }
         // kube's stack logs every answer of the 5xx kind by itself, and bodies it cannot read.
-        _ => EnvFilter::new(format!("{level},kube_client::client=off")),
+        _ => EnvFilter::new(format!("{level},kube_client::client=off,{quiet}")),
     };
     tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -6,6 +6,7 @@
 //! - `standing`: how an object stands with each of its owners.
 //! - `patches`: what is written to dependents and owners.
 //! - [`view`], [`dot`]: the graph for people.
+//! - [`explain`]: one object for people: how it stands with its owners, who holds it up, what hangs on it.
 //!
 //! Mirrors `pkg/controller/garbagecollector`. There, workers ask the server about every object they look at; here the
 //! judged copy comes from the index and the server compares it (uid and resourceVersion) when it deletes.
@@ -16,6 +17,7 @@
 
 mod decide;
 pub mod dot;
+pub mod explain;
 mod index;
 mod patches;
 pub mod reason;

@@ -66,6 +66,28 @@ impl Client {
         )
     }
 
+    /// Creates an object; the answer's JSON.
+    pub(crate) fn create(&self, path: &str, object: &Value) -> Value {
+        let request = self.agent.post(format!("{}{path}", self.base));
+        let request = request
+            .header("Authorization", self.bearer())
+            .header("Content-Type", "application/json");
+        let mut answer = request.send(object.to_string()).unwrap();
+        let text = answer.body_mut().read_to_string().unwrap();
+        assert_eq!(answer.status(), 201, "{path}: {text}");
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// Deletes an object.
+    pub(crate) fn delete(&self, path: &str) {
+        let request = self.agent.delete(format!("{}{path}", self.base));
+        let answer = request
+            .header("Authorization", self.bearer())
+            .call()
+            .unwrap();
+        assert_eq!(answer.status(), 200, "{path}");
+    }
+
     /// The lines of a watch, as they come.
     pub(crate) fn watch(&self, path: &str) -> impl Iterator<Item = std::io::Result<String>> {
         let answer = self.send(path, &[("Authorization", &self.bearer())]);

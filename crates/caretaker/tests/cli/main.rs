@@ -9,5 +9,6 @@ mod child;
 mod flags;
 mod http;
 mod kubectl;
+mod look;
 mod process;
 mod up;

@@ -6,6 +6,7 @@
 mod attempt_to_delete_item;
 mod conflicting_data;
 mod ends;
+mod explain;
 mod hostile;
 mod process_event;
 mod property;

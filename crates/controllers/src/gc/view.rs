@@ -67,14 +67,31 @@ pub enum Part {
     Above(Vec<Uid>),
     /// These objects, their dependents and the dependents of those.
     Below(Vec<Uid>),
+    /// These objects with all above and all below them.
+    Through(Vec<Uid>),
+    /// What has owners or dependents in this namespace, and all above it wherever that is.
+    Namespace(String),
 }
 
 /// Which way references are followed.
 #[derive(Clone, Copy)]
-struct Directions {
+pub(super) struct Directions {
     up: bool,
     down: bool,
 }
+
+const UP: Directions = Directions {
+    up: true,
+    down: false,
+};
+pub(super) const DOWN: Directions = Directions {
+    up: false,
+    down: true,
+};
+const BOTH: Directions = Directions {
+    up: true,
+    down: true,
+};
 
 // === impl View ===
 
@@ -82,10 +99,6 @@ impl View {
     /// A copy of a part of what is known.
     #[must_use]
     pub fn of(index: &Index, part: &Part) -> Self {
-        let both = Directions {
-            up: true,
-            down: true,
-        };
         let chosen: BTreeSet<NodeId> = match part {
             Part::Whole => index.graph.ids().collect(),
             Part::Related => index
@@ -94,19 +107,24 @@ impl View {
                 .filter(|id| is_related(index, *id))
                 .collect(),
             Part::Around(uids) => {
-                let mut found = reached(index, uids, both);
-                found.retain(|id| is_related(index, *id));
-                found
+                let mut around = reached(index, found(index, uids), BOTH);
+                around.retain(|id| is_related(index, *id));
+                around
             }
-            Part::Above(uids) => reached(
-                index,
-                uids,
-                Directions {
-                    down: false,
-                    ..both
-                },
-            ),
-            Part::Below(uids) => reached(index, uids, Directions { up: false, ..both }),
+            Part::Above(uids) => reached(index, found(index, uids), UP),
+            Part::Below(uids) => reached(index, found(index, uids), DOWN),
+            Part::Through(uids) => {
+                let mut line = reached(index, found(index, uids), UP);
+                line.extend(reached(index, found(index, uids), DOWN));
+                line
+            }
+            Part::Namespace(namespace) => {
+                let here = index
+                    .graph
+                    .ids()
+                    .filter(|id| index.graph.namespace(*id) == namespace && is_related(index, *id));
+                reached(index, here.collect(), UP)
+            }
         };
         let mut nodes: Vec<Node> = chosen.iter().map(|id| node(index, *id)).collect();
         nodes.sort();
@@ -130,12 +148,17 @@ fn is_related(index: &Index, id: NodeId) -> bool {
     index.graph.has_owners(id) || index.graph.has_dependents(id)
 }
 
-/// Everything that references lead to from some objects.
-fn reached(index: &Index, uids: &[Uid], directions: Directions) -> BTreeSet<NodeId> {
-    let mut open: Vec<NodeId> = uids
-        .iter()
-        .filter_map(|uid| index.graph.find(uid))
-        .collect();
+fn found(index: &Index, uids: &[Uid]) -> Vec<NodeId> {
+    let ids = uids.iter().filter_map(|uid| index.graph.find(uid));
+    ids.collect()
+}
+
+/// Everything that references lead to from some objects, and these themselves.
+pub(super) fn reached(
+    index: &Index,
+    mut open: Vec<NodeId>,
+    directions: Directions,
+) -> BTreeSet<NodeId> {
     let mut seen = BTreeSet::new();
     while let Some(id) = open.pop() {
         if !seen.insert(id) {

@@ -140,6 +140,12 @@ impl Default for FeedsOptions {
 // === impl Interest ===
 
 impl Interest {
+    /// Whether a kind is of interest.
+    #[must_use]
+    pub fn includes(&self, kind: &Kind) -> bool {
+        self.view(kind).is_some()
+    }
+
     /// Whether a kind is of interest, and how much of it.
     fn view(&self, kind: &Kind) -> Option<View> {
         match self {

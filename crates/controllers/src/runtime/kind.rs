@@ -30,6 +30,8 @@ pub struct Kind {
     pub verbs: Verbs,
     /// Every version of the group that serves this kind, the preferred one included.
     pub versions: Vec<Box<str>>,
+    /// Its singular and its short names, `deployment` and `deploy`: what people type.
+    pub aliases: Vec<Box<str>>,
 }
 
 /// Where objects of a kind live.
@@ -229,6 +231,7 @@ mod tests {
             scope: Scope::Namespaced,
             verbs: Verbs::default(),
             versions: versions.iter().map(|&version| version.into()).collect(),
+            aliases: Vec::new(),
         }
     }
 

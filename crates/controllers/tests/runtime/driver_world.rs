@@ -288,6 +288,7 @@ pub(crate) fn mk_catalog() -> Catalog {
             delete: true,
         },
         versions: vec!["v1".into()],
+        aliases: Vec::new(),
     }])
 }
 

@@ -94,6 +94,7 @@ fn kind(group: &str, kind: &str, resource: &str) -> Kind {
             delete: true,
         },
         versions: vec!["v1".into()],
+        aliases: Vec::new(),
     }
 }
 

@@ -60,6 +60,7 @@ pub(super) fn kinds() -> [Kind; 4] {
             delete: true,
         },
         versions: versions.iter().map(|&version| version.into()).collect(),
+        aliases: Vec::new(),
     };
     [
         kind("", &["v1"], "Pod", "pods", Scope::Namespaced),

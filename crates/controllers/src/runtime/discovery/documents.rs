@@ -45,6 +45,8 @@ pub struct Resource {
     pub scope: Scope,
     /// What can be done with it.
     pub verbs: Verbs,
+    /// Its singular and its short names.
+    pub aliases: Vec<Box<str>>,
 }
 
 /// Group and version.
@@ -108,7 +110,11 @@ struct AggregatedResource {
     #[serde(default)]
     scope: String,
     #[serde(default)]
+    singular_resource: Option<Box<str>>,
+    #[serde(default)]
     verbs: Option<Vec<String>>,
+    #[serde(default)]
+    short_names: Option<Vec<Box<str>>>,
 }
 
 #[derive(Deserialize)]
@@ -154,15 +160,20 @@ struct ResourceList {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct ListedResource {
     #[serde(default)]
     name: Box<str>,
+    #[serde(default)]
+    singular_name: Option<Box<str>>,
     #[serde(default)]
     namespaced: bool,
     #[serde(default)]
     kind: Box<str>,
     #[serde(default)]
     verbs: Option<Vec<String>>,
+    #[serde(default)]
+    short_names: Option<Vec<Box<str>>>,
 }
 
 /// Reads `/api` or `/apis`, whichever form it came in.
@@ -204,6 +215,7 @@ pub fn read_resources(document: &[u8]) -> Result<Vec<Resource>, BadDocument> {
         resource: entry.name,
         scope: scope(entry.namespaced),
         verbs: verbs(entry.verbs.as_deref()),
+        aliases: aliases(entry.singular_name, entry.short_names),
     });
     Ok(resources.filter(Resource::is_whole).collect())
 }
@@ -232,6 +244,7 @@ pub fn assemble(versions: impl IntoIterator<Item = Version>) -> Vec<Kind> {
                 scope: entry.scope,
                 verbs: entry.verbs,
                 versions: vec![version.version.clone()],
+                aliases: entry.aliases,
             });
         }
     }
@@ -257,6 +270,7 @@ fn read_aggregated(list: AggregatedList) -> Root {
                     resource: entry.resource,
                     scope: scope(entry.scope == "Namespaced"),
                     verbs: verbs(entry.verbs.as_deref()),
+                    aliases: aliases(entry.singular_resource, entry.short_names),
                 })
             });
             versions.push(Version {
@@ -305,6 +319,11 @@ fn verbs(listed: Option<&[String]>) -> Verbs {
         watch: has("watch"),
         delete: has("delete"),
     }
+}
+
+fn aliases(singular: Option<Box<str>>, short: Option<Vec<Box<str>>>) -> Vec<Box<str>> {
+    let all = singular.into_iter().chain(short.unwrap_or_default());
+    all.filter(|name| !name.is_empty()).collect()
 }
 
 fn read<'a, T: Deserialize<'a>>(document: &'a [u8]) -> Result<T, BadDocument> {

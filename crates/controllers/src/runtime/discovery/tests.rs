@@ -15,6 +15,7 @@ fn kind(group: &str, resource: &str, versions: &[&str]) -> Kind {
         scope: Scope::Namespaced,
         verbs: Verbs::default(),
         versions: versions.iter().map(|&version| version.into()).collect(),
+        aliases: Vec::new(),
     }
 }
 
@@ -130,6 +131,28 @@ fn only_what_can_be_listed_watched_and_deleted_is_looked_after() {
         deletable.map(Kind::to_string).collect::<Vec<_>>(),
         ["pods.apps"]
     );
+}
+
+#[test]
+fn what_people_call_a_resource_is_told_in_both_forms() {
+    let (kinds, _) = aggregated(&json!([{"metadata": {"name": "apps"}, "versions": [
+        {"version": "v1", "resources": [
+            {"resource": "deployments", "responseKind": {"kind": "Deployment"},
+                "singularResource": "deployment", "shortNames": ["deploy"]},
+            {"resource": "others", "responseKind": {"kind": "Other"},
+                "singularResource": null, "shortNames": null}]}]}]));
+    let document = json!({"kind": "APIResourceList", "resources": [
+        {"name": "deployments", "kind": "Deployment", "singularName": "deployment", "shortNames": ["deploy"]},
+        {"name": "others", "kind": "Other", "singularName": ""}]});
+    let listed = read_resources(document.to_string().as_bytes()).unwrap();
+    let expected: [&[&str]; 2] = [&["deployment", "deploy"], &[]];
+    for (place, names) in expected.into_iter().enumerate() {
+        let names: Vec<Box<str>> = names.iter().map(|&name| name.into()).collect();
+        assert_eq!(
+            (&kinds[place].aliases, &listed[place].aliases),
+            (&names, &names)
+        );
+    }
 }
 
 #[test]

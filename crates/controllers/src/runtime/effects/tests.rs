@@ -13,6 +13,7 @@ fn mk_kind(scope: Scope) -> Kind {
         scope,
         verbs: Verbs::default(),
         versions: vec!["v1".into()],
+        aliases: Vec::new(),
     }
 }
 

@@ -10,6 +10,7 @@ fn kind(group: &str, resource: &str, verbs: Verbs) -> Kind {
         scope: Scope::Namespaced,
         verbs,
         versions: vec!["v1".into()],
+        aliases: Vec::new(),
     }
 }
 

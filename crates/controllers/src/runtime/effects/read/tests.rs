@@ -19,6 +19,7 @@ fn mk_catalog() -> Catalog {
         scope: Scope::Namespaced,
         verbs: Verbs::default(),
         versions: vec!["v1".into()],
+        aliases: Vec::new(),
     };
     Catalog::default().with([deployments])
 }

@@ -1,0 +1,112 @@
+use caretaker_controllers::runtime::kind::Verbs;
+
+use super::*;
+
+/// Group, version, kind, resource, aliases.
+type Row = (
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static [&'static str],
+);
+
+const KINDS: [Row; 7] = [
+    ("", "v1", "Pod", "pods", &["pod", "po"]),
+    (
+        "apps",
+        "v1",
+        "Deployment",
+        "deployments",
+        &["deployment", "deploy"],
+    ),
+    ("batch", "v1", "Job", "jobs", &["job"]),
+    (
+        "batch.volcano.sh",
+        "v1alpha1",
+        "Job",
+        "jobs",
+        &["job", "vcjob"],
+    ),
+    ("metrics.k8s.io", "v1beta1", "PodMetrics", "pods", &[]),
+    ("metrics.k8s.io", "v1beta1", "NodeMetrics", "others", &[]),
+    ("", "v1", "Node", "nodes", &["no"]),
+];
+
+fn mk_catalog() -> Catalog {
+    let kind = |(group, version, kind, resource, aliases): Row| {
+        let is_real = group != "metrics.k8s.io";
+        Kind {
+            group: group.into(),
+            version: version.into(),
+            kind: kind.into(),
+            resource: resource.into(),
+            scope: if kind == "Node" {
+                Scope::Cluster
+            } else {
+                Scope::Namespaced
+            },
+            verbs: Verbs {
+                get: true,
+                list: true,
+                watch: is_real,
+                delete: is_real,
+            },
+            versions: vec![version.into()],
+            aliases: aliases.iter().map(|&alias| alias.into()).collect(),
+        }
+    };
+    Catalog::default().with(KINDS.map(kind))
+}
+
+#[test]
+fn a_type_is_whatever_kubectl_takes() {
+    let table: [(&str, &[u16]); 18] = [
+        ("pod", &[0]),
+        ("pods", &[0]),
+        ("po", &[0]),
+        ("Pod", &[0]),
+        ("pods.v1", &[0]),
+        ("pods.v2", &[]),
+        ("deploy", &[1]),
+        ("Deployment", &[1]),
+        ("deployments.apps", &[1]),
+        ("deploy.v1.apps", &[1]),
+        ("deployments.v1", &[]),
+        ("deployments.app", &[]),
+        ("job", &[2, 3]),
+        ("jobs.batch", &[2]),
+        ("job.v1alpha1.batch.volcano.sh", &[3]),
+        ("vcjob", &[3]),
+        ("others", &[5]),
+        ("p", &[]),
+    ];
+    let catalog = mk_catalog();
+    for (text, expected) in table {
+        let expected: Vec<KindId> = expected.iter().map(|id| KindId(*id)).collect();
+        assert_eq!(meant(&catalog, text), expected, "{text}");
+    }
+}
+
+#[test]
+fn only_objects_in_namespaces_are_looked_for_in_one() {
+    let catalog = mk_catalog();
+    let places = [
+        place(&catalog, KindId(1), "shop", "web"),
+        place(&catalog, KindId(6), "shop", "n"),
+    ];
+    assert_eq!(
+        absence(&catalog, &places),
+        "there is no deployments.apps \"web\" in namespace shop and no nodes \"n\""
+    );
+}
+
+#[test]
+fn who_is_ambiguous_is_told_the_full_names() {
+    let object = "job/a".parse().unwrap();
+    let kinds = [KindId(2), KindId(3)].into_iter();
+    assert_eq!(
+        ambiguity(&mk_catalog(), &object, kinds),
+        "job/a can be jobs.batch/a or jobs.batch.volcano.sh/a: say which"
+    );
+}

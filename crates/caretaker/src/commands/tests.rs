@@ -1,0 +1,54 @@
+use caretaker_controllers::runtime::kind::{Kind, Scope, Verbs};
+use jiff::Timestamp;
+
+use super::*;
+
+fn mk_catalog(resources: impl Iterator<Item = String>) -> Catalog {
+    Catalog::default().with(resources.map(|resource| Kind {
+        group: "".into(),
+        version: "v1".into(),
+        kind: "K".into(),
+        resource: resource.into(),
+        scope: Scope::Namespaced,
+        verbs: Verbs::default(),
+        versions: vec!["v1".into()],
+        aliases: Vec::new(),
+    }))
+}
+
+#[test]
+fn what_could_not_be_learned_is_said_by_reason() {
+    let names = ["as", "bs", "cs", "ds", "es"];
+    let catalog = mk_catalog(names.iter().map(ToString::to_string));
+    let states = [
+        KindState::Synced,
+        KindState::Forbidden,
+        KindState::Failing(Timestamp::UNIX_EPOCH),
+        KindState::Syncing(Timestamp::UNIX_EPOCH),
+        KindState::Frozen,
+    ];
+    let states: BTreeMap<KindId, KindState> = (0..).map(KindId).zip(states).collect();
+    assert_eq!(
+        gaps(&catalog, &states, 2),
+        [
+            "the server does not let you list bs: those are missing here",
+            "the server fails to list cs: those are missing here",
+            "ds, es were not listed within 30 s: those are missing here",
+            "objects that cannot be read and are missing here: 2",
+        ]
+    );
+    let synced = BTreeMap::from([(KindId(0), KindState::Synced)]);
+    assert_eq!(gaps(&catalog, &synced, 0), Vec::<String>::new());
+}
+
+#[test]
+fn a_user_who_may_list_nothing_reads_one_line() {
+    let catalog = mk_catalog((0..57).map(|number| format!("k{number:02}")));
+    let states = catalog.iter().map(|(id, _)| (id, KindState::Forbidden));
+    let sentences = gaps(&catalog, &states.collect(), 0);
+    assert_eq!(sentences.len(), 1);
+    assert!(
+        sentences[0].contains("k18, k19 and 37 more: those"),
+        "{sentences:?}"
+    );
+}
