@@ -1,7 +1,7 @@
 //! The command line as types. What a flag means is decided where it is used, not here.
 //!
-//! - [`Run`], [`Up`]: the flags of the commands that work, with [`Work`] in both.
-//! - [`Graph`], [`Explain`], [`Demo`]: the flags of commands to come.
+//! - [`Demo`], [`Run`], [`Up`]: the flags of the commands that work, with [`Work`] in the last two.
+//! - [`Graph`], [`Explain`]: the flags of commands to come.
 //! - [`Controllers`] reads `--controllers`.
 //! - `foreign`: flags of the original controller managers that are accepted and ignored.
 
@@ -40,6 +40,8 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// See what the controllers do: a story on a server of its own, told in less than a minute
+    Demo(Demo),
     /// Start a Kubernetes API server in this process, for kubectl and for tests
     Up(Box<Up>),
     /// Run the controllers against a cluster

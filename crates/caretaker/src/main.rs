@@ -3,6 +3,7 @@
 mod admin;
 mod args;
 mod crew;
+mod demo;
 mod output;
 mod peers;
 mod run;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
         eprintln!("caretaker: {warning}");
     }
     let outcome = match command {
+        Command::Demo(args) => demo::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Up(args) => up::run(&args),
         Command::Version => {
