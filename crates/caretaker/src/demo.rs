@@ -32,6 +32,11 @@ const CLOCK_SPEED: NonZeroU32 = NonZeroU32::new(20).expect("it is not zero");
 /// A story that takes longer has gone wrong.
 const TOLD_WITHIN: Duration = Duration::from_secs(60);
 
+/// What to do next.
+const FAREWELL: &str = "
+That is all so far. To go on: `caretaker up` starts such a server for kubectl, `caretaker demo --keep` leaves
+this one running.";
+
 /// Who and what is there for the story.
 struct Company {
     server: ApiServer,
@@ -53,12 +58,13 @@ pub(crate) fn run(args: &Demo) -> Result<ExitCode> {
 
 async fn perform(args: &Demo) -> Result<ExitCode> {
     let company = Company::gather(Mode::Act)?;
-    let told = company.tell(Screen::stdout(), &CHAPTERS).await;
+    let mut screen = Screen::stdout();
+    let told = company.tell(&mut screen, &CHAPTERS).await;
     let outcome = match told {
-        Ok(()) if args.keep => company.keep().await,
+        Ok(()) if args.keep => company.keep(&mut screen).await,
         told => {
             company.crew.stop().await;
-            told
+            told.and_then(|()| screen.text(FAREWELL))
         }
     };
     outcome.map(|()| ExitCode::SUCCESS)
@@ -76,7 +82,7 @@ impl Company {
     }
 
     /// Tells the chapters, one after the other.
-    async fn tell(&self, screen: Screen, chapters: &[Chapter]) -> Result<()> {
+    async fn tell(&self, screen: &mut Screen, chapters: &[Chapter]) -> Result<()> {
         let client = kube::Client::new(self.server.service(Identity::admin()), "default");
         let mut story = Story::new(client, self.crew.evidence(), screen);
         let telling = async {
@@ -104,7 +110,7 @@ impl Company {
     }
 
     /// Opens the server to kubectl, until Ctrl-C.
-    async fn keep(mut self) -> Result<()> {
+    async fn keep(mut self, screen: &mut Screen) -> Result<()> {
         let mut signals = Signals::listen()?;
         let (listener, port) = up::open(None, up::Wire::Tls).await?;
         let kubeconfig = Place::choose(None, port, false)?.write(listener.kubeconfig())?;
@@ -118,21 +124,25 @@ impl Company {
             "kubectl --namespace shop get pods,configmaps",
             "kubectl --namespace shop delete pods --all",
         ];
-        println!("\n{}", up::invitation(&url, kubeconfig.path(), &tries));
-        signals.next().await;
+        let invitation = up::invitation(&url, kubeconfig.path(), &tries);
+        let told = screen.text(&format!("\n{}", invitation.trim_end()));
+        if told.is_ok() {
+            signals.next().await;
+        }
         self.crew.stop().await;
         drop((kubeconfig, stop));
-        serving.await.context("the server broke")
+        serving.await.context("the server broke")?;
+        told
     }
 }
 
-fn greet(story: &mut Story) -> Result<()> {
+fn greet(story: &mut Story<'_>) -> Result<()> {
     let title =
         format!("Caretaker, a demonstration. Its clock runs {CLOCK_SPEED} times as fast as yours.");
     story.screen().title(&title)?;
     story.say(
         "A Kubernetes API server and the controllers run in this process, in memory only.
-All numbers are measured while you read.",
+All numbers are measured in this very run, in your milliseconds.",
     )
 }
 

@@ -15,7 +15,7 @@ pub(crate) struct Chapter {
     /// As `--controllers` spells it.
     pub(crate) controller: &'static str,
     pub(crate) title: &'static str,
-    pub(crate) run: fn(&mut Story) -> LocalBoxFuture<'_, Result<()>>,
+    pub(crate) run: for<'a> fn(&'a mut Story<'_>) -> LocalBoxFuture<'a, Result<()>>,
 }
 
 /// All there are.

@@ -12,10 +12,10 @@ use anyhow::{Context, Result};
 use super::scene::Sight;
 
 /// After a line or two.
-const SHORT_PAUSE: Duration = Duration::from_millis(600);
+const SHORT_PAUSE: Duration = Duration::from_millis(400);
 
 /// After something that has to be looked at.
-const LONG_PAUSE: Duration = Duration::from_millis(1200);
+const LONG_PAUSE: Duration = Duration::from_millis(900);
 
 /// Every line of a chapter but its title begins with this.
 const INDENT: &str = "  ";
@@ -90,6 +90,11 @@ impl Screen {
     pub(crate) fn title(&mut self, text: &str) -> Result<()> {
         let text = self.look.ink.bold(text);
         self.print(&text)
+    }
+
+    /// Whole lines as they are.
+    pub(crate) fn text(&mut self, text: &str) -> Result<()> {
+        self.print(text)
     }
 
     /// A line.

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use caretaker_controllers::runtime::evidence::{Evidence, Trail};
 use kube::api::{DeleteParams, DynamicObject, PostParams};
 use serde_json::{Value, json};
@@ -20,6 +20,9 @@ use super::screen::{Pause, Screen};
 /// What has not happened by then does not happen: it takes milliseconds, also on a busy machine.
 pub(crate) const STEP_MAX: Duration = Duration::from_secs(15);
 
+/// When controllers have done nothing for so long, they are done: a second of their clock.
+const SETTLED_AFTER: Duration = Duration::from_millis(50);
+
 static NAMESPACE: Kind = Kind {
     group: "",
     version: "v1",
@@ -28,9 +31,9 @@ static NAMESPACE: Kind = Kind {
 };
 
 /// A story while it is told.
-pub(crate) struct Story {
+pub(crate) struct Story<'a> {
     client: kube::Client,
-    screen: Screen,
+    screen: &'a mut Screen,
     trail: Trail,
     told: broadcast::Receiver<Arc<Evidence>>,
     /// What the controllers wrote since the story began.
@@ -59,9 +62,9 @@ pub(crate) struct Tally {
 
 // === impl Story ===
 
-impl Story {
+impl<'a> Story<'a> {
     /// A story about the server that `client` leads to, with what its controllers do by `trail`.
-    pub(crate) fn new(client: kube::Client, trail: Trail, screen: Screen) -> Self {
+    pub(crate) fn new(client: kube::Client, trail: Trail, screen: &'a mut Screen) -> Self {
         let told = trail.subscribe();
         Self {
             client,
@@ -75,12 +78,13 @@ impl Story {
 
     /// Where it is told.
     pub(crate) fn screen(&mut self) -> &mut Screen {
-        &mut self.screen
+        self.screen
     }
 
     /// Some lines.
     pub(crate) fn say(&mut self, text: &str) -> Result<()> {
-        text.lines().try_for_each(|line| self.screen.line(line))
+        let mut lines = text.split('\n');
+        lines.try_for_each(|line| self.screen.line(line))
     }
 
     /// Lets a reader read.
@@ -139,43 +143,68 @@ impl Story {
         }
     }
 
-    /// What was counted since.
-    pub(crate) fn tally(&self, mark: &Mark) -> Tally {
+    /// Waits until the controllers are done, and says what they did since. `took` is what the reader waited for; a last
+    /// look of theirs belongs to the work and not to the wait.
+    pub(crate) async fn tally(&mut self, mark: &Mark, took: Duration) -> Result<Tally> {
+        let settled = async {
+            while let Some(step) = self.step(Instant::now() + SETTLED_AFTER).await {
+                step?;
+            }
+            Ok::<(), anyhow::Error>(())
+        };
+        let settled = tokio::time::timeout(STEP_MAX, settled).await;
+        settled.context("the controllers do not come to rest")??;
+
         let writes = self.writes.get(mark.writes..).unwrap_or_default();
-        let mut uids: Vec<&str> = writes.iter().map(|write| write.uid.as_str()).collect();
+        let done = writes.iter().filter(|write| write.done);
+        let mut uids: Vec<&str> = done.map(|write| write.uid.as_str()).collect();
         uids.sort_unstable();
         uids.dedup();
         let reads = self.trail.reads().saturating_sub(mark.reads);
         let count = |length: usize| u64::try_from(length).unwrap_or(u64::MAX);
-        Tally {
+        Ok(Tally {
             objects: count(uids.len()),
             requests: reads + count(writes.len()),
-            took: mark.at.elapsed(),
-        }
+            took,
+        })
     }
 
-    /// Waits until nothing is missing any more. `missing` names what is, for the sentence that ends a story in which it
-    /// goes on missing.
-    pub(crate) async fn until(&mut self, missing: impl Fn(&Self) -> Option<String>) -> Result<()> {
+    /// Waits until nothing is missing any more, and says how long it took since `mark`. `missing` names what is, for the
+    /// sentence that ends a story in which it goes on missing.
+    pub(crate) async fn until(
+        &mut self,
+        mark: &Mark,
+        missing: impl Fn(&Self) -> Option<String>,
+    ) -> Result<Duration> {
         let deadline = Instant::now() + STEP_MAX;
-        loop {
-            let Some(what) = missing(self) else {
-                return Ok(());
-            };
-            let scene = self.scene.as_mut().context("nothing is looked at")?;
-            tokio::select! {
-                biased;
-                told = self.told.recv() => match told {
-                    Ok(write) => self.writes.push(write),
-                    Err(RecvError::Lagged(_)) => {}
-                    Err(RecvError::Closed) => bail!("the controllers have ended"),
-                },
-                seen = scene.next() => seen?,
-                () = tokio::time::sleep_until(deadline) => {
-                    bail!("within {} s {what}", STEP_MAX.as_secs())
-                }
+        while let Some(what) = missing(self) {
+            match self.step(deadline).await {
+                Some(step) => step?,
+                None => bail!("within {} s {what}", STEP_MAX.as_secs()),
             }
         }
+        Ok(mark.at.elapsed())
+    }
+
+    /// Takes note of the next thing that happens; nothing, if nothing does before the deadline.
+    async fn step(&mut self, deadline: Instant) -> Option<Result<()>> {
+        let seen = async {
+            match &mut self.scene {
+                Some(scene) => scene.next().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            told = self.told.recv() => match told {
+                Ok(write) => self.writes.push(write),
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return Some(Err(anyhow!("the controllers have ended"))),
+            },
+            seen = seen => return Some(seen),
+            () = tokio::time::sleep_until(deadline) => return None,
+        }
+        Some(Ok(()))
     }
 
     /// How an object looks, if it is there.

@@ -34,7 +34,7 @@ impl io::Write for Paper {
 async fn the_first_chapter_tells_three_modes_in_their_order() {
     let paper = Paper::default();
     let company = Company::gather(Mode::Act).unwrap();
-    company.tell(paper.screen(), &CHAPTERS).await.unwrap();
+    company.tell(&mut paper.screen(), &CHAPTERS).await.unwrap();
     let text = paper.text();
     let mut rest = text.as_str();
     for expected in [
@@ -44,12 +44,12 @@ async fn the_first_chapter_tells_three_modes_in_their_order() {
         "Background",
         "1. gone  Deployment web ",
         "you deleted it",
-        "= 5 objects, ",
+        "The controller: 5 objects, ",
         "Foreground",
         "5. gone  ReplicaSet web-5d9c7 ",
         "6. gone  Deployment web ",
         "no dependent blocks its end",
-        "= 6 objects, ",
+        "The controller: 6 objects, ",
         "Orphan",
         "kept  Pod web-5d9c7-3 ",
         "What is left",
@@ -67,7 +67,7 @@ async fn the_first_chapter_tells_three_modes_in_their_order() {
 async fn what_does_not_happen_ends_the_story_with_a_sentence() {
     let paper = Paper::default();
     let company = Company::gather(Mode::DryRun).unwrap();
-    let told = company.tell(paper.screen(), &CHAPTERS).await;
+    let told = company.tell(&mut paper.screen(), &CHAPTERS).await;
     let sentence = format!("{:#}", told.unwrap_err());
     assert_eq!(
         sentence,

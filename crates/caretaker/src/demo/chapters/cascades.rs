@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
-use crate::demo::scene::{Kind, Thing};
+use crate::demo::scene::{Kind, Sight, Thing};
 use crate::demo::screen::Pause;
 use crate::demo::story::{Story, Tally};
 
@@ -86,11 +86,12 @@ enum End {
 }
 
 /// Tells the chapter.
-pub(super) async fn tell(story: &mut Story) -> Result<()> {
+pub(super) async fn tell(story: &mut Story<'_>) -> Result<()> {
     story.enter(NAMESPACE, &KINDS).await?;
     story.say(
-        "Every object can name its owners. When an owner is deleted, this controller sees to
-what it owned. A small shop (simulated, no container runs):\n ",
+        "Objects name their owners. When an owner is deleted, this controller sees to what it owned.
+A small shop to try it on (simulated, no container runs):
+",
     )?;
     let mut total = Tally::default();
 
@@ -107,7 +108,7 @@ what it owned. A small shop (simulated, no container runs):\n ",
     let shop = open(story).await?;
     heading(
         story,
-        "Foreground, on the same shop, built again",
+        "Foreground, the same shop again",
         "What it owned goes first, innermost first, and the owner last.",
     )?;
     total.add(play(story, &shop, &foreground()).await?);
@@ -115,18 +116,17 @@ what it owned. A small shop (simulated, no container runs):\n ",
     let shop = open(story).await?;
     heading(
         story,
-        "Orphan, on the same shop, built again",
+        "Orphan, the same shop again",
         "The owner goes alone. What it owned stays, and names it no more.",
     )?;
     for cascade in orphan() {
         total.add(play(story, &shop, &cascade).await?);
     }
-    story.say("\nWhat is left has no owner, and nobody will come for it:\n ")?;
+    story.say("\nWhat is left has no owner, so nothing will come for it:\n")?;
     story.show()?;
     story.pause(Pause::Short).await;
-
-    story.say(" ")?;
     let share = total.requests_per_object();
+    story.say("")?;
     let line = format!("All in all: {total}; {share} requests per object.");
     story.screen().strong(&line)
 }
@@ -189,14 +189,14 @@ fn fates(names: &[&'static str], end: End, rule: &'static str) -> Vec<Fate> {
     names.iter().map(fate).collect()
 }
 
-fn heading(story: &mut Story, title: &str, sentence: &str) -> Result<()> {
-    story.say(" ")?;
+fn heading(story: &mut Story<'_>, title: &str, sentence: &str) -> Result<()> {
+    story.say("")?;
     story.screen().strong(title)?;
     story.say(sentence)
 }
 
 /// Builds the shop.
-async fn open(story: &mut Story) -> Result<Shop> {
+async fn open(story: &mut Story<'_>) -> Result<Shop> {
     let mut shop = Shop::new();
     for (kind, name, owner) in &CAST {
         let owner = owner.and_then(|owner| shop.get(owner));
@@ -205,28 +205,28 @@ async fn open(story: &mut Story) -> Result<Shop> {
             .await?;
         shop.insert(name, thing);
     }
-    let missing = |story: &Story| {
+    let missing = |story: &Story<'_>| {
         let mut things = shop.values();
         let thing = things.find(|thing| story.present(thing).is_none())?;
         Some(format!("{thing} did not appear"))
     };
-    story.until(missing).await?;
+    story.until(&story.mark(), missing).await?;
     Ok(shop)
 }
 
 /// Deletes one object, waits for what has to come of it, and tells in which order it came and why.
-async fn play(story: &mut Story, shop: &Shop, cascade: &Cascade) -> Result<Tally> {
-    story.say(&format!("\n  {}\n ", cascade.command))?;
+async fn play(story: &mut Story<'_>, shop: &Shop, cascade: &Cascade) -> Result<Tally> {
+    story.say(&format!("\n  As with: {}\n", cascade.command))?;
     story.pause(Pause::Short).await;
     let target = shop.get(cascade.deleted).context("nobody to delete")?;
     let mark = story.mark();
     story.delete(target, &cascade.how).await?;
-    let missing = |story: &Story| {
+    let missing = |story: &Story<'_>| {
         let mut fates = cascade.fates.iter();
         fates.find_map(|fate| fate.missing(story, shop.get(fate.name)?))
     };
-    story.until(missing).await?;
-    let tally = story.tally(&mark);
+    let took = story.until(&mark, missing).await?;
+    let tally = story.tally(&mark, took).await?;
 
     let mut lines = Vec::new();
     for fate in &cascade.fates {
@@ -236,17 +236,16 @@ async fn play(story: &mut Story, shop: &Shop, cascade: &Cascade) -> Result<Tally
             Some(rule) => story.because(thing, rule).unwrap_or_default(),
             None => "you deleted it",
         };
-        lines.push((
-            sight.revision,
-            format!("{}  {thing:<24}{because}", fate.end),
-        ));
+        let thing = thing.to_string();
+        let line = format!("{}  {thing:<24}{because}", fate.end);
+        lines.push((sight.revision, line));
     }
     // The order is the server's.
     lines.sort();
     for (place, (_, line)) in lines.iter().enumerate() {
         story.say(&format!("{}. {line}", place + 1))?;
     }
-    story.screen().strong(&format!("= {tally}"))?;
+    story.screen().strong(&format!("The controller: {tally}"))?;
     story.pause(Pause::Long).await;
     Ok(tally)
 }
@@ -255,7 +254,7 @@ async fn play(story: &mut Story, shop: &Shop, cascade: &Cascade) -> Result<Tally
 
 impl Fate {
     /// What has not happened yet.
-    fn missing(&self, story: &Story, thing: &Thing) -> Option<String> {
+    fn missing(&self, story: &Story<'_>, thing: &Thing) -> Option<String> {
         let is_known = self
             .rule
             .is_none_or(|rule| story.because(thing, rule).is_some());
@@ -269,7 +268,7 @@ impl Fate {
     }
 
     /// How the object looks when it has met its fate.
-    fn sight<'a>(&self, story: &'a Story, thing: &Thing) -> Option<&'a crate::demo::scene::Sight> {
+    fn sight<'a>(&self, story: &'a Story<'_>, thing: &Thing) -> Option<&'a Sight> {
         match self.end {
             End::Gone => story.ended(thing),
             End::Kept => story.present(thing).filter(|sight| sight.owners.is_empty()),
