@@ -1,8 +1,7 @@
 //! The command line as types. What a flag means is decided where it is used, not here.
 //!
-//! - [`Run`], [`Up`]: the flags of the commands that work, with [`Work`] in both.
+//! - [`Demo`], [`Run`], [`Up`]: the flags of the commands that work, with [`Work`] in the last two.
 //! - [`Graph`], [`Explain`]: the flags of the commands that look, with [`Place`] in both.
-//! - [`Demo`]: the flags of a command to come.
 //! - [`Controllers`] reads `--controllers`.
 //! - `foreign`: flags of the original controller managers that are accepted and ignored.
 
@@ -41,6 +40,8 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// See what the controllers do: a story on a server of its own, told in less than a minute
+    Demo(Demo),
     /// Start a Kubernetes API server in this process, for kubectl and for tests
     Up(Box<Up>),
     /// Run the controllers against a cluster

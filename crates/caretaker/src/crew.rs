@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use caretaker_controllers::gc::GarbageCollector;
+use caretaker_controllers::gc::{GarbageCollector, Knowledge};
 use caretaker_controllers::runtime::clients::Clients;
 use caretaker_controllers::runtime::driver::{Mode, Options};
 use caretaker_controllers::runtime::effects::Limit;
@@ -63,9 +63,13 @@ pub(crate) struct Orders<'a> {
 pub(crate) struct Crew {
     manager: Manager,
     stage: Arc<Stage>,
+    feeds: Feeds,
+    /// Nothing if it is off.
+    collector: Option<Post<GarbageCollector>>,
+    clock: Clock,
     asides: Vec<JoinHandle<()>>,
     narrator: Option<JoinHandle<()>>,
-    evidence: Option<Trail>,
+    evidence: Trail,
 }
 
 // === impl Crew ===
@@ -92,12 +96,10 @@ impl Crew {
         );
         let (events, recorder) = Events::new(clients.requests(), clock.clone(), metrics.clone());
         let mut asides = vec![tokio::spawn(recorder.run())];
-        let narrator =
-            (!work.quiet).then(|| tokio::spawn(narrate(evidence.clone(), clock.clone())));
         let mut manager = Manager::new(Shared {
             client: clients.requests(),
             feeds: feeds.clone(),
-            clock,
+            clock: clock.clone(),
             events,
             evidence: evidence.clone(),
             metrics: metrics.clone(),
@@ -106,16 +108,41 @@ impl Crew {
         let collector = work
             .collects()
             .then(|| start_collector(&mut manager, work, mode, seed));
-        if let Some(collector) = &collector {
+        if let (Some(collector), false) = (&collector, work.quiet) {
             asides.push(tokio::spawn(announce(feeds.clone(), collector.clone())));
         }
-        let stage = Arc::new(Stage::new(feeds, metrics, evidence.clone(), collector));
-        Self {
+        let stage = Stage::new(feeds.clone(), metrics, evidence.clone(), collector.clone());
+        let mut crew = Self {
             manager,
-            stage,
+            stage: Arc::new(stage),
+            feeds,
+            collector,
+            clock,
             asides,
-            narrator,
-            evidence: Some(evidence),
+            narrator: None,
+            evidence,
+        };
+        if !work.quiet {
+            crew.narrate();
+        }
+        crew
+    }
+
+    /// From now on it is told, on stderr, what the controllers do.
+    pub(crate) fn narrate(&mut self) {
+        let narrate = || tokio::spawn(narrate(self.evidence.clone(), self.clock.clone()));
+        self.narrator.get_or_insert_with(narrate);
+    }
+
+    /// What the controllers did, and do from now on.
+    pub(crate) fn evidence(&self) -> Trail {
+        self.evidence.clone()
+    }
+
+    /// Returns when every kind has been listed or cannot be; at once if nobody needs that.
+    pub(crate) async fn ready(&self) {
+        if let Some(collector) = &self.collector {
+            complete(&self.feeds, collector).await;
         }
     }
 
@@ -125,14 +152,14 @@ impl Crew {
     }
 
     /// Ends all work, after the requests under way, and tells what has not been told.
-    pub(crate) async fn stop(mut self) {
+    pub(crate) async fn stop(self) {
         self.manager.stop().await;
         for aside in self.asides {
             aside.abort();
         }
         drop(self.stage);
         // The narrator ends with the last one who could record anything.
-        drop(self.evidence.take());
+        drop(self.evidence);
         if let Some(narrator) = self.narrator {
             let _ = tokio::time::timeout(Duration::from_secs(1), narrator).await;
         }
@@ -172,6 +199,15 @@ fn start_collector(
 
 /// Says once, on stderr, that every kind has been listed or cannot be.
 async fn announce(feeds: Feeds, collector: Post<GarbageCollector>) {
+    let known = complete(&feeds, &collector).await;
+    eprintln!(
+        "caretaker: the graph is complete: {} objects of {} kinds",
+        known.objects, known.kinds
+    );
+}
+
+/// Waits until every kind has been listed or cannot be, and the collector knows.
+async fn complete(feeds: &Feeds, collector: &Post<GarbageCollector>) -> Knowledge {
     let is_complete = || {
         let states = feeds.states();
         let is_pending = |state: &KindState| matches!(state, KindState::Syncing(_));
@@ -186,11 +222,7 @@ async fn announce(feeds: Feeds, collector: Post<GarbageCollector>) {
                 .await
             && known.pending == 0
         {
-            eprintln!(
-                "caretaker: the graph is complete: {} objects of {} kinds",
-                known.objects, known.kinds
-            );
-            return;
+            return known;
         }
         tokio::time::sleep(SYNC_LOOK).await;
     }

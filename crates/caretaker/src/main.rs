@@ -4,6 +4,7 @@ mod admin;
 mod args;
 mod commands;
 mod crew;
+mod demo;
 mod output;
 mod peers;
 mod run;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         eprintln!("caretaker: {warning}");
     }
     let outcome = match command {
+        Command::Demo(args) => demo::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Up(args) => up::run(&args),
         Command::Graph(args) => commands::graph(&args),

@@ -26,7 +26,7 @@ use tokio::sync::oneshot;
 use self::place::Place;
 use self::signals::Signals;
 use crate::admin::Admin;
-use crate::args::{Listen, Output, Up};
+use crate::args::{Listen, Output, Up, Work};
 use crate::crew::{Crew, Orders};
 use crate::wiring;
 
@@ -35,6 +35,13 @@ const PORT: u16 = 6443;
 
 /// How many ports are tried from there on before somebody has to choose one.
 const PORTS_TRIED: u16 = 100;
+
+/// How bytes get in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wire {
+    Plain,
+    Tls,
+}
 
 /// Starts the server, and returns when it has ended.
 pub(crate) fn run(args: &Up) -> Result<ExitCode> {
@@ -57,17 +64,12 @@ pub(crate) fn run(args: &Up) -> Result<ExitCode> {
 
 async fn serve(args: &Up) -> Result<ExitCode> {
     let mut signals = Signals::listen()?;
-    let socket = bind(args.listen).await?;
-    let port = socket
-        .local_addr()
-        .context("the socket has no address")?
-        .port();
-    let transport = if args.insecure_http {
-        Transport::Plain
+    let wire = if args.insecure_http {
+        Wire::Plain
     } else {
-        wiring::tls()?
+        Wire::Tls
     };
-    let listener = Listener::new(socket, transport, wiring::token()?)?;
+    let (listener, port) = open(args.listen, wire).await?;
     let clock = if args.clock_speed == REAL_TIME {
         wiring::clock()
     } else {
@@ -87,7 +89,12 @@ async fn serve(args: &Up) -> Result<ExitCode> {
     )?;
     let kubeconfig = place.write(listener.kubeconfig())?;
 
-    let crew = start_crew(args, &server, clock)?;
+    let mode = if args.work.dry_run {
+        Mode::DryRun
+    } else {
+        Mode::Act
+    };
+    let crew = start_crew(&args.work, mode, &server, clock)?;
     let (stop, stopped) = oneshot::channel::<()>();
     let stopped = stopped.shared();
     // A sender that is gone means the same.
@@ -117,25 +124,37 @@ async fn serve(args: &Up) -> Result<ExitCode> {
 }
 
 /// The controllers, in process: they speak to the server without a wire.
-fn start_crew(args: &Up, server: &ApiServer, clock: Clock) -> Result<Crew> {
+pub(crate) fn start_crew(
+    work: &Work,
+    mode: Mode,
+    server: &ApiServer,
+    clock: Clock,
+) -> Result<Crew> {
     let identity = Identity {
         user: "system:kube-controller-manager".to_owned(),
         groups: vec!["system:authenticated".to_owned()],
     };
     let client = kube::Client::new(server.service(identity), "default");
-    let mode = if args.work.dry_run {
-        Mode::DryRun
-    } else {
-        Mode::Act
-    };
     Ok(Crew::start(Orders {
         clients: Clients::in_process(client),
         clock,
         rng: wiring::rng()?,
-        work: &args.work,
+        work,
         limit: None,
         mode,
     }))
+}
+
+/// The server's door with fresh keys and a fresh token, and its port.
+pub(crate) async fn open(listen: Option<Listen>, wire: Wire) -> Result<(Listener, u16)> {
+    let socket = bind(listen).await?;
+    let address = socket.local_addr().context("the socket has no address")?;
+    let transport = match wire {
+        Wire::Plain => Transport::Plain,
+        Wire::Tls => wiring::tls()?,
+    };
+    let listener = Listener::new(socket, transport, wiring::token()?)?;
+    Ok((listener, address.port()))
 }
 
 /// The admin server's socket, with the API's certificates and token.
@@ -173,28 +192,37 @@ fn announce(
     admin: Option<&str>,
 ) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
-    let path = kubeconfig.display();
     match output {
         Some(Output::Json) => {
             let line = json!({"server": url, "kubeconfig": kubeconfig, "admin": admin});
             writeln!(stdout, "{line}")?;
         }
-        None => write!(
-            stdout,
-            "A Kubernetes API is ready at {url}. It is in memory only: what is in it ends with it.
+        None => {
+            let tries = [
+                r#"echo '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"hello"}}' | kubectl apply -f -"#,
+                "kubectl get configmaps --all-namespaces",
+                "kubectl delete configmap hello",
+            ];
+            write!(stdout, "{}", invitation(url, kubeconfig, &tries))?;
+        }
+    }
+    stdout.flush()
+}
+
+/// Where the server is, how to get there, and what to try.
+pub(crate) fn invitation(url: &str, kubeconfig: &Path, tries: &[&str]) -> String {
+    let (path, quoted) = (kubeconfig.display(), quoted(kubeconfig));
+    format!(
+        "A Kubernetes API is ready at {url}. It is in memory only: what is in it ends with it.
 The kubeconfig is {path}. Try it in another terminal:
 
   export KUBECONFIG={quoted}
-  echo '{{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{{\"name\":\"hello\"}}}}' | kubectl apply -f -
-  kubectl get configmaps --all-namespaces
-  kubectl delete configmap hello
+  {tries}
 
 Ctrl-C stops it.
 ",
-            quoted = quoted(kubeconfig),
-        )?,
-    }
-    stdout.flush()
+        tries = tries.join("\n  "),
+    )
 }
 
 /// A path as a shell reads it.

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use clap::{ArgAction, Args};
+use clap::{ArgAction, Args, Parser};
 
 use super::controllers::{Controllers, GARBAGE_COLLECTOR};
 use super::values::{Gate, ResourceName, duration, limit, rate, switch};
@@ -61,6 +61,17 @@ pub(crate) struct Work {
 // === impl Work ===
 
 impl Work {
+    /// What it is when nobody says anything, and without a word about it.
+    pub(crate) fn quiet() -> Self {
+        #[derive(Parser)]
+        struct Alone {
+            #[command(flatten)]
+            work: Work,
+        }
+        let alone = Alone::try_parse_from(["caretaker", "--quiet"]);
+        alone.expect("every other flag has a default").work
+    }
+
     /// Which controllers are on by `--controllers`.
     pub(crate) fn controllers(&self) -> Controllers {
         Controllers::merged(&self.controllers)
@@ -114,8 +125,6 @@ impl Work {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
 
     #[derive(Debug, Parser)]
@@ -141,6 +150,8 @@ mod tests {
             (None, 0)
         );
         assert_eq!(work.warnings(), Vec::<String>::new());
+        let quiet = Work::quiet();
+        assert!(quiet.collects() && !quiet.dry_run && quiet.quiet);
     }
 
     #[test]

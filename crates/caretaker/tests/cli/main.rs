@@ -6,6 +6,7 @@
 )]
 
 mod child;
+mod demo;
 mod flags;
 mod http;
 mod kubectl;

@@ -1,0 +1,150 @@
+//! `caretaker demo`: what the controllers do, told as a story, on a server that exists for it alone.
+//!
+//! Nothing is staged: an embedded server and the crew of `up` run in this process, and what is printed has been seen and
+//! measured. It ends within a minute, with 1 if something that had to happen did not.
+
+mod chapters;
+mod scene;
+mod screen;
+mod story;
+
+use std::num::NonZeroU32;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use caretaker_apiserver::{ApiServer, Identity};
+use caretaker_controllers::runtime::driver::Mode;
+use tokio::sync::oneshot;
+
+use self::chapters::{CHAPTERS, Chapter};
+use self::screen::{Pause, Screen};
+use self::story::Story;
+use crate::args::{Demo, Work};
+use crate::crew::Crew;
+use crate::up::place::Place;
+use crate::up::signals::Signals;
+use crate::{up, wiring};
+
+/// How many times faster the server's clock runs: a minute of waiting for a TTL or a cron slot is three seconds.
+const CLOCK_SPEED: NonZeroU32 = NonZeroU32::new(20).expect("it is not zero");
+
+/// A story that takes longer has gone wrong.
+const TOLD_WITHIN: Duration = Duration::from_secs(60);
+
+/// What to do next.
+const FAREWELL: &str = "
+That is all so far. To go on: `caretaker up` starts such a server for kubectl, `caretaker demo --keep` leaves
+this one running.";
+
+/// Who and what is there for the story.
+struct Company {
+    server: ApiServer,
+    crew: Crew,
+}
+
+/// Tells the story, and with `--keep` leaves the server to whoever wants to look around.
+pub(crate) fn run(args: &Demo) -> Result<ExitCode> {
+    wiring::log(0)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start threads")?;
+    let outcome = runtime.block_on(perform(args));
+    // There is nothing to keep.
+    runtime.shutdown_background();
+    outcome
+}
+
+async fn perform(args: &Demo) -> Result<ExitCode> {
+    let company = Company::gather(Mode::Act)?;
+    let mut screen = Screen::stdout();
+    let told = company.tell(&mut screen, &CHAPTERS).await;
+    let outcome = match told {
+        Ok(()) if args.keep => company.keep(&mut screen).await,
+        told => {
+            company.crew.stop().await;
+            told.and_then(|()| screen.text(FAREWELL))
+        }
+    };
+    outcome.map(|()| ExitCode::SUCCESS)
+}
+
+// === impl Company ===
+
+impl Company {
+    /// A server, and the controllers at work in it as in `up`, only that nobody narrates beside the story.
+    fn gather(mode: Mode) -> Result<Self> {
+        let clock = wiring::fast_clock(CLOCK_SPEED);
+        let server = wiring::server(clock.clone())?;
+        let crew = up::start_crew(&Work::quiet(), mode, &server, clock)?;
+        Ok(Self { server, crew })
+    }
+
+    /// Tells the chapters, one after the other.
+    async fn tell(&self, screen: &mut Screen, chapters: &[Chapter]) -> Result<()> {
+        let client = kube::Client::new(self.server.service(Identity::admin()), "default");
+        let mut story = Story::new(client, self.crew.evidence(), screen);
+        let telling = async {
+            greet(&mut story)?;
+            self.crew.ready().await;
+            for chapter in chapters {
+                let Chapter {
+                    number,
+                    controller,
+                    title,
+                    run,
+                } = chapter;
+                story.screen().line("")?;
+                let title = format!("Chapter {number}: {title} ({controller})");
+                story.screen().title(&title)?;
+                story.screen().line("")?;
+                story.pause(Pause::Short).await;
+                let told = run(&mut story).await;
+                told.with_context(|| format!("chapter {number}, {controller}"))?;
+            }
+            Ok(())
+        };
+        let told = tokio::time::timeout(TOLD_WITHIN, telling).await;
+        told.with_context(|| format!("the story was not told within {} s", TOLD_WITHIN.as_secs()))?
+    }
+
+    /// Opens the server to kubectl, until Ctrl-C.
+    async fn keep(mut self, screen: &mut Screen) -> Result<()> {
+        let mut signals = Signals::listen()?;
+        let (listener, port) = up::open(None, up::Wire::Tls).await?;
+        let kubeconfig = Place::choose(None, port, false)?.write(listener.kubeconfig())?;
+        let url = listener.url();
+        let (stop, stopped) = oneshot::channel::<()>();
+        // A sender that is gone means the same.
+        let serving = listener.serve(self.server, async { drop(stopped.await) });
+        let serving = tokio::spawn(serving);
+        self.crew.narrate();
+        let tries = [
+            "kubectl --namespace shop get pods,configmaps",
+            "kubectl --namespace shop delete pods --all",
+        ];
+        let invitation = up::invitation(&url, kubeconfig.path(), &tries);
+        let told = screen.text(&format!("\n{}", invitation.trim_end()));
+        if told.is_ok() {
+            signals.next().await;
+        }
+        self.crew.stop().await;
+        drop((kubeconfig, stop));
+        serving.await.context("the server broke")?;
+        told
+    }
+}
+
+fn greet(story: &mut Story<'_>) -> Result<()> {
+    let title =
+        format!("Caretaker, a demonstration. Its clock runs {CLOCK_SPEED} times as fast as yours.");
+    story.screen().title(&title)?;
+    story.say(
+        "A Kubernetes API server and the controllers run in this process, in memory only.
+All numbers are measured in this very run, in your milliseconds.",
+    )
+}
+
+#[cfg(test)]
+mod tests;

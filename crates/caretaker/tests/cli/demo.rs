@@ -1,0 +1,50 @@
+//! `caretaker demo` as a stranger meets it: it tells the whole story, ends well and leaves nothing behind.
+
+use rustix::process::Signal;
+
+use crate::http::Client;
+use crate::process::World;
+
+#[test]
+fn the_story_names_the_controller_and_its_three_modes_and_ends_well() {
+    let world = World::new();
+    let ended = world.caretaker(&["demo"]).end();
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
+    let first = ended.stdout.lines().next().unwrap();
+    assert!(first.contains("20 times as fast"), "{first}");
+    for expected in [
+        "garbage-collector-controller",
+        "Background",
+        "Foreground",
+        "Orphan",
+        "requests per object",
+    ] {
+        assert!(ended.stdout.contains(expected), "{expected}");
+    }
+    assert!(ended.stdout.is_ascii(), "{}", ended.stdout);
+    assert!(!ended.stdout.contains('\x1b'), "colours in a pipe");
+    for place in ["run", "tmp", "home"] {
+        assert_eq!(world.entries(place), Vec::<String>::new(), "{place}");
+    }
+}
+
+#[test]
+fn what_is_left_of_the_story_can_be_looked_at_until_a_signal() {
+    let world = World::new();
+    let mut demo = world.caretaker(&["demo", "--keep"]);
+    let line = demo.line_with("export KUBECONFIG=");
+    let kubeconfig = line.trim().strip_prefix("export KUBECONFIG=").unwrap();
+    let kubeconfig = std::path::PathBuf::from(kubeconfig);
+    demo.line_with("Ctrl-C stops it.");
+    let (status, pods) = Client::of(&kubeconfig).get("/api/v1/namespaces/shop/pods");
+    let left = pods["items"].as_array().unwrap();
+    let owned = left.iter().filter(|pod| {
+        let owners = pod["metadata"]["ownerReferences"].as_array();
+        owners.is_some_and(|owners| !owners.is_empty())
+    });
+    assert_eq!((status, left.len(), owned.count()), (200, 3, 0), "{pods}");
+    demo.signal(Signal::TERM);
+    let ended = demo.end();
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
+    assert!(!kubeconfig.exists());
+}
