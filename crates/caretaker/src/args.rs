@@ -17,9 +17,9 @@ mod work;
 pub(crate) use self::controllers::{Controllers, GARBAGE_COLLECTOR};
 pub(crate) use self::demo::Demo;
 pub(crate) use self::objects::{Drawing, Explain, Graph, Place};
-pub(crate) use self::run::{Rate, Run};
+pub(crate) use self::run::Run;
 pub(crate) use self::up::{Listen, Output, Up};
-pub(crate) use self::values::{ObjectName, ResourceName, Verbosity};
+pub(crate) use self::values::{ObjectName, ResourceName};
 pub(crate) use self::work::Work;
 
 use std::ffi::OsString;

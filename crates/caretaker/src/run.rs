@@ -82,7 +82,14 @@ async fn work(args: &Run) -> Result<ExitCode> {
         }),
         mode,
     });
-    eprintln!("caretaker: at work in {}{}", clients.server(), hint(mode));
+    let names = args.work.controllers().running().join(", ");
+    let names = if args.work.collects() {
+        names.as_str()
+    } else {
+        "no controller"
+    };
+    let server = clients.server();
+    eprintln!("caretaker: at work in {server}: {names}{}", hint(mode));
     let (stop, stopped) = oneshot::channel::<()>();
     let mut file = None;
     if let Some((listener, kubeconfig)) = door {

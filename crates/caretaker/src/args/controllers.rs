@@ -86,7 +86,8 @@ impl Controllers {
     }
 
     /// What is on, in the order of the names, whether it exists or not. Both halves of a controller go by its own name.
-    pub(crate) fn names(&self) -> Vec<&'static str> {
+    #[cfg(test)]
+    fn names(&self) -> Vec<&'static str> {
         shorten(UNITS.iter().filter(|unit| self.is_on(unit)))
     }
 

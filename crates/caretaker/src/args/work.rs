@@ -88,7 +88,8 @@ impl Work {
     }
 
     /// What was said about a feature gate last.
-    pub(crate) fn gate(&self, name: &str) -> Option<bool> {
+    #[cfg(test)]
+    fn gate(&self, name: &str) -> Option<bool> {
         let gates = self.feature_gates.iter().rev();
         gates
             .into_iter()
