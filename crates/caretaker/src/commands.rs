@@ -30,7 +30,7 @@ use crate::args::{Explain, Graph, Place};
 use crate::{crew, wiring};
 
 /// How many kinds are named before the rest is counted.
-const KINDS_NAMED: usize = 20;
+const KINDS_NAMED: usize = 10;
 
 /// What is known of a cluster.
 struct Look {
@@ -96,9 +96,7 @@ impl Look {
         };
         let clients = Clients::find(&choice).await?;
         let server = clients.server().to_owned();
-        // Feeds are patient with a server that is not there yet. Somebody who waits for an answer is not.
-        let version = clients.requests().apiserver_version().await;
-        version.with_context(|| format!("the server {server} does not answer"))?;
+        knock(&clients).await?;
         let clock = wiring::clock();
         let mut rng = wiring::rng()?;
         let collector = GarbageCollector::new(rng.u64());
@@ -160,6 +158,25 @@ impl Look {
         };
         kinds.peek().is_some()
             && kinds.all(|(id, kind)| !self.interest.includes(kind) || is_settled(id))
+    }
+}
+
+/// Feeds are patient with a server that is not there yet. Somebody who waits for an answer is not.
+async fn knock(clients: &Clients) -> Result<()> {
+    let server = clients.server();
+    match clients.requests().apiserver_version().await {
+        Err(kube::Error::Api(status)) if status.code == 401 => {
+            bail!("the server {server} does not know you: {}", status.message)
+        }
+        // Whoever may not read the version may still read objects.
+        Ok(_) | Err(kube::Error::Api(_)) => Ok(()),
+        Err(error) => {
+            let error = anyhow::Error::from(error);
+            bail!(
+                "the server {server} does not answer: {}",
+                error.root_cause()
+            )
+        }
     }
 }
 
