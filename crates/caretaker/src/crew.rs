@@ -9,6 +9,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use caretaker_controllers::gc::view::{Part, View};
 use caretaker_controllers::gc::{GarbageCollector, Knowledge};
 use caretaker_controllers::runtime::clients::Clients;
 use caretaker_controllers::runtime::driver::{Mode, Options};
@@ -20,6 +21,7 @@ use caretaker_controllers::runtime::kind::KindState;
 use caretaker_controllers::runtime::manager::{Manager, Post, Shared};
 use caretaker_controllers::runtime::metrics::Metrics;
 use caretaker_controllers::runtime::queue::Bucket;
+use caretaker_controllers::runtime::record::Uid;
 use caretaker_machinery::clock::Clock;
 use caretaker_machinery::rng::Rng;
 use tokio::sync::broadcast::error::RecvError;
@@ -149,6 +151,24 @@ impl Crew {
     /// What the admin server asks.
     pub(crate) fn backstage(&self) -> Arc<dyn Backstage> {
         self.stage.clone()
+    }
+
+    /// Whether the collector knows these objects, by uid. It learns of them from its own watches, a moment after others.
+    pub(crate) async fn has_seen(&self, uids: &[&str]) -> bool {
+        let Some(collector) = &self.collector else {
+            return true;
+        };
+        let Some(handle) = collector.borrow().clone() else {
+            return false;
+        };
+        let part = Part::Above(uids.iter().map(|uid| Uid::from(*uid)).collect());
+        let view = handle.ask(move |collector, _| View::of(collector.index(), &part));
+        let view = view.await.unwrap_or_default();
+        let is_shown = |uid: &&str| {
+            let mut nodes = view.nodes.iter();
+            nodes.any(|node| node.uid == **uid && !node.r#virtual)
+        };
+        uids.iter().all(is_shown)
     }
 
     /// Ends all work, after the requests under way, and tells what has not been told.

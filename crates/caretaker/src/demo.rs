@@ -84,7 +84,7 @@ impl Company {
     /// Tells the chapters, one after the other.
     async fn tell(&self, screen: &mut Screen, chapters: &[Chapter]) -> Result<()> {
         let client = kube::Client::new(self.server.service(Identity::admin()), "default");
-        let mut story = Story::new(client, self.crew.evidence(), screen);
+        let mut story = Story::new(client, &self.crew, screen);
         let telling = async {
             greet(&mut story)?;
             self.crew.ready().await;

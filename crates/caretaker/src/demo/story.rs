@@ -16,12 +16,16 @@ use tokio::time::Instant;
 
 use super::scene::{Kind, Scene, Sight, Thing};
 use super::screen::{Pause, Screen};
+use crate::crew::Crew;
 
 /// What has not happened by then does not happen: it takes milliseconds, also on a busy machine.
 pub(crate) const STEP_MAX: Duration = Duration::from_secs(15);
 
 /// When controllers have done nothing for so long, they are done: a second of their clock.
 const SETTLED_AFTER: Duration = Duration::from_millis(50);
+
+/// How often it is looked whether controllers have seen something.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 static NAMESPACE: Kind = Kind {
     group: "",
@@ -34,6 +38,7 @@ static NAMESPACE: Kind = Kind {
 pub(crate) struct Story<'a> {
     client: kube::Client,
     screen: &'a mut Screen,
+    crew: &'a Crew,
     trail: Trail,
     told: broadcast::Receiver<Arc<Evidence>>,
     /// What the controllers wrote since the story began.
@@ -63,12 +68,14 @@ pub(crate) struct Tally {
 // === impl Story ===
 
 impl<'a> Story<'a> {
-    /// A story about the server that `client` leads to, with what its controllers do by `trail`.
-    pub(crate) fn new(client: kube::Client, trail: Trail, screen: &'a mut Screen) -> Self {
+    /// A story about the server that `client` leads to, with this crew at work.
+    pub(crate) fn new(client: kube::Client, crew: &'a Crew, screen: &'a mut Screen) -> Self {
+        let trail = crew.evidence();
         let told = trail.subscribe();
         Self {
             client,
             screen,
+            crew,
             trail,
             told,
             writes: Vec::new(),
@@ -184,6 +191,25 @@ impl<'a> Story<'a> {
             }
         }
         Ok(mark.at.elapsed())
+    }
+
+    /// Waits until these objects are there, for the controllers too. What somebody deletes before that, they may see gone
+    /// before they see what depended on it.
+    pub(crate) async fn appear(&mut self, things: &[&Thing]) -> Result<()> {
+        let missing = |story: &Self| {
+            let mut things = things.iter();
+            let thing = things.find(|thing| story.present(thing).is_none())?;
+            Some(format!("{thing} did not appear"))
+        };
+        self.until(&self.mark(), missing).await?;
+        let uids: Vec<&str> = things.iter().map(|thing| thing.uid.as_str()).collect();
+        let seen = async {
+            while !self.crew.has_seen(&uids).await {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        };
+        let seen = tokio::time::timeout(STEP_MAX, seen).await;
+        seen.context("the controllers do not see what was created")
     }
 
     /// Takes note of the next thing that happens; nothing, if nothing does before the deadline.

@@ -205,12 +205,8 @@ async fn open(story: &mut Story<'_>) -> Result<Shop> {
             .await?;
         shop.insert(name, thing);
     }
-    let missing = |story: &Story<'_>| {
-        let mut things = shop.values();
-        let thing = things.find(|thing| story.present(thing).is_none())?;
-        Some(format!("{thing} did not appear"))
-    };
-    story.until(&story.mark(), missing).await?;
+    let things: Vec<&Thing> = shop.values().collect();
+    story.appear(&things).await?;
     Ok(shop)
 }
 
