@@ -1,5 +1,8 @@
 //! The suites against frozen answers: what the real server said, the embedded one has to say.
 
+#[path = "suites/crash.rs"]
+mod crash;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
