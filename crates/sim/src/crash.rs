@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use futures::future::LocalBoxFuture;
 use serde_json::Value;
+use tokio::time::Instant;
 
 pub use generation::Generation;
 
@@ -21,12 +22,14 @@ use crate::collector::Collector;
 use crate::suites::Checked;
 use crate::suites::stage::{Made, Stage};
 use crate::target::Target;
-use crate::wire::{Asked, Fate, Log, Meddler, Moment, Who, Wire};
+use crate::wire::{Asked, Fate, Log, Meddler, Moment, Trace, Who, Wire};
 
 /// How long nothing must happen for a run to be over: longer than any backoff and any wait of the collector.
 const QUIET: Duration = Duration::from_secs(300);
 /// How long controllers get to know everything before the scenario goes on.
 const SETTLED: Duration = Duration::from_secs(5);
+/// How long what is left of dead controllers may take to end: its requests are never answered and time out.
+const GONE: Duration = Duration::from_secs(60);
 /// Runs that are not over after so many waits are never over.
 const WAITS_MAX: usize = 20;
 
@@ -161,7 +164,7 @@ async fn judge(scenario: &Scenario, reference: &Run, crashes: &[Crash]) -> Resul
 pub async fn play(scenario: &Scenario, meddlers: Meddlers<'_>) -> Result<Run, String> {
     let target = Target::embedded();
     let log = Log::default();
-    let kinds = scenarios::kinds();
+    let (kinds, watched) = (scenarios::kinds(), scenarios::watched());
     let words = |error: anyhow::Error| format!("{}: {error:#}", scenario.name);
     let since = History::now(target.client()).await.map_err(words)?;
     let users = Wire::new(target.client(), Who::User, &log, None);
@@ -173,12 +176,16 @@ pub async fn play(scenario: &Scenario, meddlers: Meddlers<'_>) -> Result<Run, St
         (scenario.act)(&stage, &made).await?;
         until_quiet(&log).await
     };
-    let mut crashes = 0;
-    let lives = live(&target, &kinds, &log, meddlers, &mut crashes);
+    let mut dead = Vec::new();
+    let lives = live(&target, &watched, &log, meddlers, &mut dead);
     tokio::select! {
         biased;
-        never = lives => return Err(format!("{}: {}", scenario.name, never?)),
+        ended = lives => ended?,
         ended = story => ended.map_err(|why| format!("{}: {why}", scenario.name))?,
+    }
+    tokio::time::sleep(GONE).await;
+    if !dead.iter().all(Trace::is_gone) {
+        return Err(format!("{}: something that died lives on", scenario.name));
     }
     let history = History::read(target.client(), &kinds, since)
         .await
@@ -186,44 +193,37 @@ pub async fn play(scenario: &Scenario, meddlers: Meddlers<'_>) -> Result<Run, St
     Ok(Run {
         end: end(&history),
         calls: log.effects(),
-        crashes,
+        crashes: dead.len(),
         violations: violations(&history, &log.acts()),
     })
 }
 
-/// One generation of controllers after the other.
+/// One generation of controllers after the other, for ever. What is left of those that died can do nothing, and has to
+/// end some time.
 async fn live(
     target: &Target,
     kinds: &[Known],
     log: &Log,
     meddlers: Meddlers<'_>,
-    crashes: &mut usize,
-) -> Result<String, String> {
+    dead: &mut Vec<Trace>,
+) -> Result<(), String> {
     loop {
-        let wire = Wire::new(target.client(), Who::Controllers, log, meddlers(*crashes));
-        let generation = Generation::start(target, &wire, kinds)?;
+        let wire = Wire::new(target.client(), Who::Controllers, log, meddlers(dead.len()));
+        let _generation = Generation::start(target, &wire, kinds)?;
         wire.until_cut().await;
-        *crashes += 1;
-        let trace = wire.trace();
-        drop((generation, wire));
-        // Whatever of it still runs can do nothing; but it has to end some time.
-        tokio::time::sleep(Duration::from_millis(1)).await;
-        if !trace.is_gone() {
-            return Ok("something of the controllers that died lives on".to_owned());
-        }
+        dead.push(wire.trace());
     }
 }
 
-/// Waits until the controllers have asked for nothing for a while.
+/// Waits until the controllers have written nothing for a while. An owner that no feed shows is asked for for ever.
 pub(crate) async fn until_quiet(log: &Log) -> Checked {
-    let mut seen = None;
+    let mut quiet_at = Instant::now() + QUIET;
     for _ in 0..WAITS_MAX {
-        let effects = Some(log.effects());
-        if effects == seen {
-            return Ok(());
+        tokio::time::sleep_until(quiet_at).await;
+        match log.last_write().map(|last| last + QUIET) {
+            Some(later) if later > quiet_at => quiet_at = later,
+            _ => return Ok(()),
         }
-        seen = effects;
-        tokio::time::sleep(QUIET).await;
     }
     Err("the controllers are never done".to_owned())
 }

@@ -163,6 +163,13 @@ impl Log {
             .count()
     }
 
+    /// When the controllers last tried to write something.
+    pub fn last_write(&self) -> Option<Instant> {
+        let acts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_write = |act: &&Act| act.who == Who::Controllers && act.method != Method::GET;
+        acts.iter().filter(is_write).map(|act| act.sent).max()
+    }
+
     fn push(&self, act: Act) {
         let mut acts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         acts.push(act);

@@ -1,5 +1,7 @@
 //! The controllers of one process, from its start to its violent end.
 
+use std::time::Duration;
+
 use caretaker_controllers::gc::GarbageCollector;
 use caretaker_controllers::runtime::driver::Options;
 use caretaker_controllers::runtime::events::Events;
@@ -17,6 +19,9 @@ use crate::wire::Wire;
 
 /// What the controllers' randomness begins with; any number does, as long as it stays.
 const SEED: u64 = 5;
+
+/// Nothing changes about the kinds in most runs, and when something does, the feeds notice it themselves.
+const DISCOVERY: Duration = Duration::from_secs(3_600);
 
 /// A collector that runs. Dropped it is not asked to end, and says no last word if its wire was cut before.
 pub struct Generation {
@@ -37,7 +42,9 @@ impl Generation {
         let metrics = Metrics::new();
         let (events, recorder) = Events::new(client.clone(), clock.clone(), metrics.clone());
         let recorder = tokio::spawn(recorder.run()).abort_handle();
-        let options = FeedsOptions::default();
+        let options = FeedsOptions {
+            discovery_every: DISCOVERY,
+        };
         let feeds = Feeds::start(client.clone(), clock.clone(), Rng::seeded(SEED), options);
         let mut manager = Manager::new(Shared {
             client,

@@ -7,19 +7,26 @@ use serde_json::{Value, json};
 
 use super::Scenario;
 use crate::checkers::Known;
-use crate::objects::{CONFIG_MAPS, SECRETS, mk_config_map, mk_object, with};
+use crate::objects::{CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, mk_config_map, mk_object, with};
 use crate::suites::Checked;
 use crate::suites::stage::{Made, Stage, blocking, owned};
 
 /// A finalizer of the scenario's own.
 const HOLD: &str = "example.com/hold";
 
-/// The kinds that scenarios use.
-pub fn kinds() -> Vec<Known> {
+/// The kinds that controllers look at.
+pub fn watched() -> Vec<Known> {
     vec![
         Known::new(CONFIG_MAPS, "v1", "ConfigMap"),
         Known::new(SECRETS, "v1", "Secret"),
     ]
+}
+
+/// The kinds that scenarios use.
+pub fn kinds() -> Vec<Known> {
+    let mut kinds = watched();
+    kinds.push(Known::new(SERVICE_ACCOUNTS, "v1", "ServiceAccount"));
+    kinds
 }
 
 /// A row of the table: `scenario!(name)` has the functions `make` and `act` of the module `name`.
@@ -43,6 +50,7 @@ pub const SCENARIOS: &[Scenario] = &[
     scenario!(one_owner_of_two_is_gone, &[]),
     scenario!(one_owner_of_two_waits, &[]),
     scenario!(absent_owner, &[]),
+    scenario!(unlisted_owner, &[]),
     scenario!(foreground_becomes_orphan, &[]),
     scenario!(foreground_becomes_orphan_at_once, &["a", "b", "c"]),
 ];
@@ -59,6 +67,14 @@ async fn secret(stage: &Stage, name: &str, owners: &[Value]) -> Checked<Made> {
     stage
         .make(&SECRETS, owned(mk_object("v1", "Secret", name), owners))
         .await
+}
+
+/// A ConfigMap that a finalizer of the scenario holds.
+fn held(name: &str) -> Value {
+    with(
+        mk_config_map(name),
+        json!({"metadata": {"finalizers": [HOLD]}}),
+    )
 }
 
 async fn delete(stage: &Stage, made: &Made, policy: &str) -> Checked {
@@ -104,7 +120,7 @@ mod orphan {
     use super::*;
 
     pub(super) async fn make(stage: &Stage) -> Checked<Vec<Made>> {
-        let root = map(stage, "root", &[]).await?;
+        let root = stage.make(&CONFIG_MAPS, held("root")).await?;
         let other = map(stage, "other", &[]).await?;
         let child = map(stage, "child", &[root.reference()]).await?;
         secret(stage, "grandchild", &[child.reference()]).await?;
@@ -190,12 +206,29 @@ mod absent_owner {
     }
 }
 
+/// An owner of a kind that these controllers do not watch: they have to ask for it.
+mod unlisted_owner {
+    use super::*;
+
+    pub(super) async fn make(stage: &Stage) -> Checked<Vec<Made>> {
+        let account = mk_object("v1", "ServiceAccount", "unlisted");
+        let owner = stage.make(&SERVICE_ACCOUNTS, account).await?;
+        map(stage, "child", &[owner.reference()]).await?;
+        let lost = with(owner.reference(), json!({"name": "never"}));
+        map(stage, "lost", &[lost]).await?;
+        Ok(Vec::new())
+    }
+
+    pub(super) async fn act(_: &Stage, _: &[Made]) -> Checked {
+        Ok(())
+    }
+}
+
 /// An owner with three dependents, of which one is held.
 async fn held_family(stage: &Stage) -> Checked<Vec<Made>> {
     let root = map(stage, "root", &[]).await?;
     let owner = blocking(root.reference());
-    let held = json!({"metadata": {"finalizers": [HOLD]}});
-    let held = with(owned(mk_config_map("held"), &[owner.clone()]), held);
+    let held = owned(held("held"), std::slice::from_ref(&owner));
     let held = stage.make(&CONFIG_MAPS, held).await?;
     for name in ["a", "b", "c"] {
         secret(stage, name, &[owner.clone()]).await?;
@@ -214,9 +247,7 @@ mod foreground_becomes_orphan {
         delete(stage, &made[0], "Foreground").await?;
         // Long enough for controllers that died to be replaced and to catch up.
         tokio::time::sleep(Duration::from_secs(120)).await;
-        let late = [blocking(made[0].reference())];
         delete(stage, &made[0], "Orphan").await?;
-        secret(stage, "late", &late).await?;
         tokio::time::sleep(Duration::from_secs(120)).await;
         stage.release(&made[1]).await
     }
