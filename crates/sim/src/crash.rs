@@ -30,6 +30,8 @@ const QUIET: Duration = Duration::from_secs(300);
 const SETTLED: Duration = Duration::from_secs(5);
 /// How long what is left of dead controllers may take to end: its requests are never answered and time out.
 const GONE: Duration = Duration::from_secs(60);
+/// Nothing changes about the kinds of a scenario, and each discovery costs as much as all the rest.
+const DISCOVERY: Duration = Duration::from_secs(3_600);
 /// Runs that are not over after so many waits are never over.
 const WAITS_MAX: usize = 20;
 
@@ -177,7 +179,7 @@ pub async fn play(scenario: &Scenario, meddlers: Meddlers<'_>) -> Result<Run, St
         until_quiet(&log).await
     };
     let mut dead = Vec::new();
-    let lives = live(&target, &watched, &log, meddlers, &mut dead);
+    let lives = live(&target, &watched, &log, meddlers, DISCOVERY, &mut dead);
     tokio::select! {
         biased;
         ended = lives => ended?,
@@ -200,16 +202,17 @@ pub async fn play(scenario: &Scenario, meddlers: Meddlers<'_>) -> Result<Run, St
 
 /// One generation of controllers after the other, for ever. What is left of those that died can do nothing, and has to
 /// end some time.
-async fn live(
+pub(crate) async fn live(
     target: &Target,
     kinds: &[Known],
     log: &Log,
     meddlers: Meddlers<'_>,
+    discovery: Duration,
     dead: &mut Vec<Trace>,
 ) -> Result<(), String> {
     loop {
         let wire = Wire::new(target.client(), Who::Controllers, log, meddlers(dead.len()));
-        let _generation = Generation::start(target, &wire, kinds)?;
+        let _generation = Generation::start(target, &wire, kinds, discovery)?;
         wire.until_cut().await;
         dead.push(wire.trace());
     }

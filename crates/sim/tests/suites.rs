@@ -1,5 +1,7 @@
 //! The suites against frozen answers: what the real server said, the embedded one has to say.
 
+#[path = "suites/chaos.rs"]
+mod chaos;
 #[path = "suites/crash.rs"]
 mod crash;
 

@@ -20,9 +20,6 @@ use crate::wire::Wire;
 /// What the controllers' randomness begins with; any number does, as long as it stays.
 const SEED: u64 = 5;
 
-/// Nothing changes about the kinds in most runs, and when something does, the feeds notice it themselves.
-const DISCOVERY: Duration = Duration::from_secs(3_600);
-
 /// A collector that runs. Dropped it is not asked to end, and says no last word if its wire was cut before.
 pub struct Generation {
     _manager: Manager,
@@ -34,7 +31,12 @@ pub struct Generation {
 impl Generation {
     /// Starts a collector that reaches the target through a wire and looks at these kinds only: a run has hundreds of
     /// starts, and each kind costs a list.
-    pub fn start(target: &Target, wire: &Wire, kinds: &[Known]) -> Result<Self, String> {
+    pub fn start(
+        target: &Target,
+        wire: &Wire,
+        kinds: &[Known],
+        discovery_every: Duration,
+    ) -> Result<Self, String> {
         let Some(clock) = target.clock() else {
             return Err("a real server's time cannot be driven".to_owned());
         };
@@ -42,9 +44,7 @@ impl Generation {
         let metrics = Metrics::new();
         let (events, recorder) = Events::new(client.clone(), clock.clone(), metrics.clone());
         let recorder = tokio::spawn(recorder.run()).abort_handle();
-        let options = FeedsOptions {
-            discovery_every: DISCOVERY,
-        };
+        let options = FeedsOptions { discovery_every };
         let feeds = Feeds::start(client.clone(), clock.clone(), Rng::seeded(SEED), options);
         let mut manager = Manager::new(Shared {
             client,
