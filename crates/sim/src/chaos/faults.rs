@@ -20,7 +20,7 @@ const WATCHES: usize = 4;
 /// One other request in so many does.
 const OTHERS: usize = 12;
 /// One faulty request about an object in so many is the controllers' last.
-const DEATHS: usize = 25;
+const DEATHS: usize = 6;
 /// The longest that a request is held up.
 const LATE_MAX: Duration = Duration::from_secs(3);
 /// The longest that a watch lasts which breaks.

@@ -109,24 +109,31 @@ impl Script {
         (self.gone(false), self.gone(true))
     }
 
-    /// Who goes, if an owner that leaves orphans counts as lost or not.
+    /// Who goes, if an owner that leaves orphans counts as lost or not. One that the collector may delete before its
+    /// user does leaves nobody.
     fn gone(&self, is_orphaning_lost: bool) -> BTreeSet<String> {
-        let mut gone: BTreeSet<String> = self.deletes.keys().cloned().collect();
+        let mut collected = BTreeSet::new();
         let leaves = |owner: &String| self.deletes.get(owner) == Some(&Policy::Orphan);
         loop {
             let is_lost = |owner: &String| match leaves(owner) {
                 true => is_orphaning_lost,
-                false => gone.contains(owner) || !self.owners.contains_key(owner),
+                false => {
+                    let is_there = self.owners.contains_key(owner);
+                    !is_there || self.deletes.contains_key(owner) || collected.contains(owner)
+                }
             };
+            let is_left = |owner: &String| leaves(owner) && !collected.contains(owner);
             let next = self.owners.iter().find(|(name, owners)| {
-                let is_collected = owners.iter().all(is_lost) && !owners.iter().all(leaves);
-                is_collected && !gone.contains(*name)
+                let goes = owners.iter().all(is_lost) && !owners.iter().all(is_left);
+                goes && !collected.contains(*name)
             });
             match next {
-                Some((name, _)) => gone.insert(name.clone()),
-                None => return gone,
+                Some((name, _)) => collected.insert(name.clone()),
+                None => break,
             };
         }
+        collected.extend(self.deletes.keys().cloned());
+        collected
     }
 }
 
@@ -157,7 +164,7 @@ mod tests {
             &'a str,
             &'a str,
         );
-        let table: [Row<'_>; 7] = [
+        let table: [Row<'_>; 8] = [
             (
                 &[("a", &[]), ("b", &["a"])],
                 &[("a", Background)],
@@ -184,6 +191,12 @@ mod tests {
                 "abc",
             ),
             (&[("a", &["absent"]), ("b", &["a"])], &[], "ab", "ab"),
+            (
+                &[("a", &["absent"]), ("b", &["a"])],
+                &[("a", Orphan)],
+                "a",
+                "ab",
+            ),
             (&[("a", &["b"]), ("b", &["a"])], &[], "", ""),
         ];
         for (owners, deletes, must, may) in table {

@@ -21,7 +21,6 @@ async fn a_collector_that_dies_at_any_request_ends_like_one_that_lives() {
     for scenario in SCENARIOS {
         let runs = crash_everywhere(scenario).await;
         let runs = runs.unwrap_or_else(|why| panic!("{why}"));
-        println!("{}: {runs} runs", scenario.name);
         assert!(runs >= 6, "{}: only {runs} runs", scenario.name);
     }
 }
@@ -105,6 +104,22 @@ impl Meddler for Hasty {
     }
 }
 
+/// Believes that dependents lost their references when nobody has taken them off.
+struct Dreaming;
+
+impl Meddler for Dreaming {
+    fn fate(&mut self, asked: &Asked<'_>) -> Fate {
+        let metadata = &asked.body["metadata"];
+        if *asked.method != Method::PATCH || metadata.get("ownerReferences").is_none() {
+            return Fate::Pass;
+        }
+        let name = asked.uri.rsplit('/').next().unwrap();
+        let object = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {
+            "name": name, "namespace": "crash", "uid": metadata["uid"], "resourceVersion": "1000000"}});
+        Fate::Reply(Reply::json(200, &object))
+    }
+}
+
 async fn complaints(name: &str, mutant: fn() -> Box<dyn Meddler>) -> Vec<String> {
     let run = play(scenario(name), &|_| Some(mutant())).await;
     run.unwrap_or_else(|why| panic!("{why}")).violations
@@ -141,4 +156,9 @@ async fn a_patch_of_anything_else_is_noticed() {
 async fn a_finalizer_of_somebody_else_that_goes_is_noticed() {
     let found = complaints("orphan", || Box::new(Hasty)).await;
     check_rule(&found, "S4");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_leaves_before_its_orphans_are_free_is_noticed() {
+    check_rule(&complaints("orphan", || Box::new(Dreaming)).await, "S3");
 }
