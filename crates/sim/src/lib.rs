@@ -9,10 +9,17 @@
 //! - [`compare`]: what differs between two transcripts, and which differences are allowed.
 //! - [`suites`]: the scenarios, as tables.
 //! - [`collector`]: the garbage collector a suite is played with.
+//! - [`wire`]: what stands between a client and the server, writes down what passes and can do harm.
+//! - [`checkers`]: whether what happened was allowed to happen, from the server's own history.
+//! - [`crash`]: controllers that die at every request.
+//! - [`chaos`]: controllers that are lied to, at random.
 //! - [`load`]: many requests, and what a client sees of them.
 
+pub mod chaos;
+pub mod checkers;
 pub mod collector;
 pub mod compare;
+pub mod crash;
 pub mod load;
 pub mod normalise;
 pub mod objects;
@@ -21,3 +28,4 @@ pub mod suites;
 pub mod target;
 pub mod transcript;
 pub mod watching;
+pub mod wire;

@@ -84,6 +84,12 @@ impl Resource {
         }
     }
 
+    /// Its group and its name in the plural.
+    pub fn name(&self) -> (&str, &str) {
+        let group = self.root.strip_prefix("/apis/").unwrap_or_default();
+        (group.split('/').next().unwrap_or_default(), &self.plural)
+    }
+
     /// Where objects of this resource live.
     pub fn scope(&self) -> Scope {
         self.scope

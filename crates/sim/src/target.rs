@@ -89,6 +89,15 @@ impl Target {
         }
     }
 
+    /// The same server, reached through another client.
+    #[must_use]
+    pub fn through(&self, client: Client) -> Self {
+        Self {
+            client,
+            ..self.clone()
+        }
+    }
+
     /// Which kind of server this is.
     pub fn server(&self) -> Server {
         self.server

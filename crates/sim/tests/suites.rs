@@ -1,5 +1,10 @@
 //! The suites against frozen answers: what the real server said, the embedded one has to say.
 
+#[path = "suites/chaos.rs"]
+mod chaos;
+#[path = "suites/crash.rs"]
+mod crash;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};

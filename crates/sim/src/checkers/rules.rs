@@ -1,0 +1,241 @@
+//! The rules themselves, applied to each write of the controllers at the revision where it took effect.
+//!
+//! A write is found in the history by what it was judged from: uid and resourceVersion. What stood just before the next
+//! version of that object is what the server compared. An owner that stopped waiting a moment before is still held to be
+//! waiting: no precondition spans two objects, and rule 6.3 of the design allows one interval.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use http::Method;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::history::{History, Stored};
+use crate::objects::Scope;
+use crate::wire::{Act, Who};
+
+const FOREGROUND: &str = "foregroundDeletion";
+const ORPHAN: &str = "orphan";
+
+/// How long an owner that was seen waiting may be taken to wait: the collector's `OWNER_CONFIRM`, restated.
+const CONFIRMED_FOR: Duration = Duration::from_secs(1);
+
+/// What the controllers did that they must never do, in words; nothing if all is well.
+pub fn violations(history: &History, acts: &[Act]) -> Vec<String> {
+    let times = times(acts);
+    let done = |act: &&Act| act.who == Who::Controllers && act.status < 300;
+    let mut found = Vec::new();
+    for act in acts.iter().filter(done) {
+        let checked = match act.method {
+            Method::DELETE => delete(history, act, &times),
+            Method::PATCH => patch(history, act, &times),
+            Method::GET => Ok(()),
+            _ => Err("S4: neither a delete nor a patch".to_owned()),
+        };
+        if let Err(why) = checked {
+            found.push(format!("{} {} {}: {why}", act.method, act.path, act.body));
+        }
+    }
+    found
+}
+
+/// When revisions came about, as far as somebody's answer tells.
+fn times(acts: &[Act]) -> BTreeMap<u64, Instant> {
+    let told = acts.iter().filter(|act| act.method != Method::GET);
+    let told = told.filter_map(|act| {
+        let revision = act.answer["metadata"]["resourceVersion"].as_str()?;
+        Some((revision.parse().ok()?, act.sent))
+    });
+    told.collect()
+}
+
+/// The object as it was judged and as it was next, unless the write changed nothing.
+fn judged<'a>(
+    history: &'a History,
+    uid: &Value,
+    revision: &Value,
+) -> Result<Option<(&'a Stored, &'a Stored)>, String> {
+    let (Some(uid), Some(revision)) = (uid.as_str(), revision.as_str()) else {
+        return Err("S2: it says not which copy was judged".to_owned());
+    };
+    let revision: u64 = revision
+        .parse()
+        .map_err(|_| format!("S2: {revision:?} is no version"))?;
+    let Some(before) = history.of(uid).find(|stored| stored.revision == revision) else {
+        return Err(format!(
+            "S2: there never was a version {revision} of {uid}, and yet it was accepted"
+        ));
+    };
+    Ok(history.next(uid, revision).map(|after| (before, after)))
+}
+
+fn delete(history: &History, act: &Act, times: &BTreeMap<u64, Instant>) -> Result<(), String> {
+    let preconditions = &act.body["preconditions"];
+    let (uid, revision) = (&preconditions["uid"], &preconditions["resourceVersion"]);
+    let Some((before, after)) = judged(history, uid, revision)? else {
+        return Ok(());
+    };
+    if before.is_deleting() {
+        return Ok(());
+    }
+    if before.owners().is_empty() {
+        return Err("S1: nobody owned it".to_owned());
+    }
+    for owner in before.owners() {
+        if !is_lost(history, before, owner, after.revision, act, times) {
+            return Err(format!("S1: its owner {owner} lived"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether an owner was absent or waiting for its dependents when something took effect.
+fn is_lost(
+    history: &History,
+    dependent: &Stored,
+    reference: &Value,
+    at: u64,
+    act: &Act,
+    times: &BTreeMap<u64, Instant>,
+) -> bool {
+    let Some(known) = history.kind(reference) else {
+        return false;
+    };
+    let namespace = match (history.scope(known), dependent.namespace()) {
+        (Scope::Cluster, _) => "",
+        (Scope::Namespaced, "") => return false,
+        (Scope::Namespaced, namespace) => namespace,
+    };
+    let there = history.before(at);
+    let uid = reference["uid"].as_str().unwrap_or_default();
+    let Some(owner) = there.get(uid) else {
+        return true;
+    };
+    let is_meant =
+        owner.known == known && owner.namespace() == namespace && reference["name"] == owner.name();
+    !is_meant || is_waiting(owner) || waited(history, owner, act, times)
+}
+
+fn is_waiting(owner: &Stored) -> bool {
+    owner.is_deleting() && owner.finalizers().contains(&FOREGROUND)
+}
+
+/// Whether the owner was waiting until so short a time ago that nobody could know better.
+fn waited(history: &History, owner: &Stored, act: &Act, times: &BTreeMap<u64, Instant>) -> bool {
+    let uid = owner.uid();
+    let versions: Vec<&Stored> = history.of(uid).collect();
+    let changed = versions
+        .windows(2)
+        .rev()
+        .find(|pair| is_waiting(pair[0]) && pair[1].revision <= owner.revision);
+    let changed = changed.and_then(|pair| times.get(&pair[1].revision));
+    changed.is_some_and(|changed| act.sent.saturating_duration_since(*changed) <= CONFIRMED_FOR)
+}
+
+fn patch(history: &History, act: &Act, times: &BTreeMap<u64, Instant>) -> Result<(), String> {
+    let metadata = &act.body["metadata"];
+    let (uid, revision) = (&metadata["uid"], &metadata["resourceVersion"]);
+    let Some((before, after)) = judged(history, uid, revision)? else {
+        return Ok(());
+    };
+    if after.is_gone {
+        // The last finalizer is gone and with it the object: what is left to see is what was asked for.
+        let asked: Vec<&str> = metadata["finalizers"]
+            .as_array()
+            .map_or_else(Vec::new, |all| {
+                all.iter().filter_map(Value::as_str).collect()
+            });
+        return finalizers(history, before, &asked, after.revision);
+    }
+    let rest = |stored: &Stored| {
+        let mut object = stored.object.clone();
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            for ours in [
+                "resourceVersion",
+                "ownerReferences",
+                "finalizers",
+                "managedFields",
+            ] {
+                metadata.remove(ours);
+            }
+        }
+        object
+    };
+    if rest(before) != rest(after) {
+        return Err("S4: it changed what is not the collector's".to_owned());
+    }
+    finalizers(history, before, &after.finalizers(), after.revision)?;
+    references(history, before, after, act, times)
+}
+
+/// Finalizers only go, only ours, and only when nothing holds them any more.
+fn finalizers(
+    history: &History,
+    before: &Stored,
+    after: &[&str],
+    revision: u64,
+) -> Result<(), String> {
+    let held = before.finalizers();
+    if let Some(new) = after.iter().find(|finalizer| !held.contains(finalizer)) {
+        return Err(format!("S4: the finalizer {new} is new"));
+    }
+    let there = history.before(revision);
+    let refers = |stored: &Stored, is_counted: fn(&Value) -> bool| {
+        let mut owners = stored.owners().iter();
+        owners.any(|owner| owner["uid"] == before.uid() && is_counted(owner))
+    };
+    for gone in held.iter().filter(|finalizer| !after.contains(finalizer)) {
+        let holder = match *gone {
+            ORPHAN => there.values().find(|stored| refers(stored, |_| true)),
+            FOREGROUND => there.values().find(|stored| {
+                stored.uid() != before.uid()
+                    && refers(stored, |owner| owner["blockOwnerDeletion"] == true)
+            }),
+            other => return Err(format!("S4: the finalizer {other} is not ours")),
+        };
+        if let Some(holder) = holder {
+            return Err(format!("S3: {} still refers to it", holder.name()));
+        }
+    }
+    Ok(())
+}
+
+/// References only go, or stop blocking; and only those to owners that are lost or leave orphans behind.
+fn references(
+    history: &History,
+    before: &Stored,
+    after: &Stored,
+    act: &Act,
+    times: &BTreeMap<u64, Instant>,
+) -> Result<(), String> {
+    let unblocked = |reference: &Value| {
+        let mut reference = reference.clone();
+        if let Some(reference) = reference.as_object_mut() {
+            reference.remove("blockOwnerDeletion");
+        }
+        reference
+    };
+    let kept: Vec<Value> = after.owners().iter().map(unblocked).collect();
+    let had: Vec<Value> = before.owners().iter().map(unblocked).collect();
+    if let Some(new) = kept.iter().find(|reference| !had.contains(reference)) {
+        return Err(format!("S4: the reference {new} is new"));
+    }
+    for reference in before
+        .owners()
+        .iter()
+        .filter(|r| !kept.contains(&unblocked(r)))
+    {
+        let there = history.before(after.revision);
+        let owner = reference["uid"].as_str().and_then(|uid| there.get(uid));
+        let leaves =
+            owner.is_some_and(|owner| owner.is_deleting() && owner.finalizers().contains(&ORPHAN));
+        if !leaves && !is_lost(history, before, reference, after.revision, act, times) {
+            return Err(format!("S1: the owner {reference} that it lost lived"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

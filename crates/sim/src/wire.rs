@@ -1,0 +1,460 @@
+//! What stands between a client and the server: it writes down every request about one object, and can do harm to any.
+//!
+//! A [`Wire`] is the transport of a `kube::Client`. What happens to a request is said by a [`Meddler`]; without one
+//! everything passes. A wire that is cut is the end of whoever used it: nothing it asks from then on, and nothing it had
+//! asked for, has any effect or answer. That is how controllers are killed without asking them.
+
+use std::future::{Future, pending};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use http::{Method, Request, Response, header};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, BodyStream, Full, StreamBody};
+use kube::Client;
+use kube::client::Body;
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tower_service::Service;
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
+type AnyBody = UnsyncBoxBody<Bytes, Error>;
+
+/// Who sends through a wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// People and what they use.
+    User,
+    /// The controllers under test.
+    Controllers,
+}
+
+/// One request about one object that the server has carried out or refused.
+#[derive(Clone, Debug)]
+pub struct Act {
+    /// Who asked.
+    pub who: Who,
+    /// When it was asked.
+    pub sent: Instant,
+    /// The verb.
+    pub method: Method,
+    /// The path, without query.
+    pub path: String,
+    /// What was sent along.
+    pub body: Value,
+    /// What the server answered, whether or not that ever arrived.
+    pub status: u16,
+    /// The answer's body.
+    pub answer: Value,
+}
+
+/// All requests about single objects, of everybody, in the order of their answers. Clones are the same log.
+#[derive(Clone, Default)]
+pub struct Log(Arc<Mutex<Vec<Act>>>);
+
+/// A request as a [`Meddler`] sees it.
+#[derive(Debug)]
+pub struct Asked<'a> {
+    /// The verb.
+    pub method: &'a Method,
+    /// Path and query.
+    pub uri: &'a str,
+    /// Whether it is about one object: what the controllers do to objects, not how they learn of them.
+    pub is_effect: bool,
+    /// Whether it is answered by a stream of events.
+    pub is_watch: bool,
+    /// What is sent along.
+    pub body: &'a Value,
+}
+
+/// What happens to a request.
+#[derive(Debug)]
+pub enum Fate {
+    /// Nothing out of the ordinary.
+    Pass,
+    /// It is sent later.
+    Late(Duration),
+    /// It is sent with another body.
+    Body(Value),
+    /// It is not sent, and answered like this.
+    Reply(Reply),
+    /// It is carried out, and answered like this.
+    Instead(Reply),
+    /// It is not sent, and never answered.
+    Swallowed,
+    /// It is carried out, and never answered.
+    Ghost,
+    /// Its answer ends after so long, wherever that is.
+    Cut(Duration),
+    /// Its answer is shown to this before it is delivered.
+    Altered(fn(Reply) -> Reply),
+    /// The wire is cut.
+    End(Moment),
+}
+
+/// When a wire is cut, as seen from one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// Before it reaches the server.
+    Before,
+    /// When the server has carried it out, before the answer arrives.
+    Inside,
+    /// When its answer has arrived.
+    After,
+}
+
+/// An answer made up here, or read as a whole.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reply {
+    /// The HTTP status.
+    pub status: u16,
+    /// The media type.
+    pub content_type: String,
+    /// Seconds to wait, if it says so.
+    pub retry_after: Option<String>,
+    /// The text.
+    pub text: String,
+}
+
+/// Decides what happens to requests.
+pub trait Meddler: Send {
+    /// What happens to the next request.
+    fn fate(&mut self, asked: &Asked<'_>) -> Fate;
+}
+
+/// The transport of a client. Clones are the same wire.
+#[derive(Clone)]
+pub struct Wire {
+    shared: Arc<Shared>,
+}
+
+/// Tells whether anybody still holds a wire.
+pub struct Trace(Weak<Shared>);
+
+struct Shared {
+    who: Who,
+    server: Client,
+    log: Log,
+    meddler: Mutex<Option<Box<dyn Meddler>>>,
+    is_cut: watch::Sender<bool>,
+}
+
+// === impl Log ===
+
+impl Log {
+    /// Everything so far.
+    pub fn acts(&self) -> Vec<Act> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// How many requests of the controllers there are.
+    pub fn effects(&self) -> usize {
+        let acts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        acts.iter()
+            .filter(|act| act.who == Who::Controllers)
+            .count()
+    }
+
+    /// When the controllers last tried to write something.
+    pub fn last_write(&self) -> Option<Instant> {
+        let acts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_write = |act: &&Act| act.who == Who::Controllers && act.method != Method::GET;
+        acts.iter().filter(is_write).map(|act| act.sent).max()
+    }
+
+    fn push(&self, act: Act) {
+        let mut acts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        acts.push(act);
+    }
+}
+
+// === impl Reply ===
+
+impl Reply {
+    /// A JSON answer.
+    pub fn json(status: u16, body: &Value) -> Self {
+        Self {
+            status,
+            content_type: "application/json".to_owned(),
+            retry_after: None,
+            text: body.to_string(),
+        }
+    }
+
+    /// A failure as API servers tell it.
+    pub fn failure(status: u16, reason: &str) -> Self {
+        let status_object = serde_json::json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": "made up", "reason": reason, "code": status});
+        Self::json(status, &status_object)
+    }
+
+    /// A text.
+    pub fn text(status: u16, text: &str) -> Self {
+        Self {
+            status,
+            content_type: "text/plain".to_owned(),
+            retry_after: None,
+            text: text.to_owned(),
+        }
+    }
+
+    fn into_response(self) -> Result<Response<AnyBody>, Error> {
+        let mut response = Response::builder()
+            .status(self.status)
+            .header(header::CONTENT_TYPE, self.content_type);
+        if let Some(wait) = self.retry_after {
+            response = response.header(header::RETRY_AFTER, wait);
+        }
+        Ok(response.body(whole(self.text.into()))?)
+    }
+}
+
+// === impl Trace ===
+
+impl Trace {
+    /// Whether nobody is left who could use the wire.
+    pub fn is_gone(&self) -> bool {
+        self.0.strong_count() == 0
+    }
+}
+
+// === impl Wire ===
+
+impl Wire {
+    /// A wire to the server that `server` talks to.
+    pub fn new(server: &Client, who: Who, log: &Log, meddler: Option<Box<dyn Meddler>>) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                who,
+                server: server.clone(),
+                log: log.clone(),
+                meddler: Mutex::new(meddler),
+                is_cut: watch::Sender::new(false),
+            }),
+        }
+    }
+
+    /// A client that talks through this wire.
+    pub fn client(&self) -> Client {
+        Client::new(self.clone(), "default")
+    }
+
+    /// Replaces who decides about requests.
+    pub fn meddle(&self, meddler: Option<Box<dyn Meddler>>) {
+        let current = self.shared.meddler.lock();
+        *current.unwrap_or_else(PoisonError::into_inner) = meddler;
+    }
+
+    /// Ends everything that goes through it.
+    pub fn cut(&self) {
+        self.shared.is_cut.send_replace(true);
+    }
+
+    /// Waits until it is cut.
+    pub async fn until_cut(&self) {
+        until_cut(&self.shared.is_cut).await;
+    }
+
+    /// What tells when it is not used any more.
+    pub fn trace(&self) -> Trace {
+        Trace(Arc::downgrade(&self.shared))
+    }
+}
+
+impl Service<Request<Body>> for Wire {
+    type Response = Response<AnyBody>;
+    type Error = Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let shared = self.shared.clone();
+        Box::pin(async move { shared.carry(request).await })
+    }
+}
+
+// === impl Shared ===
+
+impl Shared {
+    async fn carry(&self, request: Request<Body>) -> Result<Response<AnyBody>, Error> {
+        if *self.is_cut.borrow() {
+            return pending().await;
+        }
+        let (parts, body) = request.into_parts();
+        let bytes = body.collect_bytes().await?;
+        let body: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+        let uri = parts.uri.to_string();
+        let asked = Asked {
+            method: &parts.method,
+            uri: &uri,
+            is_effect: is_effect(&parts.method, parts.uri.path()),
+            is_watch: uri.contains("watch=true") || uri.contains("watch=1"),
+            body: &body,
+        };
+        let fate = {
+            let mut meddler = self.meddler.lock().unwrap_or_else(PoisonError::into_inner);
+            meddler
+                .as_mut()
+                .map_or(Fate::Pass, |meddler| meddler.fate(&asked))
+        };
+        let is_effect = asked.is_effect;
+        let request = Request::from_parts(parts, Body::from(bytes.to_vec()));
+        let carried = self.meet(fate, request, body, is_effect);
+        tokio::select! {
+            biased;
+            () = until_cut(&self.is_cut) => pending().await,
+            answer = carried => answer,
+        }
+    }
+
+    async fn meet(
+        &self,
+        fate: Fate,
+        mut request: Request<Body>,
+        mut body: Value,
+        is_effect: bool,
+    ) -> Result<Response<AnyBody>, Error> {
+        let cut = || self.is_cut.send_replace(true);
+        match fate {
+            Fate::Reply(reply) => return reply.into_response(),
+            Fate::Swallowed => return pending().await,
+            Fate::End(Moment::Before) => {
+                cut();
+                return pending().await;
+            }
+            Fate::Late(wait) => tokio::time::sleep(wait).await,
+            Fate::Body(ref other) => {
+                body = other.clone();
+                *request.body_mut() = Body::from(body.to_string().into_bytes());
+            }
+            _ => {}
+        }
+        let response = self.send(request, body, is_effect).await?;
+        match fate {
+            Fate::Instead(reply) => reply.into_response(),
+            Fate::Ghost => pending().await,
+            Fate::End(Moment::Inside) => {
+                cut();
+                pending().await
+            }
+            Fate::End(Moment::After) => {
+                cut();
+                Ok(response)
+            }
+            Fate::Cut(after) => Ok(response.map(|body| shortened(body, after))),
+            Fate::Altered(alter) => alter(read(response).await?).into_response(),
+            _ => Ok(response),
+        }
+    }
+
+    /// Has the server answer; an answer about one object is written down as soon as it is there.
+    async fn send(
+        &self,
+        request: Request<Body>,
+        body: Value,
+        is_effect: bool,
+    ) -> Result<Response<AnyBody>, Error> {
+        let (sent, method) = (Instant::now(), request.method().clone());
+        let path = request.uri().path().to_owned();
+        let response = self.server.send(request).await?;
+        if !is_effect {
+            return Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()));
+        }
+        let (parts, answer) = response.into_parts();
+        let answer = answer.collect_bytes().await?;
+        self.log.push(Act {
+            who: self.who,
+            sent,
+            method,
+            path,
+            body,
+            status: parts.status.as_u16(),
+            answer: serde_json::from_slice(&answer).unwrap_or_default(),
+        });
+        Ok(Response::from_parts(parts, whole(answer)))
+    }
+}
+
+async fn until_cut(is_cut: &watch::Sender<bool>) {
+    // The sender outlives this.
+    let _ = is_cut.subscribe().wait_for(|cut| *cut).await;
+}
+
+fn whole(bytes: Bytes) -> AnyBody {
+    Full::new(bytes)
+        .map_err(|never| match never {})
+        .boxed_unsync()
+}
+
+fn shortened(body: AnyBody, after: Duration) -> AnyBody {
+    let stream = BodyStream::new(body).take_until(Box::pin(tokio::time::sleep(after)));
+    StreamBody::new(stream).boxed_unsync()
+}
+
+async fn read(response: Response<AnyBody>) -> Result<Reply, Error> {
+    let (parts, body) = response.into_parts();
+    let bytes = body.collect().await?.to_bytes();
+    let header = |name| {
+        let value = parts.headers.get(name)?.to_str().ok()?;
+        Some(value.to_owned())
+    };
+    Ok(Reply {
+        status: parts.status.as_u16(),
+        content_type: header(header::CONTENT_TYPE).unwrap_or_default(),
+        retry_after: header(header::RETRY_AFTER),
+        text: String::from_utf8_lossy(&bytes).into_owned(),
+    })
+}
+
+/// Whether a request is about one object: not a list, a watch, discovery, or the create of an Event.
+fn is_effect(method: &Method, path: &str) -> bool {
+    let mut segments = path.split('/').filter(|part| !part.is_empty());
+    let skipped = match segments.next() {
+        Some("api") => 1,
+        Some("apis") => 2,
+        _ => return false,
+    };
+    let rest = segments.skip(skipped).count();
+    let is_object = rest == 2 || rest == 4;
+    is_object && [Method::GET, Method::PATCH, Method::DELETE, Method::PUT].contains(method)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_about_one_object_are_told_from_the_others() {
+        let table = [
+            (Method::GET, "/api/v1/namespaces/n/configmaps/a", true),
+            (Method::DELETE, "/api/v1/nodes/a", true),
+            (
+                Method::PATCH,
+                "/apis/apps/v1/namespaces/n/deployments/a",
+                true,
+            ),
+            (Method::GET, "/api/v1/namespaces/n", true),
+            (Method::GET, "/api/v1/configmaps", false),
+            (Method::GET, "/api/v1/namespaces/n/configmaps", false),
+            (Method::GET, "/apis", false),
+            (Method::GET, "/api", false),
+            (Method::GET, "/apis/apps/v1", false),
+            (Method::GET, "/apis/apps", false),
+            (Method::POST, "/api/v1/namespaces/n/events", false),
+        ];
+        for (method, path, expected) in table {
+            assert_eq!(is_effect(&method, path), expected, "{method} {path}");
+        }
+    }
+}
