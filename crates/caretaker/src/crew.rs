@@ -96,8 +96,17 @@ impl Crew {
             rng,
             FeedsOptions::default(),
         );
-        let (events, recorder) = Events::new(clients.requests(), clock.clone(), metrics.clone());
-        let mut asides = vec![tokio::spawn(recorder.run())];
+        let mut asides = Vec::new();
+        let events = match mode {
+            // An Event is a write, too.
+            Mode::DryRun => Events::none(),
+            Mode::Act => {
+                let (events, recorder) =
+                    Events::new(clients.requests(), clock.clone(), metrics.clone());
+                asides.push(tokio::spawn(recorder.run()));
+                events
+            }
+        };
         let mut manager = Manager::new(Shared {
             client: clients.requests(),
             feeds: feeds.clone(),

@@ -265,6 +265,9 @@ fn orphan(index: &Index, id: NodeId, now: Timestamp) -> Decision {
 }
 
 /// Takes our finalizer off an owner, once every kind that may hold dependents has been listed or has had its time.
+///
+/// DEVIATION(first-lists): upstream does not wait for kinds in their first list, nor does it tell anybody that it did not
+/// see them.
 fn release(
     index: &Index,
     id: NodeId,

@@ -171,13 +171,17 @@ impl Index {
         let Some(id) = self.graph.find(&coordinates.uid) else {
             return;
         };
+        // Nothing follows for it any more, and whoever remembers something about it may forget it.
+        wake.now(self.key(id));
+        self.forget_places(id);
         let detached = self.graph.detach(id);
         self.unlink(detached, wake);
         self.finalizers.remove(&id);
         self.ending.remove(&id);
         self.graph.node_mut(id).facts = Facts::VIRTUAL;
         self.virtuals.insert(id);
-        self.lookups.prove_absent(coordinates, proof);
+        // Whatever was known before, it is gone now.
+        let _ = self.lookups.prove_absent(coordinates, proof);
         self.wake_dependents(id, wake);
         self.drop_if_unused(id);
     }
@@ -260,6 +264,7 @@ impl Index {
 
     /// Replaces the references of a dependent. The new ones come first, so that an owner in both is not dropped between.
     fn relink(&mut self, id: NodeId, owners: &[OwnerRef], wake: &mut Wake<Key>) {
+        self.forget_places(id);
         let detached = self.graph.detach(id);
         for reference in owners.iter().rev() {
             let typed = self
@@ -277,6 +282,20 @@ impl Index {
             self.graph.link(id, owner, typed, &reference.name, flags);
         }
         self.unlink(detached, wake);
+    }
+
+    /// What was said about places where only wrong references look for an owner lives as long as these. Those of a virtual
+    /// owner live as long as it does.
+    fn forget_places(&mut self, id: NodeId) {
+        let wrong: Vec<Coordinates> = self
+            .graph
+            .owners(id)
+            .filter(|(edge, found)| !self.is_virtual(found.owner) && !self.matches(*edge))
+            .filter_map(|(edge, _)| self.coordinates(edge))
+            .collect();
+        for coordinates in &wrong {
+            self.lookups.forget_place(coordinates);
+        }
     }
 
     fn add_virtual(&mut self, dependent: NodeId, kind: KindId, owner: &OwnerRef) -> NodeId {

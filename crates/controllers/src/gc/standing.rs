@@ -102,6 +102,9 @@ pub(super) fn standing(index: &Index, edge: EdgeId, now: Timestamp) -> Standing 
     let reference = index.graph.edge(edge);
     let owner = index.graph.node(reference.owner);
     let is_shown = !owner.facts.has(Facts::VIRTUAL);
+    if is_shown && index.states.get(&owner.kind) == Some(&KindState::Frozen) {
+        return Standing::Frozen(owner.kind);
+    }
     if is_shown && owner.facts.is_orphaning() {
         // Whatever else the reference says about it: the owner cannot go while anybody refers to its uid.
         return Standing::Orphaning;

@@ -80,7 +80,14 @@ pub struct Catalog {
     kinds: Vec<Option<Kind>>,
     ids: BTreeMap<(Box<str>, Box<str>), KindId>,
     /// Group, version, kind in lower case → resource.
-    served: BTreeMap<GroupVersionKind, KindId>,
+    served: BTreeMap<GroupVersionKind, Meant>,
+}
+
+/// What a kind stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meant {
+    One(KindId),
+    Several,
 }
 
 type GroupVersionKind = (Box<str>, Box<str>, Box<str>);
@@ -119,9 +126,27 @@ impl Catalog {
         for version in &kind.versions {
             let name = kind.kind.to_lowercase().into_boxed_str();
             let key = (kind.group.clone(), version.clone(), name);
-            self.served.entry(key).or_insert(id);
+            let known = self.served.get(&key).copied();
+            self.served.insert(key, self.meant(known, id, &kind));
         }
         self.kinds[usize::from(id.0)] = Some(kind);
+    }
+
+    /// Which resource a kind stands for that several have: the one whose objects can be deleted. If there are two of
+    /// those, nobody can tell where an owner is, and it is presumed alive.
+    ///
+    /// DEVIATION(ambiguous-kinds): upstream takes the last one that discovery names, and its 404 for proof.
+    fn meant(&self, known: Option<Meant>, id: KindId, kind: &Kind) -> Meant {
+        let Some(Meant::One(other)) = known else {
+            return known.unwrap_or(Meant::One(id));
+        };
+        let is_other_deletable = self.get(other).is_some_and(Kind::is_deletable);
+        match (is_other_deletable, kind.is_deletable()) {
+            _ if other == id => Meant::One(id),
+            (true, true) => Meant::Several,
+            (false, true) => Meant::One(id),
+            (_, false) => Meant::One(other),
+        }
     }
 
     /// The kind behind a number, if it is served now.
@@ -142,11 +167,12 @@ impl Catalog {
     pub fn resolve(&self, api_version: &str, kind: &str) -> Option<KindId> {
         let (group, version) = split_api_version(api_version)?;
         let name = kind.to_lowercase();
-        let id = self
-            .served
-            .get(&(group.into(), version.into(), name.as_str().into()))?;
-        let exact = self.get(*id)?;
-        (*exact.kind == *kind || *name == *kind).then_some(*id)
+        let key = (group.into(), version.into(), name.as_str().into());
+        let Meant::One(id) = *self.served.get(&key)? else {
+            return None;
+        };
+        let exact = self.get(id)?;
+        (*exact.kind == *kind || *name == *kind).then_some(id)
     }
 
     /// Everything that is served now, in the order of the numbers.
@@ -256,6 +282,33 @@ mod tests {
             let found = catalog.resolve(api_version, kind);
             assert_eq!(found, expected.map(KindId), "{api_version} {kind}");
         }
+    }
+
+    #[test]
+    fn a_kind_that_two_resources_have_means_the_one_that_can_be_deleted_or_none() {
+        let view = kind("x", "Foo", "fooviews", &["v1"]);
+        let mut real = kind("x", "Foo", "foos", &["v1"]);
+        real.verbs = Verbs {
+            get: true,
+            list: true,
+            watch: true,
+            delete: true,
+        };
+        let twin = Kind {
+            resource: "twins".into(),
+            ..real.clone()
+        };
+        let resolved = |kinds: &[&Kind]| {
+            let catalog = Catalog::default().with(kinds.iter().copied().cloned());
+            let id = catalog.resolve("x/v1", "Foo")?;
+            catalog.get(id).map(ToString::to_string)
+        };
+        for kinds in [[&view, &real], [&real, &view]] {
+            assert_eq!(resolved(&kinds).as_deref(), Some("foos.x"));
+        }
+        assert_eq!(resolved(&[&real, &twin]), None);
+        assert_eq!(resolved(&[&real, &twin, &view]), None);
+        assert_eq!(resolved(&[&view]).as_deref(), Some("fooviews.x"));
     }
 
     #[test]

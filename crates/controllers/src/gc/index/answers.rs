@@ -10,7 +10,7 @@ use super::{Index, Lookup, facts_of};
 use crate::gc::{Coordinates, Key};
 use crate::runtime::call::Proof;
 use crate::runtime::controller::Wake;
-use crate::runtime::record::{Record, Uid};
+use crate::runtime::record::{Meta, Record, Uid};
 
 // === impl Index ===
 
@@ -25,16 +25,21 @@ impl Index {
     /// A patch was carried out. If it let an owner go that leaves orphans behind, dependents that appear later are
     /// orphans too.
     pub(crate) fn patched(&mut self, record: &Record, wake: &mut Wake<Key>) {
-        let uid = &record.meta.uid;
-        if let Some(id) = self.shown(uid)
-            && self.graph.node(id).facts.is_orphaning()
-            && !facts_of(&record.meta).is_orphaning()
-        {
+        let Meta { uid, revision, .. } = &record.meta;
+        let Some(id) = self.shown(uid) else {
+            return;
+        };
+        if revision.is_before(&self.graph.revision(id)) {
+            return;
+        }
+        let facts = facts_of(&record.meta);
+        if self.graph.node(id).facts.is_orphaning() && !facts.is_orphaning() {
             self.orphaned.remember(uid.clone(), ());
         }
-        self.apply_known(record, wake);
-        // The answer may carry the version from before its end, and then it is no news.
-        if record.meta.deletion.is_some() && record.meta.finalizers.is_empty() {
+        let was_held = !self.finalizers(id).is_empty();
+        self.apply(record, wake);
+        // Its last finalizer went, and it with it. The answer may carry the version before that, and then it is no news.
+        if was_held && record.meta.deletion.is_some() && record.meta.finalizers.is_empty() {
             self.going(uid);
         }
     }
@@ -54,7 +59,7 @@ impl Index {
         if facts.is_waiting() {
             self.lookups.confirm(&owner.uid, now);
         }
-        if !self.is_virtual(id) {
+        if !self.is_virtual(id) && self.target(id) == owner.target() {
             self.apply(record, wake);
             return;
         }
@@ -65,11 +70,15 @@ impl Index {
         }
     }
 
-    /// An owner does not exist under these coordinates.
+    /// An owner does not exist under these coordinates. Who asked is told by the driver; others have to be woken only if
+    /// they relied on its life.
     pub(crate) fn found_absent(&mut self, owner: &Coordinates, proof: Proof, wake: &mut Wake<Key>) {
-        if let Some(id) = self.graph.find(&owner.uid)
-            && self.lookups.prove_absent(owner.clone(), proof)
-        {
+        let Some(id) = self.graph.find(&owner.uid) else {
+            return;
+        };
+        let before = self.lookups.prove_absent(owner.clone(), proof);
+        let was_shown = !self.is_virtual(id) && self.target(id) == owner.target();
+        if matches!(before, Some(Lookup::Alive(..))) || (before.is_none() && was_shown) {
             self.wake_dependents(id, wake);
         }
     }

@@ -109,10 +109,6 @@ impl Facts {
         Self(self.0 | more.0)
     }
 
-    pub(crate) fn without(self, less: Self) -> Self {
-        Self(self.0 & !less.0)
-    }
-
     /// Being deleted in the foreground: it waits for its dependents. The orphan finalizer wins if both are there.
     pub(crate) fn is_waiting(self) -> bool {
         self.has(Self::DELETING.with(Self::FOREGROUND)) && !self.has(Self::ORPHAN)

@@ -58,16 +58,19 @@ impl Index {
         }
     }
 
-    /// The server was set back in time: neither versions nor absences of this kind hold any more.
+    /// The server was set back in time: what this kind's objects were is not known any more. Nor does any absence hold,
+    /// of whatever kind: each feed notices by itself, and what was gone may be back before its own feed says so.
     fn forget_past(&mut self, kind: KindId) {
         let of_kind: Vec<NodeId> = self.objects(kind).collect();
         for id in of_kind {
             self.graph.set_revision(id, &Revision::default());
-            let node = self.graph.node_mut(id);
-            node.facts = node.facts.without(Facts::GOING);
+            self.graph.node_mut(id).facts = Facts::default();
+            self.finalizers.remove(&id);
+            self.ending.remove(&id);
         }
-        self.lookups.forget_kind(kind);
-        self.absent.retain(|absent| absent.kind != kind);
+        self.lookups.clear();
+        self.absent.clear();
+        self.orphaned.clear();
     }
 
     /// A kind that is not served: its objects are not known to be gone, only not known. Whoever refers to one presumes
@@ -82,6 +85,8 @@ impl Index {
             node.facts = Facts::VIRTUAL;
             node.kind = UNRESOLVED;
             self.virtuals.insert(id);
+            wake.now(self.key(id));
+            self.wake_dependents(id, wake);
             self.unlink(detached, wake);
         }
         // Only now, because they may refer to each other.

@@ -1,24 +1,23 @@
 //! What the server said about owners when it was asked, and for how long that may be relied on.
 //!
 //! An owner is looked up under the coordinates a reference gives. Proven absence is final, because a uid is never given
-//! out twice. Life is not: an owner that was found but that no feed has shown is looked at again, and an owner that
+//! out twice; only a server that is set back in time takes it back. Life is not: an owner that was found but that no feed has shown is looked at again, and an owner that
 //! waits for its dependents is confirmed before any of them goes because of it, since its user may have changed the
 //! policy meanwhile.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::graph::Facts;
 use crate::gc::Coordinates;
 use crate::runtime::call::Proof;
-use crate::runtime::kind::KindId;
 use crate::runtime::record::Uid;
 
 /// For how long a waiting owner's state is relied on, and for how many of its dependents: a cascade then costs one
 /// question in a hundred deletes, and a change of policy is noticed within a second.
-pub(crate) const OWNER_CONFIRM: Duration = Duration::from_secs(1);
+pub(crate) const OWNER_CONFIRM: SignedDuration = SignedDuration::from_secs(1);
 /// See [`OWNER_CONFIRM`].
 pub(crate) const OWNER_CONFIRM_DEPENDENTS: u32 = 100;
 
@@ -37,13 +36,13 @@ pub(crate) enum Lookup {
 /// All that was learned by asking. Entries live as long as their owner's node.
 #[derive(Debug, Default)]
 pub(crate) struct Lookups {
-    found: BTreeMap<Uid, Vec<(Coordinates, Lookup)>>,
+    found: BTreeMap<Uid, BTreeMap<Coordinates, Lookup>>,
     confirmed: BTreeMap<Uid, Confirmed>,
 }
 
 #[derive(Debug)]
 struct Confirmed {
-    until: Timestamp,
+    at: Timestamp,
     left: u32,
 }
 
@@ -51,19 +50,21 @@ struct Confirmed {
 
 impl Lookups {
     pub(crate) fn get(&self, coordinates: &Coordinates) -> Option<&Lookup> {
-        let all = self.found.get(&coordinates.uid)?;
-        let (_, lookup) = all.iter().find(|(other, _)| other == coordinates)?;
-        Some(lookup)
+        self.found.get(&coordinates.uid)?.get(coordinates)
     }
 
-    /// Returns whether that is news.
-    pub(crate) fn prove_absent(&mut self, coordinates: Coordinates, proof: Proof) -> bool {
-        if matches!(self.get(&coordinates), Some(Lookup::Absent(_))) {
-            return false;
+    /// Returns what was known before. The first proof stays.
+    pub(crate) fn prove_absent(
+        &mut self,
+        coordinates: Coordinates,
+        proof: Proof,
+    ) -> Option<Lookup> {
+        let before = self.get(&coordinates).cloned();
+        if !matches!(before, Some(Lookup::Absent(_))) {
+            self.confirmed.remove(&coordinates.uid);
+            self.set(coordinates, Lookup::Absent(proof));
         }
-        self.confirmed.remove(&coordinates.uid);
-        self.set(coordinates, Lookup::Absent(proof));
-        true
+        before
     }
 
     /// Returns what was known before. Absence is final: who is proven absent does not come alive by a late answer.
@@ -82,23 +83,30 @@ impl Lookups {
 
     fn set(&mut self, coordinates: Coordinates, lookup: Lookup) {
         let all = self.found.entry(coordinates.uid.clone()).or_default();
-        match all.iter_mut().find(|(other, _)| *other == coordinates) {
-            Some((_, known)) => *known = lookup,
-            None => all.push((coordinates, lookup)),
+        all.insert(coordinates, lookup);
+    }
+
+    /// Forgets what was said about one place of an owner that nobody looks for there any more.
+    pub(crate) fn forget_place(&mut self, coordinates: &Coordinates) {
+        if let Some(all) = self.found.get_mut(&coordinates.uid) {
+            all.remove(coordinates);
         }
     }
 
     /// A waiting owner was just seen to be waiting.
     pub(crate) fn confirm(&mut self, owner: &Uid, now: Timestamp) {
-        let until = now.saturating_add(OWNER_CONFIRM).unwrap_or(Timestamp::MAX);
         let left = OWNER_CONFIRM_DEPENDENTS;
         self.confirmed
-            .insert(owner.clone(), Confirmed { until, left });
+            .insert(owner.clone(), Confirmed { at: now, left });
     }
 
     pub(crate) fn is_confirmed(&self, owner: &Uid, now: Timestamp) -> bool {
         let confirmed = self.confirmed.get(owner);
-        confirmed.is_some_and(|confirmed| now < confirmed.until && confirmed.left > 0)
+        confirmed.is_some_and(|confirmed| {
+            // A clock that was set back must not make it last longer.
+            let since = now.duration_since(confirmed.at);
+            !since.is_negative() && since < OWNER_CONFIRM && confirmed.left > 0
+        })
     }
 
     /// One more dependent went because of this owner.
@@ -121,12 +129,9 @@ impl Lookups {
         absent.collect()
     }
 
-    /// Forgets a kind: its past does not count any more.
-    pub(crate) fn forget_kind(&mut self, kind: KindId) {
-        self.found.retain(|_, all| {
-            all.retain(|(coordinates, _)| coordinates.kind != kind);
-            !all.is_empty()
-        });
+    /// Forgets everything: the server's past does not count any more.
+    pub(crate) fn clear(&mut self) {
+        self.found.clear();
         self.confirmed.clear();
     }
 }

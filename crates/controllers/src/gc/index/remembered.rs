@@ -3,7 +3,7 @@
 //!
 //! While somebody refers to an absent owner its node remembers the proof. Afterwards this saves the question when one
 //! more object with a dead owner appears, and it saves that object itself where the owner left orphans behind. A uid is
-//! never given out twice, so what is in here stays true.
+//! never given out twice, so what is in here stays true, unless the server's store is set back: then all of it goes.
 
 use std::collections::BTreeMap;
 
@@ -48,9 +48,9 @@ impl<K: Clone + Ord, V> Remembered<K, V> {
         }
     }
 
-    pub(crate) fn retain(&mut self, keep: impl Fn(&K) -> bool) {
-        self.entries.retain(|key, _| keep(key));
-        self.order.retain(|_, key| keep(key));
+    pub(crate) fn clear(&mut self) {
+        self.entries.clear();
+        self.order.clear();
     }
 }
 
@@ -69,8 +69,8 @@ mod tests {
         assert_eq!(absent.get(&"rc1"), Some(&3));
         assert_eq!(absent.get(&"rc2"), None);
         assert_eq!(absent.get(&"rc3"), Some(&4));
-        absent.retain(|name| *name != "rc1");
-        assert_eq!(absent.get(&"rc1"), None);
         assert_eq!(absent.order.len(), absent.entries.len());
+        absent.clear();
+        assert_eq!(absent.get(&"rc1"), None);
     }
 }

@@ -155,7 +155,7 @@ fn an_owner_is_let_go_once_also_while_its_end_is_not_shown_yet() {
     }
 }
 
-/// DEVIATION(late-orphans).
+/// The deviation `late-orphans`.
 #[test]
 fn a_dependent_that_is_seen_after_its_owner_left_orphans_is_one_too() {
     let mut world = World::new();
@@ -170,6 +170,24 @@ fn a_dependent_that_is_seen_after_its_owner_left_orphans_is_one_too() {
     world.settle();
     assert_eq!(world.names(), ["pod"]);
     assert_eq!(world.objects[&"pod".into()].meta.owners, []);
+}
+
+/// A Pod that takes its time to stop is not gone when its first owner has let it go.
+#[test]
+fn a_terminating_object_is_let_go_by_each_of_its_owners() {
+    let mut world = World::new();
+    world.create(object(RCS, "a", &[]));
+    world.create(object(RCS, "b", &[]));
+    let mut pod = object(PODS, "pod", &[to(RCS, "a"), to(RCS, "b")]);
+    pod.meta.finalizers = vec!["grace".into()];
+    pod.meta.deletion = Some(jiff::Timestamp::UNIX_EPOCH);
+    world.create(pod);
+    world.settle();
+    for owner in ["a", "b"] {
+        world.delete(owner, Propagation::Orphan);
+        world.settle();
+    }
+    assert_eq!(world.names(), ["pod"]);
 }
 
 #[test]
@@ -299,7 +317,7 @@ fn a_ring_ends_in_the_foreground() {
     }
 }
 
-/// DEVIATION(foreground-ring).
+/// The deviation `foreground-ring`.
 #[test]
 fn a_ring_whose_members_were_all_deleted_in_the_foreground_ends() {
     let mut world = World::new();

@@ -171,6 +171,35 @@ fn the_same_uid_in_two_kinds_is_one_object() {
     assert_eq!(world.calls.len(), 1);
 }
 
+/// G10. A reference by the other kind is answered by the server, once.
+#[test]
+fn a_reference_to_the_twin_kind_is_asked_for_once() {
+    let mut world = World::new();
+    world.create(object(RCS, "rc", &[]));
+    world.settle();
+    // The same object, as the other kind shows it.
+    let mut twin = world.objects[&"rc".into()].clone();
+    twin.kind = super::world::SETS;
+    world.twin(twin);
+    world.create(object(PODS, "pod", &[to(super::world::SETS, "rc")]));
+    world.settle();
+    assert_eq!((world.names().len(), world.calls.len()), (2, 1));
+}
+
+/// G5. One uid under many names: each name is a question of its own, and nobody is woken for another's answer.
+#[test]
+fn one_uid_under_many_names_costs_one_question_each() {
+    let mut world = World::new();
+    for number in 0..1_000 {
+        let mut owner = to(RCS, &format!("rc-{number}"));
+        owner.uid = "the-same".into();
+        world.create(object(PODS, &format!("pod-{number}"), &[owner]));
+    }
+    world.settle();
+    assert_eq!((world.objects.len(), world.calls.len()), (0, 2_000));
+    assert!(world.decisions < 10_000, "{}", world.decisions);
+}
+
 /// G12. What a backup brings back has owners of the same name and other uids: upstream collects it, and so do we.
 #[test]
 fn restored_children_of_replaced_owners_go() {

@@ -158,6 +158,49 @@ fn a_kind_whose_past_was_taken_back_deletes_nothing_until_it_is_listed_again() {
     assert_eq!(world.calls, []);
 }
 
+/// Each feed notices a restore by itself: what is known to be gone may be back before the feed of its kind says so.
+#[test]
+fn after_a_restore_no_absence_of_any_kind_counts() {
+    let mut world = World::new();
+    world.create(object(RCS, "rc", &[]));
+    world.create(object(PODS, "pod", &[to(RCS, "rc")]));
+    world.settle();
+    let restored = [&"rc".into(), &"pod".into()].map(|uid| world.objects[uid].clone());
+    world.delete("rc", Propagation::Background);
+    world.settle();
+    assert_eq!(world.names(), [""; 0]);
+    for object in &restored {
+        world
+            .objects
+            .insert(object.meta.uid.clone(), object.clone());
+    }
+    world.observe(&Change::Kind(PODS, KindState::Frozen));
+    world.observe(&Change::Applied(restored[1].clone().into()));
+    world.observe(&Change::Kind(PODS, KindState::Synced));
+    world.settle();
+    assert_eq!(world.names(), ["pod", "rc"], "the server was asked");
+}
+
+/// An owner that was being deleted with orphans in the other history may live in this one.
+#[test]
+fn an_owner_of_a_frozen_kind_does_not_leave_orphans() {
+    let mut world = World::new();
+    world.create(object(RCS, "rc", &[]));
+    world.create(object(PODS, "pod", &[to(RCS, "rc")]));
+    world.settle();
+    let alive = world.objects[&"rc".into()].clone();
+    world.delete("rc", Propagation::Orphan);
+    world.deliver(RCS);
+    world.objects.insert("rc".into(), alive.clone());
+    world.observe(&Change::Kind(RCS, KindState::Frozen));
+    world.pass(Duration::from_secs(10));
+    assert_eq!(world.calls, []);
+    world.observe(&Change::Applied(alive.into()));
+    world.observe(&Change::Kind(RCS, KindState::Synced));
+    world.pass(Duration::from_secs(100));
+    assert_eq!(world.calls, []);
+}
+
 #[test]
 fn churn_leaves_nothing_behind() {
     let mut world = World::new();

@@ -31,6 +31,7 @@ pub(super) struct World {
     /// What was asked for, in order.
     pub(super) calls: Vec<Call>,
     pub(super) notes: Vec<Note>,
+    pub(super) decisions: usize,
     /// Targets whose requests fail like this.
     pub(super) broken: BTreeMap<Target, FailureKind>,
     catalog: Arc<Catalog>,
@@ -142,6 +143,7 @@ impl World {
             objects: BTreeMap::new(),
             calls: Vec::new(),
             notes: Vec::new(),
+            decisions: 0,
             broken: BTreeMap::new(),
             catalog: Arc::new(Catalog::default().with(kinds())),
             places: BTreeMap::new(),
@@ -199,6 +201,16 @@ impl World {
 
     pub(super) fn create(&mut self, object: Record) {
         self.store(object);
+    }
+
+    /// Serves an object under another kind, too, and shows it to nobody.
+    pub(super) fn twin(&mut self, object: Record) {
+        let place = Target {
+            kind: object.kind,
+            namespace: object.meta.namespace.clone(),
+            name: object.meta.name.clone(),
+        };
+        self.places.insert(place, object.meta.uid.clone());
     }
 
     /// A write of somebody else.
@@ -262,6 +274,7 @@ impl World {
             return false;
         };
         self.queued.remove(&key);
+        self.decisions += 1;
         let verdict = self.gc.decide(&key, self.now);
         self.notes.extend(verdict.notes);
         match verdict.next {

@@ -86,6 +86,9 @@ fn status(body: &[u8]) -> Option<Status> {
 }
 
 /// Whether a `Status` proves that the object does not exist (design 6.1).
+///
+/// DEVIATION(proof-of-absence): upstream takes any 404 for proof, also a page of text and one for a path that is not
+/// served.
 fn is_proof(status: &Status, target: &Target, catalog: &Catalog) -> bool {
     let (Some(kind), Some(details)) = (catalog.get(target.kind), &status.details) else {
         return false;
