@@ -119,9 +119,6 @@ impl Crew {
         let collector = work
             .collects()
             .then(|| start_collector(&mut manager, work, mode, seed));
-        if let (Some(collector), false) = (&collector, work.quiet) {
-            asides.push(tokio::spawn(announce(feeds.clone(), collector.clone())));
-        }
         let stage = Stage::new(feeds.clone(), metrics, evidence.clone(), collector.clone());
         let mut crew = Self {
             manager,
@@ -143,6 +140,14 @@ impl Crew {
     pub(crate) fn narrate(&mut self) {
         let narrate = || tokio::spawn(narrate(self.evidence.clone(), self.clock.clone()));
         self.narrator.get_or_insert_with(narrate);
+    }
+
+    /// Says once, on stderr, when every kind has been listed or cannot be.
+    pub(crate) fn announce(&mut self) {
+        if let Some(collector) = &self.collector {
+            let told = announce(self.feeds.clone(), collector.clone());
+            self.asides.push(tokio::spawn(told));
+        }
     }
 
     /// What the controllers did, and do from now on.

@@ -71,7 +71,7 @@ async fn work(args: &Run) -> Result<ExitCode> {
         };
         Some(admin::open(args.bind_address, args.secure_port, &credentials).await?)
     };
-    let crew = Crew::start(Orders {
+    let mut crew = Crew::start(Orders {
         clients: clients.clone(),
         clock: wiring::clock(),
         rng: wiring::rng()?,
@@ -82,6 +82,7 @@ async fn work(args: &Run) -> Result<ExitCode> {
         }),
         mode,
     });
+    crew.announce();
     let names = args.work.controllers().running().join(", ");
     let names = if args.work.collects() {
         names.as_str()

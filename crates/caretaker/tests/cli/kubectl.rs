@@ -469,20 +469,31 @@ fn each_cascade_deletes_in_its_way() {
     );
     assert!(session.fails("get deploy web").contains("NotFound"));
 
-    for (cascade, finalizer) in [("foreground", "foregroundDeletion"), ("orphan", "orphan")] {
+    for (cascade, stays) in [
+        ("background", false),
+        ("foreground", false),
+        ("orphan", true),
+    ] {
         session.with_file("create", &deployment(1, "one"));
-        session.ok(&format!(
-            "delete deploy web --wait=false --cascade={cascade}"
-        ));
-        // No garbage collector runs yet: the object waits for one.
-        let meta = &session.json("deploy web")["metadata"];
-        assert_eq!(meta["finalizers"], serde_json::json!([finalizer]));
-        assert!(meta["deletionTimestamp"].is_string(), "{meta}");
-        let waiting = session.spawn("wait deploy/web --timeout=100s --for delete", &[]);
-        let free = r#"{"metadata":{"finalizers":null}}"#;
-        session.ok_with("patch deploy web --type merge -p", &[free]);
-        assert_eq!(waiting.end().code, 0, "{cascade}");
-        assert!(session.fails("get deploy web").contains("NotFound"));
+        let uid = session.json("deploy web")["metadata"]["uid"].clone();
+        let owned = format!(
+            r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"owned-{cascade}","ownerReferences":[{{
+                "apiVersion":"apps/v1","kind":"Deployment","name":"web","uid":{uid},"blockOwnerDeletion":true}}]}}}}"#
+        );
+        session.with_file("create", &owned);
+        // kubectl waits until it is gone, and the collector makes it go.
+        session.ok(&format!("delete deploy web --cascade={cascade}"));
+        if stays {
+            let orphan = session.json(&format!("cm owned-{cascade}"));
+            assert_eq!(
+                orphan["metadata"]["ownerReferences"],
+                serde_json::Value::Null
+            );
+        } else {
+            session.ok(&format!(
+                "wait cm/owned-{cascade} --timeout=100s --for delete"
+            ));
+        }
     }
 }
 

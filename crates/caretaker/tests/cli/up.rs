@@ -27,9 +27,11 @@ fn one_line_of_json_names_the_server_and_a_private_kubeconfig_that_goes_with_it(
         .path("run")
         .join("caretaker")
         .join(format!("{port}.kubeconfig"));
+    let admin = up.line["admin"].as_str().unwrap().to_owned();
+    assert!(admin.starts_with("https://127.0.0.1:"), "{admin}");
     assert_eq!(
         up.line,
-        json!({"server": format!("https://127.0.0.1:{port}"), "kubeconfig": kubeconfig, "admin": null})
+        json!({"server": format!("https://127.0.0.1:{port}"), "kubeconfig": kubeconfig, "admin": admin})
     );
     assert_eq!(mode(&kubeconfig), 0o600);
     assert_eq!(mode(kubeconfig.parent().unwrap()), 0o700);
