@@ -36,7 +36,7 @@ pub enum Running {
     /// Somebody else's.
     Elsewhere,
     /// A child process.
-    Process(Child),
+    Process(Box<Child>),
     /// Tasks of this process.
     Here(Controllers),
 }
@@ -64,7 +64,7 @@ impl Collector {
                 let child = command
                     .spawn()
                     .with_context(|| format!("cannot start {program}"))?;
-                Ok(Running::Process(child))
+                Ok(Running::Process(Box::new(child)))
             }
         }
     }

@@ -144,6 +144,12 @@ struct Shared {
     is_cut: watch::Sender<bool>,
 }
 
+impl<F: FnMut(&Asked<'_>) -> Fate + Send> Meddler for F {
+    fn fate(&mut self, asked: &Asked<'_>) -> Fate {
+        self(asked)
+    }
+}
+
 // === impl Log ===
 
 impl Log {

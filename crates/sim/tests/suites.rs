@@ -4,6 +4,10 @@
 mod chaos;
 #[path = "suites/crash.rs"]
 mod crash;
+#[path = "suites/inputs.rs"]
+mod inputs;
+#[path = "suites/page.rs"]
+mod page;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -180,7 +180,7 @@ fn a_reference_to_the_twin_kind_is_asked_for_once() {
     // The same object, as the other kind shows it.
     let mut twin = world.objects[&"rc".into()].clone();
     twin.kind = super::world::SETS;
-    world.twin(twin);
+    world.twin(&twin);
     world.create(object(PODS, "pod", &[to(super::world::SETS, "rc")]));
     world.settle();
     assert_eq!((world.names().len(), world.calls.len()), (2, 1));

@@ -204,7 +204,7 @@ impl World {
     }
 
     /// Serves an object under another kind, too, and shows it to nobody.
-    pub(super) fn twin(&mut self, object: Record) {
+    pub(super) fn twin(&mut self, object: &Record) {
         let place = Target {
             kind: object.kind,
             namespace: object.meta.namespace.clone(),
