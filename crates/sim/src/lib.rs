@@ -9,6 +9,7 @@
 //! - [`compare`]: what differs between two transcripts, and which differences are allowed.
 //! - [`suites`]: the scenarios, as tables.
 //! - [`collector`]: the garbage collector a suite is played with.
+//! - [`script`]: random scripts for a collector, and what must come of them.
 //! - [`load`]: many requests, and what a client sees of them.
 
 pub mod collector;
@@ -16,6 +17,7 @@ pub mod compare;
 pub mod load;
 pub mod normalise;
 pub mod objects;
+pub mod script;
 pub mod session;
 pub mod suites;
 pub mod target;
