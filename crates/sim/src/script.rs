@@ -7,6 +7,7 @@
 pub mod model;
 pub mod perform;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use caretaker_machinery::rng::Rng;
@@ -22,6 +23,8 @@ pub const ORPHAN: &str = "orphan";
 const OBJECTS: (usize, usize) = (20, 21);
 /// Most pieces that the deletes are cut into; after each the collector is left alone until it rests.
 const PIECES_MAX: usize = 4;
+/// How far before an object its owners are numbered, mostly; the fewer, the longer the chains.
+const NEAR: usize = 8;
 /// How often another owner is looked for when the first cannot be reached.
 const SEARCHES: usize = 4;
 
@@ -121,7 +124,7 @@ impl Script {
         for number in 0..count {
             objects[number].references = references(&objects, number, &mut rng);
         }
-        let mut pieces = deletes(count, &mut rng);
+        let mut pieces = deletes(&objects, &mut rng);
         let held = (0..count).filter(|number| objects[*number].finalizer == Some(HOLD));
         let released: Vec<usize> = held.filter(|_| one_in(2, &mut rng)).collect();
         pieces.push(released.into_iter().map(Step::Release).collect());
@@ -201,7 +204,7 @@ fn reference(objects: &[Object], number: usize, rng: &mut Rng) -> Option<Referen
     }
     let any = |rng: &mut Rng| match one_in(8, rng) || number == 0 {
         true => rng.below(objects.len()),
-        false => rng.below(number),
+        false => number - 1 - rng.below(number.min(NEAR)),
     };
     let is_reachable = |owner: &usize| objects[number].reaches(&objects[*owner]);
     let wants_reachable = !one_in(20, rng);
@@ -221,16 +224,20 @@ fn reference(objects: &[Object], number: usize, rng: &mut Rng) -> Option<Referen
     Some(reference)
 }
 
-/// Deletes of a quarter of all objects, some of them twice, in a few pieces.
-fn deletes(count: usize, rng: &mut Rng) -> Vec<Vec<Step>> {
-    let mut numbers: Vec<usize> = (0..count).filter(|_| one_in(4, rng)).collect();
+/// Deletes of half of all owners and a few others, some of them twice, in a few pieces.
+fn deletes(objects: &[Object], rng: &mut Rng) -> Vec<Vec<Step>> {
+    let references = objects.iter().flat_map(|object| &object.references);
+    let owners: BTreeSet<usize> = references.filter_map(|own| own.owner).collect();
+    let often = |number: &usize| if owners.contains(number) { 2 } else { 8 };
+    let numbers = (0..objects.len()).filter(|number| one_in(often(number), rng));
+    let mut numbers: Vec<usize> = numbers.collect();
     shuffle(&mut numbers, rng);
     let pieces = 1 + rng.below(PIECES_MAX);
     let mut steps = vec![Vec::new(); pieces];
     for (at, number) in numbers.into_iter().enumerate() {
         let piece = &mut steps[at % pieces];
         piece.push(Step::Delete(number, policy(rng)));
-        if one_in(5, rng) {
+        if one_in(4, rng) {
             piece.push(Step::Delete(number, policy(rng)));
         }
     }
@@ -238,9 +245,8 @@ fn deletes(count: usize, rng: &mut Rng) -> Vec<Vec<Step>> {
 }
 
 fn policy(rng: &mut Rng) -> Policy {
-    const POLICIES: [Policy; 7] = [
+    const POLICIES: [Policy; 6] = [
         Policy::Unsaid,
-        Policy::Background,
         Policy::Background,
         Policy::Foreground,
         Policy::Foreground,
@@ -391,7 +397,7 @@ mod tests {
         }
         let references = scripts.iter().flat_map(|script| {
             let objects = script.objects.iter();
-            objects.flat_map(|object| {
+            objects.flat_map(move |object| {
                 object
                     .references
                     .iter()

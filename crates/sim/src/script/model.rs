@@ -429,3 +429,76 @@ impl End {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Kind, Object};
+    use super::*;
+
+    const DELETE: fn(usize, Policy) -> Step = Step::Delete;
+    use Policy::{Background, Foreground, Orphan};
+
+    /// Objects by the numbers of their owners, all of whom they block; those in `held` have [`HOLD`].
+    fn script(owners: &[&[usize]], held: &[usize], pieces: &[&[Step]]) -> Script {
+        let reference = |owner: &usize| Reference {
+            owner: Some(*owner),
+            kind: Kind::ConfigMap,
+            mistake: None,
+            blocks: true,
+            controls: false,
+        };
+        let object = |(number, owners): (usize, &&[usize])| Object {
+            kind: Kind::ConfigMap,
+            is_away: false,
+            finalizer: held.contains(&number).then_some(HOLD),
+            references: owners.iter().map(reference).collect(),
+        };
+        Script {
+            seed: 1,
+            objects: owners.iter().enumerate().map(object).collect(),
+            pieces: pieces.iter().map(|piece| piece.to_vec()).collect(),
+        }
+    }
+
+    /// One letter for each object: gone, there, deleting, or a race.
+    fn letters(script: &Script) -> String {
+        let letter = |expected: &Expected| match expected.is {
+            Some(Presence::Gone) => 'g',
+            Some(Presence::There) => 't',
+            Some(Presence::Deleting) => 'd',
+            None => '?',
+        };
+        expected(script).iter().map(letter).collect()
+    }
+
+    #[test]
+    fn what_is_determined_is_known_and_what_is_a_race_is_not() {
+        let chain: &[&[usize]] = &[&[], &[0], &[1]];
+        let two: &[&[usize]] = &[&[], &[], &[0, 1]];
+        let ring: &[&[usize]] = &[&[1], &[0]];
+        let first = [DELETE(0, Background)];
+        let both = [DELETE(0, Background), DELETE(1, Orphan)];
+        let waiting = [DELETE(0, Foreground), DELETE(1, Foreground)];
+        let switched = [DELETE(0, Foreground), DELETE(0, Orphan)];
+        let table: &[(&str, Script)] = &[
+            ("ggg", script(chain, &[], &[&first])),
+            ("ggg", script(chain, &[], &[&[DELETE(0, Foreground)]])),
+            ("gtt", script(chain, &[], &[&[DELETE(0, Orphan)]])),
+            ("dtt", script(chain, &[0], &[&first])),
+            ("ggg", script(chain, &[0], &[&first, &[Step::Release(0)]])),
+            ("ddg", script(chain, &[1], &[&[DELETE(0, Foreground)]])),
+            ("gtt", script(two, &[], &[&first])),
+            ("gg?", script(two, &[], &[&both])),
+            ("ggt", script(two, &[], &[&both[..1], &both[1..]])),
+            ("ggg", script(two, &[], &[&both[1..], &both[..1]])),
+            ("tt", script(ring, &[], &[])),
+            ("gg", script(ring, &[], &[&[DELETE(0, Foreground)]])),
+            ("??", script(ring, &[], &[&waiting])),
+            ("g??", script(chain, &[], &[&switched])),
+            ("?", script(&[&[0]], &[], &[&[DELETE(0, Foreground)]])),
+        ];
+        for (letters_meant, script) in table {
+            assert_eq!(letters(script), *letters_meant, "{script}");
+        }
+    }
+}
