@@ -125,6 +125,8 @@ pub(crate) enum Conformance {
     Api(ConformanceApi),
     /// Ownership, cascades and orphans on a real server, with `caretaker run` as its only collector
     Gc(ConformanceGc),
+    /// Random scripts on a real server, once with the Go collector and once with ours: the same objects are left
+    GcRandom(ConformanceGcRandom),
 }
 
 #[derive(Debug, ArgGroup)]
@@ -148,6 +150,19 @@ pub(crate) struct ConformanceGc {
     /// One more flag for kube-apiserver, as in --apiserver-flag=--watch-cache=false; may be repeated
     #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
     pub(crate) apiserver_flag: Vec<String>,
+}
+
+#[derive(Debug, ArgGroup)]
+pub(crate) struct ConformanceGcRandom {
+    /// How many scripts
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) seeds: u64,
+    /// The seed of the first; `--seed S --seeds 1` performs one script again
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// The collector of kube-controller-manager on both sides: shows what is a race
+    #[arg(long)]
+    pub(crate) peer: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -266,6 +281,8 @@ mod tests {
             ("conformance api --only a --record", "cannot be used with"),
             ("conformance gc --record", "unexpected argument"),
             ("conformance gc --peer ours", "unexpected argument"),
+            ("conformance gc-random --seeds 0", "0"),
+            ("conformance gc-random --seed all", "invalid value"),
             ("bench", "Usage"),
             ("bench api", "unrecognized subcommand"),
             ("bench apiserver --objects 9999", "9999 is not in 10000.."),

@@ -19,6 +19,7 @@ pub(crate) fn run(command: args::Command, out: &mut impl Write) -> Result<()> {
         args::Command::Real(command) => real(command, out),
         args::Command::Conformance(args::Conformance::Api(args)) => conformance_api(args, out),
         args::Command::Conformance(args::Conformance::Gc(args)) => conformance_gc(args, out),
+        args::Command::Conformance(args::Conformance::GcRandom(args)) => gc_random(&args, out),
         args::Command::Bench(args::Bench::Apiserver(args)) => bench_apiserver(&args, out),
         args::Command::Bench(args::Bench::Gc(args)) => bench_gc(args, out),
         args::Command::Bench(args::Bench::GcMemory(args)) => bench_gc_memory(&args, out),
@@ -227,6 +228,22 @@ fn conformance_gc(args: args::ConformanceGc, out: &mut impl Write) -> Result<()>
     match report.failed() {
         0 => Ok(()),
         count => bail!("{count} plays did not end as they should"),
+    }
+}
+
+fn gc_random(args: &args::ConformanceGcRandom, out: &mut impl Write) -> Result<()> {
+    interrupt::watch()?;
+    let report = conformance::gc_random(&conformance::RandomWanted {
+        seed: args.seed,
+        seeds: args.seeds,
+        against: if args.peer { Whose::Peer } else { Whose::Ours },
+    })?;
+    write!(out, "{report}")?;
+    match report.different() {
+        0 => Ok(()),
+        count => {
+            bail!("{count} scripts leave other objects with one collector than with the other")
+        }
     }
 }
 

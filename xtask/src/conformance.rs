@@ -6,6 +6,7 @@
 //! it expects, have modules of their own.
 
 mod gc;
+mod random;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,6 +22,7 @@ use crate::cargo::{Binary, Running, workspace};
 use crate::real::{Identity, Instance, Options};
 
 pub use gc::{Report as GcReport, Wanted as GcWanted, Whose, gc};
+pub use random::{Report as RandomReport, Wanted as RandomWanted, gc_random};
 
 const SUITES: Binary = Binary {
     package: "caretaker-sim",

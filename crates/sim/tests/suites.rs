@@ -15,10 +15,15 @@ use std::path::{Path, PathBuf};
 
 use caretaker_sim::collector::Collector;
 use caretaker_sim::compare::{Allowed, differences};
+use caretaker_sim::script::perform::Theatre;
+use caretaker_sim::script::{Script, model};
 use caretaker_sim::suites::{Ending, Outcome, Play, Scenario, Theme, api, gc};
 use caretaker_sim::target::Target;
 use caretaker_sim::transcript;
 use serde_json::Value;
+
+/// How many random scripts `cargo test` performs; `cargo xtask conformance gc-random` performs more.
+const SCRIPTS: u64 = 40;
 
 fn data(suite: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -157,4 +162,26 @@ async fn no_play_ends_well_when_nobody_collects() {
         // It has waited in vain, and was not refused anything.
         assert!(why.ends_with(" after 150 s"), "{}: {why}", play.name);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn random_scripts_end_as_the_model_says() {
+    let scripts: Vec<Script> = (0..SCRIPTS).map(Script::of).collect();
+    let target = Target::embedded();
+    let mut theatre = Theatre::open(&target, &Collector::InProcess).await.unwrap();
+    let ends = theatre.perform(&scripts).await.unwrap();
+    let (mut determined, mut races, mut wrong) = (0, 0, Vec::new());
+    for (script, ends) in scripts.iter().zip(&ends) {
+        for (number, (expected, end)) in model::expected(script).iter().zip(ends).enumerate() {
+            match expected.is {
+                Some(_) => determined += 1,
+                None => races += 1,
+            }
+            let unlike = expected.unlike(end);
+            wrong.extend(unlike.map(|why| format!("{}: {why}\n{script}", script.name(number))));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    // Where everything is a race, nothing is shown.
+    assert!(races * 5 < determined, "{races} of {determined}");
 }

@@ -113,7 +113,7 @@ pub fn gc(wanted: &Wanted) -> Result<Report> {
 }
 
 /// A caretaker that has the command it takes.
-fn caretaker() -> Result<PathBuf> {
+pub(super) fn caretaker() -> Result<PathBuf> {
     let program = match std::env::var_os(CARETAKER_BIN) {
         Some(path) => PathBuf::from(path),
         None => CARETAKER.build()?,
@@ -133,7 +133,7 @@ fn caretaker() -> Result<PathBuf> {
 }
 
 /// The command line of our collector.
-fn ours(program: &Path, instance: &Instance) -> Vec<String> {
+pub(super) fn ours(program: &Path, instance: &Instance) -> Vec<String> {
     // As for the Go collector, not the identity that Priority and Fairness exempts.
     let kubeconfig = instance.kubeconfig(Identity::Ordinary);
     vec![
@@ -148,7 +148,7 @@ fn ours(program: &Path, instance: &Instance) -> Vec<String> {
 }
 
 /// The command line of the Go collector.
-fn peer(instance: &Instance) -> Result<Vec<String>> {
+pub(super) fn peer(instance: &Instance) -> Result<Vec<String>> {
     let flags = [
         "--secure-port=0",
         // The suite is about what happens; its defaults of 20 and 30 would only make it wait.
@@ -163,7 +163,7 @@ fn peer(instance: &Instance) -> Result<Vec<String>> {
 }
 
 /// An empty file for what the collector says; it outlives the instance.
-fn log(collector: Whose) -> Result<PathBuf> {
+pub(super) fn log(collector: Whose) -> Result<PathBuf> {
     let dir = workspace().join("target").join("conformance");
     let file = dir.join(match collector {
         Whose::Ours => "gc-ours.log",

@@ -3,6 +3,7 @@
 //! `suites api` prints one JSON line per scenario; `suites compare` reads two such outputs. `cargo xtask conformance` does
 //! the one on two servers and then the other. `suites api --record` freezes the answers of the real server for `cargo test`.
 //! `suites gc` plays with whatever collector it is given and prints one JSON line per play: how it ended, and why.
+//! `suites gc-random` performs random scripts with it and prints one JSON line per script: what was left.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -12,6 +13,9 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use caretaker_sim::collector::Collector;
 use caretaker_sim::compare::{Allowed, differences};
+use caretaker_sim::script::Script;
+use caretaker_sim::script::model::{self, End, Expected};
+use caretaker_sim::script::perform::Theatre;
 use caretaker_sim::suites::stage::Stage;
 use caretaker_sim::suites::{Ending, Outcome, Play, Scenario, Theme, api, gc};
 use caretaker_sim::target::Target;
@@ -35,6 +39,8 @@ enum Command {
     Api(Run),
     /// Ownership, cascades, orphans and waiting owners, with a garbage collector
     Gc(Gc),
+    /// Random objects with random owners, deleted at random, with a garbage collector
+    GcRandom(GcRandom),
     /// Compare two outputs of the same suite
     Compare(Compare),
 }
@@ -84,6 +90,28 @@ struct Gc {
 }
 
 #[derive(Args)]
+struct GcRandom {
+    /// The server: the current context of this kubeconfig; it keeps what is made
+    #[arg(long)]
+    kubeconfig: PathBuf,
+    /// The first seed
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// How many seeds
+    #[arg(long, default_value_t = 1)]
+    seeds: u64,
+    /// Scripts that are performed at the same time
+    #[arg(long, default_value_t = 50)]
+    jobs: usize,
+    /// Where the collector's output goes; without it to stderr
+    #[arg(long)]
+    log: Option<PathBuf>,
+    /// The command that is the collector, started and killed here; without it one has to be running
+    #[arg(last = true)]
+    collector: Vec<String>,
+}
+
+#[derive(Args)]
 struct Compare {
     /// What the real server answered
     real: PathBuf,
@@ -118,6 +146,10 @@ fn main() -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Gc(gc) => runtime(gc.embedded)?.block_on(gc.suite("gc", gc::PLAYS)),
+        Command::GcRandom(random) => {
+            runtime(false)?.block_on(random.run())?;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Compare(compare) => compare.run(),
     }
 }
@@ -197,7 +229,10 @@ impl Gc {
             }
             return Ok(lines.end()?);
         };
-        let (target, collector) = (Target::real(file).await?, self.collector());
+        let (target, collector) = (
+            Target::real(file).await?,
+            collector(&self.collector, self.log.as_ref()),
+        );
         if !others.is_empty() {
             self.together(&others, &target, &collector, &mut lines)
                 .await?;
@@ -231,16 +266,76 @@ impl Gc {
         stage.strike().await;
         played.map_err(anyhow::Error::msg)
     }
+}
 
-    fn collector(&self) -> Collector {
-        if self.collector.is_empty() {
-            return Collector::Standing;
-        }
-        Collector::Program {
-            line: self.collector.clone(),
-            log: self.log.clone(),
-        }
+/// The collector that a command line names.
+fn collector(line: &[String], log: Option<&PathBuf>) -> Collector {
+    if line.is_empty() {
+        return Collector::Standing;
     }
+    Collector::Program {
+        line: line.to_vec(),
+        log: log.cloned(),
+    }
+}
+
+// === impl GcRandom ===
+
+impl GcRandom {
+    /// Performs everything, then says how many scripts there were.
+    async fn run(&self) -> anyhow::Result<()> {
+        let target = Target::real(&self.kubeconfig).await?;
+        let collector = collector(&self.collector, self.log.as_ref());
+        let theatre = Theatre::open(&target, &collector).await;
+        let mut theatre = theatre.map_err(anyhow::Error::msg)?;
+        let seeds = self.seed..self.seed.saturating_add(self.seeds);
+        let scripts: Vec<Script> = seeds.map(Script::of).collect();
+        for group in scripts.chunks(self.jobs.max(1)) {
+            let ends = theatre.perform(group).await.map_err(anyhow::Error::msg)?;
+            for (script, ends) in group.iter().zip(&ends) {
+                writeln!(std::io::stdout().lock(), "{}", ended(script, ends))?;
+            }
+        }
+        let line = json!({"scripts": scripts.len()});
+        writeln!(std::io::stdout().lock(), "{line}")?;
+        Ok(())
+    }
+}
+
+/// What was left of a script. What the model calls a race is `?`, because nobody has to do as somebody else did; how it
+/// really ended is beside it.
+fn ended(script: &Script, ends: &[End]) -> Value {
+    let expected = model::expected(script);
+    let (mut left, mut unlike) = (serde_json::Map::new(), Vec::new());
+    for (number, (expected, end)) in expected.iter().zip(ends).enumerate() {
+        let name = script.name(number);
+        unlike.extend(expected.unlike(end).map(|why| format!("{name}: {why}")));
+        left.insert(name, left_of(expected, end));
+    }
+    let races = expected.iter().filter(|own| own.is.is_none()).count();
+    json!({
+        "seed": script.seed, "objects": ends.len(), "races": races, "left": left, "unlike": unlike,
+        "script": script.to_string(),
+    })
+}
+
+fn left_of(expected: &Expected, end: &End) -> Value {
+    let shown = |is_determined: bool, text: String| match is_determined {
+        true => text,
+        false => "?".to_owned(),
+    };
+    let text = [
+        shown(expected.is.is_some(), format!("{:?}", end.is)),
+        shown(
+            expected.finalizers.is_some(),
+            format!("{:?}", end.finalizers),
+        ),
+        shown(
+            expected.references.is_some(),
+            format!("{:?}", end.references),
+        ),
+    ];
+    json!({"must": text.join(" "), "was": format!("{:?} {:?} {:?}", end.is, end.finalizers, end.references)})
 }
 
 // === impl Lines ===
