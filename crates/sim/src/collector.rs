@@ -36,9 +36,9 @@ pub enum Running {
     /// Somebody else's.
     Elsewhere,
     /// A child process.
-    Process(Box<Child>),
+    Process(Child),
     /// Tasks of this process.
-    Here(Controllers),
+    Here(Box<Controllers>),
 }
 
 // === impl Collector ===
@@ -48,7 +48,7 @@ impl Collector {
     pub fn start(&self, target: &Target) -> anyhow::Result<Running> {
         match self {
             Self::Standing => Ok(Running::Elsewhere),
-            Self::InProcess => Ok(Running::Here(target.controllers(NAME)?)),
+            Self::InProcess => Ok(Running::Here(Box::new(target.controllers(NAME)?))),
             Self::Program { line, log } => {
                 let (program, args) = line.split_first().context("the collector has no command")?;
                 let mut command = Command::new(program);
@@ -64,7 +64,7 @@ impl Collector {
                 let child = command
                     .spawn()
                     .with_context(|| format!("cannot start {program}"))?;
-                Ok(Running::Process(Box::new(child)))
+                Ok(Running::Process(child))
             }
         }
     }
