@@ -1,4 +1,5 @@
 //! The suites against frozen answers: what the real server said, the embedded one has to say.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 #[path = "suites/chaos.rs"]
 mod chaos;

@@ -231,7 +231,7 @@ async fn held_family(stage: &Stage) -> Checked<Vec<Made>> {
     let held = owned(held("held"), std::slice::from_ref(&owner));
     let held = stage.make(&CONFIG_MAPS, held).await?;
     for name in ["a", "b", "c"] {
-        secret(stage, name, &[owner.clone()]).await?;
+        secret(stage, name, std::slice::from_ref(&owner)).await?;
     }
     Ok(vec![root, held])
 }
