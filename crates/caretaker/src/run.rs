@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use caretaker_apiserver::listen::{KubeconfigFile, Listener};
 use caretaker_controllers::runtime::clients::{Choice, Clients, Environment};
 use caretaker_controllers::runtime::driver::Mode;
 use caretaker_controllers::runtime::effects::Limit;
@@ -62,15 +63,7 @@ async fn work(args: &Run) -> Result<ExitCode> {
     } else {
         Mode::Act
     };
-    let door = if args.secure_port == 0 {
-        None
-    } else {
-        let credentials = match &args.admin_token_file {
-            Some(path) => Credentials::Given(path.clone()),
-            None => Credentials::Fresh(place::directory()),
-        };
-        Some(admin::open(args.bind_address, args.secure_port, &credentials).await?)
-    };
+    let door = open_admin(args).await?;
     let mut crew = Crew::start(Orders {
         clients: clients.clone(),
         clock: wiring::clock(),
@@ -92,24 +85,45 @@ async fn work(args: &Run) -> Result<ExitCode> {
     let server = clients.server();
     eprintln!("caretaker: at work in {server}: {names}{}", hint(mode));
     let (stop, stopped) = oneshot::channel::<()>();
-    let mut file = None;
-    if let Some((listener, kubeconfig)) = door {
-        eprintln!("caretaker: health, metrics and graph at {}", listener.url());
-        if let Some(kubeconfig) = &kubeconfig {
-            let path = kubeconfig.path().display();
-            eprintln!("caretaker: the token for it is in {path}");
-        }
-        file = kubeconfig;
-        let admin = Admin::new(crew.backstage());
-        tokio::spawn(listener.serve(admin, async {
-            // A sender that is gone means the same.
-            let _ = stopped.await;
-        }));
-    }
+    let file = door.and_then(|(listener, file)| {
+        serve_admin(listener, file.as_ref(), &crew, stopped);
+        file
+    });
     signals.next().await;
     crew.stop().await;
     drop((stop, file));
     Ok(ExitCode::SUCCESS)
+}
+
+/// The admin server's socket, and the file with its token.
+async fn open_admin(args: &Run) -> Result<Option<(Listener, Option<KubeconfigFile>)>> {
+    if args.secure_port == 0 {
+        return Ok(None);
+    }
+    let credentials = match &args.admin_token_file {
+        Some(path) => Credentials::Given(path.clone()),
+        None => Credentials::Fresh(place::directory()),
+    };
+    let door = admin::open(args.bind_address, args.secure_port, &credentials);
+    Ok(Some(door.await?))
+}
+
+fn serve_admin(
+    listener: Listener,
+    file: Option<&KubeconfigFile>,
+    crew: &Crew,
+    stopped: oneshot::Receiver<()>,
+) {
+    eprintln!("caretaker: health, metrics and graph at {}", listener.url());
+    if let Some(file) = file {
+        let path = file.path().display();
+        eprintln!("caretaker: the token for it is in {path}");
+    }
+    let admin = Admin::new(crew.backstage());
+    tokio::spawn(listener.serve(admin, async {
+        // A sender that is gone means the same.
+        let _ = stopped.await;
+    }));
 }
 
 /// Who else is at work. A server that does not answer yet, right after a start, is asked again for a while.
