@@ -71,83 +71,40 @@ fn check(what: &str, stored: Vec<Stored>, act: Act, expected: Option<&str>) {
     assert_eq!(rules, wanted, "{what}: {found:?}");
 }
 
+/// A delete of a child with these owners, of which those are there.
+fn check_delete(what: &str, there: Vec<Stored>, owners: &[Value], expected: Option<&str>) {
+    let child = owned(5, "child", owners);
+    let end = gone(owned(9, "child", owners));
+    let stored = [there, vec![child, end]].concat();
+    let delete = deletes("child", "5", Instant::now());
+    check(what, stored, delete, expected);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_delete_needs_every_owner_lost() {
-    let child = |owners: &[Value]| {
-        let child = owned(5, "child", owners);
-        vec![
-            child.clone(),
-            gone(Stored {
-                revision: 9,
-                ..child
-            }),
-        ]
-    };
     let waiting = json!({"deletionTimestamp": "t", "finalizers": [FOREGROUND]});
     let leaving = json!({"deletionTimestamp": "t", "finalizers": [ORPHAN]});
-    let unknown = json!({"apiVersion": "x/v1", "kind": "X", "name": "x", "uid": "x"});
     let table = [
-        ("absent", vec![], vec![to("o")], None),
-        (
-            "alive",
-            vec![stored(1, "o", json!({}))],
-            vec![to("o")],
-            Some("S1"),
-        ),
-        (
-            "waiting",
-            vec![stored(1, "o", waiting.clone())],
-            vec![to("o")],
-            None,
-        ),
-        (
-            "leaving",
-            vec![stored(1, "o", leaving)],
-            vec![to("o")],
-            Some("S1"),
-        ),
-        ("nobody", vec![], vec![], Some("S1")),
-        ("unknown", vec![], vec![unknown], Some("S1")),
-        (
-            "renamed",
-            vec![stored(1, "o", json!({"name": "p"}))],
-            vec![to("o")],
-            None,
-        ),
-        (
-            "elsewhere",
-            vec![stored(1, "o", json!({"namespace": "m"}))],
-            vec![to("o")],
-            None,
-        ),
-        (
-            "made later",
-            vec![stored(10, "o", json!({}))],
-            vec![to("o")],
-            None,
-        ),
-        (
-            "one of two",
-            vec![stored(1, "p", waiting)],
-            vec![to("o"), to("p")],
-            None,
-        ),
-        (
-            "one of two lives",
-            vec![stored(1, "p", json!({}))],
-            vec![to("o"), to("p")],
-            Some("S1"),
-        ),
+        ("alive", json!({}), Some("S1")),
+        ("waiting", waiting.clone(), None),
+        ("leaving", leaving, Some("S1")),
+        ("renamed", json!({"name": "p"}), None),
+        ("elsewhere", json!({"namespace": "m"}), None),
     ];
-    for (what, owners, references, expected) in table {
-        let stored = [owners, child(&references)].concat();
-        check(
-            what,
-            stored,
-            deletes("child", "5", Instant::now()),
-            expected,
-        );
+    for (what, owner, expected) in table {
+        check_delete(what, vec![stored(1, "o", owner)], &[to("o")], expected);
     }
+    let unknown = json!({"apiVersion": "x/v1", "kind": "X", "name": "x", "uid": "x"});
+    check_delete("absent", vec![], &[to("o")], None);
+    check_delete("nobody", vec![], &[], Some("S1"));
+    check_delete("unknown", vec![], &[unknown], Some("S1"));
+    let later = vec![stored(10, "o", json!({}))];
+    check_delete("made later", later, &[to("o")], None);
+    let both = [to("o"), to("p")];
+    let other = vec![stored(1, "p", waiting)];
+    check_delete("one waits, one is absent", other, &both, None);
+    let other = vec![stored(1, "p", json!({}))];
+    check_delete("one of two lives", other, &both, Some("S1"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -213,83 +170,63 @@ async fn an_owner_counts_as_waiting_for_a_moment_after_it_changed_its_mind() {
     check("when it was is not known", stored(), untold, Some("S1"));
 }
 
+/// A patch that makes one version of an object into another, beside others.
+fn check_patch(what: &str, others: Vec<Stored>, change: (Value, Value), expected: Option<&str>) {
+    let versions = vec![stored(5, "o", change.0), stored(6, "o", change.1)];
+    let patch = patches(json!({"uid": "o", "resourceVersion": "5"}));
+    check(what, [others, versions].concat(), patch, expected);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_patch_touches_nothing_but_references_and_our_finalizers() {
-    let version = |revision, more: Value| stored(revision, "o", more);
-    let deleting = json!({"deletionTimestamp": "t", "finalizers": [ORPHAN, "x"]});
-    let patch = || patches(json!({"uid": "o", "resourceVersion": "5"}));
-    let rest = json!({"deletionTimestamp": "t", "finalizers": ["x"]});
-    let child = owned(1, "child", &[to("o")]);
+    let deleting =
+        |finalizers: &[&str]| json!({"deletionTimestamp": "t", "finalizers": finalizers});
+    let ours = || (deleting(&[ORPHAN, "x"]), deleting(&["x"]));
+    let lost = || (json!({"ownerReferences": [to("p")]}), json!({}));
     let table = [
-        (
-            "ours",
-            vec![version(5, deleting.clone()), version(6, rest.clone())],
-            None,
-        ),
+        ("ours", vec![], ours(), None),
         (
             "somebody refers to it",
-            vec![child, version(5, deleting.clone()), version(6, rest)],
+            vec![owned(1, "child", &[to("o")])],
+            ours(),
             Some("S3"),
         ),
         (
             "not ours",
-            vec![
-                version(5, deleting.clone()),
-                version(6, json!({"deletionTimestamp": "t", "finalizers": [ORPHAN]})),
-            ],
+            vec![],
+            (deleting(&[ORPHAN, "x"]), deleting(&[ORPHAN])),
             Some("S4"),
         ),
         (
             "a label",
-            vec![
-                version(5, json!({})),
-                version(6, json!({"labels": {"a": "b"}})),
-            ],
+            vec![],
+            (json!({}), json!({"labels": {"a": "b"}})),
             Some("S4"),
         ),
         (
             "a new finalizer",
-            vec![
-                version(5, json!({})),
-                version(6, json!({"finalizers": ["x"]})),
-            ],
+            vec![],
+            (json!({}), json!({"finalizers": ["x"]})),
             Some("S4"),
         ),
-        (
-            "a new reference",
-            vec![
-                version(5, json!({})),
-                version(6, json!({"ownerReferences": [to("p")]})),
-            ],
-            Some("S4"),
-        ),
-        (
-            "a reference to the absent",
-            vec![
-                version(5, json!({"ownerReferences": [to("p")]})),
-                version(6, json!({})),
-            ],
-            None,
-        ),
+        ("a new reference", vec![], (lost().1, lost().0), Some("S4")),
+        ("a reference to the absent", vec![], lost(), None),
         (
             "a reference to the living",
-            vec![
-                stored(1, "p", json!({})),
-                version(5, json!({"ownerReferences": [to("p")]})),
-                version(6, json!({})),
-            ],
+            vec![stored(1, "p", json!({}))],
+            lost(),
             Some("S1"),
         ),
-        (
-            "the last finalizer of another",
-            vec![
-                version(5, json!({"deletionTimestamp": "t", "finalizers": ["x"]})),
-                gone(version(6, json!({}))),
-            ],
-            Some("S4"),
-        ),
     ];
-    for (what, stored, expected) in table {
-        check(what, stored, patch(), expected);
+    for (what, others, change, expected) in table {
+        check_patch(what, others, change, expected);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_finalizer_of_somebody_else_is_seen_to_go() {
+    let held = json!({"deletionTimestamp": "t", "finalizers": ["x"]});
+    let versions = vec![stored(5, "o", held), gone(stored(6, "o", json!({})))];
+    let patch = patches(json!({"uid": "o", "resourceVersion": "5"}));
+    check("the end", versions, patch, Some("S4"));
 }
