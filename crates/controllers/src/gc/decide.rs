@@ -280,10 +280,7 @@ fn release(
         let kinds = kind_names(index, syncing.iter().map(|(kind, _)| *kind));
         return (Next::At(until), Reason::WaitsForKinds { kinds });
     }
-    let overdue = index.states.iter().filter_map(|(kind, state)| match state {
-        KindState::Syncing(_) => Some(*kind),
-        _ => None,
-    });
+    let overdue = index.unlisted.keys().copied();
     let unseen = kind_names(index, overdue);
     (
         patch(index, id, patches::without_finalizer(index, id, finalizer)),
@@ -332,6 +329,11 @@ fn judged(index: &Index, id: NodeId) -> Judged {
 
 /// When the server is to be asked about an owner: never while nobody refers to it or its state is known.
 fn asked_at(index: &Index, owner: &Coordinates, now: Timestamp) -> Option<Timestamp> {
+    let is_clusterwide = index.scope(owner.kind) == Some(Scope::Cluster);
+    if is_clusterwide != owner.namespace.is_empty() {
+        // The kind has come back with another scope: nobody refers to the owner by these coordinates any more.
+        return None;
+    }
     let id = index.graph.find(&owner.uid)?;
     let facts = index.graph.node(id).facts;
     let confirmed_if = |facts: Facts| {

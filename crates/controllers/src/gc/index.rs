@@ -45,6 +45,8 @@ pub struct Index {
     pub(crate) types: Types,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) states: BTreeMap<KindId, KindState>,
+    /// Kinds that were never listed, and since when that is tried. A list that fails does not make them known.
+    pub(crate) unlisted: BTreeMap<KindId, Timestamp>,
     pub(crate) lookups: Lookups,
     /// Owners that are gone, and nobody refers to them now.
     pub(crate) absent: Remembered<Coordinates, Proof>,
@@ -90,6 +92,7 @@ impl Index {
             types: Types::default(),
             catalog: Arc::default(),
             states: BTreeMap::new(),
+            unlisted: BTreeMap::new(),
             lookups: Lookups::default(),
             absent: Remembered::new(ABSENT_OWNERS),
             orphaned: Remembered::new(ABSENT_OWNERS),
@@ -429,12 +432,10 @@ impl Index {
         }
     }
 
-    /// The kinds whose first list is still being read, and until when anybody waits for that.
+    /// The kinds that have not been listed yet, and until when anybody waits for that.
     pub(crate) fn syncing(&self, now: Timestamp) -> Vec<(KindId, Timestamp)> {
-        let pending = self.states.iter().filter_map(|(kind, state)| match state {
-            KindState::Syncing(since) => Some((*kind, super::sync_deadline(*since))),
-            _ => None,
-        });
+        let unlisted = self.unlisted.iter();
+        let pending = unlisted.map(|(kind, since)| (*kind, super::sync_deadline(*since)));
         pending.filter(|(_, until)| now < *until).collect()
     }
 }

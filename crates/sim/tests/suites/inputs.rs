@@ -231,7 +231,6 @@ fn without_gadgets(mut reply: Reply) -> Reply {
 }
 
 /// A20: a definition goes while its objects are watched, and comes back with another scope.
-#[ignore = "found a fault: the collector asks for the owner under its old scope without end"]
 #[tokio::test(start_paused = true)]
 async fn a20_a_definition_may_come_back_with_another_scope() {
     let play = Play::new(pass).await;

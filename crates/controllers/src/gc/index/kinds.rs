@@ -15,6 +15,15 @@ impl Index {
     /// A kind is known better or worse than before.
     pub fn know_kind(&mut self, kind: KindId, state: KindState, wake: &mut Wake<Key>) {
         match state {
+            KindState::Syncing(since) => {
+                self.unlisted.entry(kind).or_insert(since);
+            }
+            KindState::Failing(_) => {}
+            KindState::Synced | KindState::Frozen | KindState::Forbidden | KindState::Gone => {
+                self.unlisted.remove(&kind);
+            }
+        }
+        match state {
             KindState::Gone => {
                 self.states.remove(&kind);
                 self.forget_objects(kind, wake);

@@ -229,6 +229,22 @@ fn an_end_waits_for_kinds_in_their_first_list_and_not_for_others() {
     }
 }
 
+/// A first list that fails leaves the kind as unknown as before; one that is forbidden will not come.
+#[test]
+fn a_first_list_that_fails_is_still_waited_for() {
+    let mut world = World::new();
+    let now = world.now;
+    world.observe(&Change::Kind(NODES, KindState::Syncing(now)));
+    world.observe(&Change::Kind(NODES, KindState::Failing(now)));
+    world.create(object(RCS, "rc", &[]));
+    world.delete("rc", Propagation::Orphan);
+    world.pass(Duration::from_secs(10));
+    assert!(world.exists("rc"));
+    world.observe(&Change::Kind(NODES, KindState::Forbidden));
+    world.settle();
+    assert!(!world.exists("rc"));
+}
+
 #[test]
 fn an_end_goes_on_at_once_when_the_last_kind_is_listed() {
     let mut world = World::new();
