@@ -274,9 +274,10 @@ impl<K: Clone + Ord> Queue<K> {
         entry.processing = false;
         if entry.dirty {
             entry.dirty = false;
-            // Counted when it came.
-            self.counts.adds -= 1;
+            // Counted when it came, and counts never go back.
+            let adds = self.counts.adds;
             self.add(key.clone(), now);
+            self.counts.adds = adds;
         }
         if !self.entries.get(key).is_some_and(Entry::is_coming) {
             self.release(key, Release::Idle, now);
