@@ -462,6 +462,35 @@ async fn a_group_that_is_stale_stays_and_one_that_is_gone_goes() {
     ear.until("jobs.batch synced").await;
 }
 
+/// A19: a server that is down takes its group's discovery and its kinds' watches with it.
+#[tokio::test(start_paused = true)]
+async fn a_stale_group_whose_kinds_fail_as_well_stays() {
+    let world = World::new();
+    let mut ear = world.everything();
+    ear.until("jobs.batch synced").await;
+    world.rule("down", |uri| {
+        let stale = |document| {
+            with_group(document, "batch", |group| {
+                group["versions"][0]["freshness"] = "Stale".into();
+            })
+        };
+        match uri {
+            "/apis" => Some(Fake::Altered(stale)),
+            uri if uri.starts_with("/apis/batch/v1/jobs?") => Some(Fake::Text(503, String::new())),
+            _ => None,
+        }
+    });
+    ear.until("jobs.batch failing").await;
+    ear.heard();
+    ear.during(100).await;
+    let gone = "jobs.batch gone".to_owned();
+    assert!(!ear.heard.contains(&gone), "{:?}", ear.heard);
+    let state = world.state("batch", "jobs");
+    assert!(matches!(state, Some(KindState::Failing(_))), "{state:?}");
+    world.lift("down");
+    ear.until("jobs.batch synced").await;
+}
+
 /// Discovery says that a kind is gone while it is not: the watch is given up after a few seconds all the same.
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_discovery_has_lost_is_watched_for_a_few_seconds_more() {

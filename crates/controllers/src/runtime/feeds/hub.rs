@@ -210,7 +210,7 @@ impl Hub {
         if let Some(error) = &found.error {
             tracing::warn!(error, "discovery is incomplete");
         }
-        match merge(&found, &self.catalog, |id| self.board.is_synced(id)) {
+        match merge(&found, &self.catalog, |id| self.board.has_synced(id)) {
             Some(kinds) => self.accept(self.catalog.with(kinds)),
             None => {
                 tracing::warn!("discovery found nothing; the kinds known so far stay");
