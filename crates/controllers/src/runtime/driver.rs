@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 pub use handle::{Ask, Handle};
 
-use super::call::{Answer, Call, FailureKind, Judged};
+use super::call::{Answer, Call, FailureKind, Judged, Target};
 use super::controller::{Change, Controller, Next, Note, Wake};
 use super::effects::{Effects, Performed};
 use super::events::Events;
@@ -138,6 +138,8 @@ pub struct Driver<C: Controller> {
 #[derive(Debug, Clone)]
 struct Trip<K> {
     in_vain: Option<K>,
+    /// What was read just now, if the last answer was about a read.
+    read: Option<Target>,
     conflicts: u32,
     requests: u32,
 }
@@ -326,6 +328,7 @@ impl<C: Controller> Driver<C> {
         self.started.insert(due.key.clone(), now);
         let trip = Trip {
             in_vain: due.in_vain,
+            read: None,
             conflicts: 0,
             requests: 0,
         };
@@ -348,6 +351,10 @@ impl<C: Controller> Driver<C> {
             }
             // The time has come and it still only wants to wait: a clock that stands still must not make us spin.
             Next::At(_) | Next::Retry => self.retry(&key, now),
+            // The answer was of no use to it: the same question again would have the same answer.
+            Next::Call(Call::Get { target }) if trip.read.as_ref() == Some(&target) => {
+                self.retry(&key, now);
+            }
             Next::After(others) => self.wait_for(&key, &others, &trip, now),
             Next::Call(call) => match self.gate(&key, &call, &verdict.because, now) {
                 Gate::Pass => self.send(key, call, verdict.because, trip),
@@ -450,6 +457,7 @@ impl<C: Controller> Driver<C> {
             return;
         }
         trip.in_vain = None;
+        trip.read = call.is_read().then(|| call.target().clone());
         match answer {
             Answer::Failed(failure) if failure.kind == FailureKind::Conflict && !call.is_read() => {
                 self.read_again(key, &call, because, trip, now);

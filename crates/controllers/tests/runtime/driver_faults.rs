@@ -150,6 +150,16 @@ async fn failures_back_off_and_do_not_storm() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_question_whose_answer_changes_nothing_is_not_asked_again_at_once() {
+    let world = World::new();
+    world.create("curious-a", &[]).await;
+    world.pass(600).await;
+    let count = world.count("GET");
+    assert!((20..=25).contains(&count), "{count} reads in ten minutes");
+    assert!(!world.driver.is_finished());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_denied_delete_is_tried_again_and_its_status_is_on_record() {
     let denied = json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403,
