@@ -7,6 +7,7 @@
 //! - `vain-…` waits for somebody who never has anything to ask;
 //! - `waiting-…` is looked at again and again;
 //! - `curious-…` is read, whatever the answer was;
+//! - `far-…` has a Secret of the same name read;
 //! - `noted-…` has something to tell;
 //! - `panic-…` is more than it can take.
 
@@ -97,6 +98,13 @@ impl Toy {
         }
         if name.starts_with("curious-") {
             let target = mk_target(name);
+            return (Next::Call(Call::Get { target }), Why::NothingToDo);
+        }
+        if name.starts_with("far-") {
+            let target = Target {
+                kind: KindId(1),
+                ..mk_target(name)
+            };
             return (Next::Call(Call::Get { target }), Why::NothingToDo);
         }
         if name.starts_with("vain-") {
