@@ -80,19 +80,19 @@ pub async fn discover(client: &kube::Client) -> Discovered {
 }
 
 /// The kinds to go on with after a round: what was found, and of what is unknown everything that was served before and
-/// whose feed is synced. Nothing at all was found: nothing changes, and `None` says so.
+/// whose feed has synced at some time: the server that fails discovery fails the feed as well. Nothing at all was found: nothing changes, and `None` says so.
 #[must_use]
 pub fn merge(
     found: &Discovered,
     known: &Catalog,
-    is_synced: impl Fn(KindId) -> bool,
+    has_synced: impl Fn(KindId) -> bool,
 ) -> Option<Vec<Kind>> {
     if found.kinds.is_empty() {
         return None;
     }
     let is_kept = |kind: &Kind| {
         let id = known.id(&kind.group, &kind.resource);
-        found.failed.covers(kind) && id.is_some_and(&is_synced)
+        found.failed.covers(kind) && id.is_some_and(&has_synced)
     };
     let kept: Vec<Kind> = known
         .iter()

@@ -21,14 +21,14 @@ use tokio::time::Instant;
 
 pub use handle::{Ask, Handle};
 
-use super::call::{Answer, Call, FailureKind, Judged};
+use super::call::{Answer, Call, FailureKind, Judged, Target};
 use super::controller::{Change, Controller, Next, Note, Wake};
 use super::effects::{Effects, Performed};
 use super::events::Events;
 use super::evidence::Trail;
 use super::kind::{KindId, KindState};
 use super::metrics::{Metrics, QueueMetrics};
-use super::queue::{Bucket, Counts, Due, Queue, RETRY_MAX, Release, Retries, age};
+use super::queue::{Bucket, Counts, Due, Queue, RETRY_MAX, Release, Retries, age, later};
 use pulse::Pulse;
 
 /// How often in a row an object may have changed under a decision before its key backs off. An object that somebody
@@ -47,6 +47,19 @@ const ASKS_AT_ONCE: usize = 16;
 
 /// How many questions may wait.
 const ASKS_WAITING_MAX: usize = 64;
+
+/// A kind with a request that takes longer than this is slow, until one is answered sooner. Requests to a healthy server
+/// take a hundredth of it.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// A slow kind may have one in so many of the slots: one that hangs must leave room for the others.
+const SLOW_SHARE: usize = 4;
+
+/// How long a key waits for whose kind there is no room.
+const CROWDED_WAIT: Duration = Duration::from_secs(1);
+
+/// Between two such keys, so that a hundred thousand of them do not keep us busy with putting them off.
+const CROWDED_SPACING: Duration = Duration::from_micros(250);
 
 /// How long a stopping driver waits for the requests it has sent.
 pub const SHUTDOWN_MAX: Duration = Duration::from_secs(10);
@@ -121,8 +134,12 @@ pub struct Driver<C: Controller> {
     queue: Queue<C::Key>,
     wake: Wake<C::Key>,
     flight: JoinSet<Landed<C>>,
-    /// When each request in flight was sent. Numbers grow, so the first is the oldest.
-    sent: BTreeMap<u64, Instant>,
+    /// When each request in flight was sent, and to which kind. Numbers grow, so the first is the oldest.
+    sent: BTreeMap<u64, (Instant, KindId)>,
+    /// Kinds whose last answer took long.
+    slow: BTreeSet<KindId>,
+    /// Until when keys are put off for whose kind there is no room.
+    crowded_until: Timestamp,
     requests: u64,
     /// Since when each key in process is.
     started: BTreeMap<C::Key, Timestamp>,
@@ -138,6 +155,8 @@ pub struct Driver<C: Controller> {
 #[derive(Debug, Clone)]
 struct Trip<K> {
     in_vain: Option<K>,
+    /// What was read just now, if the last answer was about a read.
+    read: Option<Target>,
     conflicts: u32,
     requests: u32,
 }
@@ -211,6 +230,8 @@ impl<C: Controller> Driver<C> {
             wake: Wake::default(),
             flight: JoinSet::new(),
             sent: BTreeMap::new(),
+            slow: BTreeSet::new(),
+            crowded_until: Timestamp::MIN,
             requests: 0,
             started: BTreeMap::new(),
             told: BTreeMap::new(),
@@ -326,6 +347,7 @@ impl<C: Controller> Driver<C> {
         self.started.insert(due.key.clone(), now);
         let trip = Trip {
             in_vain: due.in_vain,
+            read: None,
             conflicts: 0,
             requests: 0,
         };
@@ -348,9 +370,16 @@ impl<C: Controller> Driver<C> {
             }
             // The time has come and it still only wants to wait: a clock that stands still must not make us spin.
             Next::At(_) | Next::Retry => self.retry(&key, now),
+            // The answer was of no use to it: the same question again would have the same answer.
+            Next::Call(Call::Get { target }) if trip.read.as_ref() == Some(&target) => {
+                self.retry(&key, now);
+            }
             Next::After(others) => self.wait_for(&key, &others, &trip, now),
             Next::Call(call) => match self.gate(&key, &call, &verdict.because, now) {
-                Gate::Pass => self.send(key, call, verdict.because, trip),
+                Gate::Pass if self.has_room(call.target().kind) => {
+                    self.send(key, call, verdict.because, trip);
+                }
+                Gate::Pass => self.put_off(&key, now),
                 Gate::Later => self.retry(&key, now),
                 Gate::Rest => self.rest(&key, now),
             },
@@ -395,12 +424,30 @@ impl<C: Controller> Driver<C> {
         }
     }
 
+    /// Whether a kind may have one more slot.
+    fn has_room(&self, kind: KindId) -> bool {
+        let mut sent = self.sent.values().filter(|(_, to)| *to == kind);
+        let Some((oldest, _)) = sent.next() else {
+            return true;
+        };
+        let is_slow = self.slow.contains(&kind) || oldest.elapsed() > SLOW;
+        !is_slow || sent.count() + 1 < self.workers / SLOW_SHARE
+    }
+
+    /// There is no room for a key. That is not its fault, and whoever waits for it goes on waiting.
+    fn put_off(&mut self, key: &C::Key, now: Timestamp) {
+        let until = later(now, CROWDED_WAIT).max(self.crowded_until);
+        self.crowded_until = later(until, CROWDED_SPACING);
+        self.queue.put_off(key, until);
+        self.stop_work(key, now);
+    }
+
     fn send(&mut self, key: C::Key, call: Call, because: C::Reason, mut trip: Trip<C::Key>) {
         self.requests += 1;
         trip.requests += 1;
         let number = self.requests;
         let start = Instant::now();
-        self.sent.insert(number, start);
+        self.sent.insert(number, (start, call.target().kind));
         let effects = self.effects.clone();
         self.flight.spawn(async move {
             let performed = effects.perform(&call).await;
@@ -424,6 +471,12 @@ impl<C: Controller> Driver<C> {
         });
         let now = self.clock.now();
         self.sent.remove(&landed.number);
+        let kind = landed.call.target().kind;
+        if landed.took > SLOW {
+            self.slow.insert(kind);
+        } else {
+            self.slow.remove(&kind);
+        }
         self.account(&landed, now);
         let Landed {
             key,
@@ -450,6 +503,7 @@ impl<C: Controller> Driver<C> {
             return;
         }
         trip.in_vain = None;
+        trip.read = call.is_read().then(|| call.target().clone());
         match answer {
             Answer::Failed(failure) if failure.kind == FailureKind::Conflict && !call.is_read() => {
                 self.read_again(key, &call, because, trip, now);

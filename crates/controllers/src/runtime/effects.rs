@@ -28,6 +28,7 @@ pub use limit::Limit;
 use super::call::{Answer, Call, Failure, FailureKind, Judged, Target};
 use super::kind::{Catalog, Kind, Scope};
 use super::metrics::Metrics;
+use super::record::Revision;
 use limit::Line;
 
 /// Metadata if the server can, the whole object if it cannot.
@@ -144,6 +145,9 @@ impl Performed {
 
 fn request(call: &Call, kind: &Kind) -> Result<Request<Body>, String> {
     let target = call.target();
+    if call.judged().is_some_and(|judged| !is_condition(judged)) {
+        return Err("the copy that was judged has no resourceVersion to compare".to_owned());
+    }
     let request = Request::builder()
         .uri(path(target, kind)?)
         .header(header::ACCEPT, ACCEPT);
@@ -182,6 +186,14 @@ fn request(call: &Call, kind: &Kind) -> Result<Request<Body>, String> {
             )),
     };
     request.map_err(|error| error.to_string())
+}
+
+/// Whether the server compares this. No version, or version 0, means "whichever there is" in a patch.
+fn is_condition(judged: &Judged) -> bool {
+    match &judged.revision {
+        Revision::Number(number) => *number > 0,
+        Revision::Odd(text) => !text.is_empty(),
+    }
 }
 
 /// The path of exactly one object, or why there is none. Names come from ownerReferences, where anybody can write

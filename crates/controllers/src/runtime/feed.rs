@@ -1,8 +1,8 @@
 //! The list and the watch of one kind, as a state machine without I/O.
 //!
 //! [`Feed::step`] is told what happened and says what to ask for next; `task` does the asking and hands the changes on.
-//! A feed lists by a watch that begins with all objects, where the server has that, otherwise page by page; then it
-//! follows the watch. It holds the uids it has shown, nothing else: what a complete new list does not show any more is
+//! A feed first lists by a watch that begins with all objects, where the server has that, otherwise and later page by
+//! page; then it follows the watch. It holds the uids it has shown, nothing else: what a complete new list does not show any more is
 //! `Missing`, and an incomplete one says nothing about what it did not show. It does what client-go's reflector does
 //! (1.36), and states what that leaves to chance: both forms of 410, watches that end at once, silence, tokens that loop,
 //! and resourceVersions that go back.
@@ -285,7 +285,10 @@ impl Feed {
 
     /// What to ask for first, or next.
     fn begin(&mut self, at: Moment) -> Next {
-        if self.position.is_none() && (self.is_suspect || !self.streams) {
+        // A page tells its version before its objects, a list by watch after them: with a version to compare it with,
+        // the objects of a store that was restored must not be shown before the kind is frozen.
+        let by_page = self.is_suspect || !self.streams || self.highest.is_some();
+        if self.position.is_none() && by_page {
             return self.begin_list();
         }
         // A list by watch is the start of a watch as well.

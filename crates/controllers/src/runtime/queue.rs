@@ -229,6 +229,11 @@ impl<K: Clone + Ord> Queue<K> {
         self.hold(key, later(now, wait));
     }
 
+    /// Makes `key` due at `at`, or earlier if something happens, without blaming it. Whoever waits for it goes on waiting.
+    pub fn put_off(&mut self, key: &K, at: Timestamp) {
+        self.delay(key.clone(), at, true);
+    }
+
     /// Forgets the failures of `key`.
     pub fn forget(&mut self, key: &K) {
         if let Some(entry) = self.entries.get_mut(key) {
@@ -274,9 +279,10 @@ impl<K: Clone + Ord> Queue<K> {
         entry.processing = false;
         if entry.dirty {
             entry.dirty = false;
-            // Counted when it came.
-            self.counts.adds -= 1;
+            // Counted when it came, and counts never go back.
+            let adds = self.counts.adds;
             self.add(key.clone(), now);
+            self.counts.adds = adds;
         }
         if !self.entries.get(key).is_some_and(Entry::is_coming) {
             self.release(key, Release::Idle, now);

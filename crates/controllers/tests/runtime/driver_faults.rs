@@ -1,5 +1,6 @@
 //! What a driver does when the server, the wire or another client gets in its way (faults A3–A9, A11, A17, A21).
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -147,6 +148,16 @@ async fn failures_back_off_and_do_not_storm() {
         !world.has("doomed-a").await,
         "and none waits for longer than a minute"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_whose_answer_changes_nothing_is_not_asked_again_at_once() {
+    let world = World::new();
+    world.create("curious-a", &[]).await;
+    world.pass(600).await;
+    let count = world.count("GET");
+    assert!((20..=25).contains(&count), "{count} reads in ten minutes");
+    assert!(!world.driver.is_finished());
 }
 
 #[tokio::test(start_paused = true)]
@@ -310,4 +321,35 @@ async fn a_slow_server_holds_up_only_whoever_waits_for_it() {
     world.rule(|_, _| Fate::Pass);
     world.pass(120).await;
     assert!(!world.has("doomed-slow").await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_hangs_does_not_keep_the_others_from_their_turn() {
+    let world = World::new();
+    world.rule(|_, path| match path.contains("/secrets/") {
+        true => Fate::Lost,
+        false => Fate::Pass,
+    });
+    for number in 0..200 {
+        world.create(&format!("far-{number}"), &[]).await;
+    }
+    // The first requests have to hang before anybody can know that they do.
+    world.pass(60).await;
+    for number in 0..50 {
+        world.create(&format!("doomed-{number}"), &[]).await;
+    }
+    world.pass(12).await;
+    let names = world.names().await;
+    let doomed = names.iter().filter(|name| name.starts_with("doomed-"));
+    assert_eq!(doomed.count(), 0);
+    // Whoever had to wait is not forgotten.
+    world.rule(|_, _| Fate::Pass);
+    world.pass(120).await;
+    let log = world.log();
+    let asked: BTreeSet<&str> = log
+        .iter()
+        .filter(|(verb, ..)| verb == "GET")
+        .map(|(_, name, _)| name.as_str())
+        .collect();
+    assert_eq!(asked.len(), 200);
 }

@@ -6,6 +6,8 @@
 //! - `sure-…-of-X` is one of these too, but an answer about X is good for a hundred of them only;
 //! - `vain-…` waits for somebody who never has anything to ask;
 //! - `waiting-…` is looked at again and again;
+//! - `curious-…` is read, whatever the answer was;
+//! - `far-…` has a Secret of the same name read;
 //! - `noted-…` has something to tell;
 //! - `panic-…` is more than it can take.
 
@@ -93,6 +95,17 @@ impl Toy {
         }
         if name.starts_with("waiting-") {
             return (Next::Retry, Why::NothingToDo);
+        }
+        if name.starts_with("curious-") {
+            let target = mk_target(name);
+            return (Next::Call(Call::Get { target }), Why::NothingToDo);
+        }
+        if name.starts_with("far-") {
+            let target = Target {
+                kind: KindId(1),
+                ..mk_target(name)
+            };
+            return (Next::Call(Call::Get { target }), Why::NothingToDo);
         }
         if name.starts_with("vain-") {
             let nobody = Key::Owner(String::new());

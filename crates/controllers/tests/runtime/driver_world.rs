@@ -274,12 +274,14 @@ pub(crate) fn mk_reply(code: u16, content_type: &str, body: &str) -> Response<Fu
         .unwrap()
 }
 
+/// ConfigMaps, which the toy looks after, and Secrets.
 pub(crate) fn mk_catalog() -> Catalog {
-    Catalog::default().with([Kind {
+    let kinds = [("ConfigMap", "configmaps"), ("Secret", "secrets")];
+    Catalog::default().with(kinds.map(|(kind, resource)| Kind {
         group: "".into(),
         version: "v1".into(),
-        kind: "ConfigMap".into(),
-        resource: "configmaps".into(),
+        kind: kind.into(),
+        resource: resource.into(),
         scope: Scope::Namespaced,
         verbs: Verbs {
             get: true,
@@ -289,7 +291,7 @@ pub(crate) fn mk_catalog() -> Catalog {
         },
         versions: vec!["v1".into()],
         aliases: Vec::new(),
-    }])
+    }))
 }
 
 /// Tells the driver what happens to ConfigMaps, from one watch that never ends.

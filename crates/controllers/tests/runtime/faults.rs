@@ -146,7 +146,7 @@ async fn a_stale_list_is_checked_and_freezes_nothing() {
             world,
             vec![
                 list_by_watch(&["a", "b"], 40, &more, Finish::Hang),
-                list_by_watch(&["a", "old"], 30, &[], Finish::Hang),
+                page(30, &["a", "old"]),
                 page(51, &["a", "c"]),
                 Fake::Lines(vec![line("MODIFIED", "c", 52)], Finish::Hang),
             ],
@@ -158,15 +158,12 @@ async fn a_stale_list_is_checked_and_freezes_nothing() {
     let tail: Vec<&str> = heard.iter().skip(6).map(String::as_str).collect();
     let expected = [
         "configmaps a applied",
-        "configmaps old applied",
-        "configmaps a applied",
         "configmaps c applied",
         "configmaps b missing",
-        "configmaps old missing",
         "configmaps c applied",
     ];
     assert_eq!(tail, expected, "{heard:#?}");
-    assert!(world.asked("/configmaps?limit=500").len() == 1);
+    assert!(world.asked("/configmaps?limit=500").len() == 2);
 }
 
 /// A13: etcd was restored; A20's cousin for all kinds at once.
@@ -178,7 +175,7 @@ async fn a_restored_store_freezes_the_kind_and_a_fresh_list_thaws_it() {
             world,
             vec![
                 list_by_watch(&["a", "b"], 40, &more, Finish::Hang),
-                list_by_watch(&["a"], 30, &[], Finish::Hang),
+                page(30, &["a"]),
                 page(31, &["a", "d"]),
                 Fake::Lines(vec![line("MODIFIED", "d", 32)], Finish::Hang),
             ],
@@ -187,7 +184,7 @@ async fn a_restored_store_freezes_the_kind_and_a_fresh_list_thaws_it() {
     let mut ear = world.config_maps();
     ear.during(30).await;
     let heard = ear.heard();
-    let tail: Vec<&str> = heard.iter().skip(7).map(String::as_str).collect();
+    let tail: Vec<&str> = heard.iter().skip(6).map(String::as_str).collect();
     let expected = [
         "configmaps frozen",
         "configmaps a applied",
@@ -462,6 +459,91 @@ async fn a_group_that_is_stale_stays_and_one_that_is_gone_goes() {
     ear.until("jobs.batch gone").await;
     assert_eq!(world.state("batch", "jobs"), None);
     world.lift("apis");
+    ear.until("jobs.batch synced").await;
+}
+
+/// A feed that was started anew does not know what its predecessor has shown.
+#[tokio::test(start_paused = true)]
+async fn after_the_crash_of_a_feed_everything_about_its_kind_is_told_anew() {
+    let world = World::new();
+    for name in ["a", "b"] {
+        world.create(name).await;
+    }
+    let mut ear = world.config_maps();
+    ear.until("configmaps synced").await;
+    ear.heard();
+    let mut crashes = 1;
+    world.rule("crash", move |uri| {
+        let is_hit = crashes > 0 && uri.starts_with("/api/v1/configmaps?");
+        crashes -= usize::from(is_hit);
+        is_hit.then_some(Fake::Crash)
+    });
+    // Its watch ends within ten minutes, and the next one is its end.
+    ear.until("configmaps gone").await;
+    world.delete("a").await;
+    ear.during(60).await;
+    let expected = [
+        "configmaps gone",
+        "configmaps syncing",
+        "configmaps b applied",
+        "configmaps synced",
+    ];
+    let mut heard = ear.heard();
+    heard.retain(|words| !words.contains("kube-root"));
+    assert_eq!(heard, expected);
+}
+
+/// A kind that goes after its feed crashed has nobody else to say so.
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_goes_while_its_feed_is_down_is_told_to_be_gone() {
+    let world = World::new();
+    let mut ear = world.everything();
+    ear.until("jobs.batch synced").await;
+    world.rule("crash", |uri| {
+        let is_hit = uri.starts_with("/apis/batch/v1/jobs?");
+        is_hit.then_some(Fake::Crash)
+    });
+    ear.until("jobs.batch gone").await;
+    world.rule("apis", |uri| {
+        let without =
+            |document| with_group(document, "batch", |group| group["versions"] = json!([]));
+        (uri == "/apis").then_some(Fake::Altered(without))
+    });
+    ear.during(1).await;
+    ear.heard();
+    ear.during(60).await;
+    let about_jobs = |words: &&String| words.starts_with("jobs.batch");
+    let heard = ear.heard();
+    let last = heard.iter().rfind(about_jobs);
+    assert_eq!(last.map(String::as_str), Some("jobs.batch gone"));
+}
+
+/// A19: a server that is down takes its group's discovery and its kinds' watches with it.
+#[tokio::test(start_paused = true)]
+async fn a_stale_group_whose_kinds_fail_as_well_stays() {
+    let world = World::new();
+    let mut ear = world.everything();
+    ear.until("jobs.batch synced").await;
+    world.rule("down", |uri| {
+        let stale = |document| {
+            with_group(document, "batch", |group| {
+                group["versions"][0]["freshness"] = "Stale".into();
+            })
+        };
+        match uri {
+            "/apis" => Some(Fake::Altered(stale)),
+            uri if uri.starts_with("/apis/batch/v1/jobs?") => Some(Fake::Text(503, String::new())),
+            _ => None,
+        }
+    });
+    ear.until("jobs.batch failing").await;
+    ear.heard();
+    ear.during(100).await;
+    let gone = "jobs.batch gone".to_owned();
+    assert!(!ear.heard.contains(&gone), "{:?}", ear.heard);
+    let state = world.state("batch", "jobs");
+    assert!(matches!(state, Some(KindState::Failing(_))), "{state:?}");
+    world.lift("down");
     ear.until("jobs.batch synced").await;
 }
 

@@ -264,6 +264,26 @@ async fn a_subscriber_that_does_not_listen_holds_up_its_own_kinds_only() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_kind_that_has_not_spoken_yet_counts_as_in_its_first_list() {
+    let world = World::new();
+    let slow = world.config_maps();
+    for number in 0..1_200 {
+        world.create(&format!("c{number}")).await;
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    // The feed of the one kind waits for somebody who does not listen.
+    let mut ear = world.kinds(&[("", "configmaps"), ("", "secrets")], View::Metadata);
+    ear.until("secrets synced").await;
+    let order = ["catalog", "configmaps syncing", "secrets synced"];
+    let places = order.map(|words| place(&ear, words));
+    assert!(places.is_sorted(), "{places:?}");
+    drop(slow);
+    ear.until("configmaps synced").await;
+    let syncing = ear.heard.iter().filter(|heard| heard.ends_with("syncing"));
+    assert_eq!(syncing.count(), 2, "each kind says it once");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_kind_that_nobody_wants_any_more_is_not_watched_any_more() {
     let world = World::new();
     let mut ear = world.config_maps();

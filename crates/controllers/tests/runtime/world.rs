@@ -56,6 +56,8 @@ pub(crate) enum Fake {
     Lines(Vec<String>, Finish),
     /// No answer, ever.
     Silence,
+    /// Whoever asks panics.
+    Crash,
     /// The server's answer, but with this `Accept`.
     Accept(&'static str),
     /// The server's answer with other bytes.
@@ -253,6 +255,7 @@ impl Service<Request<kube::client::Body>> for Faulty {
             let mut alter: Option<fn(Value) -> Value> = None;
             match fake {
                 Some(Fake::Silence) => return std::future::pending().await,
+                Some(Fake::Crash) => panic!("a fake crash"),
                 Some(Fake::Text(status, text)) => {
                     let body = Full::from(text).map_err(|never| match never {});
                     return Ok(Response::builder()

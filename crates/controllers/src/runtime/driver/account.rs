@@ -75,7 +75,7 @@ impl<C: Controller> Driver<C> {
 
         let mut state = self.handle.pulse().state();
         state.due = self.queue.oldest();
-        state.asked = self.sent.first_key_value().map(|(_, sent)| *sent);
+        state.asked = self.sent.first_key_value().map(|(_, (sent, _))| *sent);
         state.turned = Some(Instant::now());
         state.started.clear();
         state.started.extend(self.started.values());

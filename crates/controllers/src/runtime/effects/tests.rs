@@ -60,6 +60,32 @@ fn a_name_that_no_object_has_never_becomes_a_path() {
     );
 }
 
+#[test]
+fn a_write_that_names_no_version_is_not_sent() {
+    let table = [("42", true), ("odd", true), ("", false), ("0", false)];
+    for (revision, fine) in table {
+        let judged = Judged {
+            revision: revision.into(),
+            ..mk_judged()
+        };
+        let patch = Call::Patch {
+            target: mk_target("shop", "web"),
+            judged: judged.clone(),
+            patch: json!({"metadata": {"finalizers": null}}),
+        };
+        let delete = Call::Delete {
+            target: mk_target("shop", "web"),
+            judged,
+            propagation: None,
+            grace_secs: None,
+        };
+        for call in [patch, delete] {
+            let found = request(&call, &mk_kind(Scope::Namespaced));
+            assert_eq!(found.is_ok(), fine, "{call:?}");
+        }
+    }
+}
+
 /// Method, content type and body of the request for a call.
 async fn sent(call: &Call) -> (Method, String, Value) {
     use http_body_util::BodyExt;

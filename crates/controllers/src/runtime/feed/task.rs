@@ -26,7 +26,7 @@ const LINGER: Duration = Duration::from_secs(5);
 
 /// What `feeds` wants of a feed.
 pub(crate) enum Command {
-    /// Tell this one everything from now on, and what there is first.
+    /// Tell this one, who knows that the kind is in its first list, everything from now on, and what there is first.
     Join(mpsc::Sender<Change>),
     /// Ask for the objects in this version and form from now on.
     Reset(Box<Kind>, View),
@@ -251,23 +251,20 @@ impl Task {
     }
 
     async fn welcome(&mut self, sender: mpsc::Sender<Change>) {
+        // Whoever introduces somebody has told it that the kind is in its first list.
         let mut outlet = Outlet {
             sender,
-            state: KindState::Gone,
+            state: KindState::Syncing(self.clock.now()),
         };
-        let mut states = vec![KindState::Syncing(self.clock.now())];
-        match self.feed.state() {
-            KindState::Syncing(_) | KindState::Synced | KindState::Gone => {}
+        let is_listening = match self.feed.state() {
+            KindState::Syncing(_) | KindState::Synced | KindState::Gone => true,
             state @ (KindState::Frozen | KindState::Forbidden | KindState::Failing(_)) => {
-                states.push(state);
+                outlet.tell(&Change::Kind(self.id, state)).await
             }
+        };
+        if is_listening {
+            self.outlets.push(outlet);
         }
-        for state in states {
-            if !outlet.tell(&Change::Kind(self.id, state)).await {
-                return;
-            }
-        }
-        self.outlets.push(outlet);
     }
 
     async fn step(&mut self, input: Input<'_>) -> Next {

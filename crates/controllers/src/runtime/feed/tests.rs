@@ -422,7 +422,7 @@ fn watches_that_come_to_nothing_make_the_kind_fail_and_lead_to_a_list() {
             script.end(end);
             script.pass_waits();
         }
-        assert!(script.is_listing_by_watch());
+        assert!(script.is_listing_by_page());
     }
 }
 
@@ -443,7 +443,7 @@ fn silence_is_answered_with_a_new_watch_and_then_with_a_list() {
     script.put(Input::Opened);
     script.pass(90);
     script.end(End::Idle);
-    assert!(script.is_listing_by_watch());
+    assert!(script.is_listing_by_page());
 }
 
 /// A9: kinds that are forbidden, granted later, revoked later.
@@ -509,14 +509,14 @@ fn a_watch_that_cannot_be_opened_again_and_again_is_replaced_by_a_list() {
         script.refuse(500);
         script.pass_waits();
     }
-    assert!(script.is_listing_by_watch());
+    assert!(script.is_listing_by_page());
     // A version that the server cannot even read: at once.
     let mut script = Script::watching();
     script.pass(400);
     script.end(End::Clean);
     script.refuse(400);
     script.pass_waits();
-    assert!(script.is_listing_by_watch());
+    assert!(script.is_listing_by_page());
 }
 
 #[test]
@@ -539,7 +539,7 @@ fn a_kind_that_is_not_served_makes_discovery_look() {
     script.refuse(404);
     assert_eq!(script.said(), ["not served", "failing since 400"]);
     script.pass_waits();
-    assert!(script.is_listing_by_watch());
+    assert!(script.is_listing_by_page());
     script.refuse(404);
     assert_eq!(script.said(), ["not served"]);
     assert_eq!(script.feed.len(), 2);
@@ -656,15 +656,13 @@ fn an_empty_list_may_be_null_but_must_have_a_version() {
 fn a_lagging_replica_freezes_nothing() {
     let mut script = Script::watching();
     script.line(&event("ADDED", "c", 50));
+    script.said();
     script.pass(130);
     script.line(&error(410, "Expired"));
-    script.put(Input::Opened);
-    script.line(&event("ADDED", "a", 3));
-    script.line(&end(40));
-    // Not believed: the quorum is asked, once.
+    script.page(&page(40, "", &[("a", 3), ("old", 39)]));
+    // Not believed, and not shown: the quorum is asked, once.
     assert!(script.is_listing_by_page(), "{:?}", script.next);
-    script.pass_waits();
-    script.said();
+    assert!(script.said().is_empty());
     script.page(&page(51, "", &[("a", 3), ("c", 50)]));
     assert_eq!(
         script.said(),
@@ -684,16 +682,12 @@ fn a_restored_store_freezes_the_kind_until_a_fresh_list_has_been_applied() {
             Script::watching()
         };
         script.line(&event("ADDED", "c", 50));
+        script.said();
         script.pass(130);
         script.line(&error(410, "Expired"));
-        if by_pages {
-            script.page(&page(40, "", &[("wrong", 3)]));
-        } else {
-            script.put(Input::Opened);
-            script.line(&end(40));
-        }
-        script.pass_waits();
-        script.said();
+        // Whatever the first list came by: nothing of another history is shown before the kind is frozen.
+        script.page(&page(40, "", &[("wrong", 3)]));
+        assert!(script.said().is_empty(), "by pages: {by_pages}");
         script.page(&page(40, "t", &[("a", 3)]));
         // Failures do not thaw it.
         script.refuse(500);
@@ -769,12 +763,9 @@ fn an_object_is_its_uid() {
     let mut script = Script::watching();
     script.line(&error(410, "Expired"));
     script.pass_waits();
-    script.put(Input::Opened);
-    let mut line = event("ADDED", "a", 12);
-    line["object"]["metadata"]["uid"] = "another".into();
-    script.line(&line);
-    script.line(&event("ADDED", "b", 2));
-    script.line(&end(13));
+    let mut list = page(13, "", &[("a", 12), ("b", 2)]);
+    list["items"][0]["metadata"]["uid"] = "another".into();
+    script.page(&list);
     assert_eq!(
         script.said(),
         ["applied a@12", "applied b@2", "missing uid-a", "synced"]
@@ -799,10 +790,12 @@ fn an_object_that_cannot_be_read_is_told_once_and_holds_up_nothing() {
     // It is not missing if a list shows it, readable or not.
     script.line(&error(410, "Expired"));
     script.pass_waits();
-    script.put(Input::Opened);
-    script.line(&bad);
-    script.line(&end(14));
+    let mut list = page(14, "", &[]);
+    list["items"] = json!([bad["object"]]);
+    script.page(&list);
     assert_eq!(script.said(), ["missing uid-b", "synced"]);
+    script.pass_waits();
+    script.put(Input::Opened);
     // Its end is not an observed one, but it is not there any more.
     bad["type"] = "DELETED".into();
     bad["object"]["metadata"]["resourceVersion"] = "15".into();
@@ -852,19 +845,18 @@ fn lines_of_no_use_are_passed_over() {
 fn whoever_joins_gets_everything_at_once_but_not_against_a_backoff() {
     let mut script = Script::watching();
     script.put(Input::Again);
-    assert!(script.is_listing_by_watch());
-    script.put(Input::Opened);
-    script.line(&event("ADDED", "a", 3));
+    assert!(script.is_listing_by_page());
+    script.page(&page(10, "t", &[("a", 3)]));
     script.put(Input::Again);
-    assert!(script.is_listing_by_watch());
-    script.put(Input::Opened);
-    script.line(&event("ADDED", "a", 3));
-    script.line(&end(10));
+    assert!(script.is_listing_by_page());
+    script.page(&page(10, "", &[("a", 3)]));
     assert_eq!(
         script.said(),
         ["applied a@3", "applied a@3", "missing uid-b", "synced"]
     );
 
+    script.pass_waits();
+    script.put(Input::Opened);
     script.pass(400);
     script.end(End::Clean);
     script.refuse(503);
@@ -875,7 +867,7 @@ fn whoever_joins_gets_everything_at_once_but_not_against_a_backoff() {
     script.put(Input::Again);
     assert_eq!(script.next, Next::Wait(wait - wait / 2));
     script.pass_waits();
-    assert!(script.is_listing_by_watch());
+    assert!(script.is_listing_by_page());
 }
 
 #[test]

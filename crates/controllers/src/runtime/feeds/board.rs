@@ -11,18 +11,32 @@ use super::super::kind::{KindId, KindState};
 /// Holds what is known about the feeds as a whole.
 #[derive(Debug, Default)]
 pub(crate) struct Board {
-    states: Mutex<BTreeMap<KindId, KindState>>,
+    states: Mutex<BTreeMap<KindId, Known>>,
     sync_errors: AtomicU64,
     unreadable: AtomicU64,
     /// Set when discovery should run soon. However often it is set, it is one wish.
     discovery: Notify,
 }
 
+/// How well a kind is known, and was.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    state: KindState,
+    /// Whether it was ever synced since its feed began, as upstream's `HasSynced`.
+    has_synced: bool,
+}
+
 // === impl Board ===
 
 impl Board {
     pub(crate) fn set_state(&self, kind: KindId, state: KindState) {
-        self.lock().insert(kind, state);
+        let mut states = self.lock();
+        let had_synced = states.get(&kind).is_some_and(|known| known.has_synced);
+        let known = Known {
+            state,
+            has_synced: had_synced || state == KindState::Synced,
+        };
+        states.insert(kind, known);
     }
 
     pub(crate) fn forget(&self, kind: KindId) {
@@ -31,11 +45,22 @@ impl Board {
 
     pub(crate) fn states(&self) -> Vec<(KindId, KindState)> {
         let states = self.lock();
-        states.iter().map(|(kind, state)| (*kind, *state)).collect()
+        states
+            .iter()
+            .map(|(kind, known)| (*kind, known.state))
+            .collect()
     }
 
     pub(crate) fn is_synced(&self, kind: KindId) -> bool {
-        self.lock().get(&kind) == Some(&KindState::Synced)
+        let states = self.lock();
+        states
+            .get(&kind)
+            .is_some_and(|known| known.state == KindState::Synced)
+    }
+
+    /// Whether a kind that is watched now was synced at any time since: it may be in trouble by now.
+    pub(crate) fn has_synced(&self, kind: KindId) -> bool {
+        self.lock().get(&kind).is_some_and(|known| known.has_synced)
     }
 
     pub(crate) fn count_sync_error(&self) {
@@ -63,7 +88,7 @@ impl Board {
         self.discovery.notified().await;
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<KindId, KindState>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<KindId, Known>> {
         self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

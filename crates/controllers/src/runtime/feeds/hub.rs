@@ -65,7 +65,10 @@ pub(super) struct Hub {
     /// Feeds that were told to leave and have not ended. Their kinds are not watched anew before that.
     leaving: BTreeSet<KindId>,
     tasks: JoinSet<KindId>,
-    task_kinds: BTreeMap<Id, KindId>,
+    /// What each task feeds, and in which generation.
+    task_kinds: BTreeMap<Id, (KindId, u64)>,
+    /// The generation of each kind's feed that crashed last.
+    crashed: BTreeMap<KindId, u64>,
     discovery: Schedule,
     /// When all kinds should have synced.
     synced_by: Option<Instant>,
@@ -121,6 +124,7 @@ impl Hub {
             leaving: BTreeSet::new(),
             tasks: JoinSet::new(),
             task_kinds: BTreeMap::new(),
+            crashed: BTreeMap::new(),
             discovery: Schedule {
                 running: None,
                 due: now,
@@ -174,8 +178,9 @@ impl Hub {
         // First the feeds, then the subscriber: it finds all of them in its first plan, in the right form.
         self.reconcile();
         let plan = self.plan.subscribe();
+        let clock = self.clock.clone();
         self.couriers
-            .spawn(courier::run(self.number, interest, sender, plan));
+            .spawn(courier::run(self.number, interest, sender, clock, plan));
     }
 
     /// A subscriber is gone. One whose task panicked cannot be named; its feeds run on for nobody.
@@ -191,7 +196,7 @@ impl Hub {
             Ok((id, _)) => (*id, false),
             Err(error) => (error.id(), true),
         };
-        let Some(kind) = self.task_kinds.remove(&id) else {
+        let Some((kind, generation)) = self.task_kinds.remove(&id) else {
             return;
         };
         self.leaving.remove(&kind);
@@ -199,8 +204,10 @@ impl Hub {
             // It starts anew with the next discovery, not at once: what it stumbled over is still there.
             tracing::error!(kind = kind.0, "a feed crashed");
             self.feeds.remove(&kind);
+            self.crashed.insert(kind, generation);
             self.board.forget(kind);
             self.board.count_sync_error();
+            self.tell_plan();
         } else {
             self.reconcile();
         }
@@ -210,7 +217,7 @@ impl Hub {
         if let Some(error) = &found.error {
             tracing::warn!(error, "discovery is incomplete");
         }
-        match merge(&found, &self.catalog, |id| self.board.is_synced(id)) {
+        match merge(&found, &self.catalog, |id| self.board.has_synced(id)) {
             Some(kinds) => self.accept(self.catalog.with(kinds)),
             None => {
                 tracing::warn!("discovery found nothing; the kinds known so far stay");
@@ -272,12 +279,18 @@ impl Hub {
                 None => self.start(id, kind, view),
             }
         }
+        self.tell_plan();
+    }
+
+    /// Tells the subscribers' tasks which feeds there are.
+    fn tell_plan(&self) {
         let feeds = self.feeds.iter();
         let plan = Plan {
-            catalog: (!self.is_blank()).then_some(catalog),
+            catalog: (!self.is_blank()).then(|| self.catalog.clone()),
             feeds: feeds
                 .map(|(id, watched)| (*id, watched.running.clone()))
                 .collect(),
+            crashed: self.crashed.clone(),
         };
         self.plan.send_replace(Arc::new(plan));
     }
@@ -297,7 +310,7 @@ impl Hub {
             defines_kinds: DEFINITIONS.contains(&name),
         };
         let task = self.tasks.spawn(Task::new(setup, received).run());
-        self.task_kinds.insert(task.id(), id);
+        self.task_kinds.insert(task.id(), (id, self.number));
         let watched = Watched {
             running: Running {
                 generation: self.number,

@@ -149,6 +149,18 @@ fn patience_holds_for_a_key_that_was_added_in_process_or_delayed_before() {
 }
 
 #[test]
+fn what_was_counted_is_never_taken_back() {
+    let mut queue = mk_queue();
+    queue.add("a", at(0));
+    assert_eq!(pop(&mut queue, 0), Some("a"));
+    queue.add("a", at(0));
+    assert_eq!(queue.counts().adds, 2);
+    queue.retry_after(&"a", MS * 500, at(0));
+    queue.done(&"a", at(0));
+    assert_eq!(queue.counts().adds, 2, "it comes later");
+}
+
+#[test]
 fn the_bucket_of_upstream_can_be_had() {
     let mut queue = Queue::new(Retries {
         max: Duration::from_secs(1000),
