@@ -85,6 +85,8 @@ struct World<'s> {
     is_order_kept: bool,
     breaks_rings: bool,
     gives_up: bool,
+    /// Whether the objects are still being made: an owner may be gone before its dependents are there.
+    is_making: bool,
     /// What the user still has to do in this piece, last first.
     todo: Vec<Step>,
 }
@@ -168,12 +170,14 @@ impl<'s> World<'s> {
             is_order_kept: number % 2 == 0,
             breaks_rings: number % 4 < 2,
             gives_up: number % 8 < 4,
+            is_making: true,
             todo: Vec::new(),
         }
     }
 
     fn play(mut self) -> Vec<End> {
         self.rest();
+        self.is_making = false;
         for piece in &self.script.pieces {
             self.todo = piece.iter().rev().copied().collect();
             self.rest();
@@ -264,7 +268,8 @@ impl<'s> World<'s> {
             .dependents_of(number)
             .map(|(dependent, _)| dependent)
             .collect();
-        if all.is_empty() {
+        let is_early = self.is_making && self.rng.below(2) == 0;
+        if all.is_empty() || is_early {
             self.take_off(number, ORPHAN);
             return true;
         }

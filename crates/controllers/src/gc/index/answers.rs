@@ -26,10 +26,12 @@ impl Index {
     /// orphans too.
     pub(crate) fn patched(&mut self, record: &Record, wake: &mut Wake<Key>) {
         let uid = &record.meta.uid;
-        if let Some(id) = self.shown(uid)
-            && self.graph.node(id).facts.is_orphaning()
-            && !facts_of(&record.meta).is_orphaning()
-        {
+        let was_orphaning = match self.shown(uid) {
+            Some(id) => self.graph.node(id).facts.is_orphaning(),
+            // Its feed was faster than the answer.
+            None => self.ended_orphaning.get(uid).is_some(),
+        };
+        if was_orphaning && !facts_of(&record.meta).is_orphaning() {
             self.orphaned.remember(uid.clone(), ());
         }
         self.apply_known(record, wake);
