@@ -167,7 +167,7 @@ impl<'s> World<'s> {
             dependents,
             rng,
             order: (0..=script.objects.len()).collect(),
-            is_order_kept: number % 2 == 0,
+            is_order_kept: number.is_multiple_of(2),
             breaks_rings: number % 4 < 2,
             gives_up: number % 8 < 4,
             is_making: true,
