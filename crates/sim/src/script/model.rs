@@ -4,7 +4,7 @@
 //! `attemptToOrphan` do with them, one step at a time and always with what is true now: no caches, no queues, no lag.
 //! Any object that something follows for may be next, and so may the user. What ends the same in every order is
 //! determined; where orders differ, the end is a race, and nothing is expected of anybody. Deviations of ours are
-//! orders too: half of them break rings.
+//! orders too: half of them break rings, and half see only what an object is now.
 
 use caretaker_machinery::rng::Rng;
 
@@ -71,6 +71,8 @@ struct Thing {
     references: Vec<(usize, bool)>,
     /// Whether it had an owner that nobody can look for. The Go collector does not come back to it, or late.
     is_given_up: bool,
+    /// Whether it has ever waited for its dependents. The Go collector never forgets that (`level-triggered`).
+    has_waited: bool,
 }
 
 /// One order.
@@ -85,6 +87,7 @@ struct World<'s> {
     is_order_kept: bool,
     breaks_rings: bool,
     gives_up: bool,
+    forgets_waiting: bool,
     /// Whether the objects are still being made: an owner may be gone before its dependents are there.
     is_making: bool,
     /// What the user still has to do in this piece, last first.
@@ -160,6 +163,7 @@ impl<'s> World<'s> {
                 .enumerate()
                 .collect(),
             is_given_up: false,
+            has_waited: false,
         };
         Self {
             script,
@@ -170,6 +174,7 @@ impl<'s> World<'s> {
             is_order_kept: number.is_multiple_of(2),
             breaks_rings: number % 4 < 2,
             gives_up: number % 8 < 4,
+            forgets_waiting: number % 16 < 8,
             is_making: true,
             todo: Vec::new(),
         }
@@ -250,6 +255,7 @@ impl<'s> World<'s> {
                 thing.finalizers.push(own);
             }
         }
+        thing.has_waited |= thing.finalizers.contains(&FOREGROUND);
         self.take_off(number, "");
     }
 
@@ -268,8 +274,7 @@ impl<'s> World<'s> {
             .dependents_of(number)
             .map(|(dependent, _)| dependent)
             .collect();
-        let is_early = self.is_making && self.rng.below(2) == 0;
-        if all.is_empty() || is_early {
+        if all.is_empty() || self.is_early() {
             self.take_off(number, ORPHAN);
             return true;
         }
@@ -283,9 +288,14 @@ impl<'s> World<'s> {
         true
     }
 
+    /// Whether an owner that is collected while objects are being made is gone before its dependents are made.
+    fn is_early(&mut self) -> bool {
+        self.is_making && self.rng.below(2) == 0
+    }
+
     /// An owner that waits for its dependents.
     fn wait(&mut self, number: usize) -> bool {
-        if !self.dependents_of(number).any(|(_, blocks)| blocks) {
+        if !self.dependents_of(number).any(|(_, blocks)| blocks) || self.is_early() {
             self.take_off(number, FOREGROUND);
             return true;
         }
@@ -363,7 +373,7 @@ impl<'s> World<'s> {
     fn collect(&mut self, number: usize, waiting: bool) {
         let dependents: Vec<usize> = self.dependents_of(number).map(|(at, _)| at).collect();
         if waiting && !dependents.is_empty() {
-            if dependents.iter().any(|at| self.is_waiting(*at)) && self.unblock(number) {
+            if dependents.iter().any(|at| self.seems_waiting(*at)) && self.unblock(number) {
                 return;
             }
             return self.delete(number, Policy::Foreground);
@@ -403,6 +413,14 @@ impl<'s> World<'s> {
             let (_, blocks) = own.find(|(at, _)| references[*at].owner == Some(number))?;
             Some((*dependent, *blocks))
         })
+    }
+
+    /// Whether an object looks as if it were part of a ring.
+    fn seems_waiting(&self, number: usize) -> bool {
+        let has_waited = self.things[number]
+            .as_ref()
+            .is_some_and(|thing| thing.has_waited);
+        self.is_waiting(number) || (has_waited && !self.forgets_waiting)
     }
 
     fn is_waiting(&self, number: usize) -> bool {
