@@ -101,6 +101,15 @@ enum Owner {
     Alive(usize),
 }
 
+/// How an object stands with all its owners.
+#[derive(Default)]
+struct Owners {
+    is_any_solid: bool,
+    is_any_waiting: bool,
+    /// The numbers of references that go if the object stays.
+    loose: Vec<usize>,
+}
+
 // === impl Expected ===
 
 impl Expected {
@@ -229,7 +238,13 @@ impl<'s> World<'s> {
             return false;
         };
         match step {
-            Step::Delete(number, policy) => self.delete(number, policy),
+            Step::Delete(number, policy) => {
+                let stale = self.stale(number);
+                self.delete(number, policy);
+                if let Some(policy) = stale {
+                    self.delete(number, policy);
+                }
+            }
             Step::Release(number) => self.take_off(number, HOLD),
         }
         true
@@ -336,57 +351,77 @@ impl<'s> World<'s> {
 
     /// An object that nobody has deleted.
     fn judge(&mut self, number: usize) -> bool {
-        let Some(thing) = &self.things[number] else {
+        let owners = self.owners(number);
+        let Some(thing) = &mut self.things[number] else {
             return false;
         };
         if thing.references.is_empty() || (self.gives_up && thing.is_given_up) {
             return false;
         }
-        let (mut solid, mut loose, mut waiting) = (false, Vec::new(), false);
-        for (at, _) in &thing.references {
-            match self.owner(number, &self.script.objects[number].references[*at]) {
-                Owner::Unreachable => {
-                    if let Some(thing) = &mut self.things[number] {
-                        thing.is_given_up = true;
-                    }
-                    return false;
-                }
-                Owner::Alive(owner) if self.is_waiting(owner) => {
-                    waiting = true;
-                    loose.push(*at);
-                }
-                Owner::Alive(_) => solid = true,
-                Owner::Absent => loose.push(*at),
-            }
-        }
-        if solid {
-            if let Some(thing) = &mut self.things[number] {
-                thing.references.retain(|(at, _)| !loose.contains(at));
-            }
+        let Some(owners) = owners else {
+            thing.is_given_up = true;
+            return false;
+        };
+        if owners.is_any_solid {
+            let loose = owners.loose;
+            thing.references.retain(|(at, _)| !loose.contains(at));
             return !loose.is_empty();
         }
-        self.collect(number, waiting);
+        self.collect(number, owners.is_any_waiting);
         true
     }
 
-    /// An object without a living owner. The finalizers it has say how it goes, unless an owner waits.
-    fn collect(&mut self, number: usize, waiting: bool) {
-        let dependents: Vec<usize> = self.dependents_of(number).map(|(at, _)| at).collect();
-        if waiting && !dependents.is_empty() {
-            if dependents.iter().any(|at| self.seems_waiting(*at)) && self.unblock(number) {
-                return;
+    /// How an object stands with its owners; unknown if one of them cannot be looked for.
+    fn owners(&self, number: usize) -> Option<Owners> {
+        let mut owners = Owners::default();
+        for (at, _) in &self.things[number].as_ref()?.references {
+            match self.owner(number, &self.script.objects[number].references[*at]) {
+                Owner::Unreachable => return None,
+                Owner::Alive(owner) if self.is_waiting(owner) => {
+                    owners.is_any_waiting = true;
+                    owners.loose.push(*at);
+                }
+                Owner::Alive(_) => owners.is_any_solid = true,
+                Owner::Absent => owners.loose.push(*at),
             }
-            return self.delete(number, Policy::Foreground);
         }
-        let own = self.things[number]
-            .as_ref()
-            .map_or(&[][..], |thing| &thing.finalizers);
-        let policy = match own {
-            own if own.contains(&ORPHAN) => Policy::Orphan,
-            own if own.contains(&FOREGROUND) => Policy::Foreground,
-            _ => Policy::Background,
-        };
-        self.delete(number, policy);
+        Some(owners)
+    }
+
+    /// An object without a living owner.
+    fn collect(&mut self, number: usize, waiting: bool) {
+        let seems_ring = self
+            .dependents_of(number)
+            .any(|(at, _)| self.seems_waiting(at));
+        if waiting && seems_ring && self.unblock(number) {
+            return;
+        }
+        self.delete(number, self.policy(number, waiting));
+    }
+
+    /// How an object without a living owner goes: as the finalizers say that it has, unless an owner waits.
+    fn policy(&self, number: usize, waiting: bool) -> Policy {
+        let thing = self.things[number].as_ref();
+        let has = |finalizer| thing.is_some_and(|thing| thing.finalizers.contains(&finalizer));
+        if waiting && self.dependents_of(number).next().is_some() {
+            Policy::Foreground
+        } else if has(ORPHAN) {
+            Policy::Orphan
+        } else if has(FOREGROUND) {
+            Policy::Foreground
+        } else {
+            Policy::Background
+        }
+    }
+
+    /// A delete that the Go collector has decided and not yet sent. A user's delete in between does not stop it, because
+    /// the owners are still the same, and then the collector's policy holds.
+    fn stale(&mut self, number: usize) -> Option<Policy> {
+        let thing = self.things[number].as_ref()?;
+        let is_judged = !thing.is_deleting && !thing.references.is_empty();
+        let owners = self.owners(number).filter(|owners| !owners.is_any_solid)?;
+        let is_sent = is_judged && self.rng.below(2) == 0;
+        is_sent.then(|| self.policy(number, owners.is_any_waiting))
     }
 
     /// Whom a reference leads to.
@@ -510,6 +545,11 @@ mod tests {
             ("dtt", script(chain, &[0], &[&first])),
             ("ggg", script(chain, &[0], &[&first, &[Step::Release(0)]])),
             ("ddg", script(chain, &[1], &[&[DELETE(0, Foreground)]])),
+            // The collector's delete may come after the user's, and then nobody waits.
+            (
+                "gd?",
+                script(chain, &[1], &[&[first[0], DELETE(1, Foreground)]]),
+            ),
             ("gtt", script(two, &[], &[&first])),
             ("gg?", script(two, &[], &[&both])),
             ("ggt", script(two, &[], &[&both[..1], &both[1..]])),
