@@ -24,7 +24,7 @@ use caretaker_sim::transcript;
 use serde_json::Value;
 
 /// How many random scripts `cargo test` performs; `cargo xtask conformance gc-random` performs more.
-const SCRIPTS: u64 = 40;
+const SCRIPTS: u64 = 24;
 
 fn data(suite: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))

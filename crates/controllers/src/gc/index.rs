@@ -52,6 +52,9 @@ pub struct Index {
     pub(crate) absent: Remembered<Coordinates, Proof>,
     /// Owners that went after we had separated all their dependents from them.
     pub(crate) orphaned: Remembered<Uid, ()>,
+    /// Owners whose end was shown while they were leaving orphans behind. Whether we have let them go, or somebody has
+    /// deleted them otherwise, is known when our patch is answered.
+    ended_orphaning: Remembered<Uid, ()>,
     /// All finalizers of the objects that have one of ours.
     finalizers: BTreeMap<NodeId, Vec<Box<str>>>,
     virtuals: BTreeSet<NodeId>,
@@ -96,6 +99,7 @@ impl Index {
             lookups: Lookups::default(),
             absent: Remembered::new(ABSENT_OWNERS),
             orphaned: Remembered::new(ABSENT_OWNERS),
+            ended_orphaning: Remembered::new(ABSENT_OWNERS),
             finalizers: BTreeMap::new(),
             virtuals: BTreeSet::new(),
             ending: BTreeSet::new(),
@@ -177,6 +181,9 @@ impl Index {
         // Nothing follows for it any more, and whoever remembers something about it may forget it.
         wake.now(self.key(id));
         self.forget_places(id);
+        if self.graph.node(id).facts.is_orphaning() {
+            self.ended_orphaning.remember(coordinates.uid.clone(), ());
+        }
         let detached = self.graph.detach(id);
         self.unlink(detached, wake);
         self.finalizers.remove(&id);

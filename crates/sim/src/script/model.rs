@@ -4,7 +4,7 @@
 //! `attemptToOrphan` do with them, one step at a time and always with what is true now: no caches, no queues, no lag.
 //! Any object that something follows for may be next, and so may the user. What ends the same in every order is
 //! determined; where orders differ, the end is a race, and nothing is expected of anybody. Deviations of ours are
-//! orders too: half of them break rings.
+//! orders too: half of them break rings, and half see only what an object is now.
 
 use caretaker_machinery::rng::Rng;
 
@@ -71,6 +71,8 @@ struct Thing {
     references: Vec<(usize, bool)>,
     /// Whether it had an owner that nobody can look for. The Go collector does not come back to it, or late.
     is_given_up: bool,
+    /// Whether it has ever waited for its dependents. The Go collector never forgets that (`level-triggered`).
+    has_waited: bool,
 }
 
 /// One order.
@@ -85,6 +87,9 @@ struct World<'s> {
     is_order_kept: bool,
     breaks_rings: bool,
     gives_up: bool,
+    forgets_waiting: bool,
+    /// Whether the objects are still being made: an owner may be gone before its dependents are there.
+    is_making: bool,
     /// What the user still has to do in this piece, last first.
     todo: Vec<Step>,
 }
@@ -94,6 +99,15 @@ enum Owner {
     Unreachable,
     Absent,
     Alive(usize),
+}
+
+/// How an object stands with all its owners.
+#[derive(Default)]
+struct Owners {
+    is_any_solid: bool,
+    is_any_waiting: bool,
+    /// The numbers of references that go if the object stays.
+    loose: Vec<usize>,
 }
 
 // === impl Expected ===
@@ -158,6 +172,7 @@ impl<'s> World<'s> {
                 .enumerate()
                 .collect(),
             is_given_up: false,
+            has_waited: false,
         };
         Self {
             script,
@@ -168,12 +183,15 @@ impl<'s> World<'s> {
             is_order_kept: number.is_multiple_of(2),
             breaks_rings: number % 4 < 2,
             gives_up: number % 8 < 4,
+            forgets_waiting: number % 16 < 8,
+            is_making: true,
             todo: Vec::new(),
         }
     }
 
     fn play(mut self) -> Vec<End> {
         self.rest();
+        self.is_making = false;
         for piece in &self.script.pieces {
             self.todo = piece.iter().rev().copied().collect();
             self.rest();
@@ -220,7 +238,13 @@ impl<'s> World<'s> {
             return false;
         };
         match step {
-            Step::Delete(number, policy) => self.delete(number, policy),
+            Step::Delete(number, policy) => {
+                let stale = self.stale(number);
+                self.delete(number, policy);
+                if let Some(policy) = stale {
+                    self.delete(number, policy);
+                }
+            }
             Step::Release(number) => self.take_off(number, HOLD),
         }
         true
@@ -246,6 +270,7 @@ impl<'s> World<'s> {
                 thing.finalizers.push(own);
             }
         }
+        thing.has_waited |= thing.finalizers.contains(&FOREGROUND);
         self.take_off(number, "");
     }
 
@@ -264,7 +289,7 @@ impl<'s> World<'s> {
             .dependents_of(number)
             .map(|(dependent, _)| dependent)
             .collect();
-        if all.is_empty() {
+        if all.is_empty() || self.is_early() {
             self.take_off(number, ORPHAN);
             return true;
         }
@@ -278,9 +303,14 @@ impl<'s> World<'s> {
         true
     }
 
+    /// Whether an owner that is collected while objects are being made is gone before its dependents are made.
+    fn is_early(&mut self) -> bool {
+        self.is_making && self.rng.below(2) == 0
+    }
+
     /// An owner that waits for its dependents.
     fn wait(&mut self, number: usize) -> bool {
-        if !self.dependents_of(number).any(|(_, blocks)| blocks) {
+        if !self.dependents_of(number).any(|(_, blocks)| blocks) || self.is_early() {
             self.take_off(number, FOREGROUND);
             return true;
         }
@@ -321,57 +351,77 @@ impl<'s> World<'s> {
 
     /// An object that nobody has deleted.
     fn judge(&mut self, number: usize) -> bool {
-        let Some(thing) = &self.things[number] else {
+        let owners = self.owners(number);
+        let Some(thing) = &mut self.things[number] else {
             return false;
         };
         if thing.references.is_empty() || (self.gives_up && thing.is_given_up) {
             return false;
         }
-        let (mut solid, mut loose, mut waiting) = (false, Vec::new(), false);
-        for (at, _) in &thing.references {
-            match self.owner(number, &self.script.objects[number].references[*at]) {
-                Owner::Unreachable => {
-                    if let Some(thing) = &mut self.things[number] {
-                        thing.is_given_up = true;
-                    }
-                    return false;
-                }
-                Owner::Alive(owner) if self.is_waiting(owner) => {
-                    waiting = true;
-                    loose.push(*at);
-                }
-                Owner::Alive(_) => solid = true,
-                Owner::Absent => loose.push(*at),
-            }
-        }
-        if solid {
-            if let Some(thing) = &mut self.things[number] {
-                thing.references.retain(|(at, _)| !loose.contains(at));
-            }
+        let Some(owners) = owners else {
+            thing.is_given_up = true;
+            return false;
+        };
+        if owners.is_any_solid {
+            let loose = owners.loose;
+            thing.references.retain(|(at, _)| !loose.contains(at));
             return !loose.is_empty();
         }
-        self.collect(number, waiting);
+        self.collect(number, owners.is_any_waiting);
         true
     }
 
-    /// An object without a living owner. The finalizers it has say how it goes, unless an owner waits.
-    fn collect(&mut self, number: usize, waiting: bool) {
-        let dependents: Vec<usize> = self.dependents_of(number).map(|(at, _)| at).collect();
-        if waiting && !dependents.is_empty() {
-            if dependents.iter().any(|at| self.is_waiting(*at)) && self.unblock(number) {
-                return;
+    /// How an object stands with its owners; unknown if one of them cannot be looked for.
+    fn owners(&self, number: usize) -> Option<Owners> {
+        let mut owners = Owners::default();
+        for (at, _) in &self.things[number].as_ref()?.references {
+            match self.owner(number, &self.script.objects[number].references[*at]) {
+                Owner::Unreachable => return None,
+                Owner::Alive(owner) if self.is_waiting(owner) => {
+                    owners.is_any_waiting = true;
+                    owners.loose.push(*at);
+                }
+                Owner::Alive(_) => owners.is_any_solid = true,
+                Owner::Absent => owners.loose.push(*at),
             }
-            return self.delete(number, Policy::Foreground);
         }
-        let own = self.things[number]
-            .as_ref()
-            .map_or(&[][..], |thing| &thing.finalizers);
-        let policy = match own {
-            own if own.contains(&ORPHAN) => Policy::Orphan,
-            own if own.contains(&FOREGROUND) => Policy::Foreground,
-            _ => Policy::Background,
-        };
-        self.delete(number, policy);
+        Some(owners)
+    }
+
+    /// An object without a living owner.
+    fn collect(&mut self, number: usize, waiting: bool) {
+        let seems_ring = self
+            .dependents_of(number)
+            .any(|(at, _)| self.seems_waiting(at));
+        if waiting && seems_ring && self.unblock(number) {
+            return;
+        }
+        self.delete(number, self.policy(number, waiting));
+    }
+
+    /// How an object without a living owner goes: as the finalizers say that it has, unless an owner waits.
+    fn policy(&self, number: usize, waiting: bool) -> Policy {
+        let thing = self.things[number].as_ref();
+        let has = |finalizer| thing.is_some_and(|thing| thing.finalizers.contains(&finalizer));
+        if waiting && self.dependents_of(number).next().is_some() {
+            Policy::Foreground
+        } else if has(ORPHAN) {
+            Policy::Orphan
+        } else if has(FOREGROUND) {
+            Policy::Foreground
+        } else {
+            Policy::Background
+        }
+    }
+
+    /// A delete that the Go collector has decided and not yet sent. A user's delete in between does not stop it, because
+    /// the owners are still the same, and then the collector's policy holds.
+    fn stale(&mut self, number: usize) -> Option<Policy> {
+        let thing = self.things[number].as_ref()?;
+        let is_judged = !thing.is_deleting && !thing.references.is_empty();
+        let owners = self.owners(number).filter(|owners| !owners.is_any_solid)?;
+        let is_sent = is_judged && self.rng.below(2) == 0;
+        is_sent.then(|| self.policy(number, owners.is_any_waiting))
     }
 
     /// Whom a reference leads to.
@@ -398,6 +448,14 @@ impl<'s> World<'s> {
             let (_, blocks) = own.find(|(at, _)| references[*at].owner == Some(number))?;
             Some((*dependent, *blocks))
         })
+    }
+
+    /// Whether an object looks as if it were part of a ring.
+    fn seems_waiting(&self, number: usize) -> bool {
+        let has_waited = self.things[number]
+            .as_ref()
+            .is_some_and(|thing| thing.has_waited);
+        self.is_waiting(number) || (has_waited && !self.forgets_waiting)
     }
 
     fn is_waiting(&self, number: usize) -> bool {
@@ -487,6 +545,11 @@ mod tests {
             ("dtt", script(chain, &[0], &[&first])),
             ("ggg", script(chain, &[0], &[&first, &[Step::Release(0)]])),
             ("ddg", script(chain, &[1], &[&[DELETE(0, Foreground)]])),
+            // The collector's delete may come after the user's, and then nobody waits.
+            (
+                "gd?",
+                script(chain, &[1], &[&[first[0], DELETE(1, Foreground)]]),
+            ),
             ("gtt", script(two, &[], &[&first])),
             ("gg?", script(two, &[], &[&both])),
             ("ggt", script(two, &[], &[&both[..1], &both[1..]])),

@@ -26,13 +26,17 @@ impl Index {
     /// orphans too.
     pub(crate) fn patched(&mut self, record: &Record, wake: &mut Wake<Key>) {
         let Meta { uid, revision, .. } = &record.meta;
+        let facts = facts_of(&record.meta);
         let Some(id) = self.shown(uid) else {
+            // Its feed was faster than the answer.
+            if self.ended_orphaning.get(uid).is_some() && !facts.is_orphaning() {
+                self.orphaned.remember(uid.clone(), ());
+            }
             return;
         };
         if revision.is_before(&self.graph.revision(id)) {
             return;
         }
-        let facts = facts_of(&record.meta);
         if self.graph.node(id).facts.is_orphaning() && !facts.is_orphaning() {
             self.orphaned.remember(uid.clone(), ());
         }

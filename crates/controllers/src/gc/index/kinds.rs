@@ -80,6 +80,7 @@ impl Index {
         self.lookups.clear();
         self.absent.clear();
         self.orphaned.clear();
+        self.ended_orphaning.clear();
     }
 
     /// A kind that is not served: its objects are not known to be gone, only not known. Whoever refers to one presumes

@@ -158,18 +158,39 @@ fn an_owner_is_let_go_once_also_while_its_end_is_not_shown_yet() {
 /// The deviation `late-orphans`.
 #[test]
 fn a_dependent_that_is_seen_after_its_owner_left_orphans_is_one_too() {
+    for are_feeds_faster in [false, true] {
+        let mut world = World::new();
+        world.are_feeds_faster = are_feeds_faster;
+        world.create(object(RCS, "rc", &[]));
+        world.settle();
+        world.lag(PODS);
+        world.create(object(PODS, "pod", &[to(RCS, "rc")]));
+        world.delete("rc", Propagation::Orphan);
+        world.settle();
+        assert_eq!(world.names(), ["pod"]);
+        world.catch_up();
+        world.settle();
+        assert_eq!(world.names(), ["pod"], "{are_feeds_faster}");
+        assert_eq!(world.objects[&"pod".into()].meta.owners, []);
+    }
+}
+
+/// Whoever deletes an owner in the background after all wants its dependents gone, late ones too.
+#[test]
+fn a_dependent_is_no_orphan_when_somebody_else_ended_its_owner_meanwhile() {
     let mut world = World::new();
     world.create(object(RCS, "rc", &[]));
     world.settle();
     world.lag(PODS);
+    world.lag(RCS);
     world.create(object(PODS, "pod", &[to(RCS, "rc")]));
     world.delete("rc", Propagation::Orphan);
-    world.settle();
-    assert_eq!(world.names(), ["pod"]);
+    world.deliver(RCS);
+    world.delete("rc", Propagation::Background);
+    world.deliver(RCS);
     world.catch_up();
     world.settle();
-    assert_eq!(world.names(), ["pod"]);
-    assert_eq!(world.objects[&"pod".into()].meta.owners, []);
+    assert_eq!(world.names().len(), 0);
 }
 
 /// A Pod that takes its time to stop is not gone when its first owner has let it go.

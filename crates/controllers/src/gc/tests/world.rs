@@ -34,6 +34,8 @@ pub(super) struct World {
     pub(super) decisions: usize,
     /// Targets whose requests fail like this.
     pub(super) broken: BTreeMap<Target, FailureKind>,
+    /// Whether a feed shows what a request did before its answer is there.
+    pub(super) are_feeds_faster: bool,
     catalog: Arc<Catalog>,
     /// Who was last stored under a name.
     places: BTreeMap<Target, Uid>,
@@ -148,6 +150,7 @@ impl World {
             catalog: Arc::new(Catalog::default().with(kinds())),
             places: BTreeMap::new(),
             revision: 100,
+            are_feeds_faster: false,
             lagging: BTreeSet::new(),
             events: BTreeMap::new(),
             queue: VecDeque::new(),
@@ -241,15 +244,17 @@ impl World {
     /// Plays until nothing is left to do now.
     pub(super) fn settle(&mut self) {
         for _ in 0..STEPS_MAX {
-            let delivered = (0..4).any(|kind| {
-                let kind = KindId(kind);
-                !self.lagging.contains(&kind) && self.deliver(kind)
-            });
-            if !delivered && !self.step() {
+            if !self.deliver_any() && !self.step() {
                 return;
             }
         }
         panic!("it never settles");
+    }
+
+    fn deliver_any(&mut self) -> bool {
+        (0..4)
+            .map(KindId)
+            .any(|kind| !self.lagging.contains(&kind) && self.deliver(kind))
     }
 
     /// Lets time pass, with everything that is due meanwhile.
@@ -295,6 +300,9 @@ impl World {
             }
             Next::Call(call) => {
                 let answer = self.perform(&call);
+                if self.are_feeds_faster {
+                    while self.deliver_any() {}
+                }
                 self.hear(&key, &call, &answer);
             }
         }
