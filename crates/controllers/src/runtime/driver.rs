@@ -524,6 +524,9 @@ impl<C: Controller> Driver<C> {
     }
 
     /// After a conflict: what was judged is not what there is. It is read, and judged again at once.
+    ///
+    /// DEVIATION(conflicts-judged-again): upstream's collector deletes once more without a version if the owners have not
+    /// changed, and so can override what a user has just asked for.
     fn read_again(
         &mut self,
         key: C::Key,
