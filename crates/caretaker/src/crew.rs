@@ -9,6 +9,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use caretaker_controllers::gc;
 use caretaker_controllers::gc::view::{Part, View};
 use caretaker_controllers::gc::{GarbageCollector, Knowledge};
 use caretaker_controllers::runtime::clients::Clients;
@@ -38,9 +39,6 @@ const QUEUE: &str = "garbage_collector_attempt_to_delete";
 
 /// Upstream's burst of retries, for those who ask for its bucket.
 const RETRY_BURST: u32 = 100;
-
-/// What the collector never looks at, resource and group: events come and go by themselves.
-const IGNORED: [(&str, &str); 2] = [("events", ""), ("events", "events.k8s.io")];
 
 /// How often it is looked whether all kinds are known.
 const SYNC_LOOK: Duration = Duration::from_millis(20);
@@ -207,7 +205,7 @@ pub(crate) fn collected(ignored: &[ResourceName]) -> Interest {
         .iter()
         .map(|name| (name.resource.as_str(), name.group.as_str()));
     Interest::Deletable {
-        ignored: IGNORED.into_iter().chain(more).map(named).collect(),
+        ignored: gc::IGNORED.into_iter().chain(more).map(named).collect(),
     }
 }
 

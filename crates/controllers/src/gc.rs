@@ -38,6 +38,9 @@ use crate::runtime::record::{Record, Uid};
 /// The collector's name, as `--controllers` spells it.
 pub const NAME: &str = "garbage-collector-controller";
 
+/// What is never looked at, resource and group: events come and go by themselves.
+pub const IGNORED: [(&str, &str); 2] = [("events", ""), ("events", "events.k8s.io")];
+
 /// How long the first list of a kind is waited for: with questions about owners of that kind, which the list will
 /// answer, and with ends that depend on having seen all dependents. A kind that takes longer holds up nothing.
 pub const ORPHAN_HOLD_MAX: Duration = Duration::from_secs(30);

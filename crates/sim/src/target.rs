@@ -134,8 +134,7 @@ impl Target {
             metrics,
             limit: None,
         });
-        let ignored = [("events", ""), ("events", "events.k8s.io")];
-        let ignored = ignored.map(|(resource, group)| (resource.into(), group.into()));
+        let ignored = gc::IGNORED.map(|(resource, group)| (resource.into(), group.into()));
         let interest = Interest::Deletable {
             ignored: ignored.to_vec(),
         };

@@ -200,8 +200,8 @@ fn a_terminating_object_is_let_go_by_each_of_its_owners() {
     world.create(object(RCS, "a", &[]));
     world.create(object(RCS, "b", &[]));
     let mut pod = object(PODS, "pod", &[to(RCS, "a"), to(RCS, "b")]);
-    pod.meta.finalizers = vec!["grace".into()];
     pod.meta.deletion = Some(jiff::Timestamp::UNIX_EPOCH);
+    world.graceful.insert("pod".into());
     world.create(pod);
     world.settle();
     for owner in ["a", "b"] {

@@ -201,6 +201,18 @@ fn an_owner_of_a_frozen_kind_does_not_leave_orphans() {
     assert_eq!(world.calls, []);
 }
 
+/// What a driver remembers about an object goes when the object is decided about for the last time.
+#[test]
+fn an_object_that_ends_is_decided_about_once_more() {
+    let mut world = World::new();
+    world.create(object(PODS, "pod", &[]));
+    world.settle();
+    world.delete("pod", Propagation::Background);
+    world.deliver(PODS);
+    assert!(world.step(), "nobody was woken");
+    assert!(!world.step());
+}
+
 #[test]
 fn churn_leaves_nothing_behind() {
     let mut world = World::new();

@@ -32,6 +32,8 @@ pub(super) struct World {
     pub(super) calls: Vec<Call>,
     pub(super) notes: Vec<Note>,
     pub(super) decisions: usize,
+    /// Who takes time to stop, and is not gone when its last finalizer is.
+    pub(super) graceful: BTreeSet<Uid>,
     /// Targets whose requests fail like this.
     pub(super) broken: BTreeMap<Target, FailureKind>,
     /// Whether a feed shows what a request did before its answer is there.
@@ -146,6 +148,7 @@ impl World {
             calls: Vec::new(),
             notes: Vec::new(),
             decisions: 0,
+            graceful: BTreeSet::new(),
             broken: BTreeMap::new(),
             catalog: Arc::new(Catalog::default().with(kinds())),
             places: BTreeMap::new(),
@@ -438,7 +441,9 @@ impl World {
         self.revision += 1;
         object.meta.revision = Revision::Number(self.revision);
         let uid = object.meta.uid.clone();
-        let is_over = object.meta.deletion.is_some() && object.meta.finalizers.is_empty();
+        let is_over = object.meta.deletion.is_some()
+            && object.meta.finalizers.is_empty()
+            && !self.graceful.contains(&uid);
         let place = Target {
             kind: object.kind,
             namespace: object.meta.namespace.clone(),
