@@ -150,7 +150,8 @@ impl GarbageCollector {
             (Call::Delete { .. }, Found::Nothing) if *answer == Answer::Done => {
                 self.index.going(uid);
             }
-            (_, Found::Nothing) => {}
+            // The collector creates nothing.
+            (Call::Create { .. }, _) | (_, Found::Nothing) => {}
         }
     }
 }

@@ -199,7 +199,7 @@ impl Explained {
                 ..Step::none(String::new())
             },
             Next::Call(Call::Delete { propagation, .. }) => deleted(*propagation),
-            Next::Call(Call::Patch { .. }) => Step {
+            Next::Call(Call::Create { .. } | Call::Patch { .. }) => Step {
                 action: "patch",
                 message: patched(&self.verdict.because),
                 ..Step::none(String::new())

@@ -316,6 +316,7 @@ fn patch(index: &Index, id: NodeId, patch: Value) -> Next<Key> {
     Next::Call(Call::Patch {
         target: index.target(id),
         judged: judged(index, id),
+        subresource: None,
         patch,
     })
 }

@@ -15,10 +15,19 @@ use super::record::{Record, Revision, Uid};
 /// Exactly one request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Call {
-    /// Read the metadata of one object, from the quorum.
+    /// Read one object from the quorum, as much of it as the controller's feeds show.
     Get {
         /// The object.
         target: Target,
+    },
+    /// Make an object, or post to a subresource of one.
+    Create {
+        /// The object; it has a name, so that what was made twice is found out.
+        target: Target,
+        /// The subresource, `binding`.
+        subresource: Option<&'static str>,
+        /// All of it; `effects` writes neither kind nor name into it.
+        object: Value,
     },
     /// Delete one object.
     Delete {
@@ -37,6 +46,8 @@ pub enum Call {
         target: Target,
         /// What was judged; `effects` writes it into the patch.
         judged: Judged,
+        /// The subresource, `status`.
+        subresource: Option<&'static str>,
         /// The rest of the patch.
         patch: Value,
     },
@@ -113,7 +124,7 @@ pub struct Failure {
 /// What kind of failure it is, as far as anybody acts on the difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureKind {
-    /// 409: the object changed since it was judged.
+    /// 409: the object changed since it was judged, or exists already.
     Conflict,
     /// 401 or 403.
     Forbidden,
@@ -134,9 +145,10 @@ impl Call {
     #[must_use]
     pub fn target(&self) -> &Target {
         match self {
-            Self::Get { target } | Self::Delete { target, .. } | Self::Patch { target, .. } => {
-                target
-            }
+            Self::Get { target }
+            | Self::Create { target, .. }
+            | Self::Delete { target, .. }
+            | Self::Patch { target, .. } => target,
         }
     }
 
@@ -145,16 +157,17 @@ impl Call {
     pub fn verb(&self) -> &'static str {
         match self {
             Self::Get { .. } => "get",
+            Self::Create { .. } => "create",
             Self::Delete { .. } => "delete",
             Self::Patch { .. } => "patch",
         }
     }
 
-    /// Which copy was judged; nothing for a read.
+    /// Which copy was judged; nothing for a read, and for what does not exist yet.
     #[must_use]
     pub fn judged(&self) -> Option<&Judged> {
         match self {
-            Self::Get { .. } => None,
+            Self::Get { .. } | Self::Create { .. } => None,
             Self::Delete { judged, .. } | Self::Patch { judged, .. } => Some(judged),
         }
     }

@@ -146,7 +146,7 @@ pub struct Driver<C: Controller> {
     /// The notes of each key's last decision that had any.
     told: BTreeMap<C::Key, Vec<Note>>,
     /// What a dry run has recorded.
-    rehearsed: BTreeMap<C::Key, Judged>,
+    rehearsed: BTreeMap<C::Key, (Target, Option<Judged>)>,
     frozen: BTreeSet<KindId>,
     counted: Counts,
 }
@@ -406,17 +406,18 @@ impl<C: Controller> Driver<C> {
     /// A kind whose resourceVersions went back is not written to until a fresh list was applied. A dry run records
     /// writes instead. Pause, guard and leader gate belong here too.
     fn gate(&mut self, key: &C::Key, call: &Call, because: &C::Reason, now: Timestamp) -> Gate {
-        let Some(judged) = call.judged() else {
+        if call.is_read() {
             return Gate::Pass;
-        };
+        }
         if self.frozen.contains(&call.target().kind) {
             return Gate::Later;
         }
         match self.mode {
             Mode::Act => Gate::Pass,
             Mode::DryRun => {
-                if self.rehearsed.get(key) != Some(judged) {
-                    self.rehearsed.insert(key.clone(), judged.clone());
+                let rehearsed = (call.target().clone(), call.judged().cloned());
+                if self.rehearsed.get(key) != Some(&rehearsed) {
+                    self.rehearsed.insert(key.clone(), rehearsed);
                     self.account_rehearsal(key, call, because, now);
                 }
                 Gate::Rest

@@ -28,12 +28,15 @@ pub use limit::Limit;
 use super::call::{Answer, Call, Failure, FailureKind, Judged, Target};
 use super::kind::{Catalog, Kind, Scope};
 use super::metrics::Metrics;
-use super::record::Revision;
+use super::record::{Revision, View};
 use limit::Line;
 
 /// Metadata if the server can, the whole object if it cannot.
-const ACCEPT: &str =
+const ACCEPT_METADATA: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+
+/// The whole object.
+const ACCEPT_FULL: &str = "application/json";
 
 /// Carries out calls. Clones share the client, the limit and the counts.
 #[derive(Clone)]
@@ -42,6 +45,7 @@ pub struct Effects {
     catalog: watch::Receiver<Arc<Catalog>>,
     metrics: Metrics,
     line: Option<Arc<Line>>,
+    view: View,
 }
 
 /// What came of a call.
@@ -70,6 +74,7 @@ impl Effects {
             catalog,
             metrics,
             line: None,
+            view: View::Metadata,
         }
     }
 
@@ -77,6 +82,13 @@ impl Effects {
     #[must_use]
     pub fn limited(mut self, limit: Limit) -> Self {
         self.line = Some(Arc::new(Line::new(limit)));
+        self
+    }
+
+    /// The same, but answers show so much of an object.
+    #[must_use]
+    pub fn showing(mut self, view: View) -> Self {
+        self.view = view;
         self
     }
 
@@ -93,7 +105,7 @@ impl Effects {
             let message = "its kind is not served".to_owned();
             return Performed::failed(FailureKind::NotServed, None, message);
         };
-        let request = match request(call, kind) {
+        let request = match request(call, kind, self.view) {
             Ok(request) => request,
             Err(why) => return Performed::failed(FailureKind::Refused, None, why),
         };
@@ -107,7 +119,7 @@ impl Effects {
                 self.metrics.request(&method, status);
                 Performed {
                     // What is served now: the kind may have gone while the request was on its way.
-                    answer: read::answer(&reply, call, &self.catalog()),
+                    answer: read::answer(&reply, call, self.view, &self.catalog()),
                     status,
                     date: reply.date(),
                 }
@@ -143,16 +155,32 @@ impl Performed {
     }
 }
 
-fn request(call: &Call, kind: &Kind) -> Result<Request<Body>, String> {
+fn request(call: &Call, kind: &Kind, view: View) -> Result<Request<Body>, String> {
     let target = call.target();
     if call.judged().is_some_and(|judged| !is_condition(judged)) {
         return Err("the copy that was judged has no resourceVersion to compare".to_owned());
     }
-    let request = Request::builder()
-        .uri(path(target, kind)?)
-        .header(header::ACCEPT, ACCEPT);
+    let accept = match view {
+        View::Metadata => ACCEPT_METADATA,
+        View::Full => ACCEPT_FULL,
+    };
+    let path = match call {
+        Call::Get { .. } | Call::Delete { .. } => path(target, kind)?,
+        Call::Create {
+            subresource: None, ..
+        } => collection(target, kind)?,
+        Call::Create { subresource, .. } | Call::Patch { subresource, .. } => {
+            let subresource = subresource.map(|name| format!("/{name}"));
+            path(target, kind)? + &subresource.unwrap_or_default()
+        }
+    };
+    let request = Request::builder().uri(path).header(header::ACCEPT, accept);
     let request = match call {
         Call::Get { .. } => request.method(Method::GET).body(Body::empty()),
+        Call::Create { object, .. } => request
+            .method(Method::POST)
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(Body::from(object.to_string().into_bytes())),
         Call::Delete {
             judged,
             propagation,
@@ -209,6 +237,12 @@ fn path(target: &Target, kind: &Kind) -> Result<String, String> {
         return Err(format!("no object is called {odd:?}"));
     }
     Ok(kind.path(&encoded(&target.namespace), &encoded(&target.name)))
+}
+
+/// The path that objects are made at.
+fn collection(target: &Target, kind: &Kind) -> Result<String, String> {
+    path(target, kind)?;
+    Ok(kind.path(&encoded(&target.namespace), ""))
 }
 
 /// Upstream's rule for everything that has to fit between two slashes of a path.

@@ -146,6 +146,15 @@ impl Interest {
         self.view(kind).is_some()
     }
 
+    /// How much of the kinds of interest.
+    #[must_use]
+    pub fn shown(&self) -> View {
+        match self {
+            Self::Deletable { .. } => View::Metadata,
+            Self::Kinds { view, .. } => *view,
+        }
+    }
+
     /// Whether a kind is of interest, and how much of it.
     fn view(&self, kind: &Kind) -> Option<View> {
         match self {

@@ -98,7 +98,7 @@ async fn supervise<C: Controller>(
     post: watch::Sender<Option<Handle<C>>>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let effects = effects(&shared);
+    let effects = effects(&shared).showing(interest.shown());
     loop {
         let controller = make();
         let name = controller.name();

@@ -7,7 +7,7 @@ use caretaker_controllers::runtime::call::{Answer, Call, FailureKind, Judged, Pr
 use caretaker_controllers::runtime::effects::{Effects, Limit, Performed};
 use caretaker_controllers::runtime::kind::{Catalog, KindId};
 use caretaker_controllers::runtime::metrics::Metrics;
-use caretaker_controllers::runtime::record::{Record, Uid};
+use caretaker_controllers::runtime::record::{Body as Shown, Record, Uid, View};
 use caretaker_machinery::clock::{Clock, REAL_TIME};
 use caretaker_machinery::rng::Rng;
 use http::Request;
@@ -73,6 +73,7 @@ fn mk_patch(judged: Judged) -> Call {
     Call::Patch {
         target: mk_target("a"),
         judged,
+        subresource: None,
         patch: json!({"metadata": {"finalizers": null}}),
     }
 }
@@ -175,4 +176,26 @@ async fn a_limit_of_our_own_holds() {
         effects.perform(&Call::Get { target }).await;
     }
     assert_eq!(start.elapsed().as_millis(), 3000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_is_made_once_and_shown_as_a_whole_to_who_wants_that() {
+    let bench = Bench::new();
+    let effects = bench.effects.clone().showing(View::Full);
+    let create = Call::Create {
+        target: mk_target("a"),
+        subresource: None,
+        object: json!({"metadata": {"name": "a"}, "data": {"k": "v"}}),
+    };
+    let made = effects.perform(&create).await;
+    let Answer::Object(record) = made.answer else {
+        panic!("{made:?}");
+    };
+    let Shown::Json(bytes) = &record.body else {
+        panic!("no body");
+    };
+    let object: serde_json::Value = serde_json::from_slice(bytes).unwrap();
+    assert_eq!(object["data"]["k"], "v");
+    let again = effects.perform(&create).await;
+    assert_eq!(failed(&again), Some(FailureKind::Conflict));
 }

@@ -310,6 +310,7 @@ fn mk_patch(record: &Record) -> Call {
     Call::Patch {
         target: mk_target(&record.meta.name),
         judged: mk_judged(record),
+        subresource: None,
         patch: json!({"metadata": {"finalizers": rest}}),
     }
 }

@@ -75,6 +75,7 @@ fn patch() -> Next<Key> {
     Next::Call(Call::Patch {
         target: target(),
         judged: judged(),
+        subresource: None,
         patch: json!({}),
     })
 }

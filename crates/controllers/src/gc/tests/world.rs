@@ -371,6 +371,7 @@ impl World {
         };
         match call {
             Call::Get { .. } => Answer::Object(Arc::new(found)),
+            Call::Create { .. } => panic!("the collector creates nothing"),
             Call::Delete {
                 judged,
                 propagation,

@@ -98,7 +98,7 @@ impl<C: Controller> Driver<C> {
         let revision = judged.map(|judged| judged.revision.to_string());
         let policy = match call {
             Call::Delete { propagation, .. } => *propagation,
-            Call::Get { .. } | Call::Patch { .. } => None,
+            Call::Get { .. } | Call::Create { .. } | Call::Patch { .. } => None,
         };
         Evidence {
             at: now,

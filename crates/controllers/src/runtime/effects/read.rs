@@ -28,10 +28,10 @@ struct Head {
 }
 
 /// What `reply` to `call` says.
-pub(crate) fn answer(reply: &Reply, call: &Call, catalog: &Catalog) -> Answer {
+pub(crate) fn answer(reply: &Reply, call: &Call, view: View, catalog: &Catalog) -> Answer {
     let target = call.target();
     if reply.status.is_success() {
-        return success(reply, call);
+        return success(reply, call, view);
     }
     let status = reply.is_json().then(|| status(&reply.body)).flatten();
     if reply.status.as_u16() == 404
@@ -43,7 +43,7 @@ pub(crate) fn answer(reply: &Reply, call: &Call, catalog: &Catalog) -> Answer {
     Answer::Failed(failure(reply, status))
 }
 
-fn success(reply: &Reply, call: &Call) -> Answer {
+fn success(reply: &Reply, call: &Call, view: View) -> Answer {
     let target = call.target();
     let unreadable = |why: &str| {
         Answer::Failed(Failure {
@@ -58,12 +58,13 @@ fn success(reply: &Reply, call: &Call) -> Answer {
     }
     if let Some(status) = status(&reply.body) {
         return match (status.status.as_str(), call) {
-            ("Success", Call::Delete { .. }) => Answer::Done,
+            // A delete shows nothing when nothing is left, and a binding never does.
+            ("Success", Call::Delete { .. } | Call::Create { .. }) => Answer::Done,
             ("Success", _) => unreadable("it is a Status"),
             _ => Answer::Failed(failure(reply, Some(status))),
         };
     }
-    match decode(target.kind, &reply.body, View::Metadata) {
+    match decode(target.kind, &reply.body, view) {
         Err(error) => unreadable(&error.why),
         Ok(record) if record.meta.name != target.name => unreadable("it is another object"),
         // Objects of the cluster have none, whatever namespace they were asked for from.

@@ -71,6 +71,7 @@ fn a_write_that_names_no_version_is_not_sent() {
         let patch = Call::Patch {
             target: mk_target("shop", "web"),
             judged: judged.clone(),
+            subresource: None,
             patch: json!({"metadata": {"finalizers": null}}),
         };
         let delete = Call::Delete {
@@ -80,7 +81,7 @@ fn a_write_that_names_no_version_is_not_sent() {
             grace_secs: None,
         };
         for call in [patch, delete] {
-            let found = request(&call, &mk_kind(Scope::Namespaced));
+            let found = request(&call, &mk_kind(Scope::Namespaced), View::Metadata);
             assert_eq!(found.is_ok(), fine, "{call:?}");
         }
     }
@@ -89,8 +90,8 @@ fn a_write_that_names_no_version_is_not_sent() {
 /// Method, content type and body of the request for a call.
 async fn sent(call: &Call) -> (Method, String, Value) {
     use http_body_util::BodyExt;
-    let request = request(call, &mk_kind(Scope::Namespaced)).unwrap();
-    assert_eq!(request.headers()[header::ACCEPT], ACCEPT);
+    let request = request(call, &mk_kind(Scope::Namespaced), View::Metadata).unwrap();
+    assert_eq!(request.headers()[header::ACCEPT], ACCEPT_METADATA);
     let (head, body) = request.into_parts();
     let content_type = head.headers.get(header::CONTENT_TYPE);
     let content_type = content_type.map_or("", |value| value.to_str().unwrap());
@@ -137,6 +138,7 @@ async fn a_patch_carries_what_was_judged_whatever_it_says() {
         let call = Call::Patch {
             target: mk_target("shop", "web"),
             judged: mk_judged(),
+            subresource: None,
             patch: patch.clone(),
         };
         let (method, content_type, body) = sent(&call).await;
@@ -145,4 +147,39 @@ async fn a_patch_carries_what_was_judged_whatever_it_says() {
         assert_eq!(body["metadata"]["uid"], "u-1", "{patch}");
         assert_eq!(body["metadata"]["resourceVersion"], "42", "{patch}");
     }
+}
+
+#[test]
+fn a_call_goes_where_its_object_is() {
+    let mk_create = |subresource| Call::Create {
+        target: mk_target("shop", "web"),
+        subresource,
+        object: json!({}),
+    };
+    let status = Call::Patch {
+        target: mk_target("shop", "web"),
+        judged: mk_judged(),
+        subresource: Some("status"),
+        patch: json!({}),
+    };
+    let collection = mk_kind(Scope::Namespaced).path("shop", "");
+    let table = [
+        (mk_create(None), collection.clone()),
+        (
+            mk_create(Some("binding")),
+            format!("{collection}/web/binding"),
+        ),
+        (status, format!("{collection}/web/status")),
+    ];
+    for (call, path) in table {
+        let request = request(&call, &mk_kind(Scope::Namespaced), View::Full).unwrap();
+        assert_eq!(request.uri().path(), path, "{call:?}");
+        assert_eq!(request.headers()[header::ACCEPT], ACCEPT_FULL);
+    }
+    let nameless = Call::Create {
+        target: mk_target("shop", ""),
+        subresource: None,
+        object: json!({}),
+    };
+    assert!(request(&nameless, &mk_kind(Scope::Namespaced), View::Full).is_err());
 }

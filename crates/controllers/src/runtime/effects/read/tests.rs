@@ -57,6 +57,7 @@ fn mk_patch() -> Call {
             uid: "u".into(),
             revision: "7".into(),
         },
+        subresource: None,
         patch: json!({}),
     }
 }
@@ -110,7 +111,7 @@ fn a_404_that_names_the_object_proves_its_absence_for_every_verb() {
     let by_kind = mk_json(404, &other("/details/kind", json!("Deployment")));
     for call in [mk_get(), mk_delete(), mk_patch()] {
         for reply in [&reply, &by_kind] {
-            let answer = answer(reply, &call, &mk_catalog());
+            let answer = answer(reply, &call, View::Metadata, &mk_catalog());
             assert_eq!(answer, Answer::Absent(Proof::NotFound), "{call:?}");
         }
     }
@@ -165,7 +166,7 @@ fn nothing_else_proves_absence() {
     ];
     for (name, reply) in table {
         for call in [mk_get(), mk_delete(), mk_patch()] {
-            let answer = answer(&reply, &call, &mk_catalog());
+            let answer = answer(&reply, &call, View::Metadata, &mk_catalog());
             assert!(failed(&answer).is_some(), "{name}: {answer:?}");
         }
     }
@@ -174,7 +175,12 @@ fn nothing_else_proves_absence() {
 #[test]
 fn a_404_of_a_kind_that_is_not_served_proves_nothing() {
     let gone = mk_catalog().with([]);
-    let answer = answer(&mk_json(404, &mk_not_found()), &mk_get(), &gone);
+    let answer = answer(
+        &mk_json(404, &mk_not_found()),
+        &mk_get(),
+        View::Metadata,
+        &gone,
+    );
     assert_eq!(failed(&answer), Some(FailureKind::NotServed));
 }
 
@@ -199,7 +205,9 @@ fn codes_tell_what_to_do() {
     for (code, expected) in table {
         let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "no", "code": code});
         for reply in [mk_json(code, &status), mk_reply(code, "text/html", "<p>")] {
-            let Answer::Failed(failure) = answer(&reply, &mk_delete(), &mk_catalog()) else {
+            let Answer::Failed(failure) =
+                answer(&reply, &mk_delete(), View::Metadata, &mk_catalog())
+            else {
                 panic!("{code} did not fail");
             };
             assert_eq!((failure.kind, failure.status), (expected, Some(code)));
@@ -213,7 +221,12 @@ fn a_patch_of_an_object_that_was_replaced_is_a_conflict() {
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Invalid", "code": 422,
         "details": {"causes": [{"field": "metadata.uid", "message": "field is immutable"}]},
     });
-    let answer = answer(&mk_json(422, &status), &mk_patch(), &mk_catalog());
+    let answer = answer(
+        &mk_json(422, &status),
+        &mk_patch(),
+        View::Metadata,
+        &mk_catalog(),
+    );
     assert_eq!(failed(&answer), Some(FailureKind::Conflict));
 }
 
@@ -233,7 +246,7 @@ fn an_object_is_read_whatever_else_it_holds() {
     );
     text.truncate(text.len() - 2);
     let reply = mk_reply(200, "application/json", &(text + &deep));
-    let Answer::Object(record) = answer(&reply, &mk_get(), &mk_catalog()) else {
+    let Answer::Object(record) = answer(&reply, &mk_get(), View::Metadata, &mk_catalog()) else {
         panic!("not an object");
     };
     assert_eq!(
@@ -267,12 +280,22 @@ fn an_answer_that_is_not_the_object_fails() {
         ("no body", mk_reply(204, "application/json", "")),
     ];
     for (name, reply) in table {
-        let answer = answer(&reply, &mk_get(), &mk_catalog());
+        let answer = answer(&reply, &mk_get(), View::Metadata, &mk_catalog());
         assert_eq!(failed(&answer), Some(FailureKind::Unavailable), "{name}");
     }
-    let deleted = answer(&mk_json(200, &success), &mk_delete(), &mk_catalog());
+    let deleted = answer(
+        &mk_json(200, &success),
+        &mk_delete(),
+        View::Metadata,
+        &mk_catalog(),
+    );
     assert_eq!(deleted, Answer::Done);
-    let going = answer(&mk_json(202, &mk_object()), &mk_delete(), &mk_catalog());
+    let going = answer(
+        &mk_json(202, &mk_object()),
+        &mk_delete(),
+        View::Metadata,
+        &mk_catalog(),
+    );
     assert!(matches!(going, Answer::Object(_)));
 }
 
@@ -283,7 +306,7 @@ fn patience_may_also_stand_in_the_status_and_words_are_kept_short() {
         "details": {"retryAfterSeconds": 7},
     });
     let mut reply = mk_json(429, &status);
-    let wait = |reply: &Reply| match answer(reply, &mk_get(), &mk_catalog()) {
+    let wait = |reply: &Reply| match answer(reply, &mk_get(), View::Metadata, &mk_catalog()) {
         Answer::Failed(failure) => (
             failure.retry_after.map(|wait| wait.as_secs()),
             failure.message,
