@@ -3,6 +3,7 @@
 //! - [`clock`]: domain time as a value: the wall clock, or one that is started, sped up and moved by hand.
 //! - [`names`]: what names, label keys and label values may look like.
 //! - [`patch`]: JSON patch, merge patch and strategic merge patch.
+//! - [`proto`]: reads protocol buffers.
 //! - [`quantity`]: amounts of resources and their canonical form.
 //! - [`rng`]: randomness as a seeded value.
 //! - [`selector`]: label and field selectors.
@@ -11,6 +12,7 @@
 pub mod clock;
 pub mod names;
 pub mod patch;
+pub mod proto;
 pub mod quantity;
 pub mod rng;
 pub mod selector;
