@@ -2,7 +2,8 @@
 //!
 //! A list without `*` turns on what it names and nothing else; the first word about a controller counts, and `*` decides
 //! for those that no word is about. Ours in addition: `-*` and `none` for no controller, and the two halves of
-//! `cronjob-controller`. Not every controller exists yet: the list is read all the same, so that scripts can be written
+//! `cronjob-controller`. Controllers of the originals that are not ours may be named, so that their manifests start, and
+//! a warning says that nothing comes of it. Not every controller exists yet: the list is read all the same, so that scripts can be written
 //! now and a misspelt name is found now.
 
 use std::str::FromStr;
@@ -26,6 +27,9 @@ const UNITS: [Unit; 6] = [
 
 /// The units that exist. The rest comes later.
 const BUILT: [&str; 1] = [GARBAGE_COLLECTOR];
+
+/// The controllers of the originals that are not ours: name and whose it is.
+const FOREIGN: &str = include_str!("../../data/foreign-controllers.txt");
 
 /// Which controllers are on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -110,6 +114,13 @@ impl Controllers {
         }))
     }
 
+    /// What was asked for by name and belongs to somebody else.
+    pub(crate) fn foreign(&self) -> Vec<&str> {
+        let words = self.words.iter().filter(|word| word.on);
+        let names = words.map(|word| word.about.as_str());
+        names.filter(|name| is_foreign(name)).collect()
+    }
+
     /// The first word about a unit.
     fn about(&self, unit: &Unit) -> Option<&Word> {
         self.words.iter().find(|word| unit.is_called(&word.about))
@@ -147,7 +158,8 @@ impl FromStr for Word {
             // Volcano writes a plus where Kubernetes writes nothing.
             None => (true, text.strip_prefix('+').unwrap_or(text)),
         };
-        if name != "*" && !UNITS.iter().any(|unit| unit.is_called(name)) {
+        let is_ours = UNITS.iter().any(|unit| unit.is_called(name));
+        if name != "*" && !is_ours && !is_foreign(name) {
             let known = shorten(&UNITS).join(", ");
             return Err(format!(
                 "there is no controller {name:?}; there are {known}, and * for all"
@@ -158,6 +170,13 @@ impl FromStr for Word {
             about: name.to_owned(),
         })
     }
+}
+
+/// Whether an original has a controller of this name that is not ours.
+fn is_foreign(name: &str) -> bool {
+    let lines = FOREIGN.lines().filter(|line| !line.starts_with('#'));
+    let mut names = lines.filter_map(|line| line.split('\t').next());
+    names.any(|known| known == name)
 }
 
 /// Names for people: a controller whose halves are both there goes by its own name.
@@ -287,6 +306,22 @@ mod tests {
     }
 
     #[test]
+    fn controllers_of_the_originals_may_be_named() {
+        let kubeadm = mk("*,bootstrapsigner,tokencleaner");
+        assert_eq!(kubeadm.names(), ALL);
+        assert_eq!(kubeadm.foreign(), ["bootstrapsigner", "tokencleaner"]);
+        let volcano = mk("*,-sharding-controller");
+        assert_eq!((volcano.names(), volcano.foreign()), (ALL.to_vec(), vec![]));
+        for unit in &UNITS {
+            assert!(
+                ![unit.name, unit.controller, unit.alias]
+                    .into_iter()
+                    .any(is_foreign)
+            );
+        }
+    }
+
+    #[test]
     fn a_flag_that_is_given_twice_adds_up() {
         let lists = [mk("gc-controller"), mk("*,-podgc")];
         let merged = Controllers::merged(&lists);
@@ -298,8 +333,8 @@ mod tests {
     fn an_unknown_name_is_refused_with_the_known_ones() {
         for text in [
             "",
-            "job-controller",
-            "-job-controller",
+            "nobody",
+            "-nobody",
             "-none",
             "*,,",
             "gc-controller;*",

@@ -107,6 +107,14 @@ impl Work {
                 "these controllers are not built yet, so none of these will run: {names}"
             ));
         }
+        let controllers = self.controllers();
+        let foreign = controllers.foreign();
+        if !foreign.is_empty() {
+            let names = foreign.join(", ");
+            warnings.push(format!(
+                "these controllers belong to others and do not run here: {names}"
+            ));
+        }
         // Upstream's gates come and go with every release: a list of them here would refuse somebody's manifest.
         let mut idle: Vec<&str> = self
             .feature_gates
@@ -230,7 +238,7 @@ mod tests {
             "--retry-bucket-qps=fast",
             "--gc-ignored-resources=Pods",
             "--feature-gates=A",
-            "--controllers=job-controller",
+            "--controllers=nobody",
         ] {
             assert!(
                 Wrapped::try_parse_from(["caretaker", flag]).is_err(),
@@ -247,10 +255,11 @@ mod tests {
             "--feature-gates=kube:AllAlpha=true,VolcanoJobSupport=false",
             "--feature-gates",
             "AllAlpha=false,VolcanoJobSupport=true",
-            "--controllers=*,podgc",
+            "--controllers=*,podgc,tokencleaner",
         ]);
         let expected = [
             "these controllers are not built yet, so none of these will run: pod-garbage-collector-controller",
+            "these controllers belong to others and do not run here: tokencleaner",
             "these feature gates mean nothing here: AllAlpha",
         ];
         assert_eq!(work.warnings(), expected);

@@ -15,7 +15,7 @@ fn a_command_line_that_means_nothing_is_refused_with_a_sentence() {
             "an address with a port is needed",
         ),
         (
-            &["up", "--controllers", "job-controller"],
+            &["up", "--controllers", "nobody"],
             "garbage-collector-controller",
         ),
         (&["up", "--controllers="], "garbage-collector-controller"),
