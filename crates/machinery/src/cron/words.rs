@@ -93,10 +93,8 @@ impl Schedule {
         }
         let ruler = self.ruler(zone);
         let from = whole_second(from);
-        let changes = std::iter::successors(Some(ruler.stretch(from).until), |change| {
-            Some(ruler.stretch(*change).until)
-        });
-        let soon = changes.take_while(|change| *change < from + AHEAD_DAYS * DAY);
+        let until = from + AHEAD_DAYS * DAY;
+        let soon = ruler.changes(from).take_while(|change| *change < until);
         let told = soon.take(CHANGES_MAX).filter_map(|change| {
             Some(Surprise {
                 at: timestamp(change)?,

@@ -81,7 +81,10 @@ impl<'z> Ruler<'z> {
             return known;
         }
         let time = timestamp_near(at);
-        let before = self.zone.preceding(timestamp_near(at + 1)).next();
+        let before = self
+            .zone
+            .preceding(timestamp_near(at.saturating_add(1)))
+            .next();
         let after = self.zone.following(time).next();
         let found = Stretch {
             from: before.map_or(i64::MIN, |change| change.timestamp().as_second()),
@@ -90,6 +93,12 @@ impl<'z> Ruler<'z> {
         };
         self.stretch.set(found);
         found
+    }
+
+    /// When the offset changes after `at`.
+    pub(super) fn changes(&self, at: i64) -> impl Iterator<Item = i64> {
+        let changes = self.zone.following(timestamp_near(at));
+        changes.map(|change| change.timestamp().as_second())
     }
 
     pub(super) fn offset(&self, at: i64) -> i64 {
