@@ -25,7 +25,7 @@ pub(crate) struct ScheduleNext {
     pub(crate) time_zone: Option<TimeZone>,
 
     /// Slots after this time, like 2026-03-29T00:00:00Z [default: now]
-    #[arg(long, value_name = "RFC3339")]
+    #[arg(long, value_name = "RFC3339", value_parser = time)]
     pub(crate) after: Option<Timestamp>,
 
     /// How many slots
@@ -46,4 +46,9 @@ pub(crate) enum Listing {
 
 fn time_zone(name: &str) -> Result<TimeZone, ZoneError> {
     zone::find(name)
+}
+
+fn time(text: &str) -> Result<Timestamp, &'static str> {
+    let read = text.parse();
+    read.map_err(|_| "a time is needed, like 2026-03-29T00:00:00Z")
 }

@@ -80,17 +80,20 @@ fn table(
 ) -> String {
     let mut words = schedule.words();
     if schedule.zone().is_none() {
-        let _ = write!(words, ", by the clocks of {}", name(zone));
+        let _ = write!(words, " ({})", name(zone));
     }
     let mut text = format!("{}\n\n", capitalised(&words));
+    if slots.is_empty() {
+        return text + "No slot until the end of the fifth year after.\n";
+    }
     let mut rows = vec![HEADINGS.map(str::to_owned)];
     let mut before = after;
     for slot in slots {
-        let shown = zone.to_datetime(*slot);
+        let shown = slot.to_zoned(zone.clone());
         rows.push([
             shown.strftime("%Y-%m-%d %H:%M:%S").to_string(),
             shown.strftime("%a").to_string(),
-            offset(zone.to_offset(*slot)),
+            shown.strftime("%:z").to_string(),
             from_now(slot.duration_since(now)),
             change(zone, before, *slot),
         ]);
@@ -107,9 +110,6 @@ fn table(
             .collect();
         text += line.trim_end();
         text.push('\n');
-    }
-    if slots.is_empty() {
-        text += "(none within five years)\n";
     }
     let surprises = schedule.surprises(after, zone);
     if !surprises.is_empty() {
@@ -145,10 +145,6 @@ fn rfc3339(slot: Timestamp, zone: &TimeZone) -> String {
         return slot.to_string();
     }
     slot.display_with_offset(offset).to_string()
-}
-
-fn offset(offset: Offset) -> String {
-    offset.to_string()
 }
 
 /// The two largest units are enough for somebody who waits.

@@ -266,7 +266,7 @@ impl Allowed {
     /// A number, or the name of one.
     fn value<'t>(&self, text: &'t str) -> Result<u64, (&'t str, String)> {
         let is_text = |name: &&str| folded(text).eq(name.chars());
-        match self.names.iter().position(|name| is_text(&name)) {
+        match self.names.iter().position(is_text) {
             Some(position) => Ok(u64::from(self.first) + position as u64),
             None => number(text),
         }

@@ -83,7 +83,7 @@ fn every_row_of_the_sample_is_answered_as_by_robfig_cron() {
             "ERR".to_owned()
         } else if is_of_another_law(&row) {
             of_another_law += 1;
-            let slots = row.answer.split(',').map(|slot| slot.parse::<i64>());
+            let slots = row.answer.split(',').map(str::parse::<i64>);
             let later = slots.map(|slot| (slot.unwrap() + 3_600).to_string());
             later.collect::<Vec<_>>().join(",")
         } else {
@@ -187,91 +187,101 @@ fn zones_have_the_names_of_the_database_and_no_others() {
     assert_eq!(zone::find("Local"), Err(zone::ZoneError::Local));
 }
 
+/// Zone, expression, after, now, and the latest slot.
+type Latest = (
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static str,
+    Option<&'static str>,
+);
+
+const LATEST: &[Latest] = &[
+    // Nothing is due yet, or exactly now.
+    (
+        "",
+        "0 0 * * *",
+        "2026-03-01T00:00:00Z",
+        "2026-03-01T23:59:59.9Z",
+        None,
+    ),
+    (
+        "",
+        "0 0 * * *",
+        "2026-03-01T00:00:00Z",
+        "2026-03-02T00:00:00Z",
+        Some("2026-03-02T00:00:00Z"),
+    ),
+    (
+        "",
+        "0 0 * * *",
+        "2026-03-02T00:00:00Z",
+        "2026-03-01T00:00:00Z",
+        None,
+    ),
+    // A clock that was wrong by two thousand years costs nothing.
+    (
+        "",
+        "* * * * *",
+        "0001-01-01T00:00:00Z",
+        "2026-03-02T00:00:30Z",
+        Some("2026-03-02T00:00:00Z"),
+    ),
+    (
+        "America/New_York",
+        "30 2 * * *",
+        "0001-01-01T00:00:00Z",
+        "2026-03-08T12:00:00Z",
+        Some("2026-03-07T07:30:00Z"),
+    ),
+    (
+        "Africa/Cairo",
+        "0 12 * * 5",
+        "1970-01-01T00:00:00Z",
+        "2026-04-24T12:00:00Z",
+        Some("2026-04-17T10:00:00Z"),
+    ),
+    (
+        "America/Havana",
+        "0 12 * * 6",
+        "1970-01-01T00:00:00Z",
+        "2026-03-09T00:00:00Z",
+        Some("2026-03-08T16:00:00Z"),
+    ),
+    // No slot within five years of 2096, and what would come later comes no more.
+    (
+        "",
+        "0 0 29 2 *",
+        "2090-01-01T00:00:00Z",
+        "2150-01-01T00:00:00Z",
+        Some("2096-02-29T00:00:00Z"),
+    ),
+    (
+        "",
+        "@every 7h",
+        "2026-03-01T00:00:00.5Z",
+        "2026-03-02T00:00:00Z",
+        Some("2026-03-01T21:00:00Z"),
+    ),
+    (
+        "",
+        "@every 7h",
+        "2026-03-01T00:00:00.5Z",
+        "2026-03-01T06:59:59.9Z",
+        None,
+    ),
+    (
+        "",
+        ", * * * *",
+        "2026-03-01T00:00:00Z",
+        "2036-03-01T00:00:00Z",
+        None,
+    ),
+];
+
 #[test]
 fn the_latest_slot_ends_where_the_chain_ends() {
-    let cases = [
-        // Nothing is due yet, or exactly now.
-        (
-            "",
-            "0 0 * * *",
-            "2026-03-01T00:00:00Z",
-            "2026-03-01T23:59:59.9Z",
-            None,
-        ),
-        (
-            "",
-            "0 0 * * *",
-            "2026-03-01T00:00:00Z",
-            "2026-03-02T00:00:00Z",
-            Some("2026-03-02T00:00:00Z"),
-        ),
-        (
-            "",
-            "0 0 * * *",
-            "2026-03-02T00:00:00Z",
-            "2026-03-01T00:00:00Z",
-            None,
-        ),
-        // A clock that was wrong by two thousand years costs nothing.
-        (
-            "",
-            "* * * * *",
-            "0001-01-01T00:00:00Z",
-            "2026-03-02T00:00:30Z",
-            Some("2026-03-02T00:00:00Z"),
-        ),
-        (
-            "America/New_York",
-            "30 2 * * *",
-            "0001-01-01T00:00:00Z",
-            "2026-03-08T12:00:00Z",
-            Some("2026-03-07T07:30:00Z"),
-        ),
-        (
-            "Africa/Cairo",
-            "0 12 * * 5",
-            "1970-01-01T00:00:00Z",
-            "2026-04-24T12:00:00Z",
-            Some("2026-04-17T10:00:00Z"),
-        ),
-        (
-            "America/Havana",
-            "0 12 * * 6",
-            "1970-01-01T00:00:00Z",
-            "2026-03-09T00:00:00Z",
-            Some("2026-03-08T16:00:00Z"),
-        ),
-        // No slot within five years of 2096, and what would come later comes no more.
-        (
-            "",
-            "0 0 29 2 *",
-            "2090-01-01T00:00:00Z",
-            "2150-01-01T00:00:00Z",
-            Some("2096-02-29T00:00:00Z"),
-        ),
-        (
-            "",
-            "@every 7h",
-            "2026-03-01T00:00:00.5Z",
-            "2026-03-02T00:00:00Z",
-            Some("2026-03-01T21:00:00Z"),
-        ),
-        (
-            "",
-            "@every 7h",
-            "2026-03-01T00:00:00.5Z",
-            "2026-03-01T06:59:59.9Z",
-            None,
-        ),
-        (
-            "",
-            ", * * * *",
-            "2026-03-01T00:00:00Z",
-            "2036-03-01T00:00:00Z",
-            None,
-        ),
-    ];
-    for (zone, expression, after, now, expected) in cases {
+    for (zone, expression, after, now, expected) in LATEST {
         let found = mk_schedule(expression).latest(at(after), at(now), &mk_zone(zone));
         assert_eq!(found, expected.map(at), "{expression} {after} {now}");
     }

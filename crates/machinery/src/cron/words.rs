@@ -77,7 +77,7 @@ impl Schedule {
         };
         if let Some(name) = self.zone().and_then(TimeZone::iana_name) {
             // Writing to a String cannot fail.
-            let _ = write!(words, ", by the clocks of {name}");
+            let _ = write!(words, " ({name})");
         }
         words
     }

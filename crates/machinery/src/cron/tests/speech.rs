@@ -51,10 +51,7 @@ fn words_say_what_the_fields_mean() {
         ("0 0 31 4 *", "never: there is no such time"),
         (", * * * *", "never: there is no such time"),
         ("@every 90m", "every 1h 30m, counted from the time before"),
-        (
-            "TZ=Asia/Tokyo @daily",
-            "at 00:00 every day, by the clocks of Asia/Tokyo",
-        ),
+        ("TZ=Asia/Tokyo @daily", "at 00:00 every day (Asia/Tokyo)"),
     ] {
         assert_eq!(mk_schedule(expression).words(), words, "{expression}");
     }
