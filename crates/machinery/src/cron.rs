@@ -87,7 +87,7 @@ impl Schedule {
 
     /// The last of the [slots](Self::slots) after `after` that is not later than `now`.
     ///
-    /// Exact, and nearly as quick for a thousand years as for a day.
+    /// Exact, and quick however many slots that are: microseconds, and a few more for each year if months are left out.
     #[must_use]
     pub fn latest(&self, after: Timestamp, now: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         let (after, now) = (whole_second(after), whole_second(now));

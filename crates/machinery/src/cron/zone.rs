@@ -46,8 +46,9 @@ pub fn find(name: &str) -> Result<TimeZone, ZoneError> {
 /// A zone along the time line, in whole seconds since 1970.
 pub(super) struct Ruler<'z> {
     zone: &'z TimeZone,
-    /// Where the last question was answered. Nearly all are about the same stretch.
-    stretch: Cell<Stretch>,
+    /// Where the last questions were answered, the newest first. Nearly all are about the same stretch, and those around a
+    /// change of offset about two.
+    known: Cell<[Stretch; 2]>,
 }
 
 /// Some time in which the offset stays the same.
@@ -70,15 +71,16 @@ impl<'z> Ruler<'z> {
         };
         Self {
             zone,
-            stretch: Cell::new(nowhere),
+            known: Cell::new([nowhere; 2]),
         }
     }
 
     /// The stretch that `at` belongs to.
     pub(super) fn stretch(&self, at: i64) -> Stretch {
-        let known = self.stretch.get();
-        if (known.from..known.until).contains(&at) {
-            return known;
+        let known = self.known.get();
+        let has = |stretch: &&Stretch| (stretch.from..stretch.until).contains(&at);
+        if let Some(stretch) = known.iter().find(has) {
+            return *stretch;
         }
         let time = timestamp_near(at);
         let before = self
@@ -91,7 +93,7 @@ impl<'z> Ruler<'z> {
             until: after.map_or(i64::MAX, |change| change.timestamp().as_second()),
             offset: i64::from(self.zone.to_offset(time).seconds()),
         };
-        self.stretch.set(found);
+        self.known.set([found, known[0]]);
         found
     }
 
