@@ -2,6 +2,7 @@
 //!
 //! - [`Demo`], [`Run`], [`Up`]: the flags of the commands that work, with [`Work`] in the last two.
 //! - [`Graph`], [`Explain`]: the flags of the commands that look, with [`Place`] in both.
+//! - [`Schedule`]: the flags of the commands about cron schedules.
 //! - [`Controllers`] reads `--controllers`.
 //! - `foreign`: flags of the original controller managers that are accepted and ignored.
 
@@ -10,6 +11,7 @@ mod demo;
 mod foreign;
 mod objects;
 mod run;
+mod schedule;
 mod up;
 mod values;
 mod work;
@@ -18,6 +20,7 @@ pub(crate) use self::controllers::{Controllers, GARBAGE_COLLECTOR};
 pub(crate) use self::demo::Demo;
 pub(crate) use self::objects::{Drawing, Explain, Graph, Place};
 pub(crate) use self::run::Run;
+pub(crate) use self::schedule::{Listing, Schedule, ScheduleNext};
 pub(crate) use self::up::{Listen, Output, Up};
 pub(crate) use self::values::{ObjectName, ResourceName};
 pub(crate) use self::work::Work;
@@ -50,6 +53,9 @@ pub(crate) enum Command {
     Graph(Box<Graph>),
     /// Say why an object lives, what holds up its end, and what garbage collection would do with it
     Explain(Box<Explain>),
+    /// Cron schedules: when they are due
+    #[command(subcommand)]
+    Schedule(Schedule),
     /// Print the version
     Version,
 }

@@ -12,4 +12,5 @@ mod http;
 mod kubectl;
 mod look;
 mod process;
+mod schedule;
 mod up;
