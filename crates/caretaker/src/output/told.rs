@@ -19,6 +19,8 @@ const RULES: &[(&str, Deed, &str)] = &[
     ("Ring", Deed::Unblock, ""),
     ("DependentsGone", Deed::Release, ""),
     ("DependentsOrphaned", Deed::Release, ""),
+    ("Expired", Deed::Sweep, "TTL after its finish is over"),
+    ("AbortedLongAgo", Deed::Sweep, "aborted long ago"),
 ];
 
 /// A fact for each request that a write took: the reads that led to it, and the write.
