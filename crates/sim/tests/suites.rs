@@ -18,7 +18,7 @@ use caretaker_sim::collector::Collector;
 use caretaker_sim::compare::{Allowed, differences};
 use caretaker_sim::script::perform::Theatre;
 use caretaker_sim::script::{Script, model};
-use caretaker_sim::suites::{Ending, Outcome, Play, Scenario, Theme, api, gc};
+use caretaker_sim::suites::{Ending, Outcome, Play, Scenario, Theme, api, gc, ttl};
 use caretaker_sim::target::Target;
 use caretaker_sim::transcript;
 use serde_json::Value;
@@ -52,14 +52,22 @@ fn scenarios() -> impl Iterator<Item = &'static Scenario> {
     api::THEMES.iter().flat_map(|theme| theme.scenarios)
 }
 
-fn plays() -> impl Iterator<Item = &'static Play> {
-    gc::PLAYS.iter().copied().flatten()
+/// Every play, with those who are at work beside the collector.
+fn plays() -> impl Iterator<Item = (&'static Play, &'static [&'static str])> {
+    let suites: [(&[&[Play]], &[&str]); 2] = [(gc::PLAYS, &[]), (ttl::PLAYS, ttl::CONTROLLERS)];
+    suites.into_iter().flat_map(|(plays, others)| {
+        plays
+            .iter()
+            .copied()
+            .flatten()
+            .map(move |play| (play, others))
+    })
 }
 
 /// Name and namespace of every scenario and every play: they may all run on one server.
 fn named() -> Vec<(&'static str, String)> {
     let scenarios = scenarios().map(|s| (s.name, s.namespace()));
-    let plays = plays().map(|p| (p.name, p.namespace()));
+    let plays = plays().map(|(p, _)| (p.name, p.namespace()));
     scenarios.chain(plays).collect()
 }
 
@@ -137,11 +145,11 @@ async fn the_embedded_server_answers_like_the_real_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_collector_in_process_ends_every_play_as_it_should() {
+async fn the_controllers_in_process_end_every_play_as_they_should() {
     let (mut passed, mut failed) = (0, Vec::new());
-    for play in plays() {
+    for (play, others) in plays() {
         match play
-            .run(&Target::embedded(), &Collector::InProcess(&[]))
+            .run(&Target::embedded(), &Collector::InProcess(others))
             .await
         {
             Ending::Passed => passed += 1,
@@ -157,8 +165,8 @@ async fn the_collector_in_process_ends_every_play_as_it_should() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_play_ends_well_when_nobody_collects() {
-    for play in plays().filter(|play| !play.is_fresh()) {
+async fn no_play_ends_well_when_nobody_is_at_work() {
+    for (play, _) in plays().filter(|(play, _)| !play.is_fresh()) {
         let ending = play.run(&Target::embedded(), &Collector::Standing).await;
         let Ending::Failed(why) = ending else {
             panic!("{}: {ending:?}", play.name)
