@@ -9,6 +9,8 @@ mod crash;
 mod inputs;
 #[path = "suites/page.rs"]
 mod page;
+#[path = "suites/ttl.rs"]
+mod ttl_inputs;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
