@@ -9,11 +9,13 @@ use anyhow::Context as _;
 use caretaker_apiserver::{ApiServer, Identity, Upkeep};
 use caretaker_controllers::gc::{self, GarbageCollector};
 use caretaker_controllers::runtime::driver::Options;
+use caretaker_controllers::runtime::driver::skew::Timing;
 use caretaker_controllers::runtime::events::Events;
 use caretaker_controllers::runtime::evidence::Trail;
 use caretaker_controllers::runtime::feeds::{Feeds, FeedsOptions, Interest};
 use caretaker_controllers::runtime::manager::{Manager, Shared};
 use caretaker_controllers::runtime::metrics::Metrics;
+use caretaker_controllers::ttl::{self, Rules, Ttl};
 use caretaker_machinery::clock::{Clock, REAL_TIME};
 use caretaker_machinery::rng::Rng;
 use jiff::Timestamp;
@@ -113,12 +115,12 @@ impl Target {
         self.clock.as_ref()
     }
 
-    /// Starts controllers beside the embedded server, by the names that `--controllers` has for them, on its clock.
+    /// Starts controllers beside the embedded server, by the names that `--controllers` has for them, on its clock:
+    /// one or several with commas between.
     pub fn controllers(&self, list: &str) -> anyhow::Result<Controllers> {
         let Some(clock) = self.clock() else {
             anyhow::bail!("{list} cannot run in process beside a real server");
         };
-        anyhow::ensure!(list == gc::NAME, "there is no {list} in process");
         let metrics = Metrics::new();
         let (events, recorder) = Events::new(self.client.clone(), clock.clone(), metrics.clone());
         tokio::spawn(recorder.run());
@@ -138,7 +140,9 @@ impl Target {
         let interest = Interest::Deletable {
             ignored: ignored.to_vec(),
         };
-        let _ = manager.start(interest, Options::default(), || GarbageCollector::new(SEED));
+        for name in list.split(',') {
+            hire(&mut manager, name, &interest)?;
+        }
         Ok(Controllers {
             _manager: manager,
             evidence,
@@ -154,4 +158,25 @@ impl Target {
         };
         Client::try_from(config).ok()
     }
+}
+
+/// Starts the controller of this name in this process. The collector gets to see what is `collected`.
+pub(crate) fn hire(manager: &mut Manager, name: &str, collected: &Interest) -> anyhow::Result<()> {
+    let options = Options::default();
+    match name {
+        // Nobody asks it anything.
+        gc::NAME => drop(manager.start(collected.clone(), options, || GarbageCollector::new(SEED))),
+        _ => {
+            let mut ends = ttl::KINDS.iter();
+            let row = ends.find(|row| row.name == name);
+            let row = row.with_context(|| format!("there is no {name} in process"))?;
+            let options = Options {
+                timing: Timing::Server,
+                workers: 5,
+                ..options
+            };
+            drop(manager.start(row.interest(), options, || Ttl::new(row, Rules::default())));
+        }
+    }
+    Ok(())
 }

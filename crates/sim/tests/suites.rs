@@ -9,6 +9,8 @@ mod crash;
 mod inputs;
 #[path = "suites/page.rs"]
 mod page;
+#[path = "suites/ttl.rs"]
+mod ttl_inputs;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,7 +20,7 @@ use caretaker_sim::collector::Collector;
 use caretaker_sim::compare::{Allowed, differences};
 use caretaker_sim::script::perform::Theatre;
 use caretaker_sim::script::{Script, model};
-use caretaker_sim::suites::{Ending, Outcome, Play, Scenario, Theme, api, gc};
+use caretaker_sim::suites::{Ending, Outcome, Play, Scenario, Theme, api, gc, ttl};
 use caretaker_sim::target::Target;
 use caretaker_sim::transcript;
 use serde_json::Value;
@@ -52,14 +54,22 @@ fn scenarios() -> impl Iterator<Item = &'static Scenario> {
     api::THEMES.iter().flat_map(|theme| theme.scenarios)
 }
 
-fn plays() -> impl Iterator<Item = &'static Play> {
-    gc::PLAYS.iter().copied().flatten()
+/// Every play, with those who are at work beside the collector.
+fn plays() -> impl Iterator<Item = (&'static Play, &'static [&'static str])> {
+    let suites: [(&[&[Play]], &[&str]); 2] = [(gc::PLAYS, &[]), (ttl::PLAYS, ttl::CONTROLLERS)];
+    suites.into_iter().flat_map(|(plays, others)| {
+        plays
+            .iter()
+            .copied()
+            .flatten()
+            .map(move |play| (play, others))
+    })
 }
 
 /// Name and namespace of every scenario and every play: they may all run on one server.
 fn named() -> Vec<(&'static str, String)> {
     let scenarios = scenarios().map(|s| (s.name, s.namespace()));
-    let plays = plays().map(|p| (p.name, p.namespace()));
+    let plays = plays().map(|(p, _)| (p.name, p.namespace()));
     scenarios.chain(plays).collect()
 }
 
@@ -137,10 +147,13 @@ async fn the_embedded_server_answers_like_the_real_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_collector_in_process_ends_every_play_as_it_should() {
+async fn the_controllers_in_process_end_every_play_as_they_should() {
     let (mut passed, mut failed) = (0, Vec::new());
-    for play in plays() {
-        match play.run(&Target::embedded(), &Collector::InProcess).await {
+    for (play, others) in plays() {
+        match play
+            .run(&Target::embedded(), &Collector::InProcess(others))
+            .await
+        {
             Ending::Passed => passed += 1,
             Ending::Failed(why) => failed.push(format!("{}: {why}", play.name)),
             Ending::Skipped(_) => {}
@@ -154,8 +167,8 @@ async fn the_collector_in_process_ends_every_play_as_it_should() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_play_ends_well_when_nobody_collects() {
-    for play in plays().filter(|play| !play.is_fresh()) {
+async fn no_play_ends_well_when_nobody_is_at_work() {
+    for (play, _) in plays().filter(|(play, _)| !play.is_fresh()) {
         let ending = play.run(&Target::embedded(), &Collector::Standing).await;
         let Ending::Failed(why) = ending else {
             panic!("{}: {ending:?}", play.name)
@@ -169,7 +182,9 @@ async fn no_play_ends_well_when_nobody_collects() {
 async fn random_scripts_end_as_the_model_says() {
     let scripts: Vec<Script> = (0..SCRIPTS).map(Script::of).collect();
     let target = Target::embedded();
-    let mut theatre = Theatre::open(&target, &Collector::InProcess).await.unwrap();
+    let mut theatre = Theatre::open(&target, &Collector::InProcess(&[]))
+        .await
+        .unwrap();
     let ends = theatre.perform(&scripts).await.unwrap();
     let (mut determined, mut races, mut wrong) = (0, 0, Vec::new());
     for (script, ends) in scripts.iter().zip(&ends) {

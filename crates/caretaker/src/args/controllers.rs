@@ -11,6 +11,12 @@ use std::str::FromStr;
 /// The collector of what belongs to nobody any more.
 pub(crate) const GARBAGE_COLLECTOR: &str = "garbage-collector-controller";
 
+/// The one that ends Jobs of `batch/v1`.
+pub(crate) const BATCH_TTL: &str = "ttl-after-finished-controller";
+
+/// The one that ends Jobs of Volcano.
+pub(crate) const VOLCANO_TTL: &str = "gc-controller";
+
 /// What can be turned on and off.
 const UNITS: [Unit; 6] = [
     Unit::half("cronjob-controller/batch", "cronjob-controller", "cronjob"),
@@ -20,13 +26,13 @@ const UNITS: [Unit; 6] = [
         "cronjob",
     ),
     Unit::whole(GARBAGE_COLLECTOR, "garbagecollector"),
-    Unit::whole("gc-controller", ""),
+    Unit::whole(VOLCANO_TTL, ""),
     Unit::whole("pod-garbage-collector-controller", "podgc"),
-    Unit::whole("ttl-after-finished-controller", "ttl-after-finished"),
+    Unit::whole(BATCH_TTL, "ttl-after-finished"),
 ];
 
 /// The units that exist. The rest comes later.
-const BUILT: [&str; 1] = [GARBAGE_COLLECTOR];
+const BUILT: [&str; 3] = [GARBAGE_COLLECTOR, VOLCANO_TTL, BATCH_TTL];
 
 /// The controllers of the originals that are not ours: name and whose it is.
 const FOREIGN: &str = include_str!("../../data/foreign-controllers.txt");
@@ -95,9 +101,10 @@ impl Controllers {
         shorten(UNITS.iter().filter(|unit| self.is_on(unit)))
     }
 
-    /// What is on and exists: what runs.
+    /// What is on and exists: what runs, halves by their own names.
     pub(crate) fn running(&self) -> Vec<&'static str> {
-        shorten(UNITS.iter().filter(|unit| self.runs(unit.name)))
+        let names = UNITS.iter().map(|unit| unit.name);
+        names.filter(|name| self.runs(name)).collect()
     }
 
     /// Whether the unit of this name is on and exists.
@@ -276,11 +283,13 @@ mod tests {
     #[test]
     fn what_runs_is_what_exists_and_only_names_are_missed() {
         let collector: &[&str] = &[GARBAGE_COLLECTOR];
+        let ends: &[&str] = &[VOLCANO_TTL, BATCH_TTL];
         let cases: &[(&str, &[&str], &[&str])] = &[
-            ("*", collector, &[]),
+            ("*", &BUILT, &[]),
             ("none", &[], &[]),
-            ("*,-garbagecollector", &[], &[]),
+            ("*,-garbagecollector", ends, &[]),
             ("garbagecollector", collector, &[]),
+            ("ttl-after-finished,gc-controller", ends, &[]),
             (
                 "cronjob,garbagecollector",
                 collector,
@@ -288,20 +297,20 @@ mod tests {
             ),
             (
                 "*,cronjob-controller/batch,podgc",
-                collector,
+                &BUILT,
                 &[
                     "cronjob-controller/batch",
                     "pod-garbage-collector-controller",
                 ],
             ),
-            ("*,-podgc", collector, &[]),
+            ("*,-podgc", &BUILT, &[]),
         ];
         for (text, running, missing) in cases {
             let controllers = mk(text);
             assert_eq!(controllers.running(), *running, "{text}");
             assert_eq!(controllers.missing(), *missing, "{text}");
         }
-        assert!(!mk("*").runs("gc-controller"));
+        assert!(!mk("*").runs("cronjob-controller/batch"));
         assert!(!mk("*").runs("nobody"));
     }
 

@@ -13,6 +13,9 @@ use super::values::{Gate, ResourceName, duration, limit, rate, switch};
 /// The feature gates that change something here.
 const GATES: [&str; 2] = ["CronVolcanoJobSupport", "VolcanoJobSupport"];
 
+/// Upstream's workers of the TTL controller, also for those who say that there should be none.
+const TTL_WORKERS: u16 = 5;
+
 #[derive(Debug, Args)]
 pub(crate) struct Work {
     /// Controllers to run: a list of names, '*' for all, '*,-name' for all but one, 'none' or '-*' for none
@@ -44,6 +47,18 @@ pub(crate) struct Work {
     /// Resources the garbage collector leaves alone, besides events
     #[arg(long, value_name = "RESOURCE[.GROUP],…", value_delimiter = ',', action = ArgAction::Append)]
     pub(crate) gc_ignored_resources: Vec<ResourceName>,
+
+    /// Requests of the TTL controller of batch/v1 that may be under way at the same time
+    #[arg(long, value_name = "N", default_value_t = TTL_WORKERS.into(), value_parser = clap::value_parser!(i32).range(..=65_535), allow_negative_numbers = true)]
+    concurrent_ttl_after_finished_syncs: i32,
+
+    /// Requests of the TTL controller of Volcano that may be under way at the same time
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) worker_threads_for_gc: u16,
+
+    /// Delete Volcano Jobs so long after they were aborted; a longer TTL of their own counts [default: never]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) ttl_after_aborted: Option<Duration>,
 
     /// The longest pause before something that failed is tried again; upstream has 16m40s
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
@@ -77,9 +92,23 @@ impl Work {
         Controllers::merged(&self.controllers)
     }
 
-    /// Whether the garbage collector runs: both of its switches say so.
-    pub(crate) fn collects(&self) -> bool {
-        self.enable_garbage_collector && self.controllers().runs(GARBAGE_COLLECTOR)
+    /// Whether the controller of this name runs; the garbage collector has a second switch.
+    pub(crate) fn runs(&self, name: &str) -> bool {
+        let is_on = name != GARBAGE_COLLECTOR || self.enable_garbage_collector;
+        is_on && self.controllers().runs(name)
+    }
+
+    /// What runs, by name.
+    pub(crate) fn running(&self) -> Vec<&'static str> {
+        let mut names = self.controllers().running();
+        names.retain(|name| *name != GARBAGE_COLLECTOR || self.enable_garbage_collector);
+        names
+    }
+
+    /// Workers of the TTL controller of `batch/v1`.
+    pub(crate) fn ttl_workers(&self) -> u16 {
+        let workers = u16::try_from(self.concurrent_ttl_after_finished_syncs).unwrap_or(0);
+        if workers == 0 { TTL_WORKERS } else { workers }
     }
 
     /// Retries per second, if they are limited.
@@ -151,7 +180,7 @@ mod tests {
     #[test]
     fn defaults_are_upstreams_except_where_the_design_says_so() {
         let work = mk(&[]);
-        assert!(work.collects() && !work.dry_run && !work.quiet);
+        assert!(work.runs(GARBAGE_COLLECTOR) && !work.dry_run && !work.quiet);
         assert_eq!(work.concurrent_gc_syncs, 20);
         assert_eq!(work.retry_max_delay, Duration::from_secs(60));
         assert_eq!(
@@ -160,7 +189,7 @@ mod tests {
         );
         assert_eq!(work.warnings(), Vec::<String>::new());
         let quiet = Work::quiet();
-        assert!(quiet.collects() && !quiet.dry_run && quiet.quiet);
+        assert!(quiet.runs(GARBAGE_COLLECTOR) && !quiet.dry_run && quiet.quiet);
     }
 
     #[test]
@@ -196,7 +225,7 @@ mod tests {
             ),
         ];
         for (flags, collects) in cases {
-            assert_eq!(mk(flags).collects(), *collects, "{flags:?}");
+            assert_eq!(mk(flags).runs(GARBAGE_COLLECTOR), *collects, "{flags:?}");
         }
     }
 
@@ -229,12 +258,34 @@ mod tests {
     }
 
     #[test]
+    fn the_ttl_controllers_have_upstreams_flags() {
+        let work = mk(&[]);
+        assert_eq!((work.ttl_workers(), work.worker_threads_for_gc), (5, 5));
+        assert_eq!(work.ttl_after_aborted, None);
+        let work = mk(&[
+            "--concurrent-ttl-after-finished-syncs=9",
+            "--worker-threads-for-gc=1",
+            "--ttl-after-aborted=24h",
+        ]);
+        assert_eq!((work.ttl_workers(), work.worker_threads_for_gc), (9, 1));
+        let day = Duration::from_secs(24 * 3600);
+        assert_eq!(work.ttl_after_aborted, Some(day));
+        for none in ["0", "-3"] {
+            let work = mk(&["--concurrent-ttl-after-finished-syncs", none]);
+            assert_eq!(work.ttl_workers(), 5, "as upstream has it");
+        }
+    }
+
+    #[test]
     fn what_makes_no_sense_is_refused() {
         for flag in [
             "--concurrent-gc-syncs=0",
             "--concurrent-gc-syncs=-1",
             "--dry-run=maybe",
             "--retry-max-delay=60",
+            "--worker-threads-for-gc=0",
+            "--ttl-after-aborted=-1h",
+            "--concurrent-ttl-after-finished-syncs=many",
             "--retry-bucket-qps=fast",
             "--gc-ignored-resources=Pods",
             "--feature-gates=A",

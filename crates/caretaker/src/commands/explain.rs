@@ -1,21 +1,25 @@
 //! `caretaker explain`: why an object lives, why it is stuck, what happens to it next.
 //!
-//! The collector's own decision about the object, with the reads it asks for carried out as the driver would. What it
-//! would write is told and not done.
+//! The collector's own decision about the object, with the reads it asks for carried out as the driver would, and what
+//! the other controllers that look after its kind decide. What they would write is told and not done.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
 use caretaker_controllers::gc::{Key, Reason};
-use caretaker_controllers::runtime::call::{Answer, Call};
-use caretaker_controllers::runtime::controller::{Controller, Identity, Next, Verdict, Wake};
+use caretaker_controllers::runtime::call::{Answer, Call, Propagation, Target};
+use caretaker_controllers::runtime::controller::{
+    Change, Controller, Identity, Next, Verdict, Wake,
+};
+use caretaker_controllers::runtime::effects::Performed;
 use caretaker_controllers::runtime::kind::Kind;
-use caretaker_controllers::runtime::record::Record;
+use caretaker_controllers::runtime::record::{Record, View};
+use caretaker_controllers::ttl::{self, Rules, Ttl};
 
 use super::Look;
 use super::find::{self, Found};
 use crate::args::{self, Explain};
-use crate::output::explained::Explained;
+use crate::output::explained::{Explained, Opinion};
 
 /// How many questions one explanation may ask. An object has one owner, mostly; ten thousand are possible.
 const READS_MAX: usize = 200;
@@ -40,6 +44,7 @@ pub(super) async fn run(args: &Explain) -> Result<String> {
     else {
         bail!("nothing is ever decided about it");
     };
+    let opinions = look.opinions(&record).await;
     let index = look.collector.index();
     let kind = look.catalog.get(record.kind);
     let meta = &record.meta;
@@ -58,6 +63,7 @@ pub(super) async fn run(args: &Explain) -> Result<String> {
         ties: index.ties(&meta.uid, look.clock.now()).unwrap_or_default(),
         verdict,
         unanswered,
+        opinions,
     };
     Ok(match args.output {
         Some(args::Output::Json) => serde_json::to_string_pretty(&explained.json())? + "\n",
@@ -98,6 +104,42 @@ impl Look {
                 unanswered,
             });
         }
+    }
+
+    /// What the other controllers decide, those that look after its kind, from the object as it is now and by the
+    /// server's time.
+    async fn opinions(&self, record: &Record) -> Vec<Opinion> {
+        let mut ends: Vec<Ttl> = ttl::KINDS
+            .iter()
+            .map(|row| Ttl::new(row, Rules::default()))
+            .collect();
+        let catalog = Change::Catalog(self.catalog.clone());
+        for end in &mut ends {
+            end.observe(&catalog, self.clock.now(), &mut Wake::default());
+        }
+        ends.retain(|end| !end.keys(record).is_empty());
+        if ends.is_empty() {
+            return Vec::new();
+        }
+        let call = Call::Get {
+            target: Target {
+                kind: record.kind,
+                namespace: record.meta.namespace.clone(),
+                name: record.meta.name.clone(),
+            },
+        };
+        let effects = self.effects.clone().showing(View::Full);
+        let Performed { answer, date, .. } = effects.perform(&call).await;
+        let Answer::Object(record) = answer else {
+            return Vec::new();
+        };
+        let now = date.unwrap_or_else(|| self.clock.now());
+        let opinions = ends.iter().filter_map(|end| {
+            let verdict = end.explain(&record, now)?;
+            let policy = Propagation::Foreground;
+            Some(Opinion::of_an_end(end.name(), verdict, policy))
+        });
+        opinions.collect()
     }
 
     /// Carries out the read that a decision asks for. Returns why it was not answered.

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use caretaker_sim::checkers::{History, Known, violations};
-use caretaker_sim::collector::Collector;
-use caretaker_sim::crash::Generation;
+use caretaker_sim::collector::{Collector, NAME};
+use caretaker_sim::crash::{Cast, Generation};
 use caretaker_sim::objects::{
     CONFIG_MAPS, CRDS, Resource, SECRETS, Scope, mk_config_map, mk_object, with,
 };
@@ -14,6 +14,7 @@ use caretaker_sim::suites::stage::{Made, Stage, owned};
 use caretaker_sim::target::Target;
 use caretaker_sim::wire::{Act, Asked, Fate, Log, Reply, Who, Wire};
 use http::Method;
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -49,7 +50,13 @@ impl Play {
         ];
         let meddler: Box<dyn caretaker_sim::wire::Meddler> = Box::new(fate);
         let wire = Wire::new(target.client(), Who::Controllers, &log, Some(meddler));
-        let generation = Generation::start(&target, &wire, &kinds, DISCOVERY).unwrap();
+        let cast = Cast {
+            names: &[NAME],
+            kinds: &kinds,
+            discovery: DISCOVERY,
+            ahead: SignedDuration::ZERO,
+        };
+        let generation = Generation::start(&target, &wire, &cast).unwrap();
         sleep(SETTLED).await;
         Self {
             target,
