@@ -6,6 +6,7 @@
 
 mod collector;
 mod member;
+mod podgc;
 mod stage;
 
 use std::io::Write as _;
@@ -33,12 +34,12 @@ pub(crate) use self::collector::collected;
 use self::member::{Hiring, Member, member};
 use self::stage::Stage;
 use crate::admin::Backstage;
-use crate::args::{GARBAGE_COLLECTOR, Work};
+use crate::args::{GARBAGE_COLLECTOR, POD_GC, Work};
 use crate::output::narrate::Narrator;
 use crate::output::told;
 
 /// Who else can be at work: the name that `--controllers` has, and how it starts.
-const OTHERS: [(&str, Start); 0] = [];
+const OTHERS: [(&str, Start); 1] = [(POD_GC, podgc::start)];
 
 /// Starts a controller.
 type Start = fn(&mut Hiring<'_>) -> Box<dyn Member>;

@@ -29,13 +29,14 @@ pub use self::index::Index;
 pub use self::reason::Reason;
 use crate::runtime::call::{Answer, Call};
 use crate::runtime::controller::{Change, Controller, Note, Verdict, Wake};
-use crate::runtime::record::{Record, Uid};
+use crate::runtime::feeds::Interest;
+use crate::runtime::record::{Record, Uid, View};
 
 /// The controller's name, as `--controllers` spells it.
 pub const NAME: &str = "pod-garbage-collector-controller";
 
 /// The kinds it has to know in full: group and resource.
-pub const KINDS: [(&str, &str); 2] = [("", "pods"), ("", "nodes")];
+const KINDS: [(&str, &str); 2] = [("", "pods"), ("", "nodes")];
 
 /// Between two rounds, as upstream.
 pub const PERIOD: Duration = Duration::from_secs(20);
@@ -91,6 +92,16 @@ pub enum Sweep {
     Orphaned,
     /// They end and were never bound.
     Unscheduled,
+}
+
+/// What it has to be shown.
+#[must_use]
+pub fn interest() -> Interest {
+    let kinds = KINDS.map(|(group, resource)| (group.into(), resource.into()));
+    Interest::Kinds {
+        kinds: kinds.to_vec(),
+        view: View::Full,
+    }
 }
 
 // === impl PodGc ===

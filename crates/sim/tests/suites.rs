@@ -18,7 +18,7 @@ use caretaker_sim::collector::Collector;
 use caretaker_sim::compare::{Allowed, differences};
 use caretaker_sim::script::perform::Theatre;
 use caretaker_sim::script::{Script, model};
-use caretaker_sim::suites::{Ending, Outcome, Play, Scenario, Theme, api, gc};
+use caretaker_sim::suites::{Ending, Outcome, Play, Scenario, Theme, api, gc, podgc};
 use caretaker_sim::target::Target;
 use caretaker_sim::transcript;
 use serde_json::Value;
@@ -53,7 +53,8 @@ fn scenarios() -> impl Iterator<Item = &'static Scenario> {
 }
 
 fn plays() -> impl Iterator<Item = &'static Play> {
-    gc::PLAYS.iter().copied().flatten()
+    let suites = gc::PLAYS.iter().chain(podgc::PLAYS);
+    suites.copied().flatten()
 }
 
 /// Name and namespace of every scenario and every play: they may all run on one server.
@@ -138,10 +139,30 @@ async fn the_embedded_server_answers_like_the_real_one() {
 
 #[tokio::test(start_paused = true)]
 async fn the_collector_in_process_ends_every_play_as_it_should() {
+    check_all_end_well(gc::PLAYS, &[]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_play_ends_well_when_nobody_collects() {
+    check_none_ends_well(gc::PLAYS).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pod_gc_in_process_ends_every_play_as_it_should() {
+    check_all_end_well(podgc::PLAYS, &[caretaker_controllers::podgc::NAME]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_play_ends_well_without_pod_gc() {
+    check_none_ends_well(podgc::PLAYS).await;
+}
+
+/// Every play ends well with our controllers in process: the collector and `others`.
+async fn check_all_end_well(plays: &[&'static [Play]], others: &'static [&'static str]) {
     let (mut passed, mut failed) = (0, Vec::new());
-    for play in plays() {
+    for play in plays.iter().copied().flatten() {
         match play
-            .run(&Target::embedded(), &Collector::InProcess(&[]))
+            .run(&Target::embedded(), &Collector::InProcess(others))
             .await
         {
             Ending::Passed => passed += 1,
@@ -156,9 +177,10 @@ async fn the_collector_in_process_ends_every_play_as_it_should() {
     );
 }
 
-#[tokio::test(start_paused = true)]
-async fn no_play_ends_well_when_nobody_collects() {
-    for play in plays().filter(|play| !play.is_fresh()) {
+/// No play ends well when no controller runs.
+async fn check_none_ends_well(plays: &[&'static [Play]]) {
+    let plays = plays.iter().copied().flatten();
+    for play in plays.filter(|play| !play.is_fresh()) {
         let ending = play.run(&Target::embedded(), &Collector::Standing).await;
         let Ending::Failed(why) = ending else {
             panic!("{}: {ending:?}", play.name)

@@ -10,6 +10,9 @@ use std::str::FromStr;
 /// The collector of what belongs to nobody any more.
 pub(crate) const GARBAGE_COLLECTOR: &str = "garbage-collector-controller";
 
+/// The remover of Pods that nobody else removes.
+pub(crate) const POD_GC: &str = "pod-garbage-collector-controller";
+
 /// What can be turned on and off.
 const UNITS: [Unit; 6] = [
     Unit::half("cronjob-controller/batch", "cronjob-controller", "cronjob"),
@@ -20,12 +23,12 @@ const UNITS: [Unit; 6] = [
     ),
     Unit::whole(GARBAGE_COLLECTOR, "garbagecollector"),
     Unit::whole("gc-controller", ""),
-    Unit::whole("pod-garbage-collector-controller", "podgc"),
+    Unit::whole(POD_GC, "podgc"),
     Unit::whole("ttl-after-finished-controller", "ttl-after-finished"),
 ];
 
 /// The units that exist. The rest comes later.
-const BUILT: [&str; 1] = [GARBAGE_COLLECTOR];
+const BUILT: [&str; 2] = [GARBAGE_COLLECTOR, POD_GC];
 
 /// Which controllers are on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -78,7 +78,7 @@ fn act(index: &Index, uid: &Uid, pod: &Pod, sweep: Sweep, now: Timestamp) -> Dec
         (Sweep::OutOfService, Some(Lookup::Alive)) => Reason::OutOfService { node },
         // It is orphaned as soon as its feed says so too.
         (Sweep::OutOfService, Some(Lookup::Absent(_))) => {
-            return (Next::Rest, Reason::NodeGoing { node });
+            return (Next::Rest, Reason::NodeVanishing { node });
         }
         (Sweep::Orphaned, Some(Lookup::Absent(proof))) => orphaned(node, proof),
         (Sweep::OutOfService | Sweep::Orphaned, _) => {
@@ -136,7 +136,7 @@ fn terminated(index: &Index, uid: &Uid, pod: &Pod) -> Reason {
 }
 
 fn orphaned(node: String, proof: &Proof) -> Reason {
-    Reason::Orphaned {
+    Reason::NodeGone {
         node: Reason::node(node),
         proof: proof.clone(),
     }

@@ -45,8 +45,8 @@ pub enum Reason {
         /// That Node.
         node: String,
     },
-    /// Its Node was out of service and is gone now.
-    NodeGoing {
+    /// Its Node was out of service and has just gone; the feed has not shown that yet.
+    NodeVanishing {
         /// That Node.
         node: String,
     },
@@ -63,7 +63,7 @@ pub enum Reason {
         node: String,
     },
     /// Its Node is gone.
-    Orphaned {
+    NodeGone {
         /// That Node.
         node: Identity,
         /// How that is known.
@@ -91,10 +91,10 @@ impl Reason {
             Self::AtNextRound { .. } => "AtNextRound",
             Self::Quarantined { .. } => "Quarantined",
             Self::AsksFor { .. } => "AsksFor",
-            Self::NodeGoing { .. } => "NodeGoing",
+            Self::NodeVanishing { .. } => "NodeVanishing",
             Self::Terminated { .. } => "Terminated",
             Self::OutOfService { .. } => "OutOfService",
-            Self::Orphaned { .. } => "Orphaned",
+            Self::NodeGone { .. } => "NodeGone",
             Self::Unscheduled => "Unscheduled",
             Self::Settled => "Settled",
         }
@@ -106,7 +106,7 @@ impl Reason {
         match self {
             Self::Terminated { .. } => Some(Sweep::Terminated),
             Self::OutOfService { .. } => Some(Sweep::OutOfService),
-            Self::Orphaned { .. } => Some(Sweep::Orphaned),
+            Self::NodeGone { .. } => Some(Sweep::Orphaned),
             Self::Unscheduled => Some(Sweep::Unscheduled),
             _ => None,
         }
@@ -126,14 +126,18 @@ impl Reason {
 impl controller::Reason for Reason {
     fn proof(&self) -> Option<&Proof> {
         match self {
-            Self::Orphaned { proof, .. } => Some(proof),
+            Self::NodeGone { proof, .. } => Some(proof),
             _ => None,
         }
     }
 
+    fn counted_as(&self) -> Option<&'static str> {
+        self.sweep().map(Sweep::as_str)
+    }
+
     fn cause(&self) -> Option<&Identity> {
         match self {
-            Self::Orphaned { node, .. } => Some(node),
+            Self::NodeGone { node, .. } => Some(node),
             _ => None,
         }
     }
@@ -156,7 +160,7 @@ impl fmt::Display for Reason {
                 "its Node {node} is missing; if it still is at {until:.0}, it goes"
             ),
             Self::AsksFor { node } => write!(f, "whether Node {node} is there is asked"),
-            Self::NodeGoing { node } => write!(f, "its Node {node} has just gone"),
+            Self::NodeVanishing { node } => write!(f, "its Node {node} has just gone"),
             Self::Terminated { kept, namespace } => {
                 write!(f, "it has terminated, and more than {kept} Pods have")?;
                 match namespace {
@@ -170,7 +174,7 @@ impl fmt::Display for Reason {
                     "it is being deleted, and its Node {node} is out of service"
                 )
             }
-            Self::Orphaned { node, proof } => write!(f, "its {node} is gone: {proof}"),
+            Self::NodeGone { node, proof } => write!(f, "its {node} is gone: {proof}"),
             Self::Unscheduled => f.write_str(words(Sweep::Unscheduled)),
             Self::Settled => f.write_str("nobody needs to know more about it"),
         }

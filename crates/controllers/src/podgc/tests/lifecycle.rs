@@ -343,7 +343,7 @@ fn a_marked_orphan_is_not_taken_for_a_terminated_pod() {
     world.advance(60);
     assert!(matches!(
         world.because("orphan"),
-        Reason::Orphaned { .. } | Reason::AsksFor { .. }
+        Reason::NodeGone { .. } | Reason::AsksFor { .. }
     ));
     assert_eq!(world.because("kept"), Reason::Unwanted);
 }
