@@ -2,7 +2,7 @@
 //!
 //! `suites api` prints one JSON line per scenario; `suites compare` reads two such outputs. `cargo xtask conformance` does
 //! the one on two servers and then the other. `suites api --record` freezes the answers of the real server for `cargo test`.
-//! `suites gc` plays with whatever collector it is given and prints one JSON line per play: how it ended, and why.
+//! `suites gc` and `suites podgc` play with whatever collector they are given and print one JSON line per play: how it ended, and why.
 //! `suites gc-random` performs random scripts with it and prints one JSON line per script: what was left.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use caretaker_sim::script::Script;
 use caretaker_sim::script::model::{self, End, Expected};
 use caretaker_sim::script::perform::Theatre;
 use caretaker_sim::suites::stage::Stage;
-use caretaker_sim::suites::{Ending, Outcome, Play, Scenario, Theme, api, gc};
+use caretaker_sim::suites::{Ending, Outcome, Play, Scenario, Theme, api, gc, podgc};
 use caretaker_sim::target::Target;
 use caretaker_sim::transcript;
 use clap::{Args, Parser, Subcommand};
@@ -39,6 +39,8 @@ enum Command {
     Api(Run),
     /// Ownership, cascades, orphans and waiting owners, with a garbage collector
     Gc(Gc),
+    /// Pods that have terminated, lost their Node or were never bound, with Pod GC and a garbage collector
+    Podgc(Gc),
     /// Random objects with random owners, deleted at random, with a garbage collector
     GcRandom(GcRandom),
     /// Compare two outputs of the same suite
@@ -145,7 +147,11 @@ fn main() -> anyhow::Result<ExitCode> {
             runtime(run.embedded)?.block_on(run.suite("api", api::THEMES))?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::Gc(gc) => runtime(gc.embedded)?.block_on(gc.suite("gc", gc::PLAYS)),
+        Command::Gc(gc) => runtime(gc.embedded)?.block_on(gc.suite("gc", gc::PLAYS, &[])),
+        Command::Podgc(gc) => {
+            let others: &[&str] = &[caretaker_controllers::podgc::NAME];
+            runtime(gc.embedded)?.block_on(gc.suite("podgc", podgc::PLAYS, others))
+        }
         Command::GcRandom(random) => {
             runtime(false)?.block_on(random.run())?;
             Ok(ExitCode::SUCCESS)
@@ -213,6 +219,7 @@ impl Gc {
         &self,
         suite: &'static str,
         plays: &[&'static [Play]],
+        with: &'static [&'static str],
     ) -> anyhow::Result<ExitCode> {
         let chosen = plays.iter().copied().flatten();
         let chosen = chosen.filter(|play| play.name.contains(&self.only));
@@ -225,7 +232,7 @@ impl Gc {
         let Some(file) = &self.kubeconfig else {
             for play in others.into_iter().chain(fresh) {
                 // Plays on one paused runtime would move each other's time.
-                lines.say(&timed(play, &Target::embedded(), &Collector::InProcess(&[])).await)?;
+                lines.say(&timed(play, &Target::embedded(), &Collector::InProcess(with)).await)?;
             }
             return Ok(lines.end()?);
         };
