@@ -13,6 +13,12 @@ pub(crate) const GARBAGE_COLLECTOR: &str = "garbage-collector-controller";
 /// The remover of Pods that nobody else removes.
 pub(crate) const POD_GC: &str = "pod-garbage-collector-controller";
 
+/// The one that ends Jobs of `batch/v1`.
+pub(crate) const BATCH_TTL: &str = "ttl-after-finished-controller";
+
+/// The one that ends Jobs of Volcano.
+pub(crate) const VOLCANO_TTL: &str = "gc-controller";
+
 /// What can be turned on and off.
 const UNITS: [Unit; 6] = [
     Unit::half("cronjob-controller/batch", "cronjob-controller", "cronjob"),
@@ -22,13 +28,13 @@ const UNITS: [Unit; 6] = [
         "cronjob",
     ),
     Unit::whole(GARBAGE_COLLECTOR, "garbagecollector"),
-    Unit::whole("gc-controller", ""),
+    Unit::whole(VOLCANO_TTL, ""),
     Unit::whole(POD_GC, "podgc"),
-    Unit::whole("ttl-after-finished-controller", "ttl-after-finished"),
+    Unit::whole(BATCH_TTL, "ttl-after-finished"),
 ];
 
 /// The units that exist. The rest comes later.
-const BUILT: [&str; 2] = [GARBAGE_COLLECTOR, POD_GC];
+const BUILT: [&str; 4] = [GARBAGE_COLLECTOR, VOLCANO_TTL, POD_GC, BATCH_TTL];
 
 /// Which controllers are on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -261,11 +267,13 @@ mod tests {
     #[test]
     fn what_runs_is_what_exists_and_only_names_are_missed() {
         let collector: &[&str] = &[GARBAGE_COLLECTOR];
+        let ends: &[&str] = &[VOLCANO_TTL, BATCH_TTL];
         let cases: &[(&str, &[&str], &[&str])] = &[
-            ("*", collector, &[]),
+            ("*", &BUILT, &[]),
             ("none", &[], &[]),
-            ("*,-garbagecollector", &[], &[]),
+            ("*,-garbagecollector", ends, &[]),
             ("garbagecollector", collector, &[]),
+            ("ttl-after-finished,gc-controller", ends, &[]),
             (
                 "cronjob,garbagecollector",
                 collector,
@@ -273,20 +281,20 @@ mod tests {
             ),
             (
                 "*,cronjob-controller/batch,podgc",
-                collector,
+                &BUILT,
                 &[
                     "cronjob-controller/batch",
                     "pod-garbage-collector-controller",
                 ],
             ),
-            ("*,-podgc", collector, &[]),
+            ("*,-podgc", &BUILT, &[]),
         ];
         for (text, running, missing) in cases {
             let controllers = mk(text);
             assert_eq!(controllers.running(), *running, "{text}");
             assert_eq!(controllers.missing(), *missing, "{text}");
         }
-        assert!(!mk("*").runs("gc-controller"));
+        assert!(!mk("*").runs("cronjob-controller/batch"));
         assert!(!mk("*").runs("nobody"));
     }
 

@@ -19,6 +19,9 @@ const GATES: [&str; 4] = [
     "VolcanoJobSupport",
 ];
 
+/// Upstream's workers of the TTL controller, also for those who say that there should be none.
+const TTL_WORKERS: u16 = 5;
+
 #[derive(Debug, Args)]
 pub(crate) struct Work {
     /// Controllers to run: a list of names, '*' for all, '*,-name' for all but one, 'none' or '-*' for none
@@ -69,6 +72,18 @@ pub(crate) struct Work {
     )]
     terminated_pod_gc_threshold_per_namespace: i32,
 
+    /// Requests of the TTL controller of batch/v1 that may be under way at the same time
+    #[arg(long, value_name = "N", default_value_t = TTL_WORKERS.into(), value_parser = clap::value_parser!(i32).range(..=65_535), allow_negative_numbers = true)]
+    concurrent_ttl_after_finished_syncs: i32,
+
+    /// Requests of the TTL controller of Volcano that may be under way at the same time
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) worker_threads_for_gc: u16,
+
+    /// Delete Volcano Jobs so long after they were aborted; a longer TTL of their own counts [default: never]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) ttl_after_aborted: Option<Duration>,
+
     /// The longest pause before something that failed is tried again; upstream has 16m40s
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
     pub(crate) retry_max_delay: Duration,
@@ -112,6 +127,12 @@ impl Work {
         let mut names = self.controllers().running();
         names.retain(|name| *name != GARBAGE_COLLECTOR || self.enable_garbage_collector);
         names
+    }
+
+    /// Workers of the TTL controller of `batch/v1`.
+    pub(crate) fn ttl_workers(&self) -> u16 {
+        let workers = u16::try_from(self.concurrent_ttl_after_finished_syncs).unwrap_or(0);
+        if workers == 0 { TTL_WORKERS } else { workers }
     }
 
     /// Retries per second, if they are limited.
@@ -290,6 +311,25 @@ mod tests {
     }
 
     #[test]
+    fn the_ttl_controllers_have_upstreams_flags() {
+        let work = mk(&[]);
+        assert_eq!((work.ttl_workers(), work.worker_threads_for_gc), (5, 5));
+        assert_eq!(work.ttl_after_aborted, None);
+        let work = mk(&[
+            "--concurrent-ttl-after-finished-syncs=9",
+            "--worker-threads-for-gc=1",
+            "--ttl-after-aborted=24h",
+        ]);
+        assert_eq!((work.ttl_workers(), work.worker_threads_for_gc), (9, 1));
+        let day = Duration::from_secs(24 * 3600);
+        assert_eq!(work.ttl_after_aborted, Some(day));
+        for none in ["0", "-3"] {
+            let work = mk(&["--concurrent-ttl-after-finished-syncs", none]);
+            assert_eq!(work.ttl_workers(), 5, "as upstream has it");
+        }
+    }
+
+    #[test]
     fn what_makes_no_sense_is_refused() {
         for flag in [
             "--concurrent-gc-syncs=0",
@@ -298,6 +338,9 @@ mod tests {
             "--terminated-pod-gc-threshold-per-namespace=many",
             "--dry-run=maybe",
             "--retry-max-delay=60",
+            "--worker-threads-for-gc=0",
+            "--ttl-after-aborted=-1h",
+            "--concurrent-ttl-after-finished-syncs=many",
             "--retry-bucket-qps=fast",
             "--gc-ignored-resources=Pods",
             "--feature-gates=A",

@@ -23,6 +23,8 @@ const RULES: &[(&str, Deed, &str)] = &[
     ("OutOfService", Deed::Sweep, "Node out of service"),
     ("NodeGone", Deed::Sweep, "Node gone"),
     ("Unscheduled", Deed::Sweep, "never scheduled"),
+    ("Expired", Deed::Sweep, "TTL after its finish is over"),
+    ("AbortedLongAgo", Deed::Sweep, "aborted long ago"),
 ];
 
 /// A fact for each request that a write took: the reads that led to it, and the write.

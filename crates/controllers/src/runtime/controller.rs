@@ -60,6 +60,11 @@ pub trait Reason: Display + Serialize + Clone + Send + Sync + 'static {
     fn cause(&self) -> Option<&Identity> {
         None
     }
+
+    /// Since when it should have happened, if there was a time for it.
+    fn due(&self) -> Option<Timestamp> {
+        None
+    }
 }
 
 /// What a feed tells.

@@ -13,7 +13,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetri
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
-use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use super::driver::pulse::{Ages, Pulse};
@@ -57,6 +57,14 @@ pub struct Families {
     pub kind_state: Family<KindLabels, Gauge>,
     /// `garbagecollector_controller_resources_sync_error_total`.
     pub sync_errors: Counter,
+    /// `ttl_after_finished_controller_job_deletion_duration_seconds`: how long after its time a Job was deleted.
+    pub batch_job_deletion: Histogram,
+    /// `volcano_gc_controller_job_deletion_duration_seconds`: the same for Volcano's.
+    pub volcano_job_deletion: Histogram,
+    /// `caretaker_ttl_pending`: Jobs that have a time to go.
+    pub ttl_pending: Family<ControllerLabel, Gauge>,
+    /// `caretaker_ttl_next_expiry_timestamp_seconds`: when the first of them goes.
+    pub ttl_next_expiry: Family<ControllerLabel, Gauge>,
     /// `caretaker_controller_restarts_total`.
     pub restarts: Family<ControllerLabel, Counter>,
     /// `running_managed_controllers`.
@@ -169,6 +177,11 @@ pub struct RunningLabels {
 /// Upstream's buckets of the queue durations: 10 ns · 10^k, k = 0..9.
 const QUEUE_BUCKETS: [f64; 10] = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0];
 
+/// Upstream's buckets of the lateness of TTL deletes: 0.1 s · 2^k, k = 0..13.
+fn deletion_buckets() -> impl Iterator<Item = f64> {
+    exponential_buckets(0.1, 2.0, 14)
+}
+
 /// Makes histograms with these buckets.
 #[derive(Debug, Clone, Copy)]
 struct Buckets;
@@ -275,6 +288,16 @@ impl Families {
             self.sync_errors.clone(),
         );
         registry.register(
+            "ttl_after_finished_controller_job_deletion_duration_seconds",
+            "How long after its TTL a finished Job was deleted",
+            self.batch_job_deletion.clone(),
+        );
+        registry.register(
+            "volcano_gc_controller_job_deletion_duration_seconds",
+            "How long after its TTL a finished Volcano Job was deleted",
+            self.volcano_job_deletion.clone(),
+        );
+        registry.register(
             "running_managed_controllers",
             "Controllers that run now",
             self.running.clone(),
@@ -350,6 +373,16 @@ impl Families {
             self.kind_state.clone(),
         );
         registry.register(
+            "caretaker_ttl_pending",
+            "Finished Jobs that have a time to go",
+            self.ttl_pending.clone(),
+        );
+        registry.register(
+            "caretaker_ttl_next_expiry_timestamp_seconds",
+            "When the first of them goes",
+            self.ttl_next_expiry.clone(),
+        );
+        registry.register(
             "caretaker_controller_restarts",
             "Controllers that were started again after a panic",
             self.restarts.clone(),
@@ -372,6 +405,10 @@ impl Default for Families {
             owner_lookups: Family::default(),
             kind_state: Family::default(),
             sync_errors: Counter::default(),
+            batch_job_deletion: Histogram::new(deletion_buckets()),
+            volcano_job_deletion: Histogram::new(deletion_buckets()),
+            ttl_pending: Family::default(),
+            ttl_next_expiry: Family::default(),
             restarts: Family::default(),
             running: Family::default(),
             depth: Family::default(),
@@ -466,6 +503,25 @@ mod tests {
             r#"workqueue_queue_duration_seconds_bucket{le="1.0",name="garbage_collector_attempt_to_delete"} 1"#,
             r#"garbagecollector_controller_resources_sync_error_total 1"#,
         ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+    }
+
+    #[test]
+    fn the_lateness_of_ttl_deletes_has_upstreams_names_and_buckets() {
+        let metrics = Metrics::new();
+        metrics.families().batch_job_deletion.observe(0.15);
+        metrics.families().volcano_job_deletion.observe(900.0);
+        let text = metrics.encode();
+        for (name, le, count) in [
+            ("ttl_after_finished_controller", "0.1", 0),
+            ("ttl_after_finished_controller", "0.2", 1),
+            ("ttl_after_finished_controller", "819.2", 1),
+            ("volcano_gc_controller", "819.2", 0),
+            ("volcano_gc_controller", "+Inf", 1),
+        ] {
+            let line =
+                format!("{name}_job_deletion_duration_seconds_bucket{{le=\"{le}\"}} {count}");
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }
     }

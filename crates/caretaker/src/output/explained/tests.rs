@@ -394,3 +394,18 @@ Nothing hangs on it.
     });
     assert_eq!(explained.json()["controllers"][0], expected);
 }
+
+#[test]
+fn a_controller_that_waits_to_delete_says_when() {
+    let verdict = |next: Next<Key>| Verdict {
+        next,
+        because: Reason::Doubtful,
+        notes: Vec::new(),
+    };
+    let end = |next| Opinion::of_an_end("a", verdict(next), Propagation::Foreground).json();
+    let step = json!({"action": "delete", "policy": "Foreground", "at": "1970-01-01T00:00:00Z",
+        "message": "would be deleted at 1970-01-01T00:00:00Z (foreground: what hangs on it goes before it)"});
+    assert_eq!(end(Next::At(Timestamp::UNIX_EPOCH))["next"], step);
+    assert_eq!(end(Next::Rest)["next"]["message"], "nothing");
+    assert_eq!(end(Next::Retry)["next"]["message"], "waits for that");
+}

@@ -12,6 +12,7 @@ use crate::runtime::controller::{Controller, Identity, Reason};
 use crate::runtime::evidence::{Evidence, Outcome};
 use crate::runtime::kind::Kind;
 use crate::runtime::metrics::{ControllerLabel, DeleteLabels, ForcedLabels};
+use crate::runtime::queue::age;
 
 impl<C: Controller> Driver<C> {
     /// Writes down what a request was answered.
@@ -37,6 +38,12 @@ impl<C: Controller> Driver<C> {
                 "failed"
             }
         };
+        if let (true, Some(due), Some(lateness)) =
+            (evidence.done, landed.because.due(), &self.lateness)
+        {
+            let late = age(self.told_time(now), due);
+            lateness.observe(late.as_secs_f64());
+        }
         self.count_delete(&landed.call, &evidence, result);
         self.evidence.record(evidence);
     }
