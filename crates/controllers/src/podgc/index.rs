@@ -117,7 +117,8 @@ impl Index {
     }
 
     /// Whether both kinds have been listed once: before that nothing follows, as upstream.
-    pub(super) fn is_complete(&self) -> bool {
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
         self.since.is_some()
     }
 

@@ -34,6 +34,7 @@ pub const PLAYS: &[&[Play]] = &[&[
         FreshCollector
     ),
     play!(gc_terminated_evicted_pods_go_first, FreshCollector),
+    play!(pods_that_wait_for_their_finalizers_cost_no_other_its_place, FreshCollector; "held-pods"),
 ]];
 
 /// A finalizer that nobody but the play takes off.
@@ -347,4 +348,19 @@ async fn gc_terminated_evicted_pods_go_first(stage: &Stage) -> Checked {
     stage.gone(&gone).await?;
     let kept: Vec<&Made> = pods[OVER - 1..last].iter().collect();
     stage.untouched(&kept).await
+}
+
+async fn pods_that_wait_for_their_finalizers_cost_no_other_its_place(stage: &Stage) -> Checked {
+    let pods = terminated(stage, &json!({"phase": "Failed"})).await?;
+    let (kept, going) = pods.split_at(TERMINATED_PODS_KEPT);
+    for made in going {
+        let finalizers = json!([HOLD]);
+        stage
+            .change(made, json!({"metadata": {"finalizers": finalizers}}))
+            .await?;
+        stage.delete(made, json!({"gracePeriodSeconds": 0})).await?;
+    }
+    stage.start_collector().await?;
+    round(stage, "canary").await?;
+    stage.untouched(&kept.iter().collect::<Vec<_>>()).await
 }
