@@ -9,6 +9,8 @@ mod crash;
 mod inputs;
 #[path = "suites/page.rs"]
 mod page;
+#[path = "suites/podgc.rs"]
+mod pod_gc;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,5 +1,7 @@
 //! Small scenarios for crashes: each way in which the collector ends something, with as few requests as will do.
 
+pub mod podgc;
+
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -8,7 +10,9 @@ use serde_json::{Value, json};
 use super::Scenario;
 use crate::checkers::Known;
 use crate::collector::NAME;
-use crate::objects::{CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, mk_config_map, mk_object, with};
+use crate::objects::{
+    CONFIG_MAPS, NODES, PODS, SECRETS, SERVICE_ACCOUNTS, mk_config_map, mk_object, with,
+};
 use crate::suites::Checked;
 use crate::suites::stage::{Made, Stage, blocking, owned};
 
@@ -27,6 +31,8 @@ pub fn watched() -> Vec<Known> {
 pub fn kinds() -> Vec<Known> {
     let mut kinds = watched();
     kinds.push(Known::new(SERVICE_ACCOUNTS, "v1", "ServiceAccount"));
+    kinds.push(Known::new(PODS, "v1", "Pod"));
+    kinds.push(Known::new(NODES, "v1", "Node"));
     kinds
 }
 

@@ -50,16 +50,16 @@ fn mk_node(name: &str, ready: &str, taints: Value) -> Value {
     )
 }
 
-fn out_of_service(effect: &str) -> Value {
+pub(crate) fn out_of_service(effect: &str) -> Value {
     json!([{"key": "node.kubernetes.io/out-of-service", "effect": effect}])
 }
 
 /// A Pod on a Node, which does not have to exist.
-fn on(node: &str, pod: Value) -> Value {
+pub(crate) fn on(node: &str, pod: Value) -> Value {
     with(pod, json!({"spec": {"nodeName": node}}))
 }
 
-fn held(pod: Value) -> Value {
+pub(crate) fn held(pod: Value) -> Value {
     with(pod, json!({"metadata": {"finalizers": [HOLD]}}))
 }
 
@@ -72,7 +72,7 @@ async fn report(stage: &Stage, made: &Made, status: Value) -> Checked {
 }
 
 /// Makes a Node. Servers set taints of their own when one is made, so its own are written afterwards.
-async fn node(stage: &Stage, name: &str, ready: &str, taints: Value) -> Checked<Made> {
+pub(crate) async fn node(stage: &Stage, name: &str, ready: &str, taints: Value) -> Checked<Made> {
     let object = mk_node(name, ready, json!([]));
     let made = stage.make(&NODES, object).await?;
     stage
@@ -84,7 +84,7 @@ async fn node(stage: &Stage, name: &str, ready: &str, taints: Value) -> Checked<
 }
 
 /// Makes a Pod and says in which phase it is.
-async fn pod(stage: &Stage, object: Value, phase: &str) -> Checked<Made> {
+pub(crate) async fn pod(stage: &Stage, object: Value, phase: &str) -> Checked<Made> {
     let made = stage.make(&PODS, object).await?;
     if phase != "Pending" {
         report(stage, &made, json!({ "phase": phase })).await?;
@@ -304,7 +304,7 @@ async fn a_node_re_created_inside_the_quarantine_keeps_its_pods(stage: &Stage) -
 }
 
 /// Makes terminated Pods, more than are kept; the last one is evicted if that is asked for.
-async fn terminated(stage: &Stage, last: &Value) -> Checked<Vec<Made>> {
+pub(crate) async fn terminated(stage: &Stage, last: &Value) -> Checked<Vec<Made>> {
     let mut pods = Vec::new();
     let count = TERMINATED_PODS_KEPT + OVER;
     for number in 0..count {
