@@ -18,7 +18,15 @@ pub(crate) fn run(command: args::Command, out: &mut impl Write) -> Result<()> {
     match command {
         args::Command::Real(command) => real(command, out),
         args::Command::Conformance(args::Conformance::Api(args)) => conformance_api(args, out),
-        args::Command::Conformance(args::Conformance::Gc(args)) => conformance_gc(args, out),
+        args::Command::Conformance(args::Conformance::Gc(args)) => {
+            plays(conformance::GC, args, out)
+        }
+        args::Command::Conformance(args::Conformance::Podgc(args)) => {
+            plays(conformance::POD_GC, args, out)
+        }
+        args::Command::Conformance(args::Conformance::Ttl(args)) => {
+            plays(conformance::TTL, args, out)
+        }
         args::Command::Conformance(args::Conformance::GcRandom(args)) => gc_random(&args, out),
         args::Command::Bench(args::Bench::Apiserver(args)) => bench_apiserver(&args, out),
         args::Command::Bench(args::Bench::Gc(args)) => bench_gc(args, out),
@@ -216,14 +224,18 @@ fn conformance_api(args: args::ConformanceApi, out: &mut impl Write) -> Result<(
     }
 }
 
-fn conformance_gc(args: args::ConformanceGc, out: &mut impl Write) -> Result<()> {
+fn plays(
+    suite: conformance::Suite,
+    args: args::ConformancePlays,
+    out: &mut impl Write,
+) -> Result<()> {
     interrupt::watch()?;
-    let wanted = conformance::GcWanted {
+    let wanted = conformance::PlaysWanted {
         only: args.only,
         collector: if args.peer { Whose::Peer } else { Whose::Ours },
         apiserver_flags: args.apiserver_flag,
     };
-    let report = conformance::gc(&wanted)?;
+    let report = conformance::plays(suite, &wanted)?;
     write!(out, "{report}")?;
     match report.failed() {
         0 => Ok(()),

@@ -9,6 +9,7 @@ pub mod gc;
 mod play;
 pub mod podgc;
 pub mod stage;
+pub mod ttl;
 
 pub use play::{Checked, Ending, Play};
 
@@ -34,6 +35,8 @@ pub enum Need {
     EmbeddedOnly,
     /// A collector that the scenario starts itself, after it has made its objects.
     FreshCollector,
+    /// A controller that ends Volcano's Jobs.
+    VolcanoTtl,
 }
 
 /// One scenario of a suite.
@@ -101,8 +104,8 @@ impl Scenario {
 impl Need {
     fn met_by(self, server: Server) -> bool {
         match self {
-            // Which collector there is, the play is told.
-            Self::Crds | Self::FreshCollector => true,
+            // Which controllers there are, the play is told.
+            Self::Crds | Self::FreshCollector | Self::VolcanoTtl => true,
             Self::RealOnly => server == Server::Real,
             Self::MoveClock | Self::Actors | Self::EmbeddedOnly => server == Server::Embedded,
         }

@@ -10,11 +10,13 @@ use caretaker_apiserver::{ApiServer, Identity, Upkeep};
 use caretaker_controllers::gc::{self, GarbageCollector};
 use caretaker_controllers::podgc::{self, PodGc};
 use caretaker_controllers::runtime::driver::Options;
+use caretaker_controllers::runtime::driver::skew::Timing;
 use caretaker_controllers::runtime::events::Events;
 use caretaker_controllers::runtime::evidence::Trail;
 use caretaker_controllers::runtime::feeds::{Feeds, FeedsOptions, Interest};
 use caretaker_controllers::runtime::manager::{Manager, Shared};
 use caretaker_controllers::runtime::metrics::Metrics;
+use caretaker_controllers::ttl::{self, Rules, Ttl};
 use caretaker_machinery::clock::{Clock, REAL_TIME};
 use caretaker_machinery::rng::Rng;
 use jiff::Timestamp;
@@ -170,7 +172,17 @@ pub(crate) fn hire(manager: &mut Manager, name: &str, collected: &Interest) -> a
         // Nobody asks it anything.
         gc::NAME => drop(manager.start(collected.clone(), options, || GarbageCollector::new(SEED))),
         podgc::NAME => drop(manager.start(podgc::interest(), options, pod_gc)),
-        _ => anyhow::bail!("there is no {name} in process"),
+        _ => {
+            let mut ends = ttl::KINDS.iter();
+            let row = ends.find(|row| row.name == name);
+            let row = row.with_context(|| format!("there is no {name} in process"))?;
+            let options = Options {
+                timing: Timing::Server,
+                workers: 5,
+                ..options
+            };
+            drop(manager.start(row.interest(), options, || Ttl::new(row, Rules::default())));
+        }
     }
     Ok(())
 }

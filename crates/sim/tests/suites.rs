@@ -20,7 +20,7 @@ use caretaker_sim::collector::Collector;
 use caretaker_sim::compare::{Allowed, differences};
 use caretaker_sim::script::perform::Theatre;
 use caretaker_sim::script::{Script, model};
-use caretaker_sim::suites::{Ending, Outcome, Play, Scenario, Theme, api, gc, podgc};
+use caretaker_sim::suites::{Ending, Outcome, Play, Scenario, Theme, api, gc, podgc, ttl};
 use caretaker_sim::target::Target;
 use caretaker_sim::transcript;
 use serde_json::Value;
@@ -54,15 +54,26 @@ fn scenarios() -> impl Iterator<Item = &'static Scenario> {
     api::THEMES.iter().flat_map(|theme| theme.scenarios)
 }
 
-fn plays() -> impl Iterator<Item = &'static Play> {
-    let suites = gc::PLAYS.iter().chain(podgc::PLAYS);
-    suites.copied().flatten()
+/// Every play, with those who are at work beside the collector.
+fn plays() -> impl Iterator<Item = (&'static Play, &'static [&'static str])> {
+    let suites: [(&[&[Play]], &[&str]); 3] = [
+        (gc::PLAYS, &[]),
+        (podgc::PLAYS, podgc::CONTROLLERS),
+        (ttl::PLAYS, ttl::CONTROLLERS),
+    ];
+    suites.into_iter().flat_map(|(plays, others)| {
+        plays
+            .iter()
+            .copied()
+            .flatten()
+            .map(move |play| (play, others))
+    })
 }
 
 /// Name and namespace of every scenario and every play: they may all run on one server.
 fn named() -> Vec<(&'static str, String)> {
     let scenarios = scenarios().map(|s| (s.name, s.namespace()));
-    let plays = plays().map(|p| (p.name, p.namespace()));
+    let plays = plays().map(|(p, _)| (p.name, p.namespace()));
     scenarios.chain(plays).collect()
 }
 
@@ -140,29 +151,9 @@ async fn the_embedded_server_answers_like_the_real_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_collector_in_process_ends_every_play_as_it_should() {
-    check_all_end_well(gc::PLAYS, &[]).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn no_play_ends_well_when_nobody_collects() {
-    check_none_ends_well(gc::PLAYS).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn pod_gc_in_process_ends_every_play_as_it_should() {
-    check_all_end_well(podgc::PLAYS, &[caretaker_controllers::podgc::NAME]).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn no_play_ends_well_without_pod_gc() {
-    check_none_ends_well(podgc::PLAYS).await;
-}
-
-/// Every play ends well with our controllers in process: the collector and `others`.
-async fn check_all_end_well(plays: &[&'static [Play]], others: &'static [&'static str]) {
+async fn the_controllers_in_process_end_every_play_as_they_should() {
     let (mut passed, mut failed) = (0, Vec::new());
-    for play in plays.iter().copied().flatten() {
+    for (play, others) in plays() {
         match play
             .run(&Target::embedded(), &Collector::InProcess(others))
             .await
@@ -179,10 +170,9 @@ async fn check_all_end_well(plays: &[&'static [Play]], others: &'static [&'stati
     );
 }
 
-/// No play ends well when no controller runs.
-async fn check_none_ends_well(plays: &[&'static [Play]]) {
-    let plays = plays.iter().copied().flatten();
-    for play in plays.filter(|play| !play.is_fresh()) {
+#[tokio::test(start_paused = true)]
+async fn no_play_ends_well_when_nobody_is_at_work() {
+    for (play, _) in plays().filter(|(play, _)| !play.is_fresh()) {
         let ending = play.run(&Target::embedded(), &Collector::Standing).await;
         let Ending::Failed(why) = ending else {
             panic!("{}: {ending:?}", play.name)

@@ -2,7 +2,8 @@
 //!
 //! `suites api` prints one JSON line per scenario; `suites compare` reads two such outputs. `cargo xtask conformance` does
 //! the one on two servers and then the other. `suites api --record` freezes the answers of the real server for `cargo test`.
-//! `suites gc` and `suites podgc` play with whatever collector they are given and print one JSON line per play: how it ended, and why.
+//! `suites gc`, `suites podgc` and `suites ttl` play with whatever controllers they are given and print one JSON line per
+//! play: how it ended, and why.
 //! `suites gc-random` performs random scripts with it and prints one JSON line per script: what was left.
 
 use std::collections::BTreeMap;
@@ -17,7 +18,7 @@ use caretaker_sim::script::Script;
 use caretaker_sim::script::model::{self, End, Expected};
 use caretaker_sim::script::perform::Theatre;
 use caretaker_sim::suites::stage::Stage;
-use caretaker_sim::suites::{Ending, Outcome, Play, Scenario, Theme, api, gc, podgc};
+use caretaker_sim::suites::{Ending, Need, Outcome, Play, Scenario, Theme, api, gc, podgc, ttl};
 use caretaker_sim::target::Target;
 use caretaker_sim::transcript;
 use clap::{Args, Parser, Subcommand};
@@ -38,9 +39,11 @@ enum Command {
     /// Requests, watches, conflicts and deletes, as any client sees them
     Api(Run),
     /// Ownership, cascades, orphans and waiting owners, with a garbage collector
-    Gc(Gc),
+    Gc(Plays),
     /// Pods that have terminated, lost their Node or were never bound, with Pod GC and a garbage collector
-    Podgc(Gc),
+    Podgc(Plays),
+    /// The TTL of finished Jobs, with TTL controllers and a garbage collector
+    Ttl(Plays),
     /// Random objects with random owners, deleted at random, with a garbage collector
     GcRandom(GcRandom),
     /// Compare two outputs of the same suite
@@ -70,7 +73,7 @@ struct Run {
 }
 
 #[derive(Args)]
-struct Gc {
+struct Plays {
     /// The server: the current context of this kubeconfig
     #[arg(long, required_unless_present = "embedded")]
     kubeconfig: Option<PathBuf>,
@@ -80,6 +83,9 @@ struct Gc {
     /// Only plays whose name contains this
     #[arg(long, default_value = "")]
     only: String,
+    /// What the controllers do not have, so that plays that need it are skipped: the name of a need
+    #[arg(long)]
+    lacks: Option<String>,
     /// Plays that run at the same time; those that start the collector themselves run alone
     #[arg(long, default_value_t = 8)]
     jobs: usize,
@@ -147,10 +153,14 @@ fn main() -> anyhow::Result<ExitCode> {
             runtime(run.embedded)?.block_on(run.suite("api", api::THEMES))?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::Gc(gc) => runtime(gc.embedded)?.block_on(gc.suite("gc", gc::PLAYS, &[])),
-        Command::Podgc(gc) => {
-            let others: &[&str] = &[caretaker_controllers::podgc::NAME];
-            runtime(gc.embedded)?.block_on(gc.suite("podgc", podgc::PLAYS, others))
+        Command::Gc(plays) => runtime(plays.embedded)?.block_on(plays.suite("gc", gc::PLAYS, &[])),
+        Command::Podgc(plays) => {
+            let suite = plays.suite("podgc", podgc::PLAYS, podgc::CONTROLLERS);
+            runtime(plays.embedded)?.block_on(suite)
+        }
+        Command::Ttl(plays) => {
+            let suite = plays.suite("ttl", ttl::PLAYS, ttl::CONTROLLERS);
+            runtime(plays.embedded)?.block_on(suite)
         }
         Command::GcRandom(random) => {
             runtime(false)?.block_on(random.run())?;
@@ -211,28 +221,32 @@ async fn run<'s>(scenario: &'s Scenario, real: Option<&Target>) -> (&'s str, Out
     (scenario.name, scenario.run(&target).await)
 }
 
-// === impl Gc ===
+// === impl Plays ===
 
-impl Gc {
+impl Plays {
     /// Plays everything; success means that nothing failed.
     async fn suite(
         &self,
         suite: &'static str,
         plays: &[&'static [Play]],
-        with: &'static [&'static str],
+        others: &'static [&'static str],
     ) -> anyhow::Result<ExitCode> {
         let chosen = plays.iter().copied().flatten();
         let chosen = chosen.filter(|play| play.name.contains(&self.only));
-        let (fresh, others): (Vec<&Play>, Vec<&Play>) = chosen.partition(|play| play.is_fresh());
+        let (idle, chosen): (Vec<&Play>, Vec<&Play>) =
+            chosen.partition(|play| self.lacking(play).is_some());
+        let chosen = chosen.into_iter();
+        let (fresh, usual): (Vec<&Play>, Vec<&Play>) = chosen.partition(|play| play.is_fresh());
         let mut lines = Lines {
             suite,
             said: 0,
             failed: 0,
         };
         let Some(file) = &self.kubeconfig else {
-            for play in others.into_iter().chain(fresh) {
+            let controllers = Collector::InProcess(others);
+            for play in usual.into_iter().chain(fresh) {
                 // Plays on one paused runtime would move each other's time.
-                lines.say(&timed(play, &Target::embedded(), &Collector::InProcess(with)).await)?;
+                lines.say(&timed(play, &Target::embedded(), &controllers).await)?;
             }
             return Ok(lines.end()?);
         };
@@ -240,14 +254,27 @@ impl Gc {
             Target::real(file).await?,
             collector(&self.collector, self.log.as_ref()),
         );
-        if !others.is_empty() {
-            self.together(&others, &target, &collector, &mut lines)
+        for play in idle {
+            let need = self.lacking(play);
+            let ending = need.map_or(Ending::Passed, Ending::Skipped);
+            let secs = 0.0;
+            lines.say(&Played { play, ending, secs })?;
+        }
+        if !usual.is_empty() {
+            self.together(&usual, &target, &collector, &mut lines)
                 .await?;
         }
         for play in fresh {
             lines.say(&timed(play, &target, &collector).await)?;
         }
         Ok(lines.end()?)
+    }
+
+    /// What a play needs that the controllers do not have.
+    fn lacking(&self, play: &Play) -> Option<Need> {
+        let lacks = self.lacks.as_deref()?;
+        let mut needs = play.needs.iter().copied();
+        needs.find(|need| format!("{need:?}") == lacks)
     }
 
     /// Plays several at a time, with one collector for all.

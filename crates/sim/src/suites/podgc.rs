@@ -15,6 +15,9 @@ use crate::objects::{NODES, PODS, mk_object, mk_pod, with};
 use crate::session::Ask;
 use crate::target::TERMINATED_PODS_KEPT;
 
+/// Who is at work beside the collector.
+pub const CONTROLLERS: &[&str] = &[caretaker_controllers::podgc::NAME];
+
 /// The plays.
 pub const PLAYS: &[&[Play]] = &[&[
     play!(orphaned_pods_with_finalizer_pending_pod),
