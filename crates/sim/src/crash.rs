@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::future::LocalBoxFuture;
+use jiff::SignedDuration;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -185,6 +186,7 @@ pub async fn play(scenario: &Scenario, meddlers: Meddlers<'_>) -> Result<Run, St
         names: scenario.controllers,
         kinds: &watched,
         discovery: DISCOVERY,
+        ahead: SignedDuration::ZERO,
     };
     let lives = live(&target, &cast, &log, meddlers, &mut dead);
     tokio::select! {

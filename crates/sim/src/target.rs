@@ -57,6 +57,8 @@ pub struct Controllers {
     _manager: Manager,
     /// What they have written so far.
     pub evidence: Trail,
+    /// What they have counted so far.
+    pub metrics: Metrics,
 }
 
 // === impl Target ===
@@ -138,7 +140,7 @@ impl Target {
             clock: clock.clone(),
             events,
             evidence: evidence.clone(),
-            metrics,
+            metrics: metrics.clone(),
             limit: None,
         });
         let ignored = gc::IGNORED.map(|(resource, group)| (resource.into(), group.into()));
@@ -151,6 +153,7 @@ impl Target {
         Ok(Controllers {
             _manager: manager,
             evidence,
+            metrics,
         })
     }
 

@@ -11,6 +11,8 @@ mod inputs;
 mod page;
 #[path = "suites/podgc.rs"]
 mod pod_gc;
+#[path = "suites/ttl.rs"]
+mod ttl_inputs;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -32,7 +32,7 @@ use super::kind::{KindId, KindState};
 use super::metrics::{Metrics, QueueMetrics};
 use super::queue::{Bucket, Counts, Due, Queue, RETRY_MAX, Release, Retries, age, later};
 use pulse::Pulse;
-use skew::{Skew, Timing};
+use skew::{Question, Skew, Timing};
 
 /// How often in a row an object may have changed under a decision before its key backs off. An object that somebody
 /// rewrites every second still gets its turn; one that is rewritten all the time does not make us ask all the time.
@@ -139,6 +139,8 @@ pub struct Driver<C: Controller> {
     mode: Mode,
     timing: Timing,
     skew: Skew,
+    /// The question for the server's time that is on its way, or waits to be.
+    question: Option<Question>,
     lateness: Option<Histogram>,
     is_stopping: bool,
     queue: Queue<C::Key>,
@@ -220,13 +222,14 @@ impl<C: Controller> Driver<C> {
         let pulse = Pulse::new(name, queue_name, parts.clock.clone());
         parts.metrics.follow(pulse.clone());
         let (asker, asks) = mpsc::channel(ASKS_WAITING_MAX);
+        let effects = Arc::new(parts.effects);
         Self {
             name,
             controller,
             changes,
             asks,
             handle: Handle::new(asker, pulse),
-            effects: Arc::new(parts.effects),
+            effects: effects.clone(),
             clock: parts.clock,
             events: match options.mode {
                 Mode::Act => parts.events,
@@ -240,6 +243,8 @@ impl<C: Controller> Driver<C> {
             mode: options.mode,
             timing: options.timing,
             skew: Skew::default(),
+            question: (options.timing == Timing::Server)
+                .then(|| skew::ask(effects.clone(), Duration::ZERO)),
             lateness: options.lateness,
             is_stopping: false,
             queue: Queue::new(Retries {
@@ -286,6 +291,7 @@ impl<C: Controller> Driver<C> {
                     }
                 }
                 Some(landed) = self.flight.join_next() => self.land(landed),
+                told = skew::answer(&mut self.question) => self.told_the_time(told),
                 () = sleep(&self.clock, until) => {}
                 Some(ask) = self.asks.recv() => self.answer(ask),
                 () = tokio::task::yield_now(), if has_more => {}
@@ -359,8 +365,11 @@ impl<C: Controller> Driver<C> {
     /// Takes up keys while there are free slots. Says whether there is more to do at once.
     fn fill(&mut self) -> bool {
         let now = self.clock.now();
-        self.skew.look(now, Instant::now());
+        self.look_at_clock(now);
         self.queue.promote(now);
+        if self.lacks_time() {
+            return false;
+        }
         let mut decisions = 0;
         while self.flight.len() < self.workers {
             if decisions == DECISIONS_AT_ONCE {
@@ -411,9 +420,6 @@ impl<C: Controller> Driver<C> {
                 self.retry(&key, now);
             }
             Next::After(others) => self.wait_for(&key, &others, &trip, now),
-            Next::Call(call) if !call.is_read() && self.lacks_time(call.target(), &trip) => {
-                self.send(key, Self::first_look(&call), verdict.because, trip);
-            }
             Next::Call(call) => match self.gate(&key, &call, &verdict.because, now) {
                 Gate::Pass if self.has_room(call.target().kind) => {
                     self.send(key, call, verdict.because, trip);

@@ -98,6 +98,24 @@ impl Effects {
         self.catalog.borrow().clone()
     }
 
+    /// Asks the server for nothing but its time. Any answer will do, and one that does not tell it is one.
+    ///
+    /// # Errors
+    /// For people, when there was no answer.
+    pub async fn date(&self) -> Result<Option<Timestamp>, String> {
+        let request = Request::get("/version").body(Body::empty());
+        let request = request.map_err(|error| error.to_string())?;
+        let outcome = exchange(&self.client, request).await;
+        let status = match &outcome {
+            Ok(reply) => Some(reply.status.as_u16()),
+            Err((status, _)) => *status,
+        };
+        self.metrics.request(&Method::GET, status);
+        outcome
+            .map(|reply| reply.date())
+            .map_err(|(_, message)| message)
+    }
+
     /// Sends one request and says what it was answered.
     pub async fn perform(&self, call: &Call) -> Performed {
         let catalog = self.catalog();

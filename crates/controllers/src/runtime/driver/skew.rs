@@ -1,27 +1,40 @@
 //! How far the server's clock is from ours, for controllers that compare our time with times that others wrote.
 //!
-//! Every answer tells the server's time. The median of the last of them, less ours, is the offset; a small one is nobody's
-//! business, a large one is added to the time that such a controller is told, and what it asks for later is taken back to
-//! ours. `Date` is cut off to a second and the answer took its way, so the corrected time is the server's or a little
-//! earlier: nothing happens too soon because of it. What was learned before our clock jumped says nothing any more; the
-//! correction stays until the next answer, before which nothing is written.
+//! Every answer tells the server's time, and where none is asked for it is asked for the time alone. The median of the
+//! last of them, less ours, is the offset; a small one is nobody's business, a large one is added to the time that such a
+//! controller is told, and what it asks for later is taken back to ours. `Date` is cut off to a second and the answer took
+//! its way, so the corrected time is the server's or a little earlier: nothing happens too soon because of it. What was
+//! learned before our clock jumped says nothing any more: nothing is decided until the server has told its time again.
 //!
 //! DEVIATION(clock-skew): upstream judges TTLs by its own clock alone, and its documentation says to mind the skew.
 
 use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-use super::{Driver, Trip};
-use crate::runtime::call::{Call, Target};
+use super::Driver;
 use crate::runtime::controller::Controller;
+use crate::runtime::effects::Effects;
 
 /// How many answers are remembered.
 pub const DATES_MAX: usize = 16;
 
 /// The largest difference that is left alone, and the smallest that is a jump of our clock.
 pub const SKEW_MAX: SignedDuration = SignedDuration::from_secs(5);
+
+/// How often the server is asked for its time, whatever else it is asked: somebody may correct its clock.
+const ASK_EVERY: Duration = Duration::from_secs(300);
+
+/// The same, when it did not answer.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
+
+/// A question for the server's time; an answer without one is an answer.
+pub(super) type Question = Pin<Box<dyn Future<Output = Result<Option<Timestamp>, String>> + Send>>;
 
 /// By whose time a controller judges.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -38,6 +51,8 @@ pub enum Timing {
 pub struct Skew {
     offsets: VecDeque<SignedDuration>,
     correction: SignedDuration,
+    /// Whether the server does not tell its time: then ours has to do.
+    is_silent: bool,
     /// When it was looked last, by both of our clocks.
     looked: Option<(Timestamp, Instant)>,
 }
@@ -67,21 +82,23 @@ impl Skew {
         is_other
     }
 
-    /// Looks at our clock: a jump of it makes what was learned worthless.
-    pub fn look(&mut self, now: Timestamp, at: Instant) {
-        if let Some((then, before)) = self.looked {
+    /// Looks at our clock: a jump of it makes what was learned worthless. Says whether there was one.
+    pub fn look(&mut self, now: Timestamp, at: Instant) -> bool {
+        let last = self.looked.replace((now, at));
+        let has_jumped = last.is_some_and(|(then, before)| {
             let passed = SignedDuration::try_from(at.duration_since(before)).unwrap_or_default();
-            if (now.duration_since(then) - passed).abs() > SKEW_MAX {
-                self.offsets.clear();
-            }
+            (now.duration_since(then) - passed).abs() > SKEW_MAX
+        });
+        if has_jumped {
+            self.offsets.clear();
         }
-        self.looked = Some((now, at));
+        has_jumped
     }
 
-    /// Whether anything is known.
+    /// Whether anything is known, as far as that is possible.
     #[must_use]
     pub fn is_known(&self) -> bool {
-        !self.offsets.is_empty()
+        self.is_silent || !self.offsets.is_empty()
     }
 
     /// What our time lacks.
@@ -104,6 +121,13 @@ impl<C: Controller> Driver<C> {
             .unwrap_or(Timestamp::MIN)
     }
 
+    /// Looks at our clock, and asks for the server's if ours has jumped.
+    pub(super) fn look_at_clock(&mut self, now: Timestamp) {
+        if self.timing == Timing::Server && self.skew.look(now, Instant::now()) {
+            self.question = Some(ask(self.effects.clone(), Duration::ZERO));
+        }
+    }
+
     /// Takes note of the time that an answer told. With another correction, all times that were asked for are other ones.
     pub(super) fn compare_clocks(&mut self, date: Option<Timestamp>, now: Timestamp) {
         let Some(date) = date else {
@@ -120,24 +144,43 @@ impl<C: Controller> Driver<C> {
         }
     }
 
-    /// Whether the server has to tell its time before anything is written. One that was just asked and did not tell has
-    /// none.
-    pub(super) fn lacks_time(&self, target: &Target, trip: &Trip<C::Key>) -> bool {
-        self.timing == Timing::Server && !self.skew.is_known() && trip.read.as_ref() != Some(target)
+    /// The server has told its time, or not.
+    pub(super) fn told_the_time(&mut self, told: Result<Option<Timestamp>, String>) {
+        let again = match told {
+            Ok(date) => {
+                self.skew.is_silent = date.is_none();
+                self.compare_clocks(date, self.clock.now());
+                ASK_EVERY
+            }
+            Err(_) => ASK_AGAIN,
+        };
+        self.question = Some(ask(self.effects.clone(), again));
     }
 
-    /// The read that makes it do so.
-    pub(super) fn first_look(call: &Call) -> Call {
-        Call::Get {
-            target: call.target().clone(),
-        }
+    /// Whether the server has to tell its time before anything is decided.
+    pub(super) fn lacks_time(&self) -> bool {
+        self.timing == Timing::Server && !self.skew.is_known()
+    }
+}
+
+/// Asks for the server's time after a while.
+pub(super) fn ask(effects: Arc<Effects>, after: Duration) -> Question {
+    Box::pin(async move {
+        tokio::time::sleep(after).await;
+        effects.date().await
+    })
+}
+
+/// The answer to a question; never, if there is none.
+pub(super) async fn answer(question: &mut Option<Question>) -> Result<Option<Timestamp>, String> {
+    match question {
+        Some(question) => question.await,
+        None => std::future::pending().await,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     const NOW: Timestamp = Timestamp::constant(1_767_225_600, 0);
@@ -204,8 +247,9 @@ mod tests {
         let start = Instant::now();
         for (jump, is_known) in [(0, true), (5, true), (-5, true), (6, false), (-3600, false)] {
             let mut skew = noted(&[100]);
-            skew.look(NOW, start);
-            skew.look(NOW + secs(60 + jump), start + Duration::from_secs(60));
+            assert!(!skew.look(NOW, start));
+            let has_jumped = skew.look(NOW + secs(60 + jump), start + Duration::from_secs(60));
+            assert_eq!(has_jumped, !is_known, "{jump}");
             assert_eq!(skew.is_known(), is_known, "{jump}");
             assert_eq!(skew.correction(), secs(100), "{jump}");
         }
