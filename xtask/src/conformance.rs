@@ -21,7 +21,9 @@ use serde::Deserialize;
 use crate::cargo::{Binary, Running, workspace};
 use crate::real::{Identity, Instance, Options};
 
-pub use plays::{GC, Report as PlaysReport, Suite, TTL, Wanted as PlaysWanted, Whose, plays};
+pub use plays::{
+    GC, POD_GC, Report as PlaysReport, Suite, TTL, Wanted as PlaysWanted, Whose, plays,
+};
 pub use random::{Report as RandomReport, Wanted as RandomWanted, gc_random};
 
 const SUITES: Binary = Binary {

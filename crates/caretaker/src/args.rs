@@ -16,7 +16,9 @@ mod up;
 mod values;
 mod work;
 
-pub(crate) use self::controllers::{BATCH_TTL, Controllers, GARBAGE_COLLECTOR, VOLCANO_TTL};
+pub(crate) use self::controllers::{
+    BATCH_TTL, Controllers, GARBAGE_COLLECTOR, POD_GC, VOLCANO_TTL,
+};
 pub(crate) use self::demo::Demo;
 pub(crate) use self::objects::{Drawing, Explain, Graph, Place};
 pub(crate) use self::run::Run;

@@ -42,8 +42,10 @@ struct Look {
     states: BTreeMap<KindId, KindState>,
     interest: Interest,
     namespace: String,
-    /// Feeds end when this goes.
-    _feeds: Feeds,
+    /// They end when this goes.
+    feeds: Feeds,
+    /// What they told; kept, because kinds that nobody listens to are forgotten.
+    changes: mpsc::Receiver<Change>,
 }
 
 /// `caretaker graph`.
@@ -126,9 +128,10 @@ impl Look {
                 None => clients.namespace().to_owned(),
             },
             interest: interest.clone(),
-            _feeds: feeds.clone(),
+            feeds: feeds.clone(),
+            changes: feeds.subscribe(interest),
         };
-        look.read(feeds.subscribe(interest)).await;
+        look.read().await;
         if look.catalog.iter().next().is_none() {
             bail!("the server {server} does not say what kinds it has");
         }
@@ -138,10 +141,10 @@ impl Look {
         Ok(look)
     }
 
-    async fn read(&mut self, mut changes: mpsc::Receiver<Change>) {
+    async fn read(&mut self) {
         let deadline = Instant::now() + ORPHAN_HOLD_MAX;
         while !self.is_complete() {
-            match timeout_at(deadline, changes.recv()).await {
+            match timeout_at(deadline, self.changes.recv()).await {
                 Ok(Some(change)) => self.observe(&change),
                 Ok(None) | Err(_) => return,
             }

@@ -6,6 +6,7 @@
 
 mod collector;
 mod member;
+mod podgc;
 mod stage;
 mod ttl;
 
@@ -35,12 +36,16 @@ pub(crate) use self::collector::collected;
 use self::member::{Hiring, Member, member};
 use self::stage::Stage;
 use crate::admin::Backstage;
-use crate::args::{BATCH_TTL, GARBAGE_COLLECTOR, VOLCANO_TTL, Work};
+use crate::args::{BATCH_TTL, GARBAGE_COLLECTOR, POD_GC, VOLCANO_TTL, Work};
 use crate::output::narrate::Narrator;
 use crate::output::told;
 
 /// Who else can be at work: the name that `--controllers` has, and how it starts.
-const OTHERS: [(&str, Start); 2] = [(BATCH_TTL, ttl::batch), (VOLCANO_TTL, ttl::volcano)];
+const OTHERS: [(&str, Start); 3] = [
+    (BATCH_TTL, ttl::batch),
+    (VOLCANO_TTL, ttl::volcano),
+    (POD_GC, podgc::start),
+];
 
 /// Starts a controller.
 type Start = fn(&mut Hiring<'_>) -> Box<dyn Member>;

@@ -254,13 +254,17 @@ pub(crate) fn end(history: &History) -> BTreeMap<String, String> {
         let name = metadata["name"].as_str().unwrap_or_default();
         let kind = &history.kinds()[stored.known].kind;
         let state = format!(
-            "owners [{}] finalizers [{}]{}",
+            "owners [{}] finalizers [{}]{}{}",
             words(&metadata["ownerReferences"], "name"),
             words(&metadata["finalizers"], ""),
             if metadata["deletionTimestamp"].is_null() {
                 ""
             } else {
                 " deleting"
+            },
+            match stored.object["status"]["phase"].as_str() {
+                Some(phase) => format!(" {phase}"),
+                None => String::new(),
             },
         );
         (format!("{kind} {name}"), state)

@@ -7,6 +7,7 @@
 pub mod api;
 pub mod gc;
 mod play;
+pub mod podgc;
 pub mod stage;
 pub mod ttl;
 

@@ -8,6 +8,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use caretaker_apiserver::{ApiServer, Identity, Upkeep};
 use caretaker_controllers::gc::{self, GarbageCollector};
+use caretaker_controllers::podgc::{self, PodGc};
 use caretaker_controllers::runtime::driver::Options;
 use caretaker_controllers::runtime::driver::skew::Timing;
 use caretaker_controllers::runtime::events::Events;
@@ -26,6 +27,10 @@ use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
 /// What the embedded server's randomness begins with; any number does, as long as it stays.
 const SEED: u64 = 4;
+
+/// How many terminated Pods are kept by the Pod GC of suites: more than all plays make together that are about something
+/// else.
+pub const TERMINATED_PODS_KEPT: usize = 30;
 
 /// Which kind of server a [`Target`] is; decides which scenarios can run and whether anything is left to clean up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +57,8 @@ pub struct Controllers {
     _manager: Manager,
     /// What they have written so far.
     pub evidence: Trail,
+    /// What they have counted so far.
+    pub metrics: Metrics,
 }
 
 // === impl Target ===
@@ -133,7 +140,7 @@ impl Target {
             clock: clock.clone(),
             events,
             evidence: evidence.clone(),
-            metrics,
+            metrics: metrics.clone(),
             limit: None,
         });
         let ignored = gc::IGNORED.map(|(resource, group)| (resource.into(), group.into()));
@@ -146,6 +153,7 @@ impl Target {
         Ok(Controllers {
             _manager: manager,
             evidence,
+            metrics,
         })
     }
 
@@ -166,6 +174,7 @@ pub(crate) fn hire(manager: &mut Manager, name: &str, collected: &Interest) -> a
     match name {
         // Nobody asks it anything.
         gc::NAME => drop(manager.start(collected.clone(), options, || GarbageCollector::new(SEED))),
+        podgc::NAME => drop(manager.start(podgc::interest(), options, pod_gc)),
         _ => {
             let mut ends = ttl::KINDS.iter();
             let row = ends.find(|row| row.name == name);
@@ -179,4 +188,12 @@ pub(crate) fn hire(manager: &mut Manager, name: &str, collected: &Interest) -> a
         }
     }
     Ok(())
+}
+
+/// Pod GC as suites expect it: few terminated Pods are kept, so that few have to be made.
+fn pod_gc() -> PodGc {
+    PodGc::new(podgc::Settings {
+        threshold: Some(TERMINATED_PODS_KEPT),
+        ..podgc::Settings::default()
+    })
 }

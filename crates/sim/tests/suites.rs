@@ -9,6 +9,8 @@ mod crash;
 mod inputs;
 #[path = "suites/page.rs"]
 mod page;
+#[path = "suites/podgc.rs"]
+mod pod_gc;
 #[path = "suites/ttl.rs"]
 mod ttl_inputs;
 
@@ -20,7 +22,7 @@ use caretaker_sim::collector::Collector;
 use caretaker_sim::compare::{Allowed, differences};
 use caretaker_sim::script::perform::Theatre;
 use caretaker_sim::script::{Script, model};
-use caretaker_sim::suites::{Ending, Outcome, Play, Scenario, Theme, api, gc, ttl};
+use caretaker_sim::suites::{Ending, Outcome, Play, Scenario, Theme, api, gc, podgc, ttl};
 use caretaker_sim::target::Target;
 use caretaker_sim::transcript;
 use serde_json::Value;
@@ -56,7 +58,11 @@ fn scenarios() -> impl Iterator<Item = &'static Scenario> {
 
 /// Every play, with those who are at work beside the collector.
 fn plays() -> impl Iterator<Item = (&'static Play, &'static [&'static str])> {
-    let suites: [(&[&[Play]], &[&str]); 2] = [(gc::PLAYS, &[]), (ttl::PLAYS, ttl::CONTROLLERS)];
+    let suites: [(&[&[Play]], &[&str]); 3] = [
+        (gc::PLAYS, &[]),
+        (podgc::PLAYS, podgc::CONTROLLERS),
+        (ttl::PLAYS, ttl::CONTROLLERS),
+    ];
     suites.into_iter().flat_map(|(plays, others)| {
         plays
             .iter()

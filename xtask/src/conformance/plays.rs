@@ -28,6 +28,16 @@ pub const GC: Suite = Suite {
     name: "gc",
     ours: "garbage-collector-controller",
     peers: "garbage-collector-controller",
+    flags: &[],
+    peer_lacks: None,
+};
+
+/// Pod GC's. As many terminated Pods are kept as the plays say.
+pub const POD_GC: Suite = Suite {
+    name: "podgc",
+    ours: "garbage-collector-controller,pod-garbage-collector-controller",
+    peers: "garbage-collector-controller,pod-garbage-collector-controller",
+    flags: &["--terminated-pod-gc-threshold=30"],
     peer_lacks: None,
 };
 
@@ -36,6 +46,7 @@ pub const TTL: Suite = Suite {
     name: "ttl",
     ours: "garbage-collector-controller,ttl-after-finished-controller,gc-controller",
     peers: "garbage-collector-controller,ttl-after-finished-controller",
+    flags: &[],
     peer_lacks: Some("VolcanoTtl"),
 };
 
@@ -51,6 +62,8 @@ pub struct Suite {
     ours: &'static str,
     /// Those of kube-controller-manager.
     peers: &'static str,
+    /// What both are told besides.
+    flags: &'static [&'static str],
     /// What plays may need that the Go controllers do not have.
     peer_lacks: Option<&'static str>,
 }
@@ -163,7 +176,7 @@ pub(super) fn caretaker() -> Result<PathBuf> {
 pub(super) fn ours(suite: Suite, program: &Path, instance: &Instance) -> Vec<String> {
     // As for the Go controllers, not the identity that Priority and Fairness exempts.
     let kubeconfig = instance.kubeconfig(Identity::Ordinary);
-    vec![
+    let mut line = vec![
         program.display().to_string(),
         "run".to_owned(),
         format!("--kubeconfig={}", kubeconfig.display()),
@@ -171,7 +184,9 @@ pub(super) fn ours(suite: Suite, program: &Path, instance: &Instance) -> Vec<Str
         "--take-over".to_owned(),
         // Several may run on one machine, and nobody asks this one.
         "--secure-port=0".to_owned(),
-    ]
+    ];
+    line.extend(suite.flags.iter().map(ToString::to_string));
+    line
 }
 
 /// The command line of the Go controllers.
@@ -184,7 +199,11 @@ pub(super) fn peer(suite: Suite, instance: &Instance) -> Result<Vec<String>> {
     ];
     instance.controller_manager(&Options {
         controllers: Some(suite.peers.to_owned()),
-        controller_manager_flags: flags.map(str::to_owned).to_vec(),
+        controller_manager_flags: flags
+            .iter()
+            .chain(suite.flags)
+            .map(ToString::to_string)
+            .collect(),
         ..Options::default()
     })
 }

@@ -11,6 +11,9 @@ use std::str::FromStr;
 /// The collector of what belongs to nobody any more.
 pub(crate) const GARBAGE_COLLECTOR: &str = "garbage-collector-controller";
 
+/// The remover of Pods that nobody else removes.
+pub(crate) const POD_GC: &str = "pod-garbage-collector-controller";
+
 /// The one that ends Jobs of `batch/v1`.
 pub(crate) const BATCH_TTL: &str = "ttl-after-finished-controller";
 
@@ -27,12 +30,12 @@ const UNITS: [Unit; 6] = [
     ),
     Unit::whole(GARBAGE_COLLECTOR, "garbagecollector"),
     Unit::whole(VOLCANO_TTL, ""),
-    Unit::whole("pod-garbage-collector-controller", "podgc"),
+    Unit::whole(POD_GC, "podgc"),
     Unit::whole(BATCH_TTL, "ttl-after-finished"),
 ];
 
 /// The units that exist. The rest comes later.
-const BUILT: [&str; 3] = [GARBAGE_COLLECTOR, VOLCANO_TTL, BATCH_TTL];
+const BUILT: [&str; 4] = [GARBAGE_COLLECTOR, VOLCANO_TTL, POD_GC, BATCH_TTL];
 
 /// The controllers of the originals that are not ours: name and whose it is.
 const FOREIGN: &str = include_str!("../../data/foreign-controllers.txt");

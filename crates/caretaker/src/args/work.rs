@@ -5,13 +5,19 @@
 
 use std::time::Duration;
 
+use caretaker_controllers::podgc;
 use clap::{ArgAction, Args, Parser};
 
 use super::controllers::{Controllers, GARBAGE_COLLECTOR};
 use super::values::{Gate, ResourceName, duration, limit, rate, switch};
 
 /// The feature gates that change something here.
-const GATES: [&str; 2] = ["CronVolcanoJobSupport", "VolcanoJobSupport"];
+const GATES: [&str; 4] = [
+    "CronVolcanoJobSupport",
+    "NodeOutOfServiceVolumeDetach",
+    "PodDisruptionConditions",
+    "VolcanoJobSupport",
+];
 
 /// Upstream's workers of the TTL controller, also for those who say that there should be none.
 const TTL_WORKERS: u16 = 5;
@@ -47,6 +53,24 @@ pub(crate) struct Work {
     /// Resources the garbage collector leaves alone, besides events
     #[arg(long, value_name = "RESOURCE[.GROUP],…", value_delimiter = ',', action = ArgAction::Append)]
     pub(crate) gc_ignored_resources: Vec<ResourceName>,
+
+    /// Terminated Pods that are kept, all namespaces together; none is removed for their number if it is 0 or less
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 12_500,
+        allow_negative_numbers = true
+    )]
+    terminated_pod_gc_threshold: i32,
+
+    /// Terminated Pods that are kept of each namespace; no limit if it is 0 or less
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        allow_negative_numbers = true
+    )]
+    terminated_pod_gc_threshold_per_namespace: i32,
 
     /// Requests of the TTL controller of batch/v1 that may be under way at the same time
     #[arg(long, value_name = "N", default_value_t = TTL_WORKERS.into(), value_parser = clap::value_parser!(i32).range(..=65_535), allow_negative_numbers = true)]
@@ -116,8 +140,18 @@ impl Work {
         limit(self.retry_bucket_qps)
     }
 
+    /// How Pod GC works.
+    pub(crate) fn pod_gc(&self) -> podgc::Settings {
+        let kept = |threshold: i32| usize::try_from(threshold).ok().filter(|kept| *kept > 0);
+        podgc::Settings {
+            threshold: kept(self.terminated_pod_gc_threshold),
+            threshold_per_namespace: kept(self.terminated_pod_gc_threshold_per_namespace),
+            sweeps_out_of_service: self.gate("NodeOutOfServiceVolumeDetach").unwrap_or(true),
+            marks_failed: self.gate("PodDisruptionConditions").unwrap_or(true),
+        }
+    }
+
     /// What was said about a feature gate last.
-    #[cfg(test)]
     fn gate(&self, name: &str) -> Option<bool> {
         let gates = self.feature_gates.iter().rev();
         gates
@@ -258,6 +292,33 @@ mod tests {
     }
 
     #[test]
+    fn pod_gc_keeps_what_upstream_keeps_unless_it_is_told_otherwise() {
+        assert_eq!(mk(&[]).pod_gc(), podgc::Settings::default());
+        for (value, threshold) in [
+            ("-1", None),
+            ("0", None),
+            ("1", Some(1)),
+            ("2147483647", Some(2_147_483_647)),
+        ] {
+            let flags = [
+                "--terminated-pod-gc-threshold",
+                value,
+                "--terminated-pod-gc-threshold-per-namespace",
+                value,
+            ];
+            let settings = mk(&flags).pod_gc();
+            assert_eq!(settings.threshold, threshold, "{value}");
+            assert_eq!(settings.threshold_per_namespace, threshold, "{value}");
+        }
+        let gates = mk(&[
+            "--feature-gates=NodeOutOfServiceVolumeDetach=false,PodDisruptionConditions=false",
+        ]);
+        assert_eq!(gates.warnings(), Vec::<String>::new());
+        let settings = gates.pod_gc();
+        assert!(!settings.sweeps_out_of_service && !settings.marks_failed);
+    }
+
+    #[test]
     fn the_ttl_controllers_have_upstreams_flags() {
         let work = mk(&[]);
         assert_eq!((work.ttl_workers(), work.worker_threads_for_gc), (5, 5));
@@ -281,6 +342,8 @@ mod tests {
         for flag in [
             "--concurrent-gc-syncs=0",
             "--concurrent-gc-syncs=-1",
+            "--terminated-pod-gc-threshold=2147483648",
+            "--terminated-pod-gc-threshold-per-namespace=many",
             "--dry-run=maybe",
             "--retry-max-delay=60",
             "--worker-threads-for-gc=0",
@@ -306,10 +369,10 @@ mod tests {
             "--feature-gates=kube:AllAlpha=true,VolcanoJobSupport=false",
             "--feature-gates",
             "AllAlpha=false,VolcanoJobSupport=true",
-            "--controllers=*,podgc,tokencleaner",
+            "--controllers=*,cronjob-controller,tokencleaner",
         ]);
         let expected = [
-            "these controllers are not built yet, so none of these will run: pod-garbage-collector-controller",
+            "these controllers are not built yet, so none of these will run: cronjob-controller",
             "these controllers belong to others and do not run here: tokencleaner",
             "these feature gates mean nothing here: AllAlpha",
         ];

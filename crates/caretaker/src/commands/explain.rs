@@ -3,6 +3,8 @@
 //! The collector's own decision about the object, with the reads it asks for carried out as the driver would, and what
 //! the other controllers that look after its kind decide. What they would write is told and not done.
 
+mod pods;
+
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
@@ -108,7 +110,7 @@ impl Look {
 
     /// What the other controllers decide, those that look after its kind, from the object as it is now and by the
     /// server's time.
-    async fn opinions(&self, record: &Record) -> Vec<Opinion> {
+    async fn opinions(&mut self, record: &Record) -> Vec<Opinion> {
         let mut ends: Vec<Ttl> = ttl::KINDS
             .iter()
             .map(|row| Ttl::new(row, Rules::default()))
@@ -119,7 +121,7 @@ impl Look {
         }
         ends.retain(|end| !end.keys(record).is_empty());
         if ends.is_empty() {
-            return Vec::new();
+            return self.opinion_on_pod(record).await.into_iter().collect();
         }
         let call = Call::Get {
             target: Target {

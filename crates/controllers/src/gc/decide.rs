@@ -15,7 +15,7 @@ use super::patches;
 use super::reason::Reason;
 use super::standing::{Standing, Standings, doubt, kind_name, named};
 use super::{Coordinates, Key};
-use crate::runtime::call::{Call, Judged, Propagation};
+use crate::runtime::call::{Call, Judged, PatchForm, Propagation};
 use crate::runtime::controller::{Next, Note, Severity, Verdict};
 use crate::runtime::kind::{KindId, KindState, Scope};
 use crate::runtime::record::Uid;
@@ -321,6 +321,7 @@ fn patch(index: &Index, id: NodeId, patch: Value) -> Next<Key> {
         target: index.target(id),
         judged: judged(index, id),
         subresource: None,
+        form: PatchForm::Merge,
         patch,
     })
 }

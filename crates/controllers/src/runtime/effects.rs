@@ -224,9 +224,14 @@ fn request(call: &Call, kind: &Kind, view: View) -> Result<Request<Body>, String
                 .header(header::CONTENT_TYPE, "application/json")
                 .body(Body::from(options.to_string().into_bytes()))
         }
-        Call::Patch { judged, patch, .. } => request
+        Call::Patch {
+            judged,
+            form,
+            patch,
+            ..
+        } => request
             .method(Method::PATCH)
-            .header(header::CONTENT_TYPE, "application/merge-patch+json")
+            .header(header::CONTENT_TYPE, form.media_type())
             .body(Body::from(
                 with_judged(patch, judged).to_string().into_bytes(),
             )),

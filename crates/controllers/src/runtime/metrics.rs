@@ -37,6 +37,10 @@ pub struct Families {
     pub requests: Family<RequestLabels, Counter>,
     /// `caretaker_deletes_total`.
     pub deletes: Family<DeleteLabels, Counter>,
+    /// `pod_gc_collector_force_delete_pods_total`.
+    pub forced_pods: Family<ForcedLabels, Counter>,
+    /// `pod_gc_collector_force_delete_pod_errors_total`.
+    pub forced_pod_errors: Family<ForcedLabels, Counter>,
     /// `caretaker_conflicts_starved_total`: keys that backed off because their object changed faster than they asked.
     pub conflicts_starved: Family<ControllerLabel, Counter>,
     /// `caretaker_events_dropped_total`.
@@ -123,6 +127,15 @@ pub struct DeleteLabels {
     pub policy: &'static str,
     /// `deleted`, `absent`, `conflict`, `failed` or `dry-run`.
     pub result: &'static str,
+}
+
+/// Where and why a Pod was removed by force.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ForcedLabels {
+    /// The Pod's.
+    pub namespace: String,
+    /// `terminated`, `out-of-service`, `orphaned` or `unscheduled`.
+    pub reason: &'static str,
 }
 
 /// A question after an owner and its end.
@@ -289,6 +302,16 @@ impl Families {
             "Controllers that run now",
             self.running.clone(),
         );
+        registry.register(
+            "pod_gc_collector_force_delete_pods",
+            "Pods that were removed by force, or should have been",
+            self.forced_pods.clone(),
+        );
+        registry.register(
+            "pod_gc_collector_force_delete_pod_errors",
+            "Pods that could not be removed by force",
+            self.forced_pod_errors.clone(),
+        );
         registry.register("workqueue_depth", "Keys that are due", self.depth.clone());
         registry.register("workqueue_adds", "Keys that became due", self.adds.clone());
         registry.register(
@@ -372,6 +395,8 @@ impl Default for Families {
         Self {
             requests: Family::default(),
             deletes: Family::default(),
+            forced_pods: Family::default(),
+            forced_pod_errors: Family::default(),
             conflicts_starved: Family::default(),
             events_dropped: Family::default(),
             graph_nodes: Family::default(),

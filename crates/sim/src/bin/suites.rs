@@ -2,7 +2,8 @@
 //!
 //! `suites api` prints one JSON line per scenario; `suites compare` reads two such outputs. `cargo xtask conformance` does
 //! the one on two servers and then the other. `suites api --record` freezes the answers of the real server for `cargo test`.
-//! `suites gc` and `suites ttl` play with whatever controllers they are given and print one JSON line per play: how it ended, and why.
+//! `suites gc`, `suites podgc` and `suites ttl` play with whatever controllers they are given and print one JSON line per
+//! play: how it ended, and why.
 //! `suites gc-random` performs random scripts with it and prints one JSON line per script: what was left.
 
 use std::collections::BTreeMap;
@@ -17,7 +18,7 @@ use caretaker_sim::script::Script;
 use caretaker_sim::script::model::{self, End, Expected};
 use caretaker_sim::script::perform::Theatre;
 use caretaker_sim::suites::stage::Stage;
-use caretaker_sim::suites::{Ending, Need, Outcome, Play, Scenario, Theme, api, gc, ttl};
+use caretaker_sim::suites::{Ending, Need, Outcome, Play, Scenario, Theme, api, gc, podgc, ttl};
 use caretaker_sim::target::Target;
 use caretaker_sim::transcript;
 use clap::{Args, Parser, Subcommand};
@@ -39,6 +40,8 @@ enum Command {
     Api(Run),
     /// Ownership, cascades, orphans and waiting owners, with a garbage collector
     Gc(Plays),
+    /// Pods that have terminated, lost their Node or were never bound, with Pod GC and a garbage collector
+    Podgc(Plays),
     /// The TTL of finished Jobs, with TTL controllers and a garbage collector
     Ttl(Plays),
     /// Random objects with random owners, deleted at random, with a garbage collector
@@ -151,6 +154,10 @@ fn main() -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Gc(plays) => runtime(plays.embedded)?.block_on(plays.suite("gc", gc::PLAYS, &[])),
+        Command::Podgc(plays) => {
+            let suite = plays.suite("podgc", podgc::PLAYS, podgc::CONTROLLERS);
+            runtime(plays.embedded)?.block_on(suite)
+        }
         Command::Ttl(plays) => {
             let suite = plays.suite("ttl", ttl::PLAYS, ttl::CONTROLLERS);
             runtime(plays.embedded)?.block_on(suite)

@@ -4,6 +4,8 @@
 //! version of that object is what the server compared. An owner that stopped waiting a moment before is still held to be
 //! waiting: no precondition spans two objects, and rule 6.3 of the design allows one interval.
 
+mod pods;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -29,6 +31,8 @@ pub fn violations(history: &History, acts: &[Act]) -> Vec<String> {
     let mut found = Vec::new();
     for act in acts.iter().filter(done) {
         let checked = match act.method {
+            _ if pods::is_forced(act) => pods::delete(history, act, acts),
+            _ if pods::is_mark(act) => pods::patch(history, act, acts),
             Method::DELETE => delete(history, act, &times),
             Method::PATCH => patch(history, act, &times),
             Method::GET => Ok(()),

@@ -1,5 +1,5 @@
 use caretaker_controllers::gc::explain::Hanging;
-use caretaker_controllers::runtime::call::{Judged, Proof, Target};
+use caretaker_controllers::runtime::call::{Judged, PatchForm, Proof, Target};
 use caretaker_controllers::runtime::controller::{Note, Severity};
 use caretaker_controllers::runtime::kind::KindId;
 use caretaker_controllers::runtime::record::{Revision, Uid};
@@ -77,6 +77,7 @@ fn patch() -> Next<Key> {
         target: target(),
         judged: judged(),
         subresource: None,
+        form: PatchForm::Merge,
         patch: json!({}),
     })
 }
