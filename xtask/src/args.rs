@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Args as ArgGroup, Parser, Subcommand, ValueEnum};
 use xtask::bench::gc::{Mode, OBJECTS_IN_MEMORY, REQUEST_BUDGET, WORKERS, Workload};
-use xtask::bench::{LISTED, Order};
+use xtask::bench::{self, LISTED, Order};
 use xtask::real::{Identity, Role};
 
 /// What developers of caretaker run.
@@ -175,6 +175,8 @@ pub(crate) enum Bench {
     Apiserver(BenchApiserver),
     /// Cascades, and the start with many objects, of the garbage collectors on real servers; all of it takes some 25 minutes
     Gc(BenchGc),
+    /// How late finished Jobs go with the TTL controllers on real servers; all of it takes some 20 minutes
+    Ttl(BenchTtl),
     /// Memory for each object in our collector's graph, in one process
     GcMemory(BenchGcMemory),
 }
@@ -203,18 +205,36 @@ pub(crate) struct BenchGc {
     /// Requests each second where the budget is equal
     #[arg(long, default_value_t = REQUEST_BUDGET, value_parser = clap::value_parser!(u32).range(2..))]
     pub(crate) budget: u32,
-    /// Who runs when: A is the Go collector, B is ours
+    #[command(flatten)]
+    pub(crate) run: BenchRun,
+}
+
+#[derive(Debug, ArgGroup)]
+pub(crate) struct BenchTtl {
+    /// So many Jobs in every burst [default: 1000 at defaults, else 5000]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) jobs: Option<u32>,
+    /// Requests under way where nothing else limits
+    #[arg(long, default_value_t = bench::ttl::WORKERS, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) workers: u32,
+    #[command(flatten)]
+    pub(crate) run: BenchRun,
+}
+
+#[derive(Debug, ArgGroup)]
+pub(crate) struct BenchRun {
+    /// Who runs when: A is the Go program, B is ours
     #[arg(long, default_value = "ABBA")]
-    pub(crate) legs: Order,
+    legs: Order,
     /// Where the raw numbers go [default: a new file in target/bench]
     #[arg(long, value_name = "FILE")]
-    pub(crate) csv: Option<PathBuf>,
+    csv: Option<PathBuf>,
     /// Build ours and the driver without optimising: to try the harness, not for figures
     #[arg(long)]
-    pub(crate) quick: bool,
-    /// Run the Go collector on both sides: every ratio should be one
+    quick: bool,
+    /// Run the Go program on both sides: every ratio should be one
     #[arg(long, hide = true)]
-    pub(crate) ours_is_peer: bool,
+    ours_is_peer: bool,
 }
 
 #[derive(Debug, ArgGroup)]
@@ -225,6 +245,19 @@ pub(crate) struct BenchGcMemory {
     /// Build the driver without optimising: to try the harness, not for figures
     #[arg(long)]
     pub(crate) quick: bool,
+}
+
+// === impl BenchRun ===
+
+impl From<BenchRun> for bench::Run {
+    fn from(args: BenchRun) -> Self {
+        Self {
+            legs: args.legs,
+            csv: args.csv,
+            is_quick: args.quick,
+            is_rehearsal: args.ours_is_peer,
+        }
+    }
 }
 
 // === impl Logs ===
@@ -334,7 +367,7 @@ mod tests {
             (some.mode, some.workers),
             (vec![Mode::Unlimited], vec![5, 7])
         );
-        assert_eq!(some.legs, "AB".parse().unwrap());
+        assert_eq!(some.run.legs, "AB".parse().unwrap());
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Benchmarks: ours beside the real one, in one run, as a table.
 //!
 //! A figure is a name, a number and its unit; a table puts the figures of both sides beside each other and says their
-//! ratio. What is measured and how stands in the files below: `apiserver` for the servers, `gc` for the collectors. What
-//! every benchmark of a controller needs is shared: `peers` (the programs under test, as data), `legs` (who runs when,
-//! medians, CSV), `sampling` and `requests` (what they cost, by `/proc` and by the server's metrics), `driver` (the load).
+//! ratio. What is measured and how stands in the files below: `apiserver` for the servers, `gc` for the collectors, `ttl`
+//! for the TTL controllers. What every benchmark of a controller needs is shared: `run` (cases in legs, and the report),
+//! `peers` (the programs under test, as data), `legs` (who runs when, medians, CSV), `sampling` and `requests` (what they cost, by `/proc` and by the server's metrics), `driver` (the load).
 //! Nothing here says when or where a run was: that is for whoever quotes it.
 
 mod apiserver;
@@ -12,11 +12,14 @@ pub mod gc;
 mod legs;
 mod peers;
 mod requests;
+mod run;
 mod sampling;
 mod server;
+pub mod ttl;
 
 pub use apiserver::{LISTED, Wanted, apiserver};
 pub use legs::Order;
+pub use run::{Report, Run};
 
 use std::fmt;
 

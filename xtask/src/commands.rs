@@ -30,6 +30,7 @@ pub(crate) fn run(command: args::Command, out: &mut impl Write) -> Result<()> {
         args::Command::Conformance(args::Conformance::GcRandom(args)) => gc_random(&args, out),
         args::Command::Bench(args::Bench::Apiserver(args)) => bench_apiserver(&args, out),
         args::Command::Bench(args::Bench::Gc(args)) => bench_gc(args, out),
+        args::Command::Bench(args::Bench::Ttl(args)) => bench_ttl(args, out),
         args::Command::Bench(args::Bench::GcMemory(args)) => bench_gc_memory(&args, out),
     }
 }
@@ -277,12 +278,19 @@ fn bench_gc(args: args::BenchGc, out: &mut impl Write) -> Result<()> {
         objects: args.objects.map(usize::try_from).transpose()?,
         workers: args.workers,
         budget: args.budget,
-        legs: args.legs,
-        csv: args.csv,
-        is_quick: args.quick,
-        is_rehearsal: args.ours_is_peer,
+        run: args.run.into(),
     };
     Ok(write!(out, "{}", bench::gc::gc(&wanted)?)?)
+}
+
+fn bench_ttl(args: args::BenchTtl, out: &mut impl Write) -> Result<()> {
+    interrupt::watch()?;
+    let wanted = bench::ttl::Wanted {
+        jobs: args.jobs.map(usize::try_from).transpose()?,
+        workers: args.workers,
+        run: args.run.into(),
+    };
+    Ok(write!(out, "{}", bench::ttl::ttl(&wanted)?)?)
 }
 
 fn bench_gc_memory(args: &args::BenchGcMemory, out: &mut impl Write) -> Result<()> {

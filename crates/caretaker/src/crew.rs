@@ -139,16 +139,7 @@ impl Crew {
             timing,
             seed,
         };
-        let collector = work
-            .runs(GARBAGE_COLLECTOR)
-            .then(|| collector::start(hiring));
-        let mut members: Vec<Box<dyn Member>> = Vec::new();
-        if let Some(post) = &collector {
-            let post = post.clone();
-            members.push(member(GARBAGE_COLLECTOR, post, collector::count));
-        }
-        let others = OTHERS.iter().filter(|(name, _)| work.runs(name));
-        members.extend(others.map(|(_, start)| start(hiring)));
+        let (collector, members) = hire(hiring);
         let stage = Stage {
             feeds: feeds.clone(),
             metrics,
@@ -234,6 +225,21 @@ impl Crew {
             let _ = tokio::time::timeout(Duration::from_secs(1), narrator).await;
         }
     }
+}
+
+/// Starts everybody who is on; the collector, if it is, is also told apart.
+fn hire(hiring: &mut Hiring<'_>) -> (Option<Post<GarbageCollector>>, Vec<Box<dyn Member>>) {
+    let work = hiring.work;
+    let collector = work
+        .runs(GARBAGE_COLLECTOR)
+        .then(|| collector::start(hiring));
+    let mut members: Vec<Box<dyn Member>> = Vec::new();
+    if let Some(post) = collector.clone() {
+        members.push(member(GARBAGE_COLLECTOR, post, collector::count));
+    }
+    let others = OTHERS.iter().filter(|(name, _)| work.runs(name));
+    members.extend(others.map(|(_, start)| start(hiring)));
+    (collector, members)
 }
 
 /// Says once, on stderr, that every kind has been listed or cannot be.

@@ -6,12 +6,15 @@
 
 mod cascade;
 mod create;
+mod expiry;
 mod family;
+mod following;
 mod memory;
 mod read;
 
 pub use cascade::{Cascade, Collected, Policy};
 pub use create::{Creates, Deletes};
+pub use expiry::{Ended, Expiry};
 pub use family::{Family, Plant, Shape};
 pub use memory::{GraphMemory, Held};
 pub use read::{Fanout, List};

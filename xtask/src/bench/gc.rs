@@ -6,23 +6,13 @@
 mod budgets;
 mod leg;
 
-use std::collections::BTreeMap;
-use std::fmt;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::ValueEnum;
 use serde::Deserialize;
 
-use super::driver::{Driver, LOAD};
-use super::legs::{Leg, Order, Results};
-use super::peers::{Limit, Programs, Settings, Side};
-use super::{Table, grouped};
-use crate::cargo::{Binary, workspace};
-use crate::interrupt;
+use super::grouped;
+use super::peers::{Limit, Settings, Side};
+use super::run::{Kit, Report, Run, driver, settle};
 
 /// Dependents where both run at their defaults: the Go program's take a minute at its rate limit.
 const OBJECTS_AT_DEFAULTS: usize = 1_000;
@@ -38,8 +28,6 @@ const FAN: usize = 500;
 pub const REQUEST_BUDGET: u32 = 400;
 /// Requests under way at once where nothing else limits; the Go program gets the best of these where all are tried.
 pub const WORKERS: [u32; 2] = [20, 100];
-/// How the driver and ours are built when only the harness is tried.
-const QUICK_PROFILE: &str = "dev";
 
 /// What is done to the collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -80,24 +68,8 @@ pub struct Wanted {
     pub workers: Vec<u32>,
     /// Requests each second where the budget is equal.
     pub budget: u32,
-    /// Which side runs when.
-    pub legs: Order,
-    /// Where the raw numbers go, instead of a new file below `target`.
-    pub csv: Option<PathBuf>,
-    /// Whether ours and the driver are built without optimising: for trying the harness, not for figures.
-    pub is_quick: bool,
-    /// Whether the Go program runs on both sides: every ratio should then be one.
-    pub is_rehearsal: bool,
-}
-
-/// What a run came to.
-#[derive(Debug)]
-pub struct Report {
-    tables: Vec<Table>,
-    verdicts: Vec<String>,
-    notes: Vec<String>,
-    csv: PathBuf,
-    took: Duration,
+    /// How.
+    pub run: Run,
 }
 
 /// One workload under one setting.
@@ -120,49 +92,25 @@ pub struct Held {
 
 /// Measures both collectors.
 pub fn gc(wanted: &Wanted) -> Result<Report> {
-    let started = Instant::now();
     let cases = cases(wanted);
-    let profile = wanted.is_quick.then_some(QUICK_PROFILE);
-    let driver = driver(profile)?;
-    let programs = Programs::build(profile, wanted.is_rehearsal)?;
-    let csv = csv_path(wanted)?;
-    let origin = origin(wanted);
-    let mut results = Results::default();
-    for case in &cases {
-        for (number, side) in (1..).zip(&wanted.legs.0) {
-            let title = case.title();
-            let (all, secs) = (wanted.legs.0.len(), started.elapsed().as_secs());
-            eprintln!(
-                "== {secs} s: {title}: leg {number} of {all}, {}",
-                side.word()
-            );
-            let measured = leg::Stand::new(&programs, &driver, *side)?.measure(case);
-            let figures = measured.with_context(|| format!("{title}, {}", side.word()))?;
-            results.0.push(Leg {
-                case: title,
-                side: *side,
-                number,
-                figures,
-            });
-            // After every leg: a run that is broken off leaves what it has measured.
-            fs::write(&csv, results.csv(&origin))
-                .with_context(|| format!("cannot write {}", csv.display()))?;
-        }
-    }
+    let kit = Kit::build("gc", &wanted.run)?;
+    let results = kit.measure(&cases, Case::title, |case, side| {
+        leg::Stand::new(&kit.programs, &kit.driver, side)?.measure(case)
+    })?;
     let tables = cases.iter();
     let tables = tables.map(|case| results.table(&case.title(), Side::Peer.word()));
     Ok(Report {
         tables: tables.collect(),
         verdicts: budgets::verdicts(&cases, &results),
         notes: budgets::notes(wanted, &cases, &results),
-        csv,
-        took: started.elapsed(),
+        took: kit.started.elapsed(),
+        csv: kit.csv,
     })
 }
 
 /// Measures, in the driver's own process, what each object takes in the collector's graph.
 pub fn memory(objects: u32, is_quick: bool) -> Result<Held> {
-    driver(is_quick.then_some(QUICK_PROFILE))?.alone(&format!("graph-memory --objects {objects}"))
+    driver(is_quick)?.alone(&format!("graph-memory --objects {objects}"))
 }
 
 // === impl Case ===
@@ -243,22 +191,6 @@ impl Mode {
     }
 }
 
-// === impl Report ===
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for table in &self.tables {
-            writeln!(f, "{table}")?;
-        }
-        for line in self.verdicts.iter().chain(&self.notes) {
-            writeln!(f, "- {line}")?;
-        }
-        let secs = self.took.as_secs();
-        writeln!(f, "raw numbers: {}", self.csv.display())?;
-        writeln!(f, "took {} min {} s", secs / 60, secs % 60)
-    }
-}
-
 /// The cases of a run: at defaults only the plain one, because at that rate limit everything takes minutes.
 fn cases(wanted: &Wanted) -> Vec<Case> {
     let all = |mode, objects, settings| {
@@ -304,52 +236,6 @@ fn cases(wanted: &Wanted) -> Vec<Case> {
     cases
 }
 
-fn driver(profile: Option<&'static str>) -> Result<Driver> {
-    let profile = profile.unwrap_or(LOAD.profile);
-    Ok(Driver(Binary { profile, ..LOAD }.build()?))
-}
-
-/// Where the raw numbers go; a new file each time unless one is named.
-fn csv_path(wanted: &Wanted) -> Result<PathBuf> {
-    if let Some(path) = &wanted.csv {
-        return Ok(path.clone());
-    }
-    let dir = workspace().join("target").join("bench");
-    fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    let dir = dir.canonicalize().unwrap_or(dir);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let secs = now.unwrap_or_default().as_secs();
-    Ok(dir.join(format!("gc-{secs}.csv")))
-}
-
-/// What has to be known to repeat a run.
-fn origin(wanted: &Wanted) -> BTreeMap<&'static str, String> {
-    let flags: Vec<String> = std::env::args().skip(1).collect();
-    let built = if wanted.is_quick { "dev" } else { "dist" };
-    [
-        (
-            "commit",
-            git(workspace(), &["describe", "--always", "--dirty"]),
-        ),
-        ("flags", flags.join(" ")),
-        ("profile", built.to_owned()),
-    ]
-    .into()
-}
-
-/// What git says; nothing where there is none.
-fn git(dir: &Path, args: &[&str]) -> String {
-    let said = Command::new("git").current_dir(dir).args(args).output();
-    let said = said.map(|output| output.stdout).unwrap_or_default();
-    String::from_utf8_lossy(&said).into_owned()
-}
-
-/// Fails when a run has been interrupted, in time for the next leg.
-fn settle(time: Duration) -> Result<()> {
-    std::thread::sleep(time);
-    interrupt::check()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -361,10 +247,12 @@ mod tests {
             objects: None,
             workers: WORKERS.to_vec(),
             budget: REQUEST_BUDGET,
-            legs: "ABBA".parse().unwrap(),
-            csv: None,
-            is_quick: true,
-            is_rehearsal: true,
+            run: Run {
+                legs: "ABBA".parse().unwrap(),
+                csv: None,
+                is_quick: true,
+                is_rehearsal: true,
+            },
         }
     }
 

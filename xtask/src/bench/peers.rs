@@ -65,6 +65,15 @@ pub(super) const GARBAGE_COLLECTOR: Subject = Subject {
     peer_ready: "all resource monitors have synced",
 };
 
+/// The TTL controller of `batch/v1`. Ours says nothing more when it knows all Jobs: the load is made after the start.
+pub(super) const TTL: Subject = Subject {
+    controller: "ttl-after-finished-controller",
+    workers_flag: "--concurrent-ttl-after-finished-syncs",
+    peer_qps_factor: 1.0,
+    ours_ready: "at work in",
+    peer_ready: "Starting TTL after finished controller",
+};
+
 /// How much a program may ask of the server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Limit {

@@ -103,6 +103,8 @@ fn rest(because: Reason) -> Verdict<Uid, Reason> {
 }
 
 /// A verdict that the Job's users are told as well.
+///
+/// DEVIATION(ttl-warnings): upstream logs such a Job and tries it again, and its user never learns why it stays.
 fn warned(
     row: &Finishing,
     uid: &Uid,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use caretaker_controllers::gc::GarbageCollector;
 use caretaker_sim::load::{
-    Cascade, Creates, Deletes, Family, Fanout, GraphMemory, List, Plant, Policy, Shape,
+    Cascade, Creates, Deletes, Expiry, Family, Fanout, GraphMemory, List, Plant, Policy, Shape,
 };
 use clap::{Args, Parser, Subcommand};
 use serde_json::{Value, to_value};
@@ -63,6 +63,26 @@ enum Command {
         #[arg(long)]
         policy: Policy,
         /// How long it may take, in seconds
+        #[arg(long, default_value_t = 600)]
+        within: u64,
+    },
+    /// Make finished Jobs whose time comes, and wait until a controller has deleted them
+    TtlRun {
+        /// Where
+        namespace: String,
+        /// How many
+        #[arg(long)]
+        jobs: usize,
+        /// Seconds from one Job's time to the next one's; 0 for all at once
+        #[arg(long, default_value_t = 0)]
+        apart: u32,
+        /// How long making them may take, in seconds
+        #[arg(long)]
+        lead: u64,
+        /// How many make them at once
+        #[arg(long)]
+        clients: usize,
+        /// How long it may take after the last one's time, in seconds
         #[arg(long, default_value_t = 600)]
         within: u64,
     },
@@ -172,6 +192,24 @@ async fn run(kubeconfig: Option<PathBuf>, command: Command) -> anyhow::Result<Va
                 within: Duration::from_secs(within),
             };
             to_value(cascade.run(&server).await?)?
+        }
+        Command::TtlRun {
+            namespace,
+            jobs,
+            apart,
+            lead,
+            clients,
+            within,
+        } => {
+            let expiry = Expiry {
+                namespace,
+                jobs,
+                apart,
+                lead: Duration::from_secs(lead),
+                clients,
+                within: Duration::from_secs(within),
+            };
+            to_value(expiry.run(&server).await?)?
         }
         Command::GraphMemory { objects } => graph_memory(objects)?,
     })

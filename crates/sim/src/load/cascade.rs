@@ -10,23 +10,17 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 use bytes::Bytes;
 use clap::ValueEnum;
-use futures::{StreamExt as _, try_join};
-use http::{Method, Request};
-use http_body_util::BodyExt as _;
+use futures::try_join;
+use http::Method;
 use kube::Client;
-use kube::client::Body;
-use serde::de::IgnoredAny;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokio::time::timeout;
 
-use super::{Family, Started, closed_loop, connected, refuse, send};
+use super::following::{Event, Events, PartialMeta, list, watch};
+use super::{Family, Started, closed_loop, connected, send};
 
 /// Clients that delete owners, at most: enough that the deletes are over before the cascade is.
 const DELETERS_MAX: usize = 20;
-/// The kinds of answer that hold metadata only.
-const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
-const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-
 /// What becomes of the dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Policy {
@@ -75,38 +69,6 @@ struct Waiting {
     last: Duration,
 }
 
-#[derive(Deserialize)]
-struct MetadataList {
-    metadata: ListMeta,
-    items: Vec<Partial>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ListMeta {
-    resource_version: String,
-}
-
-#[derive(Deserialize)]
-struct Event {
-    r#type: String,
-    object: Partial,
-}
-
-/// As much of an object as is asked about here; an error event has no metadata of this kind.
-#[derive(Deserialize)]
-struct Partial {
-    #[serde(default)]
-    metadata: PartialMeta,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct PartialMeta {
-    name: String,
-    owner_references: Vec<IgnoredAny>,
-}
-
 // === impl Policy ===
 
 impl Policy {
@@ -137,7 +99,7 @@ impl Cascade {
     pub(super) async fn run_with(&self, clients: &[Client]) -> anyhow::Result<Collected> {
         let (watcher, deleters) = clients.split_first().context("two clients at least")?;
         let revision = self.complete_at(watcher).await?;
-        let events = self.watch(watcher, &revision).await?;
+        let events = watch(watcher, &self.family.path(), &revision, self.within).await?;
         let started = Started::now();
         let mut waiting = Waiting::new(&self.family, self.policy);
         let path = self.family.path();
@@ -167,15 +129,7 @@ impl Cascade {
 
     /// Makes sure that the whole family is there, and says at which version of the collection.
     async fn complete_at(&self, client: &Client) -> anyhow::Result<String> {
-        let path = self.family.path();
-        let request = Request::builder()
-            .uri(&path)
-            .header(http::header::ACCEPT, METADATA_LIST)
-            .body(Body::empty())?;
-        let (parts, body) = client.send(request).await?.into_parts();
-        let bytes = body.collect_bytes().await.context("the answer broke off")?;
-        refuse(parts.status, &path, &bytes)?;
-        let list: MetadataList = serde_json::from_slice(&bytes).context("the list is none")?;
+        let list = list(client, &self.family.path()).await?;
         let found: BTreeSet<String> = list
             .items
             .into_iter()
@@ -188,19 +142,6 @@ impl Cascade {
             .count();
         ensure!(missing == 0, "{missing} objects of the family are missing");
         Ok(list.metadata.resource_version)
-    }
-
-    /// Opens a watch of metadata that begins behind a list.
-    async fn watch(&self, client: &Client, revision: &str) -> anyhow::Result<Body> {
-        let (path, secs) = (self.family.path(), self.within.as_secs() + 1);
-        let path = format!("{path}?watch=true&resourceVersion={revision}&timeoutSeconds={secs}");
-        let request = Request::builder()
-            .uri(&path)
-            .header(http::header::ACCEPT, METADATA)
-            .body(Body::empty())?;
-        let (parts, body) = client.send(request).await?.into_parts();
-        refuse(parts.status, &path, b"")?;
-        Ok(body)
     }
 }
 
@@ -221,24 +162,14 @@ impl Waiting {
         self.owners.is_empty() && self.dependents.is_empty()
     }
 
-    /// Reads events, a line each, until there is nothing to wait for.
-    async fn read(&mut self, body: Body, started: &Started) -> anyhow::Result<()> {
-        let (mut unread, mut pieces) = (Vec::new(), body.into_data_stream());
+    /// Reads events until there is nothing to wait for.
+    async fn read(&mut self, mut events: Events, started: &Started) -> anyhow::Result<()> {
         while !self.is_over() {
-            let piece = pieces.next().await.context("the watch ended early")??;
-            unread.extend_from_slice(&piece);
-            let Some(end) = unread.iter().rposition(|byte| *byte == b'\n') else {
-                continue;
-            };
-            let rest = unread.split_off(end + 1);
+            let seen = events.next().await?;
             let at = started.at.elapsed();
-            for line in unread.split(|byte| *byte == b'\n') {
-                if !line.is_empty() {
-                    let event = serde_json::from_slice(line).context("an event is none")?;
-                    self.note(event, at)?;
-                }
+            for event in seen {
+                self.note(event, at)?;
             }
-            unread = rest;
         }
         Ok(())
     }
@@ -248,6 +179,7 @@ impl Waiting {
         let PartialMeta {
             name,
             owner_references,
+            ..
         } = event.object.metadata;
         let is_orphaned = self.policy == Policy::Orphan && owner_references.is_empty();
         let is_done = match event.r#type.as_str() {
@@ -270,7 +202,10 @@ impl Waiting {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Plant, Shape};
+    use http::Request;
+    use kube::client::Body;
+
+    use super::super::{Plant, Shape, refuse};
     use super::*;
     use crate::target::Target;
 

@@ -4,11 +4,14 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The rows: A1 to A24 and G1 to G16.
+/// The rows: by letter, so many.
+const ROWS: [(char, usize); 3] = [('A', 24), ('G', 16), ('T', 13)];
+
 fn rows() -> Vec<String> {
-    let api = (1..=24).map(|number| format!("A{number}"));
-    api.chain((1..=16).map(|number| format!("G{number}")))
-        .collect()
+    let rows = ROWS
+        .iter()
+        .flat_map(|(letter, last)| (1..=*last).map(move |number| format!("{letter}{number}")));
+    rows.collect()
 }
 
 fn root() -> PathBuf {
@@ -41,7 +44,10 @@ fn every_row_of_the_catalogue_is_there_and_names_only_tests_that_exist() {
     }
     let lines: Vec<Vec<&str>> = page
         .lines()
-        .filter(|line| line.starts_with("| A") || line.starts_with("| G"))
+        .filter(|line| {
+            let letters = ROWS.map(|(letter, _)| format!("| {letter}"));
+            letters.iter().any(|start| line.starts_with(start))
+        })
         .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
         .collect();
     let ids: Vec<&str> = lines.iter().map(|cells| cells[0]).collect();

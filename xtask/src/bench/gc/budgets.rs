@@ -148,13 +148,13 @@ pub(super) fn verdicts(cases: &[Case], results: &Results) -> Vec<String> {
 /// What has to be known to read the numbers.
 pub(super) fn notes(wanted: &Wanted, cases: &[Case], results: &Results) -> Vec<String> {
     let mut notes = Vec::new();
-    if wanted.is_rehearsal {
+    if wanted.run.is_rehearsal {
         notes.push(
             "a rehearsal: the Go collector ran on both sides, and nothing here is a figure of ours"
                 .to_owned(),
         );
     }
-    if wanted.is_quick {
+    if wanted.run.is_quick {
         notes.push("ours and the driver were built without optimising: not for quoting".to_owned());
     }
     if cases.iter().any(|case| case.mode == Mode::Defaults) {
@@ -333,6 +333,7 @@ mod tests {
     use super::super::super::Figure;
     use super::super::super::legs::Leg;
     use super::super::super::peers::{Limit, Settings};
+    use super::super::super::run::Run;
     use super::*;
 
     fn case(workload: Workload, mode: Mode, workers: Option<u32>) -> Case {
@@ -443,10 +444,12 @@ mod tests {
             objects: None,
             workers: Vec::new(),
             budget: 400,
-            legs: "AB".parse().unwrap(),
-            csv: None,
-            is_quick: true,
-            is_rehearsal: false,
+            run: Run {
+                legs: "AB".parse().unwrap(),
+                csv: None,
+                is_quick: true,
+                is_rehearsal: false,
+            },
         };
         let (_, results) = results(&[(
             equal,
