@@ -5,6 +5,7 @@
 //! - [`patch`]: JSON patch, merge patch and strategic merge patch.
 //! - [`quantity`]: amounts of resources and their canonical form.
 //! - [`rng`]: randomness as a seeded value.
+//! - [`schema`]: structural schemas of custom kinds: what is kept, filled in and refused.
 //! - [`selector`]: label and field selectors.
 //! - [`status`]: how the API says what went wrong.
 
@@ -13,5 +14,6 @@ pub mod names;
 pub mod patch;
 pub mod quantity;
 pub mod rng;
+pub mod schema;
 pub mod selector;
 pub mod status;
