@@ -172,7 +172,7 @@ mod tests {
     }
 
     fn mk_kind(columns: &Value) -> Kind {
-        let kinds = Kinds::builtin();
+        let mut kinds = Kinds::builtin();
         let mut kind = (**kinds.get("", "v1", "configmaps").unwrap()).clone();
         kind.group = "example.com".into();
         kind.kind = "Widget".into();
@@ -180,6 +180,7 @@ mod tests {
             definition: "widgets.example.com".into(),
             uid: "u".into(),
             columns: columns.as_array().unwrap().clone(),
+            schema: kinds.schema(&json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}), &[]),
             terminating: false,
         });
         kind

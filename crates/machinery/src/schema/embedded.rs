@@ -80,7 +80,7 @@ fn object_faults(
         match object.get(field) {
             None => causes.push(Cause::required(at, "")),
             Some(Value::String(text)) if text.is_empty() => {
-                causes.push(invalid(at, &"".into(), "must not be empty"))
+                causes.push(invalid(at, &"".into(), "must not be empty"));
             }
             Some(value @ Value::String(text)) => {
                 let fault = if field == "kind" {
