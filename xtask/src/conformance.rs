@@ -7,6 +7,7 @@
 
 mod gc;
 mod random;
+mod schema;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,6 +24,7 @@ use crate::real::{Identity, Instance, Options};
 
 pub use gc::{Report as GcReport, Wanted as GcWanted, Whose, gc};
 pub use random::{Report as RandomReport, Wanted as RandomWanted, gc_random};
+pub use schema::{Report as SchemaReport, Wanted as SchemaWanted, schema};
 
 const SUITES: Binary = Binary {
     package: "caretaker-sim",

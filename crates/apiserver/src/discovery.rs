@@ -308,6 +308,7 @@ mod tests {
             uid: "u".into(),
             columns: Vec::new(),
             schema: kinds.schema(&Value::Null, &[]),
+            stored_schema: kinds.schema(&Value::Null, &[]),
             terminating: false,
         });
         kinds.insert(widget);

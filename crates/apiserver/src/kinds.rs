@@ -58,8 +58,10 @@ pub(crate) struct Custom {
     pub(crate) uid: String,
     /// Printer columns, as the definition has them.
     pub(crate) columns: Vec<Value>,
-    /// What its objects may say.
+    /// What its objects may say in this version.
     pub(crate) schema: Arc<CustomSchema>,
+    /// What they may say in the version they are stored in.
+    pub(crate) stored_schema: Arc<CustomSchema>,
     /// Its definition is being deleted: nothing may be created any more.
     pub(crate) terminating: bool,
 }
@@ -439,6 +441,7 @@ mod tests {
             uid: "u".into(),
             columns: Vec::new(),
             schema: kinds.schema(&Value::Null, &[]),
+            stored_schema: kinds.schema(&Value::Null, &[]),
             terminating: false,
         });
         let id = widget.resource;

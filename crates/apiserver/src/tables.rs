@@ -176,11 +176,14 @@ mod tests {
         let mut kind = (**kinds.get("", "v1", "configmaps").unwrap()).clone();
         kind.group = "example.com".into();
         kind.kind = "Widget".into();
+        let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        let schema = kinds.schema(&free, &[]);
         kind.custom = Some(Custom {
             definition: "widgets.example.com".into(),
             uid: "u".into(),
             columns: columns.as_array().unwrap().clone(),
-            schema: kinds.schema(&json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}), &[]),
+            schema: schema.clone(),
+            stored_schema: schema,
             terminating: false,
         });
         kind

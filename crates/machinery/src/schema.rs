@@ -28,10 +28,12 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use crate::status::Cause;
+use compile::Purpose;
 use format::Format;
 use number::Bounds;
 use pattern::Pattern;
 use values::Choice;
+use walk::Defaults;
 
 pub use read::read;
 pub use walk::Settled;
@@ -157,7 +159,7 @@ impl Schema {
     #[must_use]
     pub fn new(schema: &Value) -> Self {
         Self {
-            root: compile::node(schema),
+            root: compile::node(schema, Purpose::Objects),
             has_rules: compile::has_rules(schema),
         }
     }
@@ -177,7 +179,19 @@ impl Schema {
         object: &mut Map<String, Value>,
         metadata: Metadata,
     ) -> Result<Settled, String> {
-        walk::settle(&self.root, object, metadata)
+        walk::settle(&self.root, object, Defaults::Fill, metadata)
+    }
+
+    /// Drops what the schema does not know, as when an object of another version is shown in this one.
+    ///
+    /// # Errors
+    /// Says what is wrong if an embedded object has no valid metadata.
+    pub fn prune(
+        &self,
+        object: &mut Map<String, Value>,
+        metadata: Metadata,
+    ) -> Result<Settled, String> {
+        walk::settle(&self.root, object, Defaults::Leave, metadata)
     }
 
     /// The faults of an object that was settled. What an update leaves as it was is not held against it.

@@ -53,7 +53,7 @@ pub(crate) fn is_stored(kind: &Kind) -> bool {
 /// The object in the version of `kind`; none if the stored bytes will do.
 pub(crate) fn from_stored(kind: &Kind, object: &Object) -> Option<Tree> {
     match Conversion::of(kind) {
-        Conversion::None if custom::is_older(kind, object) => Some(current(kind, object)),
+        Conversion::None if custom::is_other(kind, object) => Some(custom::show(kind, object)),
         Conversion::None => None,
         conversion => Some(serve(conversion, object.to_value())),
     }
@@ -61,11 +61,10 @@ pub(crate) fn from_stored(kind: &Kind, object: &Object) -> Option<Tree> {
 
 /// The tree that a write starts from: as stored, and for a custom kind as its schema wants it now.
 pub(crate) fn current(kind: &Kind, object: &Object) -> Tree {
-    let mut tree = object.to_value();
-    if custom::is_older(kind, object) {
-        custom::settle_old(kind, &mut tree);
+    match kind.custom {
+        Some(_) => custom::show(kind, object),
+        None => object.to_value(),
     }
-    tree
 }
 
 /// A stored tree as a client of this version sees it.

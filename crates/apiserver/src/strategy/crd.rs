@@ -335,6 +335,15 @@ fn rows(
         items.filter_map(Value::as_str).map(str::to_owned).collect()
     };
     let terminating = metadata::is_deleting(definition);
+    let mut known = |source: &Value| {
+        let schema = kinds.schema(source, &schemas);
+        schemas.push(schema.clone());
+        schema
+    };
+    let stored = versions(definition)
+        .iter()
+        .find(|version| version["storage"] == true);
+    let stored_schema = known(stored.map_or(&Value::Null, |version| &version["schema"][SCHEMA]));
     let served = versions(definition)
         .iter()
         .filter(|version| version["served"] == true);
@@ -364,11 +373,8 @@ fn rows(
                     .as_array()
                     .cloned()
                     .unwrap_or_default(),
-                schema: {
-                    let schema = kinds.schema(&version["schema"][SCHEMA], &schemas);
-                    schemas.push(schema.clone());
-                    schema
-                },
+                schema: known(&version["schema"][SCHEMA]),
+                stored_schema: stored_schema.clone(),
                 terminating,
             }),
         })

@@ -7,7 +7,7 @@ use caretaker_machinery::status::{Named, Status};
 use crate::kinds::Kind;
 use crate::metadata::Tree;
 use crate::server::Inner;
-use crate::store::{Draft, Key, Object, Premise, Proposal, Refused, SchemaId, Strings};
+use crate::store::{Draft, Key, Object, Premise, Proposal, Refused, Strings};
 use crate::strategy;
 
 /// How often a change is prepared again before the client has to. Forty clients patching one object at once all succeed.
@@ -180,6 +180,6 @@ pub(crate) fn draft(kind: &Kind, key: &Key, tree: &Tree) -> Draft {
         .map(|field| field.read(tree))
         .collect();
     let fields: Strings = fields.iter().map(String::as_str).collect();
-    let schema = kind.custom.as_ref().map(|custom| custom.schema.id);
-    Draft::new(key.clone(), tree, fields).under(schema.unwrap_or(SchemaId::NONE))
+    let (schema, stored) = strategy::custom::to_stored(kind, tree);
+    Draft::new(key.clone(), &stored, fields).under(schema)
 }

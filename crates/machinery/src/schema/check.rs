@@ -11,8 +11,9 @@ mod structural;
 
 use serde_json::Value;
 
+use super::Metadata;
+use super::compile::{self, Purpose};
 use super::fault::invalid;
-use super::{Metadata, compile};
 use crate::status::Cause;
 
 /// Whether the status of the objects has a path of its own.
@@ -68,7 +69,7 @@ pub fn faults(schema: &Value, path: &str, status: StatusPath, metadata: Metadata
     if unsupported.is_none() {
         let mut found = structural::faults(schema, path);
         if found.is_empty() {
-            found = defaults::faults(&compile::node(schema), path, metadata);
+            found = defaults::faults(&compile::node(schema, Purpose::Defaults), path, metadata);
         }
         causes.extend(found);
     }
@@ -87,7 +88,8 @@ pub fn unknown_formats(schema: &Value) -> Vec<String> {
         let format = schema["format"]
             .as_str()
             .filter(|format| !format.is_empty());
-        let node = compile::node(&serde_json::json!({"type": schema["type"], "format": format}));
+        let source = serde_json::json!({"type": schema["type"], "format": format});
+        let node = compile::node(&source, Purpose::Objects);
         formats.extend(format.filter(|_| node.format.is_none()).map(str::to_owned));
     });
     formats

@@ -10,11 +10,21 @@ use super::pattern::Pattern;
 use super::values::Choice;
 use super::{Additional, List, Node, Size, Type, Types};
 
+/// What a schema is compiled for. Upstream makes its validators in two ways.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To judge objects.
+    Objects,
+    /// To judge the defaults in it: int-or-string is any type there, and a format that means nothing counts.
+    Defaults,
+}
+
 /// The node of a schema and all below it.
-pub(super) fn node(schema: &Value) -> Node {
+pub(super) fn node(schema: &Value, purpose: Purpose) -> Node {
     let text = |name: &str| schema[name].as_str();
     let flag = |name: &str| schema[name] == true;
-    let types = if flag("x-kubernetes-int-or-string") {
+    let is_both = flag("x-kubernetes-int-or-string") && purpose == Purpose::Objects;
+    let types = if is_both {
         Types::IntOrString
     } else {
         text("type")
@@ -32,12 +42,12 @@ pub(super) fn node(schema: &Value) -> Node {
             .filter(|default| !default.is_null())
             .cloned(),
         properties: properties
-            .map(|(name, schema)| (name.clone(), node(schema)))
+            .map(|(name, schema)| (name.clone(), node(schema, purpose)))
             .collect(),
-        additional: additional(&schema["additionalProperties"]),
+        additional: additional(&schema["additionalProperties"], purpose),
         items: schema["items"]
             .is_object()
-            .then(|| Box::new(node(&schema["items"]))),
+            .then(|| Box::new(node(&schema["items"], purpose))),
         list: list(schema),
         required: texts(&schema["required"]),
         length: size(schema, "minLength", "maxLength"),
@@ -45,17 +55,20 @@ pub(super) fn node(schema: &Value) -> Node {
         members: size(schema, "minProperties", "maxProperties"),
         bounds: Bounds::read(schema, types),
         pattern: pattern.map(Pattern::compile),
-        format: text("format").and_then(|name| Format::of(name, types)),
+        format: text("format").and_then(|name| match purpose {
+            Purpose::Objects => Format::of(name, types),
+            Purpose::Defaults => Some(Format::any(name)),
+        }),
         choice: schema["enum"]
             .as_array()
             .filter(|values| !values.is_empty())
             .map(|values| Choice::of(values)),
-        all_of: nodes(&schema["allOf"]),
-        any_of: nodes(&schema["anyOf"]),
-        one_of: nodes(&schema["oneOf"]),
+        all_of: nodes(&schema["allOf"], purpose),
+        any_of: nodes(&schema["anyOf"], purpose),
+        one_of: nodes(&schema["oneOf"], purpose),
         not: schema["not"]
             .is_object()
-            .then(|| Box::new(node(&schema["not"]))),
+            .then(|| Box::new(node(&schema["not"], purpose))),
     }
 }
 
@@ -71,11 +84,11 @@ pub(super) fn has_rules(schema: &Value) -> bool {
             .any(|name| schema[name].is_object() && has_rules(&schema[name]))
 }
 
-fn additional(value: &Value) -> Additional {
+fn additional(value: &Value, purpose: Purpose) -> Additional {
     match value {
         Value::Bool(true) => Additional::Allowed,
         Value::Bool(false) => Additional::Forbidden,
-        Value::Object(_) => Additional::Schema(Box::new(node(value))),
+        Value::Object(_) => Additional::Schema(Box::new(node(value, purpose))),
         _ => Additional::Unsaid,
     }
 }
@@ -95,8 +108,9 @@ fn size(schema: &Value, min: &str, max: &str) -> Size {
     }
 }
 
-fn nodes(value: &Value) -> Vec<Node> {
-    value.as_array().into_iter().flatten().map(node).collect()
+fn nodes(value: &Value, purpose: Purpose) -> Vec<Node> {
+    let items = value.as_array().into_iter().flatten();
+    items.map(|schema| node(schema, purpose)).collect()
 }
 
 fn texts(value: &Value) -> Vec<String> {

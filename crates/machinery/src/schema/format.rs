@@ -39,6 +39,14 @@ impl Format {
         })
     }
 
+    /// The format whatever its type is, and if it means nothing.
+    pub(super) fn any(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            matches: text_format(name),
+        }
+    }
+
     /// The format as the schema spells it.
     pub(super) fn name(&self) -> &str {
         &self.name

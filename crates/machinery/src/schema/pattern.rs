@@ -58,6 +58,7 @@ impl Pattern {
 /// The expression, or why it is none, in Go's words.
 pub(super) fn compile(source: &str) -> Result<Regex, String> {
     let translated = Reader {
+        whole: source,
         rest: source,
         out: String::new(),
         depth: 0,
@@ -87,6 +88,7 @@ pub(super) fn compile(source: &str) -> Result<Regex, String> {
 
 /// Reads Go's syntax and writes the crate's.
 struct Reader<'a> {
+    whole: &'a str,
     rest: &'a str,
     out: String,
     depth: u32,
@@ -144,7 +146,7 @@ impl<'a> Reader<'a> {
             };
         }
         if self.depth > 0 {
-            return Err("missing closing )".to_owned());
+            return Err(format!("missing closing ): `{}`", self.whole));
         }
         Ok(self.out)
     }
@@ -212,7 +214,7 @@ impl<'a> Reader<'a> {
                 self.take(2 + flags + 1);
             }
             Some(')') if is_sane && flags > 0 => self.take(2 + flags + 1),
-            None => return Err("missing closing )".to_owned()),
+            None => return Err(format!("missing closing ): `{}`", self.whole)),
             Some(other) => {
                 let shown = &self.rest[..2 + flags + other.len_utf8()];
                 return Err(format!("invalid or unsupported Perl syntax: `{shown}`"));
@@ -483,7 +485,7 @@ mod tests {
     #[test]
     fn what_go_refuses_is_refused_in_its_words() {
         let rows = [
-            ("(", "missing closing )"),
+            ("(", "missing closing ): `(`"),
             ("a)", "unexpected ): `)`"),
             ("*a", "missing argument to repetition operator: `*`"),
             ("a**", "invalid nested repetition operator: `**`"),

@@ -156,11 +156,11 @@ impl Holds {
             }
             (Holds::Named, Value::Object(members)) => members
                 .iter_mut()
-                .try_for_each(|(name, schema)| props(schema, &format!("{path}[{name}]"), unknown)),
+                .try_for_each(|(name, schema)| props(schema, &format!("{path}.{name}"), unknown)),
             (Holds::Dependencies, Value::Object(members)) => members
                 .iter_mut()
                 .filter(|(_, value)| value.is_object())
-                .try_for_each(|(name, schema)| props(schema, &format!("{path}[{name}]"), unknown)),
+                .try_for_each(|(name, schema)| props(schema, &format!("{path}.{name}"), unknown)),
             (_, other) => Err(wrong(other, "JSONSchemaProps", name, self.go_type())),
         }
     }

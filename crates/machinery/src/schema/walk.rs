@@ -5,6 +5,7 @@
 //! shape, defaults come in, and then its members are walked. A default has no unknown members, or its schema would have
 //! been refused, so nothing of it is lost on the way.
 
+use std::collections::BTreeSet;
 use std::mem;
 
 use serde_json::{Map, Value};
@@ -32,23 +33,36 @@ enum Unknown {
 
 struct Walk {
     path: String,
+    /// The path as faults of embedded objects spell it: names that are no properties in brackets.
+    place: String,
     unknown: Vec<String>,
     unknown_metadata: Vec<String>,
+    defaults: Defaults,
     metadata: Metadata,
 }
 
 /// Members that every object has, whatever its schema says.
 const OWN: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
+/// Whether defaults are filled in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Defaults {
+    Fill,
+    Leave,
+}
+
 pub(super) fn settle(
     root: &Node,
     object: &mut Map<String, Value>,
+    defaults: Defaults,
     metadata: Metadata,
 ) -> Result<Settled, String> {
     let mut walk = Walk {
         path: String::new(),
+        place: String::new(),
         unknown: Vec::new(),
         unknown_metadata: Vec::new(),
+        defaults,
         metadata,
     };
     let unknown = if root.preserve {
@@ -65,13 +79,15 @@ pub(super) fn settle(
     })
 }
 
-/// Whether a value has unknown members. `root` says whether it is an object of its own.
+/// Whether a value has unknown members.
 pub(super) fn has_unknown(node: &Node, value: &Value, metadata: Metadata) -> bool {
     let mut value = value.clone();
     let mut walk = Walk {
         path: ".".to_owned(),
+        place: String::new(),
         unknown: Vec::new(),
         unknown_metadata: Vec::new(),
+        defaults: Defaults::Leave,
         metadata,
     };
     // Bad metadata is said elsewhere.
@@ -135,15 +151,18 @@ impl Walk {
         if node.embedded && !is_root {
             self.embedded(members)?;
         }
+        let mut filled = BTreeSet::new();
         for (name, of) in &node.properties {
-            if let Some(default) = of.default.as_ref().filter(|_| !members.contains_key(name)) {
+            let missing = self.default_of(of).filter(|_| !members.contains_key(name));
+            if let Some(default) = missing {
                 members.insert(name.clone(), default.clone());
+                filled.insert(name);
             }
         }
         for (name, value) in members.iter_mut() {
             let of = node.member(name);
             if let Some(of) = of.filter(|of| value.is_null() && !of.nullable) {
-                *value = of.default.clone().unwrap_or_default();
+                *value = self.default_of(of).cloned().unwrap_or_default();
             }
             let below = match unknown {
                 _ if is_own(name) => Unknown::Leave,
@@ -159,10 +178,21 @@ impl Walk {
                 }
                 Unknown::Drop | Unknown::Keep => Unknown::Drop,
             };
-            let length = self.path.len();
+            let lengths = (self.path.len(), self.place.len());
             self.enter(name);
+            match node.properties.contains_key(name) {
+                true if self.place.is_empty() => self.place.push_str(name),
+                true => self.place.push_str(&format!(".{name}")),
+                false => self.place.push_str(&format!("[{name}]")),
+            }
+            let known = self.unknown_metadata.len();
             self.value(of, below, value)?;
-            self.path.truncate(length);
+            if filled.contains(name) {
+                // Nobody has sent what a default says too much.
+                self.unknown_metadata.truncate(known);
+            }
+            self.path.truncate(lengths.0);
+            self.place.truncate(lengths.1);
         }
         Ok(())
     }
@@ -176,12 +206,14 @@ impl Walk {
         let of = node.and_then(|node| node.items.as_deref());
         for (index, item) in items.iter_mut().enumerate() {
             if let Some(of) = of.filter(|of| item.is_null() && !of.nullable) {
-                *item = of.default.clone().unwrap_or_default();
+                *item = self.default_of(of).cloned().unwrap_or_default();
             }
-            let length = self.path.len();
+            let lengths = (self.path.len(), self.place.len());
             self.path.push_str(&format!("[{index}]"));
+            self.place.push_str(&format!("[{index}]"));
             self.value(of, unknown, item)?;
-            self.path.truncate(length);
+            self.path.truncate(lengths.0);
+            self.place.truncate(lengths.1);
         }
         Ok(())
     }
@@ -190,7 +222,7 @@ impl Walk {
     fn embedded(&mut self, members: &mut Map<String, Value>) -> Result<(), String> {
         for field in ["apiVersion", "kind"] {
             if let Some(value) = members.get(field).filter(|value| !value.is_string()) {
-                let (path, value) = (&self.path, shown(value));
+                let (path, value) = (&self.place, shown(value));
                 return Err(format!(
                     "{path}.{field}: Invalid value: {value}: must be a string"
                 ));
@@ -202,16 +234,21 @@ impl Walk {
                 Ok(unknown) => {
                     let paths = unknown
                         .iter()
-                        .map(|field| format!("{}.metadata.{field}", self.path));
+                        .map(|field| format!("{}.metadata.{field}", self.place));
                     self.unknown_metadata.extend(paths);
                 }
                 Err(why) => {
-                    let (path, value) = (&self.path, shown(&before));
+                    let (path, value) = (&self.place, shown(&before));
                     return Err(format!("{path}.metadata: Invalid value: {value}: {why}"));
                 }
             }
         }
         Ok(())
+    }
+
+    fn default_of<'n>(&self, node: &'n Node) -> Option<&'n Value> {
+        let fill = self.defaults == Defaults::Fill;
+        node.default.as_ref().filter(|_| fill)
     }
 
     fn drop(&mut self, name: &str) {
