@@ -8,6 +8,7 @@
 mod check;
 mod names;
 
+use std::collections::BTreeSet;
 use std::mem;
 use std::sync::Arc;
 
@@ -128,9 +129,13 @@ pub(super) fn warnings(old: Option<&Tree>, new: &Tree) -> Vec<String> {
             .collect::<Vec<String>>()
     };
     let known = old.map(formats).unwrap_or_default();
-    let mut warnings: Vec<String> = formats(new)
-        .iter()
+    // Each is said once.
+    let new_formats: BTreeSet<String> = formats(new)
+        .into_iter()
         .filter(|format| !known.contains(format))
+        .collect();
+    let mut warnings: Vec<String> = new_formats
+        .iter()
         .map(|format| format!("unrecognized format {format:?}"))
         .collect();
     if schemas(new).any(|source| schema::Schema::new(source).has_rules()) {

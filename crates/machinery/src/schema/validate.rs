@@ -283,6 +283,26 @@ impl Judge {
             }
             Additional::Allowed | Additional::Unsaid => {}
         }
+        self.properties(node, members, old, verdict);
+        for name in node
+            .required
+            .iter()
+            .filter(|name| !members.contains_key(*name))
+        {
+            verdict.push(Fault {
+                at: format!("{}.{name}", self.path),
+                what: What::Required,
+            });
+        }
+    }
+
+    fn properties<'a>(
+        &mut self,
+        node: &'a Node,
+        members: &'a Map<String, Value>,
+        old: Option<Old<'a>>,
+        verdict: &mut Verdict<'a>,
+    ) {
         // Whichever are fewer: a schema of many properties is as possible as an object of many members.
         let dot = if self.path.is_empty() { "" } else { "." };
         if members.len() < node.properties.len() {
@@ -297,16 +317,6 @@ impl Judge {
                     verdict.merge(self.member(of, (dot, name), value, old));
                 }
             }
-        }
-        for name in node
-            .required
-            .iter()
-            .filter(|name| !members.contains_key(*name))
-        {
-            verdict.push(Fault {
-                at: format!("{}.{name}", self.path),
-                what: What::Required,
-            });
         }
     }
 

@@ -132,22 +132,7 @@ impl Walk {
         };
         let is_root = self.path.is_empty();
         let is_own = |name: &str| (node.embedded || is_root) && OWN.contains(&name);
-        let is_known = |name: &str| {
-            unknown != Unknown::Drop
-                || is_own(name)
-                || node.properties.contains_key(name)
-                || !matches!(node.additional, Additional::Unsaid)
-        };
-        let mut dropped = Vec::new();
-        members.retain(|name, value| {
-            if !is_known(name) {
-                dropped.push(name.clone());
-                return false;
-            }
-            let of = node.member(name).filter(|_| value.is_null());
-            of.is_none_or(|of| of.nullable || of.default.is_some())
-        });
-        dropped.iter().for_each(|name| self.drop(name));
+        self.drop_unknown(node, unknown, is_root, members);
         if node.embedded && !is_root {
             self.embedded(members)?;
         }
@@ -195,6 +180,32 @@ impl Walk {
             self.place.truncate(lengths.1);
         }
         Ok(())
+    }
+
+    /// Drops unknown members, and nulls that are neither allowed nor defaulted.
+    fn drop_unknown(
+        &mut self,
+        node: &Node,
+        unknown: Unknown,
+        is_root: bool,
+        members: &mut Map<String, Value>,
+    ) {
+        let is_known = |name: &str| {
+            unknown != Unknown::Drop
+                || (node.embedded || is_root) && OWN.contains(&name)
+                || node.properties.contains_key(name)
+                || !matches!(node.additional, Additional::Unsaid)
+        };
+        let mut dropped = Vec::new();
+        members.retain(|name, value| {
+            if !is_known(name) {
+                dropped.push(name.clone());
+                return false;
+            }
+            let of = node.member(name).filter(|_| value.is_null());
+            of.is_none_or(|of| of.nullable || of.default.is_some())
+        });
+        dropped.iter().for_each(|name| self.drop(name));
     }
 
     fn items(

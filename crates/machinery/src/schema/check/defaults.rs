@@ -69,7 +69,12 @@ fn outside(default: &Value, node: &Node, at: &str, metadata: Metadata) -> Vec<Ca
     let mut found = Vec::new();
     embedded::walk(node, default, at, metadata, &mut found);
     if found.is_empty() {
-        found = validate::value_faults(node, default, at);
+        let mut shaped = default.clone();
+        if let Some(given) = shaped.get_mut("metadata").filter(|_| node.embedded) {
+            // It was read above already.
+            let _ = (metadata.shape)(given);
+        }
+        found = validate::value_faults(node, &shaped, at);
     }
     causes.extend(found);
     causes

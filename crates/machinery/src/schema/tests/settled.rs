@@ -5,9 +5,18 @@ use serde_json::{Value, json};
 use super::{mk_schema, settle};
 
 /// A schema of `a`, an object, what becomes of it, and what is unknown in it.
-fn rows() -> Vec<(Value, Value, Value, Vec<&'static str>)> {
+type Row = (Value, Value, Value, Vec<&'static str>);
+
+fn text() -> Value {
+    json!({"type": "string"})
+}
+
+fn rows() -> Vec<Row> {
+    [pruned(), defaulted(), embedded()].concat()
+}
+
+fn pruned() -> Vec<Row> {
     let free = || json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let text = || json!({"type": "string"});
     vec![
         (
             text(),
@@ -46,6 +55,11 @@ fn rows() -> Vec<(Value, Value, Value, Vec<&'static str>)> {
             json!({"a": {"k": {"x": "1"}}}),
             vec!["a.k.y"],
         ),
+    ]
+}
+
+fn defaulted() -> Vec<Row> {
+    vec![
         (
             json!({"type": "string", "default": "d"}),
             json!({}),
@@ -101,6 +115,11 @@ fn rows() -> Vec<(Value, Value, Value, Vec<&'static str>)> {
             json!({"a": {"k": "d"}}),
             vec![],
         ),
+    ]
+}
+
+fn embedded() -> Vec<Row> {
+    vec![
         (
             json!({"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true}),
             json!({"a": {"apiVersion": "v1", "kind": "K", "metadata": {"name": "n", "odd": 1}, "spec": {"x": 1}}}),
