@@ -131,6 +131,8 @@ pub(crate) enum Conformance {
     Ttl(ConformancePlays),
     /// Random scripts on a real server, once with the Go collector and once with ours: the same objects are left
     GcRandom(ConformanceGcRandom),
+    /// Random schemas and objects on the embedded and on a real server: the same verdicts and the same objects
+    Schema(ConformanceSchema),
 }
 
 #[derive(Debug, ArgGroup)]
@@ -167,6 +169,16 @@ pub(crate) struct ConformanceGcRandom {
     /// The collector of kube-controller-manager on both sides: shows what is a race
     #[arg(long)]
     pub(crate) peer: bool,
+}
+
+#[derive(Debug, ArgGroup)]
+pub(crate) struct ConformanceSchema {
+    /// How many schemas
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) seeds: u64,
+    /// The seed of the first; `--seed S --seeds 1` sends one schema again
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub(crate) seed: u64,
 }
 
 #[derive(Debug, Subcommand)]

@@ -28,6 +28,7 @@ pub(crate) fn run(command: args::Command, out: &mut impl Write) -> Result<()> {
             plays(conformance::TTL, args, out)
         }
         args::Command::Conformance(args::Conformance::GcRandom(args)) => gc_random(&args, out),
+        args::Command::Conformance(args::Conformance::Schema(args)) => schema(&args, out),
         args::Command::Bench(args::Bench::Apiserver(args)) => bench_apiserver(&args, out),
         args::Command::Bench(args::Bench::Gc(args)) => bench_gc(args, out),
         args::Command::Bench(args::Bench::Ttl(args)) => bench_ttl(args, out),
@@ -257,6 +258,19 @@ fn gc_random(args: &args::ConformanceGcRandom, out: &mut impl Write) -> Result<(
         count => {
             bail!("{count} scripts leave other objects with one collector than with the other")
         }
+    }
+}
+
+fn schema(args: &args::ConformanceSchema, out: &mut impl Write) -> Result<()> {
+    interrupt::watch()?;
+    let report = conformance::schema(&conformance::SchemaWanted {
+        seed: args.seed,
+        seeds: args.seeds,
+    })?;
+    write!(out, "{report}")?;
+    match report.different() {
+        0 => Ok(()),
+        count => bail!("{count} schemas are not answered alike"),
     }
 }
 

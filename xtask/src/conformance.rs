@@ -7,6 +7,7 @@
 
 mod plays;
 mod random;
+mod schema;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,6 +26,7 @@ pub use plays::{
     GC, POD_GC, Report as PlaysReport, Suite, TTL, Wanted as PlaysWanted, Whose, plays,
 };
 pub use random::{Report as RandomReport, Wanted as RandomWanted, gc_random};
+pub use schema::{Report as SchemaReport, Wanted as SchemaWanted, schema};
 
 const SUITES: Binary = Binary {
     package: "caretaker-sim",

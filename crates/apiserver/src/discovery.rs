@@ -307,6 +307,8 @@ mod tests {
             definition: "widgets.example.com".into(),
             uid: "u".into(),
             columns: Vec::new(),
+            schema: kinds.schema(&Value::Null, &[]),
+            stored_schema: kinds.schema(&Value::Null, &[]),
             terminating: false,
         });
         kinds.insert(widget);

@@ -9,9 +9,11 @@ mod rules;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use caretaker_machinery::schema::Schema;
 use caretaker_machinery::status::Named;
+use serde_json::Value;
 
-use crate::store::ResourceId;
+use crate::store::{ResourceId, SchemaId};
 
 pub(crate) use rules::{DefaultPolicy, Field, Generation, Rules};
 
@@ -55,9 +57,23 @@ pub(crate) struct Custom {
     pub(crate) definition: String,
     pub(crate) uid: String,
     /// Printer columns, as the definition has them.
-    pub(crate) columns: Vec<serde_json::Value>,
+    pub(crate) columns: Vec<Value>,
+    /// What its objects may say in this version.
+    pub(crate) schema: Arc<CustomSchema>,
+    /// What they may say in the version they are stored in.
+    pub(crate) stored_schema: Arc<CustomSchema>,
     /// Its definition is being deleted: nothing may be created any more.
     pub(crate) terminating: bool,
+}
+
+/// A schema of a custom kind, compiled once for all objects.
+#[derive(Debug)]
+pub(crate) struct CustomSchema {
+    /// Objects that were written under it need not be looked at again to be read.
+    pub(crate) id: SchemaId,
+    /// As the definition has it.
+    source: Value,
+    pub(crate) compiled: Schema,
 }
 
 /// The table.
@@ -68,6 +84,7 @@ pub(crate) struct Kinds {
     builtin_groups: usize,
     kinds: BTreeMap<(String, String, String), Arc<Kind>>,
     next: ResourceId,
+    next_schema: SchemaId,
 }
 
 /// An API group and its versions, preferred first.
@@ -139,6 +156,7 @@ impl Kinds {
             builtin_groups: 0,
             kinds: BTreeMap::new(),
             next: ResourceId(0),
+            next_schema: SchemaId::NONE.next(),
         };
         let mut rules = rules::table();
         for line in RESOURCES.lines().filter(|line| !line.starts_with('#')) {
@@ -205,6 +223,24 @@ impl Kinds {
         let id = self.next;
         self.next = ResourceId(id.0 + 1);
         id
+    }
+
+    /// The compiled form of a schema: one of `known` if it is the same.
+    pub(crate) fn schema(
+        &mut self,
+        source: &Value,
+        known: &[Arc<CustomSchema>],
+    ) -> Arc<CustomSchema> {
+        if let Some(same) = known.iter().find(|schema| schema.source == *source) {
+            return same.clone();
+        }
+        let id = self.next_schema;
+        self.next_schema = id.next();
+        Arc::new(CustomSchema {
+            id,
+            source: source.clone(),
+            compiled: Schema::new(source),
+        })
     }
 
     /// Adds a kind, or replaces what was served in its place.
@@ -404,6 +440,8 @@ mod tests {
             definition: "pods.example.com".into(),
             uid: "u".into(),
             columns: Vec::new(),
+            schema: kinds.schema(&Value::Null, &[]),
+            stored_schema: kinds.schema(&Value::Null, &[]),
             terminating: false,
         });
         let id = widget.resource;

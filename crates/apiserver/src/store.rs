@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 pub(crate) use history::{Event, EventKind};
 pub(crate) use journal::{Journal, JournalError, Memory, Write};
-pub(crate) use object::{Draft, Key, Object, Revision, Strings};
+pub(crate) use object::{Draft, Key, Object, Revision, SchemaId, Strings};
 pub(crate) use table::{Keep, Page, Scope};
 
 use table::Table;

@@ -6,6 +6,7 @@
 
 pub(crate) mod convert;
 pub(crate) mod crd;
+pub(crate) mod custom;
 pub(crate) mod defaults;
 mod immutable;
 mod job;
@@ -122,8 +123,9 @@ fn prepare_status(kind: &Kind, old: &Tree, new: &mut Tree) {
 }
 
 /// The faults of an object's content, as far as this server looks at it.
-pub(crate) fn faults(kind: &Kind, new: &Tree, old: Option<&Tree>) -> Vec<Cause> {
+pub(crate) fn faults(kind: &Kind, part: Part, new: &Tree, old: Option<&Tree>) -> Vec<Cause> {
     let mut causes = immutable::faults(kind, new, old);
+    causes.extend(custom::faults(kind, part, new, old));
     match Special::of(kind) {
         Special::Definition => causes.extend(crd::faults(new, old)),
         Special::Namespace => causes.extend(namespace::faults(new, old)),
@@ -219,8 +221,24 @@ pub(crate) fn warnings(kind: &Kind, object: &Tree) -> Vec<String> {
     warnings
 }
 
-/// `fieldValidation` and `fieldManager` are checked for form. DEVIATION(field-validation): repeated fields, and those of
-/// custom kinds, are not looked at.
+/// What a client should know about what a write changes.
+pub(crate) fn change_warnings(kind: &Kind, old: Option<&Tree>, new: &Tree) -> Vec<String> {
+    match Special::of(kind) {
+        Special::Definition => crd::warnings(old, new),
+        _ => Vec::new(),
+    }
+}
+
+/// Reads what has types that the table of types does not have. Answers with the paths of unknown members.
+pub(crate) fn read(kind: &Kind, object: &mut Tree) -> Result<Vec<String>, String> {
+    match Special::of(kind) {
+        Special::Definition => crd::read(object),
+        _ => custom::read(kind, object),
+    }
+}
+
+/// `fieldValidation` and `fieldManager` are checked for form. DEVIATION(field-validation): repeated fields are not looked
+/// at.
 pub(crate) fn check_options(query: &Query, options: &str) -> Result<(), Status> {
     let mut causes = Vec::new();
     let known = ["", "Ignore", "Strict", "Warn"];

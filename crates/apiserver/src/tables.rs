@@ -172,14 +172,18 @@ mod tests {
     }
 
     fn mk_kind(columns: &Value) -> Kind {
-        let kinds = Kinds::builtin();
+        let mut kinds = Kinds::builtin();
         let mut kind = (**kinds.get("", "v1", "configmaps").unwrap()).clone();
         kind.group = "example.com".into();
         kind.kind = "Widget".into();
+        let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        let schema = kinds.schema(&free, &[]);
         kind.custom = Some(Custom {
             definition: "widgets.example.com".into(),
             uid: "u".into(),
             columns: columns.as_array().unwrap().clone(),
+            schema: schema.clone(),
+            stored_schema: schema,
             terminating: false,
         });
         kind

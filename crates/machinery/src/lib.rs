@@ -7,6 +7,7 @@
 //! - [`proto`]: reads protocol buffers.
 //! - [`quantity`]: amounts of resources and their canonical form.
 //! - [`rng`]: randomness as a seeded value.
+//! - [`schema`]: structural schemas of custom kinds: what is kept, filled in and refused.
 //! - [`selector`]: label and field selectors.
 //! - [`status`]: how the API says what went wrong.
 
@@ -17,5 +18,6 @@ pub mod patch;
 pub mod proto;
 pub mod quantity;
 pub mod rng;
+pub mod schema;
 pub mod selector;
 pub mod status;

@@ -13,6 +13,7 @@
 //! - [`checkers`]: whether what happened was allowed to happen, from the server's own history.
 //! - [`crash`]: controllers that die at every request.
 //! - [`chaos`]: controllers that are lied to, at random.
+//! - [`schemas`]: random schemas and objects for two servers.
 //! - [`script`]: random scripts for a collector, and what must come of them.
 //! - [`load`]: many requests, and what a client sees of them.
 
@@ -24,6 +25,7 @@ pub mod crash;
 pub mod load;
 pub mod normalise;
 pub mod objects;
+pub mod schemas;
 pub mod script;
 pub mod session;
 pub mod suites;

@@ -2,7 +2,7 @@
 //!
 //! Each fault is said once. Upstream runs some rules more than once and repeats their causes; no client depends on it.
 
-use caretaker_machinery::names;
+use caretaker_machinery::names::{self, NameRule};
 use caretaker_machinery::status::Cause;
 use serde::Serialize;
 use serde_json::Value;
@@ -35,7 +35,29 @@ pub(crate) fn faults(kind: &Kind, object: &Tree) -> Vec<Cause> {
     label_faults(object, &mut causes);
     annotation_faults(object, &mut causes);
     owner_faults(object, &mut causes);
-    finalizer_faults(kind, object, &mut causes);
+    let standard = match kind.custom {
+        Some(_) => Standard::NotAsked,
+        None => Standard::Asked,
+    };
+    finalizer_faults(standard, object, &mut causes);
+    causes
+}
+
+/// The faults of metadata of an object within an object, which stands at `path`.
+pub(crate) fn embedded_faults(metadata: &Tree, path: &str) -> Vec<Cause> {
+    let object = Tree::from_iter([("metadata".to_owned(), Value::Object(metadata.clone()))]);
+    let mut causes = Vec::new();
+    let name = text(&object, "name");
+    for fault in NameRule::PathSegment.faults(name) {
+        causes.push(Cause::invalid("metadata.name", name, &fault));
+    }
+    label_faults(&object, &mut causes);
+    annotation_faults(&object, &mut causes);
+    owner_faults(&object, &mut causes);
+    finalizer_faults(Standard::NotAsked, &object, &mut causes);
+    for cause in &mut causes {
+        cause.field.replace_range(.."metadata".len(), path);
+    }
     causes
 }
 
@@ -210,13 +232,20 @@ fn shown(owner: &Value) -> Shown<'_> {
     }
 }
 
-fn finalizer_faults(kind: &Kind, object: &Tree, causes: &mut Vec<Cause>) {
+/// Whether finalizers must be standard ones or name their domain.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standard {
+    Asked,
+    NotAsked,
+}
+
+fn finalizer_faults(standard: Standard, object: &Tree, causes: &mut Vec<Cause>) {
     let list = finalizers(object);
     for (index, finalizer) in list.iter().enumerate() {
         for fault in names::qualified_name(finalizer) {
             causes.push(Cause::invalid("metadata.finalizers", finalizer, &fault));
         }
-        if kind.custom.is_none() && !is_known_finalizer(finalizer) {
+        if standard == Standard::Asked && !is_known_finalizer(finalizer) {
             let path = format!("metadata.finalizers[{index}]");
             causes.push(Cause::invalid(path, finalizer, UNKNOWN_FINALIZER));
         }

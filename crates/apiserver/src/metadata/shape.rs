@@ -48,28 +48,73 @@ const FIELDS: &[(&str, Shape)] = &[
 const OWNER_TEXTS: [&str; 4] = ["apiVersion", "kind", "name", "uid"];
 const OWNER_FLAGS: [&str; 2] = ["blockOwnerDeletion", "controller"];
 
-/// Brings an object's metadata into shape, or says in upstream's words what does not decode.
-pub(crate) fn shape(object: &mut Tree, kind: &str) -> Result<(), String> {
-    let metadata = match object.remove("metadata") {
-        None | Some(Value::Null) => Map::new(),
-        Some(Value::Object(metadata)) => metadata,
-        Some(other) => {
-            let found = type_name(&other);
-            return Err(format!(
-                "json: cannot unmarshal {found} into Go struct field {kind}.metadata of type v1.ObjectMeta"
-            ));
+/// Brings an object's metadata into shape, or says in upstream's words what does not decode. Answers with the members
+/// that metadata does not have; they are gone.
+pub(crate) fn shape(object: &mut Tree, kind: &str) -> Result<Vec<String>, String> {
+    match object.entry("metadata").or_insert(Value::Null) {
+        Value::Object(metadata) => shape_members(metadata),
+        nothing @ Value::Null => {
+            *nothing = Value::Object(Map::new());
+            Ok(Vec::new())
         }
-    };
+        other => {
+            let found = type_name(other);
+            Err(format!(
+                "json: cannot unmarshal {found} into Go struct field {kind}.metadata of type v1.ObjectMeta"
+            ))
+        }
+    }
+}
+
+/// The same for metadata of an object within an object.
+pub(crate) fn shape_embedded(metadata: &mut Value) -> Result<Vec<String>, String> {
+    match metadata {
+        Value::Object(members) => {
+            shape_members(members).map_err(|why| why.replace("ObjectMeta.metadata.", "ObjectMeta."))
+        }
+        Value::Null => {
+            *metadata = Value::Object(Map::new());
+            Ok(Vec::new())
+        }
+        other => {
+            let found = type_name(other);
+            Err(format!(
+                "json: cannot unmarshal {found} into Go value of type v1.ObjectMeta"
+            ))
+        }
+    }
+}
+
+fn shape_members(metadata: &mut Tree) -> Result<Vec<String>, String> {
+    let mut unknown = Vec::new();
     let mut shaped = Map::new();
-    for (name, value) in metadata {
+    for (name, value) in std::mem::take(metadata) {
         let known = FIELDS.iter().find(|(field, _)| *field == name);
-        let Some((_, shape)) = known else { continue };
+        let Some((_, shape)) = known else {
+            unknown.push(name);
+            continue;
+        };
+        if let (Shape::Owners, Value::Array(owners)) = (shape, &value) {
+            unknown.extend(unknown_in_owners(owners));
+        }
         if let Some(value) = shape.read(&name, value)? {
             shaped.insert(name, value);
         }
     }
-    object.insert("metadata".into(), Value::Object(shaped));
-    Ok(())
+    *metadata = shaped;
+    Ok(unknown)
+}
+
+fn unknown_in_owners(owners: &[Value]) -> Vec<String> {
+    let known = |name: &str| OWNER_TEXTS.contains(&name) || OWNER_FLAGS.contains(&name);
+    let members = owners.iter().enumerate().flat_map(|(index, owner)| {
+        let names = owner.as_object().into_iter().flat_map(Map::keys);
+        names.map(move |name| (index, name))
+    });
+    members
+        .filter(|(_, name)| !known(name))
+        .map(|(index, name)| format!("ownerReferences[{index}].{name}"))
+        .collect()
 }
 
 // === impl Shape ===

@@ -14,6 +14,10 @@ use serde_json::{Map, Value};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Revision(pub(crate) u64);
 
+/// The schema that an object was written under. An object under another one has to be looked at to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SchemaId(u32);
+
 /// Where an object stands in its table: `namespace/name`, or `name` if it has no namespace.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key(Arc<str>);
@@ -37,6 +41,7 @@ pub(crate) struct Object {
     meta: Range<u32>,
     /// Where the resourceVersion stands in `bytes`, with its key and comma.
     version: Range<u32>,
+    pub(crate) schema: SchemaId,
     pub(crate) bytes: Bytes,
 }
 
@@ -47,7 +52,19 @@ pub(crate) struct Draft {
     fields: Strings,
     meta: Range<u32>,
     version_at: u32,
+    schema: SchemaId,
     bytes: Vec<u8>,
+}
+
+// === impl SchemaId ===
+
+impl SchemaId {
+    /// Of kinds that have none.
+    pub(crate) const NONE: Self = Self(0);
+
+    pub(crate) fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
 }
 
 // === impl Revision ===
@@ -180,6 +197,7 @@ impl Object {
             fields: self.fields.clone(),
             meta: self.meta.start..self.meta.end - (self.version.end - self.version.start),
             version_at: self.version.start,
+            schema: self.schema,
             bytes,
         }
     }
@@ -218,8 +236,15 @@ impl Draft {
             fields,
             meta,
             version_at,
+            schema: SchemaId::NONE,
             bytes,
         }
+    }
+
+    /// The same, written under a schema.
+    pub(crate) fn under(mut self, schema: SchemaId) -> Self {
+        self.schema = schema;
+        self
     }
 
     /// The object under its revision.
@@ -247,6 +272,7 @@ impl Draft {
             fields: self.fields,
             meta: self.meta.start..self.meta.end + version_len,
             version: self.version_at..self.version_at + version_len,
+            schema: self.schema,
             bytes: bytes.into(),
         }
     }

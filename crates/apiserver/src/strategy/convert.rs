@@ -5,6 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::custom;
 use crate::kinds::Kind;
 use crate::metadata::Tree;
 use crate::store::Object;
@@ -52,8 +53,17 @@ pub(crate) fn is_stored(kind: &Kind) -> bool {
 /// The object in the version of `kind`; none if the stored bytes will do.
 pub(crate) fn from_stored(kind: &Kind, object: &Object) -> Option<Tree> {
     match Conversion::of(kind) {
+        Conversion::None if custom::is_other(kind, object) => Some(custom::show(kind, object)),
         Conversion::None => None,
         conversion => Some(serve(conversion, object.to_value())),
+    }
+}
+
+/// The tree that a write starts from: as stored, and for a custom kind as its schema wants it now.
+pub(crate) fn current(kind: &Kind, object: &Object) -> Tree {
+    match kind.custom {
+        Some(_) => custom::show(kind, object),
+        None => object.to_value(),
     }
 }
 

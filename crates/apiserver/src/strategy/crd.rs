@@ -2,16 +2,22 @@
 //!
 //! A definition is accepted and established in the write that stores it, and its kind is served before that write is
 //! answered. DEVIATION(crd-established-at-once): upstream needs some 30 ms, and delays the first creates by 2 s; one process
-//! has no replicas to wait for. Mirrors `apiextensions-apiserver`, 1.36. Schemas are stored, not yet applied.
+//! has no replicas to wait for. Mirrors `apiextensions-apiserver`, 1.36. DEVIATION(cel): rules in CEL are stored and answered
+//! with a warning, not evaluated, and not looked at for errors.
 
 mod check;
 mod names;
 
+use std::collections::BTreeSet;
+use std::mem;
+use std::sync::Arc;
+
+use caretaker_machinery::schema::{self, check as validity};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::deletion::{self, Decision, DeleteOptions};
-use crate::kinds::{Custom, Field, Generation, Kind, Kinds, Rules, Subresource};
+use crate::kinds::{Custom, CustomSchema, Field, Generation, Kind, Kinds, Rules, Subresource};
 use crate::metadata::{self, Tree};
 use crate::server::Inner;
 use crate::store::{Key, ResourceId};
@@ -21,6 +27,9 @@ use names::accept;
 
 /// Holds a definition until its objects are gone.
 pub(crate) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// Where a version has its schema.
+const SCHEMA: &str = "openAPIV3Schema";
 
 const ALL_VERBS: [&str; 8] = [
     "delete",
@@ -59,6 +68,96 @@ pub(super) fn prepare_update(old: &Tree, new: &mut Tree, kinds: &Kinds, now: Tim
         accept(new, &mut status, kinds, now);
     }
     new.insert("status".into(), status);
+}
+
+/// Takes the schemas out of a definition: a null means something in them.
+pub(crate) fn take_schemas(kind: &Kind, object: &mut Tree) -> Vec<Value> {
+    let is_definition = super::Special::of(kind) == super::Special::Definition;
+    let slots = is_definition.then(|| schema_slots(object));
+    // Something stays in each place, or it could not be found again.
+    let slots = slots.into_iter().flatten();
+    slots.map(|slot| mem::replace(slot, true.into())).collect()
+}
+
+/// Puts them back. A version that had none has none again.
+pub(crate) fn put_schemas(object: &mut Tree, schemas: &mut Vec<Value>) {
+    for (slot, schema) in schema_slots(object).into_iter().zip(schemas.drain(..)) {
+        *slot = schema;
+    }
+}
+
+fn schema_slots(object: &mut Tree) -> Vec<&mut Value> {
+    let versions = object
+        .get_mut("spec")
+        .and_then(|spec| spec.get_mut("versions"))
+        .and_then(Value::as_array_mut);
+    let schemas = versions.into_iter().flatten();
+    schemas
+        .filter_map(|version| version.get_mut("schema")?.get_mut(SCHEMA))
+        .collect()
+}
+
+/// Reads the schemas of a definition. Answers with the paths of unknown members.
+pub(super) fn read(object: &mut Tree) -> Result<Vec<String>, String> {
+    let mut unknown = Vec::new();
+    let versions = object
+        .get_mut("spec")
+        .and_then(|spec| spec.get_mut("versions"))
+        .and_then(Value::as_array_mut);
+    for (index, version) in versions.into_iter().flatten().enumerate() {
+        let schema = version
+            .get_mut("schema")
+            .and_then(|own| own.get_mut(SCHEMA));
+        if let Some(schema) = schema.filter(|schema| !schema.is_null()) {
+            let path = format!("spec.versions[{index}].schema.{SCHEMA}");
+            unknown.extend(schema::read(schema, &path)?);
+        }
+    }
+    Ok(unknown)
+}
+
+/// What somebody who writes a definition should know: formats that say nothing, and rules that are not evaluated.
+pub(super) fn warnings(old: Option<&Tree>, new: &Tree) -> Vec<String> {
+    let schemas = |object| {
+        distinct_schemas(object)
+            .into_iter()
+            .map(|(_, schema)| schema)
+    };
+    let formats = |object| {
+        schemas(object)
+            .flat_map(validity::unknown_formats)
+            .collect::<Vec<String>>()
+    };
+    let known = old.map(formats).unwrap_or_default();
+    // Each is said once.
+    let new_formats: BTreeSet<String> = formats(new)
+        .into_iter()
+        .filter(|format| !known.contains(format))
+        .collect();
+    let mut warnings: Vec<String> = new_formats
+        .iter()
+        .map(|format| format!("unrecognized format {format:?}"))
+        .collect();
+    if schemas(new).any(|source| schema::Schema::new(source).has_rules()) {
+        let warning = "x-kubernetes-validations are stored, but not evaluated by caretaker";
+        warnings.push(warning.to_owned());
+    }
+    warnings
+}
+
+/// The schemas of a definition and where faults in them are said to be. What all versions have in common is looked at
+/// once, at the place that it had in an older form of the definition.
+fn distinct_schemas(object: &Tree) -> Vec<(String, &Value)> {
+    let all = versions(object)
+        .iter()
+        .map(|version| &version["schema"][SCHEMA]);
+    let first = all.clone().next().unwrap_or(&Value::Null);
+    if all.clone().all(|schema| schema == first) {
+        return vec![(format!("spec.validation.{SCHEMA}"), first)];
+    }
+    all.enumerate()
+        .map(|(index, schema)| (format!("spec.versions[{index}].schema.{SCHEMA}"), schema))
+        .collect()
 }
 
 fn default_names(object: &mut Tree) {
@@ -173,6 +272,12 @@ pub(super) fn decide_delete(
 pub(super) fn sync(inner: &Inner, kind: &Kind, key: &Key) {
     let mut gone = None;
     inner.change_kinds(|kinds| {
+        let schemas: Vec<Arc<CustomSchema>> = kinds
+            .iter()
+            .filter_map(|row| row.custom.as_ref())
+            .filter(|custom| custom.definition == key.name())
+            .map(|custom| custom.schema.clone())
+            .collect();
         // Read under the table's lock: of two writers, the later one's definition is what stays.
         let stored = inner
             .store
@@ -210,9 +315,9 @@ pub(super) fn sync(inner: &Inner, kind: &Kind, key: &Key) {
                 resource
             });
             kinds.remove(resource);
-            rows(&object, resource)
-                .into_iter()
-                .for_each(|row| kinds.insert(row));
+            for row in rows(&object, resource, schemas, kinds) {
+                kinds.insert(row);
+            }
         }
     });
     if let Some(resource) = gone {
@@ -220,8 +325,13 @@ pub(super) fn sync(inner: &Inner, kind: &Kind, key: &Key) {
     }
 }
 
-/// A row for every version that is served.
-fn rows(definition: &Tree, resource: ResourceId) -> Vec<Kind> {
+/// A row for every version that is served. Schemas that are known already are not compiled again.
+fn rows(
+    definition: &Tree,
+    resource: ResourceId,
+    mut schemas: Vec<Arc<CustomSchema>>,
+    kinds: &mut Kinds,
+) -> Vec<Kind> {
     let spec = &definition["spec"];
     let names = &definition["status"]["acceptedNames"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -230,6 +340,15 @@ fn rows(definition: &Tree, resource: ResourceId) -> Vec<Kind> {
         items.filter_map(Value::as_str).map(str::to_owned).collect()
     };
     let terminating = metadata::is_deleting(definition);
+    let mut known = |source: &Value| {
+        let schema = kinds.schema(source, &schemas);
+        schemas.push(schema.clone());
+        schema
+    };
+    let stored = versions(definition)
+        .iter()
+        .find(|version| version["storage"] == true);
+    let stored_schema = known(stored.map_or(&Value::Null, |version| &version["schema"][SCHEMA]));
     let served = versions(definition)
         .iter()
         .filter(|version| version["served"] == true);
@@ -259,6 +378,8 @@ fn rows(definition: &Tree, resource: ResourceId) -> Vec<Kind> {
                     .as_array()
                     .cloned()
                     .unwrap_or_default(),
+                schema: known(&version["schema"][SCHEMA]),
+                stored_schema: stored_schema.clone(),
                 terminating,
             }),
         })

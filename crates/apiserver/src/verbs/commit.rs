@@ -180,5 +180,6 @@ pub(crate) fn draft(kind: &Kind, key: &Key, tree: &Tree) -> Draft {
         .map(|field| field.read(tree))
         .collect();
     let fields: Strings = fields.iter().map(String::as_str).collect();
-    Draft::new(key.clone(), tree, fields)
+    let (schema, stored) = strategy::custom::to_stored(kind, tree);
+    Draft::new(key.clone(), &stored, fields).under(schema)
 }

@@ -12,7 +12,7 @@ use crate::kinds::Kind;
 use crate::metadata::{self, Tree, check};
 use crate::server::Inner;
 use crate::store::{Key, Object, Premise};
-use crate::strategy;
+use crate::strategy::{self, Part};
 
 /// How many generated names are tried before the client has to try again.
 const GENERATED_NAMES_MAX: usize = 8;
@@ -71,6 +71,7 @@ pub(super) async fn create_tree(
         return Err(Status::forbidden(kind.resource_named(name), why));
     }
     let mut warnings = strategy::warnings(kind, &tree);
+    warnings.extend(strategy::change_warnings(kind, None, &tree));
     warnings.extend(
         metadata::dedupe_owners(&mut tree).map(|uids| repeated_owners(Repeated::InBody, &uids)),
     );
@@ -112,7 +113,7 @@ async fn insert(inner: &Inner, ask: &Ask, tree: &Tree, mode: Mode) -> Result<Arc
     let name = metadata::text(tree, "name").to_owned();
     let mut causes = check::generate_name_faults(kind, tree);
     causes.extend(check::faults(kind, tree));
-    causes.extend(strategy::faults(kind, tree, None));
+    causes.extend(strategy::faults(kind, Part::Main, tree, None));
     if !causes.is_empty() {
         return Err(Status::invalid(ask.kind.kind_named(&name), causes));
     }

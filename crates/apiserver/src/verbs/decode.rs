@@ -10,7 +10,7 @@ use super::Ask;
 use crate::body;
 use crate::kinds::{Kind, Kinds, split_group};
 use crate::metadata::{Tree, shape};
-use crate::strategy::{convert, defaults};
+use crate::strategy::{self, convert, crd, defaults};
 
 /// An object in its stored form, and what its client should hear about the way it came.
 pub(crate) struct Decoded {
@@ -42,13 +42,24 @@ pub(crate) fn finish(ask: &Ask, mut tree: Tree) -> Result<Decoded, String> {
     let kind = &ask.kind;
     tree.remove("apiVersion");
     tree.remove("kind");
+    let mut schemas = crd::take_schemas(kind, &mut tree);
     if kind.custom.is_some() {
         tree.values_mut().for_each(settle_numbers);
     } else if !defaults::knows(kind) {
         drop_nulls(&mut tree);
     }
+    crd::put_schemas(&mut tree, &mut schemas);
     let mut tree = convert::to_stored(kind, tree);
-    let unknown = defaults::read(kind, &mut tree)?;
+    let mut unknown = defaults::read(kind, &mut tree)?;
+    let unshaped = shape::shape(&mut tree, &kind.kind).map_err(|why| match &kind.custom {
+        // Upstream decodes the metadata of custom kinds by itself.
+        Some(_) => why.replace("ObjectMeta.metadata.", "ObjectMeta."),
+        None => why,
+    })?;
+    if kind.custom.is_some() {
+        unknown.extend(unshaped.iter().map(|field| format!("metadata.{field}")));
+    }
+    unknown.extend(strategy::read(kind, &mut tree)?);
     let unknown = unknown.iter().map(|path| format!("unknown field {path:?}"));
     let warnings: Vec<String> = match ask.query.get("fieldValidation") {
         Some("Ignore") => Vec::new(),
@@ -57,11 +68,6 @@ pub(crate) fn finish(ask: &Ask, mut tree: Tree) -> Result<Decoded, String> {
     if ask.query.get("fieldValidation") == Some("Strict") && !warnings.is_empty() {
         return Err(format!("strict decoding error: {}", warnings.join(", ")));
     }
-    shape::shape(&mut tree, &kind.kind).map_err(|why| match &kind.custom {
-        // Upstream decodes the metadata of custom kinds by itself.
-        Some(_) => why.replace("ObjectMeta.metadata.", "ObjectMeta."),
-        None => why,
-    })?;
     defaults::fill(kind, &mut tree);
     Ok(Decoded { tree, warnings })
 }

@@ -9,7 +9,7 @@ use crate::kinds::{DefaultPolicy, Kind};
 use crate::metadata::{self, Tree};
 use crate::server::Inner;
 use crate::store::Key;
-use crate::strategy;
+use crate::strategy::{self, convert};
 
 pub(super) async fn delete(inner: &Inner, ask: &Ask) -> Result<Reply, Status> {
     let options = DeleteOptions::read(&ask.content_type, &ask.body, &ask.query)?;
@@ -52,7 +52,7 @@ pub(crate) async fn delete_one(
     let mode = Mode::dry_run(options.dry_run);
     commit::commit(inner, kind, key, mode, |current| {
         let current = current.ok_or_else(|| Status::not_found(kind.resource_named(key.name())))?;
-        let object = current.to_value();
+        let object = convert::current(kind, current);
         // Also when the delete is prepared again: what took the object's place is not what was meant.
         check_preconditions(kind, key.name(), &object, options)?;
         Ok(

@@ -61,7 +61,7 @@ fn plan(
     current: &Object,
     warnings: &mut Vec<String>,
 ) -> Result<Plan, Status> {
-    let old = current.to_value();
+    let old = convert::current(&ask.kind, current);
     let patched = language.apply(ask, convert::served(&ask.kind, &old), patch.clone())?;
     let Value::Object(patched) = patched else {
         return Err(unacceptable(&patched, "a JSON object was expected"));

@@ -10,7 +10,7 @@ use super::{Ask, Reply, create, decode};
 use crate::deletion::dry_run_of;
 use crate::metadata::{self, Tree, check};
 use crate::server::Inner;
-use crate::strategy::{self, Part};
+use crate::strategy::{self, Part, convert};
 
 pub(super) async fn update(inner: &Inner, ask: &Ask) -> Result<Reply, Status> {
     let mode = Mode::dry_run(dry_run_of(&ask.query, "UpdateOptions")?);
@@ -50,7 +50,7 @@ async fn replace(
     let key = ask.key();
     let outcome = commit::commit(inner, &ask.kind, &key, mode, |current| {
         let current = current.ok_or_else(|| ask.not_found())?;
-        let old = current.to_value();
+        let old = convert::current(&ask.kind, current);
         check_identity(ask, &old, &tree)?;
         check_version(ask, &old, &tree)?;
         change(
@@ -85,9 +85,14 @@ pub(super) fn change(
             warnings.push(warning);
         }
     }
+    for warning in strategy::change_warnings(kind, Some(old), &new) {
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
     let mut causes = check::update_faults(old, &new);
     causes.extend(check::faults(kind, &new));
-    causes.extend(strategy::faults(kind, &new, Some(old)));
+    causes.extend(strategy::faults(kind, part, &new, Some(old)));
     if !causes.is_empty() {
         return Err(Status::invalid(ask.kind.kind_named(ask.name()), causes));
     }

@@ -4,6 +4,7 @@
 //! the one on two servers and then the other. `suites api --record` freezes the answers of the real server for `cargo test`.
 //! `suites gc`, `suites podgc` and `suites ttl` play with whatever controllers they are given and print one JSON line per
 //! play: how it ended, and why.
+//! `suites schema` sends random schemas and objects to two servers and prints where they disagree.
 //! `suites gc-random` performs random scripts with it and prints one JSON line per script: what was left.
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use caretaker_sim::collector::Collector;
 use caretaker_sim::compare::{Allowed, differences};
+use caretaker_sim::schemas::Case;
 use caretaker_sim::script::Script;
 use caretaker_sim::script::model::{self, End, Expected};
 use caretaker_sim::script::perform::Theatre;
@@ -46,6 +48,8 @@ enum Command {
     Ttl(Plays),
     /// Random objects with random owners, deleted at random, with a garbage collector
     GcRandom(GcRandom),
+    /// Random schemas and objects, on the embedded server and on another one
+    Schema(Schemas),
     /// Compare two outputs of the same suite
     Compare(Compare),
 }
@@ -120,6 +124,22 @@ struct GcRandom {
 }
 
 #[derive(Args)]
+struct Schemas {
+    /// The other server: the current context of this kubeconfig
+    #[arg(long)]
+    kubeconfig: PathBuf,
+    /// The first seed
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// How many seeds
+    #[arg(long, default_value_t = 1)]
+    seeds: u64,
+    /// Cases that are performed at the same time
+    #[arg(long, default_value_t = 16)]
+    jobs: usize,
+}
+
+#[derive(Args)]
 struct Compare {
     /// What the real server answered
     real: PathBuf,
@@ -164,6 +184,10 @@ fn main() -> anyhow::Result<ExitCode> {
         }
         Command::GcRandom(random) => {
             runtime(false)?.block_on(random.run())?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Schema(schemas) => {
+            runtime(false)?.block_on(schemas.run())?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Compare(compare) => compare.run(),
@@ -370,6 +394,47 @@ fn left_of(expected: &Expected, end: &End) -> Value {
         ),
     ];
     json!({"must": text.join(" "), "was": format!("{:?} {:?} {:?}", end.is, end.finalizers, end.references)})
+}
+
+// === impl Schemas ===
+
+impl Schemas {
+    /// Performs every case on both servers; one line for each, then how many there were.
+    async fn run(&self) -> anyhow::Result<()> {
+        let real = Target::real(&self.kubeconfig).await?;
+        let seeds = self.seed..self.seed.saturating_add(self.seeds);
+        let lines = seeds.map(|seed| compared(Case::of(seed), &real));
+        let mut lines = futures::stream::iter(lines).buffered(self.jobs.max(1));
+        let mut cases = 0;
+        while let Some(line) = lines.next().await {
+            writeln!(std::io::stdout().lock(), "{line}")?;
+            cases += 1;
+        }
+        writeln!(std::io::stdout().lock(), "{}", json!({"cases": cases}))?;
+        Ok(())
+    }
+}
+
+/// Where two servers say different things about a case.
+async fn compared(case: Case, real: &Target) -> Value {
+    let (real, ours) = (
+        case.perform(real).await,
+        case.perform(&Target::embedded()).await,
+    );
+    let pairs = real.iter().zip(&ours).enumerate();
+    let unlike: Vec<Value> = pairs
+        .filter(|(_, (real, ours))| real != ours)
+        .map(|(number, (real, ours))| json!({"answer": number, "real": real, "ours": ours}))
+        .collect();
+    let codes = |code: u64| real.iter().filter(|answer| answer["code"] == code).count();
+    let mut line = json!({
+        "seed": case.seed, "answers": real.len(), "taken": codes(200) + codes(201), "invalid": codes(422), "unlike": unlike,
+    });
+    if real.len() != ours.len() || !unlike.is_empty() {
+        line["schema"] = case.schema;
+        line["lengths"] = json!([real.len(), ours.len()]);
+    }
+    line
 }
 
 // === impl Lines ===

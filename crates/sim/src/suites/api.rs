@@ -15,6 +15,7 @@ mod namespace;
 mod owners;
 mod patch;
 mod paths;
+mod schema;
 mod strategic;
 mod table;
 mod update;
@@ -87,5 +88,9 @@ pub const THEMES: &[Theme] = &[
     Theme {
         name: "custom",
         scenarios: custom::SCENARIOS,
+    },
+    Theme {
+        name: "schema",
+        scenarios: schema::SCENARIOS,
     },
 ];

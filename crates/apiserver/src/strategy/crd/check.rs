@@ -1,12 +1,14 @@
-//! What a definition of a custom kind must say to be stored. Schemas are looked at as far as their root.
+//! What a definition of a custom kind must say to be stored. What schemas must say is `machinery::schema::check`.
 
 use std::collections::BTreeSet;
 
 use caretaker_machinery::names;
+use caretaker_machinery::schema::check::{self, StatusPath};
 use caretaker_machinery::status::Cause;
 use serde_json::Value;
 
-use super::{storage_versions, versions};
+use super::super::custom::METADATA;
+use super::{SCHEMA, distinct_schemas, storage_versions, versions};
 use crate::metadata::{self, Tree};
 
 /// What a definition must say.
@@ -75,7 +77,7 @@ pub(in crate::strategy) fn faults(new: &Tree, old: Option<&Tree>) -> Vec<Cause> 
     causes
 }
 
-/// Exactly one version is stored, their names differ, and each has a schema of an object.
+/// Exactly one version is stored, their names differ, and each has a schema that is one.
 fn version_faults(new: &Tree, spec: &Value, causes: &mut Vec<Cause>) {
     let versions = versions(new);
     let names: BTreeSet<&str> = versions
@@ -104,31 +106,26 @@ fn version_faults(new: &Tree, spec: &Value, causes: &mut Vec<Cause>) {
         causes.push(Cause::invalid("status.storedVersions", Value::Null, why));
     }
     for (index, version) in versions.iter().enumerate() {
-        let schema = &version["schema"]["openAPIV3Schema"];
-        // With one version upstream names the place that the schema had in an older form of the definition.
-        let path = if versions.len() == 1 {
-            "spec.validation.openAPIV3Schema.type".to_owned()
+        if !version["schema"][SCHEMA].is_object() {
+            let path = format!("spec.versions[{index}].schema.{SCHEMA}");
+            causes.push(Cause::required(path, ""));
+        }
+    }
+    let distinct = distinct_schemas(new);
+    let has_status = |version: &Value| version["subresources"].get("status").is_some();
+    for (index, (path, schema)) in distinct.iter().enumerate() {
+        // A schema that all versions share is judged as if each had what one has.
+        let own = if distinct.len() == 1 {
+            versions
         } else {
-            format!("spec.versions[{index}].schema.openAPIV3Schema.type")
+            &versions[index..=index]
         };
-        match schema["type"].as_str() {
-            _ if !schema.is_object() => {
-                let path = format!("spec.versions[{index}].schema.openAPIV3Schema");
-                causes.push(Cause::required(path, ""));
-            }
-            Some("object") => {}
-            None => causes.push(Cause::required(path, "must not be empty at the root")),
-            Some(other) => {
-                causes.push(Cause::invalid(
-                    path.as_str(),
-                    other,
-                    "must be object at the root",
-                ));
-                if version["subresources"].get("status").is_some() {
-                    let why = "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
-                    causes.push(Cause::invalid(path, other, why));
-                }
-            }
+        let status = match own.iter().any(has_status) {
+            true => StatusPath::Own,
+            false => StatusPath::None,
+        };
+        if schema.is_object() {
+            causes.extend(check::faults(schema, path, status, METADATA));
         }
     }
 }

@@ -1,0 +1,90 @@
+//! Lists whose items must differ: sets, and maps by their keys.
+//!
+//! Mirrors `listtype/validation.go` of apiextensions-apiserver 1.36: of several items that are the same the second is
+//! told, and an item of a map that lacks all keys is like any other that does.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::fault::{FAULTS_MAX, invalid, repeated};
+use super::{List, Node};
+use crate::status::Cause;
+
+/// The items that are not unique.
+pub(super) fn faults(root: &Node, object: &Map<String, Value>) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    members(root, object, "", &mut causes);
+    causes
+}
+
+fn members(node: &Node, object: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
+    for (name, value) in object {
+        let at = match path {
+            _ if !node.properties.contains_key(name) => format!("{path}[{name}]"),
+            "" => name.clone(),
+            path => format!("{path}.{name}"),
+        };
+        if let Some(of) = node.member(name) {
+            walk(of, value, &at, causes);
+        }
+    }
+}
+
+fn walk(node: &Node, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+    match value {
+        Value::Object(object) => members(node, object, path, causes),
+        Value::Array(items) => {
+            match &node.list {
+                List::Atomic => {}
+                List::Set => report(repetitions(items.iter().cloned()), path, causes),
+                List::Map(keys) => map(items, keys, path, causes),
+            }
+            let Some(of) = &node.items else {
+                return;
+            };
+            for (index, item) in items.iter().enumerate() {
+                if causes.len() < FAULTS_MAX && (item.is_object() || item.is_array()) {
+                    walk(of, item, &format!("{path}[{index}]"), causes);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn map(items: &[Value], keys: &[String], path: &str, causes: &mut Vec<Cause>) {
+    let odd = |item: &Value| !item.is_null() && !item.is_object();
+    if let Some(index) = items.iter().position(odd) {
+        let why = "must be an object for an array of list-type map";
+        causes.push(invalid(format!("{path}[{index}]"), &items[index], why));
+        return;
+    }
+    let key_of = |item: &Value| -> Value {
+        let given = keys
+            .iter()
+            .filter_map(|key| Some((key.clone(), item.get(key)?.clone())));
+        Value::Object(given.collect())
+    };
+    report(repetitions(items.iter().map(key_of)), path, causes);
+}
+
+/// The second one of each value that occurs more than once.
+fn repetitions(values: impl Iterator<Item = Value>) -> Vec<(usize, Value)> {
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    let mut found = Vec::new();
+    for (index, value) in values.enumerate() {
+        let times = seen.entry(value.to_string()).or_default();
+        *times += 1;
+        if *times == 2 {
+            found.push((index, value));
+        }
+    }
+    found
+}
+
+fn report(found: Vec<(usize, Value)>, path: &str, causes: &mut Vec<Cause>) {
+    let room = FAULTS_MAX.saturating_sub(causes.len());
+    let found = found.into_iter().take(room);
+    causes.extend(found.map(|(index, value)| repeated(format!("{path}[{index}]"), &value)));
+}

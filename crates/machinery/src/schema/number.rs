@@ -1,0 +1,241 @@
+//! Bounds of numbers, compared as upstream does: an integer with integers, cut off where the bound is not whole.
+//!
+//! Mirrors `numberValidator` of kube-openapi: a bound that does not fit the type of its place is a fault of the object,
+//! whatever the object says.
+
+use std::cmp::Ordering;
+
+use serde_json::{Number, Value};
+
+use super::fault::What;
+use super::values::{as_float, float, truncated};
+use super::{Type, Types};
+
+/// Beyond this, not every whole number is a float.
+const WHOLE_MAX: f64 = 9_007_199_254_740_991.0;
+/// How far from a whole number a quotient may be.
+const EPSILON: f64 = 1e-9;
+
+/// What a schema says about the size of numbers.
+#[derive(Debug, Default)]
+pub(super) struct Bounds {
+    min: Option<f64>,
+    max: Option<f64>,
+    exclusive_min: bool,
+    exclusive_max: bool,
+    multiple_of: Option<f64>,
+    range: Range,
+}
+
+/// The numbers that a type and its format have.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Range {
+    #[default]
+    All,
+    Integer,
+    Int32,
+    Int64,
+    Float32,
+}
+
+// === impl Bounds ===
+
+impl Bounds {
+    pub(super) fn read(schema: &Value, types: Types) -> Self {
+        let format = schema["format"].as_str().unwrap_or_default();
+        let range = match (types, format) {
+            (Types::One(Type::Integer), "int32") => Range::Int32,
+            (Types::One(Type::Integer), "int64") => Range::Int64,
+            (Types::One(Type::Integer), _) => Range::Integer,
+            (Types::One(Type::Number), "float") => Range::Float32,
+            _ => Range::All,
+        };
+        Self {
+            min: schema["minimum"].as_f64(),
+            max: schema["maximum"].as_f64(),
+            exclusive_min: schema["exclusiveMinimum"] == true,
+            exclusive_max: schema["exclusiveMaximum"] == true,
+            multiple_of: schema["multipleOf"].as_f64(),
+            range,
+        }
+    }
+
+    /// The faults of a number at a place.
+    pub(super) fn faults(&self, number: &Number, at: &str) -> Vec<What<'static>> {
+        let mut faults = Vec::new();
+        let is_within = |value: Number| self.range.has(&value);
+        if !is_within(number.clone()) {
+            faults.push(self.range.fault("Checked", at));
+        }
+        let whole = number.as_i64();
+        let mut bound =
+            |limit: Option<f64>,
+             name: &str,
+             check: &dyn Fn(f64, Option<i64>) -> Option<(Number, String)>| {
+                let Some(limit) = limit else {
+                    return;
+                };
+                let fits = Number::from_f64(limit).is_none_or(is_within);
+                if !fits {
+                    faults.push(self.range.fault(name, at));
+                }
+                if let Some((value, text)) = check(limit, whole.filter(|_| fits)) {
+                    faults.push(What::Invalid {
+                        value: Value::Number(value),
+                        text,
+                    });
+                }
+            };
+        bound(self.multiple_of, "MultipleOf", &|factor, whole| {
+            multiple(number, whole, factor, at)
+        });
+        bound(self.min, "Minimum boundary", &|min, whole| {
+            let word = if self.exclusive_min {
+                "should be greater than"
+            } else {
+                "should be greater than or equal to"
+            };
+            outside(
+                number,
+                whole,
+                min,
+                &format!("{at} in body {word}"),
+                |ordering| ordering.is_lt() || self.exclusive_min && ordering.is_eq(),
+            )
+        });
+        bound(self.max, "Maximum boundary", &|max, whole| {
+            let word = if self.exclusive_max {
+                "should be less than"
+            } else {
+                "should be less than or equal to"
+            };
+            outside(
+                number,
+                whole,
+                max,
+                &format!("{at} in body {word}"),
+                |ordering| ordering.is_gt() || self.exclusive_max && ordering.is_eq(),
+            )
+        });
+        faults
+    }
+}
+
+// === impl Range ===
+
+impl Range {
+    fn has(self, number: &Number) -> bool {
+        let float = number.as_f64().unwrap_or_default();
+        let is_integer =
+            number.is_i64() || float.fract() == 0.0 && float.abs() < 9_223_372_036_854_775_808.0;
+        match self {
+            Range::All => true,
+            Range::Integer | Range::Int64 => is_integer,
+            Range::Int32 => {
+                is_integer && (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&float)
+            }
+            Range::Float32 => float.abs() <= f64::from(f32::MAX) * (1.0 + 1e-8),
+        }
+    }
+
+    fn fault(self, what: &str, at: &str) -> What<'static> {
+        let of = match self {
+            Range::All | Range::Integer => "integer (default format)",
+            Range::Int32 => "integer with format int32",
+            Range::Int64 => "integer with format int64",
+            Range::Float32 => "number with format float",
+        };
+        What::Plain(format!("{what} value must be of type {of} in {at}"))
+    }
+}
+
+/// Whether upstream takes a float for an integer.
+pub(super) fn is_whole(value: f64) -> bool {
+    if !value.is_finite() || value.abs() > WHOLE_MAX {
+        return false;
+    }
+    let whole = value.trunc();
+    // Upstream goes through an unsigned number, which negative ones do not fit.
+    whole == value
+        || value > 0.0
+            && whole != 0.0
+            && (value - whole).abs() / (value.abs() + whole.abs()) < EPSILON
+}
+
+/// A number on the wrong side of a limit: how it is shown, and what is said.
+fn outside(
+    number: &Number,
+    whole: Option<i64>,
+    limit: f64,
+    word: &str,
+    is_bad: impl Fn(Ordering) -> bool,
+) -> Option<(Number, String)> {
+    if let Some(whole) = whole {
+        let limit = truncated(limit);
+        return is_bad(whole.cmp(&limit)).then(|| (whole.into(), format!("{word} {limit}")));
+    }
+    let value = number.as_f64().unwrap_or_default();
+    let bad = value.partial_cmp(&limit).is_some_and(is_bad);
+    bad.then(|| (shown_float(value), format!("{word} {}", float(limit))))
+}
+
+fn multiple(
+    number: &Number,
+    whole: Option<i64>,
+    factor: f64,
+    at: &str,
+) -> Option<(Number, String)> {
+    let odd = |value: Number, factor: String| {
+        Some((
+            value,
+            format!("{at} in body should be a multiple of {factor}"),
+        ))
+    };
+    let negative = |shown: String, factor: Number| {
+        Some((
+            factor,
+            format!("factor MultipleOf declared for {at} must be positive: {shown}"),
+        ))
+    };
+    if let Some(whole) = whole {
+        let factor = truncated(factor);
+        return match whole.checked_rem(factor) {
+            _ if factor <= 0 => negative(factor.to_string(), factor.into()),
+            Some(0) => None,
+            _ => odd(whole.into(), factor.to_string()),
+        };
+    }
+    if factor <= 0.0 {
+        return negative(float(factor), shown_float(factor));
+    }
+    let value = number.as_f64().unwrap_or_default();
+    let quotient = if factor < 1.0 {
+        1.0 / factor * value
+    } else {
+        value / factor
+    };
+    if is_whole(quotient) {
+        return None;
+    }
+    odd(shown_float(value), float(factor))
+}
+
+/// A float as a number; those that came from JSON are finite.
+fn shown_float(value: f64) -> Number {
+    Number::from_f64(value).unwrap_or_else(|| truncated(value).into())
+}
+
+/// Whether a number is an integer, and which format Go's decoder gives it.
+pub(super) fn type_of(number: &Number) -> (Type, &'static str) {
+    match number.as_i64() {
+        Some(_) => (Type::Integer, "int64"),
+        None => (Type::Number, "float64"),
+    }
+}
+
+/// The float that a number is.
+pub(super) fn value_of(number: &Number) -> f64 {
+    number
+        .as_i64()
+        .map_or_else(|| number.as_f64().unwrap_or_default(), as_float)
+}

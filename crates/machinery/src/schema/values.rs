@@ -1,0 +1,187 @@
+//! Values as upstream compares and shows them: members of an enum, and numbers in Go's spelling.
+//!
+//! An enum of any size is searched in logarithmic time. Upstream converts a value to the type of each member before it
+//! compares: 1.5 is a member of [1], and 65 one of ["A"]. Null is a member of none.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::status::quoted;
+
+/// The members of an enum.
+#[derive(Debug)]
+pub(super) struct Choice {
+    texts: BTreeSet<String>,
+    integers: BTreeSet<i64>,
+    /// By their bits, which is enough to find an equal one.
+    floats: BTreeSet<u64>,
+    /// Anything else, by its JSON.
+    others: BTreeSet<String>,
+    /// How messages list them.
+    shown: String,
+}
+
+// === impl Choice ===
+
+impl Choice {
+    pub(super) fn of(values: &[Value]) -> Self {
+        let mut choice = Self {
+            texts: BTreeSet::new(),
+            integers: BTreeSet::new(),
+            floats: BTreeSet::new(),
+            others: BTreeSet::new(),
+            shown: String::new(),
+        };
+        for value in values {
+            if !choice.shown.is_empty() {
+                choice.shown.push_str(", ");
+            }
+            let text = value.as_str().map_or_else(|| json(value), str::to_owned);
+            choice.shown.push_str(&quoted(&text));
+            match value {
+                Value::Null => {}
+                Value::String(text) => {
+                    choice.texts.insert(text.clone());
+                }
+                Value::Number(number) => match number.as_i64() {
+                    Some(integer) => {
+                        choice.integers.insert(integer);
+                    }
+                    None => {
+                        choice
+                            .floats
+                            .insert(bits(number.as_f64().unwrap_or_default()));
+                    }
+                },
+                other => {
+                    choice.others.insert(other.to_string());
+                }
+            }
+        }
+        choice
+    }
+
+    pub(super) fn has(&self, value: &Value) -> bool {
+        match value {
+            Value::Null => false,
+            Value::String(text) => self.texts.contains(text),
+            Value::Number(number) => match number.as_i64() {
+                Some(integer) => {
+                    self.integers.contains(&integer)
+                        || self.floats.contains(&bits(as_float(integer)))
+                        || (!self.texts.is_empty() && self.texts.contains(&character(integer)))
+                }
+                None => {
+                    let float = number.as_f64().unwrap_or_default();
+                    self.floats.contains(&bits(float)) || self.integers.contains(&truncated(float))
+                }
+            },
+            other => !self.others.is_empty() && self.others.contains(&other.to_string()),
+        }
+    }
+
+    /// The members as messages list them.
+    pub(super) fn shown(&self) -> &str {
+        &self.shown
+    }
+}
+
+/// A value as messages show it.
+pub(super) fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => quoted(text),
+        Value::Number(number) if !number.is_i64() => float(number.as_f64().unwrap_or_default()),
+        other => json(other),
+    }
+}
+
+/// JSON in Go's spelling.
+pub(super) fn json(value: &Value) -> String {
+    let text = value.to_string();
+    if !text.contains(['<', '>', '&']) {
+        return text;
+    }
+    text.replace('<', "\\u003c")
+        .replace('>', "\\u003e")
+        .replace('&', "\\u0026")
+}
+
+/// A float as Go's `%v` spells it.
+pub(super) fn float(value: f64) -> String {
+    let scientific = format!("{value:e}");
+    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or_default();
+    if (-4..6).contains(&exponent) {
+        return format!("{value}");
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{digits}e{sign}{:02}", exponent.abs())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "upstream compares so")]
+pub(super) fn as_float(integer: i64) -> f64 {
+    integer as f64
+}
+
+/// The whole part, at the limit beyond it.
+#[expect(clippy::cast_possible_truncation, reason = "that is what it is for")]
+pub(super) fn truncated(float: f64) -> i64 {
+    float as i64
+}
+
+/// What Go makes of an integer that is converted to text.
+fn character(integer: i64) -> String {
+    let character = u32::try_from(integer).ok().and_then(char::from_u32);
+    character.unwrap_or(char::REPLACEMENT_CHARACTER).to_string()
+}
+
+fn bits(float: f64) -> u64 {
+    // Both zeros are one number.
+    (float + 0.0).to_bits()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn members_of_an_enum_are_found_as_upstream_finds_them() {
+        let cases = [
+            (json!(["a", "b"]), json!("a"), true),
+            (json!(["a", "b"]), json!("c"), false),
+            (json!([1, 2]), json!(2), true),
+            (json!([1, 2]), json!(2.5), true),
+            (json!([1, 2]), json!("1"), false),
+            (json!([1.5]), json!(1.5), true),
+            (json!([1.5]), json!(1), false),
+            (json!(["A"]), json!(65), true),
+            (json!([null, 1]), json!(null), false),
+            (json!([true]), json!(true), true),
+            (json!([true]), json!(false), false),
+            (json!([{"a": 1}]), json!({"a": 1}), true),
+            (json!([[1]]), json!([2]), false),
+        ];
+        for (members, value, is_one) in cases {
+            let choice = Choice::of(members.as_array().unwrap());
+            assert_eq!(choice.has(&value), is_one, "{value} in {members}");
+        }
+    }
+
+    #[test]
+    fn floats_are_spelled_as_in_go() {
+        let cases = [
+            (1.0, "1"),
+            (0.5, "0.5"),
+            (1e21, "1e+21"),
+            (1.5e-7, "1.5e-07"),
+            (-2.25, "-2.25"),
+            (1e6, "1e+06"),
+            (123_456.5, "123456.5"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(float(value), text);
+        }
+    }
+}
