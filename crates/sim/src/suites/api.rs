@@ -19,6 +19,7 @@ mod strategic;
 mod table;
 mod update;
 mod watch;
+mod workloads;
 
 use super::Theme;
 
@@ -87,5 +88,9 @@ pub const THEMES: &[Theme] = &[
     Theme {
         name: "custom",
         scenarios: custom::SCENARIOS,
+    },
+    Theme {
+        name: "workloads",
+        scenarios: workloads::SCENARIOS,
     },
 ];
