@@ -94,7 +94,12 @@ mod tests {
             (
                 "ReplicaSet",
                 json!({"replicas": -1}),
-                vec!["status.replicas"],
+                vec![
+                    "status.replicas",
+                    "status.fullyLabeledReplicas",
+                    "status.readyReplicas",
+                    "status.availableReplicas",
+                ],
             ),
             (
                 "ReplicaSet",
