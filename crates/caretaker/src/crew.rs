@@ -1,44 +1,47 @@
 //! The controllers at work in this process, and everything around them: feeds, events, evidence, metrics, the narrator.
 //!
 //! `up` and `run` differ in where the server is and in what may be done; from there on it is one crew. Whoever starts it
-//! stops it, and then requests under way are waited for.
+//! stops it, and then requests under way are waited for. A controller is a file in `crew` and a row in [`OTHERS`]; only
+//! the collector is known by name, because its graph is asked for.
 
+mod collector;
+mod member;
 mod stage;
 
 use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use caretaker_controllers::gc;
 use caretaker_controllers::gc::view::{Part, View};
 use caretaker_controllers::gc::{GarbageCollector, Knowledge};
 use caretaker_controllers::runtime::clients::Clients;
-use caretaker_controllers::runtime::driver::{Mode, Options};
+use caretaker_controllers::runtime::driver::Mode;
 use caretaker_controllers::runtime::effects::Limit;
 use caretaker_controllers::runtime::events::Events;
 use caretaker_controllers::runtime::evidence::Trail;
-use caretaker_controllers::runtime::feeds::{Feeds, FeedsOptions, Interest};
+use caretaker_controllers::runtime::feeds::{Feeds, FeedsOptions};
 use caretaker_controllers::runtime::kind::KindState;
 use caretaker_controllers::runtime::manager::{Manager, Post, Shared};
 use caretaker_controllers::runtime::metrics::Metrics;
-use caretaker_controllers::runtime::queue::Bucket;
 use caretaker_controllers::runtime::record::Uid;
 use caretaker_machinery::clock::Clock;
 use caretaker_machinery::rng::Rng;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinHandle;
 
+pub(crate) use self::collector::collected;
+use self::member::{Hiring, Member, member};
 use self::stage::Stage;
 use crate::admin::Backstage;
-use crate::args::{ResourceName, Work};
+use crate::args::{GARBAGE_COLLECTOR, Work};
 use crate::output::narrate::Narrator;
 use crate::output::told;
 
-/// Upstream's name for the queue that ours corresponds to most: one key per object, decided and carried out.
-const QUEUE: &str = "garbage_collector_attempt_to_delete";
+/// Who else can be at work: the name that `--controllers` has, and how it starts.
+const OTHERS: [(&str, Start); 0] = [];
 
-/// Upstream's burst of retries, for those who ask for its bucket.
-const RETRY_BURST: u32 = 100;
+/// Starts a controller.
+type Start = fn(&mut Hiring<'_>) -> Box<dyn Member>;
 
 /// How often it is looked whether all kinds are known.
 const SYNC_LOOK: Duration = Duration::from_millis(20);
@@ -57,6 +60,8 @@ pub(crate) struct Orders<'a> {
     pub(crate) limit: Option<Limit>,
     /// Whether writes are sent.
     pub(crate) mode: Mode,
+    /// Controllers that only show what they would do, because somebody else does it.
+    pub(crate) shy: Vec<&'static str>,
 }
 
 /// Controllers at work.
@@ -84,6 +89,7 @@ impl Crew {
             work,
             limit,
             mode,
+            shy,
         } = orders;
         let metrics = Metrics::new();
         let evidence = Trail::new();
@@ -114,10 +120,30 @@ impl Crew {
             metrics: metrics.clone(),
             limit,
         });
+        let hiring = &mut Hiring {
+            manager: &mut manager,
+            work,
+            mode,
+            shy: &shy,
+            seed,
+        };
         let collector = work
-            .collects()
-            .then(|| start_collector(&mut manager, work, mode, seed));
-        let stage = Stage::new(feeds.clone(), metrics, evidence.clone(), collector.clone());
+            .runs(GARBAGE_COLLECTOR)
+            .then(|| collector::start(hiring));
+        let mut members: Vec<Box<dyn Member>> = Vec::new();
+        if let Some(post) = &collector {
+            let post = post.clone();
+            members.push(member(GARBAGE_COLLECTOR, post, collector::count));
+        }
+        let others = OTHERS.iter().filter(|(name, _)| work.runs(name));
+        members.extend(others.map(|(_, start)| start(hiring)));
+        let stage = Stage {
+            feeds: feeds.clone(),
+            metrics,
+            evidence: evidence.clone(),
+            members,
+            collector: collector.clone(),
+        };
         let mut crew = Self {
             manager,
             stage: Arc::new(stage),
@@ -196,37 +222,6 @@ impl Crew {
             let _ = tokio::time::timeout(Duration::from_secs(1), narrator).await;
         }
     }
-}
-
-/// The kinds that the collector looks after: all that can be deleted, without events and `ignored`.
-pub(crate) fn collected(ignored: &[ResourceName]) -> Interest {
-    let named = |(resource, group): (&str, &str)| (resource.into(), group.into());
-    let more = ignored
-        .iter()
-        .map(|name| (name.resource.as_str(), name.group.as_str()));
-    Interest::Deletable {
-        ignored: gc::IGNORED.into_iter().chain(more).map(named).collect(),
-    }
-}
-
-fn start_collector(
-    manager: &mut Manager,
-    work: &Work,
-    mode: Mode,
-    seed: u64,
-) -> Post<GarbageCollector> {
-    let interest = collected(&work.gc_ignored_resources);
-    let options = Options {
-        queue: Some(QUEUE),
-        workers: work.concurrent_gc_syncs.into(),
-        mode,
-        retry_max: work.retry_max_delay,
-        retry_bucket: work.retry_rate().map(|qps| Bucket {
-            qps: qps.into(),
-            burst: RETRY_BURST,
-        }),
-    };
-    manager.start(interest, options, move || GarbageCollector::new(seed))
 }
 
 /// Says once, on stderr, that every kind has been listed or cannot be.

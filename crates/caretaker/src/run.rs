@@ -11,7 +11,7 @@ use caretaker_controllers::runtime::effects::Limit;
 use tokio::sync::oneshot;
 
 use crate::admin::{self, Admin, Credentials};
-use crate::args::{GARBAGE_COLLECTOR, Run};
+use crate::args::Run;
 use crate::crew::{Crew, Orders};
 use crate::peers::{self, Manners, Peers};
 use crate::up::place;
@@ -58,11 +58,14 @@ async fn work(args: &Run) -> Result<ExitCode> {
     for sentence in peers.sentences(&args.work.controllers(), manners) {
         eprintln!("caretaker: {sentence}");
     }
-    let mode = if args.work.dry_run || !peers.let_act(GARBAGE_COLLECTOR, manners) {
-        Mode::DryRun
-    } else {
-        Mode::Act
+    let running = args.work.running();
+    let mode = match args.work.dry_run {
+        true => Mode::DryRun,
+        false => Mode::Act,
     };
+    let mut shy = running.clone();
+    shy.retain(|name| mode == Mode::DryRun || !peers.let_act(name, manners));
+    let names = at_work(&running, &shy);
     let door = open_admin(args).await?;
     let mut crew = Crew::start(Orders {
         clients: clients.clone(),
@@ -74,16 +77,11 @@ async fn work(args: &Run) -> Result<ExitCode> {
             burst: rate.burst,
         }),
         mode,
+        shy,
     });
     crew.announce();
-    let names = args.work.controllers().running().join(", ");
-    let names = if args.work.collects() {
-        names.as_str()
-    } else {
-        "no controller"
-    };
     let server = clients.server();
-    eprintln!("caretaker: at work in {server}: {names}{}", hint(mode));
+    eprintln!("caretaker: at work in {server}: {names}");
     let (stop, stopped) = oneshot::channel::<()>();
     let file = door.and_then(|(listener, file)| {
         serve_admin(listener, file.as_ref(), &crew, stopped);
@@ -138,9 +136,44 @@ async fn look_around(clients: &Clients) -> Peers {
     }
 }
 
-fn hint(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Act => "",
-        Mode::DryRun => ", and only showing what it would do, one step deep",
+/// Who is at work, and who of them only shows what it would do.
+fn at_work(running: &[&str], shy: &[&str]) -> String {
+    let names = running.join(", ");
+    match shy {
+        _ if running.is_empty() => "no controller".to_owned(),
+        [] => names,
+        _ if shy.len() == running.len() => {
+            format!("{names}, and only showing what it would do, one step deep")
+        }
+        _ => format!(
+            "{names}; {} only showing what it would do, one step deep",
+            shy.join(", ")
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_only_shows_what_it_would_do_is_said() {
+        let table: [(&[&str], &[&str], &str); 4] = [
+            (&[], &[], "no controller"),
+            (&["a", "b"], &[], "a, b"),
+            (
+                &["a"],
+                &["a"],
+                "a, and only showing what it would do, one step deep",
+            ),
+            (
+                &["a", "b"],
+                &["b"],
+                "a, b; b only showing what it would do, one step deep",
+            ),
+        ];
+        for (running, shy, expected) in table {
+            assert_eq!(at_work(running, shy), expected);
+        }
     }
 }

@@ -142,6 +142,7 @@ pub(crate) fn start_crew(
         work,
         limit: None,
         mode,
+        shy: Vec::new(),
     }))
 }
 

@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 use self::faults::Faults;
 use self::model::{Policy, Script, Sort};
 use crate::checkers::{History, Known, violations};
-use crate::collector::Collector;
-use crate::crash::{end, live, until_quiet};
+use crate::collector::{Collector, NAME};
+use crate::crash::{Cast, end, live, until_quiet};
 use crate::objects::{CLUSTER_ROLES, CONFIG_MAPS, Resource, SECRETS, mk_config_map, mk_object};
 use crate::suites::Checked;
 use crate::suites::stage::{Kind, Made, Stage, blocking};
@@ -104,7 +104,12 @@ async fn run(script: Script, mut rng: Rng) -> Result<Told, String> {
         Ok::<_, String>(made)
     };
     let mut dead = Vec::new();
-    let lives = live(&target, &kinds, &log, &meddlers, DISCOVERY, &mut dead);
+    let cast = Cast {
+        names: &[NAME],
+        kinds: &kinds,
+        discovery: DISCOVERY,
+    };
+    let lives = live(&target, &cast, &log, &meddlers, &mut dead);
     let made = tokio::select! {
         biased;
         ended = lives => return Err(ended.err().unwrap_or_default()),

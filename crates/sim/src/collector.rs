@@ -1,6 +1,7 @@
-//! The garbage collector a suite is played with: which one, and how it is started and ended.
+//! The controllers a suite is played with: whose they are, and how they are started and ended.
 //!
-//! A suite does not care whose collector it is. One may run already, be a program that is started here (the Go
+//! A suite does not care whose controllers they are. They always have the garbage collector among them, by which it is
+//! seen when they are at work, and are called after it here. One may run already, be a program that is started here (the Go
 //! controller manager, `caretaker run`), or run in this process beside the embedded server. A program is killed, not
 //! asked to end: no collector may depend on a last word, and a play that restarts one should not wait for it.
 
@@ -27,8 +28,8 @@ pub enum Collector {
         /// What it says goes to the end of this file; without one to where our own errors go.
         log: Option<PathBuf>,
     },
-    /// Ours, in this process, on the target's clock.
-    InProcess,
+    /// Ours, in this process, on the target's clock: the collector, and with it these.
+    InProcess(&'static [&'static str]),
 }
 
 /// A collector that runs; it ends with this value, if it was started here.
@@ -48,7 +49,10 @@ impl Collector {
     pub fn start(&self, target: &Target) -> anyhow::Result<Running> {
         match self {
             Self::Standing => Ok(Running::Elsewhere),
-            Self::InProcess => Ok(Running::Here(Box::new(target.controllers(NAME)?))),
+            Self::InProcess(others) => {
+                let list = [&[NAME], *others].concat().join(",");
+                Ok(Running::Here(Box::new(target.controllers(&list)?)))
+            }
             Self::Program { line, log } => {
                 let (program, args) = line.split_first().context("the collector has no command")?;
                 let mut command = Command::new(program);

@@ -15,9 +15,9 @@ use futures::future::LocalBoxFuture;
 use serde_json::Value;
 use tokio::time::Instant;
 
-pub use generation::Generation;
+pub use generation::{Cast, Generation};
 
-use crate::checkers::{History, Known, violations};
+use crate::checkers::{History, violations};
 use crate::collector::Collector;
 use crate::suites::Checked;
 use crate::suites::stage::{Made, Stage};
@@ -42,6 +42,8 @@ pub const MOMENTS: [Moment; 3] = [Moment::Before, Moment::Inside, Moment::After]
 pub struct Scenario {
     /// What it is about.
     pub name: &'static str,
+    /// Who dies.
+    pub controllers: &'static [&'static str],
     /// Makes the objects, while no controller runs.
     pub make: for<'a> fn(&'a Stage) -> LocalBoxFuture<'a, Checked<Vec<Made>>>,
     /// What users do then.
@@ -179,7 +181,12 @@ pub async fn play(scenario: &Scenario, meddlers: Meddlers<'_>) -> Result<Run, St
         until_quiet(&log).await
     };
     let mut dead = Vec::new();
-    let lives = live(&target, &watched, &log, meddlers, DISCOVERY, &mut dead);
+    let cast = Cast {
+        names: scenario.controllers,
+        kinds: &watched,
+        discovery: DISCOVERY,
+    };
+    let lives = live(&target, &cast, &log, meddlers, &mut dead);
     tokio::select! {
         biased;
         ended = lives => ended?,
@@ -204,15 +211,14 @@ pub async fn play(scenario: &Scenario, meddlers: Meddlers<'_>) -> Result<Run, St
 /// end some time.
 pub(crate) async fn live(
     target: &Target,
-    kinds: &[Known],
+    cast: &Cast<'_>,
     log: &Log,
     meddlers: Meddlers<'_>,
-    discovery: Duration,
     dead: &mut Vec<Trace>,
 ) -> Result<(), String> {
     loop {
         let wire = Wire::new(target.client(), Who::Controllers, log, meddlers(dead.len()));
-        let _generation = Generation::start(target, &wire, kinds, discovery)?;
+        let _generation = Generation::start(target, &wire, cast)?;
         wire.until_cut().await;
         dead.push(wire.trace());
     }

@@ -113,12 +113,12 @@ impl Target {
         self.clock.as_ref()
     }
 
-    /// Starts controllers beside the embedded server, by the names that `--controllers` has for them, on its clock.
+    /// Starts controllers beside the embedded server, by the names that `--controllers` has for them, on its clock:
+    /// one or several with commas between.
     pub fn controllers(&self, list: &str) -> anyhow::Result<Controllers> {
         let Some(clock) = self.clock() else {
             anyhow::bail!("{list} cannot run in process beside a real server");
         };
-        anyhow::ensure!(list == gc::NAME, "there is no {list} in process");
         let metrics = Metrics::new();
         let (events, recorder) = Events::new(self.client.clone(), clock.clone(), metrics.clone());
         tokio::spawn(recorder.run());
@@ -138,7 +138,9 @@ impl Target {
         let interest = Interest::Deletable {
             ignored: ignored.to_vec(),
         };
-        let _ = manager.start(interest, Options::default(), || GarbageCollector::new(SEED));
+        for name in list.split(',') {
+            hire(&mut manager, name, &interest)?;
+        }
         Ok(Controllers {
             _manager: manager,
             evidence,
@@ -154,4 +156,15 @@ impl Target {
         };
         Client::try_from(config).ok()
     }
+}
+
+/// Starts the controller of this name in this process. The collector gets to see what is `collected`.
+pub(crate) fn hire(manager: &mut Manager, name: &str, collected: &Interest) -> anyhow::Result<()> {
+    let options = Options::default();
+    match name {
+        // Nobody asks it anything.
+        gc::NAME => drop(manager.start(collected.clone(), options, || GarbageCollector::new(SEED))),
+        _ => anyhow::bail!("there is no {name} in process"),
+    }
+    Ok(())
 }

@@ -140,7 +140,10 @@ async fn the_embedded_server_answers_like_the_real_one() {
 async fn the_collector_in_process_ends_every_play_as_it_should() {
     let (mut passed, mut failed) = (0, Vec::new());
     for play in plays() {
-        match play.run(&Target::embedded(), &Collector::InProcess).await {
+        match play
+            .run(&Target::embedded(), &Collector::InProcess(&[]))
+            .await
+        {
             Ending::Passed => passed += 1,
             Ending::Failed(why) => failed.push(format!("{}: {why}", play.name)),
             Ending::Skipped(_) => {}
@@ -169,7 +172,9 @@ async fn no_play_ends_well_when_nobody_collects() {
 async fn random_scripts_end_as_the_model_says() {
     let scripts: Vec<Script> = (0..SCRIPTS).map(Script::of).collect();
     let target = Target::embedded();
-    let mut theatre = Theatre::open(&target, &Collector::InProcess).await.unwrap();
+    let mut theatre = Theatre::open(&target, &Collector::InProcess(&[]))
+        .await
+        .unwrap();
     let ends = theatre.perform(&scripts).await.unwrap();
     let (mut determined, mut races, mut wrong) = (0, 0, Vec::new());
     for (script, ends) in scripts.iter().zip(&ends) {

@@ -91,9 +91,10 @@ impl Controllers {
         shorten(UNITS.iter().filter(|unit| self.is_on(unit)))
     }
 
-    /// What is on and exists: what runs.
+    /// What is on and exists: what runs, halves by their own names.
     pub(crate) fn running(&self) -> Vec<&'static str> {
-        shorten(UNITS.iter().filter(|unit| self.runs(unit.name)))
+        let names = UNITS.iter().map(|unit| unit.name);
+        names.filter(|name| self.runs(name)).collect()
     }
 
     /// Whether the unit of this name is on and exists.

@@ -77,9 +77,17 @@ impl Work {
         Controllers::merged(&self.controllers)
     }
 
-    /// Whether the garbage collector runs: both of its switches say so.
-    pub(crate) fn collects(&self) -> bool {
-        self.enable_garbage_collector && self.controllers().runs(GARBAGE_COLLECTOR)
+    /// Whether the controller of this name runs; the garbage collector has a second switch.
+    pub(crate) fn runs(&self, name: &str) -> bool {
+        let is_on = name != GARBAGE_COLLECTOR || self.enable_garbage_collector;
+        is_on && self.controllers().runs(name)
+    }
+
+    /// What runs, by name.
+    pub(crate) fn running(&self) -> Vec<&'static str> {
+        let mut names = self.controllers().running();
+        names.retain(|name| *name != GARBAGE_COLLECTOR || self.enable_garbage_collector);
+        names
     }
 
     /// Retries per second, if they are limited.
@@ -143,7 +151,7 @@ mod tests {
     #[test]
     fn defaults_are_upstreams_except_where_the_design_says_so() {
         let work = mk(&[]);
-        assert!(work.collects() && !work.dry_run && !work.quiet);
+        assert!(work.runs(GARBAGE_COLLECTOR) && !work.dry_run && !work.quiet);
         assert_eq!(work.concurrent_gc_syncs, 20);
         assert_eq!(work.retry_max_delay, Duration::from_secs(60));
         assert_eq!(
@@ -152,7 +160,7 @@ mod tests {
         );
         assert_eq!(work.warnings(), Vec::<String>::new());
         let quiet = Work::quiet();
-        assert!(quiet.collects() && !quiet.dry_run && quiet.quiet);
+        assert!(quiet.runs(GARBAGE_COLLECTOR) && !quiet.dry_run && quiet.quiet);
     }
 
     #[test]
@@ -188,7 +196,7 @@ mod tests {
             ),
         ];
         for (flags, collects) in cases {
-            assert_eq!(mk(flags).collects(), *collects, "{flags:?}");
+            assert_eq!(mk(flags).runs(GARBAGE_COLLECTOR), *collects, "{flags:?}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! `caretaker explain`: why an object lives, why it is stuck, what happens to it next.
 //!
-//! The collector's own decision about the object, with the reads it asks for carried out as the driver would. What it
-//! would write is told and not done.
+//! The collector's own decision about the object, with the reads it asks for carried out as the driver would, and what
+//! the other controllers that look after its kind decide. What they would write is told and not done.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use caretaker_controllers::runtime::record::Record;
 use super::Look;
 use super::find::{self, Found};
 use crate::args::{self, Explain};
-use crate::output::explained::Explained;
+use crate::output::explained::{Explained, Opinion};
 
 /// How many questions one explanation may ask. An object has one owner, mostly; ten thousand are possible.
 const READS_MAX: usize = 200;
@@ -40,6 +40,7 @@ pub(super) async fn run(args: &Explain) -> Result<String> {
     else {
         bail!("nothing is ever decided about it");
     };
+    let opinions = look.opinions(&record).await;
     let index = look.collector.index();
     let kind = look.catalog.get(record.kind);
     let meta = &record.meta;
@@ -58,6 +59,7 @@ pub(super) async fn run(args: &Explain) -> Result<String> {
         ties: index.ties(&meta.uid, look.clock.now()).unwrap_or_default(),
         verdict,
         unanswered,
+        opinions,
     };
     Ok(match args.output {
         Some(args::Output::Json) => serde_json::to_string_pretty(&explained.json())? + "\n",
@@ -98,6 +100,11 @@ impl Look {
                 unanswered,
             });
         }
+    }
+
+    /// What the other controllers decide, from the object alone: a paragraph for each that looks after its kind.
+    async fn opinions(&self, _: &Record) -> Vec<Opinion> {
+        Vec::new()
     }
 
     /// Carries out the read that a decision asks for. Returns why it was not answered.

@@ -3,73 +3,51 @@
 use std::time::Duration;
 
 use caretaker_controllers::gc::view::{Part, View};
-use caretaker_controllers::gc::{self, GarbageCollector, dot};
+use caretaker_controllers::gc::{GarbageCollector, dot};
 use caretaker_controllers::runtime::evidence::{Evidence, Trail};
 use caretaker_controllers::runtime::feeds::Feeds;
 use caretaker_controllers::runtime::kind::KindState;
 use caretaker_controllers::runtime::manager::Post;
-use caretaker_controllers::runtime::metrics::{ControllerLabel, KindLabels, LookupLabels, Metrics};
+use caretaker_controllers::runtime::metrics::{KindLabels, Metrics};
 use caretaker_controllers::runtime::record::Uid;
 
+use super::member::{Member, ask};
 use crate::admin::{Backstage, Check, Graph, Health, Soon};
 
 /// A process that has not answered or decided for so long does not do its work.
 const STUCK_AFTER: Duration = Duration::from_secs(60);
 
-/// How long a busy controller may take before a page goes without it.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// What there is to say of a controller that broke a moment ago.
+const AWAY: &str = "it is being started again";
 
 /// Everybody who knows something.
 pub(super) struct Stage {
-    feeds: Feeds,
-    metrics: Metrics,
-    evidence: Trail,
-    /// Nothing if it is off.
-    collector: Option<Post<GarbageCollector>>,
+    pub(super) feeds: Feeds,
+    pub(super) metrics: Metrics,
+    pub(super) evidence: Trail,
+    /// All controllers.
+    pub(super) members: Vec<Box<dyn Member>>,
+    /// The one that has the graph; nothing if it is off.
+    pub(super) collector: Option<Post<GarbageCollector>>,
 }
 
 // === impl Stage ===
 
 impl Stage {
-    pub(super) fn new(
-        feeds: Feeds,
-        metrics: Metrics,
-        evidence: Trail,
-        collector: Option<Post<GarbageCollector>>,
-    ) -> Self {
-        Self {
-            feeds,
-            metrics,
-            evidence,
-            collector,
-        }
-    }
-
-    /// Asks the collector; nothing if it is off, being started again, or too busy.
-    async fn ask<R: Send + 'static>(
-        &self,
-        question: impl FnOnce(&GarbageCollector) -> R + Send + 'static,
-    ) -> Option<R> {
-        let handle = self.collector.as_ref()?.borrow().clone()?;
-        let answer = handle.ask(|collector, _| question(collector));
-        tokio::time::timeout(PATIENCE, answer).await.ok()?
-    }
-
     fn alive(&self) -> Health {
         let mut checks = vec![check("ping", true, String::new())];
-        if let Some(collector) = &self.collector {
-            let handle = collector.borrow().clone();
-            let overdue = handle.map(|handle| handle.stats().overdue());
+        checks.extend(self.members.iter().map(|member| {
+            let overdue = member.overdue();
             let detail = match overdue {
-                None => "it is being started again".to_owned(),
+                None => AWAY.to_owned(),
                 Some(overdue) if overdue > STUCK_AFTER => {
                     format!("nothing has moved for {} s", overdue.as_secs())
                 }
                 Some(_) => String::new(),
             };
             let is_well = overdue.is_none_or(|overdue| overdue <= STUCK_AFTER);
-            checks.push(check(gc::NAME, is_well, detail));
-        }
+            check(member.name(), is_well, detail)
+        }));
         Health { checks }
     }
 
@@ -77,8 +55,15 @@ impl Stage {
     fn ready(&self) -> Health {
         let catalog = self.feeds.catalog().borrow().clone();
         let states = self.feeds.states();
-        let is_found = !states.is_empty() || self.collector.is_none();
+        // Only the collector wants kinds that are always there.
+        let is_found = catalog.iter().next().is_some() || self.members.is_empty();
+        let is_found = is_found && (self.collector.is_none() || !states.is_empty());
         let mut checks = vec![check("discovery", is_found, String::new())];
+        checks.extend(self.members.iter().map(|member| {
+            let is_there = member.overdue().is_some();
+            let detail = if is_there { "" } else { AWAY };
+            check(member.name(), is_there, detail.to_owned())
+        }));
         for (kind, state) in states {
             let Some(kind) = catalog.get(kind) else {
                 continue;
@@ -106,32 +91,8 @@ impl Stage {
         }
         let errors = &families.sync_errors;
         errors.inc_by(self.feeds.sync_errors().saturating_sub(errors.get()));
-        let asked = self.ask(|collector| (collector.index().size(), collector.lookups()));
-        let Some((size, lookups)) = asked.await else {
-            return;
-        };
-        let label = ControllerLabel {
-            controller: gc::NAME,
-        };
-        for (gauge, value) in [
-            (&families.graph_nodes, size.nodes),
-            (&families.graph_edges, size.edges),
-            (&families.graph_virtual_nodes, size.virtual_nodes),
-        ] {
-            let value = i64::try_from(value).unwrap_or(i64::MAX);
-            gauge.get_or_create(&label).set(value);
-        }
-        for (result, count) in [
-            ("alive", lookups.alive),
-            ("absent", lookups.absent),
-            ("failed", lookups.failed),
-        ] {
-            let labels = LookupLabels {
-                controller: gc::NAME,
-                result,
-            };
-            let counter = families.owner_lookups.get_or_create_owned(&labels);
-            counter.inc_by(count.saturating_sub(counter.get()));
+        for member in &self.members {
+            member.count(&self.metrics).await;
         }
     }
 }
@@ -167,9 +128,11 @@ impl Backstage for Stage {
             } else {
                 Part::Around(uids.iter().map(|uid| Uid::from(uid.as_str())).collect())
             };
-            let view = self
-                .ask(move |collector| View::of(collector.index(), &part))
-                .await?;
+            let collector = self.collector.as_ref()?;
+            let view = ask(collector, move |collector| {
+                View::of(collector.index(), &part)
+            });
+            let view = view.await?;
             Some(Graph {
                 dot: dot::dot(&view),
                 json: serde_json::to_string(&view).ok()?,

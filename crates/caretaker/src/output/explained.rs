@@ -1,18 +1,22 @@
 //! What is decided about one object, and why, for people and for programs.
 //!
 //! Only what the rules say: whether anybody runs a collector is not known here, so everything that would be written is
-//! told in the conditional. The JSON is stable; sentences in it are not.
+//! told in the conditional. The collector's decision comes with everything that it rests on; what other controllers
+//! decide is an [`Opinion`] each. The JSON is stable; sentences in it are not.
+
+mod opinion;
 
 use std::collections::BTreeMap;
 
 use caretaker_controllers::gc::explain::{Tie, Ties};
 use caretaker_controllers::gc::{Key, Reason};
 use caretaker_controllers::runtime::call::{Call, Propagation};
-use caretaker_controllers::runtime::controller::{Identity, Next, Verdict};
+use caretaker_controllers::runtime::controller::{Identity, Next, Note, Verdict};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+pub(crate) use self::opinion::Opinion;
 use super::counted;
 
 /// References that are told. An object may have ten thousand.
@@ -41,6 +45,8 @@ pub(crate) struct Explained {
     pub(crate) verdict: Verdict<Key, Reason>,
     /// Why a question that the verdict depends on was not answered.
     pub(crate) unanswered: Option<String>,
+    /// What other controllers decide, those that look after its kind.
+    pub(crate) opinions: Vec<Opinion>,
 }
 
 /// What happens next.
@@ -66,6 +72,9 @@ impl Explained {
         lines.push(format!("Next: {}.", self.next().message));
         for note in &self.verdict.notes {
             lines.push(format!("Note: {} ({})", note.message, note.reason));
+        }
+        for opinion in &self.opinions {
+            opinion.tell(&mut lines);
         }
         self.tell_end(&mut lines);
         lines.push(match self.ties.hanging.as_slice() {
@@ -95,10 +104,7 @@ impl Explained {
             .map(|some| (some.resource.as_str(), some.count))
             .collect();
         let (blockers, blocking) = self.blockers();
-        let notes = verdict.notes.iter();
-        let notes: Vec<Value> = notes
-            .map(|note| json!({"reason": note.reason, "message": note.message}))
-            .collect();
+        let opinions: Vec<Value> = self.opinions.iter().map(Opinion::json).collect();
         json!({
             "object": object,
             "deletionTimestamp": self.deletion,
@@ -108,7 +114,8 @@ impl Explained {
             "finalizers": self.finalizers,
             "blockedBy": {"count": blocking, "first": blockers},
             "dependents": dependents,
-            "notes": notes,
+            "notes": notes(&verdict.notes),
+            "controllers": opinions,
         })
     }
 
@@ -263,6 +270,13 @@ impl Step {
             message,
         }
     }
+}
+
+fn notes(notes: &[Note]) -> Vec<Value> {
+    let told = notes
+        .iter()
+        .map(|note| json!({"reason": note.reason, "message": note.message}));
+    told.collect()
 }
 
 fn deleted(propagation: Option<Propagation>) -> Step {

@@ -1,8 +1,9 @@
 //! The narrator: tells people what controllers did, in one line for what belongs together.
 //!
 //! It hears one [`Fact`] per request and groups them by what began it: a Deployment's ReplicaSets go because of the
-//! Deployment, their Pods because of the ReplicaSets, and all of it is told of the Deployment. A group is told when
-//! nothing has been added to it for a moment, and in between when it takes long. Everything is a function of facts and
+//! Deployment, their Pods because of the ReplicaSets, and all of it is told of the Deployment; what nothing began but
+//! itself is told together with its likes. A group is told when nothing has been added to it for a moment, and in between
+//! when it takes long. Everything is a function of facts and
 //! times; who prints the lines, and when, is decided elsewhere. Each table in here is bounded: what is forgotten is told
 //! of a nearer cause, or twice.
 
@@ -12,6 +13,8 @@ use std::time::Duration;
 
 use caretaker_controllers::runtime::controller::Identity;
 use jiff::Timestamp;
+
+use super::counted;
 
 /// A group is complete when nothing was added for so long: more than a slow request, less than impatience.
 pub(crate) const QUIET: Duration = Duration::from_millis(500);
@@ -49,6 +52,8 @@ pub(crate) struct Fact {
     pub(crate) cause: Option<Identity>,
     /// In two or three words, `owner deleted`; may be empty.
     pub(crate) why: &'static str,
+    /// Whether it is told with what happens for the same reason, rather than with what has the same root.
+    pub(crate) alike: bool,
     /// What came of it.
     pub(crate) outcome: Outcome,
 }
@@ -56,7 +61,9 @@ pub(crate) struct Fact {
 /// What a request does, in the words of lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Deed {
-    /// Deletes an object.
+    /// Deletes an object because of what it is itself.
+    Sweep,
+    /// Deletes an object because of what it belongs to.
     Collect,
     /// Removes the reference to an owner that goes without its dependents.
     Orphan,
@@ -146,7 +153,7 @@ impl Narrator {
         }
         let key = Key {
             controller: fact.controller,
-            root: key_of(&root).to_owned(),
+            root: if fact.alike { fact.why } else { key_of(&root) }.to_owned(),
             rehearsed: fact.outcome == Outcome::Rehearsed,
         };
         if self.groups.len() >= GROUPS_MAX && !self.groups.contains_key(&key) {
@@ -223,7 +230,7 @@ impl Group {
         if !matches!(fact.outcome, Outcome::Done | Outcome::Rehearsed) || fact.deed == Deed::Look {
             return;
         }
-        if fact.deed == Deed::Collect && self.why.is_empty() {
+        if matches!(fact.deed, Deed::Sweep | Deed::Collect) && self.why.is_empty() {
             self.why = fact.why;
         }
         let counted = self.deeds.entry(fact.deed);
@@ -244,6 +251,9 @@ impl Group {
             }
             let verb = deed.verb(rehearsed);
             let what = match (count, parts.is_empty()) {
+                (2.., _) if *deed == Deed::Sweep => {
+                    counted(usize::try_from(*count).unwrap_or(usize::MAX), &first.kind)
+                }
                 (1, true) if first.uid == self.root.uid => first.to_string(),
                 (1, true) => format!("{first} of {}", self.root),
                 (1, false) => first.to_string(),
@@ -253,7 +263,7 @@ impl Group {
             let because = match deed {
                 Deed::Orphan => " (orphaned)",
                 Deed::Detach => " (it has other owners)",
-                Deed::Collect if !self.why.is_empty() => &format!(" ({})", self.why),
+                Deed::Sweep | Deed::Collect if !self.why.is_empty() => &format!(" ({})", self.why),
                 _ => "",
             };
             parts.push(format!("{verb} {what}{because}"));
@@ -279,6 +289,8 @@ impl Group {
 impl Deed {
     fn verb(self, rehearsed: bool) -> &'static str {
         match (self, rehearsed) {
+            (Self::Sweep, false) => "deleted",
+            (Self::Sweep, true) => "would delete",
             (Self::Collect, false) => "collected",
             (Self::Collect, true) => "would collect",
             (Self::Orphan | Self::Detach, false) => "kept",
@@ -330,7 +342,7 @@ fn key_of(object: &Identity) -> &str {
 
 fn failure(fact: &Fact, status: Option<u16>, message: &str) -> String {
     let verb = match fact.deed {
-        Deed::Collect => "delete",
+        Deed::Sweep | Deed::Collect => "delete",
         Deed::Look => "read",
         _ => "change",
     };

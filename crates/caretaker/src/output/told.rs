@@ -6,6 +6,21 @@ use caretaker_controllers::runtime::evidence::{Evidence, Outcome as Answered};
 
 use super::narrate::{Deed, Fact, Outcome};
 
+/// What the rules of the controllers' reasons come to, and why in two or three words. A rule that is not here deletes
+/// because an owner is gone, or takes off a reference.
+const RULES: &[(&str, Deed, &str)] = &[
+    (
+        "OwnerWaiting",
+        Deed::Collect,
+        "owner is deleted in the foreground",
+    ),
+    ("Orphaned", Deed::Orphan, ""),
+    ("LosesOwners", Deed::Detach, ""),
+    ("Ring", Deed::Unblock, ""),
+    ("DependentsGone", Deed::Release, ""),
+    ("DependentsOrphaned", Deed::Release, ""),
+];
+
 /// A fact for each request that a write took: the reads that led to it, and the write.
 pub(crate) fn facts(record: &Evidence) -> Vec<Fact> {
     let (deed, why) = deed(record);
@@ -17,6 +32,7 @@ pub(crate) fn facts(record: &Evidence) -> Vec<Fact> {
         object: record.target.clone(),
         cause: record.cause.clone(),
         why,
+        alike: deed == Deed::Sweep,
         outcome: outcome(record),
     };
     let look = Fact {
@@ -30,17 +46,14 @@ pub(crate) fn facts(record: &Evidence) -> Vec<Fact> {
     facts
 }
 
-/// By the word for programs that the collector's reasons have.
+/// By the word for programs that reasons have.
 fn deed(record: &Evidence) -> (Deed, &'static str) {
     let rule = record.because["rule"].as_str().unwrap_or_default();
-    match (rule, record.verb) {
-        ("OwnerWaiting", _) => (Deed::Collect, "owner is deleted in the foreground"),
-        ("Orphaned", _) => (Deed::Orphan, ""),
-        ("LosesOwners", _) => (Deed::Detach, ""),
-        ("Ring", _) => (Deed::Unblock, ""),
-        ("DependentsGone" | "DependentsOrphaned", _) => (Deed::Release, ""),
-        (_, "delete") => (Deed::Collect, "owner deleted"),
-        _ => (Deed::Detach, ""),
+    let known = RULES.iter().find(|(known, _, _)| *known == rule);
+    match known {
+        Some((_, deed, why)) => (*deed, *why),
+        None if record.verb == "delete" => (Deed::Collect, "owner deleted"),
+        None => (Deed::Detach, ""),
     }
 }
 

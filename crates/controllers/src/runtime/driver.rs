@@ -216,7 +216,11 @@ impl<C: Controller> Driver<C> {
             handle: Handle::new(asker, pulse),
             effects: Arc::new(parts.effects),
             clock: parts.clock,
-            events: parts.events,
+            events: match options.mode {
+                Mode::Act => parts.events,
+                // An Event is a write, too.
+                Mode::DryRun => Events::none(),
+            },
             evidence: parts.evidence,
             queue_metrics: parts.metrics.queue(queue_name),
             metrics: parts.metrics,

@@ -225,7 +225,7 @@ impl Gc {
         let Some(file) = &self.kubeconfig else {
             for play in others.into_iter().chain(fresh) {
                 // Plays on one paused runtime would move each other's time.
-                lines.say(&timed(play, &Target::embedded(), &Collector::InProcess).await)?;
+                lines.say(&timed(play, &Target::embedded(), &Collector::InProcess(&[])).await)?;
             }
             return Ok(lines.end()?);
         };

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use caretaker_controllers::gc::GarbageCollector;
-use caretaker_controllers::runtime::driver::Options;
 use caretaker_controllers::runtime::events::Events;
 use caretaker_controllers::runtime::evidence::Trail;
 use caretaker_controllers::runtime::feeds::{Feeds, FeedsOptions, Interest};
@@ -14,29 +12,35 @@ use caretaker_machinery::rng::Rng;
 use tokio::task::AbortHandle;
 
 use crate::checkers::Known;
-use crate::target::Target;
+use crate::target::{Target, hire};
 use crate::wire::Wire;
 
 /// What the controllers' randomness begins with; any number does, as long as it stays.
 const SEED: u64 = 5;
 
-/// A collector that runs. Dropped it is not asked to end, and says no last word if its wire was cut before.
+/// Controllers that run. Dropped they are not asked to end, and say no last word if their wire was cut before.
 pub struct Generation {
     _manager: Manager,
     recorder: AbortHandle,
 }
 
+/// Who they are, and what they are shown.
+#[derive(Clone, Copy)]
+pub struct Cast<'a> {
+    /// As `--controllers` spells them.
+    pub names: &'a [&'a str],
+    /// What a collector looks at.
+    pub kinds: &'a [Known],
+    /// Between two discoveries.
+    pub discovery: Duration,
+}
+
 // === impl Generation ===
 
 impl Generation {
-    /// Starts a collector that reaches the target through a wire and looks at these kinds only: a run has hundreds of
-    /// starts, and each kind costs a list.
-    pub fn start(
-        target: &Target,
-        wire: &Wire,
-        kinds: &[Known],
-        discovery_every: Duration,
-    ) -> Result<Self, String> {
+    /// Starts controllers that reach the target through a wire, a collector among them looks at these kinds only: a run
+    /// has hundreds of starts, and each kind costs a list.
+    pub fn start(target: &Target, wire: &Wire, cast: &Cast<'_>) -> Result<Self, String> {
         let Some(clock) = target.clock() else {
             return Err("a real server's time cannot be driven".to_owned());
         };
@@ -44,7 +48,9 @@ impl Generation {
         let metrics = Metrics::new();
         let (events, recorder) = Events::new(client.clone(), clock.clone(), metrics.clone());
         let recorder = tokio::spawn(recorder.run()).abort_handle();
-        let options = FeedsOptions { discovery_every };
+        let options = FeedsOptions {
+            discovery_every: cast.discovery,
+        };
         let feeds = Feeds::start(client.clone(), clock.clone(), Rng::seeded(SEED), options);
         let mut manager = Manager::new(Shared {
             client,
@@ -55,7 +61,7 @@ impl Generation {
             metrics,
             limit: None,
         });
-        let kinds = kinds.iter().map(|known| {
+        let kinds = cast.kinds.iter().map(|known| {
             let (group, resource) = known.resource.name();
             (group.into(), resource.into())
         });
@@ -63,8 +69,9 @@ impl Generation {
             kinds: kinds.collect(),
             view: View::Metadata,
         };
-        // Nobody asks it anything.
-        let _ = manager.start(interest, Options::default(), || GarbageCollector::new(SEED));
+        for name in cast.names {
+            hire(&mut manager, name, &interest).map_err(|error| error.to_string())?;
+        }
         Ok(Self {
             _manager: manager,
             recorder,

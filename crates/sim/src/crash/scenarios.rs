@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::Scenario;
 use crate::checkers::Known;
+use crate::collector::NAME;
 use crate::objects::{CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, mk_config_map, mk_object, with};
 use crate::suites::Checked;
 use crate::suites::stage::{Made, Stage, blocking, owned};
@@ -34,6 +35,7 @@ macro_rules! scenario {
     ($name:ident, $open:expr) => {
         Scenario {
             name: stringify!($name),
+            controllers: &[NAME],
             make: |stage| $name::make(stage).boxed_local(),
             act: |stage, made| $name::act(stage, made).boxed_local(),
             open: $open,

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use caretaker_sim::checkers::{History, Known, violations};
-use caretaker_sim::collector::Collector;
-use caretaker_sim::crash::Generation;
+use caretaker_sim::collector::{Collector, NAME};
+use caretaker_sim::crash::{Cast, Generation};
 use caretaker_sim::objects::{
     CONFIG_MAPS, CRDS, Resource, SECRETS, Scope, mk_config_map, mk_object, with,
 };
@@ -49,7 +49,12 @@ impl Play {
         ];
         let meddler: Box<dyn caretaker_sim::wire::Meddler> = Box::new(fate);
         let wire = Wire::new(target.client(), Who::Controllers, &log, Some(meddler));
-        let generation = Generation::start(&target, &wire, &kinds, DISCOVERY).unwrap();
+        let cast = Cast {
+            names: &[NAME],
+            kinds: &kinds,
+            discovery: DISCOVERY,
+        };
+        let generation = Generation::start(&target, &wire, &cast).unwrap();
         sleep(SETTLED).await;
         Self {
             target,

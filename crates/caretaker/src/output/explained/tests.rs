@@ -44,6 +44,7 @@ fn mk(next: Next<Key>, because: Reason) -> Explained {
             notes: Vec::new(),
         },
         unanswered: None,
+        opinions: Vec::new(),
     }
 }
 
@@ -352,6 +353,43 @@ fn programs_read_a_stable_object() {
         "blockedBy": {"count": 0, "first": []},
         "dependents": {"sets.g": 3},
         "notes": [],
+        "controllers": [],
     });
     assert_eq!(explained.json(), expected);
+}
+
+#[test]
+fn what_other_controllers_decide_comes_after_the_collector() {
+    let mut explained = mk(Next::Rest, Reason::Unowned);
+    explained.ties.owners.clear();
+    let verdict = |next| Verdict {
+        next,
+        because: Reason::Doubtful,
+        notes: Vec::new(),
+    };
+    let at = Timestamp::UNIX_EPOCH;
+    explained.opinions = vec![
+        Opinion::of("a", verdict(Next::At(at))),
+        Opinion::of("b", verdict(delete(Propagation::Foreground))),
+    ];
+    assert_eq!(
+        explained.text(),
+        "Pod shop/a, uid uid-a
+Owners: none.
+Verdict: it has no owner.
+Next: nothing: only what has owners is collected.
+a: a fresh list did not show it.
+  Next: nothing before 1970-01-01T00:00:00Z.
+b: a fresh list did not show it.
+  Next: would be deleted now (foreground: what hangs on it goes before it).
+Nothing hangs on it.
+"
+    );
+    let expected = json!({
+        "controller": "a",
+        "verdict": {"rule": "Doubtful", "message": "a fresh list did not show it"},
+        "next": {"action": "wait", "at": "1970-01-01T00:00:00Z", "message": "nothing before 1970-01-01T00:00:00Z"},
+        "notes": [],
+    });
+    assert_eq!(explained.json()["controllers"][0], expected);
 }

@@ -31,6 +31,7 @@ fn mk_fact(millis: i64, deed: Deed, object: Identity, cause: Option<Identity>) -
         object,
         cause,
         why: "owner deleted",
+        alike: false,
         outcome: Outcome::Done,
     }
 }
@@ -73,6 +74,32 @@ fn a_cascade_is_one_line_about_what_began_it() {
     let expected =
         "collected 214 objects of Deployment shop/web (owner deleted) in 80 ms, 214 requests";
     assert_eq!(story(facts), [expected]);
+}
+
+#[test]
+fn what_goes_for_itself_is_told_with_its_likes() {
+    let swept = |number: usize, why| Fact {
+        why,
+        alike: true,
+        ..mk_fact(0, Deed::Sweep, mk_object("Job", &number.to_string()), None)
+    };
+    let look = Fact {
+        deed: Deed::Look,
+        ..swept(1, "TTL is over")
+    };
+    let facts = [
+        swept(0, "TTL is over"),
+        look,
+        swept(1, "TTL is over"),
+        swept(2, "aborted"),
+    ];
+    let expected = [
+        "deleted 2 Jobs (TTL is over) in 0 ms, 3 requests",
+        "deleted Job shop/2 (aborted) in 0 ms, 1 request",
+    ];
+    let mut told = story(facts);
+    told.sort_unstable();
+    assert_eq!(told, expected);
 }
 
 #[test]

@@ -1,0 +1,64 @@
+//! The garbage collector in the crew.
+
+use caretaker_controllers::gc::{self, GarbageCollector};
+use caretaker_controllers::runtime::feeds::Interest;
+use caretaker_controllers::runtime::manager::Post;
+use caretaker_controllers::runtime::metrics::{ControllerLabel, Families, LookupLabels};
+
+use super::member::Hiring;
+use crate::args::ResourceName;
+
+/// Upstream's name for the queue that ours corresponds to most: one key per object, decided and carried out.
+const QUEUE: &str = "garbage_collector_attempt_to_delete";
+
+/// Starts it.
+pub(super) fn start(hiring: &mut Hiring<'_>) -> Post<GarbageCollector> {
+    let interest = collected(&hiring.work.gc_ignored_resources);
+    let (workers, seed) = (hiring.work.concurrent_gc_syncs, hiring.seed);
+    let shape = |options: &mut caretaker_controllers::runtime::driver::Options| {
+        options.queue = Some(QUEUE);
+        options.workers = workers.into();
+    };
+    hiring.start(gc::NAME, interest, shape, move || {
+        GarbageCollector::new(seed)
+    })
+}
+
+/// The kinds that the collector looks after: all that can be deleted, without events and `ignored`.
+pub(crate) fn collected(ignored: &[ResourceName]) -> Interest {
+    let named = |(resource, group): (&str, &str)| (resource.into(), group.into());
+    let more = ignored
+        .iter()
+        .map(|name| (name.resource.as_str(), name.group.as_str()));
+    Interest::Deletable {
+        ignored: gc::IGNORED.into_iter().chain(more).map(named).collect(),
+    }
+}
+
+/// The size of the graph, and how questions about owners were answered.
+pub(super) fn count(collector: &GarbageCollector, families: &Families) {
+    let label = ControllerLabel {
+        controller: gc::NAME,
+    };
+    let (size, lookups) = (collector.index().size(), collector.lookups());
+    for (gauge, value) in [
+        (&families.graph_nodes, size.nodes),
+        (&families.graph_edges, size.edges),
+        (&families.graph_virtual_nodes, size.virtual_nodes),
+    ] {
+        let value = i64::try_from(value).unwrap_or(i64::MAX);
+        gauge.get_or_create(&label).set(value);
+    }
+    for (result, count) in [
+        ("alive", lookups.alive),
+        ("absent", lookups.absent),
+        ("failed", lookups.failed),
+    ] {
+        let labels = LookupLabels {
+            controller: gc::NAME,
+            result,
+        };
+        let counter = families.owner_lookups.get_or_create_owned(&labels);
+        counter.inc_by(count.saturating_sub(counter.get()));
+    }
+}

@@ -1,0 +1,74 @@
+//! What a controller other than the collector decides about an object.
+
+use caretaker_controllers::runtime::call::Call;
+use caretaker_controllers::runtime::controller::{Next, Note, Reason, Verdict};
+use serde_json::{Value, json};
+
+use super::{Step, deleted};
+
+/// A decision, in words.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Opinion {
+    /// As `--controllers` spells it.
+    pub(crate) controller: &'static str,
+    /// Why: a word for programs, and a sentence.
+    because: (String, String),
+    next: Step,
+    notes: Vec<Note>,
+}
+
+// === impl Opinion ===
+
+impl Opinion {
+    /// What a verdict comes to.
+    pub(crate) fn of<K, R: Reason>(controller: &'static str, verdict: Verdict<K, R>) -> Self {
+        let because = serde_json::to_value(&verdict.because).unwrap_or_default();
+        let rule = because["rule"].as_str().unwrap_or_default().to_owned();
+        let step = |action, message: &str| Step {
+            action,
+            message: message.to_owned(),
+            ..Step::none(String::new())
+        };
+        let next = match verdict.next {
+            Next::Rest => step("none", "nothing"),
+            Next::At(at) => Step {
+                at: Some(at),
+                ..step("wait", &format!("nothing before {at:.0}"))
+            },
+            Next::Retry => step("wait", "waits for that"),
+            Next::After(_) | Next::Call(Call::Get { .. }) => {
+                step("ask", "the server would be asked")
+            }
+            Next::Call(Call::Delete { propagation, .. }) => deleted(propagation),
+            Next::Call(Call::Create { .. }) => step("create", "would be created now"),
+            Next::Call(Call::Patch { .. }) => step("patch", "would be changed now"),
+        };
+        Self {
+            controller,
+            because: (rule, verdict.because.to_string()),
+            next,
+            notes: verdict.notes,
+        }
+    }
+
+    /// For people.
+    pub(super) fn tell(&self, lines: &mut Vec<String>) {
+        let (_, because) = &self.because;
+        lines.push(format!("{}: {because}.", self.controller));
+        lines.push(format!("  Next: {}.", self.next.message));
+        for note in &self.notes {
+            lines.push(format!("  Note: {} ({})", note.message, note.reason));
+        }
+    }
+
+    /// For programs.
+    pub(super) fn json(&self) -> Value {
+        let (rule, message) = &self.because;
+        json!({
+            "controller": self.controller,
+            "verdict": {"rule": rule, "message": message},
+            "next": self.next,
+            "notes": super::notes(&self.notes),
+        })
+    }
+}
