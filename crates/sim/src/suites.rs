@@ -8,6 +8,7 @@ pub mod api;
 pub mod gc;
 mod play;
 pub mod stage;
+pub mod workloads;
 
 pub use play::{Checked, Ending, Play};
 
@@ -100,10 +101,10 @@ impl Scenario {
 impl Need {
     fn met_by(self, server: Server) -> bool {
         match self {
-            // Which collector there is, the play is told.
-            Self::Crds | Self::FreshCollector => true,
+            // Which collector there is, the play is told; actors work beside any server.
+            Self::Crds | Self::Actors | Self::FreshCollector => true,
             Self::RealOnly => server == Server::Real,
-            Self::MoveClock | Self::Actors | Self::EmbeddedOnly => server == Server::Embedded,
+            Self::MoveClock | Self::EmbeddedOnly => server == Server::Embedded,
         }
     }
 }

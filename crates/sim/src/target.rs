@@ -16,8 +16,12 @@ use caretaker_controllers::runtime::manager::{Manager, Shared};
 use caretaker_controllers::runtime::metrics::Metrics;
 use caretaker_machinery::clock::{Clock, REAL_TIME};
 use caretaker_machinery::rng::Rng;
+use caretaker_workloads::volcano;
+use http::{Request, header};
 use jiff::Timestamp;
+use jiff::fmt::rfc2822;
 use kube::Client;
+use kube::client::Body;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 
 /// When the embedded server's time begins: the first second of 2026.
@@ -119,21 +123,9 @@ impl Target {
         let Some(clock) = self.clock() else {
             anyhow::bail!("{list} cannot run in process beside a real server");
         };
-        let metrics = Metrics::new();
-        let (events, recorder) = Events::new(self.client.clone(), clock.clone(), metrics.clone());
+        let (events, recorder) = Events::new(self.client.clone(), clock.clone(), Metrics::new());
         tokio::spawn(recorder.run());
-        let options = FeedsOptions::default();
-        let rng = Rng::seeded(SEED);
-        let evidence = Trail::new();
-        let mut manager = Manager::new(Shared {
-            client: self.client.clone(),
-            feeds: Feeds::start(self.client.clone(), clock.clone(), rng, options),
-            clock: clock.clone(),
-            events,
-            evidence: evidence.clone(),
-            metrics,
-            limit: None,
-        });
+        let (mut manager, evidence) = self.manager(clock, events);
         let ignored = gc::IGNORED.map(|(resource, group)| (resource.into(), group.into()));
         let interest = Interest::Deletable {
             ignored: ignored.to_vec(),
@@ -145,6 +137,47 @@ impl Target {
             _manager: manager,
             evidence,
         })
+    }
+
+    /// Starts simulated Nodes and workloads beside the server, with the kinds of Volcano installed.
+    pub async fn actors(&self) -> anyhow::Result<Controllers> {
+        volcano::install(&self.client).await?;
+        let clock = match self.clock() {
+            Some(clock) => clock.clone(),
+            None => Clock::driven(self.date().await?, REAL_TIME),
+        };
+        let (mut manager, evidence) = self.manager(&clock, Events::none());
+        caretaker_workloads::start(&mut manager);
+        Ok(Controllers {
+            _manager: manager,
+            evidence,
+        })
+    }
+
+    /// What controllers of this process are started with, and what they will have written.
+    fn manager(&self, clock: &Clock, events: Events) -> (Manager, Trail) {
+        let (options, rng) = (FeedsOptions::default(), Rng::seeded(SEED));
+        let evidence = Trail::new();
+        let manager = Manager::new(Shared {
+            client: self.client.clone(),
+            feeds: Feeds::start(self.client.clone(), clock.clone(), rng, options),
+            clock: clock.clone(),
+            events,
+            evidence: evidence.clone(),
+            metrics: Metrics::new(),
+            limit: None,
+        });
+        (manager, evidence)
+    }
+
+    /// The server's time, by what it says about an answer.
+    async fn date(&self) -> anyhow::Result<Timestamp> {
+        let request = Request::get("/version").body(Body::empty())?;
+        let response = self.client.send(request).await?;
+        let date = response.headers().get(header::DATE);
+        let date = date.context("the server does not tell its time")?;
+        let date = rfc2822::parse(date.to_str()?).context("the server's time")?;
+        Ok(date.timestamp())
     }
 
     /// A client that presents `token`, or nothing; `None` where the server is not behind a wire.

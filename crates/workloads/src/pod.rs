@@ -281,9 +281,20 @@ mod tests {
     }
 
     #[test]
+    fn a_feed_that_is_faster_than_the_answer_is_believed() {
+        let mut stage = stage(mk_pod(&json!({}), &json!({})), "True");
+        let asked = stage.decide(&key(), START);
+        let mut bound = mk_pod(&json!({"nodeName": node::NAME}), &json!({}));
+        bound["status"]["phase"] = "Running".into();
+        stage.applied(PODS, bound);
+        stage.answered(&key(), &asked);
+        assert!(!stage.is_resting(&key(), START));
+    }
+
+    #[test]
     fn a_pod_that_was_just_bound_waits_until_that_is_seen() {
         let mut stage = stage(mk_pod(&json!({}), &json!({})), "True");
-        stage.done(&key(), START);
+        stage.answered(&key(), &stage.decide(&key(), START));
         assert!(stage.is_resting(&key(), START));
         stage.applied(PODS, mk_pod(&json!({"nodeName": node::NAME}), &json!({})));
         assert!(!stage.is_resting(&key(), START));

@@ -143,11 +143,11 @@ impl<A: Actor> Stage<A> {
             .answered(key, &call, &answer, START, &mut Wake::default());
     }
 
-    /// Its request is answered, and nothing is shown.
-    pub(crate) fn done(&mut self, key: &Key, now: Timestamp) {
-        let call = call(&self.decide(key, now));
+    /// The request that was decided is answered, and nothing is shown.
+    pub(crate) fn answered(&mut self, key: &Key, decision: &Decision) {
+        let (call, done) = (call(decision), Answer::Done);
         self.acting
-            .answered(key, &call, &Answer::Done, now, &mut Wake::default());
+            .answered(key, &call, &done, START, &mut Wake::default());
     }
 }
 

@@ -253,17 +253,15 @@ impl World {
                 let uid = self.objects.get(&place)?.meta().uid.clone();
                 self.end(&uid)
             }
-            (_, Answer::Done) => {
-                let Target {
-                    kind,
-                    namespace,
-                    name,
-                } = call.target();
-                let object = self.objects.get_mut(&(*kind, Key::new(namespace, name)))?;
-                object.is_stale = true;
+            (Call::Create { target, object, .. }, Answer::Done) => {
+                let place = (target.kind, Key::new(&target.namespace, &target.name));
+                let known = self.objects.get_mut(&place)?;
+                // A feed may have been faster than the answer.
+                let sent = object["metadata"]["resourceVersion"].as_str();
+                known.is_stale |= sent == Some(&known.meta().revision.to_string());
                 None
             }
-            (_, Answer::Failed(_)) => None,
+            (_, Answer::Done | Answer::Failed(_)) => None,
         }
     }
 

@@ -3,6 +3,7 @@
 //! `suites api` prints one JSON line per scenario; `suites compare` reads two such outputs. `cargo xtask conformance` does
 //! the one on two servers and then the other. `suites api --record` freezes the answers of the real server for `cargo test`.
 //! `suites gc` plays with whatever collector it is given and prints one JSON line per play: how it ended, and why.
+//! `suites workloads` does the same beside simulated Nodes and workloads.
 //! `suites gc-random` performs random scripts with it and prints one JSON line per script: what was left.
 
 use std::collections::BTreeMap;
@@ -17,7 +18,7 @@ use caretaker_sim::script::Script;
 use caretaker_sim::script::model::{self, End, Expected};
 use caretaker_sim::script::perform::Theatre;
 use caretaker_sim::suites::stage::Stage;
-use caretaker_sim::suites::{Ending, Outcome, Play, Scenario, Theme, api, gc};
+use caretaker_sim::suites::{Ending, Need, Outcome, Play, Scenario, Theme, api, gc, workloads};
 use caretaker_sim::target::Target;
 use caretaker_sim::transcript;
 use clap::{Args, Parser, Subcommand};
@@ -41,6 +42,8 @@ enum Command {
     Gc(Gc),
     /// Random objects with random owners, deleted at random, with a garbage collector
     GcRandom(GcRandom),
+    /// Simulated Pods, Deployments and Jobs, also of Volcano, with a garbage collector; the actors run in this process
+    Workloads(Gc),
     /// Compare two outputs of the same suite
     Compare(Compare),
 }
@@ -146,6 +149,9 @@ fn main() -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Gc(gc) => runtime(gc.embedded)?.block_on(gc.suite("gc", gc::PLAYS)),
+        Command::Workloads(gc) => {
+            runtime(gc.embedded)?.block_on(gc.suite("workloads", workloads::PLAYS))
+        }
         Command::GcRandom(random) => {
             runtime(false)?.block_on(random.run())?;
             Ok(ExitCode::SUCCESS)
@@ -233,6 +239,16 @@ impl Gc {
             Target::real(file).await?,
             collector(&self.collector, self.log.as_ref()),
         );
+        let has_actors = |play: &&Play| play.needs.contains(&Need::Actors);
+        let _actors = match others
+            .iter()
+            .chain(&fresh)
+            .copied()
+            .any(|play| has_actors(&play))
+        {
+            true => Some(target.actors().await?),
+            false => None,
+        };
         if !others.is_empty() {
             self.together(&others, &target, &collector, &mut lines)
                 .await?;
