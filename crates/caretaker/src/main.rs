@@ -33,6 +33,10 @@ fn main() -> ExitCode {
         Command::Up(args) => up::run(&args),
         Command::Graph(args) => commands::graph(&args),
         Command::Explain(args) => commands::explain(&args),
+        Command::Crds => {
+            print!("{}", caretaker_workloads::volcano::DEFINITIONS);
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Version => {
             println!("caretaker {}", env!("CARGO_PKG_VERSION"));
             Ok(ExitCode::SUCCESS)
