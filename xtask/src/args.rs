@@ -125,6 +125,8 @@ pub(crate) enum Conformance {
     Api(ConformanceApi),
     /// Ownership, cascades and orphans on a real server, with `caretaker run` as its only collector
     Gc(ConformanceGc),
+    /// Simulated Pods, Deployments and Jobs on a real server, with our actors and `caretaker run` as its only collector
+    Workloads(ConformanceGc),
     /// Random scripts on a real server, once with the Go collector and once with ours: the same objects are left
     GcRandom(ConformanceGcRandom),
 }

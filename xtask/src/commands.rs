@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use xtask::bench;
-use xtask::conformance::{self, Whose};
+use xtask::conformance::{self, Suite, Whose};
 use xtask::facts::Facts;
 use xtask::interrupt;
 use xtask::probe::Question;
@@ -18,7 +18,12 @@ pub(crate) fn run(command: args::Command, out: &mut impl Write) -> Result<()> {
     match command {
         args::Command::Real(command) => real(command, out),
         args::Command::Conformance(args::Conformance::Api(args)) => conformance_api(args, out),
-        args::Command::Conformance(args::Conformance::Gc(args)) => conformance_gc(args, out),
+        args::Command::Conformance(args::Conformance::Gc(args)) => {
+            plays(conformance::GC, args, out)
+        }
+        args::Command::Conformance(args::Conformance::Workloads(args)) => {
+            plays(conformance::WORKLOADS, args, out)
+        }
         args::Command::Conformance(args::Conformance::GcRandom(args)) => gc_random(&args, out),
         args::Command::Bench(args::Bench::Apiserver(args)) => bench_apiserver(&args, out),
         args::Command::Bench(args::Bench::Gc(args)) => bench_gc(args, out),
@@ -216,9 +221,10 @@ fn conformance_api(args: args::ConformanceApi, out: &mut impl Write) -> Result<(
     }
 }
 
-fn conformance_gc(args: args::ConformanceGc, out: &mut impl Write) -> Result<()> {
+fn plays(suite: Suite, args: args::ConformanceGc, out: &mut impl Write) -> Result<()> {
     interrupt::watch()?;
     let wanted = conformance::GcWanted {
+        suite,
         only: args.only,
         collector: if args.peer { Whose::Peer } else { Whose::Ours },
         apiserver_flags: args.apiserver_flag,

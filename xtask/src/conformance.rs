@@ -21,7 +21,7 @@ use serde::Deserialize;
 use crate::cargo::{Binary, Running, workspace};
 use crate::real::{Identity, Instance, Options};
 
-pub use gc::{Report as GcReport, Wanted as GcWanted, Whose, gc};
+pub use gc::{GC, Report as GcReport, Suite, WORKLOADS, Wanted as GcWanted, Whose, gc};
 pub use random::{Report as RandomReport, Wanted as RandomWanted, gc_random};
 
 const SUITES: Binary = Binary {

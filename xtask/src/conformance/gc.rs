@@ -1,7 +1,7 @@
-//! The garbage collector's suite on a fresh real server, with our collector or with the Go one.
+//! Suites of plays on a fresh real server, with our controllers or with the Go ones; first of all the garbage collector's.
 //!
 //! `suites gc` starts and kills the collector itself, because some plays need one that starts in the middle of them;
-//! this gives it the server and the command line. A play that fails although our collector passes is a finding of
+//! this gives it the server and the command line. Other suites are rows of [`Suite`]. A play that fails although our collector passes is a finding of
 //! `--peer` only if the play names no deviation of ours.
 
 use std::collections::BTreeMap;
@@ -23,14 +23,33 @@ const CARETAKER: Binary = Binary {
     name: "caretaker",
     profile: "dev",
 };
-/// What both call the controller.
-const CONTROLLER: &str = "garbage-collector-controller";
+/// The garbage collector's suite.
+pub const GC: Suite = Suite {
+    name: "gc",
+    controllers: "garbage-collector-controller",
+};
+/// The suite of simulated workloads; their actors run in `suites`.
+pub const WORKLOADS: Suite = Suite {
+    name: "workloads",
+    ..GC
+};
 /// The variable that names a caretaker which is built already.
 const CARETAKER_BIN: &str = "CARETAKER_BIN";
+
+/// A suite of plays.
+#[derive(Clone, Copy, Debug)]
+pub struct Suite {
+    /// What `suites` calls it.
+    pub name: &'static str,
+    /// The controllers it is played with, by the names that both have for them.
+    pub controllers: &'static str,
+}
 
 /// What to play.
 #[derive(Debug)]
 pub struct Wanted {
+    /// Which suite.
+    pub suite: Suite,
     /// Only plays whose name contains this.
     pub only: Option<String>,
     /// With whose collector.
@@ -88,16 +107,16 @@ pub fn gc(wanted: &Wanted) -> Result<Report> {
         Whose::Ours => Some(caretaker()?),
         Whose::Peer => None,
     };
-    let log = log(wanted.collector)?;
+    let log = log(wanted.suite, wanted.collector)?;
     let options = Options {
         apiserver_flags: wanted.apiserver_flags.clone(),
         ..Options::default()
     };
-    let name = format!("conformance-gc-{}", std::process::id());
+    let name = format!("conformance-{}-{}", wanted.suite.name, std::process::id());
     let instance = Instance::start(&name, &options)?;
     let collector = match &caretaker {
-        Some(program) => ours(program, &instance),
-        None => peer(&instance)?,
+        Some(program) => ours(program, &instance, wanted.suite),
+        None => peer(&instance, wanted.suite)?,
     };
     eprintln!("playing with {}; this takes minutes", collector[0]);
     let started = Instant::now();
@@ -133,14 +152,14 @@ pub(super) fn caretaker() -> Result<PathBuf> {
 }
 
 /// The command line of our collector.
-pub(super) fn ours(program: &Path, instance: &Instance) -> Vec<String> {
+pub(super) fn ours(program: &Path, instance: &Instance, suite: Suite) -> Vec<String> {
     // As for the Go collector, not the identity that Priority and Fairness exempts.
     let kubeconfig = instance.kubeconfig(Identity::Ordinary);
     vec![
         program.display().to_string(),
         "run".to_owned(),
         format!("--kubeconfig={}", kubeconfig.display()),
-        format!("--controllers={CONTROLLER}"),
+        format!("--controllers={}", suite.controllers),
         "--take-over".to_owned(),
         // Several may run on one machine, and nobody asks this one.
         "--secure-port=0".to_owned(),
@@ -148,7 +167,7 @@ pub(super) fn ours(program: &Path, instance: &Instance) -> Vec<String> {
 }
 
 /// The command line of the Go collector.
-pub(super) fn peer(instance: &Instance) -> Result<Vec<String>> {
+pub(super) fn peer(instance: &Instance, suite: Suite) -> Result<Vec<String>> {
     let flags = [
         "--secure-port=0",
         // The suite is about what happens; its defaults of 20 and 30 would only make it wait.
@@ -156,19 +175,20 @@ pub(super) fn peer(instance: &Instance) -> Result<Vec<String>> {
         "--kube-api-burst=400",
     ];
     instance.controller_manager(&Options {
-        controllers: Some(CONTROLLER.to_owned()),
+        controllers: Some(suite.controllers.to_owned()),
         controller_manager_flags: flags.map(str::to_owned).to_vec(),
         ..Options::default()
     })
 }
 
 /// An empty file for what the collector says; it outlives the instance.
-pub(super) fn log(collector: Whose) -> Result<PathBuf> {
+pub(super) fn log(suite: Suite, collector: Whose) -> Result<PathBuf> {
     let dir = workspace().join("target").join("conformance");
-    let file = dir.join(match collector {
-        Whose::Ours => "gc-ours.log",
-        Whose::Peer => "gc-peer.log",
-    });
+    let whose = match collector {
+        Whose::Ours => "ours",
+        Whose::Peer => "peer",
+    };
+    let file = dir.join(format!("{}-{whose}.log", suite.name));
     fs::create_dir_all(&dir)
         .and_then(|()| fs::write(&file, ""))
         .with_context(|| format!("cannot write {}", file.display()))?;
@@ -182,10 +202,10 @@ fn play(
     collector: &[String],
     log: &Path,
 ) -> Result<Vec<Line>> {
-    let output = instance.dir().join("gc.jsonl");
+    let output = instance.dir().join(format!("{}.jsonl", wanted.suite.name));
     let mut command = Command::new(suites);
     command
-        .arg("gc")
+        .arg(wanted.suite.name)
         .arg("--kubeconfig")
         .arg(instance.kubeconfig(Identity::Admin))
         .arg("--log")

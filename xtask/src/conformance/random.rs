@@ -87,13 +87,13 @@ fn side(suites: &Path, wanted: &Wanted, whose: Whose, file: &str) -> Result<Vec<
         Whose::Ours => Some(gc::caretaker()?),
         Whose::Peer => None,
     };
-    let log = gc::log(whose)?;
+    let log = gc::log(gc::GC, whose)?;
     let output: PathBuf = log.with_file_name(format!("{file}.jsonl"));
     let name = format!("conformance-random-{}", std::process::id());
     let instance = Instance::start(&name, &Options::default())?;
     let line = match &caretaker {
-        Some(program) => gc::ours(program, &instance),
-        None => gc::peer(&instance)?,
+        Some(program) => gc::ours(program, &instance, gc::GC),
+        None => gc::peer(&instance, gc::GC)?,
     };
     eprintln!("performing with {}; this takes minutes", line[0]);
     let mut command = Command::new(suites);
