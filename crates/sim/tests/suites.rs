@@ -13,12 +13,18 @@ mod page;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use caretaker_sim::collector::Collector;
 use caretaker_sim::compare::{Allowed, differences};
+use caretaker_sim::objects::{
+    CRDS, DEPLOYMENTS, JOBS, VOLCANO_JOBS, mk_deployment, mk_job, mk_volcano_job,
+};
 use caretaker_sim::script::perform::Theatre;
 use caretaker_sim::script::{Script, model};
-use caretaker_sim::suites::{Ending, Outcome, Play, Scenario, Theme, api, gc};
+use caretaker_sim::session::{Ask, Session};
+use caretaker_sim::suites::stage::Stage;
+use caretaker_sim::suites::{Ending, Outcome, Play, Scenario, Theme, api, gc, workloads};
 use caretaker_sim::target::Target;
 use caretaker_sim::transcript;
 use serde_json::Value;
@@ -59,7 +65,8 @@ fn plays() -> impl Iterator<Item = &'static Play> {
 /// Name and namespace of every scenario and every play: they may all run on one server.
 fn named() -> Vec<(&'static str, String)> {
     let scenarios = scenarios().map(|s| (s.name, s.namespace()));
-    let plays = plays().map(|p| (p.name, p.namespace()));
+    let plays = plays().chain(workloads::PLAYS.iter().copied().flatten());
+    let plays = plays.map(|p| (p.name, p.namespace()));
     scenarios.chain(plays).collect()
 }
 
@@ -138,8 +145,28 @@ async fn the_embedded_server_answers_like_the_real_one() {
 
 #[tokio::test(start_paused = true)]
 async fn the_collector_in_process_ends_every_play_as_it_should() {
+    let (passed, failed) = played_all(plays()).await;
+    assert!(
+        passed > 0 && failed.is_empty(),
+        "{passed} plays ended well; the others:\n\n{}",
+        failed.join("\n")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn simulated_workloads_live_and_end_in_every_play_as_they_should() {
+    let (passed, failed) = played_all(workloads::PLAYS.iter().copied().flatten()).await;
+    assert!(
+        passed > 0 && failed.is_empty(),
+        "{passed} plays ended well; the others:\n\n{}",
+        failed.join("\n")
+    );
+}
+
+/// Plays with our collector in process: how many ended well, and why the others did not.
+async fn played_all(plays: impl Iterator<Item = &'static Play>) -> (usize, Vec<String>) {
     let (mut passed, mut failed) = (0, Vec::new());
-    for play in plays() {
+    for play in plays {
         match play
             .run(&Target::embedded(), &Collector::InProcess(&[]))
             .await
@@ -149,10 +176,66 @@ async fn the_collector_in_process_ends_every_play_as_it_should() {
             Ending::Skipped(_) => {}
         }
     }
+    (passed, failed)
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_workload_lives_without_actors() {
+    let play = &workloads::PLAYS[0][0];
+    let target = Target::embedded();
+    let stage = Stage::set(&target, &Collector::Standing, play.namespace()).await;
+    let Err(why) = (play.run)(&stage).await else {
+        panic!("{} ends well", play.name)
+    };
+    assert!(why.ends_with(" after 150 s"), "{}: {why}", play.name);
+}
+
+/// What actors do about a Job of each kind and a Deployment within a minute.
+async fn played() -> Vec<String> {
+    let target = Target::embedded();
+    let actors = target.actors().await.unwrap();
+    let session = Session::new(target, "default".to_owned());
+    for (resource, object) in [
+        (JOBS, mk_job("j")),
+        (VOLCANO_JOBS, mk_volcano_job("v")),
+        (DEPLOYMENTS, mk_deployment("d")),
+    ] {
+        let made = session
+            .quietly(Ask::post(resource.collection("default"), &object))
+            .await;
+        assert_eq!(made.status, 201);
+    }
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let done = actors.evidence.recent();
+    done.iter().map(|deed| format!("{deed:?}")).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn actors_do_the_same_every_time() {
+    let first = played().await;
+    assert!(first.len() > 20, "{first:?}");
+    assert_eq!(first, played().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_jobs_of_volcanos_cron_jobs_are_like_its_jobs() {
+    let target = Target::embedded();
+    let _actors = target.actors().await.unwrap();
+    let session = Session::new(target, "default".to_owned());
+    let spec = async |name: &str, place: &str| {
+        let path = format!("{}/{name}.batch.volcano.sh", CRDS.everywhere());
+        let definition = session.quietly(Ask::get(path)).await.body;
+        let schema = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
+        definition.pointer(&format!("{schema}{place}")).cloned()
+    };
+    let job = spec("jobs", "").await;
     assert!(
-        failed.is_empty(),
-        "{passed} plays ended well; the others:\n\n{}",
-        failed.join("\n")
+        job.as_ref()
+            .is_some_and(|job| job["properties"]["tasks"].is_object())
+    );
+    assert_eq!(
+        spec("cronjobs", "/properties/jobTemplate/properties/spec").await,
+        job
     );
 }
 

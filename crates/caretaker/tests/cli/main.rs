@@ -13,3 +13,4 @@ mod kubectl;
 mod look;
 mod process;
 mod up;
+mod workloads;

@@ -22,7 +22,7 @@ pub const PLAYS: &[&[Play]] = &[&[
     play!(a_deployment_has_as_many_running_pods_as_it_wants, Actors),
     play!(a_deployment_rolls_to_a_new_template, Actors),
     play!(a_deployment_takes_everything_along_when_it_goes, Actors),
-    play!(a_job_completes, Actors),
+    play!(a_job_reaches_its_completions, Actors),
     play!(a_job_fails_after_its_last_retry, Actors),
     play!(a_job_takes_its_pods_along_when_it_goes, Actors),
     play!(a_volcano_job_completes, Actors, Crds),
@@ -30,7 +30,7 @@ pub const PLAYS: &[&[Play]] = &[&[
     play!(a_volcano_job_is_terminated, Actors, Crds),
     play!(a_volcano_job_is_aborted, Actors, Crds),
     play!(
-        a_volcano_job_is_aborted_and_resumed_by_commands,
+        a_volcano_job_obeys_commands_to_abort_and_resume,
         Actors,
         Crds
     ),
@@ -46,7 +46,7 @@ fn briefly() -> Value {
     json!({"simulate.caretaker.dev/start-seconds": "0", "simulate.caretaker.dev/run-seconds": "1"})
 }
 
-fn annotated(object: Value, annotations: Value) -> Value {
+fn annotated(object: Value, annotations: &Value) -> Value {
     with(object, json!({"metadata": {"annotations": annotations}}))
 }
 
@@ -56,7 +56,7 @@ fn mk_brief_pod(name: &str) -> Value {
         mk_pod(name),
         json!({"spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1}}),
     );
-    annotated(pod, briefly())
+    annotated(pod, &briefly())
 }
 
 /// A Deployment whose Pods start at once and have little grace.
@@ -69,7 +69,7 @@ fn mk_quick_deployment(name: &str, replicas: u32) -> Value {
     )
 }
 
-fn mk_quick_job(name: &str, spec: Value, outcome: &str) -> Value {
+fn mk_quick_job(name: &str, spec: &Value, outcome: &str) -> Value {
     let annotations = with(
         briefly(),
         json!({"simulate.caretaker.dev/outcome": outcome}),
@@ -82,7 +82,7 @@ fn mk_quick_job(name: &str, spec: Value, outcome: &str) -> Value {
 }
 
 fn mk_quick_volcano_job(name: &str, annotations: Value) -> Value {
-    let mut job = annotated(mk_volcano_job(name), with(briefly(), annotations));
+    let mut job = annotated(mk_volcano_job(name), &with(briefly(), annotations));
     job["spec"]["tasks"][0]["template"]["spec"]["terminationGracePeriodSeconds"] = 1.into();
     job
 }
@@ -159,7 +159,7 @@ async fn a_pod_is_bound_runs_and_succeeds(stage: &Stage) -> Checked {
 async fn a_pod_fails_if_it_is_told_to(stage: &Stage) -> Checked {
     let told = json!({"simulate.caretaker.dev/outcome": "failed"});
     let pod = stage
-        .make(&PODS, annotated(mk_brief_pod("a"), told))
+        .make(&PODS, annotated(mk_brief_pod("a"), &told))
         .await?;
     let ended = says(stage, &pod, "/status/phase", &json!("Failed")).await?;
     let code = &ended["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"];
@@ -168,7 +168,7 @@ async fn a_pod_fails_if_it_is_told_to(stage: &Stage) -> Checked {
 
 async fn a_deleted_pod_goes_after_its_grace(stage: &Stage) -> Checked {
     let told = json!({"simulate.caretaker.dev/run-seconds": "forever"});
-    let pod = annotated(mk_brief_pod("a"), told);
+    let pod = annotated(mk_brief_pod("a"), &told);
     let pod = with(pod, json!({"spec": {"terminationGracePeriodSeconds": 3}}));
     let pod = stage.make(&PODS, pod).await?;
     says(stage, &pod, "/status/phase", &json!("Running")).await?;
@@ -234,10 +234,10 @@ async fn a_deployment_takes_everything_along_when_it_goes(stage: &Stage) -> Chec
     stage.count(&PODS, 0).await
 }
 
-async fn a_job_completes(stage: &Stage) -> Checked {
+async fn a_job_reaches_its_completions(stage: &Stage) -> Checked {
     let spec = json!({"completions": 3, "parallelism": 2});
     let job = stage
-        .make(&JOBS, mk_quick_job("j", spec, "succeeded"))
+        .make(&JOBS, mk_quick_job("j", &spec, "succeeded"))
         .await?;
     says(stage, &job, "/status/active", &json!(2)).await?;
     let over = says(stage, &job, "/status/succeeded", &json!(3)).await?;
@@ -261,7 +261,9 @@ async fn a_job_completes(stage: &Stage) -> Checked {
 
 async fn a_job_fails_after_its_last_retry(stage: &Stage) -> Checked {
     let spec = json!({"backoffLimit": 1});
-    let job = stage.make(&JOBS, mk_quick_job("j", spec, "failed")).await?;
+    let job = stage
+        .make(&JOBS, mk_quick_job("j", &spec, "failed"))
+        .await?;
     let over = says(stage, &job, "/status/failed", &json!(2)).await?;
     must(
         conditions(&over) == ["FailureTarget", "Failed"],
@@ -278,7 +280,7 @@ async fn a_job_fails_after_its_last_retry(stage: &Stage) -> Checked {
 async fn a_job_takes_its_pods_along_when_it_goes(stage: &Stage) -> Checked {
     let spec = json!({"template": {"metadata": {"annotations": {"simulate.caretaker.dev/run-seconds": "forever"}}}});
     let job = stage
-        .make(&JOBS, mk_quick_job("j", spec, "succeeded"))
+        .make(&JOBS, mk_quick_job("j", &spec, "succeeded"))
         .await?;
     says(stage, &job, "/status/ready", &json!(1)).await?;
     let background = json!({"propagationPolicy": "Background"});
@@ -337,7 +339,7 @@ async fn a_volcano_job_is_aborted(stage: &Stage) -> Checked {
     volcano(stage, end, &phases, 0).await
 }
 
-async fn a_volcano_job_is_aborted_and_resumed_by_commands(stage: &Stage) -> Checked {
+async fn a_volcano_job_obeys_commands_to_abort_and_resume(stage: &Stage) -> Checked {
     let endless = json!({"simulate.caretaker.dev/run-seconds": "forever"});
     let job = mk_quick_volcano_job("j", endless);
     let job = stage.make(&VOLCANO_JOBS, job).await?;
