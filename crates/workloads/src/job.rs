@@ -254,7 +254,7 @@ mod tests {
     use crate::actor::Key;
     use crate::tests::{START, Stage, decided};
 
-    fn mk_job(spec: &Value, status: Value) -> Value {
+    fn mk_job(spec: &Value, status: &Value) -> Value {
         let mut job = json!({"metadata": {"name": "j", "namespace": "n"}, "status": status,
             "spec": {"parallelism": 1, "completions": 1, "backoffLimit": 1,
                 "template": {"spec": {"containers": [], "restartPolicy": "Never"}}}});
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_job_starts_then_makes_the_pods_it_wants() {
-        let begun = decided(&stage(mk_job(&json!({}), json!({})), &[]).decide(&key(), START));
+        let begun = decided(&stage(mk_job(&json!({}), &json!({})), &[]).decide(&key(), START));
         assert_eq!((begun.verb, begun.subresource), ("patch", Some("status")));
         assert_eq!(begun.body["status"]["startTime"], time(START));
         // What the Job wants, the Pods it has, and whether it makes another, ends one, or neither.
@@ -326,7 +326,7 @@ mod tests {
             ),
         ];
         for (spec, pods, verb) in cases {
-            let stage = stage(mk_job(&spec, started()), pods);
+            let stage = stage(mk_job(&spec, &started()), pods);
             assert_eq!(
                 decided(&stage.decide(&key(), START)).verb,
                 verb,
@@ -364,7 +364,7 @@ mod tests {
             (json!({"completions": null}), &["Succeeded"], 0, &complete),
         ];
         for (spec, pods, secs, expected) in cases {
-            let job = mk_job(&spec, started());
+            let job = mk_job(&spec, &started());
             assert_eq!(
                 conditions(job, pods, later(START, secs)),
                 expected,
@@ -378,7 +378,7 @@ mod tests {
         let spec = json!({"activeDeadlineSeconds": 10});
         let mut status = started();
         status["active"] = 1.into();
-        let stage = stage(mk_job(&spec, status), &["Running"]);
+        let stage = stage(mk_job(&spec, &status), &["Running"]);
         assert_eq!(stage.at(&key(), START), Some(later(START, 10)));
         assert_eq!(
             decided(&stage.decide(&key(), later(START, 10))).verb,
@@ -390,7 +390,7 @@ mod tests {
     fn what_was_counted_stays_counted() {
         let mut status = started();
         status["failed"] = 2.into();
-        let job = mk_job(&json!({}), status);
+        let job = mk_job(&json!({}), &status);
         assert_eq!(conditions(job, &[], START), ["FailureTarget", "Failed"]);
     }
 
@@ -402,7 +402,7 @@ mod tests {
             (json!({}), over),
         ] {
             assert!(
-                stage(mk_job(&spec, status), &[]).is_resting(&key(), START),
+                stage(mk_job(&spec, &status), &[]).is_resting(&key(), START),
                 "{spec}"
             );
         }

@@ -337,3 +337,123 @@ fn is_last(record: &Record) -> bool {
     let grace = object.number("/metadata/deletionGracePeriodSeconds");
     record.meta.finalizers.is_empty() && (!object.is_deleting() || grace == Some(0))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use caretaker_controllers::runtime::call::Proof;
+    use caretaker_controllers::runtime::kind::{Scope, Verbs};
+    use caretaker_controllers::runtime::record::{View, decode};
+    use serde_json::json;
+
+    const PODS: Named = ("", "pods");
+
+    fn mk_world() -> World {
+        let pods = Kind {
+            group: "".into(),
+            version: "v1".into(),
+            kind: "Pod".into(),
+            resource: "pods".into(),
+            scope: Scope::Namespaced,
+            verbs: Verbs::default(),
+            versions: vec!["v1".into()],
+            aliases: Vec::new(),
+        };
+        let mut world = World::new(&[PODS]);
+        world.observe(&Change::Catalog(Arc::new(Catalog::default().with([pods]))));
+        world
+    }
+
+    fn mk_record(uid: &str, revision: u32, meta: &Value) -> Arc<Record> {
+        let mut object = json!({"metadata": {"name": "p", "namespace": "n", "uid": uid,
+            "resourceVersion": revision.to_string()}});
+        for (name, value) in meta.as_object().unwrap() {
+            object["metadata"][name] = value.clone();
+        }
+        Arc::new(decode(KindId(0), object.to_string().as_bytes(), View::Full).unwrap())
+    }
+
+    fn mk_delete(uid: &str) -> Call {
+        Call::Delete {
+            target: Target {
+                kind: KindId(0),
+                namespace: "n".into(),
+                name: "p".into(),
+            },
+            judged: Judged {
+                uid: uid.into(),
+                revision: "1".into(),
+            },
+            propagation: None,
+            grace_secs: None,
+        }
+    }
+
+    #[test]
+    fn what_a_delete_is_answered_with_is_there_or_gone() {
+        let time = "2026-01-01T00:00:00Z";
+        let cases = [
+            (json!({}), false),
+            (json!({"finalizers": ["x.y/z"]}), true),
+            (
+                json!({"deletionTimestamp": time, "deletionGracePeriodSeconds": 30}),
+                true,
+            ),
+            (
+                json!({"deletionTimestamp": time, "deletionGracePeriodSeconds": 0}),
+                false,
+            ),
+            (
+                json!({"deletionTimestamp": time, "deletionGracePeriodSeconds": 0, "finalizers": ["x.y/z"]}),
+                true,
+            ),
+        ];
+        for (meta, is_there) in cases {
+            let mut world = mk_world();
+            world.observe(&Change::Applied(mk_record("u", 1, &json!({}))));
+            let answer = Answer::Object(mk_record("u", 2, &meta));
+            world.heard(&mk_delete("u"), &answer);
+            assert_eq!(
+                world.get(PODS, &Key::new("n", "p")).is_some(),
+                is_there,
+                "{meta}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_feed_that_lags_brings_nothing_back_and_a_successor_is_another() {
+        for answer in [Answer::Done, Answer::Absent(Proof::NotFound)] {
+            let (mut world, key) = (mk_world(), Key::new("n", "p"));
+            world.observe(&Change::Applied(mk_record("u", 1, &json!({}))));
+            world.heard(&mk_delete("u"), &answer);
+            assert!(
+                world
+                    .observe(&Change::Applied(mk_record("u", 2, &json!({}))))
+                    .is_none()
+            );
+            assert!(world.get(PODS, &key).is_none());
+            world.observe(&Change::Applied(mk_record("v", 4, &json!({}))));
+            world.observe(&Change::Deleted(mk_record("u", 3, &json!({}))));
+            let successor = world.get(PODS, &key).unwrap();
+            assert_eq!(successor.meta().uid, "v".into());
+            assert!(world.ended.is_empty(), "nothing is kept for ever");
+        }
+    }
+
+    #[test]
+    fn dependents_are_found_by_their_controller_only() {
+        let mut world = mk_world();
+        let owner = mk_record("o", 1, &json!({"name": "owner"}));
+        let owned = |controller: bool| json!({"ownerReferences": [{"uid": "o", "name": "owner", "controller": controller}]});
+        for (revision, controller, count) in [(2, true, 1), (3, false, 0)] {
+            world.observe(&Change::Applied(mk_record(
+                "u",
+                revision,
+                &owned(controller),
+            )));
+            assert_eq!(world.of(&Object::new(&owner), PODS).count(), count);
+        }
+        assert!(world.controlled.is_empty());
+    }
+}
