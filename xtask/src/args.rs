@@ -124,9 +124,13 @@ pub(crate) enum Conformance {
     /// Requests, watches, conflicts and deletes, as any client sees them
     Api(ConformanceApi),
     /// Ownership, cascades and orphans on a real server, with `caretaker run` as its only collector
-    Gc(ConformanceGc),
+    Gc(ConformancePlays),
+    /// Pods that nobody else removes on a real server, with `caretaker run` as its only Pod GC and collector
+    Podgc(ConformancePlays),
+    /// The TTL of finished Jobs on a real server, with `caretaker run` as its only TTL controller and collector
+    Ttl(ConformancePlays),
     /// Simulated Pods, Deployments and Jobs on a real server, with our actors and `caretaker run` as its only collector
-    Workloads(ConformanceGc),
+    Workloads(ConformancePlays),
     /// Random scripts on a real server, once with the Go collector and once with ours: the same objects are left
     GcRandom(ConformanceGcRandom),
 }
@@ -142,11 +146,11 @@ pub(crate) struct ConformanceApi {
 }
 
 #[derive(Debug, ArgGroup)]
-pub(crate) struct ConformanceGc {
+pub(crate) struct ConformancePlays {
     /// Only plays whose name contains this
     #[arg(long, value_name = "TEXT")]
     pub(crate) only: Option<String>,
-    /// With the collector of kube-controller-manager instead of ours
+    /// With the controllers of kube-controller-manager instead of ours
     #[arg(long)]
     pub(crate) peer: bool,
     /// One more flag for kube-apiserver, as in --apiserver-flag=--watch-cache=false; may be repeated

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use xtask::bench;
-use xtask::conformance::{self, Suite, Whose};
+use xtask::conformance::{self, Whose};
 use xtask::facts::Facts;
 use xtask::interrupt;
 use xtask::probe::Question;
@@ -20,6 +20,12 @@ pub(crate) fn run(command: args::Command, out: &mut impl Write) -> Result<()> {
         args::Command::Conformance(args::Conformance::Api(args)) => conformance_api(args, out),
         args::Command::Conformance(args::Conformance::Gc(args)) => {
             plays(conformance::GC, args, out)
+        }
+        args::Command::Conformance(args::Conformance::Podgc(args)) => {
+            plays(conformance::POD_GC, args, out)
+        }
+        args::Command::Conformance(args::Conformance::Ttl(args)) => {
+            plays(conformance::TTL, args, out)
         }
         args::Command::Conformance(args::Conformance::Workloads(args)) => {
             plays(conformance::WORKLOADS, args, out)
@@ -221,15 +227,18 @@ fn conformance_api(args: args::ConformanceApi, out: &mut impl Write) -> Result<(
     }
 }
 
-fn plays(suite: Suite, args: args::ConformanceGc, out: &mut impl Write) -> Result<()> {
+fn plays(
+    suite: conformance::Suite,
+    args: args::ConformancePlays,
+    out: &mut impl Write,
+) -> Result<()> {
     interrupt::watch()?;
-    let wanted = conformance::GcWanted {
-        suite,
+    let wanted = conformance::PlaysWanted {
         only: args.only,
         collector: if args.peer { Whose::Peer } else { Whose::Ours },
         apiserver_flags: args.apiserver_flag,
     };
-    let report = conformance::gc(&wanted)?;
+    let report = conformance::plays(suite, &wanted)?;
     write!(out, "{report}")?;
     match report.failed() {
         0 => Ok(()),

@@ -5,7 +5,7 @@
 //! written on request only, and always from the real server. The suites with a controller, where a play says itself what
 //! it expects, have modules of their own.
 
-mod gc;
+mod plays;
 mod random;
 
 use std::collections::BTreeMap;
@@ -21,7 +21,9 @@ use serde::Deserialize;
 use crate::cargo::{Binary, Running, workspace};
 use crate::real::{Identity, Instance, Options};
 
-pub use gc::{GC, Report as GcReport, Suite, WORKLOADS, Wanted as GcWanted, Whose, gc};
+pub use plays::{
+    GC, POD_GC, Report as PlaysReport, Suite, TTL, WORKLOADS, Wanted as PlaysWanted, Whose, plays,
+};
 pub use random::{Report as RandomReport, Wanted as RandomWanted, gc_random};
 
 const SUITES: Binary = Binary {

@@ -2,6 +2,7 @@
 //!
 //! - [`Demo`], [`Run`], [`Up`]: the flags of the commands that work, with [`Work`] in the last two.
 //! - [`Graph`], [`Explain`]: the flags of the commands that look, with [`Place`] in both.
+//! - [`Schedule`]: the flags of the commands about cron schedules.
 //! - [`Controllers`] reads `--controllers`.
 //! - `foreign`: flags of the original controller managers that are accepted and ignored.
 
@@ -10,14 +11,18 @@ mod demo;
 mod foreign;
 mod objects;
 mod run;
+mod schedule;
 mod up;
 mod values;
 mod work;
 
-pub(crate) use self::controllers::{Controllers, GARBAGE_COLLECTOR};
+pub(crate) use self::controllers::{
+    BATCH_TTL, Controllers, GARBAGE_COLLECTOR, POD_GC, VOLCANO_TTL,
+};
 pub(crate) use self::demo::Demo;
 pub(crate) use self::objects::{Drawing, Explain, Graph, Place};
 pub(crate) use self::run::Run;
+pub(crate) use self::schedule::{Listing, Schedule, ScheduleNext};
 pub(crate) use self::up::{Listen, Output, Up};
 pub(crate) use self::values::{ObjectName, ResourceName};
 pub(crate) use self::work::Work;
@@ -52,6 +57,9 @@ pub(crate) enum Command {
     Explain(Box<Explain>),
     /// Print the definitions of Volcano's kinds, for `kubectl apply -f -`
     Crds,
+    /// Cron schedules: when they are due
+    #[command(subcommand)]
+    Schedule(Schedule),
     /// Print the version
     Version,
 }

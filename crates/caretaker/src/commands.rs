@@ -1,12 +1,13 @@
-//! The commands that look at a cluster and change nothing: `graph` and `explain`.
+//! The commands that look and change nothing: `graph` and `explain` at a cluster, `schedule` at an expression.
 //!
-//! Both learn what the collector would know, by the same feeds into the same index, and then answer from it. Nothing
+//! The first two learn what the collector would know, by the same feeds into the same index, and then answer from it. Nothing
 //! here can write: no driver runs, and of a decision's requests only reads are carried out. What could not be learned is
 //! said on stderr, because an answer from half of the objects looks like any other.
 
 mod explain;
 mod find;
 mod graph;
+mod schedule;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -26,7 +27,7 @@ use caretaker_machinery::clock::Clock;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
-use crate::args::{Explain, Graph, Place};
+use crate::args::{Explain, Graph, Place, Schedule};
 use crate::{crew, wiring};
 
 /// How many kinds are named before the rest is counted.
@@ -41,8 +42,10 @@ struct Look {
     states: BTreeMap<KindId, KindState>,
     interest: Interest,
     namespace: String,
-    /// Feeds end when this goes.
-    _feeds: Feeds,
+    /// They end when this goes.
+    feeds: Feeds,
+    /// What they told; kept, because kinds that nobody listens to are forgotten.
+    changes: mpsc::Receiver<Change>,
 }
 
 /// `caretaker graph`.
@@ -55,6 +58,17 @@ pub(crate) fn graph(args: &Graph) -> Result<ExitCode> {
 pub(crate) fn explain(args: &Explain) -> Result<ExitCode> {
     wiring::log_but(args.verbosity.level(), QUIET)?;
     block_on(explain::run(args))
+}
+
+/// `caretaker schedule`. Needs neither a cluster nor threads.
+pub(crate) fn schedule(args: &Schedule) -> Result<ExitCode> {
+    let Schedule::Next(args) = args;
+    let answer = schedule::next(args, wiring::clock().now())?;
+    if let Some(note) = answer.note {
+        eprintln!("caretaker: {note}");
+    }
+    print(&answer.text)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// What these commands say in their own words: a user who may list nothing would read a line for each kind.
@@ -114,9 +128,10 @@ impl Look {
                 None => clients.namespace().to_owned(),
             },
             interest: interest.clone(),
-            _feeds: feeds.clone(),
+            feeds: feeds.clone(),
+            changes: feeds.subscribe(interest),
         };
-        look.read(feeds.subscribe(interest)).await;
+        look.read().await;
         if look.catalog.iter().next().is_none() {
             bail!("the server {server} does not say what kinds it has");
         }
@@ -126,10 +141,10 @@ impl Look {
         Ok(look)
     }
 
-    async fn read(&mut self, mut changes: mpsc::Receiver<Change>) {
+    async fn read(&mut self) {
         let deadline = Instant::now() + ORPHAN_HOLD_MAX;
         while !self.is_complete() {
-            match timeout_at(deadline, changes.recv()).await {
+            match timeout_at(deadline, self.changes.recv()).await {
                 Ok(Some(change)) => self.observe(&change),
                 Ok(None) | Err(_) => return,
             }

@@ -6,7 +6,9 @@
 
 mod collector;
 mod member;
+mod podgc;
 mod stage;
+mod ttl;
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -16,6 +18,7 @@ use caretaker_controllers::gc::view::{Part, View};
 use caretaker_controllers::gc::{GarbageCollector, Knowledge};
 use caretaker_controllers::runtime::clients::Clients;
 use caretaker_controllers::runtime::driver::Mode;
+use caretaker_controllers::runtime::driver::skew::Timing;
 use caretaker_controllers::runtime::effects::Limit;
 use caretaker_controllers::runtime::events::Events;
 use caretaker_controllers::runtime::evidence::Trail;
@@ -33,12 +36,16 @@ pub(crate) use self::collector::collected;
 use self::member::{Hiring, Member, member};
 use self::stage::Stage;
 use crate::admin::Backstage;
-use crate::args::{GARBAGE_COLLECTOR, Work};
+use crate::args::{BATCH_TTL, GARBAGE_COLLECTOR, POD_GC, VOLCANO_TTL, Work};
 use crate::output::narrate::Narrator;
 use crate::output::told;
 
 /// Who else can be at work: the name that `--controllers` has, and how it starts.
-const OTHERS: [(&str, Start); 0] = [];
+const OTHERS: [(&str, Start); 3] = [
+    (BATCH_TTL, ttl::batch),
+    (VOLCANO_TTL, ttl::volcano),
+    (POD_GC, podgc::start),
+];
 
 /// Starts a controller.
 type Start = fn(&mut Hiring<'_>) -> Box<dyn Member>;
@@ -62,6 +69,8 @@ pub(crate) struct Orders<'a> {
     pub(crate) mode: Mode,
     /// Controllers that only show what they would do, because somebody else does it.
     pub(crate) shy: Vec<&'static str>,
+    /// Whether the server has a clock of its own.
+    pub(crate) timing: Timing,
 }
 
 /// Controllers at work.
@@ -90,6 +99,7 @@ impl Crew {
             limit,
             mode,
             shy,
+            timing,
         } = orders;
         let metrics = Metrics::new();
         let evidence = Trail::new();
@@ -122,9 +132,11 @@ impl Crew {
         });
         let hiring = &mut Hiring {
             manager: &mut manager,
+            metrics: &metrics,
             work,
             mode,
             shy: &shy,
+            timing,
             seed,
         };
         let collector = work

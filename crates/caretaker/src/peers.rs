@@ -14,7 +14,7 @@ use kube::Client;
 use kube::client::Body;
 use serde::Deserialize;
 
-use crate::args::{Controllers, GARBAGE_COLLECTOR};
+use crate::args::{BATCH_TTL, Controllers, GARBAGE_COLLECTOR, VOLCANO_TTL};
 
 /// The Lease of kube-controller-manager.
 const LEASE: &str =
@@ -85,14 +85,14 @@ const KUBERNETES: Original = Original {
         "cronjob-controller/batch",
         GARBAGE_COLLECTOR,
         "pod-garbage-collector-controller",
-        "ttl-after-finished-controller",
+        BATCH_TTL,
     ],
 };
 
 const VOLCANO: Original = Original {
     name: "vc-controller-manager",
     shown_by: "Pods with the label app=volcano-controller",
-    units: &["cronjob-controller/volcano", "gc-controller"],
+    units: &["cronjob-controller/volcano", VOLCANO_TTL],
 };
 
 /// An answer of the server, read.

@@ -18,6 +18,7 @@ use caretaker_apiserver::listen::{Listener, Transport};
 use caretaker_apiserver::{ApiServer, Identity};
 use caretaker_controllers::runtime::clients::Clients;
 use caretaker_controllers::runtime::driver::Mode;
+use caretaker_controllers::runtime::driver::skew::Timing;
 use caretaker_machinery::clock::{Clock, REAL_TIME};
 use futures::FutureExt as _;
 use serde_json::json;
@@ -150,6 +151,8 @@ pub(crate) fn start_crew(
         limit: None,
         mode,
         shy: Vec::new(),
+        // The server's clock is this one.
+        timing: Timing::Own,
     }))
 }
 

@@ -24,6 +24,7 @@ pub mod reason;
 mod standing;
 pub mod view;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -58,7 +59,8 @@ pub enum Key {
     /// An object: whether it goes, stays, or is let go.
     Object(Uid),
     /// An owner whose state has to be asked for before anything follows for its dependents.
-    Owner(Coordinates),
+    /// Many keys may wait for it, so all of them share it.
+    Owner(Arc<Coordinates>),
 }
 
 /// Where a reference says its owner is. All parts count: the same uid elsewhere is another question.

@@ -5,6 +5,10 @@
 //!
 //! - [`runtime`]: feeds bring changes, a driver asks a controller what follows, effects carry it out.
 //! - [`gc`]: the garbage collector over the ownership graph of all kinds.
+//! - [`podgc`]: removes Pods that nobody else will.
+//! - [`ttl`]: the end of Jobs that have finished.
 
 pub mod gc;
+pub mod podgc;
 pub mod runtime;
+pub mod ttl;

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use caretaker_machinery::rng::Rng;
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use self::faults::Faults;
@@ -108,6 +109,7 @@ async fn run(script: Script, mut rng: Rng) -> Result<Told, String> {
         names: &[NAME],
         kinds: &kinds,
         discovery: DISCOVERY,
+        ahead: SignedDuration::ZERO,
     };
     let lives = live(&target, &cast, &log, &meddlers, &mut dead);
     let made = tokio::select! {

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::future::LocalBoxFuture;
+use jiff::SignedDuration;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -185,6 +186,7 @@ pub async fn play(scenario: &Scenario, meddlers: Meddlers<'_>) -> Result<Run, St
         names: scenario.controllers,
         kinds: &watched,
         discovery: DISCOVERY,
+        ahead: SignedDuration::ZERO,
     };
     let lives = live(&target, &cast, &log, meddlers, &mut dead);
     tokio::select! {
@@ -252,13 +254,17 @@ pub(crate) fn end(history: &History) -> BTreeMap<String, String> {
         let name = metadata["name"].as_str().unwrap_or_default();
         let kind = &history.kinds()[stored.known].kind;
         let state = format!(
-            "owners [{}] finalizers [{}]{}",
+            "owners [{}] finalizers [{}]{}{}",
             words(&metadata["ownerReferences"], "name"),
             words(&metadata["finalizers"], ""),
             if metadata["deletionTimestamp"].is_null() {
                 ""
             } else {
                 " deleting"
+            },
+            match stored.object["status"]["phase"].as_str() {
+                Some(phase) => format!(" {phase}"),
+                None => String::new(),
             },
         );
         (format!("{kind} {name}"), state)

@@ -7,7 +7,9 @@
 pub mod api;
 pub mod gc;
 mod play;
+pub mod podgc;
 pub mod stage;
+pub mod ttl;
 pub mod workloads;
 
 pub use play::{Checked, Ending, Play};
@@ -34,6 +36,8 @@ pub enum Need {
     EmbeddedOnly,
     /// A collector that the scenario starts itself, after it has made its objects.
     FreshCollector,
+    /// A controller that ends Volcano's Jobs.
+    VolcanoTtl,
 }
 
 /// One scenario of a suite.
@@ -101,8 +105,8 @@ impl Scenario {
 impl Need {
     fn met_by(self, server: Server) -> bool {
         match self {
-            // Which collector there is, the play is told; actors work beside any server.
-            Self::Crds | Self::Actors | Self::FreshCollector => true,
+            // Which controllers there are, the play is told; actors work beside any server.
+            Self::Crds | Self::Actors | Self::FreshCollector | Self::VolcanoTtl => true,
             Self::RealOnly => server == Server::Real,
             Self::MoveClock | Self::EmbeddedOnly => server == Server::Embedded,
         }

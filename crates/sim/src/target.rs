@@ -8,12 +8,15 @@ use std::path::Path;
 use anyhow::Context as _;
 use caretaker_apiserver::{ApiServer, Identity, Upkeep};
 use caretaker_controllers::gc::{self, GarbageCollector};
+use caretaker_controllers::podgc::{self, PodGc};
 use caretaker_controllers::runtime::driver::Options;
+use caretaker_controllers::runtime::driver::skew::Timing;
 use caretaker_controllers::runtime::events::Events;
 use caretaker_controllers::runtime::evidence::Trail;
 use caretaker_controllers::runtime::feeds::{Feeds, FeedsOptions, Interest};
 use caretaker_controllers::runtime::manager::{Manager, Shared};
 use caretaker_controllers::runtime::metrics::Metrics;
+use caretaker_controllers::ttl::{self, Rules, Ttl};
 use caretaker_machinery::clock::{Clock, REAL_TIME};
 use caretaker_machinery::rng::Rng;
 use caretaker_workloads::volcano;
@@ -28,6 +31,10 @@ use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
 /// What the embedded server's randomness begins with; any number does, as long as it stays.
 const SEED: u64 = 4;
+
+/// How many terminated Pods are kept by the Pod GC of suites: more than all plays make together that are about something
+/// else.
+pub const TERMINATED_PODS_KEPT: usize = 30;
 
 /// Which kind of server a [`Target`] is; decides which scenarios can run and whether anything is left to clean up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +61,8 @@ pub struct Controllers {
     _manager: Manager,
     /// What they have written so far.
     pub evidence: Trail,
+    /// What they have counted so far.
+    pub metrics: Metrics,
 }
 
 // === impl Target ===
@@ -123,9 +132,10 @@ impl Target {
         let Some(clock) = self.clock() else {
             anyhow::bail!("{list} cannot run in process beside a real server");
         };
-        let (events, recorder) = Events::new(self.client.clone(), clock.clone(), Metrics::new());
+        let metrics = Metrics::new();
+        let (events, recorder) = Events::new(self.client.clone(), clock.clone(), metrics.clone());
         tokio::spawn(recorder.run());
-        let (mut manager, evidence) = self.manager(clock, events);
+        let (mut manager, evidence) = self.manager(clock, events, &metrics);
         let ignored = gc::IGNORED.map(|(resource, group)| (resource.into(), group.into()));
         let interest = Interest::Deletable {
             ignored: ignored.to_vec(),
@@ -136,6 +146,7 @@ impl Target {
         Ok(Controllers {
             _manager: manager,
             evidence,
+            metrics,
         })
     }
 
@@ -146,16 +157,18 @@ impl Target {
             Some(clock) => clock.clone(),
             None => Clock::driven(self.date().await?, REAL_TIME),
         };
-        let (mut manager, evidence) = self.manager(&clock, Events::none());
+        let metrics = Metrics::new();
+        let (mut manager, evidence) = self.manager(&clock, Events::none(), &metrics);
         caretaker_workloads::start(&mut manager);
         Ok(Controllers {
             _manager: manager,
             evidence,
+            metrics,
         })
     }
 
     /// What controllers of this process are started with, and what they will have written.
-    fn manager(&self, clock: &Clock, events: Events) -> (Manager, Trail) {
+    fn manager(&self, clock: &Clock, events: Events, metrics: &Metrics) -> (Manager, Trail) {
         let (options, rng) = (FeedsOptions::default(), Rng::seeded(SEED));
         let evidence = Trail::new();
         let manager = Manager::new(Shared {
@@ -164,7 +177,7 @@ impl Target {
             clock: clock.clone(),
             events,
             evidence: evidence.clone(),
-            metrics: Metrics::new(),
+            metrics: metrics.clone(),
             limit: None,
         });
         (manager, evidence)
@@ -197,7 +210,26 @@ pub(crate) fn hire(manager: &mut Manager, name: &str, collected: &Interest) -> a
     match name {
         // Nobody asks it anything.
         gc::NAME => drop(manager.start(collected.clone(), options, || GarbageCollector::new(SEED))),
-        _ => anyhow::bail!("there is no {name} in process"),
+        podgc::NAME => drop(manager.start(podgc::interest(), options, pod_gc)),
+        _ => {
+            let mut ends = ttl::KINDS.iter();
+            let row = ends.find(|row| row.name == name);
+            let row = row.with_context(|| format!("there is no {name} in process"))?;
+            let options = Options {
+                timing: Timing::Server,
+                workers: 5,
+                ..options
+            };
+            drop(manager.start(row.interest(), options, || Ttl::new(row, Rules::default())));
+        }
     }
     Ok(())
+}
+
+/// Pod GC as suites expect it: few terminated Pods are kept, so that few have to be made.
+fn pod_gc() -> PodGc {
+    PodGc::new(podgc::Settings {
+        threshold: Some(TERMINATED_PODS_KEPT),
+        ..podgc::Settings::default()
+    })
 }

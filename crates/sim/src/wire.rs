@@ -423,7 +423,7 @@ async fn read(response: Response<AnyBody>) -> Result<Reply, Error> {
     })
 }
 
-/// Whether a request is about one object: not a list, a watch, discovery, or the create of an Event.
+/// Whether a request is about one object or a subresource of it: not a list, a watch, discovery, or the create of an Event.
 fn is_effect(method: &Method, path: &str) -> bool {
     let mut segments = path.split('/').filter(|part| !part.is_empty());
     let skipped = match segments.next() {
@@ -431,8 +431,12 @@ fn is_effect(method: &Method, path: &str) -> bool {
         Some("apis") => 2,
         _ => return false,
     };
-    let rest = segments.skip(skipped).count();
-    let is_object = rest == 2 || rest == 4;
+    let rest: Vec<&str> = segments.skip(skipped).collect();
+    let is_object = match rest[..] {
+        // A collection in a namespace has as many parts as the status of a Node.
+        [first, _, _] => first != "namespaces",
+        _ => [2, 4, 5].contains(&rest.len()),
+    };
     is_object && [Method::GET, Method::PATCH, Method::DELETE, Method::PUT].contains(method)
 }
 
@@ -445,6 +449,9 @@ mod tests {
         let table = [
             (Method::GET, "/api/v1/namespaces/n/configmaps/a", true),
             (Method::DELETE, "/api/v1/nodes/a", true),
+            (Method::PATCH, "/api/v1/nodes/a/status", true),
+            (Method::PATCH, "/api/v1/namespaces/n/pods/a/status", true),
+            (Method::DELETE, "/api/v1/namespaces/n/pods", false),
             (
                 Method::PATCH,
                 "/apis/apps/v1/namespaces/n/deployments/a",

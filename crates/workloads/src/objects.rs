@@ -1,7 +1,7 @@
 //! What actors write: requests with what was judged in them, owners, conditions, names, and patches that say only what
 //! changes.
 
-use caretaker_controllers::runtime::call::{Call, Target};
+use caretaker_controllers::runtime::call::{Call, PatchForm, Target};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -120,6 +120,7 @@ pub(crate) fn change(
         target: object.target(),
         judged: object.judged(),
         subresource,
+        form: PatchForm::Merge,
         patch: json!({ field: patch }),
     })
 }

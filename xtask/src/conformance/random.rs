@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use super::gc::{self, Whose};
+use super::plays::{self, GC, Whose};
 use super::{SUITES, run_into};
 use crate::real::{Identity, Instance, Options};
 
@@ -84,16 +84,16 @@ pub fn gc_random(wanted: &Wanted) -> Result<Report> {
 /// Performs the scripts with one collector on a server of their own. What was said stays in a file of this name.
 fn side(suites: &Path, wanted: &Wanted, whose: Whose, file: &str) -> Result<Vec<Line>> {
     let caretaker = match whose {
-        Whose::Ours => Some(gc::caretaker()?),
+        Whose::Ours => Some(plays::caretaker()?),
         Whose::Peer => None,
     };
-    let log = gc::log(gc::GC, whose)?;
+    let log = plays::log(GC.name, whose)?;
     let output: PathBuf = log.with_file_name(format!("{file}.jsonl"));
     let name = format!("conformance-random-{}", std::process::id());
     let instance = Instance::start(&name, &Options::default())?;
     let line = match &caretaker {
-        Some(program) => gc::ours(program, &instance, gc::GC),
-        None => gc::peer(&instance, gc::GC)?,
+        Some(program) => plays::ours(GC, program, &instance),
+        None => plays::peer(GC, &instance)?,
     };
     eprintln!("performing with {}; this takes minutes", line[0]);
     let mut command = Command::new(suites);

@@ -2,13 +2,23 @@
 //!
 //! A list without `*` turns on what it names and nothing else; the first word about a controller counts, and `*` decides
 //! for those that no word is about. Ours in addition: `-*` and `none` for no controller, and the two halves of
-//! `cronjob-controller`. Not every controller exists yet: the list is read all the same, so that scripts can be written
+//! `cronjob-controller`. Controllers of the originals that are not ours may be named, so that their manifests start, and
+//! a warning says that nothing comes of it. Not every controller exists yet: the list is read all the same, so that scripts can be written
 //! now and a misspelt name is found now.
 
 use std::str::FromStr;
 
 /// The collector of what belongs to nobody any more.
 pub(crate) const GARBAGE_COLLECTOR: &str = "garbage-collector-controller";
+
+/// The remover of Pods that nobody else removes.
+pub(crate) const POD_GC: &str = "pod-garbage-collector-controller";
+
+/// The one that ends Jobs of `batch/v1`.
+pub(crate) const BATCH_TTL: &str = "ttl-after-finished-controller";
+
+/// The one that ends Jobs of Volcano.
+pub(crate) const VOLCANO_TTL: &str = "gc-controller";
 
 /// What can be turned on and off.
 const UNITS: [Unit; 6] = [
@@ -19,13 +29,16 @@ const UNITS: [Unit; 6] = [
         "cronjob",
     ),
     Unit::whole(GARBAGE_COLLECTOR, "garbagecollector"),
-    Unit::whole("gc-controller", ""),
-    Unit::whole("pod-garbage-collector-controller", "podgc"),
-    Unit::whole("ttl-after-finished-controller", "ttl-after-finished"),
+    Unit::whole(VOLCANO_TTL, ""),
+    Unit::whole(POD_GC, "podgc"),
+    Unit::whole(BATCH_TTL, "ttl-after-finished"),
 ];
 
 /// The units that exist. The rest comes later.
-const BUILT: [&str; 1] = [GARBAGE_COLLECTOR];
+const BUILT: [&str; 4] = [GARBAGE_COLLECTOR, VOLCANO_TTL, POD_GC, BATCH_TTL];
+
+/// The controllers of the originals that are not ours: name and whose it is.
+const FOREIGN: &str = include_str!("../../data/foreign-controllers.txt");
 
 /// Which controllers are on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -111,6 +124,13 @@ impl Controllers {
         }))
     }
 
+    /// What was asked for by name and belongs to somebody else.
+    pub(crate) fn foreign(&self) -> Vec<&str> {
+        let words = self.words.iter().filter(|word| word.on);
+        let names = words.map(|word| word.about.as_str());
+        names.filter(|name| is_foreign(name)).collect()
+    }
+
     /// The first word about a unit.
     fn about(&self, unit: &Unit) -> Option<&Word> {
         self.words.iter().find(|word| unit.is_called(&word.about))
@@ -148,7 +168,8 @@ impl FromStr for Word {
             // Volcano writes a plus where Kubernetes writes nothing.
             None => (true, text.strip_prefix('+').unwrap_or(text)),
         };
-        if name != "*" && !UNITS.iter().any(|unit| unit.is_called(name)) {
+        let is_ours = UNITS.iter().any(|unit| unit.is_called(name));
+        if name != "*" && !is_ours && !is_foreign(name) {
             let known = shorten(&UNITS).join(", ");
             return Err(format!(
                 "there is no controller {name:?}; there are {known}, and * for all"
@@ -159,6 +180,13 @@ impl FromStr for Word {
             about: name.to_owned(),
         })
     }
+}
+
+/// Whether an original has a controller of this name that is not ours.
+fn is_foreign(name: &str) -> bool {
+    let lines = FOREIGN.lines().filter(|line| !line.starts_with('#'));
+    let mut names = lines.filter_map(|line| line.split('\t').next());
+    names.any(|known| known == name)
 }
 
 /// Names for people: a controller whose halves are both there goes by its own name.
@@ -258,11 +286,13 @@ mod tests {
     #[test]
     fn what_runs_is_what_exists_and_only_names_are_missed() {
         let collector: &[&str] = &[GARBAGE_COLLECTOR];
+        let ends: &[&str] = &[VOLCANO_TTL, BATCH_TTL];
         let cases: &[(&str, &[&str], &[&str])] = &[
-            ("*", collector, &[]),
+            ("*", &BUILT, &[]),
             ("none", &[], &[]),
-            ("*,-garbagecollector", &[], &[]),
+            ("*,-garbagecollector", ends, &[]),
             ("garbagecollector", collector, &[]),
+            ("ttl-after-finished,gc-controller", ends, &[]),
             (
                 "cronjob,garbagecollector",
                 collector,
@@ -270,21 +300,37 @@ mod tests {
             ),
             (
                 "*,cronjob-controller/batch,podgc",
-                collector,
+                &BUILT,
                 &[
                     "cronjob-controller/batch",
                     "pod-garbage-collector-controller",
                 ],
             ),
-            ("*,-podgc", collector, &[]),
+            ("*,-podgc", &BUILT, &[]),
         ];
         for (text, running, missing) in cases {
             let controllers = mk(text);
             assert_eq!(controllers.running(), *running, "{text}");
             assert_eq!(controllers.missing(), *missing, "{text}");
         }
-        assert!(!mk("*").runs("gc-controller"));
+        assert!(!mk("*").runs("cronjob-controller/batch"));
         assert!(!mk("*").runs("nobody"));
+    }
+
+    #[test]
+    fn controllers_of_the_originals_may_be_named() {
+        let kubeadm = mk("*,bootstrapsigner,tokencleaner");
+        assert_eq!(kubeadm.names(), ALL);
+        assert_eq!(kubeadm.foreign(), ["bootstrapsigner", "tokencleaner"]);
+        let volcano = mk("*,-sharding-controller");
+        assert_eq!((volcano.names(), volcano.foreign()), (ALL.to_vec(), vec![]));
+        for unit in &UNITS {
+            assert!(
+                ![unit.name, unit.controller, unit.alias]
+                    .into_iter()
+                    .any(is_foreign)
+            );
+        }
     }
 
     #[test]
@@ -299,8 +345,8 @@ mod tests {
     fn an_unknown_name_is_refused_with_the_known_ones() {
         for text in [
             "",
-            "job-controller",
-            "-job-controller",
+            "nobody",
+            "-nobody",
             "-none",
             "*,,",
             "gc-controller;*",

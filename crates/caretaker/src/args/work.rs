@@ -5,13 +5,22 @@
 
 use std::time::Duration;
 
+use caretaker_controllers::podgc;
 use clap::{ArgAction, Args, Parser};
 
 use super::controllers::{Controllers, GARBAGE_COLLECTOR};
 use super::values::{Gate, ResourceName, duration, limit, rate, switch};
 
 /// The feature gates that change something here.
-const GATES: [&str; 2] = ["CronVolcanoJobSupport", "VolcanoJobSupport"];
+const GATES: [&str; 4] = [
+    "CronVolcanoJobSupport",
+    "NodeOutOfServiceVolumeDetach",
+    "PodDisruptionConditions",
+    "VolcanoJobSupport",
+];
+
+/// Upstream's workers of the TTL controller, also for those who say that there should be none.
+const TTL_WORKERS: u16 = 5;
 
 #[derive(Debug, Args)]
 pub(crate) struct Work {
@@ -44,6 +53,36 @@ pub(crate) struct Work {
     /// Resources the garbage collector leaves alone, besides events
     #[arg(long, value_name = "RESOURCE[.GROUP],…", value_delimiter = ',', action = ArgAction::Append)]
     pub(crate) gc_ignored_resources: Vec<ResourceName>,
+
+    /// Terminated Pods that are kept, all namespaces together; none is removed for their number if it is 0 or less
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 12_500,
+        allow_negative_numbers = true
+    )]
+    terminated_pod_gc_threshold: i32,
+
+    /// Terminated Pods that are kept of each namespace; no limit if it is 0 or less
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        allow_negative_numbers = true
+    )]
+    terminated_pod_gc_threshold_per_namespace: i32,
+
+    /// Requests of the TTL controller of batch/v1 that may be under way at the same time
+    #[arg(long, value_name = "N", default_value_t = TTL_WORKERS.into(), value_parser = clap::value_parser!(i32).range(..=65_535), allow_negative_numbers = true)]
+    concurrent_ttl_after_finished_syncs: i32,
+
+    /// Requests of the TTL controller of Volcano that may be under way at the same time
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) worker_threads_for_gc: u16,
+
+    /// Delete Volcano Jobs so long after they were aborted; a longer TTL of their own counts [default: never]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) ttl_after_aborted: Option<Duration>,
 
     /// The longest pause before something that failed is tried again; upstream has 16m40s
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
@@ -90,13 +129,29 @@ impl Work {
         names
     }
 
+    /// Workers of the TTL controller of `batch/v1`.
+    pub(crate) fn ttl_workers(&self) -> u16 {
+        let workers = u16::try_from(self.concurrent_ttl_after_finished_syncs).unwrap_or(0);
+        if workers == 0 { TTL_WORKERS } else { workers }
+    }
+
     /// Retries per second, if they are limited.
     pub(crate) fn retry_rate(&self) -> Option<f32> {
         limit(self.retry_bucket_qps)
     }
 
+    /// How Pod GC works.
+    pub(crate) fn pod_gc(&self) -> podgc::Settings {
+        let kept = |threshold: i32| usize::try_from(threshold).ok().filter(|kept| *kept > 0);
+        podgc::Settings {
+            threshold: kept(self.terminated_pod_gc_threshold),
+            threshold_per_namespace: kept(self.terminated_pod_gc_threshold_per_namespace),
+            sweeps_out_of_service: self.gate("NodeOutOfServiceVolumeDetach").unwrap_or(true),
+            marks_failed: self.gate("PodDisruptionConditions").unwrap_or(true),
+        }
+    }
+
     /// What was said about a feature gate last.
-    #[cfg(test)]
     fn gate(&self, name: &str) -> Option<bool> {
         let gates = self.feature_gates.iter().rev();
         gates
@@ -113,6 +168,14 @@ impl Work {
             let names = missing.join(", ");
             warnings.push(format!(
                 "these controllers are not built yet, so none of these will run: {names}"
+            ));
+        }
+        let controllers = self.controllers();
+        let foreign = controllers.foreign();
+        if !foreign.is_empty() {
+            let names = foreign.join(", ");
+            warnings.push(format!(
+                "these controllers belong to others and do not run here: {names}"
             ));
         }
         // Upstream's gates come and go with every release: a list of them here would refuse somebody's manifest.
@@ -229,16 +292,67 @@ mod tests {
     }
 
     #[test]
+    fn pod_gc_keeps_what_upstream_keeps_unless_it_is_told_otherwise() {
+        assert_eq!(mk(&[]).pod_gc(), podgc::Settings::default());
+        for (value, threshold) in [
+            ("-1", None),
+            ("0", None),
+            ("1", Some(1)),
+            ("2147483647", Some(2_147_483_647)),
+        ] {
+            let flags = [
+                "--terminated-pod-gc-threshold",
+                value,
+                "--terminated-pod-gc-threshold-per-namespace",
+                value,
+            ];
+            let settings = mk(&flags).pod_gc();
+            assert_eq!(settings.threshold, threshold, "{value}");
+            assert_eq!(settings.threshold_per_namespace, threshold, "{value}");
+        }
+        let gates = mk(&[
+            "--feature-gates=NodeOutOfServiceVolumeDetach=false,PodDisruptionConditions=false",
+        ]);
+        assert_eq!(gates.warnings(), Vec::<String>::new());
+        let settings = gates.pod_gc();
+        assert!(!settings.sweeps_out_of_service && !settings.marks_failed);
+    }
+
+    #[test]
+    fn the_ttl_controllers_have_upstreams_flags() {
+        let work = mk(&[]);
+        assert_eq!((work.ttl_workers(), work.worker_threads_for_gc), (5, 5));
+        assert_eq!(work.ttl_after_aborted, None);
+        let work = mk(&[
+            "--concurrent-ttl-after-finished-syncs=9",
+            "--worker-threads-for-gc=1",
+            "--ttl-after-aborted=24h",
+        ]);
+        assert_eq!((work.ttl_workers(), work.worker_threads_for_gc), (9, 1));
+        let day = Duration::from_secs(24 * 3600);
+        assert_eq!(work.ttl_after_aborted, Some(day));
+        for none in ["0", "-3"] {
+            let work = mk(&["--concurrent-ttl-after-finished-syncs", none]);
+            assert_eq!(work.ttl_workers(), 5, "as upstream has it");
+        }
+    }
+
+    #[test]
     fn what_makes_no_sense_is_refused() {
         for flag in [
             "--concurrent-gc-syncs=0",
             "--concurrent-gc-syncs=-1",
+            "--terminated-pod-gc-threshold=2147483648",
+            "--terminated-pod-gc-threshold-per-namespace=many",
             "--dry-run=maybe",
             "--retry-max-delay=60",
+            "--worker-threads-for-gc=0",
+            "--ttl-after-aborted=-1h",
+            "--concurrent-ttl-after-finished-syncs=many",
             "--retry-bucket-qps=fast",
             "--gc-ignored-resources=Pods",
             "--feature-gates=A",
-            "--controllers=job-controller",
+            "--controllers=nobody",
         ] {
             assert!(
                 Wrapped::try_parse_from(["caretaker", flag]).is_err(),
@@ -255,10 +369,11 @@ mod tests {
             "--feature-gates=kube:AllAlpha=true,VolcanoJobSupport=false",
             "--feature-gates",
             "AllAlpha=false,VolcanoJobSupport=true",
-            "--controllers=*,podgc",
+            "--controllers=*,cronjob-controller,tokencleaner",
         ]);
         let expected = [
-            "these controllers are not built yet, so none of these will run: pod-garbage-collector-controller",
+            "these controllers are not built yet, so none of these will run: cronjob-controller",
+            "these controllers belong to others and do not run here: tokencleaner",
             "these feature gates mean nothing here: AllAlpha",
         ];
         assert_eq!(work.warnings(), expected);

@@ -3,14 +3,20 @@
 //! The collector's own decision about the object, with the reads it asks for carried out as the driver would, and what
 //! the other controllers that look after its kind decide. What they would write is told and not done.
 
+mod pods;
+
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
 use caretaker_controllers::gc::{Key, Reason};
-use caretaker_controllers::runtime::call::{Answer, Call};
-use caretaker_controllers::runtime::controller::{Controller, Identity, Next, Verdict, Wake};
+use caretaker_controllers::runtime::call::{Answer, Call, Propagation, Target};
+use caretaker_controllers::runtime::controller::{
+    Change, Controller, Identity, Next, Verdict, Wake,
+};
+use caretaker_controllers::runtime::effects::Performed;
 use caretaker_controllers::runtime::kind::Kind;
-use caretaker_controllers::runtime::record::Record;
+use caretaker_controllers::runtime::record::{Record, View};
+use caretaker_controllers::ttl::{self, Rules, Ttl};
 
 use super::Look;
 use super::find::{self, Found};
@@ -102,9 +108,40 @@ impl Look {
         }
     }
 
-    /// What the other controllers decide, from the object alone: a paragraph for each that looks after its kind.
-    async fn opinions(&self, _: &Record) -> Vec<Opinion> {
-        Vec::new()
+    /// What the other controllers decide, those that look after its kind, from the object as it is now and by the
+    /// server's time.
+    async fn opinions(&mut self, record: &Record) -> Vec<Opinion> {
+        let mut ends: Vec<Ttl> = ttl::KINDS
+            .iter()
+            .map(|row| Ttl::new(row, Rules::default()))
+            .collect();
+        let catalog = Change::Catalog(self.catalog.clone());
+        for end in &mut ends {
+            end.observe(&catalog, self.clock.now(), &mut Wake::default());
+        }
+        ends.retain(|end| !end.keys(record).is_empty());
+        if ends.is_empty() {
+            return self.opinion_on_pod(record).await.into_iter().collect();
+        }
+        let call = Call::Get {
+            target: Target {
+                kind: record.kind,
+                namespace: record.meta.namespace.clone(),
+                name: record.meta.name.clone(),
+            },
+        };
+        let effects = self.effects.clone().showing(View::Full);
+        let Performed { answer, date, .. } = effects.perform(&call).await;
+        let Answer::Object(record) = answer else {
+            return Vec::new();
+        };
+        let now = date.unwrap_or_else(|| self.clock.now());
+        let opinions = ends.iter().filter_map(|end| {
+            let verdict = end.explain(&record, now)?;
+            let policy = Propagation::Foreground;
+            Some(Opinion::of_an_end(end.name(), verdict, policy))
+        });
+        opinions.collect()
     }
 
     /// Carries out the read that a decision asks for. Returns why it was not answered.

@@ -1,6 +1,7 @@
 //! The garbage collector in the crew.
 
 use caretaker_controllers::gc::{self, GarbageCollector};
+use caretaker_controllers::runtime::driver::Options;
 use caretaker_controllers::runtime::feeds::Interest;
 use caretaker_controllers::runtime::manager::Post;
 use caretaker_controllers::runtime::metrics::{ControllerLabel, Families, LookupLabels};
@@ -15,7 +16,7 @@ const QUEUE: &str = "garbage_collector_attempt_to_delete";
 pub(super) fn start(hiring: &mut Hiring<'_>) -> Post<GarbageCollector> {
     let interest = collected(&hiring.work.gc_ignored_resources);
     let (workers, seed) = (hiring.work.concurrent_gc_syncs, hiring.seed);
-    let shape = |options: &mut caretaker_controllers::runtime::driver::Options| {
+    let shape = |options: &mut Options| {
         options.queue = Some(QUEUE);
         options.workers = workers.into();
     };

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use caretaker_controllers::runtime::controller::Controller;
+use caretaker_controllers::runtime::driver::skew::Timing;
 use caretaker_controllers::runtime::driver::{Mode, Options};
 use caretaker_controllers::runtime::feeds::Interest;
 use caretaker_controllers::runtime::manager::{Manager, Post};
@@ -23,11 +24,14 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// What controllers are started with.
 pub(super) struct Hiring<'a> {
     pub(super) manager: &'a mut Manager,
+    pub(super) metrics: &'a Metrics,
     pub(super) work: &'a Work,
     /// Whether writes are sent, by whoever does not only show what it would do.
     pub(super) mode: Mode,
     /// Who only shows what it would do, because somebody else does it.
     pub(super) shy: &'a [&'static str],
+    /// By whose time those judge who compare ours with times that others wrote.
+    pub(super) timing: Timing,
     /// What a controller's randomness begins with.
     pub(super) seed: u64,
 }

@@ -73,6 +73,8 @@ pub(crate) enum Deed {
     Unblock,
     /// Removes the finalizer that an owner waited for.
     Release,
+    /// Writes into an object that it is about to go.
+    Mark,
     /// Reads: costs a request and changes nothing.
     Look,
 }
@@ -230,7 +232,8 @@ impl Group {
         if !matches!(fact.outcome, Outcome::Done | Outcome::Rehearsed) || fact.deed == Deed::Look {
             return;
         }
-        if matches!(fact.deed, Deed::Sweep | Deed::Collect) && self.why.is_empty() {
+        let has_why = matches!(fact.deed, Deed::Sweep | Deed::Mark | Deed::Collect);
+        if has_why && self.why.is_empty() {
             self.why = fact.why;
         }
         let counted = self.deeds.entry(fact.deed);
@@ -245,13 +248,13 @@ impl Group {
     fn line(&self, rehearsed: bool, so_far: &str) -> Option<String> {
         let mut parts: Vec<String> = Vec::new();
         for (deed, (count, first)) in &self.deeds {
-            // What an owner's end consists of need not be told twice.
-            if *deed == Deed::Release && !parts.is_empty() {
+            // What an end consists of need not be told twice.
+            if matches!(deed, Deed::Release | Deed::Mark) && !parts.is_empty() {
                 continue;
             }
             let verb = deed.verb(rehearsed);
             let what = match (count, parts.is_empty()) {
-                (2.., _) if *deed == Deed::Sweep => {
+                (2.., _) if matches!(deed, Deed::Sweep | Deed::Mark) => {
                     counted(usize::try_from(*count).unwrap_or(usize::MAX), &first.kind)
                 }
                 (1, true) if first.uid == self.root.uid => first.to_string(),
@@ -263,7 +266,9 @@ impl Group {
             let because = match deed {
                 Deed::Orphan => " (orphaned)",
                 Deed::Detach => " (it has other owners)",
-                Deed::Sweep | Deed::Collect if !self.why.is_empty() => &format!(" ({})", self.why),
+                Deed::Sweep | Deed::Mark | Deed::Collect if !self.why.is_empty() => {
+                    &format!(" ({})", self.why)
+                }
                 _ => "",
             };
             parts.push(format!("{verb} {what}{because}"));
@@ -299,6 +304,8 @@ impl Deed {
             (Self::Unblock, true) => "would unblock",
             (Self::Release, false) => "released",
             (Self::Release, true) => "would release",
+            (Self::Mark, false) => "marked",
+            (Self::Mark, true) => "would mark",
             (Self::Look, _) => "looked at",
         }
     }

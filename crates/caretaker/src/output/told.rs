@@ -19,6 +19,12 @@ const RULES: &[(&str, Deed, &str)] = &[
     ("Ring", Deed::Unblock, ""),
     ("DependentsGone", Deed::Release, ""),
     ("DependentsOrphaned", Deed::Release, ""),
+    ("Terminated", Deed::Sweep, "terminated, and too many"),
+    ("OutOfService", Deed::Sweep, "Node out of service"),
+    ("NodeGone", Deed::Sweep, "Node gone"),
+    ("Unscheduled", Deed::Sweep, "never scheduled"),
+    ("Expired", Deed::Sweep, "TTL after its finish is over"),
+    ("AbortedLongAgo", Deed::Sweep, "aborted long ago"),
 ];
 
 /// A fact for each request that a write took: the reads that led to it, and the write.
@@ -32,7 +38,7 @@ pub(crate) fn facts(record: &Evidence) -> Vec<Fact> {
         object: record.target.clone(),
         cause: record.cause.clone(),
         why,
-        alike: deed == Deed::Sweep,
+        alike: matches!(deed, Deed::Sweep | Deed::Mark),
         outcome: outcome(record),
     };
     let look = Fact {
@@ -51,6 +57,8 @@ fn deed(record: &Evidence) -> (Deed, &'static str) {
     let rule = record.because["rule"].as_str().unwrap_or_default();
     let known = RULES.iter().find(|(known, _, _)| *known == rule);
     match known {
+        // What is swept is marked first.
+        Some((_, Deed::Sweep, why)) if record.verb == "patch" => (Deed::Mark, *why),
         Some((_, deed, why)) => (*deed, *why),
         None if record.verb == "delete" => (Deed::Collect, "owner deleted"),
         None => (Deed::Detach, ""),

@@ -167,10 +167,15 @@ fn sentences_name_both_ways_out() {
         volcano: Sighting::Alive("Pod volcano-system/b".into()),
     };
     let all: Controllers = "*".parse().unwrap();
+    let kubernetes: Controllers = "*,-gc-controller,-cronjob".parse().unwrap();
     let alive = peers(Sighting::Alive("host_1".into()));
     let told = alive.sentences(&all, StandBack);
-    // Volcano's controllers do not exist here yet, so there is nothing to say about them.
-    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(
+        told[1].contains("--controllers=*,-gc-controller"),
+        "{told:?}"
+    );
+    assert!(told[1].contains("Pod volcano-system/b"), "{told:?}");
     for word in [
         "host_1",
         "only shows",
@@ -192,7 +197,7 @@ fn sentences_name_both_ways_out() {
         "{unanswered:?}"
     );
     assert_eq!(
-        peers(Sighting::Absent).sentences(&all, StandBack),
+        peers(Sighting::Absent).sentences(&kubernetes, StandBack),
         Vec::<String>::new()
     );
     assert_eq!(

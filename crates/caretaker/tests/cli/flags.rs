@@ -15,7 +15,7 @@ fn a_command_line_that_means_nothing_is_refused_with_a_sentence() {
             "an address with a port is needed",
         ),
         (
-            &["up", "--controllers", "job-controller"],
+            &["up", "--controllers", "nobody"],
             "garbage-collector-controller",
         ),
         (&["up", "--controllers="], "garbage-collector-controller"),
@@ -71,6 +71,11 @@ fn flags_for_what_comes_later_are_accepted() {
             "5",
             "--gc-ignored-resources=leases.coordination.k8s.io",
         ],
+        &[
+            "--concurrent-ttl-after-finished-syncs=1",
+            "--ttl-after-aborted=1h",
+        ],
+        &["--worker-threads-for-gc=1", "--controllers=gc-controller"],
         &["--feature-gates=VolcanoJobSupport=true"],
         &["--secure-port=0", "--quiet", "--quiet=true", "-v=0"],
     ];
@@ -89,7 +94,7 @@ fn a_controller_that_was_asked_for_by_name_is_said_not_to_run() {
         "--listen",
         "127.0.0.1:0",
         "--controllers",
-        "gc-controller",
+        "cronjob-controller",
         "--",
         "true",
     ];
@@ -98,7 +103,7 @@ fn a_controller_that_was_asked_for_by_name_is_said_not_to_run() {
     assert!(
         ended
             .stderr
-            .contains("none of these will run: gc-controller"),
+            .contains("none of these will run: cronjob-controller"),
         "{}",
         ended.stderr
     );

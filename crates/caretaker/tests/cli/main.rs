@@ -12,5 +12,6 @@ mod http;
 mod kubectl;
 mod look;
 mod process;
+mod schedule;
 mod up;
 mod workloads;

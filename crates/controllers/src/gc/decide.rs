@@ -15,7 +15,7 @@ use super::patches;
 use super::reason::Reason;
 use super::standing::{Standing, Standings, doubt, kind_name, named};
 use super::{Coordinates, Key};
-use crate::runtime::call::{Call, Judged, Propagation};
+use crate::runtime::call::{Call, Judged, PatchForm, Propagation};
 use crate::runtime::controller::{Next, Note, Severity, Verdict};
 use crate::runtime::kind::{KindId, KindState, Scope};
 use crate::runtime::record::Uid;
@@ -132,7 +132,11 @@ fn dependent(index: &Index, id: NodeId, standings: &Standings, now: Timestamp) -
     }
     if let Some(edge) = standings.unknown.values().next() {
         let owner = named(index, *edge);
-        let owners = standings.unknown.keys().cloned().map(Key::Owner);
+        let owners = standings
+            .unknown
+            .keys()
+            .cloned()
+            .map(|owner| Key::Owner(owner.into()));
         return (Next::After(owners.collect()), Reason::AsksFor { owner });
     }
     if let Some(unconfirmed) = unconfirmed(index, standings, now) {
@@ -154,7 +158,7 @@ fn unconfirmed(index: &Index, standings: &Standings, now: Timestamp) -> Option<D
     })?;
     let owner = named(index, *edge);
     let coordinates = index.coordinates(*edge)?;
-    let next = Next::After(vec![Key::Owner(coordinates)]);
+    let next = Next::After(vec![Key::Owner(coordinates.into())]);
     Some((next, Reason::AsksFor { owner }))
 }
 
@@ -317,6 +321,7 @@ fn patch(index: &Index, id: NodeId, patch: Value) -> Next<Key> {
         target: index.target(id),
         judged: judged(index, id),
         subresource: None,
+        form: PatchForm::Merge,
         patch,
     })
 }

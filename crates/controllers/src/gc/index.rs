@@ -409,12 +409,31 @@ impl Index {
             && is_near()
     }
 
-    /// Whether nothing can follow from an object's references: each owner was shown and none of them is ending.
+    /// Whether nothing can follow from an object's references now: each owner was shown or will be, and none of them is
+    /// ending.
     fn is_plainly_owned(&self, id: NodeId) -> bool {
         self.graph.owners(id).all(|(edge, found)| {
             let owner = self.graph.node(found.owner).facts;
-            !owner.has(Facts::VIRTUAL) && !ends(owner) && self.matches(edge)
+            if owner.has(Facts::VIRTUAL) {
+                return self.is_early(edge);
+            }
+            !ends(owner) && self.matches(edge)
         })
+    }
+
+    /// Whether a reference is to an owner that has not been shown because its kind is being listed for the first time,
+    /// and somebody else refers to that owner, who will ask for it should this take too long. At a start most objects are
+    /// shown before their owners; queueing all of them would cost more than the graph.
+    fn is_early(&self, edge: EdgeId) -> bool {
+        let found = self.graph.edge(edge);
+        let mut dependents = self.graph.dependents(found.owner);
+        self.is_being_listed(self.graph.node(found.owner).kind)
+            && self.matches(edge)
+            && dependents.any(|(_, other)| other.dependent != found.dependent)
+    }
+
+    pub(crate) fn is_being_listed(&self, kind: KindId) -> bool {
+        matches!(self.states.get(&kind), Some(KindState::Syncing(_)))
     }
 
     /// An object as messages name it. A virtual owner is named as its first dependent names it.

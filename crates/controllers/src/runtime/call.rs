@@ -40,7 +40,7 @@ pub enum Call {
         /// How long a Pod may take to stop; its own choice if not said.
         grace_secs: Option<u32>,
     },
-    /// Change one object by a JSON merge patch, the one form that every kind takes.
+    /// Change one object.
     Patch {
         /// The object.
         target: Target,
@@ -48,6 +48,8 @@ pub enum Call {
         judged: Judged,
         /// The subresource, `status`.
         subresource: Option<&'static str>,
+        /// How lists are meant.
+        form: PatchForm,
         /// The rest of the patch.
         patch: Value,
     },
@@ -71,6 +73,17 @@ pub struct Judged {
     pub uid: Uid,
     /// Its version.
     pub revision: Revision,
+}
+
+/// What a patch says about lists.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum PatchForm {
+    /// All of each list: a JSON merge patch, the one form that every kind takes.
+    #[default]
+    Merge,
+    /// Single entries by their key: a strategic merge patch, for built-in kinds. One condition can be written by it
+    /// without knowing the others.
+    Strategic,
 }
 
 /// What becomes of the dependents of a deleted object.
@@ -176,6 +189,19 @@ impl Call {
     #[must_use]
     pub fn is_read(&self) -> bool {
         matches!(self, Self::Get { .. })
+    }
+}
+
+// === impl PatchForm ===
+
+impl PatchForm {
+    /// As `Content-Type` spells it.
+    #[must_use]
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Self::Merge => "application/merge-patch+json",
+            Self::Strategic => "application/strategic-merge-patch+json",
+        }
     }
 }
 

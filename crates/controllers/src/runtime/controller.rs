@@ -51,8 +51,18 @@ pub trait Reason: Display + Serialize + Clone + Send + Sync + 'static {
         None
     }
 
+    /// What upstream counts it as in `pod_gc_collector_force_delete_…`, if it is counted there.
+    fn counted_as(&self) -> Option<&'static str> {
+        None
+    }
+
     /// The object because of which this happens: the owner that went, the Job that finished.
     fn cause(&self) -> Option<&Identity> {
+        None
+    }
+
+    /// Since when it should have happened, if there was a time for it.
+    fn due(&self) -> Option<Timestamp> {
         None
     }
 }

@@ -8,6 +8,7 @@
 mod account;
 mod handle;
 pub mod pulse;
+pub mod skew;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 use caretaker_machinery::clock::Clock;
 use jiff::Timestamp;
+use prometheus_client::metrics::histogram::Histogram;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
@@ -30,6 +32,7 @@ use super::kind::{KindId, KindState};
 use super::metrics::{Metrics, QueueMetrics};
 use super::queue::{Bucket, Counts, Due, Queue, RETRY_MAX, Release, Retries, age, later};
 use pulse::Pulse;
+use skew::{Question, Skew, Timing};
 
 /// How often in a row an object may have changed under a decision before its key backs off. An object that somebody
 /// rewrites every second still gets its turn; one that is rewritten all the time does not make us ask all the time.
@@ -94,6 +97,10 @@ pub struct Options {
     pub retry_max: Duration,
     /// A bucket for all retries.
     pub retry_bucket: Option<Bucket>,
+    /// By whose time the controller judges.
+    pub timing: Timing,
+    /// Where it is counted how long after their time writes are done that have one.
+    pub lateness: Option<Histogram>,
 }
 
 /// Whether writes are sent.
@@ -130,6 +137,11 @@ pub struct Driver<C: Controller> {
     queue_metrics: QueueMetrics,
     workers: usize,
     mode: Mode,
+    timing: Timing,
+    skew: Skew,
+    /// The question for the server's time that is on its way, or waits to be.
+    question: Option<Question>,
+    lateness: Option<Histogram>,
     is_stopping: bool,
     queue: Queue<C::Key>,
     wake: Wake<C::Key>,
@@ -192,6 +204,8 @@ impl Default for Options {
             mode: Mode::Act,
             retry_max: RETRY_MAX,
             retry_bucket: None,
+            timing: Timing::Own,
+            lateness: None,
         }
     }
 }
@@ -208,13 +222,14 @@ impl<C: Controller> Driver<C> {
         let pulse = Pulse::new(name, queue_name, parts.clock.clone());
         parts.metrics.follow(pulse.clone());
         let (asker, asks) = mpsc::channel(ASKS_WAITING_MAX);
+        let effects = Arc::new(parts.effects);
         Self {
             name,
             controller,
             changes,
             asks,
             handle: Handle::new(asker, pulse),
-            effects: Arc::new(parts.effects),
+            effects: effects.clone(),
             clock: parts.clock,
             events: match options.mode {
                 Mode::Act => parts.events,
@@ -226,6 +241,11 @@ impl<C: Controller> Driver<C> {
             metrics: parts.metrics,
             workers: options.workers.max(1),
             mode: options.mode,
+            timing: options.timing,
+            skew: Skew::default(),
+            question: (options.timing == Timing::Server)
+                .then(|| skew::ask(effects.clone(), Duration::ZERO)),
+            lateness: options.lateness,
             is_stopping: false,
             queue: Queue::new(Retries {
                 max: options.retry_max,
@@ -271,8 +291,9 @@ impl<C: Controller> Driver<C> {
                     }
                 }
                 Some(landed) = self.flight.join_next() => self.land(landed),
+                told = skew::answer(&mut self.question) => self.told_the_time(told),
                 () = sleep(&self.clock, until) => {}
-                Some(ask) = self.asks.recv() => ask(&self.controller, self.clock.now()),
+                Some(ask) = self.asks.recv() => self.answer(ask),
                 () = tokio::task::yield_now(), if has_more => {}
             }
             for change in batch.drain(..) {
@@ -284,7 +305,7 @@ impl<C: Controller> Driver<C> {
             }
             for _ in 0..ASKS_AT_ONCE {
                 let Ok(ask) = self.asks.try_recv() else { break };
-                ask(&self.controller, self.clock.now());
+                self.answer(ask);
             }
         };
         self.finish().await;
@@ -310,6 +331,10 @@ impl<C: Controller> Driver<C> {
         self.publish();
     }
 
+    fn answer(&self, ask: Ask<C>) {
+        ask(&self.controller, self.told_time(self.clock.now()));
+    }
+
     fn observe(&mut self, change: &Change) {
         if let Change::Kind(kind, state) = change {
             if matches!(state, KindState::Frozen) {
@@ -319,16 +344,32 @@ impl<C: Controller> Driver<C> {
             }
         }
         let now = self.clock.now();
-        self.controller.observe(change, now, &mut self.wake);
-        for (key, at) in self.wake.drain() {
-            self.queue.add_at(key, at.unwrap_or(now), now);
+        let told = self.told_time(now);
+        self.controller.observe(change, told, &mut self.wake);
+        self.take_in(None, now);
+    }
+
+    /// Queues what was woken, except one key.
+    fn take_in(&mut self, except: Option<&C::Key>, now: Timestamp) {
+        let mut wake = std::mem::take(&mut self.wake);
+        for (key, at) in wake.drain() {
+            if Some(&key) != except {
+                let at = at.map_or(now, |at| self.own_time(at));
+                self.queue.add_at(key, at, now);
+            }
         }
+        // Its room is used again.
+        self.wake = wake;
     }
 
     /// Takes up keys while there are free slots. Says whether there is more to do at once.
     fn fill(&mut self) -> bool {
         let now = self.clock.now();
+        self.look_at_clock(now);
         self.queue.promote(now);
+        if self.lacks_time() {
+            return false;
+        }
         let mut decisions = 0;
         while self.flight.len() < self.workers {
             if decisions == DECISIONS_AT_ONCE {
@@ -360,16 +401,16 @@ impl<C: Controller> Driver<C> {
 
     /// Asks the controller what follows for a key in process, and begins with it.
     fn decide(&mut self, key: C::Key, trip: Trip<C::Key>, now: Timestamp) {
-        let verdict = self.controller.decide(&key, now);
+        let verdict = self.controller.decide(&key, self.told_time(now));
         self.tell_if_new(&key, verdict.notes);
         match verdict.next {
             Next::Rest => {
                 self.rehearsed.remove(&key);
                 self.rest(&key, now);
             }
-            Next::At(time) if time > now => {
+            Next::At(time) if self.own_time(time) > now => {
                 self.rehearsed.remove(&key);
-                self.queue.add_at(key.clone(), time, now);
+                self.queue.add_at(key.clone(), self.own_time(time), now);
                 self.rest(&key, now);
             }
             // The time has come and it still only wants to wait: a clock that stands still must not make us spin.
@@ -482,6 +523,7 @@ impl<C: Controller> Driver<C> {
         } else {
             self.slow.remove(&kind);
         }
+        self.compare_clocks(landed.performed.date, now);
         self.account(&landed, now);
         let Landed {
             key,
@@ -492,18 +534,15 @@ impl<C: Controller> Driver<C> {
             ..
         } = landed;
         let has_failed = matches!(answer, Answer::Failed(_));
+        let told = self.told_time(now);
         let notes = self
             .controller
-            .answered(&key, &call, &answer, now, &mut self.wake);
+            .answered(&key, &call, &answer, told, &mut self.wake);
         for note in notes {
             self.events.tell(self.name, note);
         }
-        for (woken, at) in self.wake.drain() {
-            // A failure must not wake its own key: that is what the backoff is for.
-            if !has_failed || woken != key {
-                self.queue.add_at(woken, at.unwrap_or(now), now);
-            }
-        }
+        // A failure must not wake its own key: that is what the backoff is for.
+        self.take_in(has_failed.then_some(&key), now);
         if self.is_stopping {
             return;
         }

@@ -98,6 +98,24 @@ impl Effects {
         self.catalog.borrow().clone()
     }
 
+    /// Asks the server for nothing but its time. Any answer will do, and one that does not tell it is one.
+    ///
+    /// # Errors
+    /// For people, when there was no answer.
+    pub async fn date(&self) -> Result<Option<Timestamp>, String> {
+        let request = Request::get("/version").body(Body::empty());
+        let request = request.map_err(|error| error.to_string())?;
+        let outcome = exchange(&self.client, request).await;
+        let status = match &outcome {
+            Ok(reply) => Some(reply.status.as_u16()),
+            Err((status, _)) => *status,
+        };
+        self.metrics.request(&Method::GET, status);
+        outcome
+            .map(|reply| reply.date())
+            .map_err(|(_, message)| message)
+    }
+
     /// Sends one request and says what it was answered.
     pub async fn perform(&self, call: &Call) -> Performed {
         let catalog = self.catalog();
@@ -206,9 +224,14 @@ fn request(call: &Call, kind: &Kind, view: View) -> Result<Request<Body>, String
                 .header(header::CONTENT_TYPE, "application/json")
                 .body(Body::from(options.to_string().into_bytes()))
         }
-        Call::Patch { judged, patch, .. } => request
+        Call::Patch {
+            judged,
+            form,
+            patch,
+            ..
+        } => request
             .method(Method::PATCH)
-            .header(header::CONTENT_TYPE, "application/merge-patch+json")
+            .header(header::CONTENT_TYPE, form.media_type())
             .body(Body::from(
                 with_judged(patch, judged).to_string().into_bytes(),
             )),

@@ -13,7 +13,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetri
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
-use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use super::driver::pulse::{Ages, Pulse};
@@ -37,6 +37,10 @@ pub struct Families {
     pub requests: Family<RequestLabels, Counter>,
     /// `caretaker_deletes_total`.
     pub deletes: Family<DeleteLabels, Counter>,
+    /// `pod_gc_collector_force_delete_pods_total`.
+    pub forced_pods: Family<ForcedLabels, Counter>,
+    /// `pod_gc_collector_force_delete_pod_errors_total`.
+    pub forced_pod_errors: Family<ForcedLabels, Counter>,
     /// `caretaker_conflicts_starved_total`: keys that backed off because their object changed faster than they asked.
     pub conflicts_starved: Family<ControllerLabel, Counter>,
     /// `caretaker_events_dropped_total`.
@@ -53,6 +57,14 @@ pub struct Families {
     pub kind_state: Family<KindLabels, Gauge>,
     /// `garbagecollector_controller_resources_sync_error_total`.
     pub sync_errors: Counter,
+    /// `ttl_after_finished_controller_job_deletion_duration_seconds`: how long after its time a Job was deleted.
+    pub batch_job_deletion: Histogram,
+    /// `volcano_gc_controller_job_deletion_duration_seconds`: the same for Volcano's.
+    pub volcano_job_deletion: Histogram,
+    /// `caretaker_ttl_pending`: Jobs that have a time to go.
+    pub ttl_pending: Family<ControllerLabel, Gauge>,
+    /// `caretaker_ttl_next_expiry_timestamp_seconds`: when the first of them goes.
+    pub ttl_next_expiry: Family<ControllerLabel, Gauge>,
     /// `caretaker_controller_restarts_total`.
     pub restarts: Family<ControllerLabel, Counter>,
     /// `running_managed_controllers`.
@@ -117,6 +129,15 @@ pub struct DeleteLabels {
     pub result: &'static str,
 }
 
+/// Where and why a Pod was removed by force.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ForcedLabels {
+    /// The Pod's.
+    pub namespace: String,
+    /// `terminated`, `out-of-service`, `orphaned` or `unscheduled`.
+    pub reason: &'static str,
+}
+
 /// A question after an owner and its end.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct LookupLabels {
@@ -155,6 +176,11 @@ pub struct RunningLabels {
 
 /// Upstream's buckets of the queue durations: 10 ns · 10^k, k = 0..9.
 const QUEUE_BUCKETS: [f64; 10] = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0];
+
+/// Upstream's buckets of the lateness of TTL deletes: 0.1 s · 2^k, k = 0..13.
+fn deletion_buckets() -> impl Iterator<Item = f64> {
+    exponential_buckets(0.1, 2.0, 14)
+}
 
 /// Makes histograms with these buckets.
 #[derive(Debug, Clone, Copy)]
@@ -262,9 +288,29 @@ impl Families {
             self.sync_errors.clone(),
         );
         registry.register(
+            "ttl_after_finished_controller_job_deletion_duration_seconds",
+            "How long after its TTL a finished Job was deleted",
+            self.batch_job_deletion.clone(),
+        );
+        registry.register(
+            "volcano_gc_controller_job_deletion_duration_seconds",
+            "How long after its TTL a finished Volcano Job was deleted",
+            self.volcano_job_deletion.clone(),
+        );
+        registry.register(
             "running_managed_controllers",
             "Controllers that run now",
             self.running.clone(),
+        );
+        registry.register(
+            "pod_gc_collector_force_delete_pods",
+            "Pods that were removed by force, or should have been",
+            self.forced_pods.clone(),
+        );
+        registry.register(
+            "pod_gc_collector_force_delete_pod_errors",
+            "Pods that could not be removed by force",
+            self.forced_pod_errors.clone(),
         );
         registry.register("workqueue_depth", "Keys that are due", self.depth.clone());
         registry.register("workqueue_adds", "Keys that became due", self.adds.clone());
@@ -327,6 +373,16 @@ impl Families {
             self.kind_state.clone(),
         );
         registry.register(
+            "caretaker_ttl_pending",
+            "Finished Jobs that have a time to go",
+            self.ttl_pending.clone(),
+        );
+        registry.register(
+            "caretaker_ttl_next_expiry_timestamp_seconds",
+            "When the first of them goes",
+            self.ttl_next_expiry.clone(),
+        );
+        registry.register(
             "caretaker_controller_restarts",
             "Controllers that were started again after a panic",
             self.restarts.clone(),
@@ -339,6 +395,8 @@ impl Default for Families {
         Self {
             requests: Family::default(),
             deletes: Family::default(),
+            forced_pods: Family::default(),
+            forced_pod_errors: Family::default(),
             conflicts_starved: Family::default(),
             events_dropped: Family::default(),
             graph_nodes: Family::default(),
@@ -347,6 +405,10 @@ impl Default for Families {
             owner_lookups: Family::default(),
             kind_state: Family::default(),
             sync_errors: Counter::default(),
+            batch_job_deletion: Histogram::new(deletion_buckets()),
+            volcano_job_deletion: Histogram::new(deletion_buckets()),
+            ttl_pending: Family::default(),
+            ttl_next_expiry: Family::default(),
             restarts: Family::default(),
             running: Family::default(),
             depth: Family::default(),
@@ -441,6 +503,25 @@ mod tests {
             r#"workqueue_queue_duration_seconds_bucket{le="1.0",name="garbage_collector_attempt_to_delete"} 1"#,
             r#"garbagecollector_controller_resources_sync_error_total 1"#,
         ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+    }
+
+    #[test]
+    fn the_lateness_of_ttl_deletes_has_upstreams_names_and_buckets() {
+        let metrics = Metrics::new();
+        metrics.families().batch_job_deletion.observe(0.15);
+        metrics.families().volcano_job_deletion.observe(900.0);
+        let text = metrics.encode();
+        for (name, le, count) in [
+            ("ttl_after_finished_controller", "0.1", 0),
+            ("ttl_after_finished_controller", "0.2", 1),
+            ("ttl_after_finished_controller", "819.2", 1),
+            ("volcano_gc_controller", "819.2", 0),
+            ("volcano_gc_controller", "+Inf", 1),
+        ] {
+            let line =
+                format!("{name}_job_deletion_duration_seconds_bucket{{le=\"{le}\"}} {count}");
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }
     }

@@ -449,6 +449,21 @@ impl<K: Clone + Ord> Queue<K> {
         }
     }
 
+    /// Makes due whatever waits for a time that a controller asked for: the clock it meant was corrected.
+    pub fn hasten(&mut self, now: Timestamp) {
+        for (slot, key) in std::mem::take(&mut self.delayed) {
+            match self.entries.get_mut(&key) {
+                Some(entry) if entry.delay.is_some_and(|delay| !delay.is_backoff) => {
+                    entry.delay = None;
+                    self.add(key, now);
+                }
+                _ => {
+                    self.delayed.insert(slot, key);
+                }
+            }
+        }
+    }
+
     fn delay(&mut self, key: K, at: Timestamp, is_backoff: bool) {
         let entry = self.entries.entry(key.clone()).or_default();
         if let Some(delay) = entry.delay {

@@ -12,8 +12,10 @@ use jiff::Timestamp;
 use super::kind::KindId;
 
 mod decode;
+mod proto;
 
 pub use decode::{Unreadable, View, decode};
+pub(crate) use proto::{WatchEvent, decode_partial, watch_event};
 
 /// An object at one resourceVersion.
 #[derive(Debug, Clone, PartialEq, Eq)]

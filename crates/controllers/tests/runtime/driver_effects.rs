@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use caretaker_apiserver::{ApiServer, Identity};
-use caretaker_controllers::runtime::call::{Answer, Call, FailureKind, Judged, Proof, Target};
+use caretaker_controllers::runtime::call::{
+    Answer, Call, FailureKind, Judged, PatchForm, Proof, Target,
+};
 use caretaker_controllers::runtime::effects::{Effects, Limit, Performed};
 use caretaker_controllers::runtime::kind::{Catalog, KindId};
 use caretaker_controllers::runtime::metrics::Metrics;
@@ -74,6 +76,7 @@ fn mk_patch(judged: Judged) -> Call {
         target: mk_target("a"),
         judged,
         subresource: None,
+        form: PatchForm::Merge,
         patch: json!({"metadata": {"finalizers": null}}),
     }
 }

@@ -15,7 +15,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use caretaker_controllers::runtime::call::{Answer, Call, Judged, Proof, Propagation, Target};
+use caretaker_controllers::runtime::call::{
+    Answer, Call, Judged, PatchForm, Proof, Propagation, Target,
+};
 use caretaker_controllers::runtime::controller::{
     Change, Controller, Identity, Next, Note, Reason, Severity, Verdict, Wake,
 };
@@ -311,6 +313,7 @@ fn mk_patch(record: &Record) -> Call {
         target: mk_target(&record.meta.name),
         judged: mk_judged(record),
         subresource: None,
+        form: PatchForm::Merge,
         patch: json!({"metadata": {"finalizers": rest}}),
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! `suites api` prints one JSON line per scenario; `suites compare` reads two such outputs. `cargo xtask conformance` does
 //! the one on two servers and then the other. `suites api --record` freezes the answers of the real server for `cargo test`.
-//! `suites gc` plays with whatever collector it is given and prints one JSON line per play: how it ended, and why.
+//! `suites gc`, `suites podgc` and `suites ttl` play with whatever controllers they are given and print one JSON line per
+//! play: how it ended, and why.
 //! `suites workloads` does the same beside simulated Nodes and workloads.
 //! `suites gc-random` performs random scripts with it and prints one JSON line per script: what was left.
 
@@ -18,7 +19,9 @@ use caretaker_sim::script::Script;
 use caretaker_sim::script::model::{self, End, Expected};
 use caretaker_sim::script::perform::Theatre;
 use caretaker_sim::suites::stage::Stage;
-use caretaker_sim::suites::{Ending, Need, Outcome, Play, Scenario, Theme, api, gc, workloads};
+use caretaker_sim::suites::{
+    Ending, Need, Outcome, Play, Scenario, Theme, api, gc, podgc, ttl, workloads,
+};
 use caretaker_sim::target::Target;
 use caretaker_sim::transcript;
 use clap::{Args, Parser, Subcommand};
@@ -39,11 +42,15 @@ enum Command {
     /// Requests, watches, conflicts and deletes, as any client sees them
     Api(Run),
     /// Ownership, cascades, orphans and waiting owners, with a garbage collector
-    Gc(Gc),
+    Gc(Plays),
+    /// Pods that have terminated, lost their Node or were never bound, with Pod GC and a garbage collector
+    Podgc(Plays),
+    /// The TTL of finished Jobs, with TTL controllers and a garbage collector
+    Ttl(Plays),
     /// Random objects with random owners, deleted at random, with a garbage collector
     GcRandom(GcRandom),
     /// Simulated Pods, Deployments and Jobs, also of Volcano, with a garbage collector; the actors run in this process
-    Workloads(Gc),
+    Workloads(Plays),
     /// Compare two outputs of the same suite
     Compare(Compare),
 }
@@ -71,7 +78,7 @@ struct Run {
 }
 
 #[derive(Args)]
-struct Gc {
+struct Plays {
     /// The server: the current context of this kubeconfig
     #[arg(long, required_unless_present = "embedded")]
     kubeconfig: Option<PathBuf>,
@@ -81,6 +88,9 @@ struct Gc {
     /// Only plays whose name contains this
     #[arg(long, default_value = "")]
     only: String,
+    /// What the controllers do not have, so that plays that need it are skipped: the name of a need
+    #[arg(long)]
+    lacks: Option<String>,
     /// Plays that run at the same time; those that start the collector themselves run alone
     #[arg(long, default_value_t = 8)]
     jobs: usize,
@@ -148,9 +158,18 @@ fn main() -> anyhow::Result<ExitCode> {
             runtime(run.embedded)?.block_on(run.suite("api", api::THEMES))?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::Gc(gc) => runtime(gc.embedded)?.block_on(gc.suite("gc", gc::PLAYS)),
-        Command::Workloads(gc) => {
-            runtime(gc.embedded)?.block_on(gc.suite("workloads", workloads::PLAYS))
+        Command::Gc(plays) => runtime(plays.embedded)?.block_on(plays.suite("gc", gc::PLAYS, &[])),
+        Command::Podgc(plays) => {
+            let suite = plays.suite("podgc", podgc::PLAYS, podgc::CONTROLLERS);
+            runtime(plays.embedded)?.block_on(suite)
+        }
+        Command::Ttl(plays) => {
+            let suite = plays.suite("ttl", ttl::PLAYS, ttl::CONTROLLERS);
+            runtime(plays.embedded)?.block_on(suite)
+        }
+        Command::Workloads(plays) => {
+            let suite = plays.suite("workloads", workloads::PLAYS, &[]);
+            runtime(plays.embedded)?.block_on(suite)
         }
         Command::GcRandom(random) => {
             runtime(false)?.block_on(random.run())?;
@@ -211,27 +230,32 @@ async fn run<'s>(scenario: &'s Scenario, real: Option<&Target>) -> (&'s str, Out
     (scenario.name, scenario.run(&target).await)
 }
 
-// === impl Gc ===
+// === impl Plays ===
 
-impl Gc {
+impl Plays {
     /// Plays everything; success means that nothing failed.
     async fn suite(
         &self,
         suite: &'static str,
         plays: &[&'static [Play]],
+        others: &'static [&'static str],
     ) -> anyhow::Result<ExitCode> {
         let chosen = plays.iter().copied().flatten();
         let chosen = chosen.filter(|play| play.name.contains(&self.only));
-        let (fresh, others): (Vec<&Play>, Vec<&Play>) = chosen.partition(|play| play.is_fresh());
+        let (idle, chosen): (Vec<&Play>, Vec<&Play>) =
+            chosen.partition(|play| self.lacking(play).is_some());
+        let chosen = chosen.into_iter();
+        let (fresh, usual): (Vec<&Play>, Vec<&Play>) = chosen.partition(|play| play.is_fresh());
         let mut lines = Lines {
             suite,
             said: 0,
             failed: 0,
         };
         let Some(file) = &self.kubeconfig else {
-            for play in others.into_iter().chain(fresh) {
+            let controllers = Collector::InProcess(others);
+            for play in usual.into_iter().chain(fresh) {
                 // Plays on one paused runtime would move each other's time.
-                lines.say(&timed(play, &Target::embedded(), &Collector::InProcess(&[])).await)?;
+                lines.say(&timed(play, &Target::embedded(), &controllers).await)?;
             }
             return Ok(lines.end()?);
         };
@@ -239,24 +263,32 @@ impl Gc {
             Target::real(file).await?,
             collector(&self.collector, self.log.as_ref()),
         );
-        let has_actors = |play: &&Play| play.needs.contains(&Need::Actors);
-        let _actors = match others
-            .iter()
-            .chain(&fresh)
-            .copied()
-            .any(|play| has_actors(&play))
-        {
+        let has_actors = |play: &&&Play| play.needs.contains(&Need::Actors);
+        let _actors = match usual.iter().chain(&fresh).any(|play| has_actors(&play)) {
             true => Some(target.actors().await?),
             false => None,
         };
-        if !others.is_empty() {
-            self.together(&others, &target, &collector, &mut lines)
+        for play in idle {
+            let need = self.lacking(play);
+            let ending = need.map_or(Ending::Passed, Ending::Skipped);
+            let secs = 0.0;
+            lines.say(&Played { play, ending, secs })?;
+        }
+        if !usual.is_empty() {
+            self.together(&usual, &target, &collector, &mut lines)
                 .await?;
         }
         for play in fresh {
             lines.say(&timed(play, &target, &collector).await)?;
         }
         Ok(lines.end()?)
+    }
+
+    /// What a play needs that the controllers do not have.
+    fn lacking(&self, play: &Play) -> Option<Need> {
+        let lacks = self.lacks.as_deref()?;
+        let mut needs = play.needs.iter().copied();
+        needs.find(|need| format!("{need:?}") == lacks)
     }
 
     /// Plays several at a time, with one collector for all.

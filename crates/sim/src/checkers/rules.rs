@@ -4,10 +4,13 @@
 //! version of that object is what the server compared. An owner that stopped waiting a moment before is still held to be
 //! waiting: no precondition spans two objects, and rule 6.3 of the design allows one interval.
 
+mod pods;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use http::Method;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -28,6 +31,8 @@ pub fn violations(history: &History, acts: &[Act]) -> Vec<String> {
     let mut found = Vec::new();
     for act in acts.iter().filter(done) {
         let checked = match act.method {
+            _ if pods::is_forced(act) => pods::delete(history, act, acts),
+            _ if pods::is_mark(act) => pods::patch(history, act, acts),
             Method::DELETE => delete(history, act, &times),
             Method::PATCH => patch(history, act, &times),
             Method::GET => Ok(()),
@@ -80,7 +85,7 @@ fn delete(history: &History, act: &Act, times: &BTreeMap<u64, Instant>) -> Resul
         return Ok(());
     }
     if before.owners().is_empty() {
-        return Err("S1: nobody owned it".to_owned());
+        return expired(before, act);
     }
     for owner in before.owners() {
         if !is_lost(history, before, owner, after.revision, act, times) {
@@ -88,6 +93,32 @@ fn delete(history: &History, act: &Act, times: &BTreeMap<u64, Instant>) -> Resul
         }
     }
     Ok(())
+}
+
+/// What nobody owned may go only because it has finished and its TTL was over by the server's clock.
+fn expired(before: &Stored, act: &Act) -> Result<(), String> {
+    let time = |value: &Value| {
+        value
+            .as_str()
+            .and_then(|text| text.parse::<Timestamp>().ok())
+    };
+    let Some(ttl_secs) = before.object["spec"]["ttlSecondsAfterFinished"].as_i64() else {
+        return Err("S1: nobody owned it".to_owned());
+    };
+    let conditions = before.object["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    let finished = conditions.find(|condition| {
+        let is_end = ["Complete", "Failed"].map(|end| condition["type"] == end);
+        is_end.contains(&true) && condition["status"] == "True"
+    });
+    let Some(finish) = finished.and_then(|end| time(&end["lastTransitionTime"])) else {
+        return Err("S5: it had not finished".to_owned());
+    };
+    let due = finish + SignedDuration::from_secs(ttl_secs);
+    match time(&act.answer["metadata"]["deletionTimestamp"]) {
+        Some(deleted) if deleted >= due => Ok(()),
+        deleted => Err(format!("S5: it went at {deleted:?}, before {due}")),
+    }
 }
 
 /// Whether an owner was absent or waiting for its dependents when something took effect.

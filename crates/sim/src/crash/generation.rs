@@ -8,7 +8,9 @@ use caretaker_controllers::runtime::feeds::{Feeds, FeedsOptions, Interest};
 use caretaker_controllers::runtime::manager::{Manager, Shared};
 use caretaker_controllers::runtime::metrics::Metrics;
 use caretaker_controllers::runtime::record::View;
+use caretaker_machinery::clock::{Clock, REAL_TIME};
 use caretaker_machinery::rng::Rng;
+use jiff::SignedDuration;
 use tokio::task::AbortHandle;
 
 use crate::checkers::Known;
@@ -20,6 +22,7 @@ const SEED: u64 = 5;
 
 /// Controllers that run. Dropped they are not asked to end, and say no last word if their wire was cut before.
 pub struct Generation {
+    clock: Clock,
     _manager: Manager,
     recorder: AbortHandle,
 }
@@ -33,6 +36,8 @@ pub struct Cast<'a> {
     pub kinds: &'a [Known],
     /// Between two discoveries.
     pub discovery: Duration,
+    /// How far their clock is ahead of the server's.
+    pub ahead: SignedDuration,
 }
 
 // === impl Generation ===
@@ -43,6 +48,10 @@ impl Generation {
     pub fn start(target: &Target, wire: &Wire, cast: &Cast<'_>) -> Result<Self, String> {
         let Some(clock) = target.clock() else {
             return Err("a real server's time cannot be driven".to_owned());
+        };
+        let clock = match cast.ahead.is_zero() {
+            true => clock.clone(),
+            false => Clock::driven(clock.now() + cast.ahead, REAL_TIME),
         };
         let client = wire.client();
         let metrics = Metrics::new();
@@ -73,9 +82,17 @@ impl Generation {
             hire(&mut manager, name, &interest).map_err(|error| error.to_string())?;
         }
         Ok(Self {
+            clock,
             _manager: manager,
             recorder,
         })
+    }
+}
+
+impl Generation {
+    /// The clock they live by.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
     }
 }
 

@@ -1,5 +1,7 @@
 //! Small scenarios for crashes: each way in which the collector ends something, with as few requests as will do.
 
+pub mod podgc;
+
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -8,9 +10,15 @@ use serde_json::{Value, json};
 use super::Scenario;
 use crate::checkers::Known;
 use crate::collector::NAME;
-use crate::objects::{CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, mk_config_map, mk_object, with};
+use crate::objects::{
+    CONFIG_MAPS, JOBS, NODES, PODS, SECRETS, SERVICE_ACCOUNTS, mk_config_map, mk_object, with,
+};
 use crate::suites::Checked;
 use crate::suites::stage::{Made, Stage, blocking, owned};
+use crate::suites::ttl::{end, job};
+
+/// What `--controllers` calls the one that ends Jobs.
+const TTL_NAME: &str = "ttl-after-finished-controller";
 
 /// A finalizer of the scenario's own.
 const HOLD: &str = "example.com/hold";
@@ -20,6 +28,7 @@ pub fn watched() -> Vec<Known> {
     vec![
         Known::new(CONFIG_MAPS, "v1", "ConfigMap"),
         Known::new(SECRETS, "v1", "Secret"),
+        Known::new(JOBS, "batch/v1", "Job"),
     ]
 }
 
@@ -27,15 +36,20 @@ pub fn watched() -> Vec<Known> {
 pub fn kinds() -> Vec<Known> {
     let mut kinds = watched();
     kinds.push(Known::new(SERVICE_ACCOUNTS, "v1", "ServiceAccount"));
+    kinds.push(Known::new(PODS, "v1", "Pod"));
+    kinds.push(Known::new(NODES, "v1", "Node"));
     kinds
 }
 
 /// A row of the table: `scenario!(name)` has the functions `make` and `act` of the module `name`.
 macro_rules! scenario {
     ($name:ident, $open:expr) => {
+        scenario!($name, $open, &[NAME])
+    };
+    ($name:ident, $open:expr, $controllers:expr) => {
         Scenario {
             name: stringify!($name),
-            controllers: &[NAME],
+            controllers: $controllers,
             make: |stage| $name::make(stage).boxed_local(),
             act: |stage, made| $name::act(stage, made).boxed_local(),
             open: $open,
@@ -55,6 +69,7 @@ pub const SCENARIOS: &[Scenario] = &[
     scenario!(unlisted_owner, &[]),
     scenario!(foreground_becomes_orphan, &[]),
     scenario!(foreground_becomes_orphan_at_once, &["a", "b", "c"]),
+    scenario!(ttl, &[], &[NAME, TTL_NAME]),
 ];
 
 /// Makes a ConfigMap with these owners.
@@ -268,5 +283,28 @@ mod foreground_becomes_orphan_at_once {
         delete(stage, &made[0], "Orphan").await?;
         tokio::time::sleep(Duration::from_secs(120)).await;
         stage.release(&made[1]).await
+    }
+}
+
+/// A Job whose time is over, one whose time comes, one that is given more time, and one that has none.
+mod ttl {
+    use super::*;
+
+    pub(super) async fn make(stage: &Stage) -> Checked<Vec<Made>> {
+        let over = job(stage, "over", Some(5)).await?;
+        map(stage, "of-over", &[blocking(over.reference())]).await?;
+        end(stage, &over, "Complete", 60).await?;
+        let soon = job(stage, "soon", Some(10)).await?;
+        let raised = job(stage, "raised", Some(30)).await?;
+        end(stage, &raised, "Failed", 0).await?;
+        let kept = job(stage, "kept", None).await?;
+        end(stage, &kept, "Complete", 60).await?;
+        Ok(vec![soon, raised])
+    }
+
+    pub(super) async fn act(stage: &Stage, made: &[Made]) -> Checked {
+        end(stage, &made[0], "Failed", 0).await?;
+        let more = json!({"spec": {"ttlSecondsAfterFinished": 1_000_000}});
+        stage.change(&made[1], more).await
     }
 }

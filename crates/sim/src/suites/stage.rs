@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use http::Method;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 pub(super) use self::clearing::{clear, make_namespace};
@@ -194,6 +195,23 @@ impl Stage {
         let ask = Ask::new(Method::PATCH, made.path()).body(patch.to_string());
         let ask = ask.content_type("application/merge-patch+json");
         self.send(ask, &[200]).await.map(|_| ())
+    }
+
+    /// Changes an object's status with a JSON merge patch.
+    pub async fn change_status(&self, made: &Made, status: Value) -> Checked {
+        let patch = json!({ "status": status }).to_string();
+        let ask = Ask::new(Method::PATCH, made.path() + "/status").body(patch);
+        let ask = ask.content_type("application/merge-patch+json");
+        self.send(ask, &[200]).await.map(|_| ())
+    }
+
+    /// The server's time, in whole seconds.
+    pub async fn now(&self) -> Checked<Timestamp> {
+        let path = format!("{}/{}", NAMESPACES.everywhere(), self.ns());
+        let answer = self.send(Ask::get(path), &[200]).await?;
+        let date = answer.headers.get("date").map_or("", String::as_str);
+        let date = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(date);
+        date.map_err(|error| format!("the server does not tell the time: {error}"))
     }
 
     /// Takes all finalizers off an object.

@@ -14,6 +14,7 @@ use caretaker_sim::suites::stage::{Made, Stage, owned};
 use caretaker_sim::target::Target;
 use caretaker_sim::wire::{Act, Asked, Fate, Log, Reply, Who, Wire};
 use http::Method;
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -53,6 +54,7 @@ impl Play {
             names: &[NAME],
             kinds: &kinds,
             discovery: DISCOVERY,
+            ahead: SignedDuration::ZERO,
         };
         let generation = Generation::start(&target, &wire, &cast).unwrap();
         sleep(SETTLED).await;

@@ -1,6 +1,6 @@
 //! What a controller other than the collector decides about an object.
 
-use caretaker_controllers::runtime::call::Call;
+use caretaker_controllers::runtime::call::{Call, Propagation};
 use caretaker_controllers::runtime::controller::{Next, Note, Reason, Verdict};
 use serde_json::{Value, json};
 
@@ -49,6 +49,25 @@ impl Opinion {
             next,
             notes: verdict.notes,
         }
+    }
+
+    /// The same for a controller that waits only in order to delete: then that is what happens next.
+    pub(crate) fn of_an_end<K, R: Reason>(
+        controller: &'static str,
+        verdict: Verdict<K, R>,
+        policy: Propagation,
+    ) -> Self {
+        let mut opinion = Self::of(controller, verdict);
+        if let Some(at) = opinion.next.at {
+            let now = deleted(Some(policy));
+            let message = now.message.replacen("now", &format!("at {at:.0}"), 1);
+            opinion.next = Step {
+                at: Some(at),
+                message,
+                ..now
+            };
+        }
+        opinion
     }
 
     /// For people.

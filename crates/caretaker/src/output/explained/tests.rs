@@ -1,5 +1,5 @@
 use caretaker_controllers::gc::explain::Hanging;
-use caretaker_controllers::runtime::call::{Judged, Proof, Target};
+use caretaker_controllers::runtime::call::{Judged, PatchForm, Proof, Target};
 use caretaker_controllers::runtime::controller::{Note, Severity};
 use caretaker_controllers::runtime::kind::KindId;
 use caretaker_controllers::runtime::record::{Revision, Uid};
@@ -77,6 +77,7 @@ fn patch() -> Next<Key> {
         target: target(),
         judged: judged(),
         subresource: None,
+        form: PatchForm::Merge,
         patch: json!({}),
     })
 }
@@ -392,4 +393,19 @@ Nothing hangs on it.
         "notes": [],
     });
     assert_eq!(explained.json()["controllers"][0], expected);
+}
+
+#[test]
+fn a_controller_that_waits_to_delete_says_when() {
+    let verdict = |next: Next<Key>| Verdict {
+        next,
+        because: Reason::Doubtful,
+        notes: Vec::new(),
+    };
+    let end = |next| Opinion::of_an_end("a", verdict(next), Propagation::Foreground).json();
+    let step = json!({"action": "delete", "policy": "Foreground", "at": "1970-01-01T00:00:00Z",
+        "message": "would be deleted at 1970-01-01T00:00:00Z (foreground: what hangs on it goes before it)"});
+    assert_eq!(end(Next::At(Timestamp::UNIX_EPOCH))["next"], step);
+    assert_eq!(end(Next::Rest)["next"]["message"], "nothing");
+    assert_eq!(end(Next::Retry)["next"]["message"], "waits for that");
 }

@@ -103,6 +103,45 @@ fn what_goes_for_itself_is_told_with_its_likes() {
 }
 
 #[test]
+fn what_is_marked_before_it_goes_is_told_once() {
+    let node = Identity {
+        kind: "Node".into(),
+        name: "n".into(),
+        ..Identity::default()
+    };
+    let fact = |deed, number: usize| Fact {
+        why: "Node gone",
+        alike: true,
+        ..mk_fact(0, deed, pod(number), Some(node.clone()))
+    };
+    let both = |number| [fact(Deed::Mark, number), fact(Deed::Sweep, number)];
+    let cases: [(Vec<Fact>, &str); 4] = [
+        (
+            both(1).to_vec(),
+            "deleted Pod shop/web-1 of Node n (Node gone) in 0 ms, 2 requests",
+        ),
+        (
+            [both(1), both(2)].concat(),
+            "deleted 2 Pods (Node gone) in 0 ms, 4 requests",
+        ),
+        (
+            vec![fact(Deed::Mark, 1), fact(Deed::Mark, 2)],
+            "marked 2 Pods (Node gone) in 0 ms, 2 requests",
+        ),
+        (
+            vec![Fact {
+                outcome: Outcome::Rehearsed,
+                ..fact(Deed::Mark, 1)
+            }],
+            "would mark Pod shop/web-1 of Node n (Node gone)",
+        ),
+    ];
+    for (facts, expected) in cases {
+        assert_eq!(story(facts), [expected]);
+    }
+}
+
+#[test]
 fn each_deed_has_its_words() {
     let deed = |deed, count: usize| (0..count).map(move |n| mk_fact(0, deed, pod(n), web()));
     let release = || mk_fact(0, Deed::Release, web().unwrap(), None);

@@ -68,8 +68,13 @@ impl Index {
             return;
         }
         let before = self.lookups.found_alive(owner.clone(), facts, now);
-        // Who asked is told by the driver; the others relied on the earlier answer.
-        if matches!(before, Some(Lookup::Alive(known, _)) if known != facts) {
+        // Who asked is told by the driver; the others relied on the earlier answer, or came early and have not asked.
+        let is_news = match before {
+            Some(Lookup::Alive(known, _)) => known != facts,
+            None => self.is_being_listed(owner.kind),
+            Some(Lookup::Absent(_)) => false,
+        };
+        if is_news {
             self.wake_dependents(id, wake);
         }
     }
@@ -82,7 +87,9 @@ impl Index {
         };
         let before = self.lookups.prove_absent(owner.clone(), proof);
         let was_shown = !self.is_virtual(id) && self.target(id) == owner.target();
-        if matches!(before, Some(Lookup::Alive(..))) || (before.is_none() && was_shown) {
+        // Who came early has not asked.
+        let is_waited_for = || was_shown || self.is_being_listed(owner.kind);
+        if matches!(before, Some(Lookup::Alive(..))) || (before.is_none() && is_waited_for()) {
             self.wake_dependents(id, wake);
         }
     }

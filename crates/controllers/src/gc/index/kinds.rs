@@ -32,10 +32,11 @@ impl Index {
                 self.states.insert(kind, state);
                 self.forget_past(kind);
             }
-            KindState::Syncing(_)
-            | KindState::Synced
-            | KindState::Forbidden
-            | KindState::Failing(_) => {
+            // Less is known than before, so nothing more can follow.
+            KindState::Syncing(_) => {
+                self.states.insert(kind, state);
+            }
+            KindState::Synced | KindState::Forbidden | KindState::Failing(_) => {
                 self.states.insert(kind, state);
                 self.wake_waiting_for(kind, wake);
             }

@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use super::world::{NODES, PODS, RCS, World, kinds, object, to};
-use crate::gc::Size;
 use crate::gc::index::Index;
 use crate::gc::view::{Edge, Part, View};
-use crate::runtime::call::Propagation;
-use crate::runtime::controller::Change;
+use crate::gc::{GarbageCollector, Key, ORPHAN_HOLD_MAX, Size};
+use crate::runtime::call::{Answer, Proof, Propagation};
+use crate::runtime::controller::{Change, Controller, Next, Wake};
 use crate::runtime::kind::KindState;
-use crate::runtime::record::{OwnerRef, Record};
+use crate::runtime::record::{OwnerRef, Record, Uid};
 
 fn edges(index: &Index) -> Vec<(String, String)> {
     let view = View::of(index, &Part::Whole);
@@ -228,4 +230,54 @@ fn churn_leaves_nothing_behind() {
     }
     let size = world.gc.index().size();
     assert_eq!((size.nodes, size.edges, size.virtual_nodes), (0, 0, 0));
+}
+
+/// What a change woke.
+fn woken(gc: &mut GarbageCollector, change: &Change, now: Timestamp) -> Vec<Key> {
+    let mut wake = Wake::default();
+    gc.observe(change, now, &mut wake);
+    wake.drain().map(|(key, _)| key).collect()
+}
+
+#[test]
+fn while_owners_are_being_listed_one_dependent_of_each_waits_for_the_rest() {
+    let world = World::unsynced();
+    let (mut gc, now) = (world.gc, world.now);
+    let key = |uid: &str| Key::Object(Uid::from(uid));
+    let mut keys = |change: Change| woken(&mut gc, &change, now);
+    let pod = |name: &str| Change::Applied(object(PODS, name, &[to(RCS, "rc")]).into());
+    assert_eq!(keys(pod("a")), [key("a")], "somebody has to ask in the end");
+    assert_eq!(keys(pod("b")), []);
+    assert_eq!(keys(pod("c")), []);
+    let astray = OwnerRef {
+        name: "other".into(),
+        ..to(RCS, "rc")
+    };
+    let astray = Change::Applied(object(PODS, "d", &[astray]).into());
+    assert_eq!(keys(astray), [key("d")], "it asks another question");
+    let mut all = keys(Change::Kind(RCS, KindState::Synced));
+    all.sort();
+    assert_eq!(all, ["a", "b", "c", "d"].map(key));
+}
+
+#[test]
+fn an_owner_that_is_asked_for_before_its_kind_is_listed_wakes_all_who_refer_to_it() {
+    let world = World::unsynced();
+    let (mut gc, now) = (world.gc, world.now);
+    for name in ["a", "b", "c"] {
+        let pod = object(PODS, name, &[to(RCS, "rc")]);
+        woken(&mut gc, &Change::Applied(pod.into()), now);
+    }
+    let late = now + ORPHAN_HOLD_MAX;
+    let pod = Key::Object(Uid::from("b"));
+    let Next::After(owners) = gc.decide(&pod, late).next else {
+        panic!("it asks");
+    };
+    let Next::Call(call) = gc.decide(&owners[0], late).next else {
+        panic!("it asks");
+    };
+    let mut wake = Wake::default();
+    let absent = Answer::Absent(Proof::NotFound);
+    gc.answered(&owners[0], &call, &absent, late, &mut wake);
+    assert_eq!(wake.drain().count(), 3);
 }

@@ -11,7 +11,8 @@ use crate::runtime::call::{Answer, Call, FailureKind, Propagation};
 use crate::runtime::controller::{Controller, Identity, Reason};
 use crate::runtime::evidence::{Evidence, Outcome};
 use crate::runtime::kind::Kind;
-use crate::runtime::metrics::{ControllerLabel, DeleteLabels};
+use crate::runtime::metrics::{ControllerLabel, DeleteLabels, ForcedLabels};
+use crate::runtime::queue::age;
 
 impl<C: Controller> Driver<C> {
     /// Writes down what a request was answered.
@@ -20,6 +21,7 @@ impl<C: Controller> Driver<C> {
             self.evidence.read();
             return;
         }
+        self.count_forced(landed);
         let answer = &landed.performed.answer;
         let status = landed.performed.status;
         let mut evidence = self.evidence_of(&landed.key, &landed.call, &landed.because, now);
@@ -36,6 +38,12 @@ impl<C: Controller> Driver<C> {
                 "failed"
             }
         };
+        if let (true, Some(due), Some(lateness)) =
+            (evidence.done, landed.because.due(), &self.lateness)
+        {
+            let late = age(self.told_time(now), due);
+            lateness.observe(late.as_secs_f64());
+        }
         self.count_delete(&landed.call, &evidence, result);
         self.evidence.record(evidence);
     }
@@ -129,6 +137,29 @@ impl<C: Controller> Driver<C> {
             done: false,
             requests: 0,
         }
+    }
+
+    /// Counts as upstream does: the attempt to remove a Pod once, when it is over, and whether it failed. A conflict is
+    /// neither, because the Pod is judged again at once.
+    fn count_forced(&self, landed: &Landed<C>) {
+        let Some(reason) = landed.because.counted_as() else {
+            return;
+        };
+        let has_failed = match &landed.performed.answer {
+            Answer::Failed(failure) if failure.kind == FailureKind::Conflict => return,
+            Answer::Failed(_) => true,
+            // The delete comes after the mark.
+            Answer::Object(_) if matches!(landed.call, Call::Patch { .. }) => return,
+            Answer::Object(_) | Answer::Done | Answer::Absent(_) => false,
+        };
+        let labels = ForcedLabels {
+            namespace: landed.call.target().namespace.to_string(),
+            reason,
+        };
+        let families = self.metrics.families();
+        families.forced_pods.get_or_create(&labels).inc();
+        let errors = families.forced_pod_errors.get_or_create(&labels);
+        errors.inc_by(has_failed.into());
     }
 
     fn count_delete(&self, call: &Call, evidence: &Evidence, result: &'static str) {

@@ -1,7 +1,7 @@
 //! Requests as they go out.
 
 use super::*;
-use crate::runtime::call::Propagation;
+use crate::runtime::call::{PatchForm, Propagation};
 use crate::runtime::kind::{KindId, Verbs};
 
 fn mk_kind(scope: Scope) -> Kind {
@@ -72,6 +72,7 @@ fn a_write_that_names_no_version_is_not_sent() {
             target: mk_target("shop", "web"),
             judged: judged.clone(),
             subresource: None,
+            form: PatchForm::Merge,
             patch: json!({"metadata": {"finalizers": null}}),
         };
         let delete = Call::Delete {
@@ -139,6 +140,7 @@ async fn a_patch_carries_what_was_judged_whatever_it_says() {
             target: mk_target("shop", "web"),
             judged: mk_judged(),
             subresource: None,
+            form: PatchForm::Merge,
             patch: patch.clone(),
         };
         let (method, content_type, body) = sent(&call).await;
@@ -160,6 +162,7 @@ fn a_call_goes_where_its_object_is() {
         target: mk_target("shop", "web"),
         judged: mk_judged(),
         subresource: Some("status"),
+        form: PatchForm::Merge,
         patch: json!({}),
     };
     let collection = mk_kind(Scope::Namespaced).path("shop", "");

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 use http::{HeaderMap, Request, Response, header};
 use http_body_util::{BodyExt as _, Limited};
 use kube::client::Body;
@@ -11,12 +11,17 @@ use kube::client::Body;
 use super::super::kind::Kind;
 use super::super::record::{Revision, View};
 
-/// Metadata only, from servers that can; others send whole objects, which are read in the same way.
-const METADATA: &str =
-    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+/// Metadata only, from servers that can, and as protocol buffers from those that can; others send whole objects, which
+/// are read in the same way.
+const METADATA: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\
+    application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 /// The same for lists, which have a form of their own.
-const METADATA_LIST: &str =
-    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+const METADATA_LIST: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
+    application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+/// What the type of an answer begins with that is written as protocol buffers.
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+/// Before each frame of such a watch stands its length.
+const LENGTH: usize = 4;
 
 /// Longest wait for the head of an answer.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
@@ -42,7 +47,7 @@ pub(super) enum Reply<T> {
     Unanswered(String),
 }
 
-/// The lines of a body, each at most [`LINE_MAX`] long.
+/// The lines of a body, each at most [`LINE_MAX`] long; or its frames, where it has no lines.
 pub(super) struct Lines {
     body: Body,
     buffer: BytesMut,
@@ -50,6 +55,10 @@ pub(super) struct Lines {
     searched: usize,
     /// Whether the rest of the current line is thrown away.
     is_skipping: bool,
+    /// Whether there are frames instead of lines.
+    is_framed: bool,
+    /// How much of the current frame is thrown away.
+    left_out: usize,
 }
 
 /// A line, or the news that there was one.
@@ -132,7 +141,12 @@ pub(super) async fn watch(
         View::Full => "application/json",
     };
     match send(client, &uri, accept).await {
-        Reply::Good(response) => Reply::Good(Lines::new(response.into_body())),
+        Reply::Good(response) => {
+            let media = response.headers().get(header::CONTENT_TYPE);
+            let is_framed =
+                media.is_some_and(|media| media.as_bytes().starts_with(PROTOBUF.as_bytes()));
+            Reply::Good(Lines::new(response.into_body(), is_framed))
+        }
         Reply::Refused {
             status,
             retry_after,
@@ -188,12 +202,14 @@ fn escaped(text: &str) -> String {
 // === impl Lines ===
 
 impl Lines {
-    fn new(body: Body) -> Self {
+    fn new(body: Body, is_framed: bool) -> Self {
         Self {
             body,
             buffer: BytesMut::new(),
             searched: 0,
             is_skipping: false,
+            is_framed,
+            left_out: 0,
         }
     }
 
@@ -216,8 +232,34 @@ impl Lines {
         }
     }
 
-    /// A line that is in the buffer as a whole.
+    /// A line or a frame that is in the buffer as a whole.
     fn take(&mut self) -> Option<Line> {
+        if self.is_framed {
+            self.take_frame()
+        } else {
+            self.take_line()
+        }
+    }
+
+    fn take_frame(&mut self) -> Option<Line> {
+        let left_out = self.left_out.min(self.buffer.len());
+        self.buffer.advance(left_out);
+        self.left_out -= left_out;
+        let length = self.buffer.first_chunk::<LENGTH>()?;
+        let length = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
+        if length > LINE_MAX {
+            self.buffer.advance(LENGTH);
+            self.left_out = length;
+            return Some(Line::Overlong);
+        }
+        if self.buffer.len() < LENGTH + length {
+            return None;
+        }
+        self.buffer.advance(LENGTH);
+        Some(Line::Text(self.buffer.split_to(length).freeze()))
+    }
+
+    fn take_line(&mut self) -> Option<Line> {
         loop {
             let Some(end) = self.buffer[self.searched..]
                 .iter()
@@ -250,7 +292,14 @@ mod tests {
     use super::*;
 
     fn lines(pieces: &[&[u8]]) -> Vec<Line> {
-        let mut lines = Lines::new(Body::empty());
+        pieces_of(Lines::new(Body::empty(), false), pieces)
+    }
+
+    fn frames(pieces: &[&[u8]]) -> Vec<Line> {
+        pieces_of(Lines::new(Body::empty(), true), pieces)
+    }
+
+    fn pieces_of(mut lines: Lines, pieces: &[&[u8]]) -> Vec<Line> {
         let mut found = Vec::new();
         for piece in pieces {
             lines.buffer.extend_from_slice(piece);
@@ -277,6 +326,28 @@ mod tests {
     }
 
     #[test]
+    fn frames_are_whole_however_the_bytes_come() {
+        assert_eq!(
+            frames(&[b"\0\0\0\x02ab\0\0\0\x01\n"]),
+            [text("ab"), text("\n")]
+        );
+        assert_eq!(
+            frames(&[b"\0\0", b"\0\x02a", b"b\0", b"\0\0\0"]),
+            [text("ab"), text("")]
+        );
+        assert_eq!(frames(&[b"\0\0\0\x03ab"]), []);
+    }
+
+    #[test]
+    fn a_frame_that_is_too_long_is_left_out_and_not_kept() {
+        let length = u32::try_from(LINE_MAX).unwrap() + 1;
+        let whole = vec![b'x'; LINE_MAX + 1];
+        let (one, other) = whole.split_at(7);
+        let found = frames(&[&length.to_be_bytes(), one, other, b"\0\0\0\x01b"]);
+        assert_eq!(found, [Line::Overlong, text("b")]);
+    }
+
+    #[test]
     fn a_line_that_is_too_long_is_left_out_and_not_kept() {
         let piece = vec![b'x'; LINE_MAX / 2 + 1];
         let found = lines(&[b"a\n", &piece, &piece, &piece, b"x\nb\n"]);
@@ -285,7 +356,7 @@ mod tests {
         at_once.extend_from_slice(b"\nb\n");
         assert_eq!(lines(&[&at_once]), [Line::Overlong, text("b")]);
 
-        let mut lines = Lines::new(Body::empty());
+        let mut lines = Lines::new(Body::empty(), false);
         lines.buffer.extend_from_slice(&vec![b'x'; LINE_MAX + 1]);
         assert_eq!(lines.take(), None);
         assert!(lines.buffer.is_empty() && lines.is_skipping);

@@ -5,7 +5,7 @@ use std::mem;
 
 use super::super::controller::Change;
 use super::super::kind::KindState;
-use super::super::record::{Revision, decode};
+use super::super::record::Revision;
 use super::wire::{Event, Page, read_event, read_page};
 use super::{
     End, Feed, Moment, Next, Output, PAGE_LIMIT, PAGES_MAX, Phase, STREAM_BREAKS_MAX, STREAM_IDLE,
@@ -119,7 +119,7 @@ impl Feed {
 
     fn show_page(&mut self, page: &Page<'_>, out: &mut Vec<Output>) {
         for item in &page.items {
-            match decode(self.kind, item.get().as_bytes(), self.view) {
+            match item.decode(self.kind, self.view) {
                 Ok(record) => self.show(record, out),
                 Err(object) => self.unreadable(object, out),
             }

@@ -1,10 +1,19 @@
 //! What servers write: the lines of a watch and the pages of a list, as pure functions of their bytes.
 
+use caretaker_machinery::proto::{Fields, MAGIC, Malformed, envelope};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::super::kind::KindId;
-use super::super::record::{Record, Revision, Unreadable, View, decode};
+use super::super::record::{
+    Record, Revision, Unreadable, View, WatchEvent, decode, decode_partial, watch_event,
+};
+
+/// What a frame of protocol buffers begins with: its first field, the event's type. No line of JSON does.
+const FRAME_START: u8 = 0x0a;
+
+/// The annotation by which a bookmark ends a list by watch.
+const END_OF_LIST: &str = "k8s.io/initial-events-end";
 
 /// A line of a watch.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,7 +47,14 @@ pub(super) enum Event {
 pub(super) struct Page<'a> {
     pub(super) revision: Revision,
     pub(super) token: Option<Box<str>>,
-    pub(super) items: Vec<&'a RawValue>,
+    pub(super) items: Vec<Item<'a>>,
+}
+
+/// An object of a page, as it was written.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Item<'a> {
+    Json(&'a RawValue),
+    Protobuf(&'a [u8]),
 }
 
 /// Something else than a list.
@@ -100,8 +116,11 @@ struct ListMetadata {
     token: Option<Box<str>>,
 }
 
-/// Reads a line. Nothing: it is not what a watch consists of.
+/// Reads a line, or what stands for one in a watch of protocol buffers. Nothing: it is not what a watch consists of.
 pub(super) fn read_event(kind: KindId, view: View, line: &[u8]) -> Option<Event> {
+    if line.first() == Some(&FRAME_START) {
+        return read_frame(kind, line).ok();
+    }
     let line: Line<'_> = serde_json::from_slice(line).ok()?;
     let object = line.object.map_or("null", RawValue::get).as_bytes();
     match line.event.as_str() {
@@ -132,18 +151,117 @@ pub(super) fn read_event(kind: KindId, view: View, line: &[u8]) -> Option<Event>
     }
 }
 
+fn read_frame(kind: KindId, frame: &[u8]) -> Result<Event, Malformed> {
+    let WatchEvent { event, object } = watch_event(frame)?;
+    let (message, _) = envelope(object)?;
+    Ok(match event {
+        "ADDED" | "MODIFIED" => match decode_partial(kind, message) {
+            Ok(record) => Event::Applied(record),
+            Err(object) => Event::Unreadable(object),
+        },
+        "DELETED" => match decode_partial(kind, message) {
+            Ok(record) => Event::Deleted(record),
+            Err(object) => Event::UnreadableEnd(object),
+        },
+        "BOOKMARK" => read_bookmark(message)?,
+        "ERROR" => Event::Error {
+            status: status_code(&read_status(message)?),
+        },
+        _ => Event::Unknown,
+    })
+}
+
+/// A `PartialObjectMetadata` of which only two things are said.
+fn read_bookmark(message: &[u8]) -> Result<Event, Malformed> {
+    let (mut revision, mut is_end) = ("", false);
+    for field in Fields::of(message) {
+        let (1, metadata) = field? else { continue };
+        for field in Fields::of(metadata.bytes()?) {
+            match field? {
+                (6, value) => revision = value.text()?,
+                (12, annotation) => {
+                    let annotation = Fields::of(annotation.bytes()?);
+                    is_end |=
+                        annotation.clone().text(1)? == END_OF_LIST && annotation.text(2)? == "true";
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(Event::Bookmark {
+        revision: Revision::from(revision),
+        is_end,
+    })
+}
+
+fn read_status(message: &[u8]) -> Result<StatusObject, Malformed> {
+    let mut status = StatusObject {
+        code: None,
+        reason: None,
+    };
+    for field in Fields::of(message) {
+        match field? {
+            (4, reason) => status.reason = Some(reason.text()?.to_owned()),
+            (6, code) => status.code = u16::try_from(code.number()?).ok(),
+            _ => {}
+        }
+    }
+    Ok(status)
+}
+
 /// Reads a page.
 pub(super) fn read_page(bytes: &[u8]) -> Result<Page<'_>, NoList> {
+    if bytes.starts_with(MAGIC) {
+        return read_protobuf_page(bytes).map_err(|Malformed| NoList);
+    }
     let list: List<'_> = serde_json::from_slice(bytes).map_err(|_| NoList)?;
     if list.kind.as_deref() == Some("Status") {
         return Err(NoList);
     }
     let metadata = list.metadata.unwrap_or_default();
+    let items = list.items.ok_or(NoList)?.unwrap_or_default();
     Ok(Page {
         revision: revision(metadata.resource_version.as_deref()),
         token: metadata.token.filter(|token| !token.is_empty()),
-        items: list.items.ok_or(NoList)?.unwrap_or_default(),
+        items: items.into_iter().map(Item::Json).collect(),
     })
+}
+
+fn read_protobuf_page(bytes: &[u8]) -> Result<Page<'_>, Malformed> {
+    let (list, kind) = envelope(bytes)?;
+    if kind != "PartialObjectMetadataList" {
+        return Err(Malformed);
+    }
+    let mut page = Page {
+        revision: Revision::default(),
+        token: None,
+        items: Vec::new(),
+    };
+    for field in Fields::of(list) {
+        match field? {
+            (1, metadata) => {
+                let metadata = Fields::of(metadata.bytes()?);
+                page.revision = Revision::from(metadata.clone().text(2)?);
+                let token = metadata.text(3)?;
+                page.token = (!token.is_empty()).then(|| token.into());
+            }
+            (2, item) => page.items.push(Item::Protobuf(item.bytes()?)),
+            _ => {}
+        }
+    }
+    Ok(page)
+}
+
+// === impl Item ===
+
+impl Item<'_> {
+    /// The object.
+    pub(super) fn decode(&self, kind: KindId, view: View) -> Result<Record, Unreadable> {
+        match self {
+            Self::Json(text) => decode(kind, text.get().as_bytes(), view),
+            Self::Protobuf(message) => decode_partial(kind, message),
+        }
+    }
 }
 
 // === impl Event ===
@@ -182,4 +300,63 @@ where
     D: serde::Deserializer<'de>,
 {
     Option::deserialize(deserializer).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIND: KindId = KindId(0);
+
+    fn event(frame: &[u8]) -> Option<Event> {
+        read_event(KIND, View::Metadata, frame)
+    }
+
+    /// A bookmark that ends a list, as kube-apiserver 1.36.3 wrote it.
+    const BOOKMARK: &[u8] = b"\x0a\x08BOOKMARK\x12\x6f\x0a\x6dk8s\0\x0a\x27\x0a\x0emeta.k8s.io/v1\
+        \x12\x15PartialObjectMetadata\x12\x3a\x0a\x38\x0a\0\x12\0\x1a\0\x22\0\x2a\0\x32\x0550362\x38\0\x42\0\
+        \x62\x21\x0a\x19k8s.io/initial-events-end\x12\x04true\x1a\0\x22\0";
+
+    #[test]
+    fn a_bookmark_is_read_as_servers_write_it() {
+        let expected = Event::Bookmark {
+            revision: Revision::Number(50_362),
+            is_end: true,
+        };
+        assert_eq!(event(BOOKMARK), Some(expected));
+        let mut other = BOOKMARK.to_vec();
+        let value = other.windows(4).position(|part| part == b"true").unwrap();
+        other[value..value + 4].copy_from_slice(b"nope");
+        let expected = Event::Bookmark {
+            revision: Revision::Number(50_362),
+            is_end: false,
+        };
+        assert_eq!(event(&other), Some(expected));
+        assert_eq!(event(&BOOKMARK[..40]), None, "cut off");
+    }
+
+    #[test]
+    fn an_error_is_read_in_both_forms() {
+        let frame = b"\x0a\x05ERROR\x12\x1c\x0a\x1ak8s\0\x0a\x0c\x0a\x02v1\x12\x06Status\x12\x06\x30\x9a\x03\x22\x01x";
+        assert_eq!(event(frame), Some(Event::Error { status: 410 }));
+        let line = br#"{"type":"ERROR","object":{"kind":"Status","code":410}}"#;
+        assert_eq!(event(line), Some(Event::Error { status: 410 }));
+    }
+
+    #[test]
+    fn a_page_is_read_as_servers_write_it() {
+        let page = b"k8s\0\x0a\x2b\x0a\x0emeta.k8s.io/v1\x12\x19PartialObjectMetadataList\
+            \x12\x1c\x0a\x09\x0a\0\x12\x02\x34\x32\x1a\x01c\x12\x0f\x0a\x0d\x0a\x01a\x2a\x01u\x32\x01\x37\x3a\x02\0\0";
+        let page = read_page(page).unwrap();
+        assert_eq!(page.revision, Revision::Number(42));
+        assert_eq!(page.token.as_deref(), Some("c"));
+        let records: Vec<Record> = page
+            .items
+            .iter()
+            .map(|item| item.decode(KIND, View::Metadata).unwrap())
+            .collect();
+        assert_eq!((records.len(), &*records[0].meta.name), (1, "a"));
+        let status = b"k8s\0\x0a\x0c\x0a\x02v1\x12\x06Status\x12\0";
+        assert!(read_page(status).is_err());
+    }
 }

@@ -165,6 +165,19 @@ impl Stage {
         Ok(())
     }
 
+    /// The users of this object were warned, for this reason.
+    pub async fn told(&self, made: &Made, reason: &str) -> Checked {
+        let events = self.items(&EVENTS.collection(made.namespace())).await?;
+        let mut about = events.iter().filter(|event| {
+            let object = &event["involvedObject"];
+            object["uid"] == made.uid() && object["name"] == made.name()
+        });
+        if about.any(|event| event["type"] == "Warning" && event["reason"] == reason) {
+            return Ok(());
+        }
+        Err(format!("nobody was told {reason} about {}", made.path()))
+    }
+
     /// The object as it is; that it is gone is an error.
     pub async fn there(&self, made: &Made) -> Checked<Value> {
         let object = self.look(made).await?;

@@ -5,7 +5,7 @@ use http::{HeaderMap, StatusCode, header};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::runtime::call::Judged;
+use crate::runtime::call::{Judged, PatchForm};
 use crate::runtime::kind::KindId;
 use crate::runtime::kind::{Kind, Scope, Verbs};
 use crate::runtime::record::Revision;
@@ -58,6 +58,7 @@ fn mk_patch() -> Call {
             revision: "7".into(),
         },
         subresource: None,
+        form: PatchForm::Merge,
         patch: json!({}),
     }
 }

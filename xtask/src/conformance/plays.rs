@@ -1,8 +1,8 @@
-//! Suites of plays on a fresh real server, with our controllers or with the Go ones; first of all the garbage collector's.
+//! A suite of plays on a fresh real server, with our controllers or with the Go ones.
 //!
-//! `suites gc` starts and kills the collector itself, because some plays need one that starts in the middle of them;
-//! this gives it the server and the command line. Other suites are rows of [`Suite`]. A play that fails although our collector passes is a finding of
-//! `--peer` only if the play names no deviation of ours.
+//! `suites` starts and kills the controllers itself, because some plays need one that starts in the middle of them; this
+//! gives it the server and the command line. A play that fails although our controllers pass is a finding of `--peer` only
+//! if the play names no deviation of ours. A suite is a row: which controllers it takes, the collector among them always.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,42 +23,69 @@ const CARETAKER: Binary = Binary {
     name: "caretaker",
     profile: "dev",
 };
-/// The garbage collector's suite.
+/// The garbage collector's.
 pub const GC: Suite = Suite {
     name: "gc",
-    controllers: "garbage-collector-controller",
+    ours: "garbage-collector-controller",
+    peers: "garbage-collector-controller",
+    flags: &[],
+    peer_lacks: None,
 };
-/// The suite of simulated workloads; their actors run in `suites`.
+
+/// Pod GC's. As many terminated Pods are kept as the plays say.
+pub const POD_GC: Suite = Suite {
+    name: "podgc",
+    ours: "garbage-collector-controller,pod-garbage-collector-controller",
+    peers: "garbage-collector-controller,pod-garbage-collector-controller",
+    flags: &["--terminated-pod-gc-threshold=30"],
+    peer_lacks: None,
+};
+
+/// The TTL controllers'. There is no Go program here that has Volcano's.
+pub const TTL: Suite = Suite {
+    name: "ttl",
+    ours: "garbage-collector-controller,ttl-after-finished-controller,gc-controller",
+    peers: "garbage-collector-controller,ttl-after-finished-controller",
+    flags: &[],
+    peer_lacks: Some("VolcanoTtl"),
+};
+
+/// The simulated workloads'; their actors run in `suites`.
 pub const WORKLOADS: Suite = Suite {
     name: "workloads",
     ..GC
 };
+
 /// The variable that names a caretaker which is built already.
 const CARETAKER_BIN: &str = "CARETAKER_BIN";
 
-/// A suite of plays.
-#[derive(Clone, Copy, Debug)]
+/// A suite, and who is at work in it.
+#[derive(Debug, Clone, Copy)]
 pub struct Suite {
-    /// What `suites` calls it.
-    pub name: &'static str,
-    /// The controllers it is played with, by the names that both have for them.
-    pub controllers: &'static str,
+    /// As the program `suites` calls it.
+    pub(super) name: &'static str,
+    /// Our controllers, as `--controllers` spells them.
+    ours: &'static str,
+    /// Those of kube-controller-manager.
+    peers: &'static str,
+    /// What both are told besides.
+    flags: &'static [&'static str],
+    /// What plays may need that the Go controllers do not have.
+    peer_lacks: Option<&'static str>,
 }
 
 /// What to play.
 #[derive(Debug)]
 pub struct Wanted {
-    /// Which suite.
-    pub suite: Suite,
     /// Only plays whose name contains this.
     pub only: Option<String>,
-    /// With whose collector.
+    /// With whose controllers.
     pub collector: Whose,
     /// More flags for kube-apiserver.
     pub apiserver_flags: Vec<String>,
 }
 
-/// Whose collector it is.
+/// Whose controllers they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
     /// `caretaker run`.
@@ -76,7 +103,7 @@ pub struct Report {
     log: PathBuf,
 }
 
-/// One line of `suites gc`: how a play ended.
+/// One line of `suites`: how a play ended.
 #[derive(Debug, Deserialize)]
 struct Line {
     name: String,
@@ -86,7 +113,7 @@ struct Line {
     skipped: Option<String>,
 }
 
-/// The last line of `suites gc`.
+/// The last line of `suites`.
 #[derive(Debug, Deserialize)]
 struct End {
     plays: usize,
@@ -100,31 +127,31 @@ enum Verdict<'a> {
     Skipped(&'a str),
 }
 
-/// Plays the suite on a fresh real server.
-pub fn gc(wanted: &Wanted) -> Result<Report> {
+/// Plays a suite on a fresh real server.
+pub fn plays(suite: Suite, wanted: &Wanted) -> Result<Report> {
     let suites = SUITES.build()?;
     let caretaker = match wanted.collector {
         Whose::Ours => Some(caretaker()?),
         Whose::Peer => None,
     };
-    let log = log(wanted.suite, wanted.collector)?;
+    let log = log(suite.name, wanted.collector)?;
     let options = Options {
         apiserver_flags: wanted.apiserver_flags.clone(),
         ..Options::default()
     };
-    let name = format!("conformance-{}-{}", wanted.suite.name, std::process::id());
+    let name = format!("conformance-{}-{}", suite.name, std::process::id());
     let instance = Instance::start(&name, &options)?;
     let collector = match &caretaker {
-        Some(program) => ours(program, &instance, wanted.suite),
-        None => peer(&instance, wanted.suite)?,
+        Some(program) => ours(suite, program, &instance),
+        None => peer(suite, &instance)?,
     };
     eprintln!("playing with {}; this takes minutes", collector[0]);
     let started = Instant::now();
-    let plays = play(&suites, &instance, wanted, &collector, &log);
+    let plays = play(suite, &suites, &instance, wanted, &collector, &log);
     let took = started.elapsed();
     instance.stop()?;
     Ok(Report {
-        plays: plays.with_context(|| format!("the collector's log: {}", log.display()))?,
+        plays: plays.with_context(|| format!("the controllers' log: {}", log.display()))?,
         collector: wanted.collector,
         took,
         log,
@@ -144,30 +171,32 @@ pub(super) fn caretaker() -> Result<PathBuf> {
         .with_context(|| format!("cannot start {}", program.display()))?;
     if !help.status.success() {
         bail!(
-            "{} has no command `run`, so there is no collector of ours to play with; `--peer` plays with the Go one",
+            "{} has no command `run`, so there is nobody of ours to play with; `--peer` plays with the Go controllers",
             program.display()
         );
     }
     Ok(program)
 }
 
-/// The command line of our collector.
-pub(super) fn ours(program: &Path, instance: &Instance, suite: Suite) -> Vec<String> {
-    // As for the Go collector, not the identity that Priority and Fairness exempts.
+/// The command line of our controllers.
+pub(super) fn ours(suite: Suite, program: &Path, instance: &Instance) -> Vec<String> {
+    // As for the Go controllers, not the identity that Priority and Fairness exempts.
     let kubeconfig = instance.kubeconfig(Identity::Ordinary);
-    vec![
+    let mut line = vec![
         program.display().to_string(),
         "run".to_owned(),
         format!("--kubeconfig={}", kubeconfig.display()),
-        format!("--controllers={}", suite.controllers),
+        format!("--controllers={}", suite.ours),
         "--take-over".to_owned(),
         // Several may run on one machine, and nobody asks this one.
         "--secure-port=0".to_owned(),
-    ]
+    ];
+    line.extend(suite.flags.iter().map(ToString::to_string));
+    line
 }
 
-/// The command line of the Go collector.
-pub(super) fn peer(instance: &Instance, suite: Suite) -> Result<Vec<String>> {
+/// The command line of the Go controllers.
+pub(super) fn peer(suite: Suite, instance: &Instance) -> Result<Vec<String>> {
     let flags = [
         "--secure-port=0",
         // The suite is about what happens; its defaults of 20 and 30 would only make it wait.
@@ -175,20 +204,23 @@ pub(super) fn peer(instance: &Instance, suite: Suite) -> Result<Vec<String>> {
         "--kube-api-burst=400",
     ];
     instance.controller_manager(&Options {
-        controllers: Some(suite.controllers.to_owned()),
-        controller_manager_flags: flags.map(str::to_owned).to_vec(),
+        controllers: Some(suite.peers.to_owned()),
+        controller_manager_flags: flags
+            .iter()
+            .chain(suite.flags)
+            .map(ToString::to_string)
+            .collect(),
         ..Options::default()
     })
 }
 
-/// An empty file for what the collector says; it outlives the instance.
-pub(super) fn log(suite: Suite, collector: Whose) -> Result<PathBuf> {
+/// An empty file for what the controllers say; it outlives the instance.
+pub(super) fn log(suite: &str, whose: Whose) -> Result<PathBuf> {
     let dir = workspace().join("target").join("conformance");
-    let whose = match collector {
-        Whose::Ours => "ours",
-        Whose::Peer => "peer",
-    };
-    let file = dir.join(format!("{}-{whose}.log", suite.name));
+    let file = dir.join(match whose {
+        Whose::Ours => format!("{suite}-ours.log"),
+        Whose::Peer => format!("{suite}-peer.log"),
+    });
     fs::create_dir_all(&dir)
         .and_then(|()| fs::write(&file, ""))
         .with_context(|| format!("cannot write {}", file.display()))?;
@@ -196,22 +228,26 @@ pub(super) fn log(suite: Suite, collector: Whose) -> Result<PathBuf> {
 }
 
 fn play(
+    suite: Suite,
     suites: &Path,
     instance: &Instance,
     wanted: &Wanted,
     collector: &[String],
     log: &Path,
 ) -> Result<Vec<Line>> {
-    let output = instance.dir().join(format!("{}.jsonl", wanted.suite.name));
+    let output = instance.dir().join("plays.jsonl");
     let mut command = Command::new(suites);
     command
-        .arg(wanted.suite.name)
+        .arg(suite.name)
         .arg("--kubeconfig")
         .arg(instance.kubeconfig(Identity::Admin))
         .arg("--log")
         .arg(log);
     if let Some(only) = &wanted.only {
         command.args(["--only", only]);
+    }
+    if let (Whose::Peer, Some(need)) = (wanted.collector, suite.peer_lacks) {
+        command.args(["--lacks", need]);
     }
     command.arg("--").args(collector);
     let file = fs::File::create(&output).context("cannot write in the instance's directory")?;
@@ -220,7 +256,7 @@ fn play(
     read(&output).with_context(|| format!("the suite did not come to its end ({status})"))
 }
 
-/// Takes the output of `suites gc` apart: a line for each play, then one with their number.
+/// Takes the output of `suites` apart: a line for each play, then one with their number.
 fn read(output: &str) -> Result<Vec<Line>> {
     let output = output.trim_end();
     let start = output.rfind('\n').map_or(0, |at| at + 1);
@@ -246,7 +282,7 @@ impl Report {
         match (&line.skipped, &line.failed, &line.deviation) {
             (Some(need), _, _) => Verdict::Skipped(need),
             (_, None, Some(_)) if self.collector == Whose::Peer => {
-                Verdict::Failed("the Go collector does as ours: the deviation is none")
+                Verdict::Failed("the Go controllers do as ours: the deviation is none")
             }
             (_, None, _) => Verdict::Passed,
             (_, Some(_), Some(name)) if self.collector == Whose::Peer => Verdict::Allowed(name),
@@ -283,7 +319,7 @@ impl fmt::Display for Report {
             f,
             "{plays} plays in {secs:.0} s: {passed} passed, {failed} failed, {allowed} allowed to differ, {skipped} skipped"
         )?;
-        writeln!(f, "the collector's log: {}", self.log.display())
+        writeln!(f, "the controllers' log: {}", self.log.display())
     }
 }
 
@@ -315,7 +351,7 @@ allowed  150.0 s  b (self-owner)
 FAILED     2.0 s  c: it is gone
 skipped           d (FreshCollector)
 4 plays in 360 s: 1 passed, 1 failed, 1 allowed to differ, 1 skipped
-the collector's log: /x.log
+the controllers' log: /x.log
 ";
         assert_eq!(report(Whose::Peer, OUTPUT).to_string(), text);
         assert_eq!(report(Whose::Peer, OUTPUT).failed(), 1);

@@ -1,0 +1,133 @@
+//! From a server's protocol buffers to a [`Record`]: metadata only, which is all that is ever asked for in this form.
+//!
+//! It costs the server a fifth of what JSON costs it, and upstream's collector asks for it too. The numbers are those of
+//! `meta/v1/generated.proto` (1.36). Every field that is not read is skipped, whatever is in it.
+
+use caretaker_machinery::proto::{Fields, Malformed, Value};
+use jiff::Timestamp;
+
+use super::{Body, KindId, Meta, OwnerRef, Record, Uid, Unreadable};
+
+/// One frame of a watch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WatchEvent<'a> {
+    /// `ADDED` and so on.
+    pub(crate) event: &'a str,
+    /// An object in its envelope.
+    pub(crate) object: &'a [u8],
+}
+
+/// Reads a frame.
+pub(crate) fn watch_event(frame: &[u8]) -> Result<WatchEvent<'_>, Malformed> {
+    let mut read = WatchEvent {
+        event: "",
+        object: &[],
+    };
+    for field in Fields::of(frame) {
+        match field? {
+            (1, event) => read.event = event.text()?,
+            (2, Value::Bytes(extension)) => {
+                for field in Fields::of(extension) {
+                    if let (1, raw) = field? {
+                        read.object = raw.bytes()?;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(read)
+}
+
+/// Reads a `PartialObjectMetadata`.
+pub(crate) fn decode_partial(kind: KindId, message: &[u8]) -> Result<Record, Unreadable> {
+    let mut meta = Meta::default();
+    let read = read_object(message, &mut meta);
+    let why = match read {
+        Err(Malformed) => Some(Malformed.to_string()),
+        Ok(()) if meta.name.is_empty() => Some("it has no name".to_owned()),
+        Ok(()) if meta.uid == Uid::default() => Some("it has no uid".to_owned()),
+        Ok(()) => None,
+    };
+    match why {
+        None => Ok(Record {
+            kind,
+            meta,
+            body: Body::None,
+        }),
+        Some(why) => Err(remains(meta, why)),
+    }
+}
+
+fn read_object(message: &[u8], meta: &mut Meta) -> Result<(), Malformed> {
+    for field in Fields::of(message) {
+        if let (1, metadata) = field? {
+            read_meta(metadata.bytes()?, meta)?;
+        }
+    }
+    Ok(())
+}
+
+fn read_meta(message: &[u8], meta: &mut Meta) -> Result<(), Malformed> {
+    for field in Fields::of(message) {
+        match field? {
+            (1, name) => meta.name = name.text()?.into(),
+            (3, namespace) => meta.namespace = namespace.text()?.into(),
+            (5, uid) => meta.uid = Uid::from(uid.text()?),
+            (6, revision) => meta.revision = revision.text()?.into(),
+            (9, time) => meta.deletion = Some(read_time(time.bytes()?)?),
+            (13, owner) => meta.owners.push(read_owner(owner.bytes()?)?),
+            (14, finalizer) => meta.finalizers.push(finalizer.text()?.into()),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn read_owner(message: &[u8]) -> Result<OwnerRef, Malformed> {
+    let mut owner = OwnerRef::default();
+    for field in Fields::of(message) {
+        match field? {
+            (1, kind) => owner.kind = kind.text()?.into(),
+            (3, name) => owner.name = name.text()?.into(),
+            (4, uid) => owner.uid = Uid::from(uid.text()?),
+            (5, api_version) => owner.api_version = api_version.text()?.into(),
+            (6, controller) => owner.controller = Some(controller.number()? != 0),
+            (7, blocks) => owner.block_owner_deletion = Some(blocks.number()? != 0),
+            _ => {}
+        }
+    }
+    Ok(owner)
+}
+
+/// Seconds and nanoseconds; negative ones are written as the number that has the same bits.
+fn read_time(message: &[u8]) -> Result<Timestamp, Malformed> {
+    let (mut seconds, mut nanos) = (0, 0);
+    for field in Fields::of(message) {
+        match field? {
+            (1, value) => seconds = value.number()?.cast_signed(),
+            (2, value) => nanos = value.number()?.cast_signed(),
+            _ => {}
+        }
+    }
+    let nanos = i32::try_from(nanos).map_err(|_| Malformed)?;
+    Timestamp::new(seconds, nanos).map_err(|_| Malformed)
+}
+
+/// What was found before the trouble began.
+fn remains(meta: Meta, why: String) -> Unreadable {
+    let name = match (&*meta.namespace, &*meta.name) {
+        (_, "") => None,
+        ("", name) => Some(name.to_owned()),
+        (namespace, name) => Some(format!("{namespace}/{name}")),
+    };
+    Unreadable {
+        name,
+        uid: (meta.uid != Uid::default()).then_some(meta.uid),
+        revision: (meta.revision != super::Revision::default()).then_some(meta.revision),
+        why,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,181 @@
+//! The TTL of Jobs that have finished: `ttl-after-finished-controller` and, for Volcano, `gc-controller`.
+//!
+//! - [`kinds`]: what finishes, a row each; one implementation is started once per row.
+//! - `index`: the Jobs that have a time to go, and nothing but what that takes.
+//! - `decide`: when they go.
+//! - [`reason`]: why, in words.
+//!
+//! Mirrors `pkg/controller/ttlafterfinished` (1.36) and Volcano's `pkg/controllers/garbagecollector`. Both look twice
+//! before they delete, in their cache and at the server.
+//!
+//! DEVIATION(ttl-one-request): the second look is the server's own: the delete names the uid and the resourceVersion that
+//! were judged. If anything has changed, the Job is read and judged again; upstream's delete compares the uid only, so
+//! that a TTL raised between its two last requests is lost.
+
+mod decide;
+mod index;
+pub mod kinds;
+pub mod reason;
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use self::index::{Index, Job, State};
+pub use self::kinds::{BATCH, Finishing, KINDS, VOLCANO};
+pub use self::reason::Reason;
+use crate::runtime::call::{Answer, Call};
+use crate::runtime::controller::{Change, Controller, Note, Verdict, Wake};
+use crate::runtime::feeds::Interest;
+use crate::runtime::kind::{KindId, KindState};
+use crate::runtime::record::{Record, Uid, View};
+
+/// Deletes the finished Jobs of one kind when their time has come.
+#[derive(Debug)]
+pub struct Ttl {
+    row: &'static Finishing,
+    rules: Rules,
+    /// The number of its kind, once discovery has found it.
+    kind: Option<KindId>,
+    index: Index,
+}
+
+/// What can be chosen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// After how long a Job goes that was aborted; by itself none does. A longer TTL of the Job's own wins.
+    pub after_aborted: Option<Duration>,
+}
+
+/// Jobs that have a time to go.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pending {
+    /// How many.
+    pub count: usize,
+    /// When the first of them goes.
+    pub next: Option<Timestamp>,
+}
+
+// === impl Ttl ===
+
+impl Ttl {
+    /// A controller of one kind that knows nothing yet.
+    #[must_use]
+    pub fn new(row: &'static Finishing, rules: Rules) -> Self {
+        Self {
+            row,
+            rules,
+            kind: None,
+            index: Index::default(),
+        }
+    }
+
+    /// The Jobs that have a time to go.
+    #[must_use]
+    pub fn pending(&self) -> Pending {
+        self.index.pending()
+    }
+
+    /// What is decided about an object as it is, also if it is none that would be remembered; nothing about other kinds.
+    #[must_use]
+    pub fn explain(&self, record: &Record, now: Timestamp) -> Option<Verdict<Uid, Reason>> {
+        let judge = || Job::of(record, decide::judge(self.row, self.rules, record));
+        let uid = &record.meta.uid;
+        self.is_ours(record)
+            .then(|| decide::about(self.row, uid, &judge(), now))
+    }
+
+    fn is_ours(&self, record: &Record) -> bool {
+        self.kind == Some(record.kind)
+    }
+
+    fn apply(&mut self, record: &Record, now: Timestamp, wake: &mut Wake<Uid>) {
+        let state = decide::judge(self.row, self.rules, record);
+        if let State::Timed(end) = &state
+            && end.finish > now
+        {
+            tracing::warn!(
+                controller = self.row.name,
+                job = format!("{}/{}", record.meta.namespace, record.meta.name),
+                finish = %end.finish,
+                "it says that it finished in the future; it goes that much later"
+            );
+        }
+        self.index.apply(record, state, wake);
+    }
+}
+
+impl Controller for Ttl {
+    type Key = Uid;
+    type Reason = Reason;
+
+    fn name(&self) -> &'static str {
+        self.row.name
+    }
+
+    fn observe(&mut self, change: &Change, now: Timestamp, wake: &mut Wake<Uid>) {
+        match change {
+            Change::Applied(record) if self.is_ours(record) => self.apply(record, now, wake),
+            Change::Deleted(record) => self.index.forget(&record.meta.uid, wake),
+            // Nothing follows from an object that nobody shows.
+            Change::Missing(_, uid) => self.index.forget(uid, wake),
+            // The kind is gone, or its past was taken back: a list of everything comes before anything more.
+            Change::Kind(kind, KindState::Gone | KindState::Frozen) if self.kind == Some(*kind) => {
+                self.index.clear(wake);
+            }
+            Change::Catalog(catalog) => self.kind = catalog.id(self.row.group, self.row.resource),
+            Change::Applied(_) | Change::Kind(..) => {}
+        }
+    }
+
+    fn decide(&self, uid: &Uid, now: Timestamp) -> Verdict<Uid, Reason> {
+        decide::known(self.row, &self.index, uid, now)
+    }
+
+    fn answered(
+        &mut self,
+        uid: &Uid,
+        call: &Call,
+        answer: &Answer,
+        now: Timestamp,
+        wake: &mut Wake<Uid>,
+    ) -> Vec<Note> {
+        match answer {
+            Answer::Object(record) if record.meta.uid == *uid && call.is_read() => {
+                // A Job that the feed has not shown, or shows no more, is none of ours.
+                if self.index.has(uid) {
+                    self.apply(record, now, wake);
+                }
+            }
+            Answer::Object(record) if record.meta.uid == *uid => {
+                self.index.going(uid, Some(&record.meta.revision));
+            }
+            // Gone, or another one has its name. The feed says so, too, and then it is forgotten.
+            Answer::Object(_) | Answer::Absent(_) => self.index.going(uid, None),
+            Answer::Done if !call.is_read() => self.index.going(uid, None),
+            Answer::Done | Answer::Failed(_) => {}
+        }
+        Vec::new()
+    }
+
+    fn keys(&self, record: &Record) -> Vec<Uid> {
+        let uid = self.is_ours(record).then(|| record.meta.uid.clone());
+        uid.into_iter().collect()
+    }
+}
+
+// === impl Finishing ===
+
+impl Finishing {
+    /// What a controller of this kind has to be shown.
+    #[must_use]
+    pub fn interest(&self) -> Interest {
+        Interest::Kinds {
+            kinds: vec![(self.group.into(), self.resource.into())],
+            view: View::Full,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

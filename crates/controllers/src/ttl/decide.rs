@@ -1,0 +1,131 @@
+//! When a finished Job goes. Pure: what is known and the time go in, a verdict comes out.
+//!
+//! Never before its finish and its TTL, never what has not finished, and what cannot be understood means never, with a
+//! warning for whoever wrote it.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::index::{End, Index, Job, State};
+use super::kinds::{Finish, Finishing, Said};
+use super::{Reason, Rules};
+use crate::runtime::call::{Call, Propagation};
+use crate::runtime::controller::{Identity, Next, Note, Severity, Verdict};
+use crate::runtime::record::{Body, Record, Uid};
+
+/// What a Job says about its end, by the rules.
+pub(super) fn judge(row: &Finishing, rules: Rules, record: &Record) -> State {
+    if record.meta.deletion.is_some() {
+        return State::Deleting;
+    }
+    let Body::Json(body) = &record.body else {
+        return State::Unfinished;
+    };
+    let Said { finish, ttl_secs } = row.read(body);
+    let (finish, least, is_aborted) = match (finish, rules.after_aborted) {
+        (Finish::No, _) | (Finish::Aborted(_), None) => return State::Unfinished,
+        (Finish::Finished(time), _) => (time, None, false),
+        (Finish::Aborted(time), after) => (time, after, true),
+    };
+    let own = match ttl_secs {
+        None => None,
+        Some(Ok(secs)) => Some(Duration::from_secs(secs.into())),
+        Some(Err(odd)) => return State::OutOfRange(odd),
+    };
+    // What is there is longer than what is not.
+    let Some(ttl) = own.max(least) else {
+        return State::NoTtl;
+    };
+    let Some(finish) = finish else {
+        return State::NoFinishTime;
+    };
+    match finish.checked_add(ttl) {
+        Ok(expire) => State::Timed(End {
+            finish,
+            expire,
+            is_aborted,
+        }),
+        Err(_) => State::OutOfRange(ttl.as_secs().to_string().into()),
+    }
+}
+
+/// What follows for a Job of the index.
+pub(super) fn known(
+    row: &Finishing,
+    index: &Index,
+    uid: &Uid,
+    now: Timestamp,
+) -> Verdict<Uid, Reason> {
+    match index.get(uid) {
+        Some(job) => about(row, uid, job, now),
+        None => rest(Reason::Unknown),
+    }
+}
+
+/// What follows for a Job.
+pub(super) fn about(row: &Finishing, uid: &Uid, job: &Job, now: Timestamp) -> Verdict<Uid, Reason> {
+    match job.state() {
+        State::Deleting => rest(Reason::Deleting),
+        State::Unfinished => rest(Reason::Unfinished),
+        State::NoTtl => rest(Reason::NoTtl),
+        State::Going => rest(Reason::Going),
+        State::Timed(end) if now < end.expire => Verdict {
+            next: Next::At(end.expire),
+            because: Reason::waits(*end, now),
+            notes: Vec::new(),
+        },
+        // A Job that a CronJob has made may have to wait here until its tick is recorded.
+        State::Timed(end) => Verdict {
+            next: Next::Call(Call::Delete {
+                target: job.target(),
+                judged: job.judged(uid),
+                propagation: Some(Propagation::Foreground),
+                grace_secs: None,
+            }),
+            because: Reason::over(*end),
+            notes: Vec::new(),
+        },
+        State::NoFinishTime => warned(row, uid, job, Next::Retry, Reason::FinishTimeUnknown),
+        State::OutOfRange(odd) => {
+            let because = Reason::TtlOutOfRange { ttl: odd.clone() };
+            warned(row, uid, job, Next::Rest, because)
+        }
+    }
+}
+
+fn rest(because: Reason) -> Verdict<Uid, Reason> {
+    Verdict {
+        next: Next::Rest,
+        because,
+        notes: Vec::new(),
+    }
+}
+
+/// A verdict that the Job's users are told as well.
+fn warned(
+    row: &Finishing,
+    uid: &Uid,
+    job: &Job,
+    next: Next<Uid>,
+    because: Reason,
+) -> Verdict<Uid, Reason> {
+    let target = job.target();
+    let note = Note {
+        about: Identity {
+            api_version: row.api_version.to_owned(),
+            kind: row.kind.to_owned(),
+            namespace: target.namespace.into(),
+            name: target.name.into(),
+            uid: uid.to_string(),
+        },
+        severity: Severity::Warning,
+        reason: because.rule(),
+        message: because.to_string(),
+    };
+    Verdict {
+        next,
+        because,
+        notes: vec![note],
+    }
+}

@@ -1,0 +1,118 @@
+//! What follows from a Job as it is, and from what happens to it: upstream's cases, ours, and inputs that make no sense.
+
+mod changes;
+mod garbagecollector;
+mod hostile;
+mod ttlafterfinished;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::{BATCH, Finishing, Reason, Rules, Ttl, VOLCANO};
+use crate::runtime::call::{Answer, Call, Proof, Propagation};
+use crate::runtime::controller::{Change, Controller, Next, Verdict, Wake};
+use crate::runtime::kind::{Catalog, Kind, KindId, KindState, Scope, Verbs};
+use crate::runtime::record::{Record, Uid, View, decode};
+
+/// When it is now.
+const NOW: Timestamp = Timestamp::constant(1_767_225_600, 0);
+
+/// The number of batch Jobs; Volcano's have the next one.
+const BATCH_JOBS: KindId = KindId(0);
+
+fn at(secs: i64) -> Timestamp {
+    NOW + SignedDuration::from_secs(secs)
+}
+
+fn catalog() -> Arc<Catalog> {
+    let kind = |row: &Finishing| {
+        let version = row.api_version.rsplit('/').next().unwrap();
+        Kind {
+            group: row.group.into(),
+            version: version.into(),
+            kind: row.kind.into(),
+            resource: row.resource.into(),
+            scope: Scope::Namespaced,
+            verbs: Verbs::default(),
+            versions: vec![version.into()],
+            aliases: Vec::new(),
+        }
+    };
+    Arc::new(Catalog::default().with([kind(&BATCH), kind(&VOLCANO)]))
+}
+
+fn mk(row: &'static Finishing, rules: Rules) -> Ttl {
+    let mut ttl = Ttl::new(row, rules);
+    observe(&mut ttl, &Change::Catalog(catalog()));
+    ttl
+}
+
+/// A Job of a kind, uid and name `a`, version 1, changed by `changes`.
+fn mk_job(row: &Finishing, changes: Value) -> Arc<Record> {
+    let mut job =
+        json!({"metadata": {"name": "a", "namespace": "shop", "uid": "a", "resourceVersion": "1"}});
+    merge(&mut job, changes);
+    let kind = catalog().id(row.group, row.resource).unwrap();
+    Arc::new(decode(kind, job.to_string().as_bytes(), View::Full).unwrap())
+}
+
+fn merge(into: &mut Value, from: Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (key, value) in from {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, from) => *into = from,
+    }
+}
+
+/// A batch Job that ended like this.
+fn batch(condition: &str, finish: impl Into<Value>, ttl: impl Into<Value>) -> Arc<Record> {
+    let (finish, ttl): (Value, Value) = (finish.into(), ttl.into());
+    let condition = json!({"type": condition, "status": "True", "lastTransitionTime": finish});
+    mk_job(
+        &BATCH,
+        json!({"spec": {"ttlSecondsAfterFinished": ttl}, "status": {"conditions": [condition]}}),
+    )
+}
+
+/// A Volcano Job in this phase.
+fn volcano(phase: &str, finish: impl Into<Value>, ttl: impl Into<Value>) -> Arc<Record> {
+    let (finish, ttl): (Value, Value) = (finish.into(), ttl.into());
+    let state = json!({"phase": phase, "lastTransitionTime": finish});
+    mk_job(
+        &VOLCANO,
+        json!({"spec": {"ttlSecondsAfterFinished": ttl}, "status": {"state": state}}),
+    )
+}
+
+/// Shows a change; says who was woken.
+fn observe(ttl: &mut Ttl, change: &Change) -> Vec<Uid> {
+    let mut wake = Wake::default();
+    ttl.observe(change, NOW, &mut wake);
+    wake.drain().map(|(uid, _)| uid).collect()
+}
+
+fn apply(ttl: &mut Ttl, record: &Arc<Record>) -> Vec<Uid> {
+    observe(ttl, &Change::Applied(record.clone()))
+}
+
+fn uid() -> Uid {
+    Uid::from("a")
+}
+
+/// What is decided now about a Job of one kind that was just shown.
+fn judged(row: &'static Finishing, record: &Arc<Record>) -> Verdict<Uid, Reason> {
+    let mut ttl = mk(row, Rules::default());
+    apply(&mut ttl, record);
+    ttl.decide(&uid(), NOW)
+}
+
+/// The word for a verdict's reason.
+fn rule(verdict: &Verdict<Uid, Reason>) -> &'static str {
+    verdict.because.rule()
+}

@@ -1,0 +1,187 @@
+//! What happens to a Job while it waits: it is always judged as it is now.
+
+use super::*;
+use crate::runtime::call::{Failure, FailureKind};
+
+/// A batch Job that finished just now, at a version and with a TTL.
+fn job(revision: u64, ttl: impl Into<Value>) -> Arc<Record> {
+    let ttl: Value = ttl.into();
+    let condition = json!({"type": "Complete", "status": "True", "lastTransitionTime": NOW});
+    mk_job(
+        &BATCH,
+        json!({"metadata": {"resourceVersion": revision.to_string()},
+            "spec": {"ttlSecondsAfterFinished": ttl}, "status": {"conditions": [condition]}}),
+    )
+}
+
+fn changed(record: &Arc<Record>, change: impl FnOnce(&mut Record)) -> Arc<Record> {
+    let mut record = Record::clone(record);
+    change(&mut record);
+    Arc::new(record)
+}
+
+fn waiting(ttl: &Ttl) -> Option<Timestamp> {
+    match ttl.decide(&uid(), NOW).next {
+        Next::At(time) => Some(time),
+        _ => None,
+    }
+}
+
+/// A controller that knows the Job at version 5, with an hour to go.
+fn mk_waiting() -> Ttl {
+    let mut ttl = mk(&BATCH, Rules::default());
+    assert_eq!(apply(&mut ttl, &job(5, json!(3600))), [uid()]);
+    assert_eq!(waiting(&ttl), Some(at(3600)));
+    ttl
+}
+
+fn answered(ttl: &mut Ttl, call: &Call, answer: &Answer) -> Vec<Uid> {
+    let mut wake = Wake::default();
+    assert_eq!(ttl.answered(&uid(), call, answer, NOW, &mut wake), []);
+    wake.drain().map(|(uid, _)| uid).collect()
+}
+
+fn get(ttl: &Ttl) -> Call {
+    Call::Get {
+        target: delete(ttl).target().clone(),
+    }
+}
+
+/// What is sent when the hour is over.
+fn delete(ttl: &Ttl) -> Call {
+    match ttl.decide(&uid(), at(3600)).next {
+        Next::Call(call) => call,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_ttl_that_is_raised_lowered_or_removed_counts_at_once() {
+    let mut ttl = mk_waiting();
+    for (revision, secs, expected) in [
+        (6, json!(7200), Some(at(7200))),
+        (7, json!(60), Some(at(60))),
+        (8, Value::Null, None),
+        (9, json!(30), Some(at(30))),
+    ] {
+        assert_eq!(apply(&mut ttl, &job(revision, secs)), [uid()]);
+        assert_eq!(waiting(&ttl), expected, "{revision}");
+    }
+    assert_eq!(
+        ttl.pending(),
+        crate::ttl::Pending {
+            count: 1,
+            next: Some(at(30))
+        }
+    );
+    apply(&mut ttl, &job(10, Value::Null));
+    assert_eq!(ttl.pending(), crate::ttl::Pending::default());
+}
+
+#[test]
+fn a_job_that_starts_again_does_not_go() {
+    let mut ttl = mk(&VOLCANO, Rules::default());
+    apply(&mut ttl, &volcano("Failed", json!(at(-10)), json!(5)));
+    assert_eq!(rule(&ttl.decide(&uid(), NOW)), "Expired");
+    let restarting = volcano("Restarting", json!(NOW), json!(5));
+    let restarting = changed(&restarting, |record| record.meta.revision = "2".into());
+    assert_eq!(apply(&mut ttl, &restarting), [uid()]);
+    assert_eq!(ttl.decide(&uid(), at(1_000_000)).next, Next::Rest);
+}
+
+#[test]
+fn a_job_that_is_gone_is_forgotten_and_its_successor_is_another_one() {
+    for end in [
+        Change::Deleted(job(6, json!(3600))),
+        Change::Missing(BATCH_JOBS, uid()),
+        Change::Kind(BATCH_JOBS, KindState::Gone),
+        Change::Kind(BATCH_JOBS, KindState::Frozen),
+    ] {
+        let mut ttl = mk_waiting();
+        assert_eq!(observe(&mut ttl, &end), [uid()], "{end:?}");
+        assert_eq!(ttl.decide(&uid(), at(3600)).next, Next::Rest, "{end:?}");
+        // A past that was taken back counts again from where it was restored.
+        apply(&mut ttl, &job(2, json!(60)));
+        assert_eq!(waiting(&ttl), Some(at(60)));
+    }
+    let mut ttl = mk_waiting();
+    let successor = changed(&job(9, json!(7200)), |record| record.meta.uid = "b".into());
+    apply(&mut ttl, &successor);
+    observe(&mut ttl, &Change::Deleted(job(8, json!(3600))));
+    assert_eq!(ttl.decide(&uid(), at(3600)).next, Next::Rest);
+    let next = ttl.decide(&"b".into(), at(3600)).next;
+    assert_eq!(next, Next::At(at(7200)));
+}
+
+#[test]
+fn what_a_conflict_shows_is_judged() {
+    let read = |record| Answer::Object(record);
+    let mut ttl = mk_waiting();
+    let call = get(&ttl);
+    // Raised meanwhile: it waits on. An older copy changes nothing.
+    answered(&mut ttl, &call, &read(job(6, json!(7200))));
+    assert_eq!(waiting(&ttl), Some(at(7200)));
+    answered(&mut ttl, &call, &read(job(5, json!(0))));
+    assert_eq!(waiting(&ttl), Some(at(7200)));
+    // Touched meanwhile: the new version is named.
+    answered(&mut ttl, &call, &read(job(7, json!(3600))));
+    assert_eq!(delete(&ttl).judged().unwrap().revision, "7".into());
+    // Not ours any more, deleted by somebody, or gone: nothing follows.
+    let other = changed(&job(9, json!(0)), |record| record.meta.uid = "b".into());
+    let deleting = changed(&job(9, json!(0)), |record| record.meta.deletion = Some(NOW));
+    for answer in [read(other), read(deleting), Answer::Absent(Proof::NotFound)] {
+        let mut ttl = mk_waiting();
+        answered(&mut ttl, &call, &answer);
+        assert_eq!(ttl.decide(&uid(), at(7200)).next, Next::Rest, "{answer:?}");
+        assert_eq!(ttl.decide(&"b".into(), at(7200)).next, Next::Rest);
+    }
+}
+
+#[test]
+fn a_delete_that_was_acknowledged_is_not_sent_again() {
+    let deleting = changed(&job(6, json!(0)), |record| record.meta.deletion = Some(NOW));
+    for answer in [
+        Answer::Object(deleting.clone()),
+        Answer::Done,
+        Answer::Absent(Proof::NotFound),
+    ] {
+        let mut ttl = mk_waiting();
+        let call = delete(&ttl);
+        answered(&mut ttl, &call, &answer);
+        let verdict = ttl.decide(&uid(), at(3600));
+        assert_eq!(
+            (rule(&verdict), verdict.next),
+            ("Going", Next::Rest),
+            "{answer:?}"
+        );
+        assert_eq!(ttl.pending().count, 0);
+        // A watch that is behind shows it as it was.
+        apply(&mut ttl, &job(5, json!(3600)));
+        assert_eq!(ttl.decide(&uid(), at(3600)).next, Next::Rest, "{answer:?}");
+        // Somebody holds it: it is not asked for again.
+        apply(&mut ttl, &deleting);
+        assert_eq!(ttl.decide(&uid(), at(3600)).next, Next::Rest, "{answer:?}");
+        observe(&mut ttl, &Change::Deleted(deleting.clone()));
+        assert_eq!(rule(&ttl.decide(&uid(), at(3600))), "Unknown");
+    }
+}
+
+#[test]
+fn a_delete_that_failed_is_still_wanted() {
+    let mut ttl = mk_waiting();
+    let call = delete(&ttl);
+    for kind in [
+        FailureKind::Conflict,
+        FailureKind::Forbidden,
+        FailureKind::Unavailable,
+    ] {
+        let failure = Failure {
+            kind,
+            status: Some(500),
+            message: "no".into(),
+            retry_after: None,
+        };
+        answered(&mut ttl, &call, &Answer::Failed(failure));
+        assert_eq!(delete(&ttl), call, "{kind:?}");
+    }
+}

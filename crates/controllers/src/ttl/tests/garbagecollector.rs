@@ -1,0 +1,114 @@
+//! The cases of Volcano's `garbagecollector_test.go` (1.13), and what it does not ask: all ten phases, and aborted Jobs.
+
+use super::*;
+
+/// All phases of a Volcano Job, and whether it is over.
+const PHASES: [(&str, bool); 11] = [
+    ("", false),
+    ("Pending", false),
+    ("Running", false),
+    ("Restarting", false),
+    ("Aborting", false),
+    ("Aborted", false),
+    ("Completing", false),
+    ("Terminating", false),
+    ("Completed", true),
+    ("Failed", true),
+    ("Terminated", true),
+];
+
+#[test]
+fn a_job_goes_in_three_of_ten_phases() {
+    for (phase, is_over) in PHASES {
+        for (ttl, left) in [(0, None), (3, Some(3))] {
+            let verdict = judged(&VOLCANO, &volcano(phase, json!(NOW), json!(ttl)));
+            let is_as_expected = match (is_over, left) {
+                (false, _) => verdict.next == Next::Rest,
+                (true, None) => rule(&verdict) == "Expired",
+                (true, Some(left)) => verdict.next == Next::At(at(left)),
+            };
+            assert!(is_as_expected, "{phase} {ttl}: {verdict:?}");
+        }
+        let verdict = judged(&VOLCANO, &volcano(phase, json!(at(-100)), Value::Null));
+        assert_eq!(verdict.next, Next::Rest, "{phase} without a TTL");
+    }
+}
+
+#[test]
+fn a_finish_in_the_first_year_is_one_and_a_zero_time_is_none() {
+    let old = |ttl| volcano("Completed", json!("0001-01-01T01:01:01Z"), json!(ttl));
+    for (ttl, expire) in [(3, "0001-01-01T01:01:04Z"), (2, "0001-01-01T01:01:03Z")] {
+        let verdict = judged(&VOLCANO, &old(ttl));
+        let Reason::Expired(span) = verdict.because else {
+            panic!("{verdict:?}")
+        };
+        assert_eq!(span.finish.to_string(), "0001-01-01T01:01:01Z");
+        assert_eq!(span.expire.to_string(), expire);
+    }
+    for none in [json!("0001-01-01T00:00:00Z"), Value::Null] {
+        let verdict = judged(&VOLCANO, &volcano("Completed", none, json!(0)));
+        assert_eq!(
+            (rule(&verdict), &verdict.next),
+            ("FinishTimeUnknown", &Next::Retry)
+        );
+        assert_eq!(verdict.notes[0].reason, "FinishTimeUnknown");
+    }
+}
+
+#[test]
+fn aborted_jobs_go_when_somebody_wants_that_and_the_longer_time_wins() {
+    let hour = Duration::from_secs(3600);
+    // The flag, the Job's own TTL, and when it goes.
+    let table = [
+        (None, None, None),
+        (None, Some(0), None),
+        (Some(hour), None, Some(3600)),
+        (Some(hour), Some(0), Some(3600)),
+        (Some(hour), Some(7200), Some(7200)),
+        (Some(Duration::ZERO), Some(5), Some(5)),
+    ];
+    for (after_aborted, ttl, expected) in table {
+        let mut controller = mk(&VOLCANO, Rules { after_aborted });
+        apply(&mut controller, &volcano("Aborted", json!(NOW), json!(ttl)));
+        let verdict = controller.decide(&uid(), NOW);
+        let next = expected.map_or(Next::Rest, |secs| Next::At(at(secs)));
+        assert_eq!(verdict.next, next, "{after_aborted:?} {ttl:?}");
+        if let Some(secs) = expected {
+            let verdict = controller.decide(&uid(), at(secs));
+            assert_eq!(rule(&verdict), "AbortedLongAgo");
+            assert!(
+                verdict
+                    .because
+                    .to_string()
+                    .starts_with("it was aborted at ")
+            );
+        }
+        // Others are judged as ever.
+        apply(
+            &mut controller,
+            &volcano("Completed", json!(NOW), json!(ttl)),
+        );
+        let next = ttl.filter(|secs| *secs > 0).map(|secs| Next::At(at(secs)));
+        if let Some(next) = next {
+            assert_eq!(controller.decide(&uid(), NOW).next, next);
+        }
+    }
+}
+
+#[test]
+fn each_controller_looks_at_its_own_kind_only() {
+    let done = (
+        batch("Complete", json!(at(-9)), json!(0)),
+        volcano("Completed", json!(at(-9)), json!(0)),
+    );
+    for (row, own, other) in [(&BATCH, &done.0, &done.1), (&VOLCANO, &done.1, &done.0)] {
+        let mut ttl = mk(row, Rules::default());
+        assert_eq!(apply(&mut ttl, other), []);
+        assert_eq!(
+            (ttl.keys(other), ttl.explain(other, NOW)),
+            (Vec::new(), None)
+        );
+        assert_eq!(apply(&mut ttl, own), [uid()]);
+        assert_eq!(ttl.keys(own), [uid()]);
+    }
+}

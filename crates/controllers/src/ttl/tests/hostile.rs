@@ -1,0 +1,166 @@
+//! TTLs, times and statuses that make no sense: they never delete, and say so where a user can see it.
+
+use super::*;
+
+/// TTLs that are no number of seconds, as JSON.
+const ODD_TTLS: [&str; 12] = [
+    "-1",
+    "-2147483648",
+    "2147483648",
+    "9223372036854775807",
+    "99999999999999999999999999",
+    "1.5",
+    "5.0",
+    "1e3",
+    "\"5\"",
+    "true",
+    "[]",
+    "{\"secs\": 5}",
+];
+
+#[test]
+fn a_ttl_that_is_no_number_of_seconds_means_never() {
+    for odd in ODD_TTLS {
+        let odd: Value = serde_json::from_str(odd).unwrap();
+        for (row, job) in [
+            (
+                &BATCH,
+                batch("Complete", json!(at(-1_000_000)), odd.clone()),
+            ),
+            (
+                &VOLCANO,
+                volcano("Completed", json!(at(-1_000_000)), odd.clone()),
+            ),
+        ] {
+            let verdict = judged(row, &job);
+            assert_eq!(
+                (rule(&verdict), &verdict.next),
+                ("TTLOutOfRange", &Next::Rest),
+                "{odd}"
+            );
+            let note = &verdict.notes[0];
+            assert_eq!(
+                (note.reason, &*note.about.api_version),
+                ("TTLOutOfRange", row.api_version)
+            );
+            assert_eq!((&*note.about.name, &*note.about.uid), ("a", "a"));
+        }
+        let aborted = volcano("Aborted", json!(at(-1_000_000)), odd.clone());
+        let after_aborted = Some(Duration::ZERO);
+        let mut ttl = mk(&VOLCANO, Rules { after_aborted });
+        apply(&mut ttl, &aborted);
+        assert_eq!(rule(&ttl.decide(&uid(), NOW)), "TTLOutOfRange", "{odd}");
+    }
+}
+
+#[test]
+fn the_longest_ttl_there_is_is_waited_for() {
+    let job = batch("Complete", json!(NOW), json!(i32::MAX));
+    assert_eq!(judged(&BATCH, &job).next, Next::At(at(i32::MAX.into())));
+    let long = "x".repeat(1 << 20);
+    let verdict = judged(&BATCH, &batch("Complete", json!(NOW), json!(long)));
+    assert!(
+        verdict.notes[0].message.len() < 300,
+        "nobody's text is told at length"
+    );
+}
+
+#[test]
+fn a_finish_that_is_no_time_means_not_yet() {
+    for odd in [
+        json!(null),
+        json!("0001-01-01T00:00:00Z"),
+        json!(""),
+        json!("yesterday"),
+        json!("2026-13-01T00:00:00Z"),
+        json!("2026-01-01"),
+        json!(1_767_225_600),
+        json!({}),
+    ] {
+        for (row, job) in [
+            (&BATCH, batch("Failed", odd.clone(), json!(0))),
+            (&VOLCANO, volcano("Failed", odd.clone(), json!(0))),
+        ] {
+            let verdict = judged(row, &job);
+            assert_eq!(
+                (rule(&verdict), &verdict.next),
+                ("FinishTimeUnknown", &Next::Retry),
+                "{odd}"
+            );
+            assert_eq!(verdict.notes.len(), 1);
+        }
+    }
+}
+
+#[test]
+fn times_far_away_are_kept_and_what_ends_after_all_time_never_goes() {
+    let last = "9999-12-30T22:00:00Z";
+    let soon = judged(&BATCH, &batch("Complete", json!(last), json!(0)));
+    assert_eq!(
+        (rule(&soon), soon.next),
+        ("FinishInFuture", Next::At(last.parse().unwrap()))
+    );
+    let never = judged(&BATCH, &batch("Complete", json!(last), json!(i32::MAX)));
+    assert_eq!((rule(&never), &never.next), ("TTLOutOfRange", &Next::Rest));
+    // Before it was created, before there were computers: it has finished all the same.
+    let past = judged(
+        &BATCH,
+        &batch("Complete", json!("1066-10-14T12:00:00Z"), json!(60)),
+    );
+    assert_eq!(rule(&past), "Expired");
+}
+
+#[test]
+fn a_status_of_any_shape_is_no_finish() {
+    for status in [
+        json!(null),
+        json!("Complete"),
+        json!(["Complete"]),
+        json!({"conditions": "Complete"}),
+        json!({"conditions": {"type": "Complete", "status": "True"}}),
+        json!({"conditions": [null, 7, "Complete", [], {"type": null, "status": "True"}, {"type": 7}]}),
+        json!({"conditions": [{"type": "Complete", "status": true}]}),
+        json!({"state": "Completed"}),
+        json!({"state": {"phase": 7}}),
+        json!({"state": {"phase": ["Completed"]}}),
+    ] {
+        for row in [&BATCH, &VOLCANO] {
+            let job = mk_job(
+                row,
+                json!({"spec": {"ttlSecondsAfterFinished": 0}, "status": status}),
+            );
+            assert_eq!(judged(row, &job).next, Next::Rest, "{} {status}", row.name);
+        }
+    }
+    for spec in [json!(null), json!("x"), json!([1])] {
+        let job = batch("Complete", json!(at(-10)), json!(0));
+        let whole = mk_job(
+            &BATCH,
+            json!({"spec": spec, "status": {"conditions": [
+            {"type": "Complete", "status": "True", "lastTransitionTime": at(-10)}]}}),
+        );
+        assert_eq!(judged(&BATCH, &whole).next, Next::Rest, "{spec}");
+        assert_eq!(rule(&judged(&BATCH, &job)), "Expired");
+    }
+}
+
+#[test]
+fn one_odd_condition_does_not_hide_the_next() {
+    let conditions = json!([null, 7, {"type": 7}, {"type": "Complete", "status": "True", "lastTransitionTime": at(-10)}]);
+    let job = mk_job(
+        &BATCH,
+        json!({"spec": {"ttlSecondsAfterFinished": 0}, "status": {"conditions": conditions}}),
+    );
+    assert_eq!(rule(&judged(&BATCH, &job)), "Expired");
+}
+
+#[test]
+fn depth_and_size_of_what_nobody_reads_do_not_matter() {
+    let deep = "[".repeat(100_000) + &"]".repeat(100_000);
+    let text = format!(
+        r#"{{"metadata":{{"name":"a","uid":"a","resourceVersion":"1"}},"spec":{{"template":{deep},"ttlSecondsAfterFinished":0}},
+        "status":{{"x":{deep},"conditions":[{{"y":{deep},"type":"Complete","status":"True","lastTransitionTime":"2020-01-01T00:00:00Z"}}]}}}}"#
+    );
+    let record = decode(BATCH_JOBS, text.as_bytes(), View::Full).unwrap();
+    assert_eq!(rule(&judged(&BATCH, &Arc::new(record))), "Expired");
+}

@@ -1,0 +1,166 @@
+//! The cases of upstream's `ttlafterfinished_controller_test.go` (1.36), and what it does not ask: conditions in any
+//! order and number, and the options of the delete.
+
+use super::*;
+
+#[test]
+fn time_left_is_the_finish_and_the_ttl_less_now() {
+    // When it ended, its TTL, and the seconds that are left.
+    let table = [(0, 0, 0), (0, 10, 10), (-10, 15, 5), (-10, 5, -5)];
+    for condition in ["Complete", "Failed"] {
+        for (finish, ttl, left) in table {
+            let job = batch(condition, json!(at(finish)), json!(ttl));
+            let verdict = judged(&BATCH, &job);
+            match left {
+                1.. => assert_eq!(
+                    verdict.next,
+                    Next::At(at(left)),
+                    "{condition} {finish} {ttl}"
+                ),
+                _ => assert_eq!(rule(&verdict), "Expired", "{condition} {finish} {ttl}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn what_has_no_time_to_go_rests() {
+    let finished = |ttl| batch("Complete", json!(at(-100)), ttl);
+    let table = [
+        (
+            "not finished",
+            mk_job(&BATCH, json!({"spec": {"ttlSecondsAfterFinished": 0}})),
+            "Unfinished",
+        ),
+        ("no TTL", finished(Value::Null), "NoTTL"),
+        (
+            "almost complete",
+            batch("SuccessCriteriaMet", json!(at(-100)), json!(0)),
+            "Unfinished",
+        ),
+        (
+            "almost failed",
+            batch("FailureTarget", json!(at(-100)), json!(0)),
+            "Unfinished",
+        ),
+        (
+            "suspended",
+            batch("Suspended", json!(at(-100)), json!(0)),
+            "Unfinished",
+        ),
+        (
+            "deleting",
+            mk_job(
+                &BATCH,
+                json!({"metadata": {"deletionTimestamp": NOW}, "spec": {"ttlSecondsAfterFinished": 0}}),
+            ),
+            "Deleting",
+        ),
+    ];
+    for (name, job, expected) in table {
+        let mut ttl = mk(&BATCH, Rules::default());
+        assert_eq!(apply(&mut ttl, &job), [], "{name}");
+        assert_eq!(ttl.decide(&uid(), NOW).next, Next::Rest, "{name}");
+        let explained = ttl.explain(&job, NOW).unwrap();
+        assert_eq!(
+            (rule(&explained), explained.next),
+            (expected, Next::Rest),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn the_first_condition_that_is_true_counts() {
+    let condition = |kind: &str, status: &str, secs: i64| json!({"type": kind, "status": status, "lastTransitionTime": at(secs)});
+    let table = [
+        (
+            vec![
+                condition("Complete", "True", -60),
+                condition("Failed", "True", -10),
+            ],
+            Some(-60),
+        ),
+        (
+            vec![
+                condition("Failed", "True", -10),
+                condition("Complete", "True", -60),
+            ],
+            Some(-10),
+        ),
+        (
+            vec![
+                condition("Complete", "False", -60),
+                condition("Failed", "True", -10),
+            ],
+            Some(-10),
+        ),
+        (
+            vec![
+                condition("SuccessCriteriaMet", "True", -60),
+                condition("Complete", "True", -50),
+            ],
+            Some(-50),
+        ),
+        (vec![condition("Complete", "Unknown", -60)], None),
+        (vec![condition("complete", "True", -60)], None),
+        (Vec::new(), None),
+    ];
+    for (conditions, finish) in table {
+        let job = mk_job(
+            &BATCH,
+            json!({"spec": {"ttlSecondsAfterFinished": 1000}, "status": {"conditions": conditions}}),
+        );
+        let expected = finish.map_or(Next::Rest, |finish| Next::At(at(finish + 1000)));
+        assert_eq!(judged(&BATCH, &job).next, expected, "{conditions:?}");
+    }
+}
+
+#[test]
+fn a_delete_takes_what_hangs_on_it_first_and_names_what_was_judged() {
+    for (row, job) in [
+        (&BATCH, batch("Failed", json!(at(-10)), json!(0))),
+        (&VOLCANO, volcano("Failed", json!(at(-10)), json!(0))),
+    ] {
+        let Next::Call(Call::Delete {
+            target,
+            judged,
+            propagation,
+            grace_secs,
+        }) = judged(row, &job).next
+        else {
+            panic!("{} deletes nothing", row.name)
+        };
+        assert_eq!(
+            (target.kind, &*target.namespace, &*target.name),
+            (job.kind, "shop", "a")
+        );
+        assert_eq!(
+            (judged.uid, judged.revision),
+            (uid(), job.meta.revision.clone())
+        );
+        assert_eq!(
+            (propagation, grace_secs),
+            (Some(Propagation::Foreground), None)
+        );
+    }
+}
+
+#[test]
+fn sentences_say_when() {
+    let waits = judged(&BATCH, &batch("Complete", json!(at(-10)), json!(100)));
+    assert_eq!(
+        waits.because.to_string(),
+        "it finished at 2025-12-31T23:59:50Z, and the 100 s that it stays after that are over at 2026-01-01T00:01:30Z"
+    );
+    let over = judged(&BATCH, &batch("Complete", json!(at(-10)), json!(5)));
+    assert_eq!(
+        over.because.to_string(),
+        "it finished at 2025-12-31T23:59:50Z, and the 5 s that it stays after that are over since 2025-12-31T23:59:55Z"
+    );
+    let ahead = judged(&BATCH, &batch("Complete", json!(at(60)), json!(5)));
+    assert_eq!(
+        (rule(&ahead), ahead.next),
+        ("FinishInFuture", Next::At(at(65)))
+    );
+}
