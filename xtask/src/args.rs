@@ -129,6 +129,8 @@ pub(crate) enum Conformance {
     Podgc(ConformancePlays),
     /// The TTL of finished Jobs on a real server, with `caretaker run` as its only TTL controller and collector
     Ttl(ConformancePlays),
+    /// Simulated Pods, Deployments and Jobs on a real server, with our actors and `caretaker run` as its only collector
+    Workloads(ConformancePlays),
     /// Random scripts on a real server, once with the Go collector and once with ours: the same objects are left
     GcRandom(ConformanceGcRandom),
     /// Random schemas and objects on the embedded and on a real server: the same verdicts and the same objects

@@ -27,6 +27,9 @@ pub(crate) fn run(command: args::Command, out: &mut impl Write) -> Result<()> {
         args::Command::Conformance(args::Conformance::Ttl(args)) => {
             plays(conformance::TTL, args, out)
         }
+        args::Command::Conformance(args::Conformance::Workloads(args)) => {
+            plays(conformance::WORKLOADS, args, out)
+        }
         args::Command::Conformance(args::Conformance::GcRandom(args)) => gc_random(&args, out),
         args::Command::Conformance(args::Conformance::Schema(args)) => schema(&args, out),
         args::Command::Bench(args::Bench::Apiserver(args)) => bench_apiserver(&args, out),

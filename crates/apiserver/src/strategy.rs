@@ -12,6 +12,7 @@ mod immutable;
 mod job;
 pub(crate) mod namespace;
 mod pod;
+mod replicas;
 
 use caretaker_machinery::status::{Cause, Named, Status};
 use jiff::Timestamp;
@@ -64,7 +65,7 @@ pub(crate) fn prepare_create(kind: &Kind, object: &mut Tree, kinds: &Kinds, now:
     }
     match Special::of(kind) {
         Special::Namespace => namespace::prepare_create(object),
-        Special::Pod => pod::prepare_create(object),
+        Special::Pod => pod::prepare_create(object, now),
         Special::Definition => crd::prepare_create(object, kinds, now),
         Special::Job => job::prepare_create(object),
         Special::None => {}
@@ -126,10 +127,15 @@ fn prepare_status(kind: &Kind, old: &Tree, new: &mut Tree) {
 pub(crate) fn faults(kind: &Kind, part: Part, new: &Tree, old: Option<&Tree>) -> Vec<Cause> {
     let mut causes = immutable::faults(kind, new, old);
     causes.extend(custom::faults(kind, part, new, old));
+    causes.extend(
+        old.into_iter()
+            .flat_map(|old| replicas::faults(kind, new, old)),
+    );
     match Special::of(kind) {
         Special::Definition => causes.extend(crd::faults(new, old)),
         Special::Namespace => causes.extend(namespace::faults(new, old)),
-        Special::Pod | Special::Job | Special::None => {}
+        Special::Job => causes.extend(old.into_iter().flat_map(|old| job::status_faults(new, old))),
+        Special::Pod | Special::None => {}
     }
     causes
 }

@@ -3,6 +3,7 @@
 //! Each verb is a module that knows nothing of HTTP: it gets an [`Ask`] and returns a [`Reply`] or a `Status`. What may
 //! be asked of a kind stands in its row.
 
+mod binding;
 mod collection;
 pub(crate) mod commit;
 mod create;
@@ -34,6 +35,7 @@ use crate::store::{Key, Object, Page};
 use crate::tables::{self, Include};
 
 /// A request for a resource whose kind is known.
+#[derive(Clone)]
 pub(crate) struct Ask {
     pub(crate) kind: Arc<Kind>,
     pub(crate) namespace: Option<String>,

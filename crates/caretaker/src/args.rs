@@ -55,6 +55,8 @@ pub(crate) enum Command {
     Graph(Box<Graph>),
     /// Say why an object lives, what holds up its end, and what garbage collection would do with it
     Explain(Box<Explain>),
+    /// Print the definitions of Volcano's kinds, for `kubectl apply -f -`
+    Crds,
     /// Cron schedules: when they are due
     #[command(subcommand)]
     Schedule(Schedule),

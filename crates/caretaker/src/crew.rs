@@ -189,6 +189,11 @@ impl Crew {
         }
     }
 
+    /// What all that works in this process learns from.
+    pub(crate) fn feeds(&self) -> Feeds {
+        self.feeds.clone()
+    }
+
     /// What the admin server asks.
     pub(crate) fn backstage(&self) -> Arc<dyn Backstage> {
         self.stage.clone()

@@ -34,6 +34,10 @@ fn main() -> ExitCode {
         Command::Up(args) => up::run(&args),
         Command::Graph(args) => commands::graph(&args),
         Command::Explain(args) => commands::explain(&args),
+        Command::Crds => {
+            print!("{}", caretaker_workloads::volcano::DEFINITIONS);
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Schedule(args) => commands::schedule(&args),
         Command::Version => {
             println!("caretaker {}", env!("CARGO_PKG_VERSION"));

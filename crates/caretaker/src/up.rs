@@ -3,6 +3,7 @@
 //! What it promises scripts: the kubeconfig appears when the server can be used and goes when it stops; stdout carries the
 //! result and nothing else; a stop takes less than a second.
 
+mod actors;
 mod child;
 pub(crate) mod place;
 pub(crate) mod signals;
@@ -24,6 +25,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
+use self::actors::Workloads;
 use self::place::Place;
 use self::signals::Signals;
 use crate::admin::Admin;
@@ -95,7 +97,14 @@ async fn serve(args: &Up) -> Result<ExitCode> {
     } else {
         Mode::Act
     };
-    let crew = start_crew(&args.work, mode, &server, clock)?;
+    let workloads = match args.simulate_workloads {
+        true => Workloads::Simulated,
+        false => Workloads::Absent,
+    };
+    actors::install(&inside(&server), &args.work, workloads).await?;
+    let crew = start_crew(&args.work, mode, &server, clock.clone())?;
+    let actors = (workloads == Workloads::Simulated)
+        .then(|| actors::start(inside(&server), crew.feeds(), clock));
     let (stop, stopped) = oneshot::channel::<()>();
     let stopped = stopped.shared();
     // A sender that is gone means the same.
@@ -119,6 +128,9 @@ async fn serve(args: &Up) -> Result<ExitCode> {
         child::run(&args.command, kubeconfig.path(), &place, &mut signals).await
     };
     crew.stop().await;
+    if let Some(actors) = actors {
+        actors.stop().await;
+    }
     drop((kubeconfig, stop));
     serving.await.context("the server broke")?;
     outcome
@@ -131,13 +143,8 @@ pub(crate) fn start_crew(
     server: &ApiServer,
     clock: Clock,
 ) -> Result<Crew> {
-    let identity = Identity {
-        user: "system:kube-controller-manager".to_owned(),
-        groups: vec!["system:authenticated".to_owned()],
-    };
-    let client = kube::Client::new(server.service(identity), "default");
     Ok(Crew::start(Orders {
-        clients: Clients::in_process(client),
+        clients: Clients::in_process(inside(server)),
         clock,
         rng: wiring::rng()?,
         work,
@@ -147,6 +154,15 @@ pub(crate) fn start_crew(
         // The server's clock is this one.
         timing: Timing::Own,
     }))
+}
+
+/// A client without a wire.
+fn inside(server: &ApiServer) -> kube::Client {
+    let identity = Identity {
+        user: "system:kube-controller-manager".to_owned(),
+        groups: vec!["system:authenticated".to_owned()],
+    };
+    kube::Client::new(server.service(identity), "default")
 }
 
 /// The server's door with fresh keys and a fresh token, and its port.

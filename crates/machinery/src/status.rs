@@ -133,6 +133,15 @@ impl Status {
         })
     }
 
+    /// 201 for what was done and left nothing to show.
+    #[must_use]
+    pub fn created() -> Self {
+        Self {
+            status: "Success".to_owned(),
+            ..Self::failure(201, "", "")
+        }
+    }
+
     /// 404 for an object.
     #[must_use]
     pub fn not_found(of: Named<'_>) -> Self {
@@ -270,6 +279,12 @@ impl Cause {
             field,
             format!("Invalid value: {shown}: {why}"),
         )
+    }
+
+    /// A value that breaks a rule and is not shown.
+    #[must_use]
+    pub fn contradictory(field: impl Into<String>, why: &str) -> Self {
+        Self::new("FieldValueInvalid", field, format!("Invalid value: {why}"))
     }
 
     /// A value that may not be there.

@@ -57,11 +57,14 @@ resources! {
         DAEMON_SETS = "/apis/apps/v1" "daemonsets";
         JOBS = "/apis/batch/v1" "jobs";
         CRON_JOBS = "/apis/batch/v1" "cronjobs";
-        VOLCANO_JOBS = "/apis/batch.volcano.sh/v1alpha1" "jobs";
         LEASES = "/apis/coordination.k8s.io/v1" "leases";
         DISRUPTION_BUDGETS = "/apis/policy/v1" "poddisruptionbudgets";
         ROLES = "/apis/rbac.authorization.k8s.io/v1" "roles";
         INGRESSES = "/apis/networking.k8s.io/v1" "ingresses";
+        VOLCANO_JOBS = "/apis/batch.volcano.sh/v1alpha1" "jobs";
+        VOLCANO_CRON_JOBS = "/apis/batch.volcano.sh/v1alpha1" "cronjobs";
+        POD_GROUPS = "/apis/scheduling.volcano.sh/v1beta1" "podgroups";
+        COMMANDS = "/apis/bus.volcano.sh/v1alpha1" "commands";
     }
     Cluster {
         CLUSTER_ROLES = "/apis/rbac.authorization.k8s.io/v1" "clusterroles";
@@ -193,6 +196,16 @@ pub fn mk_job(name: &str) -> Value {
     with(
         mk_object("batch/v1", "Job", name),
         json!({"spec": {"template": {"spec": spec}}}),
+    )
+}
+
+/// A Job of Volcano with one task of two Pods.
+pub fn mk_volcano_job(name: &str) -> Value {
+    let template = json!({"spec": mk_job("x")["spec"]["template"]["spec"]});
+    let task = json!({"name": "t", "replicas": 2, "template": template});
+    with(
+        mk_object("batch.volcano.sh/v1alpha1", "Job", name),
+        json!({"spec": {"minAvailable": 2, "tasks": [task]}}),
     )
 }
 

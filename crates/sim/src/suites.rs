@@ -10,6 +10,7 @@ mod play;
 pub mod podgc;
 pub mod stage;
 pub mod ttl;
+pub mod workloads;
 
 pub use play::{Checked, Ending, Play};
 
@@ -104,10 +105,10 @@ impl Scenario {
 impl Need {
     fn met_by(self, server: Server) -> bool {
         match self {
-            // Which controllers there are, the play is told.
-            Self::Crds | Self::FreshCollector | Self::VolcanoTtl => true,
+            // Which controllers there are, the play is told; actors work beside any server.
+            Self::Crds | Self::Actors | Self::FreshCollector | Self::VolcanoTtl => true,
             Self::RealOnly => server == Server::Real,
-            Self::MoveClock | Self::Actors | Self::EmbeddedOnly => server == Server::Embedded,
+            Self::MoveClock | Self::EmbeddedOnly => server == Server::Embedded,
         }
     }
 }

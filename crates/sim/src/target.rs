@@ -19,8 +19,12 @@ use caretaker_controllers::runtime::metrics::Metrics;
 use caretaker_controllers::ttl::{self, Rules, Ttl};
 use caretaker_machinery::clock::{Clock, REAL_TIME};
 use caretaker_machinery::rng::Rng;
+use caretaker_workloads::volcano;
+use http::{Request, header};
 use jiff::Timestamp;
+use jiff::fmt::rfc2822;
 use kube::Client;
+use kube::client::Body;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 
 /// When the embedded server's time begins: the first second of 2026.
@@ -131,18 +135,7 @@ impl Target {
         let metrics = Metrics::new();
         let (events, recorder) = Events::new(self.client.clone(), clock.clone(), metrics.clone());
         tokio::spawn(recorder.run());
-        let options = FeedsOptions::default();
-        let rng = Rng::seeded(SEED);
-        let evidence = Trail::new();
-        let mut manager = Manager::new(Shared {
-            client: self.client.clone(),
-            feeds: Feeds::start(self.client.clone(), clock.clone(), rng, options),
-            clock: clock.clone(),
-            events,
-            evidence: evidence.clone(),
-            metrics: metrics.clone(),
-            limit: None,
-        });
+        let (mut manager, evidence) = self.manager(clock, events, &metrics);
         let ignored = gc::IGNORED.map(|(resource, group)| (resource.into(), group.into()));
         let interest = Interest::Deletable {
             ignored: ignored.to_vec(),
@@ -155,6 +148,49 @@ impl Target {
             evidence,
             metrics,
         })
+    }
+
+    /// Starts simulated Nodes and workloads beside the server, with the kinds of Volcano installed.
+    pub async fn actors(&self) -> anyhow::Result<Controllers> {
+        volcano::install(&self.client).await?;
+        let clock = match self.clock() {
+            Some(clock) => clock.clone(),
+            None => Clock::driven(self.date().await?, REAL_TIME),
+        };
+        let metrics = Metrics::new();
+        let (mut manager, evidence) = self.manager(&clock, Events::none(), &metrics);
+        caretaker_workloads::start(&mut manager);
+        Ok(Controllers {
+            _manager: manager,
+            evidence,
+            metrics,
+        })
+    }
+
+    /// What controllers of this process are started with, and what they will have written.
+    fn manager(&self, clock: &Clock, events: Events, metrics: &Metrics) -> (Manager, Trail) {
+        let (options, rng) = (FeedsOptions::default(), Rng::seeded(SEED));
+        let evidence = Trail::new();
+        let manager = Manager::new(Shared {
+            client: self.client.clone(),
+            feeds: Feeds::start(self.client.clone(), clock.clone(), rng, options),
+            clock: clock.clone(),
+            events,
+            evidence: evidence.clone(),
+            metrics: metrics.clone(),
+            limit: None,
+        });
+        (manager, evidence)
+    }
+
+    /// The server's time, by what it says about an answer.
+    async fn date(&self) -> anyhow::Result<Timestamp> {
+        let request = Request::get("/version").body(Body::empty())?;
+        let response = self.client.send(request).await?;
+        let date = response.headers().get(header::DATE);
+        let date = date.context("the server does not tell its time")?;
+        let date = rfc2822::parse(date.to_str()?).context("the server's time")?;
+        Ok(date.timestamp())
     }
 
     /// A client that presents `token`, or nothing; `None` where the server is not behind a wire.

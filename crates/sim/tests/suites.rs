@@ -17,12 +17,20 @@ mod ttl_inputs;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use caretaker_sim::collector::Collector;
 use caretaker_sim::compare::{Allowed, differences};
+use caretaker_sim::objects::{
+    CRDS, DEPLOYMENTS, JOBS, VOLCANO_JOBS, mk_deployment, mk_job, mk_volcano_job,
+};
 use caretaker_sim::script::perform::Theatre;
 use caretaker_sim::script::{Script, model};
-use caretaker_sim::suites::{Ending, Outcome, Play, Scenario, Theme, api, gc, podgc, ttl};
+use caretaker_sim::session::{Ask, Session};
+use caretaker_sim::suites::stage::Stage;
+use caretaker_sim::suites::{
+    Ending, Need, Outcome, Play, Scenario, Theme, api, gc, podgc, ttl, workloads,
+};
 use caretaker_sim::target::Target;
 use caretaker_sim::transcript;
 use serde_json::Value;
@@ -58,10 +66,11 @@ fn scenarios() -> impl Iterator<Item = &'static Scenario> {
 
 /// Every play, with those who are at work beside the collector.
 fn plays() -> impl Iterator<Item = (&'static Play, &'static [&'static str])> {
-    let suites: [(&[&[Play]], &[&str]); 3] = [
+    let suites: [(&[&[Play]], &[&str]); 4] = [
         (gc::PLAYS, &[]),
         (podgc::PLAYS, podgc::CONTROLLERS),
         (ttl::PLAYS, ttl::CONTROLLERS),
+        (workloads::PLAYS, &[]),
     ];
     suites.into_iter().flat_map(|(plays, others)| {
         plays
@@ -173,8 +182,70 @@ async fn the_controllers_in_process_end_every_play_as_they_should() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn no_workload_lives_without_actors() {
+    let play = &workloads::PLAYS[0][0];
+    let target = Target::embedded();
+    let stage = Stage::set(&target, &Collector::Standing, play.namespace()).await;
+    let Err(why) = (play.run)(&stage).await else {
+        panic!("{} ends well", play.name)
+    };
+    assert!(why.ends_with(" after 150 s"), "{}: {why}", play.name);
+}
+
+/// What actors do about a Job of each kind and a Deployment within a minute.
+async fn played() -> Vec<String> {
+    let target = Target::embedded();
+    let actors = target.actors().await.unwrap();
+    let session = Session::new(target, "default".to_owned());
+    for (resource, object) in [
+        (JOBS, mk_job("j")),
+        (VOLCANO_JOBS, mk_volcano_job("v")),
+        (DEPLOYMENTS, mk_deployment("d")),
+    ] {
+        let made = session
+            .quietly(Ask::post(resource.collection("default"), &object))
+            .await;
+        assert_eq!(made.status, 201);
+    }
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let done = actors.evidence.recent();
+    done.iter().map(|deed| format!("{deed:?}")).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn actors_do_the_same_every_time() {
+    let first = played().await;
+    assert!(first.len() > 20, "{first:?}");
+    assert_eq!(first, played().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_jobs_of_volcanos_cron_jobs_are_like_its_jobs() {
+    let target = Target::embedded();
+    let _actors = target.actors().await.unwrap();
+    let session = Session::new(target, "default".to_owned());
+    let spec = async |name: &str, place: &str| {
+        let path = format!("{}/{name}.batch.volcano.sh", CRDS.everywhere());
+        let definition = session.quietly(Ask::get(path)).await.body;
+        let schema = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
+        definition.pointer(&format!("{schema}{place}")).cloned()
+    };
+    let job = spec("jobs", "").await;
+    assert!(
+        job.as_ref()
+            .is_some_and(|job| job["properties"]["tasks"].is_object())
+    );
+    assert_eq!(
+        spec("cronjobs", "/properties/jobTemplate/properties/spec").await,
+        job
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn no_play_ends_well_when_nobody_is_at_work() {
-    for (play, _) in plays().filter(|(play, _)| !play.is_fresh()) {
+    // Actors make some plays end well all by themselves.
+    let is_alone = |play: &Play| !play.is_fresh() && !play.needs.contains(&Need::Actors);
+    for (play, _) in plays().filter(|(play, _)| is_alone(play)) {
         let ending = play.run(&Target::embedded(), &Collector::Standing).await;
         let Ending::Failed(why) = ending else {
             panic!("{}: {ending:?}", play.name)

@@ -50,6 +50,12 @@ pub const TTL: Suite = Suite {
     peer_lacks: Some("VolcanoTtl"),
 };
 
+/// The simulated workloads'; their actors run in `suites`.
+pub const WORKLOADS: Suite = Suite {
+    name: "workloads",
+    ..GC
+};
+
 /// The variable that names a caretaker which is built already.
 const CARETAKER_BIN: &str = "CARETAKER_BIN";
 

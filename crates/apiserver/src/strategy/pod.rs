@@ -4,9 +4,10 @@
 //! `core/validation`, 1.36. DEVIATION(priority-classes): the priority of a Pod is 0 whatever class it names.
 
 use caretaker_machinery::status::Cause;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::metadata::Tree;
+use crate::metadata::{self, Tree};
 
 /// Taints that a Pod tolerates for a while unless it says otherwise.
 const TOLERATED: [&str; 2] = [
@@ -17,9 +18,10 @@ const TOLERATED: [&str; 2] = [
 const TOLERATED_SECS: u32 = 300;
 /// What the priority admission sets.
 const PRIORITY: [&str; 2] = ["preemptionPolicy", "priority"];
+const GATED: &str = "Scheduling is blocked due to non-empty scheduling gates";
 const FIXED: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-pub(super) fn prepare_create(object: &mut Tree) {
+pub(super) fn prepare_create(object: &mut Tree, now: Timestamp) {
     if let Some(Value::Object(spec)) = object.get_mut("spec") {
         let values: [Value; 2] = ["PreemptLowerPriority".into(), 0.into()];
         for (field, value) in PRIORITY.iter().zip(values) {
@@ -28,10 +30,14 @@ pub(super) fn prepare_create(object: &mut Tree) {
         tolerate(spec);
     }
     let qos = quality(object.get("spec").unwrap_or(&Value::Null));
-    object.insert(
-        "status".into(),
-        json!({"phase": "Pending", "qosClass": qos}),
-    );
+    let mut status = json!({"phase": "Pending", "qosClass": qos});
+    let spec = object.get("spec").unwrap_or(&Value::Null);
+    let gates = spec["schedulingGates"].as_array();
+    if gates.is_some_and(|gates| !gates.is_empty()) {
+        status["conditions"] = json!([{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
+            "message": GATED, "lastProbeTime": null, "lastTransitionTime": metadata::time(now)}]);
+    }
+    object.insert("status".into(), status);
 }
 
 /// What admission sets at creation stays if an update leaves it out.

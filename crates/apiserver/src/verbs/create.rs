@@ -6,7 +6,7 @@ use caretaker_machinery::status::{Cause, Named, Status};
 
 use super::commit::{self, Mode, Outcome, Plan};
 use super::decode::Decoded;
-use super::{Ask, Reply, decode, review};
+use super::{Ask, Reply, binding, decode, review};
 use crate::deletion::dry_run_of;
 use crate::kinds::Kind;
 use crate::metadata::{self, Tree, check};
@@ -28,6 +28,9 @@ pub(super) enum Origin {
 pub(super) async fn create(inner: &Inner, ask: &Ask) -> Result<Reply, Status> {
     let mode = Mode::dry_run(dry_run_of(&ask.query, "CreateOptions")?);
     strategy::check_options(&ask.query, "CreateOptions")?;
+    if ask.kind.kind == "Binding" {
+        return binding::create(inner, ask).await;
+    }
     let Decoded {
         tree,
         warnings: heard,

@@ -1,13 +1,13 @@
 //! Parts of objects with paths of their own.
 //!
-//! `status` and `finalize` are served. The others appear in discovery because clients look for them; where something
+//! `status` and `finalize` are served, and `binding` has a module of its own. The others appear in discovery because clients look for them; where something
 //! outside this server would have to act (a kubelet, a scheduler), the answer says so.
 
 use caretaker_machinery::status::{Details, Status};
 use http::Method;
 
 use super::commit::Mode;
-use super::{Ask, Reply, get, patch, update};
+use super::{Ask, Reply, binding, get, patch, update};
 use crate::deletion::dry_run_of;
 use crate::server::Inner;
 use crate::strategy::Part;
@@ -16,6 +16,7 @@ pub(super) async fn answer(inner: &Inner, ask: &Ask) -> Result<Reply, Status> {
     let part = match ask.subresource.as_deref() {
         Some("status") => Part::Status,
         Some("finalize") => Part::Finalize,
+        Some("binding") => return binding::bind(inner, ask, ask.name()).await,
         Some(other) => {
             // Of an object that is not there, that is the answer.
             get::get(inner, ask).await?;

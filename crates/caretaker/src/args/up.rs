@@ -38,6 +38,10 @@ pub(crate) struct Up {
     #[arg(long, value_name = "PORT")]
     pub(crate) secure_port: Option<u16>,
 
+    /// Make Nodes, Pods, Deployments and Jobs live and end as in a cluster; simulated, no container runs
+    #[arg(long)]
+    pub(crate) simulate_workloads: bool,
+
     /// How many times faster than the wall clock the server's clock runs
     #[arg(long, value_name = "N", default_value_t = REAL_TIME)]
     pub(crate) clock_speed: NonZeroU32,

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::process::{Ended, Process, Up, World};
 
 /// A server, and a kubectl that knows it.
-struct Session {
+pub(crate) struct Session {
     up: Up,
 }
 
@@ -17,7 +17,18 @@ struct Session {
 impl Session {
     /// None where kubectl is missing.
     fn start() -> Option<Self> {
-        has_kubectl().then(|| Self { up: Up::start(&[]) })
+        Self::start_with(&[])
+    }
+
+    pub(crate) fn start_with(flags: &[&str]) -> Option<Self> {
+        has_kubectl().then(|| Self {
+            up: Up::start(flags),
+        })
+    }
+
+    /// Stops the server.
+    pub(crate) fn stop(self) -> Ended {
+        self.up.stop().0
     }
 
     /// Starts kubectl; `line` is split at spaces, `more` is not.
@@ -38,7 +49,7 @@ impl Session {
     }
 
     /// What a command prints that has to succeed.
-    fn ok(&self, line: &str) -> String {
+    pub(crate) fn ok(&self, line: &str) -> String {
         self.ok_with(line, &[])
     }
 
@@ -71,13 +82,13 @@ impl Session {
     }
 
     /// `kubectl <verb> -f` of a text.
-    fn with_file(&self, verb: &str, text: &str) -> String {
+    pub(crate) fn with_file(&self, verb: &str, text: &str) -> String {
         let path = self.file("manifest.yaml", text);
         self.ok_with(verb, &["-f", path.to_str().unwrap()])
     }
 
     /// One field of an object.
-    fn field(&self, object: &str, path: &str) -> String {
+    pub(crate) fn field(&self, object: &str, path: &str) -> String {
         let said = self.ok_with(
             &format!("get {object} -o"),
             &[&format!("jsonpath={{{path}}}")],

@@ -14,3 +14,4 @@ mod look;
 mod process;
 mod schedule;
 mod up;
+mod workloads;

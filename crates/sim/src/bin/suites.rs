@@ -4,6 +4,7 @@
 //! the one on two servers and then the other. `suites api --record` freezes the answers of the real server for `cargo test`.
 //! `suites gc`, `suites podgc` and `suites ttl` play with whatever controllers they are given and print one JSON line per
 //! play: how it ended, and why.
+//! `suites workloads` does the same beside simulated Nodes and workloads.
 //! `suites schema` sends random schemas and objects to two servers and prints where they disagree.
 //! `suites gc-random` performs random scripts with it and prints one JSON line per script: what was left.
 
@@ -20,7 +21,9 @@ use caretaker_sim::script::Script;
 use caretaker_sim::script::model::{self, End, Expected};
 use caretaker_sim::script::perform::Theatre;
 use caretaker_sim::suites::stage::Stage;
-use caretaker_sim::suites::{Ending, Need, Outcome, Play, Scenario, Theme, api, gc, podgc, ttl};
+use caretaker_sim::suites::{
+    Ending, Need, Outcome, Play, Scenario, Theme, api, gc, podgc, ttl, workloads,
+};
 use caretaker_sim::target::Target;
 use caretaker_sim::transcript;
 use clap::{Args, Parser, Subcommand};
@@ -50,6 +53,8 @@ enum Command {
     GcRandom(GcRandom),
     /// Random schemas and objects, on the embedded server and on another one
     Schema(Schemas),
+    /// Simulated Pods, Deployments and Jobs, also of Volcano, with a garbage collector; the actors run in this process
+    Workloads(Plays),
     /// Compare two outputs of the same suite
     Compare(Compare),
 }
@@ -182,6 +187,10 @@ fn main() -> anyhow::Result<ExitCode> {
             let suite = plays.suite("ttl", ttl::PLAYS, ttl::CONTROLLERS);
             runtime(plays.embedded)?.block_on(suite)
         }
+        Command::Workloads(plays) => {
+            let suite = plays.suite("workloads", workloads::PLAYS, &[]);
+            runtime(plays.embedded)?.block_on(suite)
+        }
         Command::GcRandom(random) => {
             runtime(false)?.block_on(random.run())?;
             Ok(ExitCode::SUCCESS)
@@ -278,6 +287,11 @@ impl Plays {
             Target::real(file).await?,
             collector(&self.collector, self.log.as_ref()),
         );
+        let has_actors = |play: &&&Play| play.needs.contains(&Need::Actors);
+        let _actors = match usual.iter().chain(&fresh).any(|play| has_actors(&play)) {
+            true => Some(target.actors().await?),
+            false => None,
+        };
         for play in idle {
             let need = self.lacking(play);
             let ending = need.map_or(Ending::Passed, Ending::Skipped);

@@ -20,6 +20,7 @@ mod strategic;
 mod table;
 mod update;
 mod watch;
+mod workloads;
 
 use super::Theme;
 
@@ -92,5 +93,9 @@ pub const THEMES: &[Theme] = &[
     Theme {
         name: "schema",
         scenarios: schema::SCENARIOS,
+    },
+    Theme {
+        name: "workloads",
+        scenarios: workloads::SCENARIOS,
     },
 ];

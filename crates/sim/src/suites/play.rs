@@ -87,6 +87,9 @@ impl Play {
         }
         let stage = Stage::set(target, collector, self.namespace()).await;
         let played = async {
+            if self.needs.contains(&Need::Actors) {
+                stage.start_actors().await?;
+            }
             if !self.is_fresh() && !matches!(collector, Collector::Standing) {
                 stage.start_collector().await?;
             }

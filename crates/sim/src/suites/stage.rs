@@ -25,7 +25,7 @@ use crate::objects::{
     CONFIG_MAPS, CRDS, NAMESPACES, Resource, Scope, mk_config_map, mk_crd, mk_namespace, with,
 };
 use crate::session::{Answer, Ask, Session};
-use crate::target::{Server, Target};
+use crate::target::{Controllers, Server, Target};
 
 /// Where a play takes place.
 pub struct Stage {
@@ -34,6 +34,8 @@ pub struct Stage {
     collector: Collector,
     /// The collector, once it was started; never locked across an await.
     running: Mutex<Option<Running>>,
+    /// The actors, if they were started for this play alone.
+    actors: Mutex<Option<Controllers>>,
     /// How many owners were made up, so that each is another.
     made_up: AtomicU32,
 }
@@ -50,6 +52,7 @@ impl Stage {
             target: target.clone(),
             collector: collector.clone(),
             running: Mutex::new(None),
+            actors: Mutex::new(None),
             made_up: AtomicU32::new(0),
         }
     }
@@ -72,6 +75,16 @@ impl Stage {
         self.seen(&CONFIG_MAPS, mk_config_map("c"))
             .await
             .map_err(|why| self.explain(format!("nobody collects: {why}")))
+    }
+
+    /// Starts actors for this play alone; a real server has had them from the start.
+    pub async fn start_actors(&self) -> Checked {
+        if self.is_embedded() {
+            let actors = self.target.actors().await;
+            let actors = actors.map_err(|error| format!("{error:#}"))?;
+            *self.actors.lock().unwrap_or_else(PoisonError::into_inner) = Some(actors);
+        }
+        Ok(())
     }
 
     /// `why`, and what is known about the collector that explains it.

@@ -1,0 +1,347 @@
+//! Deployments: one ReplicaSet per template, the newest in full, the others empty.
+//!
+//! Reduced to what lifecycles need: the new ReplicaSet gets all its replicas at once, and the old ones none as soon as
+//! these are available (with `Recreate`: before that). Limits of surge and unavailability are not kept. Mirrors
+//! `pkg/controller/deployment` otherwise, 1.36.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::actor::{Actor, Decision, ask, rest, retry};
+use crate::objects::{
+    change, create, delete, hashed, pod_of, set_condition, set_count, time, write_status,
+};
+use crate::replicaset::REPLICA_SETS;
+use crate::world::{Named, Object, World};
+
+const DEPLOYMENTS: Named = ("apps", "deployments");
+/// Tells the ReplicaSets of a Deployment, and their Pods, apart.
+const HASH_LABEL: &str = "pod-template-hash";
+/// Numbers the ReplicaSets in the order of their templates.
+const REVISION: &str = "deployment.kubernetes.io/revision";
+
+/// The controller of Deployments.
+#[derive(Debug)]
+pub(crate) struct Deployments;
+
+// === impl Deployments ===
+
+impl Actor for Deployments {
+    const NAME: &'static str = "simulated-deployments";
+    const KINDS: &'static [Named] = &[DEPLOYMENTS, REPLICA_SETS];
+
+    fn decide(&self, world: &World, deployment: &Object, now: Timestamp) -> Decision {
+        if deployment.is_deleting() {
+            return rest("it is being deleted");
+        }
+        let hash = template_hash(deployment);
+        let (new, old): (Vec<&Object>, Vec<&Object>) = world
+            .of(deployment, REPLICA_SETS)
+            .filter(|set| !set.is_deleting())
+            .partition(|set| set.at("/metadata/labels")[HASH_LABEL] == *hash);
+        let new = new.first().copied();
+        let is_paused = *deployment.at("/spec/paused") == true;
+        let step = if is_paused {
+            None
+        } else {
+            roll(world, deployment, new, &old, &hash)
+        };
+        if let Some(step) = step {
+            return step;
+        }
+        match write_status(deployment, &status(deployment, new, &old, now)) {
+            Some(call) => ask(call, "its ReplicaSets have changed"),
+            None => rest("it has what it wants"),
+        }
+    }
+}
+
+/// The next step towards one ReplicaSet with everything.
+fn roll(
+    world: &World,
+    deployment: &Object,
+    new: Option<&Object>,
+    old: &[&Object],
+    hash: &str,
+) -> Option<Decision> {
+    let wanted = wanted(deployment);
+    let is_at_once = deployment.text("/spec/strategy/type") != "Recreate";
+    let empty = |set: &&&Object| count(set, "/spec/replicas") == 0;
+    let is_used = |set: &&&Object| !empty(set) || count(set, "/status/replicas") > 0;
+    let emptied =
+        |set: &Object| scaled(set, 0).map(|call| ask(call, "another ReplicaSet has taken over"));
+    let Some(new) = new else {
+        if !is_at_once && let Some(set) = old.iter().find(is_used) {
+            return emptied(set).or_else(|| Some(rest("the old Pods are going")));
+        }
+        let name = format!("{}-{hash}", deployment.meta().name);
+        let set = replica_set(deployment, old, hash);
+        let made = create(world, deployment, REPLICA_SETS, &name, set);
+        return Some(made.map_or_else(
+            || retry("there are no ReplicaSets here"),
+            |call| ask(call, "it has a new template"),
+        ));
+    };
+    if let Some(call) = scaled(new, wanted) {
+        return Some(ask(call, "it wants another number of replicas"));
+    }
+    if count(new, "/status/availableReplicas") < wanted {
+        return None;
+    }
+    if let Some(set) = old.iter().find(|set| !empty(set)) {
+        return emptied(set);
+    }
+    let limit = deployment
+        .number("/spec/revisionHistoryLimit")
+        .unwrap_or(10);
+    let mut spent: Vec<&&Object> = old.iter().filter(|set| !is_used(set)).collect();
+    spent.sort_by_key(|set| revision(set));
+    let is_over = i64::try_from(spent.len()).is_ok_and(|spent| spent > limit);
+    let oldest = spent.first().filter(|_| is_over)?;
+    Some(ask(delete(oldest), "its history is long enough"))
+}
+
+fn wanted(deployment: &Object) -> i64 {
+    deployment.number("/spec/replicas").unwrap_or(1)
+}
+
+fn count(set: &Object, pointer: &str) -> i64 {
+    set.number(pointer).unwrap_or(0)
+}
+
+fn revision(set: &Object) -> i64 {
+    let text = set.at("/metadata/annotations")[REVISION].as_str();
+    text.and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+fn scaled(set: &Object, replicas: i64) -> Option<caretaker_controllers::runtime::call::Call> {
+    let mut spec = set.at("/spec").clone();
+    spec["replicas"] = replicas.into();
+    change(set, None, "spec", &spec)
+}
+
+/// Stands for a template; another one has another.
+fn template_hash(deployment: &Object) -> String {
+    let template = deployment.at("/spec/template").to_string();
+    // Twice as long as other names: two templates of one Deployment must not meet.
+    format!("{}{}", hashed(&template), hashed(&format!("{template}/")))
+}
+
+fn replica_set(deployment: &Object, old: &[&Object], hash: &str) -> Value {
+    let mut template = pod_of(deployment.at("/spec/template"));
+    template["metadata"]["labels"][HASH_LABEL] = hash.into();
+    let mut selector = deployment.at("/spec/selector").clone();
+    selector["matchLabels"][HASH_LABEL] = hash.into();
+    let last = old.iter().map(|set| revision(set)).max().unwrap_or(0);
+    let wanted = wanted(deployment);
+    json!({
+        "metadata": {
+            "labels": template["metadata"]["labels"],
+            "annotations": {REVISION: (last + 1).to_string(),
+                "deployment.kubernetes.io/desired-replicas": wanted.to_string()},
+        },
+        "spec": {"replicas": wanted, "selector": selector, "template": template},
+    })
+}
+
+fn status(deployment: &Object, new: Option<&Object>, old: &[&Object], now: Timestamp) -> Value {
+    let mut status = deployment.at("/status").clone();
+    let all = || old.iter().copied().chain(new);
+    let sum = |field: &str| -> usize {
+        let pointer = format!("/status/{field}");
+        let counts = all().map(|set| count(set, &pointer));
+        usize::try_from(counts.sum::<i64>()).unwrap_or(0)
+    };
+    let updated = new.map_or(0, |set| count(set, "/status/replicas"));
+    let updated = usize::try_from(updated).unwrap_or(0);
+    let wanted = usize::try_from(wanted(deployment)).unwrap_or(0);
+    let available = sum("availableReplicas");
+    for (field, count) in [
+        ("replicas", sum("replicas")),
+        ("updatedReplicas", updated),
+        ("readyReplicas", sum("readyReplicas")),
+        ("availableReplicas", available),
+        ("unavailableReplicas", wanted.saturating_sub(available)),
+    ] {
+        set_count(&mut status, field, count);
+    }
+    status["observedGeneration"] = deployment.at("/metadata/generation").clone();
+    let is_available = available >= wanted;
+    let is_done = is_available && updated == wanted && sum("replicas") == wanted;
+    let mut conditions = deployment.items("/status/conditions").to_vec();
+    let (word, reason, message) = if is_available {
+        (
+            "True",
+            "MinimumReplicasAvailable",
+            "Deployment has minimum availability.",
+        )
+    } else {
+        (
+            "False",
+            "MinimumReplicasUnavailable",
+            "Deployment does not have minimum availability.",
+        )
+    };
+    let available =
+        json!({"type": "Available", "status": word, "reason": reason, "message": message});
+    let set = new.map_or_else(String::new, |set| set.meta().name.to_string());
+    let (reason, message) = if is_done {
+        (
+            "NewReplicaSetAvailable",
+            format!("ReplicaSet {set:?} has successfully progressed."),
+        )
+    } else {
+        (
+            "ReplicaSetUpdated",
+            format!("ReplicaSet {set:?} is progressing."),
+        )
+    };
+    let progressing =
+        json!({"type": "Progressing", "status": "True", "reason": reason, "message": message});
+    for condition in [available, progressing] {
+        set_and_date(&mut conditions, condition, now);
+    }
+    status["conditions"] = conditions.into();
+    status
+}
+
+/// Conditions of Deployments also say when they were last written.
+fn set_and_date(conditions: &mut Vec<Value>, mut condition: Value, now: Timestamp) {
+    let known = conditions
+        .iter()
+        .find(|known| known["type"] == condition["type"]);
+    let said = |of: &Value| {
+        [
+            of["status"].clone(),
+            of["reason"].clone(),
+            of["message"].clone(),
+        ]
+    };
+    if known.is_some_and(|known| said(known) == said(&condition)) {
+        return;
+    }
+    condition["lastUpdateTime"] = time(now).into();
+    set_condition(conditions, condition, now);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::actor::Key;
+    use crate::tests::{START, Stage, decided};
+
+    fn mk_deployment(spec: &Value) -> Value {
+        let mut deployment = json!({"metadata": {"name": "d", "namespace": "n", "generation": 3},
+            "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "a"}},
+                "template": {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": []}}}});
+        for (name, value) in spec.as_object().unwrap() {
+            deployment["spec"][name] = value.clone();
+        }
+        deployment
+    }
+
+    fn key() -> Key {
+        Key::new("n", "d")
+    }
+
+    /// A Deployment whose first ReplicaSet was made, and has so many available Pods.
+    fn rolled_out(spec: &Value, available: u32) -> (Stage<Deployments>, Value) {
+        let mut stage = Stage::of(Deployments);
+        stage.applied(DEPLOYMENTS, mk_deployment(spec));
+        let made = decided(&stage.decide(&key(), START));
+        assert_eq!(made.verb, "create");
+        let mut set = made.body;
+        set["status"] = json!({"replicas": available, "readyReplicas": available, "availableReplicas": available});
+        stage.applied(REPLICA_SETS, set.clone());
+        (stage, set)
+    }
+
+    #[test]
+    fn a_deployment_makes_a_replica_set_that_selects_its_own_pods() {
+        let (stage, set) = rolled_out(&json!({}), 2);
+        let hash = &set["metadata"]["labels"][HASH_LABEL];
+        assert_eq!(
+            set["metadata"]["name"],
+            format!("d-{}", hash.as_str().unwrap())
+        );
+        assert_eq!(&set["spec"]["selector"]["matchLabels"][HASH_LABEL], hash);
+        assert_eq!(
+            &set["spec"]["template"]["metadata"]["labels"][HASH_LABEL],
+            hash
+        );
+        assert_eq!(set["metadata"]["annotations"][REVISION], "1");
+        let counted = decided(&stage.decide(&key(), START));
+        let status = &counted.body["status"];
+        assert_eq!(status["updatedReplicas"], 2);
+        assert_eq!(status["observedGeneration"], 3);
+        assert_eq!(status["conditions"][1]["reason"], "NewReplicaSetAvailable");
+    }
+
+    #[test]
+    fn another_number_of_replicas_is_passed_on() {
+        let (mut stage, _) = rolled_out(&json!({}), 2);
+        stage.applied(DEPLOYMENTS, mk_deployment(&json!({"replicas": 5})));
+        let scaled = decided(&stage.decide(&key(), START));
+        assert_eq!((scaled.verb, scaled.subresource), ("patch", None));
+        assert_eq!(scaled.body, json!({"spec": {"replicas": 5}}));
+    }
+
+    #[test]
+    fn a_new_template_takes_over_when_its_pods_are_available() {
+        let (mut stage, old) = rolled_out(&json!({}), 2);
+        let template =
+            json!({"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c"}]}});
+        let next = mk_deployment(&json!({"template": template}));
+        stage.applied(DEPLOYMENTS, next);
+        let made = decided(&stage.decide(&key(), START));
+        assert_eq!(made.body["metadata"]["annotations"][REVISION], "2");
+        assert_ne!(made.body["metadata"]["name"], old["metadata"]["name"]);
+        let mut new = made.body;
+        stage.applied(REPLICA_SETS, new.clone());
+        assert_eq!(
+            decided(&stage.decide(&key(), START)).subresource,
+            Some("status")
+        );
+        new["status"] = json!({"replicas": 2, "readyReplicas": 2, "availableReplicas": 2});
+        stage.applied(REPLICA_SETS, new);
+        let emptied = decided(&stage.decide(&key(), START));
+        assert_eq!(emptied.name, old["metadata"]["name"].as_str().unwrap());
+        assert_eq!(emptied.body, json!({"spec": {"replicas": 0}}));
+    }
+
+    #[test]
+    fn a_deployment_that_recreates_ends_the_old_pods_first() {
+        let recreate = json!({"strategy": {"type": "Recreate"}});
+        let (mut stage, mut old) = rolled_out(&recreate, 2);
+        let template = json!({"spec": {"containers": [{"name": "c"}]}});
+        let mut next = mk_deployment(&recreate);
+        next["spec"]["template"] = template;
+        stage.applied(DEPLOYMENTS, next);
+        assert_eq!(
+            decided(&stage.decide(&key(), START)).body,
+            json!({"spec": {"replicas": 0}})
+        );
+        old["spec"]["replicas"] = 0.into();
+        stage.applied(REPLICA_SETS, old.clone());
+        assert!(stage.is_resting(&key(), START), "its Pods are going");
+        old["status"] = json!({"replicas": 0});
+        stage.applied(REPLICA_SETS, old);
+        assert_eq!(decided(&stage.decide(&key(), START)).verb, "create");
+    }
+
+    #[test]
+    fn a_long_history_loses_its_oldest() {
+        let (mut stage, new) = rolled_out(&json!({"revisionHistoryLimit": 1}), 2);
+        for (name, revision) in [("b", "3"), ("a", "7")] {
+            let mut set = new.clone();
+            set["metadata"]["name"] = name.into();
+            set["metadata"]["labels"][HASH_LABEL] = name.into();
+            set["metadata"]["annotations"][REVISION] = revision.into();
+            set["spec"]["replicas"] = 0.into();
+            set["status"] = json!({"replicas": 0});
+            stage.applied(REPLICA_SETS, set);
+        }
+        let deleted = decided(&stage.decide(&key(), START));
+        assert_eq!((deleted.verb, deleted.name.as_str()), ("delete", "b"));
+    }
+}
