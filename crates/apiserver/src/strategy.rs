@@ -14,6 +14,7 @@ pub(crate) mod namespace;
 mod pod;
 mod replicas;
 
+use caretaker_machinery::cronjobs;
 use caretaker_machinery::status::{Cause, Named, Status};
 use jiff::Timestamp;
 use serde_json::Value;
@@ -40,6 +41,9 @@ enum Special {
     Pod,
     Definition,
     Job,
+    CronJob,
+    /// Of Volcano, whoever has defined it.
+    VolcanoCronJob,
     None,
 }
 
@@ -50,6 +54,8 @@ impl Special {
             ("", "pods") => Special::Pod,
             ("apiextensions.k8s.io", "customresourcedefinitions") => Special::Definition,
             ("batch", "jobs") => Special::Job,
+            ("batch", "cronjobs") => Special::CronJob,
+            ("batch.volcano.sh", "cronjobs") => Special::VolcanoCronJob,
             _ => Special::None,
         }
     }
@@ -68,7 +74,7 @@ pub(crate) fn prepare_create(kind: &Kind, object: &mut Tree, kinds: &Kinds, now:
         Special::Pod => pod::prepare_create(object, now),
         Special::Definition => crd::prepare_create(object, kinds, now),
         Special::Job => job::prepare_create(object),
-        Special::None => {}
+        _ => {}
     }
     defaults::fill(kind, object);
 }
@@ -91,7 +97,7 @@ pub(crate) fn prepare_update(
                 Special::Namespace => namespace::prepare_update(old, new),
                 Special::Definition => crd::prepare_update(old, new, kinds, now),
                 Special::Pod => pod::prepare_update(old, new),
-                Special::Job | Special::None => {}
+                _ => {}
             }
             count_generation(kind, old, new);
         }
@@ -135,7 +141,15 @@ pub(crate) fn faults(kind: &Kind, part: Part, new: &Tree, old: Option<&Tree>) ->
         Special::Definition => causes.extend(crd::faults(new, old)),
         Special::Namespace => causes.extend(namespace::faults(new, old)),
         Special::Job => causes.extend(old.into_iter().flat_map(|old| job::status_faults(new, old))),
-        Special::Pod | Special::None => {}
+        Special::CronJob if part == Part::Main => {
+            let pods = immutable::template_faults(&kind.group, &kind.plural, new);
+            causes.extend(cronjobs::batch::faults(new, old, pods));
+        }
+        // Upstream's webhook is not asked about what the schema refuses.
+        Special::VolcanoCronJob if part == Part::Main && causes.is_empty() => {
+            causes.extend(cronjobs::volcano::faults(new));
+        }
+        _ => {}
     }
     causes
 }
@@ -171,9 +185,7 @@ pub(crate) fn decide_delete(
     match Special::of(kind) {
         Special::Namespace => namespace::decide_delete(kind, object, options, now),
         Special::Definition => Ok(crd::decide_delete(kind, object, options, now)),
-        Special::Pod | Special::Job | Special::None => {
-            Ok(deletion::decide(kind, object, options, now))
-        }
+        _ => Ok(deletion::decide(kind, object, options, now)),
     }
 }
 

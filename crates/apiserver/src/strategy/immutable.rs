@@ -61,7 +61,10 @@ pub(super) fn faults(kind: &Kind, new: &Tree, old: Option<&Tree>) -> Vec<Cause> 
         | ("batch", "jobs") => causes.extend(mismatch(new)),
         _ => {}
     }
-    causes.extend(template_faults(group, plural, new));
+    // Those of a CronJob have their place among its other faults.
+    if (group, plural) != ("batch", "cronjobs") {
+        causes.extend(template_faults(group, plural, new));
+    }
     let Some(old) = old else {
         return causes;
     };
@@ -152,7 +155,7 @@ fn holds(expression: &Value, labels: &Value) -> bool {
 }
 
 /// A Pod, or what makes some, needs containers, and a volume is one thing.
-fn template_faults(group: &str, plural: &str, object: &Tree) -> Vec<Cause> {
+pub(super) fn template_faults(group: &str, plural: &str, object: &Tree) -> Vec<Cause> {
     let path = match (group, plural) {
         ("", "pods") => "/spec",
         ("apps", "daemonsets" | "deployments" | "replicasets" | "statefulsets")
@@ -422,9 +425,10 @@ mod tests {
             "spec.containers: Required value",
         ];
         assert_eq!(found("v1", "Pod", json!({"spec": spec}), None), expected);
-        let job = json!({"spec": {"jobTemplate": {"spec": {"template": {"spec": {}}}}}});
-        let expected = ["spec.jobTemplate.spec.template.spec.containers: Required value"];
-        assert_eq!(found("batch/v1", "CronJob", job, None), expected);
+        let job = mk_tree(json!({"spec": {"jobTemplate": {"spec": {"template": {"spec": {}}}}}}));
+        let causes = template_faults("batch", "cronjobs", &job);
+        let field = "spec.jobTemplate.spec.template.spec.containers";
+        assert_eq!(causes, [Cause::required(field, "")]);
     }
 
     #[test]
