@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod client;
+mod cronjobs;
 mod deterministic;
 mod upkeep;
 mod writes;

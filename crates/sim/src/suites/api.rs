@@ -6,6 +6,7 @@
 mod collection;
 mod crd;
 mod create;
+mod cronjobs;
 mod custom;
 mod delete;
 mod discovery;
@@ -97,5 +98,9 @@ pub const THEMES: &[Theme] = &[
     Theme {
         name: "workloads",
         scenarios: workloads::SCENARIOS,
+    },
+    Theme {
+        name: "cronjobs",
+        scenarios: cronjobs::SCENARIOS,
     },
 ];

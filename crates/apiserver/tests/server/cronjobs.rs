@@ -1,0 +1,76 @@
+//! CronJobs of Volcano: their definition is like any other, and their rules apply behind its schema.
+
+use serde_json::{Value, json};
+
+use crate::client::World;
+
+const PATH: &str = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/cronjobs";
+
+/// A server that has such a kind, with a schema that asks for a schedule and for nothing else.
+async fn world() -> World {
+    let world = World::new(1);
+    let spec = json!({"type": "object", "required": ["schedule"], "x-kubernetes-preserve-unknown-fields": true,
+        "properties": {"schedule": {"type": "string"}}});
+    let status = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let schema = json!({"type": "object", "properties": {"spec": spec, "status": status}});
+    let version = json!({"name": "v1alpha1", "served": true, "storage": true, "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": schema}});
+    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "cronjobs.batch.volcano.sh"},
+        "spec": {"group": "batch.volcano.sh", "scope": "Namespaced", "versions": [version],
+            "names": {"plural": "cronjobs", "singular": "cronjob", "kind": "CronJob"}}});
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    world.must("POST", path, definition).await;
+    world
+}
+
+fn mk_cron_job(name: &str, spec: Value) -> Value {
+    let task =
+        json!({"name": "t", "replicas": 1, "template": {"spec": {"containers": [{"name": "c"}]}}});
+    let mut whole = json!({"schedule": "* * * * *", "jobTemplate": {"spec": {"tasks": [task]}}});
+    for (field, value) in spec.as_object().unwrap() {
+        whole[field] = value.clone();
+    }
+    json!({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "CronJob", "metadata": {"name": name}, "spec": whole})
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cron_job_of_volcano_that_could_not_run_is_refused() {
+    let world = world().await;
+    let long = "a".repeat(51);
+    let cases = [
+        ("a", json!({"schedule": "TZ=UTC @daily"}), "spec.schedule"),
+        ("a", json!({"schedule": 5}), "spec.schedule"),
+        ("a", json!({"timeZone": "Local"}), "spec.timeZone"),
+        (
+            "a",
+            json!({"jobTemplate": {}}),
+            "spec.jobTemplate.spec.tasks",
+        ),
+        (&long, json!({}), "spec.jobTemplate.spec.tasks[0].name"),
+    ];
+    for (name, spec, field) in cases {
+        let (code, answer) = world.call("POST", PATH, mk_cron_job(name, spec)).await;
+        let causes = answer["details"]["causes"].as_array().unwrap();
+        assert_eq!((code, causes.len()), (422, 1), "{answer}");
+        assert_eq!(causes[0]["field"], field, "{answer}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cron_job_of_volcano_is_judged_at_every_change_but_not_by_its_status() {
+    let world = world().await;
+    world.must("POST", PATH, mk_cron_job("a", json!({}))).await;
+    let object = format!("{PATH}/a");
+    let bad = json!({"spec": {"schedule": "never"}});
+    let (code, answer) = world.call("PATCH", &object, bad.clone()).await;
+    assert_eq!(code, 422);
+    let message = answer["message"].as_str().unwrap();
+    let expected = "CronJob.batch.volcano.sh \"a\" is invalid: spec.schedule: Invalid value: \"never\": schedule is not a valid cron expression: ";
+    assert!(message.starts_with(expected), "{message}");
+    let status = format!("{object}/status");
+    let told = json!({"spec": bad["spec"], "status": {"lastScheduleTime": "2026-01-01T00:00:00Z"}});
+    let stored = world.must("PATCH", &status, told).await;
+    assert_eq!(stored["spec"]["schedule"], "* * * * *");
+    assert_eq!(stored["status"]["lastScheduleTime"], "2026-01-01T00:00:00Z");
+}
