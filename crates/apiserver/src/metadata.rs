@@ -7,6 +7,7 @@
 pub(crate) mod check;
 pub(crate) mod shape;
 
+use caretaker_machinery::names;
 use caretaker_machinery::rng::Rng;
 use jiff::Timestamp;
 use jiff::fmt::temporal::DateTimePrinter;
@@ -16,8 +17,6 @@ use serde_json::{Map, Value};
 const GENERATED_PREFIX_MAX: usize = 58;
 /// Characters of the suffix.
 const SUFFIX_CHARS: usize = 5;
-/// No vowels, so that no words appear, and nothing that reads like another character.
-const SUFFIX_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// An object as a tree.
 pub(crate) type Tree = Map<String, Value>;
@@ -96,11 +95,7 @@ pub(crate) fn born(object: &mut Tree, now: Timestamp, rng: &mut Rng) {
 /// A name for an object that has only a prefix.
 pub(crate) fn generate_name(prefix: &str, rng: &mut Rng) -> String {
     let mut name: String = prefix.chars().take(GENERATED_PREFIX_MAX).collect();
-    for _ in 0..SUFFIX_CHARS {
-        name.push(char::from(
-            SUFFIX_ALPHABET[rng.below(SUFFIX_ALPHABET.len())],
-        ));
-    }
+    name.push_str(&names::suffix(SUFFIX_CHARS, rng));
     name
 }
 
@@ -183,7 +178,7 @@ mod tests {
         assert!(
             name[58..]
                 .bytes()
-                .all(|byte| SUFFIX_ALPHABET.contains(&byte))
+                .all(|byte| names::SUFFIX_ALPHABET.contains(&byte))
         );
     }
 

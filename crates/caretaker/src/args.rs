@@ -22,7 +22,9 @@ pub(crate) use self::controllers::{
 pub(crate) use self::demo::Demo;
 pub(crate) use self::objects::{Drawing, Explain, Graph, Place};
 pub(crate) use self::run::Run;
-pub(crate) use self::schedule::{Listing, Schedule, ScheduleNext};
+pub(crate) use self::schedule::{
+    CronJobName, Listing, Schedule, ScheduleList, ScheduleNext, ScheduleRun,
+};
 pub(crate) use self::up::{Listen, Output, Up};
 pub(crate) use self::values::{ObjectName, ResourceName};
 pub(crate) use self::work::Work;
@@ -57,7 +59,7 @@ pub(crate) enum Command {
     Explain(Box<Explain>),
     /// Print the definitions of Volcano's kinds, for `kubectl apply -f -`
     Crds,
-    /// Cron schedules: when they are due
+    /// Cron schedules and CronJobs: when they are due, and one run now
     #[command(subcommand)]
     Schedule(Schedule),
     /// Print the version

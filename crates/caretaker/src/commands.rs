@@ -1,8 +1,9 @@
-//! The commands that look and change nothing: `graph` and `explain` at a cluster, `schedule` at an expression.
+//! The commands that look: `graph` and `explain` at a cluster, `schedule` at an expression or at CronJobs.
 //!
-//! The first two learn what the collector would know, by the same feeds into the same index, and then answer from it. Nothing
-//! here can write: no driver runs, and of a decision's requests only reads are carried out. What could not be learned is
-//! said on stderr, because an answer from half of the objects looks like any other.
+//! The first two learn what the collector would know, by the same feeds into the same index, and then answer from it. They
+//! cannot write: no driver runs, and of a decision's requests only reads are carried out. The one command here that changes
+//! something is `schedule run`, which makes one Job. What could not be learned is said on stderr, because an answer from half
+//! of the objects looks like any other.
 
 mod explain;
 mod find;
@@ -60,15 +61,26 @@ pub(crate) fn explain(args: &Explain) -> Result<ExitCode> {
     block_on(explain::run(args))
 }
 
-/// `caretaker schedule`. Needs neither a cluster nor threads.
+/// `caretaker schedule`.
 pub(crate) fn schedule(args: &Schedule) -> Result<ExitCode> {
-    let Schedule::Next(args) = args;
-    let answer = schedule::next(args, wiring::clock().now())?;
-    if let Some(note) = answer.note {
-        eprintln!("caretaker: {note}");
+    match args {
+        Schedule::Next(args) => {
+            let answer = schedule::next(args, wiring::clock().now())?;
+            if let Some(note) = answer.note {
+                eprintln!("caretaker: {note}");
+            }
+            print(&answer.text)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Schedule::List(args) => {
+            wiring::log(args.verbosity.level())?;
+            block_on(schedule::list(args))
+        }
+        Schedule::Run(args) => {
+            wiring::log(args.verbosity.level())?;
+            block_on(schedule::run(args))
+        }
     }
-    print(&answer.text)?;
-    Ok(ExitCode::SUCCESS)
 }
 
 /// What these commands say in their own words: a user who may list nothing would read a line for each kind.
@@ -103,14 +115,8 @@ fn print(text: &str) -> Result<()> {
 impl Look {
     /// Learns what there is, as long as that takes, but no longer than the collector would wait.
     async fn take(place: &Place) -> Result<Self> {
-        let choice = Choice {
-            kubeconfig: place.kubeconfig.clone(),
-            context: place.context.clone(),
-            environment: Environment::read(),
-        };
-        let clients = Clients::find(&choice).await?;
+        let (clients, namespace) = reach(place).await?;
         let server = clients.server().to_owned();
-        knock(&clients).await?;
         let clock = wiring::clock();
         let mut rng = wiring::rng()?;
         let collector = GarbageCollector::new(rng.u64());
@@ -123,10 +129,7 @@ impl Look {
             clock,
             catalog: Arc::default(),
             states: BTreeMap::new(),
-            namespace: match &place.namespace {
-                Some(namespace) => namespace.clone(),
-                None => clients.namespace().to_owned(),
-            },
+            namespace,
             interest: interest.clone(),
             feeds: feeds.clone(),
             changes: feeds.subscribe(interest),
@@ -174,6 +177,22 @@ impl Look {
         kinds.peek().is_some()
             && kinds.all(|(id, kind)| !self.interest.includes(kind) || is_settled(id))
     }
+}
+
+/// The cluster that is meant and answers, and the namespace in it.
+async fn reach(place: &Place) -> Result<(Clients, String)> {
+    let choice = Choice {
+        kubeconfig: place.kubeconfig.clone(),
+        context: place.context.clone(),
+        environment: Environment::read(),
+    };
+    let clients = Clients::find(&choice).await?;
+    knock(&clients).await?;
+    let namespace = match &place.namespace {
+        Some(namespace) => namespace.clone(),
+        None => clients.namespace().to_owned(),
+    };
+    Ok((clients, namespace))
 }
 
 /// Feeds are patient with a server that is not there yet. Somebody who waits for an answer is not.

@@ -3,6 +3,12 @@
 //! One function per rule; each answers with the faults in upstream's words (`validation.go` of apimachinery 1.36), since
 //! people search for them. Where a rule is used (which kind, which field) is decided elsewhere.
 
+use crate::rng::Rng;
+
+/// What names that the server makes up end with: no vowels, so that no words appear, and nothing that reads like another
+/// character.
+pub const SUFFIX_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+
 /// Longest DNS label.
 pub const LABEL_CHARS_MAX: usize = 63;
 /// Longest DNS subdomain, and the longest name of most kinds.
@@ -125,6 +131,12 @@ pub fn label_value(text: &str) -> Vec<String> {
         faults.push(LABEL_VALUE.into());
     }
     faults
+}
+
+/// So many characters for the end of a name, as a `generateName` gets them.
+pub fn suffix(chars: usize, rng: &mut Rng) -> String {
+    let mut any = || char::from(SUFFIX_ALPHABET[rng.below(SUFFIX_ALPHABET.len())]);
+    (0..chars).map(|_| any()).collect()
 }
 
 fn path_segment(name: &str) -> Vec<String> {

@@ -1,7 +1,11 @@
-//! `caretaker schedule next`: when a schedule is due.
+//! `caretaker schedule`: when a schedule is due (`next`), when CronJobs are ([`list`]), and one run of one now ([`run`]).
 //!
-//! A pure function of the command line and the time: what to print, and what to say beside it. The engine is
-//! `machinery::cron`, the same that decides about CronJobs.
+//! `next` is here, a pure function of the command line and the time: what to print, and what to say beside it. The engine is
+//! `machinery::cron`, the same that decides about CronJobs. The other two ask a [`cluster`].
+
+mod cluster;
+mod list;
+mod run;
 
 use std::fmt::Write as _;
 
@@ -10,6 +14,9 @@ use caretaker_machinery::cron::{ParseError, Schedule};
 use jiff::tz::{Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
+
+pub(super) use self::list::list;
+pub(super) use self::run::run;
 
 use crate::args::{Listing, ScheduleNext};
 
@@ -99,24 +106,34 @@ fn table(
         ]);
         before = *slot;
     }
-    for row in &rows {
-        let width = |column: usize| {
-            let cells = rows.iter().map(|row| row[column].len());
-            cells.max().unwrap_or(0)
-        };
-        let cells = row.iter().enumerate();
-        let line: String = cells
-            .map(|(column, cell)| format!("{cell:<width$}  ", width = width(column)))
-            .collect();
-        text += line.trim_end();
-        text.push('\n');
-    }
+    text += &aligned(&rows);
     let surprises = schedule.surprises(after, zone);
     if !surprises.is_empty() {
         text.push('\n');
     }
     for surprise in surprises {
         let _ = writeln!(text, "{}.", capitalised(&surprise.text));
+    }
+    text
+}
+
+/// Rows in columns, with two blanks between them.
+fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
+    let width = |cell: &String| cell.chars().count();
+    let mut widths = [0; N];
+    for row in rows {
+        for (widest, cell) in widths.iter_mut().zip(row) {
+            *widest = width(cell).max(*widest);
+        }
+    }
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().zip(widths);
+        let line: String = cells
+            .map(|(cell, width)| format!("{cell:<width$}  "))
+            .collect();
+        text += line.trim_end();
+        text.push('\n');
     }
     text
 }

@@ -1,8 +1,13 @@
-//! `caretaker schedule next`: needs no cluster, answers on stdout, complains on stderr.
+//! `caretaker schedule`: `next` needs no cluster; `list` and `run` look at CronJobs of both kinds on a server where nobody
+//! else makes Jobs of them.
 
 use serde_json::{Value, json};
 
-use crate::process::{Ended, World};
+use crate::http::Client;
+use crate::process::{Ended, Up, World};
+
+const BATCH: &str = "/apis/batch/v1/namespaces/default";
+const VOLCANO: &str = "/apis/batch.volcano.sh/v1alpha1/namespaces/default";
 
 fn next(arguments: &[&str]) -> Ended {
     let arguments = [&["schedule", "next"], arguments].concat();
@@ -64,5 +69,206 @@ fn what_is_not_understood_ends_with_one_and_a_message() {
         let outcome = (ended.code, ended.stdout.as_str());
         assert_eq!(outcome, (1, ""), "{arguments:?}");
         assert!(ended.stderr.contains(expected), "{}", ended.stderr);
+    }
+}
+
+/// A CronJob at a path, with these members in its spec.
+fn make(client: &Client, path: &str, name: &str, spec: Value) {
+    let pods = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]});
+    let (api_version, job) = if path == BATCH {
+        ("batch/v1", json!({"template": {"spec": pods}}))
+    } else {
+        let task = json!({"name": "t", "replicas": 1, "template": {"spec": pods}});
+        ("batch.volcano.sh/v1alpha1", json!({"tasks": [task]}))
+    };
+    let template = json!({"metadata": {"labels": {"app": name}}, "spec": job});
+    let mut whole = json!({"schedule": "0 0 1 1 *", "jobTemplate": template});
+    for (field, value) in spec.as_object().unwrap() {
+        whole[field] = value.clone();
+    }
+    let object = json!({"apiVersion": api_version, "kind": "CronJob", "metadata": {"name": name}, "spec": whole});
+    client.create(&format!("{path}/cronjobs"), &object);
+}
+
+/// `caretaker schedule LINE` against a server.
+fn ask(up: &Up, line: &str) -> Ended {
+    let kubeconfig = up.kubeconfig();
+    let place = ["--kubeconfig", kubeconfig.to_str().unwrap()];
+    let words = ["schedule"].into_iter().chain(line.split_whitespace());
+    let arguments: Vec<&str> = words.chain(place).collect();
+    up.world.caretaker(&arguments).end()
+}
+
+/// What was made, by what was printed about it.
+fn made(client: &Client, path: &str, prefix: &str, ended: &Ended) -> Value {
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
+    let name = ended.stdout.strip_prefix(prefix);
+    let name = name.and_then(|rest| rest.strip_suffix(" created\n"));
+    let (code, job) = client.get(&format!("{path}/jobs/{}", name.unwrap()));
+    assert_eq!(code, 200, "{job}");
+    job
+}
+
+#[test]
+fn cron_jobs_of_both_kinds_are_listed() {
+    let up = Up::start(&["--controllers=gc-controller"]);
+    let client = Client::of(&up.kubeconfig());
+    let ended = ask(&up, "list");
+    let expected = "caretaker: there are no CronJobs in namespace default\n";
+    assert_eq!(
+        (ended.code, ended.stdout.as_str(), ended.stderr.as_str()),
+        (0, "", expected)
+    );
+    make(&client, BATCH, "report", json!({"timeZone": "Asia/Tokyo"}));
+    make(&client, VOLCANO, "train", json!({"suspend": true}));
+    let ended = ask(&up, "list");
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
+    let lines: Vec<&str> = ended.stdout.lines().collect();
+    assert_eq!(lines.len(), 3, "{}", ended.stdout);
+    assert!(lines[0].starts_with("CRONJOB          SCHEDULE   ZONE        NEXT RUN"));
+    assert!(
+        lines[1].starts_with("cronjob/report   0 0 1 1 *  Asia/Tokyo  20"),
+        "{}",
+        lines[1]
+    );
+    assert!(
+        lines[2].ends_with("never     never         0       yes"),
+        "{}",
+        lines[2]
+    );
+    let ended = ask(&up, "list -A -o json");
+    let rows: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let shown = |index: usize, field: &str| rows[index][field].clone();
+    assert_eq!(shown(0, "type"), "cronjob");
+    assert_eq!(shown(0, "timeZone"), "Asia/Tokyo");
+    assert!(
+        shown(0, "next")
+            .as_str()
+            .unwrap()
+            .ends_with("-01-01T00:00:00+09:00")
+    );
+    assert!(shown(0, "secondsLeft").as_i64().unwrap() > 0);
+    assert_eq!(shown(1, "apiVersion"), "batch.volcano.sh/v1alpha1");
+    assert_eq!(
+        (shown(1, "suspended"), shown(1, "next")),
+        (json!(true), Value::Null)
+    );
+    assert_eq!(shown(1, "lastScheduleTime"), Value::Null);
+}
+
+#[test]
+fn a_kind_that_the_server_does_not_have_hides_no_other() {
+    let up = Up::start(&["--controllers=none"]);
+    let client = Client::of(&up.kubeconfig());
+    make(&client, BATCH, "report", json!({}));
+    let ended = ask(&up, "list");
+    assert_eq!(ended.code, 0);
+    assert!(
+        ended.stdout.contains("\ncronjob/report "),
+        "{}",
+        ended.stdout
+    );
+    let expected = "caretaker: the server has no cronjobs.batch.volcano.sh\n";
+    assert_eq!(ended.stderr, expected);
+    made(&client, BATCH, "job.batch/", &ask(&up, "run report"));
+}
+
+#[test]
+fn a_run_makes_one_job_that_belongs_to_the_cron_job() {
+    let up = Up::start(&["--controllers=gc-controller"]);
+    let client = Client::of(&up.kubeconfig());
+    make(&client, BATCH, "report", json!({"suspend": true}));
+    make(&client, VOLCANO, "train", json!({}));
+    let cases = [
+        (BATCH, "report", "run report", "job.batch/report-m"),
+        (BATCH, "report", "run cronjob/report", "job.batch/report-m"),
+        (
+            VOLCANO,
+            "train",
+            "run train -n default",
+            "job.batch.volcano.sh/train-m",
+        ),
+        (
+            VOLCANO,
+            "train",
+            "run cronvcjob/train",
+            "job.batch.volcano.sh/train-m",
+        ),
+    ];
+    for (path, name, line, printed) in cases {
+        let ended = ask(&up, line);
+        assert!(ended.stdout.starts_with(printed), "{line}: {ended:?}");
+        let kept = printed.strip_suffix(&format!("{name}-m")).unwrap();
+        let job = made(&client, path, kept, &ended);
+        let (_, owner) = client.get(&format!("{path}/cronjobs/{name}"));
+        let meta = &job["metadata"];
+        assert_eq!(meta["name"].as_str().unwrap().len(), name.len() + 9);
+        assert_eq!(
+            meta["annotations"]["cronjob.kubernetes.io/instantiate"],
+            "manual"
+        );
+        assert_eq!(meta["labels"]["app"], name);
+        let reference = &meta["ownerReferences"][0];
+        assert_eq!(reference["uid"], owner["metadata"]["uid"]);
+        assert_eq!(
+            (&reference["kind"], &reference["controller"]),
+            (&json!("CronJob"), &json!(true))
+        );
+    }
+}
+
+#[test]
+fn a_run_honours_forbid_unless_it_is_forced() {
+    let up = Up::start(&["--controllers=gc-controller"]);
+    let client = Client::of(&up.kubeconfig());
+    for (path, name) in [(BATCH, "report"), (VOLCANO, "train")] {
+        make(&client, path, name, json!({"concurrencyPolicy": "Forbid"}));
+        assert_eq!(ask(&up, &format!("run {name}")).code, 0);
+        let ended = ask(&up, &format!("run {name}"));
+        assert_eq!((ended.code, ended.stdout.as_str()), (1, ""));
+        let expected = format!("{name} forbids two runs at a time, and {name}-m");
+        assert!(ended.stderr.contains(&expected), "{}", ended.stderr);
+        assert_eq!(ask(&up, &format!("run {name} --force")).code, 0);
+        let (_, jobs) = client.get(&format!("{path}/jobs"));
+        assert_eq!(jobs["items"].as_array().unwrap().len(), 2);
+    }
+}
+
+#[test]
+fn a_run_of_what_is_not_there_or_there_twice_makes_nothing() {
+    let up = Up::start(&["--controllers=gc-controller"]);
+    let client = Client::of(&up.kubeconfig());
+    for path in [BATCH, VOLCANO] {
+        make(&client, path, "both", json!({}));
+    }
+    for (line, expected) in [
+        (
+            "run both",
+            "there are two of this name: say cronjob/both or cronvcjob/both",
+        ),
+        (
+            "run none",
+            "there is no CronJob \"none\" in namespace default",
+        ),
+        (
+            "run cronvcjob/none",
+            "there is no cronvcjob \"none\" in namespace default",
+        ),
+        (
+            "run both -n other",
+            "there is no CronJob \"both\" in namespace other",
+        ),
+        (
+            "run job/both",
+            "\"job\" is no kind of CronJob: say cronjob or cronvcjob",
+        ),
+    ] {
+        let ended = ask(&up, line);
+        assert_eq!((ended.code, ended.stdout.as_str()), (1, ""), "{line}");
+        assert_eq!(ended.stderr, format!("caretaker: {expected}\n"), "{line}");
+    }
+    for path in [BATCH, VOLCANO] {
+        let (_, jobs) = client.get(&format!("{path}/jobs"));
+        assert_eq!(jobs["items"], json!([]));
     }
 }

@@ -1,0 +1,225 @@
+//! `caretaker schedule list`: every CronJob with when it runs next and how it went.
+//!
+//! A row is a pure function of an object, a zone and the time. The next run is computed as the controllers do: from the last
+//! one, or from when the CronJob was made, so that `@every` is right too. One CronJob that cannot be understood is a row with
+//! a note, and a kind that cannot be listed is a sentence on stderr.
+
+use anyhow::{Result, bail};
+use caretaker_machinery::cron::{Schedule, zone};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::cluster::{Cluster, CronKind, KINDS, Listed, Refusal};
+use super::{aligned, from_now, name, rfc3339};
+use crate::args::{Listing, ScheduleList};
+use crate::wiring;
+
+/// Columns of the table. The first is shown with all namespaces, the last one if somebody has something to note.
+const HEADINGS: [&str; 11] = [
+    "NAMESPACE",
+    "CRONJOB",
+    "SCHEDULE",
+    "ZONE",
+    "NEXT RUN",
+    "LEFT",
+    "LAST RUN",
+    "LAST SUCCESS",
+    "ACTIVE",
+    "SUSPENDED",
+    "NOTE",
+];
+/// How much of a schedule or a note a table shows.
+const CELL_CHARS_MAX: usize = 60;
+
+/// A CronJob as it is shown.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Row {
+    api_version: &'static str,
+    /// As `schedule run` takes it: `cronjob` or `cronvcjob`.
+    #[serde(rename = "type")]
+    word: &'static str,
+    namespace: String,
+    name: String,
+    schedule: String,
+    time_zone: String,
+    /// In its zone.
+    next: Option<String>,
+    seconds_left: Option<i64>,
+    last_schedule_time: Option<Timestamp>,
+    last_successful_time: Option<Timestamp>,
+    active: usize,
+    suspended: bool,
+    /// Why there is no next run, unless it is suspended.
+    note: Option<String>,
+    #[serde(skip)]
+    slot: Option<(Timestamp, TimeZone)>,
+}
+
+/// The list as it is to be printed.
+pub(in crate::commands) async fn list(args: &ScheduleList) -> Result<String> {
+    let cluster = Cluster::find(&args.place).await?;
+    let namespace = (!args.all_namespaces).then_some(cluster.namespace.as_str());
+    let default_zone = args.default_time_zone.clone().unwrap_or(TimeZone::UTC);
+    let (mut rows, mut is_any_listed) = (Vec::new(), false);
+    let mut now = wiring::clock().now();
+    for kind in &KINDS {
+        match cluster.list(&kind.path(namespace, "cronjobs")).await {
+            Ok(Listed { objects, date }) => {
+                is_any_listed = true;
+                // Whose clock decides when something is due: the server's is nearer to the controllers' than ours.
+                now = date.unwrap_or(now);
+                let read = objects.iter();
+                rows.extend(read.map(|object| row(kind, object, &default_zone, now)));
+            }
+            Err(refusal) => eprintln!("caretaker: {}", gap(kind, &refusal)),
+        }
+    }
+    if !is_any_listed {
+        bail!("no CronJobs could be listed");
+    }
+    rows.sort_by(|a, b| (&a.namespace, &a.name, a.word).cmp(&(&b.namespace, &b.name, b.word)));
+    if rows.is_empty() {
+        let place = namespace.map_or(String::new(), |namespace| {
+            format!(" in namespace {namespace}")
+        });
+        eprintln!("caretaker: there are no CronJobs{place}");
+    }
+    Ok(match args.output {
+        Listing::Json => serde_json::to_string_pretty(&rows)? + "\n",
+        Listing::Table if rows.is_empty() => String::new(),
+        Listing::Table => table(&rows, namespace.is_none(), now),
+    })
+}
+
+/// What is missing, and why.
+fn gap(kind: &CronKind, refusal: &Refusal) -> String {
+    let resource = kind.resource;
+    match refusal {
+        Refusal::NotServed => format!("the server has no {resource}"),
+        Refusal::Forbidden => {
+            format!("the server does not let you list {resource}: those are missing here")
+        }
+        other => format!("the server fails to list {resource} ({other}): those are missing here"),
+    }
+}
+
+fn row(kind: &CronKind, object: &Value, default_zone: &TimeZone, now: Timestamp) -> Row {
+    let (meta, spec, status) = (&object["metadata"], &object["spec"], &object["status"]);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let time = |value: &Value| value.as_str().and_then(|text| text.parse().ok());
+    let last: Option<Timestamp> = time(&status["lastScheduleTime"]);
+    let since = last.or_else(|| time(&meta["creationTimestamp"]));
+    let suspended = spec["suspend"] == true;
+    let (mut note, mut slot) = (None, None);
+    let mut time_zone = spec["timeZone"]
+        .as_str()
+        .unwrap_or(name(default_zone))
+        .to_owned();
+    match due(spec, default_zone, since.unwrap_or(now), now) {
+        Ok((next, zone)) => {
+            time_zone = name(&zone).to_owned();
+            if !meta["deletionTimestamp"].is_null() {
+                note = Some("is being deleted".to_owned());
+            } else if !suspended && next.is_none() {
+                note = Some("never due within five years".to_owned());
+            } else if !suspended {
+                slot = next.map(|next| (next, zone));
+            }
+        }
+        Err(why) => note = Some(why),
+    }
+    Row {
+        api_version: kind.api_version,
+        word: kind.word(),
+        namespace: text(&meta["namespace"]),
+        name: text(&meta["name"]),
+        schedule: text(&spec["schedule"]),
+        time_zone,
+        next: slot.as_ref().map(|(next, zone)| rfc3339(*next, zone)),
+        seconds_left: slot
+            .as_ref()
+            .map(|(next, _)| next.as_second() - now.as_second()),
+        last_schedule_time: last,
+        last_successful_time: time(&status["lastSuccessfulTime"]),
+        active: status["active"].as_array().map_or(0, Vec::len),
+        suspended,
+        note,
+        slot,
+    }
+}
+
+/// The next slot after the last one that is due, and the zone whose clocks count; or why nobody can tell.
+fn due(
+    spec: &Value,
+    default_zone: &TimeZone,
+    since: Timestamp,
+    now: Timestamp,
+) -> Result<(Option<Timestamp>, TimeZone), String> {
+    let text = spec["schedule"].as_str().unwrap_or_default();
+    let schedule = Schedule::parse(text).map_err(|error| error.to_string())?;
+    let given = match spec["timeZone"].as_str() {
+        Some(name) => zone::find(name).map_err(|error| error.to_string())?,
+        None => default_zone.clone(),
+    };
+    let zone = schedule.zone().cloned().unwrap_or(given);
+    let latest = schedule.latest(since, now, &zone).unwrap_or(since);
+    Ok((schedule.next(latest, &zone), zone))
+}
+
+fn table(rows: &[Row], shows_namespaces: bool, now: Timestamp) -> String {
+    let ago = |time: Option<Timestamp>| match time {
+        Some(time) => from_now(time.duration_since(now)),
+        None => "never".to_owned(),
+    };
+    let mut lines = vec![HEADINGS.map(str::to_owned)];
+    lines.extend(rows.iter().map(|row| {
+        let next = |show: &dyn Fn(Timestamp, &TimeZone) -> String| match &row.slot {
+            Some((next, zone)) => show(*next, zone),
+            None => "-".to_owned(),
+        };
+        let wall = |next: Timestamp, zone: &TimeZone| {
+            let shown = next.to_zoned(zone.clone());
+            shown.strftime("%Y-%m-%d %H:%M:%S").to_string()
+        };
+        [
+            row.namespace.clone(),
+            format!("{}/{}", row.word, row.name),
+            cell(&row.schedule),
+            cell(&row.time_zone),
+            next(&wall),
+            next(&|next, _| from_now(next.duration_since(now))),
+            ago(row.last_schedule_time),
+            ago(row.last_successful_time),
+            row.active.to_string(),
+            if row.suspended { "yes" } else { "no" }.to_owned(),
+            row.note.as_deref().map(cell).unwrap_or_default(),
+        ]
+    }));
+    if rows.iter().all(|row| row.note.is_none()) {
+        lines[0][HEADINGS.len() - 1].clear();
+    }
+    if !shows_namespaces {
+        let without = lines.iter().map(|[_, rest @ ..]| rest.clone());
+        return aligned(&without.collect::<Vec<_>>());
+    }
+    aligned(&lines)
+}
+
+/// Text of others on one line, and not too much of it.
+fn cell(text: &str) -> String {
+    let mut shown: String = text
+        .chars()
+        .take(CELL_CHARS_MAX)
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect();
+    if text.chars().nth(CELL_CHARS_MAX).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests;
