@@ -24,7 +24,7 @@ async fn world() -> World {
     world
 }
 
-fn mk_cron_job(name: &str, spec: Value) -> Value {
+fn mk_cron_job(name: &str, spec: &Value) -> Value {
     let task =
         json!({"name": "t", "replicas": 1, "template": {"spec": {"containers": [{"name": "c"}]}}});
     let mut whole = json!({"schedule": "* * * * *", "jobTemplate": {"spec": {"tasks": [task]}}});
@@ -50,7 +50,7 @@ async fn a_cron_job_of_volcano_that_could_not_run_is_refused() {
         (&long, json!({}), "spec.jobTemplate.spec.tasks[0].name"),
     ];
     for (name, spec, field) in cases {
-        let (code, answer) = world.call("POST", PATH, mk_cron_job(name, spec)).await;
+        let (code, answer) = world.call("POST", PATH, mk_cron_job(name, &spec)).await;
         let causes = answer["details"]["causes"].as_array().unwrap();
         assert_eq!((code, causes.len()), (422, 1), "{answer}");
         assert_eq!(causes[0]["field"], field, "{answer}");
@@ -60,7 +60,7 @@ async fn a_cron_job_of_volcano_that_could_not_run_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn a_cron_job_of_volcano_is_judged_at_every_change_but_not_by_its_status() {
     let world = world().await;
-    world.must("POST", PATH, mk_cron_job("a", json!({}))).await;
+    world.must("POST", PATH, mk_cron_job("a", &json!({}))).await;
     let object = format!("{PATH}/a");
     let bad = json!({"spec": {"schedule": "never"}});
     let (code, answer) = world.call("PATCH", &object, bad.clone()).await;

@@ -73,7 +73,7 @@ fn what_is_not_understood_ends_with_one_and_a_message() {
 }
 
 /// A CronJob at a path, with these members in its spec.
-fn make(client: &Client, path: &str, name: &str, spec: Value) {
+fn make(client: &Client, path: &str, name: &str, spec: &Value) {
     let pods = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]});
     let (api_version, job) = if path == BATCH {
         ("batch/v1", json!({"template": {"spec": pods}}))
@@ -119,8 +119,8 @@ fn cron_jobs_of_both_kinds_are_listed() {
         (ended.code, ended.stdout.as_str(), ended.stderr.as_str()),
         (0, "", expected)
     );
-    make(&client, BATCH, "report", json!({"timeZone": "Asia/Tokyo"}));
-    make(&client, VOLCANO, "train", json!({"suspend": true}));
+    make(&client, BATCH, "report", &json!({"timeZone": "Asia/Tokyo"}));
+    make(&client, VOLCANO, "train", &json!({"suspend": true}));
     let ended = ask(&up, "list");
     assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
     let lines: Vec<&str> = ended.stdout.lines().collect();
@@ -160,7 +160,7 @@ fn cron_jobs_of_both_kinds_are_listed() {
 fn a_kind_that_the_server_does_not_have_hides_no_other() {
     let up = Up::start(&["--controllers=none"]);
     let client = Client::of(&up.kubeconfig());
-    make(&client, BATCH, "report", json!({}));
+    make(&client, BATCH, "report", &json!({}));
     let ended = ask(&up, "list");
     assert_eq!(ended.code, 0);
     assert!(
@@ -177,8 +177,8 @@ fn a_kind_that_the_server_does_not_have_hides_no_other() {
 fn a_run_makes_one_job_that_belongs_to_the_cron_job() {
     let up = Up::start(&["--controllers=gc-controller"]);
     let client = Client::of(&up.kubeconfig());
-    make(&client, BATCH, "report", json!({"suspend": true}));
-    make(&client, VOLCANO, "train", json!({}));
+    make(&client, BATCH, "report", &json!({"suspend": true}));
+    make(&client, VOLCANO, "train", &json!({}));
     let cases = [
         (BATCH, "report", "run report", "job.batch/report-m"),
         (BATCH, "report", "run cronjob/report", "job.batch/report-m"),
@@ -222,7 +222,7 @@ fn a_run_honours_forbid_unless_it_is_forced() {
     let up = Up::start(&["--controllers=gc-controller"]);
     let client = Client::of(&up.kubeconfig());
     for (path, name) in [(BATCH, "report"), (VOLCANO, "train")] {
-        make(&client, path, name, json!({"concurrencyPolicy": "Forbid"}));
+        make(&client, path, name, &json!({"concurrencyPolicy": "Forbid"}));
         assert_eq!(ask(&up, &format!("run {name}")).code, 0);
         let ended = ask(&up, &format!("run {name}"));
         assert_eq!((ended.code, ended.stdout.as_str()), (1, ""));
@@ -239,7 +239,7 @@ fn a_run_of_what_is_not_there_or_there_twice_makes_nothing() {
     let up = Up::start(&["--controllers=gc-controller"]);
     let client = Client::of(&up.kubeconfig());
     for path in [BATCH, VOLCANO] {
-        make(&client, path, "both", json!({}));
+        make(&client, path, "both", &json!({}));
     }
     for (line, expected) in [
         (

@@ -60,18 +60,23 @@ async fn find(cluster: &Cluster, wanted: &CronJobName) -> Result<(&'static CronK
             Ok(object) => found.push((kind, object)),
             // A kind that the server does not have hides none.
             Err(Refusal::Absent | Refusal::NotServed) => {}
-            Err(refusal) => gaps.push(format!("; {} cannot be read: {refusal}", kind.resource)),
+            Err(refusal) => gaps.push(format!("{} cannot be read: {refusal}", kind.resource)),
         }
     }
     let name = &wanted.name;
     match (found.pop(), found.pop()) {
-        (Some(one), None) => Ok(one),
+        (Some(one), None) => {
+            for gap in gaps {
+                eprintln!("caretaker: {gap}");
+            }
+            Ok(one)
+        }
         (Some((second, _)), Some((first, _))) => {
             let (first, second) = (first.word(), second.word());
             bail!("there are two of this name: say {first}/{name} or {second}/{name}")
         }
         (None, _) => {
-            let gaps = gaps.concat();
+            let gaps: String = gaps.iter().map(|gap| format!("; {gap}")).collect();
             let namespace = &cluster.namespace;
             let what = wanted.kind.as_deref().unwrap_or("CronJob");
             bail!("there is no {what} {name:?} in namespace {namespace}{gaps}")

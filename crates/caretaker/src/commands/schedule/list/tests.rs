@@ -8,12 +8,12 @@ fn now() -> Timestamp {
     "2026-10-24T12:00:30Z".parse().unwrap()
 }
 
-fn mk_cron_job(name: &str, spec: Value, status: Value) -> Value {
+fn mk_cron_job(name: &str, spec: &Value, status: &Value) -> Value {
     json!({"metadata": {"name": name, "namespace": "shop", "creationTimestamp": "2026-10-24T11:00:10Z"},
         "spec": spec, "status": status})
 }
 
-fn read(spec: Value, status: Value) -> Row {
+fn read(spec: &Value, status: &Value) -> Row {
     row(
         &KINDS[0],
         &mk_cron_job("a", spec, status),
@@ -65,7 +65,7 @@ fn the_next_run_follows_from_the_last_one_or_from_the_beginning() {
         ),
     ];
     for (spec, status, next, left) in cases {
-        let row = read(spec.clone(), status);
+        let row = read(&spec, &status);
         assert_eq!(row.next.as_deref(), Some(next), "{spec}");
         assert_eq!((row.seconds_left, row.note), (Some(left), None), "{spec}");
     }
@@ -99,10 +99,10 @@ fn a_cron_job_without_a_next_run_says_why() {
         ),
     ];
     for (spec, note) in cases {
-        let row = read(spec.clone(), json!({}));
+        let row = read(&spec, &json!({}));
         assert_eq!((row.next, row.note.as_deref()), (None, note), "{spec}");
     }
-    let mut object = mk_cron_job("a", json!({"schedule": "@daily"}), json!({}));
+    let mut object = mk_cron_job("a", &json!({"schedule": "@daily"}), &json!({}));
     object["metadata"]["deletionTimestamp"] = "2026-10-24T12:00:00Z".into();
     let row = row(&KINDS[0], &object, &TimeZone::UTC, now());
     assert_eq!(
@@ -116,11 +116,11 @@ fn a_table_shows_both_kinds_and_notes_only_where_there_are_some() {
     let zone = zone::find("Europe/Berlin").unwrap();
     let status = json!({"active": [{}, {}], "lastScheduleTime": "2026-10-24T11:55:00Z",
         "lastSuccessfulTime": "2026-10-23T11:55:00Z"});
-    let report = mk_cron_job("report", json!({"schedule": "*/5 * * * *"}), status);
+    let report = mk_cron_job("report", &json!({"schedule": "*/5 * * * *"}), &status);
     let train = mk_cron_job(
         "train",
-        json!({"schedule": "@daily", "suspend": true}),
-        json!({}),
+        &json!({"schedule": "@daily", "suspend": true}),
+        &json!({}),
     );
     let mut rows = vec![
         row(&KINDS[0], &report, &zone, now()),
@@ -132,7 +132,7 @@ cronjob/report   */5 * * * *  Europe/Berlin  2026-10-24 14:05:00  in 4m 30s  5m 
 cronvcjob/train  @daily       Europe/Berlin  -                    -          never       never         0       yes
 ";
     assert_eq!(table(&rows, false, now()), expected);
-    let odd = mk_cron_job("odd", json!({"schedule": "a\nb"}), json!({}));
+    let odd = mk_cron_job("odd", &json!({"schedule": "a\nb"}), &json!({}));
     rows.push(row(&KINDS[0], &odd, &zone, now()));
     let all = table(&rows, true, now());
     assert!(all.starts_with("NAMESPACE  CRONJOB "), "{all}");
@@ -175,7 +175,7 @@ fn what_could_not_be_listed_is_said() {
 
 #[test]
 fn ten_thousand_rows_with_a_million_missed_slots_are_no_trouble() {
-    let mut object = mk_cron_job("a", json!({"schedule": "* * * * *"}), json!({}));
+    let mut object = mk_cron_job("a", &json!({"schedule": "* * * * *"}), &json!({}));
     object["metadata"]["creationTimestamp"] = "1970-01-01T00:00:00Z".into();
     let rows: Vec<Row> = (0..10_000)
         .map(|_| row(&KINDS[0], &object, &TimeZone::UTC, now()))

@@ -2,13 +2,13 @@
 
 use super::*;
 
-fn mk_cron_job(template: Value) -> Value {
+fn mk_cron_job(template: &Value) -> Value {
     json!({"metadata": {"name": "report", "namespace": "shop", "uid": "u1", "labels": {"own": "1"}},
         "spec": {"schedule": "@daily", "jobTemplate": template},
         "status": {"active": [{"name": "report-1"}, {"name": "report-2"}]}})
 }
 
-fn mk_job(name: &str, owner: Value, status: Value) -> Value {
+fn mk_job(name: &str, owner: &Value, status: &Value) -> Value {
     json!({"metadata": {"name": name, "ownerReferences": [owner]}, "status": status})
 }
 
@@ -17,7 +17,7 @@ fn a_job_has_what_the_template_says_a_mark_and_an_owner() {
     let template = json!({"metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}, "name": "x", "finalizers": ["e/f"]},
         "spec": {"parallelism": 2}});
     for kind in &KINDS {
-        let job = job(kind, &mk_cron_job(template.clone()), "report-mbcdfghj");
+        let job = job(kind, &mk_cron_job(&template), "report-mbcdfghj");
         let expected = json!({"apiVersion": kind.api_version, "kind": "Job",
             "metadata": {"name": "report-mbcdfghj", "namespace": "shop", "labels": {"a": "b"},
                 "annotations": {"c": "d", "cronjob.kubernetes.io/instantiate": "manual"},
@@ -26,7 +26,7 @@ fn a_job_has_what_the_template_says_a_mark_and_an_owner() {
             "spec": {"parallelism": 2}});
         assert_eq!(job, expected);
     }
-    let bare = job(&KINDS[0], &mk_cron_job(json!({"spec": {}})), "a");
+    let bare = job(&KINDS[0], &mk_cron_job(&json!({"spec": {}})), "a");
     let expected = json!({"cronjob.kubernetes.io/instantiate": "manual"});
     assert_eq!(bare["metadata"]["annotations"], expected);
 }
@@ -51,17 +51,17 @@ fn only_jobs_of_this_cron_job_that_have_not_finished_are_active() {
     let ours = json!({"uid": "u1", "controller": true});
     let complete = json!({"conditions": [{"type": "Complete", "status": "True"}]});
     let jobs = [
-        mk_job("runs", ours.clone(), json!({})),
-        mk_job("done", ours, complete),
+        mk_job("runs", &ours, &json!({})),
+        mk_job("done", &ours, &complete),
         mk_job(
             "before",
-            json!({"uid": "u0", "controller": true}),
-            json!({}),
+            &json!({"uid": "u0", "controller": true}),
+            &json!({}),
         ),
-        mk_job("uncontrolled", json!({"uid": "u1"}), json!({})),
+        mk_job("uncontrolled", &json!({"uid": "u1"}), &json!({})),
         json!({"metadata": {"name": "free"}}),
     ];
-    let cron_job = mk_cron_job(json!({}));
+    let cron_job = mk_cron_job(&json!({}));
     assert_eq!(unfinished(&KINDS[0], &cron_job, &jobs), ["runs"]);
     assert_eq!(told(&cron_job), ["report-1", "report-2"]);
     assert!(told(&json!({})).is_empty());
