@@ -8,7 +8,7 @@ use caretaker_sim::collector::{Collector, NAME};
 use caretaker_sim::crash::{Cast, Generation};
 use caretaker_sim::objects::JOBS;
 use caretaker_sim::suites::stage::{Made, Stage};
-use caretaker_sim::suites::ttl::{end, job};
+use caretaker_sim::suites::ttl::{end, ended, job};
 use caretaker_sim::target::Target;
 use caretaker_sim::wire::{Act, Asked, Fate, Log, Meddler, Reply, Who, Wire};
 use http::Method;
