@@ -6,7 +6,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use caretaker_controllers::gc::GarbageCollector;
 use caretaker_sim::load::{
-    Cascade, Creates, Deletes, Expiry, Family, Fanout, GraphMemory, List, Plant, Policy, Shape,
+    Cascade, Creates, Deletes, Expiry, Family, Fanout, GraphMemory, List, Plant, Pods, Policy,
+    Removal, Shape,
 };
 use clap::{Args, Parser, Subcommand};
 use serde_json::{Value, to_value};
@@ -62,6 +63,31 @@ enum Command {
         /// What becomes of the dependents
         #[arg(long)]
         policy: Policy,
+        /// How long it may take, in seconds
+        #[arg(long, default_value_t = 600)]
+        within: u64,
+    },
+    /// Make Pods that Pod GC has to remove
+    PodsPlant {
+        /// Where
+        namespace: String,
+        /// How many
+        #[arg(long)]
+        pods: usize,
+        /// The Node that they run on and that does not exist; without one they have terminated
+        #[arg(long)]
+        node: Option<String>,
+        /// How many make them at once
+        #[arg(long)]
+        clients: usize,
+    },
+    /// Wait until only so many Pods are left
+    PodsRun {
+        /// Where
+        namespace: String,
+        /// How many stay
+        #[arg(long)]
+        left: usize,
         /// How long it may take, in seconds
         #[arg(long, default_value_t = 600)]
         within: u64,
@@ -193,6 +219,17 @@ async fn run(kubeconfig: Option<PathBuf>, command: Command) -> anyhow::Result<Va
             };
             to_value(cascade.run(&server).await?)?
         }
+        Command::PodsPlant {
+            namespace,
+            pods,
+            node,
+            clients,
+        } => to_value(Pods::new(namespace, pods, node, clients).plant(&server).await?)?,
+        Command::PodsRun {
+            namespace,
+            left,
+            within,
+        } => to_value(Removal::new(namespace, left, within).run(&server).await?)?,
         Command::TtlRun {
             namespace,
             jobs,
