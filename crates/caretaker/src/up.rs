@@ -73,11 +73,7 @@ async fn serve(args: &Up) -> Result<ExitCode> {
         Wire::Tls
     };
     let (listener, port) = open(args.listen, wire).await?;
-    let clock = if args.clock_speed == REAL_TIME {
-        wiring::clock()
-    } else {
-        wiring::fast_clock(args.clock_speed)
-    };
+    let clock = clock(args);
     let server = wiring::server(clock.clone())?;
     let url = listener.url();
     let admin = match args.secure_port {
@@ -136,6 +132,15 @@ async fn serve(args: &Up) -> Result<ExitCode> {
     drop((kubeconfig, stop));
     serving.await.context("the server broke")?;
     outcome
+}
+
+/// The machine's time, or one that runs faster.
+fn clock(args: &Up) -> Clock {
+    if args.clock_speed == REAL_TIME {
+        wiring::clock()
+    } else {
+        wiring::fast_clock(args.clock_speed)
+    }
 }
 
 /// The controllers, in process: they speak to the server without a wire.
