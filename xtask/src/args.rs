@@ -189,6 +189,8 @@ pub(crate) enum Bench {
     Apiserver(BenchApiserver),
     /// Cascades, and the start with many objects, of the garbage collectors on real servers; all of it takes some 25 minutes
     Gc(BenchGc),
+    /// How fast Pods go that have terminated or lost their Node, with Pod GC on real servers; takes some 15 minutes
+    Podgc(BenchPodgc),
     /// How late finished Jobs go with the TTL controllers on real servers; all of it takes some 20 minutes
     Ttl(BenchTtl),
     /// Memory for each object in our collector's graph, in one process
@@ -219,6 +221,15 @@ pub(crate) struct BenchGc {
     /// Requests each second where the budget is equal
     #[arg(long, default_value_t = REQUEST_BUDGET, value_parser = clap::value_parser!(u32).range(2..))]
     pub(crate) budget: u32,
+    #[command(flatten)]
+    pub(crate) run: BenchRun,
+}
+
+#[derive(Debug, ArgGroup)]
+pub(crate) struct BenchPodgc {
+    /// So many Pods in every case [default: 1000 or 5000]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) pods: Option<u32>,
     #[command(flatten)]
     pub(crate) run: BenchRun,
 }

@@ -1,8 +1,8 @@
 //! Benchmarks: ours beside the real one, in one run, as a table.
 //!
 //! A figure is a name, a number and its unit; a table puts the figures of both sides beside each other and says their
-//! ratio. What is measured and how stands in the files below: `apiserver` for the servers, `gc` for the collectors, `ttl`
-//! for the TTL controllers. What every benchmark of a controller needs is shared: `run` (cases in legs, and the report),
+//! ratio. What is measured and how stands in the files below: `apiserver` for the servers, `gc` for the collectors, `podgc`
+//! for Pod GC, `ttl` for the TTL controllers. What every benchmark of a controller needs is shared: `run` (cases in legs, and the report),
 //! `peers` (the programs under test, as data), `legs` (who runs when, medians, CSV), `sampling` and `requests` (what they cost, by `/proc` and by the server's metrics), `driver` (the load).
 //! Nothing here says when or where a run was: that is for whoever quotes it.
 
@@ -11,6 +11,7 @@ mod driver;
 pub mod gc;
 mod legs;
 mod peers;
+pub mod podgc;
 mod requests;
 mod run;
 mod sampling;

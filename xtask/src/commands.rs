@@ -34,6 +34,7 @@ pub(crate) fn run(command: args::Command, out: &mut impl Write) -> Result<()> {
         args::Command::Conformance(args::Conformance::Schema(args)) => schema(&args, out),
         args::Command::Bench(args::Bench::Apiserver(args)) => bench_apiserver(&args, out),
         args::Command::Bench(args::Bench::Gc(args)) => bench_gc(args, out),
+        args::Command::Bench(args::Bench::Podgc(args)) => bench_podgc(args, out),
         args::Command::Bench(args::Bench::Ttl(args)) => bench_ttl(args, out),
         args::Command::Bench(args::Bench::GcMemory(args)) => bench_gc_memory(&args, out),
     }
@@ -298,6 +299,15 @@ fn bench_gc(args: args::BenchGc, out: &mut impl Write) -> Result<()> {
         run: args.run.into(),
     };
     Ok(write!(out, "{}", bench::gc::gc(&wanted)?)?)
+}
+
+fn bench_podgc(args: args::BenchPodgc, out: &mut impl Write) -> Result<()> {
+    interrupt::watch()?;
+    let wanted = bench::podgc::Wanted {
+        pods: args.pods.map(usize::try_from).transpose()?,
+        run: args.run.into(),
+    };
+    Ok(write!(out, "{}", bench::podgc::podgc(&wanted)?)?)
 }
 
 fn bench_ttl(args: args::BenchTtl, out: &mut impl Write) -> Result<()> {

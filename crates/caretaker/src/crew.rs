@@ -110,17 +110,9 @@ impl Crew {
             rng,
             FeedsOptions::default(),
         );
-        let mut asides = Vec::new();
-        let events = match mode {
-            // An Event is a write, too.
-            Mode::DryRun => Events::none(),
-            Mode::Act => {
-                let (events, recorder) =
-                    Events::new(clients.requests(), clock.clone(), metrics.clone());
-                asides.push(tokio::spawn(recorder.run()));
-                events
-            }
-        };
+        // Whoever only shows what it would do tells nobody: an Event is a write, too.
+        let (events, recorder) = Events::new(clients.requests(), clock.clone(), metrics.clone());
+        let asides = vec![tokio::spawn(recorder.run())];
         let mut manager = Manager::new(Shared {
             client: clients.requests(),
             feeds: feeds.clone(),

@@ -13,15 +13,18 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use caretaker_apiserver::{ApiServer, Identity};
+use caretaker_apiserver::ApiServer;
 use caretaker_controllers::runtime::driver::Mode;
+use caretaker_controllers::runtime::manager::Manager;
+use caretaker_machinery::clock::Clock;
 use tokio::sync::oneshot;
 
-use self::chapters::{CHAPTERS, Chapter};
+use self::chapters::{CHAPTERS, Chapter, PODS_KEPT};
 use self::screen::{Pause, Screen};
 use self::story::Story;
 use crate::args::{Demo, Work};
 use crate::crew::Crew;
+use crate::up::actors::{self, Workloads};
 use crate::up::place::Place;
 use crate::up::signals::Signals;
 use crate::{up, wiring};
@@ -40,7 +43,10 @@ this one running.";
 /// Who and what is there for the story.
 struct Company {
     server: ApiServer,
+    clock: Clock,
     crew: Crew,
+    /// From the chapter on that needs them.
+    actors: Option<Manager>,
 }
 
 /// Tells the story, and with `--keep` leaves the server to whoever wants to look around.
@@ -57,13 +63,13 @@ pub(crate) fn run(args: &Demo) -> Result<ExitCode> {
 }
 
 async fn perform(args: &Demo) -> Result<ExitCode> {
-    let company = Company::gather(Mode::Act)?;
+    let mut company = Company::gather(Mode::Act).await?;
     let mut screen = Screen::stdout();
     let told = company.tell(&mut screen, &CHAPTERS).await;
     let outcome = match told {
         Ok(()) if args.keep => company.keep(&mut screen).await,
         told => {
-            company.crew.stop().await;
+            company.part().await;
             told.and_then(|()| screen.text(FAREWELL))
         }
     };
@@ -74,17 +80,32 @@ async fn perform(args: &Demo) -> Result<ExitCode> {
 
 impl Company {
     /// A server, and the controllers at work in it as in `up`, only that nobody narrates beside the story.
-    fn gather(mode: Mode) -> Result<Self> {
+    async fn gather(mode: Mode) -> Result<Self> {
         let clock = wiring::fast_clock(CLOCK_SPEED);
         let server = wiring::server(clock.clone())?;
-        let crew = up::start_crew(&Work::quiet(), mode, &server, clock)?;
-        Ok(Self { server, crew })
+        let work = Work::quiet(&[&format!("--terminated-pod-gc-threshold={PODS_KEPT}")]);
+        actors::install(&up::inside(&server), &work, Workloads::Simulated).await?;
+        let crew = up::start_crew(&work, mode, &server, clock.clone())?;
+        Ok(Self {
+            server,
+            clock,
+            crew,
+            actors: None,
+        })
+    }
+
+    /// Ends all work.
+    async fn part(self) {
+        self.crew.stop().await;
+        if let Some(actors) = self.actors {
+            actors.stop().await;
+        }
     }
 
     /// Tells the chapters, one after the other.
-    async fn tell(&self, screen: &mut Screen, chapters: &[Chapter]) -> Result<()> {
-        let client = kube::Client::new(self.server.service(Identity::admin()), "default");
-        let mut story = Story::new(client, &self.crew, screen);
+    async fn tell(&mut self, screen: &mut Screen, chapters: &[Chapter]) -> Result<()> {
+        let client = up::inside(&self.server);
+        let mut story = Story::new(client.clone(), &self.crew, screen);
         let telling = async {
             greet(&mut story)?;
             self.crew.ready().await;
@@ -93,8 +114,13 @@ impl Company {
                     number,
                     controller,
                     title,
+                    has_actors,
                     run,
                 } = chapter;
+                if *has_actors && self.actors.is_none() {
+                    let (client, clock) = (client.clone(), self.clock.clone());
+                    self.actors = Some(actors::start(client, self.crew.feeds(), clock));
+                }
                 story.screen().line("")?;
                 let title = format!("Chapter {number}: {title} ({controller})");
                 story.screen().title(&title)?;
@@ -130,6 +156,9 @@ impl Company {
             signals.next().await;
         }
         self.crew.stop().await;
+        if let Some(actors) = self.actors {
+            actors.stop().await;
+        }
         drop((kubeconfig, stop));
         serving.await.context("the server broke")?;
         told

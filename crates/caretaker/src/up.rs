@@ -3,7 +3,7 @@
 //! What it promises scripts: the kubeconfig appears when the server can be used and goes when it stops; stdout carries the
 //! result and nothing else; a stop takes less than a second.
 
-mod actors;
+pub(crate) mod actors;
 mod child;
 pub(crate) mod place;
 pub(crate) mod signals;
@@ -73,11 +73,7 @@ async fn serve(args: &Up) -> Result<ExitCode> {
         Wire::Tls
     };
     let (listener, port) = open(args.listen, wire).await?;
-    let clock = if args.clock_speed == REAL_TIME {
-        wiring::clock()
-    } else {
-        wiring::fast_clock(args.clock_speed)
-    };
+    let clock = clock(args);
     let server = wiring::server(clock.clone())?;
     let url = listener.url();
     let admin = match args.secure_port {
@@ -103,8 +99,10 @@ async fn serve(args: &Up) -> Result<ExitCode> {
     };
     actors::install(&inside(&server), &args.work, workloads).await?;
     let crew = start_crew(&args.work, mode, &server, clock.clone())?;
-    let actors = (workloads == Workloads::Simulated)
-        .then(|| actors::start(inside(&server), crew.feeds(), clock));
+    let actors = (workloads == Workloads::Simulated).then(|| {
+        eprintln!("caretaker: {}", actors::SIMULATED);
+        actors::start(inside(&server), crew.feeds(), clock)
+    });
     let (stop, stopped) = oneshot::channel::<()>();
     let stopped = stopped.shared();
     // A sender that is gone means the same.
@@ -136,6 +134,15 @@ async fn serve(args: &Up) -> Result<ExitCode> {
     outcome
 }
 
+/// The machine's time, or one that runs faster.
+fn clock(args: &Up) -> Clock {
+    if args.clock_speed == REAL_TIME {
+        wiring::clock()
+    } else {
+        wiring::fast_clock(args.clock_speed)
+    }
+}
+
 /// The controllers, in process: they speak to the server without a wire.
 pub(crate) fn start_crew(
     work: &Work,
@@ -157,7 +164,7 @@ pub(crate) fn start_crew(
 }
 
 /// A client without a wire.
-fn inside(server: &ApiServer) -> kube::Client {
+pub(crate) fn inside(server: &ApiServer) -> kube::Client {
     let identity = Identity {
         user: "system:kube-controller-manager".to_owned(),
         groups: vec!["system:authenticated".to_owned()],

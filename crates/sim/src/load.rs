@@ -10,6 +10,7 @@ mod expiry;
 mod family;
 mod following;
 mod memory;
+mod pods;
 mod read;
 
 pub use cascade::{Cascade, Collected, Policy};
@@ -17,6 +18,7 @@ pub use create::{Creates, Deletes};
 pub use expiry::{Ended, Expiry};
 pub use family::{Family, Plant, Shape};
 pub use memory::{GraphMemory, Held};
+pub use pods::{Pods, Removal, Removed};
 pub use read::{Fanout, List};
 
 use std::cell::{Cell, RefCell};

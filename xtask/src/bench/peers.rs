@@ -48,6 +48,8 @@ pub(super) struct Subject {
     pub(super) controller: &'static str,
     /// The flag, the same in both, that says how many requests may be under way.
     pub(super) workers_flag: &'static str,
+    /// What both are told besides.
+    pub(super) flags: &'static [&'static str],
     /// By how much the Go program multiplies its `--kube-api-qps` for this controller's client.
     pub(super) peer_qps_factor: f64,
     /// What ours logs when it knows everything.
@@ -60,6 +62,7 @@ pub(super) struct Subject {
 pub(super) const GARBAGE_COLLECTOR: Subject = Subject {
     controller: "garbage-collector-controller",
     workers_flag: "--concurrent-gc-syncs",
+    flags: &[],
     peer_qps_factor: 2.0,
     ours_ready: "the graph is complete",
     peer_ready: "all resource monitors have synced",
@@ -69,9 +72,23 @@ pub(super) const GARBAGE_COLLECTOR: Subject = Subject {
 pub(super) const TTL: Subject = Subject {
     controller: "ttl-after-finished-controller",
     workers_flag: "--concurrent-ttl-after-finished-syncs",
+    flags: &[],
     peer_qps_factor: 1.0,
     ours_ready: "at work in",
     peer_ready: "Starting TTL after finished controller",
+};
+
+/// How many terminated Pods both Pod GCs keep.
+pub(super) const POD_GC_KEEPS: usize = 100;
+
+/// Pod GC. Neither has a flag for its workers.
+pub(super) const POD_GC: Subject = Subject {
+    controller: "pod-garbage-collector-controller",
+    workers_flag: "",
+    flags: &["--terminated-pod-gc-threshold=100"],
+    peer_qps_factor: 1.0,
+    ours_ready: "at work in",
+    peer_ready: "Starting GC controller",
 };
 
 /// How much a program may ask of the server.
@@ -251,6 +268,7 @@ fn ours_args(subject: &Subject, settings: Settings, kubeconfig: &Path) -> Vec<St
         args.push(format!("--kube-api-burst={}", Limit::burst(rate)));
     }
     args.extend(workers(subject, settings));
+    args.extend(subject.flags.iter().map(ToString::to_string));
     args
 }
 
@@ -272,6 +290,7 @@ fn peer_args(subject: &Subject, settings: Settings, kubeconfig: &Path) -> Vec<St
         Limit::None => args.push("--kube-api-qps=-1".to_owned()),
     }
     args.extend(workers(subject, settings));
+    args.extend(subject.flags.iter().map(ToString::to_string));
     args
 }
 

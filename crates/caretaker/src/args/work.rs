@@ -100,15 +100,18 @@ pub(crate) struct Work {
 // === impl Work ===
 
 impl Work {
-    /// What it is when nobody says anything, and without a word about it.
-    pub(crate) fn quiet() -> Self {
+    /// What these flags make of it, without a word about it.
+    pub(crate) fn quiet(flags: &[&str]) -> Self {
         #[derive(Parser)]
         struct Alone {
             #[command(flatten)]
             work: Work,
         }
-        let alone = Alone::try_parse_from(["caretaker", "--quiet"]);
-        alone.expect("every other flag has a default").work
+        let flags = [&["caretaker", "--quiet"], flags].concat();
+        let alone = Alone::try_parse_from(flags);
+        alone
+            .expect("the flags are ours, and every other has a default")
+            .work
     }
 
     /// Which controllers are on by `--controllers`.
@@ -222,7 +225,7 @@ mod tests {
             (None, 0)
         );
         assert_eq!(work.warnings(), Vec::<String>::new());
-        let quiet = Work::quiet();
+        let quiet = Work::quiet(&[]);
         assert!(quiet.runs(GARBAGE_COLLECTOR) && !quiet.dry_run && quiet.quiet);
     }
 

@@ -1,12 +1,15 @@
 //! The chapters, in the order in which they are told. A new one is a file and a row.
 
 mod cascades;
+mod finished;
+mod pods;
 
 use anyhow::Result;
 use futures::future::LocalBoxFuture;
 
 use super::story::Story;
-use crate::args::GARBAGE_COLLECTOR;
+
+pub(crate) use self::pods::KEPT as PODS_KEPT;
 
 /// What one controller does.
 #[derive(Clone, Copy)]
@@ -15,13 +18,32 @@ pub(crate) struct Chapter {
     /// As `--controllers` spells it.
     pub(crate) controller: &'static str,
     pub(crate) title: &'static str,
+    /// Whether Nodes, Pods and Jobs are simulated from here on.
+    pub(crate) has_actors: bool,
     pub(crate) run: for<'a> fn(&'a mut Story<'_>) -> LocalBoxFuture<'a, Result<()>>,
 }
 
 /// All there are.
-pub(crate) const CHAPTERS: [Chapter; 1] = [Chapter {
-    number: 1,
-    controller: GARBAGE_COLLECTOR,
-    title: "cascades in three modes",
-    run: |story| Box::pin(cascades::tell(story)),
-}];
+pub(crate) const CHAPTERS: [Chapter; 3] = [
+    Chapter {
+        number: 1,
+        controller: "garbage-collector-controller",
+        title: "cascades in three modes",
+        has_actors: false,
+        run: |story| Box::pin(cascades::tell(story)),
+    },
+    Chapter {
+        number: 2,
+        controller: "ttl-after-finished-controller, gc-controller",
+        title: "Jobs that have finished",
+        has_actors: true,
+        run: |story| Box::pin(finished::tell(story)),
+    },
+    Chapter {
+        number: 3,
+        controller: "pod-garbage-collector-controller",
+        title: "Pods that nobody else removes",
+        has_actors: true,
+        run: |story| Box::pin(pods::tell(story)),
+    },
+];

@@ -66,14 +66,13 @@ type Event = kube::Result<WatchEvent<DynamicObject>>;
 // === impl Kind ===
 
 impl Kind {
-    /// Its objects in a namespace.
+    /// Its objects in a namespace; with none, those of the cluster.
     pub(crate) fn api(&self, client: kube::Client, namespace: &str) -> Api<DynamicObject> {
-        Api::namespaced_with(client, namespace, &self.resource())
-    }
-
-    /// Its objects, if they live in no namespace.
-    pub(crate) fn cluster_api(&self, client: kube::Client) -> Api<DynamicObject> {
-        Api::all_with(client, &self.resource())
+        if namespace.is_empty() {
+            Api::all_with(client, &self.resource())
+        } else {
+            Api::namespaced_with(client, namespace, &self.resource())
+        }
     }
 
     /// `apps/v1`.

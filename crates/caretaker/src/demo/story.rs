@@ -105,10 +105,8 @@ impl<'a> Story<'a> {
         namespace: &str,
         kinds: &'static [&'static Kind],
     ) -> Result<()> {
-        let api = NAMESPACE.cluster_api(self.client.clone());
-        let object = manifest(&NAMESPACE, &json!({"metadata": {"name": namespace}}))?;
-        let created = api.create(&PostParams::default(), &object).await;
-        created.with_context(|| format!("cannot create the namespace {namespace}"))?;
+        let body = json!({"metadata": {"name": namespace}});
+        self.create(&NAMESPACE, "", &body).await?;
         self.scene = Some(Scene::open(&self.client, namespace, kinds).await?);
         Ok(())
     }
@@ -133,6 +131,43 @@ impl<'a> Story<'a> {
         let deleted = api.delete(&thing.name, how).await;
         deleted.with_context(|| format!("cannot delete {thing}"))?;
         Ok(())
+    }
+
+    /// What belongs to an object, as far as it is there and looked at.
+    pub(crate) fn owned(&self, owner: &Thing) -> Vec<Thing> {
+        let all = self.scene.iter().flat_map(Scene::all);
+        let owned = all.filter(|sight| sight.owners.contains(&owner.uid));
+        owned.map(|sight| sight.thing.clone()).collect()
+    }
+
+    /// Says in which order objects have ended, and why: the rule is the word that evidence must have.
+    pub(crate) fn chronicle(&mut self, ends: &[(Thing, &str)]) -> Result<()> {
+        let mut lines = Vec::new();
+        for (thing, rule) in ends {
+            let sight = self.ended(thing).context("it has not ended")?;
+            let because = self.because(thing, rule).unwrap_or_default();
+            let thing = thing.to_string();
+            lines.push((sight.revision, format!("gone  {thing:<24}{because}")));
+        }
+        self.number(lines)
+    }
+
+    /// Numbers lines in the server's order.
+    pub(crate) fn number(&mut self, mut lines: Vec<(u64, String)>) -> Result<()> {
+        lines.sort();
+        for (place, (_, line)) in lines.iter().enumerate() {
+            self.say(&format!("{}. {line}", place + 1))?;
+        }
+        Ok(())
+    }
+
+    /// The first of these that has not ended for its reason.
+    pub(crate) fn lives(&self, ends: &[(Thing, &str)]) -> Option<String> {
+        let is_over = |(thing, rule): &&(Thing, &str)| {
+            self.ended(thing).is_some() && self.because(thing, rule).is_some()
+        };
+        let (thing, _) = ends.iter().find(|end| !is_over(end))?;
+        Some(format!("{thing} did not go"))
     }
 
     /// Draws what is there.
@@ -264,6 +299,12 @@ impl Tally {
         self.took += other.took;
     }
 
+    /// `5 objects, 6 requests`.
+    pub(crate) fn work(&self) -> String {
+        let objects = plural(self.objects, "object");
+        format!("{objects}, {}", plural(self.requests, "request"))
+    }
+
     /// `1.25`.
     pub(crate) fn requests_per_object(&self) -> String {
         let objects = self.objects.max(1);
@@ -275,9 +316,7 @@ impl Tally {
 /// `5 objects, 6 requests, 3.1 ms`.
 impl std::fmt::Display for Tally {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let objects = plural(self.objects, "object");
-        let requests = plural(self.requests, "request");
-        write!(f, "{objects}, {requests}, {}", elapsed(self.took))
+        write!(f, "{}, {}", self.work(), elapsed(self.took))
     }
 }
 

@@ -31,9 +31,9 @@ impl io::Write for Paper {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_chapter_tells_three_modes_in_their_order() {
+async fn the_chapters_tell_what_happens_in_its_order() {
     let paper = Paper::default();
-    let company = Company::gather(Mode::Act).unwrap();
+    let mut company = Company::gather(Mode::Act).await.unwrap();
     company.tell(&mut paper.screen(), &CHAPTERS).await.unwrap();
     let text = paper.text();
     let mut rest = text.as_str();
@@ -55,6 +55,21 @@ async fn the_first_chapter_tells_three_modes_in_their_order() {
         "kept  Pod web-5d9c7-3 ",
         "What is left",
         "All in all: 18 objects, ",
+        "Chapter 2: Jobs that have finished (ttl-after-finished-controller, gc-controller)",
+        "no container runs",
+        "Job report\n",
+        "Job training\n",
+        "1. gone  Pod",
+        "the 10 s that it stays after that are over",
+        "The controllers: 6 objects, ",
+        "Chapter 3: Pods that nobody else removes (pod-garbage-collector-controller)",
+        "1. gone  Pod short-1 ",
+        "2. gone  Pod short-2 ",
+        "The controller: 2 objects, 2 requests; 4 Pods are left.",
+        "kubectl delete node rack-7",
+        "1. gone  Pod stranded ",
+        "its Node rack-7 is gone: ",
+        "The controller: 1 object, ",
     ] {
         let Some((_, after)) = rest.split_once(expected) else {
             panic!("{expected:?} is not in its place:\n{text}");
@@ -67,7 +82,7 @@ async fn the_first_chapter_tells_three_modes_in_their_order() {
 #[tokio::test(start_paused = true)]
 async fn what_does_not_happen_ends_the_story_with_a_sentence() {
     let paper = Paper::default();
-    let company = Company::gather(Mode::DryRun).unwrap();
+    let mut company = Company::gather(Mode::DryRun).await.unwrap();
     let told = company.tell(&mut paper.screen(), &CHAPTERS).await;
     let sentence = format!("{:#}", told.unwrap_err());
     assert_eq!(

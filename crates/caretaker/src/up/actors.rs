@@ -38,7 +38,11 @@ pub(crate) async fn install(
     Ok(())
 }
 
-/// Starts the actors, and says plainly what they are.
+/// What has to be said wherever something is simulated.
+pub(crate) const SIMULATED: &str =
+    "workloads are simulated: Pods and Jobs live and end, but no container runs";
+
+/// Starts the actors.
 pub(crate) fn start(client: kube::Client, feeds: Feeds, clock: Clock) -> Manager {
     let mut manager = Manager::new(Shared {
         client,
@@ -50,8 +54,5 @@ pub(crate) fn start(client: kube::Client, feeds: Feeds, clock: Clock) -> Manager
         limit: None,
     });
     caretaker_workloads::start(&mut manager);
-    eprintln!(
-        "caretaker: workloads are simulated: Pods and Jobs live and end, but no container runs"
-    );
     manager
 }

@@ -78,6 +78,16 @@ impl Client {
         serde_json::from_str(&text).unwrap()
     }
 
+    /// Replaces an object, or its status.
+    pub(crate) fn put(&self, path: &str, object: &Value) {
+        let request = self.agent.put(format!("{}{path}", self.base));
+        let request = request
+            .header("Authorization", self.bearer())
+            .header("Content-Type", "application/json");
+        let answer = request.send(object.to_string()).unwrap();
+        assert_eq!(answer.status(), 200, "{path}");
+    }
+
     /// Deletes an object.
     pub(crate) fn delete(&self, path: &str) {
         let request = self.agent.delete(format!("{}{path}", self.base));

@@ -264,3 +264,55 @@ fn a_server_that_is_not_there_is_an_error_at_once() {
     let expected = format!("caretaker: the server {server}/ does not answer: ");
     assert!(ended.stderr.starts_with(&expected), "{}", ended.stderr);
 }
+
+/// A finished Job with a TTL of so many seconds.
+fn finished(client: &Client, name: &str, ttl_secs: i64) {
+    let jobs = "/apis/batch/v1/namespaces/default/jobs";
+    let pod = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]});
+    let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name},
+        "spec": {"ttlSecondsAfterFinished": ttl_secs, "template": {"spec": pod}}});
+    let mut job = client.create(jobs, &job);
+    let at = "2026-01-01T00:00:00Z";
+    let condition = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": at});
+    job["status"] = json!({"startTime": at, "completionTime": at,
+        "conditions": [condition("SuccessCriteriaMet"), condition("Complete")]});
+    client.put(&format!("{jobs}/{name}/status"), &job);
+}
+
+#[test]
+fn a_finished_job_says_when_it_goes() {
+    let scene = Scene::start();
+    finished(&scene.client, "later", i32::MAX.into());
+    finished(&scene.client, "over", 60);
+    let text = scene.ok("explain job/later");
+    let expected = "\
+ttl-after-finished-controller: it finished at 2026-01-01T00:00:00Z, and the 2147483647 s that it stays after that are over \
+at 2094-01-19T03:14:07Z.
+  Next: would be deleted at 2094-01-19T03:14:07Z (foreground: what hangs on it goes before it).
+";
+    assert!(text.contains(expected), "{text}");
+    let over: Value = serde_json::from_str(&scene.ok("explain job/over -o json")).unwrap();
+    let opinion = &over["controllers"][0];
+    assert_eq!(opinion["controller"], "ttl-after-finished-controller");
+    assert_eq!(opinion["verdict"]["rule"], "Expired");
+    assert_eq!(
+        (&opinion["next"]["action"], &opinion["next"]["policy"]),
+        (&json!("delete"), &json!("Foreground"))
+    );
+    let map = scene.map("default", "map", &[], &[]);
+    assert_eq!(map["kind"], "ConfigMap");
+    let text = scene.ok("explain cm/map");
+    assert!(!text.contains("ttl-after-finished"), "{text}");
+}
+
+#[test]
+fn a_job_whose_time_is_over_goes_and_is_told_of() {
+    let up = Up::start(&[]);
+    let client = Client::of(&up.kubeconfig());
+    let mut events = client.watch("/apis/batch/v1/namespaces/default/jobs?watch=true");
+    finished(&client, "over", 60);
+    assert!(events.any(|line| line.unwrap().contains("DELETED")));
+    let (ended, _) = up.stop();
+    let told = "caretaker: deleted Job default/over (TTL after its finish is over) in ";
+    assert!(ended.stderr.contains(told), "{}", ended.stderr);
+}

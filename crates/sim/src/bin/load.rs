@@ -6,7 +6,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use caretaker_controllers::gc::GarbageCollector;
 use caretaker_sim::load::{
-    Cascade, Creates, Deletes, Expiry, Family, Fanout, GraphMemory, List, Plant, Policy, Shape,
+    Cascade, Creates, Deletes, Expiry, Family, Fanout, GraphMemory, List, Plant, Pods, Policy,
+    Removal, Shape,
 };
 use clap::{Args, Parser, Subcommand};
 use serde_json::{Value, to_value};
@@ -66,6 +67,10 @@ enum Command {
         #[arg(long, default_value_t = 600)]
         within: u64,
     },
+    /// Make Pods that Pod GC has to remove
+    PodsPlant(Planted),
+    /// Wait until only so many Pods are left
+    PodsRun(Awaited),
     /// Make finished Jobs whose time comes, and wait until a controller has deleted them
     TtlRun {
         /// Where
@@ -92,6 +97,35 @@ enum Command {
         #[arg(long)]
         objects: u64,
     },
+}
+
+/// Pods to make.
+#[derive(Args)]
+struct Planted {
+    /// Where
+    namespace: String,
+    /// How many
+    #[arg(long)]
+    pods: usize,
+    /// The Node that they run on and that does not exist; without one they have terminated
+    #[arg(long)]
+    node: Option<String>,
+    /// How many make them at once
+    #[arg(long)]
+    clients: usize,
+}
+
+/// Pods to wait for.
+#[derive(Args)]
+struct Awaited {
+    /// Where
+    namespace: String,
+    /// How many stay
+    #[arg(long)]
+    left: usize,
+    /// How long it may take, in seconds
+    #[arg(long, default_value_t = 600)]
+    within: u64,
 }
 
 /// ConfigMaps of a namespace.
@@ -193,6 +227,8 @@ async fn run(kubeconfig: Option<PathBuf>, command: Command) -> anyhow::Result<Va
             };
             to_value(cascade.run(&server).await?)?
         }
+        Command::PodsPlant(planted) => to_value(planted.pods().plant(&server).await?)?,
+        Command::PodsRun(awaited) => to_value(awaited.removal().run(&server).await?)?,
         Command::TtlRun {
             namespace,
             jobs,
@@ -221,4 +257,29 @@ fn graph_memory(objects: u64) -> anyhow::Result<Value> {
     // What is measured is what it holds, so it has to live until then.
     drop(collector);
     Ok(to_value(held)?)
+}
+
+// === impl Planted ===
+
+impl Planted {
+    fn pods(self) -> Pods {
+        Pods {
+            namespace: self.namespace,
+            pods: self.pods,
+            node: self.node,
+            clients: self.clients,
+        }
+    }
+}
+
+// === impl Awaited ===
+
+impl Awaited {
+    fn removal(self) -> Removal {
+        Removal {
+            namespace: self.namespace,
+            left: self.left,
+            within: Duration::from_secs(self.within),
+        }
+    }
 }

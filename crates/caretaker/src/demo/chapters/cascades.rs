@@ -1,8 +1,8 @@
 //! Chapter one: what becomes of dependents when their owner is deleted, in the background, in the foreground, and not at
 //! all.
 //!
-//! The same small shop is built for each mode and then deleted. Nobody runs a Deployment controller yet, so ReplicaSet
-//! and Pods are created here, with the references that the real ones would have.
+//! The same small shop is built for each mode and then deleted. Nothing is simulated before the next chapter, so ReplicaSet
+//! and Pods are created here, with the references that their controllers would give them.
 
 use std::collections::BTreeMap;
 
@@ -236,11 +236,7 @@ async fn play(story: &mut Story<'_>, shop: &Shop, cascade: &Cascade) -> Result<T
         let line = format!("{}  {thing:<24}{because}", fate.end);
         lines.push((sight.revision, line));
     }
-    // The order is the server's.
-    lines.sort();
-    for (place, (_, line)) in lines.iter().enumerate() {
-        story.say(&format!("{}. {line}", place + 1))?;
-    }
+    story.number(lines)?;
     story.screen().strong(&format!("The controller: {tally}"))?;
     story.pause(Pause::Long).await;
     Ok(tally)
