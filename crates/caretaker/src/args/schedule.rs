@@ -44,7 +44,7 @@ pub(crate) enum Listing {
     Json,
 }
 
-fn time_zone(name: &str) -> Result<TimeZone, ZoneError> {
+pub(super) fn time_zone(name: &str) -> Result<TimeZone, ZoneError> {
     zone::find(name)
 }
 
