@@ -22,7 +22,7 @@ use crate::cargo::{Binary, Running, workspace};
 use crate::real::{Identity, Instance, Options};
 
 pub use plays::{
-    GC, POD_GC, Report as PlaysReport, Suite, TTL, Wanted as PlaysWanted, Whose, plays,
+    CRON, GC, POD_GC, Report as PlaysReport, Suite, TTL, Wanted as PlaysWanted, Whose, plays,
 };
 pub use random::{Report as RandomReport, Wanted as RandomWanted, gc_random};
 

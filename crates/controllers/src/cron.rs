@@ -35,7 +35,7 @@ use self::index::Failed;
 pub use self::index::Index;
 pub use self::reason::Reason;
 use self::reason::Why;
-pub(crate) use self::slots::{is_recorded, is_tick, named};
+pub(crate) use self::slots::{is_open, named};
 use self::words::What;
 use crate::runtime::call::{Answer, Call, Failure, FailureKind, Judged};
 use crate::runtime::controller::{Change, Controller, Note, Verdict, Wake};
@@ -180,22 +180,32 @@ impl CronJobs {
     fn recorded(
         &mut self,
         uid: &Uid,
+        call: &Call,
         answer: &Answer,
         now: Timestamp,
         wake: &mut Wake<Uid>,
     ) -> Vec<Note> {
+        let Call::Patch { judged, patch, .. } = call else {
+            return Vec::new();
+        };
         match answer {
             Answer::Object(record) if record.meta.uid == *uid => {
+                self.index.apply_cron(record, now, wake);
+                self.succeed(uid, |failed| *failed == Failed::Record);
                 let Some(cron) = self.index.cron(uid) else {
                     return Vec::new();
                 };
                 let meant = status::derive(&self.index, uid, cron, now);
-                let notes = status::changes(&self.index, uid, cron, &meant, now);
-                self.index.apply_cron(record, now, wake);
-                self.succeed(uid, |failed| *failed == Failed::Record);
-                let is_heard = self.index.cron(uid).is_none_or(|cron| cron.status == meant);
+                let is_kept =
+                    record.meta.revision != cron.revision || status::is_kept(patch, &cron.status);
+                // The feed may have shown it before the answer came: then the version that was judged is the one before.
+                let before = cron.memory.before.as_ref();
+                let old = before.filter(|(revision, _)| *revision == judged.revision);
+                let notes = old.map(|(_, old)| status::changes(&self.index, uid, cron, old, now));
+                let notes = notes.unwrap_or_default();
                 if let Some(memory) = self.index.memory(uid) {
-                    memory.unheard = (!is_heard).then_some(meant);
+                    memory.before = None;
+                    memory.unheard = (!is_kept).then_some(meant);
                 }
                 return notes;
             }
@@ -384,7 +394,7 @@ impl Controller for CronJobs {
     ) -> Vec<Note> {
         let note = match call {
             Call::Create { .. } => self.created(uid, call, answer, now, wake),
-            Call::Patch { .. } => return self.recorded(uid, answer, now, wake),
+            Call::Patch { .. } => return self.recorded(uid, call, answer, now, wake),
             Call::Delete { .. } => self.deleted(uid, call, answer, now, wake),
             Call::Get { target } if self.index.is_cron(target.kind) => {
                 self.confirmed(uid, answer, now, wake);

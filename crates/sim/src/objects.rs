@@ -57,6 +57,7 @@ resources! {
         DAEMON_SETS = "/apis/apps/v1" "daemonsets";
         JOBS = "/apis/batch/v1" "jobs";
         CRON_JOBS = "/apis/batch/v1" "cronjobs";
+        VOLCANO_CRON_JOBS = "/apis/batch.volcano.sh/v1alpha1" "cronjobs";
         VOLCANO_JOBS = "/apis/batch.volcano.sh/v1alpha1" "jobs";
         LEASES = "/apis/coordination.k8s.io/v1" "leases";
         DISRUPTION_BUDGETS = "/apis/policy/v1" "poddisruptionbudgets";

@@ -22,7 +22,7 @@ use caretaker_sim::collector::Collector;
 use caretaker_sim::compare::{Allowed, differences};
 use caretaker_sim::script::perform::Theatre;
 use caretaker_sim::script::{Script, model};
-use caretaker_sim::suites::{Ending, Outcome, Play, Scenario, Theme, api, gc, podgc, ttl};
+use caretaker_sim::suites::{Ending, Outcome, Play, Scenario, Theme, api, cron, gc, podgc, ttl};
 use caretaker_sim::target::Target;
 use caretaker_sim::transcript;
 use serde_json::Value;
@@ -58,7 +58,8 @@ fn scenarios() -> impl Iterator<Item = &'static Scenario> {
 
 /// Every play, with those who are at work beside the collector.
 fn plays() -> impl Iterator<Item = (&'static Play, &'static [&'static str])> {
-    let suites: [(&[&[Play]], &[&str]); 3] = [
+    let suites: [(&[&[Play]], &[&str]); 4] = [
+        (cron::PLAYS, cron::CONTROLLERS),
         (gc::PLAYS, &[]),
         (podgc::PLAYS, podgc::CONTROLLERS),
         (ttl::PLAYS, ttl::CONTROLLERS),

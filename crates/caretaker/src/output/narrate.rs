@@ -259,7 +259,7 @@ impl Group {
             }
             let verb = deed.verb(rehearsed);
             let what = match (count, parts.is_empty()) {
-                (2.., _) if matches!(deed, Deed::Sweep | Deed::Mark) => {
+                (2.., _) if matches!(deed, Deed::Sweep | Deed::Mark | Deed::Start) => {
                     counted(usize::try_from(*count).unwrap_or(usize::MAX), &first.kind)
                 }
                 (1, true) if first.uid == self.root.uid => first.to_string(),

@@ -43,7 +43,7 @@ pub(crate) fn facts(record: &Evidence) -> Vec<Fact> {
         object: record.target.clone(),
         cause: record.cause.clone(),
         why,
-        alike: matches!(deed, Deed::Sweep | Deed::Mark),
+        alike: matches!(deed, Deed::Sweep | Deed::Mark | Deed::Start | Deed::Record),
         outcome: outcome(record),
     };
     let look = Fact {

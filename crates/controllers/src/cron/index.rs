@@ -66,6 +66,8 @@ pub(super) struct Memory {
     pub(super) confirmed: Option<Timestamp>,
     /// A Job that we made and that somebody gave to somebody else.
     pub(super) stray: Option<(Target, Judged)>,
+    /// The version before the status changed last, and what that said.
+    pub(super) before: Option<(Revision, Status)>,
     /// A status that was written and did not become what was meant: it is not written again.
     pub(super) unheard: Option<Status>,
     /// Whether its schedule was changed while we looked.
@@ -246,6 +248,7 @@ impl Index {
             cron.memory = known.memory;
             if known.status != cron.status {
                 cron.memory.unheard = None;
+                cron.memory.before = Some((known.revision, known.status));
             }
             if is_edited {
                 cron.memory.lost = None;
@@ -392,10 +395,9 @@ impl Cron {
 
     /// The tick that a Job is for, if that is not recorded.
     pub(super) fn open_tick(&self, job: &Job, now: Timestamp) -> Option<Timestamp> {
-        job.facts.slot.filter(|slot| {
-            slots::is_tick(*slot, self.created, now)
-                && !slots::is_recorded(*slot, self.status.last_schedule)
-        })
+        let last = self.status.last_schedule;
+        let is_open = |slot: &Timestamp| slots::is_open(*slot, self.created, last, now);
+        job.facts.slot.filter(is_open)
     }
 
     /// The zone that its schedule is read in, unless that names one itself.

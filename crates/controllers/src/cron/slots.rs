@@ -99,13 +99,23 @@ pub(crate) fn named(cron_job: &str, job: &str, stamp: Option<Timestamp>) -> Opti
     )
 }
 
-/// Whether a slot that a Job is named after can be a tick of its CronJob: after that was made, and not in the future.
-pub(crate) fn is_tick(slot: Timestamp, created: Timestamp, now: Timestamp) -> bool {
-    minute(slot) >= minute(created) && slot.duration_since(now) <= AHEAD_MAX
+/// Whether the slot that a Job is named after is a tick of its CronJob which the status does not tell: newer than the last
+/// one, or than the CronJob if there was none, and not in the future.
+pub(crate) fn is_open(
+    slot: Timestamp,
+    created: Timestamp,
+    last: Option<Timestamp>,
+    now: Timestamp,
+) -> bool {
+    let is_new = match last {
+        Some(_) => !is_recorded(slot, last),
+        None => minute(slot) >= minute(created),
+    };
+    is_new && slot.duration_since(now) <= AHEAD_MAX
 }
 
-/// Whether a tick is recorded by a `lastScheduleTime`. A minute has one Job at most, whatever the schedule.
-pub(crate) fn is_recorded(slot: Timestamp, last: Option<Timestamp>) -> bool {
+/// Whether a slot is told by a `lastScheduleTime`. A minute has one Job at most, whatever the schedule.
+pub(super) fn is_recorded(slot: Timestamp, last: Option<Timestamp>) -> bool {
     last.is_some_and(|last| minute(slot) <= minute(last))
 }
 

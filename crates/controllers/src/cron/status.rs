@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 use super::dialects::Dialect;
 use super::facts::{Outcome, Policy};
 use super::index::{Cron, Index, Job};
+use super::slots;
 use super::words::{self, What};
 use crate::runtime::controller::Note;
 use crate::runtime::record::Uid;
@@ -130,20 +131,42 @@ pub(super) fn patch(row: &Dialect, cron: &Cron, derived: &Status) -> Option<Valu
     (!status.is_empty()).then(|| json!({ "status": status }))
 }
 
-/// What there is to tell when one status takes the place of another.
+/// Whether a status has become what a patch of ours says.
+pub(super) fn is_kept(patch: &Value, status: &Status) -> bool {
+    let written = &patch["status"];
+    let uids = |list: &Value| -> Vec<Uid> {
+        let list = list.as_array().into_iter().flatten();
+        list.map(|job| Uid::from(job["uid"].as_str().unwrap_or_default()))
+            .collect()
+    };
+    let time = |member: &str, found: Option<Timestamp>| match &written[member] {
+        Value::Null => true,
+        text => found.is_some_and(|found| *text == format!("{found:.0}")),
+    };
+    let active = status.active.iter().map(|job| job.uid.clone());
+    let is_active = written
+        .get("active")
+        .is_none_or(|list| active.eq(uids(list)));
+    is_active
+        && time("lastScheduleTime", status.last_schedule)
+        && time("lastSuccessfulTime", status.last_successful)
+}
+
+/// What there is to tell when one status has taken the place of another.
 pub(super) fn changes(
     index: &Index,
     uid: &Uid,
     cron: &Cron,
-    new: &Status,
+    old: &Status,
     now: Timestamp,
 ) -> Vec<Note> {
+    let new = &cron.status;
     let about = cron.identity(index.row, uid);
     let tell = |what, holes: &[(&str, &str)]| words::note(index.row, &about, what, holes);
     let mut notes = Vec::new();
     let kept: BTreeSet<&Uid> = new.active.iter().map(|job| &job.uid).collect();
     let mut told = BTreeSet::new();
-    for gone in &cron.status.active {
+    for gone in &old.active {
         if kept.contains(&gone.uid) || !told.insert(&gone.uid) {
             continue;
         }
@@ -160,11 +183,14 @@ pub(super) fn changes(
             ),
         });
     }
-    let before: BTreeSet<&Uid> = cron.status.active.iter().map(|job| &job.uid).collect();
+    let before: BTreeSet<&Uid> = old.active.iter().map(|job| &job.uid).collect();
+    // The Job of a tick that was recorded with this status is no surprise.
+    let is_tick = |job: &Job| {
+        let slot = job.facts.slot;
+        slot.is_some_and(|slot| slots::is_open(slot, cron.created, old.last_schedule, now))
+    };
     for new in new.active.iter().filter(|job| !before.contains(&job.uid)) {
-        let job = index.job(uid, &new.uid);
-        // The Job of a tick that is recorded with this status is no surprise.
-        if job.is_some_and(|job| cron.open_tick(job, now).is_none()) {
+        if index.job(uid, &new.uid).is_some_and(|job| !is_tick(job)) {
             let holes = [("job", &*new.name), ("uid", &new.uid.to_string())];
             notes.extend(tell(What::TakenBack, &holes));
         }

@@ -151,8 +151,7 @@ impl Ticks {
             });
         };
         let created = cron.created.unwrap_or(Timestamp::MIN);
-        let is_open =
-            cron::is_tick(tick.slot, created, now) && !cron::is_recorded(tick.slot, cron.last);
+        let is_open = cron::is_open(tick.slot, created, cron.last, now);
         match is_open && !cron.is_deleting {
             true => Hold::Held,
             false => Hold::Free,

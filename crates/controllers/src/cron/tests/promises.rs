@@ -145,12 +145,7 @@ fn what_the_server_shows_counts_and_not_what_a_feed_has_not_shown() {
     let spec = json!({"jobTemplate": {"spec": {"ttlSecondsAfterFinished": 0}}});
     let mut world = World::new(&BATCH, spec);
     world.at(5);
-    let mut cron = world.cron().clone();
-    cron["status"]["lastScheduleTime"] = "2025-03-11T10:05:00Z".into();
-    cron["metadata"]["resourceVersion"] = "500".into();
-    world
-        .objects
-        .insert((crate::runtime::kind::KindId(0), NAME.to_owned()), cron);
+    world.change_unseen(json!({"status": {"lastScheduleTime": "2025-03-11T10:05:00Z"}}));
     assert_eq!(world.run(), Ended::In(300));
     assert_eq!(world.asked, [format!("get {NAME}")]);
     // The server's word holds for that moment only.
@@ -210,12 +205,7 @@ fn a_status_that_changes_meanwhile_is_read_and_written_again() {
     world.at(5);
     assert_eq!(world.run(), Ended::Failed);
     // Somebody else writes, and no feed shows it.
-    let mut cron = world.cron().clone();
-    cron["metadata"]["resourceVersion"] = "800".into();
-    cron["metadata"]["annotations"] = json!({"touched": "yes"});
-    world
-        .objects
-        .insert((crate::runtime::kind::KindId(0), NAME.to_owned()), cron);
+    world.change_unseen(json!({"metadata": {"annotations": {"touched": "yes"}}}));
     assert_eq!(world.run(), Ended::In(300));
     assert_eq!(world.status()["lastScheduleTime"], "2025-03-11T10:05:00Z");
     assert_eq!(world.cron()["metadata"]["annotations"]["touched"], "yes");
@@ -387,4 +377,16 @@ fn a_job_that_somebody_deleted_leaves_the_status_and_does_not_run_again() {
         assert_eq!(world.told, ["SuccessfulCreate", reason]);
         assert!(world.active().is_empty() && world.jobs().is_empty());
     }
+}
+
+/// A CronJob that was restored is younger than its last slot.
+#[test]
+fn a_slot_before_the_cron_job_was_made_is_recorded_like_any_other() {
+    let limits = json!({"successfulJobsHistoryLimit": 0});
+    let mut world = World::new(&BATCH, limits);
+    let before = BASE - SignedDuration::from_mins(7);
+    world.change_cron(json!({"status": {"lastScheduleTime": before}}));
+    world.at(0).run();
+    assert_eq!(world.jobs(), [World::name_at(0)]);
+    assert_eq!(world.status()["lastScheduleTime"], "2025-03-11T10:00:00Z");
 }

@@ -105,17 +105,20 @@ const CASES: [Row; 65] = [
 #[test]
 fn sync_cron_job() {
     for (number, _, now, spec, jobs, name, expected) in CASES {
-        let spec: Value = serde_json::from_str(spec).unwrap();
-        let mut world = World::new(&VOLCANO, spec);
-        prepare(&mut world, jobs);
-        let ended = world.at(now).run();
-        assert_eq!(
-            outcome(&world, &ended),
-            expected,
-            "{number} {name}: {:?} {:?}",
-            world.asked,
-            world.told
-        );
+        for shows_first in [false, true] {
+            let spec: Value = serde_json::from_str(spec).unwrap();
+            let mut world = World::new(&VOLCANO, spec);
+            prepare(&mut world, jobs);
+            world.shows_first = shows_first;
+            let ended = world.at(now).run();
+            assert_eq!(
+                outcome(&world, &ended),
+                expected,
+                "{number} {name}: {:?} {:?}",
+                world.asked,
+                world.told
+            );
+        }
     }
 }
 

@@ -169,26 +169,18 @@ fn a_name_stands_for_a_slot_only_if_it_could_be_given_to_one() {
         slots::named("a-1", "a-1-2", None),
         Timestamp::from_second(120).ok()
     );
-    // Before the CronJob was made, and in the future, there are no ticks.
-    for (slot, is_tick) in [
-        (at(-1, 0), false),
-        (at(0, 0), true),
-        (at(69, 0), true),
-        (at(71, 0), false),
-    ] {
-        assert_eq!(
-            slots::is_tick(slot, at(0, 30), at(10, 0)),
-            is_tick,
-            "{slot}"
-        );
-    }
-    for (last, is_recorded) in [
-        (None, false),
-        (Some(at(4, 59)), false),
-        (Some(at(5, 0)), true),
-        (Some(stamp), true),
-    ] {
-        assert_eq!(slots::is_recorded(at(5, 0), last), is_recorded, "{last:?}");
+    #[rustfmt::skip]
+    let cases = [
+        // Before the CronJob was made, and in the future, there are no ticks.
+        (at(-1, 0), None, false), (at(0, 0), None, true), (at(69, 0), None, true), (at(71, 0), None, false),
+        // A status may tell of slots before that: somebody has restored it.
+        (at(-1, 0), Some(at(-5, 0)), true), (at(-5, 0), Some(at(-5, 0)), false),
+        (at(5, 0), Some(at(4, 59)), true), (at(5, 0), Some(at(5, 0)), false), (at(5, 0), Some(at(5, 30)), false),
+        (at(71, 0), Some(at(5, 30)), false),
+    ];
+    for (slot, last, is_open) in cases {
+        let found = slots::is_open(slot, at(0, 30), last, at(10, 0));
+        assert_eq!(found, is_open, "{slot} {last:?}");
     }
 }
 

@@ -50,6 +50,8 @@ pub(super) struct World {
     pub(super) messages: Vec<String>,
     /// Whether what is written to a status is not kept.
     pub(super) forgets_status: bool,
+    /// Whether feeds are faster than answers.
+    pub(super) shows_first: bool,
     last_notes: Vec<Note>,
     revision: u64,
 }
@@ -84,6 +86,7 @@ impl World {
             told: Vec::new(),
             messages: Vec::new(),
             forgets_status: false,
+            shows_first: false,
             last_notes: Vec::new(),
             revision: 100,
         };
@@ -162,6 +165,15 @@ impl World {
         let mut cron = self.cron().clone();
         merge(&mut cron, &changes);
         self.put(CRONS, NAME, cron)
+    }
+
+    /// Somebody changes the CronJob, and no feed shows it.
+    pub(super) fn change_unseen(&mut self, changes: Value) {
+        let mut cron = self.cron().clone();
+        merge(&mut cron, &changes);
+        self.revision += 1;
+        cron["metadata"]["resourceVersion"] = self.revision.to_string().into();
+        self.objects.insert((CRONS, NAME.to_owned()), cron);
     }
 
     /// The name of the Job of a slot, so many minutes after [`BASE`].
@@ -400,6 +412,9 @@ impl World {
         self.revision += 1;
         object["metadata"]["resourceVersion"] = self.revision.to_string().into();
         self.objects.insert((kind, name.to_owned()), object);
+        if self.shows_first {
+            self.show(kind, name);
+        }
         Answer::Object(self.record(kind, name).unwrap())
     }
 
