@@ -5,6 +5,8 @@
 mod chaos;
 #[path = "suites/crash.rs"]
 mod crash;
+#[path = "suites/cron.rs"]
+mod cron_inputs;
 #[path = "suites/inputs.rs"]
 mod inputs;
 #[path = "suites/page.rs"]
