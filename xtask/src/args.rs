@@ -127,6 +127,8 @@ pub(crate) enum Conformance {
     Gc(ConformancePlays),
     /// Pods that nobody else removes on a real server, with `caretaker run` as its only Pod GC and collector
     Podgc(ConformancePlays),
+    /// CronJobs on a real server, with `caretaker run` as its only CronJob and TTL controller and collector
+    Cron(ConformancePlays),
     /// The TTL of finished Jobs on a real server, with `caretaker run` as its only TTL controller and collector
     Ttl(ConformancePlays),
     /// Simulated Pods, Deployments and Jobs on a real server, with our actors and `caretaker run` as its only collector

@@ -24,6 +24,9 @@ pub(crate) fn run(command: args::Command, out: &mut impl Write) -> Result<()> {
         args::Command::Conformance(args::Conformance::Podgc(args)) => {
             plays(conformance::POD_GC, args, out)
         }
+        args::Command::Conformance(args::Conformance::Cron(args)) => {
+            plays(conformance::CRON, args, out)
+        }
         args::Command::Conformance(args::Conformance::Ttl(args)) => {
             plays(conformance::TTL, args, out)
         }

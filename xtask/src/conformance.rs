@@ -23,7 +23,8 @@ use crate::cargo::{Binary, Running, workspace};
 use crate::real::{Identity, Instance, Options};
 
 pub use plays::{
-    GC, POD_GC, Report as PlaysReport, Suite, TTL, WORKLOADS, Wanted as PlaysWanted, Whose, plays,
+    CRON, GC, POD_GC, Report as PlaysReport, Suite, TTL, WORKLOADS, Wanted as PlaysWanted, Whose,
+    plays,
 };
 pub use random::{Report as RandomReport, Wanted as RandomWanted, gc_random};
 pub use schema::{Report as SchemaReport, Wanted as SchemaWanted, schema};

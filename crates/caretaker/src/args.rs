@@ -17,7 +17,7 @@ mod values;
 mod work;
 
 pub(crate) use self::controllers::{
-    BATCH_TTL, Controllers, GARBAGE_COLLECTOR, POD_GC, VOLCANO_TTL,
+    BATCH_CRON, BATCH_TTL, Controllers, GARBAGE_COLLECTOR, POD_GC, VOLCANO_CRON, VOLCANO_TTL,
 };
 pub(crate) use self::demo::Demo;
 pub(crate) use self::objects::{Drawing, Explain, Graph, Place};

@@ -5,6 +5,7 @@
 //! the collector is known by name, because its graph is asked for.
 
 mod collector;
+mod cron;
 mod member;
 mod podgc;
 mod stage;
@@ -36,12 +37,16 @@ pub(crate) use self::collector::collected;
 use self::member::{Hiring, Member, member};
 use self::stage::Stage;
 use crate::admin::Backstage;
-use crate::args::{BATCH_TTL, GARBAGE_COLLECTOR, POD_GC, VOLCANO_TTL, Work};
+use crate::args::{
+    BATCH_CRON, BATCH_TTL, GARBAGE_COLLECTOR, POD_GC, VOLCANO_CRON, VOLCANO_TTL, Work,
+};
 use crate::output::narrate::Narrator;
 use crate::output::told;
 
 /// Who else can be at work: the name that `--controllers` has, and how it starts.
-const OTHERS: [(&str, Start); 3] = [
+const OTHERS: [(&str, Start); 5] = [
+    (BATCH_CRON, cron::batch),
+    (VOLCANO_CRON, cron::volcano),
     (BATCH_TTL, ttl::batch),
     (VOLCANO_TTL, ttl::volcano),
     (POD_GC, podgc::start),

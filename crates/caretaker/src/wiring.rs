@@ -3,15 +3,21 @@
 //! Everything below gets these as values, so nothing else in the product reads them.
 
 use std::num::NonZeroU32;
+use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
 use caretaker_apiserver::ApiServer;
 use caretaker_apiserver::listen::{Keys, TOKEN_BYTES, Token, Transport};
 use caretaker_machinery::clock::Clock;
+use caretaker_machinery::cron::zone;
 use caretaker_machinery::rng::Rng;
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use rcgen::KeyPair;
 use tracing_subscriber::EnvFilter;
+
+/// Where a machine keeps the rules of its zone.
+const LOCALTIME: &str = "/etc/localtime";
 
 /// A server with a seed that nobody knows. Needs a tokio runtime around it.
 pub(crate) fn server(clock: Clock) -> Result<ApiServer> {
@@ -26,6 +32,25 @@ pub(crate) fn clock() -> Clock {
 /// A clock that starts with the machine's and runs so many times faster. It can be moved, unlike the machine's own.
 pub(crate) fn fast_clock(speed: NonZeroU32) -> Clock {
     Clock::driven(Timestamp::now(), speed)
+}
+
+/// The machine's zone, found as Go finds it: what `TZ` names, else what the machine is set to, else UTC.
+pub(crate) fn local_zone() -> TimeZone {
+    let name = std::env::var("TZ").ok();
+    zone_of(name.as_deref(), Path::new(LOCALTIME))
+}
+
+/// What a variable says, or else a file with a zone's rules, which mostly is a link to where its name can be read off.
+fn zone_of(variable: Option<&str>, file: &Path) -> TimeZone {
+    if let Some(name) = variable {
+        let name = name.strip_prefix(':').unwrap_or(name);
+        return zone::find(name).unwrap_or(TimeZone::UTC);
+    }
+    let linked = std::fs::canonicalize(file).ok();
+    let linked = linked.as_ref().and_then(|path| path.to_str());
+    let named = linked.and_then(|path| zone::find(path.split_once("/zoneinfo/")?.1).ok());
+    let rules = || TimeZone::tzif("Local", &std::fs::read(file).ok()?).ok();
+    named.or_else(rules).unwrap_or(TimeZone::UTC)
 }
 
 /// Randomness with a seed that nobody knows.

@@ -4,10 +4,12 @@
 //! [`runtime::driver`] → [`runtime::effects`].
 //!
 //! - [`runtime`]: feeds bring changes, a driver asks a controller what follows, effects carry it out.
+//! - [`cron`]: makes Jobs on the schedules of CronJobs.
 //! - [`gc`]: the garbage collector over the ownership graph of all kinds.
 //! - [`podgc`]: removes Pods that nobody else will.
 //! - [`ttl`]: the end of Jobs that have finished.
 
+pub mod cron;
 pub mod gc;
 pub mod podgc;
 pub mod runtime;

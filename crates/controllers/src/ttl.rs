@@ -3,6 +3,7 @@
 //! - [`kinds`]: what finishes, a row each; one implementation is started once per row.
 //! - `index`: the Jobs that have a time to go, and nothing but what that takes.
 //! - `decide`: when they go.
+//! - `ticks`: Jobs of CronJobs, which stay until their tick is recorded.
 //! - [`reason`]: why, in words.
 //!
 //! Mirrors `pkg/controller/ttlafterfinished` (1.36) and Volcano's `pkg/controllers/garbagecollector`. Both look twice
@@ -16,6 +17,7 @@ mod decide;
 mod index;
 pub mod kinds;
 pub mod reason;
+mod ticks;
 
 use std::time::Duration;
 
@@ -24,6 +26,8 @@ use jiff::Timestamp;
 use self::index::{Index, Job, State};
 pub use self::kinds::{BATCH, Finishing, KINDS, VOLCANO};
 pub use self::reason::Reason;
+use self::ticks::Ticks;
+use crate::cron::CRON_JOBS;
 use crate::runtime::call::{Answer, Call};
 use crate::runtime::controller::{Change, Controller, Note, Verdict, Wake};
 use crate::runtime::feeds::Interest;
@@ -45,6 +49,8 @@ pub struct Ttl {
 pub struct Rules {
     /// After how long a Job goes that was aborted; by itself none does. A longer TTL of the Job's own wins.
     pub after_aborted: Option<Duration>,
+    /// Whether the controller of the CronJobs that make such Jobs works in this process, too.
+    pub with_cron: bool,
 }
 
 /// Jobs that have a time to go.
@@ -66,7 +72,7 @@ impl Ttl {
             row,
             rules,
             kind: None,
-            index: Index::default(),
+            index: Index::new(Ticks::new(rules.with_cron.then_some(row.cron))),
         }
     }
 
@@ -87,6 +93,23 @@ impl Ttl {
 
     fn is_ours(&self, record: &Record) -> bool {
         self.kind == Some(record.kind)
+    }
+
+    fn is_cron(&self, kind: KindId) -> bool {
+        self.index.ticks.is_cron(kind)
+    }
+
+    /// The server said something about the CronJob that made a Job.
+    fn found_cron(&mut self, uid: &Uid, answer: &Answer, wake: &mut Wake<Uid>) {
+        let tick = self.index.get(uid).and_then(Job::tick).cloned();
+        match answer {
+            Answer::Object(record) if tick.is_some_and(|tick| tick.owner == record.meta.uid) => {
+                self.index.ticks.apply(record, wake);
+            }
+            // Gone, or another one has its name.
+            Answer::Object(_) | Answer::Absent(_) => self.index.release(uid),
+            Answer::Done | Answer::Failed(_) => {}
+        }
     }
 
     fn apply(&mut self, record: &Record, now: Timestamp, wake: &mut Wake<Uid>) {
@@ -116,14 +139,32 @@ impl Controller for Ttl {
     fn observe(&mut self, change: &Change, now: Timestamp, wake: &mut Wake<Uid>) {
         match change {
             Change::Applied(record) if self.is_ours(record) => self.apply(record, now, wake),
+            Change::Applied(record) if self.is_cron(record.kind) => {
+                self.index.ticks.apply(record, wake);
+            }
+            Change::Deleted(record) if self.is_cron(record.kind) => {
+                for job in self.index.ticks.forget(&record.meta.uid, wake) {
+                    self.index.release(&job);
+                }
+            }
             Change::Deleted(record) => self.index.forget(&record.meta.uid, wake),
+            // The server is asked before anything follows from that.
+            Change::Missing(kind, uid) if self.is_cron(*kind) => {
+                self.index.ticks.forget(uid, wake);
+            }
             // Nothing follows from an object that nobody shows.
             Change::Missing(_, uid) => self.index.forget(uid, wake),
             // The kind is gone, or its past was taken back: a list of everything comes before anything more.
             Change::Kind(kind, KindState::Gone | KindState::Frozen) if self.kind == Some(*kind) => {
                 self.index.clear(wake);
             }
-            Change::Catalog(catalog) => self.kind = catalog.id(self.row.group, self.row.resource),
+            Change::Kind(kind, KindState::Gone | KindState::Frozen) if self.is_cron(*kind) => {
+                self.index.ticks.clear(wake);
+            }
+            Change::Catalog(catalog) => {
+                self.index.ticks.know_catalog(catalog);
+                self.kind = catalog.id(self.row.group, self.row.resource);
+            }
             Change::Applied(_) | Change::Kind(..) => {}
         }
     }
@@ -140,6 +181,10 @@ impl Controller for Ttl {
         now: Timestamp,
         wake: &mut Wake<Uid>,
     ) -> Vec<Note> {
+        if self.is_cron(call.target().kind) {
+            self.found_cron(uid, answer, wake);
+            return Vec::new();
+        }
         match answer {
             Answer::Object(record) if record.meta.uid == *uid && call.is_read() => {
                 // A Job that the feed has not shown, or shows no more, is none of ours.
@@ -169,9 +214,13 @@ impl Controller for Ttl {
 impl Finishing {
     /// What a controller of this kind has to be shown.
     #[must_use]
-    pub fn interest(&self) -> Interest {
+    pub fn interest(&self, rules: Rules) -> Interest {
+        let mut kinds = vec![(self.group.into(), self.resource.into())];
+        if rules.with_cron {
+            kinds.push((self.cron.group.into(), CRON_JOBS.into()));
+        }
         Interest::Kinds {
-            kinds: vec![(self.group.into(), self.resource.into())],
+            kinds,
             view: View::Full,
         }
     }

@@ -253,8 +253,9 @@ pub(crate) fn end(history: &History) -> BTreeMap<String, String> {
         let metadata = &stored.object["metadata"];
         let name = metadata["name"].as_str().unwrap_or_default();
         let kind = &history.kinds()[stored.known].kind;
+        let status = &stored.object["status"];
         let state = format!(
-            "owners [{}] finalizers [{}]{}{}",
+            "owners [{}] finalizers [{}]{}{}{}",
             words(&metadata["ownerReferences"], "name"),
             words(&metadata["finalizers"], ""),
             if metadata["deletionTimestamp"].is_null() {
@@ -262,8 +263,12 @@ pub(crate) fn end(history: &History) -> BTreeMap<String, String> {
             } else {
                 " deleting"
             },
-            match stored.object["status"]["phase"].as_str() {
+            match status["phase"].as_str() {
                 Some(phase) => format!(" {phase}"),
+                None => String::new(),
+            },
+            match status["lastScheduleTime"].as_str() {
+                Some(last) => format!(" active [{}] last {last}", words(&status["active"], "name")),
                 None => String::new(),
             },
         );

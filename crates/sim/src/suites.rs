@@ -5,6 +5,7 @@
 //! API are compared answer by answer; those with a controller are plays, which say themselves what they expect.
 
 pub mod api;
+pub mod cron;
 pub mod gc;
 mod play;
 pub mod podgc;
@@ -38,6 +39,8 @@ pub enum Need {
     FreshCollector,
     /// A controller that ends Volcano's Jobs.
     VolcanoTtl,
+    /// A controller of Volcano's CronJobs.
+    VolcanoCron,
 }
 
 /// One scenario of a suite.
@@ -106,7 +109,11 @@ impl Need {
     fn met_by(self, server: Server) -> bool {
         match self {
             // Which controllers there are, the play is told; actors work beside any server.
-            Self::Crds | Self::Actors | Self::FreshCollector | Self::VolcanoTtl => true,
+            Self::Crds
+            | Self::Actors
+            | Self::FreshCollector
+            | Self::VolcanoTtl
+            | Self::VolcanoCron => true,
             Self::RealOnly => server == Server::Real,
             Self::MoveClock | Self::EmbeddedOnly => server == Server::Embedded,
         }

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use caretaker_apiserver::{ApiServer, Identity, Upkeep};
+use caretaker_controllers::cron::{self, CronJobs};
 use caretaker_controllers::gc::{self, GarbageCollector};
 use caretaker_controllers::podgc::{self, PodGc};
 use caretaker_controllers::runtime::driver::Options;
@@ -140,8 +141,9 @@ impl Target {
         let interest = Interest::Deletable {
             ignored: ignored.to_vec(),
         };
-        for name in list.split(',') {
-            hire(&mut manager, name, &interest)?;
+        let names: Vec<&str> = list.split(',').collect();
+        for name in &names {
+            hire(&mut manager, name, &names, &interest)?;
         }
         Ok(Controllers {
             _manager: manager,
@@ -204,9 +206,25 @@ impl Target {
     }
 }
 
-/// Starts the controller of this name in this process. The collector gets to see what is `collected`.
-pub(crate) fn hire(manager: &mut Manager, name: &str, collected: &Interest) -> anyhow::Result<()> {
+/// Starts the controller of this name in this process, where all of `names` work. The collector gets to see what is
+/// `collected`.
+pub(crate) fn hire(
+    manager: &mut Manager,
+    name: &str,
+    names: &[&str],
+    collected: &Interest,
+) -> anyhow::Result<()> {
     let options = Options::default();
+    if let Some(row) = cron::DIALECTS.iter().find(|row| row.name == name) {
+        let options = Options {
+            timing: Timing::Server,
+            reporter: Some(row.reporter),
+            ..options
+        };
+        let make = || CronJobs::new(row, cron::Settings::default());
+        drop(manager.start(row.interest(), options, make));
+        return Ok(());
+    }
     match name {
         // Nobody asks it anything.
         gc::NAME => drop(manager.start(collected.clone(), options, || GarbageCollector::new(SEED))),
@@ -220,7 +238,11 @@ pub(crate) fn hire(manager: &mut Manager, name: &str, collected: &Interest) -> a
                 workers: 5,
                 ..options
             };
-            drop(manager.start(row.interest(), options, || Ttl::new(row, Rules::default())));
+            let rules = Rules {
+                with_cron: names.contains(&row.cron.name),
+                ..Rules::default()
+            };
+            drop(manager.start(row.interest(rules), options, move || Ttl::new(row, rules)));
         }
     }
     Ok(())

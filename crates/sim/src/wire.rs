@@ -423,7 +423,7 @@ async fn read(response: Response<AnyBody>) -> Result<Reply, Error> {
     })
 }
 
-/// Whether a request is about one object or a subresource of it: not a list, a watch, discovery, or the create of an Event.
+/// Whether a request is about one object or a subresource of it: not a list, a watch, discovery, or about an Event.
 fn is_effect(method: &Method, path: &str) -> bool {
     let mut segments = path.split('/').filter(|part| !part.is_empty());
     let skipped = match segments.next() {
@@ -433,6 +433,8 @@ fn is_effect(method: &Method, path: &str) -> bool {
     };
     let rest: Vec<&str> = segments.skip(skipped).collect();
     let is_object = match rest[..] {
+        ["namespaces", _, "events", ..] => return false,
+        ["namespaces", _, _] | [_] if *method == Method::POST => return true,
         // A collection in a namespace has as many parts as the status of a Node.
         [first, _, _] => first != "namespaces",
         _ => [2, 4, 5].contains(&rest.len()),

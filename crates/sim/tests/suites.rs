@@ -5,6 +5,8 @@
 mod chaos;
 #[path = "suites/crash.rs"]
 mod crash;
+#[path = "suites/cron.rs"]
+mod cron_inputs;
 #[path = "suites/inputs.rs"]
 mod inputs;
 #[path = "suites/page.rs"]
@@ -29,7 +31,7 @@ use caretaker_sim::script::{Script, model};
 use caretaker_sim::session::{Ask, Session};
 use caretaker_sim::suites::stage::Stage;
 use caretaker_sim::suites::{
-    Ending, Need, Outcome, Play, Scenario, Theme, api, gc, podgc, ttl, workloads,
+    Ending, Need, Outcome, Play, Scenario, Theme, api, cron, gc, podgc, ttl, workloads,
 };
 use caretaker_sim::target::Target;
 use caretaker_sim::transcript;
@@ -66,7 +68,8 @@ fn scenarios() -> impl Iterator<Item = &'static Scenario> {
 
 /// Every play, with those who are at work beside the collector.
 fn plays() -> impl Iterator<Item = (&'static Play, &'static [&'static str])> {
-    let suites: [(&[&[Play]], &[&str]); 4] = [
+    let suites: [(&[&[Play]], &[&str]); 5] = [
+        (cron::PLAYS, cron::CONTROLLERS),
         (gc::PLAYS, &[]),
         (podgc::PLAYS, podgc::CONTROLLERS),
         (ttl::PLAYS, ttl::CONTROLLERS),

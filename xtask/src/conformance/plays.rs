@@ -41,6 +41,15 @@ pub const POD_GC: Suite = Suite {
     peer_lacks: None,
 };
 
+/// The CronJob controllers'. There is no Go program here that has Volcano's.
+pub const CRON: Suite = Suite {
+    name: "cron",
+    ours: "garbage-collector-controller,cronjob-controller,ttl-after-finished-controller,gc-controller",
+    peers: "garbage-collector-controller,cronjob-controller,ttl-after-finished-controller",
+    flags: &[],
+    peer_lacks: Some("VolcanoCron"),
+};
+
 /// The TTL controllers'. There is no Go program here that has Volcano's.
 pub const TTL: Suite = Suite {
     name: "ttl",

@@ -3,8 +3,7 @@
 //! A list without `*` turns on what it names and nothing else; the first word about a controller counts, and `*` decides
 //! for those that no word is about. Ours in addition: `-*` and `none` for no controller, and the two halves of
 //! `cronjob-controller`. Controllers of the originals that are not ours may be named, so that their manifests start, and
-//! a warning says that nothing comes of it. Not every controller exists yet: the list is read all the same, so that scripts can be written
-//! now and a misspelt name is found now.
+//! a warning says that nothing comes of it.
 
 use std::str::FromStr;
 
@@ -20,22 +19,21 @@ pub(crate) const BATCH_TTL: &str = "ttl-after-finished-controller";
 /// The one that ends Jobs of Volcano.
 pub(crate) const VOLCANO_TTL: &str = "gc-controller";
 
+/// The one that makes Jobs of `batch/v1` on schedules.
+pub(crate) const BATCH_CRON: &str = "cronjob-controller/batch";
+
+/// The one that makes Jobs of Volcano on schedules.
+pub(crate) const VOLCANO_CRON: &str = "cronjob-controller/volcano";
+
 /// What can be turned on and off.
 const UNITS: [Unit; 6] = [
-    Unit::half("cronjob-controller/batch", "cronjob-controller", "cronjob"),
-    Unit::half(
-        "cronjob-controller/volcano",
-        "cronjob-controller",
-        "cronjob",
-    ),
+    Unit::half(BATCH_CRON, "cronjob-controller", "cronjob"),
+    Unit::half(VOLCANO_CRON, "cronjob-controller", "cronjob"),
     Unit::whole(GARBAGE_COLLECTOR, "garbagecollector"),
     Unit::whole(VOLCANO_TTL, ""),
     Unit::whole(POD_GC, "podgc"),
     Unit::whole(BATCH_TTL, "ttl-after-finished"),
 ];
-
-/// The units that exist. The rest comes later.
-const BUILT: [&str; 4] = [GARBAGE_COLLECTOR, VOLCANO_TTL, POD_GC, BATCH_TTL];
 
 /// The controllers of the originals that are not ours: name and whose it is.
 const FOREIGN: &str = include_str!("../../data/foreign-controllers.txt");
@@ -98,30 +96,22 @@ impl Controllers {
         }
     }
 
-    /// What is on, in the order of the names, whether it exists or not. Both halves of a controller go by its own name.
+    /// What is on, in the order of the names. Both halves of a controller go by its own name.
     #[cfg(test)]
     fn names(&self) -> Vec<&'static str> {
         shorten(UNITS.iter().filter(|unit| self.is_on(unit)))
     }
 
-    /// What is on and exists: what runs, halves by their own names.
+    /// What is on, halves by their own names.
     pub(crate) fn running(&self) -> Vec<&'static str> {
         let names = UNITS.iter().map(|unit| unit.name);
         names.filter(|name| self.runs(name)).collect()
     }
 
-    /// Whether the unit of this name is on and exists.
+    /// Whether the unit of this name is on.
     pub(crate) fn runs(&self, name: &str) -> bool {
         let on = |unit: &Unit| unit.name == name && self.is_on(unit);
-        BUILT.contains(&name) && UNITS.iter().any(on)
-    }
-
-    /// What was asked for by name and does not exist yet. `*` only means what there is.
-    pub(crate) fn missing(&self) -> Vec<&'static str> {
-        shorten(UNITS.iter().filter(|unit| {
-            let by_name = self.about(unit).is_some_and(|word| word.on);
-            by_name && !BUILT.contains(&unit.name)
-        }))
+        UNITS.iter().any(on)
     }
 
     /// What was asked for by name and belongs to somebody else.
@@ -284,35 +274,30 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_is_what_exists_and_only_names_are_missed() {
-        let collector: &[&str] = &[GARBAGE_COLLECTOR];
-        let ends: &[&str] = &[VOLCANO_TTL, BATCH_TTL];
-        let others: &[&str] = &[VOLCANO_TTL, POD_GC, BATCH_TTL];
-        let without_pods: &[&str] = &[GARBAGE_COLLECTOR, VOLCANO_TTL, BATCH_TTL];
-        let cases: &[(&str, &[&str], &[&str])] = &[
-            ("*", &BUILT, &[]),
-            ("none", &[], &[]),
-            ("*,-garbagecollector", others, &[]),
-            ("garbagecollector", collector, &[]),
-            ("ttl-after-finished,gc-controller", ends, &[]),
+    fn what_runs_goes_by_the_names_of_its_halves() {
+        let cases: &[(&str, &[&str])] = &[
+            ("none", &[]),
+            ("garbagecollector", &[GARBAGE_COLLECTOR]),
             (
-                "cronjob,garbagecollector",
-                collector,
-                &["cronjob-controller"],
+                "ttl-after-finished,gc-controller",
+                &[VOLCANO_TTL, BATCH_TTL],
             ),
+            ("cronjob,podgc", &[BATCH_CRON, VOLCANO_CRON, POD_GC]),
             (
-                "*,cronjob-controller/batch,podgc",
-                &BUILT,
-                &["cronjob-controller/batch"],
+                "*,-cronjob-controller/batch",
+                &[
+                    VOLCANO_CRON,
+                    GARBAGE_COLLECTOR,
+                    VOLCANO_TTL,
+                    POD_GC,
+                    BATCH_TTL,
+                ],
             ),
-            ("*,-podgc", without_pods, &[]),
         ];
-        for (text, running, missing) in cases {
-            let controllers = mk(text);
-            assert_eq!(controllers.running(), *running, "{text}");
-            assert_eq!(controllers.missing(), *missing, "{text}");
+        for (text, running) in cases {
+            assert_eq!(mk(text).running(), *running, "{text}");
         }
-        assert!(!mk("*").runs("cronjob-controller/batch"));
+        assert_eq!(mk("*").running().len(), UNITS.len());
         assert!(!mk("*").runs("nobody"));
     }
 

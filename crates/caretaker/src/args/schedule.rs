@@ -121,7 +121,7 @@ impl FromStr for CronJobName {
     }
 }
 
-fn time_zone(name: &str) -> Result<TimeZone, ZoneError> {
+pub(super) fn time_zone(name: &str) -> Result<TimeZone, ZoneError> {
     zone::find(name)
 }
 

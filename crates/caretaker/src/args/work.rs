@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use caretaker_controllers::podgc;
 use clap::{ArgAction, Args, Parser};
+use jiff::tz::TimeZone;
 
-use super::controllers::{Controllers, GARBAGE_COLLECTOR};
+use super::controllers::{Controllers, GARBAGE_COLLECTOR, VOLCANO_CRON};
+use super::schedule::time_zone;
 use super::values::{Gate, ResourceName, duration, limit, rate, switch};
 
 /// The feature gates that change something here.
@@ -84,6 +86,18 @@ pub(crate) struct Work {
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) ttl_after_aborted: Option<Duration>,
 
+    /// Requests of the CronJob controller of batch/v1 that may be under way at the same time
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) concurrent_cron_job_syncs: u16,
+
+    /// Requests of the CronJob controller of Volcano that may be under way at the same time
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) worker_threads_for_cronjob: u16,
+
+    /// The zone of CronJobs that name none, like Europe/Berlin [default: the machine's]
+    #[arg(long, value_name = "ZONE", value_parser = time_zone)]
+    pub(crate) default_time_zone: Option<TimeZone>,
+
     /// The longest pause before something that failed is tried again; upstream has 16m40s
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
     pub(crate) retry_max_delay: Duration,
@@ -119,16 +133,26 @@ impl Work {
         Controllers::merged(&self.controllers)
     }
 
-    /// Whether the controller of this name runs; the garbage collector has a second switch.
+    /// Whether the controller of this name runs.
     pub(crate) fn runs(&self, name: &str) -> bool {
-        let is_on = name != GARBAGE_COLLECTOR || self.enable_garbage_collector;
-        is_on && self.controllers().runs(name)
+        self.is_allowed(name) && self.controllers().runs(name)
+    }
+
+    /// The garbage collector has a second switch, and Volcano's CronJobs have two gates: without Jobs there is nothing to
+    /// make, without CronJobs nothing to make it of.
+    fn is_allowed(&self, name: &str) -> bool {
+        let is_open = |gate| self.gate(gate).unwrap_or(true);
+        match name {
+            GARBAGE_COLLECTOR => self.enable_garbage_collector,
+            VOLCANO_CRON => is_open("VolcanoJobSupport") && is_open("CronVolcanoJobSupport"),
+            _ => true,
+        }
     }
 
     /// What runs, by name.
     pub(crate) fn running(&self) -> Vec<&'static str> {
         let mut names = self.controllers().running();
-        names.retain(|name| *name != GARBAGE_COLLECTOR || self.enable_garbage_collector);
+        names.retain(|name| self.is_allowed(name));
         names
     }
 
@@ -166,13 +190,6 @@ impl Work {
     /// What somebody asked for and will not get, a sentence each.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
-        let missing = self.controllers().missing();
-        if !missing.is_empty() {
-            let names = missing.join(", ");
-            warnings.push(format!(
-                "these controllers are not built yet, so none of these will run: {names}"
-            ));
-        }
         let controllers = self.controllers();
         let foreign = controllers.foreign();
         if !foreign.is_empty() {
@@ -200,6 +217,7 @@ impl Work {
 
 #[cfg(test)]
 mod tests {
+    use super::super::controllers::BATCH_CRON;
     use super::*;
 
     #[derive(Debug, Parser)]
@@ -341,6 +359,27 @@ mod tests {
     }
 
     #[test]
+    fn the_cron_job_controllers_have_upstreams_flags_and_gates() {
+        let work = mk(&[]);
+        let workers = (
+            work.concurrent_cron_job_syncs,
+            work.worker_threads_for_cronjob,
+        );
+        assert_eq!(workers, (5, 3));
+        assert!(work.runs(BATCH_CRON) && work.runs(VOLCANO_CRON));
+        assert_eq!(work.default_time_zone, None);
+        let work = mk(&["--default-time-zone=Asia/Kathmandu"]);
+        let zone = work.default_time_zone.unwrap();
+        assert_eq!(zone.iana_name(), Some("Asia/Kathmandu"));
+        for gate in ["VolcanoJobSupport", "CronVolcanoJobSupport"] {
+            let work = mk(&[&format!("--feature-gates={gate}=false")]);
+            assert!(!work.runs(VOLCANO_CRON) && !work.running().contains(&VOLCANO_CRON));
+            assert!(work.runs(BATCH_CRON), "{gate} is Volcano's");
+            assert_eq!(work.warnings(), Vec::<String>::new());
+        }
+    }
+
+    #[test]
     fn what_makes_no_sense_is_refused() {
         for flag in [
             "--concurrent-gc-syncs=0",
@@ -351,6 +390,10 @@ mod tests {
             "--retry-max-delay=60",
             "--worker-threads-for-gc=0",
             "--ttl-after-aborted=-1h",
+            "--concurrent-cron-job-syncs=0",
+            "--worker-threads-for-cronjob=0",
+            "--default-time-zone=Local",
+            "--default-time-zone=nowhere",
             "--concurrent-ttl-after-finished-syncs=many",
             "--retry-bucket-qps=fast",
             "--gc-ignored-resources=Pods",
@@ -367,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn gates_of_others_and_controllers_to_come_are_said_to_do_nothing() {
+    fn gates_and_controllers_of_others_are_said_to_do_nothing() {
         let work = mk(&[
             "--feature-gates=kube:AllAlpha=true,VolcanoJobSupport=false",
             "--feature-gates",
@@ -375,7 +418,6 @@ mod tests {
             "--controllers=*,cronjob-controller,tokencleaner",
         ]);
         let expected = [
-            "these controllers are not built yet, so none of these will run: cronjob-controller",
             "these controllers belong to others and do not run here: tokencleaner",
             "these feature gates mean nothing here: AllAlpha",
         ];

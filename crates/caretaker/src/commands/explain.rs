@@ -3,6 +3,7 @@
 //! The collector's own decision about the object, with the reads it asks for carried out as the driver would, and what
 //! the other controllers that look after its kind decide. What they would write is told and not done.
 
+mod crons;
 mod pods;
 
 use std::collections::BTreeMap;
@@ -121,7 +122,11 @@ impl Look {
         }
         ends.retain(|end| !end.keys(record).is_empty());
         if ends.is_empty() {
-            return self.opinion_on_pod(record).await.into_iter().collect();
+            let opinion = match self.opinion_on_cron_job(record).await {
+                Some(opinion) => Some(opinion),
+                None => self.opinion_on_pod(record).await,
+            };
+            return opinion.into_iter().collect();
         }
         let call = Call::Get {
             target: Target {

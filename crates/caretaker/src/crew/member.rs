@@ -58,6 +58,11 @@ struct Posted<C: Controller> {
 // === impl Hiring ===
 
 impl Hiring<'_> {
+    /// Whether the controller of this name works here and changes something.
+    pub(super) fn acts(&self, name: &str) -> bool {
+        self.mode == Mode::Act && self.work.runs(name) && !self.shy.contains(&name)
+    }
+
     /// Starts a controller that has this name. `shape` changes what is said about how it works.
     pub(super) fn start<C: Controller>(
         &mut self,

@@ -22,6 +22,7 @@ pub(super) fn volcano(hiring: &mut Hiring<'_>) -> Box<dyn Member> {
 fn start(hiring: &mut Hiring<'_>, row: &'static Finishing, workers: u16) -> Box<dyn Member> {
     let rules = Rules {
         after_aborted: hiring.work.ttl_after_aborted,
+        with_cron: hiring.acts(row.cron.name),
     };
     let timing = hiring.timing;
     let lateness = (row.lateness)(hiring.metrics.families()).clone();
@@ -32,7 +33,7 @@ fn start(hiring: &mut Hiring<'_>, row: &'static Finishing, workers: u16) -> Box<
         options.lateness = Some(lateness);
     };
     let make = move || Ttl::new(row, rules);
-    let post = hiring.start(row.name, row.interest(), shape, make);
+    let post = hiring.start(row.name, row.interest(rules), shape, make);
     member(row.name, post, count)
 }
 

@@ -75,6 +75,10 @@ pub(crate) enum Deed {
     Release,
     /// Writes into an object that it is about to go.
     Mark,
+    /// Makes an object that was to be made at this time.
+    Start,
+    /// Writes into an object's status what has been done for it.
+    Record,
     /// Reads: costs a request and changes nothing.
     Look,
 }
@@ -249,12 +253,13 @@ impl Group {
         let mut parts: Vec<String> = Vec::new();
         for (deed, (count, first)) in &self.deeds {
             // What an end consists of need not be told twice.
-            if matches!(deed, Deed::Release | Deed::Mark) && !parts.is_empty() {
+            let is_part = matches!(deed, Deed::Release | Deed::Mark) && !parts.is_empty();
+            if is_part || *deed == Deed::Record {
                 continue;
             }
             let verb = deed.verb(rehearsed);
             let what = match (count, parts.is_empty()) {
-                (2.., _) if matches!(deed, Deed::Sweep | Deed::Mark) => {
+                (2.., _) if matches!(deed, Deed::Sweep | Deed::Mark | Deed::Start) => {
                     counted(usize::try_from(*count).unwrap_or(usize::MAX), &first.kind)
                 }
                 (1, true) if first.uid == self.root.uid => first.to_string(),
@@ -306,6 +311,9 @@ impl Deed {
             (Self::Release, true) => "would release",
             (Self::Mark, false) => "marked",
             (Self::Mark, true) => "would mark",
+            (Self::Start, false) => "started",
+            (Self::Start, true) => "would start",
+            (Self::Record, _) => "recorded",
             (Self::Look, _) => "looked at",
         }
     }
@@ -351,6 +359,7 @@ fn failure(fact: &Fact, status: Option<u16>, message: &str) -> String {
     let verb = match fact.deed {
         Deed::Sweep | Deed::Collect => "delete",
         Deed::Look => "read",
+        Deed::Start => "create",
         _ => "change",
     };
     let line = message.lines().next().unwrap_or_default();

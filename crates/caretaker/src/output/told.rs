@@ -25,6 +25,11 @@ const RULES: &[(&str, Deed, &str)] = &[
     ("Unscheduled", Deed::Sweep, "never scheduled"),
     ("Expired", Deed::Sweep, "TTL after its finish is over"),
     ("AbortedLongAgo", Deed::Sweep, "aborted long ago"),
+    ("SlotCame", Deed::Start, ""),
+    ("RecordsStatus", Deed::Record, ""),
+    ("OverHistoryLimit", Deed::Sweep, "over the history limit"),
+    ("Replaced", Deed::Sweep, "replaced by the next one"),
+    ("Stray", Deed::Sweep, "it came back as somebody else's"),
 ];
 
 /// A fact for each request that a write took: the reads that led to it, and the write.
@@ -38,7 +43,7 @@ pub(crate) fn facts(record: &Evidence) -> Vec<Fact> {
         object: record.target.clone(),
         cause: record.cause.clone(),
         why,
-        alike: matches!(deed, Deed::Sweep | Deed::Mark),
+        alike: matches!(deed, Deed::Sweep | Deed::Mark | Deed::Start | Deed::Record),
         outcome: outcome(record),
     };
     let look = Fact {

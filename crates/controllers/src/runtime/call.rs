@@ -141,6 +141,8 @@ pub enum FailureKind {
     Conflict,
     /// 401 or 403.
     Forbidden,
+    /// 403: the namespace is ending and takes nothing new.
+    NamespaceEnding,
     /// The kind is not served, or the server does not know the path; says nothing about the object.
     NotServed,
     /// 429.

@@ -65,6 +65,32 @@ pub trait Reason: Display + Serialize + Clone + Send + Sync + 'static {
     fn due(&self) -> Option<Timestamp> {
         None
     }
+
+    /// What became of slots of a schedule that have no Job, if it is about that.
+    fn ticks(&self) -> Option<Ticks> {
+        None
+    }
+}
+
+/// Slots without a Job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ticks {
+    /// This one has none for now. Counted once for each slot and reason.
+    Skipped {
+        /// What metrics call the kind.
+        kind: &'static str,
+        /// Which.
+        slot: Timestamp,
+        /// Why, in a word.
+        reason: &'static str,
+    },
+    /// So many before the one that has one now.
+    Missed {
+        /// What metrics call the kind.
+        kind: &'static str,
+        /// How many.
+        count: usize,
+    },
 }
 
 /// What a feed tells.

@@ -101,6 +101,8 @@ pub struct Options {
     pub timing: Timing,
     /// Where it is counted how long after their time writes are done that have one.
     pub lateness: Option<Histogram>,
+    /// Whom Events come from; the controller if not said.
+    pub reporter: Option<&'static str>,
 }
 
 /// Whether writes are sent.
@@ -125,6 +127,7 @@ pub enum End {
 /// One controller at work.
 pub struct Driver<C: Controller> {
     name: &'static str,
+    reporter: &'static str,
     controller: C,
     changes: mpsc::Receiver<Change>,
     asks: mpsc::Receiver<Ask<C>>,
@@ -161,6 +164,8 @@ pub struct Driver<C: Controller> {
     rehearsed: BTreeMap<C::Key, (Target, Option<Judged>)>,
     frozen: BTreeSet<KindId>,
     counted: Counts,
+    /// The slot of each key that was counted as skipped, and why.
+    skipped: BTreeMap<C::Key, (Timestamp, &'static str)>,
 }
 
 /// What happened to a key since it was taken out of the queue.
@@ -206,6 +211,7 @@ impl Default for Options {
             retry_bucket: None,
             timing: Timing::Own,
             lateness: None,
+            reporter: None,
         }
     }
 }
@@ -225,6 +231,7 @@ impl<C: Controller> Driver<C> {
         let effects = Arc::new(parts.effects);
         Self {
             name,
+            reporter: options.reporter.unwrap_or(name),
             controller,
             changes,
             asks,
@@ -262,6 +269,7 @@ impl<C: Controller> Driver<C> {
             rehearsed: BTreeMap::new(),
             frozen: BTreeSet::new(),
             counted: Counts::default(),
+            skipped: BTreeMap::new(),
         }
     }
 
@@ -349,12 +357,12 @@ impl<C: Controller> Driver<C> {
         self.take_in(None, now);
     }
 
-    /// Queues what was woken, except one key.
+    /// Queues what was woken, except one key, unless that is for later.
     fn take_in(&mut self, except: Option<&C::Key>, now: Timestamp) {
         let mut wake = std::mem::take(&mut self.wake);
         for (key, at) in wake.drain() {
-            if Some(&key) != except {
-                let at = at.map_or(now, |at| self.own_time(at));
+            let at = at.map_or(now, |at| self.own_time(at));
+            if Some(&key) != except || at > now {
                 self.queue.add_at(key, at, now);
             }
         }
@@ -403,9 +411,11 @@ impl<C: Controller> Driver<C> {
     fn decide(&mut self, key: C::Key, trip: Trip<C::Key>, now: Timestamp) {
         let verdict = self.controller.decide(&key, self.told_time(now));
         self.tell_if_new(&key, verdict.notes);
+        self.count_skip(&key, &verdict.because);
         match verdict.next {
             Next::Rest => {
                 self.rehearsed.remove(&key);
+                self.skipped.remove(&key);
                 self.rest(&key, now);
             }
             Next::At(time) if self.own_time(time) > now => {
@@ -539,7 +549,7 @@ impl<C: Controller> Driver<C> {
             .controller
             .answered(&key, &call, &answer, told, &mut self.wake);
         for note in notes {
-            self.events.tell(self.name, note);
+            self.events.tell(self.reporter, note);
         }
         // A failure must not wake its own key: that is what the backoff is for.
         self.take_in(has_failed.then_some(&key), now);
@@ -619,7 +629,7 @@ impl<C: Controller> Driver<C> {
         let last = self.told.get(key);
         for note in &notes {
             if !last.is_some_and(|last| last.contains(note)) {
-                self.events.tell(self.name, note.clone());
+                self.events.tell(self.reporter, note.clone());
             }
         }
         self.told.insert(key.clone(), notes);

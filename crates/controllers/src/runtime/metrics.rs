@@ -65,6 +65,14 @@ pub struct Families {
     pub ttl_pending: Family<ControllerLabel, Gauge>,
     /// `caretaker_ttl_next_expiry_timestamp_seconds`: when the first of them goes.
     pub ttl_next_expiry: Family<ControllerLabel, Gauge>,
+    /// `cronjob_controller_job_creation_skew_duration_seconds`: how long after its slot a Job was made.
+    pub batch_job_skew: Histogram,
+    /// `volcano_cronjob_controller_job_creation_skew_duration_seconds`: the same for Volcano's.
+    pub volcano_job_skew: Histogram,
+    /// `caretaker_cron_skipped_total`: slots that came and had no Job then.
+    pub cron_skipped: Family<SkipLabels, Counter>,
+    /// `caretaker_cron_missed_total`: slots that never had one, because a later one came first.
+    pub cron_missed: Family<MissLabels, Counter>,
     /// `caretaker_controller_restarts_total`.
     pub restarts: Family<ControllerLabel, Counter>,
     /// `running_managed_controllers`.
@@ -158,6 +166,22 @@ pub struct KindLabels {
     pub state: &'static str,
 }
 
+/// A slot without a Job.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct SkipLabels {
+    /// `cronjobs.batch`.
+    pub kind: &'static str,
+    /// `forbid`, `deadline`, `foreign-job` or `mutated-job`.
+    pub reason: &'static str,
+}
+
+/// Slots without a Job.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct MissLabels {
+    /// `cronjobs.batch`.
+    pub kind: &'static str,
+}
+
 /// Why an Event was not written.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct DropLabels {
@@ -180,6 +204,11 @@ const QUEUE_BUCKETS: [f64; 10] = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1,
 /// Upstream's buckets of the lateness of TTL deletes: 0.1 s · 2^k, k = 0..13.
 fn deletion_buckets() -> impl Iterator<Item = f64> {
     exponential_buckets(0.1, 2.0, 14)
+}
+
+/// Upstream's buckets of the lateness of Jobs of CronJobs: 1 s · 2^k, k = 0..9.
+fn skew_buckets() -> impl Iterator<Item = f64> {
+    exponential_buckets(1.0, 2.0, 10)
 }
 
 /// Makes histograms with these buckets.
@@ -298,6 +327,16 @@ impl Families {
             self.volcano_job_deletion.clone(),
         );
         registry.register(
+            "cronjob_controller_job_creation_skew_duration_seconds",
+            "How long after its slot the Job of a CronJob was made",
+            self.batch_job_skew.clone(),
+        );
+        registry.register(
+            "volcano_cronjob_controller_job_creation_skew_duration_seconds",
+            "How long after its slot the Job of a Volcano CronJob was made",
+            self.volcano_job_skew.clone(),
+        );
+        registry.register(
             "running_managed_controllers",
             "Controllers that run now",
             self.running.clone(),
@@ -383,6 +422,16 @@ impl Families {
             self.ttl_next_expiry.clone(),
         );
         registry.register(
+            "caretaker_cron_skipped",
+            "Slots of CronJobs that came and had no Job then",
+            self.cron_skipped.clone(),
+        );
+        registry.register(
+            "caretaker_cron_missed",
+            "Slots of CronJobs that never had a Job, because a later one came first",
+            self.cron_missed.clone(),
+        );
+        registry.register(
             "caretaker_controller_restarts",
             "Controllers that were started again after a panic",
             self.restarts.clone(),
@@ -409,6 +458,10 @@ impl Default for Families {
             volcano_job_deletion: Histogram::new(deletion_buckets()),
             ttl_pending: Family::default(),
             ttl_next_expiry: Family::default(),
+            batch_job_skew: Histogram::new(skew_buckets()),
+            volcano_job_skew: Histogram::new(skew_buckets()),
+            cron_skipped: Family::default(),
+            cron_missed: Family::default(),
             restarts: Family::default(),
             running: Family::default(),
             depth: Family::default(),
@@ -523,6 +576,20 @@ mod tests {
             let line =
                 format!("{name}_job_deletion_duration_seconds_bucket{{le=\"{le}\"}} {count}");
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+    }
+
+    #[test]
+    fn the_lateness_of_cron_jobs_has_upstreams_name_and_buckets() {
+        let metrics = Metrics::new();
+        metrics.families().batch_job_skew.observe(1.5);
+        let text = metrics.encode();
+        let name = "cronjob_controller_job_creation_skew_duration_seconds_bucket";
+        let counts: Vec<&str> = text.lines().filter(|line| line.starts_with(name)).collect();
+        assert_eq!(counts.len(), 11, "ten and infinity: {counts:?}");
+        for (le, count) in [("1.0", 0), ("2.0", 1), ("512.0", 1)] {
+            let line = format!("{name}{{le=\"{le}\"}} {count}");
+            assert!(counts.contains(&&*line), "{line}: {counts:?}");
         }
     }
 

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 
 use super::kind::KindId;
 
+pub(crate) mod body;
 mod decode;
 mod proto;
 

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 
 use super::index::{End, Index, Job, State};
 use super::kinds::{Finish, Finishing, Said};
+use super::ticks::Hold;
 use super::{Reason, Rules};
 use crate::runtime::call::{Call, Propagation};
 use crate::runtime::controller::{Identity, Next, Note, Severity, Verdict};
@@ -58,9 +59,36 @@ pub(super) fn known(
     now: Timestamp,
 ) -> Verdict<Uid, Reason> {
     match index.get(uid) {
-        Some(job) => about(row, uid, job, now),
+        Some(job) => held(index, job, now).unwrap_or_else(|| about(row, uid, job, now)),
         None => rest(Reason::Unknown),
     }
+}
+
+/// A Job whose time has come, and whose tick is not recorded, or not known to be.
+fn held(index: &Index, job: &Job, now: Timestamp) -> Option<Verdict<Uid, Reason>> {
+    let (State::Timed(end), Some(tick)) = (job.state(), job.tick()) else {
+        return None;
+    };
+    if now < end.expire {
+        return None;
+    }
+    let cron_job = tick.cron_job.to_string();
+    let (next, because) = match index.ticks.hold(tick, job, now) {
+        Hold::Free => return None,
+        Hold::Held => {
+            let slot = tick.slot;
+            (Next::Rest, Reason::TickUnrecorded { cron_job, slot })
+        }
+        Hold::Unknown(target) => (
+            Next::Call(Call::Get { target }),
+            Reason::AsksForCronJob { cron_job },
+        ),
+    };
+    Some(Verdict {
+        next,
+        because,
+        notes: Vec::new(),
+    })
 }
 
 /// What follows for a Job.
@@ -75,7 +103,6 @@ pub(super) fn about(row: &Finishing, uid: &Uid, job: &Job, now: Timestamp) -> Ve
             because: Reason::waits(*end, now),
             notes: Vec::new(),
         },
-        // A Job that a CronJob has made may have to wait here until its tick is recorded.
         State::Timed(end) => Verdict {
             next: Next::Call(Call::Delete {
                 target: job.target(),

@@ -8,15 +8,18 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::Pending;
+use super::ticks::{Tick, Ticks};
 use crate::runtime::call::{Judged, Target};
 use crate::runtime::controller::Wake;
 use crate::runtime::kind::KindId;
 use crate::runtime::record::{Record, Revision, Uid};
 
 /// The Jobs that matter.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Index {
     jobs: BTreeMap<Uid, Job>,
+    /// The CronJobs that made some of them.
+    pub(super) ticks: Ticks,
 }
 
 /// One of them.
@@ -27,6 +30,8 @@ pub(super) struct Job {
     name: Box<str>,
     revision: Revision,
     state: State,
+    /// The tick that it is for, while its CronJob is not known to be gone.
+    tick: Option<Tick>,
 }
 
 /// What is known about a Job's end.
@@ -62,6 +67,13 @@ pub(super) struct End {
 // === impl Index ===
 
 impl Index {
+    pub(super) fn new(ticks: Ticks) -> Self {
+        Self {
+            jobs: BTreeMap::new(),
+            ticks,
+        }
+    }
+
     /// Takes note of a Job as it is.
     pub(super) fn apply(&mut self, record: &Record, state: State, wake: &mut Wake<Uid>) {
         let uid = &record.meta.uid;
@@ -78,19 +90,42 @@ impl Index {
             return self.forget(uid, wake);
         }
         wake.now(uid.clone());
-        self.jobs.insert(uid.clone(), Job::of(record, state));
+        let mut job = Job::of(record, state);
+        job.tick = self.ticks.of(record);
+        if let Some(tick) = self.jobs.remove(uid).and_then(|known| known.tick) {
+            self.ticks.leave(&tick, uid);
+        }
+        if let Some(tick) = &job.tick {
+            self.ticks.follow(tick, uid);
+        }
+        self.jobs.insert(uid.clone(), job);
+    }
+
+    /// The CronJob that made a Job is gone, so that no tick of it is recorded any more.
+    pub(super) fn release(&mut self, uid: &Uid) {
+        if let Some(job) = self.jobs.get_mut(uid)
+            && let Some(tick) = job.tick.take()
+        {
+            self.ticks.leave(&tick, uid);
+        }
     }
 
     /// A Job is gone, or nothing follows for it any more.
     pub(super) fn forget(&mut self, uid: &Uid, wake: &mut Wake<Uid>) {
-        if self.jobs.remove(uid).is_some() {
+        if let Some(job) = self.jobs.remove(uid) {
             wake.now(uid.clone());
+            if let Some(tick) = &job.tick {
+                self.ticks.leave(tick, uid);
+            }
         }
     }
 
     /// Nothing is known any more.
     pub(super) fn clear(&mut self, wake: &mut Wake<Uid>) {
-        for (uid, _) in std::mem::take(&mut self.jobs) {
+        for (uid, job) in std::mem::take(&mut self.jobs) {
+            if let Some(tick) = &job.tick {
+                self.ticks.leave(tick, &uid);
+            }
             wake.now(uid);
         }
     }
@@ -137,7 +172,13 @@ impl Job {
             name: record.meta.name.clone(),
             revision: record.meta.revision.clone(),
             state,
+            tick: None,
         }
+    }
+
+    /// The tick that it is for, while its CronJob is not known to be gone.
+    pub(super) fn tick(&self) -> Option<&Tick> {
+        self.tick.as_ref()
     }
 
     pub(super) fn state(&self) -> &State {

@@ -10,7 +10,9 @@ use prometheus_client::metrics::histogram::Histogram;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::cron::{self, Dialect};
 use crate::runtime::metrics::Families;
+use crate::runtime::record::body::{members, part, time};
 
 /// A kind whose objects finish and may say how long they stay after that.
 #[derive(Debug)]
@@ -27,6 +29,8 @@ pub struct Finishing {
     pub kind: &'static str,
     /// Upstream's name of the queue, where it has one.
     pub queue: Option<&'static str>,
+    /// The CronJobs that make such Jobs.
+    pub cron: &'static Dialect,
     /// Where it is counted how late deletes are.
     pub lateness: fn(&Families) -> &Histogram,
     finish: fn(&Status<'_>) -> Finish,
@@ -40,6 +44,7 @@ pub static BATCH: Finishing = Finishing {
     api_version: "batch/v1",
     kind: "Job",
     queue: Some("ttl_jobs_to_delete"),
+    cron: &cron::BATCH,
     lateness: |families| &families.batch_job_deletion,
     finish: by_condition,
 };
@@ -52,6 +57,7 @@ pub static VOLCANO: Finishing = Finishing {
     api_version: "batch.volcano.sh/v1alpha1",
     kind: "Job",
     queue: None,
+    cron: &cron::VOLCANO,
     lateness: |families| &families.volcano_job_deletion,
     finish: by_phase,
 };
@@ -123,9 +129,6 @@ struct Phase<'a> {
 /// As much of an odd TTL as is told.
 const ODD_CHARS_MAX: usize = 40;
 
-/// What Go writes for a time that was never set.
-const NO_TIME: &str = "0001-01-01T00:00:00Z";
-
 // === impl Finishing ===
 
 impl Finishing {
@@ -162,22 +165,6 @@ fn by_phase(status: &Status<'_>) -> Finish {
         "Aborted" => Finish::Aborted(time(state.last_transition_time)),
         _ => Finish::No,
     }
-}
-
-/// A part of an object, if it is what it should be.
-fn part<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
-    serde_json::from_str(raw?.get()).ok()
-}
-
-/// The members of an object, if it is one. A list would be read as well, one item for each member.
-fn members<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
-    part(raw.filter(|raw| raw.get().starts_with('{')))
-}
-
-/// A time that was set.
-fn time(raw: Option<&RawValue>) -> Option<Timestamp> {
-    let text: Cow<'_, str> = part(raw)?;
-    (text != NO_TIME).then(|| text.parse().ok()).flatten()
 }
 
 /// A number of seconds as the API has them: 32 bits, not negative.

@@ -29,6 +29,18 @@ pub enum Reason {
     Expired(Span),
     /// Its time has come, and it was aborted.
     AbortedLongAgo(Span),
+    /// Its time has come, and the status of its CronJob does not tell its slot yet.
+    TickUnrecorded {
+        /// The CronJob's name.
+        cron_job: String,
+        /// The slot.
+        slot: Timestamp,
+    },
+    /// Its time has come, and nobody has shown its CronJob.
+    AsksForCronJob {
+        /// The CronJob's name.
+        cron_job: String,
+    },
     /// It has finished, and does not say when.
     FinishTimeUnknown,
     /// Its TTL makes no sense.
@@ -83,6 +95,8 @@ impl Reason {
             Self::FinishInFuture(_) => "FinishInFuture",
             Self::Expired(_) => "Expired",
             Self::AbortedLongAgo(_) => "AbortedLongAgo",
+            Self::TickUnrecorded { .. } => "TickUnrecorded",
+            Self::AsksForCronJob { .. } => "AsksForCronJob",
             Self::FinishTimeUnknown => "FinishTimeUnknown",
             Self::TtlOutOfRange { .. } => "TTLOutOfRange",
         }
@@ -114,6 +128,16 @@ impl fmt::Display for Reason {
             ),
             Self::Expired(span) | Self::AbortedLongAgo(span) => {
                 write!(f, "{span} are over since {:.0}", span.expire)
+            }
+            Self::TickUnrecorded { cron_job, slot } => write!(
+                f,
+                "its time is over, and it stays until the CronJob {cron_job} tells its slot {slot:.0} in its status"
+            ),
+            Self::AsksForCronJob { cron_job } => {
+                write!(
+                    f,
+                    "its time is over, and it is asked whether the CronJob {cron_job} is there"
+                )
             }
             Self::FinishTimeUnknown => {
                 f.write_str("it has finished, and its status does not say when, so it stays")

@@ -3,6 +3,7 @@
 mod changes;
 mod garbagecollector;
 mod hostile;
+mod ticks;
 mod ttlafterfinished;
 
 use std::sync::Arc;

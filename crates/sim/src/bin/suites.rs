@@ -2,7 +2,7 @@
 //!
 //! `suites api` prints one JSON line per scenario; `suites compare` reads two such outputs. `cargo xtask conformance` does
 //! the one on two servers and then the other. `suites api --record` freezes the answers of the real server for `cargo test`.
-//! `suites gc`, `suites podgc` and `suites ttl` play with whatever controllers they are given and print one JSON line per
+//! `suites cron`, `suites gc`, `suites podgc` and `suites ttl` play with whatever controllers they are given and print one JSON line per
 //! play: how it ended, and why.
 //! `suites workloads` does the same beside simulated Nodes and workloads.
 //! `suites schema` sends random schemas and objects to two servers and prints where they disagree.
@@ -22,7 +22,7 @@ use caretaker_sim::script::model::{self, End, Expected};
 use caretaker_sim::script::perform::Theatre;
 use caretaker_sim::suites::stage::Stage;
 use caretaker_sim::suites::{
-    Ending, Need, Outcome, Play, Scenario, Theme, api, gc, podgc, ttl, workloads,
+    Ending, Need, Outcome, Play, Scenario, Theme, api, cron, gc, podgc, ttl, workloads,
 };
 use caretaker_sim::target::Target;
 use caretaker_sim::transcript;
@@ -47,6 +47,8 @@ enum Command {
     Gc(Plays),
     /// Pods that have terminated, lost their Node or were never bound, with Pod GC and a garbage collector
     Podgc(Plays),
+    /// CronJobs of both kinds, with CronJob and TTL controllers and a garbage collector
+    Cron(Plays),
     /// The TTL of finished Jobs, with TTL controllers and a garbage collector
     Ttl(Plays),
     /// Random objects with random owners, deleted at random, with a garbage collector
@@ -177,6 +179,10 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Api(run) => {
             runtime(run.embedded)?.block_on(run.suite("api", api::THEMES))?;
             Ok(ExitCode::SUCCESS)
+        }
+        Command::Cron(plays) => {
+            let suite = plays.suite("cron", cron::PLAYS, cron::CONTROLLERS);
+            runtime(plays.embedded)?.block_on(suite)
         }
         Command::Gc(plays) => runtime(plays.embedded)?.block_on(plays.suite("gc", gc::PLAYS, &[])),
         Command::Podgc(plays) => {

@@ -165,6 +165,11 @@ impl History {
         self.before(u64::MAX).into_values().collect()
     }
 
+    /// Every version of everything, in its order.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Stored> {
+        self.stored.iter()
+    }
+
     /// All versions of an object.
     pub(super) fn of(&self, uid: &str) -> impl Iterator<Item = &Stored> {
         self.stored.iter().filter(move |v| v.uid() == uid)

@@ -4,6 +4,7 @@
 //! version of that object is what the server compared. An owner that stopped waiting a moment before is still held to be
 //! waiting: no precondition spans two objects, and rule 6.3 of the design allows one interval.
 
+mod cron;
 mod pods;
 
 use std::collections::BTreeMap;
@@ -31,6 +32,8 @@ pub fn violations(history: &History, acts: &[Act]) -> Vec<String> {
     let mut found = Vec::new();
     for act in acts.iter().filter(done) {
         let checked = match act.method {
+            _ if cron::is_start(act) => cron::start(history, act),
+            _ if cron::is_record(act) => cron::record(history, act),
             _ if pods::is_forced(act) => pods::delete(history, act, acts),
             _ if pods::is_mark(act) => pods::patch(history, act, acts),
             Method::DELETE => delete(history, act, &times),
@@ -83,6 +86,9 @@ fn delete(history: &History, act: &Act, times: &BTreeMap<u64, Instant>) -> Resul
     };
     if before.is_deleting() {
         return Ok(());
+    }
+    if let Some(cron) = cron::master(history, before, after.revision) {
+        return cron::delete(before, cron);
     }
     if before.owners().is_empty() {
         return expired(before, act);

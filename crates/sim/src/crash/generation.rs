@@ -79,7 +79,7 @@ impl Generation {
             view: View::Metadata,
         };
         for name in cast.names {
-            hire(&mut manager, name, &interest).map_err(|error| error.to_string())?;
+            hire(&mut manager, name, cast.names, &interest).map_err(|error| error.to_string())?;
         }
         Ok(Self {
             clock,

@@ -1,5 +1,6 @@
 //! Small scenarios for crashes: each way in which the collector ends something, with as few requests as will do.
 
+pub mod cron;
 pub mod podgc;
 
 use std::time::Duration;
@@ -11,7 +12,8 @@ use super::Scenario;
 use crate::checkers::Known;
 use crate::collector::NAME;
 use crate::objects::{
-    CONFIG_MAPS, JOBS, NODES, PODS, SECRETS, SERVICE_ACCOUNTS, mk_config_map, mk_object, with,
+    CONFIG_MAPS, CRON_JOBS, JOBS, NODES, PODS, SECRETS, SERVICE_ACCOUNTS, mk_config_map, mk_object,
+    with,
 };
 use crate::suites::Checked;
 use crate::suites::stage::{Made, Stage, blocking, owned};
@@ -36,6 +38,7 @@ pub fn watched() -> Vec<Known> {
 pub fn kinds() -> Vec<Known> {
     let mut kinds = watched();
     kinds.push(Known::new(SERVICE_ACCOUNTS, "v1", "ServiceAccount"));
+    kinds.push(Known::new(CRON_JOBS, "batch/v1", "CronJob"));
     kinds.push(Known::new(PODS, "v1", "Pod"));
     kinds.push(Known::new(NODES, "v1", "Node"));
     kinds

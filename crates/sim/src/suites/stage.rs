@@ -150,6 +150,15 @@ impl Stage {
         Ok(Made::new(collection, &answer.body))
     }
 
+    /// An object of the play's namespace that somebody else has made.
+    pub async fn known(&self, resource: &Resource, name: &str) -> Checked<Made> {
+        let collection = resource.collection(self.ns());
+        let answer = self
+            .send(Ask::get(format!("{collection}/{name}")), &[200])
+            .await?;
+        Ok(Made::new(collection, &answer.body))
+    }
+
     /// Makes a second namespace.
     pub async fn second_ns(&self) -> Checked<String> {
         let ns = format!("{}-b", self.ns());
@@ -181,6 +190,28 @@ impl Stage {
             definition: made,
             ..kind
         })
+    }
+
+    /// Defines a kind of Volcano's, unless somebody has, by the least definition that has it: its schema keeps whatever is
+    /// written. Waits until it is served.
+    pub async fn define_volcano(&self, kind: &str, resource: &Resource) -> Checked {
+        let (group, plural) = resource.name();
+        let singular = kind.to_lowercase();
+        let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        let version = json!({"name": "v1alpha1", "served": true, "storage": true, "subresources": {"status": {}},
+            "schema": {"openAPIV3Schema": free}});
+        let names = json!({"plural": plural, "singular": singular, "kind": kind});
+        let definition = with(
+            mk_crd(group),
+            json!({"metadata": {"name": format!("{plural}.{group}")}, "spec": {"names": names, "versions": [version]}}),
+        );
+        let post = Ask::post(CRDS.everywhere(), &definition);
+        self.send(post, &[201, 409]).await?;
+        let served = async || {
+            let list = Ask::get(resource.everywhere());
+            self.send(list, &[200]).await.map(|_| ())
+        };
+        self.until(served).await
     }
 
     /// Deletes an object (this very one) with these options; says whether it is being deleted or gone already.

@@ -40,7 +40,7 @@ impl Opinion {
                 step("ask", "the server would be asked")
             }
             Next::Call(Call::Delete { propagation, .. }) => deleted(propagation),
-            Next::Call(Call::Create { .. }) => step("create", "would be created now"),
+            Next::Call(Call::Create { .. }) => step("create", "a Job would be created now"),
             Next::Call(Call::Patch { .. }) => step("patch", "would be changed now"),
         };
         Self {

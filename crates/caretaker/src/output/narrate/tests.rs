@@ -103,6 +103,29 @@ fn what_goes_for_itself_is_told_with_its_likes() {
 }
 
 #[test]
+fn what_is_started_is_told_together_and_records_are_only_counted() {
+    let cron = mk_object("CronJob", "nightly");
+    let fact = |deed, object, cause| Fact {
+        why: "",
+        alike: true,
+        ..mk_fact(0, deed, object, cause)
+    };
+    let tick = |number: usize| {
+        let job = mk_object("Job", &format!("nightly-{number}"));
+        [
+            fact(Deed::Start, job, Some(cron.clone())),
+            fact(Deed::Record, cron.clone(), None),
+        ]
+    };
+    let one = "started Job shop/nightly-1 of CronJob shop/nightly in 0 ms, 2 requests";
+    assert_eq!(story(tick(1)), [one]);
+    let two = "started 2 Jobs in 0 ms, 4 requests";
+    assert_eq!(story(tick(1).into_iter().chain(tick(2))), [two]);
+    let record = fact(Deed::Record, cron.clone(), None);
+    assert_eq!(story([record]), [""; 0]);
+}
+
+#[test]
 fn what_is_marked_before_it_goes_is_told_once() {
     let node = Identity {
         kind: "Node".into(),

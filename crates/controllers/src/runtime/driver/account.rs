@@ -8,10 +8,12 @@ use tokio::time::Instant;
 
 use super::{Driver, Landed};
 use crate::runtime::call::{Answer, Call, FailureKind, Propagation};
-use crate::runtime::controller::{Controller, Identity, Reason};
+use crate::runtime::controller::{Controller, Identity, Reason, Ticks};
 use crate::runtime::evidence::{Evidence, Outcome};
 use crate::runtime::kind::Kind;
-use crate::runtime::metrics::{ControllerLabel, DeleteLabels, ForcedLabels};
+use crate::runtime::metrics::{
+    ControllerLabel, DeleteLabels, ForcedLabels, MissLabels, SkipLabels,
+};
 use crate::runtime::queue::age;
 
 impl<C: Controller> Driver<C> {
@@ -44,8 +46,26 @@ impl<C: Controller> Driver<C> {
             let late = age(self.told_time(now), due);
             lateness.observe(late.as_secs_f64());
         }
+        if let (true, Some(Ticks::Missed { kind, count })) = (evidence.done, landed.because.ticks())
+        {
+            let missed = &self.metrics.families().cron_missed;
+            let count = u64::try_from(count).unwrap_or(u64::MAX);
+            missed.get_or_create(&MissLabels { kind }).inc_by(count);
+        }
         self.count_delete(&landed.call, &evidence, result);
         self.evidence.record(evidence);
+    }
+
+    /// Counts a slot that has no Job, once.
+    pub(super) fn count_skip(&mut self, key: &C::Key, because: &C::Reason) {
+        let Some(Ticks::Skipped { kind, slot, reason }) = because.ticks() else {
+            return;
+        };
+        let before = self.skipped.insert(key.clone(), (slot, reason));
+        if before != Some((slot, reason)) {
+            let skipped = &self.metrics.families().cron_skipped;
+            skipped.get_or_create(&SkipLabels { kind, reason }).inc();
+        }
     }
 
     /// Writes down what a dry run would have done.

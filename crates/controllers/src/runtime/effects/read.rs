@@ -107,6 +107,7 @@ fn failure(reply: &Reply, status: Option<Status>) -> Failure {
     let kind = match code {
         409 => FailureKind::Conflict,
         422 if status.as_ref().is_some_and(is_about_the_uid) => FailureKind::Conflict,
+        403 if status.as_ref().is_some_and(is_about_the_end) => FailureKind::NamespaceEnding,
         401 | 403 => FailureKind::Forbidden,
         404 => FailureKind::NotServed,
         429 => FailureKind::TooManyRequests,
@@ -137,6 +138,14 @@ fn is_about_the_uid(status: &Status) -> bool {
     causes
         .into_iter()
         .any(|cause| cause.field == "metadata.uid")
+}
+
+/// What is created in a namespace that ends is refused, and this is how the server says that.
+fn is_about_the_end(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    causes
+        .into_iter()
+        .any(|cause| cause.reason == "NamespaceTerminating")
 }
 
 fn shortened(text: &str) -> String {

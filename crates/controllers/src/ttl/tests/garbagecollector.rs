@@ -68,7 +68,13 @@ fn aborted_jobs_go_when_somebody_wants_that_and_the_longer_time_wins() {
         (Some(Duration::ZERO), Some(5), Some(5)),
     ];
     for (after_aborted, ttl, expected) in table {
-        let mut controller = mk(&VOLCANO, Rules { after_aborted });
+        let mut controller = mk(
+            &VOLCANO,
+            Rules {
+                after_aborted,
+                ..Rules::default()
+            },
+        );
         apply(&mut controller, &volcano("Aborted", json!(NOW), json!(ttl)));
         let verdict = controller.decide(&uid(), NOW);
         let next = expected.map_or(Next::Rest, |secs| Next::At(at(secs)));

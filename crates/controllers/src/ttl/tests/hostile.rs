@@ -47,7 +47,13 @@ fn a_ttl_that_is_no_number_of_seconds_means_never() {
         }
         let aborted = volcano("Aborted", json!(at(-1_000_000)), odd.clone());
         let after_aborted = Some(Duration::ZERO);
-        let mut ttl = mk(&VOLCANO, Rules { after_aborted });
+        let mut ttl = mk(
+            &VOLCANO,
+            Rules {
+                after_aborted,
+                ..Rules::default()
+            },
+        );
         apply(&mut ttl, &aborted);
         assert_eq!(rule(&ttl.decide(&uid(), NOW)), "TTLOutOfRange", "{odd}");
     }

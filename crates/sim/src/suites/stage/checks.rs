@@ -165,14 +165,14 @@ impl Stage {
         Ok(())
     }
 
-    /// The users of this object were warned, for this reason.
+    /// The users of this object were told something, for this reason.
     pub async fn told(&self, made: &Made, reason: &str) -> Checked {
         let events = self.items(&EVENTS.collection(made.namespace())).await?;
         let mut about = events.iter().filter(|event| {
             let object = &event["involvedObject"];
             object["uid"] == made.uid() && object["name"] == made.name()
         });
-        if about.any(|event| event["type"] == "Warning" && event["reason"] == reason) {
+        if about.any(|event| event["reason"] == reason) {
             return Ok(());
         }
         Err(format!("nobody was told {reason} about {}", made.path()))

@@ -4,8 +4,7 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::{LONG_SECS, SHORT_SECS};
-use crate::objects::{CRDS, VOLCANO_JOBS, mk_crd, mk_object, with};
-use crate::session::Ask;
+use crate::objects::{VOLCANO_JOBS, mk_object, with};
 use crate::suites::play::play;
 use crate::suites::stage::{Made, Stage};
 use crate::suites::{Checked, Play};
@@ -23,24 +22,9 @@ pub(super) const PLAYS: &[Play] = &[
 
 const GROUP: &str = "batch.volcano.sh";
 
-/// Defines Volcano's Jobs, unless somebody has, and waits until they are served.
+/// Defines Volcano's Jobs, unless somebody has.
 async fn define(stage: &Stage) -> Checked {
-    let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let version = json!({"name": "v1alpha1", "served": true, "storage": true, "subresources": {"status": {}},
-        "schema": {"openAPIV3Schema": free}});
-    let names =
-        json!({"plural": "jobs", "singular": "job", "kind": "Job", "shortNames": ["vcjob", "vj"]});
-    let definition = with(
-        mk_crd(GROUP),
-        json!({"metadata": {"name": format!("jobs.{GROUP}")}, "spec": {"names": names, "versions": [version]}}),
-    );
-    let post = Ask::post(CRDS.everywhere(), &definition);
-    stage.send(post, &[201, 409]).await?;
-    let served = async || {
-        let list = Ask::get(VOLCANO_JOBS.everywhere());
-        stage.send(list, &[200]).await.map(|_| ())
-    };
-    stage.until(served).await
+    stage.define_volcano("Job", &VOLCANO_JOBS).await
 }
 
 async fn job(stage: &Stage, name: &str, ttl_secs: impl Into<Value>) -> Checked<Made> {

@@ -1,0 +1,41 @@
+//! The two CronJob controllers in the crew: one implementation, started once per kind of CronJob.
+
+use caretaker_controllers::cron::{BATCH, CronJobs, Dialect, Settings, VOLCANO};
+use caretaker_controllers::runtime::driver::Options;
+
+use super::member::{Hiring, Member, member};
+use crate::wiring;
+
+/// Starts the one of `batch/v1`.
+pub(super) fn batch(hiring: &mut Hiring<'_>) -> Box<dyn Member> {
+    let workers = hiring.work.concurrent_cron_job_syncs;
+    start(hiring, &BATCH, workers)
+}
+
+/// Starts the one of Volcano.
+pub(super) fn volcano(hiring: &mut Hiring<'_>) -> Box<dyn Member> {
+    let workers = hiring.work.worker_threads_for_cronjob;
+    start(hiring, &VOLCANO, workers)
+}
+
+fn start(hiring: &mut Hiring<'_>, row: &'static Dialect, workers: u16) -> Box<dyn Member> {
+    let work = hiring.work;
+    let zone = work.default_time_zone.clone();
+    let settings = Settings {
+        default_zone: zone.unwrap_or_else(wiring::local_zone),
+        after_aborted: work.ttl_after_aborted,
+    };
+    let timing = hiring.timing;
+    let lateness = (row.skew)(hiring.metrics.families()).clone();
+    let shape = |options: &mut Options| {
+        options.queue = row.queue;
+        options.workers = workers.into();
+        options.timing = timing;
+        options.lateness = Some(lateness);
+        options.reporter = Some(row.reporter);
+    };
+    let make = move || CronJobs::new(row, settings.clone());
+    let post = hiring.start(row.name, row.interest(), shape, make);
+    // The driver counts what it does.
+    member(row.name, post, |_, _| {})
+}

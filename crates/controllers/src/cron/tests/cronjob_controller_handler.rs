@@ -1,0 +1,107 @@
+//! `cronjob_controller_handler_test.go` of Volcano, and `TestControllerV2UpdateCronJob`: whom a Job belongs to, and when a
+//! CronJob is looked at after a change.
+
+use serde_json::{Value, json};
+
+use super::super::{DIALECTS, VOLCANO};
+use super::world::{BASE, Ended, World};
+
+/// `GetJobsByCronJob`: what the one owner is like, and whether its Job counts as running.
+#[test]
+fn a_job_belongs_to_the_controller_with_its_uid() {
+    let cases: [(Value, bool); 6] = [
+        (json!({}), true),
+        (json!({"apiVersion": "batch/v1"}), true),
+        (json!({"kind": "Deployment"}), false),
+        (json!({"controller": false}), false),
+        (json!({"controller": null}), false),
+        (json!({"uid": "another"}), false),
+    ];
+    for (changes, is_ours) in cases {
+        let mut world = World::new(&VOLCANO, json!({"concurrencyPolicy": "Forbid"}));
+        let mut job = world.mk_job(1, "Running");
+        super::world::merge(&mut job["metadata"]["ownerReferences"][0], &changes);
+        world.put_job(job);
+        world.at(5).run();
+        let is_started = world.jobs().contains(&World::name_at(5).as_str());
+        assert_eq!(is_started, !is_ours, "{changes}");
+    }
+}
+
+/// `UpdateCronJob` and `TestControllerV2UpdateCronJob`: a change, and after how many seconds the CronJob is looked at.
+#[test]
+fn a_new_schedule_is_looked_at_when_its_slot_comes_and_all_else_at_once() {
+    let now: &[Option<i64>] = &[None];
+    let cases: [(&str, Value, &[Option<i64>]); 9] = [
+        (
+            "0 * * * *",
+            json!({"jobTemplate": {"spec": {"k": "w"}}}),
+            now,
+        ),
+        ("0 * * * *", json!({"suspend": true}), now),
+        ("0 * * * *", json!({"concurrencyPolicy": "Forbid"}), now),
+        ("0 * * * *", json!({"schedule": "*/1 * * * *"}), &[Some(60)]),
+        ("@every 1m", json!({"schedule": "@every 3m"}), &[Some(180)]),
+        ("@every 3m", json!({"schedule": "@every 1m"}), &[Some(60)]),
+        (
+            "0 12 * * *",
+            json!({"timeZone": "Europe/Rome"}),
+            &[Some(3_600)],
+        ),
+        // What cannot be read is told at once.
+        ("0 * * * *", json!({"schedule": ""}), now),
+        ("0 * * * *", json!({"timeZone": "nowhere"}), now),
+    ];
+    for (before, changes, woken) in cases {
+        for row in DIALECTS {
+            let mut world = World::new(row, json!({"schedule": before}));
+            world.change_cron(json!({"status": {"lastScheduleTime": BASE}}));
+            let got = world.change_cron(json!({ "spec": changes.clone() }));
+            assert_eq!(got, woken, "{before} {changes}");
+        }
+    }
+}
+
+#[test]
+fn a_schedule_that_cannot_be_read_after_a_change_has_a_reason_of_its_own() {
+    for row in DIALECTS {
+        let mut world = World::new(row, json!({}));
+        assert_eq!(world.at(1).run(), Ended::In(240));
+        world.change_cron(json!({"spec": {"schedule": "bad"}}));
+        assert_eq!(world.run(), Ended::Rest);
+        assert_eq!(world.told, ["UnParseableCronJobSchedule"]);
+        assert_eq!(world.messages, ["unparseable schedule for cronjob: bad"]);
+        world.change_cron(json!({"spec": {"schedule": "* * * * *"}}));
+        assert_eq!(world.run(), Ended::In(60));
+        assert_eq!(
+            world.jobs(),
+            [World::name_at(1)],
+            "the latest of the new schedule, as upstream"
+        );
+    }
+}
+
+#[test]
+fn versions_of_a_job_that_nothing_follows_from_wake_nobody() {
+    let mut world = World::new(&VOLCANO, json!({}));
+    world.add_job(1, "Running");
+    let mut job = world.mk_job(1, "Running");
+    job["status"]["running"] = 7.into();
+    job["metadata"]["resourceVersion"] = "900".into();
+    let name = World::name_at(1);
+    world
+        .objects
+        .insert((crate::runtime::kind::KindId(1), name.clone()), job);
+    let record = world
+        .record(crate::runtime::kind::KindId(1), &name)
+        .unwrap();
+    let change = crate::runtime::controller::Change::Applied(record);
+    assert_eq!(world.observe(&change), []);
+    world.end_job(&name, "Completed");
+    world.at(2).run();
+    assert_eq!(
+        world.asked,
+        ["patch nightly"],
+        "the newest version is known, and its end was seen"
+    );
+}

@@ -1,0 +1,116 @@
+//! Requests that fail, some of them for ever: nothing else is held up by them.
+
+use jiff::SignedDuration;
+use serde_json::json;
+
+use super::super::{BATCH, DIALECTS, VOLCANO};
+use super::world::{BASE, Ended, Trouble, World};
+
+/// Every request of a verb is refused from now on.
+fn refuse(world: &mut World, verb: &'static str) {
+    for _ in 0..100 {
+        world.troubles.push_back((verb, Trouble::Refuse));
+    }
+}
+
+#[test]
+fn a_status_that_cannot_be_written_stops_no_slot() {
+    for row in DIALECTS {
+        let mut world = World::new(row, json!({}));
+        refuse(&mut world, "patch");
+        for minutes in [5, 10, 15] {
+            world.at(minutes);
+            for _ in 0..3 {
+                assert_eq!(world.run(), Ended::Failed);
+            }
+        }
+        assert_eq!(world.jobs(), [5, 10, 15].map(World::name_at));
+        world.troubles.clear();
+        assert_eq!(world.run(), Ended::In(300));
+        assert_eq!(world.status()["lastScheduleTime"], "2025-03-11T10:15:00Z");
+    }
+}
+
+#[test]
+fn a_job_that_cannot_be_made_stops_no_status() {
+    let mut world = World::new(&BATCH, json!({}));
+    world.add_job(1, "Completed");
+    refuse(&mut world, "create");
+    world.at(5);
+    for _ in 0..3 {
+        assert_eq!(world.run(), Ended::Failed);
+    }
+    assert_eq!(world.status()["lastSuccessfulTime"], "2025-03-11T10:02:00Z");
+    assert_eq!(world.told, ["FailedCreate"; 3]);
+    world.troubles.clear();
+    assert_eq!(world.run(), Ended::In(300));
+    assert_eq!(world.active(), [World::name_at(5)]);
+}
+
+#[test]
+fn a_job_that_cannot_be_deleted_stops_neither_slots_nor_the_next_one() {
+    let mut world = World::new(
+        &VOLCANO,
+        json!({"successfulJobsHistoryLimit": 0, "failedJobsHistoryLimit": 0}),
+    );
+    for (minutes, phase) in [(1, "Completed"), (2, "Completed"), (3, "Failed")] {
+        world.add_job(minutes, phase);
+    }
+    world.change_cron(json!({"status": {"lastScheduleTime": BASE + SignedDuration::from_mins(3)}}));
+    world.at(5);
+    world.troubles.push_back(("delete", Trouble::Refuse));
+    assert_eq!(world.run(), Ended::Failed);
+    assert_eq!(world.told, ["FailedDelete"]);
+    world.troubles.push_back(("delete", Trouble::Refuse));
+    assert_eq!(world.run(), Ended::Failed);
+    assert_eq!(
+        world.active(),
+        [World::name_at(5)],
+        "the slot was served before it was tried again"
+    );
+    assert_eq!(world.run(), Ended::In(300));
+    assert_eq!(world.jobs(), [World::name_at(5)], "{:?}", world.asked);
+}
+
+#[test]
+fn a_replace_that_cannot_delete_makes_nothing() {
+    let mut world = World::new(&VOLCANO, json!({"concurrencyPolicy": "Replace"}));
+    world.add_job(1, "Running");
+    world.change_cron(json!({"status": {"lastScheduleTime": BASE + SignedDuration::from_mins(1)}}));
+    refuse(&mut world, "delete");
+    world.at(5);
+    for _ in 0..3 {
+        assert_eq!(world.run(), Ended::Failed);
+    }
+    assert_eq!(world.asked_for("create"), 0);
+    assert_eq!(world.told[..2], ["ReplaceConcurrent", "FailedDelete"]);
+}
+
+#[test]
+fn a_namespace_that_ends_is_told_by_volcano_only() {
+    for row in DIALECTS {
+        let mut world = World::new(row, json!({}));
+        world.troubles.push_back(("create", Trouble::Ending));
+        assert_eq!(world.at(5).run(), Ended::Failed);
+        let told: &[&str] = if row.group == "batch" {
+            &[]
+        } else {
+            &["NamespaceTerminating"]
+        };
+        assert_eq!(world.told, told);
+    }
+}
+
+#[test]
+fn a_server_that_does_not_keep_what_is_written_is_not_asked_for_ever() {
+    let mut world = World::new(&VOLCANO, json!({}));
+    world.at(5).run();
+    // From now on the status is forgotten whenever it is written.
+    for minutes in [10, 15] {
+        world.at(minutes);
+        world.forgets_status = true;
+        assert_eq!(world.run(), Ended::In(300));
+        assert_eq!(world.jobs().len(), usize::try_from(minutes / 5).unwrap());
+    }
+    assert!(world.asked_for("patch") <= 4, "{:?}", world.asked);
+}

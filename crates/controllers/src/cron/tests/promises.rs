@@ -1,0 +1,392 @@
+//! The rule of ticks: at most one Job for each slot, and nothing of ours deletes a Job whose slot the status does not tell.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use serde_json::json;
+
+use super::super::{BATCH, DIALECTS, Settings, VOLCANO};
+use super::world::{BASE, Ended, NAME, Trouble, World};
+use crate::runtime::call::Call;
+use crate::runtime::controller::{Next, Verdict};
+
+fn verb<K, R>(verdict: &Verdict<K, R>) -> &'static str {
+    match &verdict.next {
+        Next::Call(call) => call.verb(),
+        _ => "",
+    }
+}
+
+#[test]
+fn a_tick_is_two_requests_and_a_cron_job_that_waits_costs_none() {
+    for row in DIALECTS {
+        let mut world = World::new(row, json!({}));
+        assert_eq!(world.run(), Ended::In(300));
+        assert!(world.asked.is_empty());
+        assert_eq!(world.at(5).run(), Ended::In(300));
+        assert_eq!(
+            world.asked,
+            [
+                format!("create {}", World::name_at(5)),
+                format!("patch {NAME}")
+            ]
+        );
+        let active = &world.status()["active"][0];
+        let job = world.job(&World::name_at(5));
+        assert_eq!(active["uid"], job["metadata"]["uid"]);
+        assert_eq!(
+            active["resourceVersion"],
+            job["metadata"]["resourceVersion"]
+        );
+        assert_eq!(
+            (&active["kind"], &active["apiVersion"]),
+            (&json!("Job"), &json!(row.api_version))
+        );
+    }
+}
+
+#[test]
+fn whoever_comes_after_a_crash_records_the_tick_and_starts_no_second() {
+    for phase in ["Running", "Completed", "Failed"] {
+        for suspend in [false, true] {
+            let mut world = World::new(
+                &VOLCANO,
+                json!({"successfulJobsHistoryLimit": 0, "failedJobsHistoryLimit": 0}),
+            );
+            world.at(5);
+            // The one that died made the Job and wrote nothing.
+            world.add_job(5, phase);
+            world.change_cron(json!({"spec": {"suspend": suspend}}));
+            world.restart(Settings::default());
+            world.run();
+            assert_eq!(world.asked_for("create"), 0, "{phase}");
+            assert_eq!(
+                world.asked[0], "patch nightly",
+                "{phase}: before anything is deleted"
+            );
+            assert_eq!(world.status()["lastScheduleTime"], "2025-03-11T10:05:00Z");
+            assert!(
+                !world.told.contains(&"OrphanedJob".to_owned()),
+                "{phase}: it is no surprise"
+            );
+            let gone = usize::from(phase != "Running");
+            assert_eq!(world.asked_for("delete"), gone, "{phase}");
+        }
+    }
+}
+
+/// A history limit of 0 and a Replace want to delete a Job whose tick is not recorded, and the status cannot be written.
+#[test]
+fn nothing_is_deleted_before_its_tick_is_recorded() {
+    let specs = [
+        (json!({"successfulJobsHistoryLimit": 0}), "Completed"),
+        (json!({"concurrencyPolicy": "Replace"}), "Running"),
+    ];
+    for (spec, phase) in specs {
+        let mut world = World::new(&BATCH, spec);
+        world.at(5);
+        world.add_job(5, phase);
+        world.at(10);
+        for _ in 0..3 {
+            world.troubles.push_back(("patch", Trouble::Refuse));
+        }
+        for _ in 0..3 {
+            assert_eq!(world.run(), Ended::Failed);
+        }
+        assert_eq!(world.asked_for("delete"), 0);
+        world.run();
+        assert_eq!(world.asked_for("delete"), 1, "{:?}", world.asked);
+    }
+}
+
+#[test]
+fn a_job_that_may_be_gone_soon_makes_us_read_the_cron_job_first() {
+    let swift = |secs: i64| json!({"jobTemplate": {"spec": {"ttlSecondsAfterFinished": secs}}});
+    let aborted = |secs| Settings {
+        after_aborted: Some(Duration::from_secs(secs)),
+        ..Settings::default()
+    };
+    let cases = [
+        (swift(0), Settings::default(), true),
+        (swift(119), Settings::default(), true),
+        (swift(120), Settings::default(), false),
+        (swift(-1), Settings::default(), false),
+        (json!({}), Settings::default(), false),
+        (
+            json!({"successfulJobsHistoryLimit": 0}),
+            Settings::default(),
+            true,
+        ),
+        (
+            json!({"failedJobsHistoryLimit": 0}),
+            Settings::default(),
+            true,
+        ),
+        (
+            json!({"failedJobsHistoryLimit": 1}),
+            Settings::default(),
+            false,
+        ),
+        (json!({}), aborted(119), true),
+        (json!({}), aborted(120), false),
+    ];
+    for (spec, settings, is_read) in cases {
+        let mut world = World::with(&VOLCANO, settings, spec.clone());
+        world.at(5).run();
+        let expected = usize::from(is_read);
+        assert_eq!(world.asked_for(&format!("get {NAME}")), expected, "{spec}");
+        assert_eq!(world.asked_for("create"), 1);
+    }
+}
+
+/// Another process has served the slot, and the Job is gone; our feed has not shown any of it.
+#[test]
+fn what_the_server_shows_counts_and_not_what_a_feed_has_not_shown() {
+    let spec = json!({"jobTemplate": {"spec": {"ttlSecondsAfterFinished": 0}}});
+    let mut world = World::new(&BATCH, spec);
+    world.at(5);
+    world.change_unseen(json!({"status": {"lastScheduleTime": "2025-03-11T10:05:00Z"}}));
+    assert_eq!(world.run(), Ended::In(300));
+    assert_eq!(world.asked, [format!("get {NAME}")]);
+    // The server's word holds for that moment only.
+    world.at(10);
+    assert_eq!(verb(&world.decide()), "get");
+}
+
+#[test]
+fn an_answer_that_got_lost_makes_no_second_job() {
+    let mut world = World::new(&BATCH, json!({}));
+    world.troubles.push_back(("create", Trouble::Lose));
+    assert_eq!(world.at(5).run(), Ended::Failed);
+    assert_eq!(world.jobs().len(), 1);
+    assert_eq!(world.run(), Ended::In(300));
+    assert_eq!(world.jobs().len(), 1);
+    assert_eq!(world.active(), [World::name_at(5)]);
+}
+
+#[test]
+fn a_minute_has_one_job() {
+    let mut world = World::new(
+        &BATCH,
+        json!({"schedule": "@every 20s", "successfulJobsHistoryLimit": 0}),
+    );
+    for secs in (20..=180).step_by(20) {
+        world.now = BASE + SignedDuration::from_secs(secs);
+        world.run();
+        // Whatever was made is done and gone at once.
+        for job in world
+            .jobs()
+            .into_iter()
+            .map(ToOwned::to_owned)
+            .collect::<Vec<_>>()
+        {
+            world.end_job(&job, "Completed");
+        }
+        world.run();
+    }
+    let made = world
+        .asked
+        .iter()
+        .filter(|asked| asked.starts_with("create"));
+    assert_eq!(
+        made.collect::<Vec<_>>(),
+        [0, 1, 2, 3]
+            .map(|minutes| format!("create {}", World::name_at(minutes)))
+            .iter()
+            .collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn a_status_that_changes_meanwhile_is_read_and_written_again() {
+    let mut world = World::new(&BATCH, json!({}));
+    world.troubles.push_back(("create", Trouble::Refuse));
+    world.troubles.push_back(("patch", Trouble::Conflict));
+    world.at(5);
+    assert_eq!(world.run(), Ended::Failed);
+    // Somebody else writes, and no feed shows it.
+    world.change_unseen(json!({"metadata": {"annotations": {"touched": "yes"}}}));
+    assert_eq!(world.run(), Ended::In(300));
+    assert_eq!(world.status()["lastScheduleTime"], "2025-03-11T10:05:00Z");
+    assert_eq!(world.cron()["metadata"]["annotations"]["touched"], "yes");
+}
+
+/// Forbid and Replace go by the Jobs there are, whatever the status says (cron-derived-active).
+#[test]
+fn jobs_that_the_status_forgot_count_and_are_told_once() {
+    let mut world = World::new(&VOLCANO, json!({"concurrencyPolicy": "Forbid"}));
+    world.add_job(1, "Running");
+    world.change_cron(json!({"status": {"lastScheduleTime": BASE + SignedDuration::from_mins(1)}}));
+    assert_eq!(world.at(5).run(), Ended::In(300));
+    assert_eq!(world.told, ["ForbidConcurrent", "OrphanedJob"]);
+    assert_eq!(world.active(), [World::name_at(1)]);
+    world.run();
+    assert_eq!(world.told.len(), 2);
+    world.end_job(&World::name_at(1), "Completed");
+    assert_eq!(world.at(7).run(), Ended::In(180));
+    assert_eq!(
+        world.told[2..],
+        ["SuccessfulCreate", "SawCompletedJob"],
+        "at once, as upstream"
+    );
+    assert_eq!(world.active(), [World::name_at(5)]);
+}
+
+#[test]
+fn three_jobs_are_replaced_in_one_go() {
+    for row in DIALECTS {
+        let mut world = World::new(row, json!({"concurrencyPolicy": "Replace"}));
+        for minutes in [1, 2, 3] {
+            world.add_job(minutes, "Running");
+        }
+        assert_eq!(world.at(5).run(), Ended::In(300));
+        assert_eq!(world.jobs(), [World::name_at(5)]);
+        assert_eq!((world.asked_for("delete"), world.asked_for("get")), (3, 0));
+        let replaced = world
+            .told
+            .iter()
+            .filter(|told| *told == "ReplaceConcurrent")
+            .count();
+        assert_eq!(replaced, usize::from(row.group != "batch"));
+        assert_eq!(world.active(), [World::name_at(5)]);
+    }
+}
+
+#[test]
+fn a_job_that_will_not_die_is_deleted_once_and_replaced_all_the_same() {
+    let mut world = World::new(&BATCH, json!({"concurrencyPolicy": "Replace"}));
+    let mut job = world.mk_job(1, "Running");
+    job["metadata"]["finalizers"] = json!(["hold"]);
+    world.put_job(job);
+    for minutes in [5, 10, 15] {
+        world.at(minutes).run();
+        assert_eq!(world.active(), [World::name_at(minutes)]);
+        // The feed shows what there is.
+        for name in world
+            .jobs()
+            .into_iter()
+            .map(ToOwned::to_owned)
+            .collect::<Vec<_>>()
+        {
+            let job = world.job(&name).clone();
+            world.put_job(job);
+        }
+    }
+    let deletes = world
+        .asked
+        .iter()
+        .filter(|asked| **asked == format!("delete {}", World::name_at(1)));
+    assert_eq!(deletes.count(), 1);
+}
+
+#[test]
+fn a_job_that_a_list_does_not_show_is_asked_for_before_anything_follows() {
+    for is_there in [true, false] {
+        let mut world = World::new(&BATCH, json!({"concurrencyPolicy": "Forbid"}));
+        world.add_job(1, "Running");
+        world.at(2).run();
+        world.asked.clear();
+        world.miss_job(&World::name_at(1));
+        if !is_there {
+            world
+                .objects
+                .remove(&(crate::runtime::kind::KindId(1), World::name_at(1)));
+        }
+        world.at(5).run();
+        assert_eq!(world.asked[0], format!("get {}", World::name_at(1)));
+        assert_eq!(world.asked_for("create"), usize::from(!is_there));
+        assert_eq!(world.told.contains(&"MissingJob".to_owned()), !is_there);
+    }
+}
+
+#[test]
+fn nothing_is_made_while_jobs_are_not_known() {
+    let mut world = World::new(&BATCH, json!({}));
+    world.forbid_jobs();
+    assert_eq!(world.at(5).run(), Ended::Rest);
+    assert!(world.asked.is_empty());
+}
+
+#[test]
+fn aborted_jobs_run_on_unless_it_is_said_when_they_go() {
+    for after_aborted in [None, Some(Duration::from_secs(3_600))] {
+        let settings = Settings {
+            after_aborted,
+            ..Settings::default()
+        };
+        let spec = json!({"concurrencyPolicy": "Forbid", "failedJobsHistoryLimit": 0, "successfulJobsHistoryLimit": 0});
+        let mut world = World::with(&VOLCANO, settings, spec);
+        world.add_job(1, "Aborted");
+        world.at(5).run();
+        assert_eq!(
+            world.asked_for("create"),
+            usize::from(after_aborted.is_some())
+        );
+        assert_eq!(
+            world.asked_for("delete"),
+            0,
+            "that is for the TTL controller"
+        );
+    }
+}
+
+#[test]
+fn terminated_jobs_count_as_failed() {
+    let mut world = World::new(&VOLCANO, json!({"failedJobsHistoryLimit": 1}));
+    for (minutes, phase) in [(1, "Terminated"), (2, "Failed"), (3, "Terminated")] {
+        world.add_job(minutes, phase);
+    }
+    world.at(4).run();
+    assert_eq!(world.jobs(), [World::name_at(3)]);
+}
+
+#[test]
+fn a_job_that_came_back_as_somebody_elses_is_removed_and_its_slot_is_lost() {
+    let mut world = World::new(&VOLCANO, json!({}));
+    world.at(5);
+    let verdict = world.decide();
+    let Next::Call(call @ Call::Create { .. }) = verdict.next else {
+        panic!("{verdict:?}");
+    };
+    let mut job = world.mk_job(5, "Running");
+    job["metadata"]["ownerReferences"] = json!([]);
+    world.put_job(job);
+    let record = world
+        .record(crate::runtime::kind::KindId(1), &World::name_at(5))
+        .unwrap();
+    let answer = crate::runtime::call::Answer::Object(record);
+    use crate::runtime::controller::{Controller as _, Wake};
+    let uid = crate::runtime::record::Uid::from("cron-uid");
+    world
+        .controller
+        .answered(&uid, &call, &answer, world.now, &mut Wake::default());
+    assert_eq!(world.run(), Ended::In(300));
+    assert_eq!(world.asked, [format!("delete {}", World::name_at(5))]);
+    assert_eq!(world.at(10).run(), Ended::In(300));
+    assert_eq!(world.asked_for("create"), 1);
+}
+
+/// e2e: should remove from active list jobs that have been deleted.
+#[test]
+fn a_job_that_somebody_deleted_leaves_the_status_and_does_not_run_again() {
+    for (row, reason) in [(&BATCH, "MissingJob"), (&VOLCANO, "StaleReference")] {
+        let mut world = World::new(row, json!({}));
+        world.at(5).run();
+        world.drop_job(&World::name_at(5));
+        assert_eq!(world.at(6).run(), Ended::In(240));
+        assert_eq!(world.told, ["SuccessfulCreate", reason]);
+        assert!(world.active().is_empty() && world.jobs().is_empty());
+    }
+}
+
+/// A CronJob that was restored is younger than its last slot.
+#[test]
+fn a_slot_before_the_cron_job_was_made_is_recorded_like_any_other() {
+    let limits = json!({"successfulJobsHistoryLimit": 0});
+    let mut world = World::new(&BATCH, limits);
+    let before = BASE - SignedDuration::from_mins(7);
+    world.change_cron(json!({"status": {"lastScheduleTime": before}}));
+    world.at(0).run();
+    assert_eq!(world.jobs(), [World::name_at(0)]);
+    assert_eq!(world.status()["lastScheduleTime"], "2025-03-11T10:00:00Z");
+}

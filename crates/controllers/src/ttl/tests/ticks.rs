@@ -1,0 +1,224 @@
+//! Jobs of CronJobs stay until their tick is recorded; every clause of that rule.
+
+use super::*;
+use crate::runtime::call::{Failure, FailureKind};
+
+/// The slot of these Jobs, in minutes.
+const MINUTE: i64 = 1_767_225_600 / 60 - 1;
+
+fn catalog_with_crons(is_served: bool) -> Arc<Catalog> {
+    let mut kinds: Vec<Kind> = catalog().iter().map(|(_, kind)| kind.clone()).collect();
+    let crons = kinds.clone().into_iter().map(|job| Kind {
+        kind: "CronJob".into(),
+        resource: "cronjobs".into(),
+        ..job
+    });
+    kinds.extend(crons);
+    let all = Catalog::default().with(kinds.clone());
+    Arc::new(match is_served {
+        true => all,
+        false => all.with(kinds.into_iter().take(2)),
+    })
+}
+
+fn crons(row: &Finishing) -> KindId {
+    catalog_with_crons(true).id(row.group, "cronjobs").unwrap()
+}
+
+/// A controller that knows the CronJobs of its kind, and a CronJob that was made an hour ago, changed by this.
+fn mk_with(row: &'static Finishing, changes: Value) -> Ttl {
+    let rules = Rules {
+        with_cron: true,
+        ..Rules::default()
+    };
+    let mut ttl = Ttl::new(row, rules);
+    observe(&mut ttl, &Change::Catalog(catalog_with_crons(true)));
+    apply(&mut ttl, &cron(row, changes));
+    ttl
+}
+
+fn cron(row: &Finishing, changes: Value) -> Arc<Record> {
+    let mut cron = json!({"metadata": {"name": "nightly", "namespace": "shop", "uid": "c", "resourceVersion": "1",
+        "creationTimestamp": at(-3_600)}});
+    merge(&mut cron, changes);
+    Arc::new(decode(crons(row), cron.to_string().as_bytes(), View::Full).unwrap())
+}
+
+/// A Job of the CronJob that has finished and has no more time, changed by this.
+fn tick(row: &Finishing, changes: Value) -> Arc<Record> {
+    let end = json!({"phase": "Completed", "lastTransitionTime": at(-10)});
+    let condition = json!({"type": "Complete", "status": "True", "lastTransitionTime": at(-10)});
+    let owner = json!({"apiVersion": row.api_version, "kind": "CronJob", "name": "nightly", "uid": "c", "controller": true});
+    let mut job = json!({
+        "metadata": {"name": format!("nightly-{MINUTE}"), "ownerReferences": [owner]},
+        "spec": {"ttlSecondsAfterFinished": 0},
+        "status": {"state": end, "conditions": [condition]},
+    });
+    merge(&mut job, changes);
+    mk_job(row, job)
+}
+
+fn recorded(minutes_ago: i64) -> Value {
+    let last = Timestamp::from_second((MINUTE - minutes_ago) * 60).unwrap();
+    json!({"metadata": {"resourceVersion": "2"}, "status": {"lastScheduleTime": last}})
+}
+
+/// What becomes of a Job under a controller: its rule.
+fn becomes(ttl: &mut Ttl, job: &Arc<Record>) -> &'static str {
+    apply(ttl, job);
+    rule(&ttl.decide(&uid(), NOW))
+}
+
+#[test]
+fn a_job_stays_until_its_tick_is_recorded() {
+    for row in [&BATCH, &VOLCANO] {
+        let mut ttl = mk_with(row, json!({}));
+        assert_eq!(becomes(&mut ttl, &tick(row, json!({}))), "TickUnrecorded");
+        // An older tick is none of its business.
+        assert_eq!(apply(&mut ttl, &cron(row, recorded(1))), [uid()]);
+        assert_eq!(rule(&ttl.decide(&uid(), NOW)), "TickUnrecorded");
+        let mut newer = recorded(0);
+        newer["metadata"]["resourceVersion"] = "3".into();
+        assert_eq!(apply(&mut ttl, &cron(row, newer)), [uid()], "it is woken");
+        assert_eq!(rule(&ttl.decide(&uid(), NOW)), "Expired");
+        // A copy from before does not take that back.
+        apply(&mut ttl, &cron(row, json!({})));
+        assert_eq!(rule(&ttl.decide(&uid(), NOW)), "Expired");
+    }
+}
+
+#[test]
+fn a_tick_that_is_recorded_already_holds_nobody() {
+    for minutes_ago in [0, -1, -60] {
+        let mut ttl = mk_with(&BATCH, recorded(minutes_ago));
+        assert_eq!(becomes(&mut ttl, &tick(&BATCH, json!({}))), "Expired");
+    }
+}
+
+#[test]
+fn jobs_that_bear_no_ticks_name_go_with_their_ttl() {
+    // As `kubectl create job --from` and `schedule run` make them, and names of times that no tick has.
+    let names = [
+        "manual".to_owned(),
+        "nightly-m4x7k2p".to_owned(),
+        "nightly-1".to_owned(),
+        format!("nightly-{}", MINUTE - 61),
+        format!("nightly-{}", MINUTE + 100_000),
+        format!("other-{MINUTE}"),
+        format!("nightly-0{MINUTE}"),
+    ];
+    for name in names {
+        let mut ttl = mk_with(&BATCH, json!({}));
+        let job = tick(
+            &BATCH,
+            json!({"metadata": {"name": name, "annotations": {"cronjob.kubernetes.io/instantiate": "manual"}}}),
+        );
+        assert_eq!(becomes(&mut ttl, &job), "Expired", "{name}");
+    }
+    let owners = [
+        json!([]),
+        json!([{"kind": "CronJob", "name": "nightly", "uid": "c"}]),
+        json!([{"kind": "Deployment", "name": "nightly", "uid": "c", "controller": true}]),
+    ];
+    for owners in owners {
+        let mut ttl = mk_with(&BATCH, json!({}));
+        let job = tick(&BATCH, json!({"metadata": {"ownerReferences": owners}}));
+        assert_eq!(becomes(&mut ttl, &job), "Expired", "{owners}");
+    }
+}
+
+#[test]
+fn a_cron_job_that_ends_or_is_gone_holds_nobody() {
+    let deleting = json!({"metadata": {"deletionTimestamp": at(-1)}});
+    let mut ttl = mk_with(&BATCH, deleting);
+    assert_eq!(becomes(&mut ttl, &tick(&BATCH, json!({}))), "Expired");
+
+    let mut ttl = mk_with(&BATCH, json!({}));
+    assert_eq!(
+        becomes(&mut ttl, &tick(&BATCH, json!({}))),
+        "TickUnrecorded"
+    );
+    let woken = observe(&mut ttl, &Change::Deleted(cron(&BATCH, json!({}))));
+    assert_eq!(woken, [uid()]);
+    assert_eq!(
+        rule(&ttl.decide(&uid(), NOW)),
+        "Expired",
+        "its end was seen"
+    );
+}
+
+#[test]
+fn a_controller_that_does_not_work_here_holds_nobody() {
+    let mut ttl = mk(&BATCH, Rules::default());
+    assert_eq!(becomes(&mut ttl, &tick(&BATCH, json!({}))), "Expired");
+    // Nor does a kind that is not served.
+    let mut ttl = mk_with(&BATCH, json!({}));
+    observe(&mut ttl, &Change::Catalog(catalog_with_crons(false)));
+    assert_eq!(becomes(&mut ttl, &tick(&BATCH, json!({}))), "Expired");
+}
+
+/// What the server says about a CronJob that no feed shows.
+#[test]
+fn a_cron_job_that_nobody_shows_is_asked_for() {
+    let failed = || {
+        Answer::Failed(Failure {
+            kind: FailureKind::Unavailable,
+            status: Some(500),
+            message: String::new(),
+            retry_after: None,
+        })
+    };
+    let replaced = json!({"metadata": {"uid": "another"}});
+    let cases = [
+        (Answer::Object(cron(&BATCH, json!({}))), "TickUnrecorded"),
+        (Answer::Object(cron(&BATCH, recorded(0))), "Expired"),
+        (Answer::Object(cron(&BATCH, replaced)), "Expired"),
+        (Answer::Absent(Proof::NotFound), "Expired"),
+        (failed(), "AsksForCronJob"),
+    ];
+    for (answer, becomes_then) in cases {
+        let mut ttl = mk_with(&BATCH, json!({}));
+        let lost = Change::Missing(crons(&BATCH), Uid::from("c"));
+        observe(&mut ttl, &lost);
+        assert_eq!(
+            becomes(&mut ttl, &tick(&BATCH, json!({}))),
+            "AsksForCronJob"
+        );
+        let Next::Call(call @ Call::Get { .. }) = ttl.decide(&uid(), NOW).next else {
+            panic!("nothing is asked");
+        };
+        assert_eq!(
+            (&*call.target().name, &*call.target().namespace),
+            ("nightly", "shop")
+        );
+        ttl.answered(&uid(), &call, &answer, NOW, &mut Wake::default());
+        assert_eq!(rule(&ttl.decide(&uid(), NOW)), becomes_then, "{answer:?}");
+    }
+}
+
+#[test]
+fn nothing_is_asked_before_the_time_has_come_and_nothing_is_kept_after() {
+    let mut ttl = mk_with(&BATCH, json!({}));
+    let later = tick(&BATCH, json!({"spec": {"ttlSecondsAfterFinished": 60}}));
+    assert_eq!(becomes(&mut ttl, &later), "Waits");
+    observe(&mut ttl, &Change::Deleted(later));
+    let woken = apply(&mut ttl, &cron(&BATCH, recorded(0)));
+    assert!(woken.is_empty(), "nobody waits any more");
+}
+
+/// With `--ttl-after-aborted` an aborted Job has a time to go, and the same rule.
+#[test]
+fn an_aborted_job_stays_until_its_tick_is_recorded_too() {
+    let rules = Rules {
+        after_aborted: Some(Duration::ZERO),
+        with_cron: true,
+    };
+    let mut ttl = Ttl::new(&VOLCANO, rules);
+    observe(&mut ttl, &Change::Catalog(catalog_with_crons(true)));
+    apply(&mut ttl, &cron(&VOLCANO, json!({})));
+    let state = json!({"phase": "Aborted", "lastTransitionTime": at(-10)});
+    let job = tick(&VOLCANO, json!({"status": {"state": state}}));
+    assert_eq!(becomes(&mut ttl, &job), "TickUnrecorded");
+    apply(&mut ttl, &cron(&VOLCANO, recorded(0)));
+    assert_eq!(rule(&ttl.decide(&uid(), NOW)), "AbortedLongAgo");
+}

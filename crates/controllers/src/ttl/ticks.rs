@@ -1,0 +1,166 @@
+//! The Jobs of ticks: what a CronJob has made may not go before its status tells the slot.
+//!
+//! Otherwise whoever comes after a crash between the create of a Job and the record of its tick finds neither, and makes
+//! the Job again. The rule holds while the CronJob lives, while its controller works in this process, and for Jobs that
+//! bear the name of a slot newer than `lastScheduleTime`. A CronJob that no feed shows is asked for.
+//!
+//! Mirrors nothing upstream: there a Job with a TTL of 0 can run twice.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use super::index::Job;
+use crate::cron::{self, CRON_JOBS, Dialect};
+use crate::runtime::call::Target;
+use crate::runtime::controller::Wake;
+use crate::runtime::kind::{Catalog, KindId};
+use crate::runtime::record::{Record, Revision, Uid};
+
+/// The CronJobs whose ticks count.
+#[derive(Debug)]
+pub(super) struct Ticks {
+    /// Nothing if their controller does not work here.
+    row: Option<&'static Dialect>,
+    /// Nothing if the kind is not served.
+    kind: Option<KindId>,
+    crons: BTreeMap<Uid, CronJob>,
+    /// The Jobs of each that have a time to go.
+    jobs: BTreeMap<Uid, BTreeSet<Uid>>,
+}
+
+#[derive(Debug)]
+struct CronJob {
+    revision: Revision,
+    is_deleting: bool,
+    created: Option<Timestamp>,
+    last: Option<Timestamp>,
+}
+
+/// The slot that a Job is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Tick {
+    pub(super) owner: Uid,
+    pub(super) cron_job: Box<str>,
+    pub(super) slot: Timestamp,
+}
+
+/// Whether a Job may go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Hold {
+    /// It may.
+    Free,
+    /// Its tick is not recorded.
+    Held,
+    /// Nobody knows its CronJob, which is there.
+    Unknown(Target),
+}
+
+// === impl Ticks ===
+
+impl Ticks {
+    pub(super) fn new(row: Option<&'static Dialect>) -> Self {
+        Self {
+            row,
+            kind: None,
+            crons: BTreeMap::new(),
+            jobs: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn is_cron(&self, kind: KindId) -> bool {
+        self.kind == Some(kind)
+    }
+
+    pub(super) fn know_catalog(&mut self, catalog: &Catalog) {
+        let id = self.row.and_then(|row| catalog.id(row.group, CRON_JOBS));
+        self.kind = id.filter(|id| catalog.get(*id).is_some());
+    }
+
+    /// The tick that a Job is for, if it bears the name of one.
+    pub(super) fn of(&self, record: &Record) -> Option<Tick> {
+        self.row?;
+        let owner = cron::owner(record)?;
+        let slot = cron::named(&owner.name, &record.meta.name, None)?;
+        Some(Tick {
+            owner: owner.uid.clone(),
+            cron_job: owner.name.clone(),
+            slot,
+        })
+    }
+
+    /// A Job has a time to go.
+    pub(super) fn follow(&mut self, tick: &Tick, job: &Uid) {
+        let jobs = self.jobs.entry(tick.owner.clone()).or_default();
+        jobs.insert(job.clone());
+    }
+
+    /// A Job has no time to go any more.
+    pub(super) fn leave(&mut self, tick: &Tick, job: &Uid) {
+        if let Some(jobs) = self.jobs.get_mut(&tick.owner) {
+            jobs.remove(job);
+            if jobs.is_empty() {
+                self.jobs.remove(&tick.owner);
+            }
+        }
+    }
+
+    /// A CronJob as it is.
+    pub(super) fn apply(&mut self, record: &Record, wake: &mut Wake<Uid>) {
+        let uid = &record.meta.uid;
+        let known = self.crons.get(uid);
+        if known.is_some_and(|known| record.meta.revision.is_before(&known.revision)) {
+            return;
+        }
+        let (created, last) = cron::cron_job_times(record);
+        let cron = CronJob {
+            revision: record.meta.revision.clone(),
+            is_deleting: record.meta.deletion.is_some(),
+            created,
+            last,
+        };
+        self.crons.insert(uid.clone(), cron);
+        self.wake(uid, wake);
+    }
+
+    /// A CronJob is not known any more: gone, or not shown. Says whose Jobs it concerns.
+    pub(super) fn forget(&mut self, uid: &Uid, wake: &mut Wake<Uid>) -> Vec<Uid> {
+        self.crons.remove(uid);
+        self.wake(uid, wake);
+        self.jobs.get(uid).into_iter().flatten().cloned().collect()
+    }
+
+    /// No CronJob is known any more.
+    pub(super) fn clear(&mut self, wake: &mut Wake<Uid>) {
+        for (uid, _) in std::mem::take(&mut self.crons) {
+            self.wake(&uid, wake);
+        }
+    }
+
+    /// Whether a Job may go.
+    pub(super) fn hold(&self, tick: &Tick, job: &Job, now: Timestamp) -> Hold {
+        let Some(kind) = self.kind else {
+            return Hold::Free;
+        };
+        let Some(cron) = self.crons.get(&tick.owner) else {
+            let Target { namespace, .. } = job.target();
+            return Hold::Unknown(Target {
+                kind,
+                namespace,
+                name: tick.cron_job.clone(),
+            });
+        };
+        let created = cron.created.unwrap_or(Timestamp::MIN);
+        let is_open = cron::is_open(tick.slot, created, cron.last, now);
+        match is_open && !cron.is_deleting {
+            true => Hold::Held,
+            false => Hold::Free,
+        }
+    }
+
+    fn wake(&self, cron: &Uid, wake: &mut Wake<Uid>) {
+        for job in self.jobs.get(cron).into_iter().flatten() {
+            wake.now(job.clone());
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The rules of ticks: one Job for each slot, none beside another where that is forbidden, and none that goes before its
+//! slot is recorded.
+
+use http::Method;
+use serde_json::Value;
+
+use super::{History, Stored, judged};
+use crate::wire::Act;
+
+/// Whether a request makes an object. Nobody but the CronJob controllers does.
+pub(super) fn is_start(act: &Act) -> bool {
+    act.method == Method::POST
+}
+
+/// Whether a request tells the status of a CronJob.
+pub(super) fn is_record(act: &Act) -> bool {
+    act.method == Method::PATCH && act.path.contains("/cronjobs/") && act.path.ends_with("/status")
+}
+
+/// The CronJob that a Job belongs to as it was when something happened to the Job, unless that was gone or going.
+pub(super) fn master<'a>(history: &'a History, job: &Stored, at: u64) -> Option<&'a Stored> {
+    let uid = controller(&job.object)?;
+    let there = history.before(at);
+    there.get(uid).copied().filter(|cron| !cron.is_deleting())
+}
+
+/// A Job was made.
+pub(super) fn start(history: &History, act: &Act) -> Result<(), String> {
+    let made = &act.answer;
+    let (Some(owner), Some(name)) = (controller(made), made["metadata"]["name"].as_str()) else {
+        return Err("S6: a Job was made that belongs to nobody".to_owned());
+    };
+    let uid = made["metadata"]["uid"].as_str().unwrap_or_default();
+    let of_owner = |stored: &&Stored| controller(&stored.object) == Some(owner);
+    let mut others = history.all().filter(of_owner);
+    if others.any(|other| other.name() == name && other.uid() != uid) {
+        return Err(format!("S6: the slot of {name} had a Job before"));
+    }
+    let Some(first) = history.of(uid).next() else {
+        return Ok(());
+    };
+    let there = history.before(first.revision);
+    let policy = there
+        .get(owner)
+        .map(|cron| &cron.object["spec"]["concurrencyPolicy"]);
+    let mut jobs = there.values().filter(|stored| of_owner(stored));
+    let running = jobs.find(|job| !has_finished(&job.object));
+    match (policy.and_then(Value::as_str), running) {
+        (Some("Forbid"), Some(running)) => Err(format!("S7: {} still ran", running.name())),
+        (Some("Replace"), Some(running)) if !running.is_deleting() => {
+            Err(format!("S7: {} was not deleted", running.name()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A Job was deleted whose CronJob lives.
+pub(super) fn delete(job: &Stored, cron: &Stored) -> Result<(), String> {
+    let prefix = format!("{}-", cron.name());
+    let minute: Option<i64> = job
+        .name()
+        .strip_prefix(&prefix)
+        .and_then(|minute| minute.parse().ok());
+    let last = cron.object["status"]["lastScheduleTime"].as_str();
+    let last: Option<jiff::Timestamp> = last.and_then(|last| last.parse().ok());
+    let recorded = last.map_or(i64::MIN, |last| last.as_second().div_euclid(60));
+    if minute.is_some_and(|minute| minute > recorded) {
+        return Err(format!("S6: the slot of {} was not recorded", job.name()));
+    }
+    if !has_finished(&job.object) && cron.object["spec"]["concurrencyPolicy"] != "Replace" {
+        return Err(format!(
+            "S7: {} ran, and nothing was to replace it",
+            job.name()
+        ));
+    }
+    Ok(())
+}
+
+/// The status of a CronJob was written: nothing else has changed.
+pub(super) fn record(history: &History, act: &Act) -> Result<(), String> {
+    let metadata = &act.body["metadata"];
+    let Some((before, after)) = judged(history, &metadata["uid"], &metadata["resourceVersion"])?
+    else {
+        return Ok(());
+    };
+    let rest = |stored: &Stored| {
+        let mut object = stored.object.clone();
+        object["status"] = Value::Null;
+        object["metadata"]["resourceVersion"] = Value::Null;
+        object["metadata"]["managedFields"] = Value::Null;
+        object
+    };
+    match rest(before) == rest(after) {
+        true => Ok(()),
+        false => Err("S4: more than the status was changed".to_owned()),
+    }
+}
+
+fn controller(object: &Value) -> Option<&str> {
+    let owners = object["metadata"]["ownerReferences"].as_array();
+    let mut owners = owners.into_iter().flatten();
+    let owner = owners.find(|owner| owner["controller"] == true && owner["kind"] == "CronJob")?;
+    owner["uid"].as_str()
+}
+
+fn has_finished(job: &Value) -> bool {
+    let conditions = job["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|condition| {
+        condition["status"] == "True"
+            && (condition["type"] == "Complete" || condition["type"] == "Failed")
+    })
+}

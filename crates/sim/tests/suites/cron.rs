@@ -1,0 +1,311 @@
+//! CronJobs whose controllers die at every request, for years, and while clocks jump: no slot has two Jobs.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use caretaker_machinery::cron::{Schedule, zone};
+use caretaker_machinery::rng::Rng;
+use caretaker_sim::checkers::Known;
+use caretaker_sim::collector::{Collector, NAME};
+use caretaker_sim::crash::scenarios::cron::{CRON_NAME, SCENARIOS};
+use caretaker_sim::crash::{Cast, Generation, MOMENTS, crash_everywhere, crash_twice};
+use caretaker_sim::objects::JOBS;
+use caretaker_sim::suites::cron::BATCH;
+use caretaker_sim::suites::stage::{Made, Stage};
+use caretaker_sim::target::Target;
+use caretaker_sim::wire::{Asked, Fate, Log, Meddler, Moment, Who, Wire};
+use http::Method;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+/// What `--controllers` calls the one that ends Jobs.
+const TTL_NAME: &str = "ttl-after-finished-controller";
+
+#[tokio::test(start_paused = true)]
+async fn cron_controllers_that_die_at_any_request_end_like_those_that_live() {
+    for scenario in SCENARIOS {
+        let runs = crash_everywhere(scenario).await;
+        let runs = runs.unwrap_or_else(|why| panic!("{why}"));
+        assert!(runs >= 6, "{}: only {runs} runs", scenario.name);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cron_controllers_that_die_twice_end_like_those_that_live() {
+    for (seed, scenario) in (0..).zip(SCENARIOS) {
+        let mut rng = Rng::seeded(seed);
+        let done = crash_twice(scenario, 4, |limit| rng.below(limit)).await;
+        done.unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+    }
+}
+
+/// A server, users of it, and everything that was asked.
+struct World {
+    target: Target,
+    stage: Stage,
+    log: Log,
+}
+
+/// What happens between two looks at the world, by the controllers' time.
+const WORKED: Duration = Duration::from_secs(3);
+
+// === impl World ===
+
+impl World {
+    async fn new() -> Self {
+        let target = Target::embedded();
+        let log = Log::default();
+        let users = Wire::new(target.client(), Who::User, &log, None);
+        let through = target.through(users.client());
+        let stage = Stage::set(&through, &Collector::Standing, "cron".to_owned()).await;
+        Self { target, stage, log }
+    }
+
+    async fn cron(&self, name: &str, spec: Value) -> Made {
+        let cron = BATCH.mk_cron(name, spec);
+        self.stage.make(&BATCH.crons, cron).await.unwrap()
+    }
+
+    fn start(&self, meddler: Option<Box<dyn Meddler>>) -> (Wire, Generation) {
+        let wire = Wire::new(self.target.client(), Who::Controllers, &self.log, meddler);
+        let kinds = [Known::new(JOBS, "batch/v1", "Job")];
+        let cast = Cast {
+            names: &[CRON_NAME, TTL_NAME, NAME],
+            kinds: &kinds,
+            discovery: Duration::from_secs(3_600),
+            ahead: SignedDuration::ZERO,
+        };
+        let generation = Generation::start(&self.target, &wire, &cast).unwrap();
+        (wire, generation)
+    }
+
+    fn now(&self) -> Timestamp {
+        self.target.clock().unwrap().now()
+    }
+
+    /// Moves everybody's clock, and lets everybody see that.
+    async fn jump(&self, by: SignedDuration) {
+        self.target.clock().unwrap().jump(by).unwrap();
+        sleep(WORKED).await;
+    }
+
+    /// To a second before a time, and past it.
+    async fn pass(&self, time: Timestamp) {
+        let before = time.duration_since(self.now()) - SignedDuration::from_secs(1);
+        self.jump(before.max(SignedDuration::ZERO)).await;
+    }
+
+    /// Ends every Job that runs, as whoever runs them would.
+    async fn run_jobs(&self) {
+        let jobs = self.stage.list(&JOBS).await.unwrap();
+        for job in jobs
+            .iter()
+            .filter(|job| job["status"]["conditions"].is_null())
+        {
+            let name = job["metadata"]["name"].as_str().unwrap();
+            if let Ok(job) = self.stage.known(&JOBS, name).await {
+                // It may have been replaced meanwhile.
+                let _ = BATCH.end(&self.stage, &job, "Complete", 0).await;
+            }
+        }
+    }
+
+    /// The names of the Jobs that were made, whether or not anybody heard of it.
+    fn made(&self) -> Vec<String> {
+        let acts = self.log.acts().into_iter();
+        let made = acts.filter(|act| act.method == Method::POST && act.status == 201);
+        let made = made.filter(|act| act.who == Who::Controllers);
+        made.map(|act| act.answer["metadata"]["name"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    async fn count(&self, jobs: usize) {
+        self.stage.count(&JOBS, jobs).await.unwrap();
+    }
+}
+
+/// A year of a zone with summer time: a Job for every slot that the schedule has, made in that very second.
+#[tokio::test(start_paused = true)]
+async fn a_year_of_a_zone_with_summer_time() {
+    for (text, count) in [("30 2 * * *", 365), ("0 2,3 29 3,10 *", 5)] {
+        let world = World::new().await;
+        let zone = zone::find("Europe/Berlin").unwrap();
+        let schedule = Schedule::parse(text).unwrap();
+        let spec =
+            json!({"schedule": text, "timeZone": "Europe/Berlin", "successfulJobsHistoryLimit": 2});
+        world.cron("a", spec).await;
+        let _controllers = world.start(None);
+        sleep(WORKED).await;
+        let end = world.now() + SignedDuration::from_hours(365 * 24);
+        let slots: Vec<Timestamp> = schedule
+            .slots(world.now(), &zone)
+            .take_while(|slot| *slot < end)
+            .collect();
+        for slot in &slots {
+            world.pass(*slot).await;
+            let jobs = world.stage.list(&JOBS).await.unwrap();
+            let newest = jobs
+                .iter()
+                .map(|job| job["metadata"]["creationTimestamp"].clone());
+            assert_eq!(
+                newest.max_by_key(ToString::to_string).unwrap(),
+                format!("{slot:.0}"),
+                "{text}"
+            );
+            world.run_jobs().await;
+        }
+        let names: Vec<String> = slots
+            .iter()
+            .map(|slot| format!("a-{}", slot.as_second() / 60))
+            .collect();
+        assert_eq!(world.made(), names);
+        let slots = names.len();
+        assert!(slots.abs_diff(count) <= 1, "{text}: {slots}");
+        sleep(WORKED).await;
+        world.count(2).await;
+    }
+}
+
+/// Dies at a request that is drawn.
+struct Doomed {
+    left: usize,
+    moment: Moment,
+}
+
+impl Meddler for Doomed {
+    fn fate(&mut self, asked: &Asked<'_>) -> Fate {
+        if !asked.is_effect {
+            return Fate::Pass;
+        }
+        self.left = self.left.saturating_sub(1);
+        match self.left {
+            0 => Fate::End(self.moment),
+            _ => Fate::Pass,
+        }
+    }
+}
+
+/// Forty CronJobs whose Jobs are gone as soon as they are done, 250 minutes, and controllers that die all the time.
+#[tokio::test(start_paused = true)]
+async fn ten_thousand_ticks_with_crashes_have_a_job_each() {
+    const CRONS: usize = 40;
+    const MINUTES: usize = 250;
+    let world = World::new().await;
+    for number in 0..CRONS {
+        let spec = match number % 2 {
+            0 => json!({"jobTemplate": {"spec": {"ttlSecondsAfterFinished": 0}}}),
+            _ => json!({"successfulJobsHistoryLimit": 0}),
+        };
+        world.cron(&format!("c{number}"), spec).await;
+    }
+    let mut rng = Rng::seeded(8);
+    let mut crashes = 0;
+    let lives = async {
+        loop {
+            let doomed = Doomed {
+                left: 1 + rng.below(400),
+                moment: MOMENTS[rng.below(MOMENTS.len())],
+            };
+            let (wire, _generation) = world.start(Some(Box::new(doomed)));
+            wire.until_cut().await;
+            crashes += 1;
+        }
+    };
+    let story = async {
+        for _ in 0..MINUTES {
+            let minute = world.now().as_second() / 60 + 1;
+            world
+                .pass(Timestamp::from_second(minute * 60).unwrap())
+                .await;
+            world.run_jobs().await;
+            sleep(WORKED).await;
+        }
+        sleep(Duration::from_secs(10)).await;
+    };
+    tokio::select! {
+        biased;
+        () = lives => {}
+        () = story => {}
+    }
+    let made = world.made();
+    let distinct: BTreeSet<&String> = made.iter().collect();
+    assert_eq!(distinct.len(), made.len(), "a slot had two Jobs");
+    assert!(crashes > 50, "{crashes} crashes");
+    let expected = CRONS * MINUTES;
+    assert!(
+        made.len() > expected * 99 / 100,
+        "{} of {expected} slots",
+        made.len()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn jobs_that_never_end_are_forbidden_or_replaced() {
+    for (policy, made) in [("Forbid", 1), ("Replace", 300)] {
+        let world = World::new().await;
+        world.cron("a", json!({"concurrencyPolicy": policy})).await;
+        let _controllers = world.start(None);
+        sleep(WORKED).await;
+        for _ in 0..300 {
+            let minute = world.now().as_second() / 60 + 1;
+            world
+                .pass(Timestamp::from_second(minute * 60).unwrap())
+                .await;
+            world.count(1).await;
+        }
+        assert_eq!(world.made().len(), made, "{policy}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn clocks_that_jump_start_the_latest_slot_once() {
+    let world = World::new().await;
+    world.cron("a", json!({})).await;
+    let _controllers = world.start(None);
+    sleep(WORKED).await;
+    let minutes = SignedDuration::from_mins;
+    // An hour ahead: the latest slot. An hour back: nothing, until the hour is over again.
+    for (by, made) in [
+        (60, 1),
+        (-60, 1),
+        (30, 1),
+        (29, 1),
+        (2, 2),
+        (101, 3),
+        (1_000_000, 4),
+        (-500_000, 4),
+    ] {
+        world.jump(minutes(by)).await;
+        assert_eq!(world.made().len(), made, "{by} minutes");
+    }
+    let made = world.made();
+    let distinct: BTreeSet<&String> = made.iter().collect();
+    assert_eq!(distinct.len(), made.len());
+}
+
+/// Ten thousand CronJobs in the same minute: two requests each, and nothing else.
+#[tokio::test(start_paused = true)]
+async fn ten_thousand_cron_jobs_in_one_minute_cost_two_requests_each() {
+    const CRONS: usize = 10_000;
+    let world = World::new().await;
+    for number in 0..CRONS {
+        world
+            .cron(&format!("c{number}"), json!({"schedule": "30 * * * *"}))
+            .await;
+    }
+    let (_wire, _generation) = world.start(None);
+    sleep(WORKED).await;
+    let before = world.log.effects();
+    assert_eq!(before, 0, "those that wait cost nothing");
+    world.jump(SignedDuration::from_mins(31)).await;
+    sleep(Duration::from_secs(60)).await;
+    world.count(CRONS).await;
+    let acts = world
+        .log
+        .acts()
+        .into_iter()
+        .filter(|act| act.who == Who::Controllers);
+    let of_cron = acts.filter(|act| act.method != Method::GET);
+    assert_eq!(of_cron.count(), 2 * CRONS);
+}
