@@ -37,7 +37,7 @@ const TOLD_WITHIN: Duration = Duration::from_secs(60);
 
 /// What to do next.
 const FAREWELL: &str = "
-That is all so far. To go on: `caretaker up` starts such a server for kubectl, `caretaker demo --keep` leaves
+That is all. To go on: `caretaker up` starts such a server for kubectl, `caretaker demo --keep` leaves
 this one running.";
 
 /// Who and what is there for the story.

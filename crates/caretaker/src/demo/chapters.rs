@@ -3,6 +3,7 @@
 mod cascades;
 mod finished;
 mod pods;
+mod ticks;
 
 use anyhow::Result;
 use futures::future::LocalBoxFuture;
@@ -24,7 +25,7 @@ pub(crate) struct Chapter {
 }
 
 /// All there are.
-pub(crate) const CHAPTERS: [Chapter; 3] = [
+pub(crate) const CHAPTERS: [Chapter; 5] = [
     Chapter {
         number: 1,
         controller: "garbage-collector-controller",
@@ -45,5 +46,19 @@ pub(crate) const CHAPTERS: [Chapter; 3] = [
         title: "Pods that nobody else removes",
         has_actors: true,
         run: |story| Box::pin(pods::tell(story)),
+    },
+    Chapter {
+        number: 4,
+        controller: "cronjob-controller/volcano",
+        title: "CronJobs of Volcano",
+        has_actors: true,
+        run: |story| Box::pin(ticks::volcano(story)),
+    },
+    Chapter {
+        number: 5,
+        controller: "cronjob-controller/batch",
+        title: "CronJobs of Kubernetes",
+        has_actors: true,
+        run: |story| Box::pin(ticks::batch(story)),
     },
 ];

@@ -99,7 +99,7 @@ impl<'a> Story<'a> {
         self.screen.pause(pause).await;
     }
 
-    /// Makes a namespace, and looks at these kinds in it from now on.
+    /// Makes a namespace, and looks at these kinds in it from now on, if there are any.
     pub(crate) async fn enter(
         &mut self,
         namespace: &str,
@@ -107,7 +107,10 @@ impl<'a> Story<'a> {
     ) -> Result<()> {
         let body = json!({"metadata": {"name": namespace}});
         self.create(&NAMESPACE, "", &body).await?;
-        self.scene = Some(Scene::open(&self.client, namespace, kinds).await?);
+        self.scene = match kinds {
+            [] => None,
+            _ => Some(Scene::open(&self.client, namespace, kinds).await?),
+        };
         Ok(())
     }
 
@@ -152,8 +155,17 @@ impl<'a> Story<'a> {
         self.number(lines)
     }
 
-    /// Numbers lines in the server's order.
-    pub(crate) fn number(&mut self, mut lines: Vec<(u64, String)>) -> Result<()> {
+    /// What controllers did because of an object, in their order.
+    pub(crate) fn deeds(&self, cause: &Thing) -> Vec<Arc<Evidence>> {
+        let is_cause = |write: &&Arc<Evidence>| {
+            let named = write.cause.as_ref();
+            write.done && named.is_some_and(|named| named.uid == cause.uid)
+        };
+        self.writes.iter().filter(is_cause).cloned().collect()
+    }
+
+    /// Numbers lines in the order of what they begin with: revisions, or times.
+    pub(crate) fn number<O: Ord>(&mut self, mut lines: Vec<(O, String)>) -> Result<()> {
         lines.sort();
         for (place, (_, line)) in lines.iter().enumerate() {
             self.say(&format!("{}. {line}", place + 1))?;

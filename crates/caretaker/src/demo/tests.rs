@@ -70,6 +70,16 @@ async fn the_chapters_tell_what_happens_in_its_order() {
         "1. gone  Pod stranded ",
         "its Node rack-7 is gone: ",
         "The controller: 1 object, ",
+        "Chapter 4: CronJobs of Volcano (cronjob-controller/volcano)",
+        "1. made  Job train-",
+        "2. made  Job train-",
+        "3. gone  Job train-",
+        "only 1 successful Jobs of its CronJob are kept",
+        "Chapter 5: CronJobs of Kubernetes (cronjob-controller/batch)",
+        "1. made  Job report-",
+        "2. gone  Job report-",
+        "the concurrency policy is Replace",
+        "3. made  Job report-",
     ] {
         let Some((_, after)) = rest.split_once(expected) else {
             panic!("{expected:?} is not in its place:\n{text}");
