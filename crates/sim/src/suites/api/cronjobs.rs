@@ -10,7 +10,7 @@ use crate::session::{Ask, Session};
 use crate::suites::{Scenario, scenario};
 
 pub(super) const SCENARIOS: &[Scenario] = &[
-    scenario!(create_of_a_cron_job_fills_in_defaults),
+    scenario!(a_cron_job_keeps_its_limits_and_its_template),
     scenario!(a_schedule_that_cannot_be_read_is_422),
     scenario!(a_schedule_is_required_and_names_no_zone),
     scenario!(odd_schedules_are_accepted),
@@ -28,7 +28,7 @@ async fn attempt(s: &mut Session, spec: Value) {
     s.post_with(&CRON_JOBS, "dryRun=All", object).await;
 }
 
-async fn create_of_a_cron_job_fills_in_defaults(s: &mut Session) {
+async fn a_cron_job_keeps_its_limits_and_its_template(s: &mut Session) {
     s.post(&CRON_JOBS, mk_cron_job("a")).await;
     let limits = json!({"spec": {"successfulJobsHistoryLimit": 0, "failedJobsHistoryLimit": 0,
         "startingDeadlineSeconds": 0, "concurrencyPolicy": "", "suspend": true, "timeZone": "Europe/Berlin"}});
