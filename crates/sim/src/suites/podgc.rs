@@ -45,14 +45,6 @@ const HOLD: &str = "test.k8s.io/finalizer";
 /// How many terminated Pods are too many in the plays about that.
 const OVER: usize = 5;
 
-fn mk_node(name: &str, ready: &str, taints: Value) -> Value {
-    let conditions = json!([{"type": "Ready", "status": ready}]);
-    with(
-        mk_object("v1", "Node", name),
-        json!({"spec": {"taints": taints}, "status": {"conditions": conditions}}),
-    )
-}
-
 pub(crate) fn out_of_service(effect: &str) -> Value {
     json!([{"key": "node.kubernetes.io/out-of-service", "effect": effect}])
 }
@@ -76,8 +68,7 @@ async fn report(stage: &Stage, made: &Made, status: Value) -> Checked {
 
 /// Makes a Node. Servers set taints of their own when one is made, so its own are written afterwards.
 pub(crate) async fn node(stage: &Stage, name: &str, ready: &str, taints: Value) -> Checked<Made> {
-    let object = mk_node(name, ready, json!([]));
-    let made = stage.make(&NODES, object).await?;
+    let made = stage.make(&NODES, mk_object("v1", "Node", name)).await?;
     stage
         .change(&made, json!({"spec": {"taints": taints}}))
         .await?;

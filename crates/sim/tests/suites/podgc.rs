@@ -48,9 +48,12 @@ impl Meddler for Chatty {
     }
 }
 
+/// Makes one that is broken, and the rule it breaks.
+type Mutant<'a> = (fn() -> Box<dyn Meddler>, &'a str);
+
 #[tokio::test(start_paused = true)]
 async fn a_pod_gc_that_is_broken_is_noticed() {
-    let mutants: [(fn() -> Box<dyn Meddler>, &str); 2] = [
+    let mutants: [Mutant<'_>; 2] = [
         (|| Box::new(Careless), ": S2: "),
         (|| Box::new(Chatty), ": S8: "),
     ];

@@ -236,10 +236,13 @@ fn gc_orphaned() {
     }
 }
 
+/// A case of [`gc_unscheduled_terminating`]: its name, the Pods, who goes, and who is marked before.
+type Unscheduled<'a> = (&'a str, [MkPod; 3], &'a [&'a str], &'a [&'a str]);
+
 #[test]
 fn gc_unscheduled_terminating() {
     let ending = |name, node, phase| MkPod::new(name, node, phase).terminating();
-    let table: [(&str, [MkPod; 3], &[&str], &[&str]); 2] = [
+    let table: [Unscheduled<'_>; 2] = [
         (
             "unscheduled pods in any phase",
             [

@@ -152,7 +152,14 @@ impl<C: Controller> Driver<C> {
                 self.compare_clocks(date, self.clock.now());
                 ASK_EVERY
             }
-            Err(_) => ASK_AGAIN,
+            Err(error) => {
+                tracing::debug!(
+                    controller = self.name,
+                    error,
+                    "the server does not tell its time"
+                );
+                ASK_AGAIN
+            }
         };
         self.question = Some(ask(self.effects.clone(), again));
     }
