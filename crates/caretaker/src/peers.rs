@@ -14,7 +14,9 @@ use kube::Client;
 use kube::client::Body;
 use serde::Deserialize;
 
-use crate::args::{BATCH_TTL, Controllers, GARBAGE_COLLECTOR, VOLCANO_TTL};
+use crate::args::{
+    BATCH_CRON, BATCH_TTL, Controllers, GARBAGE_COLLECTOR, VOLCANO_CRON, VOLCANO_TTL,
+};
 
 /// The Lease of kube-controller-manager.
 const LEASE: &str =
@@ -82,7 +84,7 @@ const KUBERNETES: Original = Original {
     name: "kube-controller-manager",
     shown_by: "the lease kube-system/kube-controller-manager",
     units: &[
-        "cronjob-controller/batch",
+        BATCH_CRON,
         GARBAGE_COLLECTOR,
         "pod-garbage-collector-controller",
         BATCH_TTL,
@@ -92,7 +94,7 @@ const KUBERNETES: Original = Original {
 const VOLCANO: Original = Original {
     name: "vc-controller-manager",
     shown_by: "Pods with the label app=volcano-controller",
-    units: &["cronjob-controller/volcano", VOLCANO_TTL],
+    units: &[VOLCANO_CRON, VOLCANO_TTL],
 };
 
 /// An answer of the server, read.

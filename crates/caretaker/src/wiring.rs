@@ -107,3 +107,24 @@ fn random<const N: usize>() -> Result<[u8; N]> {
         .map_err(|error| anyhow!("the system gives no random bytes: {error}"))?;
     Ok(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machines_zone_is_found_as_go_finds_it() {
+        let missing = Path::new("/nowhere/localtime");
+        for (variable, name) in [
+            ("Asia/Kathmandu", Some("Asia/Kathmandu")),
+            (":Europe/Berlin", Some("Europe/Berlin")),
+            ("", None),
+            ("nowhere", None),
+        ] {
+            let zone = zone_of(Some(variable), missing);
+            let expected = name.map_or(TimeZone::UTC, |name| zone::find(name).unwrap());
+            assert_eq!(zone, expected, "{variable:?}");
+        }
+        assert_eq!(zone_of(None, missing), TimeZone::UTC);
+    }
+}

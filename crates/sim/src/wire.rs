@@ -467,6 +467,9 @@ mod tests {
             (Method::GET, "/apis/apps/v1", false),
             (Method::GET, "/apis/apps", false),
             (Method::POST, "/api/v1/namespaces/n/events", false),
+            (Method::PATCH, "/api/v1/namespaces/n/events/a", false),
+            (Method::POST, "/apis/batch/v1/namespaces/n/jobs", true),
+            (Method::POST, "/api/v1/nodes", true),
         ];
         for (method, path, expected) in table {
             assert_eq!(is_effect(&method, path), expected, "{method} {path}");

@@ -172,7 +172,7 @@ fn sentences_name_both_ways_out() {
     let told = alive.sentences(&all, StandBack);
     assert_eq!(told.len(), 2, "{told:?}");
     assert!(
-        told[1].contains("--controllers=*,-gc-controller"),
+        told[1].contains("--controllers=*,-cronjob-controller,-gc-controller"),
         "{told:?}"
     );
     assert!(told[1].contains("Pod volcano-system/b"), "{told:?}");
@@ -180,7 +180,7 @@ fn sentences_name_both_ways_out() {
         "host_1",
         "only shows",
         "--take-over",
-        "--controllers=*,-garbage-collector-controller",
+        "--controllers=*,-cronjob-controller,-garbage-collector-controller",
     ] {
         assert!(told[0].contains(word), "{word}: {}", told[0]);
     }

@@ -558,6 +558,10 @@ impl<C: Controller> Driver<C> {
         }
         trip.in_vain = None;
         trip.read = call.is_read().then(|| call.target().clone());
+        if !call.is_read() && !has_failed {
+            // What comes now is another write's.
+            trip.requests = 0;
+        }
         match answer {
             Answer::Failed(failure) if failure.kind == FailureKind::Conflict && !call.is_read() => {
                 self.read_again(key, &call, because, trip, now);

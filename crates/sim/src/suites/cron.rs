@@ -14,7 +14,7 @@ use super::ttl::ended;
 use super::{Checked, Play};
 use crate::objects::{
     CRON_JOBS, JOBS, Resource, VOLCANO_CRON_JOBS, VOLCANO_JOBS, mk_cron_job, mk_job, mk_object,
-    with,
+    mk_pod_spec, with,
 };
 
 /// The controllers it is about.
@@ -85,11 +85,13 @@ impl Kind {
     pub fn mk_cron(&self, name: &str, spec: Value) -> Value {
         let mut cron = mk_cron_job(name);
         if self.is_volcano() {
-            let template = json!({"spec": {"minAvailable": 1, "queue": "default"}});
-            cron["spec"]["jobTemplate"] = template;
+            let task = json!({"name": "t", "replicas": 1, "template": {"spec": mk_pod_spec()}});
+            let job = json!({"minAvailable": 1, "queue": "default", "tasks": [task]});
+            cron["spec"]["jobTemplate"] = json!({ "spec": job });
         }
         cron["apiVersion"] = self.api_version.into();
-        with(cron, json!({ "spec": spec }))
+        cron["spec"] = with(cron["spec"].take(), spec);
+        cron
     }
 
     /// A Job that belongs to a CronJob, made by hand.

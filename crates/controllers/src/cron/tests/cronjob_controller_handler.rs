@@ -18,7 +18,7 @@ fn a_job_belongs_to_the_controller_with_its_uid() {
         (json!({"uid": "another"}), false),
     ];
     for (changes, is_ours) in cases {
-        let mut world = World::new(&VOLCANO, json!({"concurrencyPolicy": "Forbid"}));
+        let mut world = World::new(&VOLCANO, &json!({"concurrencyPolicy": "Forbid"}));
         let mut job = world.mk_job(1, "Running");
         super::world::merge(&mut job["metadata"]["ownerReferences"][0], &changes);
         world.put_job(job);
@@ -54,9 +54,9 @@ fn a_new_schedule_is_looked_at_when_its_slot_comes_and_all_else_at_once() {
     ];
     for (before, changes, woken) in cases {
         for row in DIALECTS {
-            let mut world = World::new(row, json!({"schedule": before}));
-            world.change_cron(json!({"status": {"lastScheduleTime": BASE}}));
-            let got = world.change_cron(json!({ "spec": changes.clone() }));
+            let mut world = World::new(row, &json!({"schedule": before}));
+            world.change_cron(&json!({"status": {"lastScheduleTime": BASE}}));
+            let got = world.change_cron(&json!({ "spec": changes.clone() }));
             assert_eq!(got, woken, "{before} {changes}");
         }
     }
@@ -65,13 +65,13 @@ fn a_new_schedule_is_looked_at_when_its_slot_comes_and_all_else_at_once() {
 #[test]
 fn a_schedule_that_cannot_be_read_after_a_change_has_a_reason_of_its_own() {
     for row in DIALECTS {
-        let mut world = World::new(row, json!({}));
+        let mut world = World::new(row, &json!({}));
         assert_eq!(world.at(1).run(), Ended::In(240));
-        world.change_cron(json!({"spec": {"schedule": "bad"}}));
+        world.change_cron(&json!({"spec": {"schedule": "bad"}}));
         assert_eq!(world.run(), Ended::Rest);
         assert_eq!(world.told, ["UnParseableCronJobSchedule"]);
         assert_eq!(world.messages, ["unparseable schedule for cronjob: bad"]);
-        world.change_cron(json!({"spec": {"schedule": "* * * * *"}}));
+        world.change_cron(&json!({"spec": {"schedule": "* * * * *"}}));
         assert_eq!(world.run(), Ended::In(60));
         assert_eq!(
             world.jobs(),
@@ -83,7 +83,7 @@ fn a_schedule_that_cannot_be_read_after_a_change_has_a_reason_of_its_own() {
 
 #[test]
 fn versions_of_a_job_that_nothing_follows_from_wake_nobody() {
-    let mut world = World::new(&VOLCANO, json!({}));
+    let mut world = World::new(&VOLCANO, &json!({}));
     world.add_job(1, "Running");
     let mut job = world.mk_job(1, "Running");
     job["status"]["running"] = 7.into();

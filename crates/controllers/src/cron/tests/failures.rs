@@ -16,7 +16,7 @@ fn refuse(world: &mut World, verb: &'static str) {
 #[test]
 fn a_status_that_cannot_be_written_stops_no_slot() {
     for row in DIALECTS {
-        let mut world = World::new(row, json!({}));
+        let mut world = World::new(row, &json!({}));
         refuse(&mut world, "patch");
         for minutes in [5, 10, 15] {
             world.at(minutes);
@@ -33,7 +33,7 @@ fn a_status_that_cannot_be_written_stops_no_slot() {
 
 #[test]
 fn a_job_that_cannot_be_made_stops_no_status() {
-    let mut world = World::new(&BATCH, json!({}));
+    let mut world = World::new(&BATCH, &json!({}));
     world.add_job(1, "Completed");
     refuse(&mut world, "create");
     world.at(5);
@@ -51,12 +51,13 @@ fn a_job_that_cannot_be_made_stops_no_status() {
 fn a_job_that_cannot_be_deleted_stops_neither_slots_nor_the_next_one() {
     let mut world = World::new(
         &VOLCANO,
-        json!({"successfulJobsHistoryLimit": 0, "failedJobsHistoryLimit": 0}),
+        &json!({"successfulJobsHistoryLimit": 0, "failedJobsHistoryLimit": 0}),
     );
     for (minutes, phase) in [(1, "Completed"), (2, "Completed"), (3, "Failed")] {
         world.add_job(minutes, phase);
     }
-    world.change_cron(json!({"status": {"lastScheduleTime": BASE + SignedDuration::from_mins(3)}}));
+    world
+        .change_cron(&json!({"status": {"lastScheduleTime": BASE + SignedDuration::from_mins(3)}}));
     world.at(5);
     world.troubles.push_back(("delete", Trouble::Refuse));
     assert_eq!(world.run(), Ended::Failed);
@@ -74,9 +75,10 @@ fn a_job_that_cannot_be_deleted_stops_neither_slots_nor_the_next_one() {
 
 #[test]
 fn a_replace_that_cannot_delete_makes_nothing() {
-    let mut world = World::new(&VOLCANO, json!({"concurrencyPolicy": "Replace"}));
+    let mut world = World::new(&VOLCANO, &json!({"concurrencyPolicy": "Replace"}));
     world.add_job(1, "Running");
-    world.change_cron(json!({"status": {"lastScheduleTime": BASE + SignedDuration::from_mins(1)}}));
+    world
+        .change_cron(&json!({"status": {"lastScheduleTime": BASE + SignedDuration::from_mins(1)}}));
     refuse(&mut world, "delete");
     world.at(5);
     for _ in 0..3 {
@@ -89,7 +91,7 @@ fn a_replace_that_cannot_delete_makes_nothing() {
 #[test]
 fn a_namespace_that_ends_is_told_by_volcano_only() {
     for row in DIALECTS {
-        let mut world = World::new(row, json!({}));
+        let mut world = World::new(row, &json!({}));
         world.troubles.push_back(("create", Trouble::Ending));
         assert_eq!(world.at(5).run(), Ended::Failed);
         let told: &[&str] = if row.group == "batch" {
@@ -103,7 +105,7 @@ fn a_namespace_that_ends_is_told_by_volcano_only() {
 
 #[test]
 fn a_server_that_does_not_keep_what_is_written_is_not_asked_for_ever() {
-    let mut world = World::new(&VOLCANO, json!({}));
+    let mut world = World::new(&VOLCANO, &json!({}));
     world.at(5).run();
     // From now on the status is forgotten whenever it is written.
     for minutes in [10, 15] {

@@ -20,7 +20,7 @@ fn verb<K, R>(verdict: &Verdict<K, R>) -> &'static str {
 #[test]
 fn a_tick_is_two_requests_and_a_cron_job_that_waits_costs_none() {
     for row in DIALECTS {
-        let mut world = World::new(row, json!({}));
+        let mut world = World::new(row, &json!({}));
         assert_eq!(world.run(), Ended::In(300));
         assert!(world.asked.is_empty());
         assert_eq!(world.at(5).run(), Ended::In(300));
@@ -51,12 +51,12 @@ fn whoever_comes_after_a_crash_records_the_tick_and_starts_no_second() {
         for suspend in [false, true] {
             let mut world = World::new(
                 &VOLCANO,
-                json!({"successfulJobsHistoryLimit": 0, "failedJobsHistoryLimit": 0}),
+                &json!({"successfulJobsHistoryLimit": 0, "failedJobsHistoryLimit": 0}),
             );
             world.at(5);
             // The one that died made the Job and wrote nothing.
             world.add_job(5, phase);
-            world.change_cron(json!({"spec": {"suspend": suspend}}));
+            world.change_cron(&json!({"spec": {"suspend": suspend}}));
             world.restart(Settings::default());
             world.run();
             assert_eq!(world.asked_for("create"), 0, "{phase}");
@@ -83,7 +83,7 @@ fn nothing_is_deleted_before_its_tick_is_recorded() {
         (json!({"concurrencyPolicy": "Replace"}), "Running"),
     ];
     for (spec, phase) in specs {
-        let mut world = World::new(&BATCH, spec);
+        let mut world = World::new(&BATCH, &spec);
         world.at(5);
         world.add_job(5, phase);
         world.at(10);
@@ -131,7 +131,7 @@ fn a_job_that_may_be_gone_soon_makes_us_read_the_cron_job_first() {
         (json!({}), aborted(120), false),
     ];
     for (spec, settings, is_read) in cases {
-        let mut world = World::with(&VOLCANO, settings, spec.clone());
+        let mut world = World::with(&VOLCANO, settings, &spec);
         world.at(5).run();
         let expected = usize::from(is_read);
         assert_eq!(world.asked_for(&format!("get {NAME}")), expected, "{spec}");
@@ -143,9 +143,9 @@ fn a_job_that_may_be_gone_soon_makes_us_read_the_cron_job_first() {
 #[test]
 fn what_the_server_shows_counts_and_not_what_a_feed_has_not_shown() {
     let spec = json!({"jobTemplate": {"spec": {"ttlSecondsAfterFinished": 0}}});
-    let mut world = World::new(&BATCH, spec);
+    let mut world = World::new(&BATCH, &spec);
     world.at(5);
-    world.change_unseen(json!({"status": {"lastScheduleTime": "2025-03-11T10:05:00Z"}}));
+    world.change_unseen(&json!({"status": {"lastScheduleTime": "2025-03-11T10:05:00Z"}}));
     assert_eq!(world.run(), Ended::In(300));
     assert_eq!(world.asked, [format!("get {NAME}")]);
     // The server's word holds for that moment only.
@@ -155,7 +155,7 @@ fn what_the_server_shows_counts_and_not_what_a_feed_has_not_shown() {
 
 #[test]
 fn an_answer_that_got_lost_makes_no_second_job() {
-    let mut world = World::new(&BATCH, json!({}));
+    let mut world = World::new(&BATCH, &json!({}));
     world.troubles.push_back(("create", Trouble::Lose));
     assert_eq!(world.at(5).run(), Ended::Failed);
     assert_eq!(world.jobs().len(), 1);
@@ -168,7 +168,7 @@ fn an_answer_that_got_lost_makes_no_second_job() {
 fn a_minute_has_one_job() {
     let mut world = World::new(
         &BATCH,
-        json!({"schedule": "@every 20s", "successfulJobsHistoryLimit": 0}),
+        &json!({"schedule": "@every 20s", "successfulJobsHistoryLimit": 0}),
     );
     for secs in (20..=180).step_by(20) {
         world.now = BASE + SignedDuration::from_secs(secs);
@@ -199,13 +199,13 @@ fn a_minute_has_one_job() {
 
 #[test]
 fn a_status_that_changes_meanwhile_is_read_and_written_again() {
-    let mut world = World::new(&BATCH, json!({}));
+    let mut world = World::new(&BATCH, &json!({}));
     world.troubles.push_back(("create", Trouble::Refuse));
     world.troubles.push_back(("patch", Trouble::Conflict));
     world.at(5);
     assert_eq!(world.run(), Ended::Failed);
     // Somebody else writes, and no feed shows it.
-    world.change_unseen(json!({"metadata": {"annotations": {"touched": "yes"}}}));
+    world.change_unseen(&json!({"metadata": {"annotations": {"touched": "yes"}}}));
     assert_eq!(world.run(), Ended::In(300));
     assert_eq!(world.status()["lastScheduleTime"], "2025-03-11T10:05:00Z");
     assert_eq!(world.cron()["metadata"]["annotations"]["touched"], "yes");
@@ -214,9 +214,10 @@ fn a_status_that_changes_meanwhile_is_read_and_written_again() {
 /// Forbid and Replace go by the Jobs there are, whatever the status says (cron-derived-active).
 #[test]
 fn jobs_that_the_status_forgot_count_and_are_told_once() {
-    let mut world = World::new(&VOLCANO, json!({"concurrencyPolicy": "Forbid"}));
+    let mut world = World::new(&VOLCANO, &json!({"concurrencyPolicy": "Forbid"}));
     world.add_job(1, "Running");
-    world.change_cron(json!({"status": {"lastScheduleTime": BASE + SignedDuration::from_mins(1)}}));
+    world
+        .change_cron(&json!({"status": {"lastScheduleTime": BASE + SignedDuration::from_mins(1)}}));
     assert_eq!(world.at(5).run(), Ended::In(300));
     assert_eq!(world.told, ["ForbidConcurrent", "OrphanedJob"]);
     assert_eq!(world.active(), [World::name_at(1)]);
@@ -235,7 +236,7 @@ fn jobs_that_the_status_forgot_count_and_are_told_once() {
 #[test]
 fn three_jobs_are_replaced_in_one_go() {
     for row in DIALECTS {
-        let mut world = World::new(row, json!({"concurrencyPolicy": "Replace"}));
+        let mut world = World::new(row, &json!({"concurrencyPolicy": "Replace"}));
         for minutes in [1, 2, 3] {
             world.add_job(minutes, "Running");
         }
@@ -254,7 +255,7 @@ fn three_jobs_are_replaced_in_one_go() {
 
 #[test]
 fn a_job_that_will_not_die_is_deleted_once_and_replaced_all_the_same() {
-    let mut world = World::new(&BATCH, json!({"concurrencyPolicy": "Replace"}));
+    let mut world = World::new(&BATCH, &json!({"concurrencyPolicy": "Replace"}));
     let mut job = world.mk_job(1, "Running");
     job["metadata"]["finalizers"] = json!(["hold"]);
     world.put_job(job);
@@ -282,7 +283,7 @@ fn a_job_that_will_not_die_is_deleted_once_and_replaced_all_the_same() {
 #[test]
 fn a_job_that_a_list_does_not_show_is_asked_for_before_anything_follows() {
     for is_there in [true, false] {
-        let mut world = World::new(&BATCH, json!({"concurrencyPolicy": "Forbid"}));
+        let mut world = World::new(&BATCH, &json!({"concurrencyPolicy": "Forbid"}));
         world.add_job(1, "Running");
         world.at(2).run();
         world.asked.clear();
@@ -301,7 +302,7 @@ fn a_job_that_a_list_does_not_show_is_asked_for_before_anything_follows() {
 
 #[test]
 fn nothing_is_made_while_jobs_are_not_known() {
-    let mut world = World::new(&BATCH, json!({}));
+    let mut world = World::new(&BATCH, &json!({}));
     world.forbid_jobs();
     assert_eq!(world.at(5).run(), Ended::Rest);
     assert!(world.asked.is_empty());
@@ -315,7 +316,7 @@ fn aborted_jobs_run_on_unless_it_is_said_when_they_go() {
             ..Settings::default()
         };
         let spec = json!({"concurrencyPolicy": "Forbid", "failedJobsHistoryLimit": 0, "successfulJobsHistoryLimit": 0});
-        let mut world = World::with(&VOLCANO, settings, spec);
+        let mut world = World::with(&VOLCANO, settings, &spec);
         world.add_job(1, "Aborted");
         world.at(5).run();
         assert_eq!(
@@ -332,7 +333,7 @@ fn aborted_jobs_run_on_unless_it_is_said_when_they_go() {
 
 #[test]
 fn terminated_jobs_count_as_failed() {
-    let mut world = World::new(&VOLCANO, json!({"failedJobsHistoryLimit": 1}));
+    let mut world = World::new(&VOLCANO, &json!({"failedJobsHistoryLimit": 1}));
     for (minutes, phase) in [(1, "Terminated"), (2, "Failed"), (3, "Terminated")] {
         world.add_job(minutes, phase);
     }
@@ -342,7 +343,7 @@ fn terminated_jobs_count_as_failed() {
 
 #[test]
 fn a_job_that_came_back_as_somebody_elses_is_removed_and_its_slot_is_lost() {
-    let mut world = World::new(&VOLCANO, json!({}));
+    let mut world = World::new(&VOLCANO, &json!({}));
     world.at(5);
     let verdict = world.decide();
     let Next::Call(call @ Call::Create { .. }) = verdict.next else {
@@ -370,7 +371,7 @@ fn a_job_that_came_back_as_somebody_elses_is_removed_and_its_slot_is_lost() {
 #[test]
 fn a_job_that_somebody_deleted_leaves_the_status_and_does_not_run_again() {
     for (row, reason) in [(&BATCH, "MissingJob"), (&VOLCANO, "StaleReference")] {
-        let mut world = World::new(row, json!({}));
+        let mut world = World::new(row, &json!({}));
         world.at(5).run();
         world.drop_job(&World::name_at(5));
         assert_eq!(world.at(6).run(), Ended::In(240));
@@ -383,9 +384,9 @@ fn a_job_that_somebody_deleted_leaves_the_status_and_does_not_run_again() {
 #[test]
 fn a_slot_before_the_cron_job_was_made_is_recorded_like_any_other() {
     let limits = json!({"successfulJobsHistoryLimit": 0});
-    let mut world = World::new(&BATCH, limits);
+    let mut world = World::new(&BATCH, &limits);
     let before = BASE - SignedDuration::from_mins(7);
-    world.change_cron(json!({"status": {"lastScheduleTime": before}}));
+    world.change_cron(&json!({"status": {"lastScheduleTime": before}}));
     world.at(0).run();
     assert_eq!(world.jobs(), [World::name_at(0)]);
     assert_eq!(world.status()["lastScheduleTime"], "2025-03-11T10:00:00Z");

@@ -107,7 +107,7 @@ fn sync_cron_job() {
     for (number, _, now, spec, jobs, name, expected) in CASES {
         for shows_first in [false, true] {
             let spec: Value = serde_json::from_str(spec).unwrap();
-            let mut world = World::new(&VOLCANO, spec);
+            let mut world = World::new(&VOLCANO, &spec);
             prepare(&mut world, jobs);
             world.shows_first = shows_first;
             let ended = world.at(now).run();
@@ -132,7 +132,7 @@ fn prepare(world: &mut World, jobs: &str) {
     for word in jobs.split("; ").filter(|word| !word.is_empty()) {
         if let Some(clock) = word.strip_prefix("lastSched=") {
             let last = BASE + SignedDuration::from_mins(minutes(clock));
-            world.change_cron(serde_json::json!({"status": {"lastScheduleTime": last}}));
+            world.change_cron(&serde_json::json!({"status": {"lastScheduleTime": last}}));
         } else if let Some(trouble) = word.strip_prefix("create→") {
             // That it exists follows from the Job that is there.
             if trouble == "NsTerminating" {

@@ -113,7 +113,7 @@ fn a_job_is_made_of_the_template_and_tells_its_slot() {
         .into_iter()
         .flat_map(|row| zones.clone().map(|zone| (row, zone)))
     {
-        let mut world = World::new(row, json!({"timeZone": zone}));
+        let mut world = World::new(row, &json!({"timeZone": zone}));
         world.at(5).run();
         let job = world.job(&World::name_at(5));
         let metadata = &job["metadata"];
@@ -188,7 +188,7 @@ fn a_name_stands_for_a_slot_only_if_it_could_be_given_to_one() {
 #[test]
 fn the_oldest_go_first() {
     for (row, member) in [(&BATCH, "startTime"), (&VOLCANO, "creationTimestamp")] {
-        let mut world = World::new(row, json!({"successfulJobsHistoryLimit": 0}));
+        let mut world = World::new(row, &json!({"successfulJobsHistoryLimit": 0}));
         // Names say the contrary of times.
         for (minutes, time) in [
             (1, None),
@@ -206,7 +206,7 @@ fn the_oldest_go_first() {
             job[place][member] = json!(time);
             world.put_job(job);
         }
-        world.change_cron(json!({"status": {"lastScheduleTime": at(10, 0)}}));
+        world.change_cron(&json!({"status": {"lastScheduleTime": at(10, 0)}}));
         assert_eq!(world.at(12).run(), Ended::In(180));
         let gone: Vec<String> = [4, 5, 3, 1, 2]
             .map(|minutes| format!("delete {}", World::name_at(minutes)))

@@ -71,11 +71,11 @@ pub(super) enum Ended {
 
 impl World {
     /// A world with one CronJob, made at [`BASE`], every five minutes, changed by `spec`.
-    pub(super) fn new(row: &'static Dialect, spec: Value) -> Self {
+    pub(super) fn new(row: &'static Dialect, spec: &Value) -> Self {
         Self::with(row, Settings::default(), spec)
     }
 
-    pub(super) fn with(row: &'static Dialect, settings: Settings, spec: Value) -> Self {
+    pub(super) fn with(row: &'static Dialect, settings: Settings, spec: &Value) -> Self {
         let mut world = Self {
             row,
             controller: CronJobs::new(row, settings),
@@ -96,7 +96,7 @@ impl World {
             "spec": {"schedule": "*/5 * * * *", "jobTemplate": {
                 "metadata": {"labels": {"a": "b"}, "annotations": {"x": "y"}}, "spec": {"k": "v"}}},
         });
-        merge(&mut cron["spec"], &spec);
+        merge(&mut cron["spec"], spec);
         world.put(CRONS, NAME, cron);
         world
     }
@@ -161,16 +161,16 @@ impl World {
     }
 
     /// Changes the CronJob and shows it; says who is woken, and after how many seconds.
-    pub(super) fn change_cron(&mut self, changes: Value) -> Vec<Option<i64>> {
+    pub(super) fn change_cron(&mut self, changes: &Value) -> Vec<Option<i64>> {
         let mut cron = self.cron().clone();
-        merge(&mut cron, &changes);
+        merge(&mut cron, changes);
         self.put(CRONS, NAME, cron)
     }
 
     /// Somebody changes the CronJob, and no feed shows it.
-    pub(super) fn change_unseen(&mut self, changes: Value) {
+    pub(super) fn change_unseen(&mut self, changes: &Value) {
         let mut cron = self.cron().clone();
-        merge(&mut cron, &changes);
+        merge(&mut cron, changes);
         self.revision += 1;
         cron["metadata"]["resourceVersion"] = self.revision.to_string().into();
         self.objects.insert((CRONS, NAME.to_owned()), cron);
@@ -247,7 +247,7 @@ impl World {
             .iter()
             .map(|job| json!({"name": job["metadata"]["name"], "uid": job["metadata"]["uid"]}));
         let refs: Vec<Value> = refs.collect();
-        self.change_cron(json!({"status": {"active": refs}}));
+        self.change_cron(&json!({"status": {"active": refs}}));
     }
 
     /// Stores an object with a new version, and shows it.

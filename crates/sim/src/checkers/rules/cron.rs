@@ -111,3 +111,97 @@ fn has_finished(job: &Value) -> bool {
             && (condition["type"] == "Complete" || condition["type"] == "Failed")
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::checkers::Known;
+    use crate::objects::{CRON_JOBS, JOBS};
+    use crate::wire::Who;
+
+    /// A version of a Job of the CronJob `c`, or of that itself.
+    fn stored(revision: u64, uid: &str, name: &str, changes: Value) -> Stored {
+        let mut object = json!({"metadata": {"uid": uid, "name": name}});
+        if uid != "c" {
+            object["metadata"]["ownerReferences"] =
+                json!([{"kind": "CronJob", "uid": "c", "controller": true}]);
+        }
+        Stored {
+            revision,
+            is_gone: false,
+            known: usize::from(uid == "c"),
+            object: crate::objects::with(object, changes),
+        }
+    }
+
+    fn history(stored: Vec<Stored>) -> History {
+        let kinds = [
+            Known::new(JOBS, "batch/v1", "Job"),
+            Known::new(CRON_JOBS, "batch/v1", "CronJob"),
+        ];
+        History::new(&kinds, stored)
+    }
+
+    fn made(job: &Stored) -> Act {
+        Act {
+            who: Who::Controllers,
+            sent: Instant::now(),
+            method: Method::POST,
+            path: String::new(),
+            body: Value::Null,
+            status: 201,
+            answer: job.object.clone(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_second_job_for_a_slot_and_one_beside_another_are_noticed() {
+        let policies = [("Allow", false), ("Forbid", true), ("Replace", true)];
+        for (policy, is_broken) in policies {
+            let cron = stored(1, "c", "a", json!({"spec": {"concurrencyPolicy": policy}}));
+            let (first, second) = (
+                stored(2, "x", "a-1", json!({})),
+                stored(3, "y", "a-2", json!({})),
+            );
+            let act = made(&second);
+            let history = history(vec![cron, first, second]);
+            assert_eq!(start(&history, &act).is_err(), is_broken, "{policy}");
+        }
+        let cron = stored(1, "c", "a", json!({}));
+        let (first, again) = (
+            stored(2, "x", "a-1", json!({})),
+            stored(3, "y", "a-1", json!({})),
+        );
+        let act = made(&again);
+        let told = start(&history(vec![cron, first, again]), &act);
+        assert_eq!(told, Err("S6: the slot of a-1 had a Job before".to_owned()));
+    }
+
+    #[test]
+    fn a_job_that_goes_before_its_slot_is_recorded_is_noticed() {
+        let end = json!({"status": {"conditions": [{"type": "Complete", "status": "True"}]}});
+        for (name, is_broken) in [
+            ("a-1", false),
+            ("a-2", false),
+            ("a-3", true),
+            ("by-hand", false),
+        ] {
+            let cron = stored(
+                1,
+                "c",
+                "a",
+                json!({"status": {"lastScheduleTime": "1970-01-01T00:02:30Z"}}),
+            );
+            let job = stored(2, "x", name, end.clone());
+            assert_eq!(delete(&job, &cron).is_err(), is_broken, "{name}");
+        }
+        let cron = stored(1, "c", "a", json!({}));
+        assert!(
+            delete(&stored(2, "x", "by-hand", json!({})), &cron).is_err(),
+            "it runs"
+        );
+    }
+}

@@ -186,6 +186,22 @@ fn a_404_of_a_kind_that_is_not_served_proves_nothing() {
 }
 
 #[test]
+fn a_namespace_that_ends_is_told_from_what_is_forbidden() {
+    let status = |reason: &str| {
+        json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403,
+            "details": {"name": "a", "kind": "jobs", "causes": [{"reason": reason, "field": "metadata.namespace"}]}})
+    };
+    for (reason, kind) in [
+        ("NamespaceTerminating", FailureKind::NamespaceEnding),
+        ("", FailureKind::Forbidden),
+    ] {
+        let reply = mk_json(403, &status(reason));
+        let answer = answer(&reply, &mk_get(), View::Metadata, &mk_catalog());
+        assert_eq!(failed(&answer), Some(kind));
+    }
+}
+
+#[test]
 fn codes_tell_what_to_do() {
     let table = [
         (400, FailureKind::Refused),
