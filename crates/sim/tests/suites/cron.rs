@@ -268,7 +268,7 @@ async fn ten_thousand_ticks_with_crashes_have_a_job_each() {
     let lives = async {
         loop {
             let doomed = Doomed {
-                left: 1 + rng.below(400),
+                left: 1 + rng.below(1_000),
                 moment: MOMENTS[rng.below(MOMENTS.len())],
             };
             let (wire, _generation) = world.start(Some(Box::new(doomed)));
@@ -295,7 +295,7 @@ async fn ten_thousand_ticks_with_crashes_have_a_job_each() {
     let made = world.made();
     let distinct: BTreeSet<&String> = made.iter().collect();
     assert_eq!(distinct.len(), made.len(), "a slot had two Jobs");
-    assert!(crashes > 50, "{crashes} crashes");
+    assert!(crashes > 30, "{crashes} crashes");
     let expected = CRONS * MINUTES;
     assert!(
         made.len() > expected * 99 / 100,
