@@ -26,7 +26,8 @@ pub(crate) enum Schedule {
 #[derive(Debug, Args)]
 pub(crate) struct ScheduleNext {
     /// The schedule of a CronJob, like '30 2 * * 1-5', '@daily' or '@every 90m'
-    #[arg(value_name = "EXPR")]
+    // A sign in front of a minute is a mistake in the schedule, not a flag.
+    #[arg(value_name = "EXPR", allow_hyphen_values = true)]
     pub(crate) expression: String,
 
     /// The zone whose clocks count, like Europe/Berlin; TZ= in the expression wins [default: UTC]

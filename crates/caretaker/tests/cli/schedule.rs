@@ -56,6 +56,11 @@ fn what_is_not_understood_ends_with_one_and_a_message() {
         (&["0 25 * * *"], "hour \"25\": 25 is above 23"),
         (&["0 25 * * *"], "  0 25 * * *\n    ^^\n"),
         (&["0 0 * *"], "4 fields; five are needed"),
+        (&["-5 * * * *"], "  -5 * * * *\n  ^"),
+        (
+            &["--count", "3", "-5 * * * *", "-o", "json"],
+            "minute \"-5\"",
+        ),
         (&["TZ=0"], "a blank and a schedule are needed"),
         (&["@reboot", "-o", "json"], "\"@reboot\" is not known"),
         (&["@daily", "--time-zone", "Local"], "is refused"),
