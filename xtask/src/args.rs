@@ -191,6 +191,8 @@ pub(crate) enum Bench {
     Apiserver(BenchApiserver),
     /// Cascades, and the start with many objects, of the garbage collectors on real servers; all of it takes some 25 minutes
     Gc(BenchGc),
+    /// How late the Jobs of CronJobs are in one minute, with the CronJob controllers on real servers; takes some 25 minutes
+    Cron(BenchCron),
     /// How fast Pods go that have terminated or lost their Node, with Pod GC on real servers; takes some 15 minutes
     Podgc(BenchPodgc),
     /// How late finished Jobs go with the TTL controllers on real servers; all of it takes some 20 minutes
@@ -228,6 +230,18 @@ pub(crate) struct BenchGc {
 }
 
 #[derive(Debug, ArgGroup)]
+pub(crate) struct BenchCron {
+    /// So many CronJobs in every case [default: 500 at defaults, else 2000]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) cron_jobs: Option<u32>,
+    /// Requests under way where nothing else limits
+    #[arg(long, default_value_t = bench::cron::WORKERS, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) workers: u32,
+    #[command(flatten)]
+    pub(crate) run: BenchRun,
+}
+
+#[derive(Debug, ArgGroup)]
 pub(crate) struct BenchPodgc {
     /// So many Pods in every case [default: 1000 or 5000]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
@@ -253,6 +267,9 @@ pub(crate) struct BenchRun {
     /// Who runs when: A is the Go program, B is ours
     #[arg(long, default_value = "ABBA")]
     legs: Order,
+    /// Only cases with this in their title, such as defaults
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
     /// Where the raw numbers go [default: a new file in target/bench]
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
@@ -280,6 +297,7 @@ impl From<BenchRun> for bench::Run {
     fn from(args: BenchRun) -> Self {
         Self {
             legs: args.legs,
+            only: args.only,
             csv: args.csv,
             is_quick: args.quick,
             is_rehearsal: args.ours_is_peer,

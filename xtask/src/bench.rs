@@ -1,12 +1,17 @@
 //! Benchmarks: ours beside the real one, in one run, as a table.
 //!
 //! A figure is a name, a number and its unit; a table puts the figures of both sides beside each other and says their
-//! ratio. What is measured and how stands in the files below: `apiserver` for the servers, `gc` for the collectors, `podgc`
-//! for Pod GC, `ttl` for the TTL controllers. What every benchmark of a controller needs is shared: `run` (cases in legs, and the report),
-//! `peers` (the programs under test, as data), `legs` (who runs when, medians, CSV), `sampling` and `requests` (what they cost, by `/proc` and by the server's metrics), `driver` (the load).
+//! ratio. What is measured and how stands in the files below: `apiserver` for the servers, `gc` for the collectors, `cron`,
+//! `podgc` and `ttl` for the other controllers. What every benchmark of a controller needs is shared: `run` (cases in legs, and the
+//! report), `peers` (the programs under test, as data), `stand` (a server, and what a phase on it cost everyone), `timed` (legs of those
+//! who act when a time comes), `legs` (who runs when, medians, CSV), `bounds` and `doubts` (what the numbers have to be, and when not to
+//! believe them), `sampling` and `requests` (`/proc` and the server's metrics), `driver` (the load).
 //! Nothing here says when or where a run was: that is for whoever quotes it.
 
 mod apiserver;
+mod bounds;
+pub mod cron;
+mod doubts;
 mod driver;
 pub mod gc;
 mod legs;
@@ -16,6 +21,8 @@ mod requests;
 mod run;
 mod sampling;
 mod server;
+mod stand;
+mod timed;
 pub mod ttl;
 
 pub use apiserver::{LISTED, Wanted, apiserver};

@@ -37,6 +37,7 @@ pub(crate) fn run(command: args::Command, out: &mut impl Write) -> Result<()> {
         args::Command::Conformance(args::Conformance::Schema(args)) => schema(&args, out),
         args::Command::Bench(args::Bench::Apiserver(args)) => bench_apiserver(&args, out),
         args::Command::Bench(args::Bench::Gc(args)) => bench_gc(args, out),
+        args::Command::Bench(args::Bench::Cron(args)) => bench_cron(args, out),
         args::Command::Bench(args::Bench::Podgc(args)) => bench_podgc(args, out),
         args::Command::Bench(args::Bench::Ttl(args)) => bench_ttl(args, out),
         args::Command::Bench(args::Bench::GcMemory(args)) => bench_gc_memory(&args, out),
@@ -311,6 +312,16 @@ fn bench_podgc(args: args::BenchPodgc, out: &mut impl Write) -> Result<()> {
         run: args.run.into(),
     };
     Ok(write!(out, "{}", bench::podgc::podgc(&wanted)?)?)
+}
+
+fn bench_cron(args: args::BenchCron, out: &mut impl Write) -> Result<()> {
+    interrupt::watch()?;
+    let wanted = bench::cron::Wanted {
+        cron_jobs: args.cron_jobs.map(usize::try_from).transpose()?,
+        workers: args.workers,
+        run: args.run.into(),
+    };
+    Ok(write!(out, "{}", bench::cron::cron(&wanted)?)?)
 }
 
 fn bench_ttl(args: args::BenchTtl, out: &mut impl Write) -> Result<()> {

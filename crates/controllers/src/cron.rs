@@ -5,7 +5,7 @@
 //! - `index`: what is known, Jobs by their owner.
 //! - `slots`: which slot is due, and the names of Jobs.
 //! - `decide`: what follows, one request at a time.
-//! - `job`: the Job of a slot. `status`: what a CronJob's status should say. `words`: Events.
+//! - `job`: the Job of a slot, or by hand. `status`: what a CronJob's status should say. `words`: Events.
 //! - [`reason`]: why, in words.
 //!
 //! Mirrors `pkg/controller/cronjob` (1.36) and Volcano's `pkg/controllers/cronjob` (1.15), except for what is marked.
@@ -33,6 +33,7 @@ pub use self::dialects::{BATCH, CRON_JOBS, DIALECTS, Dialect, JOBS, VOLCANO};
 pub(crate) use self::facts::{cron_job_times, owner};
 use self::index::Failed;
 pub use self::index::Index;
+pub use self::job::{Order, of_template};
 pub use self::reason::Reason;
 use self::reason::Why;
 pub(crate) use self::slots::{is_open, named};

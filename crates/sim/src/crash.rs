@@ -45,6 +45,8 @@ pub struct Scenario {
     pub name: &'static str,
     /// Who dies.
     pub controllers: &'static [&'static str],
+    /// Whether it is about kinds of Volcano.
+    pub is_volcano: bool,
     /// Makes the objects, while no controller runs.
     pub make: for<'a> fn(&'a Stage) -> LocalBoxFuture<'a, Checked<Vec<Made>>>,
     /// What users do then.
@@ -169,7 +171,7 @@ async fn judge(scenario: &Scenario, reference: &Run, crashes: &[Crash]) -> Resul
 pub async fn play(scenario: &Scenario, meddlers: Meddlers<'_>) -> Result<Run, String> {
     let target = Target::embedded();
     let log = Log::default();
-    let (kinds, watched) = (scenarios::kinds(), scenarios::watched());
+    let (kinds, watched) = scenarios::kinds(scenario.is_volcano);
     let words = |error: anyhow::Error| format!("{}: {error:#}", scenario.name);
     let since = History::now(target.client()).await.map_err(words)?;
     let users = Wire::new(target.client(), Who::User, &log, None);

@@ -9,17 +9,22 @@ mod create;
 mod expiry;
 mod family;
 mod following;
+mod lateness;
 mod memory;
 mod pods;
 mod read;
+mod server_clock;
+mod ticks;
 
 pub use cascade::{Cascade, Collected, Policy};
 pub use create::{Creates, Deletes};
 pub use expiry::{Ended, Expiry};
 pub use family::{Family, Plant, Shape};
+pub use lateness::Late;
 pub use memory::{GraphMemory, Held};
 pub use pods::{Pods, Removal, Removed};
 pub use read::{Fanout, List};
+pub use ticks::{Ticked, Ticks};
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;

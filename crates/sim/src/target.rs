@@ -157,7 +157,7 @@ impl Target {
         volcano::install(&self.client).await?;
         let clock = match self.clock() {
             Some(clock) => clock.clone(),
-            None => Clock::driven(self.date().await?, REAL_TIME),
+            None => Clock::driven(date(&self.client).await?, REAL_TIME),
         };
         let metrics = Metrics::new();
         let (mut manager, evidence) = self.manager(&clock, Events::none(), &metrics);
@@ -185,16 +185,6 @@ impl Target {
         (manager, evidence)
     }
 
-    /// The server's time, by what it says about an answer.
-    async fn date(&self) -> anyhow::Result<Timestamp> {
-        let request = Request::get("/version").body(Body::empty())?;
-        let response = self.client.send(request).await?;
-        let date = response.headers().get(header::DATE);
-        let date = date.context("the server does not tell its time")?;
-        let date = rfc2822::parse(date.to_str()?).context("the server's time")?;
-        Ok(date.timestamp())
-    }
-
     /// A client that presents `token`, or nothing; `None` where the server is not behind a wire.
     pub fn stranger(&self, token: Option<&str>) -> Option<Client> {
         let mut config = self.config.clone()?;
@@ -204,6 +194,18 @@ impl Target {
         };
         Client::try_from(config).ok()
     }
+}
+
+/// The server's time, by what it says about an answer.
+pub(crate) async fn date(client: &Client) -> anyhow::Result<Timestamp> {
+    let request = Request::get("/version").body(Body::empty())?;
+    let (parts, body) = client.send(request).await?.into_parts();
+    // Read to its end, so that the connection can be used again.
+    body.collect_bytes().await?;
+    let date = parts.headers.get(header::DATE);
+    let date = date.context("the server does not tell its time")?;
+    let date = rfc2822::parse(date.to_str()?).context("the server's time")?;
+    Ok(date.timestamp())
 }
 
 /// Starts the controller of this name in this process, where all of `names` work. The collector gets to see what is

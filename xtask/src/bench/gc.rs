@@ -11,8 +11,8 @@ use clap::ValueEnum;
 use serde::Deserialize;
 
 use super::grouped;
-use super::peers::{Limit, Settings, Side};
-use super::run::{Kit, Report, Run, driver, settle};
+use super::peers::{Limit, Settings};
+use super::run::{Kit, Measurable, Report, Run, driver, settle};
 
 /// Dependents where both run at their defaults: the Go program's take a minute at its rate limit.
 const OBJECTS_AT_DEFAULTS: usize = 1_000;
@@ -92,20 +92,12 @@ pub struct Held {
 
 /// Measures both collectors.
 pub fn gc(wanted: &Wanted) -> Result<Report> {
-    let cases = cases(wanted);
+    let cases = wanted.run.choose(cases(wanted))?;
     let kit = Kit::build("gc", &wanted.run)?;
-    let results = kit.measure(&cases, Case::title, |case, side| {
-        leg::Stand::new(&kit.programs, &kit.driver, side)?.measure(case)
-    })?;
-    let tables = cases.iter();
-    let tables = tables.map(|case| results.table(&case.title(), Side::Peer.word()));
-    Ok(Report {
-        tables: tables.collect(),
-        verdicts: budgets::verdicts(&cases, &results),
-        notes: budgets::notes(wanted, &cases, &results),
-        took: kit.started.elapsed(),
-        csv: kit.csv,
-    })
+    let results = kit.measure(&cases, |case, stand| leg::Leg::new(stand, case).measure())?;
+    let verdicts = budgets::verdicts(&cases, &results);
+    let notes = budgets::notes(wanted, &cases, &results);
+    Ok(kit.report(&cases, &results, verdicts, notes))
 }
 
 /// Measures, in the driver's own process, what each object takes in the collector's graph.
@@ -115,8 +107,7 @@ pub fn memory(objects: u32, is_quick: bool) -> Result<Held> {
 
 // === impl Case ===
 
-impl Case {
-    /// Its name in tables and files.
+impl Measurable for Case {
     fn title(&self) -> String {
         let Self {
             workload,
@@ -132,7 +123,9 @@ impl Case {
         let workers = workers.map_or_else(String::new, |workers| format!(", {workers} workers"));
         format!("{what} {objects}, {}{workers}", mode.word())
     }
+}
 
+impl Case {
     /// How many owners, and how many dependents each of them has.
     fn family(&self) -> (usize, usize) {
         let owners = self.objects.div_ceil(FAN).max(1);
@@ -249,6 +242,7 @@ mod tests {
             budget: REQUEST_BUDGET,
             run: Run {
                 legs: "ABBA".parse().unwrap(),
+                only: None,
                 csv: None,
                 is_quick: true,
                 is_rehearsal: true,

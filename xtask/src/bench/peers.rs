@@ -56,6 +56,8 @@ pub(super) struct Subject {
     pub(super) ours_ready: &'static str,
     /// What the Go program logs then.
     pub(super) peer_ready: &'static str,
+    /// Whether there is a Go program that has it.
+    pub(super) has_peer: bool,
 }
 
 /// The garbage collector.
@@ -66,6 +68,7 @@ pub(super) const GARBAGE_COLLECTOR: Subject = Subject {
     peer_qps_factor: 2.0,
     ours_ready: "the graph is complete",
     peer_ready: "all resource monitors have synced",
+    has_peer: true,
 };
 
 /// The TTL controller of `batch/v1`. Ours says nothing more when it knows all Jobs: the load is made after the start.
@@ -76,6 +79,40 @@ pub(super) const TTL: Subject = Subject {
     peer_qps_factor: 1.0,
     ours_ready: "at work in",
     peer_ready: "Starting TTL after finished controller",
+    has_peer: true,
+};
+
+/// The TTL controller of Volcano's Jobs.
+pub(super) const VOLCANO_TTL: Subject = Subject {
+    controller: "gc-controller",
+    workers_flag: "--worker-threads-for-gc",
+    flags: &[],
+    peer_qps_factor: 1.0,
+    ours_ready: "at work in",
+    peer_ready: "",
+    has_peer: false,
+};
+
+/// The CronJob controller of `batch/v1`.
+pub(super) const CRON: Subject = Subject {
+    controller: "cronjob-controller",
+    workers_flag: "--concurrent-cron-job-syncs",
+    flags: &[],
+    peer_qps_factor: 1.0,
+    ours_ready: "at work in",
+    peer_ready: "Starting cronjob controller v2",
+    has_peer: true,
+};
+
+/// The CronJob controller of Volcano's.
+pub(super) const VOLCANO_CRON: Subject = Subject {
+    controller: "cronjob-controller/volcano",
+    workers_flag: "--worker-threads-for-cronjob",
+    flags: &[],
+    peer_qps_factor: 1.0,
+    ours_ready: "at work in",
+    peer_ready: "",
+    has_peer: false,
 };
 
 /// How many terminated Pods both Pod GCs keep.
@@ -89,6 +126,7 @@ pub(super) const POD_GC: Subject = Subject {
     peer_qps_factor: 1.0,
     ours_ready: "at work in",
     peer_ready: "Starting GC controller",
+    has_peer: true,
 };
 
 /// How much a program may ask of the server.

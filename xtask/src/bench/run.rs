@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use super::driver::{Driver, LOAD};
 use super::legs::{Leg, Order, Results};
 use super::peers::{Programs, Side};
+use super::stand::Stand;
 use super::{Figure, Table};
 use crate::cargo::{Binary, workspace};
 use crate::interrupt;
@@ -25,6 +26,8 @@ const QUICK_PROFILE: &str = "dev";
 pub struct Run {
     /// Which side runs when.
     pub legs: Order,
+    /// Only cases with this in their title.
+    pub only: Option<String>,
     /// Where the raw numbers go, instead of a new file below `target`.
     pub csv: Option<PathBuf>,
     /// Whether ours and the driver are built without optimising: for trying the harness, not for figures.
@@ -36,21 +39,50 @@ pub struct Run {
 /// What a run came to.
 #[derive(Debug)]
 pub struct Report {
-    pub(super) tables: Vec<Table>,
-    pub(super) verdicts: Vec<String>,
-    pub(super) notes: Vec<String>,
-    pub(super) csv: PathBuf,
-    pub(super) took: Duration,
+    tables: Vec<Table>,
+    verdicts: Vec<String>,
+    notes: Vec<String>,
+    csv: PathBuf,
+    took: Duration,
+}
+
+/// What can be measured in legs.
+pub(super) trait Measurable {
+    /// Its name in tables and files.
+    fn title(&self) -> String;
+
+    /// Whether there is a Go program to measure beside ours.
+    fn has_peer(&self) -> bool {
+        true
+    }
 }
 
 /// Everything that is built, and when the run began.
 #[derive(Debug)]
 pub(super) struct Kit<'a> {
-    pub(super) programs: Programs,
-    pub(super) driver: Driver,
-    pub(super) csv: PathBuf,
-    pub(super) started: Instant,
+    programs: Programs,
+    driver: Driver,
+    csv: PathBuf,
+    started: Instant,
     run: &'a Run,
+}
+
+// === impl Run ===
+
+impl Run {
+    /// The cases that are wanted.
+    pub(super) fn choose<C: Measurable>(&self, cases: Vec<C>) -> Result<Vec<C>> {
+        let Some(only) = &self.only else {
+            return Ok(cases);
+        };
+        let titles: Vec<String> = cases.iter().map(C::title).collect();
+        let chosen = cases.into_iter().filter(|case| case.title().contains(only));
+        let chosen: Vec<C> = chosen.collect();
+        if chosen.is_empty() {
+            bail!("no case has {only:?} in its title: {}", titles.join("; "));
+        }
+        Ok(chosen)
+    }
 }
 
 // === impl Kit ===
@@ -69,24 +101,27 @@ impl<'a> Kit<'a> {
         })
     }
 
-    /// Measures every case in legs.
-    pub(super) fn measure<C>(
+    /// Measures every case in legs, each on a stand of its own.
+    pub(super) fn measure<C: Measurable>(
         &self,
         cases: &[C],
-        title: impl Fn(&C) -> String,
-        leg: impl Fn(&C, Side) -> Result<Vec<Figure>>,
+        leg: impl Fn(&C, Stand<'_>) -> Result<Vec<Figure>>,
     ) -> Result<Results> {
         let origin = origin(self.run);
         let mut results = Results::default();
         for case in cases {
             for (number, side) in (1..).zip(&self.run.legs.0) {
-                let title = title(case);
+                if *side == Side::Peer && !case.has_peer() {
+                    continue;
+                }
+                let title = case.title();
                 let (all, secs) = (self.run.legs.0.len(), self.started.elapsed().as_secs());
                 eprintln!(
                     "== {secs} s: {title}: leg {number} of {all}, {}",
                     side.word()
                 );
-                let measured = leg(case, *side);
+                let stand = Stand::new(&self.programs, &self.driver, *side);
+                let measured = stand.and_then(|stand| leg(case, stand));
                 let figures = measured.with_context(|| format!("{title}, {}", side.word()))?;
                 results.0.push(Leg {
                     case: title,
@@ -100,6 +135,34 @@ impl<'a> Kit<'a> {
             }
         }
         Ok(results)
+    }
+
+    /// What the run came to, with what has to be said of any run.
+    pub(super) fn report<C: Measurable>(
+        self,
+        cases: &[C],
+        results: &Results,
+        verdicts: Vec<String>,
+        mut notes: Vec<String>,
+    ) -> Report {
+        let tables = cases
+            .iter()
+            .map(|case| results.table(&case.title(), Side::Peer.word()));
+        if self.run.is_rehearsal {
+            notes.push("a rehearsal: the Go program ran on both sides, and nothing here is a figure of ours".to_owned());
+        }
+        if self.run.is_quick {
+            notes.push(
+                "ours and the driver were built without optimising: not for quoting".to_owned(),
+            );
+        }
+        Report {
+            tables: tables.collect(),
+            verdicts,
+            notes,
+            took: self.started.elapsed(),
+            csv: self.csv,
+        }
     }
 }
 

@@ -1,7 +1,10 @@
 //! Simulated workloads from outside: what `crds` prints, and Jobs that end under the eyes of kubectl.
 
+use serde_json::json;
+
+use crate::http::Client;
 use crate::kubectl::Session;
-use crate::process::World;
+use crate::process::{Up, World};
 
 const JOBS: &str = "apiVersion: batch/v1
 kind: Job
@@ -61,4 +64,25 @@ fn nothing_is_simulated_unless_asked_for() {
     };
     assert_eq!(session.ok("get nodes,crds -o name"), "");
     assert_eq!(session.stop().stderr, "");
+}
+
+#[test]
+fn aborted_volcano_jobs_go_if_somebody_says_when() {
+    let up = Up::start(&["--ttl-after-aborted=0s"]);
+    let client = Client::of(&up.kubeconfig());
+    let jobs = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs";
+    let job = json!({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "gang"},
+        "spec": {"minAvailable": 1}});
+    let mut job = client.create(jobs, &job);
+    let state = json!({"phase": "Aborted", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    job["status"] = json!({ "state": state });
+    client.put(&format!("{jobs}/gang/status"), &job);
+    let revision = job["metadata"]["resourceVersion"].as_str().unwrap();
+    let watch = format!("{jobs}?watch=true&resourceVersion={revision}&timeoutSeconds=60");
+    let mut lines = client.watch(&watch);
+    assert!(
+        lines.any(|line| line.unwrap().contains(r#""type":"DELETED""#)),
+        "it was there for a minute"
+    );
+    up.stop();
 }

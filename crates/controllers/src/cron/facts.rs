@@ -10,6 +10,7 @@ use caretaker_machinery::cron::{ParseError, Schedule};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::dialects::Dialect;
@@ -210,6 +211,18 @@ pub(crate) fn owner(record: &Record) -> Option<&OwnerRef> {
     let mut owners = record.meta.owners.iter();
     let owner = owners.find(|owner| owner.controller == Some(true))?;
     (&*owner.kind == "CronJob").then_some(owner)
+}
+
+// === impl Dialect ===
+
+impl Dialect {
+    /// Whether a Job has ended for good.
+    pub fn has_finished(&self, job: &Value) -> bool {
+        let status = RawValue::from_string(job["status"].to_string()).ok();
+        let status = members(status.as_deref()).unwrap_or_default();
+        let outcome = (self.read_job)(&status).outcome;
+        matches!(outcome, Outcome::Succeeded | Outcome::Failed)
+    }
 }
 
 // === impl Spec ===

@@ -7,8 +7,11 @@ use anyhow::Context as _;
 use caretaker_controllers::gc::GarbageCollector;
 use caretaker_sim::load::{
     Cascade, Creates, Deletes, Expiry, Family, Fanout, GraphMemory, List, Plant, Pods, Policy,
-    Removal, Shape,
+    Removal, Shape, Ticks,
 };
+use caretaker_sim::suites::cron::{BATCH, Kind, VOLCANO};
+use caretaker_sim::target::Target;
+use caretaker_workloads::volcano;
 use clap::{Args, Parser, Subcommand};
 use serde_json::{Value, to_value};
 
@@ -71,26 +74,18 @@ enum Command {
     PodsPlant(Planted),
     /// Wait until only so many Pods are left
     PodsRun(Awaited),
+    /// Define the kinds of Volcano
+    VolcanoInstall,
     /// Make finished Jobs whose time comes, and wait until a controller has deleted them
     TtlRun {
-        /// Where
-        namespace: String,
-        /// How many
-        #[arg(long)]
-        jobs: usize,
+        #[command(flatten)]
+        timed: Timed,
         /// Seconds from one Job's time to the next one's; 0 for all at once
         #[arg(long, default_value_t = 0)]
         apart: u32,
-        /// How long making them may take, in seconds
-        #[arg(long)]
-        lead: u64,
-        /// How many make them at once
-        #[arg(long)]
-        clients: usize,
-        /// How long it may take after the last one's time, in seconds
-        #[arg(long, default_value_t = 600)]
-        within: u64,
     },
+    /// Make CronJobs whose slot comes in one minute, and wait until a controller has made their Jobs
+    CronRun(Timed),
     /// Feed the collector's graph in this process and say how much memory each object takes
     GraphMemory {
         /// How many objects
@@ -124,6 +119,28 @@ struct Awaited {
     #[arg(long)]
     left: usize,
     /// How long it may take, in seconds
+    #[arg(long, default_value_t = 600)]
+    within: u64,
+}
+
+/// Objects whose time comes.
+#[derive(Args)]
+struct Timed {
+    /// Where
+    namespace: String,
+    /// How many
+    #[arg(long)]
+    count: usize,
+    /// Volcano's instead of Kubernetes' own
+    #[arg(long)]
+    volcano: bool,
+    /// How long making them may take, in seconds
+    #[arg(long)]
+    lead: u64,
+    /// How many make them at once
+    #[arg(long)]
+    clients: usize,
+    /// How long it may take after the last one's time, in seconds
     #[arg(long, default_value_t = 600)]
     within: u64,
 }
@@ -229,24 +246,12 @@ async fn run(kubeconfig: Option<PathBuf>, command: Command) -> anyhow::Result<Va
         }
         Command::PodsPlant(planted) => to_value(planted.pods().plant(&server).await?)?,
         Command::PodsRun(awaited) => to_value(awaited.removal().run(&server).await?)?,
-        Command::TtlRun {
-            namespace,
-            jobs,
-            apart,
-            lead,
-            clients,
-            within,
-        } => {
-            let expiry = Expiry {
-                namespace,
-                jobs,
-                apart,
-                lead: Duration::from_secs(lead),
-                clients,
-                within: Duration::from_secs(within),
-            };
-            to_value(expiry.run(&server).await?)?
+        Command::VolcanoInstall => {
+            volcano::install(Target::real(&server).await?.client()).await?;
+            Value::Null
         }
+        Command::TtlRun { timed, apart } => to_value(timed.expiry(apart).run(&server).await?)?,
+        Command::CronRun(timed) => to_value(timed.ticks().run(&server).await?)?,
         Command::GraphMemory { objects } => graph_memory(objects)?,
     })
 }
@@ -279,6 +284,40 @@ impl Awaited {
         Removal {
             namespace: self.namespace,
             left: self.left,
+            within: Duration::from_secs(self.within),
+        }
+    }
+}
+
+// === impl Timed ===
+
+impl Timed {
+    fn kind(&self) -> &'static Kind {
+        match self.volcano {
+            true => &VOLCANO,
+            false => &BATCH,
+        }
+    }
+
+    fn expiry(self, apart: u32) -> Expiry {
+        Expiry {
+            kind: self.kind(),
+            namespace: self.namespace,
+            jobs: self.count,
+            apart,
+            lead: Duration::from_secs(self.lead),
+            clients: self.clients,
+            within: Duration::from_secs(self.within),
+        }
+    }
+
+    fn ticks(self) -> Ticks {
+        Ticks {
+            kind: self.kind(),
+            namespace: self.namespace,
+            cron_jobs: self.count,
+            lead: Duration::from_secs(self.lead),
+            clients: self.clients,
             within: Duration::from_secs(self.within),
         }
     }

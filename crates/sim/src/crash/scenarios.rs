@@ -12,53 +12,67 @@ use super::Scenario;
 use crate::checkers::Known;
 use crate::collector::NAME;
 use crate::objects::{
-    CONFIG_MAPS, CRON_JOBS, JOBS, NODES, PODS, SECRETS, SERVICE_ACCOUNTS, mk_config_map, mk_object,
-    with,
+    CONFIG_MAPS, CRON_JOBS, JOBS, NODES, PODS, SECRETS, SERVICE_ACCOUNTS, VOLCANO_CRON_JOBS,
+    VOLCANO_JOBS, mk_config_map, mk_object, with,
 };
 use crate::suites::Checked;
+use crate::suites::cron::{BATCH, Kind, VOLCANO};
 use crate::suites::stage::{Made, Stage, blocking, owned};
-use crate::suites::ttl::{end, job};
 
-/// What `--controllers` calls the one that ends Jobs.
+/// What `--controllers` calls the ones that end Jobs.
 const TTL_NAME: &str = "ttl-after-finished-controller";
+const VOLCANO_TTL_NAME: &str = "gc-controller";
 
 /// A finalizer of the scenario's own.
 const HOLD: &str = "example.com/hold";
 
-/// The kinds that controllers look at.
-pub fn watched() -> Vec<Known> {
-    vec![
+/// The kinds that scenarios use, and those of them that a collector looks at.
+pub fn kinds(is_volcano: bool) -> (Vec<Known>, Vec<Known>) {
+    let of_volcano = |resource, kind: &str| {
+        is_volcano.then(|| Known::new(resource, "batch.volcano.sh/v1alpha1", kind))
+    };
+    let mut watched = vec![
         Known::new(CONFIG_MAPS, "v1", "ConfigMap"),
         Known::new(SECRETS, "v1", "Secret"),
         Known::new(JOBS, "batch/v1", "Job"),
-    ]
+    ];
+    watched.extend(of_volcano(VOLCANO_JOBS, "Job"));
+    let mut kinds = watched.clone();
+    kinds.extend([
+        Known::new(SERVICE_ACCOUNTS, "v1", "ServiceAccount"),
+        Known::new(CRON_JOBS, "batch/v1", "CronJob"),
+        Known::new(PODS, "v1", "Pod"),
+        Known::new(NODES, "v1", "Node"),
+    ]);
+    kinds.extend(of_volcano(VOLCANO_CRON_JOBS, "CronJob"));
+    (kinds, watched)
 }
 
-/// The kinds that scenarios use.
-pub fn kinds() -> Vec<Known> {
-    let mut kinds = watched();
-    kinds.push(Known::new(SERVICE_ACCOUNTS, "v1", "ServiceAccount"));
-    kinds.push(Known::new(CRON_JOBS, "batch/v1", "CronJob"));
-    kinds.push(Known::new(PODS, "v1", "Pod"));
-    kinds.push(Known::new(NODES, "v1", "Node"));
-    kinds
-}
-
-/// A row of the table: `scenario!(name)` has the functions `make` and `act` of the module `name`.
+/// A row of a table: `scenario!(name, open)` has the functions `make` and `act` of the module `name`, and whoever is `NAME`
+/// there dies; `scenario!(name of KIND, controllers)` is about one of two kinds of Jobs.
 macro_rules! scenario {
     ($name:ident, $open:expr) => {
-        scenario!($name, $open, &[NAME])
-    };
-    ($name:ident, $open:expr, $controllers:expr) => {
         Scenario {
             name: stringify!($name),
-            controllers: $controllers,
+            controllers: &[NAME],
+            is_volcano: false,
             make: |stage| $name::make(stage).boxed_local(),
             act: |stage, made| $name::act(stage, made).boxed_local(),
             open: $open,
         }
     };
+    ($name:ident of $kind:ident, $controllers:expr) => {
+        Scenario {
+            name: concat!(stringify!($name), " of ", stringify!($kind)),
+            controllers: $controllers,
+            is_volcano: $kind.is_volcano(),
+            make: |stage| $name::make(&$kind, stage).boxed_local(),
+            act: |stage, made| $name::act(&$kind, stage, made).boxed_local(),
+            open: &[],
+        }
+    };
 }
+pub(crate) use scenario;
 
 /// All scenarios.
 pub const SCENARIOS: &[Scenario] = &[
@@ -72,7 +86,8 @@ pub const SCENARIOS: &[Scenario] = &[
     scenario!(unlisted_owner, &[]),
     scenario!(foreground_becomes_orphan, &[]),
     scenario!(foreground_becomes_orphan_at_once, &["a", "b", "c"]),
-    scenario!(ttl, &[], &[NAME, TTL_NAME]),
+    scenario!(ttl of BATCH, &[NAME, TTL_NAME]),
+    scenario!(ttl of VOLCANO, &[NAME, VOLCANO_TTL_NAME]),
 ];
 
 /// Makes a ConfigMap with these owners.
@@ -293,20 +308,26 @@ mod foreground_becomes_orphan_at_once {
 mod ttl {
     use super::*;
 
-    pub(super) async fn make(stage: &Stage) -> Checked<Vec<Made>> {
-        let over = job(stage, "over", Some(5)).await?;
+    async fn job(kind: &Kind, stage: &Stage, name: &str, ttl: Option<u32>) -> Checked<Made> {
+        let ttl = json!({"spec": {"ttlSecondsAfterFinished": ttl}});
+        stage.make(&kind.jobs, with(kind.mk_job(name), ttl)).await
+    }
+
+    pub(super) async fn make(kind: &Kind, stage: &Stage) -> Checked<Vec<Made>> {
+        kind.define(stage).await?;
+        let over = job(kind, stage, "over", Some(5)).await?;
         map(stage, "of-over", &[blocking(over.reference())]).await?;
-        end(stage, &over, "Complete", 60).await?;
-        let soon = job(stage, "soon", Some(10)).await?;
-        let raised = job(stage, "raised", Some(30)).await?;
-        end(stage, &raised, "Failed", 0).await?;
-        let kept = job(stage, "kept", None).await?;
-        end(stage, &kept, "Complete", 60).await?;
+        kind.end(stage, &over, "Complete", 60).await?;
+        let soon = job(kind, stage, "soon", Some(10)).await?;
+        let raised = job(kind, stage, "raised", Some(30)).await?;
+        kind.end(stage, &raised, "Failed", 0).await?;
+        let kept = job(kind, stage, "kept", None).await?;
+        kind.end(stage, &kept, "Complete", 60).await?;
         Ok(vec![soon, raised])
     }
 
-    pub(super) async fn act(stage: &Stage, made: &[Made]) -> Checked {
-        end(stage, &made[0], "Failed", 0).await?;
+    pub(super) async fn act(kind: &Kind, stage: &Stage, made: &[Made]) -> Checked {
+        kind.end(stage, &made[0], "Failed", 0).await?;
         let more = json!({"spec": {"ttlSecondsAfterFinished": 1_000_000}});
         stage.change(&made[1], more).await
     }

@@ -1,33 +1,35 @@
 //! Finished Jobs whose time comes, all in one second or one after the other, and how late each of them is deleted.
 //!
 //! Who deletes them is none of this driver's business: it makes the Jobs, writes their status, and watches when each gets
-//! its deletionTimestamp. Times are the server's: its clock is read from its own `Date`, to the millisecond, by waiting for
-//! a second to begin. Nobody takes the finalizer off, so a Job that was deleted stays, and no second controller is needed.
+//! its deletionTimestamp. Times are the server's. Nobody takes the finalizer off, so a Job that was deleted stays, and no second controller is needed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use http::{Method, Request};
+use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
-use kube::client::Body;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
 use super::following::{Event, list, watch};
-use super::{Started, closed_loop, connected, namespace, percentile, send};
-use crate::objects::{JOBS, mk_job, with};
-use crate::suites::ttl::ended;
+use super::lateness::{Late, Lateness};
+use super::server_clock::ServerClock;
+use super::{Started, closed_loop, connected, cpu_time, namespace, send};
+use crate::objects::with;
+use crate::suites::cron::Kind;
 
 /// The TTL of all Jobs.
 const TTL_SECS: i64 = 1;
 
 /// Jobs to make and to wait for.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Expiry {
+    /// Whose Jobs.
+    pub kind: &'static Kind,
     /// Where.
     pub namespace: String,
     /// How many.
@@ -49,31 +51,21 @@ pub struct Ended {
     pub count: usize,
     /// From the first one's time to the last delete, in seconds.
     pub secs: f64,
-    /// How late half of them were at most, in seconds.
-    pub p50_secs: f64,
-    /// How late 99 of 100 were at most, in seconds.
-    pub p99_secs: f64,
-    /// How late the last was, in seconds.
-    pub max_secs: f64,
-    /// How many were deleted before their time.
-    pub early: usize,
+    /// How late they were.
+    #[serde(flatten)]
+    pub late: Late,
     /// Requests of this driver, by the verb under which the server counts them.
     pub own_requests: BTreeMap<&'static str, usize>,
-    /// Processor time the driver itself took meanwhile, in seconds.
+    /// Processor time the driver took to make them, in seconds.
+    pub making_secs: f64,
+    /// Processor time the driver itself took afterwards, in seconds.
     pub cpu_secs: f64,
 }
 
 /// Who has not gone yet, and how late the others were.
 struct Seen {
     waiting: BTreeSet<String>,
-    late: Vec<Duration>,
-    early: usize,
-}
-
-/// The server's clock, by ours.
-struct ServerClock {
-    second: Timestamp,
-    began: Instant,
+    lateness: Lateness,
 }
 
 // === impl Expiry ===
@@ -103,13 +95,13 @@ impl Expiry {
 
     /// Makes one Job that has finished.
     async fn make(&self, client: &Client, number: usize, first: Timestamp) -> anyhow::Result<()> {
-        let collection = JOBS.collection(&self.namespace);
+        let collection = self.kind.jobs.collection(&self.namespace);
         let spec = json!({"spec": {"ttlSecondsAfterFinished": TTL_SECS}});
-        let job = with(mk_job(&name(number)), spec).to_string();
+        let job = with(self.kind.mk_job(&name(number)), spec).to_string();
         let made = send(client, Method::POST, &collection, job.into()).await?;
         let finish = self.expires(number, first) - SignedDuration::from_secs(TTL_SECS);
         let mut job: Value = serde_json::from_slice(&made)?;
-        job["status"] = ended("Complete", finish, Some(finish));
+        job["status"] = self.kind.ended("Complete", finish);
         let path = format!("{collection}/{}/status", name(number));
         send(client, Method::PUT, &path, job.to_string().into()).await?;
         Ok(())
@@ -126,7 +118,7 @@ impl Expiry {
         clock: &ServerClock,
         first: Timestamp,
     ) -> anyhow::Result<Ended> {
-        let path = JOBS.collection(&self.namespace);
+        let path = self.kind.jobs.collection(&self.namespace);
         let listed = list(client, &path).await?;
         ensure!(
             listed.items.len() == self.jobs
@@ -140,11 +132,10 @@ impl Expiry {
         let patience = last.saturating_duration_since(Instant::now()) + self.within;
         let revision = listed.metadata.resource_version;
         let mut events = watch(client, &path, &revision, patience).await?;
-        let started = Started::now();
+        let (making, started) = (cpu_time(), Started::now());
         let mut seen = Seen {
             waiting: (0..self.jobs).map(name).collect(),
-            late: Vec::with_capacity(self.jobs),
-            early: 0,
+            lateness: Lateness::default(),
         };
         let all = async {
             while !seen.waiting.is_empty() {
@@ -162,19 +153,15 @@ impl Expiry {
             let left = seen.waiting.len();
             format!("after {patience:?} {left} Jobs are still there")
         })??;
-        seen.late.sort_unstable();
         let measured = started.measured(self.jobs, 0, Vec::new());
-        let secs = |percent| percentile(&seen.late, percent).as_secs_f64();
         let took = Instant::now().saturating_duration_since(clock.at(first));
         let each = self.jobs;
         Ok(Ended {
             count: each,
             secs: took.as_secs_f64(),
-            p50_secs: secs(50),
-            p99_secs: secs(99),
-            max_secs: secs(100),
-            early: seen.early,
+            late: seen.lateness.sum_up(),
             own_requests: [("POST", each), ("PUT", each), ("LIST", 1), ("WATCH", 1)].into(),
+            making_secs: making.as_secs_f64(),
             cpu_secs: measured.cpu_secs,
         })
     }
@@ -197,56 +184,10 @@ impl Seen {
             other => bail!("the watch ended with {other}"),
         };
         if is_deleted && self.waiting.remove(&meta.name) {
-            let due = due(number(&meta.name));
-            self.early += usize::from(at < due);
-            self.late.push(at.saturating_duration_since(due));
+            self.lateness.note(at, due(number(&meta.name)));
         }
         Ok(())
     }
-}
-
-// === impl ServerClock ===
-
-impl ServerClock {
-    /// Asks until a second begins.
-    async fn read(client: &Client) -> anyhow::Result<Self> {
-        let first = date(client).await?;
-        loop {
-            let asked = Instant::now();
-            let second = date(client).await?;
-            if second > first {
-                // It began between the last question and its answer.
-                return Ok(Self {
-                    second,
-                    began: asked,
-                });
-            }
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    }
-
-    /// The second that it is.
-    fn now_second(&self) -> Timestamp {
-        self.second
-            + SignedDuration::from_secs(i64::try_from(self.began.elapsed().as_secs()).unwrap_or(0))
-    }
-
-    /// When it is this time there, by our clock; not before the second that was read.
-    fn at(&self, time: Timestamp) -> Instant {
-        let after = Duration::try_from(time.duration_since(self.second)).unwrap_or_default();
-        self.began + after
-    }
-}
-
-async fn date(client: &Client) -> anyhow::Result<Timestamp> {
-    let request = Request::get("/version").body(Body::empty())?;
-    let (parts, body) = client.send(request).await?.into_parts();
-    body.collect_bytes().await?;
-    let date = parts.headers.get(http::header::DATE);
-    let date = date
-        .context("the server does not tell the time")?
-        .to_str()?;
-    Ok(jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(date)?)
 }
 
 fn name(number: usize) -> String {
@@ -262,14 +203,21 @@ fn number(name: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use caretaker_workloads::volcano;
+
     use super::*;
+    use crate::suites::cron::{BATCH, VOLCANO};
     use crate::target::Target;
 
-    async fn run(apart: u32) -> Ended {
+    async fn run(kind: &'static Kind, controller: &str, apart: u32) -> Ended {
         let target = Target::embedded();
-        let _controllers = target.controllers("ttl-after-finished-controller").unwrap();
+        if kind.is_volcano() {
+            volcano::install(target.client()).await.unwrap();
+        }
+        let _controllers = target.controllers(controller).unwrap();
         let clients = vec![target.client().clone(); 3];
         let expiry = Expiry {
+            kind,
             namespace: "expiry".to_owned(),
             jobs: 10,
             apart,
@@ -282,10 +230,15 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn all_at_once_or_one_after_the_other_each_is_seen_in_its_second() {
-        for (apart, secs) in [(0, 0.0), (3, 27.0)] {
-            let ended = run(apart).await;
-            assert_eq!((ended.count, ended.early), (10, 0), "{ended:?}");
-            assert!(ended.max_secs < 0.1, "{ended:?}");
+        let table = [
+            (&BATCH, "ttl-after-finished-controller", 0, 0.0),
+            (&BATCH, "ttl-after-finished-controller", 3, 27.0),
+            (&VOLCANO, "gc-controller", 0, 0.0),
+        ];
+        for (kind, controller, apart, secs) in table {
+            let ended = run(kind, controller, apart).await;
+            assert_eq!((ended.count, ended.late.early), (10, 0), "{ended:?}");
+            assert!(ended.late.max_secs < 0.1, "{ended:?}");
             assert!(ended.secs >= secs && ended.secs < secs + 1.0, "{ended:?}");
         }
     }

@@ -38,6 +38,7 @@ pub struct Kind {
     /// The Jobs.
     pub jobs: Resource,
     api_version: &'static str,
+    is_volcano: bool,
 }
 
 /// Kubernetes' own.
@@ -45,6 +46,7 @@ pub static BATCH: Kind = Kind {
     crons: CRON_JOBS,
     jobs: JOBS,
     api_version: "batch/v1",
+    is_volcano: false,
 };
 
 /// Volcano's.
@@ -52,6 +54,7 @@ pub static VOLCANO: Kind = Kind {
     crons: VOLCANO_CRON_JOBS,
     jobs: VOLCANO_JOBS,
     api_version: "batch.volcano.sh/v1alpha1",
+    is_volcano: true,
 };
 
 /// A CronJob with a slot that has come.
@@ -68,8 +71,8 @@ pub struct Overdue {
 
 impl Kind {
     /// Whether it is Volcano's.
-    pub fn is_volcano(&self) -> bool {
-        self.jobs == VOLCANO_JOBS
+    pub const fn is_volcano(&self) -> bool {
+        self.is_volcano
     }
 
     /// Has the server serve it.
@@ -94,31 +97,39 @@ impl Kind {
         cron
     }
 
-    /// A Job that belongs to a CronJob, made by hand.
-    pub async fn job_of(&self, stage: &Stage, cron: &Made, name: &str) -> Checked<Made> {
-        let object = match self.is_volcano() {
+    /// A Job.
+    pub fn mk_job(&self, name: &str) -> Value {
+        match self.is_volcano() {
             true => with(
                 mk_object(self.api_version, "Job", name),
                 json!({"spec": {"minAvailable": 1}}),
             ),
             false => mk_job(name),
-        };
-        let owner = with(cron.reference(), json!({"controller": true}));
-        let object = with(object, json!({"metadata": {"ownerReferences": [owner]}}));
-        stage.make(&self.jobs, object).await
+        }
     }
 
-    /// Ends a Job so many seconds ago: `Complete` or `Failed`.
-    pub async fn end(&self, stage: &Stage, job: &Made, how: &str, secs_ago: i64) -> Checked {
-        let at = stage.now().await? - SignedDuration::from_secs(secs_ago);
-        let status = match (self.is_volcano(), how) {
+    /// The status of a Job that ended then: `Complete` or `Failed`.
+    pub fn ended(&self, how: &str, at: Timestamp) -> Value {
+        match (self.is_volcano(), how) {
             (true, "Complete") => {
                 json!({"state": {"phase": "Completed", "lastTransitionTime": at}})
             }
             (true, _) => json!({"state": {"phase": how, "lastTransitionTime": at}}),
             (false, _) => ended(how, at, Some(at)),
-        };
-        stage.change_status(job, status).await
+        }
+    }
+
+    /// A Job that belongs to a CronJob, made by hand.
+    pub async fn job_of(&self, stage: &Stage, cron: &Made, name: &str) -> Checked<Made> {
+        let owner = with(cron.reference(), json!({"controller": true}));
+        let owned = json!({"metadata": {"ownerReferences": [owner]}});
+        stage.make(&self.jobs, with(self.mk_job(name), owned)).await
+    }
+
+    /// Ends a Job so many seconds ago: `Complete` or `Failed`.
+    pub async fn end(&self, stage: &Stage, job: &Made, how: &str, secs_ago: i64) -> Checked {
+        let at = stage.now().await? - SignedDuration::from_secs(secs_ago);
+        stage.change_status(job, self.ended(how, at)).await
     }
 
     /// A CronJob that is suspended, whose last slot was two hours ago, with a slot ten minutes ago: it comes once in an

@@ -49,13 +49,13 @@ type Breaks = fn(&Asked<'_>) -> Fate;
 #[tokio::test(start_paused = true)]
 async fn a_cron_controller_that_is_broken_is_noticed() {
     let cases: [(&str, Breaks, &str); 3] = [
-        ("tick", writes_specs, "S4: more than the status"),
+        ("tick of BATCH", writes_specs, "S4: more than the status"),
         (
-            "replace",
+            "replace of BATCH",
             gives_to_nobody,
             "S6: a Job was made that belongs to nobody",
         ),
-        ("replace", skips_deletes, "S7: "),
+        ("replace of BATCH", skips_deletes, "S7: "),
     ];
     for (name, breaks, rule) in cases {
         let scenario = SCENARIOS

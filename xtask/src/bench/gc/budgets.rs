@@ -3,23 +3,16 @@
 //! Every budget ends in one plain sentence: met, not met, or not measured. Where there is no budget, a sentence still
 //! says which collector was faster, so that nobody has to look for the case in which the other one wins.
 
+use super::super::bounds::{Bound, of_peers, times, word};
+use super::super::doubts::doubts;
 use super::super::legs::Results;
 use super::super::peers::Side;
-use super::super::{Unit, digits, ratio};
-use super::leg::{
-    BYTES_PER_OBJECT, DRIVER_BUSY, EMPTY_BYTES, OTHERS, PEAK_BYTES, PER_OBJECT, PLAIN_RATE, RATE,
-    READY, REQUEST_RATE, SERVER_CPU, STEADY_BYTES, STEAL,
-};
+use super::super::run::Measurable as _;
+use super::super::stand::{PEAK_BYTES, REQUEST_RATE, SERVER_CPU, STEADY_BYTES};
+use super::super::{Unit, digits};
+use super::leg::{BYTES_PER_OBJECT, EMPTY_BYTES, PER_OBJECT, PLAIN_RATE, RATE, READY};
 use super::{Case, Mode, Wanted, Workload};
 
-/// A leg from which the host took more than this does not count.
-const STEAL_MAX: f64 = 0.02;
-/// A leg beside which others took more than this of a processor does not count.
-const OTHERS_MAX: f64 = 0.15;
-/// From this share of a processor on the driver, which is one thread, may be what limits.
-const BUSY_MAX: f64 = 0.9;
-/// Legs of one side that differ by more than this factor are worth a second run.
-const SPREAD_MAX: f64 = 1.25;
 /// How far a rate may be from the budget that both were given before that is said.
 const BUDGET_SLACK: f64 = 1.1;
 
@@ -28,89 +21,85 @@ struct Budget {
     workloads: &'static [Workload],
     /// In this mode only.
     mode: Option<Mode>,
-    bound: Bound,
+    demand: Demand,
 }
 
-/// What is demanded of our median in one case.
-enum Bound {
-    /// A figure is no more than a number.
-    AtMost(&'static str, f64, Unit),
-    /// A figure is at least so many times the peer's.
-    TimesPeer(&'static str, f64),
-    /// The same, each side at its best number of workers.
+/// What is demanded.
+enum Demand {
+    /// Of every case.
+    Each(Bound),
+    /// Of all cases that differ in workers only: a figure is at least so many times the peer's, each side at its best.
     BestTimesPeer(&'static str, f64),
-    /// A figure is at most this part of the peer's; the part as its denominator.
-    PartOfPeer(&'static str, f64),
-    /// A figure is at least so many times another of ours.
-    TimesOwn(&'static str, &'static str, f64),
-    /// A figure is at most so many times another of ours.
-    AtMostTimesOwn(&'static str, &'static str, f64),
 }
 
 const BUDGETS: [Budget; 12] = [
     row(
         &[Workload::Flat, Workload::Chain],
         None,
-        Bound::AtMost(PER_OBJECT, 1.05, Unit::Count),
+        Demand::Each(Bound::AtMost(PER_OBJECT, 1.05, Unit::Count)),
     ),
     row(
         &[Workload::Foreground],
         None,
-        Bound::AtMost(PER_OBJECT, 1.1, Unit::Count),
+        Demand::Each(Bound::AtMost(PER_OBJECT, 1.1, Unit::Count)),
     ),
     row(
         &[Workload::Flat],
         Some(Mode::Equal),
-        Bound::TimesPeer(RATE, 1.9),
+        Demand::Each(Bound::TimesPeer(RATE, 1.9)),
     ),
     row(
         &[Workload::Flat],
         Some(Mode::Unlimited),
-        Bound::BestTimesPeer(RATE, 1.3),
+        Demand::BestTimesPeer(RATE, 1.3),
     ),
     row(
         &[Workload::Flat],
         Some(Mode::Unlimited),
-        Bound::TimesOwn(RATE, PLAIN_RATE, 0.8),
+        Demand::Each(Bound::TimesOwn(RATE, PLAIN_RATE, 0.8)),
     ),
     row(
         &[Workload::Flat],
         Some(Mode::Unlimited),
-        Bound::PartOfPeer(SERVER_CPU, 2.0),
+        Demand::Each(Bound::PartOfPeer(SERVER_CPU, 2.0)),
     ),
     row(
         &[Workload::Flat],
         Some(Mode::Defaults),
-        Bound::TimesPeer(RATE, 25.0),
+        Demand::Each(Bound::TimesPeer(RATE, 25.0)),
     ),
     row(
         &[Workload::Start],
         None,
-        Bound::AtMost(BYTES_PER_OBJECT, 250.0, Unit::Bytes),
+        Demand::Each(Bound::AtMost(BYTES_PER_OBJECT, 250.0, Unit::Bytes)),
     ),
     row(
         &[Workload::Start],
         None,
-        Bound::PartOfPeer(BYTES_PER_OBJECT, 8.0),
+        Demand::Each(Bound::PartOfPeer(BYTES_PER_OBJECT, 8.0)),
     ),
     row(
         &[Workload::Start],
         None,
-        Bound::AtMost(EMPTY_BYTES, 20e6, Unit::Bytes),
+        Demand::Each(Bound::AtMost(EMPTY_BYTES, 20e6, Unit::Bytes)),
     ),
-    row(&[Workload::Start], None, Bound::PartOfPeer(READY, 3.0)),
     row(
         &[Workload::Start],
         None,
-        Bound::AtMostTimesOwn(PEAK_BYTES, STEADY_BYTES, 1.3),
+        Demand::Each(Bound::PartOfPeer(READY, 3.0)),
+    ),
+    row(
+        &[Workload::Start],
+        None,
+        Demand::Each(Bound::AtMostTimesOwn(PEAK_BYTES, STEADY_BYTES, 1.3)),
     ),
 ];
 
-const fn row(workloads: &'static [Workload], mode: Option<Mode>, bound: Bound) -> Budget {
+const fn row(workloads: &'static [Workload], mode: Option<Mode>, demand: Demand) -> Budget {
     Budget {
         workloads,
         mode,
-        bound,
+        demand,
     }
 }
 
@@ -119,21 +108,22 @@ pub(super) fn verdicts(cases: &[Case], results: &Results) -> Vec<String> {
     let mut sentences = Vec::new();
     for budget in &BUDGETS {
         let meant: Vec<&Case> = cases.iter().filter(|case| budget.is_for(case)).collect();
-        match budget.bound {
-            Bound::BestTimesPeer(what, factor) if !meant.is_empty() => {
+        match budget.demand {
+            Demand::BestTimesPeer(_, _) if meant.is_empty() => {}
+            Demand::BestTimesPeer(what, factor) => {
                 sentences.push(best_times_peer(&meant, results, what, factor));
             }
-            _ => {
+            Demand::Each(bound) => {
                 let each = meant.iter();
-                sentences.extend(each.map(|case| budget.bound.verdict(&case.title(), results)));
+                sentences.extend(each.map(|case| bound.verdict(&case.title(), results)));
             }
         }
     }
     let timed = cases.iter().filter(|case| {
         let is_judged = |budget: &Budget| {
             let is_of_rate = matches!(
-                budget.bound,
-                Bound::TimesPeer(RATE, _) | Bound::BestTimesPeer(RATE, _)
+                budget.demand,
+                Demand::Each(Bound::TimesPeer(RATE, _)) | Demand::BestTimesPeer(RATE, _)
             );
             is_of_rate && budget.is_for(case)
         };
@@ -148,15 +138,6 @@ pub(super) fn verdicts(cases: &[Case], results: &Results) -> Vec<String> {
 /// What has to be known to read the numbers.
 pub(super) fn notes(wanted: &Wanted, cases: &[Case], results: &Results) -> Vec<String> {
     let mut notes = Vec::new();
-    if wanted.run.is_rehearsal {
-        notes.push(
-            "a rehearsal: the Go collector ran on both sides, and nothing here is a figure of ours"
-                .to_owned(),
-        );
-    }
-    if wanted.run.is_quick {
-        notes.push("ours and the driver were built without optimising: not for quoting".to_owned());
-    }
     if cases.iter().any(|case| case.mode == Mode::Defaults) {
         notes.push("defaults: theirs is a rate limit (40 requests a second), ours is none; that ratio says little about either program".to_owned());
     }
@@ -168,7 +149,10 @@ pub(super) fn notes(wanted: &Wanted, cases: &[Case], results: &Results) -> Vec<S
     if cases.iter().any(|case| case.workload == Workload::Start) {
         notes.push("memory of the garbage collector alone, while the budget for an empty cluster is for all controllers; the Go collector's start ends when its informers have synced, ours when the graph is complete".to_owned());
     }
-    notes.extend(cases.iter().flat_map(|case| doubts(wanted, case, results)));
+    for case in cases {
+        notes.extend(doubts(&case.title(), RATE, results));
+        notes.extend(budget_doubts(wanted, case, results));
+    }
     notes
 }
 
@@ -178,73 +162,6 @@ impl Budget {
     fn is_for(&self, case: &Case) -> bool {
         self.workloads.contains(&case.workload) && self.mode.is_none_or(|mode| mode == case.mode)
     }
-}
-
-// === impl Bound ===
-
-impl Bound {
-    fn verdict(&self, case: &str, results: &Results) -> String {
-        let measured = self.judged(case, results);
-        let what = self.what();
-        measured.map_or_else(
-            || format!("not measured: {what}, {case}"),
-            |(is_met, numbers)| {
-                let verdict = if is_met { "met" } else { "not met" };
-                format!("{verdict}: {what}, {case}: {numbers}")
-            },
-        )
-    }
-
-    fn what(&self) -> &'static str {
-        match self {
-            Self::AtMost(what, ..)
-            | Self::TimesPeer(what, _)
-            | Self::BestTimesPeer(what, _)
-            | Self::PartOfPeer(what, _)
-            | Self::TimesOwn(what, ..)
-            | Self::AtMostTimesOwn(what, ..) => what,
-        }
-    }
-
-    /// Whether it holds, and the numbers it was judged by.
-    fn judged(&self, case: &str, results: &Results) -> Option<(bool, String)> {
-        let ours = |what| results.median(case, Side::Ours, what);
-        Some(match *self {
-            Self::AtMost(what, most, unit) => {
-                let own = ours(what)?;
-                let peer = results.median(case, Side::Peer, what);
-                let peer = peer.map_or_else(|| "-".to_owned(), |peer| unit.shown(peer));
-                let (own_shown, most_shown) = (unit.shown(own), unit.shown(most));
-                let numbers = format!("{own_shown} (at most {most_shown}; Go {peer})");
-                (own <= most, numbers)
-            }
-            Self::TimesPeer(what, factor) | Self::BestTimesPeer(what, factor) => {
-                times(results.ratio(case, what)?, factor)
-            }
-            Self::PartOfPeer(what, part) => {
-                let found = results.ratio(case, what)?;
-                let numbers = format!("{} (at most 1/{part})", of_peers(found));
-                (found * part <= 1.0, numbers)
-            }
-            Self::TimesOwn(what, other, factor) => {
-                let (found, other_value) = (ours(what)?, ours(other)?);
-                let times = digits(found / other_value);
-                let numbers = format!("{times} × the {other} (at least {factor} ×)");
-                (found >= factor * other_value, numbers)
-            }
-            Self::AtMostTimesOwn(what, other, factor) => {
-                let (found, other_value) = (ours(what)?, ours(other)?);
-                let times = digits(found / other_value);
-                let numbers = format!("{times} × the {other} (at most {factor} ×)");
-                (found <= factor * other_value, numbers)
-            }
-        })
-    }
-}
-
-fn times(found: f64, factor: f64) -> (bool, String) {
-    let numbers = format!("{} × Go's (at least {factor} ×)", digits(found));
-    (found >= factor, numbers)
 }
 
 /// The same workload at several numbers of workers: the best of each side.
@@ -263,7 +180,7 @@ fn best_times_peer(cases: &[&Case], results: &Results, what: &str, factor: f64) 
         return format!("not measured: {what}, {of}, unlimited");
     };
     let (is_met, numbers) = times(ours / peer, factor);
-    let verdict = if is_met { "met" } else { "not met" };
+    let verdict = word(is_met);
     format!(
         "{verdict}: {what}, {of}, unlimited, each at its best ({our_workers} workers, Go {peer_workers}): {numbers}"
     )
@@ -281,48 +198,24 @@ fn comparison(case: &str, results: &Results) -> Option<String> {
     Some(format!("no budget: {RATE}, {case}: {shown}; {who}"))
 }
 
-/// `2.50 × Go's`, or `1/40 of Go's` when it is less.
-fn of_peers(found: f64) -> String {
-    let of = if found < 1.0 { "of " } else { "" };
-    format!("{} {of}Go's", ratio(found, 1.0))
-}
-
-/// Reasons not to believe the numbers of a case.
-fn doubts(wanted: &Wanted, case: &Case, results: &Results) -> Vec<String> {
-    let title = case.title();
+/// Whether the budget that both were given was what limited them.
+fn budget_doubts(wanted: &Wanted, case: &Case, results: &Results) -> Vec<String> {
+    let (title, budget) = (case.title(), f64::from(wanted.budget));
     let mut doubts = Vec::new();
     for side in [Side::Ours, Side::Peer] {
-        let who = side.word();
-        let mut above = |what: &'static str, most: f64, so: &str| {
-            let worst = results.largest(&title, side, what).unwrap_or_default();
-            if worst > most {
-                let shown = Unit::Busy.shown(worst);
-                doubts.push(format!("{title}, {who}: {what} {shown}: {so}"));
-            }
-        };
-        above(STEAL, STEAL_MAX, "run it again");
-        above(OTHERS, OTHERS_MAX, "something else ran; run it again");
-        above(DRIVER_BUSY, BUSY_MAX, "the driver may be the limit");
-        if let Some(spread) = results
-            .spread(&title, side, RATE)
-            .filter(|it| *it > SPREAD_MAX)
-        {
-            let shown = digits(spread);
-            doubts.push(format!("{title}, {who}: its legs differ by {shown} ×"));
-        }
         let rate = results.median(&title, side, REQUEST_RATE);
-        let budget = f64::from(wanted.budget);
-        if let Some(rate) = rate.filter(|_| case.mode == Mode::Equal) {
-            let shown = digits(rate);
-            if rate > budget * BUDGET_SLACK {
-                doubts.push(format!(
-                    "{title}, {who}: {shown} requests/s are more than its budget"
-                ));
-            } else if rate * BUDGET_SLACK < budget {
-                doubts.push(format!(
-                    "{title}, {who}: {shown} requests/s: not the budget was the limit"
-                ));
-            }
+        let Some(rate) = rate.filter(|_| case.mode == Mode::Equal) else {
+            continue;
+        };
+        let (who, shown) = (side.word(), digits(rate));
+        if rate > budget * BUDGET_SLACK {
+            doubts.push(format!(
+                "{title}, {who}: {shown} requests/s are more than its budget"
+            ));
+        } else if rate * BUDGET_SLACK < budget {
+            doubts.push(format!(
+                "{title}, {who}: {shown} requests/s: not the budget was the limit"
+            ));
         }
     }
     doubts
@@ -334,6 +227,7 @@ mod tests {
     use super::super::super::legs::Leg;
     use super::super::super::peers::{Limit, Settings};
     use super::super::super::run::Run;
+    use super::super::super::stand::{DRIVER_BUSY, OTHERS, STEAL};
     use super::*;
 
     fn case(workload: Workload, mode: Mode, workers: Option<u32>) -> Case {
@@ -446,6 +340,7 @@ mod tests {
             budget: 400,
             run: Run {
                 legs: "AB".parse().unwrap(),
+                only: None,
                 csv: None,
                 is_quick: true,
                 is_rehearsal: false,
@@ -462,14 +357,13 @@ mod tests {
         )]);
         let expected = [
             "flat 5,000, equal budget, ours: stolen by the host 3 %: run it again",
-            "flat 5,000, equal budget, ours: 300 requests/s: not the budget was the limit",
             "flat 5,000, equal budget, Go: taken by other programs 50 %: something else ran; run it again",
             "flat 5,000, equal budget, Go: driver busy 95 %: the driver may be the limit",
+            "flat 5,000, equal budget, ours: 300 requests/s: not the budget was the limit",
             "flat 5,000, equal budget, Go: 800 requests/s are more than its budget",
         ];
-        assert_eq!(doubts(&wanted, &equal, &results), expected);
-        let notes = notes(&wanted, &[equal], &results).join("\n");
-        assert!(notes.contains("not for quoting"), "{notes}");
-        assert!(notes.contains("400 requests a second"), "{notes}");
+        let notes = notes(&wanted, &[equal], &results);
+        assert_eq!(notes[notes.len() - expected.len()..], expected);
+        assert!(notes[0].contains("400 requests a second"), "{notes:?}");
     }
 }

@@ -7,6 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use anyhow::Result;
+use caretaker_controllers::cron::{self, Dialect};
 use caretaker_controllers::runtime::clients::Clients;
 use http::{Method, Request, header};
 use http_body_util::{BodyExt as _, Limited};
@@ -29,11 +30,11 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 pub(super) struct CronKind {
     /// As users name it. The first word is the one it is shown by.
     pub(super) words: &'static [&'static str],
-    pub(super) api_version: &'static str,
+    /// What its controller knows of it.
+    pub(super) dialect: &'static Dialect,
     /// As messages name it and its Jobs.
     pub(super) resource: &'static str,
     pub(super) job_resource: &'static str,
-    pub(super) is_finished: fn(&Value) -> bool,
 }
 
 /// Both of them.
@@ -46,10 +47,9 @@ pub(super) static KINDS: [CronKind; 2] = [
             "cronjob.batch",
             "cronjobs.batch",
         ],
-        api_version: "batch/v1",
+        dialect: &cron::BATCH,
         resource: "cronjobs.batch",
         job_resource: "jobs.batch",
-        is_finished: is_batch_finished,
     },
     CronKind {
         words: &[
@@ -58,10 +58,9 @@ pub(super) static KINDS: [CronKind; 2] = [
             "cronjob.batch.volcano.sh",
             "cronjobs.batch.volcano.sh",
         ],
-        api_version: "batch.volcano.sh/v1alpha1",
+        dialect: &cron::VOLCANO,
         resource: "cronjobs.batch.volcano.sh",
         job_resource: "jobs.batch.volcano.sh",
-        is_finished: is_volcano_finished,
     },
 ];
 
@@ -220,7 +219,7 @@ impl fmt::Display for Refusal {
 impl CronKind {
     /// Where objects of a resource of this group are.
     pub(super) fn path(&self, namespace: Option<&str>, resource: &str) -> String {
-        let api = self.api_version;
+        let api = self.dialect.api_version;
         match namespace {
             Some(namespace) => {
                 let namespace = escaped(namespace);
@@ -265,19 +264,6 @@ fn escaped(text: &str) -> String {
         }
     }
     spelled
-}
-
-fn is_batch_finished(job: &Value) -> bool {
-    let conditions = job["status"]["conditions"].as_array();
-    conditions.into_iter().flatten().any(|condition| {
-        (condition["type"] == "Complete" || condition["type"] == "Failed")
-            && condition["status"] == "True"
-    })
-}
-
-fn is_volcano_finished(job: &Value) -> bool {
-    let phase = job["status"]["state"]["phase"].as_str();
-    matches!(phase, Some("Completed" | "Failed" | "Terminated"))
 }
 
 #[cfg(test)]
@@ -327,7 +313,7 @@ mod tests {
             (1, json!({}), false),
         ];
         for (kind, job, expected) in cases {
-            assert_eq!((KINDS[kind].is_finished)(&job), expected, "{job}");
+            assert_eq!(KINDS[kind].dialect.has_finished(&job), expected, "{job}");
         }
     }
 }

@@ -132,7 +132,7 @@ fn row(kind: &CronKind, object: &Value, default_zone: &TimeZone, now: Timestamp)
         Err(why) => note = Some(why),
     }
     Row {
-        api_version: kind.api_version,
+        api_version: kind.dialect.api_version,
         word: kind.word(),
         namespace: text(&meta["namespace"]),
         name: text(&meta["name"]),

@@ -5,9 +5,10 @@
 //! two runs at a time is asked for its active Jobs first. It may be suspended; that is about its schedule.
 
 use anyhow::{Result, bail};
+use caretaker_controllers::cron::{self, Order};
 use caretaker_machinery::names;
 use caretaker_machinery::rng::Rng;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use super::cluster::{Cluster, CronKind, KINDS, Refusal};
 use crate::args::{CronJobName, ScheduleRun};
@@ -124,7 +125,7 @@ fn unfinished(kind: &CronKind, cron_job: &Value, jobs: &[Value]) -> Vec<String> 
         owners.any(|owner| owner["controller"] == true && owner["uid"] == *uid)
     };
     let active = jobs.iter().filter(is_owned);
-    let active = active.filter(|job| !(kind.is_finished)(job));
+    let active = active.filter(|job| !kind.dialect.has_finished(job));
     let names = active.filter_map(|job| job["metadata"]["name"].as_str());
     names.map(str::to_owned).collect()
 }
@@ -159,27 +160,17 @@ fn job_name(cron_job: &str, rng: &mut Rng) -> String {
 
 /// The Job. Like kubectl's it does not block the end of its CronJob, which would take a right of its own.
 fn job(kind: &CronKind, cron_job: &Value, name: &str) -> Value {
-    let (meta, template) = (&cron_job["metadata"], &cron_job["spec"]["jobTemplate"]);
-    let members = |field: &str| {
-        let members = template["metadata"][field].as_object();
-        members.cloned().unwrap_or_default()
+    let text = |field: &str| cron_job["metadata"][field].as_str().unwrap_or_default();
+    let order = Order {
+        cron_job: text("name"),
+        namespace: text("namespace"),
+        uid: text("uid"),
+        name,
+        mark: BY_HAND,
+        blocks_owner: false,
     };
-    let mut annotations: Map<String, Value> = members("annotations");
-    annotations.insert(BY_HAND.0.to_owned(), BY_HAND.1.into());
-    let owner = json!({"apiVersion": kind.api_version, "kind": "CronJob", "name": meta["name"],
-        "uid": meta["uid"], "controller": true});
-    json!({
-        "apiVersion": kind.api_version,
-        "kind": "Job",
-        "metadata": {
-            "name": name,
-            "namespace": meta["namespace"],
-            "labels": members("labels"),
-            "annotations": annotations,
-            "ownerReferences": [owner],
-        },
-        "spec": template["spec"],
-    })
+    let template = cron_job["spec"]["jobTemplate"].clone();
+    cron::of_template(kind.dialect, template, &order)
 }
 
 #[cfg(test)]

@@ -6,12 +6,15 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use serde::de::{Deserialize, Deserializer, SeqAccess, Visitor};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::body::members;
 use super::{Body, KindId, Meta, OwnerRef, Record, Revision, Uid};
 
 /// How much of an object somebody wants.
@@ -41,9 +44,9 @@ pub struct Unreadable {
 /// # Errors
 /// The object is not JSON, its metadata is not as metadata should be, or it has no name or no uid.
 pub fn decode(kind: KindId, bytes: &[u8], view: View) -> Result<Record, Unreadable> {
-    let object: Object<'_> =
+    let Members(object): Members<Object<'_>> =
         serde_json::from_slice(bytes).map_err(|error| unreadable(bytes, place(&error)))?;
-    let metadata = object.metadata.0;
+    let metadata = object.metadata.0.0;
     for (text, why) in [
         (&metadata.name, "it has no name"),
         (&metadata.uid, "it has no uid"),
@@ -68,7 +71,7 @@ pub fn decode(kind: KindId, bytes: &[u8], view: View) -> Result<Record, Unreadab
 #[derive(serde::Deserialize)]
 struct Object<'a> {
     #[serde(borrow, default)]
-    metadata: OrNull<Metadata<'a>>,
+    metadata: OrNull<Members<Metadata<'a>>>,
 }
 
 #[derive(Default, serde::Deserialize)]
@@ -85,7 +88,7 @@ struct Metadata<'a> {
     deletion_timestamp: OrNull<Option<Timestamp>>,
     finalizers: OrNull<Texts>,
     #[serde(borrow)]
-    owner_references: OrNull<Vec<OrNull<Reference<'a>>>>,
+    owner_references: OrNull<Vec<OrNull<Members<Reference<'a>>>>>,
 }
 
 #[derive(Default, serde::Deserialize)]
@@ -131,6 +134,10 @@ struct Text<'a>(Cow<'a, str>);
 #[derive(Default)]
 struct Texts(Vec<Box<str>>);
 
+/// What only an object with members becomes: serde would read a list, too, one member after the other.
+#[derive(Default)]
+struct Members<T>(T);
+
 /// A value whose null reads as its default.
 #[derive(Default)]
 struct OrNull<T>(T);
@@ -147,7 +154,9 @@ impl Metadata<'_> {
             revision: Revision::from(&*self.resource_version.0),
             deletion: self.deletion_timestamp.0,
             finalizers: self.finalizers.0.0,
-            owners: owners.map(|reference| reference.0.into_owner()).collect(),
+            owners: owners
+                .map(|OrNull(Members(reference))| reference.into_owner())
+                .collect(),
         }
     }
 }
@@ -219,6 +228,27 @@ impl<'de> Deserialize<'de> for Texts {
     }
 }
 
+// === impl Members ===
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Members<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct MembersVisitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for MembersVisitor<T> {
+            type Value = T;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map))
+            }
+        }
+        let visitor = MembersVisitor(PhantomData);
+        deserializer.deserialize_map(visitor).map(Members)
+    }
+}
+
 // === impl OrNull ===
 
 impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for OrNull<T> {
@@ -230,10 +260,9 @@ impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for OrNull<T> {
 
 /// As much as can be found of an object that is not as it should be.
 fn unreadable(bytes: &[u8], why: String) -> Unreadable {
-    let ruin = serde_json::from_slice::<Ruin<'_>>(bytes).ok();
-    let metadata = ruin.and_then(|ruin| ruin.metadata);
-    let remains = metadata.and_then(|metadata| serde_json::from_str(metadata.get()).ok());
-    let remains: Remains<'_> = remains.unwrap_or_default();
+    let ruin = serde_json::from_slice::<Members<Ruin<'_>>>(bytes).ok();
+    let metadata = ruin.and_then(|Members(ruin)| ruin.metadata);
+    let remains: Remains<'_> = members(metadata).unwrap_or_default();
     let text = |raw: Option<&RawValue>| {
         let text: String = serde_json::from_str(raw?.get()).ok()?;
         (!text.is_empty()).then_some(text)

@@ -6,32 +6,19 @@ use caretaker_controllers::podgc::NAME;
 use futures::FutureExt as _;
 use serde_json::json;
 
-use super::Scenario;
+use super::{Scenario, scenario};
 use crate::objects::mk_pod;
 use crate::suites::Checked;
 use crate::suites::podgc::{held, node, on, out_of_service, pod, terminated};
 use crate::suites::stage::{Made, Stage};
 
-/// As in the table of the collector's.
-macro_rules! scenario {
-    ($name:ident) => {
-        Scenario {
-            name: stringify!($name),
-            controllers: &[NAME],
-            make: |stage| $name::make(stage).boxed_local(),
-            act: |stage, made| $name::act(stage, made).boxed_local(),
-            open: &[],
-        }
-    };
-}
-
 /// All scenarios.
 pub const SCENARIOS: &[Scenario] = &[
-    scenario!(terminated_pods),
-    scenario!(a_node_out_of_service),
-    scenario!(a_node_that_goes),
-    scenario!(a_pod_never_bound),
-    scenario!(a_node_that_comes_back),
+    scenario!(terminated_pods, &[]),
+    scenario!(a_node_out_of_service, &[]),
+    scenario!(a_node_that_goes, &[]),
+    scenario!(a_pod_never_bound, &[]),
+    scenario!(a_node_that_comes_back, &[]),
 ];
 
 /// Two Pods on a Node that is first: one held, one not.

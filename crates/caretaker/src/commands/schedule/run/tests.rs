@@ -1,5 +1,7 @@
 //! The Job that a CronJob is run by, and when it is not.
 
+use serde_json::json;
+
 use super::*;
 
 fn mk_cron_job(template: &Value) -> Value {
@@ -18,10 +20,10 @@ fn a_job_has_what_the_template_says_a_mark_and_an_owner() {
         "spec": {"parallelism": 2}});
     for kind in &KINDS {
         let job = job(kind, &mk_cron_job(&template), "report-mbcdfghj");
-        let expected = json!({"apiVersion": kind.api_version, "kind": "Job",
+        let expected = json!({"apiVersion": kind.dialect.api_version, "kind": "Job",
             "metadata": {"name": "report-mbcdfghj", "namespace": "shop", "labels": {"a": "b"},
                 "annotations": {"c": "d", "cronjob.kubernetes.io/instantiate": "manual"},
-                "ownerReferences": [{"apiVersion": kind.api_version, "kind": "CronJob", "name": "report",
+                "ownerReferences": [{"apiVersion": kind.dialect.api_version, "kind": "CronJob", "name": "report",
                     "uid": "u1", "controller": true}]},
             "spec": {"parallelism": 2}});
         assert_eq!(job, expected);

@@ -111,6 +111,8 @@ fn an_unreadable_object_shows_as_much_of_its_identity_as_there_is() {
         ("{}", None, None),
         ("17", None, None),
         (r#"{"metadata":[]}"#, None, None),
+        (r#"{"metadata":["a","n","u","1"]}"#, None, None),
+        (r#"[{"name":"a","uid":"u"}]"#, None, None),
         (r#"{"metadata":{"name":"a","uid":"u"}"#, None, None),
         (r#"{"metadata":{"name":"a"}}"#, Some("a"), None),
         (r#"{"metadata":{"uid":"u"}}"#, None, Some("u")),
@@ -127,6 +129,11 @@ fn an_unreadable_object_shows_as_much_of_its_identity_as_there_is() {
         ),
         (
             r#"{"metadata":{"name":"a","uid":"u","ownerReferences":[{"controller":"yes"}]}}"#,
+            Some("a"),
+            Some("u"),
+        ),
+        (
+            r#"{"metadata":{"name":"a","uid":"u","ownerReferences":[["v1","Pod","b","v"]]}}"#,
             Some("a"),
             Some("u"),
         ),
