@@ -6,21 +6,23 @@
 //! holds up anything else.
 //!
 //! The order in which a tick is served is what makes it safe: first its Job is made, under the name of the slot, then the
-//! status tells its time, and only then may anything of ours delete that Job.
+//! status tells its time, and only then may anything of ours delete that Job. So it is with its success.
 //!
 //! DEVIATION(cron-exact-timer): upstream waits 100 ms longer than until the slot.
 //! DEVIATION(cron-permanent-errors): Volcano tries a CronJob with an unknown zone or an unreadable schedule again and again.
 //! Here an Event says what is wrong, and nothing happens until it is changed.
 //! DEVIATION(cron-preconditions): upstream deletes Jobs by name alone. Here uid and resourceVersion go with every delete.
+//! DEVIATION(cron-record-first): upstream deletes what is beyond the history limits and writes the status then, so that
+//! whoever dies in between takes a `lastSuccessfulTime` along. Here the status comes first.
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::Reason;
-use super::dialects::AgeBy;
 use super::facts::{Outcome, Policy};
-use super::index::{Cron, Failed, Index, Job};
+use super::family::{Family, Job};
+use super::index::{Cron, Failed, Index};
 use super::job;
 use super::reason::{Skip, Why};
 use super::slots::{self, Slot};
@@ -87,13 +89,14 @@ pub(super) fn cron_job(index: &Index, uid: &Uid, now: Timestamp) -> Verdict<Uid,
         now,
     };
     let tick = case.tick();
+    let record = case.record();
     let failed = cron.memory.failed.as_ref().map(Step::of);
     let steps = Step::ALL.into_iter().filter(|step| Some(*step) != failed);
     for step in steps.chain(failed) {
         let found = match step {
-            Step::Prune => case.prune(),
+            Step::Prune => case.prune(record.as_ref().filter(|_| failed != Some(Step::Record))),
             Step::Start => tick.call.clone(),
-            Step::Record => case.record(),
+            Step::Record => record.clone(),
             Step::Ask => case.ask(),
         };
         if let Some((call, because)) = found {
@@ -158,7 +161,10 @@ impl Case<'_> {
         let mut tick = match (outlook.due, outlook.next) {
             (Some(slot), next) => self.due(slot, next),
             (None, Some(next)) => Tick::waits(self, Some(next), None),
-            (None, None) if last > self.now => Tick::rests(Reason::LastInFuture { last }, None),
+            (None, None) if last > self.now => Tick {
+                next: Next::At(last),
+                ..Tick::rests(Reason::LastInFuture { last }, None)
+            },
             (None, None) => {
                 let plain = words::shortened(&spec.text);
                 let note = self.note(What::NeverDue, &[("plain", &plain), ("error", NO_SLOTS)]);
@@ -190,68 +196,67 @@ impl Case<'_> {
 
     /// A slot that has come.
     fn due(&self, slot: Slot, next: Option<Timestamp>) -> Tick {
-        let Self {
-            cron,
-            index,
-            uid,
-            now,
-            ..
-        } = self;
-        let skip = |why| {
-            Some(Skip {
-                slot: slot.time,
-                why,
-            })
-        };
-        let name = slots::name(&cron.name, slot.time);
-        let is_served = slots::is_recorded(slot.time, self.derived.last_schedule)
-            || index.jobs(uid).any(|(_, job)| *job.name == *name);
-        if is_served {
+        let name = slots::name(&self.cron.name, slot.time);
+        let family = self.index.family(self.uid);
+        let is_there = family.is_some_and(|family| family.named(&name).next().is_some());
+        if is_there || slots::is_recorded(slot.time, self.derived.last_schedule) {
             return Tick::waits(self, next, None);
         }
+        let mut tick = self.serve(slot, next, &name);
+        if slots::are_too_many(slot.count) {
+            let note = self.note_of(slot, What::TooManyMissed);
+            tick.notes = note.into_iter().chain(tick.notes).collect();
+        }
+        tick
+    }
+
+    /// A slot that has come and has no Job.
+    fn serve(&self, slot: Slot, next: Option<Timestamp>, name: &str) -> Tick {
+        let Self {
+            cron, index, uid, ..
+        } = self;
+        let skips = |why| {
+            let slot = slot.time;
+            Tick::waits(self, next, Some(Skip { slot, why }))
+        };
         if slot.is_late {
             let deadline_secs = cron.spec.deadline_secs.unwrap_or_default();
             let time = slot.time.strftime("%a, %d %b %Y %H:%M:%S %z").to_string();
             let note = self.note(What::Missed, &[("slot", &time)]);
-            return Tick::waits(self, next, skip(Why::Late { deadline_secs })).telling(note);
+            return skips(Why::Late { deadline_secs }).telling(note);
         }
         let lost = cron
             .memory
             .lost
             .filter(|(minute, _)| *minute == slots::minute(slot.time));
         if let Some((_, why)) = lost {
-            return Tick::waits(self, next, skip(why));
+            return skips(why);
         }
-        let is_active = |job: &&Job| status::is_active(index, cron, job);
-        let mut running = index.jobs(uid).filter(|(_, job)| is_active(job));
-        match cron.spec.policy {
-            Policy::Forbid if running.next().is_some() => {
-                let note = self.note(What::Forbidden, &[]);
-                return Tick::waits(self, next, skip(Why::Forbidden)).telling(note);
+        match (cron.spec.policy, status::running(index, uid, cron).next()) {
+            (Policy::Forbid, Some(_)) => {
+                skips(Why::Forbidden).telling(self.note_of(slot, What::Forbidden))
             }
-            Policy::Replace => {
-                if let Some((old, job)) = running.next() {
-                    return self.replace(slot, next, old, job);
-                }
-            }
-            Policy::Allow | Policy::Forbid => {}
+            (Policy::Replace, Some((old, job))) => self.replace(slot, next, old, job),
+            (Policy::Allow, _) | (_, None) => Tick {
+                call: self.begin(slot, name),
+                ..Tick::waits(self, next, None)
+            },
         }
-        let too_many = slots::are_too_many(slot.count);
-        let note = too_many
-            .then(|| self.note(What::TooManyMissed, &[]))
-            .flatten();
-        let call = match cron.memory.confirmed {
-            Some(at) if now.duration_since(at).abs() <= CONFIRMED_FOR => self.start(slot, &name),
-            _ if !self.is_swift() => self.start(slot, &name),
-            _ => index
-                .target_of_cron(cron)
-                .map(|target| (Call::Get { target }, Reason::Confirms { slot: slot.time })),
-        };
-        Tick {
-            call,
-            ..Tick::waits(self, next, None)
+    }
+
+    /// The Job of a slot, or before that the CronJob, if the Job could be gone when somebody asks for it again.
+    fn begin(&self, slot: Slot, name: &str) -> Option<(Call, Reason)> {
+        let Self {
+            cron, index, now, ..
+        } = self;
+        let confirmed = cron.memory.confirmed;
+        let is_confirmed =
+            confirmed.is_some_and(|at| now.duration_since(at).abs() <= CONFIRMED_FOR);
+        if is_confirmed || !self.is_swift() {
+            return self.start(slot, name);
         }
-        .telling(note)
+        let target = index.target_of_cron(cron)?;
+        Some((Call::Get { target }, Reason::Confirms { slot: slot.time }))
     }
 
     /// Whether our own code could remove a Job soon after its slot.
@@ -286,7 +291,7 @@ impl Case<'_> {
             cron_job: self.cron.identity(self.index.row, self.uid),
         };
         let call = self.delete(uid, job, because);
-        let note = self.note(What::Replacing, &[]);
+        let note = self.note_of(slot, What::Replacing);
         Tick {
             call,
             ..Tick::waits(self, next, None)
@@ -314,8 +319,9 @@ impl Case<'_> {
         Some((call, because))
     }
 
-    /// The oldest of the finished Jobs that are more than are kept, and first of all what was made and is not ours.
-    fn prune(&self) -> Option<(Call, Reason)> {
+    /// The oldest of the finished Jobs that are more than are kept, and first of all what was made and is not ours. What the
+    /// status does not tell about a Job is written before that goes, with `record`, if that can be done.
+    fn prune(&self, record: Option<&(Call, Reason)>) -> Option<(Call, Reason)> {
         let Self { cron, index, .. } = self;
         let cron_job = || cron.identity(index.row, self.uid);
         if let Some((target, judged)) = cron.memory.stray.clone() {
@@ -338,46 +344,43 @@ impl Case<'_> {
         ];
         let found = limits.into_iter().filter_map(|(outcome, kept, which)| {
             let kept = kept?;
-            let (uid, job) = self.oldest(outcome, kept)?;
-            let because = Reason::OverHistoryLimit {
-                kept,
-                which,
-                cron_job: cron_job(),
-            };
-            Some((uid, self.delete(uid, job, because)?))
+            let (uid, job) = self.oldest(outcome, kept, record.is_some())?;
+            Some((uid, job, kept, which))
         });
         // One whose delete failed gives way to the other list.
-        let (mut calls, last): (Vec<_>, Vec<_>) = found.partition(|(uid, _)| !self.has_failed(uid));
-        calls.extend(last);
-        calls.into_iter().next().map(|(_, call)| call)
+        let found = found.min_by_key(|(uid, ..)| self.has_failed(uid));
+        let (uid, job, kept, which) = found?;
+        if let Some(record) = record.filter(|_| self.is_untold(uid, job)) {
+            return Some(record.clone());
+        }
+        let because = Reason::OverHistoryLimit {
+            kept,
+            which,
+            cron_job: cron_job(),
+        };
+        self.delete(uid, job, because)
     }
 
     /// The first that goes of those that ended like this, if more are there than are kept. One whose delete failed is the
-    /// last of them.
-    fn oldest(&self, outcome: Outcome, kept: usize) -> Option<(&Uid, &Job)> {
-        let Self {
-            index, now, cron, ..
-        } = self;
-        let ended = |job: &Job| job.facts.outcome == outcome && !job.is_deleting && !job.is_going;
-        let mut ended: Vec<(&Uid, &Job)> =
-            index.jobs(self.uid).filter(|(_, job)| ended(job)).collect();
-        let over = ended.len().checked_sub(kept).filter(|over| *over > 0)?;
-        let age = |job: &Job| match index.row.age {
-            AgeBy::Creation => job.facts.created,
-            AgeBy::Start => job.facts.started,
-        };
-        ended.select_nth_unstable_by(over - 1, |(_, a), (_, b)| {
-            let key = |job: &Job| age(job).unwrap_or(Timestamp::MAX);
-            (key(a), &a.name).cmp(&(key(b), &b.name))
-        });
-        ended.truncate(over);
-        let is_open = |job: &Job| cron.open_tick(job, *now).is_some();
-        let free = ended.into_iter().filter(|(_, job)| !is_open(job));
-        free.min_by(|(uid, job), (other, than)| {
-            let key = |uid, job: &Job| (self.has_failed(uid), age(job).unwrap_or(Timestamp::MAX));
-            let ages = key(uid, job).cmp(&key(other, than));
-            ages.then_with(|| job.name.cmp(&than.name))
-        })
+    /// last of them; one whose tick is not recorded cannot go, unless that can be recorded now.
+    fn oldest(&self, outcome: Outcome, kept: usize, can_record: bool) -> Option<(&Uid, &Job)> {
+        let family = self.index.family(self.uid)?;
+        let mut free = family
+            .beyond(outcome, kept)
+            .filter(|(_, job)| can_record || self.cron.open_tick(job, self.now).is_none());
+        let first = free.next()?;
+        match self.has_failed(first.0) {
+            true => free.next().or(Some(first)),
+            false => Some(first),
+        }
+    }
+
+    /// Whether the status does not tell all about a finished Job: its tick, its end, its success.
+    fn is_untold(&self, uid: &Uid, job: &Job) -> bool {
+        let stored = &self.cron.status;
+        self.cron.open_tick(job, self.now).is_some()
+            || stored.active.iter().any(|active| active.uid == *uid)
+            || job.success() > stored.last_successful
     }
 
     fn has_failed(&self, uid: &Uid) -> bool {
@@ -408,8 +411,7 @@ impl Case<'_> {
 
     /// A Job that is in doubt.
     fn ask(&self) -> Option<(Call, Reason)> {
-        let mut jobs = self.index.jobs(self.uid);
-        let (_, job) = jobs.find(|(_, job)| job.is_doubtful)?;
+        let job = self.index.family(self.uid).and_then(Family::doubtful)?;
         let target = self.index.target_of_job(self.cron, &job.name)?;
         let because = Reason::Asks {
             job: job.name.to_string(),
@@ -420,6 +422,16 @@ impl Case<'_> {
     fn note(&self, what: What, holes: &[(&str, &str)]) -> Option<Note> {
         let about = self.cron.identity(self.index.row, self.uid);
         words::note(self.index.row, &about, what, holes)
+    }
+
+    /// What is told once for each slot that it is so with.
+    ///
+    /// DEVIATION(cron-told-once): upstream tells it again whenever it looks. Here it is told once for each slot, and what is
+    /// not about a slot, like a schedule that cannot be read, once as long as it lasts.
+    fn note_of(&self, slot: Slot, what: What) -> Option<Note> {
+        let note = self.note(what, &[])?;
+        let slot = Some(slot.time);
+        Some(Note { slot, ..note })
     }
 }
 

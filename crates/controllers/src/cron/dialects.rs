@@ -33,6 +33,8 @@ pub struct Dialect {
     pub(super) propagation: Option<Propagation>,
     /// In which order finished Jobs go: the oldest by this time first.
     pub(super) age: AgeBy,
+    /// Whether its Jobs can be aborted: only then it matters after how long those go.
+    pub(super) has_aborted: bool,
     /// Whether the time zone is looked at while a CronJob is suspended.
     pub(super) checks_suspended: bool,
     /// Whether the status of a CronJob that is being deleted is kept right.
@@ -66,6 +68,7 @@ pub static BATCH: Dialect = Dialect {
     stamp: "batch.kubernetes.io/cronjob-scheduled-timestamp",
     propagation: Some(Propagation::Background),
     age: AgeBy::Start,
+    has_aborted: false,
     checks_suspended: true,
     serves_deleting: true,
     read_job: JobFacts::by_condition,
@@ -84,6 +87,7 @@ pub static VOLCANO: Dialect = Dialect {
     stamp: "volcano.sh/cronjob-scheduled-timestamp",
     propagation: None,
     age: AgeBy::Creation,
+    has_aborted: true,
     checks_suspended: false,
     serves_deleting: false,
     read_job: JobFacts::by_phase,

@@ -243,6 +243,7 @@ impl Spec {
         Self {
             schedule: Schedule::parse(&text),
             text: text.into(),
+            // DEVIATION(cron-empty-zone): Go takes a zone without a name for UTC. No server that checks CronJobs stores one.
             zone: zone_name.as_deref().map(zone::find),
             zone_name: zone_name.map(Into::into),
             policy: match &*policy {

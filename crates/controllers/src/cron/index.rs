@@ -5,16 +5,17 @@
 //! until a feed shows its end, so that an older copy on a slow watch does not bring it back. A Job that a fresh list does
 //! not show is in doubt, which means that it is taken to be there until the server was asked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::Settings;
 use super::dialects::{CRON_JOBS, Dialect, JOBS};
-use super::facts::{self, JobFacts, Outcome, Spec};
+use super::facts::{self, JobFacts, Spec};
+use super::family::{Family, Job, Rules};
 use super::reason::Why;
-use super::slots;
+use super::slots::{self, Outlook};
 use super::status::Status;
 use crate::runtime::call::{Judged, Target};
 use crate::runtime::controller::{Identity, Wake};
@@ -30,8 +31,9 @@ pub struct Index {
     jobs_kind: Known,
     crons: BTreeMap<Uid, Cron>,
     /// By the uid of the CronJob, whether that is known or not.
-    jobs: BTreeMap<Uid, BTreeMap<Uid, Job>>,
+    jobs: BTreeMap<Uid, Family>,
     owners: BTreeMap<Uid, Uid>,
+    rules: Rules,
 }
 
 /// One of the two kinds.
@@ -72,6 +74,8 @@ pub(super) struct Memory {
     pub(super) unheard: Option<Status>,
     /// Whether its schedule was changed while we looked.
     pub(super) is_edited: bool,
+    /// Jobs that the status tells and that we have deleted: nobody misses them.
+    pub(super) deleted: BTreeSet<Uid>,
 }
 
 /// What failed.
@@ -87,26 +91,19 @@ pub(super) enum Failed {
     Ask,
 }
 
-/// A Job that a CronJob owns.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Job {
-    pub(super) name: Box<str>,
-    pub(super) revision: Revision,
-    pub(super) facts: JobFacts,
-    pub(super) is_deleting: bool,
-    /// Its delete was acknowledged.
-    pub(super) is_going: bool,
-    /// A fresh list did not show it.
-    pub(super) is_doubtful: bool,
-}
-
 // === impl Index ===
 
 impl Index {
-    pub(super) fn new(row: &'static Dialect, settings: Settings) -> Self {
+    pub(super) fn new(row: &'static Dialect, mut settings: Settings) -> Self {
+        settings.after_aborted.take_if(|_| !row.has_aborted);
+        let rules = Rules {
+            age: row.age,
+            are_aborted_over: settings.after_aborted.is_some(),
+        };
         Self {
             row,
             settings,
+            rules,
             crons_kind: Known::default(),
             jobs_kind: Known::default(),
             crons: BTreeMap::new(),
@@ -143,9 +140,9 @@ impl Index {
         self.crons.get_mut(uid).map(|cron| &mut cron.memory)
     }
 
-    /// The Jobs that a CronJob owns, finished ones too.
-    pub(super) fn jobs(&self, owner: &Uid) -> impl Iterator<Item = (&Uid, &Job)> {
-        self.jobs.get(owner).into_iter().flatten()
+    /// The Jobs that a CronJob owns, finished ones too; none if it has none.
+    pub(super) fn family(&self, owner: &Uid) -> Option<&Family> {
+        self.jobs.get(owner)
     }
 
     pub(super) fn job(&self, owner: &Uid, uid: &Uid) -> Option<&Job> {
@@ -154,11 +151,7 @@ impl Index {
 
     /// Whether a Job runs no more. An aborted one does as long as nobody has said when aborted ones go.
     pub(super) fn has_finished(&self, job: &Job) -> bool {
-        match job.facts.outcome {
-            Outcome::Unfinished => false,
-            Outcome::Succeeded | Outcome::Failed => true,
-            Outcome::Aborted => self.settings.after_aborted.is_some(),
-        }
+        job.has_finished(self.rules)
     }
 
     pub(super) fn target_of_cron(&self, cron: &Cron) -> Option<Target> {
@@ -292,7 +285,7 @@ impl Index {
             return;
         };
         let job = Job {
-            name: record.meta.name.clone(),
+            name: (*record.meta.name).into(),
             revision: record.meta.revision.clone(),
             facts: JobFacts::read(self.row, record, &owner.name),
             is_deleting: record.meta.deletion.is_some(),
@@ -300,8 +293,9 @@ impl Index {
             is_doubtful: false,
         };
         self.owners.insert(uid.clone(), owner.uid.clone());
-        let jobs = self.jobs.entry(owner.uid.clone()).or_default();
-        let before = jobs.insert(uid.clone(), job.clone());
+        let jobs = self.jobs.entry(owner.uid.clone());
+        let jobs = jobs.or_insert_with(|| Family::new(self.rules));
+        let before = jobs.put(uid, job.clone());
         // Pods of a Job come and go, and each is a new version of it that nothing follows from.
         let is_same = before.is_some_and(|before| {
             Job {
@@ -320,7 +314,7 @@ impl Index {
             return;
         };
         if let Some(jobs) = self.jobs.get_mut(&owner) {
-            jobs.remove(uid);
+            jobs.take(uid);
             if jobs.is_empty() {
                 self.jobs.remove(&owner);
             }
@@ -340,20 +334,18 @@ impl Index {
         if is_over {
             return self.forget_job(uid, wake);
         }
-        if let Some(job) = self.job_mut(uid) {
-            job.is_doubtful = true;
-            wake.now(owner);
-        }
+        self.change_job(uid, |job| job.is_doubtful = true);
+        wake.now(owner);
     }
 
     /// The delete of a Job was acknowledged, and this is the version that it made, if it made one.
     pub(super) fn going(&mut self, uid: &Uid, revision: Option<&Revision>) {
-        if let Some(job) = self.job_mut(uid) {
+        self.change_job(uid, |job| {
             job.is_going = true;
             if let Some(revision) = revision {
                 job.revision = revision.clone();
             }
-        }
+        });
     }
 
     /// The Jobs of a CronJob that had this name and another uid are gone: the name is somebody else's, or nobody's.
@@ -364,18 +356,23 @@ impl Index {
         but: Option<&Uid>,
         wake: &mut Wake<Uid>,
     ) {
-        let gone = self
-            .jobs(owner)
-            .filter(|(uid, job)| *job.name == *name && Some(*uid) != but);
-        let gone: Vec<Uid> = gone.map(|(uid, _)| uid.clone()).collect();
+        let known = self.family(owner).map(|family| family.named(name));
+        let gone = known.into_iter().flatten().filter(|uid| Some(*uid) != but);
+        let gone: Vec<Uid> = gone.cloned().collect();
         for uid in gone {
             self.forget_job(&uid, wake);
         }
     }
 
-    fn job_mut(&mut self, uid: &Uid) -> Option<&mut Job> {
-        let owner = self.owners.get(uid)?;
-        self.jobs.get_mut(owner)?.get_mut(uid)
+    fn change_job(&mut self, uid: &Uid, change: impl FnOnce(&mut Job)) {
+        let owner = self.owners.get(uid);
+        let family = owner.and_then(|owner| self.jobs.get_mut(owner));
+        if let Some(family) = family
+            && let Some(mut job) = family.take(uid)
+        {
+            change(&mut job);
+            family.put(uid, job);
+        }
     }
 }
 
@@ -410,9 +407,26 @@ impl Cron {
 
     /// When the next slot comes, if it can be known.
     pub(super) fn next(&self, settings: &Settings, now: Timestamp) -> Option<Timestamp> {
+        let outlook = self.outlook(settings, self.status.last_schedule, now);
+        outlook.and_then(|outlook| outlook.next)
+    }
+
+    /// When it is due after the last slot that was served, if it can be known. Deadlines do not count.
+    pub(super) fn outlook(
+        &self,
+        settings: &Settings,
+        last: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Option<Outlook> {
         let is_zone_known = !matches!(self.spec.zone, Some(Err(_)));
         let schedule = self.spec.schedule.as_ref().ok().filter(|_| is_zone_known)?;
-        let last = self.status.last_schedule.unwrap_or(self.created);
-        slots::outlook(schedule, self.zone(settings), last, None, now).next
+        let last = last.unwrap_or(self.created);
+        Some(slots::outlook(
+            schedule,
+            self.zone(settings),
+            last,
+            None,
+            now,
+        ))
     }
 }

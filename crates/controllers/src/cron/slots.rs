@@ -77,6 +77,17 @@ pub(super) fn outlook(
     }
 }
 
+/// The slot after those that have come since `last`; none if there is none for years.
+#[must_use]
+pub fn next(
+    schedule: &Schedule,
+    zone: &TimeZone,
+    last: Timestamp,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    outlook(schedule, zone, last, None, now).next
+}
+
 /// The name of the Job of a slot. Slots of the same minute have the same.
 pub(super) fn name(cron_job: &str, slot: Timestamp) -> String {
     format!("{cron_job}-{}", minute(slot))
@@ -112,6 +123,11 @@ pub(crate) fn is_open(
         None => minute(slot) >= minute(created),
     };
     is_new && slot.duration_since(now) <= AHEAD_MAX
+}
+
+/// The latest slot that the name of a Job may stand for.
+pub(super) fn latest_of_a_name(now: Timestamp) -> Timestamp {
+    now.saturating_add(AHEAD_MAX).unwrap_or(Timestamp::MAX)
 }
 
 /// Whether a slot is told by a `lastScheduleTime`. A minute has one Job at most, whatever the schedule.

@@ -13,8 +13,9 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::dialects::Dialect;
-use super::facts::{Outcome, Policy};
-use super::index::{Cron, Index, Job};
+use super::facts::Policy;
+use super::family::{Family, Job};
+use super::index::{Cron, Index};
 use super::slots;
 use super::words::{self, What};
 use crate::runtime::controller::Note;
@@ -39,10 +40,7 @@ pub(super) struct Active {
 /// The status as it should be.
 pub(super) fn derive(index: &Index, uid: &Uid, cron: &Cron, now: Timestamp) -> Status {
     let stored = &cron.status;
-    let mut running: Vec<(&Uid, &Job)> = index
-        .jobs(uid)
-        .filter(|(_, job)| is_active(index, cron, job))
-        .collect();
+    let mut running: Vec<(&Uid, &Job)> = running(index, uid, cron).collect();
     running.sort_by_key(|(_, job)| (job.facts.created, &job.name));
     // What is listed keeps its place and its words.
     let runs: BTreeSet<&Uid> = running.iter().map(|(uid, _)| *uid).collect();
@@ -52,19 +50,14 @@ pub(super) fn derive(index: &Index, uid: &Uid, cron: &Cron, now: Timestamp) -> S
     let new = running.iter().filter(|(uid, _)| !listed.contains(*uid));
     active.extend(new.map(|(uid, job)| Active {
         uid: (*uid).clone(),
-        name: job.name.clone(),
+        name: (*job.name).into(),
         revision: job.revision.to_string().into(),
     }));
-    let succeeded = index
-        .jobs(uid)
-        .filter_map(|(_, job)| match job.facts.outcome {
-            Outcome::Succeeded => job.facts.ended,
-            Outcome::Unfinished | Outcome::Failed | Outcome::Aborted => None,
-        });
+    let succeeded = index.family(uid).and_then(Family::last_success);
     Status {
         active,
         last_schedule: last_schedule(index, uid, cron, now),
-        last_successful: stored.last_successful.into_iter().chain(succeeded).max(),
+        last_successful: stored.last_successful.max(succeeded),
     }
 }
 
@@ -76,16 +69,24 @@ pub(super) fn last_schedule(
     now: Timestamp,
 ) -> Option<Timestamp> {
     let stored = cron.status.last_schedule;
-    let open = index
-        .jobs(uid)
-        .filter_map(|(_, job)| cron.open_tick(job, now));
-    stored.into_iter().chain(open).max()
+    let family = index.family(uid);
+    let slot = family.and_then(|family| family.last_slot(slots::latest_of_a_name(now)));
+    // If it is not open, no earlier one is.
+    let open = slot.filter(|slot| slots::is_open(*slot, cron.created, stored, now));
+    stored.max(open)
 }
 
-/// Whether a Job counts as running. One that we replaced does not, also while something holds it.
-pub(super) fn is_active(index: &Index, cron: &Cron, job: &Job) -> bool {
-    let is_replaced = job.is_deleting && cron.spec.policy == Policy::Replace;
-    !index.has_finished(job) && !job.is_going && !is_replaced
+/// The Jobs that run. One that we replaced does not, also while something holds it.
+pub(super) fn running<'a>(
+    index: &'a Index,
+    uid: &Uid,
+    cron: &Cron,
+) -> impl Iterator<Item = (&'a Uid, &'a Job)> {
+    let unfinished = index.family(uid).map(Family::unfinished);
+    unfinished.into_iter().flatten().filter(move |(_, job)| {
+        let is_replaced = job.is_deleting && cron.spec.policy == Policy::Replace;
+        !job.is_going && !is_replaced
+    })
 }
 
 /// What has to be patched, and nothing if all is as it should be.
@@ -171,16 +172,15 @@ pub(super) fn changes(
             continue;
         }
         notes.extend(match index.job(uid, &gone.uid) {
+            // We deleted it, and have said so.
+            _ if cron.memory.deleted.contains(&gone.uid) => None,
             Some(job) if index.has_finished(job) => tell(
                 What::SawCompleted,
                 &[("job", &job.name), ("how", job.facts.outcome.condition())],
             ),
-            // We replaced it, and have said so.
+            // Somebody else deletes it, and it is to be replaced.
             Some(_) => None,
-            None => tell(
-                What::Dropped,
-                &[("job", &gone.name), ("uid", &gone.uid.to_string())],
-            ),
+            None => dropped(index, uid, gone, &tell),
         });
     }
     let before: BTreeSet<&Uid> = old.active.iter().map(|job| &job.uid).collect();
@@ -196,4 +196,24 @@ pub(super) fn changes(
         }
     }
     notes
+}
+
+/// A Job that ran is gone. Another one may have its name.
+fn dropped(
+    index: &Index,
+    uid: &Uid,
+    gone: &Active,
+    tell: &impl Fn(What, &[(&str, &str)]) -> Option<Note>,
+) -> Option<Note> {
+    let family = index.family(uid);
+    let other = family.and_then(|family| family.named(&gone.name).next());
+    let other = other.map(ToString::to_string);
+    let uid = gone.uid.to_string();
+    let holes = [
+        ("job", &*gone.name),
+        ("uid", &*uid),
+        ("other", other.as_deref().unwrap_or_default()),
+    ];
+    let made_again = other.as_ref().and_then(|_| tell(What::MadeAgain, &holes));
+    made_again.or_else(|| tell(What::Dropped, &holes))
 }

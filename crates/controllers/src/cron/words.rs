@@ -19,6 +19,7 @@ pub(super) enum What {
     Replacing,
     TakenBack,
     Dropped,
+    MadeAgain,
     Foreign,
     NamespaceEnding,
     TooManyMissed,
@@ -185,6 +186,12 @@ pub(super) const VOLCANO: &[Sentence] = &[
         "Active job \"{job}\" no longer exists (UID: {uid})",
     ),
     (
+        What::MadeAgain,
+        Warning,
+        "StaleReference",
+        "Active job reference \"{job}\" points to a different UID (expected: {uid}, actual: {other})",
+    ),
+    (
         What::Foreign,
         Warning,
         "ForeignJob",
@@ -250,6 +257,7 @@ pub(super) fn note(
         severity: *severity,
         reason,
         message: filled(sentence, holes.iter().chain(&common)),
+        slot: None,
     })
 }
 

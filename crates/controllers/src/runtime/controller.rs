@@ -153,6 +153,8 @@ pub struct Note {
     pub reason: &'static str,
     /// A sentence for people.
     pub message: String,
+    /// The slot it is about, if it is to be told again with the next one. Nobody is shown it.
+    pub slot: Option<Timestamp>,
 }
 
 /// Whether something is wrong.

@@ -151,6 +151,7 @@ fn warned(
         severity: Severity::Warning,
         reason: because.rule(),
         message: because.to_string(),
+        slot: None,
     };
     Verdict {
         next,

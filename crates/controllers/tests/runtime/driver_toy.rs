@@ -255,6 +255,7 @@ impl Toy {
             severity: Severity::Warning,
             reason: "Noted",
             message: format!("it has {} finalizers", meta.finalizers.len()),
+            slot: None,
         }]
     }
 }

@@ -5,6 +5,7 @@
 //! a note, and a kind that cannot be listed is a sentence on stderr.
 
 use anyhow::{Result, bail};
+use caretaker_controllers::cron;
 use caretaker_machinery::cron::{Schedule, zone};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -165,8 +166,7 @@ fn due(
         None => default_zone.clone(),
     };
     let zone = schedule.zone().cloned().unwrap_or(given);
-    let latest = schedule.latest(since, now, &zone).unwrap_or(since);
-    Ok((schedule.next(latest, &zone), zone))
+    Ok((cron::next_slot(&schedule, &zone, since, now), zone))
 }
 
 fn table(rows: &[Row], shows_namespaces: bool, now: Timestamp) -> String {

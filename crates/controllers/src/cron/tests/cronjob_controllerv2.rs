@@ -22,8 +22,9 @@ type Row = (
 
 /// Cases that do not end as they should, in words.
 fn wrong(cases: &[Row]) -> Vec<String> {
-    let judge = |(spec, now, jobs, ended, told, made, deleted): &Row| {
+    let judge = |shows_first, (spec, now, jobs, ended, told, made, deleted): &Row| {
         let mut world = World::new(&BATCH, &json!({"schedule": "0 * * * ?"}));
+        world.shows_first = shows_first;
         world.change_cron(&json!({ "spec": spec }));
         for (phase, slot) in *jobs {
             world.add_job(*slot, phase);
@@ -47,7 +48,9 @@ fn wrong(cases: &[Row]) -> Vec<String> {
             )
         })
     };
-    cases.iter().filter_map(judge).collect()
+    let both = [false, true].into_iter();
+    both.flat_map(|shows_first| cases.iter().filter_map(move |row| judge(shows_first, row)))
+        .collect()
 }
 
 /// A spec with each policy.

@@ -32,6 +32,19 @@ fn a_status_that_cannot_be_written_stops_no_slot() {
 }
 
 #[test]
+fn a_status_that_cannot_be_written_stops_no_history() {
+    let mut world = World::new(&BATCH, &json!({"successfulJobsHistoryLimit": 0}));
+    world.add_job(1, "Completed");
+    world
+        .change_cron(&json!({"status": {"lastScheduleTime": BASE + SignedDuration::from_mins(1)}}));
+    refuse(&mut world, "patch");
+    assert_eq!(world.at(2).run(), Ended::Failed);
+    assert_eq!(world.asked_for("delete"), 0, "that comes first");
+    assert_eq!(world.run(), Ended::Failed);
+    assert_eq!(world.jobs(), [""; 0], "and holds up nothing");
+}
+
+#[test]
 fn a_job_that_cannot_be_made_stops_no_status() {
     let mut world = World::new(&BATCH, &json!({}));
     world.add_job(1, "Completed");

@@ -1,10 +1,16 @@
 //! CronJobs that make no sense (`C` in the inputs): each is told once, costs nothing more and harms nobody.
 
+use std::sync::Arc;
+
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::super::{BATCH, DIALECTS, Settings, VOLCANO};
-use super::world::{BASE, Ended, World};
+use super::world::{BASE, Ended, NAME, NS, World};
+use crate::runtime::call::{Answer, Call};
+use crate::runtime::controller::{Change, Next};
+use crate::runtime::kind::KindId;
+use crate::runtime::record::{Record, View, decode};
 
 #[test]
 fn schedules_that_cannot_be_read_are_told_and_waited_for() {
@@ -181,6 +187,16 @@ fn times_that_make_no_sense_stop_nothing_but_what_they_say() {
     }
 }
 
+/// The next leap day after that of 2096 is further away than anybody looks.
+#[test]
+fn a_last_slot_that_is_still_to_come_is_waited_for_if_none_comes_after_it() {
+    let mut world = World::new(&BATCH, &json!({"schedule": "0 0 29 2 *"}));
+    let last: jiff::Timestamp = "2096-02-29T00:00:00Z".parse().unwrap();
+    world.change_cron(&json!({"status": {"lastScheduleTime": last}}));
+    assert_eq!(world.run(), Ended::In(last.duration_since(BASE).as_secs()));
+    assert!(world.asked.is_empty() && world.told.is_empty());
+}
+
 /// Names that only look like those of ticks must not stop a CronJob.
 #[test]
 fn jobs_named_like_ticks_of_other_times_are_no_ticks() {
@@ -216,6 +232,39 @@ fn a_hundred_thousand_references_to_nothing_are_dropped_at_once() {
     world.at(2).run();
     assert_eq!(world.active(), [World::name_at(1)]);
     assert_eq!(world.asked_for("patch"), 1);
+}
+
+/// Every decision sees all of them: this ends because it looks at few.
+#[test]
+fn a_hundred_thousand_finished_jobs_go_one_by_one() {
+    const JOBS: usize = 100_000;
+    let mut world = World::new(&BATCH, &json!({"successfulJobsHistoryLimit": 3}));
+    let time = |number: usize| BASE + SignedDuration::from_secs(i64::try_from(number).unwrap());
+    let records = (0..JOBS).map(|number| {
+        let time = time(number);
+        let text = format!(
+            r#"{{"metadata":{{"name":"j{number}","namespace":"{NS}","uid":"u{number}","resourceVersion":"7",
+            "creationTimestamp":"{time}","ownerReferences":[{{"apiVersion":"batch/v1","kind":"CronJob",
+            "name":"{NAME}","uid":"cron-uid","controller":true}}]}},"status":{{"startTime":"{time}",
+            "completionTime":"{time}","conditions":[{{"type":"Complete","status":"True"}}]}}}}"#
+        );
+        Arc::new(decode(KindId(1), text.as_bytes(), View::Full).unwrap())
+    });
+    let records: Vec<Arc<Record>> = records.collect();
+    for record in &records {
+        world.observe(&Change::Applied(record.clone()));
+    }
+    world.change_cron(&json!({"status": {"lastSuccessfulTime": time(JOBS)}}));
+    for record in &records[..JOBS - 3] {
+        let verdict = world.decide();
+        let Next::Call(call @ Call::Delete { .. }) = verdict.next else {
+            panic!("{:?}", verdict.because);
+        };
+        assert_eq!(call.target().name, record.meta.name);
+        world.answer(&call, &Answer::Done);
+        world.observe(&Change::Deleted(record.clone()));
+    }
+    assert_eq!(world.run(), Ended::In(300));
 }
 
 #[test]

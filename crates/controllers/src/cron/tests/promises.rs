@@ -99,6 +99,102 @@ fn nothing_is_deleted_before_its_tick_is_recorded() {
     }
 }
 
+/// Whoever comes after a crash would find neither the Job nor its success.
+#[test]
+fn a_success_is_recorded_before_its_job_goes() {
+    for row in DIALECTS {
+        for shows_first in [false, true] {
+            let mut world = World::new(row, &json!({"successfulJobsHistoryLimit": 0}));
+            world.shows_first = shows_first;
+            world.at(5).run();
+            world.asked.clear();
+            world.told.clear();
+            world.at(6).end_job(&World::name_at(5), "Completed");
+            assert_eq!(world.run(), Ended::In(240));
+            assert_eq!(
+                world.asked,
+                [
+                    format!("patch {NAME}"),
+                    format!("delete {}", World::name_at(5))
+                ]
+            );
+            assert_eq!(world.told, ["SawCompletedJob", "SuccessfulDelete"]);
+            assert_eq!(world.status()["lastSuccessfulTime"], "2025-03-11T10:06:00Z");
+        }
+    }
+}
+
+#[test]
+fn the_success_of_an_older_job_that_ends_last_is_recorded_before_it_goes() {
+    for shows_first in [false, true] {
+        let mut world = World::new(&VOLCANO, &json!({"successfulJobsHistoryLimit": 1}));
+        world.shows_first = shows_first;
+        world.add_job(1, "Running");
+        world.add_job(2, "Completed");
+        world.at(3).run();
+        assert_eq!(world.status()["lastSuccessfulTime"], "2025-03-11T10:03:00Z");
+        world.at(4).end_job(&World::name_at(1), "Completed");
+        world.run();
+        assert_eq!(world.jobs(), [World::name_at(2)]);
+        assert_eq!(world.status()["lastSuccessfulTime"], "2025-03-11T10:04:00Z");
+    }
+}
+
+/// Upstream's case 59, slot after slot, whoever is faster; and what somebody else deletes is missed all the same.
+#[test]
+fn what_we_have_deleted_ourselves_is_not_missed() {
+    let cases: [(_, &[&str], _); 2] = [
+        (
+            &BATCH,
+            &["SuccessfulDelete", "SuccessfulCreate"],
+            "MissingJob",
+        ),
+        (
+            &VOLCANO,
+            &["ReplaceConcurrent", "SuccessfulDelete", "SuccessfulCreate"],
+            "StaleReference",
+        ),
+    ];
+    for (row, told, missed) in cases {
+        for shows_first in [false, true] {
+            let mut world = World::new(row, &json!({"concurrencyPolicy": "Replace"}));
+            world.shows_first = shows_first;
+            world.at(5).run();
+            for minutes in [10, 15] {
+                world.told.clear();
+                world.at(minutes).run();
+                assert_eq!(world.told, told, "{shows_first}");
+            }
+            world.told.clear();
+            world.drop_job(&World::name_at(15));
+            world.at(16).run();
+            assert_eq!(world.told, [missed]);
+        }
+    }
+}
+
+#[test]
+fn a_job_in_the_way_is_told_once_for_each_slot() {
+    for (row, reason) in [(&BATCH, "JobAlreadyActive"), (&VOLCANO, "ForbidConcurrent")] {
+        let mut world = World::new(row, &json!({"concurrencyPolicy": "Forbid"}));
+        world.at(5).run();
+        world.told.clear();
+        for minutes in [10, 11, 15, 20, 24] {
+            assert_eq!(world.at(minutes).run(), Ended::In((5 - minutes % 5) * 60));
+            world.run();
+        }
+        assert_eq!(world.told, [reason; 3]);
+        // More than a hundred slots after the last one that was served.
+        for minutes in [505, 510] {
+            world.told.clear();
+            world.at(minutes).run();
+            world.run();
+            let many = ["TooManyMissedTimes", reason];
+            assert_eq!(world.told, many[usize::from(minutes == 505)..]);
+        }
+    }
+}
+
 #[test]
 fn a_job_that_may_be_gone_soon_makes_us_read_the_cron_job_first() {
     let swift = |secs: i64| json!({"jobTemplate": {"spec": {"ttlSecondsAfterFinished": secs}}});
@@ -137,6 +233,9 @@ fn a_job_that_may_be_gone_soon_makes_us_read_the_cron_job_first() {
         assert_eq!(world.asked_for(&format!("get {NAME}")), expected, "{spec}");
         assert_eq!(world.asked_for("create"), 1);
     }
+    let mut world = World::with(&BATCH, aborted(1), &json!({}));
+    world.at(5).run();
+    assert_eq!(world.asked_for("get"), 0, "its Jobs are never aborted");
 }
 
 /// Another process has served the slot, and the Job is gone; our feed has not shown any of it.
@@ -378,6 +477,60 @@ fn a_job_that_somebody_deleted_leaves_the_status_and_does_not_run_again() {
         assert_eq!(world.told, ["SuccessfulCreate", reason]);
         assert!(world.active().is_empty() && world.jobs().is_empty());
     }
+}
+
+#[test]
+fn a_job_that_was_made_again_under_its_name_is_told_with_both_uids() {
+    let cases = [
+        (
+            &BATCH,
+            "MissingJob",
+            "Active job went missing: JOB",
+            "UnexpectedJob",
+        ),
+        (
+            &VOLCANO,
+            "StaleReference",
+            "Active job reference \"JOB\" points to a different UID (expected: OLD, actual: another)",
+            "OrphanedJob",
+        ),
+    ];
+    for (row, reason, message, taken_back) in cases {
+        let mut world = World::new(row, &json!({}));
+        world.at(5).run();
+        let name = World::name_at(5);
+        let mut job = world.job(&name).clone();
+        let old = job["metadata"]["uid"].take();
+        job["metadata"]["uid"] = "another".into();
+        world.drop_job(&name);
+        world.put_job(job);
+        world.at(6).run();
+        assert_eq!(world.told, ["SuccessfulCreate", reason, taken_back]);
+        let message = message.replace("JOB", &name);
+        assert_eq!(
+            world.messages[1],
+            message.replace("OLD", old.as_str().unwrap())
+        );
+    }
+}
+
+/// Its owner was taken away after it had run, and we learn of it when we want to delete it.
+#[test]
+fn an_old_job_that_is_no_longer_ours_costs_no_slot() {
+    let mut world = World::new(&VOLCANO, &json!({"successfulJobsHistoryLimit": 0}));
+    world.at(5).run();
+    let name = World::name_at(5);
+    world.at(6).end_job(&name, "Completed");
+    let mut job = world.job(&name).clone();
+    job["metadata"]["ownerReferences"] = json!([]);
+    job["metadata"]["resourceVersion"] = "900".into();
+    world
+        .objects
+        .insert((crate::runtime::kind::KindId(1), name.clone()), job);
+    assert_eq!(world.run(), Ended::In(240));
+    assert_eq!(world.asked.last(), Some(&format!("get {name}")));
+    assert_eq!(world.told, ["SuccessfulCreate", "SawCompletedJob"]);
+    assert_eq!(world.jobs(), [name]);
 }
 
 /// A CronJob that was restored is younger than its last slot.

@@ -219,3 +219,19 @@ fn the_oldest_go_first() {
         assert_eq!(asked, gone.iter().collect::<Vec<_>>(), "{}", row.name);
     }
 }
+
+/// What `schedule list` shows as the next run, too.
+#[test]
+fn the_next_slot_is_found_although_none_came_for_years() {
+    let schedule = Schedule::parse("0 0 29 2 *").unwrap();
+    let time = |text: &str| text.parse::<Timestamp>().unwrap();
+    let last = time("2096-02-29T00:00:00Z");
+    let next = |now| super::super::next_slot(&schedule, &TimeZone::UTC, last, time(now));
+    assert_eq!(
+        next("2096-03-01T00:00:00Z"),
+        None,
+        "further than anybody looks"
+    );
+    let leap = Some(time("2104-02-29T00:00:00Z"));
+    assert_eq!(next("2103-01-01T00:00:00Z"), leap);
+}

@@ -329,7 +329,7 @@ impl World {
         has_failed
     }
 
-    fn answer(&mut self, call: &Call, answer: &Answer) {
+    pub(super) fn answer(&mut self, call: &Call, answer: &Answer) {
         let mut wake = Wake::default();
         let uid = Uid::from("cron-uid");
         let notes = self
@@ -396,7 +396,11 @@ impl World {
                     object["metadata"]["deletionTimestamp"] = self.now.to_string().into();
                     self.store(kind, &name, object)
                 } else {
+                    let gone = self.record(kind, &name).unwrap();
                     self.objects.remove(&(kind, name));
+                    if self.shows_first {
+                        self.observe(&Change::Deleted(gone));
+                    }
                     Answer::Done
                 }
             }

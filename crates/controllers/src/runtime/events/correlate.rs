@@ -233,6 +233,7 @@ mod tests {
             severity: Severity::Warning,
             reason: "OwnerRefInvalidNamespace",
             message: message.to_owned(),
+            slot: None,
         }
     }
 

@@ -1,0 +1,113 @@
+//! What happens to a CronJob in the very second of a slot (2.4 in the inputs): the slot has one Job, or none, never two.
+
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+
+use super::super::{BATCH, DIALECTS};
+use super::world::{BASE, Ended, Trouble, World};
+use crate::runtime::kind::KindId;
+
+#[test]
+fn suspended_at_the_tick_it_waits_and_resumed_at_the_tick_it_runs_once() {
+    for row in DIALECTS {
+        let mut world = World::new(row, &json!({}));
+        let suspend = |world: &mut World, is_suspended: bool| {
+            world.change_cron(&json!({"spec": {"suspend": is_suspended}}));
+            world.run()
+        };
+        world.at(5);
+        assert_eq!(suspend(&mut world, true), Ended::Rest);
+        assert!(world.asked.is_empty());
+        assert_eq!(suspend(&mut world, false), Ended::In(300));
+        for is_suspended in [true, false, true, false] {
+            suspend(&mut world, is_suspended);
+        }
+        assert_eq!(world.asked_for("create"), 1);
+        assert_eq!(world.active(), [World::name_at(5)]);
+    }
+}
+
+#[test]
+fn suspended_between_the_job_and_its_record_it_records_all_the_same() {
+    for row in DIALECTS {
+        let mut world = World::new(row, &json!({}));
+        world.troubles.push_back(("patch", Trouble::Refuse));
+        assert_eq!(world.at(5).run(), Ended::Failed);
+        world.change_cron(&json!({"spec": {"suspend": true}}));
+        assert_eq!(world.run(), Ended::Rest);
+        assert_eq!(world.status()["lastScheduleTime"], "2025-03-11T10:05:00Z");
+        world.change_cron(&json!({"spec": {"suspend": false}}));
+        assert_eq!(world.run(), Ended::In(300));
+        assert_eq!(world.asked_for("create"), 1);
+    }
+}
+
+/// The new schedule, the Jobs that are made if the edit comes before the slot is served, and if it comes after that.
+#[test]
+fn a_schedule_that_is_edited_at_the_tick_starts_no_slot_twice() {
+    let cases: [(&str, &[i64], &[i64]); 4] = [
+        // It names no time since the CronJob was made.
+        ("*/7 * * * *", &[], &[5]),
+        // It names the same one.
+        ("* * * * *", &[5], &[5]),
+        // Upstream starts what has become past, and so do we.
+        ("4 * * * *", &[4], &[5]),
+        // Another time of the same minute.
+        ("@every 20s", &[5], &[5]),
+    ];
+    for (schedule, before, after) in cases {
+        for (is_served, made) in [(false, before), (true, after)] {
+            let mut world = World::new(&BATCH, &json!({}));
+            world.at(5);
+            if is_served {
+                world.run();
+            }
+            world.change_cron(&json!({"spec": {"schedule": schedule}}));
+            world.run();
+            world.now = BASE + SignedDuration::from_secs(5 * 60 + 40);
+            world.run();
+            let names: Vec<String> = made.iter().copied().map(World::name_at).collect();
+            assert_eq!(world.jobs(), names, "{schedule} {is_served}");
+        }
+    }
+}
+
+/// The first slot is later than the CronJob, whose time has whole seconds.
+#[test]
+fn made_a_second_before_the_tick_it_runs_and_made_at_it_or_later_it_does_not() {
+    for (secs, made) in [(-1, 1), (0, 0), (1, 0)] {
+        for row in DIALECTS {
+            let mut world = World::new(row, &json!({}));
+            let created = BASE + SignedDuration::from_secs(5 * 60 + secs);
+            world.change_cron(&json!({"metadata": {"creationTimestamp": created}}));
+            world.restart(super::super::Settings::default());
+            world.now = BASE + SignedDuration::from_secs(5 * 60 + 2);
+            assert_eq!(world.run(), Ended::In(298), "{secs}");
+            assert_eq!(world.asked_for("create"), made, "{secs}");
+            world.at(10).run();
+            assert_eq!(world.asked_for("create"), made + 1, "{secs}");
+        }
+    }
+}
+
+/// Its predecessor of the same name has served the slot, and that Job is still there.
+#[test]
+fn made_again_at_the_tick_it_leaves_the_slot_to_the_job_of_its_predecessor() {
+    for row in DIALECTS {
+        let mut world = World::new(row, &json!({}));
+        let mut job = world.mk_job(5, "Running");
+        job["metadata"]["ownerReferences"][0]["uid"] = "predecessor".into();
+        let before: Value = job.clone();
+        world.put_job(job);
+        assert_eq!(world.at(5).run(), Ended::In(300));
+        assert_eq!(
+            world.job(&World::name_at(5))["metadata"]["uid"],
+            before["metadata"]["uid"]
+        );
+        assert!(world.active().is_empty());
+        world.objects.remove(&(KindId(1), World::name_at(5)));
+        assert_eq!(world.run(), Ended::In(300), "the slot is over");
+        world.at(10).run();
+        assert_eq!(world.active(), [World::name_at(10)]);
+    }
+}
