@@ -13,8 +13,8 @@ use super::stage::{Made, Stage};
 use super::ttl::ended;
 use super::{Checked, Play};
 use crate::objects::{
-    CRON_JOBS, JOBS, Resource, VOLCANO_CRON_JOBS, VOLCANO_JOBS, mk_cron_job, mk_job, mk_object,
-    mk_pod_spec, with,
+    CRON_JOBS, EVENTS, JOBS, Resource, VOLCANO_CRON_JOBS, VOLCANO_JOBS, mk_cron_job, mk_job,
+    mk_object, mk_pod_spec, with,
 };
 
 /// The controllers it is about.
@@ -37,7 +37,8 @@ pub struct Kind {
     pub crons: Resource,
     /// The Jobs.
     pub jobs: Resource,
-    api_version: &'static str,
+    /// The version of both.
+    pub api_version: &'static str,
     is_volcano: bool,
 }
 
@@ -200,6 +201,41 @@ impl Overdue {
             "the last slot is {last} instead of {:.0}",
             self.slot
         ))
+    }
+
+    /// Gives the CronJob another slot that has come, five minutes after this one.
+    pub async fn another(self, stage: &Stage) -> Checked<Self> {
+        let slot = self.slot + SignedDuration::from_mins(AGO_MINS / 2);
+        let minute = slot.as_second().div_euclid(60);
+        let schedule = format!("{} * * * *", minute.rem_euclid(60));
+        let changes = [
+            json!({"spec": {"schedule": schedule}}),
+            // A changed schedule is looked at with the next event: this is one.
+            json!({"metadata": {"labels": {"touched": "yes"}}}),
+        ];
+        for change in changes {
+            stage.change(&self.cron, change).await?;
+        }
+        let job = format!("{}-{minute}", self.cron.name());
+        Ok(Self { slot, job, ..self })
+    }
+
+    /// The users of the CronJob are told this, in any order, and nothing else.
+    pub async fn told(&self, stage: &Stage, meant: &[&str]) -> Checked {
+        let exactly = async || {
+            let events = stage.list(&EVENTS).await?;
+            let about = events
+                .iter()
+                .filter(|event| event["involvedObject"]["uid"] == self.cron.uid());
+            let mut found: Vec<&str> = about.filter_map(|event| event["reason"].as_str()).collect();
+            found.sort_unstable();
+            match found == meant {
+                true => Ok(()),
+                false => Err(format!("{found:?} were told instead of {meant:?}")),
+            }
+        };
+        stage.until(&exactly).await?;
+        stage.stays(&exactly).await
     }
 
     /// These Jobs are active.

@@ -6,23 +6,18 @@ use std::time::Duration;
 use caretaker_machinery::cron::{Schedule, zone};
 use caretaker_machinery::rng::Rng;
 use caretaker_sim::checkers::Known;
-use caretaker_sim::collector::{Collector, NAME};
-use caretaker_sim::crash::scenarios::cron::{CRON_NAME, SCENARIOS};
+use caretaker_sim::collector::Collector;
+use caretaker_sim::crash::scenarios::cron::{OF_BATCH, OF_VOLCANO, SCENARIOS};
 use caretaker_sim::crash::{Cast, Generation, MOMENTS, crash_everywhere, crash_twice, play};
-use caretaker_sim::objects::JOBS;
 use caretaker_sim::session::Ask;
-use caretaker_sim::suites::cron::BATCH;
+use caretaker_sim::suites::cron::{BATCH, Kind, VOLCANO};
 use caretaker_sim::suites::stage::{Made, Stage};
-use caretaker_sim::suites::ttl::ended;
 use caretaker_sim::target::Target;
 use caretaker_sim::wire::{Asked, Fate, Log, Meddler, Moment, Reply, Who, Wire};
 use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use tokio::time::sleep;
-
-/// What `--controllers` calls the one that ends Jobs.
-const TTL_NAME: &str = "ttl-after-finished-controller";
 
 #[tokio::test(start_paused = true)]
 async fn cron_controllers_that_die_at_any_request_end_like_those_that_live() {
@@ -103,8 +98,12 @@ fn skips_deletes(asked: &Asked<'_>) -> Fate {
     }
 }
 
+/// Both kinds.
+static KINDS: [&Kind; 2] = [&BATCH, &VOLCANO];
+
 /// A server, users of it, and everything that was asked.
 struct World {
+    kind: &'static Kind,
     target: Target,
     stage: Stage,
     log: Log,
@@ -116,25 +115,36 @@ const WORKED: Duration = Duration::from_secs(3);
 // === impl World ===
 
 impl World {
-    async fn new() -> Self {
+    async fn new(kind: &'static Kind) -> Self {
         let target = Target::embedded();
         let log = Log::default();
         let users = Wire::new(target.client(), Who::User, &log, None);
         let through = target.through(users.client());
         let stage = Stage::set(&through, &Collector::Standing, "cron".to_owned()).await;
-        Self { target, stage, log }
+        kind.define(&stage).await.unwrap();
+        Self {
+            kind,
+            target,
+            stage,
+            log,
+        }
     }
 
     async fn cron(&self, name: &str, spec: Value) -> Made {
-        let cron = BATCH.mk_cron(name, spec);
-        self.stage.make(&BATCH.crons, cron).await.unwrap()
+        let cron = self.kind.mk_cron(name, spec);
+        self.stage.make(&self.kind.crons, cron).await.unwrap()
     }
 
     fn start(&self, meddler: Option<Box<dyn Meddler>>) -> (Wire, Generation) {
         let wire = Wire::new(self.target.client(), Who::Controllers, &self.log, meddler);
-        let kinds = [Known::new(JOBS, "batch/v1", "Job")];
+        let kind = self.kind;
+        let kinds = [Known::new(kind.jobs.clone(), kind.api_version, "Job")];
         let cast = Cast {
-            names: &[CRON_NAME, TTL_NAME, NAME],
+            names: if kind.is_volcano() {
+                OF_VOLCANO
+            } else {
+                OF_BATCH
+            },
             kinds: &kinds,
             discovery: Duration::from_secs(3_600),
             ahead: SignedDuration::ZERO,
@@ -159,18 +169,32 @@ impl World {
         self.jump(before.max(SignedDuration::ZERO)).await;
     }
 
+    /// The same with the next minute, which is told in minutes since 1970.
+    async fn pass_minute(&self) -> i64 {
+        let minute = self.now().as_second() / 60 + 1;
+        self.pass(Timestamp::from_second(minute * 60).unwrap())
+            .await;
+        minute
+    }
+
+    /// All Jobs there are.
+    async fn jobs(&self) -> Vec<Value> {
+        self.stage.list(&self.kind.jobs).await.unwrap()
+    }
+
     /// Ends every Job that runs, as whoever runs them would.
     async fn run_jobs(&self) {
-        let now = self.now();
-        let status = json!({"status": ended("Complete", now, Some(now))}).to_string();
-        let jobs = self.stage.list(&JOBS).await.unwrap();
-        for job in jobs
-            .iter()
-            .filter(|job| job["status"]["conditions"].is_null())
-        {
+        let status = json!({"status": self.kind.ended("Complete", self.now())}).to_string();
+        let jobs = self.jobs().await;
+        let runs = |job: &&Value| {
+            let status = &job["status"];
+            status["conditions"].is_null() && status["state"].is_null()
+        };
+        for job in jobs.iter().filter(runs) {
             let name = job["metadata"]["name"].as_str().unwrap();
-            let path = format!("{}/{name}/status", JOBS.collection(self.stage.ns()));
-            let patch = Ask::new(Method::PATCH, path).body(status.clone());
+            let jobs = self.kind.jobs.collection(self.stage.ns());
+            let patch = Ask::new(Method::PATCH, format!("{jobs}/{name}/status"));
+            let patch = patch.body(status.clone());
             let patch = patch.content_type("application/merge-patch+json");
             self.stage.send(patch, &[200]).await.unwrap();
         }
@@ -185,16 +209,28 @@ impl World {
             .collect()
     }
 
+    /// So many Jobs were made, and no slot had two.
+    fn made_once(&self, count: usize) {
+        let made = self.made();
+        let distinct: BTreeSet<&String> = made.iter().collect();
+        assert_eq!(distinct.len(), made.len(), "a slot had two Jobs");
+        assert_eq!(made.len(), count, "{}", self.kind.api_version);
+    }
+
     async fn count(&self, jobs: usize) {
-        self.stage.count(&JOBS, jobs).await.unwrap();
+        self.stage.count(&self.kind.jobs, jobs).await.unwrap();
     }
 }
 
 /// A year of a zone with summer time: a Job for every slot that the schedule has, made in that very second.
 #[tokio::test(start_paused = true)]
 async fn a_year_of_a_zone_with_summer_time() {
-    for (text, count) in [("30 2 * * *", 365), ("0 2,3 25,29 3,10 *", 8)] {
-        let world = World::new().await;
+    for (kind, text, count) in [
+        (&BATCH, "30 2 * * *", 365),
+        (&BATCH, "0 2,3 25,29 3,10 *", 8),
+        (&VOLCANO, "0 2,3 25,29 3,10 *", 8),
+    ] {
+        let world = World::new(kind).await;
         let zone = zone::find("Europe/Berlin").unwrap();
         let schedule = Schedule::parse(text).unwrap();
         let spec =
@@ -209,7 +245,7 @@ async fn a_year_of_a_zone_with_summer_time() {
             .collect();
         for slot in &slots {
             world.pass(*slot).await;
-            let jobs = world.stage.list(&JOBS).await.unwrap();
+            let jobs = world.jobs().await;
             let newest = jobs
                 .iter()
                 .map(|job| job["metadata"]["creationTimestamp"].clone());
@@ -250,13 +286,10 @@ impl Meddler for Doomed {
     }
 }
 
-/// Forty CronJobs whose Jobs are gone as soon as they are done, 250 minutes, and controllers that die all the time.
-#[tokio::test(start_paused = true)]
-async fn ten_thousand_ticks_with_crashes_have_a_job_each() {
-    const CRONS: usize = 40;
-    const MINUTES: usize = 250;
-    let world = World::new().await;
-    for number in 0..CRONS {
+/// Many CronJobs whose Jobs are gone as soon as they are done, many minutes, and controllers that die all the time.
+async fn ticks_with_crashes(kind: &'static Kind, crons: usize, minutes: usize) {
+    let world = World::new(kind).await;
+    for number in 0..crons {
         let spec = match number % 2 {
             0 => json!({"jobTemplate": {"spec": {"ttlSecondsAfterFinished": 0}}}),
             _ => json!({"successfulJobsHistoryLimit": 0}),
@@ -277,11 +310,17 @@ async fn ten_thousand_ticks_with_crashes_have_a_job_each() {
         }
     };
     let story = async {
-        for _ in 0..MINUTES {
-            let minute = world.now().as_second() / 60 + 1;
-            world
-                .pass(Timestamp::from_second(minute * 60).unwrap())
-                .await;
+        for _ in 0..minutes {
+            let slot = format!("-{}", world.pass_minute().await);
+            let is_of_slot =
+                |job: &&Value| job["metadata"]["name"].as_str().unwrap().ends_with(&slot);
+            // Whoever comes after a crash has the rest of the minute to serve it.
+            for _ in 0..10 {
+                if world.jobs().await.iter().filter(is_of_slot).count() == crons {
+                    break;
+                }
+                sleep(WORKED).await;
+            }
             world.run_jobs().await;
             sleep(WORKED).await;
         }
@@ -292,30 +331,34 @@ async fn ten_thousand_ticks_with_crashes_have_a_job_each() {
         () = lives => {}
         () = story => {}
     }
-    let made = world.made();
-    let distinct: BTreeSet<&String> = made.iter().collect();
-    assert_eq!(distinct.len(), made.len(), "a slot had two Jobs");
-    assert!(crashes > 30, "{crashes} crashes");
-    let expected = CRONS * MINUTES;
-    assert!(
-        made.len() > expected * 99 / 100,
-        "{} of {expected} slots",
-        made.len()
-    );
+    assert!(crashes > crons * minutes / 400, "{crashes} crashes");
+    world.made_once(crons * minutes);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_thousand_ticks_with_crashes_have_a_job_each() {
+    ticks_with_crashes(&BATCH, 40, 250).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_thousand_ticks_of_volcanos_with_crashes_have_a_job_each() {
+    ticks_with_crashes(&VOLCANO, 40, 50).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn jobs_that_never_end_are_forbidden_or_replaced() {
-    for (policy, made) in [("Forbid", 1), ("Replace", 300)] {
-        let world = World::new().await;
+    for (kind, policy, minutes, made) in [
+        (&BATCH, "Forbid", 300, 1),
+        (&BATCH, "Replace", 300, 300),
+        (&VOLCANO, "Forbid", 30, 1),
+        (&VOLCANO, "Replace", 30, 30),
+    ] {
+        let world = World::new(kind).await;
         world.cron("a", json!({"concurrencyPolicy": policy})).await;
         let _controllers = world.start(None);
         sleep(WORKED).await;
-        for _ in 0..300 {
-            let minute = world.now().as_second() / 60 + 1;
-            world
-                .pass(Timestamp::from_second(minute * 60).unwrap())
-                .await;
+        for _ in 0..minutes {
+            world.pass_minute().await;
             world.count(1).await;
         }
         assert_eq!(world.made().len(), made, "{policy}");
@@ -324,52 +367,101 @@ async fn jobs_that_never_end_are_forbidden_or_replaced() {
 
 #[tokio::test(start_paused = true)]
 async fn clocks_that_jump_start_the_latest_slot_once() {
-    let world = World::new().await;
-    world.cron("a", json!({})).await;
-    let _controllers = world.start(None);
-    sleep(WORKED).await;
-    let minutes = SignedDuration::from_mins;
-    // An hour ahead: the latest slot. An hour back: nothing, until the hour is over again.
-    for (by, made) in [
-        (60, 1),
-        (-60, 1),
-        (30, 1),
-        (29, 1),
-        (2, 2),
-        (101, 3),
-        (1_000_000, 4),
-        (-500_000, 4),
-    ] {
-        world.jump(minutes(by)).await;
-        assert_eq!(world.made().len(), made, "{by} minutes");
+    for kind in KINDS {
+        let world = World::new(kind).await;
+        world.cron("a", json!({})).await;
+        let _controllers = world.start(None);
+        sleep(WORKED).await;
+        let minutes = SignedDuration::from_mins;
+        // An hour ahead: the latest slot. An hour back: nothing, until the hour is over again.
+        for (by, made) in [
+            (60, 1),
+            (-60, 1),
+            (30, 1),
+            (29, 1),
+            (2, 2),
+            (101, 3),
+            (1_000_000, 4),
+            (-500_000, 4),
+        ] {
+            world.jump(minutes(by)).await;
+            world.made_once(made);
+        }
     }
-    let made = world.made();
-    let distinct: BTreeSet<&String> = made.iter().collect();
-    assert_eq!(distinct.len(), made.len());
+}
+
+/// Two processes that both believe to be the only one.
+#[tokio::test(start_paused = true)]
+async fn two_leaders_at_a_tick_make_one_job() {
+    let specs = [
+        json!({}),
+        json!({"successfulJobsHistoryLimit": 0}),
+        json!({"jobTemplate": {"spec": {"ttlSecondsAfterFinished": 0}}}),
+    ];
+    for kind in KINDS {
+        let world = World::new(kind).await;
+        for (number, spec) in specs.iter().enumerate() {
+            world.cron(&format!("c{number}"), spec.clone()).await;
+        }
+        let _leaders = [world.start(None), world.start(None)];
+        sleep(WORKED).await;
+        for minute in 1..=20 {
+            world.pass_minute().await;
+            world.made_once(minute * specs.len());
+            world.run_jobs().await;
+            sleep(WORKED).await;
+        }
+    }
+}
+
+/// A second before the slot, and right after its Job was made: its successor has the next slot, and that one only.
+#[tokio::test(start_paused = true)]
+async fn a_cron_job_that_is_made_again_around_a_tick_starts_no_slot_twice() {
+    for kind in KINDS {
+        let world = World::new(kind).await;
+        let mut cron = world.cron("a", json!({})).await;
+        let _controllers = world.start(None);
+        sleep(WORKED).await;
+        for minute in 1..=6 {
+            let is_before = minute % 2 == 0;
+            if is_before {
+                let left = SignedDuration::from_secs(59 - world.now().as_second() % 60);
+                world.target.clock().unwrap().jump(left).unwrap();
+            } else {
+                world.pass_minute().await;
+            }
+            let background = json!({"propagationPolicy": "Background"});
+            world.stage.delete(&cron, background).await.unwrap();
+            cron = world.cron("a", json!({})).await;
+            sleep(WORKED).await;
+            world.made_once(minute);
+        }
+    }
 }
 
 /// Ten thousand CronJobs in the same minute: two requests each, and nothing else.
 #[tokio::test(start_paused = true)]
 async fn ten_thousand_cron_jobs_in_one_minute_cost_two_requests_each() {
-    const CRONS: usize = 10_000;
-    let world = World::new().await;
-    for number in 0..CRONS {
-        world
-            .cron(&format!("c{number}"), json!({"schedule": "30 * * * *"}))
-            .await;
+    for (kind, crons) in [(&BATCH, 10_000), (&VOLCANO, 1_000)] {
+        let world = World::new(kind).await;
+        for number in 0..crons {
+            world
+                .cron(&format!("c{number}"), json!({"schedule": "30 * * * *"}))
+                .await;
+        }
+        let (_wire, _generation) = world.start(None);
+        sleep(WORKED).await;
+        let before = world.log.effects();
+        assert_eq!(before, 0, "those that wait cost nothing");
+        world.jump(SignedDuration::from_mins(31)).await;
+        sleep(Duration::from_secs(60)).await;
+        world.count(crons).await;
+        let acts = world
+            .log
+            .acts()
+            .into_iter()
+            .filter(|act| act.who == Who::Controllers);
+        let of_cron = acts.filter(|act| act.method != Method::GET);
+        assert_eq!(of_cron.count(), 2 * crons);
     }
-    let (_wire, _generation) = world.start(None);
-    sleep(WORKED).await;
-    let before = world.log.effects();
-    assert_eq!(before, 0, "those that wait cost nothing");
-    world.jump(SignedDuration::from_mins(31)).await;
-    sleep(Duration::from_secs(60)).await;
-    world.count(CRONS).await;
-    let acts = world
-        .log
-        .acts()
-        .into_iter()
-        .filter(|act| act.who == Who::Controllers);
-    let of_cron = acts.filter(|act| act.method != Method::GET);
-    assert_eq!(of_cron.count(), 2 * CRONS);
 }

@@ -15,8 +15,9 @@ use crate::suites::stage::{Made, Stage};
 pub const CRON_NAME: &str = "cronjob-controller/batch";
 
 /// Who looks after CronJobs and their Jobs.
-const OF_BATCH: &[&str] = &[CRON_NAME, TTL_NAME, NAME];
-const OF_VOLCANO: &[&str] = &["cronjob-controller/volcano", VOLCANO_TTL_NAME, NAME];
+pub const OF_BATCH: &[&str] = &[CRON_NAME, TTL_NAME, NAME];
+/// The same for Volcano's.
+pub const OF_VOLCANO: &[&str] = &["cronjob-controller/volcano", VOLCANO_TTL_NAME, NAME];
 
 /// All scenarios: each has a CronJob that is suspended, and Jobs, and resumes it.
 pub const SCENARIOS: &[Scenario] = &[
@@ -166,7 +167,10 @@ mod history_of_zero {
 
     pub(super) async fn make(kind: &Kind, stage: &Stage) -> Checked<Vec<Made>> {
         let limits = json!({"successfulJobsHistoryLimit": 0, "failedJobsHistoryLimit": 0});
-        Ok(vec![cron(kind, stage, limits).await?.cron])
+        let cron = cron(kind, stage, limits).await?.cron;
+        let job = kind.job_of(stage, &cron, "good").await?;
+        kind.end(stage, &job, "Complete", 60).await?;
+        Ok(vec![cron])
     }
 
     pub(super) async fn act(kind: &Kind, stage: &Stage, made: &[Made]) -> Checked {

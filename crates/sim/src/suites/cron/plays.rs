@@ -34,7 +34,7 @@ pub(super) const BATCH: &[Play] = table!("cron_batch_", &KUBERNETES, &[], [
     deleted_leaves_active,
     history_of_successes,
     history_of_failures,
-    no_history,
+    no_history; "cron-record-first",
     deadline_over,
     deadline_not_over,
     zone_in_stamp,
@@ -170,15 +170,25 @@ async fn forbid_waits(stage: &Stage, kind: &Kind) -> Checked {
 }
 
 async fn replace_deletes(stage: &Stage, kind: &Kind) -> Checked {
-    let (due, old) = overtaken(stage, kind, "Replace").await?;
+    let due = kind
+        .overdue(stage, "a", json!({"concurrencyPolicy": "Replace"}))
+        .await?;
+    let old = kind.started(stage, &due.job).await?;
+    stage
+        .until(async || due.active(stage, &[&due.job]).await)
+        .await?;
+    let due = due.another(stage).await?;
     kind.started(stage, &due.job).await?;
     stage.goes(&[&old]).await?;
     stage
         .until(async || due.active(stage, &[&due.job]).await)
         .await?;
-    stage
-        .until(async || stage.told(&due.cron, "SuccessfulDelete").await)
-        .await
+    let replaced: &[&str] = match kind.is_volcano() {
+        true => &["ReplaceConcurrent"],
+        false => &[],
+    };
+    let told = ["SuccessfulCreate", "SuccessfulCreate", "SuccessfulDelete"];
+    due.told(stage, &[replaced, &told].concat()).await
 }
 
 async fn end_leaves_active(stage: &Stage, kind: &Kind) -> Checked {
@@ -293,10 +303,21 @@ async fn no_history(stage: &Stage, kind: &Kind) -> Checked {
     let limits = json!({"successfulJobsHistoryLimit": 0, "failedJobsHistoryLimit": 0});
     let due = kind.overdue(stage, "a", limits).await?;
     let job = kind.started(stage, &due.job).await?;
+    stage
+        .until(async || due.active(stage, &[&due.job]).await)
+        .await?;
     kind.end(stage, &job, "Complete", 0).await?;
     stage.goes(&[&job]).await?;
     due.recorded(stage).await?;
-    stage.stays(async || stage.count(&kind.jobs, 0).await).await
+    stage
+        .until(async || match stage.there(&due.cron).await? {
+            cron if cron["status"]["lastSuccessfulTime"].is_string() => Ok(()),
+            _ => Err("nobody wrote when it succeeded".to_owned()),
+        })
+        .await?;
+    let told = ["SawCompletedJob", "SuccessfulCreate", "SuccessfulDelete"];
+    due.told(stage, &told).await?;
+    stage.count(&kind.jobs, 0).await
 }
 
 async fn deadline_over(stage: &Stage, kind: &Kind) -> Checked {
