@@ -158,11 +158,11 @@ impl Controller for Ttl {
             Change::Kind(kind, KindState::Gone | KindState::Frozen) if self.kind == Some(*kind) => {
                 self.index.clear(wake);
             }
-            Change::Kind(kind, KindState::Gone | KindState::Frozen) if self.is_cron(*kind) => {
-                self.index.ticks.clear(wake);
+            Change::Kind(kind, state) if self.is_cron(*kind) => {
+                self.index.ticks.know_kind(*state, wake);
             }
             Change::Catalog(catalog) => {
-                self.index.ticks.know_catalog(catalog);
+                self.index.ticks.know_catalog(catalog, wake);
                 self.kind = catalog.id(self.row.group, self.row.resource);
             }
             Change::Applied(_) | Change::Kind(..) => {}

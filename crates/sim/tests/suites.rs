@@ -73,7 +73,7 @@ fn plays() -> impl Iterator<Item = (&'static Play, &'static [&'static str])> {
         (gc::PLAYS, &[]),
         (podgc::PLAYS, podgc::CONTROLLERS),
         (ttl::PLAYS, ttl::CONTROLLERS),
-        (workloads::PLAYS, &[]),
+        (workloads::PLAYS, workloads::CONTROLLERS),
     ];
     suites.into_iter().flat_map(|(plays, others)| {
         plays

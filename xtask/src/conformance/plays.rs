@@ -62,7 +62,7 @@ pub const TTL: Suite = Suite {
 /// The simulated workloads'; their actors run in `suites`.
 pub const WORKLOADS: Suite = Suite {
     name: "workloads",
-    ..GC
+    ..TTL
 };
 
 /// The variable that names a caretaker which is built already.

@@ -33,6 +33,8 @@ fn start(hiring: &mut Hiring<'_>, row: &'static Dialect, workers: u16) -> Box<dy
         options.timing = timing;
         options.lateness = Some(lateness);
         options.reporter = Some(row.reporter);
+        // A Job that is late matters more than a status that is.
+        options.takes_turns = true;
     };
     let make = move || CronJobs::new(row, settings.clone());
     let post = hiring.start(row.name, row.interest(), shape, make);

@@ -11,9 +11,10 @@ use jiff::Timestamp;
 
 use super::condition::{self, Cause};
 use super::index::{Index, Lookup, Pod};
-use super::{Key, Reason, Sweep};
+use super::{Key, PERIOD, Reason, Sweep};
 use crate::runtime::call::{Call, Judged, PatchForm, Proof};
 use crate::runtime::controller::Next;
+use crate::runtime::queue::later;
 use crate::runtime::record::Uid;
 
 type Decision = (Next<Key>, Reason);
@@ -78,7 +79,11 @@ fn act(index: &Index, uid: &Uid, pod: &Pod, sweep: Sweep, now: Timestamp) -> Dec
         (Sweep::OutOfService, Some(Lookup::Alive)) => Reason::OutOfService { node },
         // It is orphaned as soon as its feed says so too.
         (Sweep::OutOfService, Some(Lookup::Absent(_))) => {
-            return (Next::Rest, Reason::NodeVanishing { node });
+            // If it never does, another Node has the name, and the next round sees that.
+            return (
+                Next::At(index.next_round(now)),
+                Reason::NodeVanishing { node },
+            );
         }
         (Sweep::Orphaned, Some(Lookup::Absent(proof))) => orphaned(node, proof),
         (Sweep::OutOfService | Sweep::Orphaned, _) => {
@@ -86,6 +91,13 @@ fn act(index: &Index, uid: &Uid, pod: &Pod, sweep: Sweep, now: Timestamp) -> Dec
             return (Next::After(vec![key]), Reason::AsksFor { node });
         }
     };
+    // A server that does not keep the mark is not asked again before upstream would.
+    if let Some(marked) = pod.marked_at.filter(|_| needs_mark(index, pod)) {
+        let again = later(marked, PERIOD);
+        if again > now {
+            return (Next::At(again), because);
+        }
+    }
     match call(index, uid, pod, sweep, now) {
         Some(call) => (Next::Call(call), because),
         None => (Next::Rest, Reason::Unlisted),
@@ -99,7 +111,7 @@ fn call(index: &Index, uid: &Uid, pod: &Pod, sweep: Sweep, now: Timestamp) -> Op
         uid: uid.clone(),
         revision: pod.revision.clone(),
     };
-    if pod.phase.is_final() || !index.settings.marks_failed {
+    if !needs_mark(index, pod) {
         return Some(Call::Delete {
             target,
             judged,
@@ -118,6 +130,11 @@ fn call(index: &Index, uid: &Uid, pod: &Pod, sweep: Sweep, now: Timestamp) -> Op
         form: PatchForm::Strategic,
         patch: condition::failed(pod, cause, now),
     })
+}
+
+/// Whether nothing says yet how the Pod ended.
+fn needs_mark(index: &Index, pod: &Pod) -> bool {
+    index.settings.marks_failed && !pod.phase.is_final()
 }
 
 fn terminated(index: &Index, uid: &Uid, pod: &Pod) -> Reason {

@@ -21,6 +21,7 @@ use super::{Key, PERIOD, QUARANTINE, Settings, Sweep};
 use crate::runtime::call::Target;
 use crate::runtime::controller::Wake;
 use crate::runtime::kind::{Catalog, KindId, KindState};
+use crate::runtime::queue::later;
 use crate::runtime::record::{Record, Revision, Uid};
 
 /// All that is known.
@@ -62,6 +63,8 @@ pub(super) struct Pod {
     pub(super) is_going: bool,
     /// It was marked for this sweep, and does not change to another one because of that.
     pub(super) marked: Option<Sweep>,
+    /// When the server last answered a mark.
+    pub(super) marked_at: Option<Timestamp>,
 }
 
 /// A namespace with Pods.
@@ -177,7 +180,8 @@ impl Index {
         let period = i128::try_from(PERIOD.as_nanos()).expect("a period is short");
         let rounds = now.duration_since(since).as_nanos().div_euclid(period) + 1;
         let after = i64::try_from(rounds * period / 1_000_000_000).unwrap_or(i64::MAX);
-        later(since, SignedDuration::from_secs(after))
+        let after = SignedDuration::from_secs(after);
+        since.checked_add(after).unwrap_or(Timestamp::MAX)
     }
 
     pub(super) fn know_catalog(&mut self, catalog: &Catalog) {
@@ -202,19 +206,18 @@ impl Index {
         listed.is_frozen = state == KindState::Frozen;
         match state {
             KindState::Synced => listed.is_listed = true,
-            KindState::Gone => listed.is_listed = false,
+            KindState::Gone | KindState::Frozen => listed.is_listed = false,
             // What is known of it is what was known before.
-            KindState::Syncing(_)
-            | KindState::Frozen
-            | KindState::Forbidden
-            | KindState::Failing(_) => {}
+            KindState::Syncing(_) | KindState::Forbidden | KindState::Failing(_) => {}
         }
+
         let is_complete = self.pods_kind.is_listed && self.nodes_kind.is_listed;
         if !is_complete {
             self.since = None;
             self.due.clear();
         }
-        if state == KindState::Gone {
+        // Of a store that was set back even versions mean something else: what was known would hide what is there.
+        if matches!(state, KindState::Gone | KindState::Frozen) {
             self.forget_kind(kind, now, wake);
         }
         if is_complete && self.since.is_none() {
@@ -267,6 +270,7 @@ impl Index {
         let sweep = Sweep::ALL.into_iter().find(is_due);
         self.change(uid, now, wake, |pod| {
             pod.marked = sweep.filter(|sweep| *sweep != Sweep::Terminated);
+            pod.marked_at = Some(now);
         });
     }
 
@@ -337,6 +341,7 @@ impl Index {
             has_finalizers: !meta.finalizers.is_empty(),
             is_going: known.is_some_and(|pod| pod.is_going),
             marked: known.and_then(|pod| pod.marked),
+            marked_at: known.and_then(|pod| pod.marked_at),
         }
     }
 
@@ -481,15 +486,9 @@ impl Index {
     }
 }
 
-/// `time + wait`, held at the end of time.
-fn later(time: Timestamp, wait: SignedDuration) -> Timestamp {
-    time.checked_add(wait).unwrap_or(Timestamp::MAX)
-}
-
 /// When a quarantine that begins at a time ends.
 pub(super) fn quarantine(from: Timestamp) -> Timestamp {
-    let wait = SignedDuration::try_from(QUARANTINE).unwrap_or(SignedDuration::MAX);
-    later(from, wait)
+    later(from, QUARANTINE)
 }
 
 /// Whether something that was learned at a time still holds. A clock that was set back must not make it last longer.

@@ -6,6 +6,7 @@
 //! a controller ends its driver: whoever started it starts it again with an empty index, never with half of one.
 
 mod account;
+mod flight;
 mod handle;
 pub mod pulse;
 pub mod skew;
@@ -18,25 +19,23 @@ use caretaker_machinery::clock::Clock;
 use jiff::Timestamp;
 use prometheus_client::metrics::histogram::Histogram;
 use tokio::sync::{mpsc, watch};
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+pub use flight::CONFLICTS_AT_ONCE;
+use flight::{Landed, Trip};
 pub use handle::{Ask, Handle};
 
-use super::call::{Answer, Call, FailureKind, Judged, Target};
+use super::call::{Call, Judged, Target};
 use super::controller::{Change, Controller, Next, Note, Wake};
-use super::effects::{Effects, Performed};
+use super::effects::Effects;
 use super::events::Events;
 use super::evidence::Trail;
 use super::kind::{KindId, KindState};
 use super::metrics::{Metrics, QueueMetrics};
-use super::queue::{Bucket, Counts, Due, Queue, RETRY_MAX, Release, Retries, age, later};
+use super::queue::{Bucket, Counts, Due, Queue, RETRY_MAX, Release, Retries, age};
 use pulse::Pulse;
 use skew::{Question, Skew, Timing};
-
-/// How often in a row an object may have changed under a decision before its key backs off. An object that somebody
-/// rewrites every second still gets its turn; one that is rewritten all the time does not make us ask all the time.
-pub const CONFLICTS_AT_ONCE: u32 = 5;
 
 /// How many changes are taken per turn. One would starve answers as soon as several feeds are busy, all would starve
 /// everything else.
@@ -50,19 +49,6 @@ const ASKS_AT_ONCE: usize = 16;
 
 /// How many questions may wait.
 const ASKS_WAITING_MAX: usize = 64;
-
-/// A kind with a request that takes longer than this is slow, until one is answered sooner. Requests to a healthy server
-/// take a hundredth of it.
-const SLOW: Duration = Duration::from_secs(1);
-
-/// A slow kind may have one in so many of the slots: one that hangs must leave room for the others.
-const SLOW_SHARE: usize = 4;
-
-/// How long a key waits for whose kind there is no room.
-const CROWDED_WAIT: Duration = Duration::from_secs(1);
-
-/// Between two such keys, so that a hundred thousand of them do not keep us busy with putting them off.
-const CROWDED_SPACING: Duration = Duration::from_micros(250);
 
 /// How long a stopping driver waits for the requests it has sent.
 pub const SHUTDOWN_MAX: Duration = Duration::from_secs(10);
@@ -103,6 +89,9 @@ pub struct Options {
     pub lateness: Option<Histogram>,
     /// Whom Events come from; the controller if not said.
     pub reporter: Option<&'static str>,
+    /// Whether a key goes to the end of the queue when a write of it was answered: then all keys have their first write
+    /// before any has its second.
+    pub takes_turns: bool,
 }
 
 /// Whether writes are sent.
@@ -145,6 +134,7 @@ pub struct Driver<C: Controller> {
     /// The question for the server's time that is on its way, or waits to be.
     question: Option<Question>,
     lateness: Option<Histogram>,
+    takes_turns: bool,
     is_stopping: bool,
     queue: Queue<C::Key>,
     wake: Wake<C::Key>,
@@ -166,27 +156,6 @@ pub struct Driver<C: Controller> {
     counted: Counts,
     /// The slot of each key that was counted as skipped, and why.
     skipped: BTreeMap<C::Key, (Timestamp, &'static str)>,
-}
-
-/// What happened to a key since it was taken out of the queue.
-#[derive(Debug, Clone)]
-struct Trip<K> {
-    in_vain: Option<K>,
-    /// What was read just now, if the last answer was about a read.
-    read: Option<Target>,
-    conflicts: u32,
-    requests: u32,
-}
-
-/// A request that has its answer, or never will.
-struct Landed<C: Controller> {
-    key: C::Key,
-    call: Call,
-    because: C::Reason,
-    trip: Trip<C::Key>,
-    number: u64,
-    took: Duration,
-    performed: Performed,
 }
 
 /// What becomes of a decision to send a request.
@@ -212,6 +181,7 @@ impl Default for Options {
             timing: Timing::Own,
             lateness: None,
             reporter: None,
+            takes_turns: false,
         }
     }
 }
@@ -253,6 +223,7 @@ impl<C: Controller> Driver<C> {
             question: (options.timing == Timing::Server)
                 .then(|| skew::ask(effects.clone(), Duration::ZERO)),
             lateness: options.lateness,
+            takes_turns: options.takes_turns,
             is_stopping: false,
             queue: Queue::new(Retries {
                 max: options.retry_max,
@@ -373,9 +344,8 @@ impl<C: Controller> Driver<C> {
     /// Takes up keys while there are free slots. Says whether there is more to do at once.
     fn fill(&mut self) -> bool {
         let now = self.clock.now();
-        self.look_at_clock(now);
         self.queue.promote(now);
-        if self.lacks_time() {
+        if self.lacks_time(now) {
             return false;
         }
         let mut decisions = 0;
@@ -416,7 +386,8 @@ impl<C: Controller> Driver<C> {
             Next::Rest => {
                 self.rehearsed.remove(&key);
                 self.skipped.remove(&key);
-                self.rest(&key, now);
+                self.queue.settle(&key);
+                self.stop_work(&key, now);
             }
             Next::At(time) if self.own_time(time) > now => {
                 self.rehearsed.remove(&key);
@@ -478,130 +449,6 @@ impl<C: Controller> Driver<C> {
                 Gate::Rest
             }
         }
-    }
-
-    /// Whether a kind may have one more slot.
-    fn has_room(&self, kind: KindId) -> bool {
-        let mut sent = self.sent.values().filter(|(_, to)| *to == kind);
-        let Some((oldest, _)) = sent.next() else {
-            return true;
-        };
-        let is_slow = self.slow.contains(&kind) || oldest.elapsed() > SLOW;
-        !is_slow || sent.count() + 1 < self.workers / SLOW_SHARE
-    }
-
-    /// There is no room for a key. That is not its fault, and whoever waits for it goes on waiting.
-    fn put_off(&mut self, key: &C::Key, now: Timestamp) {
-        let until = later(now, CROWDED_WAIT).max(self.crowded_until);
-        self.crowded_until = later(until, CROWDED_SPACING);
-        self.queue.put_off(key, until);
-        self.stop_work(key, now);
-    }
-
-    fn send(&mut self, key: C::Key, call: Call, because: C::Reason, mut trip: Trip<C::Key>) {
-        self.requests += 1;
-        trip.requests += 1;
-        let number = self.requests;
-        let start = Instant::now();
-        self.sent.insert(number, (start, call.target().kind));
-        let effects = self.effects.clone();
-        self.flight.spawn(async move {
-            let performed = effects.perform(&call).await;
-            Landed {
-                key,
-                call,
-                because,
-                trip,
-                number,
-                took: start.elapsed(),
-                performed,
-            }
-        });
-    }
-
-    /// An answer is an observation; then the same key is decided again.
-    fn land(&mut self, landed: Result<Landed<C>, JoinError>) {
-        let landed = landed.unwrap_or_else(|error| match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(error) => unreachable!("no request is given up while its driver works: {error}"),
-        });
-        let now = self.clock.now();
-        self.sent.remove(&landed.number);
-        let kind = landed.call.target().kind;
-        if landed.took > SLOW {
-            self.slow.insert(kind);
-        } else {
-            self.slow.remove(&kind);
-        }
-        self.compare_clocks(landed.performed.date, now);
-        self.account(&landed, now);
-        let Landed {
-            key,
-            call,
-            because,
-            mut trip,
-            performed: Performed { answer, .. },
-            ..
-        } = landed;
-        let has_failed = matches!(answer, Answer::Failed(_));
-        let told = self.told_time(now);
-        let notes = self
-            .controller
-            .answered(&key, &call, &answer, told, &mut self.wake);
-        for note in notes {
-            self.events.tell(self.reporter, note);
-        }
-        // A failure must not wake its own key: that is what the backoff is for.
-        self.take_in(has_failed.then_some(&key), now);
-        if self.is_stopping {
-            return;
-        }
-        trip.in_vain = None;
-        trip.read = call.is_read().then(|| call.target().clone());
-        if !call.is_read() && !has_failed {
-            // What comes now is another write's.
-            trip.requests = 0;
-        }
-        match answer {
-            Answer::Failed(failure) if failure.kind == FailureKind::Conflict && !call.is_read() => {
-                self.read_again(key, &call, because, trip, now);
-            }
-            Answer::Failed(failure) => {
-                match failure.retry_after {
-                    Some(wait) => self.queue.retry_after(&key, wait, now),
-                    None => drop(self.queue.retry(&key, now)),
-                }
-                self.stop_work(&key, now);
-            }
-            Answer::Object(_) | Answer::Done | Answer::Absent(_) => {
-                self.queue.release(&key, Release::Answered, now);
-                self.queue.renew(&key);
-                self.decide(key, trip, now);
-            }
-        }
-    }
-
-    /// After a conflict: what was judged is not what there is. It is read, and judged again at once.
-    ///
-    /// DEVIATION(conflicts-judged-again): upstream's collector deletes once more without a version if the owners have not
-    /// changed, and so can override what a user has just asked for.
-    fn read_again(
-        &mut self,
-        key: C::Key,
-        call: &Call,
-        because: C::Reason,
-        mut trip: Trip<C::Key>,
-        now: Timestamp,
-    ) {
-        trip.conflicts += 1;
-        if trip.conflicts > CONFLICTS_AT_ONCE {
-            self.account_starved();
-            self.queue.retry_in_peace(&key, now);
-            self.stop_work(&key, now);
-            return;
-        }
-        let target = call.target().clone();
-        self.send(key, Call::Get { target }, because, trip);
     }
 
     fn rest(&mut self, key: &C::Key, now: Timestamp) {

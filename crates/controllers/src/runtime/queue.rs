@@ -242,6 +242,16 @@ impl<K: Clone + Ord> Queue<K> {
         self.tidy(key);
     }
 
+    /// Nothing is to happen to `key` by itself: a time that was asked for before is void, and its failures are forgotten.
+    pub fn settle(&mut self, key: &K) {
+        let entry = self.entries.get_mut(key);
+        let void = entry.and_then(|entry| entry.delay.take_if(|delay| !delay.is_backoff));
+        if let Some(delay) = void {
+            self.delayed.remove(&(delay.at, delay.sequence));
+        }
+        self.forget(key);
+    }
+
     /// Takes out the next key, which is in process from now on.
     pub fn pop(&mut self, now: Timestamp) -> Option<Due<K>> {
         self.promote(now);

@@ -2,7 +2,8 @@
 //!
 //! Otherwise whoever comes after a crash between the create of a Job and the record of its tick finds neither, and makes
 //! the Job again. The rule holds while the CronJob lives, while its controller works in this process, and for Jobs that
-//! bear the name of a slot newer than `lastScheduleTime`. A CronJob that no feed shows is asked for.
+//! bear the name of a slot newer than `lastScheduleTime`. A CronJob that no feed shows is asked for. Where CronJobs are not
+//! served, or may not be read, nobody can make Jobs of them, and there is nothing to wait for.
 //!
 //! Mirrors nothing upstream: there a Job with a TTL of 0 can run twice.
 
@@ -14,7 +15,7 @@ use super::index::Job;
 use crate::cron::{self, CRON_JOBS, Dialect};
 use crate::runtime::call::Target;
 use crate::runtime::controller::Wake;
-use crate::runtime::kind::{Catalog, KindId};
+use crate::runtime::kind::{Catalog, KindId, KindState};
 use crate::runtime::record::{Record, Revision, Uid};
 
 /// The CronJobs whose ticks count.
@@ -22,8 +23,9 @@ use crate::runtime::record::{Record, Revision, Uid};
 pub(super) struct Ticks {
     /// Nothing if their controller does not work here.
     row: Option<&'static Dialect>,
-    /// Nothing if the kind is not served.
     kind: Option<KindId>,
+    is_served: bool,
+    is_forbidden: bool,
     crons: BTreeMap<Uid, CronJob>,
     /// The Jobs of each that have a time to go.
     jobs: BTreeMap<Uid, BTreeSet<Uid>>,
@@ -63,6 +65,8 @@ impl Ticks {
         Self {
             row,
             kind: None,
+            is_served: false,
+            is_forbidden: false,
             crons: BTreeMap::new(),
             jobs: BTreeMap::new(),
         }
@@ -72,9 +76,30 @@ impl Ticks {
         self.kind == Some(kind)
     }
 
-    pub(super) fn know_catalog(&mut self, catalog: &Catalog) {
+    pub(super) fn know_catalog(&mut self, catalog: &Catalog, wake: &mut Wake<Uid>) {
         let id = self.row.and_then(|row| catalog.id(row.group, CRON_JOBS));
-        self.kind = id.filter(|id| catalog.get(*id).is_some());
+        // What is said about a kind that went may come after this.
+        self.kind = id.or(self.kind);
+        let was_served = self.is_served;
+        self.is_served = id.is_some_and(|id| catalog.get(id).is_some());
+        if was_served && !self.is_served {
+            self.crons.clear();
+            self.wake_all(wake);
+        }
+    }
+
+    /// How the feed of CronJobs does.
+    pub(super) fn know_kind(&mut self, state: KindState, wake: &mut Wake<Uid>) {
+        match state {
+            KindState::Gone | KindState::Frozen => self.crons.clear(),
+            KindState::Forbidden if !self.is_forbidden => self.is_forbidden = true,
+            KindState::Synced if self.is_forbidden => self.is_forbidden = false,
+            KindState::Synced
+            | KindState::Forbidden
+            | KindState::Syncing(_)
+            | KindState::Failing(_) => return,
+        }
+        self.wake_all(wake);
     }
 
     /// The tick that a Job is for, if it bears the name of one.
@@ -130,16 +155,9 @@ impl Ticks {
         self.jobs.get(uid).into_iter().flatten().cloned().collect()
     }
 
-    /// No CronJob is known any more.
-    pub(super) fn clear(&mut self, wake: &mut Wake<Uid>) {
-        for (uid, _) in std::mem::take(&mut self.crons) {
-            self.wake(&uid, wake);
-        }
-    }
-
     /// Whether a Job may go.
     pub(super) fn hold(&self, tick: &Tick, job: &Job, now: Timestamp) -> Hold {
-        let Some(kind) = self.kind else {
+        let Some(kind) = self.kind.filter(|_| self.is_served && !self.is_forbidden) else {
             return Hold::Free;
         };
         let Some(cron) = self.crons.get(&tick.owner) else {
@@ -155,6 +173,12 @@ impl Ticks {
         match is_open && !cron.is_deleting {
             true => Hold::Held,
             false => Hold::Free,
+        }
+    }
+
+    fn wake_all(&self, wake: &mut Wake<Uid>) {
+        for job in self.jobs.values().flatten() {
+            wake.now(job.clone());
         }
     }
 

@@ -204,6 +204,34 @@ async fn no_more_requests_are_in_flight_than_there_are_workers() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn where_keys_take_turns_all_have_their_first_write_before_any_has_its_second() {
+    for (takes_turns, order) in [
+        (
+            false,
+            ["PATCH", "DELETE", "PATCH", "DELETE", "PATCH", "DELETE"],
+        ),
+        (
+            true,
+            ["PATCH", "PATCH", "PATCH", "DELETE", "DELETE", "DELETE"],
+        ),
+    ] {
+        let world = World::with(Options {
+            workers: 1,
+            takes_turns,
+            ..Options::default()
+        });
+        world.rule(|_, _| Fate::Late(Duration::from_secs(20)));
+        for name in ["doomed-a", "doomed-b", "doomed-c"] {
+            world.create(name, &[FINALIZER]).await;
+        }
+        world.pass(300).await;
+        let log = world.log();
+        let methods: Vec<&str> = log.iter().map(|(method, ..)| method.as_str()).collect();
+        assert_eq!(methods, order, "{takes_turns}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn stopping_waits_for_answers_and_sends_nothing_new() {
     let world = World::with(Options {
         workers: 2,

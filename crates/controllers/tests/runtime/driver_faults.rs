@@ -324,6 +324,28 @@ async fn a_slow_server_holds_up_only_whoever_waits_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_object_that_hangs_leaves_the_others_of_its_kind_their_slots() {
+    for workers in [3, 5, 20] {
+        let world = World::with(Options {
+            workers,
+            ..Options::default()
+        });
+        world.rule(|_, path| match path.ends_with("slow") {
+            true => Fate::Lost,
+            false => Fate::Pass,
+        });
+        world.create("doomed-slow", &[]).await;
+        world.pass(13).await;
+        assert_eq!(world.count("DELETE"), 1, "it hangs");
+        for number in 0..100 {
+            world.create(&format!("doomed-{number}"), &[]).await;
+        }
+        world.pass(12).await;
+        assert_eq!(world.names().await, ["doomed-slow"], "{workers} workers");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_kind_that_hangs_does_not_keep_the_others_from_their_turn() {
     let world = World::new();
     world.rule(|_, path| match path.contains("/secrets/") {

@@ -194,7 +194,7 @@ fn main() -> anyhow::Result<ExitCode> {
             runtime(plays.embedded)?.block_on(suite)
         }
         Command::Workloads(plays) => {
-            let suite = plays.suite("workloads", workloads::PLAYS, &[]);
+            let suite = plays.suite("workloads", workloads::PLAYS, workloads::CONTROLLERS);
             runtime(plays.embedded)?.block_on(suite)
         }
         Command::GcRandom(random) => {

@@ -111,13 +111,8 @@ fn expired(before: &Stored, act: &Act) -> Result<(), String> {
     let Some(ttl_secs) = before.object["spec"]["ttlSecondsAfterFinished"].as_i64() else {
         return Err("S1: nobody owned it".to_owned());
     };
-    let conditions = before.object["status"]["conditions"].as_array();
-    let mut conditions = conditions.into_iter().flatten();
-    let finished = conditions.find(|condition| {
-        let is_end = ["Complete", "Failed"].map(|end| condition["type"] == end);
-        is_end.contains(&true) && condition["status"] == "True"
-    });
-    let Some(finish) = finished.and_then(|end| time(&end["lastTransitionTime"])) else {
+    let Some(finish) = ending(&before.object).and_then(|end| time(&end["lastTransitionTime"]))
+    else {
         return Err("S5: it had not finished".to_owned());
     };
     let due = finish + SignedDuration::from_secs(ttl_secs);
@@ -125,6 +120,21 @@ fn expired(before: &Stored, act: &Act) -> Result<(), String> {
         Some(deleted) if deleted >= due => Ok(()),
         deleted => Err(format!("S5: it went at {deleted:?}, before {due}")),
     }
+}
+
+/// What says that a Job of either kind has finished, if it has.
+fn ending(job: &Value) -> Option<&Value> {
+    let state = &job["status"]["state"];
+    let ends = ["Completed", "Failed", "Terminated"];
+    if ends.iter().any(|end| state["phase"] == *end) {
+        return Some(state);
+    }
+    let conditions = job["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.find(|condition| {
+        let is_end = ["Complete", "Failed"].map(|end| condition["type"] == end);
+        is_end.contains(&true) && condition["status"] == "True"
+    })
 }
 
 /// Whether an owner was absent or waiting for its dependents when something took effect.

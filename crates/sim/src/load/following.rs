@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use http::Request;
@@ -10,7 +10,8 @@ use http_body_util::BodyExt as _;
 use kube::Client;
 use kube::client::Body;
 use serde::de::IgnoredAny;
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use tokio::time::Instant;
 
 use super::refuse;
 
@@ -22,6 +23,8 @@ const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=met
 #[derive(Deserialize)]
 pub(super) struct Listed {
     pub(super) metadata: ListMeta,
+    /// A real server lists nothing as null.
+    #[serde(deserialize_with = "or_none")]
     pub(super) items: Vec<Partial>,
 }
 
@@ -49,15 +52,22 @@ pub(super) struct Partial {
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct PartialMeta {
     pub(super) name: String,
+    pub(super) resource_version: String,
     pub(super) owner_references: Vec<IgnoredAny>,
     pub(super) deletion_timestamp: Option<IgnoredAny>,
 }
 
-/// The events of a watch, as they come.
+/// The events of a watch, as they come. A server under load ends watches; another one goes on where the last one ended.
 pub(super) struct Events {
-    pieces: BoxStream<'static, anyhow::Result<bytes::Bytes>>,
+    client: Client,
+    path: String,
+    until: Instant,
+    revision: String,
+    pieces: Pieces,
     unread: Vec<u8>,
 }
+
+type Pieces = BoxStream<'static, anyhow::Result<bytes::Bytes>>;
 
 /// Lists a collection.
 pub(super) async fn list(client: &Client, path: &str) -> anyhow::Result<Listed> {
@@ -73,14 +83,28 @@ pub(super) async fn watch(
     revision: &str,
     length: Duration,
 ) -> anyhow::Result<Events> {
-    let secs = length.as_secs() + 1;
+    let until = Instant::now() + length;
+    Ok(Events {
+        pieces: open_watch(client, path, revision, until).await?,
+        client: client.clone(),
+        path: path.to_owned(),
+        until,
+        revision: revision.to_owned(),
+        unread: Vec::new(),
+    })
+}
+
+async fn open_watch(
+    client: &Client,
+    path: &str,
+    revision: &str,
+    until: Instant,
+) -> anyhow::Result<Pieces> {
+    let secs = until.saturating_duration_since(Instant::now()).as_secs() + 1;
     let path = format!("{path}?watch=true&resourceVersion={revision}&timeoutSeconds={secs}");
     let body = open(client, &path, METADATA).await?;
     let pieces = body.into_data_stream();
-    Ok(Events {
-        pieces: pieces.map(|piece| Ok(piece?)).boxed(),
-        unread: Vec::new(),
-    })
+    Ok(pieces.map(|piece| Ok(piece?)).boxed())
 }
 
 async fn open(client: &Client, path: &str, accept: &str) -> anyhow::Result<Body> {
@@ -102,11 +126,13 @@ fn read<T: DeserializeOwned>(bytes: &[u8]) -> serde_json::Result<T> {
 impl Events {
     /// The events that came together, at least one piece of them.
     pub(super) async fn next(&mut self) -> anyhow::Result<Vec<Event>> {
-        let piece = self
-            .pieces
-            .next()
-            .await
-            .context("the watch ended early")??;
+        let Some(Ok(piece)) = self.pieces.next().await else {
+            ensure!(Instant::now() < self.until, "the watch ended");
+            // Half an event comes again as a whole.
+            self.unread.clear();
+            self.pieces = open_watch(&self.client, &self.path, &self.revision, self.until).await?;
+            return Ok(Vec::new());
+        };
         self.unread.extend_from_slice(&piece);
         let Some(end) = self.unread.iter().rposition(|byte| *byte == b'\n') else {
             return Ok(Vec::new());
@@ -116,8 +142,16 @@ impl Events {
         let lines = whole
             .split(|byte| *byte == b'\n')
             .filter(|line| !line.is_empty());
-        lines
-            .map(|line| read(line).context("an event is none"))
-            .collect()
+        let events = lines.map(|line| read(line).context("an event is none"));
+        let events: Vec<Event> = events.collect::<anyhow::Result<_>>()?;
+        let last = events.last().map(|event| &event.object.metadata);
+        if let Some(last) = last.filter(|last| !last.resource_version.is_empty()) {
+            self.revision.clone_from(&last.resource_version);
+        }
+        Ok(events)
     }
+}
+
+fn or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Partial>, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }

@@ -4,6 +4,7 @@
 //! The actors are ours in process, beside the embedded and beside the real server; the collector is whoever it is. What
 //! they write is judged by the server: on the real one, by its validation.
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::play::play;
@@ -13,6 +14,9 @@ use crate::objects::{
     COMMANDS, DEPLOYMENTS, JOBS, POD_GROUPS, PODS, REPLICA_SETS, Resource, VOLCANO_JOBS,
     mk_deployment, mk_job, mk_object, mk_pod, mk_volcano_job, with,
 };
+
+/// The controllers it takes beside the collector.
+pub const CONTROLLERS: &[&str] = super::ttl::CONTROLLERS;
 
 /// The plays.
 pub const PLAYS: &[&[Play]] = &[&[
@@ -25,6 +29,7 @@ pub const PLAYS: &[&[Play]] = &[&[
     play!(a_job_reaches_its_completions, Actors),
     play!(a_job_fails_after_its_last_retry, Actors),
     play!(a_job_takes_its_pods_along_when_it_goes, Actors),
+    play!(a_job_goes_with_its_ttl_and_its_pods_before_it, Actors),
     play!(a_volcano_job_completes, Actors, Crds),
     play!(a_volcano_job_fails, Actors, Crds),
     play!(a_volcano_job_is_terminated, Actors, Crds),
@@ -39,7 +44,16 @@ pub const PLAYS: &[&[Play]] = &[&[
         Actors,
         Crds
     ),
+    play!(
+        a_volcano_job_goes_with_its_ttl_and_its_pods_before_it,
+        Actors,
+        Crds,
+        VolcanoTtl
+    ),
 ]];
+
+/// The TTL of Jobs that have one: long enough to be seen.
+const TTL_SECS: u32 = 5;
 
 /// Annotations of something that lives as short as can be.
 fn briefly() -> Value {
@@ -289,6 +303,31 @@ async fn a_job_takes_its_pods_along_when_it_goes(stage: &Stage) -> Checked {
     stage.until(async || stage.count(&PODS, 0).await).await
 }
 
+async fn a_job_goes_with_its_ttl_and_its_pods_before_it(stage: &Stage) -> Checked {
+    let spec = json!({"completions": 2, "parallelism": 2, "ttlSecondsAfterFinished": TTL_SECS});
+    let job = mk_quick_job("j", &spec, "succeeded");
+    let job = stage.make(&JOBS, job).await?;
+    says(stage, &job, "/status/succeeded", &json!(2)).await?;
+    goes_with_its_ttl(stage, &job, "/status/completionTime").await
+}
+
+/// A Job that has finished is there with its Pods until its time is over, and then goes after them.
+async fn goes_with_its_ttl(stage: &Stage, job: &Made, finish: &str) -> Checked {
+    let over = stage.there(job).await?;
+    stage.count(&PODS, 2).await?;
+    stage.goes(&[job]).await?;
+    stage.count(&PODS, 0).await?;
+    let finish = over.pointer(finish).and_then(Value::as_str);
+    let finish: Option<Timestamp> = finish.and_then(|time| time.parse().ok());
+    let finish = finish.ok_or("it says not when it ended")?;
+    let due = finish + SignedDuration::from_secs(TTL_SECS.into());
+    let now = stage.now().await?;
+    match now >= due {
+        true => Ok(()),
+        false => Err(format!("it was gone at {now}, before {due}")),
+    }
+}
+
 /// A Volcano Job with these annotations goes through these phases; what is left of it.
 async fn volcano(stage: &Stage, annotations: Value, phases: &[&str], pods: usize) -> Checked {
     let job = mk_quick_volcano_job("j", annotations);
@@ -377,4 +416,12 @@ async fn a_volcano_job_takes_everything_along_when_it_goes(stage: &Stage) -> Che
     // Its dependents went before it.
     stage.count(&PODS, 0).await?;
     stage.count(&POD_GROUPS, 0).await
+}
+
+async fn a_volcano_job_goes_with_its_ttl_and_its_pods_before_it(stage: &Stage) -> Checked {
+    let job = mk_quick_volcano_job("j", json!({}));
+    let job = with(job, json!({"spec": {"ttlSecondsAfterFinished": TTL_SECS}}));
+    let job = stage.make(&VOLCANO_JOBS, job).await?;
+    says(stage, &job, "/status/state/phase", &json!("Completed")).await?;
+    goes_with_its_ttl(stage, &job, "/status/state/lastTransitionTime").await
 }

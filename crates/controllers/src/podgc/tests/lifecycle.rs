@@ -384,8 +384,74 @@ fn a_store_that_was_set_back_stops_everything_until_it_is_listed_anew() {
     world.advance(100);
     assert_eq!(world.asked(), NONE);
     world.tell(&Change::Kind(NODES, KindState::Synced));
-    world.advance(2);
+    world.advance(30);
+    assert_eq!(world.asked(), NONE, "the quarantine begins anew");
+    world.advance(40);
     assert_eq!(world.asked(), ["get gone", "delete a"]);
+}
+
+#[test]
+fn a_node_that_was_well_before_the_store_was_set_back_is_well_again() {
+    let mut world = World::with_threshold(None);
+    world.put_node("n", "True", &json!([]));
+    world.create_pod(&MkPod::new("a", "n", "Running"));
+    let objects = [(NODES, "n"), (PODS, "a")];
+    let objects =
+        objects.map(|(kind, name)| (kind, world.objects[&(kind, name.to_owned())].clone()));
+    world.put_node("n", "False", &out_of_service());
+    world.sync();
+    world.set_back(objects.to_vec());
+    world.create_pod(&MkPod::new("a", "n", "Running").terminating());
+    world.advance(100);
+    assert_eq!(world.asked(), NONE);
+    assert_eq!(world.because("a"), Reason::Unwanted);
+}
+
+#[test]
+fn a_pod_that_a_restored_store_brings_back_goes_again() {
+    let mut world = World::with_threshold(None);
+    world.create_pod(&MkPod::new("a", "", "Failed").terminating());
+    let pod = world.pod("a").unwrap().clone();
+    world.sync();
+    world.advance(1);
+    assert_eq!(world.asked(), ["delete a"]);
+    world.set_back(vec![(PODS, pod)]);
+    world.advance(30);
+    assert_eq!(world.asked(), ["delete a"]);
+}
+
+#[test]
+fn a_server_that_keeps_no_mark_is_asked_as_rarely_as_upstream_asks() {
+    let mut world = World::with_threshold(None);
+    world.create_pod(&MkPod::new("a", "", "Running").terminating());
+    world.drops_marks = true;
+    world.sync();
+    world.advance(100);
+    let asked = world.asked();
+    assert!((4..=7).contains(&asked.len()), "{asked:?}");
+    assert!(asked.iter().all(|asked| asked == "patch a"), "{asked:?}");
+    world.drops_marks = false;
+    world.advance(25);
+    assert_eq!(world.asked(), ["patch a", "delete a"]);
+}
+
+#[test]
+fn a_node_that_another_one_follows_under_its_name_keeps_nobody_waiting() {
+    let mut world = World::with_threshold(None);
+    world.put_node("n", "False", &out_of_service());
+    world.create_pod(&MkPod::new("a", "n", "Failed").terminating());
+    let old = world.objects[&(NODES, "n".to_owned())]["metadata"]["uid"].clone();
+    world.lags = true;
+    world.remove(NODES, "n");
+    world.sync();
+    assert_eq!(world.asked(), ["get n"]);
+    // The watch was down: the next list shows the new one, and misses the old one.
+    world.unseen.clear();
+    world.lags = false;
+    world.put_node("n", "False", &out_of_service());
+    world.tell(&Change::Missing(NODES, Uid::from(old.as_str().unwrap())));
+    world.advance(25);
+    assert_eq!(world.asked(), ["get n", "delete a"]);
 }
 
 #[test]

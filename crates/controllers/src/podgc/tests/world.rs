@@ -36,6 +36,8 @@ pub(super) struct World {
     pub(super) writes: Vec<Call>,
     /// Requests that begin like this fail so.
     pub(super) failing: Option<(&'static str, FailureKind)>,
+    /// Whether somebody takes marks off before they are stored.
+    pub(super) drops_marks: bool,
     /// How many decisions were made.
     pub(super) decisions: usize,
     queue: BTreeMap<Key, Timestamp>,
@@ -59,6 +61,7 @@ impl World {
             log: Vec::new(),
             writes: Vec::new(),
             failing: None,
+            drops_marks: false,
             decisions: 0,
             queue: BTreeMap::new(),
             revision: 100,
@@ -91,6 +94,19 @@ impl World {
             self.tell(&Change::Kind(kind, KindState::Synced));
         }
         self.run();
+    }
+
+    /// The store is set back to long ago, when it had these objects, and listed anew.
+    pub(super) fn set_back(&mut self, objects: Vec<(KindId, Value)>) {
+        for kind in [PODS, NODES] {
+            self.tell(&Change::Kind(kind, KindState::Frozen));
+        }
+        self.revision = 1;
+        self.objects.clear();
+        for (kind, object) in objects {
+            self.put(kind, object);
+        }
+        self.sync();
     }
 
     /// Time passes, and what becomes due is done.
@@ -256,7 +272,11 @@ impl World {
         match call {
             Call::Get { .. } => Answer::Object(mk_record(*kind, &object)),
             Call::Patch { patch, .. } => {
-                self.put(*kind, with_status(object, patch));
+                let stored = match self.drops_marks {
+                    true => object,
+                    false => with_status(object, patch),
+                };
+                self.put(*kind, stored);
                 Answer::Object(mk_record(*kind, &self.objects[&key]))
             }
             Call::Delete { .. } => self.delete(&key, object),

@@ -3,10 +3,12 @@
 //! Every answer tells the server's time, and where none is asked for it is asked for the time alone. The median of the
 //! last of them, less ours, is the offset; a small one is nobody's business, a large one is added to the time that such a
 //! controller is told, and what it asks for later is taken back to ours. `Date` is cut off to a second and the answer took
-//! its way, so the corrected time is the server's or a little earlier: nothing happens too soon because of it. What was
-//! learned before our clock jumped says nothing any more: nothing is decided until the server has told its time again.
+//! its way, so the corrected time is the server's or a little earlier. An answer by which it is earlier than that counts at
+//! once, and while there is a correction nothing is decided by an old one: rather late than too soon. What was learned
+//! before our clock jumped says nothing any more: nothing is decided until the server has told its time again.
 //!
-//! DEVIATION(clock-skew): upstream judges TTLs by its own clock alone, and its documentation says to mind the skew.
+//! DEVIATION(clock-skew): upstream judges TTLs and slots by its own clock alone, and its documentation says to mind the
+//! skew.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -26,6 +28,9 @@ pub const DATES_MAX: usize = 16;
 
 /// The largest difference that is left alone, and the smallest that is a jump of our clock.
 pub const SKEW_MAX: SignedDuration = SignedDuration::from_secs(5);
+
+/// How long a correction is relied on after the server has told its time.
+const FRESH: Duration = Duration::from_secs(10);
 
 /// How often the server is asked for its time, whatever else it is asked: somebody may correct its clock.
 const ASK_EVERY: Duration = Duration::from_secs(300);
@@ -53,25 +58,34 @@ pub struct Skew {
     correction: SignedDuration,
     /// Whether the server does not tell its time: then ours has to do.
     is_silent: bool,
+    /// Whether it was asked because somebody waits for it.
+    is_awaited: bool,
     /// When it was looked last, by both of our clocks.
     looked: Option<(Timestamp, Instant)>,
+    /// When the server last told its time.
+    told: Option<Instant>,
 }
 
 // === impl Skew ===
 
 impl Skew {
-    /// An answer said that it was `date`, when it was `now` here. Says whether the correction is another one.
-    pub fn note(&mut self, date: Timestamp, now: Timestamp) -> bool {
+    /// An answer said that it was `date`, when it was `now` here, by both of our clocks. Says whether the correction is another one.
+    pub fn note(&mut self, date: Timestamp, now: Timestamp, at: Instant) -> bool {
+        self.told = Some(at);
         if self.offsets.len() == DATES_MAX {
             self.offsets.pop_front();
         }
-        self.offsets.push_back(date.duration_since(now));
+        let offset = date.duration_since(now);
+        self.offsets.push_back(offset);
         let mut sorted: Vec<SignedDuration> = self.offsets.iter().copied().collect();
         sorted.sort_unstable();
         // Of two in the middle the lower one: late rather than early.
         let median = sorted[(sorted.len() - 1) / 2];
-        let correction = match median.abs() > SKEW_MAX {
-            true => median,
+        // Somebody has set the server's clock back, or one of several is behind.
+        let is_earlier = offset < median - SKEW_MAX;
+        let likely = if is_earlier { offset } else { median };
+        let correction = match likely.abs() > SKEW_MAX {
+            true => likely,
             false => SignedDuration::ZERO,
         };
         // A second more or less is how `Date` is cut off.
@@ -95,10 +109,11 @@ impl Skew {
         has_jumped
     }
 
-    /// Whether anything is known, as far as that is possible.
+    /// Whether what is known can be relied on, as far as that is possible.
     #[must_use]
     pub fn is_known(&self) -> bool {
-        self.is_silent || !self.offsets.is_empty()
+        let is_fresh = || self.told.is_some_and(|told| told.elapsed() < FRESH);
+        self.is_silent || (!self.offsets.is_empty() && (self.correction.is_zero() || is_fresh()))
     }
 
     /// What our time lacks.
@@ -121,11 +136,18 @@ impl<C: Controller> Driver<C> {
             .unwrap_or(Timestamp::MIN)
     }
 
-    /// Looks at our clock, and asks for the server's if ours has jumped.
-    pub(super) fn look_at_clock(&mut self, now: Timestamp) {
-        if self.timing == Timing::Server && self.skew.look(now, Instant::now()) {
+    /// Whether the server has to tell its time before anything is decided; it is asked for it then.
+    pub(super) fn lacks_time(&mut self, now: Timestamp) -> bool {
+        if self.timing == Timing::Own {
+            return false;
+        }
+        self.skew.look(now, Instant::now());
+        let lacks = !self.skew.is_known();
+        if lacks && !self.skew.is_awaited {
+            self.skew.is_awaited = true;
             self.question = Some(ask(self.effects.clone(), Duration::ZERO));
         }
+        lacks
     }
 
     /// Takes note of the time that an answer told. With another correction, all times that were asked for are other ones.
@@ -133,7 +155,7 @@ impl<C: Controller> Driver<C> {
         let Some(date) = date else {
             return;
         };
-        if self.timing == Timing::Server && self.skew.note(date, now) {
+        if self.timing == Timing::Server && self.skew.note(date, now, Instant::now()) {
             let secs = self.skew.correction().as_secs();
             tracing::warn!(
                 controller = self.name,
@@ -148,6 +170,7 @@ impl<C: Controller> Driver<C> {
     pub(super) fn told_the_time(&mut self, told: Result<Option<Timestamp>, String>) {
         let again = match told {
             Ok(date) => {
+                self.skew.is_awaited = false;
                 self.skew.is_silent = date.is_none();
                 self.compare_clocks(date, self.clock.now());
                 ASK_EVERY
@@ -162,11 +185,6 @@ impl<C: Controller> Driver<C> {
             }
         };
         self.question = Some(ask(self.effects.clone(), again));
-    }
-
-    /// Whether the server has to tell its time before anything is decided.
-    pub(super) fn lacks_time(&self) -> bool {
-        self.timing == Timing::Server && !self.skew.is_known()
     }
 }
 
@@ -199,7 +217,7 @@ mod tests {
     fn noted(offsets: &[i64]) -> Skew {
         let mut skew = Skew::default();
         for offset in offsets {
-            skew.note(NOW + secs(*offset), NOW);
+            skew.note(NOW + secs(*offset), NOW, Instant::now());
         }
         skew
     }
@@ -227,26 +245,42 @@ mod tests {
     }
 
     #[test]
-    fn sixteen_answers_are_remembered() {
-        let mut skew = noted(&[3600; 40]);
+    fn sixteen_answers_are_remembered_and_later_times_need_half_of_them() {
+        let mut skew = noted(&[0; 40]);
         for told in 0..DATES_MAX {
-            let expected = if told < DATES_MAX / 2 { 3600 } else { 0 };
+            let expected = if told <= DATES_MAX / 2 { 0 } else { 3600 };
             assert_eq!(skew.correction(), secs(expected), "{told}");
-            skew.note(NOW, NOW);
+            skew.note(NOW + secs(3600), NOW, Instant::now());
         }
+        assert_eq!(skew.correction(), secs(3600));
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_counts_at_once() {
+        let mut skew = noted(&[3600; 40]);
+        assert!(skew.note(NOW, NOW, Instant::now()));
         assert_eq!(skew.correction(), secs(0));
+        // If that was a lie, the others are right again.
+        assert!(skew.note(NOW + secs(3600), NOW, Instant::now()));
+        assert_eq!(skew.correction(), secs(3600));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_old_correction_is_not_relied_on() {
+        for (offset, is_known) in [(0, true), (3600, false), (-3600, false)] {
+            let skew = noted(&[offset]);
+            assert!(skew.is_known());
+            tokio::time::advance(FRESH).await;
+            assert_eq!(skew.is_known(), is_known, "{offset}");
+        }
     }
 
     #[test]
     fn a_second_more_or_less_is_no_news() {
         let mut skew = noted(&[100]);
-        assert!(!skew.note(NOW + secs(101), NOW));
-        assert!(!skew.note(NOW + secs(99), NOW));
+        assert!(!skew.note(NOW + secs(101), NOW, Instant::now()));
+        assert!(!skew.note(NOW + secs(99), NOW, Instant::now()));
         assert_eq!(skew.correction(), secs(100));
-        for _ in 0..DATES_MAX {
-            skew.note(NOW, NOW);
-        }
-        assert_eq!(skew.correction(), secs(0));
     }
 
     #[tokio::test(start_paused = true)]

@@ -88,6 +88,27 @@ fn a_time_asked_for_survives_an_earlier_decision() {
 }
 
 #[test]
+fn a_time_that_nobody_needs_any_more_is_not_kept() {
+    let mut queue = mk_queue();
+    for key in ["a", "b"] {
+        queue.add(key, at(0));
+        assert_eq!(pop(&mut queue, 0), Some(key));
+        queue.add_at(key, at(10_000), at(0));
+        queue.done(&key, at(0));
+    }
+    queue.add("a", at(1));
+    assert_eq!(pop(&mut queue, 1), Some("a"));
+    queue.settle(&"a");
+    queue.done(&"a", at(1));
+    assert_eq!(queue.entries.keys().collect::<Vec<_>>(), [&"b"]);
+    assert_eq!(queue.delayed.len(), 1);
+    // A backoff is not a time that was asked for.
+    queue.retry(&"b", at(1));
+    queue.settle(&"b");
+    assert_eq!(drain(&mut queue, 10), ["b"]);
+}
+
+#[test]
 fn backoffs_double_up_to_the_limit_and_are_forgotten() {
     let mut queue = mk_queue();
     let expected = [

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// What Go writes for a time that was never set.
-const NO_TIME: &str = "0001-01-01T00:00:00Z";
+/// What Go takes for a time that was never set, however it is spelled: the beginning of the year 1.
+const NO_TIME: Timestamp = Timestamp::constant(-62_135_596_800, 0);
 
 /// A part of an object, if it is what it should be.
 pub(crate) fn part<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
@@ -22,5 +22,6 @@ pub(crate) fn members<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Opti
 /// A time that was set.
 pub(crate) fn time(raw: Option<&RawValue>) -> Option<Timestamp> {
     let text: Cow<'_, str> = part(raw)?;
-    (text != NO_TIME).then(|| text.parse().ok()).flatten()
+    let time = text.parse().ok()?;
+    (time != NO_TIME).then_some(time)
 }

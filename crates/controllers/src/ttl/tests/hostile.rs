@@ -76,6 +76,9 @@ fn a_finish_that_is_no_time_means_not_yet() {
     for odd in [
         json!(null),
         json!("0001-01-01T00:00:00Z"),
+        json!("0001-01-01T00:00:00.000Z"),
+        json!("0001-01-01T00:00:00+00:00"),
+        json!("0001-01-01T01:00:00+01:00"),
         json!(""),
         json!("yesterday"),
         json!("2026-13-01T00:00:00Z"),

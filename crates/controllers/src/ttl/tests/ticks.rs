@@ -157,6 +157,44 @@ fn a_controller_that_does_not_work_here_holds_nobody() {
     assert_eq!(becomes(&mut ttl, &tick(&BATCH, json!({}))), "Expired");
 }
 
+#[test]
+fn cron_jobs_that_nobody_may_read_hold_nobody() {
+    let mut ttl = mk_with(&BATCH, json!({}));
+    let job = tick(&BATCH, json!({}));
+    assert_eq!(becomes(&mut ttl, &job), "TickUnrecorded");
+    let state = |state| Change::Kind(crons(&BATCH), state);
+    assert_eq!(observe(&mut ttl, &state(KindState::Forbidden)), [uid()]);
+    assert_eq!(rule(&ttl.decide(&uid(), NOW)), "Expired");
+    assert!(observe(&mut ttl, &state(KindState::Forbidden)).is_empty());
+    // Allowed again, they count again.
+    assert_eq!(observe(&mut ttl, &state(KindState::Synced)), [uid()]);
+    assert_eq!(rule(&ttl.decide(&uid(), NOW)), "TickUnrecorded");
+}
+
+#[test]
+fn when_the_kind_goes_those_that_were_held_are_woken() {
+    let gone = [
+        vec![Change::Catalog(catalog_with_crons(false))],
+        vec![
+            Change::Catalog(catalog_with_crons(false)),
+            Change::Kind(crons(&BATCH), KindState::Gone),
+        ],
+    ];
+    for changes in gone {
+        let mut ttl = mk_with(&BATCH, json!({}));
+        assert_eq!(
+            becomes(&mut ttl, &tick(&BATCH, json!({}))),
+            "TickUnrecorded"
+        );
+        let woken: Vec<Uid> = changes
+            .iter()
+            .flat_map(|change| observe(&mut ttl, change))
+            .collect();
+        assert!(woken.contains(&uid()), "{changes:?}");
+        assert_eq!(rule(&ttl.decide(&uid(), NOW)), "Expired");
+    }
+}
+
 /// What the server says about a CronJob that no feed shows.
 #[test]
 fn a_cron_job_that_nobody_shows_is_asked_for() {

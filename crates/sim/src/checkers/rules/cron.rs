@@ -44,7 +44,7 @@ pub(super) fn start(history: &History, act: &Act) -> Result<(), String> {
         .get(owner)
         .map(|cron| &cron.object["spec"]["concurrencyPolicy"]);
     let mut jobs = there.values().filter(|stored| of_owner(stored));
-    let running = jobs.find(|job| !has_finished(&job.object));
+    let running = jobs.find(|job| super::ending(&job.object).is_none());
     match (policy.and_then(Value::as_str), running) {
         (Some("Forbid"), Some(running)) => Err(format!("S7: {} still ran", running.name())),
         (Some("Replace"), Some(running)) if !running.is_deleting() => {
@@ -67,7 +67,8 @@ pub(super) fn delete(job: &Stored, cron: &Stored) -> Result<(), String> {
     if minute.is_some_and(|minute| minute > recorded) {
         return Err(format!("S6: the slot of {} was not recorded", job.name()));
     }
-    if !has_finished(&job.object) && cron.object["spec"]["concurrencyPolicy"] != "Replace" {
+    if super::ending(&job.object).is_none() && cron.object["spec"]["concurrencyPolicy"] != "Replace"
+    {
         return Err(format!(
             "S7: {} ran, and nothing was to replace it",
             job.name()
@@ -101,15 +102,6 @@ fn controller(object: &Value) -> Option<&str> {
     let mut owners = owners.into_iter().flatten();
     let owner = owners.find(|owner| owner["controller"] == true && owner["kind"] == "CronJob")?;
     owner["uid"].as_str()
-}
-
-fn has_finished(job: &Value) -> bool {
-    let conditions = job["status"]["conditions"].as_array();
-    let mut conditions = conditions.into_iter().flatten();
-    conditions.any(|condition| {
-        condition["status"] == "True"
-            && (condition["type"] == "Complete" || condition["type"] == "Failed")
-    })
 }
 
 #[cfg(test)]

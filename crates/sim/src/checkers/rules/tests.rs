@@ -108,6 +108,33 @@ async fn a_delete_needs_every_owner_lost() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_nobody_owned_goes_when_its_time_is_over_and_not_before() {
+    let finish = "2026-01-01T00:00:00Z";
+    let batch =
+        json!({"conditions": [{"type": "Failed", "status": "True", "lastTransitionTime": finish}]});
+    let started = json!({"conditions": [{"type": "Failed", "status": "False", "lastTransitionTime": finish}]});
+    let volcano = |phase: &str| json!({"state": {"phase": phase, "lastTransitionTime": finish}});
+    let table = [
+        (batch.clone(), "2026-01-01T00:01:00Z", None),
+        (batch, "2026-01-01T00:00:59Z", Some("S5")),
+        (started, "2026-01-01T00:01:00Z", Some("S5")),
+        (volcano("Completed"), "2026-01-01T00:01:00Z", None),
+        (volcano("Completed"), "2026-01-01T00:00:59Z", Some("S5")),
+        (volcano("Aborted"), "2026-01-01T00:01:00Z", Some("S5")),
+        (json!({}), "2026-01-01T00:01:00Z", Some("S5")),
+    ];
+    for (status, deleted, expected) in table {
+        let mut job = stored(5, "job", json!({}));
+        job.object["spec"]["ttlSecondsAfterFinished"] = 60.into();
+        job.object["status"] = status.clone();
+        let stored = vec![job.clone(), gone(Stored { revision: 9, ..job })];
+        let mut delete = deletes("job", "5", Instant::now());
+        delete.answer = json!({"metadata": {"deletionTimestamp": deleted}});
+        check(&format!("{status} {deleted}"), stored, delete, expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_write_says_which_copy_was_judged() {
     let child = || {
         vec![
