@@ -50,7 +50,7 @@ pub(super) struct World {
     pub(super) messages: Vec<String>,
     /// Whether what is written to a status is not kept.
     pub(super) forgets_status: bool,
-    /// Whether feeds are faster than answers.
+    /// Whether feeds are faster than answers, with deletes too.
     pub(super) shows_first: bool,
     last_notes: Vec<Note>,
     revision: u64,
@@ -391,18 +391,7 @@ impl World {
                 if object["metadata"]["resourceVersion"] != judged.revision.to_string() {
                     return failed(FailureKind::Conflict, "it changed");
                 }
-                if object["metadata"]["finalizers"].is_array() {
-                    let mut object = object.clone();
-                    object["metadata"]["deletionTimestamp"] = self.now.to_string().into();
-                    self.store(kind, &name, object)
-                } else {
-                    let gone = self.record(kind, &name).unwrap();
-                    self.objects.remove(&(kind, name));
-                    if self.shows_first {
-                        self.observe(&Change::Deleted(gone));
-                    }
-                    Answer::Done
-                }
+                self.remove(kind, &name)
             }
         };
         match trouble {
@@ -420,6 +409,22 @@ impl World {
             self.show(kind, name);
         }
         Answer::Object(self.record(kind, name).unwrap())
+    }
+
+    /// Takes an object out, unless a finalizer holds it.
+    fn remove(&mut self, kind: KindId, name: &str) -> Answer {
+        let key = (kind, name.to_owned());
+        if self.objects[&key]["metadata"]["finalizers"].is_array() {
+            let mut object = self.objects[&key].clone();
+            object["metadata"]["deletionTimestamp"] = self.now.to_string().into();
+            return self.store(kind, name, object);
+        }
+        let gone = self.record(kind, name).unwrap();
+        self.objects.remove(&key);
+        if self.shows_first {
+            self.observe(&Change::Deleted(gone));
+        }
+        Answer::Done
     }
 
     /// How often something was asked for.
