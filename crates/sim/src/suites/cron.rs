@@ -252,3 +252,11 @@ impl Overdue {
         Err(format!("{found:?} are active instead of {meant:?}"))
     }
 }
+
+/// The status of a CronJob tells when a Job succeeded.
+pub async fn succeeded(stage: &Stage, cron: &Made) -> Checked {
+    match stage.there(cron).await?["status"]["lastSuccessfulTime"].is_string() {
+        true => Ok(()),
+        false => Err("nobody wrote when it succeeded".to_owned()),
+    }
+}

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Scenario, TTL_NAME, VOLCANO_TTL_NAME, scenario};
 use crate::collector::NAME;
 use crate::suites::Checked;
-use crate::suites::cron::{BATCH, Kind, Overdue, VOLCANO};
+use crate::suites::cron::{BATCH, Kind, Overdue, VOLCANO, succeeded};
 use crate::suites::stage::{Made, Stage};
 
 /// What `--controllers` calls it.
@@ -175,6 +175,8 @@ mod history_of_zero {
 
     pub(super) async fn act(kind: &Kind, stage: &Stage, made: &[Made]) -> Checked {
         resume(stage, &made[0]).await?;
-        run(kind, stage, "Failed").await
+        run(kind, stage, "Failed").await?;
+        // Without a crash too: the feed shows the end of a Job before its delete is answered.
+        stage.until(async || succeeded(stage, &made[0]).await).await
     }
 }

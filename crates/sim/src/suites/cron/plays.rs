@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use super::{BATCH as KUBERNETES, Kind, VOLCANO as VOLCANOS};
+use super::{BATCH as KUBERNETES, Kind, VOLCANO as VOLCANOS, succeeded};
 use crate::session::Ask;
 use crate::suites::stage::Stage;
 use crate::suites::{Checked, Need, Play};
@@ -202,11 +202,8 @@ async fn end_leaves_active(stage: &Stage, kind: &Kind) -> Checked {
     stage
         .until(async || stage.told(&due.cron, "SawCompletedJob").await)
         .await?;
-    let cron = stage.there(&due.cron).await?;
-    match cron["status"]["lastSuccessfulTime"].as_str() {
-        Some(_) => stage.untouched(&[&job]).await,
-        None => Err("nobody wrote when it succeeded".to_owned()),
-    }
+    succeeded(stage, &due.cron).await?;
+    stage.untouched(&[&job]).await
 }
 
 /// A Job runs that the status does not tell.
@@ -310,10 +307,7 @@ async fn no_history(stage: &Stage, kind: &Kind) -> Checked {
     stage.goes(&[&job]).await?;
     due.recorded(stage).await?;
     stage
-        .until(async || match stage.there(&due.cron).await? {
-            cron if cron["status"]["lastSuccessfulTime"].is_string() => Ok(()),
-            _ => Err("nobody wrote when it succeeded".to_owned()),
-        })
+        .until(async || succeeded(stage, &due.cron).await)
         .await?;
     let told = ["SawCompletedJob", "SuccessfulCreate", "SuccessfulDelete"];
     due.told(stage, &told).await?;
