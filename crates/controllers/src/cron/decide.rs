@@ -204,7 +204,8 @@ impl Case<'_> {
         }
         let mut tick = self.serve(slot, next, &name);
         if slots::are_too_many(slot.count) {
-            let note = self.note_of(slot, What::TooManyMissed);
+            // Not for each slot: where few Events get through, what is in the way matters more.
+            let note = self.note(What::TooManyMissed, &[]);
             tick.notes = note.into_iter().chain(tick.notes).collect();
         }
         tick

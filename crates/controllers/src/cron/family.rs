@@ -222,3 +222,103 @@ fn uncount(times: &mut BTreeMap<Timestamp, usize>, time: Option<Timestamp>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use caretaker_machinery::rng::Rng;
+
+    use super::*;
+
+    const OUTCOMES: [Outcome; 4] = [
+        Outcome::Unfinished,
+        Outcome::Succeeded,
+        Outcome::Failed,
+        Outcome::Aborted,
+    ];
+
+    /// A Job of random properties, of which there are few, so that many are equal.
+    fn draw(rng: &mut Rng) -> Job {
+        let outcome = OUTCOMES[rng.below(OUTCOMES.len())];
+        let mut time = || {
+            let secs = i64::try_from(rng.below(8)).unwrap();
+            (secs > 0).then(|| Timestamp::from_second(secs).unwrap())
+        };
+        let facts = JobFacts {
+            outcome,
+            ended: time(),
+            started: time(),
+            created: time(),
+            slot: time(),
+        };
+        Job {
+            name: format!("j{}", rng.below(20)).into(),
+            revision: Revision::default(),
+            facts,
+            is_deleting: rng.below(8) == 0,
+            is_going: rng.below(8) == 0,
+            is_doubtful: rng.below(8) == 0,
+        }
+    }
+
+    /// What is found in the orders is what a search of all Jobs finds.
+    fn check(family: &Family, known: &BTreeMap<Uid, Job>) {
+        let rules = family.rules;
+        let uids = |is_meant: &dyn Fn(&Job) -> bool| -> Vec<&Uid> {
+            let meant = known.iter().filter(|(_, job)| is_meant(job));
+            meant.map(|(uid, _)| uid).collect()
+        };
+        let unfinished: Vec<&Uid> = family.unfinished().map(|(uid, _)| uid).collect();
+        assert_eq!(unfinished, uids(&|job| !job.has_finished(rules)));
+        let is_any_doubtful = !uids(&|job| job.is_doubtful).is_empty();
+        assert_eq!(family.doubtful().is_some(), is_any_doubtful);
+        assert!(family.doubtful().is_none_or(|job| job.is_doubtful));
+        for name in (0..20).map(|number| format!("j{number}")) {
+            let named: Vec<&Uid> = family.named(&name).collect();
+            assert_eq!(named, uids(&|job| *job.name == *name));
+        }
+        assert_eq!(
+            family.last_success(),
+            known.values().filter_map(Job::success).max()
+        );
+        let until = Timestamp::from_second(4).unwrap();
+        let slots = known.values().filter_map(|job| job.facts.slot);
+        assert_eq!(
+            family.last_slot(until),
+            slots.filter(|slot| *slot <= until).max()
+        );
+        for outcome in OUTCOMES {
+            let is_over = matches!(outcome, Outcome::Succeeded | Outcome::Failed);
+            let mut ended = uids(&|job| {
+                is_over && job.facts.outcome == outcome && !job.is_deleting && !job.is_going
+            });
+            ended.sort_by_key(|uid| known[*uid].turn(rules, uid));
+            ended.truncate(ended.len().saturating_sub(3));
+            let beyond: Vec<&Uid> = family.beyond(outcome, 3).map(|(uid, _)| uid).collect();
+            assert_eq!(beyond, ended);
+        }
+        assert_eq!(family.is_empty(), known.is_empty());
+    }
+
+    #[test]
+    fn orders_find_what_a_search_would_find() {
+        for seed in 0..8 {
+            let mut rng = Rng::seeded(seed);
+            let rules = Rules {
+                age: [AgeBy::Creation, AgeBy::Start][rng.below(2)],
+                are_aborted_over: rng.below(2) == 0,
+            };
+            let (mut family, mut known) = (Family::new(rules), BTreeMap::new());
+            for step in 0..300 {
+                let uid = Uid::from(format!("u{}", rng.below(30)).as_str());
+                // They come more often than they go, and then all of them go.
+                if rng.below(3) > 0 && step < 200 {
+                    let job = draw(&mut rng);
+                    assert_eq!(family.put(&uid, job.clone()), known.insert(uid, job));
+                } else {
+                    assert_eq!(family.take(&uid), known.remove(&uid));
+                }
+                check(&family, &known);
+            }
+        }
+    }
+}

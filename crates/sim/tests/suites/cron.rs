@@ -9,6 +9,7 @@ use caretaker_sim::checkers::Known;
 use caretaker_sim::collector::Collector;
 use caretaker_sim::crash::scenarios::cron::{OF_BATCH, OF_VOLCANO, SCENARIOS};
 use caretaker_sim::crash::{Cast, Generation, MOMENTS, crash_everywhere, crash_twice, play};
+use caretaker_sim::objects::EVENTS;
 use caretaker_sim::session::Ask;
 use caretaker_sim::suites::cron::{BATCH, Kind, VOLCANO};
 use caretaker_sim::suites::stage::{Made, Stage};
@@ -346,13 +347,14 @@ async fn two_thousand_ticks_of_volcanos_with_crashes_have_a_job_each() {
     assert_eq!(ticks_with_crashes(&VOLCANO, 40, 50).await, 2_000);
 }
 
+/// Whoever looks after hours is told what happened minutes ago.
 #[tokio::test(start_paused = true)]
 async fn jobs_that_never_end_are_forbidden_or_replaced() {
-    for (kind, policy, minutes, made) in [
-        (&BATCH, "Forbid", 300, 1),
-        (&BATCH, "Replace", 300, 300),
-        (&VOLCANO, "Forbid", 30, 1),
-        (&VOLCANO, "Replace", 30, 30),
+    for (kind, policy, minutes, made, reason) in [
+        (&BATCH, "Forbid", 300, 1, "JobAlreadyActive"),
+        (&BATCH, "Replace", 300, 300, "SuccessfulDelete"),
+        (&VOLCANO, "Forbid", 60, 1, "ForbidConcurrent"),
+        (&VOLCANO, "Replace", 60, 60, "ReplaceConcurrent"),
     ] {
         let world = World::new(kind).await;
         world.cron("a", json!({"concurrencyPolicy": policy})).await;
@@ -363,6 +365,12 @@ async fn jobs_that_never_end_are_forbidden_or_replaced() {
             world.count(1).await;
         }
         assert_eq!(world.made().len(), made, "{policy}");
+        let events = world.stage.list(&EVENTS).await.unwrap();
+        let events = events.iter().filter(|event| event["reason"] == reason);
+        let last = events.filter_map(|event| event["lastTimestamp"].as_str());
+        let last: Timestamp = last.max().unwrap().parse().unwrap();
+        let ago = world.now().duration_since(last);
+        assert!(ago < SignedDuration::from_mins(10), "{reason}: {ago}");
     }
 }
 
