@@ -21,6 +21,7 @@ pub use generation::{Cast, Generation};
 use crate::checkers::{History, violations};
 use crate::collector::Collector;
 use crate::suites::Checked;
+use crate::suites::cron::VOLCANO;
 use crate::suites::stage::{Made, Stage};
 use crate::target::Target;
 use crate::wire::{Asked, Fate, Log, Meddler, Moment, Trace, Who, Wire};
@@ -173,10 +174,13 @@ pub async fn play(scenario: &Scenario, meddlers: Meddlers<'_>) -> Result<Run, St
     let log = Log::default();
     let (kinds, watched) = scenarios::kinds(scenario.is_volcano);
     let words = |error: anyhow::Error| format!("{}: {error:#}", scenario.name);
-    let since = History::now(target.client()).await.map_err(words)?;
     let users = Wire::new(target.client(), Who::User, &log, None);
     let through = target.through(users.client());
     let stage = Stage::set(&through, &Collector::Standing, "crash".to_owned()).await;
+    if scenario.is_volcano {
+        VOLCANO.define(&stage).await?;
+    }
+    let since = History::now(target.client()).await.map_err(words)?;
     let made = (scenario.make)(&stage).await?;
     let story = async {
         tokio::time::sleep(SETTLED).await;
