@@ -1,12 +1,19 @@
 //! Tables: what `kubectl get` prints, as columns and rows.
 //!
-//! Cells are made when they are asked for; nothing of a table is stored. Built-in kinds show name and age so far,
-//! custom kinds what their definition says. The form is upstream's `meta/v1` Table in both its versions; in a watch
-//! each event is a table of one row, and only the first has column definitions.
+//! Cells are made when they are asked for; nothing of a table is stored. Built-in kinds have [columns of their
+//! own](builtin), custom kinds what their definition says. The form is upstream's `meta/v1` Table in both its versions;
+//! in a watch each event is a table of one row, and only the first has column definitions.
 
+mod builtin;
 mod cells;
 mod columns;
+mod events;
+mod nodes;
 mod path;
+mod pods;
+mod services;
+mod volumes;
+mod workloads;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -85,7 +92,7 @@ impl Context {
         let own = json!({"resourceVersion": metadata["resourceVersion"]});
         let mut bytes = head(version, &own, first.then_some(&columns));
         let tree = json!({ "metadata": metadata });
-        push_cells(&mut bytes, &columns.cells("", &tree, self.now));
+        push_cells(&mut bytes, &columns.cells("", &tree, self.now), None);
         push_metadata(&mut bytes, version, metadata.to_string().as_bytes());
         bytes.extend_from_slice(b"}]}");
         bytes
@@ -99,8 +106,10 @@ impl Context {
         columns: &Columns,
         object: &Object,
     ) {
-        let cells = columns.cells(object.key.name(), &tree_of(kind, object), self.now);
-        push_cells(bytes, &cells);
+        let tree = tree_of(kind, columns, object);
+        let cells = columns.cells(object.key.name(), &tree, self.now);
+        let conditions = builtin::conditions(kind, &tree);
+        push_cells(bytes, &cells, conditions.as_ref());
         match self.include {
             Include::None => bytes.extend_from_slice(b"null"),
             Include::Metadata => push_metadata(bytes, version, object.meta()),
@@ -110,10 +119,13 @@ impl Context {
     }
 }
 
-/// As much of an object as its columns can look at: the columns of built-in kinds stay with the metadata.
-fn tree_of(kind: &Kind, object: &Object) -> Value {
+/// As much of an object as its columns look at: for many built-in kinds the metadata is enough. Functions of built-in
+/// kinds know the stored form, whatever version is asked for.
+fn tree_of(kind: &Kind, columns: &Columns, object: &Object) -> Value {
     if kind.custom.is_some() {
         serde_json::from_slice(&respond::object_bytes(kind, object)).unwrap_or_default()
+    } else if columns.look_beyond_metadata() {
+        serde_json::from_slice(&object.bytes).unwrap_or_default()
     } else {
         let metadata: Value = serde_json::from_slice(object.meta()).unwrap_or_default();
         json!({ "metadata": metadata })
@@ -131,8 +143,12 @@ fn head(version: TableVersion, metadata: &Value, columns: Option<&Columns>) -> V
 }
 
 /// A row up to its object.
-fn push_cells(bytes: &mut Vec<u8>, cells: &Value) {
-    bytes.extend_from_slice(format!(r#"{{"cells":{cells},"object":"#).as_bytes());
+fn push_cells(bytes: &mut Vec<u8>, cells: &Value, conditions: Option<&Value>) {
+    bytes.extend_from_slice(format!(r#"{{"cells":{cells},"#).as_bytes());
+    if let Some(conditions) = conditions {
+        bytes.extend_from_slice(format!(r#""conditions":{conditions},"#).as_bytes());
+    }
+    bytes.extend_from_slice(br#""object":"#);
 }
 
 fn push_metadata(bytes: &mut Vec<u8>, version: TableVersion, metadata: &[u8]) {
