@@ -316,7 +316,10 @@ impl Kinds {
             .map(|row| (row.resource, row.rules.clone()));
         let (resource, rules) = other.unwrap_or_else(|| {
             let rules = rules.remove(&(group.to_owned(), (*plural).to_owned()));
-            (self.allot(), rules.unwrap_or_default())
+            let rules = rules.unwrap_or_default();
+            let core = self.get("", "v1", plural).filter(|_| rules.of_core);
+            let core = core.map(|row| row.resource);
+            (core.unwrap_or_else(|| self.allot()), rules)
         });
         self.insert(Kind {
             resource,
