@@ -423,6 +423,29 @@ mod tests {
     }
 
     #[test]
+    fn another_form_of_a_core_kind_has_its_fields_in_the_same_places() {
+        let kinds = Kinds::builtin();
+        for form in kinds.iter().filter(|kind| kind.rules.of_core) {
+            let core = kinds.get("", "v1", &form.plural).unwrap();
+            assert_eq!(core.resource, form.resource);
+            let object = serde_json::json!({"involvedObject": {"kind": "k", "namespace": "ns", "name": "n", "uid": "u",
+                "apiVersion": "v", "resourceVersion": "r", "fieldPath": "f"}, "reason": "why", "type": "t",
+                "reportingComponent": "c", "source": {"component": "s"}});
+            let object = object.as_object().unwrap();
+            let read = |kind: &Kind| -> Vec<String> {
+                kind.rules
+                    .fields
+                    .iter()
+                    .map(|field| field.read(object))
+                    .collect()
+            };
+            let expected = ["k", "ns", "n", "u", "v", "r", "f", "why", "c", "t", "s"];
+            assert_eq!(read(core), expected);
+            assert_eq!(read(form), expected);
+        }
+    }
+
+    #[test]
     fn versions_are_ordered_stable_first() {
         let mut versions = ["v1alpha1", "v2beta1", "v1", "v10", "v2", "foo", "v2beta2"];
         versions.sort_by_key(|version| version_rank(version));

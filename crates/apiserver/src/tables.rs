@@ -125,7 +125,7 @@ fn tree_of(kind: &Kind, columns: &Columns, object: &Object) -> Value {
     if kind.custom.is_some() {
         serde_json::from_slice(&respond::object_bytes(kind, object)).unwrap_or_default()
     } else if columns.look_beyond_metadata() {
-        serde_json::from_slice(&object.bytes).unwrap_or_default()
+        Value::Object(object.to_value())
     } else {
         let metadata: Value = serde_json::from_slice(object.meta()).unwrap_or_default();
         json!({ "metadata": metadata })
@@ -234,6 +234,40 @@ mod tests {
         assert_eq!(object["kind"], "PartialObjectMetadata");
         assert_eq!(object["apiVersion"], "meta.k8s.io/v1");
         assert_eq!(object["metadata"]["uid"], "u");
+    }
+
+    #[test]
+    fn a_builtin_kind_with_columns_of_its_own_is_looked_at_as_a_whole() {
+        let kinds = Kinds::builtin();
+        let pod = mk_object(&json!({
+            "metadata": {"name": "a", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"containers": [{"name": "c"}], "nodeName": "n"},
+            "status": {"phase": "Failed", "reason": "Evicted"},
+        }));
+        let table = mk_table(kinds.get("", "v1", "pods").unwrap(), Include::None, &pod);
+        let none = "<none>";
+        let cells = json!(["a", "0/1", "Evicted", "0", "5m16s", none, "n", none, none]);
+        assert_eq!(table["rows"][0]["cells"], cells);
+        assert_eq!(table["rows"][0]["conditions"][0]["reason"], "Failed");
+        assert_eq!(table["columnDefinitions"][4]["priority"], 0);
+        assert_eq!(table["columnDefinitions"][5]["priority"], 1);
+    }
+
+    #[test]
+    fn events_show_the_same_in_both_groups() {
+        let kinds = Kinds::builtin();
+        let event = mk_object(&json!({
+            "metadata": {"name": "a", "uid": "u"},
+            "involvedObject": {"kind": "Pod", "name": "p"},
+            "lastTimestamp": "2026-01-01T00:05:00Z",
+        }));
+        for group in ["", "events.k8s.io"] {
+            let kind = kinds.get(group, "v1", "events").unwrap();
+            let table = mk_table(kind, Include::None, &event);
+            let cells = json!(["16s", "", "", "pod/p", "", "", "", "<unknown>", 1, "a"]);
+            assert_eq!(table["rows"][0]["cells"], cells, "{group}");
+            assert_eq!(table["columnDefinitions"][9]["format"], "name");
+        }
     }
 
     #[test]

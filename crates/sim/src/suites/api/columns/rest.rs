@@ -270,6 +270,11 @@ pub(super) async fn columns_of_endpoints(s: &mut Session) {
         endpoints("i-many-no-ports", json!([{"addresses": addresses(1..7)}])),
     ];
     shown(s, &ENDPOINTS, objects).await;
+    s.note("a warning comes with every answer")
+        .get(&ENDPOINTS, "missing")
+        .await;
+    s.delete(&ENDPOINTS, "a-empty").await;
+    s.post(&ENDPOINTS, endpoints("Bad", json!([]))).await;
 }
 
 pub(super) async fn columns_of_leases(s: &mut Session) {
