@@ -230,8 +230,9 @@ mod tests {
     }
 
     fn with(mut object: Value, rest: Value) -> Value {
-        let members = object.as_object_mut().unwrap();
-        members.extend(rest.as_object().unwrap().clone());
+        if let (Value::Object(members), Value::Object(rest)) = (&mut object, rest) {
+            members.extend(rest);
+        }
         object
     }
 

@@ -21,8 +21,8 @@ const ACCESS_MODES: [(&str, &str); 4] = [
 
 /// How many entries some maps have together.
 pub(super) fn entries(object: &Value, fields: &[&str]) -> Value {
-    let entries = |field: &&str| object[*field].as_object().map_or(0, |map| map.len());
-    fields.iter().map(entries).sum::<usize>().into()
+    let maps = fields.iter().filter_map(|field| object[*field].as_object());
+    maps.flatten().count().into()
 }
 
 /// The phase of a volume or claim.

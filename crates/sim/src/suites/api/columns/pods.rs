@@ -6,7 +6,10 @@ const NAMED: [&str; 2] = ["c", "d"];
 
 /// A Pod with a status.
 fn pod(name: &str, spec: Value, status: Value) -> Value {
-    with(mk_pod(name), json!({"spec": spec, "status": status}))
+    with(
+        mk_pod(name),
+        Value::from_iter([("spec", spec), ("status", status)]),
+    )
 }
 
 /// A Pod whose containers are in these states.
@@ -48,7 +51,9 @@ fn pod_after(name: &str, inits: &[Value], states: &[Value]) -> Value {
 }
 
 fn state(state: Value) -> Value {
-    json!({"ready": false, "restartCount": 0, "image": "i", "imageID": "", "state": state})
+    let mut container = json!({"ready": false, "restartCount": 0, "image": "i", "imageID": ""});
+    container["state"] = state;
+    container
 }
 
 fn runs() -> Value {

@@ -9,7 +9,7 @@ fn claim(name: &str, spec: Value) -> Value {
             mk_object("v1", "PersistentVolumeClaim", name),
             json!({"spec": plain}),
         ),
-        json!({"spec": spec}),
+        Value::from_iter([("spec", spec)]),
     )
 }
 
@@ -82,13 +82,13 @@ async fn classes(s: &mut Session) {
 }
 
 fn volume(name: &str, spec: Value) -> Value {
-    let plain = json!({"accessModes": ["ReadWriteOnce", "ReadOnlyMany"], "capacity": {"storage": "1024Mi"}, "hostPath": {"path": "/tmp/x"}});
+    let plain = json!({"accessModes": ["ReadWriteOnce", "ReadOnlyMany"], "capacity": {"storage": "1024Mi"}, "hostPath": {"path": "/srv/x"}});
     with(
         with(
             mk_object("v1", "PersistentVolume", name),
             json!({"spec": plain}),
         ),
-        json!({"spec": spec}),
+        Value::from_iter([("spec", spec)]),
     )
 }
 

@@ -12,11 +12,14 @@ fn replicas(number: u8) -> Value {
 }
 
 fn counted(object: Value, status: Value) -> Value {
-    with(object, json!({ "status": status }))
+    with(object, Value::from_iter([("status", status)]))
 }
 
 fn job(name: &str, spec: Value, status: Value) -> Value {
-    with(mk_job(name), json!({"spec": spec, "status": status}))
+    with(
+        mk_job(name),
+        Value::from_iter([("spec", spec), ("status", status)]),
+    )
 }
 
 /// Conditions; they change later than any Job here starts.
