@@ -7,12 +7,12 @@
 
 use serde_json::Value;
 
+use super::cells::NONE;
 use super::columns::Cell::{Age, At, CreatedAt, Name, NameOf, Number, Of, Text};
 use super::columns::{Cell, Column};
 use super::{events, nodes, pods, services, volumes, workloads};
 use crate::kinds::Kind;
 
-const NONE: &str = "<none>";
 const UNKNOWN: &str = "<unknown>";
 const UNSET: &str = "<unset>";
 
@@ -125,7 +125,7 @@ const PODS: &[Column] = &[
     text("Status", Of(pods::status)),
     text("Restarts", At(pods::restarts)),
     AGE,
-    wide("IP", Of(pods::address)),
+    wide("IP", Text("/status/podIP", NONE)),
     wide("Node", Text("/spec/nodeName", NONE)),
     wide("Nominated Node", Text("/status/nominatedNodeName", NONE)),
     wide("Readiness Gates", Of(pods::readiness_gates)),

@@ -55,14 +55,6 @@ pub(super) fn restarts(pod: &Value, now: Timestamp) -> Value {
     }
 }
 
-/// The first of its addresses.
-pub(super) fn address(pod: &Value) -> Value {
-    match text(&pod["status"]["podIP"]) {
-        "" => cells::NONE.into(),
-        address => address.into(),
-    }
-}
-
 /// Gates that are passed of all that there are.
 pub(super) fn readiness_gates(pod: &Value) -> Value {
     let gates = items(&pod["spec"]["readinessGates"]);
