@@ -21,7 +21,7 @@ pub(super) fn volcano(hiring: &mut Hiring<'_>) -> Box<dyn Member> {
 
 fn start(hiring: &mut Hiring<'_>, row: &'static Finishing, workers: u16) -> Box<dyn Member> {
     let rules = Rules {
-        after_aborted: hiring.work.ttl_after_aborted,
+        after_aborted: hiring.work.limits.ttl_after_aborted,
         with_cron: hiring.acts(row.cron.name),
     };
     let timing = hiring.timing;

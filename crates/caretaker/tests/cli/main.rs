@@ -11,6 +11,7 @@ mod flags;
 mod http;
 mod kubectl;
 mod look;
+mod opinions;
 mod process;
 mod schedule;
 mod up;

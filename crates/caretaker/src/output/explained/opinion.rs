@@ -15,6 +15,8 @@ pub(crate) struct Opinion {
     because: (String, String),
     next: Step,
     notes: Vec<Note>,
+    /// What it rests on and cannot be seen in the cluster: flags of whoever runs the controller.
+    assumed: Vec<String>,
 }
 
 // === impl Opinion ===
@@ -48,6 +50,7 @@ impl Opinion {
             because: (rule, verdict.because.to_string()),
             next,
             notes: verdict.notes,
+            assumed: Vec::new(),
         }
     }
 
@@ -70,6 +73,18 @@ impl Opinion {
         opinion
     }
 
+    /// The same, resting on these, too.
+    pub(crate) fn assuming(mut self, assumed: impl IntoIterator<Item = String>) -> Self {
+        self.assumed.extend(assumed);
+        self
+    }
+
+    /// The same, but what happens next happens only if this is so.
+    pub(crate) fn provided(mut self, condition: &str) -> Self {
+        self.next.message += &format!(", if {condition}");
+        self
+    }
+
     /// For people.
     pub(super) fn tell(&self, lines: &mut Vec<String>) {
         let (_, because) = &self.because;
@@ -77,6 +92,9 @@ impl Opinion {
         lines.push(format!("  Next: {}.", self.next.message));
         for note in &self.notes {
             lines.push(format!("  Note: {} ({})", note.message, note.reason));
+        }
+        if !self.assumed.is_empty() {
+            lines.push(format!("  Assumed: {}.", self.assumed.join(", ")));
         }
     }
 
@@ -88,6 +106,7 @@ impl Opinion {
             "verdict": {"rule": rule, "message": message},
             "next": self.next,
             "notes": super::notes(&self.notes),
+            "assumed": self.assumed,
         })
     }
 }
