@@ -6,6 +6,7 @@
 )]
 
 mod child;
+mod cron;
 mod demo;
 mod flags;
 mod http;
@@ -14,5 +15,6 @@ mod look;
 mod opinions;
 mod process;
 mod schedule;
+mod session;
 mod up;
 mod workloads;
