@@ -442,6 +442,23 @@ fn tens_of_thousands_of_tasks_are_judged_in_one_go() {
 }
 
 #[test]
+fn replicas_of_any_size_add_up() {
+    let task = |name: &str, replicas: i64| {
+        json!({"name": name, "replicas": replicas,
+        "template": {"spec": {"containers": [{"name": "c"}]}}})
+    };
+    for (replicas, is_enough) in [(i64::MAX, true), (i64::MIN, false)] {
+        let job =
+            json!({"minAvailable": 3, "tasks": [task("a", replicas), task("b", 1), task("c", -1)]});
+        let spec = json!({"jobTemplate": {"spec": job}});
+        let faults = volcano::faults(&mk_volcano("a", &spec));
+        let place = "spec.jobTemplate.spec.minAvailable";
+        let is_refused = faults.iter().any(|cause| cause.field == place);
+        assert_eq!(is_refused, !is_enough, "{spec}: {faults:?}");
+    }
+}
+
+#[test]
 fn objects_of_odd_shapes_are_no_trouble() {
     let shapes = [
         json!({}),
