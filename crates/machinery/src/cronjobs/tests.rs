@@ -459,6 +459,24 @@ fn replicas_of_any_size_add_up() {
 }
 
 #[test]
+fn a_deadline_that_nobody_can_keep_is_warned_about() {
+    for (deadline, is_told) in [
+        (json!(0), true),
+        (json!(1), false),
+        (json!(null), false),
+        (json!(-1), false),
+    ] {
+        let tree = mk_tree(json!({"spec": {"startingDeadlineSeconds": deadline}}));
+        let told = warnings(&tree);
+        assert_eq!(!told.is_empty(), is_told, "{deadline}: {told:?}");
+    }
+    let suspended = mk_tree(json!({"spec": {"startingDeadlineSeconds": 0, "suspend": true}}));
+    for tree in [suspended, Tree::new()] {
+        assert_eq!(warnings(&tree), Vec::<String>::new());
+    }
+}
+
+#[test]
 fn objects_of_odd_shapes_are_no_trouble() {
     let shapes = [
         json!({}),
