@@ -153,7 +153,7 @@ fn a_controller_acts_where_nobody_else_does_its_work() {
             collector,
             "{peers:?}"
         );
-        assert_eq!(peers.let_act("gc-controller", StandBack), ttl, "{peers:?}");
+        assert_eq!(peers.let_act(VOLCANO_TTL, StandBack), ttl, "{peers:?}");
         assert!(peers.let_act(GARBAGE_COLLECTOR, TakeOver));
         let again = matches!(peers.kubernetes, Sighting::Unanswered(_));
         assert_eq!(peers.is_unanswered(), again, "{peers:?}");
