@@ -338,6 +338,32 @@ fn a_cron_job_says_why_its_last_slot_has_no_job() {
         );
     }
     let opinion = of_cron_job(&scene, "free", "");
+    assert_eq!(opinion["first"], json!([]));
     assert_eq!(opinion["verdict"]["rule"], "SlotCame");
     assert_eq!(opinion["next"]["action"], "create");
+}
+
+#[test]
+fn what_is_written_before_slots_are_looked_at_hides_none() {
+    let scene = Scene::with("none");
+    let client = &scene.client;
+    let spec = json!({"concurrencyPolicy": "Forbid", "timeZone": "UTC"});
+    let busy = cron_job(client, "busy", &spec);
+    // A year ago, and its status lists no Jobs.
+    set_status(
+        client,
+        &busy,
+        json!({"lastScheduleTime": "2025-01-01T00:00:00Z"}),
+    );
+    let owner = managed_by(&busy);
+    job(client, "busy-m1", &[&owner], &json!({}));
+    for name in ["busy-m2", "busy-m3", "busy-m4", "busy-m5"] {
+        finished(client, name, &[&owner], i32::MAX.into());
+    }
+    let text = scene.ok("explain cronjob/busy");
+    let expected = "concurrency policy is Forbid.
+  First: Jobs beyond its history limits would be deleted.
+  First: its status would be brought up to date.
+  Next: nothing before ";
+    assert!(text.contains(expected), "{text}");
 }

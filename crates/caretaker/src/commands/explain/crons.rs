@@ -1,14 +1,20 @@
 //! What the CronJob controllers decide about a CronJob: its next slot, and why the last one has no Job.
 //!
 //! It is learned anew for this, with the Jobs there are, and by the server's time. Before it is said that a Job would be
-//! made, whoever has its name is asked for: the controller would learn by trying that it is somebody else's.
+//! made, whoever has its name is asked for: the controller would learn by trying that it is somebody else's. What it would do
+//! before it looks at slots is told and taken for done.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use caretaker_controllers::cron::{CronJobs, DIALECTS, Dialect, Reason, Settings};
 use caretaker_controllers::runtime::call::{Answer, Call};
 use caretaker_controllers::runtime::controller::{Change, Controller, Next, Verdict, Wake};
-use caretaker_controllers::runtime::record::{Record, Uid};
+use caretaker_controllers::runtime::record::{Record, Uid, View, decode};
 use caretaker_machinery::cron::Schedule;
+use caretaker_machinery::patch::merge;
 use jiff::Timestamp;
+use serde_json::Value;
 
 use super::super::Look;
 use super::super::schedule::name;
@@ -16,8 +22,12 @@ use super::{content, is_aborted};
 use crate::args::Explain;
 use crate::output::explained::Opinion;
 
-/// Questions about one CronJob: itself, and the name of its Job.
-const QUESTIONS_MAX: usize = 2;
+/// Most steps that are looked at for one CronJob: questions, Jobs beyond the history limits, its status.
+const STEPS_MAX: usize = 200;
+
+/// What comes before its slots are looked at.
+const PRUNES: &str = "Jobs beyond its history limits would be deleted";
+const RECORDS: &str = "its status would be brought up to date";
 
 impl Look {
     /// Nothing if it is no CronJob.
@@ -44,8 +54,9 @@ impl Look {
         if has_aborted {
             assumed.push(args.limits.of_aborted());
         }
-        let verdict = self.judge_cron_job(&mut crons, uid, now).await;
-        Some(Opinion::of(row.name, verdict).assuming(assumed))
+        let (verdict, first) = self.judge_cron_job(&mut crons, &record, now).await;
+        let opinion = Opinion::of(row.name, verdict).assuming(assumed);
+        Some(opinion.after(first))
     }
 
     /// What its controller would know, and whether one of the CronJob's Jobs was aborted.
@@ -70,33 +81,64 @@ impl Look {
         (crons, has_aborted)
     }
 
-    /// Asks what the controller would ask, or find out by writing.
+    /// Asks what the controller would ask or find out by writing, and goes on as if what comes first had been written. Says
+    /// what that is.
     async fn judge_cron_job(
         &self,
         crons: &mut CronJobs,
-        uid: &Uid,
+        record: &Arc<Record>,
         now: Timestamp,
-    ) -> Verdict<Uid, Reason> {
-        let mut told = Vec::new();
+    ) -> (Verdict<Uid, Reason>, BTreeSet<&'static str>) {
+        let (mut record, uid) = (record.clone(), &record.meta.uid);
+        let (mut asked, mut told, mut first) = (BTreeSet::new(), Vec::new(), BTreeSet::new());
         let mut verdict = crons.decide(uid, now);
-        for _ in 0..QUESTIONS_MAX {
-            let Next::Call(Call::Get { target } | Call::Create { target, .. }) = &verdict.next
-            else {
+        for _ in 0..STEPS_MAX {
+            let Next::Call(call) = &verdict.next else {
                 break;
             };
-            let call = Call::Get {
-                target: target.clone(),
-            };
-            let answer = self.read_whole(target.clone()).await.answer;
-            if matches!(answer, Answer::Failed(_)) {
-                break;
+            let wake = &mut Wake::default();
+            match call {
+                Call::Get { target } | Call::Create { target, .. } => {
+                    let target = target.clone();
+                    if !asked.insert(target.clone()) {
+                        break;
+                    }
+                    let answer = self.read_whole(target.clone()).await.answer;
+                    if matches!(answer, Answer::Failed(_)) {
+                        break;
+                    }
+                    told.extend(crons.answered(uid, &Call::Get { target }, &answer, now, wake));
+                }
+                Call::Delete { .. }
+                    if matches!(verdict.because, Reason::OverHistoryLimit { .. }) =>
+                {
+                    first.insert(PRUNES);
+                    crons.answered(uid, call, &Answer::Done, now, wake);
+                }
+                Call::Patch { patch, .. } => {
+                    let Some(next) = patched(&record, patch) else {
+                        break;
+                    };
+                    first.insert(RECORDS);
+                    record = Arc::new(next);
+                    crons.answered(uid, call, &Answer::Object(record.clone()), now, wake);
+                }
+                Call::Delete { .. } => break,
             }
-            told.extend(crons.answered(uid, &call, &answer, now, &mut Wake::default()));
             verdict = crons.decide(uid, now);
         }
         verdict.notes.extend(told);
-        verdict
+        (verdict, first)
     }
+}
+
+/// A CronJob as it would be after a patch. Nothing if nobody can tell.
+fn patched(record: &Record, patch: &Value) -> Option<Record> {
+    let mut object = merge::apply(content(record), patch.clone()).ok()?;
+    let version = object["metadata"]["resourceVersion"].as_str()?;
+    let version: u64 = version.parse().ok()?;
+    object["metadata"]["resourceVersion"] = version.checked_add(1)?.to_string().into();
+    decode(record.kind, object.to_string().as_bytes(), View::Full).ok()
 }
 
 /// Whether a CronJob has to be told by which clocks it runs.

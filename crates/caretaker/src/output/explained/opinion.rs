@@ -17,6 +17,8 @@ pub(crate) struct Opinion {
     notes: Vec<Note>,
     /// What it rests on and cannot be seen in the cluster: flags of whoever runs the controller.
     assumed: Vec<String>,
+    /// What would be done before.
+    first: Vec<&'static str>,
 }
 
 // === impl Opinion ===
@@ -51,6 +53,7 @@ impl Opinion {
             next,
             notes: verdict.notes,
             assumed: Vec::new(),
+            first: Vec::new(),
         }
     }
 
@@ -79,6 +82,12 @@ impl Opinion {
         self
     }
 
+    /// The same, after these were done.
+    pub(crate) fn after(mut self, first: impl IntoIterator<Item = &'static str>) -> Self {
+        self.first.extend(first);
+        self
+    }
+
     /// The same, but what happens next happens only if this is so.
     pub(crate) fn provided(mut self, condition: &str) -> Self {
         self.next.message += &format!(", if {condition}");
@@ -89,6 +98,9 @@ impl Opinion {
     pub(super) fn tell(&self, lines: &mut Vec<String>) {
         let (_, because) = &self.because;
         lines.push(format!("{}: {because}.", self.controller));
+        for first in &self.first {
+            lines.push(format!("  First: {first}."));
+        }
         lines.push(format!("  Next: {}.", self.next.message));
         for note in &self.notes {
             lines.push(format!("  Note: {} ({})", note.message, note.reason));
@@ -107,6 +119,7 @@ impl Opinion {
             "next": self.next,
             "notes": super::notes(&self.notes),
             "assumed": self.assumed,
+            "first": self.first,
         })
     }
 }

@@ -372,6 +372,7 @@ fn what_other_controllers_decide_comes_after_the_collector() {
     explained.opinions = vec![
         Opinion::of("a", verdict(Next::At(at)))
             .assuming(["--x=1".to_owned(), "no --y".to_owned()])
+            .after(["something else"])
             .provided("all goes well"),
         Opinion::of("b", verdict(delete(Propagation::Foreground))),
     ];
@@ -382,6 +383,7 @@ Owners: none.
 Verdict: it has no owner.
 Next: nothing: only what has owners is collected.
 a: a fresh list did not show it.
+  First: something else.
   Next: nothing before 1970-01-01T00:00:00Z, if all goes well.
   Assumed: --x=1, no --y.
 b: a fresh list did not show it.
@@ -395,6 +397,7 @@ Nothing hangs on it.
         "next": {"action": "wait", "at": "1970-01-01T00:00:00Z", "message": "nothing before 1970-01-01T00:00:00Z, if all goes well"},
         "notes": [],
         "assumed": ["--x=1", "no --y"],
+        "first": ["something else"],
     });
     assert_eq!(explained.json()["controllers"][0], expected);
     assert_eq!(explained.json()["controllers"][1]["assumed"], json!([]));
