@@ -206,6 +206,29 @@ fn sentences_name_both_ways_out() {
     );
 }
 
+#[test]
+fn who_stands_back_for_whom_is_documented() {
+    let docs = include_str!("../../../../docs/operations.md");
+    let alive = || Sighting::Alive("a".into());
+    let peers = Peers {
+        kubernetes: alive(),
+        volcano: alive(),
+    };
+    let told = peers.sentences(&"*".parse().unwrap(), StandBack);
+    for (original, told) in [&KUBERNETES, &VOLCANO].into_iter().zip(told) {
+        let row = format!("| {} |", original.name);
+        let row = docs.lines().find(|line| line.starts_with(&row)).unwrap();
+        let flag = told
+            .split_whitespace()
+            .find(|word| word.starts_with("--controllers="));
+        let flag = flag.unwrap().trim_end_matches(',');
+        assert!(row.contains(&format!("`{flag}`")), "{flag}: {row}");
+        for unit in original.units {
+            assert!(row.contains(&format!("`{unit}`")), "{unit}: {row}");
+        }
+    }
+}
+
 async fn create(client: &Client, path: &str, object: &Value) {
     let request = http::Request::post(path)
         .header(header::CONTENT_TYPE, "application/json")
