@@ -244,6 +244,11 @@ pub(crate) fn warnings(kind: &Kind, object: &Tree) -> Vec<String> {
 pub(crate) fn change_warnings(kind: &Kind, old: Option<&Tree>, new: &Tree) -> Vec<String> {
     match Special::of(kind) {
         Special::Definition => crd::warnings(old, new),
+        Special::CronJob | Special::VolcanoCronJob
+            if old.is_none_or(|old| old.get("spec") != new.get("spec")) =>
+        {
+            cronjobs::warnings(new)
+        }
         _ => Vec::new(),
     }
 }
