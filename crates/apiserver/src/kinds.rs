@@ -316,7 +316,10 @@ impl Kinds {
             .map(|row| (row.resource, row.rules.clone()));
         let (resource, rules) = other.unwrap_or_else(|| {
             let rules = rules.remove(&(group.to_owned(), (*plural).to_owned()));
-            (self.allot(), rules.unwrap_or_default())
+            let rules = rules.unwrap_or_default();
+            let core = self.get("", "v1", plural).filter(|_| rules.of_core);
+            let core = core.map(|row| row.resource);
+            (core.unwrap_or_else(|| self.allot()), rules)
         });
         self.insert(Kind {
             resource,
@@ -417,6 +420,29 @@ mod tests {
         assert_eq!(jobs.rules.policy, DefaultPolicy::Orphan);
         assert_eq!(jobs.api_version(), "batch/v1");
         assert_eq!(kinds.groups()[0].name, "");
+    }
+
+    #[test]
+    fn another_form_of_a_core_kind_has_its_fields_in_the_same_places() {
+        let kinds = Kinds::builtin();
+        for form in kinds.iter().filter(|kind| kind.rules.of_core) {
+            let core = kinds.get("", "v1", &form.plural).unwrap();
+            assert_eq!(core.resource, form.resource);
+            let object = serde_json::json!({"involvedObject": {"kind": "k", "namespace": "ns", "name": "n", "uid": "u",
+                "apiVersion": "v", "resourceVersion": "r", "fieldPath": "f"}, "reason": "why", "type": "t",
+                "reportingComponent": "c", "source": {"component": "s"}});
+            let object = object.as_object().unwrap();
+            let read = |kind: &Kind| -> Vec<String> {
+                kind.rules
+                    .fields
+                    .iter()
+                    .map(|field| field.read(object))
+                    .collect()
+            };
+            let expected = ["k", "ns", "n", "u", "v", "r", "f", "why", "c", "t", "s"];
+            assert_eq!(read(core), expected);
+            assert_eq!(read(form), expected);
+        }
     }
 
     #[test]

@@ -25,6 +25,7 @@ use crate::openapi;
 use crate::request::{Path, Query, ResourcePath};
 use crate::respond::{self, Body};
 use crate::store::{Memory, Store};
+use crate::strategy;
 use crate::upkeep;
 use crate::verbs::{self, Ask};
 
@@ -193,7 +194,10 @@ impl ApiServer {
                 Err(status) => return respond::status(&status, format),
             },
         };
-        verbs::answer(&self.inner, ask, labels).await
+        let deprecation = strategy::deprecation(kind);
+        let mut response = verbs::answer(&self.inner, ask, labels).await;
+        respond::warn(&mut response, deprecation.as_slice());
+        response
     }
 
     /// Discovery, documents and health: what needs no object.

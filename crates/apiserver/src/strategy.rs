@@ -211,7 +211,14 @@ const DEPRECATED: [(&str, &str, &str); 1] = [(
     "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
 )];
 
-/// What a client should know about an object that is stored: it is deprecated, or has no effect here.
+/// What is said to whoever asks for a deprecated kind, whatever the answer is.
+pub(crate) fn deprecation(kind: &Kind) -> Option<String> {
+    let mut rows = DEPRECATED.iter();
+    let row = rows.find(|(group, name, _)| (*group, *name) == (&kind.group, &kind.kind));
+    row.map(|(_, _, warning)| (*warning).to_owned())
+}
+
+/// What a client should know about an object that is stored: that it has no effect here, or a finalizer nobody owns.
 pub(crate) fn warnings(kind: &Kind, object: &Tree) -> Vec<String> {
     if kind.custom.is_some() {
         let bare = metadata::finalizers(object)
@@ -224,12 +231,6 @@ pub(crate) fn warnings(kind: &Kind, object: &Tree) -> Vec<String> {
             .collect();
     }
     let mut warnings = Vec::new();
-    if let Some((_, _, warning)) = DEPRECATED
-        .iter()
-        .find(|(group, kind_name, _)| (*group, *kind_name) == (&kind.group, &kind.kind))
-    {
-        warnings.push((*warning).to_owned());
-    }
     if kind.rules.unenforced {
         warnings.push(format!(
             "{} is stored, but not enforced by caretaker",
@@ -243,6 +244,11 @@ pub(crate) fn warnings(kind: &Kind, object: &Tree) -> Vec<String> {
 pub(crate) fn change_warnings(kind: &Kind, old: Option<&Tree>, new: &Tree) -> Vec<String> {
     match Special::of(kind) {
         Special::Definition => crd::warnings(old, new),
+        Special::CronJob | Special::VolcanoCronJob
+            if old.is_none_or(|old| old.get("spec") != new.get("spec")) =>
+        {
+            cronjobs::warnings(new)
+        }
         _ => Vec::new(),
     }
 }

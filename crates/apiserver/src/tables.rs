@@ -1,12 +1,19 @@
 //! Tables: what `kubectl get` prints, as columns and rows.
 //!
-//! Cells are made when they are asked for; nothing of a table is stored. Built-in kinds show name and age so far,
-//! custom kinds what their definition says. The form is upstream's `meta/v1` Table in both its versions; in a watch
-//! each event is a table of one row, and only the first has column definitions.
+//! Cells are made when they are asked for; nothing of a table is stored. Built-in kinds have [columns of their
+//! own](builtin), custom kinds what their definition says. The form is upstream's `meta/v1` Table in both its versions;
+//! in a watch each event is a table of one row, and only the first has column definitions.
 
+mod builtin;
 mod cells;
 mod columns;
+mod events;
+mod nodes;
 mod path;
+mod pods;
+mod services;
+mod volumes;
+mod workloads;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -85,7 +92,7 @@ impl Context {
         let own = json!({"resourceVersion": metadata["resourceVersion"]});
         let mut bytes = head(version, &own, first.then_some(&columns));
         let tree = json!({ "metadata": metadata });
-        push_cells(&mut bytes, &columns.cells("", &tree, self.now));
+        push_cells(&mut bytes, &columns.cells("", &tree, self.now), None);
         push_metadata(&mut bytes, version, metadata.to_string().as_bytes());
         bytes.extend_from_slice(b"}]}");
         bytes
@@ -99,8 +106,10 @@ impl Context {
         columns: &Columns,
         object: &Object,
     ) {
-        let cells = columns.cells(object.key.name(), &tree_of(kind, object), self.now);
-        push_cells(bytes, &cells);
+        let tree = tree_of(kind, columns, object);
+        let cells = columns.cells(object.key.name(), &tree, self.now);
+        let conditions = builtin::conditions(kind, &tree);
+        push_cells(bytes, &cells, conditions.as_ref());
         match self.include {
             Include::None => bytes.extend_from_slice(b"null"),
             Include::Metadata => push_metadata(bytes, version, object.meta()),
@@ -110,10 +119,13 @@ impl Context {
     }
 }
 
-/// As much of an object as its columns can look at: the columns of built-in kinds stay with the metadata.
-fn tree_of(kind: &Kind, object: &Object) -> Value {
+/// As much of an object as its columns look at: for many built-in kinds the metadata is enough. Functions of built-in
+/// kinds know the stored form, whatever version is asked for.
+fn tree_of(kind: &Kind, columns: &Columns, object: &Object) -> Value {
     if kind.custom.is_some() {
         serde_json::from_slice(&respond::object_bytes(kind, object)).unwrap_or_default()
+    } else if columns.look_beyond_metadata() {
+        Value::Object(object.to_value())
     } else {
         let metadata: Value = serde_json::from_slice(object.meta()).unwrap_or_default();
         json!({ "metadata": metadata })
@@ -131,8 +143,12 @@ fn head(version: TableVersion, metadata: &Value, columns: Option<&Columns>) -> V
 }
 
 /// A row up to its object.
-fn push_cells(bytes: &mut Vec<u8>, cells: &Value) {
-    bytes.extend_from_slice(format!(r#"{{"cells":{cells},"object":"#).as_bytes());
+fn push_cells(bytes: &mut Vec<u8>, cells: &Value, conditions: Option<&Value>) {
+    bytes.extend_from_slice(format!(r#"{{"cells":{cells},"#).as_bytes());
+    if let Some(conditions) = conditions {
+        bytes.extend_from_slice(format!(r#""conditions":{conditions},"#).as_bytes());
+    }
+    bytes.extend_from_slice(br#""object":"#);
 }
 
 fn push_metadata(bytes: &mut Vec<u8>, version: TableVersion, metadata: &[u8]) {
@@ -218,6 +234,40 @@ mod tests {
         assert_eq!(object["kind"], "PartialObjectMetadata");
         assert_eq!(object["apiVersion"], "meta.k8s.io/v1");
         assert_eq!(object["metadata"]["uid"], "u");
+    }
+
+    #[test]
+    fn a_builtin_kind_with_columns_of_its_own_is_looked_at_as_a_whole() {
+        let kinds = Kinds::builtin();
+        let pod = mk_object(&json!({
+            "metadata": {"name": "a", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"containers": [{"name": "c"}], "nodeName": "n"},
+            "status": {"phase": "Failed", "reason": "Evicted"},
+        }));
+        let table = mk_table(kinds.get("", "v1", "pods").unwrap(), Include::None, &pod);
+        let none = "<none>";
+        let cells = json!(["a", "0/1", "Evicted", "0", "5m16s", none, "n", none, none]);
+        assert_eq!(table["rows"][0]["cells"], cells);
+        assert_eq!(table["rows"][0]["conditions"][0]["reason"], "Failed");
+        assert_eq!(table["columnDefinitions"][4]["priority"], 0);
+        assert_eq!(table["columnDefinitions"][5]["priority"], 1);
+    }
+
+    #[test]
+    fn events_show_the_same_in_both_groups() {
+        let kinds = Kinds::builtin();
+        let event = mk_object(&json!({
+            "metadata": {"name": "a", "uid": "u"},
+            "involvedObject": {"kind": "Pod", "name": "p"},
+            "lastTimestamp": "2026-01-01T00:05:00Z",
+        }));
+        for group in ["", "events.k8s.io"] {
+            let kind = kinds.get(group, "v1", "events").unwrap();
+            let table = mk_table(kind, Include::None, &event);
+            let cells = json!(["16s", "", "", "pod/p", "", "", "", "<unknown>", 1, "a"]);
+            assert_eq!(table["rows"][0]["cells"], cells, "{group}");
+            assert_eq!(table["columnDefinitions"][9]["format"], "name");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! - [`Demo`], [`Run`], [`Up`]: the flags of the commands that work, with [`Work`] in the last two.
 //! - [`Graph`], [`Explain`]: the flags of the commands that look, with [`Place`] in both.
 //! - [`Schedule`]: the flags of the commands about cron schedules.
+//! - `settings`: what decisions depend on, in all of these.
 //! - [`Controllers`] reads `--controllers`.
 //! - `foreign`: flags of the original controller managers that are accepted and ignored.
 
@@ -12,6 +13,7 @@ mod foreign;
 mod objects;
 mod run;
 mod schedule;
+mod settings;
 mod up;
 mod values;
 mod work;

@@ -98,8 +98,8 @@ fn block_on(command: impl Future<Output = Result<String>>) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A reader that has seen enough, `head` for one, is no error.
-fn print(text: &str) -> Result<()> {
+/// Prints to stdout. A reader that has seen enough, `head` for one, is no error.
+pub(crate) fn print(text: &str) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
     let written = stdout
         .write_all(text.as_bytes())

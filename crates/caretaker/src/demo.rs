@@ -59,7 +59,11 @@ pub(crate) fn run(args: &Demo) -> Result<ExitCode> {
     let outcome = runtime.block_on(perform(args));
     // There is nothing to keep.
     runtime.shutdown_background();
-    outcome
+    match outcome {
+        // Who has seen enough, `head` for one, is told no more.
+        Err(error) if screen::is_unread(&error) => Ok(ExitCode::SUCCESS),
+        outcome => outcome,
+    }
 }
 
 async fn perform(args: &Demo) -> Result<ExitCode> {

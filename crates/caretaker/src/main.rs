@@ -35,13 +35,12 @@ fn main() -> ExitCode {
         Command::Graph(args) => commands::graph(&args),
         Command::Explain(args) => commands::explain(&args),
         Command::Crds => {
-            print!("{}", caretaker_workloads::volcano::DEFINITIONS);
-            Ok(ExitCode::SUCCESS)
+            commands::print(caretaker_workloads::volcano::DEFINITIONS).map(|()| ExitCode::SUCCESS)
         }
         Command::Schedule(args) => commands::schedule(&args),
         Command::Version => {
-            println!("caretaker {}", env!("CARGO_PKG_VERSION"));
-            Ok(ExitCode::SUCCESS)
+            let version = concat!("caretaker ", env!("CARGO_PKG_VERSION"), "\n");
+            commands::print(version).map(|()| ExitCode::SUCCESS)
         }
     };
     outcome.unwrap_or_else(|error| {

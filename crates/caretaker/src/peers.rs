@@ -15,7 +15,7 @@ use kube::client::Body;
 use serde::Deserialize;
 
 use crate::args::{
-    BATCH_CRON, BATCH_TTL, Controllers, GARBAGE_COLLECTOR, VOLCANO_CRON, VOLCANO_TTL,
+    BATCH_CRON, BATCH_TTL, Controllers, GARBAGE_COLLECTOR, POD_GC, VOLCANO_CRON, VOLCANO_TTL,
 };
 
 /// The Lease of kube-controller-manager.
@@ -83,12 +83,7 @@ struct Original {
 const KUBERNETES: Original = Original {
     name: "kube-controller-manager",
     shown_by: "the lease kube-system/kube-controller-manager",
-    units: &[
-        BATCH_CRON,
-        GARBAGE_COLLECTOR,
-        "pod-garbage-collector-controller",
-        BATCH_TTL,
-    ],
+    units: &[BATCH_CRON, GARBAGE_COLLECTOR, POD_GC, BATCH_TTL],
 };
 
 const VOLCANO: Original = Original {

@@ -19,7 +19,22 @@ type Tree = Map<String, Value>;
 /// for what a Job appends to the names of its Pods.
 pub const NAME_CHARS_MAX: usize = 52;
 
+/// DEVIATION(cron-deadline-warning): upstream stores such a CronJob without a word, and it never runs.
+const NO_TIME: &str =
+    "spec.startingDeadlineSeconds: 0 leaves no time to start a Job: every slot will be missed";
+
 const NEGATIVE: &str = "must be greater than or equal to 0";
+
+/// What whoever stores a CronJob of either kind should know. One that is suspended starts no Jobs anyway.
+#[must_use]
+pub fn warnings(new: &Tree) -> Vec<String> {
+    let spec = part(new, "spec");
+    let is_hopeless = spec["startingDeadlineSeconds"] == 0 && spec["suspend"] != true;
+    is_hopeless
+        .then(|| NO_TIME.to_owned())
+        .into_iter()
+        .collect()
+}
 
 /// A member of an object; null if it is not there.
 fn part<'a>(object: &'a Tree, name: &str) -> &'a Value {

@@ -70,6 +70,7 @@ resources! {
         CLUSTER_ROLES = "/apis/rbac.authorization.k8s.io/v1" "clusterroles";
         PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1" "priorityclasses";
         VOLUMES = "/api/v1" "persistentvolumes";
+        STORAGE_CLASSES = "/apis/storage.k8s.io/v1" "storageclasses";
         NODES = "/api/v1" "nodes";
         CRDS = "/apis/apiextensions.k8s.io/v1" "customresourcedefinitions";
         NAMESPACES = "/api/v1" "namespaces";

@@ -83,6 +83,10 @@ impl Actor for Jobs {
         if job.at("/status/startTime").is_null() && !is_suspended {
             return write(job, &status(job, &counts, None, now), "it starts");
         }
+        let is_new = |ending: &Ending| !is_suspended && !job.is_true(ending.announced);
+        if let Some(ending) = ending.as_ref().filter(|ending| is_new(ending)) {
+            return write(job, &status(job, &counts, Some(ending), now), "it will end");
+        }
         if counts.active.len() > wanted {
             // The name decides, so that it is always the same one.
             let last = counts.active.iter().max_by_key(|pod| &pod.meta().name);
@@ -374,16 +378,41 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_is_late_stops_its_pods_first_and_knows_when() {
+    fn a_job_that_is_late_knows_when() {
         let spec = json!({"activeDeadlineSeconds": 10});
         let mut status = started();
         status["active"] = 1.into();
         let stage = stage(mk_job(&spec, &status), &["Running"]);
         assert_eq!(stage.at(&key(), START), Some(later(START, 10)));
-        assert_eq!(
-            decided(&stage.decide(&key(), later(START, 10))).verb,
-            "delete"
-        );
+    }
+
+    #[test]
+    fn pods_that_run_are_stopped_when_the_end_is_announced_and_not_before() {
+        let late = json!({"activeDeadlineSeconds": 10});
+        let cases: [(&Value, &[&str], &str); 3] = [
+            (&late, &["Running"], "FailureTarget"),
+            (
+                &json!({}),
+                &["Failed", "Failed", "Running"],
+                "FailureTarget",
+            ),
+            (&json!({}), &["Succeeded", "Running"], "SuccessCriteriaMet"),
+        ];
+        for (spec, pods, announced) in cases {
+            let now = later(START, 10);
+            let job = mk_job(spec, &started());
+            let mut stage = stage(job.clone(), pods);
+            let written = decided(&stage.decide(&key(), now));
+            assert_eq!(written.verb, "patch", "{spec} {pods:?}");
+            let conditions = &written.body["status"]["conditions"];
+            assert_eq!(conditions.as_array().unwrap().len(), 1, "{conditions}");
+            assert_eq!(conditions[0]["type"], announced);
+            let mut status = started();
+            status["conditions"] = conditions.clone();
+            stage.applied(JOBS, mk_job(spec, &status));
+            let stopped = decided(&stage.decide(&key(), now));
+            assert_eq!(stopped.verb, "delete", "{spec} {pods:?}");
+        }
     }
 
     #[test]

@@ -10,6 +10,10 @@ pub const RUN_SECONDS: &str = "simulate.caretaker.dev/run-seconds";
 pub const OUTCOME: &str = "simulate.caretaker.dev/outcome";
 /// How a Volcano Job ends: `Completed`, `Failed`, `Terminated` or `Aborted`.
 pub const END: &str = "simulate.caretaker.dev/end";
+/// What becomes of the counters of a Volcano Job that is over: [`KEPT`], or wiped if not said.
+pub const COUNTERS: &str = "simulate.caretaker.dev/counters";
+/// The value of [`COUNTERS`] for counters that stay.
+pub const KEPT: &str = "kept";
 /// The value of [`RUN_SECONDS`] for what does not end by itself.
 pub const FOREVER: &str = "forever";
 

@@ -20,7 +20,7 @@ use serde_json::Value;
 use self::made::{Task, tasks};
 use self::status::{Counts, Phase};
 use crate::actor::{Actor, Decision, Key, ask, at, owner_key, rest, retry};
-use crate::life::{End, FOREVER, Life, OUTCOME, RUN_SECONDS, START_SECONDS};
+use crate::life::{COUNTERS, End, FOREVER, KEPT, Life, OUTCOME, RUN_SECONDS, START_SECONDS};
 use crate::objects::{change, create, delete, later, time_at, write_status};
 use crate::pod::{PODS, is_active};
 use crate::world::{Named, Object, World};
@@ -199,9 +199,11 @@ impl<'a> Job<'a> {
         {
             return self.schedule(group, "Running");
         }
-        match due {
-            Some(due) => at(due, "its Pods are at work"),
-            None => rest("its Pods are at work"),
+        match (due, self.taken()) {
+            (Some(due), _) => at(due, "its Pods are at work"),
+            // Upstream waits in silence for a Pod that it takes for made.
+            (None, Some(name)) => retry(format!("a Pod of somebody else's is called {name}")),
+            (None, None) => rest("its Pods are at work"),
         }
     }
 
@@ -214,17 +216,36 @@ impl<'a> Job<'a> {
         if matches!(group.text("/status/phase"), "" | "Pending") {
             return Some(self.schedule(group, "Inqueue"));
         }
-        for task in self.tasks.iter().filter(|task| self.may_start(task)) {
-            for number in 0..task.replicas {
-                let name = made::pod_name(self.object, task, number);
-                let key = Key::new(&self.object.meta().namespace, &name);
-                if self.world.get(PODS, &key).is_none() {
-                    let pod = made::pod(self.object, task, number);
-                    return Some(self.create(PODS, &name, pod));
-                }
-            }
-        }
-        None
+        let mut missing = self
+            .wanted()
+            .filter(|(_, _, name)| self.pod(name).is_none());
+        let (task, number, name) = missing.next()?;
+        let pod = made::pod(self.object, task, number);
+        Some(self.create(PODS, &name, pod))
+    }
+
+    /// A name of one of its Pods that somebody else's has.
+    fn taken(&self) -> Option<String> {
+        let is_foreign = |name: &str| {
+            let pod = self.pod(name);
+            pod.is_some_and(|pod| pod.controller() != Some(&self.object.meta().uid))
+        };
+        let mut names = self.wanted().map(|(_, _, name)| name);
+        names.find(|name| is_foreign(name))
+    }
+
+    /// The Pods that should be there: their task, their number in it, and their name.
+    fn wanted(&self) -> impl Iterator<Item = (&Task, usize, String)> {
+        let tasks = self.tasks.iter().filter(|task| self.may_start(task));
+        tasks.flat_map(|task| {
+            let name = |number| made::pod_name(self.object, task, number);
+            (0..task.replicas).map(move |number| (task, number, name(number)))
+        })
+    }
+
+    fn pod(&self, name: &str) -> Option<&Object> {
+        let namespace = &self.object.meta().namespace;
+        self.world.get(PODS, &Key::new(namespace, name))
     }
 
     /// A task that depends on others waits until enough of their Pods are ready or have succeeded.
@@ -252,7 +273,7 @@ impl<'a> Job<'a> {
     /// When a Job that is to be ended from outside is; it runs as long as its Pods would have.
     fn due(&self, end: Option<End>, counts: &Counts) -> Option<Timestamp> {
         let is_killed = matches!(end, Some(End::Terminated | End::Aborted));
-        let replicas: usize = self.tasks.iter().map(|task| task.replicas).sum();
+        let replicas = made::replicas(&self.tasks);
         let is_running =
             Phase::of(self.object) == Some(Phase::Running) && counts.running == replicas;
         if !is_killed || !is_running || Counts::told(self.object) != *counts {
@@ -274,7 +295,7 @@ impl<'a> Job<'a> {
 
     /// Where a Job that works is, by its Pods.
     fn next_phase(&self, end: Option<End>, counts: &Counts) -> Phase {
-        let replicas: usize = self.tasks.iter().map(|task| task.replicas).sum();
+        let replicas = made::replicas(&self.tasks);
         let min_available = made::min_available(self.object, &self.tasks);
         let is_running = Phase::of(self.object) == Some(Phase::Running);
         if !is_running {
@@ -313,7 +334,7 @@ impl<'a> Job<'a> {
         min_success: Option<usize>,
     ) -> bool {
         let said = || self.tasks.iter().filter(|task| task.says_min_available);
-        let is_whole = min_available >= said().map(|task| task.min_available).sum();
+        let is_whole = min_available >= made::total(said().map(|task| task.min_available));
         let lacks = |task: &Task| {
             let ended = self
                 .pods
@@ -360,12 +381,14 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// What is over keeps nothing but its ended Pods, and its counters are wiped.
+    /// What is over keeps nothing but its ended Pods. Its counters are wiped, as upstream does, unless it says otherwise.
     fn settle(&self) -> Decision {
         if let Some(pod) = self.pods.iter().find(|pod| is_active(pod)) {
             return ask(delete(pod), "the Job is over");
         }
-        if let Some(call) = write_status(self.object, &status::settled(self.object)) {
+        let kept = keeps_counters(self.object).then(|| Counts::told(self.object));
+        let status = status::settled(self.object, &kept.unwrap_or_default());
+        if let Some(call) = write_status(self.object, &status) {
             return ask(call, "the Job is over");
         }
         match self.group {
@@ -404,6 +427,11 @@ impl<'a> Job<'a> {
             None => rest("nothing about it changes"),
         }
     }
+}
+
+/// Whether an annotation says that the counters of a Job stay when it is over.
+fn keeps_counters(job: &Object) -> bool {
+    job.at("/metadata/annotations")[COUNTERS] == KEPT
 }
 
 /// Whether an annotation decides how the Pods of a Job live, and how.

@@ -30,14 +30,17 @@ pub(crate) struct Rules {
     pub(crate) keeps_status: bool,
     /// Stored, but nothing here acts on it.
     pub(crate) unenforced: bool,
+    /// Another form of what the core group has under the same name.
+    pub(crate) of_core: bool,
 }
 
 /// A field that selectors may name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Field {
+    /// Empty if selectors cannot name it here.
     pub(crate) name: String,
-    /// Where it stands in the object.
-    path: Vec<String>,
+    /// Where it stands in the object: the first of these places where there is something.
+    paths: Vec<Vec<String>>,
     /// What a missing one counts as.
     zero: String,
 }
@@ -83,6 +86,7 @@ impl Default for Rules {
             fields: Vec::new(),
             keeps_status: false,
             unenforced: false,
+            of_core: false,
         }
     }
 }
@@ -109,6 +113,7 @@ impl Rules {
                 ("fields", list) => rules.fields = list.split(',').map(Field::parse).collect(),
                 ("keeps-status", "") => rules.keeps_status = true,
                 ("unenforced", "") => rules.unenforced = true,
+                ("of-core", "") => rules.of_core = true,
                 _ => unreachable!("rules.txt: {word:?}"),
             }
         }
@@ -119,43 +124,47 @@ impl Rules {
 // === impl Field ===
 
 impl Field {
-    /// Reads `name`, `name>path`, `name|zero` or all three.
+    /// Reads `name`, `name>path`, `name>path/path`, `name|zero` or all of it.
     fn parse(text: &str) -> Self {
         let (text, zero) = text.split_once('|').unwrap_or((text, ""));
         let (name, path) = text.split_once('>').unwrap_or((text, text));
-        Self::new(name, path, zero)
+        Self::new(name, path.split('/').map(parts).collect(), zero)
     }
 
     /// A field of a custom kind: `.spec.color` as its definition writes it.
     pub(crate) fn custom(json_path: &str) -> Self {
         let path = json_path.trim_start_matches('.');
-        Self::new(path, path, "")
+        Self::new(path, vec![parts(path)], "")
     }
 
-    fn new(name: &str, path: &str, zero: &str) -> Self {
+    fn new(name: &str, paths: Vec<Vec<String>>, zero: &str) -> Self {
         Self {
             name: name.to_owned(),
-            path: path.split('.').map(str::to_owned).collect(),
+            paths,
             zero: zero.to_owned(),
         }
     }
 
     /// Its value in `object`, as selectors compare it.
     pub(crate) fn read(&self, object: &Map<String, Value>) -> String {
-        let (first, rest) = self
-            .path
-            .split_first()
-            .expect("split gives at least one part");
-        let mut value = object.get(first);
-        for part in rest {
-            value = value.and_then(|value| value.get(part));
-        }
-        match value {
-            Some(Value::String(text)) => text.clone(),
-            Some(value @ (Value::Bool(_) | Value::Number(_))) => value.to_string(),
-            _ => self.zero.clone(),
-        }
+        let found = self.paths.iter().find_map(|path| {
+            let (first, rest) = path.split_first()?;
+            let mut value = object.get(first);
+            for part in rest {
+                value = value.and_then(|value| value.get(part));
+            }
+            match value? {
+                Value::String(text) => Some(text.clone()).filter(|text| !text.is_empty()),
+                value @ (Value::Bool(_) | Value::Number(_)) => Some(value.to_string()),
+                _ => None,
+            }
+        });
+        found.unwrap_or_else(|| self.zero.clone())
     }
+}
+
+fn parts(path: &str) -> Vec<String> {
+    path.split('.').map(str::to_owned).collect()
 }
 
 /// All rows of the file.

@@ -20,6 +20,7 @@ const EVENT_FIELDS: [(&str, &str); 6] = [
     ("regarding", "involvedObject"),
 ];
 const REPORTER: (&str, &str) = ("reportingController", "reportingComponent");
+const REPORTERS: [&str; 2] = ["reportingController", "reportingInstance"];
 const CPU_TARGET: &str = "targetCPUUtilizationPercentage";
 
 /// How a row's objects differ from what is stored.
@@ -97,6 +98,9 @@ fn serve(conversion: Conversion, mut tree: Tree) -> Tree {
         Conversion::Event => {
             let pairs = EVENT_FIELDS.iter().chain([&REPORTER]);
             pairs.for_each(|(served, stored)| rename(&mut tree, stored, served));
+            // The core group writes these down when nobody said them.
+            let unsaid = |field: &str, value: &Value| REPORTERS.contains(&field) && value == "";
+            tree.retain(|field, value| !unsaid(field, value));
         }
         Conversion::AutoscalerV1 => metric_to_cpu_target(&mut tree),
     }

@@ -1,4 +1,5 @@
-//! How a value is shown in a cell: ages as people say them, everything else by the type of its column.
+//! How a value is shown in a cell: ages as people say them, what a custom kind has by the type of its column, and what
+//! the cells of built-in kinds have in common.
 //!
 //! Ages follow upstream's `duration.HumanDuration`, other cells its table convertor for custom resources (1.36).
 
@@ -7,6 +8,8 @@ use serde_json::Value;
 
 /// How Go writes the time of what never happened.
 pub(super) const NO_TIME: &str = "0001-01-01T00:00:00Z";
+/// What stands for an empty list, and for many a missing text.
+pub(super) const NONE: &str = "<none>";
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
@@ -39,15 +42,57 @@ pub(super) fn age(time: &str, now: Timestamp) -> String {
         return "<unknown>".into();
     }
     match time.parse::<Timestamp>() {
-        Ok(time) => human(now.duration_since(time).as_secs()),
+        Ok(time) => since(time, now),
         Err(_) => "<invalid>".into(),
     }
+}
+
+/// How much time has passed between two times.
+pub(super) fn since(time: Timestamp, now: Timestamp) -> String {
+    human(now.duration_since(time).as_secs())
+}
+
+/// A text field; empty if it is not there.
+pub(super) fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// The members of a list; none if it is not there.
+pub(super) fn items(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+/// Texts in a row, with commas.
+pub(super) fn joined(texts: &[impl AsRef<str>]) -> String {
+    let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
+    if texts.is_empty() {
+        return NONE.into();
+    }
+    texts.join(",")
+}
+
+/// Labels as a selector would name them.
+pub(super) fn labels(labels: &Value) -> String {
+    let labels = labels.as_object().into_iter().flatten();
+    let mut labels: Vec<(&String, &Value)> = labels.collect();
+    labels.sort_unstable_by_key(|(key, _)| *key);
+    let labels: Vec<String> = labels
+        .into_iter()
+        .map(|(key, value)| format!("{key}={}", text(value)))
+        .collect();
+    joined(&labels)
+}
+
+/// Whether a status says that a condition holds.
+pub(super) fn holds(status: &Value, condition: &str) -> bool {
+    let is_it = |have: &Value| have["type"] == condition && have["status"] == "True";
+    items(&status["conditions"]).any(is_it)
 }
 
 /// A value in a column of a custom kind.
 pub(super) fn of_type(name: &str, value: &Value, now: Timestamp) -> Value {
     match (name, value) {
-        ("string", value) => text(value).into(),
+        ("string", value) => printed(value).into(),
         ("integer", Value::Number(number)) => match (number.as_i64(), number.as_f64()) {
             (Some(integer), _) => integer.into(),
             // Go cuts the fraction off, too.
@@ -78,7 +123,7 @@ fn human(seconds: i64) -> String {
 }
 
 /// Any value as text, as Go prints it.
-fn text(value: &Value) -> String {
+fn printed(value: &Value) -> String {
     match value {
         Value::Null => "<no value>".into(),
         Value::String(text) => text.clone(),

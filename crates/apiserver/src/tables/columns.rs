@@ -1,114 +1,81 @@
 //! Which columns a kind has, and where each cell comes from.
 //!
-//! Custom kinds bring their columns along. Built-in kinds share rows of data: most show name and age, those that
-//! upstream has no printer for show when they were made.
-//!
-//! DEVIATION(column-descriptions): the columns that upstream describes with the text of its API reference have no
-//! description here; nothing reads it.
-//! DEVIATION(few-columns): other columns of built-in kinds (`Ready`, `Status`, …) are not shown yet.
+//! Custom kinds bring their columns along; those of built-in kinds are [rows of data](super::builtin).
+
+use std::borrow::Cow;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::cells;
 use super::path::JsonPath;
+use super::{builtin, cells};
 use crate::kinds::Kind;
 
 /// The columns of a kind, from the left.
-pub(super) struct Columns(Vec<Column>);
+pub(super) struct Columns(Cow<'static, [Column]>);
 
-/// One column: its definition as clients get it, and the source of its cells.
-struct Column {
-    definition: Value,
+/// One column.
+#[derive(Clone)]
+pub(super) struct Column {
+    name: Cow<'static, str>,
+    of_type: Cow<'static, str>,
+    format: Cow<'static, str>,
+    description: String,
+    /// More than 0 for what only a wide table shows.
+    priority: i64,
     cell: Cell,
 }
 
+/// Where the cells of a column come from.
 #[derive(Clone)]
-enum Cell {
+pub(super) enum Cell {
     /// The object's name.
     Name,
+    /// What an object makes of its name.
+    NameOf(fn(&Value) -> Value),
     /// How long ago it was created.
     Age,
     /// When it was created.
     CreatedAt,
+    /// The text at a JSON pointer, or what stands for none.
+    Text(&'static str, &'static str),
+    /// The number at a JSON pointer, or 0.
+    Number(&'static str),
+    /// What an object makes of it.
+    Of(fn(&Value) -> Value),
+    /// What an object makes of it at a time.
+    At(fn(&Value, Timestamp) -> Value),
     /// What a path leads to, shown as the type says. A path that cannot be read leads nowhere.
     ///
     /// DEVIATION(bad-printer-column): upstream drops such a column and all after it.
     Path(Option<JsonPath>, String),
 }
 
-/// Columns shared by built-in kinds: name, type, format, cell.
-type Builtin = &'static [(&'static str, &'static str, &'static str, Cell)];
-
-const NAME_AND_AGE: Builtin = &[
-    ("Name", "string", "name", Cell::Name),
-    ("Age", "string", "", Cell::Age),
-];
-const NAME_AND_CREATION: Builtin = &[
-    ("Name", "string", "name", Cell::Name),
-    ("Created At", "date", "", Cell::CreatedAt),
-];
-
-/// Kinds that show something else than name and age: group, plural, columns.
-const BUILTIN: [(&str, &str, Builtin); 5] = [
-    ("", "limitranges", NAME_AND_CREATION),
-    (
-        "apiextensions.k8s.io",
-        "customresourcedefinitions",
-        NAME_AND_CREATION,
-    ),
-    (
-        "rbac.authorization.k8s.io",
-        "clusterroles",
-        NAME_AND_CREATION,
-    ),
-    ("rbac.authorization.k8s.io", "roles", NAME_AND_CREATION),
-    ("storage.k8s.io", "csistoragecapacities", NAME_AND_CREATION),
-];
-
 // === impl Columns ===
 
 impl Columns {
     pub(super) fn of(kind: &Kind) -> Self {
-        let columns = match &kind.custom {
-            Some(custom) => custom_columns(&custom.columns),
-            None => {
-                let row = |(group, plural, _): &&(&str, &str, Builtin)| {
-                    *group == kind.group && *plural == kind.plural
-                };
-                let own = BUILTIN.iter().find(row);
-                let columns = own.map_or(NAME_AND_AGE, |(_, _, columns)| columns);
-                let columns = columns.iter();
-                columns
-                    .map(|(name, of_type, format, cell)| {
-                        Column::new(name, of_type, format, cell.clone())
-                    })
-                    .collect()
-            }
-        };
-        Self(columns)
+        Self(match &kind.custom {
+            Some(custom) => custom_columns(&custom.columns).into(),
+            None => builtin::columns(kind).into(),
+        })
     }
 
     /// As clients get them.
     pub(super) fn definitions(&self) -> Value {
+        self.0.iter().map(Column::definition).collect()
+    }
+
+    /// Whether the metadata of an object is not enough to fill them.
+    pub(super) fn look_beyond_metadata(&self) -> bool {
         self.0
             .iter()
-            .map(|column| column.definition.clone())
-            .collect()
+            .any(|column| column.cell.looks_beyond_metadata())
     }
 
     /// The cells of one row.
     pub(super) fn cells(&self, name: &str, tree: &Value, now: Timestamp) -> Value {
-        let created = tree["metadata"]["creationTimestamp"].as_str();
-        let cell = |column: &Column| match &column.cell {
-            Cell::Name => name.into(),
-            Cell::Age => cells::age(created.unwrap_or_default(), now).into(),
-            Cell::CreatedAt => created.unwrap_or(cells::NO_TIME).into(),
-            Cell::Path(path, of_type) => {
-                let found = path.as_ref().and_then(|path| path.find(tree));
-                found.map_or(Value::Null, |value| cells::of_type(of_type, value, now))
-            }
-        };
+        let cell = |column: &Column| column.cell.show(name, tree, now);
         self.0.iter().map(cell).collect()
     }
 }
@@ -116,44 +83,101 @@ impl Columns {
 // === impl Column ===
 
 impl Column {
-    fn new(name: &str, of_type: &str, format: &str, cell: Cell) -> Self {
-        let definition = json!({
-            "name": name,
-            "type": of_type,
-            "format": format,
-            "description": "",
-            "priority": 0,
-        });
-        Self { definition, cell }
+    /// A column of a built-in kind.
+    ///
+    /// DEVIATION(column-descriptions): upstream describes it with the text of its API reference; nothing reads it.
+    pub(super) const fn new(name: &'static str, of_type: &'static str, cell: Cell) -> Self {
+        let format = if cell.is_name() { "name" } else { "" };
+        Self {
+            name: Cow::Borrowed(name),
+            of_type: Cow::Borrowed(of_type),
+            format: Cow::Borrowed(format),
+            description: String::new(),
+            priority: 0,
+            cell,
+        }
+    }
+
+    /// A column of text that only a wide table shows.
+    pub(super) const fn wide(name: &'static str, cell: Cell) -> Self {
+        let mut column = Self::new(name, "string", cell);
+        column.priority = 1;
+        column
     }
 
     /// A column as a definition has it.
     fn custom(column: &Value) -> Self {
-        let text = |name: &str| column[name].as_str().unwrap_or_default();
+        let text = |name: &str| column[name].as_str().unwrap_or_default().to_owned();
         let path = text("jsonPath");
         let description = match text("description") {
-            "" => format!("Custom resource definition column (in JSONPath format): {path}"),
-            description => description.to_owned(),
+            none if none.is_empty() => {
+                format!("Custom resource definition column (in JSONPath format): {path}")
+            }
+            description => description,
         };
-        let cell = Cell::Path(JsonPath::parse(path), text("type").to_owned());
-        let mut column_of = Self::new(text("name"), text("type"), text("format"), cell);
-        column_of.definition["description"] = description.into();
-        column_of.definition["priority"] = column["priority"].as_i64().unwrap_or_default().into();
-        column_of
+        Self {
+            name: text("name").into(),
+            of_type: text("type").into(),
+            format: text("format").into(),
+            description,
+            priority: column["priority"].as_i64().unwrap_or_default(),
+            cell: Cell::Path(JsonPath::parse(&path), text("type")),
+        }
+    }
+
+    fn definition(&self) -> Value {
+        json!({
+            "name": self.name,
+            "type": self.of_type,
+            "format": self.format,
+            "description": self.description,
+            "priority": self.priority,
+        })
+    }
+}
+
+// === impl Cell ===
+
+impl Cell {
+    const fn is_name(&self) -> bool {
+        matches!(self, Self::Name | Self::NameOf(_))
+    }
+
+    fn looks_beyond_metadata(&self) -> bool {
+        !matches!(self, Self::Name | Self::Age | Self::CreatedAt)
+    }
+
+    fn show(&self, name: &str, tree: &Value, now: Timestamp) -> Value {
+        let created = || tree["metadata"]["creationTimestamp"].as_str();
+        match self {
+            Self::Name => name.into(),
+            Self::Age => cells::age(created().unwrap_or_default(), now).into(),
+            Self::CreatedAt => created().unwrap_or(cells::NO_TIME).into(),
+            Self::Text(pointer, none) => {
+                let text = tree.pointer(pointer).and_then(Value::as_str);
+                text.filter(|text| !text.is_empty()).unwrap_or(none).into()
+            }
+            Self::Number(pointer) => {
+                let number = tree.pointer(pointer).and_then(Value::as_i64);
+                number.unwrap_or_default().into()
+            }
+            Self::NameOf(show) | Self::Of(show) => show(tree),
+            Self::At(show) => show(tree, now),
+            Self::Path(path, of_type) => {
+                let found = path.as_ref().and_then(|path| path.find(tree));
+                found.map_or(Value::Null, |value| cells::of_type(of_type, value, now))
+            }
+        }
     }
 }
 
 /// The name, and what the definition lists; the age if it lists nothing.
 fn custom_columns(columns: &[Value]) -> Vec<Column> {
-    let mut all = vec![Column::new("Name", "string", "name", Cell::Name)];
+    let mut all = vec![Column::new("Name", "string", Cell::Name)];
     if columns.is_empty() {
         let path = JsonPath::parse(".metadata.creationTimestamp");
-        all.push(Column::new(
-            "Age",
-            "date",
-            "",
-            Cell::Path(path, "date".into()),
-        ));
+        let age = Cell::Path(path, "date".into());
+        all.push(Column::new("Age", "date", age));
     }
     all.extend(columns.iter().map(Column::custom));
     all

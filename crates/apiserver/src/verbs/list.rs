@@ -236,7 +236,7 @@ impl FieldSource {
             .rules
             .fields
             .iter()
-            .position(|known| known.name == field);
+            .position(|known| known.name == field && !field.is_empty());
         index.map(FieldSource::Indexed).ok_or_else(|| {
             let message = if !kind.rules.fields.is_empty() || kind.custom.is_some() {
                 format!("field label not supported: {field}")

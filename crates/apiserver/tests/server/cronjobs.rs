@@ -74,3 +74,52 @@ async fn a_cron_job_of_volcano_is_judged_at_every_change_but_not_by_its_status()
     assert_eq!(stored["spec"]["schedule"], "* * * * *");
     assert_eq!(stored["status"]["lastScheduleTime"], "2026-01-01T00:00:00Z");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_cron_job_of_either_kind_that_can_never_start_a_job_is_warned_about() {
+    let world = world().await;
+    let batch = |name: &str, spec: &Value| {
+        let mut cron_job = mk_cron_job(name, spec);
+        cron_job["apiVersion"] = "batch/v1".into();
+        let pods = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]});
+        cron_job["spec"]["jobTemplate"] = json!({"spec": {"template": {"spec": pods}}});
+        cron_job
+    };
+    let told = async |method: &str, path: &str, body: Value| {
+        let form = match method {
+            "PATCH" => "application/merge-patch+json",
+            _ => "application/json",
+        };
+        let response = world.send(method, path, form, &body.to_string()).await;
+        assert!(response.status().is_success(), "{method} {path}");
+        let warning = response.headers().get("warning").cloned();
+        warning.is_some_and(|text| {
+            text.to_str()
+                .unwrap()
+                .contains("startingDeadlineSeconds: 0")
+        })
+    };
+    let (never, soon) = (
+        json!({"startingDeadlineSeconds": 0}),
+        json!({"startingDeadlineSeconds": 1}),
+    );
+    let batch_path = "/apis/batch/v1/namespaces/default/cronjobs";
+    for (path, make) in [
+        (PATH, &mk_cron_job as &dyn Fn(&str, &Value) -> Value),
+        (batch_path, &batch),
+    ] {
+        assert!(told("POST", path, make("a", &never)).await, "{path}");
+        assert!(!told("POST", path, make("b", &soon)).await, "{path}");
+        let object = format!("{path}/b");
+        assert!(
+            told("PATCH", &object, json!({"spec": never})).await,
+            "{path}"
+        );
+        // What others write does not concern whoever made it.
+        let status = json!({"status": {"lastScheduleTime": "2026-01-01T00:00:00Z"}});
+        assert!(
+            !told("PATCH", &format!("{object}/status"), status).await,
+            "{path}"
+        );
+    }
+}

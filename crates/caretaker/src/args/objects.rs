@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::settings::{Limits, Zone};
 use super::values::{ObjectName, Verbosity};
 
 /// Where the objects are, as in kubectl.
@@ -59,6 +60,12 @@ pub(crate) struct Explain {
 
     #[command(flatten)]
     pub(crate) place: Place,
+
+    #[command(flatten)]
+    pub(crate) zone: Zone,
+
+    #[command(flatten)]
+    pub(crate) limits: Limits,
 
     /// Print JSON instead of sentences
     #[arg(short, long, value_name = "FORMAT")]

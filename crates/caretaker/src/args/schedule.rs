@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::objects::Place;
+use super::settings::Zone;
 use super::values::Verbosity;
 
 /// Most slots that are shown: more than a month of hours.
@@ -56,9 +57,8 @@ pub(crate) struct ScheduleList {
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     pub(crate) all_namespaces: bool,
 
-    /// The zone of CronJobs that name none: that of whoever runs them [default: UTC]
-    #[arg(long, value_name = "ZONE", value_parser = time_zone)]
-    pub(crate) default_time_zone: Option<TimeZone>,
+    #[command(flatten)]
+    pub(crate) zone: Zone,
 
     /// How they are shown
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]

@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use caretaker_controllers::podgc;
 use clap::{ArgAction, Args, Parser};
-use jiff::tz::TimeZone;
 
 use super::controllers::{Controllers, GARBAGE_COLLECTOR, VOLCANO_CRON};
-use super::schedule::time_zone;
+use super::settings::{Limits, Zone};
 use super::values::{Gate, ResourceName, duration, limit, rate, switch};
 
 /// The feature gates that change something here.
@@ -56,23 +55,8 @@ pub(crate) struct Work {
     #[arg(long, value_name = "RESOURCE[.GROUP],…", value_delimiter = ',', action = ArgAction::Append)]
     pub(crate) gc_ignored_resources: Vec<ResourceName>,
 
-    /// Terminated Pods that are kept, all namespaces together; none is removed for their number if it is 0 or less
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 12_500,
-        allow_negative_numbers = true
-    )]
-    terminated_pod_gc_threshold: i32,
-
-    /// Terminated Pods that are kept of each namespace; no limit if it is 0 or less
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 0,
-        allow_negative_numbers = true
-    )]
-    terminated_pod_gc_threshold_per_namespace: i32,
+    #[command(flatten)]
+    pub(crate) limits: Limits,
 
     /// Requests of the TTL controller of batch/v1 that may be under way at the same time
     #[arg(long, value_name = "N", default_value_t = TTL_WORKERS.into(), value_parser = clap::value_parser!(i32).range(..=65_535), allow_negative_numbers = true)]
@@ -82,10 +66,6 @@ pub(crate) struct Work {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) worker_threads_for_gc: u16,
 
-    /// Delete Volcano Jobs so long after they were aborted; a longer TTL of their own counts [default: never]
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    pub(crate) ttl_after_aborted: Option<Duration>,
-
     /// Requests of the CronJob controller of batch/v1 that may be under way at the same time
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) concurrent_cron_job_syncs: u16,
@@ -94,9 +74,8 @@ pub(crate) struct Work {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) worker_threads_for_cronjob: u16,
 
-    /// The zone of CronJobs that name none, like Europe/Berlin [default: the machine's]
-    #[arg(long, value_name = "ZONE", value_parser = time_zone)]
-    pub(crate) default_time_zone: Option<TimeZone>,
+    #[command(flatten)]
+    pub(crate) zone: Zone,
 
     /// The longest pause before something that failed is tried again; upstream has 16m40s
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
@@ -169,12 +148,10 @@ impl Work {
 
     /// How Pod GC works.
     pub(crate) fn pod_gc(&self) -> podgc::Settings {
-        let kept = |threshold: i32| usize::try_from(threshold).ok().filter(|kept| *kept > 0);
         podgc::Settings {
-            threshold: kept(self.terminated_pod_gc_threshold),
-            threshold_per_namespace: kept(self.terminated_pod_gc_threshold_per_namespace),
             sweeps_out_of_service: self.gate("NodeOutOfServiceVolumeDetach").unwrap_or(true),
             marks_failed: self.gate("PodDisruptionConditions").unwrap_or(true),
+            ..self.limits.pod_gc()
         }
     }
 
@@ -219,6 +196,7 @@ impl Work {
 mod tests {
     use super::super::controllers::BATCH_CRON;
     use super::*;
+    use crate::wiring;
 
     #[derive(Debug, Parser)]
     #[command(args_override_self = true)]
@@ -343,7 +321,7 @@ mod tests {
     fn the_ttl_controllers_have_upstreams_flags() {
         let work = mk(&[]);
         assert_eq!((work.ttl_workers(), work.worker_threads_for_gc), (5, 5));
-        assert_eq!(work.ttl_after_aborted, None);
+        assert_eq!(work.limits.ttl_after_aborted, None);
         let work = mk(&[
             "--concurrent-ttl-after-finished-syncs=9",
             "--worker-threads-for-gc=1",
@@ -351,7 +329,7 @@ mod tests {
         ]);
         assert_eq!((work.ttl_workers(), work.worker_threads_for_gc), (9, 1));
         let day = Duration::from_secs(24 * 3600);
-        assert_eq!(work.ttl_after_aborted, Some(day));
+        assert_eq!(work.limits.ttl_after_aborted, Some(day));
         for none in ["0", "-3"] {
             let work = mk(&["--concurrent-ttl-after-finished-syncs", none]);
             assert_eq!(work.ttl_workers(), 5, "as upstream has it");
@@ -367,10 +345,9 @@ mod tests {
         );
         assert_eq!(workers, (5, 3));
         assert!(work.runs(BATCH_CRON) && work.runs(VOLCANO_CRON));
-        assert_eq!(work.default_time_zone, None);
+        assert_eq!(work.zone.find(), wiring::local_zone());
         let work = mk(&["--default-time-zone=Asia/Kathmandu"]);
-        let zone = work.default_time_zone.unwrap();
-        assert_eq!(zone.iana_name(), Some("Asia/Kathmandu"));
+        assert_eq!(work.zone.find().iana_name(), Some("Asia/Kathmandu"));
         for gate in ["VolcanoJobSupport", "CronVolcanoJobSupport"] {
             let work = mk(&[&format!("--feature-gates={gate}=false")]);
             assert!(!work.runs(VOLCANO_CRON) && !work.running().contains(&VOLCANO_CRON));

@@ -1,23 +1,30 @@
 //! `caretaker explain`: why an object lives, why it is stuck, what happens to it next.
 //!
 //! The collector's own decision about the object, with the reads it asks for carried out as the driver would, and what
-//! the other controllers that look after its kind decide. What they would write is told and not done.
+//! the other controllers that look after its kind decide: [`jobs`], [`crons`], [`pods`]. What they would write is told and
+//! not done. With which flags they run cannot be seen from here, so these are flags of this command, too, and what a
+//! decision rests on is told with it.
 
 mod crons;
+mod jobs;
 mod pods;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use caretaker_controllers::gc::{Key, Reason};
-use caretaker_controllers::runtime::call::{Answer, Call, Propagation, Target};
+use caretaker_controllers::gc::{Key, ORPHAN_HOLD_MAX, Reason};
+use caretaker_controllers::runtime::call::{Answer, Call, Target};
 use caretaker_controllers::runtime::controller::{
     Change, Controller, Identity, Next, Verdict, Wake,
 };
 use caretaker_controllers::runtime::effects::Performed;
+use caretaker_controllers::runtime::feeds::Interest;
 use caretaker_controllers::runtime::kind::Kind;
-use caretaker_controllers::runtime::record::{Record, View};
-use caretaker_controllers::ttl::{self, Rules, Ttl};
+use caretaker_controllers::runtime::record::{Body, Record, View};
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio::time::{Instant, sleep_until};
 
 use super::Look;
 use super::find::{self, Found};
@@ -47,7 +54,7 @@ pub(super) async fn run(args: &Explain) -> Result<String> {
     else {
         bail!("nothing is ever decided about it");
     };
-    let opinions = look.opinions(&record).await;
+    let opinions = look.opinions(&record, args).await;
     let index = look.collector.index();
     let kind = look.catalog.get(record.kind);
     let meta = &record.meta;
@@ -111,42 +118,60 @@ impl Look {
 
     /// What the other controllers decide, those that look after its kind, from the object as it is now and by the
     /// server's time.
-    async fn opinions(&mut self, record: &Record) -> Vec<Opinion> {
-        let mut ends: Vec<Ttl> = ttl::KINDS
-            .iter()
-            .map(|row| Ttl::new(row, Rules::default()))
-            .collect();
+    async fn opinions(&mut self, record: &Record, args: &Explain) -> Vec<Opinion> {
+        let mut opinion = self.opinion_on_job(record, args).await;
+        if opinion.is_none() {
+            opinion = self.opinion_on_cron_job(record, args).await;
+        }
+        if opinion.is_none() {
+            opinion = self.opinion_on_pod(record, args).await;
+        }
+        opinion.into_iter().collect()
+    }
+
+    /// A controller that knows which kinds there are.
+    fn taught<C: Controller>(&self, mut controller: C) -> C {
         let catalog = Change::Catalog(self.catalog.clone());
-        for end in &mut ends {
-            end.observe(&catalog, self.clock.now(), &mut Wake::default());
-        }
-        ends.retain(|end| !end.keys(record).is_empty());
-        if ends.is_empty() {
-            let opinion = match self.opinion_on_cron_job(record).await {
-                Some(opinion) => Some(opinion),
-                None => self.opinion_on_pod(record).await,
-            };
-            return opinion.into_iter().collect();
-        }
-        let call = Call::Get {
-            target: Target {
-                kind: record.kind,
-                namespace: record.meta.namespace.clone(),
-                name: record.meta.name.clone(),
-            },
+        controller.observe(&catalog, self.clock.now(), &mut Wake::default());
+        controller
+    }
+
+    /// The whole object, and what time it is for the server. Nothing if it is gone, or may not be read.
+    async fn whole(&self, record: &Record) -> Option<(Arc<Record>, Timestamp)> {
+        let target = Target {
+            kind: record.kind,
+            namespace: record.meta.namespace.clone(),
+            name: record.meta.name.clone(),
         };
+        let Performed { answer, date, .. } = self.read_whole(target).await;
+        match answer {
+            Answer::Object(record) => Some((record, date.unwrap_or_else(|| self.clock.now()))),
+            _ => None,
+        }
+    }
+
+    async fn read_whole(&self, target: Target) -> Performed {
         let effects = self.effects.clone().showing(View::Full);
-        let Performed { answer, date, .. } = effects.perform(&call).await;
-        let Answer::Object(record) = answer else {
-            return Vec::new();
-        };
-        let now = date.unwrap_or_else(|| self.clock.now());
-        let opinions = ends.iter().filter_map(|end| {
-            let verdict = end.explain(&record, now)?;
-            let policy = Propagation::Foreground;
-            Some(Opinion::of_an_end(end.name(), verdict, policy))
-        });
-        opinions.collect()
+        effects.perform(&Call::Get { target }).await
+    }
+
+    /// Shows the objects of some kinds, until somebody has seen enough, or for as long as the collector would wait. What is
+    /// not known then is said by whoever decides.
+    async fn show(&mut self, interest: Interest, mut has_seen_enough: impl FnMut(&Change) -> bool) {
+        let mut changes = self.feeds.subscribe(interest);
+        let deadline = Instant::now() + ORPHAN_HOLD_MAX;
+        loop {
+            let change = tokio::select! {
+                biased;
+                change = changes.recv() => change,
+                // Somebody who does not listen would hold up the feeds.
+                Some(_) = self.changes.recv() => continue,
+                () = sleep_until(deadline) => None,
+            };
+            if change.is_none_or(|change| has_seen_enough(&change)) {
+                return;
+            }
+        }
     }
 
     /// Carries out the read that a decision asks for. Returns why it was not answered.
@@ -164,4 +189,17 @@ impl Look {
             Answer::Object(_) | Answer::Absent(_) | Answer::Done => None,
         }
     }
+}
+
+/// What is in an object.
+fn content(record: &Record) -> Value {
+    match &record.body {
+        Body::Json(bytes) => serde_json::from_slice(bytes).unwrap_or_default(),
+        Body::None => Value::Null,
+    }
+}
+
+/// Whether it is a Job of Volcano that was put aside.
+fn is_aborted(record: &Record) -> bool {
+    content(record)["status"]["state"]["phase"] == "Aborted"
 }

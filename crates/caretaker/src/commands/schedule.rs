@@ -151,7 +151,8 @@ fn change(zone: &TimeZone, before: Timestamp, slot: Timestamp) -> String {
     }
 }
 
-fn name(zone: &TimeZone) -> &str {
+/// As flags and tables have it.
+pub(super) fn name(zone: &TimeZone) -> &str {
     zone.iana_name().unwrap_or("UTC")
 }
 

@@ -4,7 +4,6 @@ use caretaker_controllers::cron::{BATCH, CronJobs, Dialect, Settings, VOLCANO};
 use caretaker_controllers::runtime::driver::Options;
 
 use super::member::{Hiring, Member, member};
-use crate::wiring;
 
 /// Starts the one of `batch/v1`.
 pub(super) fn batch(hiring: &mut Hiring<'_>) -> Box<dyn Member> {
@@ -20,10 +19,9 @@ pub(super) fn volcano(hiring: &mut Hiring<'_>) -> Box<dyn Member> {
 
 fn start(hiring: &mut Hiring<'_>, row: &'static Dialect, workers: u16) -> Box<dyn Member> {
     let work = hiring.work;
-    let zone = work.default_time_zone.clone();
     let settings = Settings {
-        default_zone: zone.unwrap_or_else(wiring::local_zone),
-        after_aborted: work.ttl_after_aborted,
+        default_zone: work.zone.find(),
+        after_aborted: work.limits.ttl_after_aborted,
     };
     let timing = hiring.timing;
     let lateness = (row.skew)(hiring.metrics.families()).clone();

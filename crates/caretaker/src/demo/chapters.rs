@@ -9,6 +9,7 @@ use anyhow::Result;
 use futures::future::LocalBoxFuture;
 
 use super::story::Story;
+use crate::args::{BATCH_CRON, GARBAGE_COLLECTOR, POD_GC, VOLCANO_CRON};
 
 pub(crate) use self::pods::KEPT as PODS_KEPT;
 
@@ -28,7 +29,7 @@ pub(crate) struct Chapter {
 pub(crate) const CHAPTERS: [Chapter; 5] = [
     Chapter {
         number: 1,
-        controller: "garbage-collector-controller",
+        controller: GARBAGE_COLLECTOR,
         title: "cascades in three modes",
         has_actors: false,
         run: |story| Box::pin(cascades::tell(story)),
@@ -42,21 +43,21 @@ pub(crate) const CHAPTERS: [Chapter; 5] = [
     },
     Chapter {
         number: 3,
-        controller: "pod-garbage-collector-controller",
+        controller: POD_GC,
         title: "Pods that nobody else removes",
         has_actors: true,
         run: |story| Box::pin(pods::tell(story)),
     },
     Chapter {
         number: 4,
-        controller: "cronjob-controller/volcano",
+        controller: VOLCANO_CRON,
         title: "CronJobs of Volcano",
         has_actors: true,
         run: |story| Box::pin(ticks::volcano(story)),
     },
     Chapter {
         number: 5,
-        controller: "cronjob-controller/batch",
+        controller: BATCH_CRON,
         title: "CronJobs of Kubernetes",
         has_actors: true,
         run: |story| Box::pin(ticks::batch(story)),

@@ -234,6 +234,12 @@ fn tree(sights: &[&Sight], strokes: Strokes) -> Vec<String> {
     lines
 }
 
+/// Whether something failed because nobody reads what is printed any more.
+pub(super) fn is_unread(error: &anyhow::Error) -> bool {
+    let cause = error.root_cause().downcast_ref::<io::Error>();
+    cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::scene::{Kind, Thing};

@@ -153,7 +153,7 @@ fn a_controller_acts_where_nobody_else_does_its_work() {
             collector,
             "{peers:?}"
         );
-        assert_eq!(peers.let_act("gc-controller", StandBack), ttl, "{peers:?}");
+        assert_eq!(peers.let_act(VOLCANO_TTL, StandBack), ttl, "{peers:?}");
         assert!(peers.let_act(GARBAGE_COLLECTOR, TakeOver));
         let again = matches!(peers.kubernetes, Sighting::Unanswered(_));
         assert_eq!(peers.is_unanswered(), again, "{peers:?}");
@@ -204,6 +204,29 @@ fn sentences_name_both_ways_out() {
         alive.sentences(&"none".parse().unwrap(), StandBack),
         Vec::<String>::new()
     );
+}
+
+#[test]
+fn who_stands_back_for_whom_is_documented() {
+    let docs = include_str!("../../../../docs/operations.md");
+    let alive = || Sighting::Alive("a".into());
+    let peers = Peers {
+        kubernetes: alive(),
+        volcano: alive(),
+    };
+    let told = peers.sentences(&"*".parse().unwrap(), StandBack);
+    for (original, told) in [&KUBERNETES, &VOLCANO].into_iter().zip(told) {
+        let row = format!("| {} |", original.name);
+        let row = docs.lines().find(|line| line.starts_with(&row)).unwrap();
+        let flag = told
+            .split_whitespace()
+            .find(|word| word.starts_with("--controllers="));
+        let flag = flag.unwrap().trim_end_matches(',');
+        assert!(row.contains(&format!("`{flag}`")), "{flag}: {row}");
+        for unit in original.units {
+            assert!(row.contains(&format!("`{unit}`")), "{unit}: {row}");
+        }
+    }
 }
 
 async fn create(client: &Client, path: &str, object: &Value) {

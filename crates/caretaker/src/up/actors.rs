@@ -12,10 +12,10 @@ use caretaker_controllers::runtime::metrics::Metrics;
 use caretaker_machinery::clock::Clock;
 use caretaker_workloads::volcano;
 
-use crate::args::Work;
+use crate::args::{VOLCANO_CRON, VOLCANO_TTL, Work};
 
 /// Controllers that look after kinds of Volcano.
-const OF_VOLCANO: [&str; 2] = ["cronjob-controller/volcano", "gc-controller"];
+const OF_VOLCANO: [&str; 2] = [VOLCANO_CRON, VOLCANO_TTL];
 
 /// Whether nothing, or also Nodes, Pods and Jobs, are played.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 
 use crate::http::Client;
-use crate::process::World;
+use crate::process::{Process, World};
 
 #[test]
 fn the_story_names_the_controller_and_its_three_modes_and_ends_well() {
@@ -25,6 +25,19 @@ fn the_story_names_the_controller_and_its_three_modes_and_ends_well() {
     assert!(!ended.stdout.contains('\x1b'), "colours in a pipe");
     for place in ["run", "tmp", "home"] {
         assert_eq!(world.entries(place), Vec::<String>::new(), "{place}");
+    }
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let world = World::new();
+    let script = r#"{ "$0" "$@"; echo "ended with $?" >&2; } | head -n 1"#;
+    for arguments in [&["demo"][..], &["crds"], &["version"]] {
+        let mut shell = world.command("sh");
+        shell.args(["-c", script, env!("CARGO_BIN_EXE_caretaker")]);
+        let ended = Process::start(shell.args(arguments)).end();
+        assert_eq!(ended.stderr, "ended with 0\n", "{arguments:?}");
+        assert_eq!(ended.stdout.lines().count(), 1, "{arguments:?}");
     }
 }
 

@@ -1,21 +1,27 @@
-//! `caretaker graph` and `caretaker explain` against a server in which nobody collects anything.
+//! `caretaker graph` and `caretaker explain` against a server in which nobody collects anything. What controllers other than
+//! the collector decide is in `opinions`.
 
 use serde_json::{Value, json};
 
 use crate::http::Client;
-use crate::process::{Ended, Up};
+use crate::process::{Ended, Process, Up};
 
 /// A server, and objects in it.
-struct Scene {
-    up: Up,
-    client: Client,
+pub(crate) struct Scene {
+    pub(crate) up: Up,
+    pub(crate) client: Client,
 }
 
 // === impl Scene ===
 
 impl Scene {
     fn start() -> Self {
-        let up = Up::start(&["--controllers=none"]);
+        Self::with("none")
+    }
+
+    /// Where these controllers are at work.
+    pub(crate) fn with(controllers: &str) -> Self {
+        let up = Up::start(&[&format!("--controllers={controllers}")]);
         let client = Client::of(&up.kubeconfig());
         Self { up, client }
     }
@@ -40,15 +46,23 @@ impl Scene {
     }
 
     fn run(&self, line: &str) -> Ended {
-        let kubeconfig = self.up.kubeconfig();
-        let place = ["--kubeconfig", kubeconfig.to_str().unwrap()];
-        let arguments: Vec<&str> = line.split_whitespace().chain(place).collect();
-        self.up.world.caretaker(&arguments).end()
+        self.run_in(None, line)
+    }
+
+    /// Runs a command where the machine has this zone.
+    pub(crate) fn run_in(&self, zone: Option<&str>, line: &str) -> Ended {
+        let mut command = self.up.world.command(env!("CARGO_BIN_EXE_caretaker"));
+        command
+            .args(line.split_whitespace())
+            .arg("--kubeconfig")
+            .arg(self.up.kubeconfig())
+            .envs(zone.map(|zone| ("TZ", zone)));
+        Process::start(&mut command).end()
     }
 
     /// What a command prints that has to succeed and has nothing to complain about.
     #[track_caller]
-    fn ok(&self, line: &str) -> String {
+    pub(crate) fn ok(&self, line: &str) -> String {
         let ended = self.run(line);
         assert_eq!((ended.code, ended.stderr.as_str()), (0, ""), "{line}");
         ended.stdout
@@ -63,7 +77,7 @@ impl Scene {
     }
 }
 
-fn reference(object: &Value) -> Value {
+pub(crate) fn reference(object: &Value) -> Value {
     json!({"apiVersion": object["apiVersion"], "kind": object["kind"], "name": object["metadata"]["name"],
         "uid": object["metadata"]["uid"], "blockOwnerDeletion": true})
 }
@@ -263,56 +277,4 @@ fn a_server_that_is_not_there_is_an_error_at_once() {
     assert_eq!((ended.code, ended.stdout.as_str()), (1, ""));
     let expected = format!("caretaker: the server {server}/ does not answer: ");
     assert!(ended.stderr.starts_with(&expected), "{}", ended.stderr);
-}
-
-/// A finished Job with a TTL of so many seconds.
-fn finished(client: &Client, name: &str, ttl_secs: i64) {
-    let jobs = "/apis/batch/v1/namespaces/default/jobs";
-    let pod = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]});
-    let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name},
-        "spec": {"ttlSecondsAfterFinished": ttl_secs, "template": {"spec": pod}}});
-    let mut job = client.create(jobs, &job);
-    let at = "2026-01-01T00:00:00Z";
-    let condition = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": at});
-    job["status"] = json!({"startTime": at, "completionTime": at,
-        "conditions": [condition("SuccessCriteriaMet"), condition("Complete")]});
-    client.put(&format!("{jobs}/{name}/status"), &job);
-}
-
-#[test]
-fn a_finished_job_says_when_it_goes() {
-    let scene = Scene::start();
-    finished(&scene.client, "later", i32::MAX.into());
-    finished(&scene.client, "over", 60);
-    let text = scene.ok("explain job/later");
-    let expected = "\
-ttl-after-finished-controller: it finished at 2026-01-01T00:00:00Z, and the 2147483647 s that it stays after that are over \
-at 2094-01-19T03:14:07Z.
-  Next: would be deleted at 2094-01-19T03:14:07Z (foreground: what hangs on it goes before it).
-";
-    assert!(text.contains(expected), "{text}");
-    let over: Value = serde_json::from_str(&scene.ok("explain job/over -o json")).unwrap();
-    let opinion = &over["controllers"][0];
-    assert_eq!(opinion["controller"], "ttl-after-finished-controller");
-    assert_eq!(opinion["verdict"]["rule"], "Expired");
-    assert_eq!(
-        (&opinion["next"]["action"], &opinion["next"]["policy"]),
-        (&json!("delete"), &json!("Foreground"))
-    );
-    let map = scene.map("default", "map", &[], &[]);
-    assert_eq!(map["kind"], "ConfigMap");
-    let text = scene.ok("explain cm/map");
-    assert!(!text.contains("ttl-after-finished"), "{text}");
-}
-
-#[test]
-fn a_job_whose_time_is_over_goes_and_is_told_of() {
-    let up = Up::start(&[]);
-    let client = Client::of(&up.kubeconfig());
-    let mut events = client.watch("/apis/batch/v1/namespaces/default/jobs?watch=true");
-    finished(&client, "over", 60);
-    assert!(events.any(|line| line.unwrap().contains("DELETED")));
-    let (ended, _) = up.stop();
-    let told = "caretaker: deleted Job default/over (TTL after its finish is over) in ";
-    assert!(ended.stderr.contains(told), "{}", ended.stderr);
 }

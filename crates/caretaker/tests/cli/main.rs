@@ -6,12 +6,15 @@
 )]
 
 mod child;
+mod cron;
 mod demo;
 mod flags;
 mod http;
 mod kubectl;
 mod look;
+mod opinions;
 mod process;
 mod schedule;
+mod session;
 mod up;
 mod workloads;

@@ -126,7 +126,7 @@ fn cron_jobs_of_both_kinds_are_listed() {
     );
     make(&client, BATCH, "report", &json!({"timeZone": "Asia/Tokyo"}));
     make(&client, VOLCANO, "train", &json!({"suspend": true}));
-    let ended = ask(&up, "list");
+    let ended = ask(&up, "list --default-time-zone=UTC");
     assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
     let lines: Vec<&str> = ended.stdout.lines().collect();
     assert_eq!(lines.len(), 3, "{}", ended.stdout);

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use crate::http::Client;
-use crate::kubectl::Session;
-use crate::process::{Up, World};
+use crate::process::{Process, Up, World};
+use crate::session::Session;
 
 const JOBS: &str = "apiVersion: batch/v1
 kind: Job
@@ -55,6 +55,59 @@ fn jobs_end_and_are_said_to_be_simulated() {
     assert_eq!(pods.lines().count(), 4, "{pods}");
     let said = session.stop().stderr;
     assert!(said.contains("no container runs"), "{said}");
+}
+
+/// Watches a type: kind of event, name and version of each object.
+fn watch(session: &Session, of: &str) -> Process {
+    let form = r#"jsonpath={.type}{" "}{.object.metadata.name}{" "}{.object.metadata.resourceVersion}{"\n"}"#;
+    session.spawn(&format!("get {of} -w --output-watch-events -o"), &[form])
+}
+
+/// The version with which an object went.
+fn gone(watched: &mut Process, name: &str) -> u64 {
+    let line = watched.line_with(&format!("DELETED {name}"));
+    line.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn jobs_with_a_ttl_go_after_it_and_their_pods_before_them() {
+    let Some(session) = Session::start_with(&["--simulate-workloads", "--clock-speed=20"]) else {
+        return;
+    };
+    let [mut pods, mut plain, mut gang] =
+        ["pods", "jobs.batch", "jobs.batch.volcano.sh"].map(|of| watch(&session, of));
+    let jobs = JOBS.replace("{completions", "{ttlSecondsAfterFinished: 5, completions");
+    let jobs = jobs.replace(
+        "  minAvailable",
+        "  ttlSecondsAfterFinished: 5\n  minAvailable",
+    );
+    assert_eq!(jobs.matches("ttlSecondsAfterFinished").count(), 2, "{jobs}");
+    session.with_file("apply", &jobs);
+    // Two Pods of each; versions tell what came first.
+    let mut before: Vec<(String, u64)> = Vec::new();
+    while before.len() < 4 {
+        let line = pods.line_with("DELETED ");
+        let words: Vec<&str> = line.split(' ').collect();
+        before.push((words[1].to_owned(), words[2].parse().unwrap()));
+    }
+    for (watched, name) in [(&mut plain, "plain"), (&mut gang, "gang")] {
+        let job = gone(watched, name);
+        let its: Vec<&(String, u64)> = before
+            .iter()
+            .filter(|(pod, _)| pod.starts_with(&format!("{name}-")))
+            .collect();
+        assert_eq!(its.len(), 2, "{before:?}");
+        assert!(
+            its.iter().all(|(_, pod)| *pod < job),
+            "{before:?} {name} {job}"
+        );
+    }
+    assert_eq!(session.ok("get pods,jobs.batch,vcjob -o name"), "");
+    let said = session.stop().stderr;
+    for name in ["plain", "gang"] {
+        let told = format!("deleted Job default/{name} (TTL after its finish is over) in ");
+        assert!(said.contains(&told), "{said}");
+    }
 }
 
 #[test]

@@ -442,6 +442,41 @@ fn tens_of_thousands_of_tasks_are_judged_in_one_go() {
 }
 
 #[test]
+fn replicas_of_any_size_add_up() {
+    let task = |name: &str, replicas: i64| {
+        json!({"name": name, "replicas": replicas,
+        "template": {"spec": {"containers": [{"name": "c"}]}}})
+    };
+    for (replicas, is_enough) in [(i64::MAX, true), (i64::MIN, false)] {
+        let job =
+            json!({"minAvailable": 3, "tasks": [task("a", replicas), task("b", 1), task("c", -1)]});
+        let spec = json!({"jobTemplate": {"spec": job}});
+        let faults = volcano::faults(&mk_volcano("a", &spec));
+        let place = "spec.jobTemplate.spec.minAvailable";
+        let is_refused = faults.iter().any(|cause| cause.field == place);
+        assert_eq!(is_refused, !is_enough, "{spec}: {faults:?}");
+    }
+}
+
+#[test]
+fn a_deadline_that_nobody_can_keep_is_warned_about() {
+    for (deadline, is_told) in [
+        (json!(0), true),
+        (json!(1), false),
+        (json!(null), false),
+        (json!(-1), false),
+    ] {
+        let tree = mk_tree(json!({"spec": {"startingDeadlineSeconds": deadline}}));
+        let told = warnings(&tree);
+        assert_eq!(!told.is_empty(), is_told, "{deadline}: {told:?}");
+    }
+    let suspended = mk_tree(json!({"spec": {"startingDeadlineSeconds": 0, "suspend": true}}));
+    for tree in [suspended, Tree::new()] {
+        assert_eq!(warnings(&tree), Vec::<String>::new());
+    }
+}
+
+#[test]
 fn objects_of_odd_shapes_are_no_trouble() {
     let shapes = [
         json!({}),

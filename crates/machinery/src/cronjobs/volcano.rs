@@ -141,7 +141,8 @@ fn task_faults(job: &Value, cron_job: &str) -> Vec<Cause> {
         }
     }
     causes.extend(order_faults(tasks, &known));
-    let all: i64 = tasks.iter().map(|task| number(&task["replicas"])).sum();
+    let replicas = tasks.iter().map(|task| number(&task["replicas"]));
+    let all = replicas.fold(0, i64::saturating_add);
     let least = number(&job["minAvailable"]);
     if least > all {
         let why = "must not be greater than the replicas of all tasks";

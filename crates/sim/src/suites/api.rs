@@ -4,6 +4,7 @@
 //! same ones. Every scenario is one check of the facts collected about the real server, or a small group of them.
 
 mod collection;
+mod columns;
 mod crd;
 mod create;
 mod cronjobs;
@@ -78,6 +79,10 @@ pub const THEMES: &[Theme] = &[
     Theme {
         name: "table",
         scenarios: table::SCENARIOS,
+    },
+    Theme {
+        name: "columns",
+        scenarios: columns::SCENARIOS,
     },
     Theme {
         name: "hostile",

@@ -29,7 +29,7 @@ pub const PLAYS: &[&[Play]] = &[&[
     play!(a_job_reaches_its_completions, Actors),
     play!(a_job_fails_after_its_last_retry, Actors),
     play!(a_job_takes_its_pods_along_when_it_goes, Actors),
-    play!(a_job_goes_with_its_ttl_and_its_pods_before_it, Actors),
+    play!(a_job_with_a_ttl_goes_after_its_pods, Actors),
     play!(a_volcano_job_completes, Actors, Crds),
     play!(a_volcano_job_fails, Actors, Crds),
     play!(a_volcano_job_is_terminated, Actors, Crds),
@@ -45,7 +45,7 @@ pub const PLAYS: &[&[Play]] = &[&[
         Crds
     ),
     play!(
-        a_volcano_job_goes_with_its_ttl_and_its_pods_before_it,
+        a_volcano_job_with_a_ttl_goes_after_its_pods,
         Actors,
         Crds,
         VolcanoTtl
@@ -303,7 +303,7 @@ async fn a_job_takes_its_pods_along_when_it_goes(stage: &Stage) -> Checked {
     stage.until(async || stage.count(&PODS, 0).await).await
 }
 
-async fn a_job_goes_with_its_ttl_and_its_pods_before_it(stage: &Stage) -> Checked {
+async fn a_job_with_a_ttl_goes_after_its_pods(stage: &Stage) -> Checked {
     let spec = json!({"completions": 2, "parallelism": 2, "ttlSecondsAfterFinished": TTL_SECS});
     let job = mk_quick_job("j", &spec, "succeeded");
     let job = stage.make(&JOBS, job).await?;
@@ -418,7 +418,7 @@ async fn a_volcano_job_takes_everything_along_when_it_goes(stage: &Stage) -> Che
     stage.count(&POD_GROUPS, 0).await
 }
 
-async fn a_volcano_job_goes_with_its_ttl_and_its_pods_before_it(stage: &Stage) -> Checked {
+async fn a_volcano_job_with_a_ttl_goes_after_its_pods(stage: &Stage) -> Checked {
     let job = mk_quick_volcano_job("j", json!({}));
     let job = with(job, json!({"spec": {"ttlSecondsAfterFinished": TTL_SECS}}));
     let job = stage.make(&VOLCANO_JOBS, job).await?;

@@ -62,7 +62,17 @@ pub(super) fn min_available(job: &Object, tasks: &[Task]) -> usize {
         .number("/spec/minAvailable")
         .and_then(|count| usize::try_from(count).ok());
     said.filter(|count| *count > 0)
-        .unwrap_or_else(|| tasks.iter().map(|task| task.min_available).sum())
+        .unwrap_or_else(|| total(tasks.iter().map(|task| task.min_available)))
+}
+
+/// How many Pods a Job wants.
+pub(super) fn replicas(tasks: &[Task]) -> usize {
+    total(tasks.iter().map(|task| task.replicas))
+}
+
+/// Numbers of users, added up; they may be of any size.
+pub(super) fn total(counts: impl Iterator<Item = usize>) -> usize {
+    counts.fold(0, usize::saturating_add)
 }
 
 pub(super) fn queue(job: &Object) -> &str {

@@ -202,11 +202,11 @@ pub(super) fn turned(job: &Object, phase: Phase, counts: &Counts, now: Timestamp
     status
 }
 
-/// The status of a Job that is over, without counters.
-pub(super) fn settled(job: &Object) -> Value {
+/// The status of a Job that is over, with these counters left.
+pub(super) fn settled(job: &Object, left: &Counts) -> Value {
     let old = job.at("/status");
     let mut status = old.clone();
-    Counts::default().write(&mut status);
+    left.write(&mut status);
     if status == *old && old["runningDuration"].is_string() {
         return status;
     }

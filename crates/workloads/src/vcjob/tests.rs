@@ -4,7 +4,7 @@ use caretaker_controllers::runtime::controller::Next;
 use serde_json::json;
 
 use super::*;
-use crate::life::{END, FOREVER, OUTCOME};
+use crate::life::{COUNTERS, END, FOREVER, OUTCOME};
 use crate::objects::time;
 use crate::tests::{Asked, START, Stage, decided};
 
@@ -346,4 +346,55 @@ fn a_task_waits_for_the_tasks_it_depends_on() {
     play.show_pod(pod);
     play.go(START);
     assert_eq!(play.pods.len(), 2);
+}
+
+#[test]
+fn a_pod_of_somebody_else_s_is_not_taken_for_one_of_the_job() {
+    let mut play = Play::of(mk_job(&json!({}), &json!({})));
+    let foreign =
+        json!({"metadata": {"name": "j-a-0", "namespace": "n"}, "status": {"phase": "Running"}});
+    play.stage.applied(PODS, foreign);
+    assert_eq!(play.go(START), Next::Retry, "it is looked at again");
+    let said = play.stage.decide(&Play::key(), START).because.to_string();
+    assert_eq!(said, "a Pod of somebody else's is called j-a-0");
+    // Its other Pods are made, and the foreign one does not count.
+    assert_eq!(play.pods.len(), 1);
+    assert_eq!(
+        (play.phase(), &play.job["status"]["pending"]),
+        ("Pending", &json!(1))
+    );
+    play.stage.deleted(PODS, &Key::new("n", "j-a-0"));
+    assert_eq!(play.go(START), Next::Rest);
+    assert_eq!(play.pods.len(), 2);
+}
+
+#[test]
+fn counters_of_a_job_that_is_over_stay_if_it_says_so() {
+    for (annotations, left) in [
+        (json!({COUNTERS: "kept"}), json!(2)),
+        (json!({COUNTERS: "?"}), Value::Null),
+    ] {
+        let mut play = Play::of(mk_job(&json!({}), &annotations));
+        play.go(START);
+        for phase in ["Running", "Succeeded"] {
+            play.pods_are(phase);
+            assert_eq!(play.go(START), Next::Rest);
+        }
+        let status = &play.job["status"];
+        assert_eq!((play.phase(), &status["version"]), ("Completed", &json!(1)));
+        assert_eq!(status["succeeded"], left);
+        assert_eq!(status["taskStatusCount"].is_null(), left.is_null());
+    }
+}
+
+#[test]
+fn tasks_of_any_size_add_up() {
+    let task = |name: &str| json!({"name": name, "replicas": u64::MAX, "template": {}});
+    let job = mk_job(
+        &json!({"minAvailable": null, "tasks": [task("a"), task("b")]}),
+        &json!({}),
+    );
+    let stage = Play::of(job).stage;
+    let begun = decided(&stage.decide(&Play::key(), START));
+    assert_eq!(begun.body["status"]["minAvailable"], usize::MAX);
 }

@@ -63,7 +63,7 @@ struct Row {
 pub(in crate::commands) async fn list(args: &ScheduleList) -> Result<String> {
     let cluster = Cluster::find(&args.place).await?;
     let namespace = (!args.all_namespaces).then_some(cluster.namespace.as_str());
-    let default_zone = args.default_time_zone.clone().unwrap_or(TimeZone::UTC);
+    let default_zone = args.zone.find();
     let (mut rows, mut is_any_listed) = (Vec::new(), false);
     let mut now = wiring::clock().now();
     for kind in &KINDS {

@@ -15,6 +15,10 @@ pub(crate) struct Opinion {
     because: (String, String),
     next: Step,
     notes: Vec<Note>,
+    /// What it rests on and cannot be seen in the cluster: flags of whoever runs the controller.
+    assumed: Vec<String>,
+    /// What would be done before.
+    first: Vec<&'static str>,
 }
 
 // === impl Opinion ===
@@ -48,6 +52,8 @@ impl Opinion {
             because: (rule, verdict.because.to_string()),
             next,
             notes: verdict.notes,
+            assumed: Vec::new(),
+            first: Vec::new(),
         }
     }
 
@@ -70,13 +76,37 @@ impl Opinion {
         opinion
     }
 
+    /// The same, resting on these, too.
+    pub(crate) fn assuming(mut self, assumed: impl IntoIterator<Item = String>) -> Self {
+        self.assumed.extend(assumed);
+        self
+    }
+
+    /// The same, after these were done.
+    pub(crate) fn after(mut self, first: impl IntoIterator<Item = &'static str>) -> Self {
+        self.first.extend(first);
+        self
+    }
+
+    /// The same, but what happens next happens only if this is so.
+    pub(crate) fn provided(mut self, condition: &str) -> Self {
+        self.next.message += &format!(", if {condition}");
+        self
+    }
+
     /// For people.
     pub(super) fn tell(&self, lines: &mut Vec<String>) {
         let (_, because) = &self.because;
         lines.push(format!("{}: {because}.", self.controller));
+        for first in &self.first {
+            lines.push(format!("  First: {first}."));
+        }
         lines.push(format!("  Next: {}.", self.next.message));
         for note in &self.notes {
             lines.push(format!("  Note: {} ({})", note.message, note.reason));
+        }
+        if !self.assumed.is_empty() {
+            lines.push(format!("  Assumed: {}.", self.assumed.join(", ")));
         }
     }
 
@@ -88,6 +118,8 @@ impl Opinion {
             "verdict": {"rule": rule, "message": message},
             "next": self.next,
             "notes": super::notes(&self.notes),
+            "assumed": self.assumed,
+            "first": self.first,
         })
     }
 }

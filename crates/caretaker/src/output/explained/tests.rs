@@ -371,7 +371,10 @@ fn what_other_controllers_decide_comes_after_the_collector() {
     };
     let at = Timestamp::UNIX_EPOCH;
     explained.opinions = vec![
-        Opinion::of("a", verdict(Next::At(at))),
+        Opinion::of("a", verdict(Next::At(at)))
+            .assuming(["--x=1".to_owned(), "no --y".to_owned()])
+            .after(["something else"])
+            .provided("all goes well"),
         Opinion::of("b", verdict(delete(Propagation::Foreground))),
     ];
     assert_eq!(
@@ -381,7 +384,9 @@ Owners: none.
 Verdict: it has no owner.
 Next: nothing: only what has owners is collected.
 a: a fresh list did not show it.
-  Next: nothing before 1970-01-01T00:00:00Z.
+  First: something else.
+  Next: nothing before 1970-01-01T00:00:00Z, if all goes well.
+  Assumed: --x=1, no --y.
 b: a fresh list did not show it.
   Next: would be deleted now (foreground: what hangs on it goes before it).
 Nothing hangs on it.
@@ -390,10 +395,13 @@ Nothing hangs on it.
     let expected = json!({
         "controller": "a",
         "verdict": {"rule": "Doubtful", "message": "a fresh list did not show it"},
-        "next": {"action": "wait", "at": "1970-01-01T00:00:00Z", "message": "nothing before 1970-01-01T00:00:00Z"},
+        "next": {"action": "wait", "at": "1970-01-01T00:00:00Z", "message": "nothing before 1970-01-01T00:00:00Z, if all goes well"},
         "notes": [],
+        "assumed": ["--x=1", "no --y"],
+        "first": ["something else"],
     });
     assert_eq!(explained.json()["controllers"][0], expected);
+    assert_eq!(explained.json()["controllers"][1]["assumed"], json!([]));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! List: selectors, pages at one revision, resourceVersion and its match, order.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::objects::*;
 use crate::session::{Ask, Session};
@@ -38,6 +38,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     scenario!(list_field_selectors_that_are_unknown_are_400),
     scenario!(list_of_both_selectors_is_their_intersection),
     scenario!(list_negative_limit_is_no_limit),
+    scenario!(events_are_the_same_in_both_groups),
 ];
 
 async fn list_items_of_built_in_kinds_have_no_kind(s: &mut Session) {
@@ -509,4 +510,56 @@ async fn list_negative_limit_is_no_limit(s: &mut Session) {
     s.list(&CONFIG_MAPS, "limit=-1").await;
     s.list(&CONFIG_MAPS, "limit=0").await;
     s.list(&CONFIG_MAPS, "limit=9223372036854775807").await;
+}
+
+async fn events_are_the_same_in_both_groups(s: &mut Session) {
+    let new = Resource::custom("events.k8s.io", "v1", "events", Scope::Namespaced);
+    let old =
+        json!({"source": {"component": "c"}, "firstTimestamp": "2026-01-01T00:00:00Z", "count": 2});
+    s.post(&EVENTS, with(mk_event("old", s.ns()), old)).await;
+    let about = json!({"apiVersion": "v1", "kind": "Pod", "namespace": s.ns(), "name": "q"});
+    let event = json!({"regarding": about, "reason": "Why", "note": "n", "type": "Warning", "action": "A",
+        "eventTime": "2026-01-01T00:00:00.000000Z", "reportingController": "example.com/r", "reportingInstance": "r-0"});
+    s.post(
+        &new,
+        with(mk_object("events.k8s.io/v1", "Event", "new"), event),
+    )
+    .await;
+    s.get(&EVENTS, "new").await;
+    s.get(&new, "old").await;
+    let names = |list: &Value| -> Value {
+        let items = list["items"].as_array().into_iter().flatten();
+        let names: Vec<Value> = items.map(|item| item["metadata"]["name"].clone()).collect();
+        if names.is_empty() {
+            list["message"].clone()
+        } else {
+            names.into()
+        }
+    };
+    for (resource, fields) in [
+        (&EVENTS, "involvedObject.name%3Dp"),
+        (&EVENTS, "involvedObject.name%3Dq"),
+        (&EVENTS, "source%3Dc"),
+        (&EVENTS, "source%3Dexample.com/r"),
+        (&EVENTS, "reportingComponent%3Dexample.com/r"),
+        (&EVENTS, "regarding.name%3Dp"),
+        (&new, "regarding.name%3Dp"),
+        (&new, "regarding.name%3Dq"),
+        (&new, "reportingController%3Dexample.com/r"),
+        (&new, "type%3DNormal"),
+        (&new, "involvedObject.name%3Dp"),
+        (&new, "source%3Dc"),
+        (&new, "%3Dc"),
+    ] {
+        let path = format!("{}?fieldSelector={fields}", s.path(resource));
+        s.ask(Ask::get(path).viewed(names)).await;
+    }
+    let patch = json!({"metadata": {"labels": {"x": "1"}}});
+    s.merge_patch(&new, "old", patch).await;
+    let path = format!("{}?fieldSelector=source%3Dc", s.path(&EVENTS));
+    s.note("written in the other form")
+        .ask(Ask::get(path).viewed(names))
+        .await;
+    s.delete(&new, "old").await;
+    s.get(&EVENTS, "old").await;
 }

@@ -1,0 +1,319 @@
+//! The columns of built-in kinds, as rows of data: what `kubectl get` shows of each.
+//!
+//! Names, types, priorities and cells are those of kube-apiserver 1.36.3; the suite `api` of `sim` compares them (theme
+//! `columns`). Cells that take more than a look at one field are functions, one file for each noun.
+//!
+//! DEVIATION(few-columns): kinds that are not listed show name and age, whatever upstream shows of them.
+
+use serde_json::Value;
+
+use super::cells::NONE;
+use super::columns::Cell::{Age, At, CreatedAt, Name, NameOf, Number, Of, Text};
+use super::columns::{Cell, Column};
+use super::{events, nodes, pods, services, volumes, workloads};
+use crate::kinds::Kind;
+
+const UNKNOWN: &str = "<unknown>";
+const UNSET: &str = "<unset>";
+
+/// The columns of a built-in kind.
+pub(super) fn columns(kind: &Kind) -> &'static [Column] {
+    let mut rows = KINDS.iter();
+    let row = rows.find(|(group, plural, _)| *group == kind.group && *plural == kind.plural);
+    row.map_or(NAME_AND_AGE, |(_, _, columns)| columns)
+}
+
+/// What rows of a kind say beside their cells.
+pub(super) fn conditions(kind: &Kind, tree: &Value) -> Option<Value> {
+    match (kind.group.as_str(), kind.plural.as_str()) {
+        ("", "pods") => pods::conditions(tree),
+        _ => None,
+    }
+}
+
+/// Kinds that show something else than name and age: group, plural, columns.
+const KINDS: [(&str, &str, &[Column]); 26] = [
+    ("", "configmaps", CONFIG_MAPS),
+    ("", "endpoints", ENDPOINTS),
+    ("", "events", EVENTS),
+    ("", "limitranges", NAME_AND_CREATION),
+    ("", "namespaces", NAMESPACES),
+    ("", "nodes", NODES),
+    ("", "persistentvolumeclaims", CLAIMS),
+    ("", "persistentvolumes", VOLUMES),
+    ("", "pods", PODS),
+    ("", "replicationcontrollers", REPLICATION_CONTROLLERS),
+    ("", "secrets", SECRETS),
+    ("", "services", SERVICES),
+    (
+        "apiextensions.k8s.io",
+        "customresourcedefinitions",
+        NAME_AND_CREATION,
+    ),
+    ("apps", "daemonsets", DAEMON_SETS),
+    ("apps", "deployments", DEPLOYMENTS),
+    ("apps", "replicasets", REPLICA_SETS),
+    ("apps", "statefulsets", STATEFUL_SETS),
+    ("batch", "cronjobs", CRON_JOBS),
+    ("batch", "jobs", JOBS),
+    ("coordination.k8s.io", "leases", LEASES),
+    ("events.k8s.io", "events", EVENTS),
+    (
+        "rbac.authorization.k8s.io",
+        "clusterroles",
+        NAME_AND_CREATION,
+    ),
+    ("rbac.authorization.k8s.io", "roles", NAME_AND_CREATION),
+    ("scheduling.k8s.io", "priorityclasses", PRIORITY_CLASSES),
+    ("storage.k8s.io", "csistoragecapacities", NAME_AND_CREATION),
+    ("storage.k8s.io", "storageclasses", STORAGE_CLASSES),
+];
+
+const NAME: Column = text("Name", Name);
+const AGE: Column = text("Age", Age);
+const NAME_AND_AGE: &[Column] = &[NAME, AGE];
+/// Of kinds that upstream has no printer for.
+const NAME_AND_CREATION: &[Column] = &[NAME, Column::new("Created At", "date", CreatedAt)];
+
+const CONFIG_MAPS: &[Column] = &[
+    NAME,
+    text(
+        "Data",
+        Of(|map| volumes::entries(map, &["data", "binaryData"])),
+    ),
+    AGE,
+];
+
+const SECRETS: &[Column] = &[
+    NAME,
+    text("Type", Text("/type", "")),
+    text("Data", Of(|secret| volumes::entries(secret, &["data"]))),
+    AGE,
+];
+
+const LEASES: &[Column] = &[NAME, text("Holder", Text("/spec/holderIdentity", "")), AGE];
+
+const NAMESPACES: &[Column] = &[NAME, text("Status", Text("/status/phase", "")), AGE];
+
+const PRIORITY_CLASSES: &[Column] = &[
+    NAME,
+    number("Value", Number("/value")),
+    flag(
+        "Global-Default",
+        Of(|class| (class["globalDefault"] == true).into()),
+    ),
+    AGE,
+    text("PreemptionPolicy", Text("/preemptionPolicy", "")),
+];
+
+const EVENTS: &[Column] = &[
+    text("Last Seen", At(events::last_seen)),
+    text("Type", Text("/type", "")),
+    text("Reason", Text("/reason", "")),
+    text("Object", Of(events::object)),
+    wide("Subobject", Text("/involvedObject/fieldPath", "")),
+    wide("Source", Of(events::source)),
+    text("Message", Of(events::message)),
+    wide("First Seen", At(events::first_seen)),
+    wide("Count", Of(events::count)),
+    wide("Name", Name),
+];
+
+const PODS: &[Column] = &[
+    NAME,
+    text("Ready", Of(pods::ready)),
+    text("Status", Of(pods::status)),
+    text("Restarts", At(pods::restarts)),
+    AGE,
+    wide("IP", Text("/status/podIP", NONE)),
+    wide("Node", Text("/spec/nodeName", NONE)),
+    wide("Nominated Node", Text("/status/nominatedNodeName", NONE)),
+    wide("Readiness Gates", Of(pods::readiness_gates)),
+];
+
+const JOBS: &[Column] = &[
+    NAME,
+    text("Status", Of(workloads::job_status)),
+    text("Completions", Of(workloads::completions)),
+    text("Duration", At(workloads::duration)),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
+];
+
+const CRON_JOBS: &[Column] = &[
+    NAME,
+    text("Schedule", Text("/spec/schedule", "")),
+    text("Timezone", Text("/spec/timeZone", NONE)),
+    flag("Suspend", Of(workloads::suspend)),
+    number("Active", Of(workloads::active)),
+    text("Last Schedule", At(workloads::last_schedule)),
+    AGE,
+    wide(
+        "Containers",
+        Of(|cron| workloads::containers(&cron["spec"]["jobTemplate"], "name")),
+    ),
+    wide(
+        "Images",
+        Of(|cron| workloads::containers(&cron["spec"]["jobTemplate"], "image")),
+    ),
+    wide(
+        "Selector",
+        Of(|cron| workloads::selector(&cron["spec"]["jobTemplate"])),
+    ),
+];
+
+/// What workloads say of their template and their Pods.
+const CONTAINERS: Column = wide("Containers", Of(|of| workloads::containers(of, "name")));
+const IMAGES: Column = wide("Images", Of(|of| workloads::containers(of, "image")));
+const SELECTOR: Column = wide("Selector", Of(workloads::selector));
+
+const REPLICA_SETS: &[Column] = &[
+    NAME,
+    number("Desired", Number("/spec/replicas")),
+    number("Current", Number("/status/replicas")),
+    number("Ready", Number("/status/readyReplicas")),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
+];
+
+const REPLICATION_CONTROLLERS: &[Column] = &[
+    NAME,
+    number("Desired", Number("/spec/replicas")),
+    number("Current", Number("/status/replicas")),
+    number("Ready", Number("/status/readyReplicas")),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    wide("Selector", Of(services::selector)),
+];
+
+const DEPLOYMENTS: &[Column] = &[
+    NAME,
+    text("Ready", Of(workloads::ready)),
+    text("Up-to-date", Number("/status/updatedReplicas")),
+    text("Available", Number("/status/availableReplicas")),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    wide("Selector", Of(workloads::plain_selector)),
+];
+
+const STATEFUL_SETS: &[Column] = &[
+    NAME,
+    text("Ready", Of(workloads::ready)),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+];
+
+const DAEMON_SETS: &[Column] = &[
+    NAME,
+    number("Desired", Number("/status/desiredNumberScheduled")),
+    number("Current", Number("/status/currentNumberScheduled")),
+    number("Ready", Number("/status/numberReady")),
+    number("Up-to-date", Number("/status/updatedNumberScheduled")),
+    number("Available", Number("/status/numberAvailable")),
+    text("Node Selector", Of(workloads::node_selector)),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
+];
+
+const NODES: &[Column] = &[
+    NAME,
+    text("Status", Of(nodes::status)),
+    text("Roles", Of(nodes::roles)),
+    AGE,
+    text("Version", Text("/status/nodeInfo/kubeletVersion", "")),
+    wide("Internal-IP", Of(|node| nodes::address(node, "InternalIP"))),
+    wide("External-IP", Of(|node| nodes::address(node, "ExternalIP"))),
+    wide("OS-Image", Text("/status/nodeInfo/osImage", UNKNOWN)),
+    wide("Kernel-Version", Of(nodes::kernel)),
+    wide(
+        "Container-Runtime",
+        Text("/status/nodeInfo/containerRuntimeVersion", UNKNOWN),
+    ),
+];
+
+const SERVICES: &[Column] = &[
+    NAME,
+    text("Type", Text("/spec/type", "")),
+    text("Cluster-IP", Text("/spec/clusterIP", NONE)),
+    text("External-IP", Of(services::external)),
+    text("Port(s)", Of(services::ports)),
+    AGE,
+    wide("Selector", Of(services::selector)),
+];
+
+const ENDPOINTS: &[Column] = &[NAME, text("Endpoints", Of(services::endpoints)), AGE];
+
+const CLAIMS: &[Column] = &[
+    NAME,
+    text("Status", Of(volumes::status)),
+    text("Volume", Text("/spec/volumeName", "")),
+    text("Capacity", Of(volumes::claim_capacity)),
+    text("Access Modes", Of(volumes::claim_access_modes)),
+    text("StorageClass", Of(volumes::class)),
+    text(
+        "VolumeAttributesClass",
+        Text("/spec/volumeAttributesClassName", UNSET),
+    ),
+    AGE,
+    wide("VolumeMode", Text("/spec/volumeMode", UNSET)),
+];
+
+const VOLUMES: &[Column] = &[
+    NAME,
+    text("Capacity", Text("/spec/capacity/storage", "0")),
+    text(
+        "Access Modes",
+        Of(|volume| volumes::access_modes(&volume["spec"])),
+    ),
+    text(
+        "Reclaim Policy",
+        Text("/spec/persistentVolumeReclaimPolicy", ""),
+    ),
+    text("Status", Of(volumes::status)),
+    text("Claim", Of(volumes::claim)),
+    text("StorageClass", Of(volumes::class)),
+    text(
+        "VolumeAttributesClass",
+        Text("/spec/volumeAttributesClassName", UNSET),
+    ),
+    text("Reason", Text("/status/reason", "")),
+    AGE,
+    wide("VolumeMode", Text("/spec/volumeMode", UNSET)),
+];
+
+const STORAGE_CLASSES: &[Column] = &[
+    text("Name", NameOf(volumes::class_name)),
+    text("Provisioner", Text("/provisioner", "")),
+    text("ReclaimPolicy", Text("/reclaimPolicy", "Delete")),
+    text("VolumeBindingMode", Text("/volumeBindingMode", "Immediate")),
+    text(
+        "AllowVolumeExpansion",
+        Of(|class| (class["allowVolumeExpansion"] == true).into()),
+    ),
+    AGE,
+];
+
+const fn text(name: &'static str, cell: Cell) -> Column {
+    Column::new(name, "string", cell)
+}
+
+const fn number(name: &'static str, cell: Cell) -> Column {
+    Column::new(name, "integer", cell)
+}
+
+const fn flag(name: &'static str, cell: Cell) -> Column {
+    Column::new(name, "boolean", cell)
+}
+
+const fn wide(name: &'static str, cell: Cell) -> Column {
+    Column::wide(name, cell)
+}

@@ -1,0 +1,160 @@
+//! How Services are reached, and what stands behind them. Mirrors what kube-apiserver 1.36 prints of them.
+
+use serde_json::Value;
+
+use super::cells::{self, items, labels, text};
+
+/// Endpoints that are named; the rest is counted.
+const ENDPOINTS_MAX: usize = 3;
+
+/// The Pods behind a Service or a ReplicationController.
+pub(super) fn selector(of: &Value) -> Value {
+    labels(&of["spec"]["selector"]).into()
+}
+
+/// How a Service is reached from outside.
+pub(super) fn external(service: &Value) -> Value {
+    let spec = &service["spec"];
+    let own: Vec<&str> = items(&spec["externalIPs"]).map(text).collect();
+    match text(&spec["type"]) {
+        "ClusterIP" | "NodePort" => cells::joined(&own).into(),
+        "LoadBalancer" => {
+            let mut all = balancers(service);
+            all.extend(own);
+            if all.is_empty() {
+                "<pending>".into()
+            } else {
+                all.join(",").into()
+            }
+        }
+        "ExternalName" => text(&spec["externalName"]).into(),
+        _ => "<unknown>".into(),
+    }
+}
+
+/// Addresses and names of load balancers, each once.
+fn balancers(service: &Value) -> Vec<&str> {
+    let ingress = items(&service["status"]["loadBalancer"]["ingress"]);
+    let mut all: Vec<&str> = ingress
+        .map(|ingress| match text(&ingress["ip"]) {
+            "" => text(&ingress["hostname"]),
+            address => address,
+        })
+        .filter(|name| !name.is_empty())
+        .collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// The ports of a Service, with those on Nodes: `80:30080/TCP`.
+pub(super) fn ports(service: &Value) -> Value {
+    let port = |port: &Value| {
+        let protocol = text(&port["protocol"]);
+        match port["nodePort"].as_i64() {
+            Some(on_node) if on_node > 0 => format!("{}:{on_node}/{protocol}", port["port"]),
+            _ => format!("{}/{protocol}", port["port"]),
+        }
+    };
+    let ports: Vec<String> = items(&service["spec"]["ports"]).map(port).collect();
+    cells::joined(&ports).into()
+}
+
+/// The first addresses of Endpoints, and how many more there are.
+pub(super) fn endpoints(endpoints: &Value) -> Value {
+    let mut subsets = items(&endpoints["subsets"]).peekable();
+    if subsets.peek().is_none() {
+        return cells::NONE.into();
+    }
+    let mut all = Vec::new();
+    for subset in subsets {
+        let addresses = || items(&subset["addresses"]).map(|address| text(&address["ip"]));
+        let mut ports = items(&subset["ports"]).peekable();
+        if ports.peek().is_none() {
+            all.extend(addresses().map(str::to_owned));
+        }
+        for port in ports {
+            all.extend(addresses().map(|address| with_port(address, &port["port"])));
+        }
+    }
+    let more = all.len().saturating_sub(ENDPOINTS_MAX);
+    all.truncate(ENDPOINTS_MAX);
+    let named = all.join(",");
+    if more == 0 {
+        named
+    } else {
+        format!("{named} + {more} more...")
+    }
+    .into()
+}
+
+fn with_port(address: &str, port: &Value) -> String {
+    if address.contains(':') {
+        format!("[{address}]:{port}")
+    } else {
+        format!("{address}:{port}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_service_is_reached_from_outside_as_its_type_says() {
+        let ingress = json!({"loadBalancer": {"ingress": [{"ip": "2.2.2.2"}, {"hostname": "a.b"}, {"ip": "2.2.2.2"}]}});
+        let cases = [
+            (json!({}), "<unknown>"),
+            (json!({"spec": {"type": "ClusterIP"}}), "<none>"),
+            (
+                json!({"spec": {"type": "NodePort", "externalIPs": ["1.1.1.1", "1.1.1.2"]}}),
+                "1.1.1.1,1.1.1.2",
+            ),
+            (
+                json!({"spec": {"type": "ExternalName", "externalName": "a.b"}}),
+                "a.b",
+            ),
+            (json!({"spec": {"type": "LoadBalancer"}}), "<pending>"),
+            (
+                json!({"spec": {"type": "LoadBalancer", "externalIPs": ["1.1.1.1"]}}),
+                "1.1.1.1",
+            ),
+            (
+                json!({"spec": {"type": "LoadBalancer", "externalIPs": ["1.1.1.1"]}, "status": ingress}),
+                "2.2.2.2,a.b,1.1.1.1",
+            ),
+        ];
+        for (service, text) in cases {
+            assert_eq!(external(&service), text, "{service}");
+        }
+    }
+
+    #[test]
+    fn ports_of_nodes_stand_after_those_of_the_service() {
+        let service = json!({"spec": {"ports": [{"port": 80, "nodePort": 30080, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"}]}});
+        assert_eq!(ports(&service), "80:30080/TCP,53/UDP");
+        assert_eq!(ports(&json!({})), "<none>");
+    }
+
+    #[test]
+    fn three_endpoints_are_named_and_the_rest_is_counted() {
+        let addresses = json!([{"ip": "1.1.1.1"}, {"ip": "fd00::1"}]);
+        let cases = [
+            (json!([]), "<none>"),
+            (json!([{"notReadyAddresses": addresses}]), ""),
+            (json!([{"addresses": addresses}]), "1.1.1.1,fd00::1"),
+            (
+                json!([{"addresses": addresses, "ports": [{"port": 80}]}]),
+                "1.1.1.1:80,[fd00::1]:80",
+            ),
+            (
+                json!([{"addresses": addresses, "ports": [{"port": 80}, {"port": 81}]}]),
+                "1.1.1.1:80,[fd00::1]:80,1.1.1.1:81 + 1 more...",
+            ),
+        ];
+        for (subsets, text) in cases {
+            assert_eq!(endpoints(&json!({"subsets": subsets})), text, "{subsets}");
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! What Jobs, CronJobs and workloads that keep Pods running say of themselves: counts, durations, templates, selectors.
+//!
+//! Mirrors what kube-apiserver 1.36 prints of them.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::cells::{self, items, labels, text};
+
+/// The word for the state of a Job: how it ended, or what is about to happen to it.
+pub(super) fn job_status(job: &Value) -> Value {
+    let holds = |condition: &str| cells::holds(&job["status"], condition);
+    let deleted = !job["metadata"]["deletionTimestamp"].is_null();
+    let words = [
+        ("Complete", holds("Complete")),
+        ("Failed", holds("Failed")),
+        ("Terminating", deleted),
+        ("Suspended", holds("Suspended")),
+        ("FailureTarget", holds("FailureTarget")),
+        ("SuccessCriteriaMet", holds("SuccessCriteriaMet")),
+    ];
+    let word = words.iter().find(|(_, is_so)| *is_so);
+    word.map_or("Running", |(word, _)| word).into()
+}
+
+/// Pods that succeeded of those that have to.
+pub(super) fn completions(job: &Value) -> Value {
+    let spec = &job["spec"];
+    let succeeded = job["status"]["succeeded"].as_i64().unwrap_or_default();
+    let parallel = spec["parallelism"].as_i64().unwrap_or_default();
+    match spec["completions"].as_i64() {
+        Some(wanted) => format!("{succeeded}/{wanted}"),
+        // A work queue: it is done when one Pod has found it empty.
+        None if parallel > 1 => format!("{succeeded}/1 of {parallel}"),
+        None => format!("{succeeded}/1"),
+    }
+    .into()
+}
+
+/// How long a Job ran, or runs.
+pub(super) fn duration(job: &Value, now: Timestamp) -> Value {
+    let time = |field: &str| text(&job["status"][field]).parse::<Timestamp>().ok();
+    match time("startTime") {
+        None => "".into(),
+        Some(start) => cells::since(start, time("completionTime").unwrap_or(now)).into(),
+    }
+}
+
+/// Whether a CronJob is suspended, as a word.
+pub(super) fn suspend(cron: &Value) -> Value {
+    match cron["spec"]["suspend"].as_bool() {
+        Some(true) => "True",
+        Some(false) => "False",
+        None => "<unset>",
+    }
+    .into()
+}
+
+/// Jobs that run.
+pub(super) fn active(cron: &Value) -> Value {
+    items(&cron["status"]["active"]).count().into()
+}
+
+/// How long ago a CronJob was due the last time.
+pub(super) fn last_schedule(cron: &Value, now: Timestamp) -> Value {
+    match text(&cron["status"]["lastScheduleTime"]) {
+        "" => cells::NONE.into(),
+        time => cells::age(time, now).into(),
+    }
+}
+
+/// Replicas that are ready of those that should be.
+pub(super) fn ready(workload: &Value) -> Value {
+    let number = |value: &Value| value.as_i64().unwrap_or_default();
+    let ready = number(&workload["status"]["readyReplicas"]);
+    format!("{ready}/{}", number(&workload["spec"]["replicas"])).into()
+}
+
+/// One field of every container of a template.
+pub(super) fn containers(workload: &Value, field: &str) -> Value {
+    let containers = items(&workload["spec"]["template"]["spec"]["containers"]);
+    let values: Vec<&str> = containers
+        .map(|container| text(&container[field]))
+        .collect();
+    values.join(",").into()
+}
+
+/// The Nodes that a template wants.
+pub(super) fn node_selector(workload: &Value) -> Value {
+    labels(&workload["spec"]["template"]["spec"]["nodeSelector"]).into()
+}
+
+/// The Pods that a workload takes for its own, as the text of a label selector.
+pub(super) fn selector(workload: &Value) -> Value {
+    cells::joined(&requirements(workload)).into()
+}
+
+/// The same, where an empty selector is no word.
+pub(super) fn plain_selector(workload: &Value) -> Value {
+    requirements(workload).join(",").into()
+}
+
+/// The parts of a selector, by their keys.
+fn requirements(workload: &Value) -> Vec<String> {
+    let selector = &workload["spec"]["selector"];
+    let equal = selector["matchLabels"].as_object().into_iter().flatten();
+    let equal = equal.map(|(key, value)| (key.as_str(), format!("{key}={}", text(value))));
+    let others = items(&selector["matchExpressions"]).map(|wanted| {
+        let key = text(&wanted["key"]);
+        let mut values: Vec<&str> = items(&wanted["values"]).map(text).collect();
+        values.sort_unstable();
+        let values = values.join(",");
+        let text = match text(&wanted["operator"]) {
+            "In" => format!("{key} in ({values})"),
+            "NotIn" => format!("{key} notin ({values})"),
+            "DoesNotExist" => format!("!{key}"),
+            _ => key.to_owned(),
+        };
+        (key, text)
+    });
+    let mut all: Vec<(&str, String)> = equal.chain(others).collect();
+    all.sort_by_key(|(key, _)| *key);
+    all.into_iter().map(|(_, text)| text).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_job_is_told_by_how_it_ended_before_what_happens_to_it() {
+        let job = |conditions: &[(&str, &str)], deleted: bool| {
+            let conditions = conditions.iter();
+            let conditions: Value = conditions
+                .map(|(of, status)| json!({"type": of, "status": status}))
+                .collect();
+            let time = deleted.then_some("2026-01-01T00:00:00Z");
+            json!({"metadata": {"deletionTimestamp": time}, "status": {"conditions": conditions}})
+        };
+        let cases = [
+            (job(&[], false), "Running"),
+            (job(&[("Suspended", "False")], false), "Running"),
+            (job(&[("Suspended", "True")], false), "Suspended"),
+            (job(&[("FailureTarget", "True")], false), "FailureTarget"),
+            (
+                job(&[("SuccessCriteriaMet", "True")], false),
+                "SuccessCriteriaMet",
+            ),
+            (
+                job(
+                    &[("SuccessCriteriaMet", "True"), ("Complete", "True")],
+                    false,
+                ),
+                "Complete",
+            ),
+            (
+                job(&[("FailureTarget", "True"), ("Failed", "True")], false),
+                "Failed",
+            ),
+            (job(&[], true), "Terminating"),
+            (job(&[("Suspended", "True")], true), "Terminating"),
+            (job(&[("FailureTarget", "True")], true), "Terminating"),
+            (job(&[("Complete", "True")], true), "Complete"),
+            (job(&[("Failed", "True")], true), "Failed"),
+        ];
+        for (job, word) in cases {
+            assert_eq!(job_status(&job), word, "{job}");
+        }
+    }
+
+    #[test]
+    fn a_job_counts_completions_and_lasts_until_it_is_complete() {
+        let (start, end) = ("2026-01-01T00:00:00Z", "2026-01-01T00:02:05Z");
+        let cases = [
+            (json!({}), ["0/1", ""]),
+            (
+                json!({"spec": {"parallelism": 3}, "status": {"startTime": start}}),
+                ["0/1 of 3", "5m16s"],
+            ),
+            (
+                json!({"spec": {"parallelism": 1}, "status": {"succeeded": 1}}),
+                ["1/1", ""],
+            ),
+            (
+                json!({"spec": {"completions": 4, "parallelism": 3}, "status": {"succeeded": 2, "startTime": start, "completionTime": end}}),
+                ["2/4", "2m5s"],
+            ),
+            (
+                json!({"spec": {"completions": 0}, "status": {"completionTime": end}}),
+                ["0/0", ""],
+            ),
+        ];
+        let now = "2026-01-01T00:05:16Z".parse().unwrap();
+        for (job, [done, time]) in cases {
+            assert_eq!(completions(&job), done, "{job}");
+            assert_eq!(duration(&job, now), time, "{job}");
+        }
+    }
+
+    #[test]
+    fn a_cron_job_says_when_it_was_due_and_what_runs() {
+        let now = "2026-01-01T00:05:16Z".parse().unwrap();
+        let bare = json!({});
+        assert_eq!(suspend(&bare), "<unset>");
+        assert_eq!(active(&bare), 0);
+        assert_eq!(last_schedule(&bare, now), "<none>");
+        let busy = json!({"spec": {"suspend": true},
+            "status": {"active": [{}, {}], "lastScheduleTime": "2026-01-01T00:05:00Z"}});
+        assert_eq!(suspend(&busy), "True");
+        assert_eq!(suspend(&json!({"spec": {"suspend": false}})), "False");
+        assert_eq!(active(&busy), 2);
+        assert_eq!(last_schedule(&busy, now), "16s");
+    }
+
+    #[test]
+    fn selectors_are_sorted_by_key_and_values() {
+        let cases = [
+            (json!(null), "<none>"),
+            (json!({}), "<none>"),
+            (json!({"matchLabels": {"b": "2", "a": "1"}}), "a=1,b=2"),
+            (
+                json!({"matchLabels": {"m": "1"}, "matchExpressions": [
+                    {"key": "z", "operator": "In", "values": ["y", "x"]},
+                    {"key": "n", "operator": "NotIn", "values": ["v"]},
+                    {"key": "a", "operator": "Exists"},
+                    {"key": "b", "operator": "DoesNotExist"}]}),
+                "a,!b,m=1,n notin (v),z in (x,y)",
+            ),
+        ];
+        for (wanted, text) in cases {
+            let workload = json!({"spec": {"selector": wanted}});
+            assert_eq!(selector(&workload), text);
+            assert_eq!(
+                plain_selector(&workload),
+                text.trim_matches(['<', '>']).replace("none", "")
+            );
+        }
+    }
+
+    #[test]
+    fn a_workload_names_its_containers_and_counts_its_replicas() {
+        let template = json!({"spec": {"containers": [{"name": "a", "image": "i"}, {"name": "b", "image": "j"}],
+            "nodeSelector": {"z": "1", "disk": "ssd"}}});
+        let workload =
+            json!({"spec": {"replicas": 3, "template": template}, "status": {"readyReplicas": 2}});
+        assert_eq!(containers(&workload, "name"), "a,b");
+        assert_eq!(containers(&workload, "image"), "i,j");
+        assert_eq!(containers(&json!({}), "name"), "");
+        assert_eq!(node_selector(&workload), "disk=ssd,z=1");
+        assert_eq!(node_selector(&json!({})), "<none>");
+        assert_eq!(ready(&workload), "2/3");
+        assert_eq!(ready(&json!({})), "0/0");
+    }
+}

@@ -1,0 +1,87 @@
+//! Objects: what they are known by, and what becomes of those that cannot be read.
+
+use super::*;
+
+/// A16: deleted and created again under the same name.
+#[test]
+fn an_object_is_its_uid() {
+    let mut script = Script::watching();
+    script.line(&error(410, "Expired"));
+    script.pass_waits();
+    let mut list = page(13, "", &[("a", 12), ("b", 2)]);
+    list["items"][0]["metadata"]["uid"] = "another".into();
+    script.page(&list);
+    assert_eq!(
+        script.said(),
+        ["applied a@12", "applied b@2", "missing uid-a", "synced"]
+    );
+}
+
+#[test]
+fn an_object_that_cannot_be_read_is_told_once_and_holds_up_nothing() {
+    let mut script = Script::watching();
+    let mut bad = event("MODIFIED", "a", 11);
+    bad["object"]["metadata"]["finalizers"] = "x".into();
+    script.line(&bad);
+    bad["object"]["metadata"]["resourceVersion"] = "12".into();
+    script.line(&bad);
+    script.line(&json!({"type": "MODIFIED", "object": 7}));
+    script.line(&json!({"type": "MODIFIED"}));
+    script.line(&event("MODIFIED", "b", 13));
+    assert_eq!(
+        script.said(),
+        ["unreadable a", "unreadable ?", "applied b@13"]
+    );
+    // It is not missing if a list shows it, readable or not.
+    script.line(&error(410, "Expired"));
+    script.pass_waits();
+    let mut list = page(14, "", &[]);
+    list["items"] = json!([bad["object"]]);
+    script.page(&list);
+    assert_eq!(script.said(), ["missing uid-b", "synced"]);
+    script.pass_waits();
+    script.put(Input::Opened);
+    // Its end is not an observed one, but it is not there any more.
+    bad["type"] = "DELETED".into();
+    bad["object"]["metadata"]["resourceVersion"] = "15".into();
+    script.line(&bad);
+    assert_eq!(script.said(), ["missing uid-a"]);
+    script.pass(400);
+    script.end(End::Clean);
+    assert_eq!(script.watches_after().as_deref(), Some("15"));
+}
+
+#[test]
+fn one_bad_item_of_a_page_does_not_hide_the_others() {
+    let mut script = Script::watching_by_pages();
+    script.line(&error(410, "Expired"));
+    let mut list = page(20, "", &[("a", 3), ("b", 2), ("c", 15)]);
+    list["items"][0]["metadata"]["ownerReferences"] = json!({"not": "a list"});
+    list["items"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!("not an object"));
+    script.page(&list);
+    let said = [
+        "unreadable a",
+        "applied b@2",
+        "applied c@15",
+        "unreadable ?",
+        "synced",
+    ];
+    assert_eq!(script.said(), said);
+}
+
+#[test]
+fn lines_of_no_use_are_passed_over() {
+    for mut script in [Script::new(), Script::watching()] {
+        if script.is_listing_by_watch() {
+            script.put(Input::Opened);
+        }
+        let reading = script.next.clone();
+        script.put(Input::Overlong);
+        assert_eq!(script.said(), ["overlong"]);
+        script.line(&json!({"type": "SOMETHING", "object": {}}));
+        assert_eq!((script.next, script.said.len()), (reading, 0));
+    }
+}
