@@ -1,8 +1,9 @@
 //! OpenAPI v3: an index, and one document per group and version.
 //!
 //! The documents hold what kubectl looks for before it writes: operations that name their kind, and the
-//! `fieldValidation` and `dryRun` parameters of writes. They hold no schemas, so `kubectl explain` has nothing to
-//! show. The strategic merge patch is accepted but not advertised: a client that sees it here computes patches from
+//! `fieldValidation` and `dryRun` parameters of writes.
+//! DEVIATION(openapi): they hold no schemas, so `kubectl explain` has nothing to show, and there is no version 2.
+//! The strategic merge patch is accepted but not advertised: a client that sees it here computes patches from
 //! schemas. Addresses, redirects and headers are those of upstream's `handler3` (1.36).
 
 use http::{HeaderValue, Response, StatusCode, header};

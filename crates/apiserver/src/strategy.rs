@@ -140,7 +140,13 @@ pub(crate) fn faults(kind: &Kind, part: Part, new: &Tree, old: Option<&Tree>) ->
     match Special::of(kind) {
         Special::Definition => causes.extend(crd::faults(new, old)),
         Special::Namespace => causes.extend(namespace::faults(new, old)),
-        Special::Job => causes.extend(old.into_iter().flat_map(|old| job::status_faults(new, old))),
+        Special::Job => {
+            if part == Part::Main {
+                let spec = new.get("spec").unwrap_or(&Value::Null);
+                causes.extend(cronjobs::batch::job_faults(spec, "spec", Vec::new()));
+            }
+            causes.extend(old.into_iter().flat_map(|old| job::status_faults(new, old)));
+        }
         Special::CronJob if part == Part::Main => {
             let pods = immutable::template_faults(&kind.group, &kind.plural, new);
             causes.extend(cronjobs::batch::faults(new, old, pods));

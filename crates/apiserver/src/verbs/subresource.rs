@@ -35,6 +35,7 @@ pub(super) async fn answer(inner: &Inner, ask: &Ask) -> Result<Reply, Status> {
     }
 }
 
+/// DEVIATION(subresources): what is not served says so, with 501.
 fn not_served(ask: &Ask, part: &str) -> Status {
     let why = match part {
         "log" | "exec" | "attach" | "portforward" | "proxy" => {

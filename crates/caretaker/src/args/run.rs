@@ -23,7 +23,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "NAME")]
     pub(crate) context: Option<String>,
 
-    /// The address of the API server, instead of the kubeconfig's
+    /// Not supported: name the server in a kubeconfig
     #[arg(long, value_name = "URL")]
     pub(crate) master: Option<String>,
 

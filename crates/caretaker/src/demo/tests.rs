@@ -74,7 +74,7 @@ async fn the_chapters_tell_what_happens_in_its_order() {
         "1. made  Job train-",
         "2. made  Job train-",
         "3. gone  Job train-",
-        "only 1 successful Jobs of its CronJob are kept",
+        "only 1 successful Job of its CronJob is kept",
         "Chapter 5: CronJobs of Kubernetes (cronjob-controller/batch)",
         "1. made  Job report-",
         "2. gone  Job report-",

@@ -230,7 +230,11 @@ impl fmt::Display for Reason {
             ),
             Self::Records => f.write_str("its status does not say what is so"),
             Self::OverHistoryLimit { kept, which, .. } => {
-                write!(f, "only {kept} {which} Jobs of its CronJob are kept")
+                let (jobs, are) = match kept {
+                    1 => ("Job", "is"),
+                    _ => ("Jobs", "are"),
+                };
+                write!(f, "only {kept} {which} {jobs} of its CronJob {are} kept")
             }
             Self::Asks { job } => write!(f, "a fresh list does not show its Job {job}"),
             Self::Stray { .. } => {
@@ -257,7 +261,7 @@ impl fmt::Display for Skip {
         match self.why {
             Why::Forbidden => write!(
                 f,
-                "the slot {slot:.0} was skipped, because a Job still runs and the concurrency policy is Forbid"
+                "the slot {slot:.0} waits, because a Job still runs and the concurrency policy is Forbid; when that ends before the next slot comes, it starts"
             ),
             Why::Late { deadline_secs } => write!(
                 f,

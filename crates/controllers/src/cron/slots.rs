@@ -73,8 +73,18 @@ pub(super) fn outlook(
             count: schedule.count(dropped.unwrap_or(last), now, zone),
             is_late: limit.is_some_and(|limit| time <= limit),
         }),
-        next: schedule.next(time, zone),
+        next: next_minute(schedule, zone, time),
     }
+}
+
+/// The next slot that has a name of its own: the slots of a minute share one, and `@every 10s` has six of them.
+fn next_minute(schedule: &Schedule, zone: &TimeZone, time: Timestamp) -> Option<Timestamp> {
+    let mut next = schedule.next(time, zone)?;
+    // Slots are whole seconds, so these are not many.
+    while minute(next) == minute(time) {
+        next = schedule.next(next, zone)?;
+    }
+    Some(next)
 }
 
 /// The slot after those that have come since `last`; none if there is none for years.

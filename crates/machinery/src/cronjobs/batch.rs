@@ -48,7 +48,7 @@ pub fn faults(new: &Tree, old: Option<&Tree>, pods: Vec<Cause>) -> Vec<Cause> {
         causes.extend(zone_faults(zone));
     }
     causes.extend(word_fault(spec, "spec", "concurrencyPolicy", &POLICIES));
-    causes.extend(job_faults(&spec["jobTemplate"]["spec"], pods));
+    causes.extend(template_faults(&spec["jobTemplate"]["spec"], pods));
     let limits = ["successfulJobsHistoryLimit", "failedJobsHistoryLimit"];
     causes.extend(negatives(spec, "spec", &limits));
     if old.is_none() && name(new).len() > NAME_CHARS_MAX {
@@ -97,7 +97,8 @@ fn zone_faults(name: &str) -> Vec<Cause> {
     causes
 }
 
-fn job_faults(job: &Value, pods: Vec<Cause>) -> Vec<Cause> {
+/// What is wrong with the spec of the Job that is made.
+fn template_faults(job: &Value, pods: Vec<Cause>) -> Vec<Cause> {
     let mut causes = Vec::new();
     if !job["selector"].is_null() {
         let why = "`selector` will be auto-generated";
@@ -114,22 +115,29 @@ fn job_faults(job: &Value, pods: Vec<Cause>) -> Vec<Cause> {
             field: format!("{JOB}.manualSelector"),
         });
     }
-    causes.extend(negatives(job, JOB, &COUNTS));
+    causes.extend(job_faults(job, JOB, pods));
+    causes
+}
+
+/// What is wrong with the spec of a Job at a place, made by a CronJob or by hand.
+#[must_use]
+pub fn job_faults(job: &Value, place: &str, pods: Vec<Cause>) -> Vec<Cause> {
+    let mut causes = negatives(job, place, &COUNTS);
     if job["completionMode"] == "Indexed" && job["completions"].is_null() {
         let why = "when completion mode is Indexed";
-        causes.push(Cause::required(format!("{JOB}.completions"), why));
+        causes.push(Cause::required(format!("{place}.completions"), why));
     }
     for (field, words) in WORDS {
-        causes.extend(word_fault(job, JOB, field, words));
+        causes.extend(word_fault(job, place, field, words));
     }
     causes.extend(pods);
-    causes.extend(restart_faults(job));
+    causes.extend(restart_faults(job, place));
     causes
 }
 
 /// Pods of a Job end some time, so they are not always restarted.
-fn restart_faults(job: &Value) -> Vec<Cause> {
-    let place = || format!("{JOB}.template.spec.restartPolicy");
+fn restart_faults(job: &Value, place: &str) -> Vec<Cause> {
+    let place = || format!("{place}.template.spec.restartPolicy");
     let policy = &job["template"]["spec"]["restartPolicy"];
     match policy.as_str().unwrap_or_default() {
         "Never" => Vec::new(),

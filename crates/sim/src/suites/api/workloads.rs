@@ -11,6 +11,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     scenario!(create_of_a_replica_set_fills_in_defaults),
     scenario!(create_of_a_parallel_job_fills_in_defaults),
     scenario!(create_of_a_job_with_a_selector_of_its_own),
+    scenario!(a_job_whose_numbers_or_words_make_no_sense_is_refused),
     scenario!(create_of_a_node_keeps_its_status),
     scenario!(a_binding_puts_a_pod_on_a_node),
     scenario!(a_binding_brings_labels_and_annotations),
@@ -51,6 +52,31 @@ async fn create_of_a_parallel_job_fills_in_defaults(s: &mut Session) {
     let indexed =
         json!({"spec": {"completionMode": "Indexed", "completions": 2, "backoffLimitPerIndex": 1}});
     s.post(&JOBS, with(mk_job("c"), indexed)).await;
+}
+
+async fn a_job_whose_numbers_or_words_make_no_sense_is_refused(s: &mut Session) {
+    for spec in [
+        json!({"ttlSecondsAfterFinished": -5}),
+        json!({"parallelism": -2}),
+        json!({"completions": -1}),
+        json!({"backoffLimit": -1}),
+        json!({"activeDeadlineSeconds": -1, "ttlSecondsAfterFinished": -1}),
+        json!({"completionMode": "Indexed", "completions": null}),
+        json!({"completionMode": "Both"}),
+        json!({"podReplacementPolicy": "Always"}),
+        json!({"template": {"spec": {"restartPolicy": "Always"}}}),
+        json!({"template": {"spec": {"restartPolicy": "Sometimes"}}}),
+    ] {
+        s.post(&JOBS, with(mk_job("a"), json!({ "spec": spec })))
+            .await;
+    }
+    s.post(&JOBS, mk_job("b")).await;
+    let path = format!("{}/b", s.path(&JOBS));
+    let patch = json!({"spec": {"ttlSecondsAfterFinished": -5}});
+    let ask = Ask::new(Method::PATCH, path).json(&patch);
+    s.note("afterwards")
+        .ask(ask.content_type("application/merge-patch+json"))
+        .await;
 }
 
 async fn create_of_a_job_with_a_selector_of_its_own(s: &mut Session) {
