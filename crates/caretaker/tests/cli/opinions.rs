@@ -316,24 +316,25 @@ fn a_cron_job_says_why_its_last_slot_has_no_job() {
         &busy,
         json!({"lastScheduleTime": "2025-01-01T00:00:00Z", "active": active}),
     );
-    let skipped = format!("the slot {slot} was skipped, because");
+    let foreign = "was skipped, because a Job of its name belongs to somebody else";
     for (name, why) in [
         (
             "late",
-            "it was found later than its startingDeadlineSeconds of 60",
+            "was skipped, because it was found later than its startingDeadlineSeconds of 60",
         ),
-        ("lost", "a Job of its name belongs to somebody else"),
-        ("swift", "a Job of its name belongs to somebody else"),
+        ("lost", foreign),
+        ("swift", foreign),
         (
             "busy",
-            "a Job still runs and the concurrency policy is Forbid",
+            "waits, because a Job still runs and the concurrency policy is Forbid; \
+             when that ends before the next slot comes, it starts",
         ),
     ] {
         let opinion = of_cron_job(&scene, name, "");
         assert_eq!(opinion["verdict"]["rule"], "WaitsForSlot", "{opinion}");
         let message = opinion["verdict"]["message"].as_str().unwrap();
         assert!(
-            message.ends_with(&format!("; {skipped} {why}")),
+            message.ends_with(&format!("; the slot {slot} {why}")),
             "{message}"
         );
     }
@@ -361,7 +362,7 @@ fn what_is_written_before_slots_are_looked_at_hides_none() {
         finished(client, name, &[&owner], i32::MAX.into());
     }
     let text = scene.ok("explain cronjob/busy");
-    let expected = "concurrency policy is Forbid.
+    let expected = "before the next slot comes, it starts.
   First: Jobs beyond its history limits would be deleted.
   First: its status would be brought up to date.
   Next: nothing before ";
