@@ -6,7 +6,6 @@
 use anyhow::Result;
 
 use super::bounds::Bound;
-use super::doubts::doubts;
 use super::grouped;
 use super::peers::{CRON, Limit, Settings, Subject, VOLCANO_CRON};
 use super::run::{Kit, Measurable, Report, Run};
@@ -49,18 +48,7 @@ pub fn cron(wanted: &Wanted) -> Result<Report> {
     let cases = wanted.run.choose(cases(wanted))?;
     let kit = Kit::build("cron", &wanted.run)?;
     let results = kit.measure(&cases, |case, stand| case.timed.measure(stand, ""))?;
-    let verdicts = cases.iter().filter_map(|case| {
-        let bound = case.bound.as_ref()?;
-        Some(bound.verdict(&case.title(), &results))
-    });
-    let verdicts = verdicts.collect();
-    let mut notes = NOTES.map(str::to_owned).to_vec();
-    notes.extend(
-        cases
-            .iter()
-            .flat_map(|case| doubts(&case.title(), P99, &results)),
-    );
-    Ok(kit.report(&cases, &results, verdicts, notes))
+    Ok(kit.verdicts(&cases, &results, P99, &NOTES))
 }
 
 fn cases(wanted: &Wanted) -> Vec<Case> {
@@ -108,6 +96,10 @@ impl Measurable for Case {
 
     fn has_peer(&self) -> bool {
         self.timed.subject.has_peer
+    }
+
+    fn bound(&self) -> Option<Bound> {
+        self.bound
     }
 }
 

@@ -12,7 +12,6 @@ use anyhow::{Context, Result, anyhow};
 use serde::Deserialize;
 
 use super::bounds::Bound;
-use super::doubts::doubts;
 use super::peers::{Limit, POD_GC, POD_GC_KEEPS, Settings};
 use super::run::{Kit, Measurable, Report, Run, settle};
 use super::stand::{Done, Stand};
@@ -80,16 +79,7 @@ pub fn podgc(wanted: &Wanted) -> Result<Report> {
     let cases = wanted.run.choose(cases(wanted))?;
     let kit = Kit::build("podgc", &wanted.run)?;
     let results = kit.measure(&cases, leg)?;
-    let verdicts = cases.iter();
-    let verdicts = verdicts.map(|case| case.bound.verdict(&case.title(), &results));
-    let verdicts = verdicts.collect();
-    let mut notes = NOTES.map(str::to_owned).to_vec();
-    notes.extend(
-        cases
-            .iter()
-            .flat_map(|case| doubts(&case.title(), RATE, &results)),
-    );
-    Ok(kit.report(&cases, &results, verdicts, notes))
+    Ok(kit.verdicts(&cases, &results, RATE, &NOTES))
 }
 
 fn cases(wanted: &Wanted) -> Vec<Case> {
@@ -121,6 +111,10 @@ impl Measurable for Case {
             Limit::PerSecond(_) | Limit::None => "unlimited",
         };
         format!("{pods} {why}, {how}")
+    }
+
+    fn bound(&self) -> Option<Bound> {
+        Some(self.bound)
     }
 }
 

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 
+use super::bounds::Bound;
+use super::doubts::doubts;
 use super::driver::{Driver, LOAD};
 use super::legs::{Leg, Order, Results};
 use super::peers::{Programs, Side};
@@ -54,6 +56,11 @@ pub(super) trait Measurable {
     /// Whether there is a Go program to measure beside ours.
     fn has_peer(&self) -> bool {
         true
+    }
+
+    /// What its numbers have to be, if that is one thing.
+    fn bound(&self) -> Option<Bound> {
+        None
     }
 }
 
@@ -135,6 +142,27 @@ impl<'a> Kit<'a> {
             }
         }
         Ok(results)
+    }
+
+    /// What a run came to whose cases have a bound each at most, and `figure` as their main one.
+    pub(super) fn verdicts<C: Measurable>(
+        self,
+        cases: &[C],
+        results: &Results,
+        figure: &str,
+        notes: &[&str],
+    ) -> Report {
+        let verdict = |case: &C| Some(case.bound()?.verdict(&case.title(), results));
+        let doubts = cases
+            .iter()
+            .flat_map(|case| doubts(&case.title(), figure, results));
+        let notes = notes
+            .iter()
+            .map(ToString::to_string)
+            .chain(doubts)
+            .collect();
+        let verdicts = cases.iter().filter_map(verdict).collect();
+        self.report(cases, results, verdicts, notes)
     }
 
     /// What the run came to, with what has to be said of any run.

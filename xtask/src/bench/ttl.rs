@@ -6,7 +6,6 @@
 use anyhow::Result;
 
 use super::bounds::Bound;
-use super::doubts::doubts;
 use super::grouped;
 use super::peers::{Limit, Settings, Subject, TTL, VOLCANO_TTL};
 use super::run::{Kit, Measurable, Report, Run};
@@ -51,18 +50,7 @@ pub fn ttl(wanted: &Wanted) -> Result<Report> {
         case.timed
             .measure(stand, &format!(" --apart {}", case.apart))
     })?;
-    let verdicts = cases.iter().filter_map(|case| {
-        let bound = case.bound.as_ref()?;
-        Some(bound.verdict(&case.title(), &results))
-    });
-    let verdicts = verdicts.collect();
-    let mut notes = NOTES.map(str::to_owned).to_vec();
-    notes.extend(
-        cases
-            .iter()
-            .flat_map(|case| doubts(&case.title(), P99, &results)),
-    );
-    Ok(kit.report(&cases, &results, verdicts, notes))
+    Ok(kit.verdicts(&cases, &results, P99, &NOTES))
 }
 
 /// What has to be said beside the numbers.
@@ -126,6 +114,10 @@ impl Measurable for Case {
 
     fn has_peer(&self) -> bool {
         self.timed.subject.has_peer
+    }
+
+    fn bound(&self) -> Option<Bound> {
+        self.bound
     }
 }
 
