@@ -250,6 +250,32 @@ async fn a_clock_that_jumps_deletes_nothing_too_soon_and_holds_up_nothing() {
     }
 }
 
+/// The answer that is on its way tells the server's time, and that counts at once.
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_jumps_while_an_answer_is_on_its_way_deletes_nothing_too_soon() {
+    let slow = |asked: &Asked<'_>| match asked.is_effect {
+        true => Fate::Late(Duration::from_secs(2)),
+        false => Fate::Pass,
+    };
+    let world = World::new().await;
+    let generation = world.start(&[NAME, TTL], -1, slow).await;
+    let job = world.job("a", 10).await;
+    world.end(&job).await;
+    sleep(Duration::from_secs(12)).await;
+    world.set_ttl(&job, 600).await;
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(
+        world.asked(),
+        [(Method::DELETE, 409)],
+        "the read is on its way"
+    );
+    let hour = SignedDuration::from_secs(3_600);
+    generation.clock().jump(hour).unwrap();
+    assert!(world.is_there_after(500, &job).await, "too soon");
+    assert!(!world.is_there_after(120, &job).await, "too late");
+    world.check_history().await;
+}
+
 /// A restart with ten thousand Jobs whose time is long over: one delete for each, and nobody waits for a backoff.
 #[tokio::test(start_paused = true)]
 async fn ten_thousand_expired_jobs_go_at_one_request_each() {

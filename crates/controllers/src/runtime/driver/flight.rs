@@ -158,8 +158,7 @@ impl<C: Controller> Driver<C> {
             Answer::Object(_) | Answer::Done | Answer::Absent(_) => {
                 self.queue.release(&key, Release::Answered, now);
                 self.queue.renew(&key);
-                let gives_way = self.takes_turns && !call.is_read();
-                if gives_way || self.lacks_time(now) {
+                if self.takes_turns && !call.is_read() {
                     self.queue.add(key.clone(), now);
                     self.stop_work(&key, now);
                 } else {
