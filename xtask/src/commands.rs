@@ -229,7 +229,7 @@ fn conformance_api(args: args::ConformanceApi, out: &mut impl Write) -> Result<(
     match report.summary.different {
         0 => Ok(()),
         count => {
-            bail!("{count} checks differ where crates/sim/data/api/allowed.txt allows nothing")
+            bail!("{count} checks differ where crates/testbed/data/api/allowed.txt allows nothing")
         }
     }
 }

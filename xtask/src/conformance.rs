@@ -1,7 +1,7 @@
 //! Conformance: the same scenarios on the embedded server and on a real one, answer by answer.
 //!
 //! The scenarios, what makes two answers comparable and the list of differences that are meant belong to the `suites`
-//! binary of `sim`; this starts the real server, has `suites` run and compare, and tells the outcome. Frozen answers are
+//! binary of `testbed`; this starts the real server, has `suites` run and compare, and tells the outcome. Frozen answers are
 //! written on request only, and always from the real server. The suites with a controller, where a play says itself what
 //! it expects, have modules of their own.
 
@@ -30,7 +30,7 @@ pub use random::{Report as RandomReport, Wanted as RandomWanted, gc_random};
 pub use schema::{Report as SchemaReport, Wanted as SchemaWanted, schema};
 
 const SUITES: Binary = Binary {
-    package: "caretaker-sim",
+    package: "caretaker-testbed",
     name: "suites",
     profile: "dev",
 };
@@ -90,7 +90,7 @@ pub fn api(wanted: &Wanted) -> Result<Report> {
 }
 
 fn compare(suites: &Path, instance: &Instance, wanted: &Wanted) -> Result<Report> {
-    let data = workspace().join("crates/sim/data/api");
+    let data = workspace().join("crates/testbed/data/api");
     let (real, embedded) = (
         instance.dir().join("real.jsonl"),
         instance.dir().join("embedded.jsonl"),

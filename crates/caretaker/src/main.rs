@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         Command::Graph(args) => commands::graph(&args),
         Command::Explain(args) => commands::explain(&args),
         Command::Crds => {
-            commands::print(caretaker_workloads::volcano::DEFINITIONS).map(|()| ExitCode::SUCCESS)
+            commands::print(caretaker_simulator::volcano::DEFINITIONS).map(|()| ExitCode::SUCCESS)
         }
         Command::Schedule(args) => commands::schedule(&args),
         Command::Version => {

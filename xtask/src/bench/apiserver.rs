@@ -1,6 +1,6 @@
 //! The API servers beside each other: start, memory, creates, lists and watches.
 //!
-//! Both get the same requests from the same driver (`load` of `sim`), one server after the other, so that they do not
+//! Both get the same requests from the same driver (`load` of `testbed`), one server after the other, so that they do not
 //! take the machine from each other. What makes the comparison less than fair is said below the table.
 
 use std::thread;

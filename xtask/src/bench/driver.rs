@@ -1,4 +1,4 @@
-//! The load: runs `load` of `sim` on a server and reads the one line it prints.
+//! The load: runs `load` of `testbed` on a server and reads the one line it prints.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::interrupt;
 
 /// The driver, optimised: what it takes of the machine is taken from those it measures.
 pub(super) const LOAD: Binary = Binary {
-    package: "caretaker-sim",
+    package: "caretaker-testbed",
     name: "load",
     profile: "release",
 };

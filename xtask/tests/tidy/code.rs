@@ -46,7 +46,7 @@ const TASK_HOMES: &[&str] = &[
     "crates/apiserver/src/upkeep",
     "crates/caretaker",
     "crates/controllers/src/runtime",
-    "crates/sim",
+    "crates/testbed",
     "xtask",
 ];
 
@@ -283,7 +283,12 @@ mod tests {
         let tests = format!("#[cfg(test)]\nmod tests {{\n{}}}\n", code.repeat(700));
         check(file_length, &code.repeat(701), &[1]);
         check(file_length, &(code.repeat(700) + &tests), &[]);
-        check_in("crates/sim/tests/a.rs", file_length, &code.repeat(701), &[]);
+        check_in(
+            "crates/testbed/tests/a.rs",
+            file_length,
+            &code.repeat(701),
+            &[],
+        );
     }
 
     #[test]
@@ -349,7 +354,7 @@ mod tests {
             ("crates/apiserver/src/store/writers.rs", false),
             ("crates/apiserver/src/verbs/watch.rs", false),
             ("crates/controllers/src/gc.rs", false),
-            ("crates/workloads/src/actor.rs", false),
+            ("crates/simulator/src/actor.rs", false),
         ];
         for (path, allowed) in places {
             check_in(path, stray_tasks, text, if allowed { &[] } else { &[1] });

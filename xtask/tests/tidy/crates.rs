@@ -5,7 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::tree::{self, File, Finding};
 
 /// Crates in which the same seed must give the same bytes.
-const STRICT_CRATES: &[&str] = &["apiserver", "controllers", "machinery", "sim", "workloads"];
+const STRICT_CRATES: &[&str] = &[
+    "apiserver",
+    "controllers",
+    "machinery",
+    "simulator",
+    "testbed",
+];
 
 const DEPENDENCIES_PAGE: &str = "docs/dependencies.md";
 

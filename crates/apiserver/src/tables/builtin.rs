@@ -1,6 +1,6 @@
 //! The columns of built-in kinds, as rows of data: what `kubectl get` shows of each.
 //!
-//! Names, types, priorities and cells are those of kube-apiserver 1.36.3; the suite `api` of `sim` compares them (theme
+//! Names, types, priorities and cells are those of kube-apiserver 1.36.3; the suite `api` of `testbed` compares them (theme
 //! `columns`). Cells that take more than a look at one field are functions, one file for each noun.
 //!
 //! DEVIATION(few-columns): kinds that are not listed show name and age, whatever upstream shows of them.

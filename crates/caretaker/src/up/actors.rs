@@ -10,7 +10,7 @@ use caretaker_controllers::runtime::feeds::Feeds;
 use caretaker_controllers::runtime::manager::{Manager, Shared};
 use caretaker_controllers::runtime::metrics::Metrics;
 use caretaker_machinery::clock::Clock;
-use caretaker_workloads::volcano;
+use caretaker_simulator::volcano;
 
 use crate::args::{VOLCANO_CRON, VOLCANO_TTL, Work};
 
@@ -53,6 +53,6 @@ pub(crate) fn start(client: kube::Client, feeds: Feeds, clock: Clock) -> Manager
         metrics: Metrics::new(),
         limit: None,
     });
-    caretaker_workloads::start(&mut manager);
+    caretaker_simulator::start(&mut manager);
     manager
 }

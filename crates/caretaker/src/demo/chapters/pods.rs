@@ -3,8 +3,8 @@
 //! The threshold is the demo's own: the usual one is 12,500.
 
 use anyhow::Result;
-use caretaker_workloads::NODE_LABEL;
-use caretaker_workloads::life::{FOREVER, RUN_SECONDS};
+use caretaker_simulator::NODE_LABEL;
+use caretaker_simulator::life::{FOREVER, RUN_SECONDS};
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 

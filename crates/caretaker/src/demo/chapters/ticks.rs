@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use caretaker_controllers::runtime::evidence::Evidence;
-use caretaker_workloads::life::{FOREVER, RUN_SECONDS};
+use caretaker_simulator::life::{FOREVER, RUN_SECONDS};
 use serde_json::{Value, json};
 
 use crate::demo::scene::{Kind, Thing};

@@ -20,7 +20,7 @@ use caretaker_controllers::runtime::metrics::Metrics;
 use caretaker_controllers::ttl::{self, Rules, Ttl};
 use caretaker_machinery::clock::{Clock, REAL_TIME};
 use caretaker_machinery::rng::Rng;
-use caretaker_workloads::volcano;
+use caretaker_simulator::volcano;
 use http::{Request, header};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822;
@@ -161,7 +161,7 @@ impl Target {
         };
         let metrics = Metrics::new();
         let (mut manager, evidence) = self.manager(&clock, Events::none(), &metrics);
-        caretaker_workloads::start(&mut manager);
+        caretaker_simulator::start(&mut manager);
         Ok(Controllers {
             _manager: manager,
             evidence,

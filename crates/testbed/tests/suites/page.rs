@@ -42,7 +42,7 @@ fn every_row_of_the_catalogue_is_there_and_names_only_tests_that_exist() {
     for directory in [
         "crates/caretaker",
         "crates/controllers",
-        "crates/sim",
+        "crates/testbed",
         "crates/apiserver/src",
     ] {
         functions(&root().join(directory), &mut known);

@@ -203,7 +203,7 @@ fn number(name: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use caretaker_workloads::volcano;
+    use caretaker_simulator::volcano;
 
     use super::*;
     use crate::suites::cron::{BATCH, VOLCANO};

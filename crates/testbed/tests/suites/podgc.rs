@@ -1,13 +1,13 @@
 //! Pod GC dies at every request it makes, is broken on purpose, and is counted.
 
 use caretaker_controllers::podgc::NAME;
-use caretaker_sim::collector::Collector;
-use caretaker_sim::crash::scenarios::podgc::SCENARIOS;
-use caretaker_sim::crash::{crash_everywhere, play};
-use caretaker_sim::objects::{PODS, mk_pod, with};
-use caretaker_sim::suites::stage::Stage;
-use caretaker_sim::target::Target;
-use caretaker_sim::wire::{Asked, Fate, Meddler};
+use caretaker_testbed::collector::Collector;
+use caretaker_testbed::crash::scenarios::podgc::SCENARIOS;
+use caretaker_testbed::crash::{crash_everywhere, play};
+use caretaker_testbed::objects::{PODS, mk_pod, with};
+use caretaker_testbed::suites::stage::Stage;
+use caretaker_testbed::target::Target;
+use caretaker_testbed::wire::{Asked, Fate, Meddler};
 use http::Method;
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! The suites: tables of scenarios, and how one scenario is run on one server.
 //!
 //! A scenario is data: its name says what it proves, `needs` what it takes, `run` is the conversation. The same
-//! scenarios run on the embedded and on the real server; see `crates/sim/tests` and the `suites` binary. Those of the
+//! scenarios run on the embedded and on the real server; see `crates/testbed/tests` and the `suites` binary. Those of the
 //! API are compared answer by answer; those with a controller are plays, which say themselves what they expect.
 
 pub mod api;

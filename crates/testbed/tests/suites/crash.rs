@@ -1,9 +1,9 @@
 //! The collector dies at every request it makes, and nothing comes of it; and what the checkers see when it is broken.
 
 use caretaker_machinery::rng::Rng;
-use caretaker_sim::crash::scenarios::SCENARIOS;
-use caretaker_sim::crash::{Scenario, crash_everywhere, crash_twice, play};
-use caretaker_sim::wire::{Asked, Fate, Meddler, Reply};
+use caretaker_testbed::crash::scenarios::SCENARIOS;
+use caretaker_testbed::crash::{Scenario, crash_everywhere, crash_twice, play};
+use caretaker_testbed::wire::{Asked, Fate, Meddler, Reply};
 use http::Method;
 use serde_json::{Value, json};
 

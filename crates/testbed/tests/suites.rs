@@ -21,20 +21,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use caretaker_sim::collector::Collector;
-use caretaker_sim::compare::{Allowed, differences};
-use caretaker_sim::objects::{
+use caretaker_testbed::collector::Collector;
+use caretaker_testbed::compare::{Allowed, differences};
+use caretaker_testbed::objects::{
     CRDS, DEPLOYMENTS, JOBS, VOLCANO_JOBS, mk_deployment, mk_job, mk_volcano_job,
 };
-use caretaker_sim::script::perform::Theatre;
-use caretaker_sim::script::{Script, model};
-use caretaker_sim::session::{Ask, Session};
-use caretaker_sim::suites::stage::Stage;
-use caretaker_sim::suites::{
+use caretaker_testbed::script::perform::Theatre;
+use caretaker_testbed::script::{Script, model};
+use caretaker_testbed::session::{Ask, Session};
+use caretaker_testbed::suites::stage::Stage;
+use caretaker_testbed::suites::{
     Ending, Need, Outcome, Play, Scenario, Theme, api, cron, gc, podgc, ttl, workloads,
 };
-use caretaker_sim::target::Target;
-use caretaker_sim::transcript;
+use caretaker_testbed::target::Target;
+use caretaker_testbed::transcript;
 use serde_json::Value;
 
 /// How many random scripts `cargo test` performs; `cargo xtask conformance gc-random` performs more.

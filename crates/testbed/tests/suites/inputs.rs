@@ -3,16 +3,16 @@
 
 use std::time::Duration;
 
-use caretaker_sim::checkers::{History, Known, violations};
-use caretaker_sim::collector::{Collector, NAME};
-use caretaker_sim::crash::{Cast, Generation};
-use caretaker_sim::objects::{
+use caretaker_testbed::checkers::{History, Known, violations};
+use caretaker_testbed::collector::{Collector, NAME};
+use caretaker_testbed::crash::{Cast, Generation};
+use caretaker_testbed::objects::{
     CONFIG_MAPS, CRDS, Resource, SECRETS, Scope, mk_config_map, mk_object, with,
 };
-use caretaker_sim::suites::Checked;
-use caretaker_sim::suites::stage::{Made, Stage, owned};
-use caretaker_sim::target::Target;
-use caretaker_sim::wire::{Act, Asked, Fate, Log, Reply, Who, Wire};
+use caretaker_testbed::suites::Checked;
+use caretaker_testbed::suites::stage::{Made, Stage, owned};
+use caretaker_testbed::target::Target;
+use caretaker_testbed::wire::{Act, Asked, Fate, Log, Reply, Who, Wire};
 use http::Method;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ impl Play {
             Known::new(SECRETS, "v1", "Secret"),
             Known::new(gadgets, "inputs.example.com/v1", "Gadget"),
         ];
-        let meddler: Box<dyn caretaker_sim::wire::Meddler> = Box::new(fate);
+        let meddler: Box<dyn caretaker_testbed::wire::Meddler> = Box::new(fate);
         let wire = Wire::new(target.client(), Who::Controllers, &log, Some(meddler));
         let cast = Cast {
             names: &[NAME],
@@ -252,7 +252,7 @@ async fn a20_a_definition_may_come_back_with_another_scope() {
     check("before", stage.remain(&[&child]).await);
     let definition = format!("{}/gadgets.inputs.example.com", CRDS.everywhere());
     let gone = json!({"propagationPolicy": "Background"});
-    let delete = caretaker_sim::session::Ask::new(Method::DELETE, &definition).json(&gone);
+    let delete = caretaker_testbed::session::Ask::new(Method::DELETE, &definition).json(&gone);
     stage.send(delete, &[200]).await.unwrap();
     check(
         "its objects went with it",

@@ -1,6 +1,6 @@
 //! Random graphs, random deletes and random faults: what is left is what the model says, and every write was allowed.
 
-use caretaker_sim::chaos::{Told, play};
+use caretaker_testbed::chaos::{Told, play};
 
 /// How many seeds are played. Each that ever failed has a test of its own.
 const SEEDS: u64 = 50;

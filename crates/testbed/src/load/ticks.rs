@@ -197,7 +197,7 @@ fn cron_job(job: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use caretaker_workloads::volcano;
+    use caretaker_simulator::volcano;
 
     use super::*;
     use crate::suites::cron::{BATCH, VOLCANO};

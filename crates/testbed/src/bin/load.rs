@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use caretaker_controllers::gc::GarbageCollector;
-use caretaker_sim::load::{
+use caretaker_simulator::volcano;
+use caretaker_testbed::load::{
     Cascade, Creates, Deletes, Expiry, Family, Fanout, GraphMemory, List, Plant, Pods, Policy,
     Removal, Shape, Ticks,
 };
-use caretaker_sim::suites::cron::{BATCH, Kind, VOLCANO};
-use caretaker_sim::target::Target;
-use caretaker_workloads::volcano;
+use caretaker_testbed::suites::cron::{BATCH, Kind, VOLCANO};
+use caretaker_testbed::target::Target;
 use clap::{Args, Parser, Subcommand};
 use serde_json::{Value, to_value};
 

@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
-use caretaker_sim::checkers::{History, Known, violations};
-use caretaker_sim::collector::{Collector, NAME};
-use caretaker_sim::crash::{Cast, Generation};
-use caretaker_sim::objects::JOBS;
-use caretaker_sim::suites::stage::{Made, Stage};
-use caretaker_sim::suites::ttl::{end, ended, job};
-use caretaker_sim::target::Target;
-use caretaker_sim::wire::{Act, Asked, Fate, Log, Meddler, Reply, Who, Wire};
+use caretaker_testbed::checkers::{History, Known, violations};
+use caretaker_testbed::collector::{Collector, NAME};
+use caretaker_testbed::crash::{Cast, Generation};
+use caretaker_testbed::objects::JOBS;
+use caretaker_testbed::suites::stage::{Made, Stage};
+use caretaker_testbed::suites::ttl::{end, ended, job};
+use caretaker_testbed::target::Target;
+use caretaker_testbed::wire::{Act, Asked, Fate, Log, Meddler, Reply, Who, Wire};
 use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;

@@ -14,18 +14,18 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use caretaker_sim::collector::Collector;
-use caretaker_sim::compare::{Allowed, differences};
-use caretaker_sim::schemas::Case;
-use caretaker_sim::script::Script;
-use caretaker_sim::script::model::{self, End, Expected};
-use caretaker_sim::script::perform::Theatre;
-use caretaker_sim::suites::stage::Stage;
-use caretaker_sim::suites::{
+use caretaker_testbed::collector::Collector;
+use caretaker_testbed::compare::{Allowed, differences};
+use caretaker_testbed::schemas::Case;
+use caretaker_testbed::script::Script;
+use caretaker_testbed::script::model::{self, End, Expected};
+use caretaker_testbed::script::perform::Theatre;
+use caretaker_testbed::suites::stage::Stage;
+use caretaker_testbed::suites::{
     Ending, Need, Outcome, Play, Scenario, Theme, api, cron, gc, podgc, ttl, workloads,
 };
-use caretaker_sim::target::Target;
-use caretaker_sim::transcript;
+use caretaker_testbed::target::Target;
+use caretaker_testbed::transcript;
 use clap::{Args, Parser, Subcommand};
 use futures::StreamExt as _;
 use serde_json::{Value, json};
