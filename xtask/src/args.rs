@@ -28,6 +28,24 @@ pub(crate) enum Command {
     /// Ours beside the real one, in one run
     #[command(subcommand)]
     Bench(Bench),
+    /// Figures of the language: type names, banned words, empty doc comments, log calls, lines
+    Prose(Prose),
+}
+
+#[derive(Debug, ArgGroup)]
+pub(crate) struct Prose {
+    /// The checkout to measure [default: this one]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
+    /// List the type names that are defined more than once, with their places
+    #[arg(long)]
+    pub(crate) names: bool,
+    /// List the banned words with their places
+    #[arg(long)]
+    pub(crate) words: bool,
+    /// Lower the baseline of the tidy tests to the present findings
+    #[arg(long, conflicts_with_all = ["names", "words"])]
+    pub(crate) baseline: bool,
 }
 
 #[derive(Debug, Subcommand)]

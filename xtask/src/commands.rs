@@ -1,6 +1,7 @@
 //! What each command does, in terms of the library, and what it prints.
 
 use std::io::Write;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -9,6 +10,7 @@ use xtask::conformance::{self, Whose};
 use xtask::facts::Facts;
 use xtask::interrupt;
 use xtask::probe::Question;
+use xtask::prose::{self, ProseReport};
 use xtask::real::{self, Home, Identity, Instance, Options, Summary};
 
 use crate::args;
@@ -41,6 +43,7 @@ pub(crate) fn run(command: args::Command, out: &mut impl Write) -> Result<()> {
         args::Command::Bench(args::Bench::Podgc(args)) => bench_podgc(args, out),
         args::Command::Bench(args::Bench::Ttl(args)) => bench_ttl(args, out),
         args::Command::Bench(args::Bench::GcMemory(args)) => bench_gc_memory(&args, out),
+        args::Command::Prose(args) => prose(&args, out),
     }
 }
 
@@ -342,5 +345,24 @@ fn bench_gc_memory(args: &args::BenchGcMemory, out: &mut impl Write) -> Result<(
         out,
         "{each:.0} B of resident memory for each of {count} objects in the graph"
     )?;
+    Ok(())
+}
+
+fn prose(args: &args::Prose, out: &mut impl Write) -> Result<()> {
+    let here = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let root = args.root.as_deref().unwrap_or(here);
+    if args.baseline {
+        return prose::baseline::lower(root);
+    }
+    let report = ProseReport::of(root)?;
+    if args.names {
+        write!(out, "{}", report.shared_names())?;
+    }
+    if args.words {
+        write!(out, "{}", report.banned_places())?;
+    }
+    if !args.names && !args.words {
+        write!(out, "{report}")?;
+    }
     Ok(())
 }

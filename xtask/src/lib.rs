@@ -7,4 +7,5 @@ pub mod facts;
 pub mod http;
 pub mod interrupt;
 pub mod probe;
+pub mod prose;
 pub mod real;

@@ -21,6 +21,7 @@ mod tree;
 
 use code::Source;
 use tree::{File, Finding};
+use xtask::prose::baseline::{BANNED_WORD_RULE, ProseBaseline, ProseRule, SHORT_DOC_RULE};
 
 #[test]
 fn files_are_short_enough() {
@@ -101,6 +102,30 @@ fn no_file_names_a_place_on_this_machine() {
 #[test]
 fn no_file_names_a_package_registry() {
     check_tree(|files| files.iter().flat_map(text::registry_hosts).collect());
+}
+
+#[test]
+fn no_file_has_more_banned_words_than_its_baseline() {
+    check_prose(BANNED_WORD_RULE);
+}
+
+#[test]
+fn no_file_has_more_short_doc_comments_than_its_baseline() {
+    check_prose(SHORT_DOC_RULE);
+}
+
+#[test]
+fn public_items_have_doc_comments() {
+    check_sources(code::undocumented_items);
+}
+
+/// The rules of prose are in the library, because `cargo xtask prose` applies them too; so are their counterexamples.
+fn check_prose(rule: ProseRule) {
+    let root = tree::root();
+    let baseline = ProseBaseline::load(&root).expect("the baseline is readable");
+    let files = xtask::prose::files::read(&root).expect("the repository is readable");
+    let findings = baseline.check(rule, &files);
+    assert!(findings.is_empty(), "\n{}\n", findings.join("\n"));
 }
 
 fn check_sources(rule: fn(&Source) -> Vec<Finding>) {

@@ -42,13 +42,24 @@ const TASK_STARTERS: &[&str] = &["spawn", "spawn_blocking", "spawn_local", "Join
 const TASK_HOMES: &[&str] = &[
     "crates/apiserver/src/listen",
     "crates/apiserver/src/server",
-    "crates/apiserver/src/store/writer",
     "crates/apiserver/src/upkeep",
     "crates/caretaker",
     "crates/controllers/src/runtime",
     "crates/testbed",
     "xtask",
 ];
+
+/// Crates whose public items are documented: all but the test harness and this tool.
+const DOCUMENTED_CRATES: &[&str] = &[
+    "crates/apiserver/",
+    "crates/caretaker/",
+    "crates/controllers/",
+    "crates/machinery/",
+    "crates/simulator/",
+];
+
+/// Public items that need a doc comment. Fields and variants may speak for themselves.
+const DOCUMENTED_ITEMS: &[&str] = &["enum", "fn", "struct", "trait"];
 
 /// Words in a test's body by which it can fail; `assert…`, `check_…` and `expect…` of any ending count as well.
 const FAILING_WORDS: &[&str] = &[
@@ -203,6 +214,41 @@ pub(crate) fn empty_tests(source: &Source) -> Vec<Finding> {
     findings
 }
 
+/// Public types, traits, functions and methods without a doc comment.
+pub(crate) fn undocumented_items(source: &Source) -> Vec<Finding> {
+    let path = source.file.path.as_str();
+    let is_shipped = DOCUMENTED_CRATES
+        .iter()
+        .any(|prefix| path.starts_with(prefix));
+    if !is_shipped {
+        return Vec::new();
+    }
+    let tokens = &source.tokens;
+    let documented: Vec<usize> = tokens::items(tokens)
+        .iter()
+        .filter(|item| {
+            let attributes = tokens::attributes(tokens, item);
+            attributes
+                .iter()
+                .any(|inner| tokens[inner.start].text == "doc")
+        })
+        .map(|item| *item.body.start())
+        .collect();
+    let mut findings = Vec::new();
+    for (at, token) in tokens.iter().enumerate() {
+        let mut after = tokens[at + 1..].iter().map(|token| token.text.as_str());
+        let keyword = after.find(|word| !["async", "const"].contains(word));
+        let is_item =
+            token.text == "pub" && keyword.is_some_and(|word| DOCUMENTED_ITEMS.contains(&word));
+        if is_item && !documented.contains(&at) && !source.is_test_line(token.line) {
+            let advice =
+                "public without a doc comment: say what a caller in another crate needs to know";
+            findings.push(source.file.finding(token.line, advice));
+        }
+    }
+    findings
+}
+
 /// `tokio::spawn`, `task::spawn`, and either of them from the braces of a `use`.
 fn starts_a_task(tokens: &[Token], at: usize) -> bool {
     let from_tokio =
@@ -326,6 +372,15 @@ mod tests {
     }
 
     #[test]
+    fn finds_public_items_without_docs() {
+        let text = "pub struct A { pub b: u8 }\n/// Docs.\n#[derive(C)]\npub enum D { E }\n#[f]\npub const fn g() {}\n\
+                    pub(crate) fn h() {}\npub const I: u8 = 1;\nimpl A {\n    pub async fn j() {}\n}\n\
+                    #[cfg(test)]\nmod tests {\n    pub fn k() {}\n}";
+        check(undocumented_items, text, &[1, 6, 10]);
+        check_in("crates/testbed/src/a.rs", undocumented_items, text, &[]);
+    }
+
+    #[test]
     fn a_stray_task_is_found_whichever_way_it_is_spelled() {
         let bad = [
             "fn a() { tokio::spawn(b) }",
@@ -348,7 +403,7 @@ mod tests {
         let places = [
             ("crates/controllers/src/runtime/driver.rs", true),
             ("crates/apiserver/src/server.rs", true),
-            ("crates/apiserver/src/store/writer.rs", true),
+            ("crates/apiserver/src/upkeep/compact.rs", true),
             ("crates/caretaker/src/up.rs", true),
             ("crates/machinery/tests/all.rs", true),
             ("crates/apiserver/src/store/writers.rs", false),

@@ -1,12 +1,7 @@
-//! The files the rules look at, and what a rule has to say about one of them.
-//!
-//! Git decides what belongs to the repository; where there is no git, for example in an unpacked archive, everything but
-//! build output does. Files that are not UTF-8 are nobody's text and are left out.
+//! The files that the rules look at, and the findings of a rule.
 
 use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Holds one text file of the repository.
 pub(crate) struct File {
@@ -79,13 +74,11 @@ impl fmt::Display for Finding {
 
 /// All text files of the repository, in the order of their paths.
 pub(crate) fn files() -> Vec<File> {
-    let root = root();
-    let mut paths = git_files(&root).unwrap_or_else(|| walk(&root, ""));
-    paths.sort();
-    paths.dedup();
-    // A path that git knows may be gone from the disk: then there is nothing to look at.
-    let read = |path: String| Some(File::new(&path, fs::read_to_string(root.join(&path)).ok()?));
-    paths.into_iter().filter_map(read).collect()
+    let files = xtask::prose::files::read(&root()).expect("the repository is readable");
+    files
+        .into_iter()
+        .map(|file| File::new(file.path, file.text))
+        .collect()
 }
 
 /// Directories that exist only on this machine: the one that holds the checkout, and the home directory.
@@ -113,54 +106,12 @@ pub(crate) fn members(files: &[File]) -> impl Iterator<Item = &File> {
         .filter(|file| file.path.ends_with("/Cargo.toml"))
 }
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
     xtask
         .parent()
         .expect("xtask is a directory of the repository")
         .to_path_buf()
-}
-
-fn git_files(root: &Path) -> Option<Vec<String>> {
-    let list = [
-        "ls-files",
-        "-z",
-        "--cached",
-        "--others",
-        "--exclude-standard",
-    ];
-    let output = Command::new("git")
-        .args(list)
-        .current_dir(root)
-        .output()
-        .ok()?;
-    let names = String::from_utf8(output.stdout).ok()?;
-    output
-        .status
-        .success()
-        .then(|| names.split_terminator('\0').map(String::from).collect())
-}
-
-fn walk(root: &Path, below: &str) -> Vec<String> {
-    let entries = fs::read_dir(root.join(below)).expect("the repository is readable");
-    let mut paths = Vec::new();
-    for entry in entries {
-        let entry = entry.expect("the repository is readable");
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let path = if below.is_empty() {
-            name.clone()
-        } else {
-            format!("{below}/{name}")
-        };
-        match entry.file_type() {
-            Ok(kind) if kind.is_dir() && !["target", ".git"].contains(&name.as_str()) => {
-                paths.extend(walk(root, &path));
-            }
-            Ok(kind) if kind.is_file() => paths.push(path),
-            _ => {}
-        }
-    }
-    paths
 }
 
 /// Shows `rule` files made of pairs of path and text, and compares where it finds something, as `path:line`.
@@ -185,18 +136,6 @@ pub(crate) fn check_rule(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_walk_finds_what_git_would_list() {
-        let root = root();
-        let walked = walk(&root, "");
-        assert!(walked.contains(&"xtask/tests/tidy.rs".to_string()));
-        assert!(
-            !walked
-                .iter()
-                .any(|path| path.starts_with("target/") || path.starts_with(".git/"))
-        );
-    }
 
     #[test]
     fn a_finding_starts_with_a_place_an_editor_can_open() {
