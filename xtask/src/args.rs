@@ -1,18 +1,18 @@
-//! The command line as types. What a flag means is decided where it is used, not here.
+//! The command line as types. `commands` gives the flags their meaning.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Args as ArgGroup, Parser, Subcommand, ValueEnum};
-use xtask::bench::gc::{Mode, OBJECTS_IN_MEMORY, REQUEST_BUDGET, WORKERS, Workload};
-use xtask::bench::{self, LISTED, Order};
+use xtask::bench::gc::{GcMode, GcWorkload, OBJECTS_IN_MEMORY, REQUEST_BUDGET, WORKERS};
+use xtask::bench::{self, CRON_WORKERS, LISTED, LegOrder, TTL_WORKERS};
 use xtask::real::{Identity, Role};
 
-/// What developers of caretaker run.
+/// Developer tools of caretaker.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
-pub(crate) struct Args {
+pub(crate) struct XtaskArgs {
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -21,19 +21,19 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// A real Kubernetes control plane to check everything against
     #[command(subcommand)]
-    Real(Real),
+    Real(RealCommand),
     /// The same scenarios with ours and with the real one
     #[command(subcommand)]
     Conformance(Conformance),
-    /// Ours beside the real one, in one run
+    /// Measure ours and the Go programs in the same run
     #[command(subcommand)]
-    Bench(Bench),
+    Bench(BenchCommand),
     /// Figures of the language: type names, banned words, empty doc comments, log calls, lines
-    Prose(Prose),
+    Prose(ProseArgs),
 }
 
 #[derive(Debug, ArgGroup)]
-pub(crate) struct Prose {
+pub(crate) struct ProseArgs {
     /// The checkout to measure [default: this one]
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
@@ -49,26 +49,26 @@ pub(crate) struct Prose {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Real {
+pub(crate) enum RealCommand {
     /// Build kube-apiserver, kube-controller-manager and etcd into the cache directory, once
     Build,
     /// Start an instance and wait until it is ready
-    Up(Up),
+    Up(RealUp),
     /// End instances and remove all they left
-    Down(Down),
+    Down(RealDown),
     /// Show all instances
     Status,
     /// Show the end of an instance's logs
-    Logs(Logs),
+    Logs(RealLogs),
     /// Send one request and print the answer
-    Probe(Probe),
-    /// Write down what the API server's crate holds as data
-    Facts(Facts),
+    Probe(RealProbe),
+    /// Write the data files of the API server's crate from a real server
+    Facts(RealFacts),
 }
 
 #[derive(Debug, ArgGroup)]
-pub(crate) struct Up {
-    /// What to call the instance
+pub(crate) struct RealUp {
+    /// The name of the instance
     #[arg(long, default_value = "default")]
     pub(crate) name: String,
     /// Also start kube-controller-manager with these controllers, comma separated
@@ -83,31 +83,31 @@ pub(crate) struct Up {
 }
 
 #[derive(Debug, ArgGroup)]
-pub(crate) struct Down {
-    /// Which instance
+pub(crate) struct RealDown {
+    /// The instance to end
     #[arg(default_value = "default")]
     pub(crate) name: String,
-    /// All of them
+    /// End all instances
     #[arg(long, conflicts_with = "name")]
     pub(crate) all: bool,
 }
 
 #[derive(Debug, ArgGroup)]
-pub(crate) struct Logs {
-    /// Which instance and which of its programs: [NAME] [etcd|apiserver|controller-manager]
+pub(crate) struct RealLogs {
+    /// The instance and the program: [NAME] [etcd|apiserver|controller-manager]
     #[arg(num_args = 0..=2, value_name = "NAME|PROGRAM")]
     pub(crate) of: Vec<String>,
-    /// How many lines of each
+    /// Lines to show of each log
     #[arg(short = 'n', long, default_value_t = 50)]
     pub(crate) lines: usize,
 }
 
 #[derive(Debug, ArgGroup)]
-pub(crate) struct Probe {
-    /// Which instance; the only one there is when not given
+pub(crate) struct RealProbe {
+    /// The instance to ask [default: the only one]
     #[arg(long, value_name = "NAME")]
     pub(crate) to: Option<String>,
-    /// As whom
+    /// The identity of the request
     #[arg(long = "as", value_name = "IDENTITY", default_value = "admin")]
     pub(crate) identity: Identity,
     /// GET, POST, PUT, PATCH, DELETE, …
@@ -125,14 +125,14 @@ pub(crate) struct Probe {
         allow_hyphen_values = true
     )]
     pub(crate) data: Option<String>,
-    /// Print the body as it comes, for so many seconds
+    /// Print the body as it arrives, for this number of seconds
     #[arg(long = "for", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) for_secs: Option<u64>,
 }
 
 #[derive(Debug, ArgGroup)]
-pub(crate) struct Facts {
-    /// Ask this instance instead of a fresh one
+pub(crate) struct RealFacts {
+    /// Ask this instance instead of a new one
     #[arg(long, value_name = "NAME")]
     pub(crate) from: Option<String>,
 }
@@ -204,16 +204,16 @@ pub(crate) struct ConformanceSchema {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Bench {
+pub(crate) enum BenchCommand {
     /// Time to ready, memory, creates, lists and watches of the API server
     Apiserver(BenchApiserver),
-    /// Cascades, and the start with many objects, of the garbage collectors on real servers; all of it takes some 25 minutes
+    /// Cascades, and a start with many objects, of the garbage collectors on real servers; takes about 25 minutes
     Gc(BenchGc),
-    /// How late the Jobs of CronJobs are in one minute, with the CronJob controllers on real servers; takes some 25 minutes
+    /// Lateness of the Jobs of CronJobs in one minute, with the CronJob controllers on real servers; takes about 25 minutes
     Cron(BenchCron),
-    /// How fast Pods go that have terminated or lost their Node, with Pod GC on real servers; takes some 15 minutes
+    /// Rate of deletes of Pods that terminated or lost their Node, with Pod GC on real servers; takes about 15 minutes
     Podgc(BenchPodgc),
-    /// How late finished Jobs go with the TTL controllers on real servers; all of it takes some 20 minutes
+    /// Lateness of the deletes of finished Jobs, with the TTL controllers on real servers; takes about 20 minutes
     Ttl(BenchTtl),
     /// Memory for each object in our collector's graph, in one process
     GcMemory(BenchGcMemory),
@@ -221,7 +221,7 @@ pub(crate) enum Bench {
 
 #[derive(Debug, ArgGroup)]
 pub(crate) struct BenchApiserver {
-    /// Objects in each server when it has the most
+    /// The largest number of objects in each server
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(LISTED as i64..))]
     pub(crate) objects: u32,
 }
@@ -230,65 +230,65 @@ pub(crate) struct BenchApiserver {
 pub(crate) struct BenchGc {
     /// Only these workloads, comma separated
     #[arg(long, value_delimiter = ',')]
-    pub(crate) workload: Vec<Workload>,
+    pub(crate) workload: Vec<GcWorkload>,
     /// Only these modes, comma separated
     #[arg(long, value_delimiter = ',')]
-    pub(crate) mode: Vec<Mode>,
-    /// So many objects in every case [default: 1000 at defaults, 50000 at a start, else 5000]
+    pub(crate) mode: Vec<GcMode>,
+    /// Objects in every case [default: 1000 at defaults, 50000 at a start, else 5000]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) objects: Option<u32>,
-    /// Requests under way where nothing else limits, comma separated; all of them for flat, the most for the others
+    /// Requests in flight where only workers limit, comma separated; flat runs with all numbers, the others with the largest
     #[arg(long, value_delimiter = ',', default_values_t = WORKERS, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) workers: Vec<u32>,
-    /// Requests each second where the budget is equal
+    /// Requests per second where the budget is equal
     #[arg(long, default_value_t = REQUEST_BUDGET, value_parser = clap::value_parser!(u32).range(2..))]
     pub(crate) budget: u32,
     #[command(flatten)]
-    pub(crate) run: BenchRun,
+    pub(crate) run: BenchRunArgs,
 }
 
 #[derive(Debug, ArgGroup)]
 pub(crate) struct BenchCron {
-    /// So many CronJobs in every case [default: 500 at defaults, else 2000]
+    /// CronJobs in every case [default: 500 at defaults, else 2000]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) cron_jobs: Option<u32>,
-    /// Requests under way where nothing else limits
-    #[arg(long, default_value_t = bench::cron::WORKERS, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Requests in flight where only workers limit
+    #[arg(long, default_value_t = CRON_WORKERS, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) workers: u32,
     #[command(flatten)]
-    pub(crate) run: BenchRun,
+    pub(crate) run: BenchRunArgs,
 }
 
 #[derive(Debug, ArgGroup)]
 pub(crate) struct BenchPodgc {
-    /// So many Pods in every case [default: 1000 or 5000]
+    /// Pods in every case [default: 1000 or 5000]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) pods: Option<u32>,
     #[command(flatten)]
-    pub(crate) run: BenchRun,
+    pub(crate) run: BenchRunArgs,
 }
 
 #[derive(Debug, ArgGroup)]
 pub(crate) struct BenchTtl {
-    /// So many Jobs in every burst [default: 1000 at defaults, else 5000]
+    /// Jobs in every burst [default: 1000 at defaults, else 5000]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) jobs: Option<u32>,
-    /// Requests under way where nothing else limits
-    #[arg(long, default_value_t = bench::ttl::WORKERS, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Requests in flight where only workers limit
+    #[arg(long, default_value_t = TTL_WORKERS, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) workers: u32,
     #[command(flatten)]
-    pub(crate) run: BenchRun,
+    pub(crate) run: BenchRunArgs,
 }
 
 #[derive(Debug, ArgGroup)]
-pub(crate) struct BenchRun {
-    /// Who runs when: A is the Go program, B is ours
+pub(crate) struct BenchRunArgs {
+    /// Order of the legs: A is the Go program, B is ours
     #[arg(long, default_value = "ABBA")]
-    legs: Order,
-    /// Only cases with this in their title, such as defaults
+    legs: LegOrder,
+    /// Only cases whose title contains this, such as defaults
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Where the raw numbers go [default: a new file in target/bench]
+    /// The file of the raw numbers [default: a new file in target/bench]
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     /// Build ours and the driver without optimising: to try the harness, not for figures
@@ -301,7 +301,7 @@ pub(crate) struct BenchRun {
 
 #[derive(Debug, ArgGroup)]
 pub(crate) struct BenchGcMemory {
-    /// How many objects
+    /// Objects in the graph
     #[arg(long, default_value_t = OBJECTS_IN_MEMORY, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) objects: u32,
     /// Build the driver without optimising: to try the harness, not for figures
@@ -309,10 +309,10 @@ pub(crate) struct BenchGcMemory {
     pub(crate) quick: bool,
 }
 
-// === impl BenchRun ===
+// === impl BenchRunArgs ===
 
-impl From<BenchRun> for bench::Run {
-    fn from(args: BenchRun) -> Self {
+impl From<BenchRunArgs> for bench::BenchRun {
+    fn from(args: BenchRunArgs) -> Self {
         Self {
             legs: args.legs,
             only: args.only,
@@ -323,10 +323,10 @@ impl From<BenchRun> for bench::Run {
     }
 }
 
-// === impl Logs ===
+// === impl RealLogs ===
 
-impl Logs {
-    /// Which instance and which program are meant; a program's word is never an instance's name.
+impl RealLogs {
+    /// The named instance and program. The word for a program is never the name of an instance.
     pub(crate) fn target(&self) -> Result<(Option<&str>, Option<Role>)> {
         let role = |word: &str| Role::from_str(word, false).ok();
         Ok(match self.of.as_slice() {
@@ -344,9 +344,9 @@ impl Logs {
     }
 }
 
-/// Says what is wrong with the command line. Usage errors exit with 1.
+/// Prints the error of the command line. Usage errors exit with 1.
 pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
-    // Nothing can be done about a terminal that is gone.
+    // Without a terminal the message is lost.
     let _ = error.print();
     ExitCode::from(u8::from(error.use_stderr()))
 }
@@ -355,8 +355,10 @@ pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Result<Args, clap::Error> {
-        Args::try_parse_from(std::iter::once("cargo xtask").chain(line.split_ascii_whitespace()))
+    fn parse(line: &str) -> Result<XtaskArgs, clap::Error> {
+        XtaskArgs::try_parse_from(
+            std::iter::once("cargo xtask").chain(line.split_ascii_whitespace()),
+        )
     }
 
     #[test]
@@ -372,7 +374,7 @@ mod tests {
             ("real logs a b c", "unexpected"),
             ("real logs -n many", "invalid value"),
             ("real probe GET", "<PATH>"),
-            ("real probe --as nobody GET /", "invalid value"),
+            ("real probe --as root GET /", "invalid value"),
             ("real probe --for 0 GET /", "0"),
             ("real facts --from", "a value is required"),
             ("conformance", "Usage"),
@@ -406,7 +408,7 @@ mod tests {
         let args = parse(
             "real up --controllers a,b --apiserver-flag=--v=4 --apiserver-flag --x=y -- --kube-api-qps=50 -v2",
         );
-        let Command::Real(Real::Up(up)) = args.unwrap().command else {
+        let Command::Real(RealCommand::Up(up)) = args.unwrap().command else {
             panic!("not up")
         };
         assert_eq!(up.name, "default");
@@ -418,17 +420,17 @@ mod tests {
     #[test]
     fn a_benchmark_of_collectors_takes_lists_and_has_everything_by_default() {
         let gc = |line: &str| match parse(line).unwrap().command {
-            Command::Bench(Bench::Gc(gc)) => gc,
+            Command::Bench(BenchCommand::Gc(gc)) => gc,
             other => panic!("{other:?}"),
         };
         let all = gc("bench gc");
         assert!(all.workload.is_empty() && all.mode.is_empty());
         assert_eq!(all.workers, WORKERS);
         let some = gc("bench gc --workload flat,start --mode unlimited --workers 5,7 --legs AB");
-        assert_eq!(some.workload, [Workload::Flat, Workload::Start]);
+        assert_eq!(some.workload, [GcWorkload::Flat, GcWorkload::Start]);
         assert_eq!(
             (some.mode, some.workers),
-            (vec![Mode::Unlimited], vec![5, 7])
+            (vec![GcMode::Unlimited], vec![5, 7])
         );
         assert_eq!(some.run.legs, "AB".parse().unwrap());
     }
@@ -445,12 +447,12 @@ mod tests {
             ),
         ];
         for (line, target) in table {
-            let Command::Real(Real::Logs(logs)) = parse(line).unwrap().command else {
+            let Command::Real(RealCommand::Logs(logs)) = parse(line).unwrap().command else {
                 panic!("not logs")
             };
             assert_eq!(logs.target().unwrap(), target, "{line}");
         }
-        let Command::Real(Real::Logs(logs)) = parse("real logs a b").unwrap().command else {
+        let Command::Real(RealCommand::Logs(logs)) = parse("real logs a b").unwrap().command else {
             panic!("not logs")
         };
         assert!(logs.target().is_err());

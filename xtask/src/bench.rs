@@ -1,94 +1,84 @@
-//! Benchmarks: ours beside the real one, in one run, as a table.
+//! Benchmarks: ours beside the Go programs, in one run, as tables.
 //!
-//! A figure is a name, a number and its unit; a table puts the figures of both sides beside each other and says their
-//! ratio. What is measured and how stands in the files below: `apiserver` for the servers, `gc` for the collectors, `cron`,
-//! `podgc` and `ttl` for the other controllers. What every benchmark of a controller needs is shared: `run` (cases in legs, and the
-//! report), `peers` (the programs under test, as data), `stand` (a server, and what a phase on it cost everyone), `timed` (legs of those
-//! who act when a time comes), `legs` (who runs when, medians, CSV), `bounds` and `doubts` (what the numbers have to be, and when not to
-//! believe them), `sampling` and `requests` (`/proc` and the server's metrics), `driver` (the load).
-//! Nothing here says when or where a run was: that is for whoever quotes it.
+//! A figure is a name, a number and its unit; a table shows the figures of both sides and their ratio. `apiserver`
+//! measures the servers, `gc` the garbage collectors, `cases` the CronJob, TTL and Pod GC controllers. All benchmarks of
+//! controllers share `run` (cases in legs, and the report), `peers` (the programs under test, as data), `stand` (a server
+//! and the cost of a phase on it), `legs` (order, medians, CSV), `bounds` (verdicts and doubts), `sampling` and `requests`
+//! (`/proc` and the server's metrics) and `driver` (the load). A report does not contain the date or the machine of a run.
 
 mod apiserver;
 mod bounds;
-pub mod cron;
-mod doubts;
+mod cases;
 mod driver;
 pub mod gc;
 mod legs;
+mod loads;
 mod peers;
-pub mod podgc;
 mod requests;
 mod run;
 mod sampling;
-mod server;
 mod stand;
-mod timed;
-pub mod ttl;
 
-pub use apiserver::{LISTED, Wanted, apiserver};
-pub use legs::Order;
-pub use run::{Report, Run};
+pub use apiserver::{LISTED, ServerBenchOptions, apiserver};
+pub use cases::{BenchOptions, BenchTopic, CRON_WORKERS, TTL_WORKERS, measure};
+pub use legs::LegOrder;
+pub use run::{BenchReport, BenchRun};
 
 use std::fmt;
 
-/// Width of a column of numbers, and of the first column at least.
+/// Width of a column of numbers, and the least width of the first column.
 const COLUMN: usize = 12;
 
-/// One measured number.
+/// A measured number with its name and unit.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Figure {
-    /// What was measured; the same on both sides.
+pub struct BenchFigure {
+    /// The name of the figure; the same on both sides.
     pub what: String,
-    /// The number, in the unit.
     pub value: f64,
-    /// What the number counts.
-    pub unit: Unit,
+    pub unit: FigureUnit,
 }
 
-/// What a number counts.
+/// The unit of a figure, which decides how it is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// Seconds, shown in the unit that suits.
+pub enum FigureUnit {
+    /// Seconds, shown as s, ms or µs.
     Seconds,
-    /// Bytes, shown in the unit that suits.
+    /// Bytes, shown as MB, kB or B.
     Bytes,
-    /// Something each second.
     PerSecond,
-    /// So many of something.
     Count,
-    /// A share, mostly of one processor; no ratio is shown of it.
+    /// A share, mostly of one processor. The table shows no ratio of it.
     Busy,
 }
 
-/// The figures of two sides and what has to be said about them.
+/// The figures of two sides, with notes.
 #[derive(Debug)]
-pub struct Table {
-    /// What all of it is about; shown where the first column has no heading otherwise.
+pub struct FigureTable {
+    /// The heading of the first column.
     pub title: String,
-    /// What the other side is called.
+    /// The heading of the other side's column.
     pub peer: &'static str,
-    /// Of ours.
-    pub ours: Vec<Figure>,
-    /// Of the other side; those that it shares with ours are matched by name.
-    pub real: Vec<Figure>,
-    /// Sentences without which the numbers mislead.
+    pub ours: Vec<BenchFigure>,
+    /// The figures of the other side, matched with ours by name.
+    pub real: Vec<BenchFigure>,
+    /// Facts without which the numbers mislead.
     pub notes: Vec<String>,
 }
 
-// === impl Figure ===
+// === impl BenchFigure ===
 
-impl Figure {
+impl BenchFigure {
     /// A number with its name and unit.
-    pub fn new(what: impl Into<String>, value: f64, unit: Unit) -> Self {
+    pub fn new(what: impl Into<String>, value: f64, unit: FigureUnit) -> Self {
         let what = what.into();
         Self { what, value, unit }
     }
 }
 
-// === impl Unit ===
+// === impl FigureUnit ===
 
-impl Unit {
-    /// How a file of raw numbers names it.
+impl FigureUnit {
+    /// The unit's word in a file of raw numbers.
     fn word(self) -> &'static str {
         match self {
             Self::Seconds => "s",
@@ -118,9 +108,9 @@ impl Unit {
     }
 }
 
-// === impl Table ===
+// === impl FigureTable ===
 
-impl fmt::Display for Table {
+impl fmt::Display for FigureTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let both = self.ours.iter().chain(&self.real);
         let longest = both.map(|figure| figure.what.chars().count()).max();
@@ -136,11 +126,11 @@ impl fmt::Display for Table {
         line([&self.title, "ours", self.peer, "ratio"])?;
         let only_real = self.real.iter();
         let only_real = only_real.filter(|real| value(&self.ours, &real.what).is_none());
-        for Figure { what, unit, .. } in self.ours.iter().chain(only_real) {
+        for BenchFigure { what, unit, .. } in self.ours.iter().chain(only_real) {
             let (ours, real) = (value(&self.ours, what), value(&self.real, what));
             let shown =
                 |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |it| unit.shown(it));
-            let both = ours.zip(real).filter(|_| *unit != Unit::Busy);
+            let both = ours.zip(real).filter(|_| *unit != FigureUnit::Busy);
             let ratio = both.map(|(ours, real)| ratio(ours, real));
             line([what, &shown(ours), &shown(real), &ratio.unwrap_or_default()])?;
         }
@@ -150,13 +140,13 @@ impl fmt::Display for Table {
     }
 }
 
-/// The number of that name.
-fn value(figures: &[Figure], what: &str) -> Option<f64> {
+/// The value of the figure with this name.
+fn value(figures: &[BenchFigure], what: &str) -> Option<f64> {
     let named = figures.iter().find(|figure| figure.what == what);
     named.map(|figure| figure.value)
 }
 
-/// How many times the second number the first is: `2.5 ×`, or `1/40` when it is less.
+/// The ratio of two numbers: `2.5 ×`, or `1/40` when it is less than one.
 fn ratio(ours: f64, real: f64) -> String {
     if ours <= 0.0 || real <= 0.0 {
         String::new()
@@ -167,7 +157,7 @@ fn ratio(ours: f64, real: f64) -> String {
     }
 }
 
-/// A number with as many digits as mean something: two after small ones, none after large ones.
+/// A number with two decimals when it is small and none when it is large.
 fn digits(value: f64) -> String {
     match value {
         ..10.0 => format!("{value:.2}"),
@@ -193,17 +183,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_shown_with_the_digits_that_mean_something() {
+    fn numbers_are_shown_with_significant_digits() {
         let table = [
-            (Unit::Seconds, 2.904, "2.90 s"),
-            (Unit::Seconds, 0.0301, "30.1 ms"),
-            (Unit::Seconds, 0.000_21, "210 µs"),
-            (Unit::Seconds, 0.0, "0.00 µs"),
-            (Unit::Bytes, 1_250_000_000.0, "1,250 MB"),
-            (Unit::Bytes, 999.0, "999 B"),
-            (Unit::PerSecond, 1480.4, "1,480"),
-            (Unit::PerSecond, 1_234_567.0, "1,234,567"),
-            (Unit::Busy, 0.426, "43 %"),
+            (FigureUnit::Seconds, 2.904, "2.90 s"),
+            (FigureUnit::Seconds, 0.0301, "30.1 ms"),
+            (FigureUnit::Seconds, 0.000_21, "210 µs"),
+            (FigureUnit::Seconds, 0.0, "0.00 µs"),
+            (FigureUnit::Bytes, 1_250_000_000.0, "1,250 MB"),
+            (FigureUnit::Bytes, 999.0, "999 B"),
+            (FigureUnit::PerSecond, 1480.4, "1,480"),
+            (FigureUnit::PerSecond, 1_234_567.0, "1,234,567"),
+            (FigureUnit::Busy, 0.426, "43 %"),
         ];
         for (unit, value, text) in table {
             assert_eq!(unit.shown(value), text);
@@ -211,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_says_how_many_times_or_which_part() {
+    fn a_ratio_is_a_multiple_or_a_part() {
         let table = [
             (10.0, 4.0, "2.50 ×"),
             (4.0, 4.0, "1.00 ×"),
@@ -226,19 +216,23 @@ mod tests {
 
     #[test]
     fn a_table_matches_figures_by_name_and_ends_with_its_notes() {
-        let mk = |what: &str, value, unit| Figure::new(what, value, unit);
-        let table = Table {
+        let mk = |what: &str, value, unit| BenchFigure::new(what, value, unit);
+        let table = FigureTable {
             title: String::new(),
             peer: "real",
             ours: vec![
-                mk("time to ready", 0.02, Unit::Seconds),
-                mk("creates/s to 100,000 objects", 9000.0, Unit::PerSecond),
-                mk("driver busy", 0.9, Unit::Busy),
+                mk("time to ready", 0.02, FigureUnit::Seconds),
+                mk(
+                    "creates/s to 100,000 objects",
+                    9000.0,
+                    FigureUnit::PerSecond,
+                ),
+                mk("driver busy", 0.9, FigureUnit::Busy),
             ],
             real: vec![
-                mk("driver busy", 0.3, Unit::Busy),
-                mk("time to ready", 3.0, Unit::Seconds),
-                mk("fsyncs", 7.0, Unit::Count),
+                mk("driver busy", 0.3, FigureUnit::Busy),
+                mk("time to ready", 3.0, FigureUnit::Seconds),
+                mk("fsyncs", 7.0, FigureUnit::Count),
             ],
             notes: vec!["say so".to_owned()],
         };

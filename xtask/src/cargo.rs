@@ -1,7 +1,7 @@
-//! The programs of this workspace: building them and running them as processes of their own.
+//! Builds the programs of this workspace and runs them as child processes.
 //!
-//! xtask links none of our crates, so that starting a real server compiles none of them. What it needs of them it
-//! builds with the cargo that runs it and starts like any other program.
+//! xtask links none of our crates, so that starting a real server compiles none of them. It builds their programs with
+//! the cargo that runs it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::interrupt;
 use crate::real::{POLL, ProcessId};
 
-/// A binary of this workspace.
+/// A binary of this workspace and the profile to build it with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Binary {
     pub(crate) package: &'static str,
@@ -21,19 +21,19 @@ pub(crate) struct Binary {
     pub(crate) profile: &'static str,
 }
 
-/// A started program that ends with this value at the latest.
+/// A started program. Dropping it ends the program.
 #[derive(Debug)]
 pub(crate) struct Running(pub(crate) Child);
 
 // === impl Binary ===
 
 impl Binary {
-    /// Builds it, if that is needed, and says where it is. What cargo has to tell goes to stderr.
+    /// Builds the binary if needed and returns its path. The messages of cargo go to stderr.
     pub(crate) fn build(self) -> Result<PathBuf> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(cargo);
-        // What cargo told us about ourselves is not for what we build: build scripts that look at it (ring's does) would
-        // run again, and everything above them would be compiled anew, at each change between cargo and us.
+        // Variables that describe xtask are removed: build scripts that read them (ring's does) would run again, and their
+        // dependents would be compiled again, at each change between a cargo run of the user and one of ours.
         let about_us = std::env::vars_os().map(|(name, _)| name);
         for name in about_us.filter(|name| is_about_a_package(&name.to_string_lossy())) {
             command.env_remove(name);
@@ -48,24 +48,27 @@ impl Binary {
             .context("cannot start cargo")?;
         interrupt::check()?;
         if !messages.status.success() {
-            bail!("{} does not build; cargo says why above", self.name);
+            bail!(
+                "{} does not build; see the output of cargo above",
+                self.name
+            );
         }
         executable(&String::from_utf8_lossy(&messages.stdout), self.name)
-            .with_context(|| format!("cargo does not say where it put {}", self.name))
+            .with_context(|| format!("cargo printed no path of {}", self.name))
     }
 }
 
 // === impl Running ===
 
 impl Running {
-    /// Starts a program.
+    /// Starts a program without standard input.
     pub(crate) fn start(command: &mut Command) -> Result<Self> {
         let child = command.stdin(Stdio::null()).spawn();
         let program = || format!("cannot start {}", command.get_program().display());
         Ok(Self(child.with_context(program)?))
     }
 
-    /// Waits until it has ended. An interrupt is an error.
+    /// Waits until the program ends. An interrupt is an error.
     pub(crate) fn wait(&mut self) -> Result<ExitStatus> {
         loop {
             interrupt::check()?;
@@ -79,7 +82,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // One that was waited for has no id any more: another process may have got its pid.
+        // A program that was waited for has no id any more: the kernel may have reused its pid.
         if let (Ok(None), Some(id)) = (self.0.try_wait(), ProcessId::of(self.0.id())) {
             if let Err(error) = id.stop() {
                 eprintln!("{error:#}");
@@ -90,7 +93,7 @@ impl Drop for Running {
     }
 }
 
-/// Whether cargo sets this variable anew for each package that it compiles or runs.
+/// Returns whether cargo sets this variable for each package that it compiles or runs.
 fn is_about_a_package(variable: &str) -> bool {
     [
         "CARGO_PKG_",
@@ -102,12 +105,12 @@ fn is_about_a_package(variable: &str) -> bool {
     .any(|prefix| variable.starts_with(prefix))
 }
 
-/// The root of this workspace.
+/// The root directory of this workspace.
 pub(crate) fn workspace() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
-/// Where cargo put a binary, by its messages.
+/// The path of a binary in the messages of cargo.
 fn executable(messages: &str, name: &str) -> Option<PathBuf> {
     let messages = messages
         .lines()
@@ -121,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_place_of_a_binary_is_read_from_what_cargo_says() {
+    fn the_path_of_a_binary_is_read_from_cargos_messages() {
         let messages = r#"{"reason":"compiler-artifact","target":{"name":"load"},"executable":null}
 not JSON
 {"reason":"compiler-artifact","target":{"name":"other"},"executable":"/b/other"}
@@ -132,7 +135,7 @@ not JSON
     }
 
     #[test]
-    fn what_cargo_says_about_a_package_is_told_from_what_a_user_sets() {
+    fn variables_of_a_package_differ_from_those_of_the_user() {
         for variable in ["CARGO_PKG_NAME", "CARGO_MANIFEST_DIR"] {
             assert!(is_about_a_package(variable), "{variable}");
         }

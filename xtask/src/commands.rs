@@ -1,17 +1,17 @@
-//! What each command does, in terms of the library, and what it prints.
+//! Runs each command by calling the library, and prints the result.
 
 use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use xtask::bench;
+use xtask::bench::{self, BenchOptions, BenchTopic};
 use xtask::conformance::{self, Whose};
-use xtask::facts::Facts;
+use xtask::facts::ServerFacts;
 use xtask::interrupt;
-use xtask::probe::Question;
+use xtask::probe::ProbeRequest;
 use xtask::prose::{self, ProseReport};
-use xtask::real::{self, Home, Identity, Instance, Options, Summary};
+use xtask::real::{self, Identity, Instance, InstanceStatus, Options, OracleHome};
 
 use crate::args;
 
@@ -37,31 +37,42 @@ pub(crate) fn run(command: args::Command, out: &mut impl Write) -> Result<()> {
         }
         args::Command::Conformance(args::Conformance::GcRandom(args)) => gc_random(&args, out),
         args::Command::Conformance(args::Conformance::Schema(args)) => schema(&args, out),
-        args::Command::Bench(args::Bench::Apiserver(args)) => bench_apiserver(&args, out),
-        args::Command::Bench(args::Bench::Gc(args)) => bench_gc(args, out),
-        args::Command::Bench(args::Bench::Cron(args)) => bench_cron(args, out),
-        args::Command::Bench(args::Bench::Podgc(args)) => bench_podgc(args, out),
-        args::Command::Bench(args::Bench::Ttl(args)) => bench_ttl(args, out),
-        args::Command::Bench(args::Bench::GcMemory(args)) => bench_gc_memory(&args, out),
+        args::Command::Bench(args::BenchCommand::Apiserver(args)) => bench_apiserver(&args, out),
+        args::Command::Bench(args::BenchCommand::Gc(args)) => bench_gc(args, out),
+        args::Command::Bench(args::BenchCommand::Cron(args)) => bench_cases(
+            BenchTopic::Cron,
+            args.cron_jobs,
+            args.workers,
+            args.run,
+            out,
+        ),
+        // Pod GC has no flag for its workers.
+        args::Command::Bench(args::BenchCommand::Podgc(args)) => {
+            bench_cases(BenchTopic::PodGc, args.pods, 0, args.run, out)
+        }
+        args::Command::Bench(args::BenchCommand::Ttl(args)) => {
+            bench_cases(BenchTopic::Ttl, args.jobs, args.workers, args.run, out)
+        }
+        args::Command::Bench(args::BenchCommand::GcMemory(args)) => bench_gc_memory(&args, out),
         args::Command::Prose(args) => prose(&args, out),
     }
 }
 
-fn real(command: args::Real, out: &mut impl Write) -> Result<()> {
+fn real(command: args::RealCommand, out: &mut impl Write) -> Result<()> {
     match command {
-        args::Real::Build => build(out),
-        args::Real::Up(args) => up(args, out),
-        args::Real::Down(args) => down(&args, out),
-        args::Real::Status => status(out),
-        args::Real::Logs(args) => logs(&args, out),
-        args::Real::Probe(args) => probe(args, out),
-        args::Real::Facts(args) => facts(&args, out),
+        args::RealCommand::Build => build(out),
+        args::RealCommand::Up(args) => up(args, out),
+        args::RealCommand::Down(args) => down(&args, out),
+        args::RealCommand::Status => status(out),
+        args::RealCommand::Logs(args) => logs(&args, out),
+        args::RealCommand::Probe(args) => probe(args, out),
+        args::RealCommand::Facts(args) => facts(&args, out),
     }
 }
 
 fn build(out: &mut impl Write) -> Result<()> {
     interrupt::watch()?;
-    let report = real::build::ensure(&Home::from_env()?)?;
+    let report = real::build::ensure(&OracleHome::from_env()?)?;
     let megabytes = report.programs.size_bytes() / 1_000_000;
     let dir = report.programs.dir().display();
     match report.took {
@@ -75,14 +86,14 @@ fn build(out: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
-fn up(args: args::Up, out: &mut impl Write) -> Result<()> {
+fn up(args: args::RealUp, out: &mut impl Write) -> Result<()> {
     interrupt::watch()?;
     let options = Options {
         apiserver_flags: args.apiserver_flag,
         controllers: args.controllers,
         controller_manager_flags: args.controller_manager_flags,
     };
-    real::build::ensure(&Home::from_env()?)?;
+    real::build::ensure(&OracleHome::from_env()?)?;
     let started = Instant::now();
     let instance = Instance::start(&args.name, &options)?;
     let (name, version) = (instance.name(), real::build::kubernetes_version());
@@ -99,40 +110,42 @@ fn up(args: args::Up, out: &mut impl Write) -> Result<()> {
     )?;
     writeln!(
         out,
-        "not exempt from Priority and Fairness, with the same rights:"
+        "the same rights, but subject to Priority and Fairness:"
     )?;
     writeln!(
         out,
         "  export KUBECONFIG={}",
         instance.kubeconfig(Identity::Ordinary).display()
     )?;
-    writeln!(out, "end it and remove all it wrote:")?;
+    writeln!(out, "end it and remove its directory:")?;
     writeln!(out, "  cargo xtask real down {name}")?;
     instance.keep();
     Ok(())
 }
 
-fn down(args: &args::Down, out: &mut impl Write) -> Result<()> {
-    let home = Home::from_env()?;
+fn down(args: &args::RealDown, out: &mut impl Write) -> Result<()> {
+    let home = OracleHome::from_env()?;
     if !args.all {
-        return Ok(writeln!(out, "{}", real::down(&home, &args.name)?)?);
+        return down_one(&home, &args.name, out);
     }
     let names = home.names()?;
     if names.is_empty() {
-        writeln!(out, "there is no instance")?;
+        writeln!(out, "no instance exists")?;
     }
-    for name in names {
-        writeln!(out, "{}", real::down(&home, &name)?)?;
-    }
-    Ok(())
+    names.iter().try_for_each(|name| down_one(&home, name, out))
+}
+
+fn down_one(home: &OracleHome, name: &str, out: &mut impl Write) -> Result<()> {
+    let condition = home.down(name)?;
+    Ok(writeln!(out, "{name} ({condition}) ended and removed")?)
 }
 
 fn status(out: &mut impl Write) -> Result<()> {
-    let summaries = real::status(&Home::from_env()?)?;
+    let summaries = OracleHome::from_env()?.status()?;
     if summaries.is_empty() {
         writeln!(
             out,
-            "there is no instance: start one with `cargo xtask real up`"
+            "no instance exists: start one with `cargo xtask real up`"
         )?;
     }
     for summary in &summaries {
@@ -141,26 +154,16 @@ fn status(out: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
-fn describe(summary: &Summary) -> String {
-    let Summary {
-        name,
-        condition,
-        processes,
-        age_secs,
-        kubeconfig,
-    } = summary;
-    let since = age_secs
+fn describe(status: &InstanceStatus) -> String {
+    let since = status
+        .age_secs
         .map(|secs| format!(", started {} ago", age(secs)))
         .unwrap_or_default();
-    let mut text = format!("{name}: {condition}{since}\n");
-    for (role, pid, port, is_alive) in processes {
-        let gone = if *is_alive { "" } else { "  gone" };
-        text.push_str(&format!(
-            "  {:<18}  pid {pid:<7}  127.0.0.1:{port}{gone}\n",
-            role.word()
-        ));
+    let mut text = format!("{}: {}{since}\n", status.name, status.condition);
+    for (role, id) in &status.processes {
+        text.push_str(&format!("  {:<18}  pid {}\n", role.word(), id.pid));
     }
-    text.push_str(&format!("  KUBECONFIG={}\n", kubeconfig.display()));
+    text.push_str(&format!("  KUBECONFIG={}\n", status.kubeconfig.display()));
     text
 }
 
@@ -173,30 +176,30 @@ fn age(secs: u64) -> String {
     }
 }
 
-fn logs(args: &args::Logs, out: &mut impl Write) -> Result<()> {
-    let home = Home::from_env()?;
+fn logs(args: &args::RealLogs, out: &mut impl Write) -> Result<()> {
+    let home = OracleHome::from_env()?;
     let (name, role) = args.target()?;
-    let name = real::pick(&home, name)?;
-    for (role, text) in real::logs(&home, &name, role, args.lines)? {
+    let name = home.pick(name)?;
+    for (role, text) in home.logs(&name, role, args.lines)? {
         writeln!(out, "==> {name} {} <==\n{text}", role.word())?;
     }
     Ok(())
 }
 
-fn probe(args: args::Probe, out: &mut impl Write) -> Result<()> {
-    let name = real::pick(&Home::from_env()?, args.to.as_deref())?;
+fn probe(args: args::RealProbe, out: &mut impl Write) -> Result<()> {
+    let name = OracleHome::from_env()?.pick(args.to.as_deref())?;
     let client = Instance::open(&name)?.client(args.identity)?;
-    let question = Question {
+    let request = ProbeRequest {
         method: args.method.to_ascii_uppercase(),
         path: args.path,
         headers: args.headers,
         body: args.data,
         stream_for: args.for_secs.map(Duration::from_secs),
     };
-    question.ask(&client, out)
+    request.send(&client, out)
 }
 
-fn facts(args: &args::Facts, out: &mut impl Write) -> Result<()> {
+fn facts(args: &args::RealFacts, out: &mut impl Write) -> Result<()> {
     interrupt::watch()?;
     let facts = match &args.from {
         Some(name) => ask_facts(&Instance::open(name)?)?,
@@ -220,8 +223,8 @@ fn facts(args: &args::Facts, out: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
-fn ask_facts(instance: &Instance) -> Result<Facts> {
-    Facts::ask(&instance.client(Identity::Admin)?)
+fn ask_facts(instance: &Instance) -> Result<ServerFacts> {
+    ServerFacts::ask(&instance.client(Identity::Admin)?)
 }
 
 fn conformance_api(args: args::ConformanceApi, out: &mut impl Write) -> Result<()> {
@@ -288,16 +291,13 @@ fn schema(args: &args::ConformanceSchema, out: &mut impl Write) -> Result<()> {
 fn bench_apiserver(args: &args::BenchApiserver, out: &mut impl Write) -> Result<()> {
     interrupt::watch()?;
     let objects = usize::try_from(args.objects)?;
-    Ok(write!(
-        out,
-        "{}",
-        bench::apiserver(bench::Wanted { objects })?
-    )?)
+    let table = bench::apiserver(bench::ServerBenchOptions { objects })?;
+    Ok(write!(out, "{table}")?)
 }
 
 fn bench_gc(args: args::BenchGc, out: &mut impl Write) -> Result<()> {
     interrupt::watch()?;
-    let wanted = bench::gc::Wanted {
+    let options = bench::gc::GcBenchOptions {
         workloads: args.workload,
         modes: args.mode,
         objects: args.objects.map(usize::try_from).transpose()?,
@@ -305,36 +305,23 @@ fn bench_gc(args: args::BenchGc, out: &mut impl Write) -> Result<()> {
         budget: args.budget,
         run: args.run.into(),
     };
-    Ok(write!(out, "{}", bench::gc::gc(&wanted)?)?)
+    Ok(write!(out, "{}", bench::gc::gc(&options)?)?)
 }
 
-fn bench_podgc(args: args::BenchPodgc, out: &mut impl Write) -> Result<()> {
+fn bench_cases(
+    topic: BenchTopic,
+    count: Option<u32>,
+    workers: u32,
+    run: args::BenchRunArgs,
+    out: &mut impl Write,
+) -> Result<()> {
     interrupt::watch()?;
-    let wanted = bench::podgc::Wanted {
-        pods: args.pods.map(usize::try_from).transpose()?,
-        run: args.run.into(),
+    let options = BenchOptions {
+        count: count.map(usize::try_from).transpose()?,
+        workers,
+        run: run.into(),
     };
-    Ok(write!(out, "{}", bench::podgc::podgc(&wanted)?)?)
-}
-
-fn bench_cron(args: args::BenchCron, out: &mut impl Write) -> Result<()> {
-    interrupt::watch()?;
-    let wanted = bench::cron::Wanted {
-        cron_jobs: args.cron_jobs.map(usize::try_from).transpose()?,
-        workers: args.workers,
-        run: args.run.into(),
-    };
-    Ok(write!(out, "{}", bench::cron::cron(&wanted)?)?)
-}
-
-fn bench_ttl(args: args::BenchTtl, out: &mut impl Write) -> Result<()> {
-    interrupt::watch()?;
-    let wanted = bench::ttl::Wanted {
-        jobs: args.jobs.map(usize::try_from).transpose()?,
-        workers: args.workers,
-        run: args.run.into(),
-    };
-    Ok(write!(out, "{}", bench::ttl::ttl(&wanted)?)?)
+    Ok(write!(out, "{}", bench::measure(topic, &options)?)?)
 }
 
 fn bench_gc_memory(args: &args::BenchGcMemory, out: &mut impl Write) -> Result<()> {
@@ -343,12 +330,12 @@ fn bench_gc_memory(args: &args::BenchGcMemory, out: &mut impl Write) -> Result<(
     let (each, count) = (held.bytes_per_object, held.count);
     writeln!(
         out,
-        "{each:.0} B of resident memory for each of {count} objects in the graph"
+        "{each:.0} B of resident memory per object, with {count} objects in the graph"
     )?;
     Ok(())
 }
 
-fn prose(args: &args::Prose, out: &mut impl Write) -> Result<()> {
+fn prose(args: &args::ProseArgs, out: &mut impl Write) -> Result<()> {
     let here = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     let root = args.root.as_deref().unwrap_or(here);
     if args.baseline {

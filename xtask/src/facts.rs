@@ -1,8 +1,8 @@
-//! What the embedded API server holds as data, asked of a real one: which resources there are, and how the fields of
-//! their kinds are merged. Written as sorted, tab separated text, so that a new Kubernetes version is a readable diff.
+//! The data files of the embedded API server, read from a real one: its resources, and how the fields of their kinds are
+//! merged. They are sorted, tab separated text, so that a new Kubernetes version is a readable diff.
 //!
-//! Only stable group-versions (`v1`, `v2`) are taken, and only what is built in: a server with custom resources is
-//! refused. Whether facts are used rightly is not decided here; each file's head says what its columns mean.
+//! Only stable group-versions (`v1`, `v2`) of built-in resources are taken; a server with custom resources is refused.
+//! The head of each file explains its columns.
 
 mod discovery;
 mod fields;
@@ -12,35 +12,35 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use crate::http::Client;
-use discovery::Resources;
-use fields::Fields;
+use crate::http::HttpClient;
+use discovery::ResourceFacts;
+use fields::FieldFacts;
 
 const RESOURCES: &str = "resources.txt";
 const FIELDS: &str = "fields.txt";
 
 /// The two files as text, with the counts to print.
 #[derive(Debug)]
-pub struct Facts {
+pub struct ServerFacts {
     resources: String,
     fields: String,
-    /// What was counted and how much of it, in the order to print.
+    /// Names and numbers, in the order to print.
     pub counts: Vec<(&'static str, usize)>,
 }
 
-// === impl Facts ===
+// === impl ServerFacts ===
 
-impl Facts {
+impl ServerFacts {
     /// Asks a server for everything.
-    pub fn ask(client: &Client) -> Result<Self> {
+    pub fn ask(client: &HttpClient) -> Result<Self> {
         refuse_custom_resources(client)?;
         let version = client.get_json("/version", "application/json")?;
         let version = version["gitVersion"]
             .as_str()
             .context("/version names no gitVersion")?
             .to_owned();
-        let resources = Resources::ask(client)?;
-        let fields = Fields::ask(client, &resources)?;
+        let resources = ResourceFacts::ask(client)?;
+        let fields = FieldFacts::ask(client, &resources)?;
         let counts = [resources.counts(), fields.counts()].concat();
         let head = format!("# Kubernetes {version}\n");
         Ok(Self {
@@ -50,7 +50,7 @@ impl Facts {
         })
     }
 
-    /// Writes both files where the API server's crate keeps its data, and says which.
+    /// Writes both files into the data directory of the API server's crate and returns their paths.
     pub fn write(&self) -> Result<Vec<PathBuf>> {
         let dir = Path::new(concat!(
             env!("CARGO_MANIFEST_DIR"),
@@ -72,7 +72,7 @@ impl Facts {
     }
 }
 
-fn refuse_custom_resources(client: &Client) -> Result<()> {
+fn refuse_custom_resources(client: &HttpClient) -> Result<()> {
     let list = client.get_json(
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
         "application/json",
@@ -93,14 +93,14 @@ fn refuse_custom_resources(client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// Whether a version promises to stay: `v1` and `v2`, not `v1beta1`.
+/// Returns whether a version is stable: `v1` and `v2` are, `v1beta1` is not.
 fn is_stable(version: &str) -> bool {
     version
         .strip_prefix('v')
         .is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// What stands in a column: the values separated by commas, or `-` for none.
+/// The text of a column: the values separated by commas, or `-` for none.
 fn column<'a>(values: impl IntoIterator<Item = &'a str>) -> String {
     let joined = values.into_iter().collect::<Vec<_>>().join(",");
     if joined.is_empty() {

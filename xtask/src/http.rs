@@ -1,4 +1,4 @@
-//! A blocking HTTPS client for one server whose certificate authority we know: readiness, probes, facts.
+//! A blocking HTTPS client for one server with a known certificate authority: readiness, probes, facts.
 //!
 //! An answer with an error status is an answer; only a request that got none is an error here.
 
@@ -11,42 +11,41 @@ use ureq::http::{Request, Response};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::{Agent, AsSendBody, Body, RequestExt};
 
-/// A loopback server that does not accept a connection for this long is not coming.
+/// A loopback server that accepts no connection for this long does not run.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// kube-apiserver ends ordinary requests by itself after 60 s; this is the reserve for one that hangs.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(90);
-/// Readiness is asked again and again, so one question must not take long.
+/// Readiness is polled, so one request must not take long.
 const READY_TIMEOUT: Duration = Duration::from_secs(2);
-/// The first part of it is what the server takes for the field manager when a request names none.
+/// The server takes its first part as the field manager of a request that names none.
 const USER_AGENT: &str = concat!("caretaker-xtask/", env!("CARGO_PKG_VERSION"));
 
-/// Speaks to one server as one identity.
+/// A client of one server with one identity.
 #[derive(Debug)]
-pub struct Client {
+pub struct HttpClient {
     agent: Agent,
     base: String,
     bearer: Option<String>,
 }
 
-/// What is sent, apart from what the [`Client`] adds by itself.
+/// A request, without the headers that [`HttpClient`] adds.
 #[derive(Debug, Default)]
-pub struct Call<'a> {
-    /// Any method, also one with a body that usually has none.
+pub struct HttpCall<'a> {
+    /// Any method; each may have a body.
     pub method: &'a str,
     /// Path and query, beginning with `/`.
     pub path: &'a str,
-    /// Name and value of each further header.
+    /// Names and values of further headers.
     pub headers: Vec<(String, String)>,
-    /// The body, if one is to be sent at all.
     pub body: Option<Vec<u8>>,
-    /// How long the answer's body may go on; a watch has no end of its own.
+    /// The longest duration of the answer's body; a watch does not end by itself.
     pub body_timeout: Option<Duration>,
 }
 
-// === impl Client ===
+// === impl HttpClient ===
 
-impl Client {
-    /// A client of the server at `base` (`https://host:port`) that trusts `ca_pem` and nothing else.
+impl HttpClient {
+    /// A client of the server at `base` (`https://host:port`) that trusts only `ca_pem`.
     pub fn new(base: &str, ca_pem: &str, token: Option<&str>) -> Result<Self> {
         let ca = Certificate::from_pem(ca_pem.as_bytes())
             .map_err(|error| anyhow!("the certificate authority is not a certificate: {error}"))?;
@@ -75,8 +74,8 @@ impl Client {
         })
     }
 
-    /// Sends one request; the body of the answer is read by the caller, as it comes.
-    pub fn send(&self, call: Call<'_>) -> Result<Response<Body>> {
+    /// Sends one request. The caller reads the body of the answer.
+    pub fn send(&self, call: HttpCall<'_>) -> Result<Response<Body>> {
         let uri = format!("{}{}", self.base, call.path);
         let mut request = Request::builder().method(call.method).uri(&uri);
         let is_given = |name: &str| {
@@ -117,11 +116,11 @@ impl Client {
     /// The JSON document at `path`; any status but 200 is an error.
     pub fn get_json(&self, path: &str, accept: &str) -> Result<Value> {
         let headers = vec![("Accept".to_owned(), accept.to_owned())];
-        let mut answer = self.send(Call {
+        let mut answer = self.send(HttpCall {
             method: "GET",
             path,
             headers,
-            ..Call::default()
+            ..HttpCall::default()
         })?;
         let status = answer.status();
         let text = read_text(&mut answer)?;
@@ -131,7 +130,7 @@ impl Client {
         serde_json::from_str(&text).with_context(|| format!("GET {path} did not answer with JSON"))
     }
 
-    /// Whether GET `path` is answered with 200 now; no answer at all is a no.
+    /// Returns whether GET `path` is answered with 200 now; false without an answer.
     pub(crate) fn is_ok(&self, path: &str) -> bool {
         let uri = format!("{}{path}", self.base);
         let mut request = self.agent.get(uri);

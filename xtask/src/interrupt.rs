@@ -1,6 +1,6 @@
-//! Ctrl-C and its kin as a flag that waiting loops look at, so that what was started half-way is cleared away.
+//! Ctrl-C and other signals as a flag that waiting loops check, so that a command ends what it started.
 //!
-//! Only commands that would leave something behind ask for it; the others end at once as every program does.
+//! Only commands that would leave processes or files behind call [`watch`]; the others end at once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -10,7 +10,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// From now on SIGINT, SIGTERM and SIGHUP no longer end this process but make [`check`] refuse.
+/// From now on SIGINT, SIGTERM and SIGHUP no longer end this process but make [`check`] fail.
 pub fn watch() -> Result<()> {
     let register = |signal| signal_hook::flag::register(signal, Arc::clone(&INTERRUPTED));
     [SIGINT, SIGTERM, SIGHUP]
@@ -19,7 +19,7 @@ pub fn watch() -> Result<()> {
         .context("cannot watch for Ctrl-C")
 }
 
-/// An error once this process was asked to end.
+/// Fails once this process has received one of the signals.
 pub fn check() -> Result<()> {
     if INTERRUPTED.load(Ordering::Relaxed) {
         bail!("interrupted");

@@ -1,4 +1,5 @@
-//! What developers run: the oracle (a real Kubernetes control plane), what asks it, and what sets ours beside it.
+//! Developer tools: the oracle (a real Kubernetes control plane), conformance runs and benchmarks against it, and the
+//! figures of the repository's prose.
 
 pub mod bench;
 mod cargo;

@@ -1,4 +1,4 @@
-//! The binary behind `cargo xtask`: reads the command line and runs what it names.
+//! The binary behind `cargo xtask`: parses the command line and runs the command.
 
 mod args;
 mod commands;
@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    let args::Args { command } = match args::Args::try_parse() {
+    let args::XtaskArgs { command } = match args::XtaskArgs::try_parse() {
         Ok(args) => args,
         Err(error) => return args::refuse(&error),
     };
@@ -17,7 +17,7 @@ fn main() -> ExitCode {
     let done = commands::run(command, &mut out).and_then(|()| Ok(out.flush()?));
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever read our output has seen enough, as in `… | head`.
+        // The reader closed the pipe early, as in `… | head`.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");

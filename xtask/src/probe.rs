@@ -1,6 +1,6 @@
-//! One request to a server and everything it answers: the tool for settling questions.
+//! Sends one request to a server and prints the whole answer.
 //!
-//! Whatever the server says is an answer, also an error status; only silence is an error. Bodies go out as given.
+//! An error status is an answer too; only a missing answer is an error. Bodies are sent as given.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -11,32 +11,31 @@ use serde::de::IgnoredAny;
 use ureq::Body;
 use ureq::http::Response;
 
-use crate::http::{Call, Client};
+use crate::http::{HttpCall, HttpClient};
 
 const CONTENT_TYPE: &str = "Content-Type";
 /// Sent with a PATCH that names no kind of patch.
 const DEFAULT_PATCH: &str = "application/merge-patch+json";
 
-/// What to ask, as it stands on the command line.
+/// A request as given on the command line.
 #[derive(Debug, Default)]
-pub struct Question {
+pub struct ProbeRequest {
     /// Any method, in capitals.
     pub method: String,
-    /// Path and query.
     pub path: String,
     /// Headers as `Name: value`.
     pub headers: Vec<String>,
     /// The body itself, `@-` for standard input or `@FILE`.
     pub body: Option<String>,
-    /// Print the body as it comes, but no longer than this.
+    /// Prints the body as it arrives, but no longer than this.
     pub stream_for: Option<Duration>,
 }
 
-// === impl Question ===
+// === impl ProbeRequest ===
 
-impl Question {
-    /// Asks and prints the answer.
-    pub fn ask(&self, client: &Client, out: &mut impl Write) -> Result<()> {
+impl ProbeRequest {
+    /// Sends the request and prints the answer.
+    pub fn send(&self, client: &HttpClient, out: &mut impl Write) -> Result<()> {
         let mut answer = client.send(self.call()?)?;
         print_head(&answer, out)?;
         let streams = self.stream_for.is_some() || is_endless(&self.path);
@@ -47,7 +46,7 @@ impl Question {
         }
     }
 
-    fn call(&self) -> Result<Call<'_>> {
+    fn call(&self) -> Result<HttpCall<'_>> {
         let Self { method, path, .. } = self;
         if !path.starts_with('/') {
             bail!("the path {path:?} does not begin with /");
@@ -71,7 +70,7 @@ impl Question {
             }
             headers.push((CONTENT_TYPE.to_owned(), kind.to_owned()));
         }
-        Ok(Call {
+        Ok(HttpCall {
             method,
             path,
             headers,
@@ -106,7 +105,7 @@ fn read_body(body: &str) -> Result<Vec<u8>> {
     }
 }
 
-/// Whether the answer to a path goes on until somebody ends it: a watch, or a log that is followed.
+/// Returns whether the answer to a path has no end: a watch, or a log that is followed.
 fn is_endless(path: &str) -> bool {
     let query = path.split_once('?').map_or("", |(_, query)| query);
     query
@@ -149,8 +148,8 @@ fn is_json(text: &str) -> bool {
     serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
-/// Gives each member and element of a JSON document its own line. Nothing else changes: the order of members and the
-/// way numbers are written may be the very question.
+/// Gives each member and element of a JSON document its own line. The order of members and the form of numbers stay,
+/// because the user may have asked for them.
 fn indent(json: &str) -> String {
     let mut out = String::with_capacity(2 * json.len());
     let (mut depth, mut in_string, mut is_escaped) = (0_usize, false, false);
@@ -197,7 +196,7 @@ fn indent(json: &str) -> String {
     out
 }
 
-/// Prints line by line, so that each is seen when it happens.
+/// Prints line by line, so that each line is seen when it arrives.
 fn print_stream(body: impl Read, stream_for: Option<Duration>, out: &mut impl Write) -> Result<()> {
     let mut lines = BufReader::new(body);
     loop {
@@ -214,7 +213,7 @@ fn print_stream(body: impl Read, stream_for: Option<Duration>, out: &mut impl Wr
     }
 }
 
-/// The client hides its own errors in those of a reader.
+/// The client wraps its own errors in those of a reader.
 fn is_timeout(error: &io::Error) -> bool {
     let inner = error
         .get_ref()
@@ -226,8 +225,8 @@ fn is_timeout(error: &io::Error) -> bool {
 mod tests {
     use super::*;
 
-    fn mk_question(method: &str, headers: &[&str], body: Option<&str>) -> Question {
-        Question {
+    fn mk_request(method: &str, headers: &[&str], body: Option<&str>) -> ProbeRequest {
+        ProbeRequest {
             method: method.to_owned(),
             path: "/x".to_owned(),
             headers: headers.iter().map(ToString::to_string).collect(),
@@ -241,59 +240,56 @@ mod tests {
         let json_patch = "application/json-patch+json";
         let given = format!("content-type: {json_patch}");
         let table = [
-            (mk_question("GET", &[], None), None),
+            (mk_request("GET", &[], None), None),
             (
-                mk_question("POST", &["Accept: */*"], Some("{}")),
+                mk_request("POST", &["Accept: */*"], Some("{}")),
                 Some("application/json"),
             ),
             (
-                mk_question("DELETE", &[], Some("{}")),
+                mk_request("DELETE", &[], Some("{}")),
                 Some("application/json"),
             ),
-            (mk_question("PATCH", &[], Some("{}")), Some(DEFAULT_PATCH)),
-            (
-                mk_question("PATCH", &[&given], Some("[]")),
-                Some(json_patch),
-            ),
+            (mk_request("PATCH", &[], Some("{}")), Some(DEFAULT_PATCH)),
+            (mk_request("PATCH", &[&given], Some("[]")), Some(json_patch)),
         ];
-        for (question, kind) in table {
-            let headers = question.call().unwrap().headers;
+        for (request, kind) in table {
+            let headers = request.call().unwrap().headers;
             let mut kinds = headers.iter().filter(|(name, _)| is_content_type(name));
             assert_eq!(
                 kinds.next().map(|(_, value)| value.as_str()),
                 kind,
-                "{question:?}"
+                "{request:?}"
             );
-            assert_eq!(kinds.next(), None, "{question:?}");
+            assert_eq!(kinds.next(), None, "{request:?}");
         }
     }
 
     #[test]
-    fn what_cannot_be_sent_is_said_before_it_is_tried() {
+    fn malformed_requests_are_refused() {
         let table = [
-            (mk_question("GET", &["Accept"], None), "'Name: value'"),
+            (mk_request("GET", &["Accept"], None), "'Name: value'"),
             (
-                Question {
+                ProbeRequest {
                     path: "api".to_owned(),
-                    ..Question::default()
+                    ..ProbeRequest::default()
                 },
                 "does not begin with /",
             ),
             (
-                mk_question("GET", &[], Some("@/no/such/file")),
+                mk_request("GET", &[], Some("@/no/such/file")),
                 "cannot read the body from /no/such/file",
             ),
         ];
-        for (question, sentence) in table {
-            let said = question.call().unwrap_err().to_string();
-            assert!(said.contains(sentence), "{said}");
+        for (request, sentence) in table {
+            let error = request.call().unwrap_err().to_string();
+            assert!(error.contains(sentence), "{error}");
         }
     }
 
     #[test]
     fn a_body_is_sent_as_it_was_given() {
         for text in ["{\"a\": 1}", "", " not json"] {
-            let body = mk_question("POST", &[], Some(text)).call().unwrap().body;
+            let body = mk_request("POST", &[], Some(text)).call().unwrap().body;
             assert_eq!(body.as_deref(), Some(text.as_bytes()));
         }
     }
@@ -347,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_clients_own_timeout_ends_a_stream_well() {
+    fn only_a_timeout_of_the_client_ends_a_stream_without_error() {
         let timeout = ureq::Error::Timeout(ureq::Timeout::RecvBody).into_io();
         assert!(is_timeout(&timeout));
         assert!(!is_timeout(&io::ErrorKind::ConnectionReset.into()));

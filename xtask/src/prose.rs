@@ -43,9 +43,9 @@ pub struct ProseReport {
 #[derive(Clone, Debug, Default)]
 struct CrateFigures {
     comment_lines: usize,
-    /// How often each banned word stands in a comment, in the order of `BANNED_WORDS`.
+    /// Occurrences of each banned word in comments, in the order of `BANNED_WORDS`.
     banned_words: [usize; BANNED_WORDS.len()],
-    /// How often "tell" or "tells" stands in a comment. Not banned, because both have a plain meaning.
+    /// Occurrences of "tell" and "tells" in comments. They are not banned, because both have a plain meaning too.
     telling: usize,
     short_docs: usize,
     log_calls: usize,
@@ -225,7 +225,7 @@ impl CrateFigures {
     }
 }
 
-/// How often one of the marks begins a word in a line that is not a comment.
+/// Occurrences of the marks at the beginning of a word, outside comment lines.
 fn occurrences_in_code(text: &str, marks: &[&str]) -> usize {
     let code = text.lines().filter(|line| comment_of(line).is_none());
     let begins = |line: &str, at: usize| {

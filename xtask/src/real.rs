@@ -1,72 +1,69 @@
 //! The oracle: a real Kubernetes control plane on loopback ports, started and ended by name.
 //!
-//! [`Instance::start`] gives a guard that ends its processes and removes its directory when dropped, whatever the
-//! reason; [`Instance::keep`] lets it run on after this command. Conformance runs and benchmarks start their servers
-//! here as well. What can be said of instances by their names alone, and how they are ended, stands in `instances`.
-//! Data is thrown away with the instance: nothing is ever upgraded, moved or restarted.
+//! [`Instance::start`] returns a guard that ends its processes and removes its directory when it is dropped;
+//! [`Instance::keep`] lets them run on after this command. Conformance runs and benchmarks start their servers here.
+//! No state is kept beside the directory: `/proc` shows which of its processes run, so an instance can be ended in any
+//! condition. An instance is never restarted or upgraded.
 
 pub mod build;
 mod certs;
-mod home;
 mod instances;
 mod processes;
 mod servers;
-mod state;
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 
 use anyhow::{Context, Result, bail};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::http::{Call, Client, read_text};
+use crate::http::{HttpCall, HttpClient, read_text};
 use crate::interrupt;
-use home::no_room;
-use processes::{Launch, Outcome, wait_ready};
-use servers::{Cause, Ports};
-use state::{Condition, Process, State};
+use certs::{IdentityFiles, write_private};
+use processes::{StartOutcome, spawn_logged, wait_ready};
+use servers::ServerPorts;
 
 pub use certs::Identity;
-pub use home::Home;
-pub use instances::{Summary, down, logs, pick, status};
+pub use instances::{InstanceCondition, InstanceStatus, OracleHome};
 pub use processes::ProcessId;
 pub(crate) use processes::{POLL, tail};
-pub use servers::Options;
-pub use state::Role;
+pub use servers::{Options, Role};
 
-/// How often a start is repeated with other ports when somebody took one first.
+/// Attempts to start a program, each with other ports, when another process takes one first.
 const PORT_ATTEMPTS: usize = 5;
-/// What of a log is shown when its program ended early.
+/// Lines of a log that are shown when its program ended early.
 const FAILURE_LOG_LINES: usize = 15;
+/// A program writes this when another process listens on its port.
+const PORT_TAKEN: &str = "address already in use";
 
 /// A running control plane.
 #[derive(Debug)]
 pub struct Instance {
-    home: Home,
+    home: OracleHome,
+    name: String,
     dir: PathBuf,
-    state: State,
-    /// Those processes that this one started and has to wait for.
-    children: Vec<Child>,
-    /// Whether it ends with this value.
+    ports: ServerPorts,
+    /// The processes that this command started and has to wait for.
+    children: Vec<(Role, Child)>,
+    /// Dropping this value ends the instance.
     is_guard: bool,
 }
 
 // === impl Instance ===
 
 impl Instance {
-    /// Starts an instance and waits until it is ready. The programs are built first if that was never done.
+    /// Starts an instance and waits until it is ready. Builds the programs first where they are missing.
     pub fn start(name: &str, options: &Options) -> Result<Self> {
-        state::check_name(name)?;
-        let home = Home::from_env()?;
+        let home = OracleHome::from_env()?;
         let programs = build::ensure(&home)?.programs;
-        let (dir, state) = home.reserve(name, build::kubernetes_version())?;
-        // From here on a failure drops the guard, and with it everything made so far.
+        let dir = home.reserve(name)?;
+        // From here on a failure drops the guard, which removes the directory.
         let mut instance = Self {
             home,
+            name: name.to_owned(),
             dir,
-            state,
+            ports: ServerPorts::free()?,
             children: Vec::new(),
             is_guard: true,
         };
@@ -74,49 +71,41 @@ impl Instance {
         Ok(instance)
     }
 
-    /// An instance that some other command keeps running.
+    /// Opens an instance that another command keeps running.
     pub fn open(name: &str) -> Result<Self> {
-        state::check_name(name)?;
-        let home = Home::from_env()?;
-        let dir = home.instance(name);
-        if !dir.exists() {
-            bail!("{}", instances::no_such(name));
+        let home = OracleHome::from_env()?;
+        let dir = home.existing(name)?;
+        match home.condition(name)? {
+            InstanceCondition::Running => {}
+            other => bail!("{name:?} is {other}; end it with `cargo xtask real down {name}`"),
         }
-        let advice = format!("end it with `cargo xtask real down {name}`");
-        let state = State::load(&dir)
-            .map_err(|error| error.context(format!("{name:?} has no readable state; {advice}")))?;
-        match state.condition()? {
-            Condition::Running => Ok(Self {
-                home,
-                dir,
-                state,
-                children: Vec::new(),
-                is_guard: false,
-            }),
-            Condition::Starting => bail!("{name:?} is still being started: wait a little"),
-            Condition::Broken(_) | Condition::Stale => {
-                bail!("{name:?} is {}; {advice}", instances::describe(&state)?)
-            }
-        }
+        let kubeconfig = IdentityFiles(&dir).kubeconfig(Identity::Admin);
+        Ok(Self {
+            ports: ServerPorts {
+                apiserver: port_in(&kubeconfig)?,
+                ..ServerPorts::free()?
+            },
+            home,
+            name: name.to_owned(),
+            dir,
+            children: Vec::new(),
+            is_guard: false,
+        })
     }
 
-    /// Its name.
+    /// The name under which `cargo xtask real` knows the instance.
     pub fn name(&self) -> &str {
-        &self.state.name
+        &self.name
     }
 
-    /// Where its certificates, logs and data are.
+    /// The directory of its certificates, logs and data.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
     /// The server's address, `https://127.0.0.1:port`.
     pub fn url(&self) -> String {
-        let port = self
-            .state
-            .process(Role::Apiserver)
-            .map_or(0, |process| process.port);
-        format!("https://127.0.0.1:{port}")
+        format!("https://127.0.0.1:{}", self.ports.apiserver)
     }
 
     /// The certificate authority that signed the server's certificate.
@@ -130,34 +119,35 @@ impl Instance {
         self.files().token(identity)
     }
 
-    /// The kubeconfig of an identity.
+    /// The path of an identity's kubeconfig.
     pub fn kubeconfig(&self, identity: Identity) -> PathBuf {
         self.files().kubeconfig(identity)
     }
 
-    /// The pid of each of its processes, in the order in which they were started.
+    /// The pids of the processes that this command started, in the order of their start.
     pub fn pids(&self) -> Vec<(Role, u32)> {
-        self.state
-            .processes
-            .iter()
-            .map(|process| (process.role, process.id.pid))
-            .collect()
+        let children = self.children.iter();
+        children.map(|(role, child)| (*role, child.id())).collect()
     }
 
     /// An HTTP client of the server.
-    pub fn client(&self, identity: Identity) -> Result<Client> {
-        Client::new(&self.url(), &self.ca_pem()?, Some(&self.token(identity)?))
+    pub fn client(&self, identity: Identity) -> Result<HttpClient> {
+        HttpClient::new(&self.url(), &self.ca_pem()?, Some(&self.token(identity)?))
     }
 
-    /// The command line of a kube-controller-manager for this server, for whoever starts and ends one by himself.
+    /// The command line of a kube-controller-manager for this server, for a caller that starts and ends it.
     pub fn controller_manager(&self, options: &Options) -> Result<Vec<String>> {
         let programs = build::ensure(&self.home)?.programs;
         let program = programs.path(Role::ControllerManager).display().to_string();
-        let args = servers::args(Role::ControllerManager, &self.dir, self.ports()?, options);
+        let ports = ServerPorts {
+            apiserver: self.ports.apiserver,
+            ..ServerPorts::free()?
+        };
+        let args = servers::args(Role::ControllerManager, &self.dir, ports, options);
         Ok(std::iter::once(program).chain(args).collect())
     }
 
-    /// Lets it run on when this value, and this process, are gone.
+    /// Lets the instance run on when this value, and this process, are gone.
     pub fn keep(mut self) {
         self.is_guard = false;
     }
@@ -168,99 +158,55 @@ impl Instance {
         self.clear()
     }
 
-    fn files(&self) -> certs::Files<'_> {
-        certs::Files(&self.dir)
+    fn files(&self) -> IdentityFiles<'_> {
+        IdentityFiles(&self.dir)
     }
 
-    fn bring_up(&mut self, programs: &build::Programs, options: &Options) -> Result<()> {
+    fn bring_up(&mut self, programs: &build::OraclePrograms, options: &Options) -> Result<()> {
         self.files().create()?;
         self.start_role(Role::Etcd, programs, options)?;
         self.start_role(Role::Apiserver, programs, options)?;
-        self.files()
-            .create_kubeconfigs(&self.state.name, &self.url())?;
+        self.files().create_kubeconfigs(&self.name, &self.url())?;
         self.bind_ordinary()?;
         if options.controllers.is_some() {
             self.start_role(Role::ControllerManager, programs, options)?;
         }
-        self.state.starter = None;
-        self.state.save(&self.dir)
+        write_private(&instances::ready_mark(&self.dir), "")
     }
 
     fn start_role(
         &mut self,
         role: Role,
-        programs: &build::Programs,
+        programs: &build::OraclePrograms,
         options: &Options,
     ) -> Result<()> {
-        let (program, log) = (role.program(), role.log(&self.dir));
-        let mut refused = String::new();
-        for _ in 0..PORT_ATTEMPTS {
-            let ports = self.ports()?;
-            let args = servers::args(role, &self.dir, ports, options);
-            let mut ready = servers::is_ready(role, &self.dir, ports)?;
-            let launch = Launch {
-                program: programs.path(role),
-                args,
-                log: log.clone(),
-            };
-            self.launch(role, &launch, ports.of(role))?;
-            let child = self
-                .children
-                .last_mut()
-                .context("a process was just started")?;
-            let outcome = wait_ready(child, servers::patience(role), &mut ready)?;
-            let last_words = || processes::tail(&log, FAILURE_LOG_LINES);
-            match (outcome, servers::cause(&log)) {
-                (Outcome::Ready, _) => return Ok(()),
-                (Outcome::TimedOut, _) => {
-                    let secs = servers::patience(role).as_secs();
-                    bail!(
-                        "{program} was not ready after {secs} s; its last words:\n{}",
-                        last_words()
-                    )
-                }
-                (Outcome::Exited(_), Cause::PortTaken(line)) => {
-                    refused = line;
+        let (program, log) = (programs.path(role), role.log(&self.dir));
+        let mut attempt = 1;
+        loop {
+            interrupt::check()?;
+            let args = servers::args(role, &self.dir, self.ports, options);
+            let is_ready = servers::readiness(role, &self.dir, self.ports)?;
+            self.children
+                .push((role, spawn_logged(&program, &args, &log)?));
+            let (_, child) = self.children.last_mut().context("a process was started")?;
+            let patience = servers::patience(role);
+            let failure = match wait_ready(child, patience, is_ready)? {
+                StartOutcome::Ready => return Ok(()),
+                StartOutcome::TimedOut => format!("was not ready after {} s", patience.as_secs()),
+                StartOutcome::Exited(_) if attempt < PORT_ATTEMPTS && is_port_taken(&log) => {
                     self.children.pop();
-                    self.state.processes.pop();
+                    self.ports.renew(role)?;
+                    attempt += 1;
+                    continue;
                 }
-                (Outcome::Exited(_), Cause::NoRoom) => {
-                    return Err(no_room(io::ErrorKind::StorageFull.into(), &self.dir));
-                }
-                (Outcome::Exited(status), Cause::Other) => {
-                    bail!(
-                        "{program} ended before it was ready, with {status}; its last words:\n{}",
-                        last_words()
-                    )
-                }
-            }
+                StartOutcome::Exited(status) => format!("ended with {status} before it was ready"),
+            };
+            let last_lines = tail(&log, FAILURE_LOG_LINES);
+            bail!(
+                "{} {failure}; its log ends with:\n{last_lines}",
+                role.program()
+            );
         }
-        bail!(
-            "{program} found its port taken {PORT_ATTEMPTS} times; end what listens there, or try again: {refused}"
-        )
-    }
-
-    fn launch(&mut self, role: Role, launch: &Launch, port: u16) -> Result<()> {
-        interrupt::check()?;
-        let child = launch.spawn()?;
-        let pid = child.id();
-        self.children.push(child);
-        // One that is gone already gets a start time that no process has.
-        let id = ProcessId::of(pid).unwrap_or(ProcessId {
-            pid,
-            start_ticks: 0,
-        });
-        self.state.processes.push(Process { role, id, port });
-        self.state.save(&self.dir)
-    }
-
-    /// Free ports, except that a process that already runs keeps its own.
-    fn ports(&self) -> Result<Ports> {
-        let mut ports = Ports::free()?;
-        for process in &self.state.processes {
-            ports.set(process.role, process.port);
-        }
-        Ok(ports)
     }
 
     /// Gives the ordinary identity full rights the way an administrator would.
@@ -272,7 +218,7 @@ impl Instance {
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": Identity::Ordinary.user()}],
         });
-        let mut answer = self.client(Identity::Admin)?.send(Call {
+        let mut answer = self.client(Identity::Admin)?.send(HttpCall {
             method: "POST",
             path: "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
             headers: vec![("Content-Type".to_owned(), "application/json".to_owned())],
@@ -281,7 +227,7 @@ impl Instance {
         })?;
         if answer.status() != 201 {
             bail!(
-                "the server refused rights to the ordinary identity: {}",
+                "the server refused the ClusterRoleBinding of the ordinary identity: {}",
                 read_text(&mut answer)?
             );
         }
@@ -289,12 +235,17 @@ impl Instance {
     }
 
     fn clear(&mut self) -> Result<()> {
-        let stopped = instances::clear(&self.home, &self.state);
-        for child in &mut self.children {
-            // Reaps it; it has ended, or `stopped` says that it could not be ended.
+        // By their pids, because `/proc` does not show the command line of a process in its first moment.
+        let own = self.children.iter().rev();
+        let stopped = own
+            .filter_map(|(_, child)| ProcessId::of(child.id()))
+            .try_for_each(ProcessId::stop);
+        for (_, child) in &mut self.children {
+            // Reaps it; it has ended, or `stopped` holds the error.
             let _ = child.try_wait();
         }
-        stopped
+        stopped?;
+        self.home.remove(&self.name)
     }
 }
 
@@ -303,7 +254,22 @@ impl Drop for Instance {
         if self.is_guard
             && let Err(error) = self.clear()
         {
-            eprintln!("clearing away instance {:?}: {error:#}", self.state.name);
+            eprintln!("cannot end instance {:?}: {error:#}", self.name);
         }
     }
+}
+
+fn is_port_taken(log: &Path) -> bool {
+    fs::read(log).is_ok_and(|text| String::from_utf8_lossy(&text).contains(PORT_TAKEN))
+}
+
+/// The port of the server that a kubeconfig of ours names.
+fn port_in(kubeconfig: &Path) -> Result<u16> {
+    let unreadable = || format!("cannot read {}", kubeconfig.display());
+    let text = fs::read_to_string(kubeconfig).with_context(unreadable)?;
+    let config: Value = serde_json::from_str(&text).with_context(unreadable)?;
+    let server = config["clusters"][0]["cluster"]["server"].as_str();
+    server
+        .and_then(|url| url.rsplit_once(':')?.1.parse().ok())
+        .with_context(|| format!("{} names no server", kubeconfig.display()))
 }

@@ -1,8 +1,8 @@
-//! The house rules that a machine can check, as tests.
+//! The rules of this repository that a machine can check, as tests.
 //!
 //! Each test below applies one rule to every file that git knows or would add. A rule is a pure function of paths and
-//! texts that stands in a file of `tidy/`, beside a test that shows it something it has to refuse: a rule that cannot
-//! fail is not a rule. What clippy can say is left to clippy.
+//! texts in a file of `tidy/` or of the library, beside a test with a counterexample: a rule that cannot fail is not a
+//! rule. Rules that clippy has are left to clippy.
 
 #[path = "tidy/code.rs"]
 mod code;

@@ -1,65 +1,86 @@
 //! The API servers beside each other: start, memory, creates, lists and watches.
 //!
 //! Both get the same requests from the same driver (`load` of `testbed`), one server after the other, so that they do not
-//! take the machine from each other. What makes the comparison less than fair is said below the table.
+//! compete for the machine. Memory and processor time are those of the processes that serve: `caretaker` on one side,
+//! kube-apiserver and etcd on the other. Notes below the table name the limits of the comparison.
 
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use serde_json::Value;
 
-use super::driver::{Driver, LOAD, Measured};
-use super::server::Server;
-use super::{Figure, Table, Unit, grouped};
-use crate::cargo::Binary;
-use crate::real::{Home, build};
+use super::bounds::BUSY_MAX;
+use super::driver::{LOAD, LoadDriver, LoadOutput};
+use super::{BenchFigure, FigureTable, FigureUnit, grouped, sampling};
+use crate::cargo::{Binary, Running};
+use crate::real::{Identity, Instance, Options, OracleHome, build};
 
 const CARETAKER: Binary = Binary {
     package: "kube-caretaker",
     name: "caretaker",
     profile: "dist",
 };
-/// Clients at once and how many objects they create: [`LISTED`] in all.
+/// Concurrent clients and the objects they create: [`LISTED`] in all.
 const LEVELS: [(usize, usize); 3] = [(1, 2_000), (8, 4_000), (32, 4_000)];
 /// Objects in the list that is timed.
 pub const LISTED: usize = 10_000;
-/// How often it is listed; the median counts.
+/// Repetitions of the list; the median counts.
 const LISTS: usize = 5;
 /// Clients that fill a server up.
 const FILLERS: usize = 32;
 /// Watchers, each on a connection of its own; fewer than either server allows.
 const WATCHERS: usize = 100;
-/// Objects that each of them sees.
+/// Objects that each watcher sees.
 const WATCHED: usize = 500;
-/// Clients that create these.
+/// Clients that create the watched objects.
 const WRITERS: usize = 8;
-/// Servers still take and give back memory for a moment after the last request.
+/// Servers still allocate and free memory for a moment after the last request.
 const SETTLE: Duration = Duration::from_secs(3);
-/// From this share of a processor on the driver, which is one thread, may be what limits.
-const BUSY_MAX: f64 = 0.9;
 
-/// How much is measured.
+/// The choices of the command line.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted {
-    /// Objects in a server when it has the most, at least [`LISTED`].
+pub struct ServerBenchOptions {
+    /// The largest number of objects in a server, at least [`LISTED`].
     pub objects: usize,
 }
 
 /// One server under measurement.
-struct Bench<'a> {
-    load: &'a Driver,
-    server: Server,
-    figures: Vec<Figure>,
+struct ServerBench<'a> {
+    load: &'a LoadDriver,
+    server: MeasuredServer,
+    figures: Vec<BenchFigure>,
+}
+
+/// A running server.
+#[derive(Debug)]
+struct MeasuredServer {
+    /// Its name in progress messages.
+    name: &'static str,
+    kubeconfig: PathBuf,
+    /// The duration of its start.
+    ready_after: Duration,
+    processes: ServerProcesses,
+}
+
+/// The processes of a server. Dropping them ends the server.
+#[derive(Debug)]
+enum ServerProcesses {
+    Ours(Running),
+    Real(Instance),
 }
 
 /// Measures both servers.
-pub fn apiserver(wanted: Wanted) -> Result<Table> {
-    let (caretaker, load) = (CARETAKER.build()?, Driver(LOAD.build()?));
-    build::ensure(&Home::from_env()?)?;
-    let ours = Bench::run(Server::ours(&caretaker)?, &load, wanted)?;
-    let real = Bench::run(Server::real()?, &load, wanted)?;
+pub fn apiserver(wanted: ServerBenchOptions) -> Result<FigureTable> {
+    let (caretaker, load) = (CARETAKER.build()?, LoadDriver(LOAD.build()?));
+    build::ensure(&OracleHome::from_env()?)?;
+    let ours = ServerBench::run(MeasuredServer::ours(&caretaker)?, &load, wanted)?;
+    let real = ServerBench::run(MeasuredServer::real()?, &load, wanted)?;
     let notes = notes(&ours, &real);
-    Ok(Table {
+    Ok(FigureTable {
         title: String::new(),
         peer: "real",
         ours,
@@ -68,18 +89,22 @@ pub fn apiserver(wanted: Wanted) -> Result<Table> {
     })
 }
 
-// === impl Bench ===
+// === impl ServerBench ===
 
-impl<'a> Bench<'a> {
+impl<'a> ServerBench<'a> {
     /// Measures a server and ends it.
-    fn run(server: Server, load: &'a Driver, wanted: Wanted) -> Result<Vec<Figure>> {
+    fn run(
+        server: MeasuredServer,
+        load: &'a LoadDriver,
+        wanted: ServerBenchOptions,
+    ) -> Result<Vec<BenchFigure>> {
         let mut bench = Self {
             load,
             server,
             figures: Vec::new(),
         };
         let ready_secs = bench.server.ready_after.as_secs_f64();
-        bench.figure("time to ready", ready_secs, Unit::Seconds);
+        bench.figure("time to ready", ready_secs, FigureUnit::Seconds);
         bench.memory("empty")?;
         let mut created = 0;
         for (clients, count) in LEVELS {
@@ -103,7 +128,7 @@ impl<'a> Bench<'a> {
     fn memory(&mut self, when: &str) -> Result<()> {
         thread::sleep(SETTLE);
         let bytes = self.server.resident_bytes()?;
-        self.figure(format!("resident memory, {when}"), bytes, Unit::Bytes);
+        self.figure(format!("resident memory, {when}"), bytes, FigureUnit::Bytes);
         Ok(())
     }
 
@@ -122,27 +147,43 @@ impl<'a> Bench<'a> {
         self.figure(
             format!("creates/s, {who}"),
             measured.rate(),
-            Unit::PerSecond,
+            FigureUnit::PerSecond,
         );
-        self.figure(format!("  p50, {who}"), measured.p50_secs, Unit::Seconds);
-        self.figure(format!("  p99, {who}"), measured.p99_secs, Unit::Seconds);
+        self.figure(
+            format!("  p50, {who}"),
+            measured.p50_secs,
+            FigureUnit::Seconds,
+        );
+        self.figure(
+            format!("  p99, {who}"),
+            measured.p99_secs,
+            FigureUnit::Seconds,
+        );
         self.figure(
             format!("  server's CPU time each, {who}"),
             each,
-            Unit::Seconds,
+            FigureUnit::Seconds,
         );
-        self.figure(format!("  driver busy, {who}"), measured.busy(), Unit::Busy);
+        self.figure(
+            format!("  driver busy, {who}"),
+            measured.busy(),
+            FigureUnit::Busy,
+        );
         Ok(())
     }
 
     fn list(&mut self) -> Result<()> {
         let measured = self.drive(&format!("list listed --times {LISTS}"))?;
         let what = objects(measured.count);
-        self.figure(format!("list of {what}"), measured.p50_secs, Unit::Seconds);
+        self.figure(
+            format!("list of {what}"),
+            measured.p50_secs,
+            FigureUnit::Seconds,
+        );
         self.figure(
             format!("  its size, {what}"),
             measured.bytes as f64,
-            Unit::Bytes,
+            FigureUnit::Bytes,
         );
         Ok(())
     }
@@ -152,20 +193,91 @@ impl<'a> Bench<'a> {
             format!("watch watched --watchers {WATCHERS} --clients {WRITERS} --count {WATCHED}");
         let measured = self.drive(&args)?;
         let who = format!("{WATCHERS} watchers");
-        self.figure(format!("events/s, {who}"), measured.rate(), Unit::PerSecond);
-        self.figure(format!("  driver busy, {who}"), measured.busy(), Unit::Busy);
+        self.figure(
+            format!("events/s, {who}"),
+            measured.rate(),
+            FigureUnit::PerSecond,
+        );
+        self.figure(
+            format!("  driver busy, {who}"),
+            measured.busy(),
+            FigureUnit::Busy,
+        );
         Ok(())
     }
 
-    fn drive(&self, args: &str) -> Result<Measured> {
-        let Server {
+    fn drive(&self, args: &str) -> Result<LoadOutput> {
+        let MeasuredServer {
             name, kubeconfig, ..
         } = &self.server;
         self.load.drive(name, kubeconfig, args)
     }
 
-    fn figure(&mut self, what: impl Into<String>, value: f64, unit: Unit) {
-        self.figures.push(Figure::new(what, value, unit));
+    fn figure(&mut self, what: impl Into<String>, value: f64, unit: FigureUnit) {
+        self.figures.push(BenchFigure::new(what, value, unit));
+    }
+}
+
+// === impl MeasuredServer ===
+
+impl MeasuredServer {
+    /// Our server, in memory. It is ready when it prints its first line.
+    fn ours(caretaker: &Path) -> Result<Self> {
+        let mut command = Command::new(caretaker);
+        command
+            .args(["up", "--output=json", "--listen=127.0.0.1:0"])
+            .args(["--ephemeral", "--controllers=-*"])
+            .stdout(Stdio::piped());
+        let started = Instant::now();
+        let mut running = Running::start(&mut command)?;
+        let stdout = running.0.stdout.take().context("its output is a pipe")?;
+        let mut line = String::new();
+        BufReader::new(stdout)
+            .read_line(&mut line)
+            .context("cannot read the output of caretaker")?;
+        let ready_after = started.elapsed();
+        let kubeconfig = serde_json::from_str::<Value>(&line)
+            .ok()
+            .and_then(|ready| Some(PathBuf::from(ready["kubeconfig"].as_str()?)))
+            .context("caretaker did not become ready; see its output above")?;
+        Ok(Self {
+            name: "ours",
+            kubeconfig,
+            ready_after,
+            processes: ServerProcesses::Ours(running),
+        })
+    }
+
+    /// A real server. It is ready when `/readyz` answers 200; its programs must be built already.
+    fn real() -> Result<Self> {
+        let started = Instant::now();
+        let name = format!("bench-{}", std::process::id());
+        let instance = Instance::start(&name, &Options::default())?;
+        Ok(Self {
+            name: "real",
+            ready_after: started.elapsed(),
+            kubeconfig: instance.kubeconfig(Identity::Admin),
+            processes: ServerProcesses::Real(instance),
+        })
+    }
+
+    /// Its resident memory now, in bytes.
+    fn resident_bytes(&self) -> Result<f64> {
+        self.pids().into_iter().map(sampling::resident_bytes).sum()
+    }
+
+    /// The processor time it has used so far, in seconds.
+    fn cpu_secs(&self) -> Result<f64> {
+        self.pids().into_iter().map(sampling::cpu_secs).sum()
+    }
+
+    fn pids(&self) -> Vec<u32> {
+        match &self.processes {
+            ServerProcesses::Ours(running) => vec![running.0.id()],
+            ServerProcesses::Real(instance) => {
+                instance.pids().into_iter().map(|(_, pid)| pid).collect()
+            }
+        }
     }
 }
 
@@ -173,8 +285,8 @@ fn objects(count: usize) -> String {
     format!("{} objects", grouped(&count.to_string()))
 }
 
-/// What has to be known to read the numbers.
-fn notes(ours: &[Figure], real: &[Figure]) -> Vec<String> {
+/// Facts without which the numbers mislead.
+fn notes(ours: &[BenchFigure], real: &[BenchFigure]) -> Vec<String> {
     let version = build::kubernetes_version();
     let mut notes = vec![
         "ours: caretaker up as it is shipped (profile dist), journal in memory: it writes nothing to disk".to_owned(),
@@ -186,7 +298,7 @@ fn notes(ours: &[Figure], real: &[Figure]) -> Vec<String> {
     for (name, figures) in [("ours", ours), ("real", real)] {
         let limited = figures
             .iter()
-            .filter(|figure| figure.unit == Unit::Busy && figure.value >= BUSY_MAX);
+            .filter(|figure| figure.unit == FigureUnit::Busy && figure.value >= BUSY_MAX);
         for figure in limited {
             let what = figure.what.trim_start();
             notes.push(format!(
@@ -207,11 +319,11 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_at_its_limit_is_said() {
-        let mk = |value| Figure {
+    fn a_driver_at_its_limit_is_noted() {
+        let mk = |value| BenchFigure {
             what: "  driver busy, 8 clients".to_owned(),
             value,
-            unit: Unit::Busy,
+            unit: FigureUnit::Busy,
         };
         let quiet = notes(&[mk(0.5)], &[mk(BUSY_MAX - 0.01)]);
         let loud = notes(&[mk(BUSY_MAX)], &[mk(0.5)]);

@@ -1,29 +1,40 @@
-//! What a number has to be, and the plain sentence in which that ends: met, not met, or not measured.
+//! Bounds on the figures of a case, each of which ends in a verdict (met, not met, or not measured), and reasons to
+//! doubt the figures, which are printed below the table.
 
-use super::legs::Results;
-use super::peers::Side;
-use super::{Unit, digits, ratio};
+use super::legs::LegResults;
+use super::peers::BenchSide;
+use super::stand::{DRIVER_BUSY, OTHERS, STEAL};
+use super::{FigureUnit, digits, ratio};
 
-/// What is demanded of our median in one case.
+/// A leg from which the host took more than this does not count.
+const STEAL_MAX: f64 = 0.02;
+/// A leg beside which other programs took more than this of a processor does not count.
+const OTHERS_MAX: f64 = 0.15;
+/// From this share of a processor on, the driver, which is one thread, may be the limit.
+pub(super) const BUSY_MAX: f64 = 0.9;
+/// Legs of one side that differ by more than this factor are worth a second run.
+const SPREAD_MAX: f64 = 1.25;
+
+/// A bound on our median in one case.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Bound {
+pub(super) enum FigureBound {
     /// A figure is no more than a number.
-    AtMost(&'static str, f64, Unit),
-    /// A figure is at least so many times the peer's.
+    AtMost(&'static str, f64, FigureUnit),
+    /// A figure is at least this multiple of the peer's.
     TimesPeer(&'static str, f64),
     /// A figure is at most this part of the peer's; the part as its denominator.
     PartOfPeer(&'static str, f64),
-    /// A figure is at least so many times another of ours.
+    /// A figure is at least this multiple of another of ours.
     TimesOwn(&'static str, &'static str, f64),
-    /// A figure is at most so many times another of ours.
+    /// A figure is at most this multiple of another of ours.
     AtMostTimesOwn(&'static str, &'static str, f64),
 }
 
-// === impl Bound ===
+// === impl FigureBound ===
 
-impl Bound {
-    /// Whether it holds in a case.
-    pub(super) fn verdict(&self, case: &str, results: &Results) -> String {
+impl FigureBound {
+    /// The sentence that says whether the bound holds in a case.
+    pub(super) fn verdict(&self, case: &str, results: &LegResults) -> String {
         let measured = self.judged(case, results);
         let what = self.what();
         measured.map_or_else(
@@ -35,7 +46,7 @@ impl Bound {
         )
     }
 
-    /// The figure it is about.
+    /// The name of the bounded figure.
     pub(super) fn what(&self) -> &'static str {
         match self {
             Self::AtMost(what, ..)
@@ -46,13 +57,13 @@ impl Bound {
         }
     }
 
-    /// Whether it holds, and the numbers it was judged by.
-    fn judged(&self, case: &str, results: &Results) -> Option<(bool, String)> {
-        let ours = |what| results.median(case, Side::Ours, what);
+    /// Returns whether the bound holds, and the compared numbers.
+    fn judged(&self, case: &str, results: &LegResults) -> Option<(bool, String)> {
+        let ours = |what| results.median(case, BenchSide::Ours, what);
         Some(match *self {
             Self::AtMost(what, most, unit) => {
                 let own = ours(what)?;
-                let peer = results.median(case, Side::Peer, what);
+                let peer = results.median(case, BenchSide::Peer, what);
                 let peer = peer.map_or_else(|| "-".to_owned(), |peer| unit.shown(peer));
                 let (own_shown, most_shown) = (unit.shown(own), unit.shown(most));
                 let numbers = format!("{own_shown} (at most {most_shown}; Go {peer})");
@@ -80,12 +91,11 @@ impl Bound {
     }
 }
 
-/// How a verdict begins.
 pub(super) fn word(is_met: bool) -> &'static str {
     if is_met { "met" } else { "not met" }
 }
 
-/// Whether ours is as many times the peer's as it should be.
+/// Compares the ratio of our figure to the peer's with the demanded one.
 pub(super) fn times(found: f64, factor: f64) -> (bool, String) {
     let numbers = format!("{} (at least {factor} ×)", of_peers(found));
     (found >= factor, numbers)
@@ -97,56 +107,83 @@ pub(super) fn of_peers(found: f64) -> String {
     format!("{} {of}Go's", ratio(found, 1.0))
 }
 
+/// The reasons to doubt a case whose main figure is `figure`.
+pub(super) fn doubts(case: &str, figure: &str, results: &LegResults) -> Vec<String> {
+    let mut doubts = Vec::new();
+    for side in [BenchSide::Ours, BenchSide::Peer] {
+        let who = side.word();
+        let mut above = |what: &'static str, most: f64, advice: &str| {
+            let worst = results.largest(case, side, what).unwrap_or_default();
+            if worst > most {
+                let shown = FigureUnit::Busy.shown(worst);
+                doubts.push(format!("{case}, {who}: {what} {shown}: {advice}"));
+            }
+        };
+        above(STEAL, STEAL_MAX, "run it again");
+        above(OTHERS, OTHERS_MAX, "something else ran; run it again");
+        above(DRIVER_BUSY, BUSY_MAX, "the driver may be the limit");
+        let spread = results.spread(case, side, figure);
+        if let Some(spread) = spread.filter(|it| *it > SPREAD_MAX) {
+            let shown = digits(spread);
+            doubts.push(format!("{case}, {who}: its legs differ by {shown} ×"));
+        }
+    }
+    doubts
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::Figure;
-    use super::super::legs::Leg;
+    use super::super::BenchFigure;
+    use super::super::legs::LegFigures;
     use super::*;
 
     #[test]
     fn a_bound_is_met_or_not_or_not_measured() {
-        let leg = |side, value| Leg {
+        let leg = |side, value| LegFigures {
             case: "c".to_owned(),
             side,
             number: 1,
             figures: vec![
-                Figure::new("late", value, Unit::Seconds),
-                Figure::new("own", 2.0, Unit::Seconds),
+                BenchFigure::new("late", value, FigureUnit::Seconds),
+                BenchFigure::new("own", 2.0, FigureUnit::Seconds),
             ],
         };
-        let results = Results(vec![leg(Side::Peer, 100.0), leg(Side::Ours, 4.0)]);
+        let results = LegResults(vec![leg(BenchSide::Peer, 100.0), leg(BenchSide::Ours, 4.0)]);
         let table = [
             (
-                Bound::AtMost("late", 4.0, Unit::Seconds),
+                FigureBound::AtMost("late", 4.0, FigureUnit::Seconds),
                 "met: late, c: 4.00 s (at most 4.00 s; Go 100 s)",
             ),
             (
-                Bound::PartOfPeer("late", 20.0),
+                FigureBound::PartOfPeer("late", 20.0),
                 "met: late, c: 1/25.0 of Go's (at most 1/20)",
             ),
             (
-                Bound::PartOfPeer("late", 30.0),
+                FigureBound::PartOfPeer("late", 30.0),
                 "not met: late, c: 1/25.0 of Go's (at most 1/30)",
             ),
             (
-                Bound::TimesPeer("late", 1.5),
+                FigureBound::TimesPeer("late", 1.5),
                 "not met: late, c: 1/25.0 of Go's (at least 1.5 ×)",
             ),
             (
-                Bound::TimesOwn("late", "own", 2.0),
+                FigureBound::TimesOwn("late", "own", 2.0),
                 "met: late, c: 2.00 × the own (at least 2 ×)",
             ),
             (
-                Bound::AtMostTimesOwn("late", "own", 1.3),
+                FigureBound::AtMostTimesOwn("late", "own", 1.3),
                 "not met: late, c: 2.00 × the own (at most 1.3 ×)",
             ),
-            (Bound::TimesPeer("other", 1.0), "not measured: other, c"),
+            (
+                FigureBound::TimesPeer("other", 1.0),
+                "not measured: other, c",
+            ),
         ];
         for (bound, sentence) in table {
             assert_eq!(bound.verdict("c", &results), sentence);
         }
-        let half = Results(vec![leg(Side::Ours, 4.0)]);
-        let verdict = Bound::PartOfPeer("late", 20.0).verdict("c", &half);
+        let half = LegResults(vec![leg(BenchSide::Ours, 4.0)]);
+        let verdict = FigureBound::PartOfPeer("late", 20.0).verdict("c", &half);
         assert_eq!(verdict, "not measured: late, c");
     }
 }

@@ -1,4 +1,4 @@
-//! The load: runs `load` of `testbed` on a server and reads the one line it prints.
+//! Runs the load driver, `load` of `testbed`, on a server and parses the line that it prints.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -11,20 +11,20 @@ use serde::de::DeserializeOwned;
 use crate::cargo::{Binary, Running};
 use crate::interrupt;
 
-/// The driver, optimised: what it takes of the machine is taken from those it measures.
+/// The driver, optimised, because it competes with the measured programs for the machine.
 pub(super) const LOAD: Binary = Binary {
     package: "caretaker-testbed",
     name: "load",
     profile: "release",
 };
 
-/// The built driver.
+/// The path of the built driver.
 #[derive(Debug)]
-pub(super) struct Driver(pub(super) PathBuf);
+pub(super) struct LoadDriver(pub(super) PathBuf);
 
-/// What most commands of `load` print.
+/// The output of most commands of `load`.
 #[derive(Debug, Deserialize)]
-pub(super) struct Measured {
+pub(super) struct LoadOutput {
     pub(super) count: usize,
     pub(super) secs: f64,
     pub(super) p50_secs: f64,
@@ -33,10 +33,10 @@ pub(super) struct Measured {
     pub(super) cpu_secs: f64,
 }
 
-// === impl Driver ===
+// === impl LoadDriver ===
 
-impl Driver {
-    /// Has the driver do something to the server of a kubeconfig, and waits until it is done.
+impl LoadDriver {
+    /// Runs the driver on the server of a kubeconfig and waits for its output.
     pub(super) fn drive<T: DeserializeOwned>(
         &self,
         who: &str,
@@ -47,7 +47,7 @@ impl Driver {
         self.run(Command::new(&self.0).arg(kubeconfig).args(args.split(' ')))
     }
 
-    /// Has the driver do something that needs no server.
+    /// Runs a command of the driver that needs no server.
     pub(super) fn alone<T: DeserializeOwned>(&self, args: &str) -> Result<T> {
         self.run(Command::new(&self.0).args(args.split(' ')))
     }
@@ -57,21 +57,21 @@ impl Driver {
         let mut running = Running::start(command.stdout(Stdio::piped()))?;
         let status = running.wait()?;
         if !status.success() {
-            bail!("the load was not borne ({status}); the driver says why above");
+            bail!("the load driver failed ({status}); see its output above");
         }
         // One line: it fits into the pipe.
         let mut line = String::new();
         let stdout = running.0.stdout.as_mut().context("its output is a pipe")?;
         stdout
             .read_to_string(&mut line)
-            .context("cannot read what the driver prints")?;
-        serde_json::from_str(&line).context("the driver did not print what it measured")
+            .context("cannot read the output of the driver")?;
+        serde_json::from_str(&line).context("the driver printed no result")
     }
 }
 
-// === impl Measured ===
+// === impl LoadOutput ===
 
-impl Measured {
+impl LoadOutput {
     pub(super) fn rate(&self) -> f64 {
         self.count as f64 / self.secs
     }

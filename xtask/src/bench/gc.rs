@@ -1,7 +1,7 @@
-//! The garbage collectors beside each other: cascades in four shapes, and the time and memory a graph takes.
+//! The garbage collectors beside each other: cascades in four shapes, and the time and memory of a graph.
 //!
-//! A case is a workload under one setting of the limits; each case runs in legs, A-B-B-A, on a fresh real server each.
-//! What a leg does and counts stands in `gc/leg`, what the numbers have to be in `gc/budgets`.
+//! A case is a workload under one setting of the limits; it runs in legs, A-B-B-A, each on a new real server. `gc/leg`
+//! runs a leg, `gc/budgets` holds the bounds on its figures.
 
 mod budgets;
 mod leg;
@@ -11,27 +11,27 @@ use clap::ValueEnum;
 use serde::Deserialize;
 
 use super::grouped;
-use super::peers::{Limit, Settings};
-use super::run::{Kit, Measurable, Report, Run, driver, settle};
+use super::peers::{RequestLimit, SubjectSettings};
+use super::run::{BenchKit, BenchReport, BenchRun, Measurable, driver, settle};
 
-/// Dependents where both run at their defaults: the Go program's take a minute at its rate limit.
+/// Dependents where both run at their defaults: the Go program takes a minute at its rate limit.
 const OBJECTS_AT_DEFAULTS: usize = 1_000;
-/// Dependents otherwise.
+/// Dependents in the other modes.
 const OBJECTS: usize = 5_000;
-/// Objects in the graph that a start has to learn.
+/// Objects that exist before a measured start.
 const OBJECTS_AT_START: usize = 50_000;
 /// Objects whose memory is measured in the driver's own process.
 pub const OBJECTS_IN_MEMORY: u32 = 200_000;
 /// Dependents of one owner, or links of one chain.
 const FAN: usize = 500;
-/// What both may ask of the server each second where the budget is equal.
+/// Requests per second of both programs where the budget is equal.
 pub const REQUEST_BUDGET: u32 = 400;
-/// Requests under way at once where nothing else limits; the Go program gets the best of these where all are tried.
+/// Requests in flight where only workers limit; each side counts with its best number.
 pub const WORKERS: [u32; 2] = [20, 100];
 
-/// What is done to the collector.
+/// The load on the collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Workload {
+pub enum GcWorkload {
     /// Owners with 500 dependents each, deleted in the background
     Flat,
     /// Chains of 500 links, deleted in the background from their first
@@ -40,74 +40,73 @@ pub enum Workload {
     Foreground,
     /// Owners with 500 dependents each, which stay
     Orphan,
-    /// A start beside objects that are there already
+    /// A start with objects that exist already
     Start,
 }
 
-/// What limits the collectors.
+/// The limit of the collectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Mode {
+pub enum GcMode {
     /// Their own defaults, which for the Go program is a rate limit
     Defaults,
-    /// So many requests each second, the same for both
+    /// The same number of requests per second for both
     Equal,
     /// Only the number of workers
     Unlimited,
 }
 
-/// How much is measured.
+/// The choices of the command line.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct GcBenchOptions {
     /// Only these workloads; all of them if none is named.
-    pub workloads: Vec<Workload>,
+    pub workloads: Vec<GcWorkload>,
     /// Only these modes; all of them if none is named.
-    pub modes: Vec<Mode>,
-    /// So many objects in every case, instead of each case's own number.
+    pub modes: Vec<GcMode>,
+    /// Objects in every case, instead of its own number.
     pub objects: Option<usize>,
-    /// Numbers of workers where nothing else limits.
+    /// Numbers of workers where only workers limit.
     pub workers: Vec<u32>,
-    /// Requests each second where the budget is equal.
+    /// Requests per second where the budget is equal.
     pub budget: u32,
-    /// How.
-    pub run: Run,
+    pub run: BenchRun,
 }
 
 /// One workload under one setting.
 #[derive(Clone, Copy, Debug)]
-struct Case {
-    workload: Workload,
-    mode: Mode,
+struct GcCase {
+    workload: GcWorkload,
+    mode: GcMode,
     objects: usize,
-    settings: Settings,
+    settings: SubjectSettings,
 }
 
-/// What holding a graph in the driver's own process came to.
+/// The memory of a graph in the driver's own process.
 #[derive(Debug, Deserialize)]
-pub struct Held {
-    /// Objects held.
+pub struct GraphMemory {
     pub count: u64,
-    /// Resident memory for each of them, in bytes.
     pub bytes_per_object: f64,
 }
 
 /// Measures both collectors.
-pub fn gc(wanted: &Wanted) -> Result<Report> {
+pub fn gc(wanted: &GcBenchOptions) -> Result<BenchReport> {
     let cases = wanted.run.choose(cases(wanted))?;
-    let kit = Kit::build("gc", &wanted.run)?;
-    let results = kit.measure(&cases, |case, stand| leg::Leg::new(stand, case).measure())?;
+    let kit = BenchKit::build("gc", &wanted.run)?;
+    let results = kit.measure(&cases, |case, stand| {
+        leg::CascadeLeg::new(stand, case).measure()
+    })?;
     let verdicts = budgets::verdicts(&cases, &results);
     let notes = budgets::notes(wanted, &cases, &results);
     Ok(kit.report(&cases, &results, verdicts, notes))
 }
 
-/// Measures, in the driver's own process, what each object takes in the collector's graph.
-pub fn memory(objects: u32, is_quick: bool) -> Result<Held> {
+/// Measures the memory of each object in the collector's graph, in the driver's own process.
+pub fn memory(objects: u32, is_quick: bool) -> Result<GraphMemory> {
     driver(is_quick)?.alone(&format!("graph-memory --objects {objects}"))
 }
 
-// === impl Case ===
+// === impl GcCase ===
 
-impl Measurable for Case {
+impl Measurable for GcCase {
     fn title(&self) -> String {
         let Self {
             workload,
@@ -116,7 +115,7 @@ impl Measurable for Case {
             ..
         } = self;
         let (what, objects) = (workload.word(), grouped(&self.objects.to_string()));
-        if *workload == Workload::Start {
+        if *workload == GcWorkload::Start {
             return format!("{what} at {objects}");
         }
         let workers = settings.workers;
@@ -125,24 +124,24 @@ impl Measurable for Case {
     }
 }
 
-impl Case {
-    /// How many owners, and how many dependents each of them has.
+impl GcCase {
+    /// The number of owners, and of dependents of each owner.
     fn family(&self) -> (usize, usize) {
         let owners = self.objects.div_ceil(FAN).max(1);
         (owners, self.objects / owners)
     }
 
-    /// How many dependents there are in all.
+    /// The number of all dependents.
     fn dependents(&self) -> usize {
         let (owners, dependents) = self.family();
         owners * dependents
     }
 }
 
-// === impl Workload ===
+// === impl GcWorkload ===
 
-impl Workload {
-    /// All of them, in the order in which they run.
+impl GcWorkload {
+    /// All workloads, in the order in which they run.
     const ALL: [Self; 5] = [
         Self::Flat,
         Self::Chain,
@@ -172,9 +171,9 @@ impl Workload {
     }
 }
 
-// === impl Mode ===
+// === impl GcMode ===
 
-impl Mode {
+impl GcMode {
     fn word(self) -> &'static str {
         match self {
             Self::Defaults => "defaults",
@@ -184,47 +183,45 @@ impl Mode {
     }
 }
 
-/// The cases of a run: at defaults only the plain one, because at that rate limit everything takes minutes.
-fn cases(wanted: &Wanted) -> Vec<Case> {
+/// The cases of a run: at defaults only the flat one, because that rate limit makes each case take minutes.
+fn cases(wanted: &GcBenchOptions) -> Vec<GcCase> {
     let all = |mode, objects, settings| {
-        Workload::ALL.map(|workload| Case {
+        GcWorkload::ALL.map(|workload| GcCase {
             workload,
             mode,
             objects: wanted.objects.unwrap_or(objects),
             settings,
         })
     };
-    let settings = |limit, workers| Settings { limit, workers };
-    let budget = Limit::PerSecond(f64::from(wanted.budget));
+    let settings = |limit, workers| SubjectSettings { limit, workers };
+    let budget = RequestLimit::PerSecond(f64::from(wanted.budget));
     let mut cases = Vec::new();
     let [flat, ..] = all(
-        Mode::Defaults,
+        GcMode::Defaults,
         OBJECTS_AT_DEFAULTS,
-        settings(Limit::Default, None),
+        settings(RequestLimit::Default, None),
     );
     cases.push(flat);
-    let [equal @ .., _] = all(Mode::Equal, OBJECTS, settings(budget, None));
+    let [equal @ .., _] = all(GcMode::Equal, OBJECTS, settings(budget, None));
     cases.extend(equal);
-    // The most workers are the Go program's best, as far as is known; to make sure of it for one shape is enough.
+    // As far as is known the Go program is at its best with the most workers; one shape is enough to check it.
     let most = wanted.workers.iter().max();
     for workers in &wanted.workers {
-        let settings = settings(Limit::None, Some(*workers));
-        let [flat, others @ .., _] = all(Mode::Unlimited, OBJECTS, settings);
+        let settings = settings(RequestLimit::None, Some(*workers));
+        let [flat, others @ .., _] = all(GcMode::Unlimited, OBJECTS, settings);
         cases.push(flat);
         cases.extend(others.into_iter().filter(|_| Some(workers) == most));
     }
     let [.., start] = all(
-        Mode::Unlimited,
+        GcMode::Unlimited,
         OBJECTS_AT_START,
-        settings(Limit::None, None),
+        settings(RequestLimit::None, None),
     );
     cases.push(start);
     cases.retain(|case| {
-        let is_in = |chosen: bool, none: bool| chosen || none;
-        is_in(
-            wanted.workloads.contains(&case.workload),
-            wanted.workloads.is_empty(),
-        ) && is_in(wanted.modes.contains(&case.mode), wanted.modes.is_empty())
+        let is_workload = wanted.workloads.is_empty() || wanted.workloads.contains(&case.workload);
+        let is_mode = wanted.modes.is_empty() || wanted.modes.contains(&case.mode);
+        is_workload && is_mode
     });
     cases
 }
@@ -233,43 +230,33 @@ fn cases(wanted: &Wanted) -> Vec<Case> {
 mod tests {
     use super::*;
 
-    fn wanted() -> Wanted {
-        Wanted {
+    fn wanted() -> GcBenchOptions {
+        GcBenchOptions {
             workloads: Vec::new(),
             modes: Vec::new(),
             objects: None,
             workers: WORKERS.to_vec(),
             budget: REQUEST_BUDGET,
-            run: Run {
-                legs: "ABBA".parse().unwrap(),
-                only: None,
-                csv: None,
-                is_quick: true,
-                is_rehearsal: true,
-            },
+            run: BenchRun::quick("ABBA"),
         }
     }
 
-    fn titles(wanted: &Wanted) -> Vec<String> {
-        cases(wanted).iter().map(Case::title).collect()
+    fn titles(wanted: &GcBenchOptions) -> Vec<String> {
+        cases(wanted).iter().map(GcCase::title).collect()
     }
 
     #[test]
-    fn without_a_choice_every_case_runs_and_defaults_only_once() {
+    fn all_cases_run_without_a_choice() {
         let titles = titles(&wanted());
         assert_eq!(titles.len(), 1 + 4 + 1 + 4 + 1, "{titles:?}");
-        assert_eq!(titles[0], "flat 1,000, defaults");
-        assert_eq!(titles[1], "flat 5,000, equal budget");
-        assert_eq!(titles[5], "flat 5,000, unlimited, 20 workers");
         assert_eq!(titles[9], "orphan 5,000, unlimited, 100 workers");
-        assert_eq!(titles[10], "start at 50,000");
     }
 
     #[test]
-    fn a_choice_of_workloads_modes_and_numbers_narrows_the_cases() {
-        let chosen = Wanted {
-            workloads: vec![Workload::Chain, Workload::Start],
-            modes: vec![Mode::Unlimited],
+    fn choices_narrow_the_cases() {
+        let chosen = GcBenchOptions {
+            workloads: vec![GcWorkload::Chain, GcWorkload::Start],
+            modes: vec![GcMode::Unlimited],
             objects: Some(200),
             workers: vec![7],
             ..wanted()
@@ -278,19 +265,19 @@ mod tests {
             titles(&chosen),
             ["chain 200, unlimited, 7 workers", "start at 200"]
         );
-        let none = Wanted {
-            workloads: vec![Workload::Start],
-            modes: vec![Mode::Equal],
+        let none = GcBenchOptions {
+            workloads: vec![GcWorkload::Start],
+            modes: vec![GcMode::Equal],
             ..wanted()
         };
         assert_eq!(titles(&none), [""; 0]);
     }
 
     #[test]
-    fn a_family_has_as_many_dependents_as_the_case_says() {
+    fn a_family_has_the_dependents_of_its_case() {
         let table = [(5_000, (10, 500)), (1_000, (2, 500)), (200, (1, 200))];
         for (objects, family) in table {
-            let wanted = Wanted {
+            let wanted = GcBenchOptions {
                 objects: Some(objects),
                 ..wanted()
             };

@@ -1,8 +1,8 @@
 //! The programs under test: ours and the Go program it stands in for, as rows of data.
 //!
-//! A [`Subject`] says how both know one controller; a benchmark of another controller adds a row. Both programs get the
-//! same server, the same ordinary identity (one that Priority and Fairness applies to) and no port of their own, run one
-//! controller each without a lease, and are ready when a line of their log says so.
+//! A [`BenchSubject`] holds the name and the flags of one controller in both programs; a benchmark of another controller
+//! adds a row. Both programs get the same server, the same ordinary identity (Priority and Fairness applies to it) and no
+//! port, run one controller without a lease, and are ready when their log contains a given line.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -15,53 +15,52 @@ use anyhow::{Context, Result, bail};
 use super::sampling;
 use crate::cargo::{Binary, Running};
 use crate::interrupt;
-use crate::real::{Home, Identity, Instance, Role, build, tail};
+use crate::real::{Identity, Instance, OracleHome, Role, build, tail};
 
-/// Ours as it is shipped.
+/// Ours with the profile that is shipped.
 const CARETAKER: Binary = Binary {
     package: "kube-caretaker",
     name: "caretaker",
     profile: "dist",
 };
-/// How often the log is looked at: short against the quickest start.
+/// Interval of looks at the log: short against the quickest start.
 const LOOK: Duration = Duration::from_millis(10);
-/// How long a program may take until it says that it is ready; the Go program's own limit is 30 s.
+/// Time of a program to become ready; the Go program's own limit is 30 s.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// What of a log is shown when its program ended early.
+/// Lines of a log that are shown when its program ended early.
 const LAST_LINES: usize = 15;
-/// The file in a server's directory to which the program under test writes.
+/// The log of the program under test, in the server's directory.
 const LOG: &str = "under-test.log";
 
-/// Who runs in a leg.
+/// The side that runs in a leg.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
-    /// `caretaker run`.
+pub(super) enum BenchSide {
+    /// Our controllers, `caretaker run`.
     Ours,
-    /// kube-controller-manager.
+    /// The Go controllers of kube-controller-manager.
     Peer,
 }
 
-/// One controller, as both programs know it.
+/// The name and the flags of one controller in both programs.
 #[derive(Debug)]
-pub(super) struct Subject {
-    /// Its name in `--controllers`, the same in both.
+pub(super) struct BenchSubject {
+    /// Its name in `--controllers`, the same in both programs.
     pub(super) controller: &'static str,
-    /// The flag, the same in both, that says how many requests may be under way.
+    /// The flag for the number of workers, the same in both programs.
     pub(super) workers_flag: &'static str,
-    /// What both are told besides.
+    /// Further flags of both programs.
     pub(super) flags: &'static [&'static str],
     /// By how much the Go program multiplies its `--kube-api-qps` for this controller's client.
     pub(super) peer_qps_factor: f64,
-    /// What ours logs when it knows everything.
+    /// A part of the line that ours logs when it is ready.
     pub(super) ours_ready: &'static str,
-    /// What the Go program logs then.
+    /// A part of the line that the Go program logs when it is ready.
     pub(super) peer_ready: &'static str,
-    /// Whether there is a Go program that has it.
+    /// False for Volcano's controllers, whose Go program is not built here.
     pub(super) has_peer: bool,
 }
 
-/// The garbage collector.
-pub(super) const GARBAGE_COLLECTOR: Subject = Subject {
+pub(super) const GARBAGE_COLLECTOR: BenchSubject = BenchSubject {
     controller: "garbage-collector-controller",
     workers_flag: "--concurrent-gc-syncs",
     flags: &[],
@@ -71,8 +70,8 @@ pub(super) const GARBAGE_COLLECTOR: Subject = Subject {
     has_peer: true,
 };
 
-/// The TTL controller of `batch/v1`. Ours says nothing more when it knows all Jobs: the load is made after the start.
-pub(super) const TTL: Subject = Subject {
+/// The TTL controller of `batch/v1`. Ours logs no line when it has listed the Jobs; the load is made after the start.
+pub(super) const TTL: BenchSubject = BenchSubject {
     controller: "ttl-after-finished-controller",
     workers_flag: "--concurrent-ttl-after-finished-syncs",
     flags: &[],
@@ -83,7 +82,7 @@ pub(super) const TTL: Subject = Subject {
 };
 
 /// The TTL controller of Volcano's Jobs.
-pub(super) const VOLCANO_TTL: Subject = Subject {
+pub(super) const VOLCANO_TTL: BenchSubject = BenchSubject {
     controller: "gc-controller",
     workers_flag: "--worker-threads-for-gc",
     flags: &[],
@@ -94,7 +93,7 @@ pub(super) const VOLCANO_TTL: Subject = Subject {
 };
 
 /// The CronJob controller of `batch/v1`.
-pub(super) const CRON: Subject = Subject {
+pub(super) const CRON: BenchSubject = BenchSubject {
     controller: "cronjob-controller",
     workers_flag: "--concurrent-cron-job-syncs",
     flags: &[],
@@ -104,8 +103,8 @@ pub(super) const CRON: Subject = Subject {
     has_peer: true,
 };
 
-/// The CronJob controller of Volcano's.
-pub(super) const VOLCANO_CRON: Subject = Subject {
+/// The controller of Volcano's CronJobs.
+pub(super) const VOLCANO_CRON: BenchSubject = BenchSubject {
     controller: "cronjob-controller/volcano",
     workers_flag: "--worker-threads-for-cronjob",
     flags: &[],
@@ -115,11 +114,11 @@ pub(super) const VOLCANO_CRON: Subject = Subject {
     has_peer: false,
 };
 
-/// How many terminated Pods both Pod GCs keep.
+/// Terminated Pods that both programs keep; the value of the flag below.
 pub(super) const POD_GC_KEEPS: usize = 100;
 
 /// Pod GC. Neither has a flag for its workers.
-pub(super) const POD_GC: Subject = Subject {
+pub(super) const POD_GC: BenchSubject = BenchSubject {
     controller: "pod-garbage-collector-controller",
     workers_flag: "",
     flags: &["--terminated-pod-gc-threshold=100"],
@@ -129,46 +128,46 @@ pub(super) const POD_GC: Subject = Subject {
     has_peer: true,
 };
 
-/// How much a program may ask of the server.
+/// The limit of a program's request rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Limit {
-    /// Its own default.
+pub(super) enum RequestLimit {
+    /// The program's own default.
     Default,
-    /// So many requests each second.
+    /// Requests per second.
     PerSecond(f64),
-    /// None but the number of workers.
+    /// Only the number of workers limits.
     None,
 }
 
-/// What may differ from a program's defaults.
+/// Settings that may differ from a program's defaults.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Settings {
-    pub(super) limit: Limit,
-    /// Requests under way at once; the default where none is given.
+pub(super) struct SubjectSettings {
+    pub(super) limit: RequestLimit,
+    /// Requests in flight; the program's default where none is given.
     pub(super) workers: Option<u32>,
 }
 
-/// Both programs, built.
+/// The built programs of both sides.
 #[derive(Debug)]
-pub(super) struct Programs {
+pub(super) struct BenchPrograms {
     ours: PathBuf,
     peer: PathBuf,
-    /// Ours is not there: the Go program runs on both sides, and every ratio should be one.
+    /// The Go program runs on both sides, and every ratio should be one.
     is_rehearsal: bool,
 }
 
-/// A program under test, running. It ends with this value.
+/// A running program under test. Dropping it ends the program.
 #[derive(Debug)]
-pub(super) struct UnderTest {
+pub(super) struct ProgramUnderTest {
     running: Running,
-    /// From its start until it said that it is ready.
+    /// The time from its start until it was ready.
     pub(super) ready_after: Duration,
 }
 
-// === impl Side ===
+// === impl BenchSide ===
 
-impl Side {
-    /// How tables and files name it.
+impl BenchSide {
+    /// The side's word in tables and files.
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Ours => "ours",
@@ -177,21 +176,21 @@ impl Side {
     }
 }
 
-// === impl Limit ===
+// === impl RequestLimit ===
 
-impl Limit {
-    /// The burst that goes with a rate: a tenth of a second's worth, so that neither side gets much for free.
+impl RequestLimit {
+    /// The burst for a rate: the requests of a tenth of a second, so that neither side gains much from it.
     fn burst(rate: f64) -> f64 {
         (rate / 10.0).max(1.0).round()
     }
 }
 
-// === impl Programs ===
+// === impl BenchPrograms ===
 
-impl Programs {
-    /// Builds what is not built yet. In a rehearsal ours is the Go program too.
+impl BenchPrograms {
+    /// Builds the missing programs. In a rehearsal ours is the Go program too.
     pub(super) fn build(profile: Option<&'static str>, is_rehearsal: bool) -> Result<Self> {
-        let peer = build::ensure(&Home::from_env()?)?
+        let peer = build::ensure(&OracleHome::from_env()?)?
             .programs
             .path(Role::ControllerManager);
         let ours = if is_rehearsal {
@@ -214,41 +213,34 @@ impl Programs {
     /// Starts one side's program on a server and waits until it is ready.
     pub(super) fn start(
         &self,
-        side: Side,
-        subject: &Subject,
-        settings: Settings,
+        side: BenchSide,
+        subject: &BenchSubject,
+        settings: SubjectSettings,
         server: &Instance,
-    ) -> Result<UnderTest> {
+    ) -> Result<ProgramUnderTest> {
         let kubeconfig = server.kubeconfig(Identity::Ordinary);
-        let (program, args, ready) = match side {
-            Side::Ours if !self.is_rehearsal => (
-                &self.ours,
-                ours_args(subject, settings, &kubeconfig),
-                subject.ours_ready,
-            ),
-            Side::Ours | Side::Peer => (
-                &self.peer,
-                peer_args(subject, settings, &kubeconfig),
-                subject.peer_ready,
-            ),
+        let (program, ready, args_of) = match side {
+            BenchSide::Ours if !self.is_rehearsal => (&self.ours, subject.ours_ready, side),
+            BenchSide::Ours | BenchSide::Peer => (&self.peer, subject.peer_ready, BenchSide::Peer),
         };
+        let args = args(args_of, subject, settings, &kubeconfig);
         eprintln!("{}: starts {}", side.word(), args.join(" "));
         let log = server.dir().join(LOG);
         let mut command = Command::new(program);
-        UnderTest::start(command.args(args), &log, ready)
+        ProgramUnderTest::start(command.args(args), &log, ready)
     }
 }
 
-// === impl UnderTest ===
+// === impl ProgramUnderTest ===
 
-impl UnderTest {
+impl ProgramUnderTest {
     fn start(command: &mut Command, log: &Path, ready: &str) -> Result<Self> {
         let output =
             File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
         let errors = output.try_clone().context("cannot share the log file")?;
         let started = Instant::now();
         let mut running = Running::start(command.stdout(output).stderr(errors))?;
-        let last_words = || tail(log, LAST_LINES);
+        let last_lines = || tail(log, LAST_LINES);
         loop {
             interrupt::check()?;
             let text = fs::read(log).context("cannot read the log of the program under test")?;
@@ -257,15 +249,15 @@ impl UnderTest {
             }
             if let Some(status) = running.0.try_wait().context("cannot wait for a program")? {
                 bail!(
-                    "the program under test ended with {status} before it was ready; its last words:\n{}",
-                    last_words()
+                    "the program under test ended with {status} before it was ready; its log ends with:\n{}",
+                    last_lines()
                 );
             }
             if started.elapsed() > PATIENCE {
                 let secs = PATIENCE.as_secs();
                 bail!(
-                    "the program under test did not log {ready:?} within {secs} s; its last words:\n{}",
-                    last_words()
+                    "the program under test did not log {ready:?} within {secs} s; its log ends with:\n{}",
+                    last_lines()
                 );
             }
             thread::sleep(LOOK);
@@ -276,7 +268,7 @@ impl UnderTest {
         })
     }
 
-    /// The processor time it has used so far, in seconds.
+    /// The processor time used so far, in seconds.
     pub(super) fn cpu_secs(&self) -> Result<f64> {
         sampling::cpu_secs(self.running.0.id())
     }
@@ -286,55 +278,40 @@ impl UnderTest {
         sampling::resident_bytes(self.running.0.id())
     }
 
-    /// The most it ever had, in bytes.
+    /// Its largest resident memory so far, in bytes.
     pub(super) fn peak_bytes(&self) -> Result<f64> {
         sampling::peak_bytes(self.running.0.id())
     }
 }
 
-/// The arguments of `caretaker`.
-fn ours_args(subject: &Subject, settings: Settings, kubeconfig: &Path) -> Vec<String> {
-    let mut args = vec![
-        "run".to_owned(),
-        format!("--kubeconfig={}", kubeconfig.display()),
-        format!("--controllers={}", subject.controller),
-        "--take-over".to_owned(),
-        "--secure-port=0".to_owned(),
-    ];
-    if let Limit::PerSecond(rate) = settings.limit {
-        args.push(format!("--kube-api-qps={rate}"));
-        args.push(format!("--kube-api-burst={}", Limit::burst(rate)));
-    }
-    args.extend(workers(subject, settings));
-    args.extend(subject.flags.iter().map(ToString::to_string));
-    args
-}
-
-/// The arguments of kube-controller-manager.
-fn peer_args(subject: &Subject, settings: Settings, kubeconfig: &Path) -> Vec<String> {
-    let mut args = vec![
-        format!("--kubeconfig={}", kubeconfig.display()),
-        format!("--controllers={}", subject.controller),
-        "--leader-elect=false".to_owned(),
-        "--secure-port=0".to_owned(),
-    ];
+/// The arguments of `caretaker` or of kube-controller-manager.
+fn args(
+    side: BenchSide,
+    subject: &BenchSubject,
+    settings: SubjectSettings,
+    kubeconfig: &Path,
+) -> Vec<String> {
+    let (first, qps_factor): (&[&str], f64) = match side {
+        BenchSide::Ours => (&["run", "--take-over"], 1.0),
+        BenchSide::Peer => (&["--leader-elect=false"], subject.peer_qps_factor),
+    };
+    let mut args: Vec<String> = first.iter().map(ToString::to_string).collect();
+    args.push(format!("--kubeconfig={}", kubeconfig.display()));
+    args.push(format!("--controllers={}", subject.controller));
+    args.push("--secure-port=0".to_owned());
     match settings.limit {
-        Limit::Default => {}
-        Limit::PerSecond(rate) => {
-            let qps = rate / subject.peer_qps_factor;
-            args.push(format!("--kube-api-qps={qps}"));
-            args.push(format!("--kube-api-burst={}", Limit::burst(rate)));
+        RequestLimit::PerSecond(rate) => {
+            args.push(format!("--kube-api-qps={}", rate / qps_factor));
+            args.push(format!("--kube-api-burst={}", RequestLimit::burst(rate)));
         }
-        Limit::None => args.push("--kube-api-qps=-1".to_owned()),
+        // Ours has no limit by default.
+        RequestLimit::None if side == BenchSide::Peer => args.push("--kube-api-qps=-1".to_owned()),
+        RequestLimit::None | RequestLimit::Default => {}
     }
-    args.extend(workers(subject, settings));
+    let flag = subject.workers_flag;
+    args.extend(settings.workers.map(|workers| format!("{flag}={workers}")));
     args.extend(subject.flags.iter().map(ToString::to_string));
     args
-}
-
-fn workers(subject: &Subject, settings: Settings) -> Option<String> {
-    let flag = subject.workers_flag;
-    settings.workers.map(|workers| format!("{flag}={workers}"))
 }
 
 #[cfg(test)]
@@ -344,15 +321,15 @@ mod tests {
     #[test]
     fn an_equal_budget_is_half_the_flag_for_a_client_that_doubles_it() {
         let table = [
-            (Limit::Default, None, "", ""),
+            (RequestLimit::Default, None, "", ""),
             (
-                Limit::PerSecond(400.0),
+                RequestLimit::PerSecond(400.0),
                 None,
                 "--kube-api-qps=400 --kube-api-burst=40",
                 "--kube-api-qps=200 --kube-api-burst=40",
             ),
             (
-                Limit::None,
+                RequestLimit::None,
                 Some(100),
                 "--concurrent-gc-syncs=100",
                 "--kube-api-qps=-1 --concurrent-gc-syncs=100",
@@ -360,20 +337,20 @@ mod tests {
         ];
         let kubeconfig = Path::new("/k");
         for (limit, workers, ours, peer) in table {
-            let settings = Settings { limit, workers };
-            let all = ours_args(&GARBAGE_COLLECTOR, settings, kubeconfig);
+            let settings = SubjectSettings { limit, workers };
+            let all = args(BenchSide::Ours, &GARBAGE_COLLECTOR, settings, kubeconfig);
             assert_eq!(all[5..].join(" "), ours, "{settings:?}");
-            let all = peer_args(&GARBAGE_COLLECTOR, settings, kubeconfig);
+            let all = args(BenchSide::Peer, &GARBAGE_COLLECTOR, settings, kubeconfig);
             assert_eq!(all[4..].join(" "), peer, "{settings:?}");
         }
     }
 
     #[test]
-    fn a_program_is_ready_when_its_log_says_so_and_an_early_end_is_told() {
+    fn readiness_is_read_from_the_log_and_an_early_end_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("log");
         let shell = |script: &str, ready: &str| {
-            UnderTest::start(Command::new("sh").args(["-c", script]), &log, ready)
+            ProgramUnderTest::start(Command::new("sh").args(["-c", script]), &log, ready)
         };
         let ready = shell("echo hello; echo ready >&2; sleep 600", "ready").unwrap();
         assert!(ready.resident_bytes().unwrap() > 0.0);

@@ -1,41 +1,39 @@
 //! Requests as the API server counts them: `apiserver_request_total` of its `/metrics`.
 //!
-//! The counter does not know who asked. A phase is therefore measured by the difference of two moments, on the kinds
-//! that the workload is about, which nobody but the program under test and the driver touches; the driver says which
-//! requests were its own. A watch is counted when it ends.
+//! The counter does not know the client. A phase is therefore measured by the difference of two moments, on the kinds of
+//! the workload, on which only the program under test and the driver act; the driver reports its own requests. The server
+//! counts a watch when it ends.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
 
-use crate::http::{Call, Client, read_text};
+use crate::http::{HttpCall, HttpClient, read_text};
 
 const COUNTER: &str = "apiserver_request_total{";
 
-/// How often what was asked for so far.
+/// The number of requests so far, by resource, verb and error.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Requests(BTreeMap<Key, f64>);
+pub(super) struct RequestCounts(BTreeMap<RequestKey, f64>);
 
-/// What is counted apart.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
-    /// `configmaps`; empty for what is none, such as discovery.
+struct RequestKey {
+    /// `configmaps`; empty for requests without a resource, such as discovery.
     resource: String,
     /// `GET`, `LIST`, `DELETE`, …
     verb: String,
-    /// Whether the answer was an error.
     is_error: bool,
 }
 
-// === impl Requests ===
+// === impl RequestCounts ===
 
-impl Requests {
-    /// What a server has counted so far.
-    pub(super) fn of(server: &Client) -> Result<Self> {
-        let mut answer = server.send(Call {
+impl RequestCounts {
+    /// Reads the counters of a server.
+    pub(super) fn of(server: &HttpClient) -> Result<Self> {
+        let mut answer = server.send(HttpCall {
             method: "GET",
             path: "/metrics",
-            ..Call::default()
+            ..HttpCall::default()
         })?;
         let status = answer.status();
         let text = read_text(&mut answer)?;
@@ -59,7 +57,7 @@ impl Requests {
                 let (_, value) = labels.find(|(found, _)| *found == name)?;
                 Some(value.trim_matches('"'))
             };
-            let key = Key {
+            let key = RequestKey {
                 resource: label("resource").unwrap_or_default().to_owned(),
                 verb: label("verb").unwrap_or_default().to_owned(),
                 is_error: label("code").is_some_and(|code| code.starts_with(['4', '5'])),
@@ -69,7 +67,7 @@ impl Requests {
         Self(all)
     }
 
-    /// What came on top of an earlier moment.
+    /// The requests since an earlier moment.
     pub(super) fn since(&self, earlier: &Self) -> Self {
         let more = self.0.iter().map(|(key, count)| {
             let before = earlier.0.get(key).copied().unwrap_or_default();
@@ -78,7 +76,7 @@ impl Requests {
         Self(more.filter(|(_, count)| *count > 0.0).collect())
     }
 
-    /// Those on some kinds, by verb, without the ones of somebody else on the first of them.
+    /// The requests on some resources by verb, without those of another client.
     pub(super) fn on(
         &self,
         resources: &[&str],
@@ -99,14 +97,14 @@ impl Requests {
         verbs
     }
 
-    /// How many of those on some kinds were answered with an error.
+    /// The number of requests on some resources that were answered with an error.
     pub(super) fn errors_on(&self, resources: &[&str]) -> f64 {
         let errors = self.0.iter().filter(|(key, _)| key.is_error);
         let errors = errors.filter(|(key, _)| resources.contains(&key.resource.as_str()));
         errors.fold(0.0, |sum, (_, count)| sum + count)
     }
 
-    /// How many there were on anything else, those of the server itself included.
+    /// The number of requests on all other resources, those of the server itself included.
     pub(super) fn elsewhere(&self, resources: &[&str]) -> f64 {
         let rest = self.0.iter();
         let rest = rest.filter(|(key, _)| !resources.contains(&key.resource.as_str()));
@@ -126,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_phase_is_what_came_on_top_without_what_others_did() {
+    fn a_phase_counts_new_requests_without_those_of_the_driver() {
         let before = line("configmaps", "GET", 200, 5) + &line("leases", "PUT", 200, 9);
         let after = "# HELP apiserver_request_total {x} 1\nother_total{verb=\"GET\"} 3\n"
             .to_owned()
@@ -136,7 +134,7 @@ mod tests {
             + &line("configmaps", "LIST", 200, 1)
             + &line("events", "POST", 201, 1)
             + &line("leases", "PUT", 200, 12);
-        let phase = Requests::parse(&after).since(&Requests::parse(&before));
+        let phase = RequestCounts::parse(&after).since(&RequestCounts::parse(&before));
         let own = [("DELETE".to_owned(), 3.0), ("LIST".to_owned(), 1.0)].into();
         let mine = phase.on(&["configmaps", "events"], &own);
         let expected = [("DELETE", 10.0), ("GET", 22.0), ("POST", 1.0)];

@@ -1,5 +1,5 @@
-//! How a benchmark of controllers runs, whichever it is: the programs, the legs of each case, the file of raw numbers and
-//! the report.
+//! Runs a benchmark of controllers: builds the programs, runs the legs of each case, writes the file of raw numbers and
+//! makes the report.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,74 +10,78 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 
-use super::bounds::Bound;
-use super::doubts::doubts;
-use super::driver::{Driver, LOAD};
-use super::legs::{Leg, Order, Results};
-use super::peers::{Programs, Side};
-use super::stand::Stand;
-use super::{Figure, Table};
+use super::driver::{LOAD, LoadDriver};
+use super::legs::{LegFigures, LegOrder, LegResults};
+use super::peers::{BenchPrograms, BenchSide};
+use super::stand::BenchStand;
+use super::{BenchFigure, FigureTable};
 use crate::cargo::{Binary, workspace};
 use crate::interrupt;
 
-/// How the driver and ours are built when only the harness is tried.
+/// The profile of the driver and of ours when only the harness is tried.
 const QUICK_PROFILE: &str = "dev";
 
-/// How a run is made.
+/// The choices that all benchmarks of controllers share.
 #[derive(Clone, Debug)]
-pub struct Run {
-    /// Which side runs when.
-    pub legs: Order,
-    /// Only cases with this in their title.
+pub struct BenchRun {
+    pub legs: LegOrder,
+    /// Only cases whose title contains this.
     pub only: Option<String>,
-    /// Where the raw numbers go, instead of a new file below `target`.
+    /// The file of the raw numbers, instead of a new one below `target`.
     pub csv: Option<PathBuf>,
-    /// Whether ours and the driver are built without optimising: for trying the harness, not for figures.
+    /// Builds ours and the driver without optimising, to try the harness.
     pub is_quick: bool,
-    /// Whether the Go program runs on both sides: every ratio should then be one.
+    /// Runs the Go program on both sides: every ratio should then be one.
     pub is_rehearsal: bool,
 }
 
-/// What a run came to.
+/// The result of a run, to be printed.
 #[derive(Debug)]
-pub struct Report {
-    tables: Vec<Table>,
+pub struct BenchReport {
+    tables: Vec<FigureTable>,
     verdicts: Vec<String>,
     notes: Vec<String>,
     csv: PathBuf,
     took: Duration,
 }
 
-/// What can be measured in legs.
+/// A case that is measured in legs.
 pub(super) trait Measurable {
-    /// Its name in tables and files.
+    /// The case's name in tables and files.
     fn title(&self) -> String;
 
-    /// Whether there is a Go program to measure beside ours.
+    /// Returns whether a Go program is measured beside ours.
     fn has_peer(&self) -> bool {
         true
     }
-
-    /// What its numbers have to be, if that is one thing.
-    fn bound(&self) -> Option<Bound> {
-        None
-    }
 }
 
-/// Everything that is built, and when the run began.
+/// The built programs and the start time of a run.
 #[derive(Debug)]
-pub(super) struct Kit<'a> {
-    programs: Programs,
-    driver: Driver,
+pub(super) struct BenchKit<'a> {
+    programs: BenchPrograms,
+    driver: LoadDriver,
     csv: PathBuf,
     started: Instant,
-    run: &'a Run,
+    run: &'a BenchRun,
 }
 
-// === impl Run ===
+// === impl BenchRun ===
 
-impl Run {
-    /// The cases that are wanted.
+impl BenchRun {
+    /// A run for tests, which builds no program.
+    #[cfg(test)]
+    pub(super) fn quick(legs: &str) -> Self {
+        Self {
+            legs: legs.parse().unwrap(),
+            only: None,
+            csv: None,
+            is_quick: true,
+            is_rehearsal: false,
+        }
+    }
+
+    /// The cases whose title contains `only`.
     pub(super) fn choose<C: Measurable>(&self, cases: Vec<C>) -> Result<Vec<C>> {
         let Some(only) = &self.only else {
             return Ok(cases);
@@ -86,22 +90,22 @@ impl Run {
         let chosen = cases.into_iter().filter(|case| case.title().contains(only));
         let chosen: Vec<C> = chosen.collect();
         if chosen.is_empty() {
-            bail!("no case has {only:?} in its title: {}", titles.join("; "));
+            bail!("no title contains {only:?}: {}", titles.join("; "));
         }
         Ok(chosen)
     }
 }
 
-// === impl Kit ===
+// === impl BenchKit ===
 
-impl<'a> Kit<'a> {
-    /// Builds what a run takes. `name` begins the name of the file of raw numbers.
-    pub(super) fn build(name: &str, run: &'a Run) -> Result<Self> {
+impl<'a> BenchKit<'a> {
+    /// Builds the programs of a run. `name` begins the name of the file of raw numbers.
+    pub(super) fn build(name: &str, run: &'a BenchRun) -> Result<Self> {
         let started = Instant::now();
         let profile = run.is_quick.then_some(QUICK_PROFILE);
         Ok(Self {
             driver: driver(run.is_quick)?,
-            programs: Programs::build(profile, run.is_rehearsal)?,
+            programs: BenchPrograms::build(profile, run.is_rehearsal)?,
             csv: csv_path(name, run)?,
             started,
             run,
@@ -112,13 +116,13 @@ impl<'a> Kit<'a> {
     pub(super) fn measure<C: Measurable>(
         &self,
         cases: &[C],
-        leg: impl Fn(&C, Stand<'_>) -> Result<Vec<Figure>>,
-    ) -> Result<Results> {
+        leg: impl Fn(&C, BenchStand<'_>) -> Result<Vec<BenchFigure>>,
+    ) -> Result<LegResults> {
         let origin = origin(self.run);
-        let mut results = Results::default();
+        let mut results = LegResults::default();
         for case in cases {
             for (number, side) in (1..).zip(&self.run.legs.0) {
-                if *side == Side::Peer && !case.has_peer() {
+                if *side == BenchSide::Peer && !case.has_peer() {
                     continue;
                 }
                 let title = case.title();
@@ -127,16 +131,16 @@ impl<'a> Kit<'a> {
                     "== {secs} s: {title}: leg {number} of {all}, {}",
                     side.word()
                 );
-                let stand = Stand::new(&self.programs, &self.driver, *side);
+                let stand = BenchStand::new(&self.programs, &self.driver, *side);
                 let measured = stand.and_then(|stand| leg(case, stand));
                 let figures = measured.with_context(|| format!("{title}, {}", side.word()))?;
-                results.0.push(Leg {
+                results.0.push(LegFigures {
                     case: title,
                     side: *side,
                     number,
                     figures,
                 });
-                // After every leg: a run that is broken off leaves what it has measured.
+                // After every leg, so that an interrupted run keeps its figures.
                 fs::write(&self.csv, results.csv(&origin))
                     .with_context(|| format!("cannot write {}", self.csv.display()))?;
             }
@@ -144,47 +148,28 @@ impl<'a> Kit<'a> {
         Ok(results)
     }
 
-    /// What a run came to whose cases have a bound each at most, and `figure` as their main one.
-    pub(super) fn verdicts<C: Measurable>(
-        self,
-        cases: &[C],
-        results: &Results,
-        figure: &str,
-        notes: &[&str],
-    ) -> Report {
-        let verdict = |case: &C| Some(case.bound()?.verdict(&case.title(), results));
-        let doubts = cases
-            .iter()
-            .flat_map(|case| doubts(&case.title(), figure, results));
-        let notes = notes
-            .iter()
-            .map(ToString::to_string)
-            .chain(doubts)
-            .collect();
-        let verdicts = cases.iter().filter_map(verdict).collect();
-        self.report(cases, results, verdicts, notes)
-    }
-
-    /// What the run came to, with what has to be said of any run.
+    /// Makes the report, with the notes that apply to any run.
     pub(super) fn report<C: Measurable>(
         self,
         cases: &[C],
-        results: &Results,
+        results: &LegResults,
         verdicts: Vec<String>,
         mut notes: Vec<String>,
-    ) -> Report {
+    ) -> BenchReport {
         let tables = cases
             .iter()
-            .map(|case| results.table(&case.title(), Side::Peer.word()));
+            .map(|case| results.table(&case.title(), BenchSide::Peer.word()));
         if self.run.is_rehearsal {
-            notes.push("a rehearsal: the Go program ran on both sides, and nothing here is a figure of ours".to_owned());
+            notes.push(
+                "a rehearsal: the Go program ran on both sides; no figure is of ours".to_owned(),
+            );
         }
         if self.run.is_quick {
             notes.push(
                 "ours and the driver were built without optimising: not for quoting".to_owned(),
             );
         }
-        Report {
+        BenchReport {
             tables: tables.collect(),
             verdicts,
             notes,
@@ -194,9 +179,9 @@ impl<'a> Kit<'a> {
     }
 }
 
-// === impl Report ===
+// === impl BenchReport ===
 
-impl fmt::Display for Report {
+impl fmt::Display for BenchReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for table in &self.tables {
             writeln!(f, "{table}")?;
@@ -210,24 +195,24 @@ impl fmt::Display for Report {
     }
 }
 
-/// The driver of the load.
-pub(super) fn driver(is_quick: bool) -> Result<Driver> {
+/// Builds the driver of the load.
+pub(super) fn driver(is_quick: bool) -> Result<LoadDriver> {
     let profile = if is_quick {
         QUICK_PROFILE
     } else {
         LOAD.profile
     };
-    Ok(Driver(Binary { profile, ..LOAD }.build()?))
+    Ok(LoadDriver(Binary { profile, ..LOAD }.build()?))
 }
 
-/// Fails when a run has been interrupted, in time for the next leg.
+/// Sleeps, then fails if the run was interrupted meanwhile.
 pub(super) fn settle(time: Duration) -> Result<()> {
     std::thread::sleep(time);
     interrupt::check()
 }
 
-/// Where the raw numbers go; a new file each time unless one is named.
-fn csv_path(name: &str, run: &Run) -> Result<PathBuf> {
+/// The file of the raw numbers; a new one for each run unless one is named.
+fn csv_path(name: &str, run: &BenchRun) -> Result<PathBuf> {
     if let Some(path) = &run.csv {
         return Ok(path.clone());
     }
@@ -239,8 +224,8 @@ fn csv_path(name: &str, run: &Run) -> Result<PathBuf> {
     Ok(dir.join(format!("{name}-{secs}.csv")))
 }
 
-/// What has to be known to repeat a run.
-fn origin(run: &Run) -> BTreeMap<&'static str, String> {
+/// The facts that are needed to repeat a run.
+fn origin(run: &BenchRun) -> BTreeMap<&'static str, String> {
     let flags: Vec<String> = std::env::args().skip(1).collect();
     let built = if run.is_quick { "dev" } else { "dist" };
     [
@@ -254,9 +239,9 @@ fn origin(run: &Run) -> BTreeMap<&'static str, String> {
     .into()
 }
 
-/// What git says; nothing where there is none.
+/// The output of git; empty without git.
 fn git(dir: &Path, args: &[&str]) -> String {
-    let said = Command::new("git").current_dir(dir).args(args).output();
-    let said = said.map(|output| output.stdout).unwrap_or_default();
-    String::from_utf8_lossy(&said).into_owned()
+    let output = Command::new("git").current_dir(dir).args(args).output();
+    let stdout = output.map(|output| output.stdout).unwrap_or_default();
+    String::from_utf8_lossy(&stdout).into_owned()
 }

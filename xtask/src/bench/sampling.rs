@@ -1,7 +1,7 @@
-//! What processes and the machine have used so far, as `/proc` has it.
+//! Processor time and memory of processes and of the machine, from `/proc`.
 //!
-//! Everything here is read at one moment; whoever measures a phase takes the difference of two moments. Steal is time
-//! that the host gave to others, and the machine's busy time tells whether something else than the benchmark ran on it.
+//! All values are of one moment; the cost of a phase is the difference of two moments. Steal is time that the host gave to
+//! other guests. The machine's busy time shows whether other programs ran beside the benchmark.
 
 use std::fs;
 use std::ops::Sub;
@@ -10,19 +10,19 @@ use anyhow::{Context, Result};
 
 /// Processor time of the whole machine, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Machine {
-    /// Work of anybody, of the kernel too.
+pub(super) struct MachineTime {
+    /// Time of all processes and of the kernel.
     pub(super) busy_secs: f64,
-    /// Time in which the host let others run.
+    /// Time that the host gave to other guests.
     pub(super) steal_secs: f64,
-    /// All time there was, of all processors.
+    /// The sum over all processors, idle time included.
     pub(super) all_secs: f64,
 }
 
-// === impl Machine ===
+// === impl MachineTime ===
 
-impl Machine {
-    /// Since the machine was booted.
+impl MachineTime {
+    /// The time since the machine was booted.
     pub(super) fn now() -> Result<Self> {
         let stat = fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
         let ticks = ticks_per_sec();
@@ -39,7 +39,7 @@ impl Machine {
     }
 }
 
-impl Sub for Machine {
+impl Sub for MachineTime {
     type Output = Self;
 
     fn sub(self, earlier: Self) -> Self {
@@ -61,7 +61,7 @@ pub(super) fn resident_bytes(pid: u32) -> Result<f64> {
     read(pid, "status", |status| memory(status, "VmRSS:"))
 }
 
-/// The most it ever had, in bytes.
+/// Its largest resident memory so far, in bytes.
 pub(super) fn peak_bytes(pid: u32) -> Result<f64> {
     read(pid, "status", |status| memory(status, "VmHWM:"))
 }
@@ -77,7 +77,7 @@ fn ticks_per_sec() -> f64 {
     rustix::param::clock_ticks_per_second() as f64
 }
 
-/// A line of `/proc/<pid>/status` that tells an amount of memory.
+/// The value of a line of `/proc/<pid>/status` that holds an amount of memory.
 fn memory(status: &str, name: &str) -> Option<f64> {
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     let kibibytes: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
@@ -93,9 +93,9 @@ fn cpu_ticks(stat: &str) -> Option<f64> {
     Some(user + kernel)
 }
 
-/// The first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal; what follows is contained in
-/// the first two.
-fn machine_ticks(stat: &str) -> Option<Machine> {
+/// The first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal; the first two contain the
+/// fields that follow.
+fn machine_ticks(stat: &str) -> Option<MachineTime> {
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
     let fields: Vec<f64> = line
         .split_ascii_whitespace()
@@ -105,7 +105,7 @@ fn machine_ticks(stat: &str) -> Option<Machine> {
         return None;
     };
     let busy_secs = user + nice + system + irq + softirq;
-    Some(Machine {
+    Some(MachineTime {
         busy_secs,
         steal_secs: steal,
         all_secs: busy_secs + idle + iowait + steal,
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn processor_time_is_found_whatever_the_program_is_called() {
+    fn processor_time_is_read_after_any_program_name() {
         let rest = "S 1 1 1 0 -1 4194304 101 0 0 0 70 5 0 0 20 0 1 0 80290";
         for name in ["etcd", "a b) S"] {
             assert_eq!(
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn time_of_the_machine_is_split_into_work_steal_and_the_rest() {
         let stat = "cpu  100 1 20 1000 50 2 3 40 7 7\ncpu0 1 1 1\n";
-        let expected = Machine {
+        let expected = MachineTime {
             busy_secs: 126.0,
             steal_secs: 40.0,
             all_secs: 1216.0,

@@ -1,71 +1,71 @@
-//! `resources.txt`: what aggregated discovery (`apidiscovery.k8s.io/v2`) says about every stable resource.
+//! `resources.txt`: every stable resource in aggregated discovery (`apidiscovery.k8s.io/v2`).
 //!
-//! Groups, and versions within a group, keep the server's order, because clients prefer what comes first; resources
+//! Groups, and versions within a group, keep the server's order, because clients prefer the first; resources
 //! are sorted by name. Discovery leaves group and version out of a kind that lives where its resource does.
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
 use super::{column, is_stable};
-use crate::http::Client;
+use crate::http::HttpClient;
 
 const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const HEAD: &str = "\
 # resource\tgroup\tversion\tplural\tkind\tscope\tsingular\tshort names\tcategories\tverbs
-# sub\tgroup\tversion\tplural/subresource\tkind (group/version/Kind where these differ)\tverbs
+# sub\tgroup\tversion\tplural/subresource\tkind (group/version/ResponseKind where these differ)\tverbs
 # `-` stands for the core group and for nothing; groups are in the server's order of preference
 ";
 
 /// All stable resources, in the order in which they are written.
 #[derive(Debug)]
-pub(super) struct Resources(Vec<GroupVersion>);
+pub(super) struct ResourceFacts(Vec<GroupVersionResources>);
 
 /// The resources of one group and version.
 #[derive(Debug)]
-struct GroupVersion {
+struct GroupVersionResources {
     group: String,
     version: String,
-    resources: Vec<Resource>,
+    resources: Vec<DiscoveryResource>,
 }
 
 /// A kind with everything that names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Gvk {
+pub(super) struct FactGvk {
     pub(super) group: String,
     pub(super) version: String,
     pub(super) kind: String,
 }
 
 #[derive(Deserialize)]
-struct GroupList {
-    items: Vec<Group>,
+struct DiscoveryList {
+    items: Vec<DiscoveryGroup>,
 }
 
 #[derive(Deserialize)]
-struct Group {
+struct DiscoveryGroup {
     #[serde(default)]
-    metadata: Metadata,
-    versions: Vec<Version>,
+    metadata: DiscoveryMetadata,
+    versions: Vec<DiscoveryVersion>,
 }
 
 #[derive(Default, Deserialize)]
-struct Metadata {
+struct DiscoveryMetadata {
     #[serde(default)]
     name: String,
 }
 
 #[derive(Deserialize)]
-struct Version {
+struct DiscoveryVersion {
     version: String,
     #[serde(default)]
-    resources: Vec<Resource>,
+    resources: Vec<DiscoveryResource>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Resource {
+struct DiscoveryResource {
     resource: String,
-    response_kind: Kind,
+    response_kind: ResponseKind,
     scope: String,
     #[serde(default)]
     singular_resource: String,
@@ -75,19 +75,19 @@ struct Resource {
     categories: Vec<String>,
     verbs: Vec<String>,
     #[serde(default)]
-    subresources: Vec<Subresource>,
+    subresources: Vec<DiscoverySubresource>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Subresource {
+struct DiscoverySubresource {
     subresource: String,
-    response_kind: Kind,
+    response_kind: ResponseKind,
     verbs: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Kind {
+struct ResponseKind {
     #[serde(default)]
     group: String,
     #[serde(default)]
@@ -95,22 +95,22 @@ struct Kind {
     kind: String,
 }
 
-// === impl Resources ===
+// === impl ResourceFacts ===
 
-impl Resources {
+impl ResourceFacts {
     /// Asks a server, core group first.
-    pub(super) fn ask(client: &Client) -> Result<Self> {
+    pub(super) fn ask(client: &HttpClient) -> Result<Self> {
         let mut groups = Vec::new();
         for path in ["/api", "/apis"] {
             let list = client.get_json(path, ACCEPT)?;
-            let list: GroupList = serde_json::from_value(list)
+            let list: DiscoveryList = serde_json::from_value(list)
                 .with_context(|| format!("{path} does not answer with aggregated discovery"))?;
             groups.extend(list.items);
         }
         Ok(Self::of(groups))
     }
 
-    fn of(groups: Vec<Group>) -> Self {
+    fn of(groups: Vec<DiscoveryGroup>) -> Self {
         let mut stable = Vec::new();
         for group in groups {
             for mut version in group.versions {
@@ -126,7 +126,7 @@ impl Resources {
                         .sort_by(|a, b| a.subresource.cmp(&b.subresource));
                 }
                 let group = group.metadata.name.clone();
-                stable.push(GroupVersion {
+                stable.push(GroupVersionResources {
                     group,
                     version: version.version,
                     resources: version.resources,
@@ -136,7 +136,7 @@ impl Resources {
         Self(stable)
     }
 
-    /// The groups and versions.
+    /// The groups and versions, in the server's order.
     pub(super) fn group_versions(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0
             .iter()
@@ -144,7 +144,7 @@ impl Resources {
     }
 
     /// The kinds of all resources and subresources, each once, sorted.
-    pub(super) fn kinds(&self) -> Vec<Gvk> {
+    pub(super) fn kinds(&self) -> Vec<FactGvk> {
         let mut kinds = Vec::new();
         for gv in &self.0 {
             for resource in &gv.resources {
@@ -189,16 +189,16 @@ impl Resources {
     }
 }
 
-// === impl GroupVersion ===
+// === impl GroupVersionResources ===
 
-impl GroupVersion {
-    fn full(&self, kind: &Kind) -> Gvk {
+impl GroupVersionResources {
+    fn full(&self, kind: &ResponseKind) -> FactGvk {
         let place = if kind.version.is_empty() {
             (&self.group, &self.version)
         } else {
             (&kind.group, &kind.version)
         };
-        Gvk {
+        FactGvk {
             group: place.0.clone(),
             version: place.1.clone(),
             kind: kind.kind.clone(),
@@ -206,7 +206,7 @@ impl GroupVersion {
     }
 
     /// The row of a resource and those of its subresources.
-    fn rows(&self, resource: &Resource) -> String {
+    fn rows(&self, resource: &DiscoveryResource) -> String {
         let (group, version, plural) = (
             column([self.group.as_str()]),
             &self.version,
@@ -241,8 +241,8 @@ impl GroupVersion {
         rows + "\n"
     }
 
-    fn kind_column(&self, kind: &Kind) -> String {
-        let Gvk {
+    fn kind_column(&self, kind: &ResponseKind) -> String {
+        let FactGvk {
             group,
             version,
             kind,
@@ -265,7 +265,7 @@ mod tests {
 
     use super::*;
 
-    fn mk_resources() -> Resources {
+    fn mk_resources() -> ResourceFacts {
         let same = |kind: &str| json!({"group": "", "version": "", "kind": kind});
         let list = json!({"items": [
             {"versions": [{"version": "v1", "resources": [
@@ -281,7 +281,7 @@ mod tests {
                 {"version": "v1beta1", "resources": []}]},
             {"metadata": {"name": "alps"}, "versions": [{"version": "v1alpha1", "resources": []}]},
         ]});
-        Resources::of(serde_json::from_value::<GroupList>(list).unwrap().items)
+        ResourceFacts::of(serde_json::from_value::<DiscoveryList>(list).unwrap().items)
     }
 
     #[test]

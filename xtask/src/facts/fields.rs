@@ -10,8 +10,8 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::column;
-use super::discovery::{Gvk, Resources};
-use crate::http::Client;
+use super::discovery::{FactGvk, ResourceFacts};
+use crate::http::HttpClient;
 
 const HEAD: &str = "\
 # kind\tgroup\tversion\tkind\ttype
@@ -20,7 +20,7 @@ const HEAD: &str = "\
 # a field is listed when it has one of the four last columns, or leads to a type that has such a field
 # `-` stands for the core group and for nothing
 ";
-/// What precedes the part of a component's name that tells it from all others; the longest first.
+/// Prefixes of component names that the short names omit; the longest first.
 const PREFIXES: [&str; 5] = [
     "io.k8s.apiextensions-apiserver.pkg.apis.",
     "io.k8s.kube-aggregator.pkg.apis.",
@@ -31,16 +31,16 @@ const PREFIXES: [&str; 5] = [
 
 /// The merge facts of every kind.
 #[derive(Debug)]
-pub(super) struct Fields {
-    kinds: BTreeMap<Gvk, String>,
+pub(super) struct FieldFacts {
+    kinds: BTreeMap<FactGvk, String>,
     /// By type and field name.
-    fields: BTreeMap<(String, String), Field>,
+    fields: BTreeMap<(String, String), FieldFact>,
 }
 
-/// What OpenAPI says about one field.
+/// The merge facts of one field in OpenAPI.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Field {
-    shape: Shape,
+struct FieldFact {
+    shape: FieldShape,
     /// The type of the value or its elements, when that has fields.
     value: Option<String>,
     strategy: Option<String>,
@@ -50,7 +50,7 @@ struct Field {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shape {
+enum FieldShape {
     Object,
     List,
     Map,
@@ -58,13 +58,13 @@ enum Shape {
 
 /// All fields of all types, before those without facts are left out.
 #[derive(Debug, Default)]
-struct Types(BTreeMap<String, BTreeMap<String, Field>>);
+struct SchemaTypes(BTreeMap<String, BTreeMap<String, FieldFact>>);
 
-// === impl Fields ===
+// === impl FieldFacts ===
 
-impl Fields {
+impl FieldFacts {
     /// Asks a server for the OpenAPI documents of all group-versions.
-    pub(super) fn ask(client: &Client, resources: &Resources) -> Result<Self> {
+    pub(super) fn ask(client: &HttpClient, resources: &ResourceFacts) -> Result<Self> {
         let documents = resources
             .group_versions()
             .map(|(group, version)| {
@@ -78,14 +78,14 @@ impl Fields {
         Self::of(&documents, &resources.kinds())
     }
 
-    fn of(documents: &[Value], wanted: &[Gvk]) -> Result<Self> {
+    fn of(documents: &[Value], wanted: &[FactGvk]) -> Result<Self> {
         let schemas = merge(documents)?;
         let roots = roots(&schemas)?;
-        let kinds: BTreeMap<Gvk, String> = wanted
+        let kinds: BTreeMap<FactGvk, String> = wanted
             .iter()
             .filter_map(|gvk| Some((gvk.clone(), roots.get(gvk)?.clone())))
             .collect();
-        let types = Types::of(&schemas)?;
+        let types = SchemaTypes::of(&schemas)?;
         let reachable = types.reachable(kinds.values());
         let leading = types.leading();
         let mut fields = BTreeMap::new();
@@ -102,8 +102,9 @@ impl Fields {
     }
 
     pub(super) fn counts(&self) -> Vec<(&'static str, usize)> {
-        let count =
-            |is: &dyn Fn(&Field) -> bool| self.fields.values().filter(|field| is(field)).count();
+        let count = |is: &dyn Fn(&FieldFact) -> bool| {
+            self.fields.values().filter(|field| is(field)).count()
+        };
         let listed =
             |list_type: &str| count(&|field| field.list_type.as_deref() == Some(list_type));
         vec![
@@ -136,14 +137,14 @@ impl Fields {
     }
 }
 
-// === impl Field ===
+// === impl FieldFact ===
 
-impl Field {
+impl FieldFact {
     fn of(schema: &Value, types: &BTreeSet<&str>) -> Result<Self> {
         let (shape, inner) = match (&schema["items"], &schema["additionalProperties"]) {
-            (items @ Value::Object(_), _) => (Shape::List, items),
-            (_, values @ Value::Object(_)) => (Shape::Map, values),
-            _ => (Shape::Object, schema),
+            (items @ Value::Object(_), _) => (FieldShape::List, items),
+            (_, values @ Value::Object(_)) => (FieldShape::Map, values),
+            _ => (FieldShape::Object, schema),
         };
         let text = |key: &str| schema[key].as_str().map(str::to_owned);
         let keys = schema["x-kubernetes-list-map-keys"]
@@ -170,9 +171,9 @@ impl Field {
     fn columns(&self) -> String {
         let or_dash = |value: &Option<String>| column(value.as_deref());
         let shape = match self.shape {
-            Shape::Object => "object",
-            Shape::List => "list",
-            Shape::Map => "map",
+            FieldShape::Object => "object",
+            FieldShape::List => "list",
+            FieldShape::Map => "map",
         };
         [
             shape,
@@ -186,9 +187,9 @@ impl Field {
     }
 }
 
-// === impl Types ===
+// === impl SchemaTypes ===
 
-impl Types {
+impl SchemaTypes {
     fn of(schemas: &BTreeMap<String, &Value>) -> Result<Self> {
         let has_fields = |schema: &Value| schema["properties"].is_object();
         let names: BTreeSet<&str> = schemas
@@ -199,7 +200,8 @@ impl Types {
         let mut types = Self::default();
         for (name, schema) in schemas {
             for (field, schema) in schema["properties"].as_object().into_iter().flatten() {
-                let found = Field::of(schema, &names).with_context(|| format!("{name}.{field}"))?;
+                let found =
+                    FieldFact::of(schema, &names).with_context(|| format!("{name}.{field}"))?;
                 types
                     .0
                     .entry(name.clone())
@@ -210,7 +212,7 @@ impl Types {
         Ok(types)
     }
 
-    fn iter(&self) -> impl Iterator<Item = (&str, &str, &Field)> {
+    fn iter(&self) -> impl Iterator<Item = (&str, &str, &FieldFact)> {
         self.0.iter().flat_map(|(owner, fields)| {
             fields
                 .iter()
@@ -282,7 +284,7 @@ fn merge(documents: &[Value]) -> Result<BTreeMap<String, &Value>> {
 }
 
 /// The type of each kind.
-fn roots(schemas: &BTreeMap<String, &Value>) -> Result<BTreeMap<Gvk, String>> {
+fn roots(schemas: &BTreeMap<String, &Value>) -> Result<BTreeMap<FactGvk, String>> {
     let mut roots = BTreeMap::new();
     for (name, schema) in schemas {
         for gvk in schema["x-kubernetes-group-version-kind"]
@@ -291,7 +293,7 @@ fn roots(schemas: &BTreeMap<String, &Value>) -> Result<BTreeMap<Gvk, String>> {
             .flatten()
         {
             let part = |key: &str| Some(gvk[key].as_str()?.to_owned());
-            let gvk = Gvk {
+            let gvk = FactGvk {
                 group: part("group").unwrap_or_default(),
                 version: part("version")
                     .with_context(|| format!("a kind of {name} has no version"))?,
@@ -305,7 +307,7 @@ fn roots(schemas: &BTreeMap<String, &Value>) -> Result<BTreeMap<Gvk, String>> {
     Ok(roots)
 }
 
-/// What a schema refers to: directly, or through an `allOf` of one, which is how a reference is given a default.
+/// The reference of a schema: direct, or in an `allOf` of one, which gives a reference a default.
 fn reference(schema: &Value) -> Result<Option<String>> {
     let target = match schema["allOf"].as_array().map(Vec::as_slice) {
         None => &schema["$ref"],
@@ -334,8 +336,8 @@ mod tests {
 
     use super::*;
 
-    fn mk_gvk(group: &str, version: &str, kind: &str) -> Gvk {
-        Gvk {
+    fn mk_gvk(group: &str, version: &str, kind: &str) -> FactGvk {
+        FactGvk {
             group: group.to_owned(),
             version: version.to_owned(),
             kind: kind.to_owned(),
@@ -385,7 +387,7 @@ mod tests {
     #[test]
     fn a_field_is_listed_when_it_has_facts_or_leads_to_some() {
         let wanted = [mk_gvk("", "v1", "Pod"), mk_gvk("", "v1", "PodExecOptions")];
-        let text = Fields::of(&[mk_document()], &wanted).unwrap().text();
+        let text = FieldFacts::of(&[mk_document()], &wanted).unwrap().text();
         let rows: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
         assert_eq!(
             rows,
@@ -405,20 +407,20 @@ mod tests {
     #[test]
     fn the_same_component_in_two_documents_counts_once_and_must_agree() {
         let wanted = [mk_gvk("", "v1", "Pod")];
-        let once = Fields::of(&[mk_document()], &wanted).unwrap();
-        let twice = Fields::of(&[mk_document(), mk_document()], &wanted).unwrap();
+        let once = FieldFacts::of(&[mk_document()], &wanted).unwrap();
+        let twice = FieldFacts::of(&[mk_document(), mk_document()], &wanted).unwrap();
         assert_eq!(once.text(), twice.text());
         assert_eq!(once.counts(), twice.counts());
         let mut other = mk_document();
         other["components"]["schemas"]["io.k8s.api.core.v1.Plain"]["properties"] = json!({});
-        assert!(Fields::of(&[mk_document(), other], &wanted).is_err());
+        assert!(FieldFacts::of(&[mk_document(), other], &wanted).is_err());
     }
 
     #[test]
     fn short_names_must_stay_unique() {
         let mut other = mk_document();
         other["components"]["schemas"]["io.k8s.kube-aggregator.pkg.apis.core.v1.Pod"] = json!({});
-        let error = Fields::of(&[other], &[]).unwrap_err().to_string();
+        let error = FieldFacts::of(&[other], &[]).unwrap_err().to_string();
         assert!(error.contains("have the same short name"), "{error}");
     }
 

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use super::files::{self, TextFile};
 use super::words;
 
-/// Where the baseline is, relative to the root of the repository.
+/// The path of the baseline, relative to the root of the repository.
 const BASELINE_PATH: &str = "xtask/prose-baseline.txt";
 
 /// A rule whose findings have a baseline.

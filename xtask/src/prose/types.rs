@@ -7,7 +7,7 @@ use super::files::TextFile;
 
 const KEYWORDS: [&str; 4] = ["struct", "enum", "trait", "type"];
 
-/// Where a struct, enum, trait or type alias is defined.
+/// The place of a definition of a struct, enum, trait or type alias.
 #[derive(Debug)]
 pub(super) struct TypeDefinition {
     pub(super) name: String,

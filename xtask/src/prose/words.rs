@@ -86,7 +86,7 @@ pub(super) fn comment_of(line: &str) -> Option<&str> {
     line.trim_start().strip_prefix("//")
 }
 
-/// How often a banned word stands in a line of text, as a whole word.
+/// Occurrences of a word in a line of text, as a whole word.
 pub(super) fn occurrences(text: &str, word: &str) -> usize {
     let lower = text.to_lowercase();
     let is_word = |c: char| c.is_alphanumeric() || c == '_';

@@ -1,31 +1,29 @@
 //! Builds the pinned control plane from Go modules, once, into the user's cache directory.
 //!
-//! The versions stand in `xtask/real/go.mod` and nowhere else. A build goes into a directory beside its final place and
-//! is renamed when it is complete, so a directory of programs is either whole or absent; a lock keeps two builds apart.
-//! What Go itself caches (modules, compiled packages) stays where Go keeps it.
+//! Only `xtask/real/go.mod` holds the versions. A build goes into a directory beside its final place and is renamed when
+//! it is complete, so a directory of programs is either whole or absent; a lock keeps two builds apart. Modules and
+//! compiled packages stay in the caches of Go.
 
 use std::ffi::OsStr;
-use std::fs;
-use std::io::{BufRead, BufReader};
-use std::os::unix::process::CommandExt;
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
-use std::process::{self, Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::process::{self, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::home::{Home, MEGABYTE, create_private_dir, lock, no_room, require_room};
-use super::processes::{POLL, using};
-use super::state::Role;
+use super::instances::{OracleHome, create_private_dir};
+use super::processes::POLL;
+use super::servers::Role;
+use crate::cargo::Running;
 use crate::interrupt;
 
 const GO_MOD: &str = include_str!("../../real/go.mod");
 const GO_SUM: &str = include_str!("../../real/go.sum");
 const KUBERNETES: &str = "k8s.io/kubernetes";
 const ETCD: &str = "go.etcd.io/etcd/server/v3";
-/// What is built, and the name `go build` gives it where that is not the one we use.
+/// Role, package, and the name that `go build` gives the program.
 const PACKAGES: [(Role, &str, &str); 3] = [
     (Role::Etcd, ETCD, "server"),
     (
@@ -39,44 +37,34 @@ const PACKAGES: [(Role, &str, &str); 3] = [
         "kube-controller-manager",
     ),
 ];
-/// The packages that hold the version `/version` and User-Agent tell; without it they say v0.0.0.
+/// The packages that hold the version in `/version` and User-Agent; unset it is v0.0.0.
 const VERSION_PACKAGES: [&str; 2] = [
     "k8s.io/component-base/version",
     "k8s.io/client-go/pkg/version",
 ];
-/// The programs have 230 MB, and the largest is linked beside them before it joins them.
-const BUILD_BYTES: u64 = 350 * MEGABYTE;
-/// The name of a directory that is being built in, followed by the pid of who builds.
+/// Begins the name of a directory of an unfinished build; the pid of the building command follows.
 const SCRATCH_PREFIX: &str = "building-";
-/// How long an interrupted `go` gets to end its compilers.
-const INTERRUPT_GRACE: Duration = Duration::from_secs(10);
-/// What of Go's messages is looked at for the reason of a failure.
-const MESSAGE_LINES_MAX: usize = 200;
 
-/// The built programs.
+/// The built programs of the control plane.
 #[derive(Debug)]
-pub struct Programs {
+pub struct OraclePrograms {
     dir: PathBuf,
 }
 
-/// How a build went.
+/// The result of [`ensure`].
 #[derive(Debug)]
-pub struct Report {
-    /// Where the programs are.
-    pub programs: Programs,
-    /// How long it took, or nothing when they were there already.
+pub struct BuildReport {
+    pub programs: OraclePrograms,
+    /// The duration of the build, or nothing when the programs existed already.
     pub took: Option<Duration>,
 }
 
-/// Ends `go` and its compilers when it is dropped before it ended by itself.
-struct Compiler(Child);
+/// The directory of an unfinished build. Dropping it removes the directory unless it was renamed.
+struct ScratchDir(PathBuf);
 
-/// A directory that is removed unless it was renamed away.
-struct Scratch(PathBuf);
+// === impl OraclePrograms ===
 
-// === impl Programs ===
-
-impl Programs {
+impl OraclePrograms {
     fn complete(dir: PathBuf) -> Option<Self> {
         PACKAGES
             .iter()
@@ -84,17 +72,17 @@ impl Programs {
             .then_some(Self { dir })
     }
 
-    /// The directory that holds them.
+    /// The directory that holds the programs.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The program of a role.
+    /// The path of a role's program.
     pub(crate) fn path(&self, role: Role) -> PathBuf {
         self.dir.join(role.program())
     }
 
-    /// Bytes of all programs together.
+    /// The size of all programs together.
     pub fn size_bytes(&self) -> u64 {
         PACKAGES
             .iter()
@@ -104,42 +92,9 @@ impl Programs {
     }
 }
 
-// === impl Compiler ===
+// === impl ScratchDir ===
 
-impl Compiler {
-    fn wait(&mut self) -> Result<ExitStatus> {
-        loop {
-            if let Some(status) = self.0.try_wait().context("cannot wait for go")? {
-                return Ok(status);
-            }
-            interrupt::check()?;
-            thread::sleep(POLL);
-        }
-    }
-}
-
-impl Drop for Compiler {
-    fn drop(&mut self) {
-        let Some(group) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) else {
-            return;
-        };
-        // The group is signalled only while its leader has not been waited for, so its number is still its own.
-        for signal in [Signal::INT, Signal::KILL] {
-            let deadline = Instant::now() + INTERRUPT_GRACE;
-            if !matches!(self.0.try_wait(), Ok(None)) {
-                return;
-            }
-            let _ = kill_process_group(group, signal);
-            while matches!(self.0.try_wait(), Ok(None)) && Instant::now() < deadline {
-                thread::sleep(POLL);
-            }
-        }
-    }
-}
-
-// === impl Scratch ===
-
-impl Drop for Scratch {
+impl Drop for ScratchDir {
     fn drop(&mut self) {
         match fs::remove_dir_all(&self.0) {
             Err(error) if self.0.exists() => {
@@ -155,40 +110,57 @@ pub fn kubernetes_version() -> &'static str {
     required_version(KUBERNETES)
 }
 
-/// The programs, built now if they were not yet.
-pub fn ensure(home: &Home) -> Result<Report> {
+/// Returns the programs, and builds them first where they are missing.
+pub fn ensure(home: &OracleHome) -> Result<BuildReport> {
     let place = home.path().join(key());
-    let already = || {
-        Programs::complete(place.clone()).map(|programs| Report {
+    let existing = || {
+        OraclePrograms::complete(place.clone()).map(|programs| BuildReport {
             programs,
             took: None,
         })
     };
-    if let Some(report) = already() {
+    if let Some(report) = existing() {
         return Ok(report);
     }
     let go = check_go()?;
-    let _lock = lock(home.path(), "another build is running")?;
-    if let Some(report) = already() {
+    let _lock = lock(home.path())?;
+    if let Some(report) = existing() {
         return Ok(report);
     }
     let started = Instant::now();
     let (kubernetes, etcd) = (kubernetes_version(), required_version(ETCD));
     eprintln!(
-        "building Kubernetes {kubernetes} and etcd {etcd} with {go}; the first time takes some minutes"
+        "building Kubernetes {kubernetes} and etcd {etcd} with {go}; the first build takes some minutes"
     );
-    let built = build(home.path(), &place);
-    home.tidy();
-    Ok(Report {
-        programs: built?,
+    Ok(BuildReport {
+        programs: build(home.path(), &place)?,
         took: Some(started.elapsed()),
     })
 }
 
-fn build(home: &Path, place: &Path) -> Result<Programs> {
+/// Makes a directory and locks it until the returned file is dropped. Waits while another command holds the lock.
+fn lock(dir: &Path) -> Result<File> {
+    create_private_dir(dir)?;
+    let file = File::open(dir).with_context(|| format!("cannot open {}", dir.display()))?;
+    let mut is_waiting = false;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::Error(error)) => bail!("cannot lock {}: {error}", dir.display()),
+            Err(TryLockError::WouldBlock) if !is_waiting => {
+                eprintln!("another build is running; waiting for it");
+                is_waiting = true;
+            }
+            Err(TryLockError::WouldBlock) => {}
+        }
+        interrupt::check()?;
+        thread::sleep(POLL);
+    }
+}
+
+fn build(home: &Path, place: &Path) -> Result<OraclePrograms> {
     clear_killed(home)?;
-    require_room(home, BUILD_BYTES)?;
-    let scratch = Scratch(home.join(format!("{SCRATCH_PREFIX}{}", process::id())));
+    let scratch = ScratchDir(home.join(format!("{SCRATCH_PREFIX}{}", process::id())));
     let (out, temp) = (scratch.0.join("bin"), scratch.0.join("tmp"));
     create_private_dir(&out)?;
     create_private_dir(&temp)?;
@@ -200,37 +172,30 @@ fn build(home: &Path, place: &Path) -> Result<Programs> {
     if place.exists() {
         fs::remove_dir_all(place).with_context(|| format!("cannot remove {}", place.display()))?;
     }
-    fs::rename(&out, place).map_err(|error| no_room(error, place))?;
-    Programs::complete(place.to_owned())
-        .context("the programs vanished right after they were built")
+    fs::rename(&out, place).with_context(|| format!("cannot make {}", place.display()))?;
+    OraclePrograms::complete(place.to_owned()).context("a program is missing right after the build")
 }
 
-/// Ends and removes what builds left that were killed. We hold the lock, so no other is there.
+/// Removes the directories of builds that were killed. The caller holds the lock.
 fn clear_killed(home: &Path) -> Result<()> {
     let entries = home
         .read_dir()
         .with_context(|| format!("cannot read {}", home.display()))?;
     for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-        let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
-        if name.starts_with(SCRATCH_PREFIX) {
-            let scratch = Scratch(path);
-            for id in using(&scratch.0, &["go"])? {
-                id.stop()?;
-            }
+        let name = path.file_name().and_then(OsStr::to_str);
+        if name.is_some_and(|name| name.starts_with(SCRATCH_PREFIX)) {
+            drop(ScratchDir(path));
         }
     }
     Ok(())
 }
 
 fn compile(out: &Path, temp: &Path) -> Result<()> {
-    let child = Command::new("go")
-        .args([
-            "build",
-            "-trimpath",
-            "-mod=readonly",
-            "-ldflags",
-            &linker_flags(),
-        ])
+    let flags = ["-trimpath", "-mod=readonly", "-ldflags", &linker_flags()];
+    let mut command = Command::new("go");
+    command
+        .arg("build")
+        .args(flags)
         .arg(format!("-o={}/", out.display()))
         .args(PACKAGES.map(|(_, package, _)| package))
         .current_dir(module_dir())
@@ -238,100 +203,35 @@ fn compile(out: &Path, temp: &Path) -> Result<()> {
         .env("GOWORK", "off")
         .env("GOTMPDIR", temp)
         .env_remove("GOOS")
-        .env_remove("GOARCH")
-        .stdin(Stdio::null())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .spawn()
-        .context("cannot start go")?;
-    let mut compiler = Compiler(child);
-    let messages = compiler
-        .0
-        .stderr
-        .take()
-        .map(|stderr| thread::spawn(|| pass_on(stderr)));
-    let status = compiler.wait()?;
-    if status.success() {
-        return Ok(());
+        .env_remove("GOARCH");
+    let status = Running::start(&mut command)?.wait()?;
+    if !status.success() {
+        bail!(
+            "go build failed ({status}); see its output above. It needs the network (or GOPROXY) and some GB of disk; \
+             XDG_CACHE_HOME, GOCACHE and GOMODCACHE choose other directories"
+        );
     }
-    let messages = messages
-        .and_then(|thread| thread.join().ok())
-        .unwrap_or_default();
-    bail!(reason_of_failure(status, &messages))
+    Ok(())
 }
 
-fn reason_of_failure(status: ExitStatus, messages: &[String]) -> String {
-    let says = |what: &str| messages.iter().any(|line| line.contains(what));
-    if says("no space left on device") || says("disk quota exceeded") {
-        return "no room to build: make some where go says above, or let XDG_CACHE_HOME, GOCACHE or GOMODCACHE name a \
-                directory on another disk"
-            .to_owned();
-    }
-    if says("dial tcp") || says("connection refused") || says("proxyconnect") {
-        return "go could not fetch the modules, as it says above: check the network, or GOPROXY"
-            .to_owned();
-    }
-    format!("go ended with {status}; the reason stands above")
-}
-
-/// Shows what Go says and keeps the end of it.
-fn pass_on(stderr: ChildStderr) -> Vec<String> {
-    let mut kept = Vec::new();
-    for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-        eprintln!("{line}");
-        if kept.len() == MESSAGE_LINES_MAX {
-            kept.remove(0);
-        }
-        kept.push(line);
-    }
-    kept
-}
-
-/// Whether there is a Go that can build this; its version if so.
+/// The version of the `go` on the PATH. Go itself refuses a module that needs a newer version.
 fn check_go() -> Result<String> {
-    let needed = go_version_needed();
     let output = Command::new("go")
         .args(["env", "GOVERSION"])
         .current_dir(module_dir())
         .output();
+    let needed = go_version_needed();
     let output = match output {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => bail!(
-            "there is no `go` on the PATH: install Go {needed} or newer (https://go.dev/dl) to build the real control plane"
+            "no `go` is on the PATH: install Go {needed} or newer (https://go.dev/dl) to build the real control plane"
         ),
         other => other.context("cannot start go")?,
     };
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        bail!("Go {needed} or newer is needed, but the `go` on the PATH says: {said}");
+        let error = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        bail!("Go {needed} or newer is needed, but the `go` on the PATH failed: {error}");
     }
-    let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    if is_older(&version, needed) {
-        bail!(
-            "Go {needed} or newer is needed, but the `go` on the PATH is {version}: install a newer one"
-        );
-    }
-    Ok(version)
-}
-
-/// Compares `go1.26.8` with `1.26.0`. What cannot be read (a development version) is not older.
-fn is_older(version: &str, needed: &str) -> bool {
-    let numbers = |text: &str| -> Option<Vec<u32>> {
-        let text = text.trim_start_matches("go");
-        let end = text
-            .find(|c: char| c != '.' && !c.is_ascii_digit())
-            .unwrap_or(text.len());
-        text[..end]
-            .split('.')
-            .map(|part| part.parse().ok())
-            .collect()
-    };
-    match (numbers(version), numbers(needed)) {
-        (Some(mut have), Some(need)) => {
-            have.resize(have.len().max(need.len()), 0);
-            have < need
-        }
-        _ => false,
-    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 fn go_version_needed() -> &'static str {
@@ -372,7 +272,7 @@ fn linker_flags() -> String {
     flags
 }
 
-/// Names the directory of programs; differs whenever anything differs from which they are built.
+/// The name of the directory of programs. It differs when the pinned modules or the linker flags differ.
 fn key() -> String {
     let text = [GO_MOD, GO_SUM, &linker_flags()].concat();
     format!(
@@ -383,7 +283,7 @@ fn key() -> String {
     )
 }
 
-/// The 64-bit FNV-1a hash: nobody attacks a cache key of our own files.
+/// The 64-bit FNV-1a hash: a cache key of our own files needs no protection from attacks.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
@@ -396,8 +296,6 @@ fn module_dir() -> &'static Path {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::process::ExitStatusExt;
-
     use super::*;
 
     #[test]
@@ -421,51 +319,13 @@ mod tests {
     }
 
     #[test]
-    fn an_older_go_is_recognised() {
-        let table = [
-            ("go1.26.0", false),
-            ("go1.26.8", false),
-            ("go1.27rc1", false),
-            ("go1.26", false),
-            ("go2.0", false),
-            ("devel go1.27-abcdef", false),
-            ("go1.25.9", true),
-            ("go1.9", true),
-            ("go1.3.1", true),
-        ];
-        for (version, older) in table {
-            assert_eq!(is_older(version, "1.26.0"), older, "{version}");
-        }
-    }
-
-    #[test]
-    fn the_reason_of_a_failed_build_is_a_sentence() {
-        let failed = ExitStatus::from_raw(256);
-        let table = [
-            (
-                "link: write /x: no space left on device",
-                "no room to build",
-            ),
-            (
-                "dial tcp 192.0.2.1:443: i/o timeout",
-                "check the network, or GOPROXY",
-            ),
-            ("undefined: x", "the reason stands above"),
-        ];
-        for (message, sentence) in table {
-            let said = reason_of_failure(failed, &[message.to_owned()]);
-            assert!(said.contains(sentence), "{message}: {said}");
-        }
-    }
-
-    #[test]
-    fn programs_count_only_when_all_are_there() {
+    fn a_directory_of_programs_is_complete_or_unused() {
         let dir = tempfile::tempdir().unwrap();
         for (role, ..) in PACKAGES {
-            assert!(Programs::complete(dir.path().to_owned()).is_none());
+            assert!(OraclePrograms::complete(dir.path().to_owned()).is_none());
             fs::write(dir.path().join(role.program()), "123").unwrap();
         }
-        let programs = Programs::complete(dir.path().to_owned()).unwrap();
+        let programs = OraclePrograms::complete(dir.path().to_owned()).unwrap();
         assert_eq!(programs.size_bytes(), 9);
     }
 }

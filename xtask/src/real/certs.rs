@@ -1,6 +1,10 @@
-//! Keys, certificates, tokens and kubeconfigs of one instance. Everything is made anew for each instance and thrown
-//! away with it, so nothing here is ever rotated or shared.
+//! Keys, certificates, tokens and kubeconfigs of one instance.
+//!
+//! [`super::Instance::start`] makes them for each instance and removes them with it; they are never rotated or shared.
 
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
@@ -11,8 +15,6 @@ use rcgen::{
 };
 use serde_json::json;
 
-use super::home::write_private;
-
 /// Names under which the server of an instance may be addressed.
 const SERVER_NAMES: [&str; 6] = [
     "127.0.0.1",
@@ -22,29 +24,28 @@ const SERVER_NAMES: [&str; 6] = [
     "kubernetes.default.svc",
     "kubernetes.default.svc.cluster.local",
 ];
-/// 256 bits: as much as nobody guesses.
+/// 256 bits, which cannot be guessed.
 const TOKEN_BYTES: usize = 32;
 
-/// Who speaks to an instance. Both may do everything.
+/// A user of an instance. Both have all rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Identity {
-    /// A member of `system:masters`: neither authorization nor Priority and Fairness looks at it.
+    /// A member of `system:masters`: exempt from authorization and from Priority and Fairness.
     Admin,
-    /// A user like any other, bound to `cluster-admin`: Priority and Fairness applies.
+    /// An ordinary user, bound to `cluster-admin`: Priority and Fairness applies.
     Ordinary,
 }
 
 /// The files of an instance that have to do with identity, by their place in its directory.
 #[derive(Debug)]
-pub(crate) struct Files<'a>(pub(crate) &'a Path);
+pub(super) struct IdentityFiles<'a>(pub(super) &'a Path);
 
 // === impl Identity ===
 
 impl Identity {
-    /// All of them, in the order in which they are written down.
-    pub(crate) const ALL: [Self; 2] = [Self::Admin, Self::Ordinary];
+    pub(super) const ALL: [Self; 2] = [Self::Admin, Self::Ordinary];
 
-    /// The user name the server knows it by.
+    /// Its user name on the server.
     pub fn user(self) -> &'static str {
         match self {
             Self::Admin => "admin",
@@ -60,39 +61,39 @@ impl Identity {
     }
 }
 
-// === impl Files ===
+// === impl IdentityFiles ===
 
-impl Files<'_> {
-    pub(crate) fn ca(&self) -> PathBuf {
+impl IdentityFiles<'_> {
+    pub(super) fn ca(&self) -> PathBuf {
         self.0.join("ca.crt")
     }
 
-    pub(crate) fn server_cert(&self) -> PathBuf {
+    pub(super) fn server_cert(&self) -> PathBuf {
         self.0.join("server.crt")
     }
 
-    pub(crate) fn server_key(&self) -> PathBuf {
+    pub(super) fn server_key(&self) -> PathBuf {
         self.0.join("server.key")
     }
 
-    pub(crate) fn service_account_key(&self) -> PathBuf {
+    pub(super) fn service_account_key(&self) -> PathBuf {
         self.0.join("service-account.key")
     }
 
-    pub(crate) fn service_account_public_key(&self) -> PathBuf {
+    pub(super) fn service_account_public_key(&self) -> PathBuf {
         self.0.join("service-account.pub")
     }
 
-    pub(crate) fn tokens(&self) -> PathBuf {
+    pub(super) fn tokens(&self) -> PathBuf {
         self.0.join("tokens.csv")
     }
 
-    pub(crate) fn kubeconfig(&self, identity: Identity) -> PathBuf {
+    pub(super) fn kubeconfig(&self, identity: Identity) -> PathBuf {
         self.0.join(format!("{}.kubeconfig", identity.user()))
     }
 
     /// Makes keys, certificates and tokens.
-    pub(crate) fn create(&self) -> Result<()> {
+    pub(super) fn create(&self) -> Result<()> {
         let ca = authority()?;
         let (server_key, service_account_key) = (key()?, key()?);
         let server = server_params()?
@@ -113,7 +114,7 @@ impl Files<'_> {
     }
 
     /// Writes the kubeconfig of each identity. They are JSON, which is YAML.
-    pub(crate) fn create_kubeconfigs(&self, instance: &str, server: &str) -> Result<()> {
+    pub(super) fn create_kubeconfigs(&self, instance: &str, server: &str) -> Result<()> {
         for identity in Identity::ALL {
             let token = self.token(identity)?;
             let user = identity.user();
@@ -132,7 +133,7 @@ impl Files<'_> {
     }
 
     /// The token of an identity, as the server reads it.
-    pub(crate) fn token(&self, identity: Identity) -> Result<String> {
+    pub(super) fn token(&self, identity: Identity) -> Result<String> {
         let path = self.tokens();
         let table = std::fs::read_to_string(&path)
             .with_context(|| format!("cannot read {}", path.display()))?;
@@ -144,6 +145,20 @@ impl Files<'_> {
             .map(|(token, _)| token.to_owned())
             .with_context(|| format!("{} holds no token of {user}", path.display()))
     }
+}
+
+/// Writes a file that only this user may read.
+pub(super) fn write_private(path: &Path, text: &str) -> Result<()> {
+    let write = || {
+        let mut file = OpenOptions::new()
+            .create(true)
+            .write(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(path)?;
+        file.write_all(text.as_bytes())
+    };
+    write().with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn authority() -> Result<CertifiedIssuer<'static, KeyPair>> {
@@ -174,7 +189,7 @@ fn key() -> Result<KeyPair> {
     KeyPair::generate().context("cannot make a key")
 }
 
-/// What kube-apiserver's `--token-auth-file` reads: token, user, uid, groups.
+/// The file of kube-apiserver's `--token-auth-file`: token, user, uid, groups.
 fn token_table() -> Result<String> {
     Identity::ALL
         .into_iter()
@@ -205,7 +220,7 @@ mod tests {
     #[test]
     fn every_identity_file_is_private_and_tokens_differ() {
         let dir = tempfile::tempdir().unwrap();
-        let files = Files(dir.path());
+        let files = IdentityFiles(dir.path());
         files.create().unwrap();
         files
             .create_kubeconfigs("here", "https://127.0.0.1:1")
@@ -227,7 +242,7 @@ mod tests {
     #[test]
     fn a_kubeconfig_names_server_authority_and_token() {
         let dir = tempfile::tempdir().unwrap();
-        let files = Files(dir.path());
+        let files = IdentityFiles(dir.path());
         files.create().unwrap();
         files
             .create_kubeconfigs("here", "https://127.0.0.1:1")

@@ -1,48 +1,38 @@
-//! Processes that outlive the command that started them: starting, recognising and ending them.
+//! Starting, finding and ending processes that outlive the command that started them.
 //!
-//! A process is remembered as pid plus start time, because the kernel hands pids out again: nothing is ever signalled
-//! whose start time does not match. Signals go through a pidfd taken before that comparison, so no pid can change hands
-//! in between. Linux only: the start time comes from `/proc`.
+//! A process is identified by pid and start time, because the kernel reuses pids: a process whose start time does not
+//! match is never signalled. Signals go through a pidfd taken before that comparison, so the pid cannot be reused in
+//! between. Linux only: the start time comes from `/proc`.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use serde::{Deserialize, Serialize};
 
 use crate::interrupt;
 
-/// How long a server may take to end by itself before it is killed. kube-apiserver needs one to two seconds.
+/// Time of a server to end after SIGTERM before it is killed. kube-apiserver needs one to two seconds.
 const GRACE: Duration = Duration::from_secs(20);
-/// How often a wait looks again: short against a start of several seconds, long against the cost of looking.
+/// Interval of polling: short against a start of several seconds, long against the cost of a look.
 pub(crate) const POLL: Duration = Duration::from_millis(50);
 
-/// One process, past any reuse of its pid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Identifies one process, also after its pid is reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessId {
-    /// The number the kernel gave it.
     pub pid: u32,
-    /// When it was started, in clock ticks since the machine was booted.
+    /// Clock ticks from the boot of the machine to the start of the process.
     pub start_ticks: u64,
 }
 
-/// What to start and where its output goes.
+/// The outcome of waiting for a server.
 #[derive(Debug)]
-pub(crate) struct Launch {
-    pub(crate) program: PathBuf,
-    pub(crate) args: Vec<String>,
-    pub(crate) log: PathBuf,
-}
-
-/// How waiting for a server ended, when it was not interrupted.
-#[derive(Debug)]
-pub(crate) enum Outcome {
+pub(super) enum StartOutcome {
     Ready,
     Exited(ExitStatus),
     TimedOut,
@@ -58,13 +48,7 @@ impl ProcessId {
         Some(Self { pid, start_ticks })
     }
 
-    /// This process itself.
-    pub(crate) fn own() -> Result<Self> {
-        Self::of(std::process::id())
-            .context("cannot read /proc/self/stat: the oracle runs on Linux only")
-    }
-
-    /// Whether exactly this process still runs. A zombie does not.
+    /// Returns whether this process still runs. A zombie does not.
     pub fn is_alive(self) -> bool {
         Self::of(self.pid) == Some(self)
     }
@@ -82,7 +66,7 @@ impl ProcessId {
             }
         }
         bail!(
-            "process {} is still there after SIGKILL: look at it with `ps -p {0}`",
+            "process {} still runs after SIGKILL: look at it with `ps -p {0}`",
             self.pid
         )
     }
@@ -105,36 +89,32 @@ impl ProcessId {
     }
 }
 
-// === impl Launch ===
-
-impl Launch {
-    /// Starts the program in a process group of its own, so that Ctrl-C in this terminal does not reach it.
-    pub(crate) fn spawn(&self) -> Result<Child> {
-        let log = OpenOptions::new()
-            .create(true)
-            .write(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&self.log)
-            .with_context(|| format!("cannot write {}", self.log.display()))?;
-        let errors = log.try_clone().context("cannot share the log file")?;
-        Command::new(&self.program)
-            .args(&self.args)
-            .stdin(Stdio::null())
-            .stdout(log)
-            .stderr(errors)
-            .process_group(0)
-            .spawn()
-            .with_context(|| format!("cannot start {}", self.program.display()))
-    }
+/// Starts a program in a process group of its own, so that Ctrl-C in this terminal does not reach it.
+pub(super) fn spawn_logged(program: &Path, args: &[String], log: &Path) -> Result<Child> {
+    let output = OpenOptions::new()
+        .create(true)
+        .write(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(log)
+        .with_context(|| format!("cannot write {}", log.display()))?;
+    let errors = output.try_clone().context("cannot share the log file")?;
+    Command::new(program)
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(output)
+        .stderr(errors)
+        .process_group(0)
+        .spawn()
+        .with_context(|| format!("cannot start {}", program.display()))
 }
 
-/// Waits until `is_ready` says so, the process ends, or `patience` is used up. An interrupt is an error.
-pub(crate) fn wait_ready(
+/// Waits until `is_ready` returns true, the process ends, or `patience` is used up. An interrupt is an error.
+pub(super) fn wait_ready(
     child: &mut Child,
     patience: Duration,
     mut is_ready: impl FnMut() -> bool,
-) -> Result<Outcome> {
+) -> Result<StartOutcome> {
     let deadline = Instant::now() + patience;
     loop {
         interrupt::check()?;
@@ -142,20 +122,20 @@ pub(crate) fn wait_ready(
             .try_wait()
             .context("cannot wait for a process just started")?
         {
-            return Ok(Outcome::Exited(status));
+            return Ok(StartOutcome::Exited(status));
         }
         if is_ready() {
-            return Ok(Outcome::Ready);
+            return Ok(StartOutcome::Ready);
         }
         if Instant::now() >= deadline {
-            return Ok(Outcome::TimedOut);
+            return Ok(StartOutcome::TimedOut);
         }
         thread::sleep(POLL);
     }
 }
 
-/// The living processes of the given programs that were told to work in a directory.
-pub(crate) fn using(dir: &Path, programs: &[&str]) -> Result<Vec<ProcessId>> {
+/// The living processes of the given programs with a path in `dir` among their flags.
+pub(super) fn using(dir: &Path, programs: &[&str]) -> Result<Vec<ProcessId>> {
     let entries =
         fs::read_dir("/proc").context("cannot read /proc: the oracle runs on Linux only")?;
     let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
@@ -182,13 +162,6 @@ pub(crate) fn tail(log: &Path, lines: usize) -> String {
     all[all.len().saturating_sub(lines)..].join("\n")
 }
 
-/// Names this boot of the machine; start times of different boots must not be compared.
-pub(crate) fn boot_id() -> Result<String> {
-    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id")
-        .context("cannot read the boot id in /proc: the oracle runs on Linux only")?;
-    Ok(id.trim().to_owned())
-}
-
 /// Field 22 of `/proc/<pid>/stat`, unless the process has ended and only waits to be reaped. The second field, the
 /// program's name, may itself hold blanks and parentheses, so counting starts behind the last `)`.
 fn start_of_living(stat: &str) -> Option<u64> {
@@ -207,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_start_time_is_found_whatever_the_program_is_called() {
+    fn the_start_time_is_read_after_any_program_name() {
         let rest = "1 1 1 0 -1 4194304 101 0 0 0 0 0 0 0 20 0 1 0 80290 3133440 380";
         let table = [
             (format!("7 (cat) R {rest}"), Some(80290)),
@@ -224,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_pid_with_another_start_time_is_another_process() {
-        let own = ProcessId::own().unwrap();
+        let own = ProcessId::of(std::process::id()).unwrap();
         assert!(own.is_alive());
         let earlier = ProcessId {
             start_ticks: own.start_ticks - 1,
@@ -243,13 +216,13 @@ mod tests {
         id.stop().unwrap();
         assert!(
             !id.is_alive(),
-            "nobody has waited for it yet, so it is a zombie"
+            "it is a zombie until its parent waits for it"
         );
         assert!(!child.wait().unwrap().success());
     }
 
     #[test]
-    fn a_process_is_found_by_its_program_and_the_directory_it_works_in() {
+    fn a_process_is_found_by_its_program_and_directory() {
         let dir = tempfile::tempdir().unwrap();
         let flag = format!("--data-dir={}/data", dir.path().display());
         let shell = ["-c", "echo started; read line", "sh", &flag];
@@ -259,10 +232,10 @@ mod tests {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        // `spawn` returns while the kernel still builds the new program's
-        // command line; once the shell has spoken it is there to be read.
-        let mut said = [0; "started".len()];
-        child.stdout.take().unwrap().read_exact(&mut said).unwrap();
+        // `spawn` may return before the kernel shows the new command line; it does once the shell has written.
+        let mut started = [0; "started".len()];
+        let stdout = child.stdout.as_mut().unwrap();
+        stdout.read_exact(&mut started).unwrap();
         let found = using(dir.path(), &["sh"]).unwrap();
         let others = using(dir.path(), &["etcd"]).unwrap();
         let elsewhere = using(&dir.path().join("dat"), &["sh"]).unwrap();
@@ -274,17 +247,17 @@ mod tests {
     }
 
     #[test]
-    fn waiting_tells_an_early_end_from_readiness_and_from_impatience() {
+    fn waiting_ends_with_readiness_an_exit_or_a_timeout() {
         let mut ended = Command::new("false").spawn().unwrap();
         let outcome = wait_ready(&mut ended, Duration::from_secs(60), || false).unwrap();
-        assert!(matches!(outcome, Outcome::Exited(status) if !status.success()));
+        assert!(matches!(outcome, StartOutcome::Exited(status) if !status.success()));
 
         let mut running = Command::new("sleep").arg("600").spawn().unwrap();
         let ready = wait_ready(&mut running, Duration::from_secs(60), || true).unwrap();
         let impatient = wait_ready(&mut running, Duration::ZERO, || false).unwrap();
         running.kill().unwrap();
         running.wait().unwrap();
-        assert!(matches!(ready, Outcome::Ready));
-        assert!(matches!(impatient, Outcome::TimedOut));
+        assert!(matches!(ready, StartOutcome::Ready));
+        assert!(matches!(impatient, StartOutcome::TimedOut));
     }
 }

@@ -1,52 +1,45 @@
-//! The command lines of the three programs and how each tells that it is ready.
+//! The three programs of an instance: their command lines, their logs, and how each shows that it is ready.
 //!
-//! Where a flag differs from what kubeadm would give, the reason stands beside it.
+//! A flag that differs from kubeadm's has its reason beside it.
 
 use std::fs;
 use std::net::TcpListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use clap::ValueEnum;
 
-use super::certs::{Files, Identity};
-use super::state::Role;
-use crate::http::Client;
+use super::certs::{Identity, IdentityFiles};
+use crate::http::HttpClient;
 
 /// etcd alone is up in well under a second; a disk busy with a build can hold its first fsync up.
-pub(crate) const ETCD_PATIENCE: Duration = Duration::from_secs(60);
+const ETCD_PATIENCE: Duration = Duration::from_secs(60);
 /// kube-apiserver takes five to ten seconds on two cores.
-pub(crate) const APISERVER_PATIENCE: Duration = Duration::from_secs(180);
+const APISERVER_PATIENCE: Duration = Duration::from_secs(180);
 /// kube-controller-manager answers as soon as it serves.
-pub(crate) const CONTROLLER_MANAGER_PATIENCE: Duration = Duration::from_secs(60);
-/// What etcd writes once it serves. Its own log, and not its port, because the port may be a stranger's.
+const CONTROLLER_MANAGER_PATIENCE: Duration = Duration::from_secs(60);
+/// etcd logs this once it serves. Its port would not do: another process may listen there.
 const ETCD_READY: &str = "ready to serve client requests";
-/// What every one of them writes when somebody else was quicker to take the port.
-const PORT_TAKEN: &str = "address already in use";
-/// What every one of them writes when the disk is full.
-const NO_ROOM: &str = "no space left on device";
 
-/// The loopback ports of one attempt to start an instance.
+/// A program of an instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Role {
+    Etcd,
+    Apiserver,
+    ControllerManager,
+}
+
+/// The loopback ports of an instance.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ports {
-    pub(crate) etcd: u16,
-    pub(crate) etcd_peers: u16,
-    pub(crate) apiserver: u16,
-    pub(crate) controller_manager: u16,
+pub(super) struct ServerPorts {
+    pub(super) etcd: u16,
+    pub(super) etcd_peers: u16,
+    pub(super) apiserver: u16,
+    pub(super) controller_manager: u16,
 }
 
-/// Why a program ended early.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Cause {
-    /// Somebody else listens on its port; the line that says so.
-    PortTaken(String),
-    /// The disk is full.
-    NoRoom,
-    /// Whatever stands at the end of its log.
-    Other,
-}
-
-/// What is added to the command lines by whoever starts an instance.
+/// Flags that a caller adds to the command lines.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Flags of kube-apiserver; they come last and so override ours.
@@ -57,89 +50,120 @@ pub struct Options {
     pub controller_manager_flags: Vec<String>,
 }
 
-// === impl Ports ===
+// === impl Role ===
 
-impl Ports {
-    /// Ports that nobody listens on now. Somebody may in a moment; [`cause`] tells.
-    pub(crate) fn free() -> Result<Self> {
+impl Role {
+    /// All programs, in the order in which they start.
+    pub(crate) const ALL: [Self; 3] = [Self::Etcd, Self::Apiserver, Self::ControllerManager];
+
+    /// The word for it on the command line and in file names.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::Apiserver => "apiserver",
+            Self::ControllerManager => "controller-manager",
+        }
+    }
+
+    /// The file name of its program.
+    pub(crate) fn program(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::Apiserver => "kube-apiserver",
+            Self::ControllerManager => "kube-controller-manager",
+        }
+    }
+
+    /// The file of its output.
+    pub(super) fn log(self, dir: &Path) -> PathBuf {
+        dir.join(format!("{}.log", self.word()))
+    }
+}
+
+// === impl ServerPorts ===
+
+impl ServerPorts {
+    /// Ports on which no process listens now. Another process may take one before our program does.
+    pub(super) fn free() -> Result<Self> {
         // All are held until the last is chosen, so that they differ.
-        let listeners = (0..4)
-            .map(|_| TcpListener::bind("127.0.0.1:0"))
-            .collect::<Result<Vec<_>, _>>()
-            .context("no free port on 127.0.0.1")?;
-        let mut ports = listeners
-            .iter()
-            .filter_map(|listener| Some(listener.local_addr().ok()?.port()));
-        let mut next = || ports.next().context("a listener has no port");
+        let listeners = [(); 4].map(|()| TcpListener::bind("127.0.0.1:0"));
+        let mut ports = [0; 4];
+        for (port, listener) in ports.iter_mut().zip(&listeners) {
+            let listener = listener
+                .as_ref()
+                .ok()
+                .context("no free port on 127.0.0.1")?;
+            *port = listener
+                .local_addr()
+                .context("a listener has no port")?
+                .port();
+        }
+        let [etcd, etcd_peers, apiserver, controller_manager] = ports;
         Ok(Self {
-            etcd: next()?,
-            etcd_peers: next()?,
-            apiserver: next()?,
-            controller_manager: next()?,
+            etcd,
+            etcd_peers,
+            apiserver,
+            controller_manager,
         })
     }
 
-    pub(crate) fn of(&self, role: Role) -> u16 {
+    /// Chooses other ports for one program.
+    pub(super) fn renew(&mut self, role: Role) -> Result<()> {
+        let free = Self::free()?;
         match role {
-            Role::Etcd => self.etcd,
-            Role::Apiserver => self.apiserver,
-            Role::ControllerManager => self.controller_manager,
+            Role::Etcd => (self.etcd, self.etcd_peers) = (free.etcd, free.etcd_peers),
+            Role::Apiserver => self.apiserver = free.apiserver,
+            Role::ControllerManager => self.controller_manager = free.controller_manager,
         }
-    }
-
-    pub(crate) fn set(&mut self, role: Role, port: u16) {
-        match role {
-            Role::Etcd => self.etcd = port,
-            Role::Apiserver => self.apiserver = port,
-            Role::ControllerManager => self.controller_manager = port,
-        }
+        Ok(())
     }
 }
 
 /// The arguments of a program.
-pub(crate) fn args(role: Role, dir: &Path, ports: Ports, options: &Options) -> Vec<String> {
+pub(super) fn args(role: Role, dir: &Path, ports: ServerPorts, options: &Options) -> Vec<String> {
     match role {
         Role::Etcd => etcd(dir, ports),
         Role::Apiserver => [apiserver(dir, ports), options.apiserver_flags.clone()].concat(),
         Role::ControllerManager => {
-            let controllers = options.controllers.clone().unwrap_or_default();
-            [
-                controller_manager(dir, ports, &controllers),
-                options.controller_manager_flags.clone(),
-            ]
-            .concat()
+            let controllers = options.controllers.as_deref().unwrap_or_default();
+            let ours = controller_manager(dir, ports, controllers);
+            [ours, options.controller_manager_flags.clone()].concat()
         }
     }
 }
 
-/// Asks whether a program is ready; the answer is for this moment.
-pub(crate) fn is_ready(role: Role, dir: &Path, ports: Ports) -> Result<Box<dyn FnMut() -> bool>> {
-    if role == Role::Etcd {
-        let log = role.log(dir);
-        return Ok(Box::new(move || {
-            fs::read_to_string(&log).is_ok_and(|text| text.contains(ETCD_READY))
-        }));
-    }
-    // Each instance has its own authority, so a stranger on this port is not mistaken for ours.
-    let files = Files(dir);
+/// A function that returns whether a program is ready at the moment of the call.
+pub(super) fn readiness(
+    role: Role,
+    dir: &Path,
+    ports: ServerPorts,
+) -> Result<Box<dyn FnMut() -> bool>> {
+    let files = IdentityFiles(dir);
+    // Each instance has its own authority, so another server on this port is not mistaken for ours.
     let ca = fs::read_to_string(files.ca()).context("the instance has no certificate authority")?;
-    // kube-apiserver may have been told to know no anonymous users.
-    let token = match role {
-        Role::Apiserver => Some(files.token(Identity::Admin)?),
-        Role::Etcd | Role::ControllerManager => None,
+    let client = |port: u16, token: Option<&str>| {
+        HttpClient::new(&format!("https://127.0.0.1:{port}"), &ca, token)
     };
-    let url = format!("https://127.0.0.1:{}", ports.of(role));
-    let client = Client::new(&url, &ca, token.as_deref())?;
-    let path = if role == Role::Apiserver {
-        "/readyz"
-    } else {
-        "/healthz"
+    let check: Box<dyn FnMut() -> bool> = match role {
+        Role::Etcd => {
+            let log = role.log(dir);
+            Box::new(move || fs::read_to_string(&log).is_ok_and(|text| text.contains(ETCD_READY)))
+        }
+        // With a token, because a flag may have turned anonymous requests off.
+        Role::Apiserver => {
+            let client = client(ports.apiserver, Some(&files.token(Identity::Admin)?))?;
+            Box::new(move || client.is_ok("/readyz"))
+        }
+        Role::ControllerManager => {
+            let client = client(ports.controller_manager, None)?;
+            Box::new(move || client.is_ok("/healthz"))
+        }
     };
-    Ok(Box::new(move || client.is_ok(path)))
+    Ok(check)
 }
 
-/// How long a program may take to be ready.
-pub(crate) fn patience(role: Role) -> Duration {
+/// The time of a program to become ready.
+pub(super) fn patience(role: Role) -> Duration {
     match role {
         Role::Etcd => ETCD_PATIENCE,
         Role::Apiserver => APISERVER_PATIENCE,
@@ -147,18 +171,7 @@ pub(crate) fn patience(role: Role) -> Duration {
     }
 }
 
-/// Why a program ended before it was ready, as far as its log tells.
-pub(crate) fn cause(log: &Path) -> Cause {
-    let text = fs::read(log).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    if text.contains(NO_ROOM) {
-        return Cause::NoRoom;
-    }
-    let line = text.lines().find(|line| line.contains(PORT_TAKEN));
-    line.map_or(Cause::Other, |line| Cause::PortTaken(line.to_owned()))
-}
-
-fn etcd(dir: &Path, ports: Ports) -> Vec<String> {
+fn etcd(dir: &Path, ports: ServerPorts) -> Vec<String> {
     let clients = format!("http://127.0.0.1:{}", ports.etcd);
     let peers = format!("http://127.0.0.1:{}", ports.etcd_peers);
     vec![
@@ -173,13 +186,13 @@ fn etcd(dir: &Path, ports: Ports) -> Vec<String> {
     ]
 }
 
-fn apiserver(dir: &Path, ports: Ports) -> Vec<String> {
-    let files = Files(dir);
+fn apiserver(dir: &Path, ports: ServerPorts) -> Vec<String> {
+    let files = IdentityFiles(dir);
     vec![
         format!("--etcd-servers=http://127.0.0.1:{}", ports.etcd),
         "--bind-address=127.0.0.1".to_owned(),
         format!("--secure-port={}", ports.apiserver),
-        // A machine without a network has no other address, and endpoints may not be loopback: so none are kept.
+        // A machine without a network has no other address. Endpoints may not be loopback, so none are kept.
         "--advertise-address=127.0.0.1".to_owned(),
         "--endpoint-reconciler-type=none".to_owned(),
         format!("--cert-dir={}", dir.display()),
@@ -198,14 +211,14 @@ fn apiserver(dir: &Path, ports: Ports) -> Vec<String> {
         ),
         "--service-cluster-ip-range=10.0.0.0/16".to_owned(),
         "--allow-privileged=true".to_owned(),
-        // Pods without service accounts, and nodes without taints: nothing here makes the former or removes the latter.
+        // No controller here makes service accounts or removes the taint of new Nodes.
         "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition".to_owned(),
     ]
 }
 
-fn controller_manager(dir: &Path, ports: Ports, controllers: &str) -> Vec<String> {
-    let files = Files(dir);
-    // Not the one in system:masters: Priority and Fairness has to apply to it as to anyone it is compared with.
+fn controller_manager(dir: &Path, ports: ServerPorts, controllers: &str) -> Vec<String> {
+    let files = IdentityFiles(dir);
+    // Not the one in system:masters: Priority and Fairness has to apply to it as to the program it is compared with.
     let kubeconfig = files.kubeconfig(Identity::Ordinary);
     vec![
         format!("--controllers={controllers}"),
@@ -221,7 +234,7 @@ fn controller_manager(dir: &Path, ports: Ports, controllers: &str) -> Vec<String
             "--service-account-private-key-file={}",
             files.service_account_key().display()
         ),
-        // Nobody comes with a client certificate, so the server publishes no authority to look up.
+        // No client uses a certificate, so the server publishes no authority to look up.
         "--authentication-skip-lookup=true".to_owned(),
         // There is only one of it.
         "--leader-elect=false".to_owned(),
@@ -233,8 +246,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ports_of_one_attempt_differ() {
-        let ports = Ports::free().unwrap();
+    fn ports_differ_and_can_be_renewed() {
+        let mut ports = ServerPorts::free().unwrap();
+        let before = ports;
+        ports.renew(Role::Etcd).unwrap();
+        assert_eq!(ports.apiserver, before.apiserver);
         let mut all = [
             ports.etcd,
             ports.etcd_peers,
@@ -252,7 +268,7 @@ mod tests {
             controllers: Some("garbage-collector-controller".to_owned()),
             controller_manager_flags: vec!["--kube-api-qps=50".to_owned()],
         };
-        let ports = Ports {
+        let ports = ServerPorts {
             etcd: 1,
             etcd_peers: 2,
             apiserver: 3,
@@ -269,28 +285,5 @@ mod tests {
                 .contains(&"--controllers=garbage-collector-controller".to_owned())
         );
         assert!(of(Role::Apiserver).contains(&"--etcd-servers=http://127.0.0.1:1".to_owned()));
-    }
-
-    #[test]
-    fn the_cause_of_an_early_end_is_read_from_the_log() {
-        let dir = tempfile::tempdir().unwrap();
-        let log = dir.path().join("log");
-        assert_eq!(cause(&log), Cause::Other);
-        let taken = "listen tcp 127.0.0.1:1: bind: address already in use";
-        let table = [
-            (
-                format!("starting\n{taken}\nbye\n"),
-                Cause::PortTaken(taken.to_owned()),
-            ),
-            (
-                "write wal: no space left on device".to_owned(),
-                Cause::NoRoom,
-            ),
-            ("unknown flag: --x".to_owned(), Cause::Other),
-        ];
-        for (text, expected) in table {
-            fs::write(&log, &text).unwrap();
-            assert_eq!(cause(&log), expected, "{text}");
-        }
     }
 }

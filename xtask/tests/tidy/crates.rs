@@ -19,7 +19,7 @@ const DEPENDENCIES_PAGE: &str = "docs/dependencies.md";
 struct Dependency<'a> {
     line: usize,
     name: &'a str,
-    /// What follows the name.
+    /// The rest of the line after the name.
     rest: &'a str,
 }
 

@@ -41,7 +41,7 @@ pub(crate) fn dead_modules(files: &[File]) -> Vec<Finding> {
         .collect()
 }
 
-/// Where cargo begins to read a crate of one of the `packages`, as far as cargo finds it by itself.
+/// Returns whether cargo reads a crate of one of the `packages` from this file by default.
 fn is_crate_root(path: &str, packages: &[&str]) -> bool {
     let inside = packages
         .iter()

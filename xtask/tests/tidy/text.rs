@@ -1,10 +1,10 @@
 //! Rules on any text file: nothing in it may depend on the machine it was written on.
 //!
-//! What these rules look for is put together from parts here, so that this file passes them itself.
+//! The texts that these rules look for are put together from parts, so that this file passes them itself.
 
 use crate::tree::{File, Finding};
 
-/// Directories directly below `/` where people and programs keep what others do not have.
+/// Directories directly below `/` whose contents differ between machines.
 const PRIVATE_DIRECTORIES: &[&str] = &["Users", "home", "root", "tmp", "work"];
 
 /// Package registries and their caches. A checkout must build wherever the tools' own configuration points.
@@ -59,7 +59,7 @@ fn find(file: &File, advice: impl Fn(&str) -> Option<String>) -> Vec<Finding> {
     findings.collect()
 }
 
-/// Whether `path` stands in `line` as the start of a path, not inside a longer one.
+/// Returns whether `line` holds `path` as the start of a path, not inside a longer one.
 fn holds_absolute(line: &str, path: &str) -> bool {
     let inside_a_path = |c: char| c.is_alphanumeric() || "_-.~*$})".contains(c);
     line.match_indices(path)

@@ -42,7 +42,7 @@ pub(crate) fn lex(text: &str) -> Result<Vec<Token>, usize> {
     Ok(tokens)
 }
 
-/// Whether the tokens from `at` on read `words`.
+/// Returns whether the tokens from `at` on are `words`.
 pub(crate) fn reads(tokens: &[Token], at: usize, words: &[&str]) -> bool {
     let here = tokens.get(at..).unwrap_or_default();
     here.len() >= words.len()

@@ -1,7 +1,7 @@
-//! One leg: a fresh server, one collector on it, one workload, and what that cost everyone.
+//! One leg: a new server, one collector on it, one workload, and its cost.
 //!
-//! The objects are there before the collector starts, and it is given a moment after it said that it knows them, so that
-//! a phase holds the cascade and nothing else. The plain client that it is compared with is as ordinary a user as it.
+//! The objects exist before the collector starts, and the leg waits for a moment after the collector is ready, so that the
+//! phase holds only the cascade. The plain client beside it is subject to Priority and Fairness too.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,21 +9,21 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-use super::super::driver::Measured;
-use super::super::peers::{GARBAGE_COLLECTOR, UnderTest};
-use super::super::stand::{Done, PEAK_BYTES, SETTLE, STEADY_BYTES, Stand};
-use super::super::{Figure, Unit};
-use super::{Case, Mode, Workload, settle};
+use super::super::driver::LoadOutput;
+use super::super::peers::{GARBAGE_COLLECTOR, ProgramUnderTest};
+use super::super::stand::{BenchStand, PEAK_BYTES, PhaseWork, SETTLE, STEADY_BYTES};
+use super::super::{BenchFigure, FigureUnit};
+use super::{GcCase, GcMode, GcWorkload, settle};
 use crate::real::Identity;
 
-/// Where the family lives, and where the plain client's objects do.
+/// The namespaces of the family and of the plain client's objects.
 const NAMESPACE: &str = "bench";
 const PLAIN_NAMESPACE: &str = "plain";
-/// The kinds on which nobody but the collector and the driver acts.
+/// The kinds on which only the collector and the driver act.
 const KINDS: [&str; 2] = ["configmaps", "events"];
 /// Clients that create the objects.
 const PLANTERS: usize = 32;
-/// How long memory is left alone before it counts as steady; the Go runtime gives some back meanwhile.
+/// Wait before memory counts as steady; the Go runtime frees some meanwhile.
 const STEADY: Duration = Duration::from_secs(8);
 
 /// Names of figures that are read again, for verdicts and notes.
@@ -34,15 +34,15 @@ pub(super) const READY: &str = "start to complete graph";
 pub(super) const EMPTY_BYTES: &str = "resident memory, empty cluster";
 pub(super) const BYTES_PER_OBJECT: &str = "resident memory per object";
 
-/// A case on a stand.
-pub(super) struct Leg<'a> {
-    stand: Stand<'a>,
-    case: &'a Case,
+/// A case that runs on a stand.
+pub(super) struct CascadeLeg<'a> {
+    stand: BenchStand<'a>,
+    case: &'a GcCase,
 }
 
-/// What `load gc-run` prints.
+/// The output of `load gc-run`.
 #[derive(Debug, Deserialize)]
-struct Collected {
+struct CascadeOutput {
     count: usize,
     secs: f64,
     first_secs: f64,
@@ -50,45 +50,45 @@ struct Collected {
     cpu_secs: f64,
 }
 
-// === impl Leg ===
+// === impl CascadeLeg ===
 
-impl<'a> Leg<'a> {
-    pub(super) fn new(stand: Stand<'a>, case: &'a Case) -> Self {
+impl<'a> CascadeLeg<'a> {
+    pub(super) fn new(stand: BenchStand<'a>, case: &'a GcCase) -> Self {
         Self { stand, case }
     }
 
     /// Measures the case and ends the server.
-    pub(super) fn measure(mut self) -> Result<Vec<Figure>> {
+    pub(super) fn measure(mut self) -> Result<Vec<BenchFigure>> {
         match self.case.workload {
-            Workload::Start => self.start()?,
-            Workload::Flat if self.case.mode == Mode::Unlimited => {
+            GcWorkload::Start => self.start()?,
+            GcWorkload::Flat if self.case.mode == GcMode::Unlimited => {
                 self.plain()?;
                 self.cascade()?;
             }
-            Workload::Flat | Workload::Chain | Workload::Foreground | Workload::Orphan => {
+            GcWorkload::Flat | GcWorkload::Chain | GcWorkload::Foreground | GcWorkload::Orphan => {
                 self.cascade()?;
             }
         }
         self.stand.close()
     }
 
-    /// What a client achieves that only deletes, with as many requests under way as the collector may have.
+    /// Measures a client that only deletes, with as many requests in flight as the collector has workers.
     fn plain(&mut self) -> Result<()> {
         let clients = self.case.settings.workers.context("a number of workers")?;
-        let many = |clients: usize| {
+        let load = |clients: usize| {
             let count = self.case.dependents();
             format!("{PLAIN_NAMESPACE} --clients {clients} --count {count}")
         };
-        let create = format!("create {}", many(PLANTERS));
-        self.stand.drive::<Measured>(&create)?;
-        let delete = format!("delete {}", many(clients as usize));
-        let deleted: Measured = self.stand.drive_as(Identity::Ordinary, &delete)?;
+        let create = format!("create {}", load(PLANTERS));
+        self.stand.drive::<LoadOutput>(&create)?;
+        let delete = format!("delete {}", load(clients as usize));
+        let deleted: LoadOutput = self.stand.drive_as(Identity::Ordinary, &delete)?;
         self.stand
-            .figure(PLAIN_RATE, deleted.rate(), Unit::PerSecond);
+            .figure(PLAIN_RATE, deleted.rate(), FigureUnit::PerSecond);
         Ok(())
     }
 
-    /// A cascade from the owners' deletes to its end.
+    /// Measures a cascade from the owners' deletes to its end.
     fn cascade(&mut self) -> Result<()> {
         self.plant()?;
         let collector = self.collector()?;
@@ -96,17 +96,17 @@ impl<'a> Leg<'a> {
         let phase = self.stand.begin(Some(&collector))?;
         let (_, policy) = self.case.workload.shape_and_policy();
         let run = format!("gc-run {} --policy {policy}", kin(self.case));
-        let collected: Collected = self.stand.drive(&run)?;
-        let Collected {
+        let collected: CascadeOutput = self.stand.drive(&run)?;
+        let CascadeOutput {
             count,
             secs,
             first_secs,
             ..
         } = collected;
         let stand = &mut self.stand;
-        stand.figure(RATE, count as f64 / secs, Unit::PerSecond);
-        stand.figure("  first one after", first_secs, Unit::Seconds);
-        let done = Done {
+        stand.figure(RATE, count as f64 / secs, FigureUnit::PerSecond);
+        stand.figure("  first one after", first_secs, FigureUnit::Seconds);
+        let done = PhaseWork {
             count,
             each: "object",
             secs,
@@ -118,7 +118,7 @@ impl<'a> Leg<'a> {
         stand.end(&phase, &done, &collector)
     }
 
-    /// A start on an empty cluster, and one beside many objects.
+    /// Measures a start on an empty cluster, and one with many objects.
     fn start(&mut self) -> Result<()> {
         let collector = self.collector()?;
         settle(STEADY)?;
@@ -137,18 +137,18 @@ impl<'a> Leg<'a> {
         let ready = collector.ready_after.as_secs_f64();
         let (then, now) = (after.program_secs, collector.cpu_secs()?);
         for (what, value, unit) in [
-            (EMPTY_BYTES, empty, Unit::Bytes),
+            (EMPTY_BYTES, empty, FigureUnit::Bytes),
             (
                 "start to complete graph, empty cluster",
                 ready_empty,
-                Unit::Seconds,
+                FigureUnit::Seconds,
             ),
-            (READY, ready, Unit::Seconds),
-            ("collector's CPU time until then", then, Unit::Seconds),
-            ("collector's CPU time when steady", now, Unit::Seconds),
-            (STEADY_BYTES, steady, Unit::Bytes),
-            (PEAK_BYTES, peak, Unit::Bytes),
-            (BYTES_PER_OBJECT, each, Unit::Bytes),
+            (READY, ready, FigureUnit::Seconds),
+            ("collector's CPU time until then", then, FigureUnit::Seconds),
+            ("collector's CPU time when steady", now, FigureUnit::Seconds),
+            (STEADY_BYTES, steady, FigureUnit::Bytes),
+            (PEAK_BYTES, peak, FigureUnit::Bytes),
+            (BYTES_PER_OBJECT, each, FigureUnit::Bytes),
         ] {
             self.stand.figure(what, value, unit);
         }
@@ -156,19 +156,19 @@ impl<'a> Leg<'a> {
         Ok(())
     }
 
-    /// Makes the family.
+    /// Creates the family of owners and dependents.
     fn plant(&self) -> Result<()> {
         let plant = format!("gc-create {} --clients {PLANTERS}", kin(self.case));
-        self.stand.drive::<Measured>(&plant).map(drop)
+        self.stand.drive::<LoadOutput>(&plant).map(drop)
     }
 
-    fn collector(&self) -> Result<UnderTest> {
+    fn collector(&self) -> Result<ProgramUnderTest> {
         self.stand.start(&GARBAGE_COLLECTOR, self.case.settings)
     }
 }
 
 /// The arguments of the driver that name a family.
-fn kin(case: &Case) -> String {
+fn kin(case: &GcCase) -> String {
     let (owners, dependents) = case.family();
     let (shape, _) = case.workload.shape_and_policy();
     format!("{NAMESPACE} --shape {shape} --owners {owners} --dependents {dependents}")
