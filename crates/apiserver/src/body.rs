@@ -1,5 +1,6 @@
-//! What a request brings: bytes of a limited size, read as one JSON tree whatever they were written in.
+//! Request bodies: collected up to a limit, and parsed into a JSON tree.
 
+use caretaker_machinery::quantity::QuantityError;
 use caretaker_machinery::status::Status;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::{Map, Value};
@@ -7,7 +8,7 @@ use serde_json::{Map, Value};
 /// Largest request body, as upstream.
 pub(crate) const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
-/// What the server reads, as it says when it gets something else.
+/// Media types that the server reads, as errors name them.
 const ACCEPTED: &str = "application/json, application/yaml";
 
 /// Collects a body, up to [`BODY_BYTES_MAX`].
@@ -22,71 +23,134 @@ where
             let message = format!("Request entity too large: limit is {BODY_BYTES_MAX}");
             Err(Status::failure(413, "RequestEntityTooLarge", message))
         }
-        // The client went away or broke the framing; nobody reads the answer.
+        // The client went away or broke the framing, and will not read the response.
         Err(_) => Err(Status::bad_request("the request body ended unexpectedly")),
     }
 }
 
-/// The tree in `bytes`, by its content type; no type means JSON. Duplicate keys: the last one holds.
+/// Parses a body by its content type; no type means JSON. The last of duplicate keys counts.
 ///
 /// DEVIATION(invalid-utf8): broken text is refused, not mended.
-pub(crate) fn parse(content_type: &str, bytes: &[u8]) -> Result<Value, Unreadable> {
+pub(crate) fn parse(content_type: &str, bytes: &[u8]) -> Result<Value, BodyError> {
     match media_type(content_type).to_ascii_lowercase().as_str() {
         "" | "application/json" => Ok(serde_json::from_slice(bytes)?),
         "application/yaml" => parse_yaml(bytes),
-        other => Err(Unreadable::Unsupported(other.to_owned())),
+        other => Err(BodyError::UnsupportedType(other.to_owned())),
     }
 }
 
-/// YAML as a tree; JSON is YAML.
-pub(crate) fn parse_yaml(bytes: &[u8]) -> Result<Value, Unreadable> {
-    let text = std::str::from_utf8(bytes).map_err(|error| Unreadable::Syntax(error.to_string()))?;
-    serde_saphyr::from_str(text).map_err(|error| Unreadable::Syntax(error.to_string()))
+/// Parses YAML, which includes JSON.
+pub(crate) fn parse_yaml(bytes: &[u8]) -> Result<Value, BodyError> {
+    let text = std::str::from_utf8(bytes).map_err(|error| BodyError::Syntax(error.to_string()))?;
+    serde_saphyr::from_str(text).map_err(|error| BodyError::Syntax(error.to_string()))
 }
 
-/// Why a body is not a tree.
+/// A body that cannot be parsed.
 #[derive(Debug)]
-pub(crate) enum Unreadable {
-    /// A content type nobody reads.
-    Unsupported(String),
-    /// The text is broken.
+pub(crate) enum BodyError {
+    UnsupportedType(String),
     Syntax(String),
 }
 
-// === impl Unreadable ===
+/// A body that does not decode into the type of its kind. The sentences are those of upstream's decoder.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum FieldError {
+    #[error("json: cannot unmarshal {found} into Go struct field {field} of type {go_type}")]
+    WrongType {
+        found: String,
+        field: String,
+        go_type: String,
+    },
+    #[error("json: cannot unmarshal {found} into Go value of type {go_type}")]
+    WrongValue {
+        found: &'static str,
+        go_type: &'static str,
+    },
+    #[error("parsing time {text:?} as {layout:?}: cannot parse {rest:?} as {expected:?}")]
+    Time {
+        text: String,
+        layout: String,
+        rest: String,
+        expected: String,
+    },
+    #[error("illegal base64 data at input byte {0}")]
+    Base64(usize),
+    #[error(transparent)]
+    Quantity(#[from] QuantityError),
+    /// An error of a custom kind's schema, or of the schema in a definition.
+    #[error("{0}")]
+    Schema(String),
+    #[error("strict decoding error: {0}")]
+    Unknown(String),
+}
 
-impl Unreadable {
-    /// The answer to an object of `kind` that cannot be read.
+// === impl BodyError ===
+
+impl BodyError {
+    /// Returns the status of an object of `kind` that cannot be parsed.
     pub(crate) fn to_status(&self, kind: &str) -> Status {
         match self {
-            Unreadable::Unsupported(media_type) => unsupported(media_type),
-            Unreadable::Syntax(why) => Status::bad_request(format!(
+            BodyError::UnsupportedType(media_type) => unsupported(media_type),
+            BodyError::Syntax(why) => Status::bad_request(format!(
                 "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: {why}"
             )),
         }
     }
 }
 
-impl From<serde_json::Error> for Unreadable {
+impl From<serde_json::Error> for BodyError {
     fn from(error: serde_json::Error) -> Self {
-        Unreadable::Syntax(error.to_string())
+        BodyError::Syntax(error.to_string())
     }
 }
 
-/// An object from the tree; anything else is no object.
-pub(crate) fn object(value: Value, kind: &str) -> Result<Map<String, Value>, Status> {
-    match value {
-        Value::Object(object) => Ok(object),
-        // Upstream takes null for an object that says nothing.
-        Value::Null => Ok(Map::new()),
-        other => {
-            let why = format!("a JSON object was expected, not {}", type_name(&other));
-            Err(Unreadable::Syntax(why).to_status(kind))
+// === impl FieldError ===
+
+impl FieldError {
+    /// Returns the error of metadata that upstream decodes without the object around it.
+    pub(crate) fn outside_object(self) -> Self {
+        match self {
+            FieldError::WrongType {
+                found,
+                field,
+                go_type,
+            } => FieldError::WrongType {
+                found,
+                field: field.replace("ObjectMeta.metadata.", "ObjectMeta."),
+                go_type,
+            },
+            other => other,
         }
     }
 }
 
-/// What JSON calls the type of `value`.
+/// Drops null members at any depth: for kinds that are not read by their types, a null member is an absent one.
+pub(crate) fn drop_nulls(tree: &mut Map<String, Value>) {
+    fn drop_inside(value: &mut Value) {
+        match value {
+            Value::Object(members) => drop_nulls(members),
+            Value::Array(items) => items.iter_mut().for_each(drop_inside),
+            _ => {}
+        }
+    }
+    tree.retain(|_, value| !value.is_null());
+    tree.values_mut().for_each(drop_inside);
+}
+
+/// Returns the tree as an object.
+pub(crate) fn object(value: Value, kind: &str) -> Result<Map<String, Value>, Status> {
+    match value {
+        Value::Object(object) => Ok(object),
+        // Upstream takes null for an empty object.
+        Value::Null => Ok(Map::new()),
+        other => {
+            let why = format!("a JSON object was expected, not {}", type_name(&other));
+            Err(BodyError::Syntax(why).to_status(kind))
+        }
+    }
+}
+
+/// Returns the JSON name of the type of `value`.
 pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -98,14 +162,14 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// The type without its parameters.
+/// Returns the media type without its parameters.
 pub(crate) fn media_type(content_type: &str) -> &str {
     content_type.split(';').next().unwrap_or_default().trim()
 }
 
 fn unsupported(media_type: &str) -> Status {
-    // DEVIATION(protobuf-bodies): not read yet. They get a sentence of their own: kubectl's `create namespace` and its like
-    // send them, and a person should learn what to do instead.
+    // DEVIATION(protobuf-bodies): not read yet. Commands such as `kubectl create namespace` send them, so the message says
+    // what to do instead.
     let message = if media_type == "application/vnd.kubernetes.protobuf" {
         format!(
             "this server does not read protobuf bodies yet: send the object as JSON or YAML (kubectl apply -f, kubectl create -f) - accepted media types include: {ACCEPTED}"

@@ -13,7 +13,7 @@ use crate::kinds::{DefaultPolicy, Kind};
 use crate::metadata::check::{FOREGROUND, ORPHAN};
 use crate::metadata::{self, Tree};
 
-pub(crate) use options::{DeleteOptions, Propagation, dry_run_of};
+pub(crate) use options::{DeleteOptions, Propagation};
 
 /// What follows from a delete.
 #[derive(Debug, PartialEq)]

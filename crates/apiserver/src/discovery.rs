@@ -41,7 +41,7 @@ const OTHER_PATHS: [&str; 12] = [
 ///
 /// DEVIATION(discovery-accept): below the roots upstream refuses an `Accept` that only names the aggregated form or a
 /// Table; here such a request gets the old document, because the header's other clauses are no longer known.
-pub(crate) fn answer(
+pub(crate) fn serve(
     kinds: &Kinds,
     path: &Path,
     format: Format,
@@ -316,7 +316,7 @@ mod tests {
     }
 
     fn mk_answer(path: &str, format: Format) -> Response<Body> {
-        answer(&mk_kinds(), &Path::parse(path), format, None)
+        serve(&mk_kinds(), &Path::parse(path), format, None)
     }
 
     fn mk_document(path: &str, format: Format) -> Value {
@@ -422,11 +422,11 @@ mod tests {
         let first = mk_answer("/apis", AGGREGATED);
         let tag = first.headers()[header::ETAG].to_str().unwrap().to_owned();
         let path = Path::parse("/apis");
-        let again = answer(&mk_kinds(), &path, AGGREGATED, Some(&tag));
+        let again = serve(&mk_kinds(), &path, AGGREGATED, Some(&tag));
         assert_eq!(again.status(), StatusCode::NOT_MODIFIED);
         assert_eq!(again.headers()[header::ETAG], *tag);
         assert!(etag::body_of(again).is_empty());
-        let changed = answer(&Kinds::builtin(), &path, AGGREGATED, Some(&tag));
+        let changed = serve(&Kinds::builtin(), &path, AGGREGATED, Some(&tag));
         assert_eq!(changed.status(), 200);
     }
 

@@ -22,7 +22,7 @@ const COMPATIBLE_MINOR: &str = "35";
 const GIT_VERSION: &str = "v1.36.3+caretaker";
 
 /// Answers `/healthz`, `/livez`, `/readyz` and the checks below them.
-pub(crate) fn answer(endpoint: &str, check: Option<&str>, query: &Query) -> Response<Body> {
+pub(crate) fn serve(endpoint: &str, check: Option<&str>, query: &Query) -> Response<Body> {
     match check {
         Some(check) if !CHECKS.contains(&check) => respond::not_found_page(),
         None if query.get("verbose").is_some() => respond::text(&verbose(endpoint, query)),
@@ -91,7 +91,7 @@ mod tests {
     use serde_json::Value;
 
     fn mk_text(endpoint: &str, check: Option<&str>, query: &str) -> String {
-        let response = answer(endpoint, check, &Query::parse(query));
+        let response = serve(endpoint, check, &Query::parse(query));
         String::from_utf8(body_of(response)).unwrap()
     }
 
@@ -129,7 +129,7 @@ mod tests {
             );
         }
         assert_eq!(
-            answer("healthz", Some("nope"), &Query::default()).status(),
+            serve("healthz", Some("nope"), &Query::default()).status(),
             404
         );
     }

@@ -14,6 +14,7 @@ use caretaker_machinery::status::Named;
 use serde_json::Value;
 
 use crate::store::{ResourceId, SchemaId};
+use crate::strategy::{self, KindStrategy};
 
 pub(crate) use rules::{DefaultPolicy, Field, Generation, Rules};
 
@@ -36,6 +37,8 @@ pub(crate) struct Kind {
     pub(crate) verbs: Vec<String>,
     pub(crate) subresources: Vec<Subresource>,
     pub(crate) rules: Rules,
+    /// The code of kinds that need more than rules.
+    pub(crate) strategy: &'static dyn KindStrategy,
     /// What only a custom kind has.
     pub(crate) custom: Option<Custom>,
 }
@@ -335,6 +338,7 @@ impl Kinds {
             verbs: words(verbs),
             subresources: Vec::new(),
             rules,
+            strategy: strategy::of_builtin(group, plural),
             custom: None,
         });
     }

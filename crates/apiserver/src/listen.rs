@@ -267,7 +267,7 @@ impl<S: Site> Shared<S> {
         }
     }
 
-    async fn answer(
+    async fn handle(
         &self,
         local: IpAddr,
         known: &AtomicBool,
@@ -285,7 +285,7 @@ impl<S: Site> Shared<S> {
             known.store(true, Ordering::Relaxed);
         }
         // A request that meets a mistake of ours must not take the other requests on its connection with it.
-        let answer = AssertUnwindSafe(self.site.answer(identity, request)).catch_unwind();
+        let answer = AssertUnwindSafe(self.site.serve(identity, request)).catch_unwind();
         answer.await.unwrap_or_else(|_| {
             let message = "this request met a mistake in the server, which is told in its log";
             let status = Status::failure(500, "InternalError", message);
@@ -305,7 +305,7 @@ impl<S: Site> Connection<S> {
         let known = Arc::new(AtomicBool::new(false));
         let service = service_fn(|request| {
             let (shared, known, local) = (Arc::clone(&self.shared), Arc::clone(&known), self.local);
-            async move { Ok::<_, Infallible>(shared.answer(local, &known, request).await) }
+            async move { Ok::<_, Infallible>(shared.handle(local, &known, request).await) }
         });
         let http = self.shared.http.clone();
         let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));

@@ -77,8 +77,8 @@ pub(crate) fn grace_is_over(object: &Tree) -> bool {
         == 0
 }
 
-/// Fills in what the server says about a new object.
-pub(crate) fn born(object: &mut Tree, now: Timestamp, rng: &mut Rng) {
+/// Sets the metadata of a new object that the server owns, and removes what a client cannot set.
+pub(crate) fn set_create_fields(object: &mut Tree, now: Timestamp, rng: &mut Rng) {
     let metadata = of(object);
     for field in [
         "deletionTimestamp",
@@ -161,7 +161,7 @@ mod tests {
         let mut object = mk_tree(&json!({"metadata": {"name": "a", "uid": "mine",
             "creationTimestamp": "1999-01-01T00:00:00Z", "deletionTimestamp": "1999-01-01T00:00:00Z",
             "deletionGracePeriodSeconds": 3, "selfLink": "x", "resourceVersion": "9"}}));
-        born(
+        set_create_fields(
             &mut object,
             "2026-03-01T12:00:00.7Z".parse().unwrap(),
             &mut Rng::seeded(1),

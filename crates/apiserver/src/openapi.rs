@@ -84,7 +84,7 @@ const AT_OBJECT: [Operation; 4] = [GET, UPDATE, PATCH_OBJECT, DELETE];
 const AT_PART: [Operation; 5] = [GET, CREATE, UPDATE, PATCH_OBJECT, DELETE];
 
 /// Answers `/openapi/v3` and the addresses its index names.
-pub(crate) fn answer(
+pub(crate) fn serve(
     kinds: &Kinds,
     document: Option<&str>,
     query: &Query,
@@ -290,7 +290,7 @@ mod tests {
     use crate::etag::body_of;
 
     fn mk_answer(document: Option<&str>, query: &str) -> Response<Body> {
-        answer(&Kinds::builtin(), document, &Query::parse(query), None)
+        serve(&Kinds::builtin(), document, &Query::parse(query), None)
     }
 
     fn mk_json(response: Response<Body>) -> Value {
@@ -336,7 +336,7 @@ mod tests {
     fn a_client_that_has_the_document_is_told_so() {
         let first = mk_answer(Some("api/v1"), "");
         let tag = first.headers()[header::ETAG].to_str().unwrap();
-        let again = answer(
+        let again = serve(
             &Kinds::builtin(),
             Some("api/v1"),
             &Query::default(),

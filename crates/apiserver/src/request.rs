@@ -3,9 +3,13 @@
 //! Pure parsing. Paths follow upstream's `requestinfo.go` (1.36): everything below a group and version is
 //! `[namespaces/NS/]RESOURCE[/NAME[/SUBRESOURCE]]`, and `namespaces` is a resource too.
 
+mod options;
+
 use std::num::{IntErrorKind, ParseIntError};
 
-use caretaker_machinery::status::{Cause, Named, Status, quoted};
+use caretaker_machinery::status::{Status, quoted};
+
+pub(crate) use options::{ListOptions, RevisionMatch, check_dry_run, invalid_options};
 
 /// Where a path leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,30 +57,6 @@ pub(crate) struct ResourcePath {
 /// The query, in order, decoded.
 #[derive(Debug, Clone, Default)]
 pub struct Query(Vec<(String, String)>);
-
-/// What lists and watches ask for.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct ListOptions {
-    pub(crate) limit: Option<usize>,
-    pub(crate) continue_token: Option<String>,
-    pub(crate) revision: Option<String>,
-    pub(crate) revision_match: Option<RevisionMatch>,
-    pub(crate) label_selector: String,
-    pub(crate) field_selector: String,
-    pub(crate) timeout_secs: Option<u64>,
-    pub(crate) bookmarks: bool,
-    pub(crate) initial_events: Option<bool>,
-    pub(crate) watch: bool,
-}
-
-/// How a list's resourceVersion is meant.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum RevisionMatch {
-    Exact,
-    NotOlderThan,
-    /// Something nobody knows; never gets past the checks.
-    Unknown(String),
-}
 
 // === impl Path ===
 
@@ -203,137 +183,6 @@ impl Query {
             }),
         }
     }
-
-    pub(crate) fn list_options(&self) -> Result<ListOptions, Status> {
-        let text = |key| {
-            self.get(key)
-                .filter(|text| !text.is_empty())
-                .map(str::to_owned)
-        };
-        let options = ListOptions {
-            limit: self
-                .integer("limit")?
-                .and_then(|limit| usize::try_from(limit).ok())
-                .filter(|limit| *limit > 0),
-            continue_token: text("continue"),
-            revision: text("resourceVersion"),
-            revision_match: text("resourceVersionMatch").map(RevisionMatch::from),
-            label_selector: text("labelSelector").unwrap_or_default(),
-            field_selector: text("fieldSelector").unwrap_or_default(),
-            timeout_secs: self
-                .integer("timeoutSeconds")?
-                .and_then(|seconds| u64::try_from(seconds).ok())
-                .filter(|seconds| *seconds > 0),
-            bookmarks: self.flag("allowWatchBookmarks"),
-            initial_events: self.tristate("sendInitialEvents"),
-            watch: self.flag("watch"),
-        };
-        options.check()?;
-        Ok(options)
-    }
-}
-
-// === impl ListOptions ===
-
-impl ListOptions {
-    /// Combinations that mean nothing.
-    fn check(&self) -> Result<(), Status> {
-        let causes = if self.watch {
-            self.watch_faults()
-        } else {
-            self.list_faults()
-        };
-        if causes.is_empty() {
-            Ok(())
-        } else {
-            Err(invalid_options(causes))
-        }
-    }
-
-    fn list_faults(&self) -> Vec<Cause> {
-        let mut causes = Vec::new();
-        if self.initial_events.is_some() {
-            let why = "sendInitialEvents is forbidden for list";
-            causes.push(Cause::forbidden("sendInitialEvents", why));
-        }
-        let Some(asked) = &self.revision_match else {
-            return causes;
-        };
-        let mut forbid = |why: &str| causes.push(Cause::forbidden(MATCH, why));
-        if self.revision.is_none() {
-            forbid("resourceVersionMatch is forbidden unless resourceVersion is provided");
-        }
-        if self.continue_token.is_some() {
-            forbid(NO_MATCH_WITH_CONTINUE);
-        }
-        match asked {
-            RevisionMatch::Exact if self.revision.as_deref() == Some("0") => {
-                forbid("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
-            }
-            RevisionMatch::Unknown(other) => {
-                let known = ["Exact", "NotOlderThan", ""];
-                causes.push(Cause::not_supported(MATCH, other, &known));
-            }
-            RevisionMatch::Exact | RevisionMatch::NotOlderThan => {}
-        }
-        causes
-    }
-
-    fn watch_faults(&self) -> Vec<Cause> {
-        let mut causes = Vec::new();
-        let mut forbid = |why: &str| causes.push(Cause::forbidden(MATCH, why));
-        // A watch without a revision begins with what is there, as if it had asked for it.
-        let implied = self
-            .revision
-            .as_deref()
-            .is_none_or(|revision| revision == "0");
-        match (self.initial_events, &self.revision_match) {
-            (None, Some(_)) => {
-                forbid(
-                    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-                );
-            }
-            (Some(_), asked) if *asked != Some(RevisionMatch::NotOlderThan) => {
-                forbid("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
-            }
-            _ => {}
-        }
-        if self.continue_token.is_some() && (implied || self.initial_events.is_some()) {
-            forbid(NO_MATCH_WITH_CONTINUE);
-        }
-        let wrong = match &self.revision_match {
-            Some(RevisionMatch::Exact) => Some("Exact"),
-            Some(RevisionMatch::Unknown(other)) => Some(other.as_str()),
-            _ => None,
-        };
-        causes.extend(wrong.map(|wrong| Cause::not_supported(MATCH, wrong, &["NotOlderThan"])));
-        causes
-    }
-}
-
-// === impl RevisionMatch ===
-
-impl From<String> for RevisionMatch {
-    fn from(text: String) -> Self {
-        match text.as_str() {
-            "Exact" => RevisionMatch::Exact,
-            "NotOlderThan" => RevisionMatch::NotOlderThan,
-            _ => RevisionMatch::Unknown(text),
-        }
-    }
-}
-
-/// The parameter that most combinations stumble over.
-const MATCH: &str = "resourceVersionMatch";
-const NO_MATCH_WITH_CONTINUE: &str = "resourceVersionMatch is forbidden when continue is provided";
-
-fn invalid_options(causes: Vec<Cause>) -> Status {
-    let of = Named {
-        group: "meta.k8s.io",
-        what: "ListOptions",
-        name: "",
-    };
-    Status::invalid(of, causes)
 }
 
 /// Percent-decodes; what is not text becomes something that matches nothing.
@@ -438,27 +287,6 @@ mod tests {
             Query::parse("limit=x").list_options().unwrap_err().code,
             400
         );
-    }
-
-    #[test]
-    fn meaningless_combinations_are_refused() {
-        let cases = [
-            "resourceVersionMatch=Exact",
-            "resourceVersionMatch=Exact&resourceVersion=0",
-            "resourceVersionMatch=Exact&resourceVersion=5&continue=x",
-            "resourceVersionMatch=Nope&resourceVersion=5",
-            "sendInitialEvents=true",
-            "watch=1&sendInitialEvents=true",
-            "watch=1&resourceVersionMatch=NotOlderThan&resourceVersion=5",
-            "watch=1&sendInitialEvents=true&resourceVersionMatch=Exact&resourceVersion=5",
-        ];
-        for case in cases {
-            assert_eq!(
-                Query::parse(case).list_options().unwrap_err().code,
-                422,
-                "{case}"
-            );
-        }
     }
 
     proptest! {

@@ -26,9 +26,9 @@ use crate::tables::{self, Include};
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// The body of an answer.
-pub struct Body(Inner);
+pub struct Body(BodyContent);
 
-enum Inner {
+enum BodyContent {
     Whole(Option<Bytes>),
     Stream(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
 }
@@ -46,15 +46,15 @@ pub(crate) struct ListMeta {
 impl Body {
     /// No bytes at all.
     pub(crate) fn empty() -> Self {
-        Self(Inner::Whole(None))
+        Self(BodyContent::Whole(None))
     }
 
     fn whole(bytes: impl Into<Bytes>) -> Self {
-        Self(Inner::Whole(Some(bytes.into())))
+        Self(BodyContent::Whole(Some(bytes.into())))
     }
 
     pub(crate) fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
-        Self(Inner::Stream(Box::pin(stream)))
+        Self(BodyContent::Stream(Box::pin(stream)))
     }
 }
 
@@ -74,22 +74,24 @@ impl http_body::Body for Body {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let next = match &mut self.0 {
-            Inner::Whole(bytes) => Poll::Ready(bytes.take().filter(|bytes| !bytes.is_empty())),
-            Inner::Stream(stream) => stream.as_mut().poll_next(context),
+            BodyContent::Whole(bytes) => {
+                Poll::Ready(bytes.take().filter(|bytes| !bytes.is_empty()))
+            }
+            BodyContent::Stream(stream) => stream.as_mut().poll_next(context),
         };
         next.map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(&self.0, Inner::Whole(bytes) if bytes.as_ref().is_none_or(Bytes::is_empty))
+        matches!(&self.0, BodyContent::Whole(bytes) if bytes.as_ref().is_none_or(Bytes::is_empty))
     }
 
     fn size_hint(&self) -> http_body::SizeHint {
         match &self.0 {
-            Inner::Whole(bytes) => {
+            BodyContent::Whole(bytes) => {
                 http_body::SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64))
             }
-            Inner::Stream(_) => http_body::SizeHint::default(),
+            BodyContent::Stream(_) => http_body::SizeHint::default(),
         }
     }
 }
@@ -227,7 +229,7 @@ pub(crate) fn metrics(text: &str) -> Response<Body> {
 }
 
 /// Adds a `Warning` for every sentence, quoted as the header wants it.
-pub(crate) fn warn(response: &mut Response<Body>, warnings: &[String]) {
+pub(crate) fn add_warnings(response: &mut Response<Body>, warnings: &[String]) {
     for warning in warnings {
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
@@ -236,8 +238,8 @@ pub(crate) fn warn(response: &mut Response<Body>, warnings: &[String]) {
     }
 }
 
-/// Adds what every answer carries. The date is the Clock's, so that clients see the time objects live by.
-pub(crate) fn stamp(response: &mut Response<Body>, now: Timestamp) {
+/// Adds the headers of every response. The date is the server's clock, because objects live by that time.
+pub(crate) fn add_common_headers(response: &mut Response<Body>, now: Timestamp) {
     let headers = response.headers_mut();
     if !headers.contains_key(header::CACHE_CONTROL) {
         headers.insert(

@@ -1,7 +1,7 @@
-//! The server as a value: what it holds, how it is started, and how a request goes through it.
+//! The server as a value: its state, its start, and the way of a request through it.
 //!
-//! One catch-all handler: the path is parsed, the kind looked up in the table, the verb's module asked, the answer
-//! written in the form the client prefers. In-process callers and the listener go through the same door.
+//! One handler serves all paths: it parses the path, finds the kind in the table, runs the verb, and writes the response
+//! in the form that the client prefers. In-process callers and the listener call the same handler.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -13,30 +13,32 @@ use caretaker_machinery::clock::Clock;
 use caretaker_machinery::rng::Rng;
 use caretaker_machinery::status::Status;
 use http::{Method, Request, Response, header};
+use hyper::body::Incoming;
 use tower_service::Service;
 
 use crate::body;
 use crate::discovery;
 use crate::health;
-use crate::kinds::Kinds;
+use crate::kinds::{Kind, Kinds};
+use crate::listen::{Door, Site};
 use crate::metrics::{Labels, Metrics};
 use crate::negotiate::Format;
 use crate::openapi;
 use crate::request::{Path, Query, ResourcePath};
 use crate::respond::{self, Body};
-use crate::store::{Memory, Store};
+use crate::store::Store;
 use crate::strategy;
 use crate::upkeep;
-use crate::verbs::{self, Ask};
+use crate::verbs::{self, ResourceRequest};
 
 /// An embedded Kubernetes API server. Clones are the same server.
 #[derive(Clone)]
 pub struct ApiServer {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) state: Arc<ServerState>,
 }
 
-/// What all requests share.
-pub(crate) struct Inner {
+/// The state that all requests share.
+pub(crate) struct ServerState {
     pub(crate) store: Store,
     pub(crate) clock: Clock,
     pub(crate) metrics: Metrics,
@@ -44,7 +46,7 @@ pub(crate) struct Inner {
     rng: Mutex<Rng>,
 }
 
-/// Who is asking. Nothing is forbidden to anyone who may ask at all; the name is for logs and `kubectl auth whoami`.
+/// The caller. The server enforces no authorization; the name is for logs and `kubectl auth whoami`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// The user name.
@@ -53,7 +55,7 @@ pub struct Identity {
     pub groups: Vec<String>,
 }
 
-/// What the server does by itself. All of it is on unless a test wants to watch another program do it.
+/// The tasks that the server runs. All are on by default; a test turns one off to let another program do its work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Upkeep {
     /// Empty terminating namespaces and finish them.
@@ -74,30 +76,29 @@ pub struct ApiService {
 // === impl ApiServer ===
 
 impl ApiServer {
-    /// A server whose objects live in memory and end with it. Must be called inside a tokio runtime, which runs its
-    /// upkeep.
+    /// Starts a server that keeps its objects in memory. Must be called inside a tokio runtime, which runs its tasks.
     #[must_use]
     pub fn ephemeral(clock: Clock, rng: Rng) -> Self {
         Self::ephemeral_with(clock, rng, Upkeep::default())
     }
 
-    /// The same with some of the upkeep switched off.
+    /// Starts a server that runs only some of its tasks.
     #[must_use]
     pub fn ephemeral_with(clock: Clock, rng: Rng, upkeep: Upkeep) -> Self {
         let server = Self {
-            inner: Arc::new(Inner {
-                store: Store::new(Box::new(Memory)),
+            state: Arc::new(ServerState {
+                store: Store::default(),
                 clock,
                 metrics: Metrics::default(),
                 kinds: RwLock::new(Arc::new(Kinds::builtin())),
                 rng: Mutex::new(rng),
             }),
         };
-        upkeep::start(&server.inner, upkeep);
+        upkeep::start(&server.state, upkeep);
         server
     }
 
-    /// The API for one caller: give it to `kube::Client::new`.
+    /// Returns the API as one caller sees it, for `kube::Client::new`.
     #[must_use]
     pub fn service(&self, identity: Identity) -> ApiService {
         ApiService {
@@ -106,8 +107,8 @@ impl ApiServer {
         }
     }
 
-    /// Answers one request.
-    pub(crate) async fn answer<B>(&self, identity: Identity, request: Request<B>) -> Response<Body>
+    /// Serves one request.
+    pub(crate) async fn serve<B>(&self, identity: Identity, request: Request<B>) -> Response<Body>
     where
         B: http_body::Body,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -129,33 +130,33 @@ impl ApiServer {
         let mut response = match path {
             Path::Resource(path) => {
                 let content_type = header(header::CONTENT_TYPE).unwrap_or_default().to_owned();
-                let asked = Asked {
+                let head = RequestHead {
                     method: parts.method.clone(),
                     path,
                     query,
                     content_type,
                     identity,
                 };
-                self.resource(asked, format, body, &mut labels).await
+                self.serve_resource(head, format, body, &mut labels).await
             }
             path => {
                 labels.endpoint(&path);
                 let etag = header(header::IF_NONE_MATCH);
-                self.elsewhere(&parts.method, &path, &query, format, etag)
+                self.serve_non_resource(&parts.method, &path, &query, format, etag)
             }
         };
-        self.inner.metrics.count(&labels, response.status());
+        self.state.metrics.count(&labels, response.status());
         if parts.method == Method::HEAD {
             *response.body_mut() = Body::empty();
         }
-        respond::stamp(&mut response, self.inner.clock.now());
+        respond::add_common_headers(&mut response, self.state.clock.now());
         response
     }
 
-    /// Everything under a group and version.
-    async fn resource<B>(
+    /// Serves the paths below a group and version.
+    async fn serve_resource<B>(
         &self,
-        asked: Asked,
+        head: RequestHead,
         format: Result<Format, Status>,
         body: B,
         labels: &mut Labels,
@@ -168,8 +169,8 @@ impl ApiServer {
             Ok(format) => format,
             Err(status) => return respond::status(&status, Format::JSON.pretty()),
         };
-        let kinds = self.inner.kinds();
-        let path = &asked.path;
+        let kinds = self.state.kinds();
+        let path = &head.path;
         let Some(kind) = kinds.get(&path.group, &path.version, &path.resource) else {
             let known = kinds.is_builtin_group(&path.group);
             return if known {
@@ -178,16 +179,16 @@ impl ApiServer {
                 respond::not_found_page()
             };
         };
-        let ask = Ask {
+        let request = ResourceRequest {
             kind: kind.clone(),
-            namespace: asked.path.namespace,
-            name: asked.path.name,
-            subresource: asked.path.subresource,
-            legacy_watch: asked.path.watch,
-            method: asked.method,
-            query: asked.query,
-            content_type: asked.content_type,
-            identity: asked.identity,
+            namespace: head.path.namespace,
+            name: head.path.name,
+            subresource: head.path.subresource,
+            legacy_watch: head.path.watch,
+            method: head.method,
+            query: head.query,
+            content_type: head.content_type,
+            identity: head.identity,
             format,
             body: match body::collect(body).await {
                 Ok(body) => body,
@@ -195,13 +196,13 @@ impl ApiServer {
             },
         };
         let deprecation = strategy::deprecation(kind);
-        let mut response = verbs::answer(&self.inner, ask, labels).await;
-        respond::warn(&mut response, deprecation.as_slice());
+        let mut response = verbs::serve(&self.state, request, labels).await;
+        respond::add_warnings(&mut response, deprecation.as_slice());
         response
     }
 
-    /// Discovery, documents and health: what needs no object.
-    fn elsewhere(
+    /// Serves discovery, OpenAPI documents, metrics and health.
+    fn serve_non_resource(
         &self,
         method: &Method,
         path: &Path,
@@ -212,15 +213,15 @@ impl ApiServer {
         if !matches!(*method, Method::GET | Method::HEAD) {
             return respond::status(&Status::method_not_allowed(), Format::JSON);
         }
-        let kinds = self.inner.kinds();
+        let kinds = self.state.kinds();
         match path {
-            Path::Health { endpoint, check } => health::answer(endpoint, check.as_deref(), query),
+            Path::Health { endpoint, check } => health::serve(endpoint, check.as_deref(), query),
             Path::Version => health::version(),
-            Path::Metrics => respond::metrics(&self.inner.metrics.render()),
-            Path::OpenApi(document) => openapi::answer(&kinds, document.as_deref(), query, etag),
+            Path::Metrics => respond::metrics(&self.state.metrics.render()),
+            Path::OpenApi(document) => openapi::serve(&kinds, document.as_deref(), query, etag),
             Path::Root => discovery::root(&kinds),
             Path::Core | Path::Groups | Path::Group(_) | Path::Resources { .. } => match format {
-                Ok(format) => discovery::answer(&kinds, path, format, etag),
+                Ok(format) => discovery::serve(&kinds, path, format, etag),
                 Err(status) => respond::status(&status, Format::JSON.pretty()),
             },
             Path::Resource(_) | Path::Unknown => respond::not_found_page(),
@@ -228,8 +229,8 @@ impl ApiServer {
     }
 }
 
-/// A request for a resource, before its kind is known.
-struct Asked {
+/// A request for a resource without its body, before the kind is known.
+struct RequestHead {
     method: Method,
     path: ResourcePath,
     query: Query,
@@ -237,10 +238,10 @@ struct Asked {
     identity: Identity,
 }
 
-// === impl Inner ===
+// === impl ServerState ===
 
-impl Inner {
-    /// The kinds as they are now.
+impl ServerState {
+    /// Returns the present table of kinds.
     pub(crate) fn kinds(&self) -> Arc<Kinds> {
         self.kinds
             .read()
@@ -248,10 +249,17 @@ impl Inner {
             .clone()
     }
 
-    /// Changes the table of kinds. Requests under way keep the view they began with.
+    /// Changes the table of kinds. Requests under way keep the table that they began with.
     pub(crate) fn change_kinds(&self, change: impl FnOnce(&mut Kinds)) {
         let mut kinds = self.kinds.write().unwrap_or_else(PoisonError::into_inner);
         change(Arc::make_mut(&mut kinds));
+    }
+
+    /// Returns the row of a built-in kind.
+    pub(crate) fn builtin(&self, group: &str, plural: &str) -> Arc<Kind> {
+        let kinds = self.kinds();
+        let kind = kinds.get(group, "v1", plural);
+        kind.expect("a built-in kind").clone()
     }
 
     pub(crate) fn rng(&self) -> MutexGuard<'_, Rng> {
@@ -284,6 +292,31 @@ impl Default for Upkeep {
     }
 }
 
+// === impl Site for ApiServer ===
+
+impl Site for ApiServer {
+    fn door(&self, _path: &str) -> Door {
+        Door::Guarded
+    }
+
+    async fn serve(
+        &self,
+        identity: Option<Identity>,
+        request: Request<Incoming>,
+    ) -> Response<Body> {
+        match identity {
+            Some(identity) => Self::serve(self, identity, request).await,
+            None => self.refuse(&Status::failure(401, "Unauthorized", "Unauthorized")),
+        }
+    }
+
+    fn refuse(&self, status: &Status) -> Response<Body> {
+        let mut response = respond::status(status, Format::JSON);
+        respond::add_common_headers(&mut response, self.state.clock.now());
+        response
+    }
+}
+
 // === impl ApiService ===
 
 impl<B> Service<Request<B>> for ApiService
@@ -303,11 +336,11 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let server = self.server.clone();
         let identity = self.identity.clone();
-        Box::pin(async move { Ok(server.answer(identity, request).await) })
+        Box::pin(async move { Ok(server.serve(identity, request).await) })
     }
 }
 
-/// People at a terminal or in a browser get indented JSON, as upstream.
+/// Terminals and browsers get indented JSON, as upstream.
 fn wants_pretty(query: &Query, user_agent: &str) -> bool {
     match query.get("pretty") {
         Some(_) => query.flag("pretty"),

@@ -1,25 +1,23 @@
-//! Everything the server knows: one ordered map per resource, one revision for all, and enough history to look back.
+//! All objects of the server: one ordered map per resource, one revision for all, and a history for watches.
 //!
-//! Objects go in and come out as bytes. Whoever wants to change one prepares the new bytes against what [`Store::get`]
-//! showed and proposes them with the revision they were judged at; the writer compares, numbers, journals and publishes,
-//! and nothing else happens under its lock. Readers clone pointers and encode outside.
+//! Objects go in and come out as bytes. A writer prepares new bytes against what [`Store::get`] returned and proposes them
+//! with the revision of that object. The store compares, numbers and publishes; nothing else happens under the writer's
+//! lock. Readers clone pointers and encode outside.
 //!
-//! The guarantees are those of etcd behind a watch cache: revisions only grow, a list holds every write up to its
-//! revision, nothing is visible before it is journaled.
+//! The guarantees are those of etcd behind a watch cache: revisions only grow, and a list holds every write up to its
+//! revision.
 
 mod history;
-mod journal;
 mod object;
 mod table;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 pub(crate) use history::{Event, EventKind};
-pub(crate) use journal::{Journal, JournalError, Memory, Write};
 pub(crate) use object::{Draft, Key, Object, Revision, SchemaId, Strings};
 pub(crate) use table::{Keep, Page, Scope};
 
@@ -29,32 +27,32 @@ use table::Table;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ResourceId(pub(crate) u32);
 
-/// Holds all tables. The journal's lock is the writer's: it is taken first and held for a whole write.
+/// Holds all tables. The writer's lock is taken first and held for a whole write.
+#[derive(Default)]
 pub(crate) struct Store {
-    journal: Mutex<Box<dyn Journal>>,
-    state: RwLock<State>,
+    writer: Mutex<()>,
+    state: RwLock<StoreState>,
 }
 
 /// What readers see, always at one revision.
-struct State {
+struct StoreState {
     revision: Revision,
     changed: watch::Sender<()>,
     tables: BTreeMap<ResourceId, Table>,
 }
 
-/// A change to one object, and what it was judged by.
+/// A change to one object, and the state that it was prepared against.
 pub(crate) struct Proposal {
     pub(crate) resource: ResourceId,
     pub(crate) key: Key,
-    /// The revision the change was prepared against; `None`: there was no such object.
+    /// The revision of the object; `None` if it does not exist.
     pub(crate) expected: Option<Revision>,
-    /// The new content; `None`: remove it.
+    /// The new content; `None` removes the object.
     pub(crate) new: Option<Draft>,
-    /// What else it was judged by.
     pub(crate) premise: Option<Premise>,
 }
 
-/// Another object as it has to be still: the namespace of a new one, which may be about to end.
+/// Another object that must not have changed: the namespace of a new object, which may be about to end.
 #[derive(Debug, Clone)]
 pub(crate) struct Premise {
     pub(crate) resource: ResourceId,
@@ -62,42 +60,38 @@ pub(crate) struct Premise {
     pub(crate) rev: Revision,
 }
 
-/// Why a proposal was not taken.
-#[derive(Debug)]
-pub(crate) enum Refused {
-    /// Somebody else was faster: prepare again.
-    Changed,
-    /// The journal could not keep it.
-    Journal(JournalError),
-}
+/// The objects that a proposal relies on have changed: the writer has to prepare it again.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct StaleProposal;
 
-/// History does not reach back far enough; the oldest revision that can still be shown.
+/// History does not reach back far enough. Holds the oldest revision that it still has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooOld(pub(crate) Revision);
 
-/// Events of one resource, in order, and the revision up to which there is nothing else.
+/// Events of one resource in order, complete up to a revision.
 pub(crate) struct Batch {
     pub(crate) events: Vec<Arc<Event>>,
     pub(crate) up_to: Revision,
-    /// Nothing will follow: the resource is no longer served.
+    /// No event will follow: the resource is no longer served.
     pub(crate) last: bool,
+}
+
+// === impl StoreState ===
+
+impl Default for StoreState {
+    fn default() -> Self {
+        Self {
+            revision: Revision::START,
+            changed: watch::Sender::new(()),
+            tables: BTreeMap::new(),
+        }
+    }
 }
 
 // === impl Store ===
 
 impl Store {
-    pub(crate) fn new(journal: Box<dyn Journal>) -> Self {
-        Self {
-            journal: Mutex::new(journal),
-            state: RwLock::new(State {
-                revision: Revision::START,
-                changed: watch::Sender::new(()),
-                tables: BTreeMap::new(),
-            }),
-        }
-    }
-
-    /// The revision of the last write.
+    /// Returns the revision of the last write.
     pub(crate) fn revision(&self) -> Revision {
         self.read().revision
     }
@@ -106,15 +100,10 @@ impl Store {
         self.read().tables.get(&resource)?.get(key)
     }
 
-    /// Takes a proposal, or says that its premise no longer holds. Returns the object as written; for a removal, its
-    /// last state under the revision of the removal.
-    pub(crate) async fn propose(&self, proposal: Proposal) -> Result<Arc<Object>, Refused> {
-        self.write(proposal)
-    }
-
-    /// The same for those who cannot wait: before the first request is served.
-    pub(crate) fn write(&self, proposal: Proposal) -> Result<Arc<Object>, Refused> {
-        let mut journal = lock(&self.journal);
+    /// Writes a proposal unless it is stale. Returns the object as written; for a removal, its last state under the
+    /// revision of the removal.
+    pub(crate) fn write(&self, proposal: Proposal) -> Result<Arc<Object>, StaleProposal> {
+        let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let (revision, previous) = {
             let state = self.read();
             let find = |resource, key| state.tables.get(&resource)?.get(key);
@@ -124,28 +113,22 @@ impl Store {
             });
             let current = find(proposal.resource, &proposal.key);
             if !premise_holds || current.as_ref().map(|object| object.rev) != proposal.expected {
-                return Err(Refused::Changed);
+                return Err(StaleProposal);
             }
             (state.revision.next(), current)
         };
         let event = match (proposal.new, previous) {
             (Some(draft), previous) => Event::put(Arc::new(draft.commit(revision)), previous),
             (None, Some(previous)) => Event::delete(Arc::new(previous.at(revision)), previous),
-            // Nothing was there and nothing shall be there.
-            (None, None) => return Err(Refused::Changed),
+            // The removal of an object that does not exist.
+            (None, None) => return Err(StaleProposal),
         };
-        journal
-            .append(&[Write {
-                resource: proposal.resource,
-                event: &event,
-            }])
-            .map_err(Refused::Journal)?;
         let object = event.object.clone();
         self.publish(proposal.resource, event);
         Ok(object)
     }
 
-    /// One page of a resource at one revision: now, or `at`.
+    /// Returns one page of a resource, at the present revision or at `at`.
     pub(crate) fn list(
         &self,
         resource: ResourceId,
@@ -161,7 +144,7 @@ impl Store {
         }
     }
 
-    /// A receiver that is woken by every write to `resource`.
+    /// Returns a receiver that every write to `resource` wakes.
     pub(crate) fn subscribe(&self, resource: ResourceId) -> watch::Receiver<()> {
         if let Some(table) = self.read().tables.get(&resource) {
             return table.subscribe();
@@ -170,12 +153,12 @@ impl Store {
         state.tables.entry(resource).or_default().subscribe()
     }
 
-    /// A receiver that is woken by every write.
+    /// Returns a receiver that every write wakes.
     pub(crate) fn subscribe_all(&self) -> watch::Receiver<()> {
         self.read().changed.subscribe()
     }
 
-    /// At most `max` events of `resource` after `cursor`.
+    /// Returns at most `max` events of `resource` after `cursor`.
     pub(crate) fn events_after(
         &self,
         resource: ResourceId,
@@ -203,14 +186,14 @@ impl Store {
         })
     }
 
-    /// Opens a resource whose history begins now: what a watch from before would have seen, nobody knows.
+    /// Opens a resource whose history begins now, so that a watch from an earlier revision is too old.
     pub(crate) fn open(&self, resource: ResourceId) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let now = state.revision;
         state.tables.insert(resource, Table::since(now));
     }
 
-    /// Closes a resource that is no longer served. Its watchers see what happened to it and end; then it is forgotten.
+    /// Closes a resource that is no longer served. Its watches get the remaining events and end; then it is dropped.
     pub(crate) fn close(&self, resource: ResourceId) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(table) = state.tables.get_mut(&resource) {
@@ -227,14 +210,10 @@ impl Store {
         state.changed.send_replace(());
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, State> {
+    /// Takes the lock for reading. State is never left half changed, so a poisoned lock still holds a valid state.
+    fn read(&self) -> RwLockReadGuard<'_, StoreState> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// State is replaced whole, never left half changed, so a poisoned lock still holds a valid state.
-fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -265,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_proposal_whose_object_or_premise_has_changed_is_refused() {
-        let store = Store::new(Box::new(Memory));
+        let store = Store::default();
         let (namespace, object) = (Key::new(None, "shop"), Key::new(Some("shop"), "a"));
         let active = store
             .write(mk_proposal(NAMESPACES, &namespace, None, "active"))
@@ -280,7 +259,7 @@ mod tests {
             ..mk_proposal(CONFIG_MAPS, &object, None, "x")
         };
         let created = store.write(create()).unwrap();
-        assert!(matches!(store.write(create()), Err(Refused::Changed)));
+        assert!(store.write(create()).is_err());
 
         let removed = Proposal {
             new: None,
@@ -295,7 +274,7 @@ mod tests {
                 "terminating",
             ))
             .unwrap();
-        assert!(matches!(store.write(create()), Err(Refused::Changed)));
+        assert!(store.write(create()).is_err());
         assert!(store.get(CONFIG_MAPS, &object).is_none());
     }
 }

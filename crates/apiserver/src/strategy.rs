@@ -1,67 +1,174 @@
-//! What a kind does differently when its objects are written.
+//! Rules of single kinds: the fields that the server sets, and what it checks when an object is written or deleted.
 //!
-//! The generic part follows the kind's row; a kind gets code of its own only where it really differs, one module each.
-//! Mirrors the `strategy.go` of upstream's registries, 1.36, as far as it concerns the life of an object: status and
-//! generation, not the contents of specs.
+//! [`KindStrategy`] has a method for every point at which kinds differ; its default methods are what most kinds do. A
+//! kind with rules of its own implements it in the module of its name, and the row of the kind refers to that
+//! implementation. Mirrors the `strategy.go` of upstream's registries, 1.36, as far as it concerns the life of an
+//! object: status and generation, not the contents of specs.
 
 pub(crate) mod convert;
 pub(crate) mod crd;
+mod cronjob;
 pub(crate) mod custom;
 pub(crate) mod defaults;
-mod immutable;
 mod job;
 pub(crate) mod namespace;
 mod pod;
-mod replicas;
+mod validation;
+mod volcano_cronjob;
+mod workload;
 
-use caretaker_machinery::cronjobs;
-use caretaker_machinery::status::{Cause, Named, Status};
+use std::fmt;
+
+use caretaker_machinery::status::{Cause, Status};
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::body::{self, FieldError};
 use crate::deletion::{self, Decision, DeleteOptions};
 use crate::kinds::{Generation, Kind, Kinds};
 use crate::metadata::{self, Tree};
-use crate::request::Query;
-use crate::server::Inner;
+use crate::server::ServerState;
 use crate::store::Key;
 
-/// The part of an object that a write is about.
+/// The part of an object that a write may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum ObjectPart {
     Main,
     Status,
     Finalize,
 }
 
-/// Kinds with code of their own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Special {
-    Namespace,
-    Pod,
-    Definition,
-    Job,
-    CronJob,
-    /// Of Volcano, whoever has defined it.
-    VolcanoCronJob,
-    None,
+/// A precondition of a delete that does not hold.
+pub(crate) struct FailedPrecondition<'a> {
+    /// `UID` or `ResourceVersion`.
+    pub(crate) field: &'a str,
+    pub(crate) wanted: &'a str,
+    pub(crate) found: &'a str,
 }
 
-impl Special {
-    fn of(kind: &Kind) -> Self {
-        match (kind.group.as_str(), kind.plural.as_str()) {
-            ("", "namespaces") => Special::Namespace,
-            ("", "pods") => Special::Pod,
-            ("apiextensions.k8s.io", "customresourcedefinitions") => Special::Definition,
-            ("batch", "jobs") => Special::Job,
-            ("batch", "cronjobs") => Special::CronJob,
-            ("batch.volcano.sh", "cronjobs") => Special::VolcanoCronJob,
-            _ => Special::None,
+/// The rules of one kind.
+pub(crate) trait KindStrategy: fmt::Debug + Sync {
+    /// Brings a body into the form that the decoder of this kind reads.
+    fn normalize(&self, kind: &Kind, object: &mut Tree) {
+        if !defaults::knows(kind) {
+            body::drop_nulls(object);
         }
+    }
+
+    /// Reads the parts of a body whose types are not in the table of types. Returns the paths of unknown members.
+    fn read(&self, _kind: &Kind, _object: &mut Tree) -> Result<Vec<String>, FieldError> {
+        Ok(Vec::new())
+    }
+
+    /// Sets the fields that a new object of this kind starts with.
+    fn prepare_create(&self, _object: &mut Tree, _kinds: &Kinds, _now: Timestamp) {}
+
+    /// Sets the fields of `new` that a client may not change, or may leave out.
+    fn prepare_update(&self, _old: &Tree, _new: &mut Tree, _kinds: &Kinds, _now: Timestamp) {}
+
+    /// Restores the metadata that a write to the status may not change.
+    fn prepare_status(&self, _old: &Tree, _new: &mut Tree) {}
+
+    /// Restores what a write to `finalize` may not change.
+    fn prepare_finalize(&self, _old: &Tree, _new: &mut Tree) {}
+
+    /// Returns why the server refuses `new`, which replaces `old`.
+    fn validate(
+        &self,
+        _kind: &Kind,
+        _part: ObjectPart,
+        _new: &Tree,
+        _old: Option<&Tree>,
+    ) -> Vec<Cause> {
+        Vec::new()
+    }
+
+    /// Returns what the client should know about the difference between `old` and `new`.
+    fn warnings(&self, _old: Option<&Tree>, _new: &Tree) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Returns the conflict that a failed precondition of a delete is answered with.
+    fn precondition_conflict(
+        &self,
+        kind: &Kind,
+        name: &str,
+        failed: &FailedPrecondition<'_>,
+    ) -> Status {
+        let FailedPrecondition {
+            field,
+            wanted,
+            found,
+        } = failed;
+        let guess = match *field {
+            "UID" => "deleted and then recreated",
+            _ => "modified",
+        };
+        let why = format!(
+            "the {field} in the precondition ({wanted}) does not match the {field} in record ({found}). The object might have been {guess}"
+        );
+        Status::conflict(kind.kind_named(name), &why)
+    }
+
+    /// Decides what a delete does to `object`.
+    fn decide_delete(
+        &self,
+        kind: &Kind,
+        object: &Tree,
+        options: &DeleteOptions,
+        now: Timestamp,
+    ) -> Result<Decision, Status> {
+        Ok(deletion::decide(kind, object, options, now))
+    }
+
+    /// Reports whether nothing but `metadata` holds an object that is being deleted.
+    fn is_released(&self, _object: &Tree) -> bool {
+        true
+    }
+
+    /// Runs after the store has taken a write and before the client gets its answer.
+    fn after_commit(&self, _server: &ServerState, _kind: &Kind, _key: &Key) {}
+}
+
+/// The strategy of built-in kinds without rules of their own.
+#[derive(Debug)]
+struct PlainStrategy;
+
+impl KindStrategy for PlainStrategy {}
+
+/// Returns the rules of a built-in kind.
+pub(crate) fn of_builtin(group: &str, plural: &str) -> &'static dyn KindStrategy {
+    match (group, plural) {
+        ("", "configmaps") => &validation::CONFIG_MAP,
+        ("", "namespaces") => &namespace::NamespaceStrategy,
+        ("", "persistentvolumeclaims") => &validation::VolumeClaimStrategy,
+        ("", "pods") => &pod::PodStrategy,
+        ("", "replicationcontrollers") => &workload::REPLICATION_CONTROLLER,
+        ("", "secrets") => &validation::SECRET,
+        ("apiextensions.k8s.io", "customresourcedefinitions") => &crd::DefinitionStrategy,
+        ("apps", "daemonsets") => &workload::DAEMON_SET,
+        ("apps", "deployments") => &workload::DEPLOYMENT,
+        ("apps", "replicasets") => &workload::REPLICA_SET,
+        ("apps", "statefulsets") => &workload::STATEFUL_SET,
+        ("batch", "cronjobs") => &cronjob::CronJobStrategy,
+        ("batch", "jobs") => &job::JobStrategy,
+        ("rbac.authorization.k8s.io", "clusterrolebindings" | "rolebindings") => {
+            &validation::RoleBindingStrategy
+        }
+        ("scheduling.k8s.io", "priorityclasses") => &validation::PriorityClassStrategy,
+        _ => &PlainStrategy,
     }
 }
 
-/// Gives a new object what its kind starts with.
+/// Returns the rules of a custom kind: those of its schema, and for Volcano's CronJobs those of its webhooks.
+pub(crate) fn of_custom(group: &str, plural: &str) -> &'static dyn KindStrategy {
+    match (group, plural) {
+        ("batch.volcano.sh", "cronjobs") => &volcano_cronjob::VolcanoCronJobStrategy,
+        _ => &custom::CustomStrategy,
+    }
+}
+
+/// Sets the fields that a new object starts with.
 pub(crate) fn prepare_create(kind: &Kind, object: &mut Tree, kinds: &Kinds, now: Timestamp) {
     if kind.has_status() && !kind.rules.keeps_status {
         object.remove("status");
@@ -69,163 +176,55 @@ pub(crate) fn prepare_create(kind: &Kind, object: &mut Tree, kinds: &Kinds, now:
     if kind.rules.generation != Generation::Untouched {
         metadata::of(object).insert("generation".into(), 1.into());
     }
-    match Special::of(kind) {
-        Special::Namespace => namespace::prepare_create(object),
-        Special::Pod => pod::prepare_create(object, now),
-        Special::Definition => crd::prepare_create(object, kinds, now),
-        Special::Job => job::prepare_create(object),
-        _ => {}
-    }
+    kind.strategy.prepare_create(object, kinds, now);
     defaults::fill(kind, object);
 }
 
-/// Takes from `new` only what this part may change, and counts generations.
+/// Restores in `new` what a write to this part may not change, and counts generations.
 pub(crate) fn prepare_update(
     kind: &Kind,
-    part: Part,
+    part: ObjectPart,
     old: &Tree,
     new: &mut Tree,
-    kinds: &Kinds,
-    now: Timestamp,
+    (kinds, now): (&Kinds, Timestamp),
 ) {
     match part {
-        Part::Main => {
+        ObjectPart::Main => {
             if kind.has_status() {
                 metadata::set(new, "status", old.get("status").cloned());
             }
-            match Special::of(kind) {
-                Special::Namespace => namespace::prepare_update(old, new),
-                Special::Definition => crd::prepare_update(old, new, kinds, now),
-                Special::Pod => pod::prepare_update(old, new),
-                _ => {}
-            }
+            kind.strategy.prepare_update(old, new, kinds, now);
             count_generation(kind, old, new);
         }
-        Part::Status => prepare_status(kind, old, new),
-        Part::Finalize => namespace::prepare_finalize(old, new),
+        ObjectPart::Status => prepare_status(kind, old, new),
+        ObjectPart::Finalize => kind.strategy.prepare_finalize(old, new),
     }
 }
 
-/// A write to the status leaves the rest as it was; how much of the metadata it may change differs.
-fn prepare_status(kind: &Kind, old: &Tree, new: &mut Tree) {
-    let status = new.remove("status");
-    let mut sent = std::mem::replace(new, old.clone());
-    metadata::set(new, "status", status);
-    if kind.custom.is_some() {
-        return;
-    }
-    let mut metadata = std::mem::take(metadata::of(&mut sent));
-    let kept: &[&str] = match (kind.group.as_str(), kind.plural.as_str()) {
-        ("apps", "deployments") => &["labels"],
-        ("", "pods") => &["ownerReferences", "deletionTimestamp"],
-        _ => &[],
-    };
-    for field in kept {
-        metadata::set(&mut metadata, field, metadata::get(old, field).cloned());
-    }
-    new.insert("metadata".into(), Value::Object(metadata));
-    if Special::of(kind) == Special::Namespace {
-        namespace::name_label(new);
-    }
-}
-
-/// The faults of an object's content, as far as this server looks at it.
-pub(crate) fn faults(kind: &Kind, part: Part, new: &Tree, old: Option<&Tree>) -> Vec<Cause> {
-    let mut causes = immutable::faults(kind, new, old);
-    causes.extend(custom::faults(kind, part, new, old));
-    causes.extend(
-        old.into_iter()
-            .flat_map(|old| replicas::faults(kind, new, old)),
-    );
-    match Special::of(kind) {
-        Special::Definition => causes.extend(crd::faults(new, old)),
-        Special::Namespace => causes.extend(namespace::faults(new, old)),
-        Special::Job => {
-            if part == Part::Main {
-                let spec = new.get("spec").unwrap_or(&Value::Null);
-                causes.extend(cronjobs::batch::job_faults(spec, "spec", Vec::new()));
-            }
-            causes.extend(old.into_iter().flat_map(|old| job::status_faults(new, old)));
-        }
-        Special::CronJob if part == Part::Main => {
-            let pods = immutable::template_faults(&kind.group, &kind.plural, new);
-            causes.extend(cronjobs::batch::faults(new, old, pods));
-        }
-        // Upstream's webhook is not asked about what the schema refuses.
-        Special::VolcanoCronJob if part == Part::Main && causes.is_empty() => {
-            causes.extend(cronjobs::volcano::faults(new));
-        }
-        _ => {}
-    }
-    causes
-}
-
-/// A delete whose precondition does not hold; `what` is `UID` or `ResourceVersion`.
-pub(crate) fn precondition_failed(
-    kind: &Kind,
-    name: &str,
-    what: &str,
-    wanted: &str,
-    found: &str,
-) -> Status {
-    if Special::of(kind) == Special::Namespace {
-        return namespace::conflict(kind, name, what, wanted, found);
-    }
-    let guess = match what {
-        "UID" => "deleted and then recreated",
-        _ => "modified",
-    };
-    let why = format!(
-        "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). The object might have been {guess}"
-    );
-    Status::conflict(kind.kind_named(name), &why)
-}
-
-/// Decides a delete: the general rule, or the kind's.
-pub(crate) fn decide_delete(
-    kind: &Kind,
-    object: &Tree,
-    options: &DeleteOptions,
-    now: Timestamp,
-) -> Result<Decision, Status> {
-    match Special::of(kind) {
-        Special::Namespace => namespace::decide_delete(kind, object, options, now),
-        Special::Definition => Ok(crd::decide_delete(kind, object, options, now)),
-        _ => Ok(deletion::decide(kind, object, options, now)),
-    }
-}
-
-/// Whether a change leaves nothing that holds a deleting object.
+/// Reports whether nothing holds an object that is being deleted any more.
 pub(crate) fn is_finished(kind: &Kind, object: &Tree) -> bool {
     metadata::is_deleting(object)
         && metadata::grace_is_over(object)
         && metadata::finalizers(object).is_empty()
-        && (Special::of(kind) != Special::Namespace || namespace::is_finalized(object))
+        && kind.strategy.is_released(object)
 }
 
-/// What has to follow a write before it is answered.
-pub(crate) fn committed(inner: &Inner, kind: &Kind, key: &Key) {
-    if Special::of(kind) == Special::Definition {
-        crd::sync(inner, kind, key);
-    }
-}
-
-/// Kinds on their way out of Kubernetes, and what is said about them.
+/// Kinds that Kubernetes deprecates, and its warning.
 const DEPRECATED: [(&str, &str, &str); 1] = [(
     "",
     "Endpoints",
     "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
 )];
 
-/// What is said to whoever asks for a deprecated kind, whatever the answer is.
+/// Returns the warning that every answer about a deprecated kind carries.
 pub(crate) fn deprecation(kind: &Kind) -> Option<String> {
     let mut rows = DEPRECATED.iter();
     let row = rows.find(|(group, name, _)| (*group, *name) == (&kind.group, &kind.kind));
     row.map(|(_, _, warning)| (*warning).to_owned())
 }
 
-/// What a client should know about an object that is stored: that it has no effect here, or a finalizer nobody owns.
-pub(crate) fn warnings(kind: &Kind, object: &Tree) -> Vec<String> {
+/// Returns what the client should know about an object, whatever it was before.
+pub(crate) fn object_warnings(kind: &Kind, object: &Tree) -> Vec<String> {
     if kind.custom.is_some() {
         let bare = metadata::finalizers(object)
             .into_iter()
@@ -236,75 +235,34 @@ pub(crate) fn warnings(kind: &Kind, object: &Tree) -> Vec<String> {
             })
             .collect();
     }
-    let mut warnings = Vec::new();
     if kind.rules.unenforced {
-        warnings.push(format!(
+        return vec![format!(
             "{} is stored, but not enforced by caretaker",
             kind.kind
-        ));
+        )];
     }
-    warnings
+    Vec::new()
 }
 
-/// What a client should know about what a write changes.
-pub(crate) fn change_warnings(kind: &Kind, old: Option<&Tree>, new: &Tree) -> Vec<String> {
-    match Special::of(kind) {
-        Special::Definition => crd::warnings(old, new),
-        Special::CronJob | Special::VolcanoCronJob
-            if old.is_none_or(|old| old.get("spec") != new.get("spec")) =>
-        {
-            cronjobs::warnings(new)
-        }
-        _ => Vec::new(),
+/// A write to the status leaves the rest of the object as it is. Built-in kinds let it change metadata too.
+fn prepare_status(kind: &Kind, old: &Tree, new: &mut Tree) {
+    let status = new.remove("status");
+    let mut sent = std::mem::replace(new, old.clone());
+    metadata::set(new, "status", status);
+    if kind.custom.is_some() {
+        return;
     }
+    let metadata = std::mem::take(metadata::of(&mut sent));
+    new.insert("metadata".into(), Value::Object(metadata));
+    kind.strategy.prepare_status(old, new);
 }
 
-/// Reads what has types that the table of types does not have. Answers with the paths of unknown members.
-pub(crate) fn read(kind: &Kind, object: &mut Tree) -> Result<Vec<String>, String> {
-    match Special::of(kind) {
-        Special::Definition => crd::read(object),
-        _ => custom::read(kind, object),
+/// Sets fields of the metadata to the values that they have in `old`.
+fn restore_metadata(old: &Tree, new: &mut Tree, fields: &[&str]) {
+    for field in fields {
+        metadata::set(metadata::of(new), field, metadata::get(old, field).cloned());
     }
 }
-
-/// `fieldValidation` and `fieldManager` are checked for form. DEVIATION(field-validation): repeated fields are not looked
-/// at.
-pub(crate) fn check_options(query: &Query, options: &str) -> Result<(), Status> {
-    let mut causes = Vec::new();
-    let known = ["", "Ignore", "Strict", "Warn"];
-    if let Some(value) = query
-        .get("fieldValidation")
-        .filter(|value| !known.contains(value))
-    {
-        causes.push(Cause::not_supported("fieldValidation", value, &known));
-    }
-    if query
-        .get("fieldManager")
-        .is_some_and(|manager| manager.len() > FIELD_MANAGER_BYTES_MAX)
-    {
-        causes.push(Cause::too_long("fieldManager", FIELD_MANAGER_BYTES_MAX));
-    }
-    let manager = query.get("fieldManager").unwrap_or_default();
-    if let Some((at, bad)) = manager.char_indices().find(|(_, c)| c.is_control()) {
-        let why = format!(
-            "invalid character U+{:04X} (at position {at})",
-            u32::from(bad)
-        );
-        causes.push(Cause::invalid("fieldManager", manager, &why));
-    }
-    if causes.is_empty() {
-        return Ok(());
-    }
-    let of = Named {
-        group: "meta.k8s.io",
-        what: options,
-        name: "",
-    };
-    Err(Status::invalid(of, causes))
-}
-
-/// Longest name of a field manager, as upstream.
-const FIELD_MANAGER_BYTES_MAX: usize = 128;
 
 fn count_generation(kind: &Kind, old: &Tree, new: &mut Tree) {
     let also = match kind.rules.generation {

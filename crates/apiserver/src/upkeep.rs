@@ -15,11 +15,11 @@ use tokio::sync::watch;
 
 use crate::kinds::Kind;
 use crate::metadata;
-use crate::server::{Inner, Upkeep};
+use crate::server::{ServerState, Upkeep};
 use crate::store::{Keep, Key, Object, Proposal, Scope};
 use crate::strategy;
 use crate::strategy::namespace::DEFAULT_NAMESPACES;
-use crate::verbs::commit;
+use crate::verbs::write;
 
 /// Writes that come in one burst are looked at together.
 const SETTLE: Duration = Duration::from_millis(2);
@@ -38,7 +38,7 @@ enum Work {
 }
 
 /// Makes what every cluster has and starts the tasks.
-pub(crate) fn start(inner: &Arc<Inner>, upkeep: Upkeep) {
+pub(crate) fn start(inner: &Arc<ServerState>, upkeep: Upkeep) {
     create_default_namespaces(inner);
     if upkeep.namespaces {
         tokio::spawn(namespaces::run(Arc::downgrade(inner)));
@@ -51,19 +51,19 @@ pub(crate) fn start(inner: &Arc<Inner>, upkeep: Upkeep) {
     }
 }
 
-fn create_default_namespaces(inner: &Inner) {
-    let kind = builtin(inner, "", "namespaces");
+fn create_default_namespaces(inner: &ServerState) {
+    let kind = inner.builtin("", "namespaces");
     let now = inner.clock.now();
     for (name, _) in DEFAULT_NAMESPACES {
         let mut tree = metadata::Tree::new();
         tree.insert("metadata".into(), json!({"name": name}));
-        metadata::born(&mut tree, now, &mut inner.rng());
+        metadata::set_create_fields(&mut tree, now, &mut inner.rng());
         strategy::prepare_create(&kind, &mut tree, &inner.kinds(), now);
         let key = Key::new(None, name);
         let proposal = Proposal {
             resource: kind.resource,
             expected: None,
-            new: Some(commit::draft(&kind, &key, &tree)),
+            new: Some(write::encode(&kind, &key, &tree)),
             premise: None,
             key,
         };
@@ -72,15 +72,8 @@ fn create_default_namespaces(inner: &Inner) {
     }
 }
 
-/// The row of a built-in kind.
-fn builtin(inner: &Inner, group: &str, plural: &str) -> Arc<Kind> {
-    let kinds = inner.kinds();
-    let kind = kinds.get(group, "v1", plural);
-    kind.expect("a built-in kind").clone()
-}
-
 /// All objects of a kind, or of one namespace of it.
-fn objects(inner: &Inner, kind: &Kind, namespace: Option<&str>) -> Vec<Arc<Object>> {
+fn objects(inner: &ServerState, kind: &Kind, namespace: Option<&str>) -> Vec<Arc<Object>> {
     let scope = Scope {
         namespace: namespace.map(str::to_owned),
         start: None,
@@ -97,7 +90,7 @@ fn objects(inner: &Inner, kind: &Kind, namespace: Option<&str>) -> Vec<Arc<Objec
 
 impl Wake {
     /// `begins` is the kind whose deletion begins the work.
-    fn new(inner: &Inner, begins: &Kind) -> Self {
+    fn new(inner: &ServerState, begins: &Kind) -> Self {
         Self {
             any: inner.store.subscribe_all(),
             own: inner.store.subscribe(begins.resource),

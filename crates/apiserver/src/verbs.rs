@@ -1,27 +1,24 @@
-//! From a request to its verb, and from the verb's reply to an answer.
+//! From a request to the verb that serves it, and from the verb's reply to the response.
 //!
-//! Each verb is a module that knows nothing of HTTP: it gets an [`Ask`] and returns a [`Reply`] or a `Status`. What may
-//! be asked of a kind stands in its row.
+//! Each verb is a module that knows nothing of HTTP: it gets a [`ResourceRequest`] and returns a [`VerbReply`] or a
+//! `Status`. The row of a kind lists the verbs that it allows. Of the subresources, `status`, `finalize` and `binding` are
+//! served; the others appear in discovery because clients look for them, and answer 501.
 
 mod binding;
-mod collection;
-pub(crate) mod commit;
 mod create;
 mod decode;
 pub(crate) mod delete;
-mod get;
-pub(crate) mod list;
 mod patch;
-mod review;
-mod subresource;
+pub(crate) mod read;
 mod update;
 mod watch;
+pub(crate) mod write;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use caretaker_machinery::names::NameRule;
-use caretaker_machinery::status::{Status, quoted};
+use caretaker_machinery::status::{Details, Status, quoted};
 use http::{Method, Response};
 use serde_json::Value;
 
@@ -30,13 +27,14 @@ use crate::metrics::Labels;
 use crate::negotiate::{Form, Format};
 use crate::request::Query;
 use crate::respond::{self, Body, ListMeta};
-use crate::server::{Identity, Inner};
+use crate::server::{Identity, ServerState};
 use crate::store::{Key, Object, Page};
+use crate::strategy::ObjectPart;
 use crate::tables::{self, Include};
 
 /// A request for a resource whose kind is known.
 #[derive(Clone)]
-pub(crate) struct Ask {
+pub(crate) struct ResourceRequest {
     pub(crate) kind: Arc<Kind>,
     pub(crate) namespace: Option<String>,
     pub(crate) name: Option<String>,
@@ -50,43 +48,33 @@ pub(crate) struct Ask {
     pub(crate) body: Bytes,
 }
 
-/// What a verb answers.
-pub(crate) enum Reply {
-    /// An object, as stored or as it would be.
+/// What a verb returns.
+pub(crate) enum VerbReply {
     Object {
         code: u16,
         object: Arc<Object>,
         warnings: Vec<String>,
     },
-    /// A page of a list.
-    List { page: Page, meta: ListMeta },
-    /// The object is gone.
-    Done {
+    List {
+        page: Page,
+        meta: ListMeta,
+    },
+    /// The success of a delete or of a binding.
+    Status {
         status: Status,
         warnings: Vec<String>,
     },
     /// A tree that is not stored.
-    Value { code: u16, value: Value },
-    /// An endless answer.
+    Value {
+        code: u16,
+        value: Value,
+    },
     Watch(Response<Body>),
 }
 
-// === impl Reply ===
-
-impl Reply {
-    /// The same answer with more to hear about it, before the rest.
-    fn warned(mut self, mut more: Vec<String>) -> Self {
-        if let Reply::Object { warnings, .. } = &mut self {
-            more.append(warnings);
-            *warnings = more;
-        }
-        self
-    }
-}
-
-/// The verbs, by their names in discovery and in metrics.
+/// The verbs, with their names in discovery and in metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verb {
+enum ApiVerb {
     Create,
     Get,
     List,
@@ -97,65 +85,87 @@ enum Verb {
     DeleteCollection,
 }
 
-/// Answers a request for a resource.
-pub(crate) async fn answer(inner: &Arc<Inner>, ask: Ask, labels: &mut Labels) -> Response<Body> {
-    let format = ask.format;
-    let Some(verb) = Verb::of(&ask) else {
-        let custom = ask.kind.custom.is_some();
-        return if custom && ask.namespace.is_some() && !ask.kind.namespaced {
+/// Serves a request for a resource.
+pub(crate) async fn serve(
+    server: &Arc<ServerState>,
+    request: ResourceRequest,
+    labels: &mut Labels,
+) -> Response<Body> {
+    let format = request.format;
+    let Some(verb) = ApiVerb::of(&request) else {
+        let custom = request.kind.custom.is_some();
+        return if custom && request.namespace.is_some() && !request.kind.namespaced {
             respond::not_found_page()
         } else {
-            respond::status(&refusal(&ask), format)
+            respond::status(&no_such_verb(&request), format)
         };
     };
-    ask.label(labels, verb);
-    let reply = match ask.check(verb) {
+    request.set_labels(labels, verb);
+    let reply = match request.check(verb) {
+        Ok(()) => run(server, &request, verb).await,
         Err(status) => Err(status),
-        Ok(()) if ask.subresource.is_some() => subresource::answer(inner, &ask).await,
-        Ok(()) => match verb {
-            Verb::Create => create::create(inner, &ask).await,
-            Verb::Get => get::get(inner, &ask).await,
-            Verb::List => list::list(inner, &ask).await,
-            Verb::Watch => watch::watch(inner, &ask).await,
-            Verb::Update => update::update(inner, &ask).await,
-            Verb::Patch => patch::patch(inner, &ask).await,
-            Verb::Delete => delete::delete(inner, &ask).await,
-            Verb::DeleteCollection => collection::delete(inner, &ask).await,
-        },
     };
-    let rendered = reply.and_then(|reply| ask.render(reply, inner));
-    rendered.unwrap_or_else(|status| respond::status(&status, format))
+    let response = reply.and_then(|reply| request.render(reply, server));
+    response.unwrap_or_else(|status| respond::status(&status, format))
 }
 
-// === impl Verb ===
+async fn run(
+    server: &Arc<ServerState>,
+    request: &ResourceRequest,
+    verb: ApiVerb,
+) -> Result<VerbReply, Status> {
+    let part = match request.subresource.as_deref() {
+        None => ObjectPart::Main,
+        Some("status") => ObjectPart::Status,
+        Some("finalize") => ObjectPart::Finalize,
+        Some("binding") => return binding::create_pod_binding(server, request).await,
+        Some(other) => {
+            // An absent object is reported first.
+            read::get(server, request).await?;
+            return Err(not_implemented(request, other));
+        }
+    };
+    match verb {
+        ApiVerb::Create => create::create(server, request).await,
+        ApiVerb::Get => read::get(server, request).await,
+        ApiVerb::List => read::list(server, request).await,
+        ApiVerb::Watch => watch::watch(server, request).await,
+        ApiVerb::Update => update::update(server, request, part).await,
+        ApiVerb::Patch => patch::patch(server, request, part).await,
+        ApiVerb::Delete => delete::delete(server, request).await,
+        ApiVerb::DeleteCollection => delete::delete_collection(server, request).await,
+    }
+}
 
-impl Verb {
-    /// None: no such method there.
-    fn of(ask: &Ask) -> Option<Self> {
-        let one = ask.name.is_some();
-        let verb = match (&ask.method, one) {
-            (&Method::GET, _) if ask.legacy_watch => Verb::Watch,
-            (&Method::GET, true) => Verb::Get,
-            (&Method::GET, false) if ask.query.flag("watch") => Verb::Watch,
-            (&Method::GET, false) => Verb::List,
-            (&Method::POST, one) if one == ask.subresource.is_some() => Verb::Create,
-            (&Method::PUT, true) => Verb::Update,
-            (&Method::PATCH, true) => Verb::Patch,
-            (&Method::DELETE, true) => Verb::Delete,
-            (&Method::DELETE, false) => Verb::DeleteCollection,
+// === impl ApiVerb ===
+
+impl ApiVerb {
+    /// Returns none if the path does not take the method.
+    fn of(request: &ResourceRequest) -> Option<Self> {
+        let one = request.name.is_some();
+        let verb = match (&request.method, one) {
+            (&Method::GET, _) if request.legacy_watch => ApiVerb::Watch,
+            (&Method::GET, true) => ApiVerb::Get,
+            (&Method::GET, false) if request.query.flag("watch") => ApiVerb::Watch,
+            (&Method::GET, false) => ApiVerb::List,
+            (&Method::POST, one) if one == request.subresource.is_some() => ApiVerb::Create,
+            (&Method::PUT, true) => ApiVerb::Update,
+            (&Method::PATCH, true) => ApiVerb::Patch,
+            (&Method::DELETE, true) => ApiVerb::Delete,
+            (&Method::DELETE, false) => ApiVerb::DeleteCollection,
             _ => return None,
         };
         let name = verb.name();
-        let allowed = match &ask.subresource {
-            None => ask.kind.allows(name),
+        let allowed = match &request.subresource {
+            None => request.kind.allows(name),
             Some(subresource) => {
-                let part = ask.kind.subresource(subresource)?;
+                let part = request.kind.subresource(subresource)?;
                 part.verbs.iter().any(|known| known == name)
             }
         };
-        // A collection of all namespaces can only be read.
-        let in_scope = match (ask.kind.namespaced, &ask.namespace) {
-            (true, None) => matches!(verb, Verb::List | Verb::Watch) && !one,
+        // A collection over all namespaces can only be read.
+        let in_scope = match (request.kind.namespaced, &request.namespace) {
+            (true, None) => matches!(verb, ApiVerb::List | ApiVerb::Watch) && !one,
             (true, Some(_)) | (false, None) => true,
             (false, Some(_)) => false,
         };
@@ -164,35 +174,35 @@ impl Verb {
 
     fn name(self) -> &'static str {
         match self {
-            Verb::Create => "create",
-            Verb::Get => "get",
-            Verb::List => "list",
-            Verb::Watch => "watch",
-            Verb::Update => "update",
-            Verb::Patch => "patch",
-            Verb::Delete => "delete",
-            Verb::DeleteCollection => "deletecollection",
+            ApiVerb::Create => "create",
+            ApiVerb::Get => "get",
+            ApiVerb::List => "list",
+            ApiVerb::Watch => "watch",
+            ApiVerb::Update => "update",
+            ApiVerb::Patch => "patch",
+            ApiVerb::Delete => "delete",
+            ApiVerb::DeleteCollection => "deletecollection",
         }
     }
 
     fn metric(self) -> &'static str {
         match self {
-            Verb::Create => "POST",
-            Verb::Get => "GET",
-            Verb::List => "LIST",
-            Verb::Watch => "WATCH",
-            Verb::Update => "PUT",
-            Verb::Patch => "PATCH",
-            Verb::Delete => "DELETE",
-            Verb::DeleteCollection => "DELETECOLLECTION",
+            ApiVerb::Create => "POST",
+            ApiVerb::Get => "GET",
+            ApiVerb::List => "LIST",
+            ApiVerb::Watch => "WATCH",
+            ApiVerb::Update => "PUT",
+            ApiVerb::Patch => "PATCH",
+            ApiVerb::Delete => "DELETE",
+            ApiVerb::DeleteCollection => "DELETECOLLECTION",
         }
     }
 }
 
-// === impl Ask ===
+// === impl ResourceRequest ===
 
-impl Ask {
-    /// The key of the object the path names.
+impl ResourceRequest {
+    /// Returns the key of the object that the path names.
     pub(crate) fn key(&self) -> Key {
         self.key_of(self.name.as_deref().unwrap_or_default())
     }
@@ -210,7 +220,7 @@ impl Ask {
         Status::not_found(self.kind.resource_named(self.name()))
     }
 
-    /// Names that cannot be part of a path are nobody's.
+    /// Refuses names that cannot be part of a path.
     fn check_name(&self) -> Result<(), Status> {
         let faults = NameRule::PathSegment.faults(self.name());
         match faults.first() {
@@ -222,14 +232,14 @@ impl Ask {
         }
     }
 
-    /// Whether the answer can have the form that is asked for.
-    fn check(&self, verb: Verb) -> Result<(), Status> {
+    /// Checks the name, and that the reply can have the form that the client accepts.
+    fn check(&self, verb: ApiVerb) -> Result<(), Status> {
         self.check_name()?;
-        let is_list = matches!(verb, Verb::List | Verb::DeleteCollection);
+        let is_list = matches!(verb, ApiVerb::List | ApiVerb::DeleteCollection);
         let (form, article) = match (self.format.form, is_list) {
             (Form::Metadata, true) => ("PartialObjectMetadata", "a list"),
-            // A watch of a list's form shows single objects all the same.
-            (Form::MetadataList, false) if verb == Verb::Watch => return Ok(()),
+            // A watch shows single objects although the client accepts a list.
+            (Form::MetadataList, false) if verb == ApiVerb::Watch => return Ok(()),
             (Form::MetadataList, false) => ("PartialObjectMetadataList", "not a list"),
             _ => return Ok(()),
         };
@@ -254,11 +264,11 @@ impl Ask {
         Err(Status::failure(406, "NotAcceptable", message))
     }
 
-    fn label(&self, labels: &mut Labels, verb: Verb) {
+    fn set_labels(&self, labels: &mut Labels, verb: ApiVerb) {
         let scope = match (&self.name, &self.namespace) {
             (Some(_), _) => "resource",
             (None, Some(_)) => "namespace",
-            (None, None) if verb == Verb::Create => "resource",
+            (None, None) if verb == ApiVerb::Create => "resource",
             (None, None) => "cluster",
         };
         let dry_run = self.query.get("dryRun").is_some();
@@ -271,22 +281,22 @@ impl Ask {
         );
     }
 
-    /// How objects are shown in tables.
-    pub(crate) fn tables(&self, inner: &Inner) -> Result<tables::Context, Status> {
+    /// Returns how tables show objects.
+    pub(crate) fn tables(&self, server: &ServerState) -> Result<tables::Context, Status> {
         let include = match self.format.form {
             Form::Table(_) => Include::parse(self.query.get("includeObject"))?,
             _ => Include::Metadata,
         };
         Ok(tables::Context {
             include,
-            now: inner.clock.now(),
+            now: server.clock.now(),
         })
     }
 
-    fn render(&self, reply: Reply, inner: &Inner) -> Result<Response<Body>, Status> {
-        let tables = self.tables(inner)?;
+    fn render(&self, reply: VerbReply, server: &ServerState) -> Result<Response<Body>, Status> {
+        let tables = self.tables(server)?;
         let (mut response, warnings) = match reply {
-            Reply::Object {
+            VerbReply::Object {
                 code,
                 object,
                 warnings,
@@ -294,32 +304,49 @@ impl Ask {
                 respond::object(code, &self.kind, &object, self.format, &tables),
                 warnings,
             ),
-            Reply::List { page, meta } => {
+            VerbReply::List { page, meta } => {
                 let response = respond::list(self.kind.clone(), page, &meta, self.format, &tables);
                 (response, Vec::new())
             }
-            Reply::Done { status, warnings } => (respond::status(&status, self.format), warnings),
-            Reply::Value { code, value } => (respond::value(code, &value, self.format), Vec::new()),
-            Reply::Watch(response) => (response, Vec::new()),
+            VerbReply::Status { status, warnings } => {
+                (respond::status(&status, self.format), warnings)
+            }
+            VerbReply::Value { code, value } => {
+                (respond::value(code, &value, self.format), Vec::new())
+            }
+            VerbReply::Watch(response) => (response, Vec::new()),
         };
-        respond::warn(&mut response, &warnings);
+        respond::add_warnings(&mut response, &warnings);
         Ok(response)
     }
 }
 
-/// Why a path and method lead to no verb.
-fn refusal(ask: &Ask) -> Status {
-    let wrong_scope = ask.namespace.is_some() && !ask.kind.namespaced
-        || ask.namespace.is_none() && ask.kind.namespaced && ask.name.is_some();
-    let unknown_part = ask
+/// Returns why path and method select no verb.
+fn no_such_verb(request: &ResourceRequest) -> Status {
+    let wrong_scope = request.namespace.is_some() && !request.kind.namespaced
+        || request.namespace.is_none() && request.kind.namespaced && request.name.is_some();
+    let unknown_part = request
         .subresource
         .as_ref()
-        .is_some_and(|part| ask.kind.subresource(part).is_none());
-    if unknown_part && ask.kind.custom.is_some() {
-        ask.not_found()
+        .is_some_and(|part| request.kind.subresource(part).is_none());
+    if unknown_part && request.kind.custom.is_some() {
+        request.not_found()
     } else if wrong_scope || unknown_part {
         Status::unknown_resource()
     } else {
         Status::method_not_allowed()
     }
+}
+
+/// DEVIATION(subresources): a subresource that is not served says so, with 501.
+fn not_implemented(request: &ResourceRequest, subresource: &str) -> Status {
+    let why = match subresource {
+        "log" | "exec" | "attach" | "portforward" | "proxy" => {
+            "no kubelet stands behind this server"
+        }
+        _ => "this server does not serve it yet",
+    };
+    let plural = &request.kind.plural;
+    let message = format!("{plural}/{subresource} is not available: {why}");
+    Status::failure(501, "NotImplemented", message).with(Details::default())
 }

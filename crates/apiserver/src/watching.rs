@@ -17,10 +17,10 @@ use tokio::time::Instant;
 use crate::kinds::Kind;
 use crate::negotiate::Form;
 use crate::respond::{metadata_bytes, object_bytes};
-use crate::server::Inner;
+use crate::server::ServerState;
 use crate::store::{Event, EventKind, Object, Page, Revision};
 use crate::tables;
-use crate::verbs::list::Selection;
+use crate::verbs::read::ObjectFilter;
 
 /// Events taken from the store at once, so that one watcher does not hold the others up.
 const EVENTS_AT_ONCE: usize = 256;
@@ -35,7 +35,7 @@ const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 pub(crate) struct View {
     pub(crate) kind: Arc<Kind>,
     pub(crate) namespace: Option<String>,
-    pub(crate) selection: Selection,
+    pub(crate) filter: ObjectFilter,
     pub(crate) form: Form,
     pub(crate) tables: tables::Context,
     pub(crate) bookmarks: bool,
@@ -53,7 +53,7 @@ pub(crate) enum Start {
 
 /// A watch under way.
 pub(crate) struct Watching {
-    inner: Arc<Inner>,
+    inner: Arc<ServerState>,
     view: View,
     cursor: Revision,
     /// Objects that existed at the start and have not been sent.
@@ -78,7 +78,7 @@ enum State {
 
 impl Watching {
     pub(crate) fn new(
-        inner: Arc<Inner>,
+        inner: Arc<ServerState>,
         view: View,
         start: Start,
         changed: watch::Receiver<()>,
@@ -223,8 +223,8 @@ impl Watching {
         let matched = event
             .previous
             .as_deref()
-            .is_some_and(|previous| view.selection.matches(previous));
-        let matches = event.kind != EventKind::Deleted && view.selection.matches(object);
+            .is_some_and(|previous| view.filter.matches(previous));
+        let matches = event.kind != EventKind::Deleted && view.filter.matches(object);
         match (matched, matches) {
             (false, false) => {}
             (false, true) if event.kind == EventKind::Added => self.push_shared(piece, event),

@@ -125,7 +125,7 @@ impl Site for Admin {
         }
     }
 
-    async fn answer(
+    async fn serve(
         &self,
         _identity: Option<Identity>,
         request: Request<Incoming>,

@@ -2,7 +2,6 @@
 //!
 //! - [`clock`]: domain time as a value: the wall clock, or one that is started, sped up and moved by hand.
 //! - [`cron`]: cron schedules, their slots and time zones.
-//! - [`cronjobs`]: what a server checks of CronJobs before it stores them.
 //! - [`names`]: what names, label keys and label values may look like.
 //! - [`patch`]: JSON patch, merge patch and strategic merge patch.
 //! - [`proto`]: reads protocol buffers.
@@ -14,7 +13,6 @@
 
 pub mod clock;
 pub mod cron;
-pub mod cronjobs;
 pub mod names;
 pub mod patch;
 pub mod proto;

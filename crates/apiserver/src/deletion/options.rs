@@ -1,12 +1,12 @@
-//! `DeleteOptions`: from the body, or from the query if there is no body.
+//! `DeleteOptions`, read from the body, or from the query if there is no body.
 
-use caretaker_machinery::status::{Cause, Named, Status};
+use caretaker_machinery::status::{Cause, Status};
 use serde_json::{Map, Value};
 
-use crate::body;
-use crate::request::Query;
+use crate::body::{self, BodyError};
+use crate::request::{Query, check_dry_run, invalid_options};
 
-/// What the caller of a delete wants.
+/// Options of a delete.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct DeleteOptions {
     pub(crate) grace_seconds: Option<i64>,
@@ -77,42 +77,15 @@ impl DeleteOptions {
                 "Preconditions.preconditions.resourceVersion",
                 "string",
             )?,
-            dry_run: dry_run(given.get("dryRun"), "DeleteOptions")?,
+            dry_run: check_dry_run(given.get("dryRun"), "DeleteOptions")?,
         };
         if let (Some(policy), Some(_)) = (options.policy, options.orphan_dependents) {
             let why = "orphanDependents and deletionPropagation cannot be both set";
             let cause = Cause::invalid("propagationPolicy", format!("{policy:?}"), why);
-            return Err(invalid("DeleteOptions", cause));
+            return Err(invalid_options("DeleteOptions", vec![cause]));
         }
         Ok(options)
     }
-}
-
-/// Whether a write is only to be tried; `options` names the kind of options for the error.
-pub(crate) fn dry_run_of(query: &Query, options: &str) -> Result<bool, Status> {
-    dry_run(Some(&query.all("dryRun").into()), options)
-}
-
-fn dry_run(value: Option<&Value>, options: &str) -> Result<bool, Status> {
-    let values = match value {
-        None | Some(Value::Null) => return Ok(false),
-        Some(Value::Array(values)) => values,
-        Some(other) => return Err(wrong(other, &format!("{options}.dryRun"), "[]string")),
-    };
-    if values.is_empty() {
-        return Ok(false);
-    }
-    if values.iter().all(|value| value == "All") {
-        return Ok(true);
-    }
-    let shown = serde_json::to_string(values).unwrap_or_default();
-    let message = format!("Unsupported value: {shown}: supported values: \"All\"");
-    let cause = Cause {
-        reason: "FieldValueNotSupported".into(),
-        message,
-        field: "dryRun".into(),
-    };
-    Err(invalid(options, cause))
 }
 
 fn from_body(content_type: &str, bytes: &[u8]) -> Result<Map<String, Value>, Status> {
@@ -129,7 +102,7 @@ fn from_body(content_type: &str, bytes: &[u8]) -> Result<Map<String, Value>, Sta
                 "a JSON object was expected, not {found}"
             )));
         }
-        Err(body::Unreadable::Syntax(why)) => return Err(unreadable(&why)),
+        Err(BodyError::Syntax(why)) => return Err(unreadable(&why)),
         Err(unsupported) => return Err(unsupported.to_status("DeleteOptions")),
     };
     // Typed clients send the options under the apiVersion of their own group; any is taken.
@@ -179,7 +152,7 @@ fn policy(given: &Map<String, Value>) -> Result<Option<Propagation>, Status> {
             other => {
                 let known = ["Foreground", "Background", "Orphan", "nil"];
                 let cause = Cause::not_supported("propagationPolicy", other, &known);
-                Err(invalid("DeleteOptions", cause))
+                Err(invalid_options("DeleteOptions", vec![cause]))
             }
         },
         Some(other) => Err(wrong(
@@ -208,13 +181,4 @@ fn wrong(value: &Value, path: &str, go_type: &str) -> Status {
     Status::bad_request(format!(
         "json: cannot unmarshal {found} into Go struct field {path} of type {go_type}"
     ))
-}
-
-fn invalid(options: &str, cause: Cause) -> Status {
-    let of = Named {
-        group: "meta.k8s.io",
-        what: options,
-        name: "",
-    };
-    Status::invalid(of, vec![cause])
 }

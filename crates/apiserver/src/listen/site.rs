@@ -1,6 +1,6 @@
-//! What a listener serves: something that says who may ask for a path, and answers.
+//! The interface between a listener and what it serves.
 //!
-//! The Kubernetes API is one site, the admin server of the binary is another; connections, TLS and the token are the
+//! The Kubernetes API is one site, the admin server of the binary is another. Connections, TLS and the token are the
 //! same for both.
 
 use std::future::Future;
@@ -11,56 +11,33 @@ use hyper::body::Incoming;
 
 use crate::negotiate::Format;
 use crate::respond::{self, Body};
-use crate::server::{ApiServer, Identity};
+use crate::server::Identity;
 
-/// What is checked before a request is answered.
+/// The checks that a request has to pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Door {
-    /// The host it names, and the token.
+    /// The host that it names, and the token.
     Guarded,
-    /// The token. For pages that do not care under which name they are reached.
+    /// The token only, for pages that may be reached under any host name.
     Token,
-    /// Nothing. A connection that only sees open doors is cut as early as that of any stranger.
+    /// No check. A connection that shows no token at all is closed after the same wait as any other.
     Open,
 }
 
-/// Something that answers requests.
+/// A service behind a listener.
 pub trait Site: Send + Sync + 'static {
-    /// Who may ask for a path.
+    /// Returns the checks for a path.
     fn door(&self, path: &str) -> Door;
 
-    /// Answers a request that came through its door; nobody has shown anything at an open one.
-    fn answer(
+    /// Serves a request that passed its checks. There is no identity if the token was not checked.
+    fn serve(
         &self,
         identity: Option<Identity>,
         request: Request<Incoming>,
     ) -> impl Future<Output = Response<Body>> + Send;
 
-    /// Answers a request that did not come through its door, or that broke on the way.
+    /// Returns the response to a request that failed its checks, or whose handler panicked.
     fn refuse(&self, status: &Status) -> Response<Body> {
         respond::status(status, Format::JSON)
-    }
-}
-
-impl Site for ApiServer {
-    fn door(&self, _path: &str) -> Door {
-        Door::Guarded
-    }
-
-    async fn answer(
-        &self,
-        identity: Option<Identity>,
-        request: Request<Incoming>,
-    ) -> Response<Body> {
-        match identity {
-            Some(identity) => Self::answer(self, identity, request).await,
-            None => self.refuse(&Status::failure(401, "Unauthorized", "Unauthorized")),
-        }
-    }
-
-    fn refuse(&self, status: &Status) -> Response<Body> {
-        let mut response = respond::status(status, Format::JSON);
-        respond::stamp(&mut response, self.inner.clock.now());
-        response
     }
 }

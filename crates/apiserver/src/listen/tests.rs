@@ -214,7 +214,7 @@ impl Site for Doors {
         }
     }
 
-    async fn answer(
+    async fn serve(
         &self,
         identity: Option<crate::Identity>,
         _request: Request<Incoming>,

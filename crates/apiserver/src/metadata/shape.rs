@@ -1,18 +1,18 @@
-//! The types of metadata's fields: what decodes, and what is kept of it.
+//! The types of metadata's fields: which values decode, and what is kept of them.
 //!
 //! Upstream decodes metadata into a struct: unknown members vanish, empty ones are left out when it is written again, and
-//! a wrong type is an error that names the field. The table below is that struct. managedFields are not kept: nothing
-//! here tracks who set what.
+//! a wrong type is an error that names the field. The table below is that struct. managedFields are not kept: the server
+//! does not track field managers.
 //! DEVIATION(managed-fields): they are dropped on every write until server-side apply exists.
 
 use serde_json::{Map, Value};
 
 use super::Tree;
-use crate::body::type_name;
+use crate::body::{FieldError, type_name};
 
-/// What a field of the metadata may hold.
+/// The type of a field of the metadata.
 #[derive(Clone, Copy)]
-enum Shape {
+enum MetadataShape {
     Text,
     Time,
     Integer,
@@ -26,31 +26,30 @@ enum Shape {
     Dropped,
 }
 
-const FIELDS: &[(&str, Shape)] = &[
-    ("annotations", Shape::Texts),
-    ("creationTimestamp", Shape::Time),
-    ("deletionGracePeriodSeconds", Shape::Integer),
-    ("deletionTimestamp", Shape::Time),
-    ("finalizers", Shape::List),
-    ("generateName", Shape::Text),
-    ("generation", Shape::Integer),
-    ("labels", Shape::Texts),
-    ("managedFields", Shape::Dropped),
-    ("name", Shape::Text),
-    ("namespace", Shape::Text),
-    ("ownerReferences", Shape::Owners),
-    ("resourceVersion", Shape::Text),
-    ("selfLink", Shape::Text),
-    ("uid", Shape::Text),
+const FIELDS: &[(&str, MetadataShape)] = &[
+    ("annotations", MetadataShape::Texts),
+    ("creationTimestamp", MetadataShape::Time),
+    ("deletionGracePeriodSeconds", MetadataShape::Integer),
+    ("deletionTimestamp", MetadataShape::Time),
+    ("finalizers", MetadataShape::List),
+    ("generateName", MetadataShape::Text),
+    ("generation", MetadataShape::Integer),
+    ("labels", MetadataShape::Texts),
+    ("managedFields", MetadataShape::Dropped),
+    ("name", MetadataShape::Text),
+    ("namespace", MetadataShape::Text),
+    ("ownerReferences", MetadataShape::Owners),
+    ("resourceVersion", MetadataShape::Text),
+    ("selfLink", MetadataShape::Text),
+    ("uid", MetadataShape::Text),
 ];
 
 /// Fields of an owner reference that are always written, and those that may be absent.
 const OWNER_TEXTS: [&str; 4] = ["apiVersion", "kind", "name", "uid"];
 const OWNER_FLAGS: [&str; 2] = ["blockOwnerDeletion", "controller"];
 
-/// Brings an object's metadata into shape, or says in upstream's words what does not decode. Answers with the members
-/// that metadata does not have; they are gone.
-pub(crate) fn shape(object: &mut Tree, kind: &str) -> Result<Vec<String>, String> {
+/// Brings an object's metadata into shape. Drops unknown members and returns their paths.
+pub(crate) fn shape(object: &mut Tree, kind: &str) -> Result<Vec<String>, FieldError> {
     match object.entry("metadata").or_insert(Value::Null) {
         Value::Object(metadata) => shape_members(metadata),
         nothing @ Value::Null => {
@@ -58,34 +57,33 @@ pub(crate) fn shape(object: &mut Tree, kind: &str) -> Result<Vec<String>, String
             Ok(Vec::new())
         }
         other => {
-            let found = type_name(other);
-            Err(format!(
-                "json: cannot unmarshal {found} into Go struct field {kind}.metadata of type v1.ObjectMeta"
-            ))
+            let field = format!("{kind}.metadata");
+            Err(wrong_type(other, field, "v1.ObjectMeta"))
         }
     }
 }
 
-/// The same for metadata of an object within an object.
+/// Does the same for the metadata of an embedded object. The signature is that of `machinery::schema`.
 pub(crate) fn shape_embedded(metadata: &mut Value) -> Result<Vec<String>, String> {
     match metadata {
         Value::Object(members) => {
-            shape_members(members).map_err(|why| why.replace("ObjectMeta.metadata.", "ObjectMeta."))
+            shape_members(members).map_err(|error| error.outside_object().to_string())
         }
         Value::Null => {
             *metadata = Value::Object(Map::new());
             Ok(Vec::new())
         }
         other => {
-            let found = type_name(other);
-            Err(format!(
-                "json: cannot unmarshal {found} into Go value of type v1.ObjectMeta"
-            ))
+            let error = FieldError::WrongValue {
+                found: type_name(other),
+                go_type: "v1.ObjectMeta",
+            };
+            Err(error.to_string())
         }
     }
 }
 
-fn shape_members(metadata: &mut Tree) -> Result<Vec<String>, String> {
+fn shape_members(metadata: &mut Tree) -> Result<Vec<String>, FieldError> {
     let mut unknown = Vec::new();
     let mut shaped = Map::new();
     for (name, value) in std::mem::take(metadata) {
@@ -94,7 +92,7 @@ fn shape_members(metadata: &mut Tree) -> Result<Vec<String>, String> {
             unknown.push(name);
             continue;
         };
-        if let (Shape::Owners, Value::Array(owners)) = (shape, &value) {
+        if let (MetadataShape::Owners, Value::Array(owners)) = (shape, &value) {
             unknown.extend(unknown_in_owners(owners));
         }
         if let Some(value) = shape.read(&name, value)? {
@@ -117,45 +115,47 @@ fn unknown_in_owners(owners: &[Value]) -> Vec<String> {
         .collect()
 }
 
-// === impl Shape ===
+// === impl MetadataShape ===
 
-impl Shape {
-    /// The value to keep, none if it says nothing.
-    fn read(self, field: &str, value: Value) -> Result<Option<Value>, String> {
+impl MetadataShape {
+    /// Returns the value to keep; none if it is empty.
+    fn read(self, field: &str, value: Value) -> Result<Option<Value>, FieldError> {
         if value.is_null() {
             return Ok(None);
         }
         let wrong = |value: &Value, go_type: &str| {
-            let found = type_name(value);
-            format!(
-                "json: cannot unmarshal {found} into Go struct field ObjectMeta.metadata.{field} of type {go_type}"
-            )
+            wrong_type(value, format!("ObjectMeta.metadata.{field}"), go_type)
         };
         match (self, value) {
-            (Shape::Dropped, _) => Ok(None),
-            (Shape::Text, Value::String(text)) => Ok((!text.is_empty()).then_some(text.into())),
-            (Shape::Text, other) => Err(wrong(&other, "string")),
-            (Shape::Time, Value::String(text)) => read_time(&text).map(Some),
-            (Shape::Time, other) => Err(wrong(&other, "string")),
-            (Shape::Integer, value) => match value.as_i64() {
+            (MetadataShape::Dropped, _) => Ok(None),
+            (MetadataShape::Text, Value::String(text)) => {
+                Ok((!text.is_empty()).then_some(text.into()))
+            }
+            (MetadataShape::Text, other) => Err(wrong(&other, "string")),
+            (MetadataShape::Time, Value::String(text)) => read_time(&text).map(Some),
+            (MetadataShape::Time, other) => Err(wrong(&other, "string")),
+            (MetadataShape::Integer, value) => match value.as_i64() {
                 Some(0) if field == "generation" => Ok(None),
                 Some(_) => Ok(Some(value)),
                 None => Err(wrong(&value, "int64")),
             },
-            (Shape::Texts, Value::Object(map)) => {
+            (MetadataShape::Texts, Value::Object(map)) => {
                 read_texts(map).map_err(|other| wrong(&other, "string"))
             }
-            (Shape::Texts, other) => Err(wrong(&other, "map[string]string")),
-            (Shape::List, Value::Array(list)) => match list.iter().find(|item| !item.is_string()) {
-                Some(other) => Err(wrong(other, "string")),
-                None => Ok((!list.is_empty()).then_some(list.into())),
-            },
-            (Shape::List, other) => Err(wrong(&other, "[]string")),
-            (Shape::Owners, Value::Array(list)) => {
-                let owners: Result<Vec<Value>, String> = list.into_iter().map(read_owner).collect();
+            (MetadataShape::Texts, other) => Err(wrong(&other, "map[string]string")),
+            (MetadataShape::List, Value::Array(list)) => {
+                match list.iter().find(|item| !item.is_string()) {
+                    Some(other) => Err(wrong(other, "string")),
+                    None => Ok((!list.is_empty()).then_some(list.into())),
+                }
+            }
+            (MetadataShape::List, other) => Err(wrong(&other, "[]string")),
+            (MetadataShape::Owners, Value::Array(list)) => {
+                let owners: Result<Vec<Value>, FieldError> =
+                    list.into_iter().map(read_owner).collect();
                 owners.map(|owners| (!owners.is_empty()).then_some(owners.into()))
             }
-            (Shape::Owners, other) => Err(wrong(&other, "[]v1.OwnerReference")),
+            (MetadataShape::Owners, other) => Err(wrong(&other, "[]v1.OwnerReference")),
         }
     }
 }
@@ -172,34 +172,33 @@ fn read_texts(map: Map<String, Value>) -> Result<Option<Value>, Value> {
     Ok((!texts.is_empty()).then_some(Value::Object(texts)))
 }
 
-fn read_time(text: &str) -> Result<Value, String> {
+fn read_time(text: &str) -> Result<Value, FieldError> {
     match text.parse() {
         Ok(at) => Ok(super::time(at).into()),
-        Err(_) => Err(format!(
-            "parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse {text:?} as \"2006\""
-        )),
+        Err(_) => Err(FieldError::Time {
+            text: text.to_owned(),
+            layout: "2006-01-02T15:04:05Z07:00".into(),
+            rest: text.to_owned(),
+            expected: "2006".into(),
+        }),
     }
 }
 
-fn read_owner(owner: Value) -> Result<Value, String> {
+fn read_owner(owner: Value) -> Result<Value, FieldError> {
     let wrong = |value: &Value, field: &str, go_type: &str| {
-        let found = type_name(value);
-        format!(
-            "json: cannot unmarshal {found} into Go struct field OwnerReference.metadata.ownerReferences{field} of type {go_type}"
-        )
+        let field = format!("OwnerReference.metadata.ownerReferences.{field}");
+        wrong_type(value, field, go_type)
     };
     let Value::Object(mut given) = owner else {
-        let found = type_name(&owner);
-        return Err(format!(
-            "json: cannot unmarshal {found} into Go struct field ObjectMeta.metadata.ownerReferences of type v1.OwnerReference"
-        ));
+        let field = "ObjectMeta.metadata.ownerReferences".to_owned();
+        return Err(wrong_type(&owner, field, "v1.OwnerReference"));
     };
     let mut read = Map::new();
     for field in OWNER_TEXTS {
         let value = match given.remove(field) {
             None | Some(Value::Null) => "".into(),
             Some(value @ Value::String(_)) => value,
-            Some(other) => return Err(wrong(&other, &format!(".{field}"), "string")),
+            Some(other) => return Err(wrong(&other, field, "string")),
         };
         read.insert(field.into(), value);
     }
@@ -209,10 +208,18 @@ fn read_owner(owner: Value) -> Result<Value, String> {
             Some(value @ Value::Bool(_)) => {
                 read.insert(field.into(), value);
             }
-            Some(other) => return Err(wrong(&other, &format!(".{field}"), "bool")),
+            Some(other) => return Err(wrong(&other, field, "bool")),
         }
     }
     Ok(Value::Object(read))
+}
+
+fn wrong_type(value: &Value, field: String, go_type: &str) -> FieldError {
+    FieldError::WrongType {
+        found: type_name(value).to_owned(),
+        field,
+        go_type: go_type.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -220,7 +227,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn shaped(metadata: Value) -> Result<Value, String> {
+    fn shaped(metadata: Value) -> Result<Value, FieldError> {
         let mut object = Map::from_iter([("metadata".to_owned(), metadata)]);
         shape(&mut object, "ConfigMap")?;
         Ok(object["metadata"].clone())
@@ -272,7 +279,7 @@ mod tests {
         ];
         for (metadata, message) in cases {
             assert_eq!(
-                shaped(metadata),
+                shaped(metadata).map_err(|error| error.to_string()),
                 Err(format!("json: cannot unmarshal {message}"))
             );
         }

@@ -1,7 +1,7 @@
-//! Versions of a resource that differ in form. Objects are stored in one; the others are made from it and read into it.
+//! Conversion between the stored version of a resource and the versions that are served.
 //!
-//! Two built-in resources need it: Events, which `events.k8s.io` names differently, and `autoscaling/v1`, whose single
-//! CPU target is one of the metrics of `v2`. Custom kinds convert by name only.
+//! Two built-in resources need it: Events, whose fields have other names in `events.k8s.io`, and `autoscaling/v1`, whose
+//! single CPU target is one of the metrics of `v2`. Custom kinds convert by name only.
 
 use serde_json::{Map, Value, json};
 
@@ -10,7 +10,7 @@ use crate::kinds::Kind;
 use crate::metadata::Tree;
 use crate::store::Object;
 
-/// Fields of an Event: their names in `events.k8s.io/v1`, and as stored in the core group.
+/// Names of an Event's fields in `events.k8s.io/v1` and in the core group, which is stored.
 const EVENT_FIELDS: [(&str, &str); 6] = [
     ("deprecatedCount", "count"),
     ("deprecatedFirstTimestamp", "firstTimestamp"),
@@ -23,86 +23,88 @@ const REPORTER: (&str, &str) = ("reportingController", "reportingComponent");
 const REPORTERS: [&str; 2] = ["reportingController", "reportingInstance"];
 const CPU_TARGET: &str = "targetCPUUtilizationPercentage";
 
-/// How a row's objects differ from what is stored.
+/// The difference between the objects of a row and the stored ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Conversion {
+enum VersionConversion {
     None,
     Event,
     AutoscalerV1,
 }
 
-impl Conversion {
+impl VersionConversion {
     fn of(kind: &Kind) -> Self {
         match (
             kind.group.as_str(),
             kind.version.as_str(),
             kind.plural.as_str(),
         ) {
-            ("events.k8s.io", "v1", "events") => Conversion::Event,
-            ("autoscaling", "v1", "horizontalpodautoscalers") => Conversion::AutoscalerV1,
-            _ => Conversion::None,
+            ("events.k8s.io", "v1", "events") => VersionConversion::Event,
+            ("autoscaling", "v1", "horizontalpodautoscalers") => VersionConversion::AutoscalerV1,
+            _ => VersionConversion::None,
         }
     }
 }
 
-/// Whether objects of this row are served as they are stored.
+/// Reports whether objects of this row are served as they are stored.
 pub(crate) fn is_stored(kind: &Kind) -> bool {
     // Versions of a custom kind differ in their apiVersion, so a watch line of one is not a line of the other.
-    Conversion::of(kind) == Conversion::None && kind.custom.is_none()
+    VersionConversion::of(kind) == VersionConversion::None && kind.custom.is_none()
 }
 
-/// The object in the version of `kind`; none if the stored bytes will do.
+/// Returns the object in the version of `kind`; none if the stored bytes can be served.
 pub(crate) fn from_stored(kind: &Kind, object: &Object) -> Option<Tree> {
-    match Conversion::of(kind) {
-        Conversion::None if custom::is_other(kind, object) => Some(custom::show(kind, object)),
-        Conversion::None => None,
+    match VersionConversion::of(kind) {
+        VersionConversion::None if custom::needs_conversion(kind, object) => {
+            Some(custom::to_served(kind, object))
+        }
+        VersionConversion::None => None,
         conversion => Some(serve(conversion, object.to_value())),
     }
 }
 
-/// The tree that a write starts from: as stored, and for a custom kind as its schema wants it now.
+/// Returns the tree that a write starts from: as stored, and for a custom kind as its present schema prunes and defaults it.
 pub(crate) fn current(kind: &Kind, object: &Object) -> Tree {
     match kind.custom {
-        Some(_) => custom::show(kind, object),
+        Some(_) => custom::to_served(kind, object),
         None => object.to_value(),
     }
 }
 
-/// A stored tree as a client of this version sees it.
+/// Returns a stored tree in the version of `kind`.
 pub(crate) fn served(kind: &Kind, stored: &Tree) -> Value {
-    let mut tree = serve(Conversion::of(kind), stored.clone());
+    let mut tree = serve(VersionConversion::of(kind), stored.clone());
     tree.insert("apiVersion".into(), kind.api_version().into());
     tree.insert("kind".into(), kind.kind.clone().into());
     Value::Object(tree)
 }
 
-/// What a client of this version sent, in the stored form.
+/// Returns the stored form of a tree that a client sent in the version of `kind`.
 pub(crate) fn to_stored(kind: &Kind, mut tree: Tree) -> Tree {
-    match Conversion::of(kind) {
-        Conversion::None => tree,
-        Conversion::Event => {
+    match VersionConversion::of(kind) {
+        VersionConversion::None => tree,
+        VersionConversion::Event => {
             let pairs = EVENT_FIELDS.iter().chain([&REPORTER]);
             pairs.for_each(|(served, stored)| rename(&mut tree, served, stored));
             tree
         }
-        Conversion::AutoscalerV1 => {
+        VersionConversion::AutoscalerV1 => {
             cpu_target_to_metric(&mut tree);
             tree
         }
     }
 }
 
-fn serve(conversion: Conversion, mut tree: Tree) -> Tree {
+fn serve(conversion: VersionConversion, mut tree: Tree) -> Tree {
     match conversion {
-        Conversion::None => {}
-        Conversion::Event => {
+        VersionConversion::None => {}
+        VersionConversion::Event => {
             let pairs = EVENT_FIELDS.iter().chain([&REPORTER]);
             pairs.for_each(|(served, stored)| rename(&mut tree, stored, served));
-            // The core group writes these down when nobody said them.
-            let unsaid = |field: &str, value: &Value| REPORTERS.contains(&field) && value == "";
-            tree.retain(|field, value| !unsaid(field, value));
+            // The core group writes these as empty texts when they are absent.
+            let absent = |field: &str, value: &Value| REPORTERS.contains(&field) && value == "";
+            tree.retain(|field, value| !absent(field, value));
         }
-        Conversion::AutoscalerV1 => metric_to_cpu_target(&mut tree),
+        VersionConversion::AutoscalerV1 => metric_to_cpu_target(&mut tree),
     }
     tree
 }
@@ -124,7 +126,7 @@ fn cpu_target_to_metric(tree: &mut Tree) {
     }
 }
 
-/// The CPU target is shown; other metrics have no place in the old version and stay stored.
+/// Shows the CPU target; other metrics do not exist in the old version and stay stored.
 fn metric_to_cpu_target(tree: &mut Tree) {
     let Some(spec) = tree.get_mut("spec").and_then(Value::as_object_mut) else {
         return;

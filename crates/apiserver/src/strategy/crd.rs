@@ -1,7 +1,6 @@
-//! Definitions of custom kinds: what they must say, and how they become rows of the kinds table.
+//! Rules of CustomResourceDefinitions, and the rows of the kinds table that follow from them.
 //!
-//! A definition is accepted and established in the write that stores it, and its kind is served before that write is
-//! answered. DEVIATION(crd-established-at-once): upstream needs some 30 ms, and delays the first creates by 2 s; one process
+//! The write that stores a definition also accepts and establishes it, and the server serves its kind before it answers. DEVIATION(crd-established-at-once): upstream needs some 30 ms, and delays the first creates by 2 s; one process
 //! has no replicas to wait for. Mirrors `apiextensions-apiserver`, 1.36. DEVIATION(cel): rules in CEL are stored and answered
 //! with a warning, not evaluated, and not looked at for errors.
 
@@ -13,22 +12,28 @@ use std::mem;
 use std::sync::Arc;
 
 use caretaker_machinery::schema::{self, check as validity};
+use caretaker_machinery::status::{Cause, Status};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::{KindStrategy, ObjectPart, PlainStrategy};
+use crate::body::FieldError;
 use crate::deletion::{self, Decision, DeleteOptions};
 use crate::kinds::{Custom, CustomSchema, Field, Generation, Kind, Kinds, Rules, Subresource};
 use crate::metadata::{self, Tree};
-use crate::server::Inner;
+use crate::server::ServerState;
 use crate::store::{Key, ResourceId};
 
-pub(super) use check::faults;
 use names::accept;
 
-/// Holds a definition until its objects are gone.
+/// The rules of CustomResourceDefinitions.
+#[derive(Debug)]
+pub(super) struct DefinitionStrategy;
+
+/// The finalizer that holds a definition until its objects are gone.
 pub(crate) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// Where a version has its schema.
+/// The field that holds the schema of a version.
 const SCHEMA: &str = "openAPIV3Schema";
 
 const ALL_VERBS: [&str; 8] = [
@@ -42,50 +47,122 @@ const ALL_VERBS: [&str; 8] = [
     "watch",
 ];
 
-/// Fills in what a definition may leave out, and accepts it.
-pub(super) fn prepare_create(object: &mut Tree, kinds: &Kinds, now: Timestamp) {
-    default_names(object);
-    let mut status = json!({"storedVersions": storage_versions(object)});
-    accept(object, &mut status, kinds, now);
-    object.insert("status".into(), status);
-}
+// === impl DefinitionStrategy ===
 
-pub(super) fn prepare_update(old: &Tree, new: &mut Tree, kinds: &Kinds, now: Timestamp) {
-    default_names(new);
-    let mut status = old.get("status").cloned().unwrap_or_else(|| json!({}));
-    let stored = status["storedVersions"]
-        .as_array()
-        .cloned()
-        .unwrap_or_default();
-    let mut stored: Vec<Value> = stored;
-    for version in storage_versions(new) {
-        if !stored.contains(&version) {
-            stored.push(version);
+impl KindStrategy for DefinitionStrategy {
+    /// Schemas keep their nulls: there, a null means something.
+    fn normalize(&self, kind: &Kind, object: &mut Tree) {
+        let slots = schema_slots(object).into_iter();
+        // Something stays in each slot, or it would not be a slot afterwards.
+        let schemas: Vec<Value> = slots.map(|slot| mem::replace(slot, true.into())).collect();
+        PlainStrategy.normalize(kind, object);
+        for (slot, schema) in schema_slots(object).into_iter().zip(schemas) {
+            *slot = schema;
         }
     }
-    status["storedVersions"] = stored.into();
-    if old.get("spec") != new.get("spec") {
-        accept(new, &mut status, kinds, now);
+
+    fn read(&self, _kind: &Kind, object: &mut Tree) -> Result<Vec<String>, FieldError> {
+        let mut unknown = Vec::new();
+        let versions = object
+            .get_mut("spec")
+            .and_then(|spec| spec.get_mut("versions"))
+            .and_then(Value::as_array_mut);
+        for (index, version) in versions.into_iter().flatten().enumerate() {
+            let schema = version
+                .get_mut("schema")
+                .and_then(|own| own.get_mut(SCHEMA));
+            if let Some(schema) = schema.filter(|schema| !schema.is_null()) {
+                let path = format!("spec.versions[{index}].schema.{SCHEMA}");
+                unknown.extend(
+                    schema::read(schema, &path)
+                        .map_err(|error| FieldError::Schema(error.to_string()))?,
+                );
+            }
+        }
+        Ok(unknown)
     }
-    new.insert("status".into(), status);
-}
 
-/// Takes the schemas out of a definition: a null means something in them.
-pub(crate) fn take_schemas(kind: &Kind, object: &mut Tree) -> Vec<Value> {
-    let is_definition = super::Special::of(kind) == super::Special::Definition;
-    let slots = is_definition.then(|| schema_slots(object));
-    // Something stays in each place, or it could not be found again.
-    let slots = slots.into_iter().flatten();
-    slots.map(|slot| mem::replace(slot, true.into())).collect()
-}
+    fn prepare_create(&self, object: &mut Tree, kinds: &Kinds, now: Timestamp) {
+        default_names(object);
+        let mut status = json!({"storedVersions": storage_versions(object)});
+        accept(object, &mut status, kinds, now);
+        object.insert("status".into(), status);
+    }
 
-/// Puts them back. A version that had none has none again.
-pub(crate) fn put_schemas(object: &mut Tree, schemas: &mut Vec<Value>) {
-    for (slot, schema) in schema_slots(object).into_iter().zip(schemas.drain(..)) {
-        *slot = schema;
+    fn prepare_update(&self, old: &Tree, new: &mut Tree, kinds: &Kinds, now: Timestamp) {
+        default_names(new);
+        let mut status = old.get("status").cloned().unwrap_or_else(|| json!({}));
+        let stored = status["storedVersions"].as_array();
+        let mut stored: Vec<Value> = stored.cloned().unwrap_or_default();
+        for version in storage_versions(new) {
+            if !stored.contains(&version) {
+                stored.push(version);
+            }
+        }
+        status["storedVersions"] = stored.into();
+        if old.get("spec") != new.get("spec") {
+            accept(new, &mut status, kinds, now);
+        }
+        new.insert("status".into(), status);
+    }
+
+    fn validate(
+        &self,
+        _kind: &Kind,
+        _part: ObjectPart,
+        new: &Tree,
+        old: Option<&Tree>,
+    ) -> Vec<Cause> {
+        check::faults(new, old)
+    }
+
+    fn warnings(&self, old: Option<&Tree>, new: &Tree) -> Vec<String> {
+        schema_warnings(old, new)
+    }
+
+    /// A definition stays until its objects are gone.
+    fn decide_delete(
+        &self,
+        kind: &Kind,
+        object: &Tree,
+        options: &DeleteOptions,
+        now: Timestamp,
+    ) -> Result<Decision, Status> {
+        let finalizers = metadata::finalizers(object);
+        if metadata::is_deleting(object) {
+            return Ok(
+                if finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+                    Decision::Pending
+                } else {
+                    deletion::decide(kind, object, options, now)
+                },
+            );
+        }
+        let mut changed = object.clone();
+        if let Decision::Keep(held) = deletion::decide(kind, object, options, now) {
+            metadata::set_finalizers(&mut changed, &metadata::finalizers(&held));
+        }
+        let mut finalizers = metadata::finalizers(&changed);
+        if !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+            finalizers.push(FINALIZER.into());
+        }
+        metadata::set_finalizers(&mut changed, &finalizers);
+        metadata::of(&mut changed).insert("deletionTimestamp".into(), metadata::time(now).into());
+        let why = (
+            "InstanceDeletionPending",
+            "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+        );
+        let status = changed.entry("status").or_insert_with(|| json!({}));
+        set_condition(status, "Terminating", "True", why, now);
+        Ok(Decision::Keep(changed))
+    }
+
+    fn after_commit(&self, server: &ServerState, kind: &Kind, key: &Key) {
+        update_kinds(server, kind, key);
     }
 }
 
+/// Returns the places of the schemas of all versions.
 fn schema_slots(object: &mut Tree) -> Vec<&mut Value> {
     let versions = object
         .get_mut("spec")
@@ -97,27 +174,8 @@ fn schema_slots(object: &mut Tree) -> Vec<&mut Value> {
         .collect()
 }
 
-/// Reads the schemas of a definition. Answers with the paths of unknown members.
-pub(super) fn read(object: &mut Tree) -> Result<Vec<String>, String> {
-    let mut unknown = Vec::new();
-    let versions = object
-        .get_mut("spec")
-        .and_then(|spec| spec.get_mut("versions"))
-        .and_then(Value::as_array_mut);
-    for (index, version) in versions.into_iter().flatten().enumerate() {
-        let schema = version
-            .get_mut("schema")
-            .and_then(|own| own.get_mut(SCHEMA));
-        if let Some(schema) = schema.filter(|schema| !schema.is_null()) {
-            let path = format!("spec.versions[{index}].schema.{SCHEMA}");
-            unknown.extend(schema::read(schema, &path)?);
-        }
-    }
-    Ok(unknown)
-}
-
-/// What somebody who writes a definition should know: formats that say nothing, and rules that are not evaluated.
-pub(super) fn warnings(old: Option<&Tree>, new: &Tree) -> Vec<String> {
+/// Warns about unknown formats and about rules that are not evaluated.
+fn schema_warnings(old: Option<&Tree>, new: &Tree) -> Vec<String> {
     let schemas = |object| {
         distinct_schemas(object)
             .into_iter()
@@ -129,7 +187,7 @@ pub(super) fn warnings(old: Option<&Tree>, new: &Tree) -> Vec<String> {
             .collect::<Vec<String>>()
     };
     let known = old.map(formats).unwrap_or_default();
-    // Each is said once.
+    // One warning for each format.
     let new_formats: BTreeSet<String> = formats(new)
         .into_iter()
         .filter(|format| !known.contains(format))
@@ -145,8 +203,8 @@ pub(super) fn warnings(old: Option<&Tree>, new: &Tree) -> Vec<String> {
     warnings
 }
 
-/// The schemas of a definition and where faults in them are said to be. What all versions have in common is looked at
-/// once, at the place that it had in an older form of the definition.
+/// Returns the schemas of a definition and the paths that causes name. A schema that all versions share is checked once,
+/// under the path that it had in an older form of the definition.
 fn distinct_schemas(object: &Tree) -> Vec<(String, &Value)> {
     let all = versions(object)
         .iter()
@@ -198,7 +256,7 @@ fn versions(object: &Tree) -> &[Value] {
     versions.map(Vec::as_slice).unwrap_or_default()
 }
 
-/// Sets a condition; its time moves only when its status does.
+/// Sets a condition; its transition time changes only with its status.
 pub(crate) fn set_condition(
     status: &mut Value,
     kind: &str,
@@ -234,52 +292,18 @@ fn is_established(status: &Value) -> bool {
         .any(|condition| condition["type"] == "Established" && condition["status"] == "True")
 }
 
-/// A definition stays until its objects are gone.
-pub(super) fn decide_delete(
-    kind: &Kind,
-    object: &Tree,
-    options: &DeleteOptions,
-    now: Timestamp,
-) -> Decision {
-    let finalizers = metadata::finalizers(object);
-    if metadata::is_deleting(object) {
-        return if finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
-            Decision::Pending
-        } else {
-            deletion::decide(kind, object, options, now)
-        };
-    }
-    let mut changed = object.clone();
-    if let Decision::Keep(held) = deletion::decide(kind, object, options, now) {
-        metadata::set_finalizers(&mut changed, &metadata::finalizers(&held));
-    }
-    let mut finalizers = metadata::finalizers(&changed);
-    if !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
-        finalizers.push(FINALIZER.into());
-    }
-    metadata::set_finalizers(&mut changed, &finalizers);
-    metadata::of(&mut changed).insert("deletionTimestamp".into(), metadata::time(now).into());
-    let why = (
-        "InstanceDeletionPending",
-        "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
-    );
-    let status = changed.entry("status").or_insert_with(|| json!({}));
-    set_condition(status, "Terminating", "True", why, now);
-    Decision::Keep(changed)
-}
-
-/// Makes the kinds table follow the stored definition.
-pub(super) fn sync(inner: &Inner, kind: &Kind, key: &Key) {
+/// Brings the kinds table up to date with the stored definition.
+fn update_kinds(server: &ServerState, kind: &Kind, key: &Key) {
     let mut gone = None;
-    inner.change_kinds(|kinds| {
+    server.change_kinds(|kinds| {
         let schemas: Vec<Arc<CustomSchema>> = kinds
             .iter()
             .filter_map(|row| row.custom.as_ref())
             .filter(|custom| custom.definition == key.name())
             .map(|custom| custom.schema.clone())
             .collect();
-        // Read under the table's lock: of two writers, the later one's definition is what stays.
-        let stored = inner
+        // Read under the lock of the table, so that of two writers the later one's definition stays.
+        let stored = server
             .store
             .get(kind.resource, key)
             .map(|object| object.to_value());
@@ -311,7 +335,7 @@ pub(super) fn sync(inner: &Inner, kind: &Kind, key: &Key) {
         if let Some(object) = stored.filter(|object| is_established(&object["status"])) {
             let resource = resource.unwrap_or_else(|| {
                 let resource = kinds.allot();
-                inner.store.open(resource);
+                server.store.open(resource);
                 resource
             });
             kinds.remove(resource);
@@ -321,11 +345,11 @@ pub(super) fn sync(inner: &Inner, kind: &Kind, key: &Key) {
         }
     });
     if let Some(resource) = gone {
-        inner.store.close(resource);
+        server.store.close(resource);
     }
 }
 
-/// A row for every version that is served. Schemas that are known already are not compiled again.
+/// Makes a row for every version that is served. Known schemas are not compiled again.
 fn rows(
     definition: &Tree,
     resource: ResourceId,
@@ -371,6 +395,7 @@ fn rows(
                 fields: selectable(version),
                 ..Rules::default()
             },
+            strategy: super::of_custom(&text(&spec["group"]), &text(&names["plural"])),
             custom: Some(Custom {
                 definition: metadata::text(definition, "name").to_owned(),
                 uid: metadata::text(definition, "uid").to_owned(),

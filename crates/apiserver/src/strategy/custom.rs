@@ -1,46 +1,87 @@
-//! Objects of custom kinds: their schema decides what is kept of them, what is filled in and what is refused.
+//! Rules of custom kinds: when their schemas apply.
 //!
-//! The rules are `machinery::schema`; here is when they apply. A write is settled when it is decoded and judged when all
-//! the server's own changes are made, as upstream does (`registry/customresource`, 1.36). Then it is brought into the form
-//! of the version that is stored. An object that was written under an older schema is settled again whenever it is read,
-//! until the next write; and what another version does not know, it does not show.
+//! The rules themselves are `machinery::schema`. A schema prunes and defaults a write when it is decoded, and validates it
+//! after the server has made its own changes, as upstream does (`registry/customresource`, 1.36). Then the object is
+//! brought into the form of the version that is stored. An object that was written under an older schema is pruned and
+//! defaulted at every read until the next write; a version does not show what its schema does not know.
 
 use std::borrow::Cow;
 
-use caretaker_machinery::schema::{Metadata, Part as Judged, Subject};
+use caretaker_machinery::schema::{Metadata, Part as SchemaPart, Subject};
 use caretaker_machinery::status::Cause;
+use serde_json::Value;
 
-use super::Part;
+use super::{KindStrategy, ObjectPart};
+use crate::body::FieldError;
 use crate::kinds::{Custom, Kind};
 use crate::metadata::{Tree, check, shape};
 use crate::store::{Object, SchemaId};
 
-/// Metadata of objects within objects.
+/// The rules of all custom kinds.
+#[derive(Debug)]
+pub(super) struct CustomStrategy;
+
+/// Beyond this, not every whole number is a float.
+const WHOLE_FLOAT_MAX: f64 = 9_007_199_254_740_992.0;
+
+/// Checks of the metadata of embedded objects.
 pub(super) const METADATA: Metadata = Metadata {
     shape: shape::shape_embedded,
     faults: check::embedded_faults,
 };
 
-/// Drops what the schema does not know and fills in its defaults. Answers with the paths of what went.
-pub(super) fn read(kind: &Kind, object: &mut Tree) -> Result<Vec<String>, String> {
-    let Some(custom) = &kind.custom else {
-        return Ok(Vec::new());
-    };
-    let settled = custom.schema.compiled.settle(object, METADATA)?;
-    Ok(settled.unknown)
+// === impl CustomStrategy ===
+
+impl KindStrategy for CustomStrategy {
+    fn normalize(&self, _kind: &Kind, object: &mut Tree) {
+        object.values_mut().for_each(normalize_numbers);
+    }
+
+    /// Drops what the schema does not know and fills in its defaults.
+    fn read(&self, kind: &Kind, object: &mut Tree) -> Result<Vec<String>, FieldError> {
+        let Some(custom) = &kind.custom else {
+            return Ok(Vec::new());
+        };
+        let settled = custom.schema.compiled.settle(object, METADATA);
+        let settled = settled.map_err(|error| FieldError::Schema(error.to_string()))?;
+        Ok(settled.unknown)
+    }
+
+    fn validate(
+        &self,
+        kind: &Kind,
+        part: ObjectPart,
+        new: &Tree,
+        old: Option<&Tree>,
+    ) -> Vec<Cause> {
+        let Some(custom) = &kind.custom else {
+            return Vec::new();
+        };
+        let subject = Subject {
+            api_version: &kind.api_version(),
+            kind: &kind.kind,
+            new,
+            old,
+            part: match part {
+                ObjectPart::Status => SchemaPart::Status,
+                ObjectPart::Main | ObjectPart::Finalize => SchemaPart::Whole,
+            },
+        };
+        custom.schema.compiled.faults(&subject, METADATA)
+    }
 }
 
-/// Whether the stored bytes are not what a client of this row sees.
-pub(super) fn is_other(kind: &Kind, object: &Object) -> bool {
+/// Reports whether the stored bytes are not what a client of this row sees.
+pub(super) fn needs_conversion(kind: &Kind, object: &Object) -> bool {
     let differs = |custom: &Custom| {
         custom.stored_schema.id != object.schema || custom.schema.id != object.schema
     };
     kind.custom.as_ref().is_some_and(differs)
 }
 
-/// Shows a stored object in this row's version: as its stored version would have it now, without what this one does not
-/// know.
-pub(super) fn show(kind: &Kind, object: &Object) -> Tree {
+/// Returns a stored object in this row's version: first in the present form of its stored version, then without what
+/// this version does not know.
+pub(super) fn to_served(kind: &Kind, object: &Object) -> Tree {
     let mut tree = object.to_value();
     if let Some(custom) = &kind.custom {
         // Embedded metadata that has become unreadable stays as it is; upstream drops its bad fields.
@@ -54,37 +95,37 @@ pub(super) fn show(kind: &Kind, object: &Object) -> Tree {
     tree
 }
 
-/// What is stored of an object of this row, and under which schema: what its stored version does not know is lost.
+/// Returns what the store keeps of an object of this row, and under which schema. What the stored version does not know
+/// is lost.
 pub(crate) fn to_stored<'a>(kind: &Kind, tree: &'a Tree) -> (SchemaId, Cow<'a, Tree>) {
     let Some(custom) = &kind.custom else {
         return (SchemaId::NONE, Cow::Borrowed(tree));
     };
     let stored = &custom.stored_schema;
-    // A status that was taken away gets its default again.
+    // A status that was removed gets its default again.
     let lost_status = kind.has_status() && !tree.contains_key("status");
     if stored.id == custom.schema.id && !lost_status {
         return (stored.id, Cow::Borrowed(tree));
     }
     let mut tree = tree.clone();
-    // It has been judged already.
+    // It has been validated already, so an error cannot occur.
     let _ = stored.compiled.settle(&mut tree, METADATA);
     (stored.id, Cow::Owned(tree))
 }
 
-/// What the schema finds wrong with an object.
-pub(super) fn faults(kind: &Kind, part: Part, new: &Tree, old: Option<&Tree>) -> Vec<Cause> {
-    let Some(custom) = &kind.custom else {
-        return Vec::new();
-    };
-    let subject = Subject {
-        api_version: &kind.api_version(),
-        kind: &kind.kind,
-        new,
-        old,
-        part: match part {
-            Part::Status => Judged::Status,
-            Part::Main | Part::Finalize => Judged::Whole,
-        },
-    };
-    custom.schema.compiled.faults(&subject, METADATA)
+/// Writes a whole number as an integer however the client wrote it: 1e3 is 1000.
+fn normalize_numbers(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let float = number.as_f64().unwrap_or_default();
+            if float.fract() == 0.0 && float.abs() < WHOLE_FLOAT_MAX {
+                #[expect(clippy::cast_possible_truncation, reason = "it is whole and in range")]
+                let whole = float as i64;
+                *value = whole.into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(normalize_numbers),
+        Value::Object(members) => members.values_mut().for_each(normalize_numbers),
+        _ => {}
+    }
 }

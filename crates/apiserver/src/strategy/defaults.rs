@@ -1,7 +1,7 @@
-//! What the real server makes of a built-in object before it looks at it: read into its types, then filled up.
+//! Decoding and defaulting of built-in objects.
 //!
-//! Both are data: `types.txt` says what each field holds and which ones are written even when empty, `defaults.txt` what
-//! stands where a client says nothing. Defaults that depend on more than a sibling are [code](derived). Mirrors the json
+//! Both are data: `types.txt` lists the type of each field and which fields are written even when empty, `defaults.txt`
+//! the values of absent fields. Defaults that depend on more than a sibling are [code](derived). Mirrors the json
 //! tags of the Go types and the `defaults.go` of each group, 1.36, and runs like upstream's decoder on every write, so
 //! that a PUT without defaults changes nothing.
 //! DEVIATION(defaults): no cluster IPs and node ports are allotted, no defaults are computed for Pod-level resources, and
@@ -13,27 +13,27 @@ mod types;
 
 use serde_json::Value;
 
+use crate::body::FieldError;
 use crate::kinds::Kind;
 use crate::metadata::Tree;
-use read::Reader;
+use read::TypeReader;
 use types::{Of, TypeRef, types};
 
-/// Whether objects of this kind are read by their types.
+/// Reports whether the types of this kind are known.
 pub(crate) fn knows(kind: &Kind) -> bool {
     types().root(kind).is_some()
 }
 
-/// Reads an object in its stored form, or says in upstream's words what does not decode. Answers with the paths of the
-/// members that no type has; those outside the metadata are gone.
-pub(crate) fn read(kind: &Kind, object: &mut Tree) -> Result<Vec<String>, String> {
-    let mut reader = Reader::default();
+/// Decodes an object in its stored form. Returns the paths of unknown members; those outside the metadata are dropped.
+pub(crate) fn read(kind: &Kind, object: &mut Tree) -> Result<Vec<String>, FieldError> {
+    let mut reader = TypeReader::default();
     if let Some(root) = types().root(kind) {
         reader.read_root(root, object)?;
     }
     Ok(reader.unknown)
 }
 
-/// Fills up an object that was read.
+/// Sets the defaults of a decoded object.
 pub(crate) fn fill(kind: &Kind, object: &mut Tree) {
     if let Some(root) = types().root(kind) {
         fill_type(root, object);
@@ -64,7 +64,7 @@ fn fill_type(of: TypeRef, object: &mut Tree) {
     }
 }
 
-/// The structs a field holds: one, a list or a map of them.
+/// Visits the structs that a field holds: one, a list or a map of them.
 fn each_struct(value: &mut Value, mut visit: impl FnMut(&mut Tree)) {
     match value {
         Value::Array(items) => {

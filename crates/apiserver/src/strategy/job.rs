@@ -1,22 +1,115 @@
-//! Jobs: how they find their Pods, and what their status may say.
+//! Rules of Jobs: how a Job finds its Pods, which fields keep their value, and which status is consistent.
 //!
-//! A Job's Pods bear its uid, and it selects them by that, unless it says itself how to. Its status may not contradict
-//! itself, and what it has said about its end holds. Mirrors `registry/batch/job/strategy.go` and the validation of a
-//! Job's status, 1.36, without its rules about indexes.
+//! A Job's Pods bear its uid, and it selects them by that, unless `manualSelector` is set. A status must not contradict
+//! itself, and the conditions of its end stay. Mirrors `registry/batch/job/strategy.go` and `batch/validation`, 1.36,
+//! without the rules about indexes and failure policies.
 
 use caretaker_machinery::status::Cause;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::validation::{immutable_faults, negative_faults, unsupported_fault, value_at};
+use super::{KindStrategy, ObjectPart, pod, workload};
+use crate::kinds::{Kind, Kinds};
 use crate::metadata::{self, Tree};
+
+/// The rules of Jobs.
+#[derive(Debug)]
+pub(super) struct JobStrategy;
 
 /// Labels of a Job's Pods that hold its uid: the one it selects by, and its older name.
 const UID_LABELS: [&str; 2] = ["batch.kubernetes.io/controller-uid", "controller-uid"];
 /// Labels that hold its name.
 const NAME_LABELS: [&str; 2] = ["batch.kubernetes.io/job-name", "job-name"];
 
-pub(super) fn prepare_create(object: &mut Tree) {
+/// JSON pointers to fields that keep their value.
+const IMMUTABLE: [&str; 8] = [
+    "/spec/backoffLimitPerIndex",
+    "/spec/completionMode",
+    "/spec/completions",
+    "/spec/managedBy",
+    "/spec/podFailurePolicy",
+    "/spec/selector",
+    "/spec/successPolicy",
+    "/spec/template",
+];
+/// Numbers in the spec; none is below zero.
+const SPEC_COUNTS: [&str; 7] = [
+    "parallelism",
+    "completions",
+    "activeDeadlineSeconds",
+    "backoffLimit",
+    "ttlSecondsAfterFinished",
+    "backoffLimitPerIndex",
+    "maxFailedIndexes",
+];
+/// Fields of the spec that hold one of a few words.
+const SPEC_WORDS: [(&str, &[&str]); 2] = [
+    ("completionMode", &["NonIndexed", "Indexed"]),
+    ("podReplacementPolicy", &["Failed", "TerminatingOrFailed"]),
+];
+/// Counts of Pods in the status; none is below zero.
+const STATUS_COUNTS: [&str; 5] = ["active", "failed", "ready", "succeeded", "terminating"];
+/// Conditions of which a Job can have only one.
+const EXCLUSIVE: [(&str, &str); 4] = [
+    ("Complete", "Failed"),
+    ("Complete", "FailureTarget"),
+    ("SuccessCriteriaMet", "Failed"),
+    ("SuccessCriteriaMet", "FailureTarget"),
+];
+/// A terminal condition, and the condition that has to precede it.
+const ANNOUNCED: [(&str, &str); 2] = [
+    ("Complete", "SuccessCriteriaMet"),
+    ("Failed", "FailureTarget"),
+];
+/// Conditions that stay once they are true, and their names in messages.
+const LASTING: [(&str, &str); 4] = [
+    ("Complete", "terminal Complete"),
+    ("Failed", "terminal Failed"),
+    ("FailureTarget", "terminal FailureTarget"),
+    ("SuccessCriteriaMet", "SuccessCriteriaMet"),
+];
+
+/// Pods that have ended and are not counted yet, in the form that messages show.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct UncountedPods<'a> {
+    succeeded: &'a Value,
+    failed: &'a Value,
+}
+
+// === impl JobStrategy ===
+
+impl KindStrategy for JobStrategy {
+    fn prepare_create(&self, object: &mut Tree, _kinds: &Kinds, _now: Timestamp) {
+        set_selector(object);
+    }
+
+    fn validate(
+        &self,
+        _kind: &Kind,
+        part: ObjectPart,
+        new: &Tree,
+        old: Option<&Tree>,
+    ) -> Vec<Cause> {
+        let mut causes: Vec<Cause> = workload::selector_fault(new).into_iter().collect();
+        causes.extend(pod::spec_faults(new, "/spec/template/spec"));
+        if let Some(old) = old {
+            let fixed = IMMUTABLE.iter().filter(|path| !may_change(path, new, old));
+            let fixed: Vec<&str> = fixed.copied().collect();
+            causes.extend(immutable_faults(&fixed, new, old));
+        }
+        if part == ObjectPart::Main {
+            causes.extend(spec_faults(value_at(new, "/spec"), "spec", Vec::new()));
+        }
+        causes.extend(old.into_iter().flat_map(|old| status_faults(new, old)));
+        causes
+    }
+}
+
+/// Makes a Job select the Pods that bear its uid.
+fn set_selector(object: &mut Tree) {
     let uid = metadata::text(object, "uid").to_owned();
     let name = metadata::text(object, "name").to_owned();
     let Some(Value::Object(spec)) = object.get_mut("spec") else {
@@ -38,73 +131,97 @@ pub(super) fn prepare_create(object: &mut Tree) {
     add_labels(template, "labels", &labels);
 }
 
-/// Counts of Pods; none is below zero.
-const COUNTS: [&str; 5] = ["active", "failed", "ready", "succeeded", "terminating"];
-/// Conditions of which a Job can have only one at a time.
-const EXCLUSIVE: [(&str, &str); 4] = [
-    ("Complete", "Failed"),
-    ("Complete", "FailureTarget"),
-    ("SuccessCriteriaMet", "Failed"),
-    ("SuccessCriteriaMet", "FailureTarget"),
-];
-/// An end, and the condition that has to announce it.
-const ANNOUNCED: [(&str, &str); 2] = [
-    ("Complete", "SuccessCriteriaMet"),
-    ("Failed", "FailureTarget"),
-];
-/// Conditions that stay once they are true, as messages call them.
-const LASTING: [(&str, &str); 4] = [
-    ("Complete", "terminal Complete"),
-    ("Failed", "terminal Failed"),
-    ("FailureTarget", "terminal FailureTarget"),
-    ("SuccessCriteriaMet", "SuccessCriteriaMet"),
-];
-
-/// Pods that have ended and are not counted yet, as messages show them.
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct Uncounted<'a> {
-    succeeded: &'a Value,
-    failed: &'a Value,
+/// A suspended Job may get another template. An elastic Job, whose parallelism is its number of completions, may change
+/// both together.
+fn may_change(path: &str, new: &Tree, old: &Tree) -> bool {
+    let spec = |job: &Tree, field: &str| value_at(job, &format!("/spec/{field}")).clone();
+    let elastic = |job: &Tree| spec(job, "completions") == spec(job, "parallelism");
+    match path {
+        "/spec/template" => spec(old, "suspend") == json!(true),
+        "/spec/completions" => {
+            spec(new, "completionMode") == json!("Indexed") && elastic(old) && elastic(new)
+        }
+        _ => false,
+    }
 }
 
-/// What a status says that contradicts itself or what was there before.
-pub(super) fn status_faults(new: &Tree, old: &Tree) -> Vec<Cause> {
-    let none = Value::Null;
-    let status = |job: &'_ Tree| job.get("status").cloned().unwrap_or_default();
-    let (was, now) = (status(old), status(new));
+/// Returns why the spec of a Job at `path` is refused: of a Job, or of the template in a CronJob. `pod_causes` are those
+/// of its Pod template; upstream reports them between its own.
+pub(super) fn spec_faults(job: &Value, path: &str, pod_causes: Vec<Cause>) -> Vec<Cause> {
+    let mut causes = negative_faults(job, path, &SPEC_COUNTS);
+    if job["completionMode"] == "Indexed" && job["completions"].is_null() {
+        let why = "when completion mode is Indexed";
+        causes.push(Cause::required(format!("{path}.completions"), why));
+    }
+    for (field, words) in SPEC_WORDS {
+        causes.extend(unsupported_fault(job, path, field, words));
+    }
+    causes.extend(pod_causes);
+    causes.extend(restart_faults(job, path));
+    causes
+}
+
+/// The Pods of a Job have to end, so they are not always restarted.
+fn restart_faults(job: &Value, path: &str) -> Vec<Cause> {
+    let path = || format!("{path}.template.spec.restartPolicy");
+    let policy = &job["template"]["spec"]["restartPolicy"];
+    match policy.as_str().unwrap_or_default() {
+        "Never" => Vec::new(),
+        "OnFailure" if job["podFailurePolicy"].is_null() => Vec::new(),
+        "OnFailure" => {
+            let why = "only \"Never\" is supported when podFailurePolicy is specified";
+            vec![Cause::invalid(path(), "OnFailure", why)]
+        }
+        "" | "Always" => vec![Cause::required(
+            path(),
+            "valid values: \"OnFailure\", \"Never\"",
+        )],
+        other => vec![
+            Cause::not_supported(path(), other, &["Always", "OnFailure", "Never"]),
+            Cause::not_supported(path(), other, &["OnFailure", "Never"]),
+        ],
+    }
+}
+
+/// Returns why a changed status is refused: it contradicts itself or the old one.
+fn status_faults(new: &Tree, old: &Tree) -> Vec<Cause> {
+    let (was, now) = (value_at(old, "/status"), value_at(new, "/status"));
     if was == now {
         return Vec::new();
     }
     let mut causes = Vec::new();
     let count = |status: &Value, field: &str| status[field].as_i64().unwrap_or(0);
-    for field in COUNTS.iter().filter(|field| count(&now, field) < 0) {
+    for field in STATUS_COUNTS.iter().filter(|field| count(now, field) < 0) {
         let why = "must be greater than or equal to 0";
-        causes.push(Cause::invalid(place(field), count(&now, field), why));
+        causes.push(Cause::invalid(status_path(field), count(now, field), why));
     }
-    let (ready, active) = (count(&now, "ready"), count(&now, "active"));
+    let (ready, active) = (count(now, "ready"), count(now, "active"));
     if ready > active.max(0) {
         let why = "cannot set more ready pods than active";
-        causes.push(Cause::invalid(place("ready"), ready, why));
+        causes.push(Cause::invalid(status_path("ready"), ready, why));
     }
     for field in ["failed", "succeeded"] {
-        if count(&now, field) < count(&was, field) {
+        if count(now, field) < count(was, field) {
             let why = format!("cannot decrease the {field} counter");
-            causes.push(Cause::invalid(place(field), count(&now, field), &why));
+            causes.push(Cause::invalid(status_path(field), count(now, field), &why));
         }
     }
-    let suspended = new.get("spec").unwrap_or(&none)["suspend"] == true;
+    let suspended = value_at(new, "/spec/suspend") == true;
     if !suspended && !was["startTime"].is_null() && was["startTime"] != now["startTime"] {
         let why = "field is immutable for unsuspended job once set";
-        causes.push(Cause::invalid(place("startTime"), &now["startTime"], why));
+        causes.push(Cause::invalid(
+            status_path("startTime"),
+            &now["startTime"],
+            why,
+        ));
     }
-    causes.extend(end_faults(&now, &was));
-    causes.extend(condition_faults(&now, &was));
+    causes.extend(end_faults(now, was));
+    causes.extend(condition_faults(now, was));
     causes.sort_by(|a, b| (&a.field, &a.message).cmp(&(&b.field, &b.message)));
     causes
 }
 
-/// What is wrong about how, and when, a Job has ended.
+/// Checks the counts and times of a Job that has ended.
 fn end_faults(now: &Value, was: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let completed = &now["completionTime"];
@@ -113,21 +230,25 @@ fn end_faults(now: &Value, was: &Value) -> Vec<Cause> {
         for field in ["active", "terminating"] {
             if let Some(count) = now[field].as_i64().filter(|count| *count > 0) {
                 let why = format!("{field}>0 is invalid for finished job");
-                causes.push(Cause::invalid(place(field), count, &why));
+                causes.push(Cause::invalid(status_path(field), count, &why));
             }
         }
         if now["startTime"].is_null() {
             let why = "startTime is required for finished job";
-            causes.push(Cause::required(place("startTime"), why));
+            causes.push(Cause::required(status_path("startTime"), why));
         }
         let uncounted = &now["uncountedTerminatedPods"];
         if uncounted.as_object().is_some_and(|pods| !pods.is_empty()) {
-            let shown = Uncounted {
+            let shown = UncountedPods {
                 succeeded: &uncounted["succeeded"],
                 failed: &uncounted["failed"],
             };
             let why = "must be empty for finished job";
-            causes.push(Cause::invalid(place("uncountedTerminatedPods"), shown, why));
+            causes.push(Cause::invalid(
+                status_path("uncountedTerminatedPods"),
+                shown,
+                why,
+            ));
         }
     }
     let time = |value: &Value| {
@@ -138,7 +259,7 @@ fn end_faults(now: &Value, was: &Value) -> Vec<Cause> {
     let why = match (is_complete, completed.is_null()) {
         (true, true) => {
             let why = "completionTime is required for Complete jobs";
-            causes.push(Cause::required(place("completionTime"), why));
+            causes.push(Cause::required(status_path("completionTime"), why));
             None
         }
         (false, false) => {
@@ -154,37 +275,37 @@ fn end_faults(now: &Value, was: &Value) -> Vec<Cause> {
         }
         _ => None,
     };
-    causes.extend(why.map(|why| Cause::invalid(place("completionTime"), completed, why)));
+    causes.extend(why.map(|why| Cause::invalid(status_path("completionTime"), completed, why)));
     causes
 }
 
-/// Conditions that cannot be together, that lack another, or that were taken back.
+/// Checks for conditions that exclude each other, that lack another, or that were removed.
 fn condition_faults(now: &Value, was: &Value) -> Vec<Cause> {
-    let mut said = Vec::new();
+    let mut faults = Vec::new();
     for (one, other) in EXCLUSIVE {
         if is_true(now, one) && is_true(now, other) {
-            said.push(format!("cannot set {one}=True and {other}=true conditions"));
+            faults.push(format!("cannot set {one}=True and {other}=true conditions"));
         }
     }
     for (end, announcement) in ANNOUNCED {
         if is_true(now, end) && !is_true(now, announcement) {
-            said.push(format!(
+            faults.push(format!(
                 "cannot set {end}=True condition without the {announcement}=true condition"
             ));
         }
     }
     for (condition, called) in LASTING {
         if is_true(was, condition) && !is_true(now, condition) {
-            said.push(format!("cannot disable the {called}=True condition"));
+            faults.push(format!("cannot disable the {called}=True condition"));
         }
     }
-    let causes = said
+    let causes = faults
         .iter()
-        .map(|why| Cause::contradictory(place("conditions"), why));
+        .map(|why| Cause::contradictory(status_path("conditions"), why));
     causes.collect()
 }
 
-fn place(field: &str) -> String {
+fn status_path(field: &str) -> String {
     format!("status.{field}")
 }
 
@@ -204,7 +325,7 @@ fn add_labels(object: &mut Value, field: &str, labels: &[(&str, &String)]) {
     }
 }
 
-/// A member that is an object; it becomes one if it was not there.
+/// Returns a member as an object; makes it an empty one if it is none.
 fn member<'a>(object: &'a mut Value, field: &str) -> &'a mut Value {
     if !object.is_object() {
         *object = json!({});
@@ -217,99 +338,4 @@ fn member<'a>(object: &'a mut Value, field: &str) -> &'a mut Value {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn prepared(spec: &Value) -> Value {
-        let job = json!({"metadata": {"name": "a", "uid": "u"}, "spec": spec});
-        let mut job = job.as_object().unwrap().clone();
-        prepare_create(&mut job);
-        job["spec"].clone()
-    }
-
-    #[test]
-    fn a_job_selects_the_pods_that_bear_its_uid() {
-        let spec = prepared(&json!({"template": {"metadata": {"labels": {"own": "x"}}}}));
-        assert_eq!(
-            spec["selector"],
-            json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}})
-        );
-        assert_eq!(
-            spec["template"]["metadata"]["labels"],
-            json!({"batch.kubernetes.io/controller-uid": "u", "controller-uid": "u",
-                "batch.kubernetes.io/job-name": "a", "job-name": "a", "own": "x"})
-        );
-    }
-
-    const TIME: &str = "2026-01-01T00:00:00Z";
-
-    fn condition(kind: &str) -> Value {
-        json!({"type": kind, "status": "True"})
-    }
-
-    fn said(now: &Value, was: &Value) -> Vec<String> {
-        let job = |status: &Value| json!({"status": status}).as_object().unwrap().clone();
-        let causes = status_faults(&job(now), &job(was));
-        causes
-            .iter()
-            .map(|cause| format!("{}: {}", cause.field, cause.message))
-            .collect()
-    }
-
-    #[test]
-    fn a_status_agrees_with_itself() {
-        let complete = json!([condition("SuccessCriteriaMet"), condition("Complete")]);
-        let failed = json!([condition("FailureTarget"), condition("Failed")]);
-        let cases = [
-            (json!({"active": 1, "ready": 1}), vec![]),
-            (
-                json!({"ready": 1}),
-                vec!["status.ready: Invalid value: 1: cannot set more ready pods than active"],
-            ),
-            (
-                json!({"conditions": complete, "startTime": TIME, "completionTime": TIME}),
-                vec![],
-            ),
-            (json!({"conditions": failed, "startTime": TIME}), vec![]),
-            (
-                json!({"conditions": failed, "startTime": TIME, "active": 1}),
-                vec!["status.active: Invalid value: 1: active>0 is invalid for finished job"],
-            ),
-            (
-                json!({"conditions": [condition("Complete")]}),
-                vec![
-                    "status.completionTime: Required value: completionTime is required for Complete jobs",
-                    "status.conditions: Invalid value: cannot set Complete=True condition without the SuccessCriteriaMet=true condition",
-                    "status.startTime: Required value: startTime is required for finished job",
-                ],
-            ),
-            (
-                json!({"conditions": complete, "startTime": TIME, "completionTime": "2025-12-31T23:59:59Z"}),
-                vec![
-                    "status.completionTime: Invalid value: \"2025-12-31T23:59:59Z\": must be equal to or after `startTime`",
-                ],
-            ),
-        ];
-        for (now, expected) in cases {
-            assert_eq!(said(&now, &json!({})), expected, "{now}");
-        }
-    }
-
-    #[test]
-    fn what_a_status_said_about_the_end_holds() {
-        let was = json!({"startTime": TIME, "succeeded": 1, "conditions": [condition("SuccessCriteriaMet")]});
-        let expected = [
-            "status.conditions: Invalid value: cannot disable the SuccessCriteriaMet=True condition",
-            "status.startTime: Invalid value: null: field is immutable for unsuspended job once set",
-            "status.succeeded: Invalid value: 0: cannot decrease the succeeded counter",
-        ];
-        assert_eq!(said(&json!({}), &was), expected);
-        assert!(said(&was, &was).is_empty());
-    }
-
-    #[test]
-    fn a_job_that_selects_by_hand_is_left_alone() {
-        let spec = json!({"manualSelector": true, "selector": {"matchLabels": {"own": "x"}}});
-        assert_eq!(prepared(&spec), spec);
-    }
-}
+mod tests;

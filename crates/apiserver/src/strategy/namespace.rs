@@ -1,127 +1,156 @@
-//! Namespaces: they end in two steps, and the second needs somebody to have emptied them.
+//! Rules of namespaces, which are deleted in two steps.
 //!
-//! A delete marks a namespace as terminating; it goes when both `spec.finalizers` (the namespace controller's) and
-//! `metadata.finalizers` are empty, by whichever write empties the last. Mirrors `registry/core/namespace`, 1.36.
+//! A delete marks a namespace as terminating. The write that empties the last of `spec.finalizers` (the namespace
+//! controller's) and `metadata.finalizers` removes it. Mirrors `registry/core/namespace`, 1.36.
 
 use caretaker_machinery::status::{Cause, Status};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::{FailedPrecondition, KindStrategy, ObjectPart};
 use crate::deletion::{self, Decision, DeleteOptions};
-use crate::kinds::Kind;
+use crate::kinds::{Kind, Kinds};
 use crate::metadata::check::{UNKNOWN_FINALIZER, is_known_finalizer};
 use crate::metadata::{self, Tree};
 
 /// The finalizer of the namespace controller.
 pub(crate) const FINALIZER: &str = "kubernetes";
-/// Namespaces that every cluster has; those marked cannot be deleted.
-pub(crate) const DEFAULT_NAMESPACES: [(&str, Protected); 4] = [
-    ("default", Protected::Yes),
-    ("kube-node-lease", Protected::No),
-    ("kube-public", Protected::Yes),
-    ("kube-system", Protected::Yes),
+/// Namespaces that every cluster has.
+pub(crate) const DEFAULT_NAMESPACES: [(&str, DeleteProtection); 4] = [
+    ("default", DeleteProtection::Protected),
+    ("kube-node-lease", DeleteProtection::Unprotected),
+    ("kube-public", DeleteProtection::Protected),
+    ("kube-system", DeleteProtection::Protected),
 ];
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
-/// Whether a namespace may be deleted.
+/// Whether the server refuses to delete a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Protected {
-    Yes,
-    No,
+pub(crate) enum DeleteProtection {
+    Protected,
+    Unprotected,
 }
 
-pub(super) fn prepare_create(object: &mut Tree) {
-    object.insert("status".into(), json!({"phase": "Active"}));
-    let mut finalizers = finalizers(object);
-    if !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
-        finalizers.push(FINALIZER.into());
-    }
-    set_finalizers(object, &finalizers);
-    name_label(object);
-}
+/// The rules of namespaces.
+#[derive(Debug)]
+pub(super) struct NamespaceStrategy;
 
-/// Only the subresource changes `spec.finalizers`.
-pub(super) fn prepare_update(old: &Tree, new: &mut Tree) {
-    set_finalizers(new, &finalizers(old));
-    name_label(new);
-}
+// === impl NamespaceStrategy ===
 
-pub(super) fn prepare_finalize(old: &Tree, new: &mut Tree) {
-    metadata::set(new, "status", old.get("status").cloned());
-    let finalizers = finalizers(new);
-    set_finalizers(new, &finalizers);
-    name_label(new);
-}
-
-/// What a namespace may not say: finalizers nobody knows, and a phase that its deletion contradicts.
-pub(super) fn faults(new: &Tree, old: Option<&Tree>) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    for (index, finalizer) in finalizers(new).iter().enumerate() {
-        if !is_known_finalizer(finalizer) {
-            let path = match old {
-                None => "spec.finalizers".to_owned(),
-                Some(_) => format!("spec.finalizers[{index}]"),
-            };
-            causes.push(Cause::invalid(path, finalizer, UNKNOWN_FINALIZER));
+impl KindStrategy for NamespaceStrategy {
+    fn prepare_create(&self, object: &mut Tree, _kinds: &Kinds, _now: Timestamp) {
+        object.insert("status".into(), json!({"phase": "Active"}));
+        let mut finalizers = finalizers(object);
+        if !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+            finalizers.push(FINALIZER.into());
         }
+        set_finalizers(object, &finalizers);
+        set_name_label(object);
     }
-    let phase = new
-        .get("status")
-        .and_then(|status| status["phase"].as_str())
-        .unwrap_or_default();
-    let fault = match (metadata::is_deleting(new), phase) {
-        (false, "Terminating") => "may only be 'Active' if `deletionTimestamp` is empty",
-        (true, "Active") => "may only be 'Terminating' if `deletionTimestamp` is not empty",
-        _ => return causes,
-    };
-    causes.push(Cause::invalid("status.Phase", phase, fault));
-    causes
+
+    /// Only a write to `finalize` changes `spec.finalizers`.
+    fn prepare_update(&self, old: &Tree, new: &mut Tree, _kinds: &Kinds, _now: Timestamp) {
+        set_finalizers(new, &finalizers(old));
+        set_name_label(new);
+    }
+
+    fn prepare_status(&self, _old: &Tree, new: &mut Tree) {
+        set_name_label(new);
+    }
+
+    fn prepare_finalize(&self, old: &Tree, new: &mut Tree) {
+        metadata::set(new, "status", old.get("status").cloned());
+        let finalizers = finalizers(new);
+        set_finalizers(new, &finalizers);
+        set_name_label(new);
+    }
+
+    /// Refuses unknown finalizers, and a phase that contradicts the deletion.
+    fn validate(
+        &self,
+        _kind: &Kind,
+        _part: ObjectPart,
+        new: &Tree,
+        old: Option<&Tree>,
+    ) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        for (index, finalizer) in finalizers(new).iter().enumerate() {
+            if !is_known_finalizer(finalizer) {
+                let path = match old {
+                    None => "spec.finalizers".to_owned(),
+                    Some(_) => format!("spec.finalizers[{index}]"),
+                };
+                causes.push(Cause::invalid(path, finalizer, UNKNOWN_FINALIZER));
+            }
+        }
+        let phase = new
+            .get("status")
+            .and_then(|status| status["phase"].as_str())
+            .unwrap_or_default();
+        let fault = match (metadata::is_deleting(new), phase) {
+            (false, "Terminating") => "may only be 'Active' if `deletionTimestamp` is empty",
+            (true, "Active") => "may only be 'Terminating' if `deletionTimestamp` is not empty",
+            _ => return causes,
+        };
+        causes.push(Cause::invalid("status.Phase", phase, fault));
+        causes
+    }
+
+    fn precondition_conflict(
+        &self,
+        kind: &Kind,
+        name: &str,
+        failed: &FailedPrecondition<'_>,
+    ) -> Status {
+        let FailedPrecondition {
+            field,
+            wanted,
+            found,
+        } = failed;
+        let why = format!(
+            "Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {found}"
+        );
+        Status::conflict(kind.resource_named(name), &why)
+    }
+
+    fn decide_delete(
+        &self,
+        kind: &Kind,
+        object: &Tree,
+        options: &DeleteOptions,
+        now: Timestamp,
+    ) -> Result<Decision, Status> {
+        let name = metadata::text(object, "name");
+        if DEFAULT_NAMESPACES.contains(&(name, DeleteProtection::Protected)) {
+            let why = "this namespace may not be deleted";
+            return Err(Status::forbidden(kind.resource_named(name), why));
+        }
+        if metadata::is_deleting(object) {
+            return Ok(if self.is_released(object) {
+                deletion::decide(kind, object, options, now)
+            } else {
+                Decision::Pending
+            });
+        }
+        let mut changed = object.clone();
+        // The delete sets the garbage collector's finalizers as for any object; the namespace stays without them, too.
+        if let Decision::Keep(held) = deletion::decide(kind, object, options, now) {
+            metadata::set_finalizers(&mut changed, &metadata::finalizers(&held));
+        }
+        let deadline = metadata::time(now);
+        metadata::of(&mut changed).insert("deletionTimestamp".into(), deadline.into());
+        let status = changed.entry("status").or_insert_with(|| json!({}));
+        status["phase"] = "Terminating".into();
+        Ok(Decision::Keep(changed))
+    }
+
+    /// The namespace controller removes its finalizer when the namespace is empty.
+    fn is_released(&self, object: &Tree) -> bool {
+        finalizers(object).is_empty()
+    }
 }
 
-/// A precondition that does not hold, in the words of this kind.
-pub(super) fn conflict(kind: &Kind, name: &str, what: &str, wanted: &str, found: &str) -> Status {
-    let why = format!(
-        "Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
-    );
-    Status::conflict(kind.resource_named(name), &why)
-}
-
-pub(super) fn decide_delete(
-    kind: &Kind,
-    object: &Tree,
-    options: &DeleteOptions,
-    now: Timestamp,
-) -> Result<Decision, Status> {
-    let name = metadata::text(object, "name");
-    if DEFAULT_NAMESPACES.contains(&(name, Protected::Yes)) {
-        let why = "this namespace may not be deleted";
-        return Err(Status::forbidden(kind.resource_named(name), why));
-    }
-    if metadata::is_deleting(object) {
-        return Ok(if is_finalized(object) {
-            deletion::decide(kind, object, options, now)
-        } else {
-            Decision::Pending
-        });
-    }
-    let mut changed = object.clone();
-    // The collector's finalizers, as for any object; but the namespace stays whatever they say.
-    if let Decision::Keep(held) = deletion::decide(kind, object, options, now) {
-        metadata::set_finalizers(&mut changed, &metadata::finalizers(&held));
-    }
-    let deadline = metadata::time(now);
-    metadata::of(&mut changed).insert("deletionTimestamp".into(), deadline.into());
-    let status = changed.entry("status").or_insert_with(|| json!({}));
-    status["phase"] = "Terminating".into();
-    Ok(Decision::Keep(changed))
-}
-
-/// Whether the namespace controller has let go.
-pub(crate) fn is_finalized(object: &Tree) -> bool {
-    finalizers(object).is_empty()
-}
-
-/// `spec.finalizers`.
+/// Returns `spec.finalizers`.
 pub(crate) fn finalizers(object: &Tree) -> Vec<String> {
     let list = object
         .get("spec")
@@ -130,7 +159,7 @@ pub(crate) fn finalizers(object: &Tree) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Sets `spec.finalizers`; none means no field.
+/// Sets `spec.finalizers`; an empty list removes the field.
 pub(crate) fn set_finalizers(object: &mut Tree, finalizers: &[String]) {
     let spec = if finalizers.is_empty() {
         json!({})
@@ -140,8 +169,8 @@ pub(crate) fn set_finalizers(object: &mut Tree, finalizers: &[String]) {
     object.insert("spec".into(), spec);
 }
 
-/// Every namespace bears its name as a label, so that selectors can name it.
-pub(super) fn name_label(object: &mut Tree) {
+/// Every namespace has its name as a label, so that selectors can name it.
+fn set_name_label(object: &mut Tree) {
     let name = metadata::text(object, "name").to_owned();
     let labels = metadata::of(object)
         .entry("labels")

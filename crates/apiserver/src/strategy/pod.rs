@@ -1,65 +1,105 @@
-//! Pods: what admission always adds, the status they start with, and what may change of a Pod that exists.
+//! Rules of Pods: the fields that admission sets, the first status, and the few fields that may change.
 //!
 //! Mirrors the plugins DefaultTolerationSeconds and Priority, `core/helper/qos` and the update rules of
 //! `core/validation`, 1.36. DEVIATION(priority-classes): the priority of a Pod is 0 whatever class it names.
 
 use caretaker_machinery::status::Cause;
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
+use super::validation::{restore_field, value_at};
+use super::{KindStrategy, ObjectPart, restore_metadata};
+use crate::kinds::{Kind, Kinds};
 use crate::metadata::{self, Tree};
 
-/// Taints that a Pod tolerates for a while unless it says otherwise.
+/// The rules of Pods.
+#[derive(Debug)]
+pub(super) struct PodStrategy;
+
+/// Taints that a Pod tolerates for a while unless its spec says otherwise.
 const TOLERATED: [&str; 2] = [
     "node.kubernetes.io/not-ready",
     "node.kubernetes.io/unreachable",
 ];
-/// How long, in seconds.
+/// How long a Pod tolerates them.
 const TOLERATED_SECS: u32 = 300;
-/// What the priority admission sets.
+/// Fields that the priority admission sets.
 const PRIORITY: [&str; 2] = ["preemptionPolicy", "priority"];
 const GATED: &str = "Scheduling is blocked due to non-empty scheduling gates";
 const FIXED: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-pub(super) fn prepare_create(object: &mut Tree, now: Timestamp) {
-    if let Some(Value::Object(spec)) = object.get_mut("spec") {
-        let values: [Value; 2] = ["PreemptLowerPriority".into(), 0.into()];
-        for (field, value) in PRIORITY.iter().zip(values) {
-            spec.entry(*field).or_insert(value);
+// === impl PodStrategy ===
+
+impl KindStrategy for PodStrategy {
+    fn prepare_create(&self, object: &mut Tree, _kinds: &Kinds, now: Timestamp) {
+        if let Some(Value::Object(spec)) = object.get_mut("spec") {
+            let values: [Value; 2] = ["PreemptLowerPriority".into(), 0.into()];
+            for (field, value) in PRIORITY.iter().zip(values) {
+                spec.entry(*field).or_insert(value);
+            }
+            add_tolerations(spec);
         }
-        tolerate(spec);
+        let spec = value_at(object, "/spec");
+        let mut status = json!({"phase": "Pending", "qosClass": qos_class(spec)});
+        let gates = spec["schedulingGates"].as_array();
+        if gates.is_some_and(|gates| !gates.is_empty()) {
+            status["conditions"] = json!([{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
+                "message": GATED, "lastProbeTime": null, "lastTransitionTime": metadata::time(now)}]);
+        }
+        object.insert("status".into(), status);
     }
-    let qos = quality(object.get("spec").unwrap_or(&Value::Null));
-    let mut status = json!({"phase": "Pending", "qosClass": qos});
-    let spec = object.get("spec").unwrap_or(&Value::Null);
-    let gates = spec["schedulingGates"].as_array();
-    if gates.is_some_and(|gates| !gates.is_empty()) {
-        status["conditions"] = json!([{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
-            "message": GATED, "lastProbeTime": null, "lastTransitionTime": metadata::time(now)}]);
+
+    /// An update that leaves out what admission set at creation does not remove it.
+    fn prepare_update(&self, old: &Tree, new: &mut Tree, _kinds: &Kinds, _now: Timestamp) {
+        let Some(Value::Object(spec)) = new.get_mut("spec") else {
+            return;
+        };
+        for field in PRIORITY {
+            let was = value_at(old, "/spec").get(field);
+            if let (Some(value), None) = (was, spec.get(field)) {
+                spec.insert(field.into(), value.clone());
+            }
+        }
+        add_tolerations(spec);
     }
-    object.insert("status".into(), status);
+
+    fn prepare_status(&self, old: &Tree, new: &mut Tree) {
+        restore_metadata(old, new, &["ownerReferences", "deletionTimestamp"]);
+    }
+
+    fn validate(
+        &self,
+        _kind: &Kind,
+        _part: ObjectPart,
+        new: &Tree,
+        old: Option<&Tree>,
+    ) -> Vec<Cause> {
+        let mut causes = spec_faults(new, "/spec");
+        causes.extend(old.into_iter().flat_map(|old| update_faults(new, old)));
+        causes
+    }
 }
 
-/// What admission sets at creation stays if an update leaves it out.
-pub(super) fn prepare_update(old: &Tree, new: &mut Tree) {
-    let Some(Value::Object(spec)) = new.get_mut("spec") else {
-        return;
-    };
-    for field in PRIORITY {
-        if let (Some(value), None) = (old.get("spec").and_then(|s| s.get(field)), spec.get(field)) {
-            spec.insert(field.into(), value.clone());
+/// Returns why a Pod's spec is refused. `path` is the JSON pointer to it in `object`: of a Pod, or of a template.
+pub(super) fn spec_faults(object: &Tree, path: &str) -> Vec<Cause> {
+    let (spec, mut causes) = (value_at(object, path), Vec::new());
+    let path = path.trim_start_matches('/').replace('/', ".");
+    for (index, volume) in spec["volumes"].as_array().into_iter().flatten().enumerate() {
+        let sources = volume.as_object().into_iter().flat_map(Map::keys);
+        if let Some(second) = sources.filter(|field| *field != "name").nth(1) {
+            let field = format!("{path}.volumes[{index}].{second}");
+            let why = "may not specify more than 1 volume type";
+            causes.push(Cause::forbidden(field, why));
         }
     }
-    tolerate(spec);
+    if spec["containers"].as_array().is_none_or(Vec::is_empty) {
+        causes.push(Cause::required(format!("{path}.containers"), ""));
+    }
+    causes
 }
 
-/// Little of a Pod's spec may change.
-pub(super) fn faults(new: &Tree, old: &Tree) -> Vec<Cause> {
-    let none = Value::Null;
-    let (new, old) = (
-        new.get("spec").unwrap_or(&none),
-        old.get("spec").unwrap_or(&none),
-    );
+fn update_faults(new: &Tree, old: &Tree) -> Vec<Cause> {
+    let (new, old) = (value_at(new, "/spec"), value_at(old, "/spec"));
     let mut causes = Vec::new();
     for field in ["containers", "initContainers"] {
         let count = |spec: &Value| spec[field].as_array().map_or(0, Vec::len);
@@ -88,37 +128,25 @@ pub(super) fn faults(new: &Tree, old: &Tree) -> Vec<Cause> {
             Some(_) => {}
         }
     }
-    if fixed(new, old) != *old {
+    if with_mutable_fields_of(old, new) != *old {
         causes.push(Cause::forbidden("spec", FIXED));
     }
     causes
 }
 
-/// The new spec with everything set back that may change.
-fn fixed(new: &Value, old: &Value) -> Value {
+/// Returns the new spec with all fields that may change set to their old values.
+fn with_mutable_fields_of(old: &Value, new: &Value) -> Value {
     let mut new = new.clone();
-    let mut put_back = |field: &str| match old.get(field) {
-        Some(value) => new[field] = value.clone(),
-        None => {
-            new.as_object_mut().and_then(|spec| spec.remove(field));
-        }
-    };
-    put_back("activeDeadlineSeconds");
-    // Only removed ones can be seen here, and a Pod leaves its gates one by one.
-    put_back("schedulingGates");
+    restore_field(&mut new, old, "activeDeadlineSeconds");
+    // Only removed gates can be seen here, and a Pod leaves its gates one by one.
+    restore_field(&mut new, old, "schedulingGates");
     if old["terminationGracePeriodSeconds"].as_i64() < Some(0) {
-        put_back("terminationGracePeriodSeconds");
+        restore_field(&mut new, old, "terminationGracePeriodSeconds");
     }
     let tolerations = |spec: &Value| spec["tolerations"].as_array().cloned().unwrap_or_default();
     let now = tolerations(&new);
     if tolerations(old).iter().all(|kept| now.contains(kept)) {
-        match old.get("tolerations") {
-            Some(value) => new["tolerations"] = value.clone(),
-            None => {
-                new.as_object_mut()
-                    .and_then(|spec| spec.remove("tolerations"));
-            }
-        }
+        restore_field(&mut new, old, "tolerations");
     }
     for field in ["containers", "initContainers"] {
         let olds = old[field].as_array().into_iter().flatten();
@@ -131,7 +159,7 @@ fn fixed(new: &Value, old: &Value) -> Value {
 }
 
 /// Adds the tolerations that every Pod has.
-fn tolerate(spec: &mut Tree) {
+fn add_tolerations(spec: &mut Tree) {
     let tolerations = spec.entry("tolerations").or_insert_with(|| json!([]));
     let Some(tolerations) = tolerations.as_array_mut() else {
         return;
@@ -153,8 +181,8 @@ fn tolerate(spec: &mut Tree) {
     }
 }
 
-/// How much of what a Pod may use is promised to it.
-fn quality(spec: &Value) -> &'static str {
+/// Returns the quality-of-service class that follows from requests and limits.
+fn qos_class(spec: &Value) -> &'static str {
     let containers = ["containers", "initContainers"]
         .iter()
         .filter_map(|field| spec[*field].as_array())
@@ -180,6 +208,7 @@ fn quality(spec: &Value) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use super::super::validation::tests::found;
     use super::*;
 
     #[test]
@@ -199,7 +228,7 @@ mod tests {
             ),
         ];
         for (resources, expected) in cases {
-            assert_eq!(quality(&spec(resources.clone())), expected, "{resources}");
+            assert_eq!(qos_class(&spec(resources.clone())), expected, "{resources}");
         }
     }
 
@@ -216,7 +245,7 @@ mod tests {
         ];
         for (given, count) in cases {
             let mut spec = json!({"tolerations": given}).as_object().unwrap().clone();
-            tolerate(&mut spec);
+            add_tolerations(&mut spec);
             let tolerations = spec["tolerations"].as_array().unwrap();
             assert_eq!(tolerations.len(), count, "{given}");
         }
@@ -244,9 +273,24 @@ mod tests {
         for (path, value, field) in cases {
             let mut new = old.clone();
             *new.pointer_mut(path).unwrap() = value;
-            let causes = faults(&pod(&new), &pod(&old));
+            let causes = update_faults(&pod(&new), &pod(&old));
             let fields: Vec<&str> = causes.iter().map(|cause| cause.field.as_str()).collect();
             assert_eq!(fields, field.into_iter().collect::<Vec<_>>(), "{path}");
         }
+    }
+
+    #[test]
+    fn a_pod_has_containers_and_its_volumes_are_one_thing_each() {
+        let spec = json!({"containers": [], "volumes": [{"name": "a", "emptyDir": {}, "hostPath": {"path": "/"}}]});
+        let expected = [
+            "spec.volumes[0].hostPath: Forbidden: may not specify more than 1 volume type",
+            "spec.containers: Required value",
+        ];
+        assert_eq!(found("v1", "Pod", json!({"spec": spec}), None), expected);
+        let job = json!({"spec": {"jobTemplate": {"spec": {"template": {"spec": {}}}}}});
+        let job = job.as_object().unwrap();
+        let causes = spec_faults(job, "/spec/jobTemplate/spec/template/spec");
+        let field = "spec.jobTemplate.spec.template.spec.containers";
+        assert_eq!(causes, [Cause::required(field, "")]);
     }
 }

@@ -6,22 +6,22 @@ use std::sync::Weak;
 
 use caretaker_machinery::status::Status;
 
-use super::{Wake, Work, builtin, objects};
+use super::{Wake, Work, objects};
 use crate::deletion::DeleteOptions;
 use crate::kinds::{Custom, Kind};
 use crate::metadata;
-use crate::server::Inner;
+use crate::server::ServerState;
 use crate::store::Key;
 use crate::strategy::crd::{FINALIZER, set_condition};
 use crate::strategy::is_finished;
-use crate::verbs::commit::{self, Mode, Plan};
-use crate::verbs::delete::delete_one;
+use crate::verbs::delete::delete_object;
+use crate::verbs::write::{WriteMode, WritePlan, WriteTarget};
 
-pub(super) async fn run(inner: Weak<Inner>) {
+pub(super) async fn run(inner: Weak<ServerState>) {
     let Some(server) = inner.upgrade() else {
         return;
     };
-    let definitions = builtin(&server, "apiextensions.k8s.io", "customresourcedefinitions");
+    let definitions = server.builtin("apiextensions.k8s.io", "customresourcedefinitions");
     let mut wake = Wake::new(&server, &definitions);
     drop(server);
     loop {
@@ -43,22 +43,28 @@ pub(super) async fn run(inner: Weak<Inner>) {
     }
 }
 
-async fn finish(inner: &Inner, definitions: &Kind, kind: &Kind, custom: &Custom) {
+async fn finish(inner: &ServerState, definitions: &Kind, kind: &Kind, custom: &Custom) {
     for object in objects(inner, kind, None) {
         if !metadata::is_deleting(&object.to_value()) {
             // What cannot be deleted now is still there below.
-            let _ = delete_one(inner, kind, &object.key, &DeleteOptions::default()).await;
+            let _ = delete_object(inner, kind, &object.key, &DeleteOptions::default()).await;
         }
     }
     let left = objects(inner, kind, None).len();
     let key = Key::new(None, &custom.definition);
     let now = inner.clock.now();
-    let change = commit::commit(inner, definitions, &key, Mode::Real, |current| {
+    let target = WriteTarget {
+        server: inner,
+        kind: definitions,
+        key: &key,
+        mode: WriteMode::Real,
+    };
+    let change = target.commit(|current| {
         let current = current
             .ok_or_else(|| Status::not_found(definitions.resource_named(&custom.definition)))?;
         let mut tree = current.to_value();
         if !metadata::is_deleting(&tree) {
-            return Ok(Plan::Keep);
+            return Ok(WritePlan::Keep);
         }
         let status = tree
             .entry("status")
@@ -69,7 +75,7 @@ async fn finish(inner: &Inner, definitions: &Kind, kind: &Kind, custom: &Custom)
                 "CustomResource deletion is in progress",
             );
             set_condition(status, "Terminating", "True", why, now);
-            return Ok(Plan::Put(tree));
+            return Ok(WritePlan::Put(tree));
         }
         let why = ("InstanceDeletionCompleted", "removed all instances");
         set_condition(status, "Terminating", "False", why, now);
@@ -79,9 +85,9 @@ async fn finish(inner: &Inner, definitions: &Kind, kind: &Kind, custom: &Custom)
         let finalizers: Vec<String> = finalizers.collect();
         metadata::set_finalizers(&mut tree, &finalizers);
         Ok(if is_finished(definitions, &tree) {
-            Plan::Finish(tree)
+            WritePlan::Finish(tree)
         } else {
-            Plan::Put(tree)
+            WritePlan::Put(tree)
         })
     });
     // A definition that somebody else removed is removed.

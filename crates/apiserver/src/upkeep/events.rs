@@ -6,8 +6,7 @@ use std::sync::Weak;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::builtin;
-use crate::server::Inner;
+use crate::server::ServerState;
 use crate::store::{EventKind, Key, Proposal, Revision};
 
 /// How long an Event lives after its last write.
@@ -15,11 +14,11 @@ const LIFE: SignedDuration = SignedDuration::from_hours(1);
 /// Writes looked at together.
 const AT_ONCE: usize = 1024;
 
-pub(super) async fn run(inner: Weak<Inner>) {
+pub(super) async fn run(inner: Weak<ServerState>) {
     let Some(server) = inner.upgrade() else {
         return;
     };
-    let kind = builtin(&server, "", "events");
+    let kind = server.builtin("", "events");
     let mut changed = server.store.subscribe(kind.resource);
     let clock = server.clock.clone();
     let mut cursor = Revision(0);

@@ -9,23 +9,23 @@ use std::sync::{Arc, Weak};
 use caretaker_machinery::status::Status;
 use serde_json::json;
 
-use super::{Wake, Work, builtin, objects};
+use super::{Wake, Work, objects};
 use crate::deletion::{DeleteOptions, Propagation};
 use crate::kinds::Kind;
 use crate::metadata::{self, Tree};
-use crate::server::Inner;
+use crate::server::ServerState;
 use crate::store::{Key, Object};
 use crate::strategy::crd::set_condition;
 use crate::strategy::is_finished;
 use crate::strategy::namespace::{FINALIZER, finalizers, set_finalizers};
-use crate::verbs::commit::{self, Mode, Plan};
-use crate::verbs::delete::delete_one;
+use crate::verbs::delete::delete_object;
+use crate::verbs::write::{WriteMode, WritePlan, WriteTarget};
 
-pub(super) async fn run(inner: Weak<Inner>) {
+pub(super) async fn run(inner: Weak<ServerState>) {
     let Some(server) = inner.upgrade() else {
         return;
     };
-    let kind = builtin(&server, "", "namespaces");
+    let kind = server.builtin("", "namespaces");
     let mut wake = Wake::new(&server, &kind);
     drop(server);
     loop {
@@ -51,7 +51,7 @@ fn is_terminating(namespace: &Object) -> bool {
 }
 
 /// One pass over a namespace: deletes what is there and lets go of it when nothing is left.
-async fn finish(inner: &Inner, kind: &Kind, namespace: &str) {
+async fn finish(inner: &ServerState, kind: &Kind, namespace: &str) {
     let kinds: Vec<Arc<Kind>> = inner.kinds().stored();
     let (pods, others): (Vec<_>, Vec<_>) = kinds
         .into_iter()
@@ -63,11 +63,17 @@ async fn finish(inner: &Inner, kind: &Kind, namespace: &str) {
     }
     let key = Key::new(None, namespace);
     let now = inner.clock.now();
-    let change = commit::commit(inner, kind, &key, Mode::Real, |current| {
+    let target = WriteTarget {
+        server: inner,
+        kind,
+        key: &key,
+        mode: WriteMode::Real,
+    };
+    let change = target.commit(|current| {
         let current = current.ok_or_else(|| Status::not_found(kind.resource_named(namespace)))?;
         let mut tree = current.to_value();
         if !metadata::is_deleting(&tree) {
-            return Ok(Plan::Keep);
+            return Ok(WritePlan::Keep);
         }
         if remains.is_empty() {
             let left: Vec<String> = finalizers(&tree)
@@ -76,19 +82,23 @@ async fn finish(inner: &Inner, kind: &Kind, namespace: &str) {
                 .collect();
             set_finalizers(&mut tree, &left);
             if is_finished(kind, &tree) {
-                return Ok(Plan::Finish(tree));
+                return Ok(WritePlan::Finish(tree));
             }
         } else {
             explain(&mut tree, &remains, now);
         }
-        Ok(Plan::Put(tree))
+        Ok(WritePlan::Put(tree))
     });
     // A namespace that somebody else finished is finished.
     let _ = change.await;
 }
 
 /// Deletes what `kinds` have in the namespace; returns what is still there.
-async fn empty(inner: &Inner, kinds: &[Arc<Kind>], namespace: &str) -> Vec<(Arc<Kind>, Vec<Tree>)> {
+async fn empty(
+    inner: &ServerState,
+    kinds: &[Arc<Kind>],
+    namespace: &str,
+) -> Vec<(Arc<Kind>, Vec<Tree>)> {
     let options = DeleteOptions {
         policy: Some(Propagation::Background),
         ..DeleteOptions::default()
@@ -98,7 +108,7 @@ async fn empty(inner: &Inner, kinds: &[Arc<Kind>], namespace: &str) -> Vec<(Arc<
         for object in objects(inner, kind, Some(namespace)) {
             if !metadata::is_deleting(&object.to_value()) {
                 // What cannot be deleted now is still there below.
-                let _ = delete_one(inner, kind, &object.key, &options).await;
+                let _ = delete_object(inner, kind, &object.key, &options).await;
             }
         }
         let left: Vec<Tree> = objects(inner, kind, Some(namespace))

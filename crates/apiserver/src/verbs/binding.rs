@@ -1,84 +1,96 @@
-//! Bindings: the only way a Pod that exists gets its node.
+//! Bindings: the only way for an existing Pod to get its node.
 //!
-//! A Binding is asked, not stored: it writes the node, its own annotations and labels, and the condition that says so
-//! into the Pod. Mirrors `BindingREST` and `assignPod` of `registry/core/pod/storage`, 1.36. The older path, a create in
+//! A Binding is not stored. The server writes its node, annotations and labels, and the condition `PodScheduled`, into the
+//! Pod. Mirrors `BindingREST` and `assignPod` of `registry/core/pod/storage`, 1.36. The older path, a create in
 //! `bindings`, does the same.
 
 use caretaker_machinery::status::{Cause, Named, Status};
 use serde_json::{Value, json};
 
-use super::commit::{self, Mode, Plan};
-use super::{Ask, Reply, create, decode};
-use crate::deletion::dry_run_of;
+use super::write::{WritePlan, WriteRequest, WriteTarget, set_namespace};
+use super::{ResourceRequest, VerbReply, decode};
 use crate::metadata::{self, Tree};
-use crate::server::Inner;
+use crate::server::ServerState;
+use crate::strategy::ObjectPart;
 
-/// A Binding that came to `bindings`: it names its Pod itself.
-pub(super) async fn create(inner: &Inner, ask: &Ask) -> Result<Reply, Status> {
-    let name = metadata::text(&decoded(inner, ask)?, "name").to_owned();
+/// Serves a create in `bindings`: the Binding names its Pod.
+pub(super) async fn create_binding(
+    server: &ServerState,
+    request: &ResourceRequest,
+) -> Result<VerbReply, Status> {
+    let write = WriteRequest::new(server, request, ObjectPart::Main, "CreateOptions")?;
+    let binding = decode_binding(server, request)?;
+    let name = metadata::text(&binding, "name").to_owned();
     if name.is_empty() {
         return Err(Status::bad_request("Name parameter required."));
     }
-    bind(inner, ask, &name).await
+    bind(&write, &binding, &name).await
 }
 
-/// Puts the Pod of that name on the node that the body names.
-pub(super) async fn bind(inner: &Inner, ask: &Ask, name: &str) -> Result<Reply, Status> {
-    let mode = Mode::dry_run(dry_run_of(&ask.query, "CreateOptions")?);
-    let binding = decoded(inner, ask)?;
-    if metadata::text(&binding, "name") != name {
+/// Serves a create in `pods/NAME/binding`.
+pub(super) async fn create_pod_binding(
+    server: &ServerState,
+    request: &ResourceRequest,
+) -> Result<VerbReply, Status> {
+    let write = WriteRequest::new(server, request, ObjectPart::Main, "CreateOptions")?;
+    let binding = decode_binding(server, request)?;
+    if metadata::text(&binding, "name") != request.name() {
         return Err(Status::bad_request(
             "name in URL does not match name in Binding object",
         ));
     }
-    let node = node(&binding)?.to_owned();
-    let kinds = inner.kinds();
-    let pods = kinds.get("", "v1", "pods").expect("a built-in kind");
-    let pod_named = pods.resource_named(name);
-    let key = ask.key_of(name);
-    let bound = commit::commit(inner, pods, &key, mode, |current| {
-        let current = current.ok_or_else(|| Status::not_found(pod_named))?;
+    bind(&write, &binding, request.name()).await
+}
+
+/// Assigns the Pod of that name to the node of the Binding.
+async fn bind(write: &WriteRequest<'_>, binding: &Tree, name: &str) -> Result<VerbReply, Status> {
+    let node = target_node(binding)?;
+    let pods = write.server.builtin("", "pods");
+    let named = pods.resource_named(name);
+    let key = write.request.key_of(name);
+    let target = WriteTarget {
+        server: write.server,
+        kind: &pods,
+        key: &key,
+        mode: write.mode,
+    };
+    let bound = target.commit(|current| {
+        let current = current.ok_or_else(|| Status::not_found(named))?;
         let mut pod = current.to_value();
-        if let Some(why) = stale(&binding, &pod, key.as_str()) {
-            return Err(Status::conflict(pod_named, &why));
+        if let Some(why) = failed_precondition(binding, &pod, key.as_str()) {
+            return Err(Status::conflict(named, &why));
         }
-        if let Some(why) = unfit(&pod, name) {
-            let of = Named {
+        if let Some(why) = binding_conflict(&pod, name) {
+            let named = Named {
                 what: "pods/binding",
-                ..pod_named
+                ..named
             };
-            return Err(Status::conflict(of, &why));
+            return Err(Status::conflict(named, &why));
         }
-        assign(
-            &mut pod,
-            &binding,
-            &node,
-            &metadata::time(inner.clock.now()),
-        );
-        Ok(Plan::Put(pod))
+        let now = metadata::time(write.server.clock.now());
+        assign(&mut pod, binding, node, &now);
+        Ok(WritePlan::Put(pod))
     });
     bound.await?;
-    Ok(Reply::Done {
+    Ok(VerbReply::Status {
         status: Status::created(),
         warnings: Vec::new(),
     })
 }
 
-/// The Binding in the body, whichever path it came by.
-fn decoded(inner: &Inner, ask: &Ask) -> Result<Tree, Status> {
-    let kinds = inner.kinds();
-    let bindings = kinds.get("", "v1", "bindings").expect("a built-in kind");
-    let as_binding = Ask {
-        kind: bindings.clone(),
-        ..ask.clone()
+/// Decodes the body as a Binding, whichever path it came by.
+fn decode_binding(server: &ServerState, request: &ResourceRequest) -> Result<Tree, Status> {
+    let request = ResourceRequest {
+        kind: server.builtin("", "bindings"),
+        ..request.clone()
     };
-    let mut tree = decode::object(&kinds, &as_binding)?.tree;
-    create::place(&as_binding, &mut tree)?;
+    let mut tree = decode::decode_body(&server.kinds(), &request)?.tree;
+    set_namespace(&request, &mut tree)?;
     Ok(tree)
 }
 
-/// The node a Binding names. Upstream reports what is wrong with it as a fault of its own.
-fn node(binding: &Tree) -> Result<&str, Status> {
+/// Returns the node that a Binding names. Upstream reports an invalid target as an internal error.
+fn target_node(binding: &Tree) -> Result<&str, Status> {
     let target = binding.get("target").unwrap_or(&Value::Null);
     let text = |field: &str| target[field].as_str().unwrap_or_default();
     let mut causes = Vec::new();
@@ -89,19 +101,19 @@ fn node(binding: &Tree) -> Result<&str, Status> {
     if text("name").is_empty() {
         causes.push(Cause::required("target.name", ""));
     }
-    let said: Vec<String> = causes
+    let messages: Vec<String> = causes
         .iter()
         .map(|cause| format!("{}: {}", cause.field, cause.message))
         .collect();
-    match said.as_slice() {
+    match messages.as_slice() {
         [] => Ok(text("name")),
         [one] => Err(Status::unexplained(one)),
         more => Err(Status::unexplained(format!("[{}]", more.join(", ")))),
     }
 }
 
-/// A Binding may say which copy of the Pod it is for.
-fn stale(binding: &Tree, pod: &Tree, key: &str) -> Option<String> {
+/// A Binding may name the uid and the revision of its Pod.
+fn failed_precondition(binding: &Tree, pod: &Tree, key: &str) -> Option<String> {
     for (field, called) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
         let (wanted, found) = (metadata::text(binding, field), metadata::text(pod, field));
         if !wanted.is_empty() && wanted != found {
@@ -113,8 +125,8 @@ fn stale(binding: &Tree, pod: &Tree, key: &str) -> Option<String> {
     None
 }
 
-/// Why a Pod cannot be bound.
-fn unfit(pod: &Tree, name: &str) -> Option<String> {
+/// Returns why a Pod cannot be bound.
+fn binding_conflict(pod: &Tree, name: &str) -> Option<String> {
     let spec = pod.get("spec").unwrap_or(&Value::Null);
     let node = spec["nodeName"].as_str().unwrap_or_default();
     if metadata::is_deleting(pod) {
@@ -189,7 +201,11 @@ mod tests {
             ),
         ];
         for (pod, expected) in cases {
-            assert_eq!(unfit(&mk_tree(&pod), "p").as_deref(), expected, "{pod}");
+            assert_eq!(
+                binding_conflict(&mk_tree(&pod), "p").as_deref(),
+                expected,
+                "{pod}"
+            );
         }
     }
 

@@ -1,75 +1,96 @@
-//! From a body to an object of the kind that the path names.
+//! From a body, or a patched object, to an object of the kind that the path names.
 //!
-//! Upstream decodes into Go types; this does what is visible of it without them: the apiVersion and kind must fit,
-//! metadata gets its shape, null members count as absent.
+//! Upstream decodes into Go types; this does what is visible of it without them: apiVersion and kind must fit, metadata
+//! gets its shape, null members count as absent.
 
 use caretaker_machinery::status::{Cause, Named, Status, quoted};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::Ask;
-use crate::body;
+use super::ResourceRequest;
+use crate::body::{self, FieldError};
 use crate::kinds::{Kind, Kinds, split_group};
-use crate::metadata::{Tree, shape};
-use crate::strategy::{self, convert, crd, defaults};
+use crate::metadata::{self, Tree, shape};
+use crate::strategy::{convert, defaults};
 
-/// An object in its stored form, and what its client should hear about the way it came.
-pub(crate) struct Decoded {
-    pub(crate) tree: Tree,
-    pub(crate) warnings: Vec<String>,
+/// An object in its stored form, and warnings about its unknown members.
+#[derive(Clone)]
+pub(super) struct DecodedBody {
+    pub(super) tree: Tree,
+    pub(super) warnings: Vec<String>,
 }
 
-/// The object in the body of a create or update.
-pub(crate) fn object(kinds: &Kinds, ask: &Ask) -> Result<Decoded, Status> {
-    let kind = &ask.kind;
-    let value = body::parse(&ask.content_type, &ask.body)
-        .map_err(|unreadable| unreadable.to_status(&kind.kind))?;
+/// Decodes the body of a create or update.
+pub(super) fn decode_body(kinds: &Kinds, request: &ResourceRequest) -> Result<DecodedBody, Status> {
+    let kind = &request.kind;
+    let value = body::parse(&request.content_type, &request.body)
+        .map_err(|error| error.to_status(&kind.kind))?;
     let tree = body::object(value, &kind.kind)?;
     if kind.custom.is_none() {
         check_builtin(kinds, kind, &tree)?;
     } else {
-        check_custom(ask, &tree)?;
+        check_custom(request, &tree)?;
     }
-    finish(ask, tree).map_err(|why| {
+    decode_tree(request, tree).map_err(|error| {
         Status::bad_request(format!(
-            "{} in version {:?} cannot be handled as a {}: {why}",
+            "{} in version {:?} cannot be handled as a {}: {error}",
             kind.kind, kind.version, kind.kind
         ))
     })
 }
 
-/// Brings a tree into its stored form, or says what does not decode.
-pub(crate) fn finish(ask: &Ask, mut tree: Tree) -> Result<Decoded, String> {
-    let kind = &ask.kind;
+/// Decodes what a patch made of an object.
+pub(super) fn decode_patched(
+    request: &ResourceRequest,
+    patched: Value,
+) -> Result<DecodedBody, Status> {
+    let kind = &request.kind;
+    let Value::Object(tree) = &patched else {
+        return Err(invalid_patch(&patched, "a JSON object was expected"));
+    };
+    let own = kind.api_version();
+    let given = |field: &str, default| tree.get(field).and_then(Value::as_str).unwrap_or(default);
+    let api_version = given("apiVersion", own.as_str());
+    let given_kind = given("kind", kind.kind.as_str());
+    if kind.custom.is_some() {
+        check_version(&own, api_version)?;
+        check_custom_kind(kind, given_kind, tree)?;
+    } else if api_version != own || given_kind != kind.kind {
+        return Err(invalid_patch(
+            &patched,
+            &unregistered(given_kind, api_version),
+        ));
+    }
+    let tree = tree.clone();
+    decode_tree(request, tree).map_err(|error| invalid_patch(&patched, &error.to_string()))
+}
+
+/// Brings a tree into its stored form.
+fn decode_tree(request: &ResourceRequest, mut tree: Tree) -> Result<DecodedBody, FieldError> {
+    let kind = &request.kind;
     tree.remove("apiVersion");
     tree.remove("kind");
-    let mut schemas = crd::take_schemas(kind, &mut tree);
-    if kind.custom.is_some() {
-        tree.values_mut().for_each(settle_numbers);
-    } else if !defaults::knows(kind) {
-        drop_nulls(&mut tree);
-    }
-    crd::put_schemas(&mut tree, &mut schemas);
+    kind.strategy.normalize(kind, &mut tree);
     let mut tree = convert::to_stored(kind, tree);
     let mut unknown = defaults::read(kind, &mut tree)?;
-    let unshaped = shape::shape(&mut tree, &kind.kind).map_err(|why| match &kind.custom {
-        // Upstream decodes the metadata of custom kinds by itself.
-        Some(_) => why.replace("ObjectMeta.metadata.", "ObjectMeta."),
-        None => why,
-    })?;
+    let dropped = shape::shape(&mut tree, &kind.kind);
     if kind.custom.is_some() {
-        unknown.extend(unshaped.iter().map(|field| format!("metadata.{field}")));
+        // Upstream decodes the metadata of custom kinds by itself.
+        let dropped = dropped.map_err(FieldError::outside_object)?;
+        unknown.extend(dropped.iter().map(|field| format!("metadata.{field}")));
+    } else {
+        dropped?;
     }
-    unknown.extend(strategy::read(kind, &mut tree)?);
+    unknown.extend(kind.strategy.read(kind, &mut tree)?);
     let unknown = unknown.iter().map(|path| format!("unknown field {path:?}"));
-    let warnings: Vec<String> = match ask.query.get("fieldValidation") {
+    let warnings: Vec<String> = match request.query.get("fieldValidation") {
         Some("Ignore") => Vec::new(),
         _ => unknown.collect(),
     };
-    if ask.query.get("fieldValidation") == Some("Strict") && !warnings.is_empty() {
-        return Err(format!("strict decoding error: {}", warnings.join(", ")));
+    if request.query.get("fieldValidation") == Some("Strict") && !warnings.is_empty() {
+        return Err(FieldError::Unknown(warnings.join(", ")));
     }
     defaults::fill(kind, &mut tree);
-    Ok(Decoded { tree, warnings })
+    Ok(DecodedBody { tree, warnings })
 }
 
 fn check_builtin(kinds: &Kinds, kind: &Kind, tree: &Tree) -> Result<(), Status> {
@@ -96,9 +117,7 @@ fn check_builtin(kinds: &Kinds, kind: &Kind, tree: &Tree) -> Result<(), Status> 
         && version != kind.version
         && is_early(version)
     {
-        return Err(Status::bad_request(format!(
-            "the API version in the data ({api_version}) does not match the expected API version ({own})"
-        )));
+        return check_version(&own, api_version);
     }
     let registered = kinds
         .iter()
@@ -115,11 +134,7 @@ fn check_builtin(kinds: &Kinds, kind: &Kind, tree: &Tree) -> Result<(), Status> 
             kind.kind
         )
     } else {
-        format!(
-            "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
-            quoted(given_kind),
-            quoted(api_version)
-        )
+        unregistered(given_kind, api_version)
     };
     Err(Status::bad_request(format!(
         "{given_kind} in version {version:?} cannot be handled as a {}: {why}",
@@ -127,71 +142,62 @@ fn check_builtin(kinds: &Kinds, kind: &Kind, tree: &Tree) -> Result<(), Status> 
     )))
 }
 
-fn check_custom(ask: &Ask, tree: &Tree) -> Result<(), Status> {
+fn check_custom(request: &ResourceRequest, tree: &Tree) -> Result<(), Status> {
+    let kind = &request.kind;
     let given = |field: &str| tree.get(field).and_then(Value::as_str).unwrap_or_default();
     if given("kind").is_empty() {
-        let shown = String::from_utf8_lossy(&ask.body);
+        let shown = String::from_utf8_lossy(&request.body);
         let shown = shown.trim_end();
         return Err(Status::bad_request(format!(
             "the object provided is unrecognized (must be of type {}): Object 'Kind' is missing in '{shown}'",
-            ask.kind.kind
+            kind.kind
         )));
     }
-    let own = ask.kind.api_version();
-    let api_version = given("apiVersion");
-    if api_version != own {
-        return Err(Status::bad_request(format!(
-            "the API version in the data ({api_version}) does not match the expected API version ({own})"
-        )));
-    }
-    if given("kind") != ask.kind.kind {
-        let name = crate::metadata::text(tree, "name");
-        let why = format!("must be {}", ask.kind.kind);
-        let cause = Cause::invalid("kind", given("kind"), &why);
-        let of = Named {
-            what: given("kind"),
-            ..ask.kind.kind_named(name)
-        };
-        return Err(Status::invalid(of, vec![cause]));
-    }
-    Ok(())
+    check_version(&kind.api_version(), given("apiVersion"))?;
+    check_custom_kind(kind, given("kind"), tree)
 }
 
-/// Versions that were served once; upstream still knows their names.
+fn check_version(own: &str, given: &str) -> Result<(), Status> {
+    if own == given {
+        return Ok(());
+    }
+    Err(Status::bad_request(format!(
+        "the API version in the data ({given}) does not match the expected API version ({own})"
+    )))
+}
+
+fn check_custom_kind(kind: &Kind, given: &str, tree: &Tree) -> Result<(), Status> {
+    if given == kind.kind {
+        return Ok(());
+    }
+    let cause = Cause::invalid("kind", given, &format!("must be {}", kind.kind));
+    let named = Named {
+        what: given,
+        ..kind.kind_named(metadata::text(tree, "name"))
+    };
+    Err(Status::invalid(named, vec![cause]))
+}
+
+fn unregistered(kind: &str, api_version: &str) -> String {
+    format!(
+        "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
+        quoted(kind),
+        quoted(api_version)
+    )
+}
+
+/// Reports whether upstream still knows a version by name that it served once.
 fn is_early(version: &str) -> bool {
     version.contains("alpha") || version.contains("beta")
 }
 
-/// A whole number is one however it is written: 1e3 is 1000.
-fn settle_numbers(value: &mut Value) {
-    match value {
-        Value::Number(number) if number.is_f64() => {
-            let float = number.as_f64().unwrap_or_default();
-            if float.fract() == 0.0 && float.abs() < WHOLE_FLOAT_MAX {
-                #[expect(clippy::cast_possible_truncation, reason = "it is whole and in range")]
-                let whole = float as i64;
-                *value = whole.into();
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(settle_numbers),
-        Value::Object(members) => members.values_mut().for_each(settle_numbers),
-        _ => {}
-    }
-}
-
-/// Beyond this, not every whole number is a float.
-const WHOLE_FLOAT_MAX: f64 = 9_007_199_254_740_992.0;
-
-/// A null member is an absent one, at any depth: in kinds that are not read by their types.
-fn drop_nulls(tree: &mut Map<String, Value>) {
-    tree.retain(|_, value| !value.is_null());
-    tree.values_mut().for_each(drop_nulls_in);
-}
-
-fn drop_nulls_in(value: &mut Value) {
-    match value {
-        Value::Object(members) => drop_nulls(members),
-        Value::Array(items) => items.iter_mut().for_each(drop_nulls_in),
-        _ => {}
-    }
+/// Returns the status of a patched object that does not decode.
+fn invalid_patch(patched: &Value, why: &str) -> Status {
+    let named = Named {
+        group: "",
+        what: "",
+        name: "",
+    };
+    let cause = Cause::invalid("patch", patched.to_string(), why);
+    Status::invalid(named, vec![cause])
 }

@@ -1,69 +1,99 @@
-//! DELETE of one object: the options are read, [`deletion`](crate::deletion) decides, this carries it out.
+//! DELETE of an object or of a collection.
+//!
+//! The strategy of the kind decides what a delete does ([`deletion`](crate::deletion) for most); this carries it out. The
+//! server's own tasks delete objects by [`delete_object`], too.
 
 use caretaker_machinery::status::Status;
 
-use super::commit::{self, Mode, Outcome, Plan};
-use super::{Ask, Reply};
+use super::write::{WriteMode, WriteOutcome, WritePlan, WriteTarget};
+use super::{ResourceRequest, VerbReply, read};
 use crate::deletion::{Decision, DeleteOptions};
 use crate::kinds::{DefaultPolicy, Kind};
 use crate::metadata::{self, Tree};
-use crate::server::Inner;
+use crate::server::ServerState;
 use crate::store::Key;
-use crate::strategy::{self, convert};
+use crate::strategy::{FailedPrecondition, convert};
 
-pub(super) async fn delete(inner: &Inner, ask: &Ask) -> Result<Reply, Status> {
-    let options = DeleteOptions::read(&ask.content_type, &ask.body, &ask.query)?;
-    let warnings = warnings(ask, &options);
-    let reply = match delete_one(inner, &ask.kind, &ask.key(), &options).await? {
-        Outcome::Stored(object) => Reply::Object {
-            // Upstream's way of saying that the old form of the policy left the object waiting.
-            code: if options.orphan_dependents == Some(false) {
-                202
-            } else {
-                200
+pub(super) async fn delete(
+    server: &ServerState,
+    request: &ResourceRequest,
+) -> Result<VerbReply, Status> {
+    let kind = &request.kind;
+    let options = DeleteOptions::read(&request.content_type, &request.body, &request.query)?;
+    let warnings = policy_warning(kind, &options).into_iter().collect();
+    let outcome = delete_object(server, kind, &request.key(), &options).await?;
+    Ok(match outcome {
+        WriteOutcome::Stored(object) => VerbReply::Object {
+            // Upstream's sign that the old form of the policy left the object waiting.
+            code: match options.orphan_dependents {
+                Some(false) => 202,
+                _ => 200,
             },
             object,
             warnings,
         },
-        Outcome::Removed(object) if ask.kind.rules.returns_object => Reply::Object {
+        WriteOutcome::Removed(object) if kind.rules.returns_object => VerbReply::Object {
             code: 200,
             object,
             warnings,
         },
-        Outcome::Removed(object) => Reply::Done {
+        WriteOutcome::Removed(object) => VerbReply::Status {
             status: Status::deleted(
-                ask.kind.resource_named(ask.name()),
+                kind.resource_named(request.name()),
                 metadata::text(&object.to_value(), "uid"),
             ),
             warnings,
         },
-    };
-    Ok(reply)
+    })
+}
+
+/// Deletes every object of a list, one by one. Not atomic, as upstream.
+pub(super) async fn delete_collection(
+    server: &ServerState,
+    request: &ResourceRequest,
+) -> Result<VerbReply, Status> {
+    let list_options = request.query.list_options()?;
+    let options = DeleteOptions::read(&request.content_type, &request.body, &request.query)?;
+    let (page, meta) = read::list_page(server, request, &list_options).await?;
+    for object in &page.objects {
+        match delete_object(server, &request.kind, &object.key, &options).await {
+            // Another client deleted it after the list.
+            Err(status) if status.is("NotFound") => {}
+            result => {
+                result?;
+            }
+        }
+    }
+    Ok(VerbReply::List { page, meta })
 }
 
 /// Deletes the object under `key`.
-pub(crate) async fn delete_one(
-    inner: &Inner,
+pub(crate) async fn delete_object(
+    server: &ServerState,
     kind: &Kind,
     key: &Key,
     options: &DeleteOptions,
-) -> Result<Outcome, Status> {
-    let now = inner.clock.now();
-    let mode = Mode::dry_run(options.dry_run);
-    commit::commit(inner, kind, key, mode, |current| {
+) -> Result<WriteOutcome, Status> {
+    let now = server.clock.now();
+    let target = WriteTarget {
+        server,
+        kind,
+        key,
+        mode: WriteMode::dry_run(options.dry_run),
+    };
+    let delete = target.commit(|current| {
         let current = current.ok_or_else(|| Status::not_found(kind.resource_named(key.name())))?;
         let object = convert::current(kind, current);
-        // Also when the delete is prepared again: what took the object's place is not what was meant.
+        // Checked at each attempt: another object may have taken this one's place.
         check_preconditions(kind, key.name(), &object, options)?;
-        Ok(
-            match strategy::decide_delete(kind, &object, options, now)? {
-                Decision::Pending => Plan::Keep,
-                Decision::Keep(changed) => Plan::Put(changed),
-                Decision::Remove(last) => Plan::Remove(last),
-            },
-        )
-    })
-    .await
+        let decision = kind.strategy.decide_delete(kind, &object, options, now)?;
+        Ok(match decision {
+            Decision::Pending => WritePlan::Keep,
+            Decision::Keep(changed) => WritePlan::Put(changed),
+            Decision::Remove(last) => WritePlan::Remove(last),
+        })
+    });
+    delete.await
 }
 
 fn check_preconditions(
@@ -73,33 +103,29 @@ fn check_preconditions(
     options: &DeleteOptions,
 ) -> Result<(), Status> {
     let checks = [
-        ("UID", &options.uid, metadata::text(object, "uid")),
-        (
-            "ResourceVersion",
-            &options.revision,
-            metadata::text(object, "resourceVersion"),
-        ),
+        ("UID", &options.uid, "uid"),
+        ("ResourceVersion", &options.revision, "resourceVersion"),
     ];
-    for (what, wanted, found) in checks {
+    for (field, wanted, path) in checks {
+        let found = metadata::text(object, path);
         if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != found) {
-            return Err(strategy::precondition_failed(
-                kind, name, what, wanted, found,
-            ));
+            let failed = FailedPrecondition {
+                field,
+                wanted,
+                found,
+            };
+            return Err(kind.strategy.precondition_conflict(kind, name, &failed));
         }
     }
     Ok(())
 }
 
 /// Deleting a Job without a policy surprises people: its Pods stay.
-fn warnings(ask: &Ask, options: &DeleteOptions) -> Vec<String> {
-    let silent = options.policy.is_none() && options.orphan_dependents.is_none();
-    let is_job = ask.kind.group == "batch" && ask.kind.rules.policy == DefaultPolicy::Orphan;
-    if silent && is_job {
-        vec![
-            "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
-                .into(),
-        ]
-    } else {
-        Vec::new()
-    }
+fn policy_warning(kind: &Kind, options: &DeleteOptions) -> Option<String> {
+    let has_policy = options.policy.is_some() || options.orphan_dependents.is_some();
+    let is_job = kind.group == "batch" && kind.rules.policy == DefaultPolicy::Orphan;
+    (is_job && !has_policy).then(|| {
+        "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
+            .to_owned()
+    })
 }

@@ -1,4 +1,4 @@
-//! What a definition of a custom kind must say to be stored. What schemas must say is `machinery::schema::check`.
+//! Checks of a CustomResourceDefinition, except those of its schemas, which are `machinery::schema::check`.
 
 use std::collections::BTreeSet;
 
@@ -7,12 +7,12 @@ use caretaker_machinery::schema::check::{self, StatusPath};
 use caretaker_machinery::status::Cause;
 use serde_json::Value;
 
-use super::super::custom::METADATA;
 use super::{SCHEMA, distinct_schemas, storage_versions, versions};
 use crate::metadata::{self, Tree};
+use crate::strategy::custom::METADATA;
 
-/// What a definition must say.
-pub(in crate::strategy) fn faults(new: &Tree, old: Option<&Tree>) -> Vec<Cause> {
+/// Returns why a definition is refused.
+pub(super) fn faults(new: &Tree, old: Option<&Tree>) -> Vec<Cause> {
     let mut causes = Vec::new();
     let spec = new.get("spec").cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -44,7 +44,7 @@ pub(in crate::strategy) fn faults(new: &Tree, old: Option<&Tree>) -> Vec<Cause> 
         let path = format!("spec.names.{field}");
         let given = text(&spec["names"][field]);
         let shown = given.to_lowercase();
-        // Kinds may have capitals; what else they are made of is the same.
+        // A kind may have capitals; the rest of the rule is the same.
         let checked = if field.ends_with("ind") {
             &shown
         } else {
@@ -77,7 +77,7 @@ pub(in crate::strategy) fn faults(new: &Tree, old: Option<&Tree>) -> Vec<Cause> 
     causes
 }
 
-/// Exactly one version is stored, their names differ, and each has a schema that is one.
+/// Checks that exactly one version is stored, that names differ, and that each version has a valid schema.
 fn version_faults(new: &Tree, spec: &Value, causes: &mut Vec<Cause>) {
     let versions = versions(new);
     let names: BTreeSet<&str> = versions
@@ -114,7 +114,7 @@ fn version_faults(new: &Tree, spec: &Value, causes: &mut Vec<Cause>) {
     let distinct = distinct_schemas(new);
     let has_status = |version: &Value| version["subresources"].get("status").is_some();
     for (index, (path, schema)) in distinct.iter().enumerate() {
-        // A schema that all versions share is judged as if each had what one has.
+        // A schema that all versions share is checked as if each had the subresources of one.
         let own = if distinct.len() == 1 {
             versions
         } else {

@@ -1,5 +1,5 @@
-//! What a client sent, read as upstream's decoder reads it: wrong types are refused in its words, unknown members vanish,
-//! a zero that means nothing is nothing, and amounts, times and bytes get their one form.
+//! Decodes a body as upstream's decoder does: it refuses wrong types in the same words, drops unknown members and zeros
+//! that mean nothing, and brings amounts, times and bytes into their canonical form.
 //!
 //! DEVIATION(decode-errors): a field of a named text type is reported as `string`, and members of embedded structs without
 //! the struct's name.
@@ -14,7 +14,7 @@ use jiff::fmt::temporal::DateTimePrinter;
 use serde_json::{Map, Value};
 
 use super::types::{Field, Of, Scalar, Shape, Type, TypeRef, types};
-use crate::body::type_name;
+use crate::body::{FieldError, type_name};
 use crate::metadata::{self, Tree};
 
 /// Members of a nested object that say what it is.
@@ -29,32 +29,32 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::RequireCanonical),
 );
 
-/// A walk through an object.
+/// Decodes one object, and keeps track of the path.
 #[derive(Default)]
-pub(super) struct Reader {
-    path: Vec<Step>,
+pub(super) struct TypeReader {
+    path: Vec<PathStep>,
     /// Members that no type has, by their paths.
     pub(super) unknown: Vec<String>,
 }
 
 /// A step from a value to one inside it.
-enum Step {
+enum PathStep {
     Field(String),
     Item(usize),
     Key(String),
 }
 
-// === impl Reader ===
+// === impl TypeReader ===
 
-impl Reader {
+impl TypeReader {
     /// Reads a whole object. Its metadata has rules of its own: only what is unknown there is noted.
-    pub(super) fn read_root(&mut self, of: TypeRef, object: &mut Tree) -> Result<(), String> {
+    pub(super) fn read_root(&mut self, of: TypeRef, object: &mut Tree) -> Result<(), FieldError> {
         let metadata = object.remove("metadata");
         let field = types().get(of).fields.get("metadata");
         if let (Some(Value::Object(given)), Some(Of::Struct(of))) =
             (&metadata, field.map(|field| field.of))
         {
-            self.path.push(Step::Field("metadata".into()));
+            self.path.push(PathStep::Field("metadata".into()));
             // What is wrong there is said by those rules.
             let _ = self.read_struct(of, &mut given.clone());
             self.path.clear();
@@ -66,13 +66,13 @@ impl Reader {
         Ok(())
     }
 
-    fn read_struct(&mut self, of: TypeRef, object: &mut Tree) -> Result<(), String> {
+    fn read_struct(&mut self, of: TypeRef, object: &mut Tree) -> Result<(), FieldError> {
         let row = types().get(of);
         for (name, value) in std::mem::take(object) {
             let Some(field) = row.fields.get(name.as_str()) else {
                 let typed = row.fields.contains_key("metadata");
                 if !(typed && TYPE_MEMBERS.contains(&name.as_str())) {
-                    self.path.push(Step::Field(name));
+                    self.path.push(PathStep::Field(name));
                     self.unknown.push(self.place());
                     self.path.pop();
                 }
@@ -81,7 +81,7 @@ impl Reader {
             if value.is_null() {
                 continue;
             }
-            self.path.push(Step::Field(name.clone()));
+            self.path.push(PathStep::Field(name.clone()));
             let value = self.read_field(row, field, value)?;
             self.path.pop();
             if field.optional || field.is_struct() || !is_zero(&value) {
@@ -91,13 +91,18 @@ impl Reader {
         Ok(())
     }
 
-    fn read_field(&mut self, owner: &Type, field: &Field, value: Value) -> Result<Value, String> {
+    fn read_field(
+        &mut self,
+        owner: &Type,
+        field: &Field,
+        value: Value,
+    ) -> Result<Value, FieldError> {
         match (field.shape, value) {
             (Shape::One, value) => self.read_value(owner, field, value),
             (Shape::List, Value::Array(items)) => {
                 let mut read = Vec::with_capacity(items.len());
                 for (at, item) in items.into_iter().enumerate() {
-                    self.path.push(Step::Item(at));
+                    self.path.push(PathStep::Item(at));
                     read.push(self.read_value(owner, field, item)?);
                     self.path.pop();
                 }
@@ -106,7 +111,7 @@ impl Reader {
             (Shape::Map, Value::Object(members)) => {
                 let mut read = Map::new();
                 for (key, value) in members {
-                    self.path.push(Step::Key(key.clone()));
+                    self.path.push(PathStep::Key(key.clone()));
                     read.insert(key, self.read_value(owner, field, value)?);
                     self.path.pop();
                 }
@@ -117,7 +122,12 @@ impl Reader {
     }
 
     /// Reads one value of a field, or one of those it holds.
-    fn read_value(&mut self, owner: &Type, field: &Field, value: Value) -> Result<Value, String> {
+    fn read_value(
+        &mut self,
+        owner: &Type,
+        field: &Field,
+        value: Value,
+    ) -> Result<Value, FieldError> {
         match (field.of, value) {
             (Of::Struct(of), Value::Null) => self.read_members(of, Map::new()),
             (Of::Struct(of), Value::Object(members)) => self.read_members(of, members),
@@ -130,26 +140,28 @@ impl Reader {
         }
     }
 
-    fn read_members(&mut self, of: TypeRef, mut members: Tree) -> Result<Value, String> {
+    fn read_members(&mut self, of: TypeRef, mut members: Tree) -> Result<Value, FieldError> {
         self.read_struct(of, &mut members)?;
         Ok(Value::Object(members))
     }
 
     /// The error of a value that does not fit its field.
-    fn wrong(&self, owner: &Type, value: &Value, go_type: &str) -> String {
+    fn wrong(&self, owner: &Type, value: &Value, go_type: &str) -> FieldError {
         let found = match value {
             Value::Number(number) if go_type.starts_with("int") => format!("number {number}"),
             _ => type_name(value).to_owned(),
         };
         let owner = owner.name.rsplit('.').next().unwrap_or_default();
         let fields = self.path.iter().filter_map(|step| match step {
-            Step::Field(name) => Some(name.as_str()),
-            Step::Item(_) | Step::Key(_) => None,
+            PathStep::Field(name) => Some(name.as_str()),
+            PathStep::Item(_) | PathStep::Key(_) => None,
         });
         let fields = fields.collect::<Vec<_>>().join(".");
-        format!(
-            "json: cannot unmarshal {found} into Go struct field {owner}.{fields} of type {go_type}"
-        )
+        FieldError::WrongType {
+            found,
+            field: format!("{owner}.{fields}"),
+            go_type: go_type.to_owned(),
+        }
     }
 
     /// Where the walk is, items and keys included.
@@ -157,13 +169,13 @@ impl Reader {
         let mut place = String::new();
         for step in &self.path {
             match step {
-                Step::Field(name) | Step::Key(name) => {
+                PathStep::Field(name) | PathStep::Key(name) => {
                     if !place.is_empty() {
                         place.push('.');
                     }
                     place.push_str(name);
                 }
-                Step::Item(at) => place.push_str(&format!("[{at}]")),
+                PathStep::Item(at) => place.push_str(&format!("[{at}]")),
             }
         }
         place
@@ -174,7 +186,7 @@ impl Reader {
 
 impl Scalar {
     /// The value in its one form; none if it is of another type.
-    fn read(self, value: &Value, shape: Shape) -> Result<Option<Value>, String> {
+    fn read(self, value: &Value, shape: Shape) -> Result<Option<Value>, FieldError> {
         let text = value.as_str();
         let same = |fits: bool| Ok(fits.then(|| value.clone()));
         match self {
@@ -213,12 +225,12 @@ fn is_zero(value: &Value) -> bool {
 }
 
 /// An amount; in a map of them, nothing finer than a thousandth.
-fn read_quantity(value: &Value, shape: Shape) -> Result<Value, String> {
+fn read_quantity(value: &Value, shape: Shape) -> Result<Value, FieldError> {
     let text = match value {
         Value::String(text) => text.trim().to_owned(),
         other => other.to_string(),
     };
-    let quantity = Quantity::parse(&text).map_err(|error| error.to_string())?;
+    let quantity = Quantity::parse(&text)?;
     let quantity = match shape {
         Shape::Map => quantity.rounded_to_milli(),
         Shape::One | Shape::List => quantity,
@@ -226,12 +238,12 @@ fn read_quantity(value: &Value, shape: Shape) -> Result<Value, String> {
     Ok(quantity.to_string().into())
 }
 
-fn read_time(text: &str) -> Result<Value, String> {
+fn read_time(text: &str) -> Result<Value, FieldError> {
     let at: Timestamp = text.parse().map_err(|_| no_time(text, ""))?;
     Ok(metadata::time(at).into())
 }
 
-fn read_micro_time(text: &str) -> Result<Value, String> {
+fn read_micro_time(text: &str) -> Result<Value, FieldError> {
     const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(6));
     let after = text.split_once('.').map_or("", |(_, after)| after);
     let digits = after.bytes().take_while(u8::is_ascii_digit).count();
@@ -242,25 +254,26 @@ fn read_micro_time(text: &str) -> Result<Value, String> {
     }
 }
 
-fn no_time(text: &str, fraction: &str) -> String {
+fn no_time(text: &str, fraction: &str) -> FieldError {
     let year = text.split('-').next().unwrap_or_default();
     let is_year = year.len() == 4 && year.bytes().all(|byte| byte.is_ascii_digit());
     let (rest, expected) = match text.get(19..) {
         Some(rest) if is_year && !fraction.is_empty() => (rest, fraction),
         _ => (text, "2006"),
     };
-    format!(
-        "parsing time {text:?} as \"2006-01-02T15:04:05{fraction}Z07:00\": cannot parse {rest:?} as {expected:?}"
-    )
+    FieldError::Time {
+        text: text.to_owned(),
+        layout: format!("2006-01-02T15:04:05{fraction}Z07:00"),
+        rest: rest.to_owned(),
+        expected: expected.to_owned(),
+    }
 }
 
 /// Base64, line breaks allowed.
-fn read_bytes(text: &str) -> Result<Value, String> {
+fn read_bytes(text: &str) -> Result<Value, FieldError> {
     let joined: String = text.chars().filter(|c| !"\r\n".contains(*c)).collect();
-    let bytes = LENIENT.decode(&joined).map_err(|error| {
-        let at = illegal_at(&joined, &error);
-        format!("illegal base64 data at input byte {at}")
-    })?;
+    let bytes = LENIENT.decode(&joined);
+    let bytes = bytes.map_err(|error| FieldError::Base64(illegal_at(&joined, &error)))?;
     Ok(STANDARD.encode(bytes).into())
 }
 
@@ -320,9 +333,9 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn read(of: &str, object: &Value) -> Result<(Value, Vec<String>), String> {
+    fn read(of: &str, object: &Value) -> Result<(Value, Vec<String>), FieldError> {
         let mut object = object.as_object().cloned().unwrap_or_default();
-        let mut reader = Reader::default();
+        let mut reader = TypeReader::default();
         reader.read_root(types().named(of).unwrap(), &mut object)?;
         Ok((Value::Object(object), reader.unknown))
     }
@@ -365,12 +378,13 @@ mod tests {
             ),
         ];
         for (pod, expected) in cases {
-            assert_eq!(read("core.v1.Pod", &pod), Err(format!("json: {expected}")));
+            let found = read("core.v1.Pod", &pod).map_err(|error| error.to_string());
+            assert_eq!(found, Err(format!("json: {expected}")));
         }
     }
 
     #[test]
-    fn zeros_that_mean_nothing_vanish_and_others_stay() {
+    fn drops_zeros_that_mean_nothing() {
         let given = json!({"spec": {"hostNetwork": false, "nodeName": "", "nodeSelector": {}, "containers": [],
             "securityContext": {}, "activeDeadlineSeconds": 0, "volumes": null, "overhead": {"cpu": null},
             "affinity": null, "hostAliases": [null]}});
@@ -383,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_members_vanish_and_are_told() {
+    fn unknown_members_are_dropped_and_reported() {
         let given = json!({"metadata": {"neither": 1, "ownerReferences": [{"nor": 1}]},
             "nope": 1, "spec": {"containers": [{"name": "a"}, {"nope": 1}]}});
         let (mut kept, unknown) = read("core.v1.Pod", &given).unwrap();
@@ -417,9 +431,7 @@ mod tests {
             ("YWJj!", Err(4)),
         ];
         for (text, expected) in cases {
-            let expected = expected
-                .map(Value::from)
-                .map_err(|at| format!("illegal base64 data at input byte {at}"));
+            let expected = expected.map(Value::from).map_err(FieldError::Base64);
             assert_eq!(read_bytes(text), expected, "{text}");
         }
     }
@@ -442,7 +454,8 @@ mod tests {
             let why = format!(
                 "parsing time {text:?} as \"2006-01-02T15:04:05.000000Z07:00\": cannot parse {rest:?} as \".000000\""
             );
-            assert_eq!(read_micro_time(text), Err(why));
+            let found = read_micro_time(text).map_err(|error| error.to_string());
+            assert_eq!(found, Err(why));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! GET of a collection, whole or page by page, now or at a revision.
+//! GET of an object, or of a collection: whole or page by page, now or at a revision.
 
 use std::num::IntErrorKind;
 use std::time::Duration;
@@ -9,23 +9,22 @@ use caretaker_machinery::selector::{FieldOp, FieldSelector, LabelSelector};
 use caretaker_machinery::status::Status;
 use serde::{Deserialize, Serialize};
 
-use super::{Ask, Reply};
+use super::{ResourceRequest, VerbReply};
 use crate::kinds::Kind;
 use crate::negotiate::Form;
 use crate::request::{ListOptions, RevisionMatch};
 use crate::respond::ListMeta;
-use crate::server::Inner;
+use crate::server::ServerState;
 use crate::store::{Keep, Key, Object, Page, Revision, Scope, TooOld};
 
-/// How long a read waits for a revision that has not been reached.
+/// How long a read waits for a revision that the store has not reached.
 const FUTURE_WAIT: Duration = Duration::from_secs(3);
-/// How often it looks.
+/// How often it looks at the store.
 const FUTURE_POLL: Duration = Duration::from_millis(50);
 
-/// Which objects a request is about.
-pub(crate) struct Selection {
+/// The selectors of a request.
+pub(crate) struct ObjectFilter {
     labels: LabelSelector,
-    /// Conditions as (index into the kind's fields or the name, wanted, equal).
     fields: Vec<FieldCondition>,
 }
 
@@ -42,9 +41,9 @@ enum FieldSource {
     Indexed(usize),
 }
 
-/// Where a list goes on. Clients take it for opaque; the form is upstream's.
+/// A position in a list. It is opaque to clients; the form is upstream's.
 #[derive(Debug, Serialize, Deserialize)]
-struct Token {
+struct ContinueToken {
     #[serde(default)]
     v: String,
     #[serde(default)]
@@ -53,39 +52,60 @@ struct Token {
     start: String,
 }
 
-pub(super) async fn list(inner: &Inner, ask: &Ask) -> Result<Reply, Status> {
-    let options = ask.query.list_options()?;
-    let (page, meta) = page(inner, ask, &options).await?;
-    Ok(Reply::List { page, meta })
+pub(super) async fn get(
+    server: &ServerState,
+    request: &ResourceRequest,
+) -> Result<VerbReply, Status> {
+    let revision = request.query.get("resourceVersion").unwrap_or_default();
+    if !revision.is_empty() {
+        let revision =
+            parse_revision(revision).map_err(|status| Status::unexplained(status.message))?;
+        wait_for_revision(server, revision).await?;
+    }
+    let object = server.store.get(request.kind.resource, &request.key());
+    Ok(VerbReply::Object {
+        code: 200,
+        object: object.ok_or_else(|| request.not_found())?,
+        warnings: Vec::new(),
+    })
 }
 
-/// The page that `options` ask for.
-pub(super) async fn page(
-    inner: &Inner,
-    ask: &Ask,
+pub(super) async fn list(
+    server: &ServerState,
+    request: &ResourceRequest,
+) -> Result<VerbReply, Status> {
+    let options = request.query.list_options()?;
+    let (page, meta) = list_page(server, request, &options).await?;
+    Ok(VerbReply::List { page, meta })
+}
+
+/// Returns the page that `options` select.
+pub(super) async fn list_page(
+    server: &ServerState,
+    request: &ResourceRequest,
     options: &ListOptions,
 ) -> Result<(Page, ListMeta), Status> {
-    let selection = Selection::parse(&ask.kind, options)?;
-    let at = At::of(inner, options).await?;
+    let filter = ObjectFilter::parse(&request.kind, options)?;
+    let at = ListStart::of(server, options).await?;
     let scope = Scope {
-        namespace: ask.namespace.clone(),
+        namespace: request.namespace.clone(),
         start: at.start.clone(),
     };
     let keep = Keep {
-        matches: &|object: &Object| selection.matches(object),
+        matches: &|object: &Object| filter.matches(object),
         limit: options.limit.filter(|_| !at.ignores_limit),
     };
-    let page = inner
+    let page = server
         .store
-        .list(ask.kind.resource, &scope, at.revision, &keep)
-        .map_err(|too_old| at.expired(inner, too_old))?;
+        .list(request.kind.resource, &scope, at.revision, &keep)
+        .map_err(|too_old| at.expired(server, too_old))?;
     let meta = ListMeta {
         revision: page.revision.to_string(),
         continue_token: match &page.rest {
             Some((next, _)) => Some(token(page.revision, next)),
-            // Lists of custom kinds always have the field.
-            None if ask.format.form == Form::Object => {
-                ask.kind.custom.as_ref().map(|_| String::new())
+            // Lists of custom kinds always have the field `continue`.
+            None if request.format.form == Form::Object => {
+                request.kind.custom.as_ref().map(|_| String::new())
             }
             None => None,
         },
@@ -93,24 +113,24 @@ pub(super) async fn page(
             .rest
             .as_ref()
             .map(|(_, count)| *count)
-            .filter(|_| selection.is_everything()),
+            .filter(|_| filter.is_everything()),
     };
     Ok((page, meta))
 }
 
-/// The point in time a list shows.
-struct At {
-    /// None: now.
+/// The revision and the position at which a list begins.
+struct ListStart {
+    /// None for the present.
     revision: Option<Revision>,
     start: Option<Key>,
-    /// resourceVersion "0" means: whatever is at hand, all of it.
+    /// resourceVersion "0" lists everything.
     ignores_limit: bool,
 }
 
-// === impl At ===
+// === impl ListStart ===
 
-impl At {
-    async fn of(inner: &Inner, options: &ListOptions) -> Result<Self, Status> {
+impl ListStart {
+    async fn of(server: &ServerState, options: &ListOptions) -> Result<Self, Status> {
         let mut at = Self {
             revision: None,
             start: None,
@@ -140,12 +160,12 @@ impl At {
         let revision = parse_revision(text).map_err(|status| {
             Status::bad_request(format!("invalid resource version: {}", status.message))
         })?;
-        wait_for(inner, revision).await?;
+        wait_for_revision(server, revision).await?;
         at.ignores_limit = revision.0 == 0;
         let exact = match options.revision_match {
             Some(RevisionMatch::Exact) => true,
             Some(RevisionMatch::NotOlderThan | RevisionMatch::Unknown(_)) => false,
-            // The old rule: a page of a named revision is a page of that revision.
+            // The rule of older servers: a page with a revision is a page of exactly that revision.
             None => options.limit.is_some() && revision.0 > 0,
         };
         if exact {
@@ -154,8 +174,8 @@ impl At {
         Ok(at)
     }
 
-    /// History does not reach back: say so, and where the list could go on inconsistently.
-    fn expired(&self, inner: &Inner, too_old: TooOld) -> Status {
+    /// Returns the error of a revision that history no longer has, with a token to go on inconsistently.
+    fn expired(&self, server: &ServerState, too_old: TooOld) -> Status {
         let Some(start) = &self.start else {
             let asked = self.revision.map_or(0, |revision| revision.0);
             return Status::expired(format!("too old resource version: {asked} ({})", too_old.0));
@@ -164,14 +184,14 @@ impl At {
             "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.",
         );
         status.metadata.continue_token = Some(inconsistent_token(start));
-        status.metadata.resource_version = Some(inner.store.revision().to_string());
+        status.metadata.resource_version = Some(server.store.revision().to_string());
         status
     }
 }
 
-// === impl Selection ===
+// === impl ObjectFilter ===
 
-impl Selection {
+impl ObjectFilter {
     pub(crate) fn parse(kind: &Kind, options: &ListOptions) -> Result<Self, Status> {
         let labels = LabelSelector::parse(&options.label_selector)
             .map_err(|error| Status::bad_request(error.to_string()))?;
@@ -194,7 +214,7 @@ impl Selection {
         })
     }
 
-    /// All objects of a kind whose name is `name`.
+    /// Also selects by name.
     pub(crate) fn with_name(mut self, name: &str) -> Self {
         self.fields.push(FieldCondition {
             source: FieldSource::Name,
@@ -248,7 +268,7 @@ impl FieldSource {
     }
 }
 
-/// A revision as text; the message is Go's.
+/// Parses a revision; the message is Go's.
 pub(crate) fn parse_revision(text: &str) -> Result<Revision, Status> {
     text.parse().map(Revision).map_err(|error: std::num::ParseIntError| {
         let why = match error.kind() {
@@ -261,12 +281,15 @@ pub(crate) fn parse_revision(text: &str) -> Result<Revision, Status> {
     })
 }
 
-/// Waits a little for a revision that is yet to come.
-pub(crate) async fn wait_for(inner: &Inner, revision: Revision) -> Result<(), Status> {
+/// Waits for a revision that the store has not reached, for a limited time.
+pub(crate) async fn wait_for_revision(
+    server: &ServerState,
+    revision: Revision,
+) -> Result<(), Status> {
     let deadline = tokio::time::Instant::now() + FUTURE_WAIT;
-    while inner.store.revision() < revision {
+    while server.store.revision() < revision {
         if tokio::time::Instant::now() >= deadline {
-            let current = inner.store.revision();
+            let current = server.store.revision();
             return Err(Status::revision_too_large(revision.0, current.0));
         }
         tokio::time::sleep(FUTURE_POLL).await;
@@ -278,13 +301,13 @@ fn token(revision: Revision, next: &Key) -> String {
     encode_token(i64::try_from(revision.0).unwrap_or(i64::MAX), next)
 }
 
-/// Goes on at whatever revision is current.
+/// Returns a token that goes on at the revision that is then current.
 fn inconsistent_token(start: &Key) -> String {
     encode_token(-1, start)
 }
 
 fn encode_token(rv: i64, start: &Key) -> String {
-    let token = Token {
+    let token = ContinueToken {
         v: "meta.k8s.io/v1".into(),
         rv,
         start: start.as_str().into(),
@@ -292,12 +315,12 @@ fn encode_token(rv: i64, start: &Key) -> String {
     URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).unwrap_or_default())
 }
 
-fn read_token(text: &str) -> Result<Token, Status> {
+fn read_token(text: &str) -> Result<ContinueToken, Status> {
     let bad = |why: &str| Status::bad_request(format!("invalid continue token: {why}"));
     let bytes = URL_SAFE_NO_PAD
         .decode(text.trim_end_matches('='))
         .map_err(|error| bad(&format!("continue key is not valid: {error}")))?;
-    let token: Token = serde_json::from_slice(&bytes)
+    let token: ContinueToken = serde_json::from_slice(&bytes)
         .map_err(|error| bad(&format!("continue key is not valid: {error}")))?;
     if token.v != "meta.k8s.io/v1" {
         let why = format!(

@@ -1,34 +1,44 @@
-//! The rules of `batch.volcano.sh`: what Volcano's webhooks refuse.
+//! Rules of Volcano's CronJobs: what its webhooks refuse.
 //!
-//! Schedule, zone and name are judged as its webhook for CronJobs does (1.13), on every write, without ratchets. Its webhook
-//! for Jobs would refuse the Jobs of some CronJobs at every tick, for ever; what can be told from the template alone is told
-//! when the CronJob is written: tasks, their names and numbers, plugins, volumes.
+//! Schedule, zone and name are checked as by its webhook for CronJobs (1.13), on every write, without ratchets. Its
+//! webhook for Jobs would refuse the Jobs of some CronJobs at every schedule time; what can be seen in the template alone
+//! is refused when the CronJob is written: tasks, their names and numbers, plugins, volumes.
 //! DEVIATION(volcano-rules): Volcano answers 400 with all sentences in one, and takes any template. Queues, policies,
-//! partitions and what single plugins need are not looked at here either.
+//! partitions and what single plugins need are not checked here either.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use caretaker_machinery::cron::{Schedule, zone};
+use caretaker_machinery::names::{LABEL_CHARS_MAX, qualified_name};
+use caretaker_machinery::status::Cause;
 use serde_json::Value;
 
-use super::{NAME_CHARS_MAX, Tree, name, part};
-use crate::cron::{Schedule, zone};
-use crate::names::{LABEL_CHARS_MAX, qualified_name};
-use crate::status::Cause;
+use super::cronjob::{NAME_CHARS_MAX, deadline_warnings};
+use super::custom::CustomStrategy;
+use super::validation::value_at;
+use super::{KindStrategy, ObjectPart};
+use crate::body::FieldError;
+use crate::kinds::Kind;
+use crate::metadata::{self, Tree};
+
+/// The rules of Volcano's CronJobs, beside those of their schema.
+#[derive(Debug)]
+pub(super) struct VolcanoCronJobStrategy;
 
 const ZONE_IN_SCHEDULE: &str =
     "schedule should not contain TZ or CRON_TZ, TZ should only be set in the timeZone field";
-const NO_PLACE: &str =
+const LOCAL_ZONE: &str =
     "timeZone can't be Local, and must be defined in https://www.iana.org/time-zones";
 
-/// Longest part of a zone's name between slashes.
+/// Most characters between the slashes of a zone's name.
 const ZONE_PART_CHARS_MAX: usize = 14;
-/// Digits of a tick in the name of a Job: minutes since 1970, until 2160.
-const TICK_DIGITS: usize = 8;
+/// Digits of the schedule time in the name of a Job: minutes since 1970, until 2160.
+const MINUTE_DIGITS: usize = 8;
 
-/// How many faults are told: a template can have tens of thousands of tasks, and nobody reads that much.
+/// Most causes in one answer: a template can have tens of thousands of tasks.
 const FAULTS_MAX: usize = 100;
 
-/// Plugins that a Job can ask for.
+/// Plugins that a Job may name.
 const PLUGINS: [&str; 8] = [
     "env",
     "hcclrank",
@@ -42,28 +52,56 @@ const PLUGINS: [&str; 8] = [
 
 const JOB: &str = "spec.jobTemplate.spec";
 
-/// What is wrong with a CronJob, whether it is created or changed.
-#[must_use]
-pub fn faults(object: &Tree) -> Vec<Cause> {
-    let spec = part(object, "spec");
+// === impl VolcanoCronJobStrategy ===
+
+impl KindStrategy for VolcanoCronJobStrategy {
+    fn normalize(&self, kind: &Kind, object: &mut Tree) {
+        CustomStrategy.normalize(kind, object);
+    }
+
+    fn read(&self, kind: &Kind, object: &mut Tree) -> Result<Vec<String>, FieldError> {
+        CustomStrategy.read(kind, object)
+    }
+
+    fn validate(
+        &self,
+        kind: &Kind,
+        part: ObjectPart,
+        new: &Tree,
+        old: Option<&Tree>,
+    ) -> Vec<Cause> {
+        let causes = CustomStrategy.validate(kind, part, new, old);
+        // The API server does not call the webhook for what the schema refuses.
+        if part == ObjectPart::Main && causes.is_empty() {
+            return faults(new);
+        }
+        causes
+    }
+
+    fn warnings(&self, old: Option<&Tree>, new: &Tree) -> Vec<String> {
+        deadline_warnings(old, new)
+    }
+}
+
+/// Returns why the webhooks refuse a CronJob, new or changed.
+fn faults(object: &Tree) -> Vec<Cause> {
+    let spec = value_at(object, "/spec");
+    let name = metadata::text(object, "name");
     let mut causes: Vec<Cause> = schedule_fault(&spec["schedule"]).into_iter().collect();
     if let Some(zone) = spec["timeZone"].as_str() {
         causes.extend(zone_fault(zone));
     }
-    causes.extend(name_fault(name(object)));
-    causes.extend(job_faults(&spec["jobTemplate"]["spec"], name(object)));
+    causes.extend(name_fault(name));
+    causes.extend(job_faults(&spec["jobTemplate"]["spec"], name));
     causes.truncate(FAULTS_MAX);
     causes
 }
 
 fn schedule_fault(schedule: &Value) -> Option<Cause> {
-    let place = "spec.schedule";
+    let path = "spec.schedule";
     let text = schedule.as_str().unwrap_or_default();
     if text.is_empty() {
-        return Some(Cause::required(
-            place,
-            "schedule is required, but got empty",
-        ));
+        return Some(Cause::required(path, "schedule is required, but got empty"));
     }
     let why = if text.contains("TZ") {
         ZONE_IN_SCHEDULE.to_owned()
@@ -71,7 +109,7 @@ fn schedule_fault(schedule: &Value) -> Option<Cause> {
         let error = Schedule::parse(text).err()?;
         format!("schedule is not a valid cron expression: {error}")
     };
-    Some(Cause::invalid(place, text, &why))
+    Some(Cause::invalid(path, text, &why))
 }
 
 fn zone_fault(zone: &str) -> Option<Cause> {
@@ -88,7 +126,7 @@ fn zone_fault(zone: &str) -> Option<Cause> {
     } else if !zone.split('/').all(is_plain) {
         "unknown timeZone"
     } else if zone.eq_ignore_ascii_case("Local") {
-        NO_PLACE
+        LOCAL_ZONE
     } else if zone::find(zone).is_err() {
         "invalid timeZone"
     } else {
@@ -116,8 +154,8 @@ fn job_faults(job: &Value, cron_job: &str) -> Vec<Cause> {
     let mut causes = task_faults(job, cron_job);
     let plugins = job["plugins"].as_object().into_iter().flatten();
     for (plugin, _) in plugins.filter(|(plugin, _)| !PLUGINS.contains(&plugin.as_str())) {
-        let place = format!("{JOB}.plugins");
-        causes.push(Cause::not_supported(place, plugin, &PLUGINS));
+        let path = format!("{JOB}.plugins");
+        causes.push(Cause::not_supported(path, plugin, &PLUGINS));
     }
     causes.extend(volume_faults(job));
     causes
@@ -130,14 +168,14 @@ fn task_faults(job: &Value, cron_job: &str) -> Vec<Cause> {
         return vec![Cause::required(format!("{JOB}.tasks"), why)];
     }
     let mut causes = Vec::new();
-    // Which task has a name: the first one.
+    // The first task that has each name.
     let mut known = BTreeMap::new();
     for (index, task) in tasks.iter().enumerate() {
         let name = task_name(task, index);
         causes.extend(task_fault(task, index, &name, cron_job));
         if *known.entry(name.clone()).or_insert(index) != index {
             let why = "another task has this name";
-            causes.push(Cause::invalid(place(index, "name"), &name, why));
+            causes.push(Cause::invalid(task_path(index, "name"), &name, why));
         }
     }
     causes.extend(order_faults(tasks, &known));
@@ -151,34 +189,34 @@ fn task_faults(job: &Value, cron_job: &str) -> Vec<Cause> {
     causes
 }
 
-/// What is wrong with one task by itself.
+/// Checks one task by itself.
 fn task_fault(task: &Value, index: usize, name: &str, cron_job: &str) -> Vec<Cause> {
     let mut causes = Vec::new();
-    // `<cronjob>-<tick>-<task>-<index>`.
-    let rest = TICK_DIGITS + index.to_string().len() + 3;
+    // `<cronjob>-<minute>-<task>-<index>`.
+    let rest = MINUTE_DIGITS + index.to_string().len() + 3;
     if cron_job.len() + name.len() + rest > LABEL_CHARS_MAX {
         let room = LABEL_CHARS_MAX - rest;
         let why = format!(
             "names of its Pods would be too long: CronJob and task may have {room} characters together"
         );
-        causes.push(Cause::invalid(place(index, "name"), name, &why));
+        causes.push(Cause::invalid(task_path(index, "name"), name, &why));
     }
     let least = number(&task["minAvailable"]);
     if least > number(&task["replicas"]) {
         let why = "must not be greater than the task's replicas";
-        causes.push(Cause::invalid(place(index, "minAvailable"), least, why));
+        causes.push(Cause::invalid(task_path(index, "minAvailable"), least, why));
     }
     if list(&task["template"]["spec"]["containers"]).is_empty() {
-        let containers = place(index, "template.spec.containers");
+        let containers = task_path(index, "template.spec.containers");
         causes.push(Cause::required(containers, ""));
     }
     causes
 }
 
-/// Tasks that wait for one that does not exist, or for each other.
+/// Checks for tasks that depend on one that does not exist, or on each other.
 fn order_faults(tasks: &[Value], known: &BTreeMap<String, usize>) -> Vec<Cause> {
     let mut causes = Vec::new();
-    // For each task, who waits for it, and for how many it waits.
+    // For each task, the tasks that depend on it, and the number of those it depends on.
     let mut waiting: Vec<Vec<usize>> = vec![Vec::new(); tasks.len()];
     let mut open = vec![0_usize; tasks.len()];
     for (index, task) in tasks.iter().enumerate() {
@@ -189,7 +227,11 @@ fn order_faults(tasks: &[Value], known: &BTreeMap<String, usize>) -> Vec<Cause> 
                 open[index] += 1;
             } else {
                 let why = "no task has this name";
-                causes.push(Cause::invalid(place(index, "dependsOn.name"), other, why));
+                causes.push(Cause::invalid(
+                    task_path(index, "dependsOn.name"),
+                    other,
+                    why,
+                ));
             }
         }
     }
@@ -211,7 +253,7 @@ fn order_faults(tasks: &[Value], known: &BTreeMap<String, usize>) -> Vec<Cause> 
     causes
 }
 
-/// A task without a name gets one from its place.
+/// Volcano names a task without a name by its index.
 fn task_name(task: &Value, index: usize) -> String {
     match task["name"].as_str() {
         Some(name) if !name.is_empty() => name.to_owned(),
@@ -219,29 +261,29 @@ fn task_name(task: &Value, index: usize) -> String {
     }
 }
 
-fn place(task: usize, field: &str) -> String {
+fn task_path(task: usize, field: &str) -> String {
     format!("{JOB}.tasks[{task}].{field}")
 }
 
 fn volume_faults(job: &Value) -> Vec<Cause> {
-    let mut paths = BTreeSet::new();
+    let mut mounts = BTreeSet::new();
     let mut causes = Vec::new();
     for (index, volume) in list(&job["volumes"]).iter().enumerate() {
-        let place = |field: &str| format!("{JOB}.volumes[{index}].{field}");
-        let path = volume["mountPath"].as_str().unwrap_or_default();
-        if !paths.insert(path) {
+        let path = |field: &str| format!("{JOB}.volumes[{index}].{field}");
+        let mount = volume["mountPath"].as_str().unwrap_or_default();
+        if !mounts.insert(mount) {
             let why = "another volume is mounted there";
-            causes.push(Cause::invalid(place("mountPath"), path, why));
+            causes.push(Cause::invalid(path("mountPath"), mount, why));
         }
         let named = volume["volumeClaimName"].as_str().unwrap_or_default();
         match (named.is_empty(), volume["volumeClaim"].is_null()) {
             (true, true) => {
                 let why = "volumeClaim or volumeClaimName is needed";
-                causes.push(Cause::required(place("volumeClaim"), why));
+                causes.push(Cause::required(path("volumeClaim"), why));
             }
             (false, false) => {
                 let why = "not together with volumeClaimName";
-                causes.push(Cause::forbidden(place("volumeClaim"), why));
+                causes.push(Cause::forbidden(path("volumeClaim"), why));
             }
             _ => {}
         }
@@ -256,3 +298,6 @@ fn list(value: &Value) -> &[Value] {
 fn number(value: &Value) -> i64 {
     value.as_i64().unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests;

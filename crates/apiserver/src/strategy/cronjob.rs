@@ -1,0 +1,155 @@
+//! Rules of CronJobs of `batch/v1`: schedule, zone, limits, and the Job in the template.
+//!
+//! Mirrors `ValidateCronJobCreate` and `ValidateCronJobUpdate` of Kubernetes 1.36, ratchets included: a stored schedule
+//! that names a zone may stay, an unchanged zone is not checked again, and a name is checked once. Errors in a schedule
+//! are those of `machinery::cron`. DEVIATION(schedule-words): upstream repeats what its parser says, runtime errors of Go
+//! included.
+
+use caretaker_machinery::cron::{Schedule, zone};
+use caretaker_machinery::status::Cause;
+use serde_json::{Value, json};
+
+use super::validation::{negative_faults, unsupported_fault, value_at};
+use super::{KindStrategy, ObjectPart, job, pod};
+use crate::kinds::Kind;
+use crate::metadata::{self, Tree};
+
+/// The rules of CronJobs.
+#[derive(Debug)]
+pub(super) struct CronJobStrategy;
+
+/// Most characters of a CronJob's name. A Job of it appends a dash and the eight digits of a minute, and the names of
+/// that Job's Pods need room too.
+pub(super) const NAME_CHARS_MAX: usize = 52;
+
+/// DEVIATION(cron-deadline-warning): upstream stores such a CronJob without a word, and it never runs.
+const NO_TIME: &str =
+    "spec.startingDeadlineSeconds: 0 leaves no time to start a Job: every slot will be missed";
+const ZONE_IN_SCHEDULE: &str = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
+const ZONE_TWICE: &str = "cannot use both timeZone field and TZ or CRON_TZ in schedule";
+const LOCAL_ZONE: &str =
+    "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
+
+const POLICIES: [&str; 3] = ["Allow", "Forbid", "Replace"];
+const JOB: &str = "spec.jobTemplate.spec";
+
+// === impl CronJobStrategy ===
+
+impl KindStrategy for CronJobStrategy {
+    fn validate(
+        &self,
+        _kind: &Kind,
+        part: ObjectPart,
+        new: &Tree,
+        old: Option<&Tree>,
+    ) -> Vec<Cause> {
+        match part {
+            ObjectPart::Main => faults(new, old),
+            ObjectPart::Status | ObjectPart::Finalize => Vec::new(),
+        }
+    }
+
+    fn warnings(&self, old: Option<&Tree>, new: &Tree) -> Vec<String> {
+        deadline_warnings(old, new)
+    }
+}
+
+/// Warns about a deadline that no Job can meet, for CronJobs of both kinds. A suspended CronJob starts no Jobs anyway.
+pub(super) fn deadline_warnings(old: Option<&Tree>, new: &Tree) -> Vec<String> {
+    let is_same = old.is_some_and(|old| old.get("spec") == new.get("spec"));
+    let spec = value_at(new, "/spec");
+    let is_hopeless = spec["startingDeadlineSeconds"] == 0 && spec["suspend"] != true;
+    let warning = (is_hopeless && !is_same).then(|| NO_TIME.to_owned());
+    warning.into_iter().collect()
+}
+
+/// Returns why a CronJob is refused, in the order of upstream's checks.
+fn faults(new: &Tree, old: Option<&Tree>) -> Vec<Cause> {
+    let spec = value_at(new, "/spec");
+    let mut causes = schedule_faults(spec, old);
+    causes.extend(negative_faults(spec, "spec", &["startingDeadlineSeconds"]));
+    let is_new_zone = old.is_none_or(|old| value_at(old, "/spec")["timeZone"] != spec["timeZone"]);
+    if let Some(zone) = spec["timeZone"].as_str().filter(|_| is_new_zone) {
+        causes.extend(zone_faults(zone));
+    }
+    causes.extend(unsupported_fault(
+        spec,
+        "spec",
+        "concurrencyPolicy",
+        &POLICIES,
+    ));
+    causes.extend(template_faults(new));
+    let limits = ["successfulJobsHistoryLimit", "failedJobsHistoryLimit"];
+    causes.extend(negative_faults(spec, "spec", &limits));
+    let name = metadata::text(new, "name");
+    if old.is_none() && name.len() > NAME_CHARS_MAX {
+        let why = format!("must be no more than {NAME_CHARS_MAX} characters");
+        causes.push(Cause::invalid("metadata.name", name, &why));
+    }
+    causes
+}
+
+fn schedule_faults(spec: &Value, old: Option<&Tree>) -> Vec<Cause> {
+    let path = "spec.schedule";
+    let text = spec["schedule"].as_str().unwrap_or_default();
+    if text.is_empty() {
+        return vec![Cause::required(path, "")];
+    }
+    let mut causes = Vec::new();
+    if let Err(error) = Schedule::parse(text) {
+        causes.push(Cause::invalid(path, text, &error.to_string()));
+    }
+    let names_zone = |schedule: &Value| schedule.as_str().is_some_and(|text| text.contains("TZ"));
+    let may_name_zone = old.is_some_and(|old| names_zone(value_at(old, "/spec/schedule")));
+    if names_zone(&spec["schedule"]) {
+        if !may_name_zone {
+            causes.push(Cause::invalid(path, text, ZONE_IN_SCHEDULE));
+        } else if !spec["timeZone"].is_null() {
+            causes.push(Cause::invalid(path, text, ZONE_TWICE));
+        }
+    }
+    causes
+}
+
+fn zone_faults(name: &str) -> Vec<Cause> {
+    let invalid = |why: &str| Cause::invalid("spec.timeZone", name, why);
+    if name.is_empty() {
+        return vec![invalid("timeZone must be nil or non-empty string")];
+    }
+    let mut causes = Vec::new();
+    if name.eq_ignore_ascii_case("Local") {
+        causes.push(invalid(LOCAL_ZONE));
+    }
+    // Go loads `Local` in exactly this spelling, although no zone has that name.
+    if name != "Local" && zone::find(name).is_err() {
+        causes.push(invalid(&format!("unknown time zone {name}")));
+    }
+    causes
+}
+
+/// Checks the spec of the Jobs that the CronJob makes.
+fn template_faults(object: &Tree) -> Vec<Cause> {
+    let job = value_at(object, "/spec/jobTemplate/spec");
+    let mut causes = Vec::new();
+    if !job["selector"].is_null() {
+        let why = "`selector` will be auto-generated";
+        causes.push(Cause::invalid(
+            format!("{JOB}.selector"),
+            &job["selector"],
+            why,
+        ));
+    }
+    if job["manualSelector"] == json!(true) {
+        causes.push(Cause {
+            reason: "FieldValueNotSupported".to_owned(),
+            message: "Unsupported value: true: supported values: \"nil\", \"false\"".to_owned(),
+            field: format!("{JOB}.manualSelector"),
+        });
+    }
+    let pod_causes = pod::spec_faults(object, "/spec/jobTemplate/spec/template/spec");
+    causes.extend(job::spec_faults(job, JOB, pod_causes));
+    causes
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,266 @@
+//! Rules of workloads: ReplicaSets, Deployments, DaemonSets, StatefulSets and ReplicationControllers.
+//!
+//! A selector keeps its value and selects the Pods that the template makes. Counts in the status of ReplicaSets and
+//! Deployments are not negative, and a part is not greater than the whole. Mirrors `apps/validation`, 1.36.
+
+use caretaker_machinery::status::Cause;
+use serde_json::Value;
+
+use super::validation::{immutable_faults, restore_field, value_at};
+use super::{KindStrategy, ObjectPart, pod, restore_metadata};
+use crate::kinds::Kind;
+use crate::metadata::Tree;
+
+/// The rules of one workload.
+#[derive(Debug)]
+pub(super) struct WorkloadStrategy {
+    /// JSON pointers to fields that keep their value.
+    immutable: &'static [&'static str],
+    /// The only fields of the spec that may change; none lists them all.
+    mutable_spec: Option<&'static [&'static str]>,
+    /// Counts in the status, in the order in which they are checked.
+    counts: &'static [&'static str],
+    /// Metadata that a write to the status does not change.
+    status_keeps: &'static [&'static str],
+}
+
+const PLAIN: WorkloadStrategy = WorkloadStrategy {
+    immutable: &[],
+    mutable_spec: None,
+    counts: &[],
+    status_keeps: &[],
+};
+pub(super) static REPLICATION_CONTROLLER: WorkloadStrategy = PLAIN;
+pub(super) static DAEMON_SET: WorkloadStrategy = WorkloadStrategy {
+    immutable: &["/spec/selector"],
+    ..PLAIN
+};
+pub(super) static DEPLOYMENT: WorkloadStrategy = WorkloadStrategy {
+    immutable: &["/spec/selector"],
+    counts: &[
+        "replicas",
+        "updatedReplicas",
+        "readyReplicas",
+        "availableReplicas",
+        "unavailableReplicas",
+    ],
+    status_keeps: &["labels"],
+    ..PLAIN
+};
+pub(super) static REPLICA_SET: WorkloadStrategy = WorkloadStrategy {
+    immutable: &["/spec/selector"],
+    counts: &[
+        "replicas",
+        "fullyLabeledReplicas",
+        "readyReplicas",
+        "availableReplicas",
+        "terminatingReplicas",
+    ],
+    ..PLAIN
+};
+pub(super) static STATEFUL_SET: WorkloadStrategy = WorkloadStrategy {
+    mutable_spec: Some(&[
+        "minReadySeconds",
+        "ordinals",
+        "persistentVolumeClaimRetentionPolicy",
+        "replicas",
+        "revisionHistoryLimit",
+        "template",
+        "updateStrategy",
+    ]),
+    ..PLAIN
+};
+
+const MISMATCH: &str = "`selector` does not match template `labels`";
+const STATEFUL_FIXED: &str = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
+
+/// A count that must not exceed another, and the name of that one in messages.
+type CountBound = (&'static str, &'static str, &'static str);
+
+/// Bounds of the counts, for those that a kind has.
+const BOUNDS: [CountBound; 5] = [
+    ("fullyLabeledReplicas", "replicas", "status.replicas"),
+    ("updatedReplicas", "replicas", "status.replicas"),
+    ("readyReplicas", "replicas", "status.replicas"),
+    ("availableReplicas", "replicas", "status.replicas"),
+    ("availableReplicas", "readyReplicas", "readyReplicas"),
+];
+
+// === impl WorkloadStrategy ===
+
+impl KindStrategy for WorkloadStrategy {
+    fn prepare_status(&self, old: &Tree, new: &mut Tree) {
+        restore_metadata(old, new, self.status_keeps);
+    }
+
+    fn validate(
+        &self,
+        _kind: &Kind,
+        _part: ObjectPart,
+        new: &Tree,
+        old: Option<&Tree>,
+    ) -> Vec<Cause> {
+        let mut causes: Vec<Cause> = selector_fault(new).into_iter().collect();
+        causes.extend(pod::spec_faults(new, "/spec/template/spec"));
+        if let Some(old) = old {
+            causes.extend(immutable_faults(self.immutable, new, old));
+            causes.extend(self.spec_fault(new, old));
+            causes.extend(self.count_faults(new, old));
+        }
+        causes
+    }
+}
+
+impl WorkloadStrategy {
+    fn spec_fault(&self, new: &Tree, old: &Tree) -> Option<Cause> {
+        let was = value_at(old, "/spec");
+        let mut spec = value_at(new, "/spec").clone();
+        for field in self.mutable_spec? {
+            restore_field(&mut spec, was, field);
+        }
+        (spec != *was).then(|| Cause::forbidden("spec", STATEFUL_FIXED))
+    }
+
+    fn count_faults(&self, new: &Tree, old: &Tree) -> Vec<Cause> {
+        if new.get("status") == old.get("status") {
+            return Vec::new();
+        }
+        let status = value_at(new, "/status");
+        let count = |field: &str| status[field].as_i64().unwrap_or(0);
+        let path = |field: &str| format!("status.{field}");
+        let mut causes = Vec::new();
+        for field in self.counts.iter().filter(|field| count(field) < 0) {
+            let why = "must be greater than or equal to 0";
+            causes.push(Cause::invalid(path(field), count(field), why));
+        }
+        for (part, whole, called) in BOUNDS {
+            if self.counts.contains(&part) && count(part) > count(whole) {
+                let why = format!("cannot be greater than {called}");
+                causes.push(Cause::invalid(path(part), count(part), &why));
+            }
+        }
+        causes
+    }
+}
+
+/// Checks that a selector selects the Pods of the template.
+pub(super) fn selector_fault(object: &Tree) -> Option<Cause> {
+    let selector = value_at(object, "/spec/selector");
+    let labels = value_at(object, "/spec/template/metadata/labels");
+    let selects = match selector.as_object()? {
+        map if map.values().all(Value::is_string) => includes(labels, selector),
+        _ => {
+            let expressions = selector["matchExpressions"].as_array();
+            includes(labels, &selector["matchLabels"])
+                && expressions
+                    .into_iter()
+                    .flatten()
+                    .all(|expression| holds(expression, labels))
+        }
+    };
+    let field = "spec.template.metadata.labels";
+    (!selects).then(|| Cause::invalid(field, labels, MISMATCH))
+}
+
+fn includes(labels: &Value, wanted: &Value) -> bool {
+    let mut wanted = wanted.as_object().into_iter().flatten();
+    wanted.all(|(key, value)| labels.get(key) == Some(value))
+}
+
+fn holds(expression: &Value, labels: &Value) -> bool {
+    let label = labels.get(expression["key"].as_str().unwrap_or_default());
+    let values = expression["values"].as_array();
+    let listed = label.is_some_and(|label| values.is_some_and(|values| values.contains(label)));
+    match expression["operator"].as_str().unwrap_or_default() {
+        "In" => listed,
+        "NotIn" => !listed,
+        "Exists" => label.is_some(),
+        "DoesNotExist" => label.is_none(),
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::validation::tests::found;
+    use super::*;
+
+    #[test]
+    fn parts_are_not_more_than_the_whole() {
+        let tree = |status: &Value| json!({"status": status}).as_object().unwrap().clone();
+        let cases = [
+            (
+                &REPLICA_SET,
+                json!({"replicas": 2, "readyReplicas": 2, "availableReplicas": 1}),
+                vec![],
+            ),
+            (
+                &REPLICA_SET,
+                json!({"replicas": -1}),
+                vec![
+                    "status.replicas",
+                    "status.fullyLabeledReplicas",
+                    "status.readyReplicas",
+                    "status.availableReplicas",
+                ],
+            ),
+            (
+                &REPLICA_SET,
+                json!({"fullyLabeledReplicas": 1}),
+                vec!["status.fullyLabeledReplicas"],
+            ),
+            (
+                &DEPLOYMENT,
+                json!({"replicas": 2, "updatedReplicas": 3, "availableReplicas": 1}),
+                vec!["status.updatedReplicas", "status.availableReplicas"],
+            ),
+            (&DAEMON_SET, json!({"replicas": -1}), vec![]),
+        ];
+        for (strategy, status, expected) in cases {
+            let causes = strategy.count_faults(&tree(&status), &tree(&json!({})));
+            let fields: Vec<&str> = causes.iter().map(|cause| cause.field.as_str()).collect();
+            assert_eq!(fields, expected, "{status}");
+            let same = strategy.count_faults(&tree(&status), &tree(&status));
+            assert!(same.is_empty(), "{status}");
+        }
+    }
+
+    #[test]
+    fn a_selector_stays_and_selects_what_its_template_makes() {
+        let workload = |app: &str| {
+            json!({"spec": {"selector": {"matchLabels": {"app": app}},
+                "template": {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c"}]}}}})
+        };
+        let labels = "spec.template.metadata.labels: Invalid value: {\"app\":\"a\"}: `selector` does not match template `labels`";
+        let selector =
+            "spec.selector: Invalid value: {\"matchLabels\":{\"app\":\"b\"}}: field is immutable";
+        for kind in ["Deployment", "ReplicaSet", "DaemonSet"] {
+            let same = found("apps/v1", kind, workload("a"), Some(workload("a")));
+            assert!(same.is_empty(), "{kind}: {same:?}");
+            let other = found("apps/v1", kind, workload("b"), Some(workload("a")));
+            assert_eq!(other, [labels, selector], "{kind}");
+            assert_eq!(found("apps/v1", kind, workload("b"), None), [labels]);
+        }
+        let stateful = found("apps/v1", "StatefulSet", workload("b"), Some(workload("a")));
+        assert_eq!(stateful.len(), 2);
+        assert_eq!(stateful[1], format!("spec: Forbidden: {STATEFUL_FIXED}"));
+    }
+
+    #[test]
+    fn expressions_of_a_selector_count() {
+        let labels = json!({"app": "a"});
+        let cases = [
+            ("In", json!(["a", "b"]), true),
+            ("In", json!(["b"]), false),
+            ("NotIn", json!(["b"]), true),
+            ("Exists", json!(null), true),
+            ("DoesNotExist", json!(null), false),
+        ];
+        for (operator, values, expected) in cases {
+            let expression = json!({"key": "app", "operator": operator, "values": values});
+            assert_eq!(holds(&expression, &labels), expected, "{expression}");
+        }
+    }
+}

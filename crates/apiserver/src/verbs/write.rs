@@ -1,0 +1,389 @@
+//! The write pipeline that all verbs share: from a decoded object to the stored one.
+//!
+//! Its steps are: decode ([`decode`](super::decode)), name and namespace, resourceVersion, prepare, validate, commit,
+//! reply. A verb makes a [`WriteRequest`] and adds the steps that only it has; a new object goes through
+//! [`insert`](WriteRequest::insert). A commit is optimistic: the change is planned against the stored object, and planned
+//! again if another write came first.
+
+mod insert;
+
+use std::sync::Arc;
+
+use caretaker_machinery::status::{Cause, Status};
+
+use super::decode::DecodedBody;
+use super::read::parse_revision;
+use super::{ResourceRequest, VerbReply};
+use crate::kinds::Kind;
+use crate::metadata::{self, Tree, check};
+use crate::server::ServerState;
+use crate::store::{Draft, Key, Object, Premise, Proposal, StaleProposal, Strings};
+use crate::strategy::{self, ObjectPart, convert};
+
+pub(super) use insert::InsertOrigin;
+
+/// How often a change is planned again before the client has to send it again. Forty clients that patch one object at
+/// once all succeed.
+const ATTEMPTS_MAX: usize = 256;
+
+/// The end of the message of a conflict with another write.
+const MODIFIED: &str =
+    "the object has been modified; please apply your changes to the latest version and try again";
+
+/// A request to write one object, on its way through the pipeline.
+pub(super) struct WriteRequest<'a> {
+    pub(super) server: &'a ServerState,
+    pub(super) request: &'a ResourceRequest,
+    pub(super) part: ObjectPart,
+    pub(super) mode: WriteMode,
+    /// Warnings for the client; each attempt at an update sets them anew.
+    warnings: Vec<String>,
+}
+
+/// Whether a change is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WriteMode {
+    Real,
+    DryRun,
+}
+
+/// The stored object that a change is about.
+pub(crate) struct WriteTarget<'a> {
+    pub(crate) server: &'a ServerState,
+    pub(crate) kind: &'a Kind,
+    pub(crate) key: &'a Key,
+    pub(crate) mode: WriteMode,
+}
+
+/// What a change does to the stored object.
+pub(crate) enum WritePlan {
+    /// Leaves it as it is.
+    Keep,
+    Put(Tree),
+    /// Writes a new object, as long as the object that it relies on has not changed.
+    Create(Tree, Option<Premise>),
+    /// Removes it; first writes this last state, if there is one.
+    Remove(Option<Tree>),
+    /// Removes it because this change takes away what held it. The reply shows the change under the revision that it was
+    /// made at.
+    Finish(Tree),
+}
+
+/// The object after a change.
+pub(crate) enum WriteOutcome {
+    /// It is stored, by this change or already before.
+    Stored(Arc<Object>),
+    /// It is removed; this is its last state.
+    Removed(Arc<Object>),
+}
+
+/// Where the server found repeated owner references.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OwnerSource {
+    Body,
+    PatchedObject,
+}
+
+// === impl WriteRequest ===
+
+impl<'a> WriteRequest<'a> {
+    /// Reads the options of the write; `options` is their kind, which errors name.
+    pub(super) fn new(
+        server: &'a ServerState,
+        request: &'a ResourceRequest,
+        part: ObjectPart,
+        options: &str,
+    ) -> Result<Self, Status> {
+        Ok(Self {
+            server,
+            request,
+            part,
+            mode: WriteMode::dry_run(request.query.write_options(options)?.dry_run),
+            warnings: Vec::new(),
+        })
+    }
+
+    /// Checks that name and namespace in the object are those of the path, and sets the namespace if it is absent.
+    pub(super) fn match_path(&self, tree: &mut Tree) -> Result<(), Status> {
+        let (given, expected) = (metadata::text(tree, "name"), self.request.name());
+        if given.is_empty() {
+            return Err(Status::bad_request(format!(
+                "the name of the object ({expected} based on URL) was undeterminable: name must be provided"
+            )));
+        }
+        if given != expected {
+            return Err(Status::bad_request(format!(
+                "the name of the object ({given}) does not match the name on the URL ({expected})"
+            )));
+        }
+        set_namespace(self.request, tree)
+    }
+
+    /// Updates the stored object as `plan` wants it, which gets the stored tree.
+    pub(super) async fn update(
+        mut self,
+        mut plan: impl FnMut(&mut Self, &Tree) -> Result<WritePlan, Status>,
+    ) -> Result<VerbReply, Status> {
+        let (request, key) = (self.request, self.request.key());
+        let target = WriteTarget {
+            server: self.server,
+            kind: &request.kind,
+            key: &key,
+            mode: self.mode,
+        };
+        let outcome = target.commit(|current| {
+            let current = current.ok_or_else(|| request.not_found())?;
+            plan(&mut self, &convert::current(&request.kind, current))
+        });
+        let object = outcome.await?.into_object();
+        Ok(self.reply(200, object))
+    }
+
+    /// Plans the replacement of `old` by a decoded object. Every change of a stored object goes through here.
+    pub(super) fn plan_update(
+        &mut self,
+        old: &Tree,
+        decoded: DecodedBody,
+        owners: OwnerSource,
+    ) -> Result<WritePlan, Status> {
+        let kind = &self.request.kind;
+        let DecodedBody {
+            tree: mut new,
+            warnings,
+        } = decoded;
+        self.check_version(old, &new)?;
+        self.warnings = warnings;
+        self.warnings.extend(strategy::object_warnings(kind, &new));
+        metadata::carry_over(old, &mut new);
+        let context = (&*self.server.kinds(), self.server.clock.now());
+        strategy::prepare_update(kind, self.part, old, &mut new, context);
+        self.warn_about_changes(Some(old), &mut new, owners);
+        self.validate(&new, Some(old))?;
+        Ok(if strategy::is_finished(kind, &new) {
+            WritePlan::Finish(new)
+        } else {
+            WritePlan::Put(new)
+        })
+    }
+
+    /// Collects the warnings about a change, and drops repeated owner references.
+    fn warn_about_changes(&mut self, old: Option<&Tree>, new: &mut Tree, owners: OwnerSource) {
+        let repeated = metadata::dedupe_owners(new).map(|uids| owners.warning(&uids));
+        let changes = self.request.kind.strategy.warnings(old, new);
+        for warning in repeated.into_iter().chain(changes) {
+            if !self.warnings.contains(&warning) {
+                self.warnings.push(warning);
+            }
+        }
+    }
+
+    fn validate(&self, new: &Tree, old: Option<&Tree>) -> Result<(), Status> {
+        let kind = &self.request.kind;
+        let mut causes = match old {
+            Some(old) => check::update_faults(old, new),
+            None => check::generate_name_faults(kind, new),
+        };
+        causes.extend(check::faults(kind, new));
+        causes.extend(kind.strategy.validate(kind, self.part, new, old));
+        if causes.is_empty() {
+            return Ok(());
+        }
+        let name = match old {
+            Some(_) => self.request.name(),
+            None => metadata::text(new, "name"),
+        };
+        Err(Status::invalid(kind.kind_named(name), causes))
+    }
+
+    /// A write that names a revision is refused if the stored object has another one.
+    fn check_version(&self, old: &Tree, new: &Tree) -> Result<(), Status> {
+        let kind = &self.request.kind;
+        let named = kind.resource_named(self.request.name());
+        let given = metadata::text(new, "resourceVersion");
+        if given.is_empty() || given == "0" {
+            if !kind.rules.versioned && kind.custom.is_none() {
+                return Ok(());
+            }
+            let why = "must be specified for an update";
+            let cause = Cause::invalid("metadata.resourceVersion", 0, why);
+            return Err(Status::invalid(named, vec![cause]));
+        }
+        let wanted = parse_revision(given).map_err(|status| {
+            // Upstream gives no reason here, and only the end of the sentence.
+            let at = status.message.find("strconv").unwrap_or(0);
+            Status::unexplained(&status.message[at..])
+        })?;
+        // Compared as numbers, because leading zeros mean nothing.
+        let found = parse_revision(metadata::text(old, "resourceVersion"));
+        if wanted.0 > 0 && !found.is_ok_and(|found| found == wanted) {
+            return Err(Status::conflict(named, MODIFIED));
+        }
+        Ok(())
+    }
+
+    fn reply(self, code: u16, object: Arc<Object>) -> VerbReply {
+        VerbReply::Object {
+            code,
+            object,
+            warnings: self.warnings,
+        }
+    }
+}
+
+// === impl WriteTarget ===
+
+impl WriteTarget<'_> {
+    /// Carries out what `plan` makes of the stored object, and plans again as long as another write comes first.
+    pub(crate) async fn commit(
+        &self,
+        mut plan: impl FnMut(Option<&Arc<Object>>) -> Result<WritePlan, Status>,
+    ) -> Result<WriteOutcome, Status> {
+        for _ in 0..ATTEMPTS_MAX {
+            let current = self.server.store.get(self.kind.resource, self.key);
+            let plan = plan(current.as_ref())?;
+            match self.carry_out(plan, current) {
+                Ok(outcome) => {
+                    if self.mode == WriteMode::Real {
+                        let strategy = self.kind.strategy;
+                        strategy.after_commit(self.server, self.kind, self.key);
+                    }
+                    return Ok(outcome);
+                }
+                Err(StaleProposal) => tokio::task::yield_now().await,
+            }
+        }
+        let named = self.kind.resource_named(self.key.name());
+        Err(Status::conflict(named, MODIFIED))
+    }
+
+    fn carry_out(
+        &self,
+        plan: WritePlan,
+        current: Option<Arc<Object>>,
+    ) -> Result<WriteOutcome, StaleProposal> {
+        match (plan, current) {
+            (WritePlan::Put(tree), current) => {
+                let stored = self.put(&tree, current, None)?;
+                Ok(WriteOutcome::Stored(stored))
+            }
+            (WritePlan::Create(tree, premise), current) => {
+                let stored = self.put(&tree, current, premise)?;
+                Ok(WriteOutcome::Stored(stored))
+            }
+            (WritePlan::Keep, Some(current)) => Ok(WriteOutcome::Stored(current)),
+            (WritePlan::Remove(last), Some(current)) => {
+                let current = match last {
+                    Some(last) => self.put(&last, Some(current), None)?,
+                    None => current,
+                };
+                self.remove(current).map(WriteOutcome::Removed)
+            }
+            (WritePlan::Finish(tree), Some(current)) => {
+                let shown = encode(self.kind, self.key, &tree).commit(current.rev);
+                self.remove(current)?;
+                Ok(WriteOutcome::Removed(Arc::new(shown)))
+            }
+            (_, None) => Err(StaleProposal),
+        }
+    }
+
+    /// Writes `tree` unless it equals the stored object.
+    fn put(
+        &self,
+        tree: &Tree,
+        current: Option<Arc<Object>>,
+        premise: Option<Premise>,
+    ) -> Result<Arc<Object>, StaleProposal> {
+        let draft = encode(self.kind, self.key, tree);
+        match current {
+            Some(current) if current.same_as(&draft) => Ok(current),
+            Some(current) if self.mode == WriteMode::DryRun => {
+                Ok(Arc::new(draft.commit(current.rev)))
+            }
+            None if self.mode == WriteMode::DryRun => Ok(Arc::new(draft.unnumbered())),
+            current => self.server.store.write(Proposal {
+                resource: self.kind.resource,
+                key: self.key.clone(),
+                expected: current.map(|object| object.rev),
+                new: Some(draft),
+                premise,
+            }),
+        }
+    }
+
+    fn remove(&self, current: Arc<Object>) -> Result<Arc<Object>, StaleProposal> {
+        if self.mode == WriteMode::DryRun {
+            return Ok(current);
+        }
+        self.server.store.write(Proposal {
+            resource: self.kind.resource,
+            key: current.key.clone(),
+            expected: Some(current.rev),
+            new: None,
+            premise: None,
+        })
+    }
+}
+
+// === impl WriteMode ===
+
+impl WriteMode {
+    pub(super) fn dry_run(dry_run: bool) -> Self {
+        if dry_run {
+            WriteMode::DryRun
+        } else {
+            WriteMode::Real
+        }
+    }
+}
+
+// === impl WriteOutcome ===
+
+impl WriteOutcome {
+    fn into_object(self) -> Arc<Object> {
+        match self {
+            WriteOutcome::Stored(object) | WriteOutcome::Removed(object) => object,
+        }
+    }
+}
+
+// === impl OwnerSource ===
+
+impl OwnerSource {
+    fn warning(self, uids: &[String]) -> String {
+        let found = match self {
+            OwnerSource::Body => "",
+            OwnerSource::PatchedObject => " after mutating admission happens",
+        };
+        format!(
+            ".metadata.ownerReferences contains duplicate entries{found}; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+            uids.join(", ")
+        )
+    }
+}
+
+/// Checks that the namespace in the object is that of the path, and sets it if it is absent.
+pub(super) fn set_namespace(request: &ResourceRequest, tree: &mut Tree) -> Result<(), Status> {
+    if !request.kind.namespaced {
+        metadata::of(tree).remove("namespace");
+        return Ok(());
+    }
+    let given = metadata::text(tree, "namespace");
+    let expected = request.namespace.as_deref().unwrap_or_default();
+    if !given.is_empty() && given != expected {
+        return Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    metadata::of(tree).insert("namespace".into(), expected.into());
+    Ok(())
+}
+
+/// Encodes a tree for the store.
+pub(crate) fn encode(kind: &Kind, key: &Key, tree: &Tree) -> Draft {
+    let fields = kind.rules.fields.iter();
+    let fields: Vec<String> = fields.map(|field| field.read(tree)).collect();
+    let fields: Strings = fields.iter().map(String::as_str).collect();
+    let (schema, stored) = strategy::custom::to_stored(kind, tree);
+    Draft::new(key.clone(), &stored, fields).under(schema)
+}
