@@ -38,6 +38,16 @@ pub(crate) enum ObjectPart {
     Finalize,
 }
 
+/// A write that a strategy validates.
+#[derive(Clone, Copy)]
+pub(crate) struct ObjectChange<'a> {
+    pub(crate) kind: &'a Kind,
+    pub(crate) part: ObjectPart,
+    pub(crate) new: &'a Tree,
+    /// The stored object that `new` replaces; none for a create.
+    pub(crate) old: Option<&'a Tree>,
+}
+
 /// A precondition of a delete that does not hold.
 pub(crate) struct FailedPrecondition<'a> {
     /// `UID` or `ResourceVersion`.
@@ -72,14 +82,8 @@ pub(crate) trait KindStrategy: fmt::Debug + Sync {
     /// Restores what a write to `finalize` may not change.
     fn prepare_finalize(&self, _old: &Tree, _new: &mut Tree) {}
 
-    /// Returns why the server refuses `new`, which replaces `old`.
-    fn validate(
-        &self,
-        _kind: &Kind,
-        _part: ObjectPart,
-        _new: &Tree,
-        _old: Option<&Tree>,
-    ) -> Vec<Cause> {
+    /// Returns why the server refuses a change.
+    fn validate(&self, _change: &ObjectChange<'_>) -> Vec<Cause> {
         Vec::new()
     }
 

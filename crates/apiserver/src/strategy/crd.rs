@@ -16,7 +16,7 @@ use caretaker_machinery::status::{Cause, Status};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{KindStrategy, ObjectPart, PlainStrategy};
+use super::{KindStrategy, ObjectChange, PlainStrategy};
 use crate::body::FieldError;
 use crate::deletion::{self, Decision, DeleteOptions};
 use crate::kinds::{Custom, CustomSchema, Field, Generation, Kind, Kinds, Rules, Subresource};
@@ -106,13 +106,8 @@ impl KindStrategy for DefinitionStrategy {
         new.insert("status".into(), status);
     }
 
-    fn validate(
-        &self,
-        _kind: &Kind,
-        _part: ObjectPart,
-        new: &Tree,
-        old: Option<&Tree>,
-    ) -> Vec<Cause> {
+    fn validate(&self, change: &ObjectChange<'_>) -> Vec<Cause> {
+        let ObjectChange { new, old, .. } = *change;
         check::faults(new, old)
     }
 

@@ -10,8 +10,7 @@ use caretaker_machinery::status::Cause;
 use serde_json::{Value, json};
 
 use super::validation::{negative_faults, unsupported_fault, value_at};
-use super::{KindStrategy, ObjectPart, job, pod};
-use crate::kinds::Kind;
+use super::{KindStrategy, ObjectChange, ObjectPart, job, pod};
 use crate::metadata::{self, Tree};
 
 /// The rules of CronJobs.
@@ -36,13 +35,8 @@ const JOB: &str = "spec.jobTemplate.spec";
 // === impl CronJobStrategy ===
 
 impl KindStrategy for CronJobStrategy {
-    fn validate(
-        &self,
-        _kind: &Kind,
-        part: ObjectPart,
-        new: &Tree,
-        old: Option<&Tree>,
-    ) -> Vec<Cause> {
+    fn validate(&self, change: &ObjectChange<'_>) -> Vec<Cause> {
+        let ObjectChange { part, new, old, .. } = *change;
         match part {
             ObjectPart::Main => faults(new, old),
             ObjectPart::Status | ObjectPart::Finalize => Vec::new(),

@@ -11,7 +11,7 @@ use caretaker_machinery::schema::{Metadata, Part as SchemaPart, Subject};
 use caretaker_machinery::status::Cause;
 use serde_json::Value;
 
-use super::{KindStrategy, ObjectPart};
+use super::{KindStrategy, ObjectChange, ObjectPart};
 use crate::body::FieldError;
 use crate::kinds::{Custom, Kind};
 use crate::metadata::{Tree, check, shape};
@@ -47,13 +47,13 @@ impl KindStrategy for CustomStrategy {
         Ok(settled.unknown)
     }
 
-    fn validate(
-        &self,
-        kind: &Kind,
-        part: ObjectPart,
-        new: &Tree,
-        old: Option<&Tree>,
-    ) -> Vec<Cause> {
+    fn validate(&self, change: &ObjectChange<'_>) -> Vec<Cause> {
+        let ObjectChange {
+            kind,
+            part,
+            new,
+            old,
+        } = *change;
         let Some(custom) = &kind.custom else {
             return Vec::new();
         };

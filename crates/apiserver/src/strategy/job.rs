@@ -10,8 +10,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::validation::{immutable_faults, negative_faults, unsupported_fault, value_at};
-use super::{KindStrategy, ObjectPart, pod, workload};
-use crate::kinds::{Kind, Kinds};
+use super::{KindStrategy, ObjectChange, ObjectPart, pod, workload};
+use crate::kinds::Kinds;
 use crate::metadata::{self, Tree};
 
 /// The rules of Jobs.
@@ -86,13 +86,8 @@ impl KindStrategy for JobStrategy {
         set_selector(object);
     }
 
-    fn validate(
-        &self,
-        _kind: &Kind,
-        part: ObjectPart,
-        new: &Tree,
-        old: Option<&Tree>,
-    ) -> Vec<Cause> {
+    fn validate(&self, change: &ObjectChange<'_>) -> Vec<Cause> {
+        let ObjectChange { part, new, old, .. } = *change;
         let mut causes: Vec<Cause> = workload::selector_fault(new).into_iter().collect();
         causes.extend(pod::spec_faults(new, "/spec/template/spec"));
         if let Some(old) = old {

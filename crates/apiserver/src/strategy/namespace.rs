@@ -7,7 +7,7 @@ use caretaker_machinery::status::{Cause, Status};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{FailedPrecondition, KindStrategy, ObjectPart};
+use super::{FailedPrecondition, KindStrategy, ObjectChange};
 use crate::deletion::{self, Decision, DeleteOptions};
 use crate::kinds::{Kind, Kinds};
 use crate::metadata::check::{UNKNOWN_FINALIZER, is_known_finalizer};
@@ -66,13 +66,8 @@ impl KindStrategy for NamespaceStrategy {
     }
 
     /// Refuses unknown finalizers, and a phase that contradicts the deletion.
-    fn validate(
-        &self,
-        _kind: &Kind,
-        _part: ObjectPart,
-        new: &Tree,
-        old: Option<&Tree>,
-    ) -> Vec<Cause> {
+    fn validate(&self, change: &ObjectChange<'_>) -> Vec<Cause> {
+        let ObjectChange { new, old, .. } = *change;
         let mut causes = Vec::new();
         for (index, finalizer) in finalizers(new).iter().enumerate() {
             if !is_known_finalizer(finalizer) {

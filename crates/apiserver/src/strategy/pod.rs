@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::validation::{restore_field, value_at};
-use super::{KindStrategy, ObjectPart, restore_metadata};
-use crate::kinds::{Kind, Kinds};
+use super::{KindStrategy, ObjectChange, restore_metadata};
+use crate::kinds::Kinds;
 use crate::metadata::{self, Tree};
 
 /// The rules of Pods.
@@ -67,13 +67,8 @@ impl KindStrategy for PodStrategy {
         restore_metadata(old, new, &["ownerReferences", "deletionTimestamp"]);
     }
 
-    fn validate(
-        &self,
-        _kind: &Kind,
-        _part: ObjectPart,
-        new: &Tree,
-        old: Option<&Tree>,
-    ) -> Vec<Cause> {
+    fn validate(&self, change: &ObjectChange<'_>) -> Vec<Cause> {
+        let ObjectChange { new, old, .. } = *change;
         let mut causes = spec_faults(new, "/spec");
         causes.extend(old.into_iter().flat_map(|old| update_faults(new, old)));
         causes

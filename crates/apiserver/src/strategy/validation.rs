@@ -8,8 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use caretaker_machinery::status::Cause;
 use serde_json::{Value, json};
 
-use super::{KindStrategy, ObjectPart};
-use crate::kinds::Kind;
+use super::{KindStrategy, ObjectChange};
 use crate::metadata::Tree;
 
 /// Most bytes of all data of a ConfigMap or Secret.
@@ -59,13 +58,8 @@ pub(super) struct PriorityClassStrategy;
 // === impl ConfigDataStrategy ===
 
 impl KindStrategy for ConfigDataStrategy {
-    fn validate(
-        &self,
-        _kind: &Kind,
-        _part: ObjectPart,
-        new: &Tree,
-        old: Option<&Tree>,
-    ) -> Vec<Cause> {
+    fn validate(&self, change: &ObjectChange<'_>) -> Vec<Cause> {
+        let ObjectChange { new, old, .. } = *change;
         let mut causes = Vec::new();
         if let Some(old) = old {
             causes.extend(frozen_faults(new, old));
@@ -143,13 +137,8 @@ fn key_fault(key: &str) -> Option<String> {
 // === impl VolumeClaimStrategy ===
 
 impl KindStrategy for VolumeClaimStrategy {
-    fn validate(
-        &self,
-        _kind: &Kind,
-        _part: ObjectPart,
-        new: &Tree,
-        old: Option<&Tree>,
-    ) -> Vec<Cause> {
+    fn validate(&self, change: &ObjectChange<'_>) -> Vec<Cause> {
+        let ObjectChange { new, old, .. } = *change;
         let Some(old) = old else {
             return Vec::new();
         };
@@ -172,13 +161,8 @@ impl KindStrategy for VolumeClaimStrategy {
 // === impl RoleBindingStrategy ===
 
 impl KindStrategy for RoleBindingStrategy {
-    fn validate(
-        &self,
-        _kind: &Kind,
-        _part: ObjectPart,
-        new: &Tree,
-        old: Option<&Tree>,
-    ) -> Vec<Cause> {
+    fn validate(&self, change: &ObjectChange<'_>) -> Vec<Cause> {
+        let ObjectChange { new, old, .. } = *change;
         let role = value_at(new, "/roleRef");
         if old.is_none_or(|old| value_at(old, "/roleRef") == role) {
             return Vec::new();
@@ -193,13 +177,8 @@ impl KindStrategy for RoleBindingStrategy {
 // === impl PriorityClassStrategy ===
 
 impl KindStrategy for PriorityClassStrategy {
-    fn validate(
-        &self,
-        _kind: &Kind,
-        _part: ObjectPart,
-        new: &Tree,
-        old: Option<&Tree>,
-    ) -> Vec<Cause> {
+    fn validate(&self, change: &ObjectChange<'_>) -> Vec<Cause> {
+        let ObjectChange { new, old, .. } = *change;
         if old.is_none_or(|old| old.get("value") == new.get("value")) {
             return Vec::new();
         }
@@ -269,6 +248,7 @@ pub(super) fn unsupported_fault(
 pub(super) mod tests {
     use super::*;
     use crate::kinds::Kinds;
+    use crate::strategy::ObjectPart;
 
     fn mk_tree(value: Value) -> Tree {
         let Value::Object(tree) = value else {
@@ -287,9 +267,12 @@ pub(super) mod tests {
         let kinds = Kinds::builtin();
         let kind = kinds.by_kind(api_version, kind).unwrap();
         let old = old.map(mk_tree);
-        let causes = kind
-            .strategy
-            .validate(kind, ObjectPart::Main, &mk_tree(new), old.as_ref());
+        let causes = kind.strategy.validate(&ObjectChange {
+            kind,
+            part: ObjectPart::Main,
+            new: &mk_tree(new),
+            old: old.as_ref(),
+        });
         let shown = causes.iter();
         shown
             .map(|cause| format!("{}: {}", cause.field, cause.message))

@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::cronjob::{NAME_CHARS_MAX, deadline_warnings};
 use super::custom::CustomStrategy;
 use super::validation::value_at;
-use super::{KindStrategy, ObjectPart};
+use super::{KindStrategy, ObjectChange, ObjectPart};
 use crate::body::FieldError;
 use crate::kinds::Kind;
 use crate::metadata::{self, Tree};
@@ -63,17 +63,11 @@ impl KindStrategy for VolcanoCronJobStrategy {
         CustomStrategy.read(kind, object)
     }
 
-    fn validate(
-        &self,
-        kind: &Kind,
-        part: ObjectPart,
-        new: &Tree,
-        old: Option<&Tree>,
-    ) -> Vec<Cause> {
-        let causes = CustomStrategy.validate(kind, part, new, old);
+    fn validate(&self, change: &ObjectChange<'_>) -> Vec<Cause> {
+        let causes = CustomStrategy.validate(change);
         // The API server does not call the webhook for what the schema refuses.
-        if part == ObjectPart::Main && causes.is_empty() {
-            return faults(new);
+        if change.part == ObjectPart::Main && causes.is_empty() {
+            return faults(change.new);
         }
         causes
     }

@@ -7,8 +7,7 @@ use caretaker_machinery::status::Cause;
 use serde_json::Value;
 
 use super::validation::{immutable_faults, restore_field, value_at};
-use super::{KindStrategy, ObjectPart, pod, restore_metadata};
-use crate::kinds::Kind;
+use super::{KindStrategy, ObjectChange, pod, restore_metadata};
 use crate::metadata::Tree;
 
 /// The rules of one workload.
@@ -93,13 +92,8 @@ impl KindStrategy for WorkloadStrategy {
         restore_metadata(old, new, self.status_keeps);
     }
 
-    fn validate(
-        &self,
-        _kind: &Kind,
-        _part: ObjectPart,
-        new: &Tree,
-        old: Option<&Tree>,
-    ) -> Vec<Cause> {
+    fn validate(&self, change: &ObjectChange<'_>) -> Vec<Cause> {
+        let ObjectChange { new, old, .. } = *change;
         let mut causes: Vec<Cause> = selector_fault(new).into_iter().collect();
         causes.extend(pod::spec_faults(new, "/spec/template/spec"));
         if let Some(old) = old {

@@ -18,7 +18,7 @@ use crate::kinds::Kind;
 use crate::metadata::{self, Tree, check};
 use crate::server::ServerState;
 use crate::store::{Draft, Key, Object, Premise, Proposal, StaleProposal, Strings};
-use crate::strategy::{self, ObjectPart, convert};
+use crate::strategy::{self, ObjectChange, ObjectPart, convert};
 
 pub(super) use insert::InsertOrigin;
 
@@ -184,7 +184,12 @@ impl<'a> WriteRequest<'a> {
             None => check::generate_name_faults(kind, new),
         };
         causes.extend(check::faults(kind, new));
-        causes.extend(kind.strategy.validate(kind, self.part, new, old));
+        causes.extend(kind.strategy.validate(&ObjectChange {
+            kind,
+            part: self.part,
+            new,
+            old,
+        }));
         if causes.is_empty() {
             return Ok(());
         }
