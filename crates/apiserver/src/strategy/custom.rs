@@ -43,7 +43,7 @@ impl KindStrategy for CustomStrategy {
             return Ok(Vec::new());
         };
         let settled = custom.schema.compiled.settle(object, METADATA);
-        let settled = settled.map_err(|error| FieldError::Schema(error.to_string()))?;
+        let settled = settled.map_err(FieldError::Schema)?;
         Ok(settled.unknown)
     }
 

@@ -41,11 +41,11 @@ pub(super) fn decode_body(kinds: &Kinds, request: &ResourceRequest) -> Result<De
 /// Decodes what a patch made of an object.
 pub(super) fn decode_patched(
     request: &ResourceRequest,
-    patched: Value,
+    patched: &Value,
 ) -> Result<DecodedBody, Status> {
     let kind = &request.kind;
-    let Value::Object(tree) = &patched else {
-        return Err(invalid_patch(&patched, "a JSON object was expected"));
+    let Value::Object(tree) = patched else {
+        return Err(invalid_patch(patched, "a JSON object was expected"));
     };
     let own = kind.api_version();
     let given = |field: &str, default| tree.get(field).and_then(Value::as_str).unwrap_or(default);
@@ -56,12 +56,11 @@ pub(super) fn decode_patched(
         check_custom_kind(kind, given_kind, tree)?;
     } else if api_version != own || given_kind != kind.kind {
         return Err(invalid_patch(
-            &patched,
+            patched,
             &unregistered(given_kind, api_version),
         ));
     }
-    let tree = tree.clone();
-    decode_tree(request, tree).map_err(|error| invalid_patch(&patched, &error.to_string()))
+    decode_tree(request, tree.clone()).map_err(|error| invalid_patch(patched, &error.to_string()))
 }
 
 /// Brings a tree into its stored form.

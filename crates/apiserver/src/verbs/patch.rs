@@ -41,7 +41,7 @@ pub(super) async fn patch(
     let apply = |write: &mut WriteRequest<'_>, old: &Tree| -> Result<WritePlan, Status> {
         let served = convert::served(&request.kind, old);
         let patched = patch_type.apply(request, served, patch.clone())?;
-        let mut decoded = decode::decode_patched(request, patched)?;
+        let mut decoded = decode::decode_patched(request, &patched)?;
         write.match_path(&mut decoded.tree)?;
         write.plan_update(old, decoded, OwnerSource::PatchedObject)
     };
