@@ -15,6 +15,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use caretaker_controllers::gc::metrics::GcMetrics;
 use caretaker_controllers::gc::view::{Part, View};
 use caretaker_controllers::gc::{GarbageCollector, Knowledge};
 use caretaker_controllers::runtime::clients::Clients;
@@ -107,6 +108,7 @@ impl Crew {
             timing,
         } = orders;
         let metrics = Metrics::new();
+        caretaker_controllers::register_metrics(&metrics);
         let evidence = Trail::new();
         let seed = rng.u64();
         let feeds = Feeds::start(
@@ -129,7 +131,6 @@ impl Crew {
         });
         let hiring = &mut Hiring {
             manager: &mut manager,
-            metrics: &metrics,
             work,
             mode,
             shy: &shy,
@@ -237,7 +238,9 @@ fn hire(hiring: &mut Hiring<'_>) -> (Option<Post<GarbageCollector>>, Vec<Box<dyn
         .then(|| collector::start(hiring));
     let mut members: Vec<Box<dyn Member>> = Vec::new();
     if let Some(post) = collector.clone() {
-        members.push(member(GARBAGE_COLLECTOR, post, collector::count));
+        members.push(member(GARBAGE_COLLECTOR, post, |collector, metrics| {
+            metrics.of::<GcMetrics>().refresh(collector);
+        }));
     }
     let others = OTHERS.iter().filter(|(name, _)| work.runs(name));
     members.extend(others.map(|(_, start)| start(hiring)));

@@ -6,7 +6,7 @@
 //! - `slots`: which slot is due, and the names of Jobs.
 //! - `decide`: what follows, one request at a time; `answers`: what is learned from the answers.
 //! - `job`: the Job of a slot, or by hand. `status`: what a CronJob's status should say. `words`: Events.
-//! - [`reason`]: why, in words.
+//! - [`reason`]: why, in words. [`metrics`]: what only these controllers count.
 //!
 //! Mirrors `pkg/controller/cronjob` (1.36) and Volcano's `pkg/controllers/cronjob` (1.15), except for what is marked.
 //!
@@ -21,6 +21,7 @@ mod facts;
 mod family;
 mod index;
 mod job;
+pub mod metrics;
 pub mod reason;
 mod slots;
 mod status;
@@ -35,12 +36,16 @@ pub use self::dialects::{BATCH, CRON_JOBS, DIALECTS, Dialect, JOBS, VOLCANO};
 pub(crate) use self::facts::{cron_job_times, owner};
 pub use self::index::Index;
 pub use self::job::{Order, of_template};
+use self::metrics::SkipCounter;
 pub use self::reason::Reason;
 pub use self::slots::next as next_slot;
 pub(crate) use self::slots::{is_open, named};
-use crate::runtime::call::{Answer, Call};
-use crate::runtime::controller::{Change, Controller, Note, Verdict, Wake};
+use crate::runtime::call::Call;
+use crate::runtime::controller::{
+    AfterWrite, CallAnswer, Change, Controller, DriverStep, Note, Verdict, Wake,
+};
 use crate::runtime::feeds::Interest;
+use crate::runtime::metrics::Metrics;
 use crate::runtime::record::{Record, Uid, View};
 
 /// A Job that our own code may remove so soon after its slot is no lock: its CronJob is read before it is made.
@@ -50,6 +55,7 @@ pub const SWIFT: Duration = Duration::from_secs(120);
 #[derive(Debug)]
 pub struct CronJobs {
     index: Index,
+    skips: SkipCounter,
 }
 
 /// What can be chosen.
@@ -95,6 +101,7 @@ impl CronJobs {
     pub fn new(row: &'static Dialect, settings: Settings) -> Self {
         Self {
             index: Index::new(row, settings),
+            skips: SkipCounter::default(),
         }
     }
 
@@ -139,14 +146,14 @@ impl Controller for CronJobs {
         decide::cron_job(&self.index, uid, now)
     }
 
-    fn answered(
-        &mut self,
-        uid: &Uid,
-        call: &Call,
-        answer: &Answer,
-        now: Timestamp,
-        wake: &mut Wake<Uid>,
-    ) -> Vec<Note> {
+    fn answered(&mut self, answered: CallAnswer<'_, Uid>) -> Vec<Note> {
+        let CallAnswer {
+            key: uid,
+            call,
+            answer,
+            now,
+            wake,
+        } = answered;
         let note = match call {
             Call::Create { .. } => self.created(uid, call, answer, now, wake),
             Call::Patch { .. } => return self.recorded(uid, call, answer, now, wake),
@@ -158,6 +165,15 @@ impl Controller for CronJobs {
             Call::Get { .. } => self.found(uid, call, answer, now, wake),
         };
         note.into_iter().collect()
+    }
+
+    /// A Job that is late matters more than a status that is.
+    fn after_write(&self) -> AfterWrite {
+        AfterWrite::EndOfQueue
+    }
+
+    fn measure(&mut self, step: &DriverStep<'_, Uid, Reason>, metrics: &Metrics) {
+        self.skips.measure(self.index.row, step, metrics);
     }
 
     fn keys(&self, record: &Record) -> Vec<Uid> {

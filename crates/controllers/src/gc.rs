@@ -2,7 +2,7 @@
 //!
 //! - `index`: what is known.
 //! - `decide`: what follows from it.
-//! - [`reason`]: why, in words.
+//! - [`reason`]: why, in words. [`metrics`]: what only the collector counts.
 //! - `standing`: how an object stands with each of its owners.
 //! - `patches`: what is written to dependents and owners.
 //! - [`view`], [`dot`]: the graph for people.
@@ -19,6 +19,7 @@ mod decide;
 pub mod dot;
 pub mod explain;
 mod index;
+pub mod metrics;
 mod patches;
 pub mod reason;
 mod standing;
@@ -32,7 +33,7 @@ use jiff::Timestamp;
 pub use self::index::{Index, Knowledge, Size};
 pub use self::reason::Reason;
 use crate::runtime::call::{Answer, Call, Proof, Target};
-use crate::runtime::controller::{Change, Controller, Note, Verdict, Wake};
+use crate::runtime::controller::{CallAnswer, Change, Controller, Note, Verdict, Wake};
 use crate::runtime::kind::KindId;
 use crate::runtime::record::{Record, Uid};
 
@@ -192,14 +193,14 @@ impl Controller for GarbageCollector {
         }
     }
 
-    fn answered(
-        &mut self,
-        key: &Key,
-        call: &Call,
-        answer: &Answer,
-        now: Timestamp,
-        wake: &mut Wake<Key>,
-    ) -> Vec<Note> {
+    fn answered(&mut self, answered: CallAnswer<'_, Key>) -> Vec<Note> {
+        let CallAnswer {
+            key,
+            call,
+            answer,
+            now,
+            wake,
+        } = answered;
         match key {
             Key::Object(uid) => self.heard(uid, call, answer, wake),
             Key::Owner(owner) => self.looked_up(owner, answer, now, wake),

@@ -9,8 +9,18 @@
 //! - [`podgc`]: removes Pods that nobody else will.
 //! - [`ttl`]: the end of Jobs that have finished.
 
+use runtime::metrics::Metrics;
+
 pub mod cron;
 pub mod gc;
 pub mod podgc;
 pub mod runtime;
 pub mod ttl;
+
+/// Registers the metrics of all controllers, so that the metrics page shows them before they are first counted.
+pub fn register_metrics(metrics: &Metrics) {
+    let _ = metrics.of::<gc::metrics::GcMetrics>();
+    let _ = metrics.of::<ttl::metrics::TtlMetrics>();
+    let _ = metrics.of::<podgc::metrics::PodGcMetrics>();
+    let _ = metrics.of::<cron::metrics::CronMetrics>();
+}

@@ -2,7 +2,7 @@
 //!
 //! - `index`: what is known, and whom a sweep wants since when.
 //! - `decide`: what follows from it.
-//! - [`reason`]: why, in words.
+//! - [`reason`]: why, in words. [`metrics`]: what only Pod GC counts.
 //! - `condition`: what is written to a Pod before it goes.
 //! - `facts`: what is read in Pods and Nodes.
 //!
@@ -18,6 +18,7 @@ mod condition;
 mod decide;
 mod facts;
 mod index;
+pub mod metrics;
 pub mod reason;
 
 use std::sync::Arc;
@@ -28,8 +29,9 @@ use jiff::Timestamp;
 pub use self::index::Index;
 pub use self::reason::Reason;
 use crate::runtime::call::{Answer, Call};
-use crate::runtime::controller::{Change, Controller, Note, Verdict, Wake};
+use crate::runtime::controller::{CallAnswer, Change, Controller, DriverStep, Note, Verdict, Wake};
 use crate::runtime::feeds::Interest;
+use crate::runtime::metrics::Metrics;
 use crate::runtime::record::{Record, Uid, View};
 
 /// The controller's name, as `--controllers` spells it.
@@ -202,19 +204,23 @@ impl Controller for PodGc {
         }
     }
 
-    fn answered(
-        &mut self,
-        key: &Key,
-        call: &Call,
-        answer: &Answer,
-        now: Timestamp,
-        wake: &mut Wake<Key>,
-    ) -> Vec<Note> {
+    fn answered(&mut self, answered: CallAnswer<'_, Key>) -> Vec<Note> {
+        let CallAnswer {
+            key,
+            call,
+            answer,
+            now,
+            wake,
+        } = answered;
         match key {
             Key::Pod(uid) => self.heard(uid, call, answer, now, wake),
             Key::Node(name) => self.looked_up(name, answer, now, wake),
         }
         Vec::new()
+    }
+
+    fn measure(&mut self, step: &DriverStep<'_, Key, Reason>, metrics: &Metrics) {
+        metrics::measure(step, metrics);
     }
 
     fn keys(&self, record: &Record) -> Vec<Key> {

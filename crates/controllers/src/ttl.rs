@@ -4,7 +4,7 @@
 //! - `index`: the Jobs that have a time to go, and nothing but what that takes.
 //! - `decide`: when they go.
 //! - `ticks`: Jobs of CronJobs, which stay until their tick is recorded.
-//! - [`reason`]: why, in words.
+//! - [`reason`]: why, in words. [`metrics`]: what only these controllers count.
 //!
 //! Mirrors `pkg/controller/ttlafterfinished` (1.36) and Volcano's `pkg/controllers/garbagecollector`. Both look twice
 //! before they delete, in their cache and at the server.
@@ -16,6 +16,7 @@
 mod decide;
 mod index;
 pub mod kinds;
+pub mod metrics;
 pub mod reason;
 mod ticks;
 
@@ -28,10 +29,11 @@ pub use self::kinds::{BATCH, Finishing, KINDS, VOLCANO};
 pub use self::reason::Reason;
 use self::ticks::Ticks;
 use crate::cron::CRON_JOBS;
-use crate::runtime::call::{Answer, Call};
-use crate::runtime::controller::{Change, Controller, Note, Verdict, Wake};
+use crate::runtime::call::Answer;
+use crate::runtime::controller::{CallAnswer, Change, Controller, DriverStep, Note, Verdict, Wake};
 use crate::runtime::feeds::Interest;
 use crate::runtime::kind::{KindId, KindState};
+use crate::runtime::metrics::Metrics;
 use crate::runtime::record::{Record, Uid, View};
 
 /// Deletes the finished Jobs of one kind when their time has come.
@@ -173,14 +175,14 @@ impl Controller for Ttl {
         decide::known(self.row, &self.index, uid, now)
     }
 
-    fn answered(
-        &mut self,
-        uid: &Uid,
-        call: &Call,
-        answer: &Answer,
-        now: Timestamp,
-        wake: &mut Wake<Uid>,
-    ) -> Vec<Note> {
+    fn answered(&mut self, answered: CallAnswer<'_, Uid>) -> Vec<Note> {
+        let CallAnswer {
+            key: uid,
+            call,
+            answer,
+            now,
+            wake,
+        } = answered;
         if self.is_cron(call.target().kind) {
             self.found_cron(uid, answer, wake);
             return Vec::new();
@@ -201,6 +203,10 @@ impl Controller for Ttl {
             Answer::Done | Answer::Failed(_) => {}
         }
         Vec::new()
+    }
+
+    fn measure(&mut self, step: &DriverStep<'_, Uid, Reason>, metrics: &Metrics) {
+        metrics::measure(self, step, metrics);
     }
 
     fn keys(&self, record: &Record) -> Vec<Uid> {

@@ -6,23 +6,21 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use caretaker_controllers::runtime::call::{Answer, Call};
+use caretaker_controllers::runtime::call::Call;
 use caretaker_controllers::runtime::controller::{
-    Change, Controller, Next, Note, Reason, Verdict, Wake,
+    CallAnswer, Change, Controller, DecisionReason, Next, Note, Verdict, Wake,
 };
 use caretaker_controllers::runtime::feeds::Interest;
 use caretaker_controllers::runtime::kind::KindState;
 use caretaker_controllers::runtime::record::{Record, View};
 use jiff::Timestamp;
-use serde::Serialize;
 
 use crate::world::{Named, Object, World};
 
 pub(crate) use crate::world::Key;
 
 /// Why an actor does something, in words.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(transparent)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Why(Cow<'static, str>);
 
 /// What an actor decides.
@@ -72,7 +70,11 @@ impl fmt::Display for Why {
     }
 }
 
-impl Reason for Why {}
+impl DecisionReason for Why {
+    fn rule(&self) -> &'static str {
+        "Simulated"
+    }
+}
 
 // === impl Acting ===
 
@@ -136,14 +138,10 @@ impl<A: Actor> Controller for Acting<A> {
         }
     }
 
-    fn answered(
-        &mut self,
-        _: &Key,
-        call: &Call,
-        answer: &Answer,
-        _: Timestamp,
-        wake: &mut Wake<Key>,
-    ) -> Vec<Note> {
+    fn answered(&mut self, answered: CallAnswer<'_, Key>) -> Vec<Note> {
+        let CallAnswer {
+            call, answer, wake, ..
+        } = answered;
         if let Some(object) = self.world.heard(call, answer) {
             self.touched(&object, wake);
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use caretaker_controllers::runtime::call::{Answer, Call};
-use caretaker_controllers::runtime::controller::{Change, Controller, Next, Wake};
+use caretaker_controllers::runtime::controller::{CallAnswer, Change, Controller, Next, Wake};
 use caretaker_controllers::runtime::kind::{Catalog, Kind, KindState, Scope, Verbs};
 use caretaker_controllers::runtime::record::{View, decode};
 use jiff::Timestamp;
@@ -139,15 +139,25 @@ impl<A: Actor> Stage<A> {
             .unwrap();
         let record = self.record((named.0, named.1), object);
         let answer = Answer::Object(record);
-        self.acting
-            .answered(key, &call, &answer, START, &mut Wake::default());
+        self.acting.answered(CallAnswer {
+            key,
+            call: &call,
+            answer: &answer,
+            now: START,
+            wake: &mut Wake::default(),
+        });
     }
 
     /// The request that was decided is answered, and nothing is shown.
     pub(crate) fn answered(&mut self, key: &Key, decision: &Decision) {
         let (call, done) = (call(decision), Answer::Done);
-        self.acting
-            .answered(key, &call, &done, START, &mut Wake::default());
+        self.acting.answered(CallAnswer {
+            key,
+            call: &call,
+            answer: &done,
+            now: START,
+            wake: &mut Wake::default(),
+        });
     }
 }
 

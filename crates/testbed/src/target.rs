@@ -221,7 +221,6 @@ pub(crate) fn hire(
         let options = Options {
             timing: Timing::Server,
             reporter: Some(row.reporter),
-            takes_turns: true,
             ..options
         };
         let make = || CronJobs::new(row, cron::Settings::default());

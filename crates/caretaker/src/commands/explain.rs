@@ -16,7 +16,7 @@ use anyhow::{Result, bail};
 use caretaker_controllers::gc::{Key, ORPHAN_HOLD_MAX, Reason};
 use caretaker_controllers::runtime::call::{Answer, Call, Target};
 use caretaker_controllers::runtime::controller::{
-    Change, Controller, Identity, Next, Verdict, Wake,
+    CallAnswer, Change, Controller, Identity, Next, Verdict, Wake,
 };
 use caretaker_controllers::runtime::effects::Performed;
 use caretaker_controllers::runtime::feeds::Interest;
@@ -182,8 +182,13 @@ impl Look {
         };
         let answer = self.effects.perform(&call).await.answer;
         let wake = &mut Wake::default();
-        self.collector
-            .answered(key, &call, &answer, self.clock.now(), wake);
+        self.collector.answered(CallAnswer {
+            key,
+            call: &call,
+            answer: &answer,
+            now: self.clock.now(),
+            wake,
+        });
         match answer {
             Answer::Failed(failure) => Some(failure.to_string()),
             Answer::Object(_) | Answer::Absent(_) | Answer::Done => None,

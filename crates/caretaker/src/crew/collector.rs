@@ -4,7 +4,6 @@ use caretaker_controllers::gc::{self, GarbageCollector};
 use caretaker_controllers::runtime::driver::Options;
 use caretaker_controllers::runtime::feeds::Interest;
 use caretaker_controllers::runtime::manager::Post;
-use caretaker_controllers::runtime::metrics::{ControllerLabel, Families, LookupLabels};
 
 use super::member::Hiring;
 use crate::args::ResourceName;
@@ -33,33 +32,5 @@ pub(crate) fn collected(ignored: &[ResourceName]) -> Interest {
         .map(|name| (name.resource.as_str(), name.group.as_str()));
     Interest::Deletable {
         ignored: gc::IGNORED.into_iter().chain(more).map(named).collect(),
-    }
-}
-
-/// The size of the graph, and how questions about owners were answered.
-pub(super) fn count(collector: &GarbageCollector, families: &Families) {
-    let label = ControllerLabel {
-        controller: gc::NAME,
-    };
-    let (size, lookups) = (collector.index().size(), collector.lookups());
-    for (gauge, value) in [
-        (&families.graph_nodes, size.nodes),
-        (&families.graph_edges, size.edges),
-        (&families.graph_virtual_nodes, size.virtual_nodes),
-    ] {
-        let value = i64::try_from(value).unwrap_or(i64::MAX);
-        gauge.get_or_create(&label).set(value);
-    }
-    for (result, count) in [
-        ("alive", lookups.alive),
-        ("absent", lookups.absent),
-        ("failed", lookups.failed),
-    ] {
-        let labels = LookupLabels {
-            controller: gc::NAME,
-            result,
-        };
-        let counter = families.owner_lookups.get_or_create_owned(&labels);
-        counter.inc_by(count.saturating_sub(counter.get()));
     }
 }

@@ -24,15 +24,11 @@ fn start(hiring: &mut Hiring<'_>, row: &'static Dialect, workers: u16) -> Box<dy
         after_aborted: work.limits.ttl_after_aborted,
     };
     let timing = hiring.timing;
-    let lateness = (row.skew)(hiring.metrics.families()).clone();
     let shape = |options: &mut Options| {
         options.queue = row.queue;
         options.workers = workers.into();
         options.timing = timing;
-        options.lateness = Some(lateness);
         options.reporter = Some(row.reporter);
-        // A Job that is late matters more than a status that is.
-        options.takes_turns = true;
     };
     let make = move || CronJobs::new(row, settings.clone());
     let post = hiring.start(row.name, row.interest(), shape, make);

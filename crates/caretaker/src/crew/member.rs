@@ -9,7 +9,7 @@ use caretaker_controllers::runtime::driver::skew::Timing;
 use caretaker_controllers::runtime::driver::{Mode, Options};
 use caretaker_controllers::runtime::feeds::Interest;
 use caretaker_controllers::runtime::manager::{Manager, Post};
-use caretaker_controllers::runtime::metrics::{Families, Metrics};
+use caretaker_controllers::runtime::metrics::Metrics;
 use caretaker_controllers::runtime::queue::Bucket;
 
 use crate::admin::Soon;
@@ -24,7 +24,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// What controllers are started with.
 pub(super) struct Hiring<'a> {
     pub(super) manager: &'a mut Manager,
-    pub(super) metrics: &'a Metrics,
     pub(super) work: &'a Work,
     /// Whether writes are sent, by whoever does not only show what it would do.
     pub(super) mode: Mode,
@@ -52,7 +51,7 @@ pub(super) trait Member: Send + Sync {
 struct Posted<C: Controller> {
     name: &'static str,
     post: Post<C>,
-    count: fn(&C, &Families),
+    count: fn(&C, &Metrics),
 }
 
 // === impl Hiring ===
@@ -92,7 +91,7 @@ impl Hiring<'_> {
 pub(super) fn member<C: Controller>(
     name: &'static str,
     post: Post<C>,
-    count: fn(&C, &Families),
+    count: fn(&C, &Metrics),
 ) -> Box<dyn Member> {
     Box::new(Posted { name, post, count })
 }
@@ -124,7 +123,7 @@ impl<C: Controller> Member for Posted<C> {
         Box::pin(async move {
             // Without an answer the last numbers stay.
             let _ = ask(&self.post, move |controller| {
-                count(controller, metrics.families());
+                count(controller, &metrics);
             })
             .await;
         })

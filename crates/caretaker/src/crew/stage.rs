@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use caretaker_controllers::gc::metrics::GcMetrics;
 use caretaker_controllers::gc::view::{Part, View};
 use caretaker_controllers::gc::{GarbageCollector, dot};
 use caretaker_controllers::runtime::evidence::{Evidence, Trail};
@@ -89,7 +90,7 @@ impl Stage {
                 families.kind_state.get_or_create(&labels).set(1);
             }
         }
-        let errors = &families.sync_errors;
+        let errors = self.metrics.of::<GcMetrics>().sync_errors;
         errors.inc_by(self.feeds.sync_errors().saturating_sub(errors.get()));
         for member in &self.members {
             member.count(&self.metrics).await;

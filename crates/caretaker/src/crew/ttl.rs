@@ -1,8 +1,7 @@
 //! The two TTL controllers in the crew: one implementation, started once per kind of Job.
 
-use caretaker_controllers::runtime::controller::Controller as _;
 use caretaker_controllers::runtime::driver::Options;
-use caretaker_controllers::runtime::metrics::{ControllerLabel, Families};
+use caretaker_controllers::ttl::metrics::TtlMetrics;
 use caretaker_controllers::ttl::{BATCH, Finishing, Rules, Ttl, VOLCANO};
 
 use super::member::{Hiring, Member, member};
@@ -25,40 +24,23 @@ fn start(hiring: &mut Hiring<'_>, row: &'static Finishing, workers: u16) -> Box<
         with_cron: hiring.acts(row.cron.name),
     };
     let timing = hiring.timing;
-    let lateness = (row.lateness)(hiring.metrics.families()).clone();
     let shape = |options: &mut Options| {
         options.queue = row.queue;
         options.workers = workers.into();
         options.timing = timing;
-        options.lateness = Some(lateness);
     };
     let make = move || Ttl::new(row, rules);
     let post = hiring.start(row.name, row.interest(rules), shape, make);
-    member(row.name, post, count)
-}
-
-/// How many Jobs have a time to go, and when the first of them does.
-fn count(ttl: &Ttl, families: &Families) {
-    let label = ControllerLabel {
-        controller: ttl.name(),
-    };
-    let pending = ttl.pending();
-    let count = i64::try_from(pending.count).unwrap_or(i64::MAX);
-    families.ttl_pending.get_or_create(&label).set(count);
-    match pending.next {
-        Some(next) => {
-            let gauge = families.ttl_next_expiry.get_or_create(&label);
-            gauge.set(next.as_second());
-        }
-        None => drop(families.ttl_next_expiry.remove(&label)),
-    }
+    member(row.name, post, |ttl, metrics| {
+        metrics.of::<TtlMetrics>().refresh(ttl);
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use caretaker_controllers::runtime::controller::{Change, Wake};
+    use caretaker_controllers::runtime::controller::{Change, Controller as _, Wake};
     use caretaker_controllers::runtime::kind::{Catalog, Kind, Scope, Verbs};
     use caretaker_controllers::runtime::metrics::Metrics;
     use caretaker_controllers::runtime::record::{View, decode};
@@ -122,7 +104,7 @@ mod tests {
             ];
             for (change, pending, next) in story {
                 ttl.observe(&change, Timestamp::UNIX_EPOCH, &mut Wake::default());
-                count(&ttl, metrics.families());
+                metrics.of::<TtlMetrics>().refresh(&ttl);
                 let page = metrics.encode();
                 let shown = |name: &str| {
                     let prefix = format!("{name}{label} ");

@@ -11,7 +11,9 @@ use std::collections::BTreeMap;
 use caretaker_controllers::gc::explain::{Tie, Ties};
 use caretaker_controllers::gc::{Key, Reason};
 use caretaker_controllers::runtime::call::{Call, Propagation};
-use caretaker_controllers::runtime::controller::{Identity, Next, Note, Verdict};
+use caretaker_controllers::runtime::controller::{
+    DecisionReason as _, Identity, Next, Note, Verdict,
+};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};

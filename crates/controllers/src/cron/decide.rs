@@ -280,7 +280,6 @@ impl Case<'_> {
             slot: slot.time,
             missed: slot.count.saturating_sub(1),
             cron_job: cron.identity(index.row, uid),
-            kind: index.row.label,
         };
         Some((call, because))
     }
@@ -431,8 +430,8 @@ impl Case<'_> {
     /// not about a slot, like a schedule that cannot be read, once as long as it lasts.
     fn note_of(&self, slot: Slot, what: What) -> Option<Note> {
         let note = self.note(what, &[])?;
-        let slot = Some(slot.time);
-        Some(Note { slot, ..note })
+        let dedup_key = Some(slot.time.to_string());
+        Some(Note { dedup_key, ..note })
     }
 }
 
@@ -450,9 +449,8 @@ impl Tick {
 
     /// Nothing to do until the next slot comes.
     fn waits(case: &Case<'_>, next: Option<Timestamp>, skip: Option<Skip>) -> Self {
-        let kind = case.index.row.label;
         let (next, because) = match next {
-            Some(next) => (next, Reason::Waits { next, skip, kind }),
+            Some(next) => (next, Reason::Waits { next, skip }),
             None => {
                 let again = case.now.saturating_add(LOOK_AGAIN);
                 (again.unwrap_or(Timestamp::MAX), Reason::NeverDue)

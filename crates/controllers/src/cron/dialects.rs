@@ -6,9 +6,9 @@
 use prometheus_client::metrics::histogram::Histogram;
 
 use super::facts::{JobFacts, StatusOfJob};
+use super::metrics::CronMetrics;
 use super::words::{self, Sentence};
 use crate::runtime::call::Propagation;
-use crate::runtime::metrics::Families;
 
 /// A kind of CronJobs and the Jobs that it makes.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub struct Dialect {
     /// What metrics call the CronJobs.
     pub label: &'static str,
     /// Where it is counted how late Jobs are made.
-    pub skew: fn(&Families) -> &Histogram,
+    pub skew: fn(&CronMetrics) -> &Histogram,
     /// The annotation that tells a Job which slot it is for.
     pub(super) stamp: &'static str,
     /// What becomes of the dependents of a Job that we delete; the server's choice if not said.
@@ -64,7 +64,7 @@ pub static BATCH: Dialect = Dialect {
     group: "batch",
     api_version: "batch/v1",
     label: "cronjobs.batch",
-    skew: |families| &families.batch_job_skew,
+    skew: |metrics| &metrics.batch_job_skew,
     stamp: "batch.kubernetes.io/cronjob-scheduled-timestamp",
     propagation: Some(Propagation::Background),
     age: AgeBy::Start,
@@ -83,7 +83,7 @@ pub static VOLCANO: Dialect = Dialect {
     group: "batch.volcano.sh",
     api_version: "batch.volcano.sh/v1alpha1",
     label: "cronjobs.batch.volcano.sh",
-    skew: |families| &families.volcano_job_skew,
+    skew: |metrics| &metrics.volcano_job_skew,
     stamp: "volcano.sh/cronjob-scheduled-timestamp",
     propagation: None,
     age: AgeBy::Creation,

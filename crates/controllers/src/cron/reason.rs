@@ -3,9 +3,8 @@
 use std::fmt;
 
 use jiff::Timestamp;
-use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-use crate::runtime::controller::{self, Identity, Ticks};
+use crate::runtime::controller::{DecisionReason, Identity};
 
 /// Why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,8 +40,6 @@ pub enum Reason {
         next: Timestamp,
         /// Why the one before has no Job, if it has none.
         skip: Option<Skip>,
-        /// What metrics call its kind.
-        kind: &'static str,
     },
     /// A slot has come, and the server is asked whether somebody has served it.
     Confirms {
@@ -57,8 +54,6 @@ pub enum Reason {
         missed: usize,
         /// The CronJob.
         cron_job: Identity,
-        /// What metrics call its kind.
-        kind: &'static str,
     },
     /// A slot has come, and the Job of an earlier one still runs.
     Replaced {
@@ -117,10 +112,8 @@ pub enum Why {
 
 // === impl Reason ===
 
-impl Reason {
-    /// A word for programs.
-    #[must_use]
-    pub fn rule(&self) -> &'static str {
+impl DecisionReason for Reason {
+    fn rule(&self) -> &'static str {
         match self {
             Self::Unknown => "Unknown",
             Self::Unlisted => "Unlisted",
@@ -140,15 +133,6 @@ impl Reason {
             Self::Stray { .. } => "Stray",
         }
     }
-}
-
-impl controller::Reason for Reason {
-    fn due(&self) -> Option<Timestamp> {
-        match self {
-            Self::Starts { slot, .. } => Some(*slot),
-            _ => None,
-        }
-    }
 
     fn cause(&self) -> Option<&Identity> {
         match self {
@@ -156,25 +140,6 @@ impl controller::Reason for Reason {
             | Self::Replaced { cron_job, .. }
             | Self::OverHistoryLimit { cron_job, .. }
             | Self::Stray { cron_job } => Some(cron_job),
-            _ => None,
-        }
-    }
-
-    fn ticks(&self) -> Option<Ticks> {
-        match self {
-            Self::Waits {
-                skip: Some(skip),
-                kind,
-                ..
-            } => Some(Ticks::Skipped {
-                kind,
-                slot: skip.slot,
-                reason: skip.why.label(),
-            }),
-            Self::Starts { missed, kind, .. } => Some(Ticks::Missed {
-                kind,
-                count: *missed,
-            }),
             _ => None,
         }
     }
@@ -241,15 +206,6 @@ impl fmt::Display for Reason {
                 f.write_str("it was made for a CronJob and came back as somebody else's")
             }
         }
-    }
-}
-
-impl Serialize for Reason {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_struct("Reason", 2)?;
-        fields.serialize_field("rule", self.rule())?;
-        fields.serialize_field("message", &self.to_string())?;
-        fields.end()
     }
 }
 

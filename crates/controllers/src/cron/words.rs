@@ -257,7 +257,7 @@ pub(super) fn note(
         severity: *severity,
         reason,
         message: filled(sentence, holes.iter().chain(&common)),
-        slot: None,
+        dedup_key: None,
     })
 }
 

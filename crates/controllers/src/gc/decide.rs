@@ -380,7 +380,7 @@ fn foreign_namespace(index: &Index, id: NodeId) -> Option<Note> {
             "ownerRef [{}/{}, namespace: {}, name: {}, uid: {}] does not exist in namespace {own:?}",
             owner.api_version, owner.kind, owner.namespace, owner.name, owner.uid
         ),
-        slot: None,
+        dedup_key: None,
     })
 }
 
@@ -395,6 +395,6 @@ fn unseen(index: &Index, id: NodeId, because: &Reason) -> Option<Note> {
         severity: Severity::Warning,
         reason: KINDS_UNSEEN,
         message: because.to_string(),
-        slot: None,
+        dedup_key: None,
     })
 }

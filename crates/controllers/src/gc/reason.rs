@@ -4,10 +4,8 @@
 
 use std::fmt;
 
-use serde::ser::{Serialize, SerializeStruct, Serializer};
-
 use crate::runtime::call::Proof;
-use crate::runtime::controller::{self, Identity};
+use crate::runtime::controller::{DecisionReason, Identity};
 
 /// Why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,10 +113,8 @@ pub enum Reason {
 
 // === impl Reason ===
 
-impl Reason {
-    /// A word for programs.
-    #[must_use]
-    pub fn rule(&self) -> &'static str {
+impl DecisionReason for Reason {
+    fn rule(&self) -> &'static str {
         match self {
             Self::Unknown => "Unknown",
             Self::Unowned => "Unowned",
@@ -145,9 +141,7 @@ impl Reason {
             Self::Settled => "Settled",
         }
     }
-}
 
-impl controller::Reason for Reason {
     fn proof(&self) -> Option<&Proof> {
         match self {
             Self::OwnerAbsent { proof, .. } => Some(proof),
@@ -214,15 +208,6 @@ impl fmt::Display for Reason {
             Self::NotShown => f.write_str("it was found, and its kind cannot be watched"),
             Self::Settled => f.write_str("nobody needs to know more about it"),
         }
-    }
-}
-
-impl Serialize for Reason {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_struct("Reason", 2)?;
-        fields.serialize_field("rule", self.rule())?;
-        fields.serialize_field("message", &self.to_string())?;
-        fields.end()
     }
 }
 

@@ -5,11 +5,10 @@
 use std::fmt;
 
 use jiff::Timestamp;
-use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use super::Sweep;
 use crate::runtime::call::Proof;
-use crate::runtime::controller::{self, Identity};
+use crate::runtime::controller::{DecisionReason, Identity};
 
 /// Why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,28 +77,6 @@ pub enum Reason {
 // === impl Reason ===
 
 impl Reason {
-    /// A word for programs.
-    #[must_use]
-    pub fn rule(&self) -> &'static str {
-        match self {
-            Self::Unknown => "Unknown",
-            Self::Unlisted => "Unlisted",
-            Self::Frozen => "Frozen",
-            Self::Unwanted => "Unwanted",
-            Self::Going => "Going",
-            Self::Held => "Held",
-            Self::AtNextRound { .. } => "AtNextRound",
-            Self::Quarantined { .. } => "Quarantined",
-            Self::AsksFor { .. } => "AsksFor",
-            Self::NodeVanishing { .. } => "NodeVanishing",
-            Self::Terminated { .. } => "Terminated",
-            Self::OutOfService { .. } => "OutOfService",
-            Self::NodeGone { .. } => "NodeGone",
-            Self::Unscheduled => "Unscheduled",
-            Self::Settled => "Settled",
-        }
-    }
-
     /// The sweep that carries something out for this reason.
     #[must_use]
     pub fn sweep(&self) -> Option<Sweep> {
@@ -123,16 +100,32 @@ impl Reason {
     }
 }
 
-impl controller::Reason for Reason {
+impl DecisionReason for Reason {
+    fn rule(&self) -> &'static str {
+        match self {
+            Self::Unknown => "Unknown",
+            Self::Unlisted => "Unlisted",
+            Self::Frozen => "Frozen",
+            Self::Unwanted => "Unwanted",
+            Self::Going => "Going",
+            Self::Held => "Held",
+            Self::AtNextRound { .. } => "AtNextRound",
+            Self::Quarantined { .. } => "Quarantined",
+            Self::AsksFor { .. } => "AsksFor",
+            Self::NodeVanishing { .. } => "NodeVanishing",
+            Self::Terminated { .. } => "Terminated",
+            Self::OutOfService { .. } => "OutOfService",
+            Self::NodeGone { .. } => "NodeGone",
+            Self::Unscheduled => "Unscheduled",
+            Self::Settled => "Settled",
+        }
+    }
+
     fn proof(&self) -> Option<&Proof> {
         match self {
             Self::NodeGone { proof, .. } => Some(proof),
             _ => None,
         }
-    }
-
-    fn counted_as(&self) -> Option<&'static str> {
-        self.sweep().map(Sweep::as_str)
     }
 
     fn cause(&self) -> Option<&Identity> {
@@ -178,15 +171,6 @@ impl fmt::Display for Reason {
             Self::Unscheduled => f.write_str(words(Sweep::Unscheduled)),
             Self::Settled => f.write_str("nobody needs to know more about it"),
         }
-    }
-}
-
-impl Serialize for Reason {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_struct("Reason", 2)?;
-        fields.serialize_field("rule", self.rule())?;
-        fields.serialize_field("message", &self.to_string())?;
-        fields.end()
     }
 }
 

@@ -9,9 +9,11 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::call::{Answer, Call, Proof};
 use super::kind::{Catalog, KindId, KindState};
+use super::metrics::Metrics;
 use super::record::{Record, Uid};
 
 /// One controller.
@@ -19,7 +21,7 @@ pub trait Controller: Send + 'static {
     /// What one decision is about.
     type Key: Clone + Ord + Debug + Send + Sync + 'static;
     /// Why, as a value: for the log, for evidence, for `explain`.
-    type Reason: Reason;
+    type Reason: DecisionReason;
 
     /// Its name, as `--controllers` spells it.
     fn name(&self) -> &'static str;
@@ -30,29 +32,72 @@ pub trait Controller: Send + 'static {
     /// What follows for `key` from what is known now.
     fn decide(&self, key: &Self::Key, now: Timestamp) -> Verdict<Self::Key, Self::Reason>;
 
-    /// Takes note of what a request of `key` was answered. The driver decides `key` again afterwards.
-    fn answered(
-        &mut self,
-        key: &Self::Key,
-        call: &Call,
-        answer: &Answer,
-        now: Timestamp,
-        wake: &mut Wake<Self::Key>,
-    ) -> Vec<Note>;
+    /// Takes note of the answer to a request, and returns the Events that follow from it. The driver decides the key
+    /// again afterwards, as [`Controller::after_write`] says.
+    fn answered(&mut self, answered: CallAnswer<'_, Self::Key>) -> Vec<Note>;
+
+    /// When the driver decides a key again after the server has accepted a write of it.
+    fn after_write(&self) -> AfterWrite {
+        AfterWrite::DecideAtOnce
+    }
+
+    /// Counts a step of the driver in metrics that only this controller has. The runtime counts requests, deletes and
+    /// the queue itself.
+    fn measure(&mut self, _: &DriverStep<'_, Self::Key, Self::Reason>, _: &Metrics) {}
 
     /// The decisions about an object: what `explain` asks for.
     fn keys(&self, record: &Record) -> Vec<Self::Key>;
 }
 
+/// The answer to one request, for the controller that asked for the request.
+#[derive(Debug)]
+pub struct CallAnswer<'a, K> {
+    /// The key whose decision asked for the request.
+    pub key: &'a K,
+    pub call: &'a Call,
+    pub answer: &'a Answer,
+    /// The time of the answer, by the clock that the controller's decisions use.
+    pub now: Timestamp,
+    /// Collects the decisions that the answer may change.
+    pub wake: &'a mut Wake<K>,
+}
+
+/// When a key is decided again after the server has accepted a write of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AfterWrite {
+    /// At once, so that two writes of one object follow each other closely and conflict rarely.
+    DecideAtOnce,
+    /// When all other due keys had their turn, so that every key has its first write before any has its second.
+    EndOfQueue,
+}
+
+/// A step of the driver that a controller may count in metrics of its own.
+#[derive(Debug)]
+pub enum DriverStep<'a, K, R> {
+    /// The controller has decided a key; nothing has been sent yet.
+    Decided {
+        key: &'a K,
+        next: &'a Next<K>,
+        because: &'a R,
+    },
+    /// A request was answered. After a conflict the driver reads the object with the same reason.
+    Answered {
+        key: &'a K,
+        call: &'a Call,
+        answer: &'a Answer,
+        because: &'a R,
+        /// The time of the answer, by the clock that the controller's decisions use.
+        now: Timestamp,
+    },
+}
+
 /// Why something was decided.
-pub trait Reason: Display + Serialize + Clone + Send + Sync + 'static {
+pub trait DecisionReason: Display + Clone + Send + Sync + 'static {
+    /// The id of the rule that decided, `OwnerAbsent`. Programs compare it, so it does not change.
+    fn rule(&self) -> &'static str;
+
     /// How the absence that this rests on was proven, if it rests on one.
     fn proof(&self) -> Option<&Proof> {
-        None
-    }
-
-    /// What upstream counts it as in `pod_gc_collector_force_delete_…`, if it is counted there.
-    fn counted_as(&self) -> Option<&'static str> {
         None
     }
 
@@ -61,36 +106,10 @@ pub trait Reason: Display + Serialize + Clone + Send + Sync + 'static {
         None
     }
 
-    /// Since when it should have happened, if there was a time for it.
-    fn due(&self) -> Option<Timestamp> {
-        None
+    /// The reason as evidence and `explain` show it: the rule's id and the sentence.
+    fn to_json(&self) -> Value {
+        json!({"rule": self.rule(), "message": self.to_string()})
     }
-
-    /// What became of slots of a schedule that have no Job, if it is about that.
-    fn ticks(&self) -> Option<Ticks> {
-        None
-    }
-}
-
-/// Slots without a Job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ticks {
-    /// This one has none for now. Counted once for each slot and reason.
-    Skipped {
-        /// What metrics call the kind.
-        kind: &'static str,
-        /// Which.
-        slot: Timestamp,
-        /// Why, in a word.
-        reason: &'static str,
-    },
-    /// So many before the one that has one now.
-    Missed {
-        /// What metrics call the kind.
-        kind: &'static str,
-        /// How many.
-        count: usize,
-    },
 }
 
 /// What a feed tells.
@@ -153,8 +172,8 @@ pub struct Note {
     pub reason: &'static str,
     /// A sentence for people.
     pub message: String,
-    /// The slot it is about, if it is to be told again with the next one. Nobody is shown it.
-    pub slot: Option<Timestamp>,
+    /// Notes that differ only in this key are different notes, and each gets its Event. It is not written anywhere.
+    pub dedup_key: Option<String>,
 }
 
 /// Whether something is wrong.

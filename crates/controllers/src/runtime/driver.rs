@@ -17,7 +17,6 @@ use std::time::Duration;
 
 use caretaker_machinery::clock::Clock;
 use jiff::Timestamp;
-use prometheus_client::metrics::histogram::Histogram;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -27,7 +26,7 @@ use flight::{Landed, Trip};
 pub use handle::{Ask, Handle};
 
 use super::call::{Call, Judged, Target};
-use super::controller::{Change, Controller, Next, Note, Wake};
+use super::controller::{Change, Controller, DriverStep, Next, Note, Wake};
 use super::effects::Effects;
 use super::events::Events;
 use super::evidence::Trail;
@@ -85,13 +84,8 @@ pub struct Options {
     pub retry_bucket: Option<Bucket>,
     /// By whose time the controller judges.
     pub timing: Timing,
-    /// Where it is counted how long after their time writes are done that have one.
-    pub lateness: Option<Histogram>,
     /// Whom Events come from; the controller if not said.
     pub reporter: Option<&'static str>,
-    /// Whether a key goes to the end of the queue when a write of it was answered: then all keys have their first write
-    /// before any has its second.
-    pub takes_turns: bool,
 }
 
 /// Whether writes are sent.
@@ -133,8 +127,6 @@ pub struct Driver<C: Controller> {
     skew: Skew,
     /// The question for the server's time that is on its way, or waits to be.
     question: Option<Question>,
-    lateness: Option<Histogram>,
-    takes_turns: bool,
     is_stopping: bool,
     queue: Queue<C::Key>,
     wake: Wake<C::Key>,
@@ -154,8 +146,6 @@ pub struct Driver<C: Controller> {
     rehearsed: BTreeMap<C::Key, (Target, Option<Judged>)>,
     frozen: BTreeSet<KindId>,
     counted: Counts,
-    /// The slot of each key that was counted as skipped, and why.
-    skipped: BTreeMap<C::Key, (Timestamp, &'static str)>,
 }
 
 /// What becomes of a decision to send a request.
@@ -179,9 +169,7 @@ impl Default for Options {
             retry_max: RETRY_MAX,
             retry_bucket: None,
             timing: Timing::Own,
-            lateness: None,
             reporter: None,
-            takes_turns: false,
         }
     }
 }
@@ -222,8 +210,6 @@ impl<C: Controller> Driver<C> {
             skew: Skew::default(),
             question: (options.timing == Timing::Server)
                 .then(|| skew::ask(effects.clone(), Duration::ZERO)),
-            lateness: options.lateness,
-            takes_turns: options.takes_turns,
             is_stopping: false,
             queue: Queue::new(Retries {
                 max: options.retry_max,
@@ -240,7 +226,6 @@ impl<C: Controller> Driver<C> {
             rehearsed: BTreeMap::new(),
             frozen: BTreeSet::new(),
             counted: Counts::default(),
-            skipped: BTreeMap::new(),
         }
     }
 
@@ -381,11 +366,15 @@ impl<C: Controller> Driver<C> {
     fn decide(&mut self, key: C::Key, trip: Trip<C::Key>, now: Timestamp) {
         let verdict = self.controller.decide(&key, self.told_time(now));
         self.tell_if_new(&key, verdict.notes);
-        self.count_skip(&key, &verdict.because);
+        let step = DriverStep::Decided {
+            key: &key,
+            next: &verdict.next,
+            because: &verdict.because,
+        };
+        self.controller.measure(&step, &self.metrics);
         match verdict.next {
             Next::Rest => {
                 self.rehearsed.remove(&key);
-                self.skipped.remove(&key);
                 self.queue.settle(&key);
                 self.stop_work(&key, now);
             }

@@ -7,8 +7,10 @@
 mod families;
 mod labels;
 
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -20,11 +22,16 @@ use prometheus_client::registry::Registry;
 
 pub use families::Families;
 pub use labels::{
-    ControllerLabel, DeleteLabels, DropLabels, ForcedLabels, KindLabels, LookupLabels, MissLabels,
-    QueueLabel, RequestLabels, RunningLabels, SkipLabels,
+    ControllerLabel, DeleteLabels, DropLabels, KindLabels, QueueLabel, RequestLabels, RunningLabels,
 };
 
 use super::driver::pulse::{Ages, Pulse};
+
+/// The metrics that one controller has beside those of the runtime. Clones must count into the same metrics.
+pub trait MetricSet: Clone + Default + Send + 'static {
+    /// Adds the set to the metrics page.
+    fn register(&self, registry: &mut Registry);
+}
 
 /// All metrics of the process.
 #[derive(Clone)]
@@ -33,7 +40,9 @@ pub struct Metrics {
 }
 
 struct Inner {
-    registry: Registry,
+    registry: Mutex<Registry>,
+    /// The metric sets of controllers that are registered, each once.
+    sets: Mutex<BTreeMap<TypeId, Box<dyn Any + Send>>>,
     families: Families,
     pulses: Pulses,
 }
@@ -71,7 +80,8 @@ impl Metrics {
         registry.register_collector(Box::new(pulses.clone()));
         Self {
             inner: Arc::new(Inner {
-                registry,
+                registry: Mutex::new(registry),
+                sets: Mutex::default(),
                 families,
                 pulses,
             }),
@@ -82,6 +92,19 @@ impl Metrics {
     #[must_use]
     pub fn families(&self) -> &Families {
         &self.inner.families
+    }
+
+    /// The metrics of one controller. The first use registers them.
+    #[must_use]
+    pub fn of<M: MetricSet>(&self) -> M {
+        let mut sets = lock(&self.inner.sets);
+        let set = sets.entry(TypeId::of::<M>()).or_insert_with(|| {
+            let set = M::default();
+            set.register(&mut lock(&self.inner.registry));
+            Box::new(set)
+        });
+        let set = set.downcast_ref::<M>();
+        set.expect("every set is stored under its own type").clone()
     }
 
     /// Counts a request and its answer, if there was one.
@@ -110,7 +133,7 @@ impl Metrics {
 
     /// Shows how a driver is from now on, instead of the one that had its controller before.
     pub fn follow(&self, pulse: Pulse) {
-        let mut pulses = self.inner.pulses.lock();
+        let mut pulses = lock(&self.inner.pulses.0);
         pulses.retain(|other| other.controller() != pulse.controller());
         pulses.push(pulse);
     }
@@ -119,7 +142,7 @@ impl Metrics {
     #[must_use]
     pub fn encode(&self) -> String {
         let mut text = String::new();
-        encode(&mut text, &self.inner.registry).expect("a String takes all text");
+        encode(&mut text, &lock(&self.inner.registry)).expect("a String takes all text");
         text
     }
 }
@@ -138,16 +161,9 @@ impl fmt::Debug for Metrics {
 
 // === impl Pulses ===
 
-impl Pulses {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Pulse>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Collector for Pulses {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
-        let ages: Vec<(Pulse, Ages)> = self
-            .lock()
+        let ages: Vec<(Pulse, Ages)> = lock(&self.0)
             .iter()
             .map(|pulse| (pulse.clone(), pulse.ages()))
             .collect();
@@ -187,6 +203,10 @@ impl Collector for Pulses {
     }
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,7 +220,6 @@ mod tests {
         queue.depth.set(3);
         queue.adds.inc_by(7);
         queue.queue_duration.observe(0.5);
-        metrics.families().sync_errors.inc();
         let text = metrics.encode();
         for line in [
             r#"rest_client_requests_total{method="GET",code="200"} 1"#,
@@ -209,42 +228,8 @@ mod tests {
             r#"workqueue_adds_total{name="garbage_collector_attempt_to_delete"} 7"#,
             r#"workqueue_queue_duration_seconds_bucket{le="0.1",name="garbage_collector_attempt_to_delete"} 0"#,
             r#"workqueue_queue_duration_seconds_bucket{le="1.0",name="garbage_collector_attempt_to_delete"} 1"#,
-            r#"garbagecollector_controller_resources_sync_error_total 1"#,
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
-        }
-    }
-
-    #[test]
-    fn the_lateness_of_ttl_deletes_has_upstreams_names_and_buckets() {
-        let metrics = Metrics::new();
-        metrics.families().batch_job_deletion.observe(0.15);
-        metrics.families().volcano_job_deletion.observe(900.0);
-        let text = metrics.encode();
-        for (name, le, count) in [
-            ("ttl_after_finished_controller", "0.1", 0),
-            ("ttl_after_finished_controller", "0.2", 1),
-            ("ttl_after_finished_controller", "819.2", 1),
-            ("volcano_gc_controller", "819.2", 0),
-            ("volcano_gc_controller", "+Inf", 1),
-        ] {
-            let line =
-                format!("{name}_job_deletion_duration_seconds_bucket{{le=\"{le}\"}} {count}");
-            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
-        }
-    }
-
-    #[test]
-    fn the_lateness_of_cron_jobs_has_upstreams_name_and_buckets() {
-        let metrics = Metrics::new();
-        metrics.families().batch_job_skew.observe(1.5);
-        let text = metrics.encode();
-        let name = "cronjob_controller_job_creation_skew_duration_seconds_bucket";
-        let counts: Vec<&str> = text.lines().filter(|line| line.starts_with(name)).collect();
-        assert_eq!(counts.len(), 11, "ten and infinity: {counts:?}");
-        for (le, count) in [("1.0", 0), ("2.0", 1), ("512.0", 1)] {
-            let line = format!("{name}{{le=\"{le}\"}} {count}");
-            assert!(counts.contains(&&*line), "{line}: {counts:?}");
         }
     }
 

@@ -12,7 +12,7 @@ use super::kinds::{Finish, Finishing, Said};
 use super::ticks::Hold;
 use super::{Reason, Rules};
 use crate::runtime::call::{Call, Propagation};
-use crate::runtime::controller::{Identity, Next, Note, Severity, Verdict};
+use crate::runtime::controller::{DecisionReason as _, Identity, Next, Note, Severity, Verdict};
 use crate::runtime::record::{Body, Record, Uid};
 
 /// What a Job says about its end, by the rules.
@@ -151,7 +151,7 @@ fn warned(
         severity: Severity::Warning,
         reason: because.rule(),
         message: because.to_string(),
-        slot: None,
+        dedup_key: None,
     };
     Verdict {
         next,

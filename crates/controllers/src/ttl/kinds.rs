@@ -10,8 +10,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::metrics::TtlMetrics;
 use crate::cron::{self, Dialect};
-use crate::runtime::metrics::Families;
 use crate::runtime::record::body::{members, part, time};
 
 /// A kind whose objects finish and may say how long they stay after that.
@@ -32,7 +32,7 @@ pub struct Finishing {
     /// The CronJobs that make such Jobs.
     pub cron: &'static Dialect,
     /// Where it is counted how late deletes are.
-    pub lateness: fn(&Families) -> &Histogram,
+    pub deletion_delay: fn(&TtlMetrics) -> &Histogram,
     finish: fn(&Status<'_>) -> Finish,
 }
 
@@ -45,7 +45,7 @@ pub static BATCH: Finishing = Finishing {
     kind: "Job",
     queue: Some("ttl_jobs_to_delete"),
     cron: &cron::BATCH,
-    lateness: |families| &families.batch_job_deletion,
+    deletion_delay: |metrics| &metrics.batch_job_deletion,
     finish: by_condition,
 };
 
@@ -58,7 +58,7 @@ pub static VOLCANO: Finishing = Finishing {
     kind: "Job",
     queue: None,
     cron: &cron::VOLCANO,
-    lateness: |families| &families.volcano_job_deletion,
+    deletion_delay: |metrics| &metrics.volcano_job_deletion,
     finish: by_phase,
 };
 

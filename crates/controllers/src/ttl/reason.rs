@@ -3,10 +3,9 @@
 use std::fmt;
 
 use jiff::Timestamp;
-use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use super::index::End;
-use crate::runtime::controller;
+use crate::runtime::controller::DecisionReason;
 
 /// Why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,10 +80,10 @@ impl Reason {
             Self::Expired(span)
         }
     }
+}
 
-    /// A word for programs; of what is wrong with a Job also the reason of the Event.
-    #[must_use]
-    pub fn rule(&self) -> &'static str {
+impl DecisionReason for Reason {
+    fn rule(&self) -> &'static str {
         match self {
             Self::Unknown => "Unknown",
             Self::Deleting => "Deleting",
@@ -99,15 +98,6 @@ impl Reason {
             Self::AsksForCronJob { .. } => "AsksForCronJob",
             Self::FinishTimeUnknown => "FinishTimeUnknown",
             Self::TtlOutOfRange { .. } => "TTLOutOfRange",
-        }
-    }
-}
-
-impl controller::Reason for Reason {
-    fn due(&self) -> Option<Timestamp> {
-        match self {
-            Self::Expired(span) | Self::AbortedLongAgo(span) => Some(span.expire),
-            _ => None,
         }
     }
 }
@@ -148,15 +138,6 @@ impl fmt::Display for Reason {
                  the year 10000, so it stays"
             ),
         }
-    }
-}
-
-impl Serialize for Reason {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_struct("Reason", 2)?;
-        fields.serialize_field("rule", self.rule())?;
-        fields.serialize_field("message", &self.to_string())?;
-        fields.end()
     }
 }
 

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{BATCH, Finishing, Reason, Rules, Ttl, VOLCANO};
 use crate::runtime::call::{Answer, Call, Proof, Propagation};
-use crate::runtime::controller::{Change, Controller, Next, Verdict, Wake};
+use crate::runtime::controller::{Change, Controller, DecisionReason as _, Next, Verdict, Wake};
 use crate::runtime::kind::{Catalog, Kind, KindId, KindState, Scope, Verbs};
 use crate::runtime::record::{Record, Uid, View, decode};
 

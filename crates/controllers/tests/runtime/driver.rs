@@ -12,7 +12,7 @@ use http::Method;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::driver_toy::FINALIZER;
+use crate::driver_toy::{FINALIZER, Toy};
 use crate::driver_world::{Fate, PATH, World, mk_record};
 
 #[tokio::test(start_paused = true)]
@@ -32,7 +32,10 @@ async fn an_object_goes_when_its_time_has_come_and_not_before() {
     assert_eq!(line["controller"], "toy-controller");
     assert_eq!(line["verb"], "delete");
     assert_eq!(line["object"], "configmaps default/doomed-a");
-    assert_eq!(line["because"], "Doomed");
+    assert_eq!(
+        line["because"],
+        json!({"rule": "Doomed", "message": "its time has come"})
+    );
     assert_eq!(line["status"], 200);
     assert_eq!(line["key"], "Object(\"doomed-a\")");
     assert_eq!(evidence[0].target.to_string(), "ConfigMap default/doomed-a");
@@ -204,8 +207,8 @@ async fn no_more_requests_are_in_flight_than_there_are_workers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_keys_take_turns_all_have_their_first_write_before_any_has_its_second() {
-    for (takes_turns, order) in [
+async fn keys_at_the_end_of_the_queue_all_write_once_before_any_writes_twice() {
+    for (has_turns, order) in [
         (
             false,
             ["PATCH", "DELETE", "PATCH", "DELETE", "PATCH", "DELETE"],
@@ -215,11 +218,12 @@ async fn where_keys_take_turns_all_have_their_first_write_before_any_has_its_sec
             ["PATCH", "PATCH", "PATCH", "DELETE", "DELETE", "DELETE"],
         ),
     ] {
-        let world = World::with(Options {
+        let toy = Toy::with_turns(has_turns);
+        let options = Options {
             workers: 1,
-            takes_turns,
             ..Options::default()
-        });
+        };
+        let world = World::of(toy, options);
         world.rule(|_, _| Fate::Late(Duration::from_secs(20)));
         for name in ["doomed-a", "doomed-b", "doomed-c"] {
             world.create(name, &[FINALIZER]).await;
@@ -227,7 +231,18 @@ async fn where_keys_take_turns_all_have_their_first_write_before_any_has_its_sec
         world.pass(300).await;
         let log = world.log();
         let methods: Vec<&str> = log.iter().map(|(method, ..)| method.as_str()).collect();
-        assert_eq!(methods, order, "{takes_turns}");
+        assert_eq!(methods, order, "{has_turns}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_decision_and_answer_is_measured_by_the_controller() {
+    let world = World::new();
+    world.create("doomed-a", &[FINALIZER]).await;
+    world.pass(60).await;
+    let steps = world.handle.ask(|toy, _| toy.steps.clone()).await.unwrap();
+    for step in ["decided Finalizer", "answered patch", "answered delete"] {
+        assert!(steps.iter().any(|found| found == step), "{step}: {steps:?}");
     }
 }
 

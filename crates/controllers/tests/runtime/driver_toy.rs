@@ -19,12 +19,13 @@ use caretaker_controllers::runtime::call::{
     Answer, Call, Judged, PatchForm, Proof, Propagation, Target,
 };
 use caretaker_controllers::runtime::controller::{
-    Change, Controller, Identity, Next, Note, Reason, Severity, Verdict, Wake,
+    AfterWrite, CallAnswer, Change, Controller, DecisionReason, DriverStep, Identity, Next, Note,
+    Severity, Verdict, Wake,
 };
 use caretaker_controllers::runtime::kind::KindId;
+use caretaker_controllers::runtime::metrics::Metrics;
 use caretaker_controllers::runtime::record::Record;
 use jiff::{SignedDuration, Timestamp};
-use serde::Serialize;
 use serde_json::json;
 
 pub(crate) const FINALIZER: &str = "example.com/toy";
@@ -44,6 +45,9 @@ pub(crate) struct Toy {
     /// How many deletes rest on the last answer about an owner.
     rested: BTreeMap<String, usize>,
     pub(crate) decisions: Arc<std::sync::atomic::AtomicUsize>,
+    has_turns: bool,
+    /// The steps that the driver had measured.
+    pub(crate) steps: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -65,7 +69,7 @@ pub(crate) enum Key {
     Owner(String),
 }
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 pub(crate) enum Why {
     NothingToDo,
     Doomed,
@@ -75,6 +79,13 @@ pub(crate) enum Why {
 }
 
 impl Toy {
+    pub(crate) fn with_turns(has_turns: bool) -> Self {
+        Self {
+            has_turns,
+            ..Self::default()
+        }
+    }
+
     fn about(&self, name: &str, now: Timestamp) -> (Next<Key>, Why) {
         let Some(known) = self.objects.get(name) else {
             return (Next::Rest, Why::NothingToDo);
@@ -183,14 +194,14 @@ impl Controller for Toy {
         }
     }
 
-    fn answered(
-        &mut self,
-        key: &Key,
-        call: &Call,
-        answer: &Answer,
-        _now: Timestamp,
-        wake: &mut Wake<Key>,
-    ) -> Vec<Note> {
+    fn answered(&mut self, answered: CallAnswer<'_, Key>) -> Vec<Note> {
+        let CallAnswer {
+            key,
+            call,
+            answer,
+            wake,
+            ..
+        } = answered;
         // A controller that wakes itself after a failure must not make its driver spin.
         wake.now(key.clone());
         match key {
@@ -224,6 +235,21 @@ impl Controller for Toy {
         Vec::new()
     }
 
+    fn after_write(&self) -> AfterWrite {
+        match self.has_turns {
+            true => AfterWrite::EndOfQueue,
+            false => AfterWrite::DecideAtOnce,
+        }
+    }
+
+    fn measure(&mut self, step: &DriverStep<'_, Key, Why>, _: &Metrics) {
+        let step = match step {
+            DriverStep::Decided { because, .. } => format!("decided {}", because.rule()),
+            DriverStep::Answered { call, .. } => format!("answered {}", call.verb()),
+        };
+        self.steps.push(step);
+    }
+
     fn keys(&self, record: &Record) -> Vec<Key> {
         vec![Key::Object(record.meta.name.to_string())]
     }
@@ -255,12 +281,22 @@ impl Toy {
             severity: Severity::Warning,
             reason: "Noted",
             message: format!("it has {} finalizers", meta.finalizers.len()),
-            slot: None,
+            dedup_key: None,
         }]
     }
 }
 
-impl Reason for Why {
+impl DecisionReason for Why {
+    fn rule(&self) -> &'static str {
+        match self {
+            Self::NothingToDo => "NothingToDo",
+            Self::Doomed => "Doomed",
+            Self::Finalizer => "Finalizer",
+            Self::OwnerUnknown => "OwnerUnknown",
+            Self::OwnerAbsent { .. } => "OwnerAbsent",
+        }
+    }
+
     fn proof(&self) -> Option<&Proof> {
         matches!(self, Self::OwnerAbsent { .. }).then_some(&Proof::NotFound)
     }

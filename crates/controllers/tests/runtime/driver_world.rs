@@ -78,6 +78,10 @@ impl World {
     }
 
     pub(crate) fn with(options: Options) -> Self {
+        Self::of(Toy::default(), options)
+    }
+
+    pub(crate) fn of(toy: Toy, options: Options) -> Self {
         let clock = Clock::driven(START.parse().unwrap(), REAL_TIME);
         let server = ApiServer::ephemeral(clock.clone(), Rng::seeded(7));
         let server = server.service(Identity::admin());
@@ -105,7 +109,6 @@ impl World {
             metrics: metrics.clone(),
             options,
         };
-        let toy = Toy::default();
         let decisions = toy.decisions.clone();
         let (changes, receiver) = mpsc::channel(1024);
         let driver = Driver::new(toy, receiver, parts);

@@ -149,8 +149,9 @@ fn resident_bytes() -> anyhow::Result<u64> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use caretaker_controllers::runtime::call::{Answer, Call};
-    use caretaker_controllers::runtime::controller::{Next, Note, Reason, Verdict};
+    use caretaker_controllers::runtime::controller::{
+        CallAnswer, DecisionReason, Next, Note, Verdict,
+    };
 
     use super::*;
 
@@ -158,7 +159,7 @@ mod tests {
     #[derive(Default)]
     struct Hoarder(BTreeMap<Uid, (Box<[u8]>, Option<Uid>)>);
 
-    #[derive(Clone, Serialize)]
+    #[derive(Clone)]
     struct Never;
 
     impl std::fmt::Display for Never {
@@ -167,7 +168,11 @@ mod tests {
         }
     }
 
-    impl Reason for Never {}
+    impl DecisionReason for Never {
+        fn rule(&self) -> &'static str {
+            "Never"
+        }
+    }
 
     impl Controller for Hoarder {
         type Key = u64;
@@ -194,14 +199,7 @@ mod tests {
             }
         }
 
-        fn answered(
-            &mut self,
-            _: &u64,
-            _: &Call,
-            _: &Answer,
-            _: Timestamp,
-            _: &mut Wake<u64>,
-        ) -> Vec<Note> {
+        fn answered(&mut self, _: CallAnswer<'_, u64>) -> Vec<Note> {
             Vec::new()
         }
 

@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use caretaker_controllers::cron::{CronJobs, DIALECTS, Dialect, Reason, Settings};
 use caretaker_controllers::runtime::call::{Answer, Call};
-use caretaker_controllers::runtime::controller::{Change, Controller, Next, Verdict, Wake};
+use caretaker_controllers::runtime::controller::{
+    CallAnswer, Change, Controller, Next, Verdict, Wake,
+};
 use caretaker_controllers::runtime::record::{Record, Uid, View, decode};
 use caretaker_machinery::cron::Schedule;
 use caretaker_machinery::patch::merge;
@@ -107,13 +109,25 @@ impl Look {
                     if matches!(answer, Answer::Failed(_)) {
                         break;
                     }
-                    told.extend(crons.answered(uid, &Call::Get { target }, &answer, now, wake));
+                    told.extend(crons.answered(CallAnswer {
+                        key: uid,
+                        call: &Call::Get { target },
+                        answer: &answer,
+                        now,
+                        wake,
+                    }));
                 }
                 Call::Delete { .. }
                     if matches!(verdict.because, Reason::OverHistoryLimit { .. }) =>
                 {
                     first.insert(PRUNES);
-                    crons.answered(uid, call, &Answer::Done, now, wake);
+                    crons.answered(CallAnswer {
+                        key: uid,
+                        call,
+                        answer: &Answer::Done,
+                        now,
+                        wake,
+                    });
                 }
                 Call::Patch { patch, .. } => {
                     let Some(next) = patched(&record, patch) else {
@@ -121,7 +135,13 @@ impl Look {
                     };
                     first.insert(RECORDS);
                     record = Arc::new(next);
-                    crons.answered(uid, call, &Answer::Object(record.clone()), now, wake);
+                    crons.answered(CallAnswer {
+                        key: uid,
+                        call,
+                        answer: &Answer::Object(record.clone()),
+                        now,
+                        wake,
+                    });
                 }
                 Call::Delete { .. } => break,
             }

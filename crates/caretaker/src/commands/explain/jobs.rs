@@ -6,7 +6,9 @@
 use std::sync::Arc;
 
 use caretaker_controllers::runtime::call::{Call, Propagation};
-use caretaker_controllers::runtime::controller::{Change, Controller, Next, Verdict, Wake};
+use caretaker_controllers::runtime::controller::{
+    CallAnswer, Change, Controller, Next, Verdict, Wake,
+};
 use caretaker_controllers::runtime::record::{Record, Uid};
 use caretaker_controllers::ttl::{KINDS, Reason, Rules, Ttl};
 use jiff::Timestamp;
@@ -67,7 +69,13 @@ impl Look {
         let mut verdict = end.decide(uid, over);
         if let Next::Call(call @ Call::Get { target }) = &verdict.next {
             let answer = self.read_whole(target.clone()).await.answer;
-            end.answered(uid, call, &answer, over, wake);
+            end.answered(CallAnswer {
+                key: uid,
+                call,
+                answer: &answer,
+                now: over,
+                wake,
+            });
             verdict = end.decide(uid, over);
         }
         let is_kept = !matches!(verdict.next, Next::Call(Call::Delete { .. }));

@@ -4,7 +4,9 @@
 
 use caretaker_controllers::podgc::{self, Key, PodGc, Reason};
 use caretaker_controllers::runtime::call::Call;
-use caretaker_controllers::runtime::controller::{Change, Controller, Next, Verdict, Wake};
+use caretaker_controllers::runtime::controller::{
+    CallAnswer, Change, Controller, Next, Verdict, Wake,
+};
 use caretaker_controllers::runtime::record::Record;
 use jiff::Timestamp;
 
@@ -46,7 +48,13 @@ impl Look {
         for question in questions {
             if let Next::Call(call @ Call::Get { target }) = &gc.decide(question, now).next {
                 let answer = self.read_whole(target.clone()).await.answer;
-                gc.answered(question, call, &answer, now, &mut Wake::default());
+                gc.answered(CallAnswer {
+                    key: question,
+                    call,
+                    answer: &answer,
+                    now,
+                    wake: &mut Wake::default(),
+                });
             }
         }
         gc.decide(key, now)

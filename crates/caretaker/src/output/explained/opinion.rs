@@ -1,7 +1,7 @@
 //! What a controller other than the collector decides about an object.
 
 use caretaker_controllers::runtime::call::{Call, Propagation};
-use caretaker_controllers::runtime::controller::{Next, Note, Reason, Verdict};
+use caretaker_controllers::runtime::controller::{DecisionReason, Next, Note, Verdict};
 use serde_json::{Value, json};
 
 use super::{Step, deleted};
@@ -25,9 +25,11 @@ pub(crate) struct Opinion {
 
 impl Opinion {
     /// What a verdict comes to.
-    pub(crate) fn of<K, R: Reason>(controller: &'static str, verdict: Verdict<K, R>) -> Self {
-        let because = serde_json::to_value(&verdict.because).unwrap_or_default();
-        let rule = because["rule"].as_str().unwrap_or_default().to_owned();
+    pub(crate) fn of<K, R: DecisionReason>(
+        controller: &'static str,
+        verdict: Verdict<K, R>,
+    ) -> Self {
+        let rule = verdict.because.rule().to_owned();
         let step = |action, message: &str| Step {
             action,
             message: message.to_owned(),
@@ -58,7 +60,7 @@ impl Opinion {
     }
 
     /// The same for a controller that waits only in order to delete: then that is what happens next.
-    pub(crate) fn of_an_end<K, R: Reason>(
+    pub(crate) fn of_an_end<K, R: DecisionReason>(
         controller: &'static str,
         verdict: Verdict<K, R>,
         policy: Propagation,

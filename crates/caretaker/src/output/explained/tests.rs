@@ -281,7 +281,7 @@ fn people_read_what_it_is_whose_it_is_what_holds_it_and_what_hangs_on_it() {
         severity: Severity::Warning,
         reason: "Odd",
         message: "look".into(),
-        slot: None,
+        dedup_key: None,
     }];
     assert_eq!(
         explained.text(),

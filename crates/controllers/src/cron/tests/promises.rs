@@ -8,7 +8,7 @@ use serde_json::json;
 use super::super::{BATCH, DIALECTS, Settings, VOLCANO};
 use super::world::{BASE, Ended, NAME, Trouble, World};
 use crate::runtime::call::Call;
-use crate::runtime::controller::{Next, Verdict};
+use crate::runtime::controller::{CallAnswer, Next, Verdict};
 
 fn verb<K, R>(verdict: &Verdict<K, R>) -> &'static str {
     match &verdict.next {
@@ -457,9 +457,13 @@ fn a_job_that_came_back_as_somebody_elses_is_removed_and_its_slot_is_lost() {
     let answer = crate::runtime::call::Answer::Object(record);
     use crate::runtime::controller::{Controller as _, Wake};
     let uid = crate::runtime::record::Uid::from("cron-uid");
-    world
-        .controller
-        .answered(&uid, &call, &answer, world.now, &mut Wake::default());
+    world.controller.answered(CallAnswer {
+        key: &uid,
+        call: &call,
+        answer: &answer,
+        now: world.now,
+        wake: &mut Wake::default(),
+    });
     assert_eq!(world.run(), Ended::In(300));
     assert_eq!(world.asked, [format!("delete {}", World::name_at(5))]);
     assert_eq!(world.at(10).run(), Ended::In(300));

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::super::{CronJobs, Dialect, Reason, Settings};
 use crate::cron::dialects::{CRON_JOBS, JOBS};
 use crate::runtime::call::{Answer, Call, Failure, FailureKind, Proof};
-use crate::runtime::controller::{Change, Controller, Next, Note, Verdict, Wake};
+use crate::runtime::controller::{CallAnswer, Change, Controller, Next, Note, Verdict, Wake};
 use crate::runtime::kind::{Catalog, Kind, KindId, KindState, Scope, Verbs};
 use crate::runtime::record::{Record, Uid, View, decode};
 
@@ -332,9 +332,13 @@ impl World {
     pub(super) fn answer(&mut self, call: &Call, answer: &Answer) {
         let mut wake = Wake::default();
         let uid = Uid::from("cron-uid");
-        let notes = self
-            .controller
-            .answered(&uid, call, answer, self.now, &mut wake);
+        let notes = self.controller.answered(CallAnswer {
+            key: &uid,
+            call,
+            answer,
+            now: self.now,
+            wake: &mut wake,
+        });
         self.hear(notes);
     }
 

@@ -9,7 +9,7 @@ use crate::gc::index::Index;
 use crate::gc::view::{Edge, Part, View};
 use crate::gc::{GarbageCollector, Key, ORPHAN_HOLD_MAX, Size};
 use crate::runtime::call::{Answer, Proof, Propagation};
-use crate::runtime::controller::{Change, Controller, Next, Wake};
+use crate::runtime::controller::{CallAnswer, Change, Controller, Next, Wake};
 use crate::runtime::kind::KindState;
 use crate::runtime::record::{OwnerRef, Record, Uid};
 
@@ -278,6 +278,12 @@ fn an_owner_that_is_asked_for_before_its_kind_is_listed_wakes_all_who_refer_to_i
     };
     let mut wake = Wake::default();
     let absent = Answer::Absent(Proof::NotFound);
-    gc.answered(&owners[0], &call, &absent, late, &mut wake);
+    gc.answered(CallAnswer {
+        key: &owners[0],
+        call: &call,
+        answer: &absent,
+        now: late,
+        wake: &mut wake,
+    });
     assert_eq!(wake.drain().count(), 3);
 }

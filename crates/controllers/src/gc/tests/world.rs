@@ -12,7 +12,7 @@ use crate::gc::{GarbageCollector, Key, Reason};
 use crate::runtime::call::{
     Answer, Call, Failure, FailureKind, Judged, Proof, Propagation, Target,
 };
-use crate::runtime::controller::{Change, Controller, Next, Note, Verdict, Wake};
+use crate::runtime::controller::{CallAnswer, Change, Controller, Next, Note, Verdict, Wake};
 use crate::runtime::kind::{Catalog, Kind, KindId, KindState, Scope, Verbs};
 use crate::runtime::record::{Body, Meta, OwnerRef, Record, Revision, Uid};
 
@@ -314,7 +314,13 @@ impl World {
 
     fn hear(&mut self, key: &Key, call: &Call, answer: &Answer) {
         let mut wake = Wake::default();
-        let notes = self.gc.answered(key, call, answer, self.now, &mut wake);
+        let notes = self.gc.answered(CallAnswer {
+            key,
+            call,
+            answer,
+            now: self.now,
+            wake: &mut wake,
+        });
         self.notes.extend(notes);
         self.woken(&mut wake);
         match answer {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::podgc::{Key, PodGc, Reason, Settings};
 use crate::runtime::call::{Answer, Call, Failure, FailureKind, Judged, Proof, Target};
-use crate::runtime::controller::{Change, Controller, Next, Wake};
+use crate::runtime::controller::{CallAnswer, Change, Controller, Next, Wake};
 use crate::runtime::kind::{Catalog, Kind, KindId, KindState, Scope, Verbs};
 use crate::runtime::record::{Uid, View, decode};
 
@@ -243,7 +243,13 @@ impl World {
 
     fn answer(&mut self, key: &Key, call: &Call, answer: &Answer) {
         let mut wake = Wake::default();
-        self.gc.answered(key, call, answer, self.now, &mut wake);
+        self.gc.answered(CallAnswer {
+            key,
+            call,
+            answer,
+            now: self.now,
+            wake: &mut wake,
+        });
         self.take(&mut wake);
     }
 

@@ -8,13 +8,10 @@ use tokio::time::Instant;
 
 use super::{Driver, Landed};
 use crate::runtime::call::{Answer, Call, FailureKind, Propagation};
-use crate::runtime::controller::{Controller, Identity, Reason, Ticks};
+use crate::runtime::controller::{Controller, DecisionReason, Identity};
 use crate::runtime::evidence::{Evidence, Outcome};
 use crate::runtime::kind::Kind;
-use crate::runtime::metrics::{
-    ControllerLabel, DeleteLabels, ForcedLabels, MissLabels, SkipLabels,
-};
-use crate::runtime::queue::age;
+use crate::runtime::metrics::{ControllerLabel, DeleteLabels};
 
 impl<C: Controller> Driver<C> {
     /// Writes down what a request was answered.
@@ -23,7 +20,6 @@ impl<C: Controller> Driver<C> {
             self.evidence.read();
             return;
         }
-        self.count_forced(landed);
         let answer = &landed.performed.answer;
         let status = landed.performed.status;
         let mut evidence = self.evidence_of(&landed.key, &landed.call, &landed.because, now);
@@ -40,32 +36,8 @@ impl<C: Controller> Driver<C> {
                 "failed"
             }
         };
-        if let (true, Some(due), Some(lateness)) =
-            (evidence.done, landed.because.due(), &self.lateness)
-        {
-            let late = age(self.told_time(now), due);
-            lateness.observe(late.as_secs_f64());
-        }
-        if let (true, Some(Ticks::Missed { kind, count })) = (evidence.done, landed.because.ticks())
-        {
-            let missed = &self.metrics.families().cron_missed;
-            let count = u64::try_from(count).unwrap_or(u64::MAX);
-            missed.get_or_create(&MissLabels { kind }).inc_by(count);
-        }
         self.count_delete(&landed.call, &evidence, result);
         self.evidence.record(evidence);
-    }
-
-    /// Counts a slot that has no Job, once.
-    pub(super) fn count_skip(&mut self, key: &C::Key, because: &C::Reason) {
-        let Some(Ticks::Skipped { kind, slot, reason }) = because.ticks() else {
-            return;
-        };
-        let before = self.skipped.insert(key.clone(), (slot, reason));
-        if before != Some((slot, reason)) {
-            let skipped = &self.metrics.families().cron_skipped;
-            skipped.get_or_create(&SkipLabels { kind, reason }).inc();
-        }
     }
 
     /// Writes down what a dry run would have done.
@@ -135,7 +107,7 @@ impl<C: Controller> Driver<C> {
             verb: call.verb(),
             object: Object(kind, &target.namespace, &target.name).to_string(),
             resource_version: revision.unwrap_or_default(),
-            because: serde_json::to_value(because).unwrap_or_default(),
+            because: because.to_json(),
             proof: because.proof().map(ToString::to_string),
             status: Outcome::DryRun,
             ms: 0,
@@ -157,29 +129,6 @@ impl<C: Controller> Driver<C> {
             done: false,
             requests: 0,
         }
-    }
-
-    /// Counts as upstream does: the attempt to remove a Pod once, when it is over, and whether it failed. A conflict is
-    /// neither, because the Pod is judged again at once.
-    fn count_forced(&self, landed: &Landed<C>) {
-        let Some(reason) = landed.because.counted_as() else {
-            return;
-        };
-        let has_failed = match &landed.performed.answer {
-            Answer::Failed(failure) if failure.kind == FailureKind::Conflict => return,
-            Answer::Failed(_) => true,
-            // The delete comes after the mark.
-            Answer::Object(_) if matches!(landed.call, Call::Patch { .. }) => return,
-            Answer::Object(_) | Answer::Done | Answer::Absent(_) => false,
-        };
-        let labels = ForcedLabels {
-            namespace: landed.call.target().namespace.to_string(),
-            reason,
-        };
-        let families = self.metrics.families();
-        families.forced_pods.get_or_create(&labels).inc();
-        let errors = families.forced_pod_errors.get_or_create(&labels);
-        errors.inc_by(has_failed.into());
     }
 
     fn count_delete(&self, call: &Call, evidence: &Evidence, result: &'static str) {

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::Driver;
 use crate::runtime::call::{Answer, Call, FailureKind, Target};
-use crate::runtime::controller::Controller;
+use crate::runtime::controller::{AfterWrite, CallAnswer, Controller, DriverStep};
 use crate::runtime::effects::Performed;
 use crate::runtime::kind::KindId;
 use crate::runtime::queue::{Release, later};
@@ -117,6 +117,14 @@ impl<C: Controller> Driver<C> {
         }
         self.compare_clocks(landed.performed.date, now);
         self.account(&landed, now);
+        let step = DriverStep::Answered {
+            key: &landed.key,
+            call: &landed.call,
+            answer: &landed.performed.answer,
+            because: &landed.because,
+            now: self.told_time(now),
+        };
+        self.controller.measure(&step, &self.metrics);
         let Landed {
             key,
             call,
@@ -126,10 +134,13 @@ impl<C: Controller> Driver<C> {
             ..
         } = landed;
         let has_failed = matches!(answer, Answer::Failed(_));
-        let told = self.told_time(now);
-        let notes = self
-            .controller
-            .answered(&key, &call, &answer, told, &mut self.wake);
+        let notes = self.controller.answered(CallAnswer {
+            key: &key,
+            call: &call,
+            answer: &answer,
+            now: self.told_time(now),
+            wake: &mut self.wake,
+        });
         for note in notes {
             self.events.tell(self.reporter, note);
         }
@@ -158,7 +169,8 @@ impl<C: Controller> Driver<C> {
             Answer::Object(_) | Answer::Done | Answer::Absent(_) => {
                 self.queue.release(&key, Release::Answered, now);
                 self.queue.renew(&key);
-                if self.takes_turns && !call.is_read() {
+                let is_last = self.controller.after_write() == AfterWrite::EndOfQueue;
+                if is_last && !call.is_read() {
                     self.queue.add(key.clone(), now);
                     self.stop_work(&key, now);
                 } else {

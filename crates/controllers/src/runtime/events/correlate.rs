@@ -233,7 +233,7 @@ mod tests {
             severity: Severity::Warning,
             reason: "OwnerRefInvalidNamespace",
             message: message.to_owned(),
-            slot: None,
+            dedup_key: None,
         }
     }
 

@@ -40,24 +40,6 @@ pub struct DeleteLabels {
     pub result: &'static str,
 }
 
-/// Where and why a Pod was removed by force.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct ForcedLabels {
-    /// The Pod's.
-    pub namespace: String,
-    /// `terminated`, `out-of-service`, `orphaned` or `unscheduled`.
-    pub reason: &'static str,
-}
-
-/// A question after an owner and its end.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct LookupLabels {
-    /// Who asked.
-    pub controller: &'static str,
-    /// What came out.
-    pub result: &'static str,
-}
-
 /// What a kind is, and how well it is known.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct KindLabels {
@@ -67,22 +49,6 @@ pub struct KindLabels {
     pub resource: String,
     /// How well.
     pub state: &'static str,
-}
-
-/// A slot without a Job.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct SkipLabels {
-    /// `cronjobs.batch`.
-    pub kind: &'static str,
-    /// `forbid`, `deadline`, `foreign-job` or `mutated-job`.
-    pub reason: &'static str,
-}
-
-/// Slots without a Job.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct MissLabels {
-    /// `cronjobs.batch`.
-    pub kind: &'static str,
 }
 
 /// Why an Event was not written.

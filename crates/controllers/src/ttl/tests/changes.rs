@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::runtime::call::{Failure, FailureKind};
+use crate::runtime::controller::CallAnswer;
 
 /// A batch Job that finished just now, at a version and with a TTL.
 fn job(revision: u64, ttl: impl Into<Value>) -> Arc<Record> {
@@ -37,7 +38,16 @@ fn mk_waiting() -> Ttl {
 
 fn answered(ttl: &mut Ttl, call: &Call, answer: &Answer) -> Vec<Uid> {
     let mut wake = Wake::default();
-    assert_eq!(ttl.answered(&uid(), call, answer, NOW, &mut wake), []);
+    assert_eq!(
+        ttl.answered(CallAnswer {
+            key: &uid(),
+            call,
+            answer,
+            now: NOW,
+            wake: &mut wake
+        }),
+        []
+    );
     wake.drain().map(|(uid, _)| uid).collect()
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::runtime::call::{Failure, FailureKind};
+use crate::runtime::controller::CallAnswer;
 
 /// The slot of these Jobs, in minutes.
 const MINUTE: i64 = 1_767_225_600 / 60 - 1;
@@ -229,7 +230,13 @@ fn a_cron_job_that_nobody_shows_is_asked_for() {
             (&*call.target().name, &*call.target().namespace),
             ("nightly", "shop")
         );
-        ttl.answered(&uid(), &call, &answer, NOW, &mut Wake::default());
+        ttl.answered(CallAnswer {
+            key: &uid(),
+            call: &call,
+            answer: &answer,
+            now: NOW,
+            wake: &mut Wake::default(),
+        });
         assert_eq!(rule(&ttl.decide(&uid(), NOW)), becomes_then, "{answer:?}");
     }
 }

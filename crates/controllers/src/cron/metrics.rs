@@ -1,0 +1,168 @@
+//! The metrics that only the CronJob controllers have, one set for both kinds of CronJob.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+use super::{Dialect, Reason};
+use crate::runtime::call::Answer;
+use crate::runtime::controller::{DriverStep, Next};
+use crate::runtime::metrics::{MetricSet, Metrics};
+use crate::runtime::queue::age;
+use crate::runtime::record::Uid;
+
+/// How late Jobs were created, and which schedule times got none. Clones count into the same metrics.
+#[derive(Debug, Clone)]
+pub struct CronMetrics {
+    /// `cronjob_controller_job_creation_skew_duration_seconds`.
+    pub batch_job_skew: Histogram,
+    /// `volcano_cronjob_controller_job_creation_skew_duration_seconds`.
+    pub volcano_job_skew: Histogram,
+    skipped: Family<SkipLabels, Counter>,
+    missed: Family<MissLabels, Counter>,
+}
+
+/// The labels of `caretaker_cron_skipped_total`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct SkipLabels {
+    /// `cronjobs.batch`.
+    kind: &'static str,
+    /// `forbid`, `deadline`, `foreign-job` or `mutated-job`.
+    reason: &'static str,
+}
+
+/// The labels of `caretaker_cron_missed_total`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct MissLabels {
+    /// `cronjobs.batch`.
+    kind: &'static str,
+}
+
+/// Counts every skipped schedule time once, although the controller decides about it many times.
+#[derive(Debug, Default)]
+pub(super) struct SkipCounter {
+    /// The last schedule time that was counted for each CronJob, and why it was skipped.
+    counted: BTreeMap<Uid, (Timestamp, &'static str)>,
+}
+
+/// Upstream's buckets of the delay of created Jobs: 1 s · 2^k, k = 0..9.
+fn skew_buckets() -> impl Iterator<Item = f64> {
+    exponential_buckets(1.0, 2.0, 10)
+}
+
+// === impl CronMetrics ===
+
+impl Default for CronMetrics {
+    fn default() -> Self {
+        Self {
+            batch_job_skew: Histogram::new(skew_buckets()),
+            volcano_job_skew: Histogram::new(skew_buckets()),
+            skipped: Family::default(),
+            missed: Family::default(),
+        }
+    }
+}
+
+impl MetricSet for CronMetrics {
+    // The encoder appends `_total` to the names of counters.
+    fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "cronjob_controller_job_creation_skew_duration_seconds",
+            "How long after its slot the Job of a CronJob was made",
+            self.batch_job_skew.clone(),
+        );
+        registry.register(
+            "volcano_cronjob_controller_job_creation_skew_duration_seconds",
+            "How long after its slot the Job of a Volcano CronJob was made",
+            self.volcano_job_skew.clone(),
+        );
+        registry.register(
+            "caretaker_cron_skipped",
+            "Slots of CronJobs that came and had no Job then",
+            self.skipped.clone(),
+        );
+        registry.register(
+            "caretaker_cron_missed",
+            "Slots of CronJobs that never had a Job, because a later one came first",
+            self.missed.clone(),
+        );
+    }
+}
+
+// === impl SkipCounter ===
+
+impl SkipCounter {
+    /// Counts a skipped schedule time after a decision, and delay and missed schedule times after a Job was created.
+    pub(super) fn measure(
+        &mut self,
+        row: &Dialect,
+        step: &DriverStep<'_, Uid, Reason>,
+        metrics: &Metrics,
+    ) {
+        match step {
+            DriverStep::Decided { key, next, because } => {
+                self.count_skip(row, key, because, metrics);
+                if matches!(next, Next::Rest) {
+                    self.counted.remove(*key);
+                }
+            }
+            DriverStep::Answered {
+                call,
+                answer: Answer::Object(_) | Answer::Done,
+                because: Reason::Starts { slot, missed, .. },
+                now,
+                ..
+            } if !call.is_read() => {
+                let set = metrics.of::<CronMetrics>();
+                (row.skew)(&set).observe(age(*now, *slot).as_secs_f64());
+                let missed = u64::try_from(*missed).unwrap_or(u64::MAX);
+                let kind = row.label;
+                set.missed
+                    .get_or_create(&MissLabels { kind })
+                    .inc_by(missed);
+            }
+            DriverStep::Answered { .. } => {}
+        }
+    }
+
+    fn count_skip(&mut self, row: &Dialect, uid: &Uid, because: &Reason, metrics: &Metrics) {
+        let Reason::Waits {
+            skip: Some(skip), ..
+        } = because
+        else {
+            return;
+        };
+        let (kind, reason) = (row.label, skip.why.label());
+        let before = self.counted.insert(uid.clone(), (skip.slot, reason));
+        if before != Some((skip.slot, reason)) {
+            let set = metrics.of::<CronMetrics>();
+            set.skipped
+                .get_or_create(&SkipLabels { kind, reason })
+                .inc();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn creation_skew_has_upstreams_name_and_buckets() {
+        let metrics = Metrics::new();
+        metrics.of::<CronMetrics>().batch_job_skew.observe(1.5);
+        let text = metrics.encode();
+        let name = "cronjob_controller_job_creation_skew_duration_seconds_bucket";
+        let counts: Vec<&str> = text.lines().filter(|line| line.starts_with(name)).collect();
+        assert_eq!(counts.len(), 11, "ten and infinity: {counts:?}");
+        for (le, count) in [("1.0", 0), ("2.0", 1), ("512.0", 1)] {
+            let line = format!("{name}{{le=\"{le}\"}} {count}");
+            assert!(counts.contains(&&*line), "{line}: {counts:?}");
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The metrics that only Pod GC has, under upstream's names.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+
+use super::{Key, Reason, Sweep};
+use crate::runtime::call::{Answer, Call, FailureKind};
+use crate::runtime::controller::DriverStep;
+use crate::runtime::metrics::{MetricSet, Metrics};
+
+/// Pods that were removed by force, or could not be. Clones count into the same metrics.
+#[derive(Debug, Clone, Default)]
+pub struct PodGcMetrics {
+    /// `pod_gc_collector_force_delete_pods_total`.
+    pub forced_pods: Family<ForcedLabels, Counter>,
+    /// `pod_gc_collector_force_delete_pod_errors_total`.
+    pub forced_pod_errors: Family<ForcedLabels, Counter>,
+}
+
+/// Where and why a Pod was removed by force.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ForcedLabels {
+    pub namespace: String,
+    /// `terminated`, `out-of-service`, `orphaned` or `unscheduled`.
+    pub reason: &'static str,
+}
+
+// === impl PodGcMetrics ===
+
+impl MetricSet for PodGcMetrics {
+    // The encoder appends `_total` to the names of counters.
+    fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "pod_gc_collector_force_delete_pods",
+            "Pods that were removed by force, or should have been",
+            self.forced_pods.clone(),
+        );
+        registry.register(
+            "pod_gc_collector_force_delete_pod_errors",
+            "Pods that could not be removed by force",
+            self.forced_pod_errors.clone(),
+        );
+    }
+}
+
+/// Counts as upstream does: the attempt to remove a Pod once, when it is over, and whether it failed. A conflict is
+/// neither, because the Pod is judged again at once.
+pub(super) fn measure(step: &DriverStep<'_, Key, Reason>, metrics: &Metrics) {
+    let DriverStep::Answered {
+        call,
+        answer,
+        because,
+        ..
+    } = step
+    else {
+        return;
+    };
+    let Some(reason) = because.sweep().map(Sweep::as_str) else {
+        return;
+    };
+    let has_failed = match answer {
+        // The read after a conflict has the reason of the write.
+        _ if call.is_read() => return,
+        Answer::Failed(failure) if failure.kind == FailureKind::Conflict => return,
+        Answer::Failed(_) => true,
+        // The delete comes after the mark.
+        Answer::Object(_) if matches!(call, Call::Patch { .. }) => return,
+        Answer::Object(_) | Answer::Done | Answer::Absent(_) => false,
+    };
+    let labels = ForcedLabels {
+        namespace: call.target().namespace.to_string(),
+        reason,
+    };
+    let set = metrics.of::<PodGcMetrics>();
+    set.forced_pods.get_or_create(&labels).inc();
+    let errors = set.forced_pod_errors.get_or_create(&labels);
+    errors.inc_by(has_failed.into());
+}

@@ -1,0 +1,138 @@
+//! The metrics that only the TTL controllers have, one set for both kinds of Job.
+
+use jiff::Timestamp;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+use super::{Reason, Ttl};
+use crate::runtime::call::Answer;
+use crate::runtime::controller::{Controller as _, DriverStep};
+use crate::runtime::metrics::{ControllerLabel, MetricSet, Metrics};
+use crate::runtime::queue::age;
+use crate::runtime::record::Uid;
+
+/// How late finished Jobs were deleted, and how many still wait. Clones count into the same metrics.
+#[derive(Debug, Clone)]
+pub struct TtlMetrics {
+    /// `ttl_after_finished_controller_job_deletion_duration_seconds`.
+    pub batch_job_deletion: Histogram,
+    /// `volcano_gc_controller_job_deletion_duration_seconds`.
+    pub volcano_job_deletion: Histogram,
+    pending: Family<ControllerLabel, Gauge>,
+    next_expiry: Family<ControllerLabel, Gauge>,
+}
+
+/// Upstream's buckets of the delay of TTL deletes: 0.1 s · 2^k, k = 0..13.
+fn deletion_buckets() -> impl Iterator<Item = f64> {
+    exponential_buckets(0.1, 2.0, 14)
+}
+
+// === impl TtlMetrics ===
+
+impl TtlMetrics {
+    /// Shows how many Jobs of a controller wait for their expiry, and when the first of them expires.
+    pub fn refresh(&self, ttl: &Ttl) {
+        let label = ControllerLabel {
+            controller: ttl.name(),
+        };
+        let pending = ttl.pending();
+        let count = i64::try_from(pending.count).unwrap_or(i64::MAX);
+        self.pending.get_or_create(&label).set(count);
+        match pending.next {
+            Some(next) => {
+                let gauge = self.next_expiry.get_or_create(&label);
+                gauge.set(next.as_second());
+            }
+            None => drop(self.next_expiry.remove(&label)),
+        }
+    }
+}
+
+impl Default for TtlMetrics {
+    fn default() -> Self {
+        Self {
+            batch_job_deletion: Histogram::new(deletion_buckets()),
+            volcano_job_deletion: Histogram::new(deletion_buckets()),
+            pending: Family::default(),
+            next_expiry: Family::default(),
+        }
+    }
+}
+
+impl MetricSet for TtlMetrics {
+    fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "ttl_after_finished_controller_job_deletion_duration_seconds",
+            "How long after its TTL a finished Job was deleted",
+            self.batch_job_deletion.clone(),
+        );
+        registry.register(
+            "volcano_gc_controller_job_deletion_duration_seconds",
+            "How long after its TTL a finished Volcano Job was deleted",
+            self.volcano_job_deletion.clone(),
+        );
+        registry.register(
+            "caretaker_ttl_pending",
+            "Finished Jobs that have a time to go",
+            self.pending.clone(),
+        );
+        registry.register(
+            "caretaker_ttl_next_expiry_timestamp_seconds",
+            "When the first of them goes",
+            self.next_expiry.clone(),
+        );
+    }
+}
+
+/// Observes how long after its expiry a Job was deleted.
+pub(super) fn measure(ttl: &Ttl, step: &DriverStep<'_, Uid, Reason>, metrics: &Metrics) {
+    let DriverStep::Answered {
+        call,
+        answer: Answer::Object(_) | Answer::Done,
+        because,
+        now,
+        ..
+    } = step
+    else {
+        return;
+    };
+    if let (false, Some(expiry)) = (call.is_read(), expiry(because)) {
+        let late = age(*now, expiry).as_secs_f64();
+        (ttl.row.deletion_delay)(&metrics.of::<TtlMetrics>()).observe(late);
+    }
+}
+
+/// When a Job should have been deleted, if it was deleted because of its age.
+fn expiry(because: &Reason) -> Option<Timestamp> {
+    match because {
+        Reason::Expired(span) | Reason::AbortedLongAgo(span) => Some(span.expire),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deletion_delay_has_upstreams_names_and_buckets() {
+        let metrics = Metrics::new();
+        let set = metrics.of::<TtlMetrics>();
+        set.batch_job_deletion.observe(0.15);
+        set.volcano_job_deletion.observe(900.0);
+        let text = metrics.encode();
+        for (name, le, count) in [
+            ("ttl_after_finished_controller", "0.1", 0),
+            ("ttl_after_finished_controller", "0.2", 1),
+            ("ttl_after_finished_controller", "819.2", 1),
+            ("volcano_gc_controller", "819.2", 0),
+            ("volcano_gc_controller", "+Inf", 1),
+        ] {
+            let line =
+                format!("{name}_job_deletion_duration_seconds_bucket{{le=\"{le}\"}} {count}");
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+    }
+}
