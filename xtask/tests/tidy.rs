@@ -12,6 +12,8 @@ mod crates;
 mod modules;
 #[path = "tidy/pages.rs"]
 mod pages;
+#[path = "tidy/proofs.rs"]
+mod proofs;
 #[path = "tidy/text.rs"]
 mod text;
 #[path = "tidy/tokens.rs"]
@@ -44,7 +46,7 @@ fn every_select_is_biased() {
 }
 
 #[test]
-fn tasks_start_only_where_the_style_guide_says() {
+fn tasks_start_only_in_their_homes() {
     check_sources(code::stray_tasks);
 }
 
@@ -74,8 +76,23 @@ fn every_deviation_is_listed_and_every_listed_one_exists() {
 }
 
 #[test]
+fn every_bad_input_names_tests_that_exist() {
+    check_tree(proofs::inputs);
+}
+
+#[test]
+fn every_safety_rule_names_tests_that_exist() {
+    check_tree(proofs::safety);
+}
+
+#[test]
 fn every_dependency_is_explained_and_used() {
     check_tree(crates::dependencies);
+}
+
+#[test]
+fn every_dependency_names_the_crates_that_use_it() {
+    check_tree(crates::dependency_users);
 }
 
 #[test]

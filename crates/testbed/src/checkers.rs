@@ -1,8 +1,8 @@
 //! Whether what happened was allowed to happen: rules over the server's own history, which nobody can lie about.
 //!
 //! A checker knows what the controllers cannot: every version of every object, and which request made it. The rules are
-//! S1 to S4 of the fault catalogue, restated for the collector: owners, identity, orphans, finalizers; and S8, for Pod GC. They are pure; the
-//! history is read from the server when everything is over.
+//! S1 to S8 of `docs/safety.md`; a violation begins with the code of its rule. They are pure functions; the history is
+//! read from the server at the end of a run.
 
 mod history;
 mod rules;

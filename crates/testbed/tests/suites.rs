@@ -9,8 +9,6 @@ mod crash;
 mod cron_inputs;
 #[path = "suites/inputs.rs"]
 mod inputs;
-#[path = "suites/page.rs"]
-mod page;
 #[path = "suites/podgc.rs"]
 mod pod_gc;
 #[path = "suites/ttl.rs"]

@@ -281,7 +281,7 @@ fn test_lines(tokens: &[Token]) -> Vec<RangeInclusive<usize>> {
 }
 
 /// `test`, also of another crate: `tokio::test(start_paused = true)`.
-fn is_test_attribute(inner: &[Token]) -> bool {
+pub(crate) fn is_test_attribute(inner: &[Token]) -> bool {
     let path = inner
         .split(|token| token.text == "(")
         .next()

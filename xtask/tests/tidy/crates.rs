@@ -21,6 +21,7 @@ struct Dependency<'a> {
     name: &'a str,
     /// The rest of the line after the name.
     rest: &'a str,
+    is_for_tests: bool,
 }
 
 /// Dependencies of others stand in three places that have to agree: the workspace, a crate, and the page of reasons.
@@ -50,7 +51,10 @@ pub(crate) fn dependencies(files: &[File]) -> Vec<Finding> {
     }
     let explained: BTreeMap<&str, usize> = page.first_column().collect();
     let mut known = BTreeSet::new();
-    for Dependency { line, name, rest } in dependencies_of(workspace) {
+    for Dependency {
+        line, name, rest, ..
+    } in dependencies_of(workspace)
+    {
         if rest.contains("path =") {
             continue;
         }
@@ -72,6 +76,39 @@ pub(crate) fn dependencies(files: &[File]) -> Vec<Finding> {
             format!("`{name}` is not a dependency: remove its row"),
         )
     }));
+    findings
+}
+
+/// The last column of the page of reasons names exactly the crates that use a dependency.
+pub(crate) fn dependency_users(files: &[File]) -> Vec<Finding> {
+    let Some(page) = tree::find(files, DEPENDENCIES_PAGE) else {
+        return Vec::new();
+    };
+    let mut users: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for for_tests in [false, true] {
+        for manifest in tree::members(files) {
+            let crate_name = manifest.path.rsplit('/').nth(1).unwrap_or_default();
+            let named = dependencies_of(manifest).filter(|one| one.is_for_tests == for_tests);
+            for Dependency { name, .. } in named {
+                let known = users.entry(name).or_default();
+                if !known.iter().any(|known| known == crate_name) {
+                    let prefix = if for_tests { "tests of " } else { "" };
+                    known.push(format!("{prefix}{crate_name}"));
+                }
+            }
+        }
+    }
+    let mut findings = Vec::new();
+    for (name, line) in page.first_column() {
+        let row = page.lines().nth(line - 1).map_or("", |(_, text)| text);
+        let found = row.trim_end_matches('|').rsplit('|').next();
+        let expected = users.get(name).map(|users| users.join(", "));
+        if expected.as_deref() != found.map(str::trim) {
+            let expected = expected.unwrap_or_default();
+            let advice = format!("the last column of `{name}` must be: {expected}");
+            findings.push(page.finding(line, advice));
+        }
+    }
     findings
 }
 
@@ -111,20 +148,27 @@ pub(crate) fn workspace_lints(files: &[File]) -> Vec<Finding> {
 }
 
 fn dependencies_of(manifest: &File) -> impl Iterator<Item = Dependency<'_>> {
-    let mut in_section = false;
+    let (mut in_section, mut is_for_tests) = (false, false);
     manifest.lines().filter_map(move |(line, text)| {
         if text.starts_with('[') {
             in_section = text.ends_with("dependencies]");
+            is_for_tests = text.contains("dev-dependencies");
             let (_, name) = text.trim_end_matches(']').split_once("dependencies.")?;
             return Some(Dependency {
                 line,
                 name,
                 rest: "",
+                is_for_tests,
             });
         }
         let (name, rest) = text.split_at(text.find(['.', ' ', '='])?);
         let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic());
-        (in_section && is_name).then_some(Dependency { line, name, rest })
+        (in_section && is_name).then_some(Dependency {
+            line,
+            name,
+            rest,
+            is_for_tests,
+        })
     })
 }
 
@@ -155,6 +199,21 @@ mod tests {
         ];
         check_rule(dependencies, &files, &expected);
         check_rule(dependencies, &files[..2], &["docs/dependencies.md:1"]);
+    }
+
+    #[test]
+    fn a_page_that_names_other_users_of_a_dependency_is_found() {
+        let a = "[dependencies]\nx.workspace = true\n[dev-dependencies]\nx.workspace = true\ny.workspace = true";
+        let b = "[dev-dependencies]\nx.workspace = true\n[target.'cfg(unix)'.dependencies]\ny.workspace = true";
+        let page = "| `x` | why | a, tests of b |\n| `y` | why | b, tests of a |\n| `x` | why | a |\n| `z` | why | a |";
+        let files = [
+            ("Cargo.toml", ""),
+            ("crates/a/Cargo.toml", a),
+            ("crates/b/Cargo.toml", b),
+            (DEPENDENCIES_PAGE, page),
+        ];
+        let expected = ["docs/dependencies.md:3", "docs/dependencies.md:4"];
+        check_rule(dependency_users, &files, &expected);
     }
 
     #[test]

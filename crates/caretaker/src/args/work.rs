@@ -1,7 +1,7 @@
 //! The flags that say how controllers work, in `caretaker run` and in `caretaker up` alike.
 //!
-//! Names and meanings are those of kube-controller-manager where it has the flag. Defaults differ where `docs/design.md`
-//! says so: there is no global bucket for retries, and they come after a minute at the latest.
+//! Names and meanings are those of kube-controller-manager where it has the flag. Defaults differ where
+//! `docs/deviations.md` says so (`client-limit`, `retry-limits`): retries share no bucket and come within a minute.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Feeds on servers that misbehave: `faults-and-invariants.md` 2.1.
+//! Feeds on servers that misbehave: the rows A of `docs/inputs.md`.
 
 use std::time::Duration;
 

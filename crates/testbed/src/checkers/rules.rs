@@ -2,7 +2,7 @@
 //!
 //! A write is found in the history by what it was judged from: uid and resourceVersion. What stood just before the next
 //! version of that object is what the server compared. An owner that stopped waiting a moment before is still held to be
-//! waiting: no precondition spans two objects, and rule 6.3 of the design allows one interval.
+//! waiting: no precondition spans two objects, and S3 in `docs/safety.md` allows one interval.
 
 mod cron;
 mod pods;

@@ -48,7 +48,7 @@ impl Meddler for Careless {
     }
 }
 
-/// Is told a page-not-found for every owner, and takes it for the proof that rule 6.1 asks for.
+/// Receives a page-not-found for every owner, and takes it for the proof that S1 asks for.
 struct Gullible;
 
 impl Meddler for Gullible {

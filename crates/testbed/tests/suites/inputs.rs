@@ -1,4 +1,4 @@
-//! Rows of the fault catalogue that take a server, a collector and something between them. Each test names its row;
+//! Rows of `docs/inputs.md` that take a server, a collector and something between them. Each test names its row;
 //! `docs/inputs.md` has all rows.
 
 use std::time::Duration;

@@ -225,7 +225,7 @@ fn an_owner_with_both_finalizers_leaves_orphans() {
     assert_eq!(world.names(), ["pod"]);
 }
 
-/// Rule 6.4: a kind in its first list may hold dependents, so ends wait for it; but not longer than `ORPHAN_HOLD_MAX`.
+/// S3: a kind in its first list may hold dependents, so ends wait for it; but not longer than `ORPHAN_HOLD_MAX`.
 #[test]
 fn an_end_waits_for_kinds_in_their_first_list_and_not_for_others() {
     for policy in [Propagation::Orphan, Propagation::Foreground] {
@@ -279,7 +279,7 @@ fn an_end_goes_on_at_once_when_the_last_kind_is_listed() {
     assert!(!world.exists("rc"));
 }
 
-/// Rule 6.3 and G16: the user changes the policy in mid-cascade and the watch on the owner's kind is late.
+/// S3 and G16: the user changes the policy in mid-cascade and the watch on the owner's kind is late.
 #[test]
 fn a_foreground_delete_that_becomes_orphan_stops_within_the_confirmed_dependents() {
     let mut world = World::new();

@@ -86,7 +86,7 @@ fn status(body: &[u8]) -> Option<Status> {
     serde_json::from_slice(body).ok()
 }
 
-/// Whether a `Status` proves that the object does not exist (design 6.1).
+/// Reports if a `Status` proves that the object does not exist (S1 in `docs/safety.md`).
 ///
 /// DEVIATION(proof-of-absence): upstream takes any 404 for proof, also a page of text and one for a path that is not
 /// served.

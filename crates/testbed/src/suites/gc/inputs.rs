@@ -1,4 +1,4 @@
-//! Inputs that went wrong for others, by the rows of the fault catalogue that a client can bring about: owners in
+//! Inputs that went wrong for others, by the rows of `docs/inputs.md` that a client can bring about: owners in
 //! rings, references that contradict themselves, dependents that cannot go, a collector that was not there.
 
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
 //! Deletes that change their course: another policy, a finalizer taken off by hand, dependents that come late. These
-//! are the rows of the fault catalogue about owners that are being deleted while something happens to them.
+//! are the rows of `docs/inputs.md` about owners that are being deleted while something happens to them.
 
 use serde_json::json;
 
