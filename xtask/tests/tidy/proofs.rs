@@ -22,7 +22,14 @@ const SAFETY_RULES: usize = 15;
 const PROOF_COLUMN: &str = "shown by";
 
 /// Macros whose arguments are named cases of a suite.
-const CASE_MACROS: &[&str] = &["api_case", "case", "crash_case", "play", "scenario", "table"];
+const CASE_MACROS: &[&str] = &[
+    "api_case",
+    "case",
+    "crash_case",
+    "play",
+    "scenario",
+    "table",
+];
 
 /// Words by which a row or a section says that no test exists.
 const NO_PROOF: &[&str] = &["not shown", "not built", "later"];
