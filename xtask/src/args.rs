@@ -30,6 +30,15 @@ pub(crate) enum Command {
     Bench(BenchCommand),
     /// Figures of the language: type names, banned words, empty doc comments, log calls, lines
     Prose(ProseArgs),
+    /// Run the built binary and write the output that README.md and docs/demo.* show; needs kubectl
+    Picture(PictureArgs),
+}
+
+#[derive(Debug, ArgGroup)]
+pub(crate) struct PictureArgs {
+    /// Build without optimising
+    #[arg(long)]
+    pub(crate) quick: bool,
 }
 
 #[derive(Debug, ArgGroup)]

@@ -9,6 +9,7 @@ use xtask::bench::{self, BenchOptions, BenchTopic};
 use xtask::conformance::{self, Whose};
 use xtask::facts::ServerFacts;
 use xtask::interrupt;
+use xtask::picture;
 use xtask::probe::ProbeRequest;
 use xtask::prose::{self, ProseReport};
 use xtask::real::{self, Identity, Instance, InstanceStatus, Options, OracleHome};
@@ -55,7 +56,16 @@ pub(crate) fn run(command: args::Command, out: &mut impl Write) -> Result<()> {
         }
         args::Command::Bench(args::BenchCommand::GcMemory(args)) => bench_gc_memory(&args, out),
         args::Command::Prose(args) => prose(&args, out),
+        args::Command::Picture(args) => picture(&args, out),
     }
+}
+
+fn picture(args: &args::PictureArgs, out: &mut impl Write) -> Result<()> {
+    let profile = if args.quick { "dev" } else { "release" };
+    for path in picture::write(profile)? {
+        writeln!(out, "wrote {}", path.display())?;
+    }
+    Ok(())
 }
 
 fn real(command: args::RealCommand, out: &mut impl Write) -> Result<()> {

@@ -7,6 +7,7 @@ pub mod conformance;
 pub mod facts;
 pub mod http;
 pub mod interrupt;
+pub mod picture;
 pub mod probe;
 pub mod prose;
 pub mod real;
