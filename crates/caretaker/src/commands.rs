@@ -21,7 +21,7 @@ use caretaker_controllers::gc::{GarbageCollector, ORPHAN_HOLD_MAX};
 use caretaker_controllers::runtime::clients::{Choice, Clients, Environment};
 use caretaker_controllers::runtime::controller::{Change, Controller, Wake};
 use caretaker_controllers::runtime::effects::Effects;
-use caretaker_controllers::runtime::feeds::{Feeds, FeedsOptions, Interest};
+use caretaker_controllers::runtime::feed_set::{FeedSet, FeedSetOptions, Interest};
 use caretaker_controllers::runtime::kind::{Catalog, KindId, KindState};
 use caretaker_controllers::runtime::metrics::Metrics;
 use caretaker_machinery::clock::Clock;
@@ -44,7 +44,7 @@ struct Look {
     interest: Interest,
     namespace: String,
     /// They end when this goes.
-    feeds: Feeds,
+    feeds: FeedSet,
     /// What they told; kept, because kinds that nobody listens to are forgotten.
     changes: mpsc::Receiver<Change>,
 }
@@ -121,8 +121,8 @@ impl Look {
         let mut rng = wiring::rng()?;
         let collector = GarbageCollector::new(rng.u64());
         let interest = crew::collected(&[]);
-        let options = FeedsOptions::default();
-        let feeds = Feeds::start(clients.watches(), clock.clone(), rng, options);
+        let options = FeedSetOptions::default();
+        let feeds = FeedSet::start(clients.watches(), clock.clone(), rng, options);
         let mut look = Self {
             collector,
             effects: Effects::new(clients.requests(), feeds.catalog(), Metrics::new()),
@@ -195,7 +195,7 @@ async fn reach(place: &Place) -> Result<(Clients, String)> {
     Ok((clients, namespace))
 }
 
-/// Feeds are patient with a server that is not there yet. Somebody who waits for an answer is not.
+/// FeedSet are patient with a server that is not there yet. Somebody who waits for an answer is not.
 async fn knock(clients: &Clients) -> Result<()> {
     let server = clients.server();
     match clients.requests().apiserver_version().await {

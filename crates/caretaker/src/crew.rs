@@ -20,11 +20,11 @@ use caretaker_controllers::gc::view::{Part, View};
 use caretaker_controllers::gc::{GarbageCollector, Knowledge};
 use caretaker_controllers::runtime::clients::Clients;
 use caretaker_controllers::runtime::driver::Mode;
-use caretaker_controllers::runtime::driver::skew::Timing;
+use caretaker_controllers::runtime::driver::clock_skew::Timing;
 use caretaker_controllers::runtime::effects::Limit;
 use caretaker_controllers::runtime::events::Events;
 use caretaker_controllers::runtime::evidence::Trail;
-use caretaker_controllers::runtime::feeds::{Feeds, FeedsOptions};
+use caretaker_controllers::runtime::feed_set::{FeedSet, FeedSetOptions};
 use caretaker_controllers::runtime::kind::KindState;
 use caretaker_controllers::runtime::manager::{Manager, Post, Shared};
 use caretaker_controllers::runtime::metrics::Metrics;
@@ -83,9 +83,9 @@ pub(crate) struct Orders<'a> {
 pub(crate) struct Crew {
     manager: Manager,
     stage: Arc<Stage>,
-    feeds: Feeds,
+    feeds: FeedSet,
     /// Nothing if it is off.
-    collector: Option<Post<GarbageCollector>>,
+    collector: Option<CurrentHandle<GarbageCollector>>,
     clock: Clock,
     asides: Vec<JoinHandle<()>>,
     narrator: Option<JoinHandle<()>>,
@@ -111,11 +111,11 @@ impl Crew {
         caretaker_controllers::register_metrics(&metrics);
         let evidence = Trail::new();
         let seed = rng.u64();
-        let feeds = Feeds::start(
+        let feeds = FeedSet::start(
             clients.watches(),
             clock.clone(),
             rng,
-            FeedsOptions::default(),
+            FeedSetOptions::default(),
         );
         // Whoever only shows what it would do tells nobody: an Event is a write, too.
         let (events, recorder) = Events::new(clients.requests(), clock.clone(), metrics.clone());
@@ -188,7 +188,7 @@ impl Crew {
     }
 
     /// What all that works in this process learns from.
-    pub(crate) fn feeds(&self) -> Feeds {
+    pub(crate) fn feeds(&self) -> FeedSet {
         self.feeds.clone()
     }
 
@@ -231,7 +231,12 @@ impl Crew {
 }
 
 /// Starts everybody who is on; the collector, if it is, is also told apart.
-fn hire(hiring: &mut Hiring<'_>) -> (Option<Post<GarbageCollector>>, Vec<Box<dyn Member>>) {
+fn hire(
+    hiring: &mut Hiring<'_>,
+) -> (
+    Option<CurrentHandle<GarbageCollector>>,
+    Vec<Box<dyn Member>>,
+) {
     let work = hiring.work;
     let collector = work
         .runs(GARBAGE_COLLECTOR)
@@ -248,7 +253,7 @@ fn hire(hiring: &mut Hiring<'_>) -> (Option<Post<GarbageCollector>>, Vec<Box<dyn
 }
 
 /// Says once, on stderr, that every kind has been listed or cannot be.
-async fn announce(feeds: Feeds, collector: Post<GarbageCollector>) {
+async fn announce(feeds: FeedSet, collector: CurrentHandle<GarbageCollector>) {
     let known = complete(&feeds, &collector).await;
     eprintln!(
         "caretaker: the graph is complete: {} objects of {} kinds",
@@ -257,7 +262,7 @@ async fn announce(feeds: Feeds, collector: Post<GarbageCollector>) {
 }
 
 /// Waits until every kind has been listed or cannot be, and the collector knows.
-async fn complete(feeds: &Feeds, collector: &Post<GarbageCollector>) -> Knowledge {
+async fn complete(feeds: &FeedSet, collector: &CurrentHandle<GarbageCollector>) -> Knowledge {
     let is_complete = || {
         let states = feeds.states();
         let is_pending = |state: &KindState| matches!(state, KindState::Syncing(_));

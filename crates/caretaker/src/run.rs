@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use caretaker_apiserver::listen::{KubeconfigFile, Listener};
 use caretaker_controllers::runtime::clients::{Choice, Clients, Environment};
 use caretaker_controllers::runtime::driver::Mode;
-use caretaker_controllers::runtime::driver::skew::Timing;
+use caretaker_controllers::runtime::driver::clock_skew::Timing;
 use caretaker_controllers::runtime::effects::Limit;
 use tokio::sync::oneshot;
 

@@ -18,7 +18,7 @@ use caretaker_apiserver::listen::{Listener, Transport};
 use caretaker_apiserver::{ApiServer, Identity};
 use caretaker_controllers::runtime::clients::Clients;
 use caretaker_controllers::runtime::driver::Mode;
-use caretaker_controllers::runtime::driver::skew::Timing;
+use caretaker_controllers::runtime::driver::clock_skew::Timing;
 use caretaker_machinery::clock::{Clock, REAL_TIME};
 use futures::FutureExt as _;
 use serde_json::json;

@@ -44,7 +44,7 @@ use crate::runtime::call::Call;
 use crate::runtime::controller::{
     AfterWrite, CallAnswer, Change, Controller, DriverStep, Note, Verdict, Wake,
 };
-use crate::runtime::feeds::Interest;
+use crate::runtime::feed_set::Interest;
 use crate::runtime::metrics::Metrics;
 use crate::runtime::record::{Record, Uid, View};
 

@@ -30,7 +30,7 @@ pub use self::index::Index;
 pub use self::reason::Reason;
 use crate::runtime::call::{Answer, Call};
 use crate::runtime::controller::{CallAnswer, Change, Controller, DriverStep, Note, Verdict, Wake};
-use crate::runtime::feeds::Interest;
+use crate::runtime::feed_set::Interest;
 use crate::runtime::metrics::Metrics;
 use crate::runtime::record::{Record, Uid, View};
 

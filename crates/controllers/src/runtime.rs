@@ -1,20 +1,20 @@
-//! What all controllers share: how they come to know things, are asked for decisions, and how these are carried out.
+//! What all controllers share: observing the server, asking controllers for decisions, and sending their requests.
 //!
-//! - [`kind`]: the kinds a server has, and what is known about each.
+//! - [`kind`]: the kinds that a server has, and how well each is known.
 //! - [`record`]: objects as controllers see them.
-//! - [`call`]: the requests a decision can ask for, and their answers.
-//! - [`controller`]: what a controller is.
-//! - [`discovery`]: asks a server for its kinds.
+//! - [`call`]: the requests that a decision can ask for, and their answers.
+//! - [`controller`]: the trait that every controller implements.
+//! - [`discovery`]: reads the kinds of a server.
 //! - [`feed`]: the list and the watch of one kind.
-//! - [`feeds`]: one feed per kind, for all controllers of the process.
+//! - [`feed_set`]: one feed per kind, for all controllers of the process.
 //! - [`queue`]: which keys are due.
-//! - [`driver`]: asks one controller for decisions and has them carried out.
-//! - [`effects`]: the only writer: a call becomes a request, its response an answer.
-//! - [`evidence`]: what was done and why, for the log and for people.
-//! - [`clients`]: how a cluster is reached.
-//! - [`events`]: what users of an object are told.
-//! - [`metrics`]: what is counted.
-//! - [`manager`]: starts controllers, and starts them again.
+//! - [`driver`]: asks one controller for decisions and sends their requests.
+//! - [`effects`]: the only writer: a call becomes a request, and its response an answer.
+//! - [`evidence`]: one record per write, with its reason.
+//! - [`clients`]: connections to a cluster.
+//! - [`events`]: writes Events.
+//! - [`metrics`]: the metrics page.
+//! - [`manager`]: starts controllers, and restarts them after a panic.
 
 pub mod call;
 pub mod clients;
@@ -25,7 +25,7 @@ pub mod effects;
 pub mod events;
 pub mod evidence;
 pub mod feed;
-pub mod feeds;
+pub mod feed_set;
 pub mod kind;
 pub mod manager;
 pub mod metrics;

@@ -31,7 +31,7 @@ use self::ticks::Ticks;
 use crate::cron::CRON_JOBS;
 use crate::runtime::call::Answer;
 use crate::runtime::controller::{CallAnswer, Change, Controller, DriverStep, Note, Verdict, Wake};
-use crate::runtime::feeds::Interest;
+use crate::runtime::feed_set::Interest;
 use crate::runtime::kind::{KindId, KindState};
 use crate::runtime::metrics::Metrics;
 use crate::runtime::record::{Record, Uid, View};

@@ -10,7 +10,7 @@ use caretaker_controllers::runtime::call::Call;
 use caretaker_controllers::runtime::controller::{
     CallAnswer, Change, Controller, DecisionReason, Next, Note, Verdict, Wake,
 };
-use caretaker_controllers::runtime::feeds::Interest;
+use caretaker_controllers::runtime::feed_set::Interest;
 use caretaker_controllers::runtime::kind::KindState;
 use caretaker_controllers::runtime::record::{Record, View};
 use jiff::Timestamp;

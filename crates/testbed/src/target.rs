@@ -11,10 +11,10 @@ use caretaker_controllers::cron::{self, CronJobs};
 use caretaker_controllers::gc::{self, GarbageCollector};
 use caretaker_controllers::podgc::{self, PodGc};
 use caretaker_controllers::runtime::driver::Options;
-use caretaker_controllers::runtime::driver::skew::Timing;
+use caretaker_controllers::runtime::driver::clock_skew::Timing;
 use caretaker_controllers::runtime::events::Events;
 use caretaker_controllers::runtime::evidence::Trail;
-use caretaker_controllers::runtime::feeds::{Feeds, FeedsOptions, Interest};
+use caretaker_controllers::runtime::feed_set::{FeedSet, FeedSetOptions, Interest};
 use caretaker_controllers::runtime::manager::{Manager, Shared};
 use caretaker_controllers::runtime::metrics::Metrics;
 use caretaker_controllers::ttl::{self, Rules, Ttl};
@@ -171,11 +171,11 @@ impl Target {
 
     /// What controllers of this process are started with, and what they will have written.
     fn manager(&self, clock: &Clock, events: Events, metrics: &Metrics) -> (Manager, Trail) {
-        let (options, rng) = (FeedsOptions::default(), Rng::seeded(SEED));
+        let (options, rng) = (FeedSetOptions::default(), Rng::seeded(SEED));
         let evidence = Trail::new();
         let manager = Manager::new(Shared {
             client: self.client.clone(),
-            feeds: Feeds::start(self.client.clone(), clock.clone(), rng, options),
+            feeds: FeedSet::start(self.client.clone(), clock.clone(), rng, options),
             clock: clock.clone(),
             events,
             evidence: evidence.clone(),

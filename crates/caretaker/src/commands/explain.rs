@@ -19,7 +19,7 @@ use caretaker_controllers::runtime::controller::{
     CallAnswer, Change, Controller, Identity, Next, Verdict, Wake,
 };
 use caretaker_controllers::runtime::effects::Performed;
-use caretaker_controllers::runtime::feeds::Interest;
+use caretaker_controllers::runtime::feed_set::Interest;
 use caretaker_controllers::runtime::kind::Kind;
 use caretaker_controllers::runtime::record::{Body, Record, View};
 use jiff::Timestamp;

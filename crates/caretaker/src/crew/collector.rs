@@ -2,8 +2,8 @@
 
 use caretaker_controllers::gc::{self, GarbageCollector};
 use caretaker_controllers::runtime::driver::Options;
-use caretaker_controllers::runtime::feeds::Interest;
-use caretaker_controllers::runtime::manager::Post;
+use caretaker_controllers::runtime::feed_set::Interest;
+use caretaker_controllers::runtime::manager::CurrentHandle;
 
 use super::member::Hiring;
 use crate::args::ResourceName;
@@ -12,7 +12,7 @@ use crate::args::ResourceName;
 const QUEUE: &str = "garbage_collector_attempt_to_delete";
 
 /// Starts it.
-pub(super) fn start(hiring: &mut Hiring<'_>) -> Post<GarbageCollector> {
+pub(super) fn start(hiring: &mut Hiring<'_>) -> CurrentHandle<GarbageCollector> {
     let interest = collected(&hiring.work.gc_ignored_resources);
     let (workers, seed) = (hiring.work.concurrent_gc_syncs, hiring.seed);
     let shape = |options: &mut Options| {

@@ -5,10 +5,10 @@
 use std::time::Duration;
 
 use caretaker_controllers::runtime::controller::Controller;
-use caretaker_controllers::runtime::driver::skew::Timing;
+use caretaker_controllers::runtime::driver::clock_skew::Timing;
 use caretaker_controllers::runtime::driver::{Mode, Options};
-use caretaker_controllers::runtime::feeds::Interest;
-use caretaker_controllers::runtime::manager::{Manager, Post};
+use caretaker_controllers::runtime::feed_set::Interest;
+use caretaker_controllers::runtime::manager::{CurrentHandle, Manager};
 use caretaker_controllers::runtime::metrics::Metrics;
 use caretaker_controllers::runtime::queue::Bucket;
 
@@ -50,7 +50,7 @@ pub(super) trait Member: Send + Sync {
 /// The controller of a post.
 struct Posted<C: Controller> {
     name: &'static str,
-    post: Post<C>,
+    post: CurrentHandle<C>,
     count: fn(&C, &Metrics),
 }
 
@@ -69,7 +69,7 @@ impl Hiring<'_> {
         interest: Interest,
         shape: impl FnOnce(&mut Options),
         make: impl Fn() -> C + Send + 'static,
-    ) -> Post<C> {
+    ) -> CurrentHandle<C> {
         let mut options = Options {
             mode: match self.shy.contains(&name) {
                 true => Mode::DryRun,
@@ -90,7 +90,7 @@ impl Hiring<'_> {
 /// A member of the crew; `count` shows what it knows.
 pub(super) fn member<C: Controller>(
     name: &'static str,
-    post: Post<C>,
+    post: CurrentHandle<C>,
     count: fn(&C, &Metrics),
 ) -> Box<dyn Member> {
     Box::new(Posted { name, post, count })
@@ -98,7 +98,7 @@ pub(super) fn member<C: Controller>(
 
 /// Asks the controller of a post; nothing if it is being started again, or too busy.
 pub(super) async fn ask<C: Controller, R: Send + 'static>(
-    post: &Post<C>,
+    post: &CurrentHandle<C>,
     question: impl FnOnce(&C) -> R + Send + 'static,
 ) -> Option<R> {
     let handle = post.borrow().clone()?;

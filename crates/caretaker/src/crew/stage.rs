@@ -6,9 +6,9 @@ use caretaker_controllers::gc::metrics::GcMetrics;
 use caretaker_controllers::gc::view::{Part, View};
 use caretaker_controllers::gc::{GarbageCollector, dot};
 use caretaker_controllers::runtime::evidence::{Evidence, Trail};
-use caretaker_controllers::runtime::feeds::Feeds;
+use caretaker_controllers::runtime::feed_set::FeedSet;
 use caretaker_controllers::runtime::kind::KindState;
-use caretaker_controllers::runtime::manager::Post;
+use caretaker_controllers::runtime::manager::CurrentHandle;
 use caretaker_controllers::runtime::metrics::{KindLabels, Metrics};
 use caretaker_controllers::runtime::record::Uid;
 
@@ -23,13 +23,13 @@ const AWAY: &str = "it is being started again";
 
 /// Everybody who knows something.
 pub(super) struct Stage {
-    pub(super) feeds: Feeds,
+    pub(super) feeds: FeedSet,
     pub(super) metrics: Metrics,
     pub(super) evidence: Trail,
     /// All controllers.
     pub(super) members: Vec<Box<dyn Member>>,
     /// The one that has the graph; nothing if it is off.
-    pub(super) collector: Option<Post<GarbageCollector>>,
+    pub(super) collector: Option<CurrentHandle<GarbageCollector>>,
 }
 
 // === impl Stage ===

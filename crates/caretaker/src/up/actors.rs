@@ -6,7 +6,7 @@
 use anyhow::{Context as _, Result};
 use caretaker_controllers::runtime::events::Events;
 use caretaker_controllers::runtime::evidence::Trail;
-use caretaker_controllers::runtime::feeds::Feeds;
+use caretaker_controllers::runtime::feed_set::FeedSet;
 use caretaker_controllers::runtime::manager::{Manager, Shared};
 use caretaker_controllers::runtime::metrics::Metrics;
 use caretaker_machinery::clock::Clock;
@@ -43,7 +43,7 @@ pub(crate) const SIMULATED: &str =
     "workloads are simulated: Pods and Jobs live and end, but no container runs";
 
 /// Starts the actors.
-pub(crate) fn start(client: kube::Client, feeds: Feeds, clock: Clock) -> Manager {
+pub(crate) fn start(client: kube::Client, feeds: FeedSet, clock: Clock) -> Manager {
     let mut manager = Manager::new(Shared {
         client,
         feeds,

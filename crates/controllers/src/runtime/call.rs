@@ -1,4 +1,4 @@
-//! The requests a decision can ask for, and what they were answered.
+//! The requests that a decision can ask for, and their answers.
 //!
 //! Controllers make calls, `effects` carries them out and makes the answers. A call names everything that the server
 //! has to compare (uid and resourceVersion), because safety rests on the server comparing it.
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::kind::KindId;
 use super::record::{Record, Revision, Uid};
 
-/// Exactly one request.
+/// Exactly one request to the API server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Call {
     /// Read one object from the quorum, as much of it as the controller's feeds show.
@@ -48,7 +48,6 @@ pub enum Call {
         judged: Judged,
         /// The subresource, `status`.
         subresource: Option<&'static str>,
-        /// How lists are meant.
         form: PatchForm,
         /// The rest of the patch.
         patch: Value,
@@ -97,7 +96,7 @@ pub enum Propagation {
     Orphan,
 }
 
-/// What a request was answered.
+/// The answer to a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
     /// The object as it is now. After a delete: as it was last.
@@ -106,7 +105,7 @@ pub enum Answer {
     Done,
     /// The object that was asked for does not exist, and that is proven.
     Absent(Proof),
-    /// Anything else.
+    /// The request failed, or its answer cannot be used.
     Failed(Failure),
 }
 
@@ -121,20 +120,19 @@ pub enum Proof {
     NotFound,
 }
 
-/// Why a request was not answered as hoped.
+/// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// What to do about it.
     pub kind: FailureKind,
     /// The HTTP status, if there was an answer.
     pub status: Option<u16>,
-    /// For people: what the server said, or why it was not reached.
+    /// The server's message, or why the server was not reached.
     pub message: String,
-    /// When the server wants to be asked again, capped.
+    /// How long the server wants no further request, capped.
     pub retry_after: Option<Duration>,
 }
 
-/// What kind of failure it is, as far as anybody acts on the difference.
+/// The kind of a failure, as far as drivers or controllers act on the difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureKind {
     /// 409: the object changed since it was judged, or exists already.

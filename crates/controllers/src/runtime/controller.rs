@@ -1,8 +1,9 @@
-//! What a controller is: what it knows, and what follows from it. No I/O, no clock, no locks.
+//! The trait that every controller implements: an index of what it has observed, and decisions that follow from it. No
+//! I/O, no clock, no locks.
 //!
-//! The driver owns a controller, feeds it changes and answers, asks it for decisions and carries them out. Three rules
-//! hold for all of them: one decision asks for at most one request; an answer is an observation like any other; safety
-//! sits in the driver, between a decision and the API.
+//! The driver owns a controller, passes changes and answers to it, asks it for decisions and sends their requests. Three
+//! rules hold for all controllers: one decision asks for at most one request; an answer is an observation like any other;
+//! safety sits in the driver, between a decision and the API.
 
 use std::fmt::{Debug, Display};
 use std::sync::Arc;
@@ -16,20 +17,20 @@ use super::kind::{Catalog, KindId, KindState};
 use super::metrics::Metrics;
 use super::record::{Record, Uid};
 
-/// One controller.
+/// A controller, as its driver sees it.
 pub trait Controller: Send + 'static {
-    /// What one decision is about.
+    /// Identifies what one decision is about: an object, an owner.
     type Key: Clone + Ord + Debug + Send + Sync + 'static;
-    /// Why, as a value: for the log, for evidence, for `explain`.
+    /// The reasons of its decisions, for the log, for evidence and for `explain`.
     type Reason: DecisionReason;
 
-    /// Its name, as `--controllers` spells it.
+    /// The controller's name, as `--controllers` spells it.
     fn name(&self) -> &'static str;
 
-    /// Takes note of a change, and says which decisions it may change.
+    /// Takes note of a change, and wakes the keys whose decisions it may change.
     fn observe(&mut self, change: &Change, now: Timestamp, wake: &mut Wake<Self::Key>);
 
-    /// What follows for `key` from what is known now.
+    /// Decides what follows for `key` from what is known now.
     fn decide(&self, key: &Self::Key, now: Timestamp) -> Verdict<Self::Key, Self::Reason>;
 
     /// Takes note of the answer to a request, and returns the Events that follow from it. The driver decides the key
@@ -45,7 +46,7 @@ pub trait Controller: Send + 'static {
     /// the queue itself.
     fn measure(&mut self, _: &DriverStep<'_, Self::Key, Self::Reason>, _: &Metrics) {}
 
-    /// The decisions about an object: what `explain` asks for.
+    /// The keys of all decisions about an object, for `explain`.
     fn keys(&self, record: &Record) -> Vec<Self::Key>;
 }
 
@@ -112,30 +113,28 @@ pub trait DecisionReason: Display + Clone + Send + Sync + 'static {
     }
 }
 
-/// What a feed tells.
+/// What a feed has found out.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change {
-    /// An object exists, and looks like this.
+    /// An object exists in this version.
     Applied(Arc<Record>),
-    /// A watch showed an object's end; this is how it last looked.
+    /// A watch showed that an object was deleted; this is its last version.
     Deleted(Arc<Record>),
     /// A fresh list did not show an object that was there. It authorises nothing: before anything follows from the
     /// absence, the server is asked.
     Missing(KindId, Uid),
-    /// A kind is known better or worse than before.
+    /// The state of a kind has changed.
     Kind(KindId, KindState),
     /// Discovery found other kinds than before.
     Catalog(Arc<Catalog>),
 }
 
-/// What was decided, why, and what there is to tell about it.
+/// A decision, its reason and its Events.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict<K, R> {
-    /// What happens next.
     pub next: Next<K>,
-    /// Why.
     pub because: R,
-    /// Events about a state; emitted when they differ from the last ones of that key.
+    /// Events about a state; the driver emits those that the key's last decision did not have.
     pub notes: Vec<Note>,
 }
 
@@ -146,46 +145,42 @@ pub enum Next<K> {
     Rest,
     /// Decide again at this time.
     At(Timestamp),
-    /// Decide those other keys first, and this one when the last of them has its answer or needs none. Many keys may
-    /// wait for one: this is how a question is asked once.
+    /// Decide these other keys first, and this key again when the last of them was answered or needs no request. Many
+    /// keys may wait for one, so that the server is asked once for all of them.
     After(Vec<K>),
-    /// Nothing to ask now; look again after this key's backoff.
+    /// No request now; decide again after this key's backoff.
     Retry,
     /// Send this request, then decide again.
     Call(Call),
 }
 
-/// Collects the decisions that a change may change.
+/// Collects the keys that have to be decided again.
 #[derive(Debug)]
 pub struct Wake<K> {
     keys: Vec<(K, Option<Timestamp>)>,
 }
 
-/// Something to tell the users of an object: an Event.
+/// An Event about an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// What it is about.
+    /// The object of the Event.
     pub about: Identity,
-    /// Whether something is wrong.
     pub severity: Severity,
-    /// A word for programs, `OwnerRefInvalidNamespace`.
+    /// The reason that programs compare, `OwnerRefInvalidNamespace`.
     pub reason: &'static str,
-    /// A sentence for people.
     pub message: String,
     /// Notes that differ only in this key are different notes, and each gets its Event. It is not written anywhere.
     pub dedup_key: Option<String>,
 }
 
-/// Whether something is wrong.
+/// The type of an Event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
-    /// All is as it should be.
     Normal,
-    /// Somebody should look.
     Warning,
 }
 
-/// An object as messages name it.
+/// An object as messages and evidence identify it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Identity {
@@ -195,16 +190,14 @@ pub struct Identity {
     pub kind: String,
     /// Empty for objects of the cluster.
     pub namespace: String,
-    /// Its name.
     pub name: String,
-    /// Its uid.
     pub uid: String,
 }
 
 // === impl Wake ===
 
 impl<K> Wake<K> {
-    /// Decide `key` as soon as there is room.
+    /// Decide `key` as soon as a slot is free.
     pub fn now(&mut self, key: K) {
         self.keys.push((key, None));
     }
@@ -214,7 +207,7 @@ impl<K> Wake<K> {
         self.keys.push((key, Some(time)));
     }
 
-    /// What was collected, in order; nothing is left behind.
+    /// Takes out all keys, in the order they came.
     pub fn drain(&mut self) -> impl Iterator<Item = (K, Option<Timestamp>)> {
         self.keys.drain(..)
     }

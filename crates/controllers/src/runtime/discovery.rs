@@ -42,8 +42,24 @@ pub struct Discovered {
     pub kinds: Vec<Kind>,
     /// What could not be asked for.
     pub failed: Failed,
-    /// For people: the first thing that went wrong.
-    pub error: Option<String>,
+    /// The first request that failed.
+    pub error: Option<DiscoveryError>,
+}
+
+/// Why a discovery document is missing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DiscoveryError {
+    #[error("{path}: no answer within {} s", DOCUMENT_TIMEOUT.as_secs())]
+    Timeout { path: Box<str> },
+    #[error("{path}: answered {status}")]
+    Refused {
+        path: Box<str>,
+        status: http::StatusCode,
+    },
+    #[error("{path}: {why}")]
+    Failed { path: Box<str>, why: String },
+    #[error("{path}: {why}")]
+    Malformed { path: Box<str>, why: BadDocument },
 }
 
 /// What a round does not know.
@@ -112,6 +128,24 @@ pub fn merge(
     Some(kinds)
 }
 
+// === impl DiscoveryError ===
+
+impl DiscoveryError {
+    fn failed(path: &str, error: &dyn std::error::Error) -> Self {
+        Self::Failed {
+            path: path.into(),
+            why: error.to_string(),
+        }
+    }
+
+    fn malformed(path: &str, why: BadDocument) -> Self {
+        Self::Malformed {
+            path: path.into(),
+            why,
+        }
+    }
+}
+
 // === impl Failed ===
 
 impl Failed {
@@ -126,9 +160,9 @@ impl Failed {
     }
 }
 
-async fn root(client: &kube::Client, path: &str) -> Result<Root, String> {
+async fn root(client: &kube::Client, path: &str) -> Result<Root, DiscoveryError> {
     let document = document(client, path).await?;
-    read_root(&document).map_err(|error| format!("{path}: {error}"))
+    read_root(&document).map_err(|error| DiscoveryError::malformed(path, error))
 }
 
 /// Fills in what an old-style root only names.
@@ -147,7 +181,9 @@ async fn complete(client: &kube::Client, root: Root, found: &mut Discovered) -> 
             format!("/apis/{group}/{version}")
         };
         let answer = match document(client, &path).await {
-            Ok(document) => read_resources(&document).map_err(|error| format!("{path}: {error}")),
+            Ok(document) => {
+                read_resources(&document).map_err(|error| DiscoveryError::malformed(&path, error))
+            }
             Err(error) => Err(error),
         };
         (group, version, answer)
@@ -170,15 +206,15 @@ async fn complete(client: &kube::Client, root: Root, found: &mut Discovered) -> 
     versions
 }
 
-fn note(found: &mut Discovered, error: String) {
+fn note(found: &mut Discovered, error: DiscoveryError) {
     found.error.get_or_insert(error);
 }
 
-async fn document(client: &kube::Client, path: &str) -> Result<Bytes, String> {
+async fn document(client: &kube::Client, path: &str) -> Result<Bytes, DiscoveryError> {
     let request = Request::get(path)
         .header(header::ACCEPT, ACCEPT)
         .body(Body::empty())
-        .map_err(|error| format!("{path}: {error}"))?;
+        .map_err(|error| DiscoveryError::failed(path, &error))?;
     let answer = async {
         let response = client.send(request).await?;
         let status = response.status();
@@ -187,9 +223,12 @@ async fn document(client: &kube::Client, path: &str) -> Result<Bytes, String> {
         Ok::<_, Box<dyn std::error::Error + Send + Sync>>((status, bytes))
     };
     match tokio::time::timeout(DOCUMENT_TIMEOUT, answer).await {
-        Err(_) => Err(format!("{path}: no answer in time")),
-        Ok(Err(error)) => Err(format!("{path}: {error}")),
-        Ok(Ok((status, _))) if !status.is_success() => Err(format!("{path}: answered {status}")),
+        Err(_) => Err(DiscoveryError::Timeout { path: path.into() }),
+        Ok(Err(error)) => Err(DiscoveryError::failed(path, &*error)),
+        Ok(Ok((status, _))) if !status.is_success() => Err(DiscoveryError::Refused {
+            path: path.into(),
+            status,
+        }),
         Ok(Ok((_, bytes))) => Ok(bytes),
     }
 }

@@ -1,46 +1,52 @@
-//! Asks one controller for decisions and has them carried out: one task per controller.
+//! Asks one controller for decisions and sends their requests: one task per controller.
 //!
 //! The driver owns the controller and its queue, so that no lock exists that could be held while waiting. Every turn it
 //! fills free slots (take a key, decide it, send its request) and then waits for the next change, answer, time or
 //! question. Safety sits here, in [`Driver::gate`], between a decision and the API, once for all controllers. A panic in
-//! a controller ends its driver: whoever started it starts it again with an empty index, never with half of one.
+//! a controller ends its driver: the manager starts another one with an empty index, never with half of one.
+//!
+//! - [`options`]: what can be chosen. `handle`: how other tasks query the controller.
+//! - `in_flight`: requests without an answer. `watched_kinds`: the states of kinds.
+//! - [`clock_skew`]: the controller's time.
+//! - `report`: evidence, metrics and Events; `failure_log`: which failures are logged; [`liveness`]: what `/livez` reads.
 
-mod account;
-mod flight;
+pub mod clock_skew;
+mod failure_log;
 mod handle;
-pub mod pulse;
-pub mod skew;
+mod in_flight;
+pub mod liveness;
+pub mod options;
+mod report;
+mod watched_kinds;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use caretaker_machinery::clock::Clock;
 use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tracing::Instrument as _;
 
-pub use flight::CONFLICTS_AT_ONCE;
-use flight::{Landed, Trip};
 pub use handle::{Ask, Handle};
+pub use in_flight::CONFLICTS_AT_ONCE;
+pub use options::{End, Mode, Options, Parts};
 
-use super::call::{Call, Judged, Target};
-use super::controller::{Change, Controller, DriverStep, Next, Note, Wake};
+use super::call::{Answer, Call, Failure, FailureKind, Judged, Target};
+use super::controller::{AfterWrite, CallAnswer, Change, Controller, DriverStep, Next, Wake};
 use super::effects::Effects;
 use super::events::Events;
-use super::evidence::Trail;
-use super::kind::{KindId, KindState};
-use super::metrics::{Metrics, QueueMetrics};
-use super::queue::{Bucket, Counts, Due, Queue, RETRY_MAX, Release, Retries, age};
-use pulse::Pulse;
-use skew::{Question, Skew, Timing};
+use super::queue::{Due, Queue, Release, Retries};
+use clock_skew::{DriverClock, ServerTime};
+use in_flight::{FinishedCall, InFlight, KeyProgress, PlannedCall};
+use liveness::DriverLiveness;
+use report::{DriverReport, ObjectName, ReportTargets};
+use watched_kinds::WatchedKinds;
 
 /// How many changes are taken per turn. One would starve answers as soon as several feeds are busy, all would starve
 /// everything else.
 const CHANGES_AT_ONCE: usize = 256;
 
-/// How many decisions are made per turn, so that a long queue of keys that ask for nothing does not hold up the rest.
+/// How many decisions are made per turn, so that a long queue of keys that need no request does not hold up the rest.
 const DECISIONS_AT_ONCE: usize = 1_024;
 
 /// How many questions are answered per turn beyond the one that woke the driver.
@@ -52,126 +58,32 @@ const ASKS_WAITING_MAX: usize = 64;
 /// How long a stopping driver waits for the requests it has sent.
 pub const SHUTDOWN_MAX: Duration = Duration::from_secs(10);
 
-/// What a driver works with.
-#[derive(Debug)]
-pub struct Parts {
-    /// Carries out calls.
-    pub effects: Effects,
-    /// Domain time.
-    pub clock: Clock,
-    /// Where notes go.
-    pub events: Events,
-    /// Where records of writes go.
-    pub evidence: Trail,
-    /// What is counted.
-    pub metrics: Metrics,
-    /// The rest.
-    pub options: Options,
-}
-
-/// How a driver behaves.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// The name of the queue in metrics: upstream's where ours corresponds to one; the controller's if not said.
-    pub queue: Option<&'static str>,
-    /// How many requests may be in flight.
-    pub workers: usize,
-    /// Whether writes are sent.
-    pub mode: Mode,
-    /// The longest backoff of a key.
-    pub retry_max: Duration,
-    /// A bucket for all retries.
-    pub retry_bucket: Option<Bucket>,
-    /// By whose time the controller judges.
-    pub timing: Timing,
-    /// Whom Events come from; the controller if not said.
-    pub reporter: Option<&'static str>,
-}
-
-/// Whether writes are sent.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Mode {
-    /// They are.
-    #[default]
-    Act,
-    /// They are recorded instead, once per key and version.
-    DryRun,
-}
-
-/// Why a driver ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
-    /// It was told to.
-    Stopped,
-    /// Nobody is left to tell it anything: its feeds are gone.
-    Unfed,
-}
-
-/// One controller at work.
+/// One running controller.
 pub struct Driver<C: Controller> {
-    name: &'static str,
-    reporter: &'static str,
     controller: C,
     changes: mpsc::Receiver<Change>,
     asks: mpsc::Receiver<Ask<C>>,
     handle: Handle<C>,
     effects: Arc<Effects>,
-    clock: Clock,
-    events: Events,
-    evidence: Trail,
-    metrics: Metrics,
-    queue_metrics: QueueMetrics,
-    workers: usize,
-    mode: Mode,
-    timing: Timing,
-    skew: Skew,
-    /// The question for the server's time that is on its way, or waits to be.
-    question: Option<Question>,
-    is_stopping: bool,
+    clock: DriverClock,
     queue: Queue<C::Key>,
     wake: Wake<C::Key>,
-    flight: JoinSet<Landed<C>>,
-    /// When each request in flight was sent, and to which kind. Numbers grow, so the first is the oldest.
-    sent: BTreeMap<u64, (Instant, KindId)>,
-    /// Kinds whose last answer took long.
-    slow: BTreeSet<KindId>,
-    /// Until when keys are put off for whose kind there is no room.
-    crowded_until: Timestamp,
-    requests: u64,
-    /// Since when each key in process is.
-    started: BTreeMap<C::Key, Timestamp>,
-    /// The notes of each key's last decision that had any.
-    told: BTreeMap<C::Key, Vec<Note>>,
-    /// What a dry run has recorded.
-    rehearsed: BTreeMap<C::Key, (Target, Option<Judged>)>,
-    frozen: BTreeSet<KindId>,
-    counted: Counts,
+    in_flight: InFlight<C>,
+    kinds: WatchedKinds,
+    report: DriverReport<C::Key>,
+    mode: Mode,
+    /// The last write of each key that a dry run has recorded.
+    held_back: BTreeMap<C::Key, (Target, Option<Judged>)>,
+    is_stopping: bool,
 }
 
 /// What becomes of a decision to send a request.
 enum Gate {
-    /// It is sent.
     Pass,
     /// Not now; the key backs off.
     Later,
     /// Not at all, until something changes.
     Rest,
-}
-
-// === impl Options ===
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            queue: None,
-            workers: 20,
-            mode: Mode::Act,
-            retry_max: RETRY_MAX,
-            retry_bucket: None,
-            timing: Timing::Own,
-            reporter: None,
-        }
-    }
 }
 
 // === impl Driver ===
@@ -183,59 +95,48 @@ impl<C: Controller> Driver<C> {
         let name = controller.name();
         let options = parts.options;
         let queue_name = options.queue.unwrap_or(name);
-        let pulse = Pulse::new(name, queue_name, parts.clock.clone());
-        parts.metrics.follow(pulse.clone());
+        let liveness = DriverLiveness::new(name, queue_name, parts.clock.clone());
         let (asker, asks) = mpsc::channel(ASKS_WAITING_MAX);
         let effects = Arc::new(parts.effects);
         Self {
-            name,
-            reporter: options.reporter.unwrap_or(name),
             controller,
             changes,
             asks,
-            handle: Handle::new(asker, pulse),
-            effects: effects.clone(),
-            clock: parts.clock,
-            events: match options.mode {
-                Mode::Act => parts.events,
-                // An Event is a write, too.
-                Mode::DryRun => Events::none(),
-            },
-            evidence: parts.evidence,
-            queue_metrics: parts.metrics.queue(queue_name),
-            metrics: parts.metrics,
-            workers: options.workers.max(1),
-            mode: options.mode,
-            timing: options.timing,
-            skew: Skew::default(),
-            question: (options.timing == Timing::Server)
-                .then(|| skew::ask(effects.clone(), Duration::ZERO)),
-            is_stopping: false,
+            handle: Handle::new(asker, liveness.clone()),
+            clock: DriverClock::new(parts.clock, options.timing, effects.clone()),
+            effects,
             queue: Queue::new(Retries {
                 max: options.retry_max,
                 bucket: options.retry_bucket,
             }),
             wake: Wake::default(),
-            flight: JoinSet::new(),
-            sent: BTreeMap::new(),
-            slow: BTreeSet::new(),
-            crowded_until: Timestamp::MIN,
-            requests: 0,
-            started: BTreeMap::new(),
-            told: BTreeMap::new(),
-            rehearsed: BTreeMap::new(),
-            frozen: BTreeSet::new(),
-            counted: Counts::default(),
+            in_flight: InFlight::new(options.workers),
+            kinds: WatchedKinds::default(),
+            report: DriverReport::new(ReportTargets {
+                name,
+                event_source: options.reporter.unwrap_or(name),
+                events: match options.mode {
+                    Mode::Act => parts.events,
+                    // An Event is a write, too.
+                    Mode::DryRun => Events::none(),
+                },
+                evidence: parts.evidence,
+                metrics: parts.metrics,
+                liveness,
+            }),
+            mode: options.mode,
+            held_back: BTreeMap::new(),
+            is_stopping: false,
         }
     }
 
-    /// How others look into the controller and at how the driver is.
+    /// The handle by which other tasks query the controller.
     #[must_use]
     pub fn handle(&self) -> Handle<C> {
         self.handle.clone()
     }
 
-    /// Works until it is told to stop, or until its feeds are gone. Requests in flight get their time to finish.
+    /// Works until the manager stops it, or until its feeds are gone. Requests in flight get their time to finish.
     ///
     /// # Panics
     /// When the controller does; nothing of the driver is worth keeping then.
@@ -247,25 +148,24 @@ impl<C: Controller> Driver<C> {
             let until = self.queue.next_due();
             tokio::select! {
                 biased;
-                // Nobody left who could say so means stop, too.
+                // A manager that is gone means stop, too.
                 _ = stop.wait_for(|stop| *stop) => break End::Stopped,
                 count = self.changes.recv_many(&mut batch, CHANGES_AT_ONCE) => {
                     if count == 0 {
                         break End::Unfed;
                     }
                 }
-                Some(landed) = self.flight.join_next() => self.land(landed),
-                told = skew::answer(&mut self.question) => self.told_the_time(told),
-                () = sleep(&self.clock, until) => {}
+                Some(finished) = self.in_flight.next() => self.answered(finished),
+                time = self.clock.wait(until) => self.server_time(time),
                 Some(ask) = self.asks.recv() => self.answer(ask),
                 () = tokio::task::yield_now(), if has_more => {}
             }
             for change in batch.drain(..) {
                 self.observe(&change);
             }
-            // Everything is looked at every turn, whatever woke us.
-            while let Some(landed) = self.flight.try_join_next() {
-                self.land(landed);
+            // Everything is looked at every turn, whatever woke the driver.
+            while let Some(finished) = self.in_flight.try_next() {
+                self.answered(finished);
             }
             for _ in 0..ASKS_AT_ONCE {
                 let Ok(ask) = self.asks.try_recv() else { break };
@@ -280,44 +180,46 @@ impl<C: Controller> Driver<C> {
     async fn finish(&mut self) {
         self.is_stopping = true;
         let last = tokio::time::timeout(SHUTDOWN_MAX, async {
-            while let Some(landed) = self.flight.join_next().await {
-                self.land(landed);
+            while let Some(finished) = self.in_flight.next().await {
+                self.answered(finished);
             }
         });
         if last.await.is_err() {
-            let left = self.flight.len();
             tracing::warn!(
-                controller = self.name,
-                left,
-                "requests without an answer are given up"
+                controller = self.report.name,
+                requests = self.in_flight.len(),
+                "stopping without the answers to some requests"
             );
         }
         self.publish();
     }
 
+    fn publish(&mut self) {
+        self.report.publish(&self.queue, self.in_flight.oldest());
+    }
+
     fn answer(&self, ask: Ask<C>) {
-        ask(&self.controller, self.told_time(self.clock.now()));
+        let now = self.clock.now();
+        ask(&self.controller, self.clock.controller_time(now));
     }
 
     fn observe(&mut self, change: &Change) {
-        if let Change::Kind(kind, state) = change {
-            if matches!(state, KindState::Frozen) {
-                self.frozen.insert(*kind);
-            } else {
-                self.frozen.remove(kind);
-            }
+        if let Change::Kind(kind, state) = change
+            && let Some(kinds) = self.kinds.observe(*kind, *state)
+        {
+            tracing::info!(controller = self.report.name, kinds, "controller synced");
         }
         let now = self.clock.now();
-        let told = self.told_time(now);
-        self.controller.observe(change, told, &mut self.wake);
-        self.take_in(None, now);
+        let time = self.clock.controller_time(now);
+        self.controller.observe(change, time, &mut self.wake);
+        self.queue_woken(None, now);
     }
 
-    /// Queues what was woken, except one key, unless that is for later.
-    fn take_in(&mut self, except: Option<&C::Key>, now: Timestamp) {
+    /// Queues the keys that a change or an answer woke, except one key, unless that is for later.
+    fn queue_woken(&mut self, except: Option<&C::Key>, now: Timestamp) {
         let mut wake = std::mem::take(&mut self.wake);
         for (key, at) in wake.drain() {
-            let at = at.map_or(now, |at| self.own_time(at));
+            let at = at.map_or(now, |at| self.clock.own_time(at));
             if Some(&key) != except || at > now {
                 self.queue.add_at(key, at, now);
             }
@@ -326,15 +228,15 @@ impl<C: Controller> Driver<C> {
         self.wake = wake;
     }
 
-    /// Takes up keys while there are free slots. Says whether there is more to do at once.
+    /// Takes up keys while there are free slots. Returns whether there is more to do at once.
     fn fill(&mut self) -> bool {
         let now = self.clock.now();
         self.queue.promote(now);
-        if self.lacks_time(now) {
+        if self.clock.is_unknown(now) {
             return false;
         }
         let mut decisions = 0;
-        while self.flight.len() < self.workers {
+        while self.in_flight.has_free_slot() {
             if decisions == DECISIONS_AT_ONCE {
                 return true;
             }
@@ -342,73 +244,79 @@ impl<C: Controller> Driver<C> {
                 break;
             };
             decisions += 1;
-            self.take_up(due, now);
+            self.report.work_started(&due, now);
+            let Due { key, in_vain, .. } = due;
+            self.decide(key, KeyProgress::new(in_vain), now);
         }
         false
     }
 
-    fn take_up(&mut self, due: Due<C::Key>, now: Timestamp) {
-        let waited = age(now, due.since);
-        self.queue_metrics
-            .queue_duration
-            .observe(waited.as_secs_f64());
-        self.started.insert(due.key.clone(), now);
-        let trip = Trip {
-            in_vain: due.in_vain,
-            read: None,
-            conflicts: 0,
-            requests: 0,
-        };
-        self.decide(due.key, trip, now);
-    }
-
     /// Asks the controller what follows for a key in process, and begins with it.
-    fn decide(&mut self, key: C::Key, trip: Trip<C::Key>, now: Timestamp) {
-        let verdict = self.controller.decide(&key, self.told_time(now));
-        self.tell_if_new(&key, verdict.notes);
+    fn decide(&mut self, key: C::Key, progress: KeyProgress<C::Key>, now: Timestamp) {
+        let verdict = self
+            .controller
+            .decide(&key, self.clock.controller_time(now));
+        self.report.emit_new(&key, verdict.notes);
         let step = DriverStep::Decided {
             key: &key,
             next: &verdict.next,
             because: &verdict.because,
         };
-        self.controller.measure(&step, &self.metrics);
+        self.controller.measure(&step, &self.report.metrics);
         match verdict.next {
             Next::Rest => {
-                self.rehearsed.remove(&key);
-                self.queue.settle(&key);
+                self.held_back.remove(&key);
+                self.queue.clear_timer(&key);
                 self.stop_work(&key, now);
             }
-            Next::At(time) if self.own_time(time) > now => {
-                self.rehearsed.remove(&key);
-                self.queue.add_at(key.clone(), self.own_time(time), now);
+            Next::At(time) if self.clock.own_time(time) > now => {
+                self.held_back.remove(&key);
+                let at = self.clock.own_time(time);
+                self.queue.add_at(key.clone(), at, now);
                 self.rest(&key, now);
             }
             // The time has come and it still only wants to wait: a clock that stands still must not make us spin.
             Next::At(_) | Next::Retry => self.retry(&key, now),
             // The answer was of no use to it: the same question again would have the same answer.
-            Next::Call(Call::Get { target }) if trip.read.as_ref() == Some(&target) => {
+            Next::Call(Call::Get { target }) if progress.read.as_ref() == Some(&target) => {
                 self.retry(&key, now);
             }
-            Next::After(others) => self.wait_for(&key, &others, &trip, now),
+            Next::After(others) => self.wait_for(&key, &others, &progress, now),
             Next::Call(call) => match self.gate(&key, &call, &verdict.because, now) {
-                Gate::Pass if self.has_room(call.target().kind) => {
-                    self.send(key, call, verdict.because, trip);
+                Gate::Pass if self.in_flight.has_room_for(call.target().kind) => {
+                    self.send(PlannedCall {
+                        key,
+                        call,
+                        because: verdict.because,
+                        progress,
+                    });
                 }
-                Gate::Pass => self.put_off(&key, now),
+                Gate::Pass => {
+                    // The kind has no free slot. That is no failure of the key, and keys behind it go on waiting.
+                    let until = self.in_flight.defer_until(now);
+                    self.queue.defer(&key, until);
+                    self.stop_work(&key, now);
+                }
                 Gate::Later => self.retry(&key, now),
                 Gate::Rest => self.rest(&key, now),
             },
         }
     }
 
-    /// All of `others` are to be decided; waiting for the last is enough, since whoever still lacks one says so again.
-    fn wait_for(&mut self, key: &C::Key, others: &[C::Key], trip: &Trip<C::Key>, now: Timestamp) {
+    /// All of `others` are to be decided; waiting for the last is enough, since a key that still lacks one says so again.
+    fn wait_for(
+        &mut self,
+        key: &C::Key,
+        others: &[C::Key],
+        progress: &KeyProgress<C::Key>,
+        now: Timestamp,
+    ) {
         for other in others {
-            self.queue.await_key(other, now);
+            self.queue.prioritize(other, now);
         }
         let behind = others
             .last()
-            .filter(|last| trip.in_vain.as_ref() != Some(*last));
+            .filter(|last| progress.in_vain.as_ref() != Some(*last));
         if behind.is_some_and(|behind| self.queue.park(key, behind, now)) {
             self.stop_work(key, now);
         } else {
@@ -424,28 +332,181 @@ impl<C: Controller> Driver<C> {
         if call.is_read() {
             return Gate::Pass;
         }
-        if self.frozen.contains(&call.target().kind) {
+        if self.kinds.is_frozen(call.target().kind) {
             return Gate::Later;
         }
         match self.mode {
             Mode::Act => Gate::Pass,
             Mode::DryRun => {
-                let rehearsed = (call.target().clone(), call.judged().cloned());
-                if self.rehearsed.get(key) != Some(&rehearsed) {
-                    self.rehearsed.insert(key.clone(), rehearsed);
-                    self.account_rehearsal(key, call, because, now);
+                let write = (call.target().clone(), call.judged().cloned());
+                if self.held_back.get(key) != Some(&write) {
+                    self.held_back.insert(key.clone(), write);
+                    let catalog = self.effects.catalog();
+                    self.report.held_back(key, call, because, &catalog, now);
                 }
                 Gate::Rest
             }
         }
     }
 
-    fn rest(&mut self, key: &C::Key, now: Timestamp) {
-        self.queue.forget(key);
+    /// Sends the request of a key in process, in a span of its own.
+    fn send(&mut self, planned: PlannedCall<C>) {
+        let effects = self.effects.clone();
+        let span = tracing::debug_span!(
+            "request",
+            controller = self.report.name,
+            verb = planned.call.verb(),
+            object = %ObjectName::of(&planned.call, &effects.catalog()),
+            attempt = self.queue.failures(&planned.key) + 1,
+        );
+        self.in_flight.spawn(planned, move |call| {
+            let request = async move {
+                let performed = effects.perform(&call).await;
+                (call, performed)
+            };
+            request.instrument(span)
+        });
+    }
+
+    /// Takes note of an answer. It is an observation like a change of a feed; then the same key is decided again.
+    fn answered(&mut self, finished: FinishedCall<C>) {
+        let now = self.clock.now();
+        self.compare_clocks(finished.performed.date, now);
+        let time = self.clock.controller_time(now);
+        let catalog = self.effects.catalog();
+        self.report.answered(&finished, &catalog, now);
+        let FinishedCall {
+            key,
+            call,
+            because,
+            mut progress,
+            performed,
+            ..
+        } = finished;
+        let answer = performed.answer;
+        let step = DriverStep::Answered {
+            key: &key,
+            call: &call,
+            answer: &answer,
+            because: &because,
+            now: time,
+        };
+        self.controller.measure(&step, &self.report.metrics);
+        let notes = self.controller.answered(CallAnswer {
+            key: &key,
+            call: &call,
+            answer: &answer,
+            now: time,
+            wake: &mut self.wake,
+        });
+        for note in notes {
+            self.report.emit(note);
+        }
+        let has_failed = matches!(answer, Answer::Failed(_));
+        // A failure must not wake its own key: that is what the backoff is for.
+        self.queue_woken(has_failed.then_some(&key), now);
+        if self.is_stopping {
+            return;
+        }
+        progress.in_vain = None;
+        progress.read = call.is_read().then(|| call.target().clone());
+        if !call.is_read() && !has_failed {
+            // The requests from now on belong to the next write.
+            progress.requests = 0;
+        }
+        match answer {
+            Answer::Failed(failure) if failure.kind == FailureKind::Conflict && !call.is_read() => {
+                let planned = PlannedCall {
+                    key,
+                    call,
+                    because,
+                    progress,
+                };
+                self.read_again(planned, now);
+            }
+            Answer::Failed(failure) => self.failed(&key, &call, &failure, now),
+            Answer::Object(_) | Answer::Done | Answer::Absent(_) => {
+                self.queue.release(&key, Release::Answered, now);
+                self.queue.clear_dirty(&key);
+                let is_last = self.controller.after_write() == AfterWrite::EndOfQueue;
+                if is_last && !call.is_read() {
+                    self.queue.add(key.clone(), now);
+                    self.stop_work(&key, now);
+                } else {
+                    self.decide(key, progress, now);
+                }
+            }
+        }
+    }
+
+    /// A request failed: its key backs off, or waits as long as the server wants.
+    fn failed(&mut self, key: &C::Key, call: &Call, failure: &Failure, now: Timestamp) {
+        let wait = match failure.retry_after {
+            Some(wait) => {
+                self.queue.retry_after(key, wait, now);
+                wait
+            }
+            None => self.queue.retry(key, now),
+        };
+        let catalog = self.effects.catalog();
+        self.report.failed(call, failure, wait, &catalog, now);
         self.stop_work(key, now);
     }
 
-    /// Nothing to ask now. Whoever waits for this key looks again too: it cannot help them now.
+    /// After a conflict the judged copy is stale. The object is read, and judged again at once.
+    ///
+    /// DEVIATION(conflicts-judged-again): upstream's collector deletes once more without a version if the owners have not
+    /// changed, and so can override what a user has just asked for.
+    fn read_again(&mut self, mut planned: PlannedCall<C>, now: Timestamp) {
+        planned.progress.conflicts += 1;
+        if planned.progress.conflicts > CONFLICTS_AT_ONCE {
+            self.report.starved(&planned.call, &self.effects.catalog());
+            self.queue.retry_undisturbed(&planned.key, now);
+            self.stop_work(&planned.key, now);
+            return;
+        }
+        let target = planned.call.target().clone();
+        planned.call = Call::Get { target };
+        self.send(planned);
+    }
+
+    /// The server has answered a request for its time, or it is time for the next key.
+    fn server_time(&mut self, time: Option<ServerTime>) {
+        let Some(time) = time else {
+            return;
+        };
+        if let Err(error) = &time {
+            let controller = self.report.name;
+            tracing::debug!(controller, %error, "cannot read the server's time");
+        }
+        let date = self.clock.answered(&time);
+        self.compare_clocks(date, self.clock.now());
+    }
+
+    /// Takes note of the server's time in an answer. With another correction, all times that the controller asked for
+    /// are other ones.
+    fn compare_clocks(&mut self, date: Option<Timestamp>, now: Timestamp) {
+        if let Some(offset) = self.clock.note(date, now) {
+            let (controller, offset_secs) = (self.report.name, offset.as_secs());
+            if offset.is_zero() {
+                tracing::info!(controller, "server clock agrees again; using our time");
+            } else {
+                tracing::warn!(
+                    controller,
+                    offset_secs,
+                    "server clock differs; using server time"
+                );
+            }
+            self.queue.expire_timers(now);
+        }
+    }
+
+    fn rest(&mut self, key: &C::Key, now: Timestamp) {
+        self.queue.reset_backoff(key);
+        self.stop_work(key, now);
+    }
+
+    /// The key has no request to send now. Keys behind it look again too: it cannot help them now.
     fn retry(&mut self, key: &C::Key, now: Timestamp) {
         self.queue.retry(key, now);
         self.queue.release(key, Release::Idle, now);
@@ -454,32 +515,6 @@ impl<C: Controller> Driver<C> {
 
     fn stop_work(&mut self, key: &C::Key, now: Timestamp) {
         self.queue.done(key, now);
-        if let Some(start) = self.started.remove(key) {
-            let took = age(now, start);
-            self.queue_metrics.work_duration.observe(took.as_secs_f64());
-        }
-    }
-
-    /// Tells what a decision has to say, if it is not what this key said last time.
-    fn tell_if_new(&mut self, key: &C::Key, notes: Vec<Note>) {
-        if notes.is_empty() {
-            self.told.remove(key);
-            return;
-        }
-        let last = self.told.get(key);
-        for note in &notes {
-            if !last.is_some_and(|last| last.contains(note)) {
-                self.events.tell(self.reporter, note.clone());
-            }
-        }
-        self.told.insert(key.clone(), notes);
-    }
-}
-
-/// Sleeps until a time of the clock; for ever without one.
-async fn sleep(clock: &Clock, until: Option<Timestamp>) {
-    match until {
-        Some(until) => clock.sleep_until(until).await,
-        None => std::future::pending().await,
+        self.report.work_ended(key, now);
     }
 }

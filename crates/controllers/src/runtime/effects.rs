@@ -1,4 +1,4 @@
-//! The only writer: a call becomes a request, its response an answer.
+//! The only writer: a call becomes a request, and its response an answer. Only drivers use it.
 //!
 //! Requests go out through `kube::Client::send`, because there alone status, headers and body can be read as they came:
 //! a text 404 is not a Status 404, and Retry-After is a header. Every write carries the uid and the resourceVersion
@@ -8,9 +8,8 @@
 //! DEVIATION(one-patch-form): upstream tries a strategic merge patch and falls back to a JSON merge patch for custom
 //! kinds. A JSON merge patch with uid and resourceVersion works for all kinds and says what it was made from.
 
-mod exchange;
-mod limit;
-mod read;
+mod rate_limit;
+mod response;
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,15 +20,15 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-pub use exchange::{BODY_MAX, REQUEST_TIMEOUT, RETRY_AFTER_MAX};
-pub(crate) use exchange::{described, exchange, reason};
-pub use limit::Limit;
+pub use rate_limit::Limit;
+pub use response::{BODY_MAX, ExchangeError, REQUEST_TIMEOUT, RETRY_AFTER_MAX};
+pub(crate) use response::{described, exchange, reason, shortened};
 
 use super::call::{Answer, Call, Failure, FailureKind, Judged, Target};
 use super::kind::{Catalog, Kind, Scope};
 use super::metrics::Metrics;
 use super::record::{Revision, View};
-use limit::Line;
+use rate_limit::RateLimiter;
 
 /// Metadata if the server can, the whole object if it cannot.
 const ACCEPT_METADATA: &str =
@@ -44,19 +43,31 @@ pub struct Effects {
     client: kube::Client,
     catalog: watch::Receiver<Arc<Catalog>>,
     metrics: Metrics,
-    line: Option<Arc<Line>>,
+    limiter: Option<Arc<RateLimiter>>,
     view: View,
 }
 
-/// What came of a call.
+/// The answer to a call, with what its HTTP response says beside it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Performed {
-    /// The answer.
     pub answer: Answer,
-    /// The HTTP status, if there was one.
+    /// The HTTP status, if there was a response.
     pub status: Option<u16>,
-    /// The server's time, if it told it.
+    /// The server's time, if the response has a `Date`.
     pub date: Option<Timestamp>,
+}
+
+/// Why a call cannot become a request. Nothing is sent then.
+#[derive(Debug, thiserror::Error)]
+enum RequestError {
+    #[error("the copy that was judged has no resourceVersion to compare")]
+    NoVersion,
+    #[error("no object is called {0:?}")]
+    BadName(String),
+    #[error("the patch is not a JSON object: {0}")]
+    BadPatch(Value),
+    #[error("the request is malformed: {0}")]
+    Http(#[from] http::Error),
 }
 
 // === impl Effects ===
@@ -73,7 +84,7 @@ impl Effects {
             client,
             catalog,
             metrics,
-            line: None,
+            limiter: None,
             view: View::Metadata,
         }
     }
@@ -81,7 +92,7 @@ impl Effects {
     /// The same with a limit on our own side.
     #[must_use]
     pub fn limited(mut self, limit: Limit) -> Self {
-        self.line = Some(Arc::new(Line::new(limit)));
+        self.limiter = Some(Arc::new(RateLimiter::new(limit)));
         self
     }
 
@@ -98,25 +109,22 @@ impl Effects {
         self.catalog.borrow().clone()
     }
 
-    /// Asks the server for nothing but its time. Any answer will do, and one that does not tell it is one.
+    /// Reads the server's time from the `Date` header of any answer; nothing if the answer has none.
     ///
     /// # Errors
-    /// For people, when there was no answer.
-    pub async fn date(&self) -> Result<Option<Timestamp>, String> {
-        let request = Request::get("/version").body(Body::empty());
-        let request = request.map_err(|error| error.to_string())?;
+    /// When there is no answer.
+    pub async fn date(&self) -> Result<Option<Timestamp>, ExchangeError> {
+        let request = Request::get("/version").body(Body::empty())?;
         let outcome = exchange(&self.client, request).await;
         let status = match &outcome {
             Ok(reply) => Some(reply.status.as_u16()),
-            Err((status, _)) => *status,
+            Err(error) => error.status(),
         };
         self.metrics.request(&Method::GET, status);
-        outcome
-            .map(|reply| reply.date())
-            .map_err(|(_, message)| message)
+        outcome.map(|reply| reply.date())
     }
 
-    /// Sends one request and says what it was answered.
+    /// Sends one request and returns its answer.
     pub async fn perform(&self, call: &Call) -> Performed {
         let catalog = self.catalog();
         let Some(kind) = catalog.get(call.target().kind) else {
@@ -125,28 +133,43 @@ impl Effects {
         };
         let request = match request(call, kind, self.view) {
             Ok(request) => request,
-            Err(why) => return Performed::failed(FailureKind::Refused, None, why),
+            Err(error) => {
+                return Performed::failed(FailureKind::Refused, None, error.to_string());
+            }
         };
-        if let Some(line) = &self.line {
-            line.turn().await;
+        if let Some(limiter) = &self.limiter {
+            limiter.acquire().await;
         }
         let method = request.method().clone();
-        match exchange(&self.client, request).await {
+        tracing::debug!(%method, path = request.uri().path(), "sending request");
+        let performed = match exchange(&self.client, request).await {
             Ok(reply) => {
                 let status = Some(reply.status.as_u16());
                 self.metrics.request(&method, status);
                 Performed {
                     // What is served now: the kind may have gone while the request was on its way.
-                    answer: read::answer(&reply, call, self.view, &self.catalog()),
+                    answer: response::answer(&reply, call, self.view, &self.catalog()),
                     status,
                     date: reply.date(),
                 }
             }
-            Err((status, message)) => {
+            Err(error) => {
+                let status = error.status();
                 self.metrics.request(&method, status);
-                Performed::failed(FailureKind::Unavailable, status, message)
+                Performed::failed(FailureKind::Unavailable, status, error.to_string())
             }
+        };
+        match &performed.answer {
+            Answer::Failed(failure) => {
+                tracing::debug!(
+                    code = failure.status,
+                    error = failure.message,
+                    "request failed"
+                );
+            }
+            _ => tracing::debug!(code = performed.status, "request answered"),
         }
+        performed
     }
 }
 
@@ -173,10 +196,10 @@ impl Performed {
     }
 }
 
-fn request(call: &Call, kind: &Kind, view: View) -> Result<Request<Body>, String> {
+fn request(call: &Call, kind: &Kind, view: View) -> Result<Request<Body>, RequestError> {
     let target = call.target();
     if call.judged().is_some_and(|judged| !is_condition(judged)) {
-        return Err("the copy that was judged has no resourceVersion to compare".to_owned());
+        return Err(RequestError::NoVersion);
     }
     let accept = match view {
         View::Metadata => ACCEPT_METADATA,
@@ -233,10 +256,10 @@ fn request(call: &Call, kind: &Kind, view: View) -> Result<Request<Body>, String
             .method(Method::PATCH)
             .header(header::CONTENT_TYPE, form.media_type())
             .body(Body::from(
-                with_judged(patch, judged).to_string().into_bytes(),
+                with_judged(patch, judged)?.to_string().into_bytes(),
             )),
     };
-    request.map_err(|error| error.to_string())
+    Ok(request?)
 }
 
 /// Whether the server compares this. No version, or version 0, means "whichever there is" in a patch.
@@ -247,9 +270,8 @@ fn is_condition(judged: &Judged) -> bool {
     }
 }
 
-/// The path of exactly one object, or why there is none. Names come from ownerReferences, where anybody can write
-/// anything: an empty one would make a delete the delete of all objects, and a slash would reach a subresource.
-fn path(target: &Target, kind: &Kind) -> Result<String, String> {
+/// The path of exactly one object. Names come from ownerReferences, where users can write anything: an empty one would make a delete the delete of all objects, and a slash would reach a subresource.
+fn path(target: &Target, kind: &Kind) -> Result<String, RequestError> {
     let namespaced = kind.scope == Scope::Namespaced;
     let used: &[&str] = if namespaced {
         &[&target.namespace, &target.name]
@@ -257,13 +279,13 @@ fn path(target: &Target, kind: &Kind) -> Result<String, String> {
         &[&target.name]
     };
     if let Some(odd) = used.iter().find(|name| !can_be_a_name(name)) {
-        return Err(format!("no object is called {odd:?}"));
+        return Err(RequestError::BadName((*odd).to_owned()));
     }
     Ok(kind.path(&encoded(&target.namespace), &encoded(&target.name)))
 }
 
 /// The path that objects are made at.
-fn collection(target: &Target, kind: &Kind) -> Result<String, String> {
+fn collection(target: &Target, kind: &Kind) -> Result<String, RequestError> {
     path(target, kind)?;
     Ok(kind.path(&encoded(&target.namespace), ""))
 }
@@ -287,16 +309,16 @@ fn encoded(name: &str) -> String {
     path
 }
 
-/// The patch with what was judged written in, so that the server refuses it for any other copy.
-fn with_judged(patch: &Value, judged: &Judged) -> Value {
-    let mut patch = patch.as_object().cloned().unwrap_or_default();
-    let metadata = patch.entry("metadata").or_insert_with(|| json!({}));
-    if !metadata.is_object() {
-        *metadata = json!({});
-    }
-    metadata["uid"] = judged.uid.to_string().into();
-    metadata["resourceVersion"] = judged.revision.to_string().into();
-    patch.into()
+/// The patch with uid and resourceVersion of the judged copy, so that the server refuses it for any other copy.
+fn with_judged(patch: &Value, judged: &Judged) -> Result<Value, RequestError> {
+    let bad = || RequestError::BadPatch(patch.clone());
+    let mut fields = patch.as_object().cloned().ok_or_else(bad)?;
+    let metadata = fields.entry("metadata").or_insert_with(|| json!({}));
+    let metadata = metadata.as_object_mut().ok_or_else(bad)?;
+    metadata.insert("uid".to_owned(), judged.uid.to_string().into());
+    let version = judged.revision.to_string();
+    metadata.insert("resourceVersion".to_owned(), version.into());
+    Ok(fields.into())
 }
 
 #[cfg(test)]

@@ -122,7 +122,7 @@ impl Recorder {
             let reply = exchange(&self.client, request).await;
             let status = match &reply {
                 Ok(reply) => Some(reply.status.as_u16()),
-                Err((status, _)) => *status,
+                Err(error) => error.status(),
             };
             self.metrics.request(&method, status);
             match status {

@@ -1,6 +1,6 @@
-//! What was done and why: one record per write, for the log, for `/debug/actions` and for the narration of `up`.
+//! Evidence: one record per write, for the log, for `/debug/actions` and for the narration of `up`.
 //!
-//! The driver makes the records. A write that failed is recorded with what it was answered, a write that a dry run
+//! The driver makes the records. A failed write is recorded with the server's code and message, a write that a dry run
 //! held back with the word `dry-run`; reads are only counted. No record holds anything of an object but its identity.
 
 use std::collections::VecDeque;
@@ -16,21 +16,20 @@ use tokio::sync::broadcast;
 use super::call::Propagation;
 use super::controller::Identity;
 
-/// How many records are kept for people who look later.
+/// How many records are kept for later readers.
 pub const EVIDENCE_RING: usize = 1_000;
 
-/// How many records a slow listener may fall behind before it misses some, which it is told.
+/// How many records a slow listener may fall behind before it misses some; its channel reports that.
 const LISTENER_LAG_MAX: usize = 4_096;
 
 /// One write. Its JSON is the line in the log; what is skipped there is for listeners in this process.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Evidence {
-    /// When it was answered, or held back.
+    /// The time of the answer, or of the decision that a dry run held back.
     pub at: Timestamp,
-    /// Who did it.
     pub controller: &'static str,
-    /// What the decision was about.
+    /// The key of the decision.
     pub key: String,
     /// `delete` or `patch`.
     pub verb: &'static str,
@@ -40,54 +39,55 @@ pub struct Evidence {
     pub uid: String,
     /// The version that was judged.
     pub resource_version: String,
-    /// Why, as a value.
+    /// The reason: the rule's id and its sentence.
     pub because: Value,
-    /// How the absence was proven that this rests on.
+    /// How the absence was proven that this write rests on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proof: Option<String>,
-    /// What it was answered.
+    /// The HTTP code of the answer.
     pub status: Outcome,
-    /// How long that took.
+    /// The server's message if the write failed, or why there was no answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// From the request to its answer, in milliseconds.
     pub ms: u64,
 
-    /// Why, for people.
+    /// The sentence of the reason.
     #[serde(skip)]
     pub reason: String,
-    /// Because of which object.
+    /// The object that caused the write: the owner that is gone, the Job that finished.
     #[serde(skip)]
     pub cause: Option<Identity>,
-    /// The object itself.
+    /// The written object.
     #[serde(skip)]
     pub target: Identity,
-    /// Its group; with `resource` what metrics call it.
+    /// The group of the written object; metrics name it by group and resource.
     #[serde(skip)]
     pub group: String,
-    /// Its resource.
     #[serde(skip)]
     pub resource: String,
-    /// What becomes of its dependents, if it was deleted and that was said.
+    /// The propagation policy of a delete, if the request names one.
     #[serde(skip)]
     pub policy: Option<Propagation>,
-    /// Whether it was carried out.
+    /// Whether the server accepted the write.
     #[serde(skip)]
     pub done: bool,
-    /// Requests that led here, this one included.
+    /// The number of requests that led here, this one included.
     #[serde(skip)]
     pub requests: u32,
 }
 
-/// What a write was answered.
+/// How a write ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// The code of the answer.
+    /// The HTTP code of the answer.
     Code(u16),
-    /// None came.
     NoAnswer,
-    /// It was not sent.
+    /// A dry run did not send it.
     DryRun,
 }
 
-/// Where records go. Clones are the same trail.
+/// The evidence of all controllers of the process. Clones share it.
 #[derive(Clone)]
 pub struct Trail {
     inner: Arc<Inner>,
@@ -114,7 +114,7 @@ impl Serialize for Outcome {
 // === impl Trail ===
 
 impl Trail {
-    /// An empty trail.
+    /// A trail without records.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -126,11 +126,11 @@ impl Trail {
         }
     }
 
-    /// Logs a write, keeps it, and tells whoever listens.
+    /// Logs a write, keeps it, and sends it to all listeners.
     pub fn record(&self, evidence: Evidence) {
         match serde_json::to_string(&evidence) {
             Ok(line) => tracing::info!(target: "caretaker::evidence", "{line}"),
-            // A reason whose value is no JSON: the write must not go unsaid.
+            // A reason whose value is no JSON: the write must be logged all the same.
             Err(error) => tracing::error!(target: "caretaker::evidence", %error, ?evidence),
         }
         let evidence = Arc::new(evidence);
@@ -142,16 +142,16 @@ impl Trail {
             }
             ring.push_back(evidence.clone());
         }
-        // Nobody has to listen.
+        // An error means that there is no listener.
         let _ = self.inner.listeners.send(evidence);
     }
 
-    /// Counts a read.
+    /// Counts one read request.
     pub fn read(&self) {
         self.inner.reads.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many reads there were.
+    /// The number of reads so far.
     #[must_use]
     pub fn reads(&self) -> u64 {
         self.inner.reads.load(Ordering::Relaxed)
@@ -165,7 +165,7 @@ impl Trail {
         ring.iter().cloned().collect()
     }
 
-    /// All writes from now on.
+    /// A channel of all writes from now on.
     #[must_use]
     pub fn subscribe(&self) -> broadcast::Receiver<Arc<Evidence>> {
         self.inner.listeners.subscribe()
@@ -200,6 +200,7 @@ mod tests {
             because: serde_json::json!({"absent": "owner"}),
             proof: None,
             status,
+            error: None,
             ms: 3,
             reason: "its owner is gone".to_owned(),
             cause: None,
@@ -213,13 +214,17 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_the_fields_that_were_promised() {
+    fn a_line_has_the_documented_fields() {
         let mut evidence = mk_evidence("k", Outcome::Code(200));
         let line = serde_json::to_string(&evidence).unwrap();
         assert_eq!(
             line,
             r#"{"at":"1970-01-01T00:00:00Z","controller":"garbage-collector-controller","key":"k","verb":"delete","object":"deployments.apps shop/web","uid":"u","resourceVersion":"7","because":{"absent":"owner"},"status":200,"ms":3}"#
         );
+        evidence.status = Outcome::Code(403);
+        evidence.error = Some("pods \"web\" is forbidden".to_owned());
+        let line = serde_json::to_value(&evidence).unwrap();
+        assert_eq!(line["error"], "pods \"web\" is forbidden");
         evidence.status = Outcome::DryRun;
         evidence.proof = Some("its deletion was observed".to_owned());
         let line = serde_json::to_value(&evidence).unwrap();
@@ -228,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ring_keeps_the_last_ones_and_listeners_hear_all() {
+    fn the_ring_keeps_the_last_records_and_listeners_get_all() {
         let trail = Trail::new();
         trail.record(mk_evidence("before", Outcome::NoAnswer));
         let mut listener = trail.subscribe();

@@ -1,17 +1,19 @@
 //! The list and the watch of one kind, as a state machine without I/O.
 //!
-//! [`Feed::step`] is told what happened and says what to ask for next; `task` does the asking and hands the changes on.
+//! [`Feed::step`] takes what happened and returns what to request next; `task` sends requests and changes.
 //! A feed first lists by a watch that begins with all objects, where the server has that, otherwise and later page by
 //! page; then it follows the watch. It holds the uids it has shown, nothing else: what a complete new list does not show any more is
 //! `Missing`, and an incomplete one says nothing about what it did not show. It does what client-go's reflector does
-//! (1.36), and states what that leaves to chance: both forms of 410, watches that end at once, silence, tokens that loop,
+//! (1.36), and defines what that leaves open: both forms of 410, watches that end at once, silence, tokens that loop,
 //! and resourceVersions that go back.
+//!
+//! - `task`: the I/O. `request`: list and watch requests. `wire`: what the server's bytes mean.
+//! - `listing`: how a feed lists; `retry`: how it reacts to failures. Following a watch is in this file.
 
-mod ask;
 mod listing;
+mod request;
 mod retry;
 mod task;
-mod watching;
 mod wire;
 
 use std::collections::BTreeSet;
@@ -26,8 +28,9 @@ use super::kind::{KindId, KindState};
 use super::record::{Record, Revision, Uid, Unreadable, View};
 use listing::Listing;
 use retry::Retry;
+use wire::{Event, read_event};
 
-pub(crate) use task::{Command, Setup, Task};
+pub(crate) use task::{FeedCommand, FeedSetup, FeedTask};
 
 /// Objects asked for at once, as client-go does.
 const PAGE_LIMIT: u32 = 500;
@@ -49,10 +52,10 @@ const SILENT_MAX: u32 = 2;
 const OPEN_FAILURES_MAX: u32 = 5;
 /// Watches in a row that may end as soon as they begin before the kind counts as failing.
 const USELESS_MAX: u32 = 1;
-/// Names of unreadable objects that are remembered, so that each is told once.
+/// Names of unreadable objects that are remembered, so that each is reported once.
 const UNREADABLE_NAMES_MAX: usize = 1_000;
 
-/// What is known about one kind's objects, and how.
+/// The list and the watch of one kind.
 pub struct Feed {
     kind: KindId,
     view: View,
@@ -86,22 +89,21 @@ pub struct Feed {
     open_failures: u32,
     /// Watches in a row that ended as soon as they began.
     useless: u32,
-    /// Names of unreadable objects that have been told.
-    told: BTreeSet<String>,
+    /// Names of unreadable objects that have been reported.
+    reported: BTreeSet<String>,
 }
 
-/// What happened.
+/// What happened to a feed.
 #[derive(Debug, Clone, Copy)]
 pub enum Input<'a> {
     /// The wait is over; the first input of all.
     Due,
-    /// List again: somebody new listens, or the objects have to be asked for in another form.
+    /// List again: there is a new listener, or the objects are wanted in another form.
     Again,
     /// A page of a list came.
     Page(&'a [u8]),
     /// A request was refused.
     Refused {
-        /// The HTTP status.
         status: u16,
         /// How long the server wants not to be asked.
         retry_after: Option<Duration>,
@@ -121,9 +123,8 @@ pub enum Input<'a> {
 /// How a watch ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// As it should.
     Clean,
-    /// The connection broke.
+    /// The connection broke off.
     Broken,
     /// Nothing came for too long.
     Idle,
@@ -138,10 +139,10 @@ pub struct Moment {
     pub now: Timestamp,
 }
 
-/// What to do next.
+/// What a feed asks its task to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
-    /// Nothing for so long.
+    /// Nothing for this time.
     Wait(Duration),
     /// Ask for a page of the list.
     List {
@@ -161,16 +162,16 @@ pub enum Next {
     Read(Duration),
 }
 
-/// What there is to tell.
+/// What a step of a feed found out.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Output {
-    /// Something about the kind or its objects.
+    /// A change of the kind or its objects.
     Change(Change),
     /// The server does not know the kind: discovery should look.
     NotServed,
-    /// An object, named if it could be, is not readable. Told once per name.
+    /// An object, named if it could be, is not readable. Reported once per name.
     Unreadable(Unreadable),
-    /// A line was left out because of its length.
+    /// A line was skipped because of its length.
     Overlong,
 }
 
@@ -216,7 +217,7 @@ impl Feed {
             silent: 0,
             open_failures: 0,
             useless: 0,
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
         }
     }
 
@@ -248,7 +249,7 @@ impl Feed {
         self.view = view;
     }
 
-    /// Takes note of what happened, tells what there is to tell, and says what to do next.
+    /// Takes note of what happened, adds what follows from it to `out`, and returns what to do next.
     ///
     /// After an input that does not fit what it is waiting for, the feed pauses and starts over.
     pub fn step(&mut self, input: Input<'_>, at: Moment, out: &mut Vec<Output>) -> Next {
@@ -283,7 +284,7 @@ impl Feed {
         }
     }
 
-    /// What to ask for first, or next.
+    /// Begins with a list or a watch.
     fn begin(&mut self, at: Moment) -> Next {
         // A page tells its version before its objects, a list by watch after them: with a version to compare it with,
         // the objects of a store that was restored must not be shown before the kind is frozen.
@@ -311,7 +312,7 @@ impl Feed {
         }
     }
 
-    /// Somebody needs everything once more. A wait that has its reasons is waited to its end.
+    /// A listener needs everything once more. A backoff is waited to its end.
     fn again(&mut self, at: Moment) -> Next {
         self.position = None;
         self.open_failures = 0;
@@ -330,91 +331,6 @@ impl Feed {
         Next::Wait(wait)
     }
 
-    /// Waits as long as the failures so far suggest, or as the server wishes.
-    fn back_off(&mut self, wish: Option<Duration>, at: Moment) -> Next {
-        let wait = self.retry.failed(at.elapsed, &mut self.rng);
-        self.rest(wish.map_or(wait, |wish| wish.max(wait)), at)
-    }
-
-    fn unanswered(&mut self, at: Moment, out: &mut Vec<Output>) -> Next {
-        self.opening_failed();
-        self.trouble(KindState::Failing(at.now), out);
-        self.back_off(None, at)
-    }
-
-    /// What an HTTP status other than 200 means, whatever was asked for.
-    fn refused(
-        &mut self,
-        status: u16,
-        wish: Option<Duration>,
-        at: Moment,
-        out: &mut Vec<Output>,
-    ) -> Next {
-        match status {
-            401 | 403 | 405 => {
-                self.trouble(KindState::Forbidden, out);
-                self.back_off(wish, at)
-            }
-            404 => {
-                self.forget_position();
-                out.push(Output::NotServed);
-                self.trouble(KindState::Failing(at.now), out);
-                self.back_off(wish, at)
-            }
-            410 | 504 if self.position.is_some() => self.expired(at),
-            410 if self.has_token() && self.pages => {
-                // The list outlives the server's history: all at once, then.
-                self.pages = false;
-                self.begin_list()
-            }
-            429 | 500.. => {
-                self.opening_failed();
-                self.trouble(KindState::Failing(at.now), out);
-                self.back_off(wish, at)
-            }
-            _ if matches!(self.phase, Phase::OpeningStream) && status != 410 => {
-                self.streams = false;
-                self.begin(at)
-            }
-            _ => {
-                self.forget_position();
-                self.trouble(KindState::Failing(at.now), out);
-                self.back_off(wish, at)
-            }
-        }
-    }
-
-    /// What is refused or unanswered again and again may be possible in another way.
-    fn opening_failed(&mut self) {
-        match self.phase {
-            Phase::OpeningStream | Phase::Streaming => self.stream_broke(),
-            Phase::OpeningWatch => {
-                self.open_failures += 1;
-                if self.open_failures >= OPEN_FAILURES_MAX {
-                    self.forget_position();
-                }
-            }
-            Phase::Resting(_) | Phase::Listing(_) | Phase::Watching => {}
-        }
-    }
-
-    /// A list has to come first, and its success will not mean that all is well.
-    fn forget_position(&mut self) {
-        if self.position.take().is_some() {
-            self.retry.set_loss();
-        }
-    }
-
-    /// The server does not have the history we need: everything anew. At once, unless this is getting a habit.
-    fn expired(&mut self, at: Moment) -> Next {
-        self.forget_position();
-        let wait = self.retry.lost(at.elapsed, &mut self.rng);
-        match wait {
-            Some(wait) => self.rest(wait, at),
-            None => self.begin(at),
-        }
-    }
-
     /// Whether a version is lower than one that was seen already. Then it is not taken note of.
     fn goes_back(&mut self, revision: &Revision) -> bool {
         let Revision::Number(number) = *revision else {
@@ -426,14 +342,6 @@ impl Feed {
                 self.highest = Some(number);
                 false
             }
-        }
-    }
-
-    /// The kind is known less well than before. A frozen kind stays so until a list thaws it.
-    fn trouble(&mut self, state: KindState, out: &mut Vec<Output>) {
-        let same = std::mem::discriminant(&self.state) == std::mem::discriminant(&state);
-        if !same && self.state != KindState::Frozen {
-            self.set_state(state, out);
         }
     }
 
@@ -454,7 +362,7 @@ impl Feed {
         out.push(Output::Change(Change::Deleted(Arc::new(record))));
     }
 
-    /// An object is there, though nobody can say how it looks: it is not missing.
+    /// An object exists and cannot be read: it is not missing.
     fn unreadable(&mut self, object: Unreadable, out: &mut Vec<Output>) {
         if let Some(uid) = &object.uid
             && self.unlisted.remove(uid)
@@ -462,9 +370,120 @@ impl Feed {
             self.shown.insert(uid.clone());
         }
         let name = object.name.clone().unwrap_or_default();
-        if self.told.len() < UNREADABLE_NAMES_MAX && self.told.insert(name) {
+        if self.reported.len() < UNREADABLE_NAMES_MAX && self.reported.insert(name) {
             out.push(Output::Unreadable(object));
         }
+    }
+
+    fn watch_opened(&mut self, at: Moment, out: &mut Vec<Output>) -> Next {
+        self.lines = 0;
+        self.open_failures = 0;
+        self.retry.opened(at.elapsed);
+        self.phase = Phase::Watching;
+        // After watches that came to nothing, this one has to come to something first.
+        if self.useless == 0 {
+            self.recovered(out);
+        }
+        Next::Read(WATCH_IDLE)
+    }
+
+    fn watch_line(&mut self, line: &[u8], at: Moment, out: &mut Vec<Output>) -> Next {
+        self.lines += 1;
+        self.silent = 0;
+        let Some(event) = read_event(self.kind, self.view, line) else {
+            // The line may have been about any object, so what is known now may be wrong.
+            return self.expired(at);
+        };
+        if let Some(revision) = event.revision()
+            && !self.moves_to(revision)
+        {
+            self.is_suspect = true;
+            return self.expired(at);
+        }
+        match event {
+            Event::Applied(record) => self.show(record, out),
+            Event::Deleted(record) => self.take_back(record, out),
+            Event::Unreadable(object) => self.unreadable(object, out),
+            Event::UnreadableEnd(object) => self.lose(object, out),
+            Event::Error { status } => return self.watch_error(status, at, out),
+            Event::Bookmark { .. } | Event::Unknown => {}
+        }
+        self.useless = 0;
+        self.recovered(out);
+        Next::Read(WATCH_IDLE)
+    }
+
+    fn watch_ended(&mut self, end: End, at: Moment, out: &mut Vec<Output>) -> Next {
+        let lived = self
+            .last_start
+            .map_or(at.elapsed, |start| at.elapsed.saturating_sub(start));
+        if self.lines == 0 && lived < WATCH_SPACING {
+            return self.came_to_nothing(at, out);
+        }
+        self.useless = 0;
+        match end {
+            End::Clean => self.begin(at),
+            End::Broken => self.back_off(None, at),
+            End::Idle if self.lines > 0 => self.begin(at),
+            End::Idle => {
+                // A server whose history ends before our version is silent, too.
+                self.silent += 1;
+                if self.silent >= SILENT_MAX {
+                    self.silent = 0;
+                    self.forget_position();
+                }
+                self.begin(at)
+            }
+        }
+    }
+
+    /// A watch ended as soon as it began.
+    fn came_to_nothing(&mut self, at: Moment, out: &mut Vec<Output>) -> Next {
+        self.useless += 1;
+        if self.useless > USELESS_MAX {
+            self.trouble(KindState::Failing(at.now), out);
+        }
+        if self.useless >= OPEN_FAILURES_MAX {
+            self.forget_position();
+        }
+        self.back_off(None, at)
+    }
+
+    fn recovered(&mut self, out: &mut Vec<Output>) {
+        if matches!(self.state, KindState::Failing(_) | KindState::Forbidden) {
+            self.set_state(KindState::Synced, out);
+        }
+    }
+
+    /// An object that cannot be read was deleted: listeners that know it learn that it is missing.
+    fn lose(&mut self, object: Unreadable, out: &mut Vec<Output>) {
+        if let Some(uid) = &object.uid
+            && (self.shown.remove(uid) || self.unlisted.remove(uid))
+        {
+            out.push(Output::Change(Change::Missing(self.kind, uid.clone())));
+        }
+        self.unreadable(object, out);
+    }
+
+    fn watch_error(&mut self, status: u16, at: Moment, out: &mut Vec<Output>) -> Next {
+        match status {
+            401 | 403 | 404 | 405 | 410 | 504 => self.refused(status, None, at, out),
+            // From the same place once more, as client-go does.
+            429 | 500 => self.back_off(None, at),
+            _ => self.expired(at),
+        }
+    }
+
+    /// Takes note of how far the watch has come. False: it went back.
+    fn moves_to(&mut self, revision: &Revision) -> bool {
+        if matches!(revision, Revision::Odd(text) if text.is_empty()) {
+            return true;
+        }
+        if self.goes_back(revision) {
+            return false;
+        }
+        self.position = Some(revision.clone());
+        true
     }
 
     fn idle(&self) -> Duration {

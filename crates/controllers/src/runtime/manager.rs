@@ -1,45 +1,39 @@
-//! Starts controllers, starts them again when they break, and ends all of them together.
+//! Starts controllers, restarts them when they panic, and stops all of them together.
 //!
-//! A controller is made by a factory, because one that panicked is thrown away with all it knew: its successor reads
-//! everything anew, which is safe, where half an update would not be. The process lives on; how often that happened is
-//! counted. Mirrors what `kube-controller-manager` does around its controllers, where a panic ends the process.
+//! A controller is made by a factory, because one that panicked is dropped with its whole index: its successor lists
+//! everything anew, which is safe, where half an update would not be. The process lives on, and metrics count restarts.
+//! Mirrors what `kube-controller-manager` does around its controllers, where a panic ends the process.
 
 use std::time::Duration;
 
 use caretaker_machinery::clock::Clock;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
 use super::controller::Controller;
 use super::driver::{Driver, Handle, Options, Parts};
 use super::effects::{Effects, Limit};
 use super::events::Events;
 use super::evidence::Trail;
-use super::feeds::{Feeds, Interest};
+use super::feed_set::{FeedSet, Interest};
 use super::metrics::{ControllerLabel, Metrics, RunningLabels};
 
-/// How long a controller that broke stays away: upstream's workers take as long.
+/// From a panic to the restart; upstream's workers take as long.
 const RESTART_AFTER: Duration = Duration::from_secs(1);
 
 /// What `running_managed_controllers` calls this program.
 const MANAGER: &str = "caretaker";
 
-/// What controllers share.
+/// What all controllers of a process share.
 #[derive(Clone)]
 pub struct Shared {
-    /// Sends requests.
     pub client: kube::Client,
-    /// Brings changes.
-    pub feeds: Feeds,
-    /// Domain time.
+    pub feeds: FeedSet,
     pub clock: Clock,
-    /// Where notes go.
     pub events: Events,
-    /// Where records of writes go.
     pub evidence: Trail,
-    /// What is counted.
     pub metrics: Metrics,
-    /// So many requests per second and controller, if at all.
+    /// A limit on the requests of each controller; none by default.
     pub limit: Option<Limit>,
 }
 
@@ -50,13 +44,13 @@ pub struct Manager {
     tasks: JoinSet<()>,
 }
 
-/// Where the driver that has a controller now can be found. Nothing while it is being started again.
-pub type Post<C> = watch::Receiver<Option<Handle<C>>>;
+/// The handle of the driver that runs a controller now. Nothing while the controller is restarted.
+pub type CurrentHandle<C> = watch::Receiver<Option<Handle<C>>>;
 
 // === impl Manager ===
 
 impl Manager {
-    /// No controller runs yet.
+    /// A manager without controllers.
     #[must_use]
     pub fn new(shared: Shared) -> Self {
         Self {
@@ -66,24 +60,24 @@ impl Manager {
         }
     }
 
-    /// Runs the controller that `make` makes, and another one whenever it breaks.
+    /// Runs the controller that `make` makes, and another one after each panic.
     pub fn start<C: Controller>(
         &mut self,
         interest: Interest,
         options: Options,
         make: impl Fn() -> C + Send + 'static,
-    ) -> Post<C> {
-        let (post, found) = watch::channel(None);
+    ) -> CurrentHandle<C> {
+        let (current, handle) = watch::channel(None);
         let shared = self.shared.clone();
         let stop = self.stop.subscribe();
         self.tasks
-            .spawn(supervise(shared, interest, options, make, post, stop));
-        found
+            .spawn(supervise(shared, interest, options, make, current, stop));
+        handle
     }
 
     /// Ends all controllers, after the requests they have sent, and then the feeds.
     pub async fn stop(mut self) {
-        // Nobody listens if no controller was started.
+        // An error means that no controller was started.
         let _ = self.stop.send(true);
         while self.tasks.join_next().await.is_some() {}
         self.shared.feeds.stop().await;
@@ -95,7 +89,7 @@ async fn supervise<C: Controller>(
     interest: Interest,
     options: Options,
     make: impl Fn() -> C + Send + 'static,
-    post: watch::Sender<Option<Handle<C>>>,
+    current: watch::Sender<Option<Handle<C>>>,
     mut stop: watch::Receiver<bool>,
 ) {
     let effects = effects(&shared).showing(interest.shown());
@@ -110,9 +104,10 @@ async fn supervise<C: Controller>(
             metrics: shared.metrics.clone(),
             options: options.clone(),
         };
+        tracing::info!(controller = name, mode = ?options.mode, "controller starting");
         let changes = shared.feeds.subscribe(interest.clone());
         let driver = Driver::new(controller, changes, parts);
-        post.send_replace(Some(driver.handle()));
+        current.send_replace(Some(driver.handle()));
         let running = shared
             .metrics
             .families()
@@ -124,10 +119,14 @@ async fn supervise<C: Controller>(
         running.set(1);
         let ended = tokio::spawn(driver.run(stop.clone())).await;
         running.set(0);
-        post.send_replace(None);
-        if ended.is_ok() {
-            return;
-        }
+        current.send_replace(None);
+        let error = match ended {
+            Ok(end) => {
+                tracing::info!(controller = name, ?end, "controller stopped");
+                return;
+            }
+            Err(error) => error,
+        };
         let label = ControllerLabel { controller: name };
         shared
             .metrics
@@ -135,14 +134,31 @@ async fn supervise<C: Controller>(
             .restarts
             .get_or_create(&label)
             .inc();
+        let panic = panic_text(error);
         tracing::error!(
             controller = name,
-            "it broke and is started again with nothing it knew"
+            panic,
+            restart_in_secs = RESTART_AFTER.as_secs(),
+            "controller panicked; restarting with an empty index"
         );
         tokio::select! {
             biased;
             _ = stop.wait_for(|stop| *stop) => return,
             () = tokio::time::sleep(RESTART_AFTER) => {}
+        }
+    }
+}
+
+/// The message of the panic that ended a task.
+fn panic_text(error: JoinError) -> String {
+    let Ok(panic) = error.try_into_panic() else {
+        return "the task was cancelled".to_owned();
+    };
+    match panic.downcast::<String>() {
+        Ok(text) => *text,
+        Err(panic) => {
+            let text = panic.downcast_ref::<&str>();
+            text.copied().unwrap_or("no message").to_owned()
         }
     }
 }

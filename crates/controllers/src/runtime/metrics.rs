@@ -1,8 +1,8 @@
 //! What is counted, under upstream's names (1.36) where upstream counts it and as `caretaker_…` where it does not.
 //!
 //! One value per process; clones are the same metrics. Drivers, effects, feeds and controllers count, the admin server
-//! shows. What grows by standing still (ages) is not stored: every driver leaves its [`Pulse`] here and the age is
-//! taken when somebody looks.
+//! shows. What grows by standing still (ages) is not stored: every driver leaves its [`DriverLiveness`] here and
+//! the age is taken when the page is read.
 
 mod families;
 mod labels;
@@ -25,7 +25,7 @@ pub use labels::{
     ControllerLabel, DeleteLabels, DropLabels, KindLabels, QueueLabel, RequestLabels, RunningLabels,
 };
 
-use super::driver::pulse::{Ages, Pulse};
+use super::driver::liveness::{DriverLiveness, WorkAges};
 
 /// The metrics that one controller has beside those of the runtime. Clones must count into the same metrics.
 pub trait MetricSet: Clone + Default + Send + 'static {
@@ -44,7 +44,7 @@ struct Inner {
     /// The metric sets of controllers that are registered, each once.
     sets: Mutex<BTreeMap<TypeId, Box<dyn Any + Send>>>,
     families: Families,
-    pulses: Pulses,
+    drivers: LivenessGauges,
 }
 
 /// The part of one work queue.
@@ -64,7 +64,7 @@ pub struct QueueMetrics {
 
 /// The drivers that live, and how each is.
 #[derive(Debug, Clone, Default)]
-struct Pulses(Arc<Mutex<Vec<Pulse>>>);
+struct LivenessGauges(Arc<Mutex<Vec<DriverLiveness>>>);
 
 // === impl Metrics ===
 
@@ -73,17 +73,17 @@ impl Metrics {
     #[must_use]
     pub fn new() -> Self {
         let families = Families::default();
-        let pulses = Pulses::default();
+        let drivers = LivenessGauges::default();
         let mut registry = Registry::default();
         families.register_upstreams(&mut registry);
         families.register_own(&mut registry);
-        registry.register_collector(Box::new(pulses.clone()));
+        registry.register_collector(Box::new(drivers.clone()));
         Self {
             inner: Arc::new(Inner {
                 registry: Mutex::new(registry),
                 sets: Mutex::default(),
                 families,
-                pulses,
+                drivers,
             }),
         }
     }
@@ -132,10 +132,10 @@ impl Metrics {
     }
 
     /// Shows how a driver is from now on, instead of the one that had its controller before.
-    pub fn follow(&self, pulse: Pulse) {
-        let mut pulses = lock(&self.inner.pulses.0);
-        pulses.retain(|other| other.controller() != pulse.controller());
-        pulses.push(pulse);
+    pub fn follow(&self, driver: DriverLiveness) {
+        let mut drivers = lock(&self.inner.drivers.0);
+        drivers.retain(|other| other.controller() != driver.controller());
+        drivers.push(driver);
     }
 
     /// Everything, in the text format of Prometheus.
@@ -159,24 +159,24 @@ impl fmt::Debug for Metrics {
     }
 }
 
-// === impl Pulses ===
+// === impl LivenessGauges ===
 
-impl Collector for Pulses {
+impl Collector for LivenessGauges {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
-        let ages: Vec<(Pulse, Ages)> = lock(&self.0)
+        let ages: Vec<(DriverLiveness, WorkAges)> = lock(&self.0)
             .iter()
-            .map(|pulse| (pulse.clone(), pulse.ages()))
+            .map(|driver| (driver.clone(), driver.ages()))
             .collect();
-        let mut gauge = |name, help, by_queue: bool, value: fn(&Ages) -> f64| {
+        let mut gauge = |name, help, by_queue: bool, value: fn(&WorkAges) -> f64| {
             let kind = ConstGauge::new(0.0).metric_type();
             let mut family = encoder.encode_descriptor(name, help, None, kind)?;
-            for (pulse, ages) in &ages {
+            for (driver, ages) in &ages {
                 let gauge = ConstGauge::new(value(ages));
                 if by_queue {
-                    let name = pulse.queue();
+                    let name = driver.queue();
                     gauge.encode(family.encode_family(&QueueLabel { name })?)?;
                 } else {
-                    let controller = pulse.controller();
+                    let controller = driver.controller();
                     gauge.encode(family.encode_family(&ControllerLabel { controller })?)?;
                 }
             }

@@ -3,7 +3,7 @@
 //! A plain struct with the semantics of client-go's workqueue (1.36): a key is queued once however often it is added,
 //! is never in process twice, and is decided again if it was added while in process; a delay only moves earlier;
 //! failures back off per key. New here is parking: a key waits behind another one, so that a question many keys have
-//! is asked once. The driver owns it and tells it the time; it knows no task and no lock.
+//! is asked once. The driver owns the queue and passes the time; the queue knows no task and no lock.
 //!
 //! DEVIATION(retry-limits): upstream's backoff goes up to 1,000 s, and one bucket of 10/s holds up the retries of all
 //! keys of a queue; here it is 60 s and no bucket, so that an item that can be collected again is, within a minute.
@@ -16,10 +16,10 @@ use jiff::{SignedDuration, Timestamp};
 /// The first backoff of a key, doubled with every further failure; client-go's.
 pub const RETRY_MIN: Duration = Duration::from_millis(5);
 
-/// The longest backoff, unless told otherwise: nothing that can be done again waits longer than a minute.
+/// The longest backoff by default: no retry waits longer than a minute.
 pub const RETRY_MAX: Duration = Duration::from_secs(60);
 
-/// How failures are spread over time.
+/// How retries are spread over time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Retries {
     /// The longest backoff of a key.
@@ -28,16 +28,14 @@ pub struct Retries {
     pub bucket: Option<Bucket>,
 }
 
-/// So many per second, and so many at once.
+/// A token bucket.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bucket {
-    /// Per second.
     pub qps: f64,
-    /// At once after a rest.
     pub burst: u32,
 }
 
-/// The keys of one controller that have something coming.
+/// The keys of one controller that will be decided.
 #[derive(Debug)]
 pub struct Queue<K> {
     entries: BTreeMap<K, Entry<K>>,
@@ -45,11 +43,11 @@ pub struct Queue<K> {
     ready: VecDeque<(K, Timestamp)>,
     /// Due now, and others wait for them.
     awaited: VecDeque<(K, Timestamp)>,
-    /// Whom keys wait behind → these keys, in the order they came.
+    /// The keys that wait, in the order they came, by the key they wait behind.
     parked: BTreeMap<K, BTreeMap<u64, K>>,
     /// What was parked behind a key that has been released: due now.
     groups: BTreeMap<K, Group<K>>,
-    /// Whose groups come in which order. May name groups that are gone.
+    /// The order of groups. May name groups that are gone.
     released: VecDeque<K>,
     delayed: BTreeMap<(Timestamp, u64), K>,
     /// Orders what has no order of its own.
@@ -63,7 +61,7 @@ pub struct Queue<K> {
     counts: Counts,
 }
 
-/// What one key has coming.
+/// What will happen to one key.
 #[derive(Debug)]
 struct Entry<K> {
     place: Place<K>,
@@ -73,7 +71,7 @@ struct Entry<K> {
     dirty: bool,
     failures: u32,
     delay: Option<Delay>,
-    /// The server asked not to be asked before.
+    /// The server refuses requests before this time.
     not_before: Option<Timestamp>,
 }
 
@@ -100,7 +98,7 @@ struct Group<K> {
     is_futile: bool,
 }
 
-/// A key whose turn has come.
+/// A key that was taken out of the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Due<K> {
     /// The key. It is in process until [`Queue::done`] or [`Queue::park`].
@@ -111,7 +109,7 @@ pub struct Due<K> {
     pub in_vain: Option<K>,
 }
 
-/// Why those behind a key need not wait any longer.
+/// Why the keys behind a key need not wait any longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Release {
     /// A request of it was answered.
@@ -120,12 +118,12 @@ pub enum Release {
     Idle,
 }
 
-/// What happened so far, and what is in the queue now.
+/// Totals of what happened, and the size of the queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Keys that became due.
     pub adds: u64,
-    /// Failures that were told.
+    /// Failures of keys.
     pub retries: u64,
     /// Keys due now.
     pub due: usize,
@@ -147,7 +145,7 @@ impl Default for Retries {
 // === impl Queue ===
 
 impl<K: Clone + Ord> Queue<K> {
-    /// An empty queue.
+    /// A queue without keys.
     #[must_use]
     pub fn new(retries: Retries) -> Self {
         Self {
@@ -197,7 +195,7 @@ impl<K: Clone + Ord> Queue<K> {
     }
 
     /// Makes `key` due at `at`, or earlier if that was asked for already. A later time is not remembered beside an
-    /// earlier one: whoever is decided says again when.
+    /// earlier one: each decision of a key asks for its next time again.
     pub fn add_at(&mut self, key: K, at: Timestamp, now: Timestamp) {
         if at <= now {
             self.add(key, now);
@@ -206,7 +204,7 @@ impl<K: Clone + Ord> Queue<K> {
         }
     }
 
-    /// Makes `key` due after its backoff, and the next backoff longer. Says how long it is.
+    /// Makes `key` due after its backoff, and the next backoff longer. Returns the backoff.
     pub fn retry(&mut self, key: &K, now: Timestamp) -> Duration {
         let failures = self.fail(key);
         let factor = 1_u32.checked_shl(failures).unwrap_or(u32::MAX);
@@ -224,32 +222,32 @@ impl<K: Clone + Ord> Queue<K> {
 
     /// Makes `key` due after its backoff, and not before, whatever happens: for a key whose trouble is that too much
     /// happens.
-    pub fn retry_in_peace(&mut self, key: &K, now: Timestamp) {
+    pub fn retry_undisturbed(&mut self, key: &K, now: Timestamp) {
         let wait = self.retry(key, now);
         self.hold(key, later(now, wait));
     }
 
-    /// Makes `key` due at `at`, or earlier if something happens, without blaming it. Whoever waits for it goes on waiting.
-    pub fn put_off(&mut self, key: &K, at: Timestamp) {
+    /// Makes `key` due at `at`, or earlier if something happens. This is no failure, and keys behind it go on waiting.
+    pub fn defer(&mut self, key: &K, at: Timestamp) {
         self.delay(key.clone(), at, true);
     }
 
-    /// Forgets the failures of `key`.
-    pub fn forget(&mut self, key: &K) {
+    /// Forgets the failures of `key`, so that its next backoff is the shortest.
+    pub fn reset_backoff(&mut self, key: &K) {
         if let Some(entry) = self.entries.get_mut(key) {
             entry.failures = 0;
         }
         self.tidy(key);
     }
 
-    /// Nothing is to happen to `key` by itself: a time that was asked for before is void, and its failures are forgotten.
-    pub fn settle(&mut self, key: &K) {
+    /// Removes the time that `key` asked for, and forgets its failures.
+    pub fn clear_timer(&mut self, key: &K) {
         let entry = self.entries.get_mut(key);
         let void = entry.and_then(|entry| entry.delay.take_if(|delay| !delay.is_backoff));
         if let Some(delay) = void {
             self.delayed.remove(&(delay.at, delay.sequence));
         }
-        self.forget(key);
+        self.reset_backoff(key);
     }
 
     /// Takes out the next key, which is in process from now on.
@@ -272,15 +270,15 @@ impl<K: Clone + Ord> Queue<K> {
         Some(due)
     }
 
-    /// `key` is about to be decided again without having been done: what came up meanwhile is seen then.
-    pub fn renew(&mut self, key: &K) {
+    /// Forgets that `key` was added while in process: it is about to be decided again, and sees the changes then.
+    pub fn clear_dirty(&mut self, key: &K) {
         if let Some(entry) = self.entries.get_mut(key) {
             entry.dirty = false;
         }
     }
 
-    /// `key` is not in process any more; it is due if it was added meanwhile. If nothing is coming for it, whoever
-    /// waits behind it is released: nobody waits for what will not happen.
+    /// `key` is not in process any more; it is due if it was added meanwhile. If it will not be decided again soon, the
+    /// keys behind it are released, because they would wait for nothing.
     pub fn done(&mut self, key: &K, now: Timestamp) {
         let Some(entry) = self.entries.get_mut(key) else {
             return;
@@ -331,12 +329,12 @@ impl<K: Clone + Ord> Queue<K> {
         parked.insert(self.sequence, key.clone());
         self.counts.parked += 1;
 
-        self.await_key(behind, now);
+        self.prioritize(behind, now);
         true
     }
 
-    /// Makes `key` due before what nobody waits for, unless something is coming for it: a backoff stays a backoff.
-    pub fn await_key(&mut self, key: &K, now: Timestamp) {
+    /// Makes `key` due before all keys that no other key waits for, unless it will be decided soon: a backoff stays.
+    pub fn prioritize(&mut self, key: &K, now: Timestamp) {
         let entry = self.entries.entry(key.clone()).or_default();
         if !entry.is_coming() {
             entry.place = Place::Queued;
@@ -392,7 +390,7 @@ impl<K: Clone + Ord> Queue<K> {
         fronts.into_iter().flatten().min()
     }
 
-    /// What happened so far.
+    /// The totals so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
@@ -459,8 +457,8 @@ impl<K: Clone + Ord> Queue<K> {
         }
     }
 
-    /// Makes due whatever waits for a time that a controller asked for: the clock it meant was corrected.
-    pub fn hasten(&mut self, now: Timestamp) {
+    /// Makes all keys due that wait for a time that the controller asked for, because its clock was corrected.
+    pub fn expire_timers(&mut self, now: Timestamp) {
         for (slot, key) in std::mem::take(&mut self.delayed) {
             match self.entries.get_mut(&key) {
                 Some(entry) if entry.delay.is_some_and(|delay| !delay.is_backoff) => {
@@ -497,7 +495,7 @@ impl<K: Clone + Ord> Queue<K> {
         self.delay(key.clone(), until, true);
     }
 
-    /// Counts a failure of `key`, and says how many there were before.
+    /// Counts a failure of `key`, and returns how many there were before.
     fn fail(&mut self, key: &K) -> u32 {
         self.counts.retries += 1;
         let entry = self.entries.entry(key.clone()).or_default();
@@ -532,7 +530,7 @@ impl<K: Clone + Ord> Queue<K> {
         true
     }
 
-    /// Forgets a key that has nothing coming.
+    /// Removes a key that has no reason to be decided.
     fn tidy(&mut self, key: &K) {
         let idle = |entry: &Entry<K>| {
             entry.place == Place::Nowhere
@@ -549,7 +547,7 @@ impl<K: Clone + Ord> Queue<K> {
 // === impl Entry ===
 
 impl<K> Entry<K> {
-    /// Whether this key will be decided again without anybody asking for it soon: it is due, in process, waiting
+    /// Whether this key will be decided again soon without a further change: it is due, in process, waiting
     /// behind another one, or backing off. A time a controller asked for does not count: it may be years away.
     fn is_coming(&self) -> bool {
         self.processing

@@ -245,7 +245,12 @@ impl Wire {
     }
 }
 
-async fn user(server: &ApiService, method: Method, path: &str, body: &Value) -> (u16, Value) {
+pub(crate) async fn user(
+    server: &ApiService,
+    method: Method,
+    path: &str,
+    body: &Value,
+) -> (u16, Value) {
     let content_type = if method == Method::PATCH {
         "application/merge-patch+json"
     } else {

@@ -1,4 +1,4 @@
-//! Feeds as their subscribers have them.
+//! FeedSet as their subscribers have them.
 
 use std::time::Duration;
 

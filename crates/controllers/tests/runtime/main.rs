@@ -10,4 +10,5 @@ mod driver_toy;
 mod driver_world;
 mod faults;
 mod feeds;
+mod logs;
 mod world;

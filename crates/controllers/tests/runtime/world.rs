@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use caretaker_apiserver::{ApiServer, ApiService, Identity};
 use caretaker_controllers::runtime::controller::Change;
-use caretaker_controllers::runtime::feeds::{Feeds, FeedsOptions, Interest};
+use caretaker_controllers::runtime::feed_set::{FeedSet, FeedSetOptions, Interest};
 use caretaker_controllers::runtime::kind::{Catalog, KindId, KindState};
 use caretaker_controllers::runtime::record::{Body, Record, View};
 use caretaker_machinery::clock::{Clock, REAL_TIME};
@@ -33,7 +33,7 @@ type Rule = Box<dyn FnMut(&str) -> Option<Fake> + Send>;
 
 /// A server, its clock, and feeds on it.
 pub(crate) struct World {
-    pub(crate) feeds: Feeds,
+    pub(crate) feeds: FeedSet,
     service: ApiService,
     wire: Arc<Mutex<Wire>>,
     began: Instant,
@@ -111,10 +111,10 @@ impl World {
             wire: wire.clone(),
         };
         let client = kube::Client::new(faulty, "default");
-        // Feeds are lazy: nothing is asked for before the first await.
-        let options = FeedsOptions::default();
+        // FeedSet are lazy: nothing is asked for before the first await.
+        let options = FeedSetOptions::default();
         let world = Self {
-            feeds: Feeds::start(client, clock, Rng::seeded(2), options),
+            feeds: FeedSet::start(client, clock, Rng::seeded(2), options),
             service,
             wire,
             began: Instant::now(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use caretaker_controllers::runtime::events::Events;
 use caretaker_controllers::runtime::evidence::Trail;
-use caretaker_controllers::runtime::feeds::{Feeds, FeedsOptions, Interest};
+use caretaker_controllers::runtime::feed_set::{FeedSet, FeedSetOptions, Interest};
 use caretaker_controllers::runtime::manager::{Manager, Shared};
 use caretaker_controllers::runtime::metrics::Metrics;
 use caretaker_controllers::runtime::record::View;
@@ -57,10 +57,10 @@ impl Generation {
         let metrics = Metrics::new();
         let (events, recorder) = Events::new(client.clone(), clock.clone(), metrics.clone());
         let recorder = tokio::spawn(recorder.run()).abort_handle();
-        let options = FeedsOptions {
+        let options = FeedSetOptions {
             discovery_every: cast.discovery,
         };
-        let feeds = Feeds::start(client.clone(), clock.clone(), Rng::seeded(SEED), options);
+        let feeds = FeedSet::start(client.clone(), clock.clone(), Rng::seeded(SEED), options);
         let mut manager = Manager::new(Shared {
             client,
             feeds,

@@ -188,7 +188,13 @@ fn found(kinds: &[&Kind], failed: &[(&str, &str)]) -> Discovered {
                 .collect(),
             ..Failed::default()
         },
-        error: (!failed.is_empty()).then(|| "unreachable".to_owned()),
+        error: (!failed.is_empty()).then(unreachable),
+    }
+}
+
+fn unreachable() -> DiscoveryError {
+    DiscoveryError::Timeout {
+        path: "/apis".into(),
     }
 }
 
@@ -197,7 +203,7 @@ fn nothing_found_changes_nothing() {
     let known = Catalog::default().with([kind("", "pods", &["v1"])]);
     let mut none = found(&[], &[]);
     assert_eq!(merge(&none, &known, |_| true), None);
-    none.error = Some("unreachable".to_owned());
+    none.error = Some(unreachable());
     none.failed.core = true;
     assert_eq!(merge(&none, &known, |_| true), None);
 }

@@ -1,59 +1,53 @@
-//! How others look into a running controller: the driver calls a function with it between two turns.
+//! How other tasks query a running controller: the driver calls their function with it between two turns.
 
 use std::fmt;
 
 use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot};
 
-use super::pulse::{Ages, Pulse};
+use super::liveness::{DriverLiveness, WorkAges};
 use crate::runtime::controller::Controller;
 
-/// A question to a controller, asked at a time.
+/// A function that the driver calls with its controller and the time.
 pub type Ask<C> = Box<dyn FnOnce(&C, Timestamp) + Send>;
 
-/// Reaches one driver. Clones reach the same.
+/// A handle of one running driver. Clones reach the same driver.
 pub struct Handle<C: Controller> {
     asks: mpsc::Sender<Ask<C>>,
-    pulse: Pulse,
+    liveness: DriverLiveness,
 }
 
 // === impl Handle ===
 
 impl<C: Controller> Handle<C> {
-    pub(super) fn new(asks: mpsc::Sender<Ask<C>>, pulse: Pulse) -> Self {
-        Self { asks, pulse }
+    pub(super) fn new(asks: mpsc::Sender<Ask<C>>, liveness: DriverLiveness) -> Self {
+        Self { asks, liveness }
     }
 
-    /// Asks the controller something. Nothing if its driver has ended.
+    /// Calls `question` with the controller. Nothing if its driver has ended.
     pub async fn ask<R: Send + 'static>(
         &self,
         question: impl FnOnce(&C, Timestamp) -> R + Send + 'static,
     ) -> Option<R> {
         let (sender, receiver) = oneshot::channel();
         let ask: Ask<C> = Box::new(move |controller, now| {
-            // Whoever asked may have gone.
+            // The caller may have stopped waiting.
             let _ = sender.send(question(controller, now));
         });
         self.asks.send(ask).await.ok()?;
         receiver.await.ok()
     }
 
-    /// Where questions go.
+    /// The channel of questions.
     #[must_use]
     pub fn asks(&self) -> &mpsc::Sender<Ask<C>> {
         &self.asks
     }
 
-    /// How the driver is.
+    /// How long the driver's work has been waiting.
     #[must_use]
-    pub fn pulse(&self) -> &Pulse {
-        &self.pulse
-    }
-
-    /// How long things have been going on.
-    #[must_use]
-    pub fn stats(&self) -> Ages {
-        self.pulse.ages()
+    pub fn stats(&self) -> WorkAges {
+        self.liveness.ages()
     }
 }
 
@@ -61,13 +55,13 @@ impl<C: Controller> Clone for Handle<C> {
     fn clone(&self) -> Self {
         Self {
             asks: self.asks.clone(),
-            pulse: self.pulse.clone(),
+            liveness: self.liveness.clone(),
         }
     }
 }
 
 impl<C: Controller> fmt::Debug for Handle<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Handle({:?})", self.pulse)
+        write!(f, "Handle({:?})", self.liveness)
     }
 }

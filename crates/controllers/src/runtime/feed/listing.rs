@@ -1,4 +1,4 @@
-//! How a feed learns of all objects: by a watch that begins with them, or page by page.
+//! How a feed lists all objects: by a watch that begins with them, or page by page.
 
 use std::collections::BTreeSet;
 use std::mem;

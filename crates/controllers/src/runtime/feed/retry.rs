@@ -1,8 +1,11 @@
-//! When to ask again after a failure: client-go's reflector backoff, 0.8 s to 30 s.
+//! How a feed reacts to failures: the new state of the kind, and client-go's reflector backoff, 0.8 s to 30 s.
 
 use std::time::Duration;
 
 use caretaker_machinery::rng::Rng;
+
+use super::super::kind::KindState;
+use super::{Feed, Moment, Next, OPEN_FAILURES_MAX, Output, Phase};
 
 /// The first wait, before jitter.
 const WAIT_MIN: Duration = Duration::from_millis(800);
@@ -11,7 +14,7 @@ const WAIT_MAX: Duration = Duration::from_secs(15);
 /// After so long without a failure the earlier ones are forgotten.
 const GOOD: Duration = Duration::from_secs(120);
 
-/// Counts failures.
+/// Counts the failures of one feed.
 #[derive(Debug, Default)]
 pub(super) struct Retry {
     failures: u32,
@@ -24,7 +27,7 @@ pub(super) struct Retry {
 // === impl Retry ===
 
 impl Retry {
-    /// Something failed. How long to wait.
+    /// Takes note of a failure, and returns how long to wait.
     pub(super) fn failed(&mut self, at: Duration, rng: &mut Rng) -> Duration {
         self.forgive(at);
         self.good_since = None;
@@ -35,7 +38,7 @@ impl Retry {
         rng.duration(wait..2 * wait)
     }
 
-    /// The server cannot go on from where we were. How long to wait; not at all the first time.
+    /// The server cannot continue the watch. Returns how long to wait; not at all the first time.
     pub(super) fn lost(&mut self, at: Duration, rng: &mut Rng) -> Option<Duration> {
         self.forgive(at);
         self.is_loss = true;
@@ -73,6 +76,103 @@ impl Retry {
     fn forgive(&mut self, at: Duration) {
         if self.good_since.is_some_and(|since| at >= since + GOOD) {
             self.failures = 0;
+        }
+    }
+}
+
+// === impl Feed ===
+
+impl Feed {
+    /// Waits as long as the failures so far suggest, or as the server wishes.
+    pub(super) fn back_off(&mut self, wish: Option<Duration>, at: Moment) -> Next {
+        let wait = self.retry.failed(at.elapsed, &mut self.rng);
+        self.rest(wish.map_or(wait, |wish| wish.max(wait)), at)
+    }
+
+    pub(super) fn unanswered(&mut self, at: Moment, out: &mut Vec<Output>) -> Next {
+        self.opening_failed();
+        self.trouble(KindState::Failing(at.now), out);
+        self.back_off(None, at)
+    }
+
+    /// What a code other than 200 means, for a list as for a watch.
+    pub(super) fn refused(
+        &mut self,
+        status: u16,
+        wish: Option<Duration>,
+        at: Moment,
+        out: &mut Vec<Output>,
+    ) -> Next {
+        match status {
+            401 | 403 | 405 => {
+                self.trouble(KindState::Forbidden, out);
+                self.back_off(wish, at)
+            }
+            404 => {
+                self.forget_position();
+                out.push(Output::NotServed);
+                self.trouble(KindState::Failing(at.now), out);
+                self.back_off(wish, at)
+            }
+            410 | 504 if self.position.is_some() => self.expired(at),
+            410 if self.has_token() && self.pages => {
+                // The list takes longer than the server's history lasts: all objects at once, then.
+                self.pages = false;
+                self.begin_list()
+            }
+            429 | 500.. => {
+                self.opening_failed();
+                self.trouble(KindState::Failing(at.now), out);
+                self.back_off(wish, at)
+            }
+            _ if matches!(self.phase, Phase::OpeningStream) && status != 410 => {
+                self.streams = false;
+                self.begin(at)
+            }
+            _ => {
+                self.forget_position();
+                self.trouble(KindState::Failing(at.now), out);
+                self.back_off(wish, at)
+            }
+        }
+    }
+
+    /// A request that fails again and again may succeed in another form.
+    pub(super) fn opening_failed(&mut self) {
+        match self.phase {
+            Phase::OpeningStream | Phase::Streaming => self.stream_broke(),
+            Phase::OpeningWatch => {
+                self.open_failures += 1;
+                if self.open_failures >= OPEN_FAILURES_MAX {
+                    self.forget_position();
+                }
+            }
+            Phase::Resting(_) | Phase::Listing(_) | Phase::Watching => {}
+        }
+    }
+
+    /// A list has to come first, and its success will not mean that all is well.
+    pub(super) fn forget_position(&mut self) {
+        if self.position.take().is_some() {
+            self.retry.set_loss();
+        }
+    }
+
+    /// The server does not have the history that the watch needs: list anew. At once, unless this happens often.
+    pub(super) fn expired(&mut self, at: Moment) -> Next {
+        self.forget_position();
+        let wait = self.retry.lost(at.elapsed, &mut self.rng);
+        match wait {
+            Some(wait) => self.rest(wait, at),
+            None => self.begin(at),
+        }
+    }
+
+    /// The kind is known less well than before. A frozen kind stays so until a list thaws it.
+    pub(super) fn trouble(&mut self, state: KindState, out: &mut Vec<Output>) {
+        let same = std::mem::discriminant(&self.state) == std::mem::discriminant(&state);
+        if !same && self.state != KindState::Frozen {
+            self.set_state(state, out);
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The task of one feed: asks what the feed wants to know, and hands on what it tells.
+//! The task of one feed: sends the requests that the feed asks for, and sends its changes to all listeners.
 //!
-//! The task owns its feed and everybody who listens to it. A listener that is slow slows this kind's watch and nothing
-//! else; one that is gone is dropped. Commands come from `feeds`.
+//! The task owns its feed and the feed's listeners. A slow listener slows this kind's watch and nothing else; one whose
+//! channel is closed is dropped. Commands come from the `feed_set`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,83 +12,83 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::super::controller::Change;
-use super::super::feeds::Board;
+use super::super::feed_set::FeedStates;
 use super::super::kind::{Kind, KindId, KindState};
 use super::super::record::View;
-use super::ask::{self, Line, Lines, Reply};
+use super::request::{self, FeedReply, Refusal, WatchLine, WatchLines};
 use super::{End, Feed, Input, Moment, Next, Output};
 
 /// How long a kind that is not served any more is watched on: its objects' DELETED events come about then.
 ///
-/// DEVIATION(vanished-kinds): upstream's informers of such kinds ask for ever, and a kind that comes back is then told
-/// twice.
+/// DEVIATION(vanished-kinds): upstream's informers of such kinds retry for ever, and a kind that comes back is then
+/// watched twice.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// What `feeds` wants of a feed.
-pub(crate) enum Command {
-    /// Tell this one, who knows that the kind is in its first list, everything from now on, and what there is first.
+/// What the `feed_set` asks of a feed.
+pub(crate) enum FeedCommand {
+    /// Send all changes to this listener, first those of a full list. It has got `Syncing` for the kind already.
     Join(mpsc::Sender<Change>),
-    /// Ask for the objects in this version and form from now on.
+    /// Request the objects in this version and form from now on.
     Reset(Box<Kind>, View),
-    /// The kind is not served any more, or nobody wants it.
+    /// End: the kind is not served any more, or has no subscriber.
     Leave,
 }
 
-/// What a feed is made of.
-pub(crate) struct Setup {
+/// What a feed is started with.
+pub(crate) struct FeedSetup {
     pub(crate) id: KindId,
     pub(crate) kind: Kind,
     pub(crate) view: View,
     pub(crate) client: kube::Client,
     pub(crate) clock: Clock,
     pub(crate) rng: Rng,
-    pub(crate) board: Arc<Board>,
+    pub(crate) states: Arc<FeedStates>,
     /// Whether a change of an object of this kind may change what discovery finds.
     pub(crate) defines_kinds: bool,
 }
 
-/// A running feed.
-pub(crate) struct Task {
+/// One feed, its connection and its listeners.
+pub(crate) struct FeedTask {
     id: KindId,
     kind: Kind,
     view: View,
     feed: Feed,
     client: kube::Client,
     clock: Clock,
-    board: Arc<Board>,
+    states: Arc<FeedStates>,
     defines_kinds: bool,
-    commands: mpsc::UnboundedReceiver<Command>,
+    commands: mpsc::UnboundedReceiver<FeedCommand>,
     began: Instant,
-    outlets: Vec<Outlet>,
+    listeners: Vec<Listener>,
     outputs: Vec<Output>,
-    /// What last went wrong, for people.
+    /// The last failure, for the log.
     trouble: String,
     /// Set when the feed has to end: until when it is watched on.
     leaves: Option<Instant>,
 }
 
-/// Somebody who listens.
-struct Outlet {
+/// A subscriber's channel.
+struct Listener {
     sender: mpsc::Sender<Change>,
-    /// What this one was last told about the kind.
+    /// The last state of the kind that it got.
     state: KindState,
 }
 
-/// What a request or a wait came to, or what interrupted it.
-enum Happened {
-    Command(Option<Command>),
+/// The end of a request or a wait, or the command that interrupted it.
+enum FeedEvent {
+    Command(Option<FeedCommand>),
     Due,
-    Page(Reply<bytes::Bytes>),
-    Watch(Reply<Lines>),
+    Page(FeedReply<bytes::Bytes>),
+    Watch(FeedReply<WatchLines>),
 }
 
-// === impl Task ===
+// === impl FeedTask ===
 
-impl Task {
-    /// A feed that runs as soon as somebody joins.
-    pub(crate) fn new(setup: Setup, commands: mpsc::UnboundedReceiver<Command>) -> Self {
+impl FeedTask {
+    /// A feed that begins with its first listener.
+    pub(crate) fn new(setup: FeedSetup, commands: mpsc::UnboundedReceiver<FeedCommand>) -> Self {
         let feed = Feed::new(setup.id, setup.view, setup.rng, setup.clock.now());
-        setup.board.set_state(setup.id, feed.state());
+        setup.states.set_state(setup.id, feed.state());
         Self {
             id: setup.id,
             kind: setup.kind,
@@ -96,11 +96,11 @@ impl Task {
             feed,
             client: setup.client,
             clock: setup.clock,
-            board: setup.board,
+            states: setup.states,
             defines_kinds: setup.defines_kinds,
             commands,
             began: Instant::now(),
-            outlets: Vec::new(),
+            listeners: Vec::new(),
             outputs: Vec::new(),
             trouble: String::new(),
             leaves: None,
@@ -109,82 +109,87 @@ impl Task {
 
     /// Runs until the kind is not served or wanted any more.
     pub(crate) async fn run(mut self) -> KindId {
-        while self.outlets.is_empty() && self.leaves.is_none() {
+        while self.listeners.is_empty() && self.leaves.is_none() {
             let command = self.commands.recv().await;
-            self.obey(command).await;
+            self.apply(command).await;
         }
         let mut next = self.step(Input::Due).await;
         while self.leaves.is_none() {
             let happened = match &next {
                 // Reading happens in `follow`; there is no watch to read from here.
-                Next::Read(_) => Happened::Due,
+                Next::Read(_) => FeedEvent::Due,
                 Next::Wait(wait) => tokio::select! {
                     biased;
-                    command = self.commands.recv() => Happened::Command(command),
-                    () = sleep(*wait) => Happened::Due,
+                    command = self.commands.recv() => FeedEvent::Command(command),
+                    () = sleep(*wait) => FeedEvent::Due,
                 },
                 Next::List { limit, token } => tokio::select! {
                     biased;
-                    command = self.commands.recv() => Happened::Command(command),
-                    page = ask::page(&self.client, &self.kind, self.view, *limit, token.as_deref())
-                        => Happened::Page(page),
+                    command = self.commands.recv() => FeedEvent::Command(command),
+                    page = request::page(&self.client, &self.kind, self.view, *limit, token.as_deref())
+                        => FeedEvent::Page(page),
                 },
                 Next::Watch { after, length } => tokio::select! {
                     biased;
-                    command = self.commands.recv() => Happened::Command(command),
-                    watch = ask::watch(&self.client, &self.kind, self.view, after.as_ref(), *length)
-                        => Happened::Watch(watch),
+                    command = self.commands.recv() => FeedEvent::Command(command),
+                    watch = request::watch(&self.client, &self.kind, self.view, after.as_ref(), *length)
+                        => FeedEvent::Watch(watch),
                 },
             };
             next = self.take(happened).await.unwrap_or(next);
         }
-        self.tell(&Change::Kind(self.id, KindState::Gone)).await;
-        self.board.forget(self.id);
+        self.send(&Change::Kind(self.id, KindState::Gone)).await;
+        self.states.forget(self.id);
         self.id
     }
 
-    /// What follows from what happened; nothing if everything is to be done once more.
-    async fn take(&mut self, happened: Happened) -> Option<Next> {
+    /// What follows from an event; nothing if the interrupted step is to be repeated.
+    async fn take(&mut self, happened: FeedEvent) -> Option<Next> {
         Some(match happened {
-            Happened::Command(command) => return self.obey_all(command).await,
-            Happened::Due => self.step(Input::Due).await,
-            Happened::Page(Reply::Good(page)) => self.step(Input::Page(&page)).await,
-            Happened::Watch(Reply::Good(lines)) => {
+            FeedEvent::Command(command) => return self.apply_commands(command).await,
+            FeedEvent::Due => self.step(Input::Due).await,
+            FeedEvent::Page(FeedReply::Good(page)) => self.step(Input::Page(&page)).await,
+            FeedEvent::Watch(FeedReply::Good(lines)) => {
                 let next = self.step(Input::Opened).await;
                 self.follow(lines, next).await
             }
-            Happened::Page(Reply::Refused {
-                status,
-                retry_after,
-            })
-            | Happened::Watch(Reply::Refused {
-                status,
-                retry_after,
-            }) => {
-                self.trouble = format!("the server answered {status}");
-                self.step(Input::Refused {
-                    status,
-                    retry_after,
-                })
-                .await
-            }
-            Happened::Page(Reply::Unanswered(why)) | Happened::Watch(Reply::Unanswered(why)) => {
-                self.trouble = why;
+            FeedEvent::Page(FeedReply::Refused(refusal))
+            | FeedEvent::Watch(FeedReply::Refused(refusal)) => self.refused(refusal).await,
+            FeedEvent::Page(FeedReply::Unanswered(error))
+            | FeedEvent::Watch(FeedReply::Unanswered(error)) => {
+                self.trouble = error.to_string();
                 self.step(Input::Unanswered).await
             }
         })
     }
 
+    async fn refused(&mut self, refusal: Refusal) -> Next {
+        let Refusal {
+            status,
+            message,
+            retry_after,
+        } = refusal;
+        self.trouble = match message.as_str() {
+            "" => format!("the server answered {status}"),
+            message => format!("the server answered {status}: {message}"),
+        };
+        self.step(Input::Refused {
+            status,
+            retry_after,
+        })
+        .await
+    }
+
     /// Reads a watch until the feed wants something else.
-    async fn follow(&mut self, mut lines: Lines, mut next: Next) -> Next {
+    async fn follow(&mut self, mut lines: WatchLines, mut next: Next) -> Next {
         while let Next::Read(idle) = next {
             let idle_at = Instant::now() + idle;
             let until = self.leaves.map_or(idle_at, |leaves| leaves.min(idle_at));
             let line = tokio::select! {
                 biased;
-                // Whoever leaves obeys nobody any more.
+                // A feed that is about to end takes no commands.
                 command = self.commands.recv(), if self.leaves.is_none() => {
-                    next = self.obey_all(command).await.unwrap_or(next);
+                    next = self.apply_commands(command).await.unwrap_or(next);
                     if self.leaves.is_some_and(|leaves| leaves <= Instant::now()) {
                         return next;
                     }
@@ -193,11 +198,11 @@ impl Task {
                 line = timeout_at(until, lines.next()) => line,
             };
             next = match line {
-                Ok(Ok(Some(Line::Text(line)))) => self.step(Input::Line(&line)).await,
-                Ok(Ok(Some(Line::Overlong))) => self.step(Input::Overlong).await,
+                Ok(Ok(Some(WatchLine::Text(line)))) => self.step(Input::Line(&line)).await,
+                Ok(Ok(Some(WatchLine::Overlong))) => self.step(Input::Overlong).await,
                 Ok(Ok(None)) => self.step(Input::Ended(End::Clean)).await,
-                Ok(Err(why)) => {
-                    self.trouble = why;
+                Ok(Err(error)) => {
+                    self.trouble = error.to_string();
                     self.step(Input::Ended(End::Broken)).await
                 }
                 Err(_) if self.leaves == Some(until) => return next,
@@ -207,11 +212,11 @@ impl Task {
         next
     }
 
-    /// Obeys everything there is to obey, then says how to go on if not as before.
-    async fn obey_all(&mut self, command: Option<Command>) -> Option<Next> {
-        let mut again = self.obey(command).await;
+    /// Applies all commands that wait, then returns the next step if it has changed.
+    async fn apply_commands(&mut self, command: Option<FeedCommand>) -> Option<Next> {
+        let mut again = self.apply(command).await;
         while let Ok(command) = self.commands.try_recv() {
-            again |= self.obey(Some(command)).await;
+            again |= self.apply(Some(command)).await;
         }
         match again && self.leaves.is_none() {
             true => Some(self.step(Input::Again).await),
@@ -219,51 +224,51 @@ impl Task {
         }
     }
 
-    /// Whether everything has to be listed again.
-    async fn obey(&mut self, command: Option<Command>) -> bool {
+    /// Applies one command. Returns whether everything has to be listed again.
+    async fn apply(&mut self, command: Option<FeedCommand>) -> bool {
         match command {
-            Some(Command::Join(sender)) if self.leaves.is_none() => {
-                self.welcome(sender).await;
+            Some(FeedCommand::Join(sender)) if self.leaves.is_none() => {
+                self.join(sender).await;
                 true
             }
-            Some(Command::Join(_)) => false,
-            Some(Command::Reset(kind, view)) => {
+            Some(FeedCommand::Join(_)) => false,
+            Some(FeedCommand::Reset(kind, view)) => {
                 self.kind = *kind;
                 self.view = view;
                 self.feed.set_view(view);
                 true
             }
-            Some(Command::Leave) => {
-                let linger = match self.feed.is_watching() && !self.outlets.is_empty() {
+            Some(FeedCommand::Leave) => {
+                let linger = match self.feed.is_watching() && !self.listeners.is_empty() {
                     true => LINGER,
                     false => Duration::ZERO,
                 };
                 self.leaves = Some(Instant::now() + linger);
                 false
             }
-            // Whoever started this is gone: there is nobody to say goodbye to.
+            // The feed set is gone, and its subscribers with it.
             None => {
-                self.outlets.clear();
+                self.listeners.clear();
                 self.leaves = Some(Instant::now());
                 false
             }
         }
     }
 
-    async fn welcome(&mut self, sender: mpsc::Sender<Change>) {
-        // Whoever introduces somebody has told it that the kind is in its first list.
-        let mut outlet = Outlet {
+    async fn join(&mut self, sender: mpsc::Sender<Change>) {
+        // The subscription has sent `Syncing` before it joins.
+        let mut listener = Listener {
             sender,
             state: KindState::Syncing(self.clock.now()),
         };
         let is_listening = match self.feed.state() {
             KindState::Syncing(_) | KindState::Synced | KindState::Gone => true,
             state @ (KindState::Frozen | KindState::Forbidden | KindState::Failing(_)) => {
-                outlet.tell(&Change::Kind(self.id, state)).await
+                listener.send(&Change::Kind(self.id, state)).await
             }
         };
         if is_listening {
-            self.outlets.push(outlet);
+            self.listeners.push(listener);
         }
     }
 
@@ -275,71 +280,78 @@ impl Task {
         let next = self.feed.step(input, at, &mut self.outputs);
         let mut outputs = std::mem::take(&mut self.outputs);
         for output in outputs.drain(..) {
-            self.hand_on(output).await;
+            self.emit(output).await;
         }
         // The vector goes back, so that a busy watch does not allocate one per line.
         self.outputs = outputs;
         next
     }
 
-    async fn hand_on(&mut self, output: Output) {
+    async fn emit(&mut self, output: Output) {
         match output {
             Output::Change(change) => {
                 match &change {
                     Change::Kind(id, state) => {
                         self.log_state(*state);
-                        self.board.set_state(*id, *state);
+                        self.states.set_state(*id, *state);
                     }
-                    _ if self.defines_kinds => self.board.ask_for_discovery(),
+                    _ if self.defines_kinds => self.states.request_discovery(),
                     _ => {}
                 }
-                self.tell(&change).await;
+                self.send(&change).await;
             }
-            Output::NotServed => self.board.ask_for_discovery(),
+            Output::NotServed => self.states.request_discovery(),
             Output::Unreadable(object) => {
-                self.board.count_unreadable();
+                self.states.count_unreadable();
                 let name = object.name.as_deref().unwrap_or("?");
                 let why = object.why;
-                tracing::warn!(kind = %self.kind, name, why, "an object cannot be read");
+                tracing::warn!(kind = %self.kind, name, error = why, "object cannot be decoded; ignoring it");
             }
             Output::Overlong => {
-                self.board.count_unreadable();
-                tracing::warn!(kind = %self.kind, "a line of a watch is too long and left out");
+                self.states.count_unreadable();
+                tracing::warn!(kind = %self.kind, "watch event is too long; ignoring it");
             }
         }
     }
 
     fn log_state(&self, state: KindState) {
-        let (kind, why) = (&self.kind, self.trouble.as_str());
+        let (kind, error) = (&self.kind, self.trouble.as_str());
         match state {
-            KindState::Failing(_) => tracing::warn!(%kind, why, "cannot be listed or watched"),
-            KindState::Forbidden => tracing::warn!(%kind, why, "may not be listed or watched"),
-            KindState::Frozen => {
-                tracing::warn!(%kind, "resourceVersions went back: the store was restored");
+            KindState::Failing(_) => {
+                tracing::warn!(%kind, error, "cannot list or watch; retrying with backoff");
             }
-            KindState::Syncing(_) | KindState::Synced | KindState::Gone => {
-                tracing::debug!(%kind, ?state, "known");
+            KindState::Forbidden => {
+                tracing::warn!(%kind, error, "not allowed to list or watch; retrying with backoff");
+            }
+            KindState::Frozen => {
+                tracing::warn!(%kind, "resourceVersions went back; writes wait for a fresh list");
+            }
+            KindState::Synced => {
+                tracing::info!(%kind, objects = self.feed.len(), "kind synced");
+            }
+            KindState::Syncing(_) | KindState::Gone => {
+                tracing::debug!(%kind, ?state, "kind state changed");
             }
         }
     }
 
-    async fn tell(&mut self, change: &Change) {
+    async fn send(&mut self, change: &Change) {
         let mut place = 0;
-        while place < self.outlets.len() {
-            if self.outlets[place].tell(change).await {
+        while place < self.listeners.len() {
+            if self.listeners[place].send(change).await {
                 place += 1;
             } else {
-                self.outlets.remove(place);
+                self.listeners.remove(place);
             }
         }
     }
 }
 
-// === impl Outlet ===
+// === impl Listener ===
 
-impl Outlet {
-    /// Tells what is new to this one. False: it does not listen any more.
-    async fn tell(&mut self, change: &Change) -> bool {
+impl Listener {
+    /// Sends a change, unless it is a state that the listener has got already. False: its channel is closed.
+    async fn send(&mut self, change: &Change) -> bool {
         if let Change::Kind(_, state) = change {
             if self.state == *state {
                 return true;

@@ -59,7 +59,7 @@ fn what_came_up_before_a_decision_needs_no_second_one() {
     queue.add("a", at(0));
     assert_eq!(pop(&mut queue, 0), Some("a"));
     queue.add("a", at(0));
-    queue.renew(&"a");
+    queue.clear_dirty(&"a");
     queue.done(&"a", at(0));
     assert_eq!(pop(&mut queue, 0), None);
 }
@@ -98,13 +98,13 @@ fn a_time_that_nobody_needs_any_more_is_not_kept() {
     }
     queue.add("a", at(1));
     assert_eq!(pop(&mut queue, 1), Some("a"));
-    queue.settle(&"a");
+    queue.clear_timer(&"a");
     queue.done(&"a", at(1));
     assert_eq!(queue.entries.keys().collect::<Vec<_>>(), [&"b"]);
     assert_eq!(queue.delayed.len(), 1);
     // A backoff is not a time that was asked for.
     queue.retry(&"b", at(1));
-    queue.settle(&"b");
+    queue.clear_timer(&"b");
     assert_eq!(drain(&mut queue, 10), ["b"]);
 }
 
@@ -122,7 +122,7 @@ fn backoffs_double_up_to_the_limit_and_are_forgotten() {
     }
     assert_eq!(queue.counts().retries, 116);
     assert_eq!(queue.retry(&"b", at(0)), MS * 5, "another key's failures");
-    queue.forget(&"a");
+    queue.reset_backoff(&"a");
     assert_eq!(queue.retry(&"a", at(0)), MS * 5);
 }
 
@@ -148,7 +148,7 @@ fn a_key_that_too_much_happens_to_gets_its_backoff_all_the_same() {
     queue.add("a", at(0));
     assert_eq!(pop(&mut queue, 0), Some("a"));
     queue.add("a", at(0));
-    queue.retry_in_peace(&"a", at(0));
+    queue.retry_undisturbed(&"a", at(0));
     queue.done(&"a", at(0));
     queue.add("a", at(1));
     assert_eq!(drain(&mut queue, 4), [""; 0]);
@@ -416,7 +416,7 @@ fn play(steps: &[Step]) -> Queue<u8> {
                 match *step {
                     Step::Retry(_) => drop(queue.retry(&key, at(now))),
                     Step::RetryAfter(_, ms) => queue.retry_after(&key, MS * ms as u32, at(now)),
-                    _ => queue.forget(&key),
+                    _ => queue.reset_backoff(&key),
                 }
                 queue.done(&key, at(now));
             }
@@ -436,7 +436,7 @@ fn play(steps: &[Step]) -> Queue<u8> {
         assert_eq!(queue.in_process(), busy.len());
     }
     for key in busy {
-        queue.forget(&key);
+        queue.reset_backoff(&key);
         queue.done(&key, at(now));
     }
     queue
@@ -450,7 +450,7 @@ proptest! {
         let mut queue = play(&steps);
         for _ in 0..10_000 {
             let Some(key) = pop(&mut queue, 1_000_000) else { break };
-            queue.forget(&key);
+            queue.reset_backoff(&key);
             queue.release(&key, Release::Idle, at(1_000_000));
             queue.done(&key, at(1_000_000));
         }

@@ -14,21 +14,21 @@ use tokio::time::{Instant, sleep_until};
 
 use super::super::controller::Change;
 use super::super::discovery::{Discovered, discover, merge};
-use super::super::feed::{self, Setup, Task};
+use super::super::feed::{FeedCommand, FeedSetup, FeedTask};
 use super::super::kind::{Catalog, Kind, KindId};
 use super::super::record::View;
-use super::courier::{self, Plan, Running};
-use super::{Board, FeedsOptions, Interest};
+use super::subscription::{self, FeedPlan, RunningFeed};
+use super::{FeedSetOptions, FeedStates, Interest};
 
 // DEVIATION(discovery-at-once): upstream looks every 30 s only. A new kind's objects may have owners from the first
 // moment on, and a user who has just created a definition should not have to wait.
 
-/// From a wish for discovery to its start: what changes together is looked at once.
+/// From a request for discovery to its start, so that changes that come together cost one discovery.
 const DEBOUNCE: Duration = Duration::from_millis(100);
-/// A discovery by wish starts no sooner than so many times the last one's duration after it: with thousands of kinds it
-/// is expensive, and definitions may change all the time.
+/// A requested discovery starts no sooner after the last one than this many times its duration: with thousands of kinds
+/// it is expensive, and definitions may change all the time.
 const COST_FACTOR: u32 = 4;
-/// Servers show a new kind a moment after its definition: a discovery by wish is repeated after this.
+/// Servers show a new kind a moment after its definition: a requested discovery is repeated after this.
 const FOLLOW_UP: Duration = Duration::from_secs(2);
 /// Between discoveries until the first one succeeds.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
@@ -41,71 +41,71 @@ const DEFINITIONS: [(&str, &str); 2] = [
     ("apiregistration.k8s.io", "apiservices"),
 ];
 
-/// What [`super::Feeds`] asks for.
-pub(super) enum Command {
+/// A command of [`super::FeedSet`].
+pub(super) enum SetCommand {
     Subscribe(Interest, mpsc::Sender<Change>),
     Stop(oneshot::Sender<()>),
 }
 
 /// Owns discovery, the feeds' tasks and the subscribers'.
-pub(super) struct Hub {
+pub(super) struct FeedCoordinator {
     client: kube::Client,
     clock: Clock,
     rng: Rng,
-    options: FeedsOptions,
-    board: Arc<Board>,
+    options: FeedSetOptions,
+    states: Arc<FeedStates>,
     /// Counts generations of feeds and subscribers.
     number: u64,
     catalog: Arc<Catalog>,
     publish: watch::Sender<Arc<Catalog>>,
-    plan: watch::Sender<Arc<Plan>>,
+    plan: watch::Sender<Arc<FeedPlan>>,
     subscribers: BTreeMap<u64, Interest>,
-    couriers: JoinSet<u64>,
-    feeds: BTreeMap<KindId, Watched>,
-    /// Feeds that were told to leave and have not ended. Their kinds are not watched anew before that.
+    subscriptions: JoinSet<u64>,
+    feeds: BTreeMap<KindId, WatchedKind>,
+    /// Feeds that have to end and have not ended yet. Their kinds are not watched anew before that.
     leaving: BTreeSet<KindId>,
     tasks: JoinSet<KindId>,
     /// What each task feeds, and in which generation.
     task_kinds: BTreeMap<Id, (KindId, u64)>,
     /// The generation of each kind's feed that crashed last.
     crashed: BTreeMap<KindId, u64>,
-    discovery: Schedule,
+    discovery: DiscoverySchedule,
     /// When all kinds should have synced.
     synced_by: Option<Instant>,
 }
 
-/// A feed that runs.
-struct Watched {
-    running: Running,
+/// A kind with a running feed.
+struct WatchedKind {
+    running: RunningFeed,
     version: Box<str>,
     view: View,
 }
 
 /// A discovery that has begun.
-type Discovery = Pin<Box<dyn Future<Output = Discovered> + Send>>;
+type DiscoveryRun = Pin<Box<dyn Future<Output = Discovered> + Send>>;
 
 /// When discovery runs.
-struct Schedule {
-    running: Option<(Instant, Discovery)>,
+struct DiscoverySchedule {
+    running: Option<(Instant, DiscoveryRun)>,
     due: Instant,
-    /// Whether somebody wishes for one that has not begun.
-    is_wished: bool,
-    /// Whether the last one that began was wished for.
-    was_wished: bool,
-    /// Wishes are not granted before this.
-    wish_from: Instant,
+    /// Whether one is requested that has not begun.
+    is_requested: bool,
+    /// Whether the last one that began was requested.
+    was_requested: bool,
+    /// A requested discovery does not begin before this.
+    not_before: Instant,
 }
 
-// === impl Hub ===
+// === impl FeedCoordinator ===
 
-impl Hub {
+impl FeedCoordinator {
     pub(super) fn new(
         client: kube::Client,
         clock: Clock,
         rng: Rng,
-        options: FeedsOptions,
+        options: FeedSetOptions,
         publish: watch::Sender<Arc<Catalog>>,
-        board: Arc<Board>,
+        states: Arc<FeedStates>,
     ) -> Self {
         let now = Instant::now();
         Self {
@@ -113,50 +113,50 @@ impl Hub {
             clock,
             rng,
             options,
-            board,
+            states,
             number: 0,
             catalog: Arc::default(),
             publish,
             plan: watch::Sender::default(),
             subscribers: BTreeMap::new(),
-            couriers: JoinSet::new(),
+            subscriptions: JoinSet::new(),
             feeds: BTreeMap::new(),
             leaving: BTreeSet::new(),
             tasks: JoinSet::new(),
             task_kinds: BTreeMap::new(),
             crashed: BTreeMap::new(),
-            discovery: Schedule {
+            discovery: DiscoverySchedule {
                 running: None,
                 due: now,
-                is_wished: false,
-                was_wished: false,
-                wish_from: now,
+                is_requested: false,
+                was_requested: false,
+                not_before: now,
             },
             synced_by: None,
         }
     }
 
-    /// Runs until it is told to stop or nobody is left who could tell.
-    pub(super) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
+    /// Runs until it is stopped or all its handles are gone.
+    pub(super) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<SetCommand>) {
         loop {
             let discovery = &mut self.discovery;
             let (is_idle, due) = (discovery.running.is_none(), discovery.due);
             tokio::select! {
                 biased;
                 command = commands.recv() => match command {
-                    Some(Command::Subscribe(interest, sender)) => self.subscribe(interest, sender),
-                    Some(Command::Stop(done)) => {
+                    Some(SetCommand::Subscribe(interest, sender)) => self.subscribe(interest, sender),
+                    Some(SetCommand::Stop(done)) => {
                         self.stop().await;
-                        // Whoever does not wait for it does not want to know.
+                        // The caller may have stopped waiting.
                         let _ = done.send(());
                         return;
                     }
                     None => return self.stop().await,
                 },
-                Some(ended) = self.couriers.join_next() => self.unsubscribe(ended.ok()),
+                Some(ended) = self.subscriptions.join_next() => self.unsubscribe(ended.ok()),
                 Some(ended) = self.tasks.join_next_with_id() => self.feed_ended(&ended),
                 found = discovery.finished() => self.found(found),
-                () = self.board.discovery_asked_for() => self.discovery.wish(),
+                () = self.states.discovery_requested() => self.discovery.request(),
                 () = sleep_until(due), if is_idle => {
                     let client = self.client.clone();
                     self.discovery.begin(async move { discover(&client).await });
@@ -168,7 +168,7 @@ impl Hub {
 
     /// Ends all tasks and waits for them.
     async fn stop(mut self) {
-        self.couriers.shutdown().await;
+        self.subscriptions.shutdown().await;
         self.tasks.shutdown().await;
     }
 
@@ -179,11 +179,16 @@ impl Hub {
         self.reconcile();
         let plan = self.plan.subscribe();
         let clock = self.clock.clone();
-        self.couriers
-            .spawn(courier::run(self.number, interest, sender, clock, plan));
+        self.subscriptions.spawn(subscription::run(
+            self.number,
+            interest,
+            sender,
+            clock,
+            plan,
+        ));
     }
 
-    /// A subscriber is gone. One whose task panicked cannot be named; its feeds run on for nobody.
+    /// A subscriber is gone. One whose task panicked cannot be identified; its feeds run on.
     fn unsubscribe(&mut self, subscriber: Option<u64>) {
         if let Some(number) = subscriber {
             self.subscribers.remove(&number);
@@ -202,12 +207,17 @@ impl Hub {
         self.leaving.remove(&kind);
         if is_crash {
             // It starts anew with the next discovery, not at once: what it stumbled over is still there.
-            tracing::error!(kind = kind.0, "a feed crashed");
+            let name = self.catalog.get(kind).map(ToString::to_string);
+            let name = name.unwrap_or_else(|| "(not served)".to_owned());
+            tracing::error!(
+                kind = name,
+                "feed panicked; it restarts after the next discovery"
+            );
             self.feeds.remove(&kind);
             self.crashed.insert(kind, generation);
-            self.board.forget(kind);
-            self.board.count_sync_error();
-            self.tell_plan();
+            self.states.forget(kind);
+            self.states.count_sync_error();
+            self.publish_plan();
         } else {
             self.reconcile();
         }
@@ -215,13 +225,13 @@ impl Hub {
 
     fn found(&mut self, (found, took): (Discovered, Duration)) {
         if let Some(error) = &found.error {
-            tracing::warn!(error, "discovery is incomplete");
+            tracing::warn!(%error, "discovery is incomplete; keeping the kinds of missing groups");
         }
-        match merge(&found, &self.catalog, |id| self.board.has_synced(id)) {
+        match merge(&found, &self.catalog, |id| self.states.has_synced(id)) {
             Some(kinds) => self.accept(self.catalog.with(kinds)),
             None => {
-                tracing::warn!("discovery found nothing; the kinds known so far stay");
-                self.board.count_sync_error();
+                tracing::warn!("discovery found no kinds; keeping the known ones");
+                self.states.count_sync_error();
             }
         }
         let pause = match self.is_blank() {
@@ -248,12 +258,12 @@ impl Hub {
     /// Upstream counts one error per change of the kinds after which not all of them sync in time.
     fn check_sync(&mut self) {
         self.synced_by = None;
-        if !self.feeds.keys().all(|id| self.board.is_synced(*id)) {
-            self.board.count_sync_error();
+        if !self.feeds.keys().all(|id| self.states.is_synced(*id)) {
+            self.states.count_sync_error();
         }
     }
 
-    /// Starts, changes and ends feeds until they are those that are wanted, then tells the subscribers' tasks.
+    /// Starts, changes and ends feeds until they are those that are wanted, then publishes them to the subscriptions.
     fn reconcile(&mut self) {
         let catalog = self.catalog.clone();
         let mut wanted: BTreeMap<KindId, (&Kind, View)> = BTreeMap::new();
@@ -269,7 +279,7 @@ impl Hub {
         let unwanted = self.feeds.extract_if(.., |id, _| !wanted.contains_key(id));
         for (id, watched) in unwanted {
             // A feed that has ended by itself is as good as one that leaves.
-            let _ = watched.running.commands.send(feed::Command::Leave);
+            let _ = watched.running.commands.send(FeedCommand::Leave);
             self.leaving.insert(id);
         }
         for (id, (kind, view)) in wanted {
@@ -279,13 +289,13 @@ impl Hub {
                 None => self.start(id, kind, view),
             }
         }
-        self.tell_plan();
+        self.publish_plan();
     }
 
-    /// Tells the subscribers' tasks which feeds there are.
-    fn tell_plan(&self) {
+    /// Publishes the running feeds to the subscriptions.
+    fn publish_plan(&self) {
         let feeds = self.feeds.iter();
-        let plan = Plan {
+        let plan = FeedPlan {
             catalog: (!self.is_blank()).then(|| self.catalog.clone()),
             feeds: feeds
                 .map(|(id, watched)| (*id, watched.running.clone()))
@@ -299,20 +309,20 @@ impl Hub {
         self.number += 1;
         let (commands, received) = mpsc::unbounded_channel();
         let name = (&*kind.group, &*kind.resource);
-        let setup = Setup {
+        let setup = FeedSetup {
             id,
             kind: kind.clone(),
             view,
             client: self.client.clone(),
             clock: self.clock.clone(),
             rng: self.rng.fork(),
-            board: self.board.clone(),
+            states: self.states.clone(),
             defines_kinds: DEFINITIONS.contains(&name),
         };
-        let task = self.tasks.spawn(Task::new(setup, received).run());
+        let task = self.tasks.spawn(FeedTask::new(setup, received).run());
         self.task_kinds.insert(task.id(), (id, self.number));
-        let watched = Watched {
-            running: Running {
+        let watched = WatchedKind {
+            running: RunningFeed {
                 generation: self.number,
                 commands,
             },
@@ -323,9 +333,9 @@ impl Hub {
     }
 }
 
-// === impl Watched ===
+// === impl WatchedKind ===
 
-impl Watched {
+impl WatchedKind {
     /// Asks for another version, or for more of each object, if that is wanted now. Never for less: it would cost a list.
     fn follow(&mut self, kind: &Kind, view: View) {
         let view = view.max(self.view);
@@ -334,17 +344,17 @@ impl Watched {
         }
         self.version = kind.version.clone();
         self.view = view;
-        let reset = feed::Command::Reset(Box::new(kind.clone()), view);
+        let reset = FeedCommand::Reset(Box::new(kind.clone()), view);
         // A feed that has just ended is started anew when its end is noticed.
         let _ = self.running.commands.send(reset);
     }
 }
 
-// === impl Schedule ===
+// === impl DiscoverySchedule ===
 
-impl Schedule {
+impl DiscoverySchedule {
     fn begin(&mut self, discovery: impl Future<Output = Discovered> + Send + 'static) {
-        self.was_wished = std::mem::take(&mut self.is_wished);
+        self.was_requested = std::mem::take(&mut self.is_requested);
         self.running = Some((Instant::now(), Box::pin(discovery)));
     }
 
@@ -362,23 +372,23 @@ impl Schedule {
     /// Sets when to begin again.
     fn pause(&mut self, pause: Duration, took: Duration) {
         let now = Instant::now();
-        self.wish_from = now + took * COST_FACTOR;
-        let pause = match self.was_wished {
+        self.not_before = now + took * COST_FACTOR;
+        let pause = match self.was_requested {
             true => FOLLOW_UP.min(pause),
             false => pause,
         };
         self.due = now + pause;
-        // What has just ended may have asked before the change that the wish is about.
-        if self.is_wished {
-            self.wish();
+        // The discovery that has just ended may have begun before the change that the request is about.
+        if self.is_requested {
+            self.request();
         }
     }
 
-    /// Somebody thinks that kinds have changed.
-    fn wish(&mut self) {
-        let soon = (Instant::now() + DEBOUNCE).max(self.wish_from);
+    /// The kinds may have changed: run soon.
+    fn request(&mut self) {
+        let soon = (Instant::now() + DEBOUNCE).max(self.not_before);
         self.due = self.due.min(soon);
-        self.is_wished = true;
+        self.is_requested = true;
     }
 }
 

@@ -1,5 +1,5 @@
-//! How a driver is: what waits, for how long, and whether anything moves. The driver leaves it here every turn;
-//! metrics and `/livez` look whenever they like, also when the driver hangs.
+//! How long a driver's work has been waiting. The driver stores it every turn; metrics and `/livez` read it at any time,
+//! also when the driver hangs.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,46 +11,46 @@ use tokio::time::Instant;
 
 use crate::runtime::queue::age;
 
-/// How one driver is. Clones are the same.
+/// The liveness of one driver. Clones share it.
 #[derive(Clone)]
-pub struct Pulse {
+pub struct DriverLiveness {
     controller: &'static str,
     queue: &'static str,
     clock: Clock,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<LivenessState>>,
 }
 
-/// What a driver leaves behind.
+/// What a driver stores every turn.
 #[derive(Debug, Default)]
-pub(crate) struct State {
+pub(crate) struct LivenessState {
     /// Since when the oldest due key is due.
     pub(crate) due: Option<Timestamp>,
     /// Since when each key in process is.
     pub(crate) started: Vec<Timestamp>,
     /// When the oldest request without an answer was sent.
     pub(crate) asked: Option<Instant>,
-    /// When this was left.
+    /// When the driver stored this.
     pub(crate) turned: Option<Instant>,
 }
 
-/// How long things have been going on.
+/// How long a driver's work has been waiting.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Ages {
-    /// The oldest due key.
+pub struct WorkAges {
+    /// The age of the oldest due key.
     pub due: Option<Duration>,
-    /// The oldest request that has no answer yet.
+    /// The age of the oldest request that has no answer yet.
     pub call: Option<Duration>,
-    /// Keys are due, and the driver has not looked for so long. A long queue that moves is not stuck.
+    /// How long the driver has not had a turn although keys are due. A long queue that moves is not stuck.
     pub stuck: Option<Duration>,
-    /// The key that has been in process for longest.
+    /// The time that the oldest key in process has taken.
     pub longest: Duration,
-    /// All keys in process together.
+    /// The time that all keys in process have taken together.
     pub unfinished: Duration,
 }
 
-// === impl Pulse ===
+// === impl DriverLiveness ===
 
-impl Pulse {
+impl DriverLiveness {
     pub(crate) fn new(controller: &'static str, queue: &'static str, clock: Clock) -> Self {
         Self {
             controller,
@@ -60,7 +60,7 @@ impl Pulse {
         }
     }
 
-    /// Whose.
+    /// The controller's name.
     #[must_use]
     pub fn controller(&self) -> &'static str {
         self.controller
@@ -72,13 +72,13 @@ impl Pulse {
         self.queue
     }
 
-    /// How it is now.
+    /// The ages at this moment.
     #[must_use]
-    pub fn ages(&self) -> Ages {
+    pub fn ages(&self) -> WorkAges {
         let now = self.clock.now();
         let state = self.state();
         let started = state.started.iter().map(|start| age(now, *start));
-        Ages {
+        WorkAges {
             due: state.due.map(|since| age(now, since)),
             call: state.asked.map(|since| since.elapsed()),
             stuck: state.due.and(state.turned).map(|since| since.elapsed()),
@@ -87,27 +87,27 @@ impl Pulse {
         }
     }
 
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, LivenessState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl fmt::Debug for Pulse {
+impl fmt::Debug for DriverLiveness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Pulse({}, {:?})", self.controller, self.ages())
+        write!(f, "DriverLiveness({}, {:?})", self.controller, self.ages())
     }
 }
 
-// === impl Ages ===
+// === impl WorkAges ===
 
-impl Ages {
-    /// How long the item has waited, in the queue or for an answer, that has waited for longest.
+impl WorkAges {
+    /// The age of the oldest key, in the queue or in process.
     #[must_use]
     pub fn oldest(&self) -> Duration {
         self.longest.max(self.due.unwrap_or_default())
     }
 
-    /// How long nothing has happened that should have: what `/livez` compares with its limit.
+    /// How long the driver has made no progress although it should have: what `/livez` compares with its limit.
     #[must_use]
     pub fn overdue(&self) -> Duration {
         let waits = [self.call, self.stuck];

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// So many requests per second, and so many at once.
+/// A number of requests per second, and a number that may be sent at once.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limit {
     /// Per second; anything that is not above zero means no limit.
@@ -17,19 +17,19 @@ pub struct Limit {
     pub burst: u32,
 }
 
-/// Hands out places in line.
+/// Spaces out requests.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct RateLimiter {
     each: Duration,
     /// How far ahead of its time a request may go.
     ahead: Duration,
-    /// When the line is empty again.
+    /// When the next request may be sent without a burst.
     until: Mutex<Option<Instant>>,
 }
 
-// === impl Line ===
+// === impl RateLimiter ===
 
-impl Line {
+impl RateLimiter {
     pub(crate) fn new(limit: Limit) -> Self {
         let each = Duration::try_from_secs_f64(limit.qps.recip()).unwrap_or_default();
         Self {
@@ -39,10 +39,10 @@ impl Line {
         }
     }
 
-    /// Returns when it is the caller's turn.
-    pub(crate) async fn turn(&self) {
-        let turn = self.reserve(Instant::now());
-        tokio::time::sleep_until(turn).await;
+    /// Returns when the caller may send a request.
+    pub(crate) async fn acquire(&self) {
+        let at = self.reserve(Instant::now());
+        tokio::time::sleep_until(at).await;
     }
 
     fn reserve(&self, now: Instant) -> Instant {
@@ -60,32 +60,32 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_burst_goes_at_once_and_the_rest_at_the_rate() {
-        let line = Line::new(Limit {
+        let limiter = RateLimiter::new(Limit {
             qps: 10.0,
             burst: 3,
         });
         let start = Instant::now();
         let mut waits = Vec::new();
         for _ in 0..6 {
-            line.turn().await;
+            limiter.acquire().await;
             waits.push(start.elapsed().as_millis());
         }
         assert_eq!(waits, [0, 0, 0, 100, 200, 300]);
         tokio::time::sleep(Duration::from_secs(60)).await;
         let start = Instant::now();
         for _ in 0..4 {
-            line.turn().await;
+            limiter.acquire().await;
         }
         assert_eq!(start.elapsed().as_millis(), 100, "a rest fills it up again");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_rate_that_is_none_holds_nobody_up() {
+    async fn a_rate_of_zero_or_less_is_no_limit() {
         for qps in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            let line = Line::new(Limit { qps, burst: 0 });
+            let limiter = RateLimiter::new(Limit { qps, burst: 0 });
             let start = Instant::now();
             for _ in 0..100 {
-                line.turn().await;
+                limiter.acquire().await;
             }
             assert_eq!(start.elapsed(), Duration::ZERO, "{qps}");
         }

@@ -1,4 +1,5 @@
-//! What all feeds write and anybody may read: states and counts. No lock here is held for longer than a map access.
+//! The states and counts of all feeds, written by feeds and read by any task. No lock here is held for longer than a map
+//! access.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,31 +9,31 @@ use tokio::sync::Notify;
 
 use super::super::kind::{KindId, KindState};
 
-/// Holds what is known about the feeds as a whole.
+/// The states and counts of all feeds.
 #[derive(Debug, Default)]
-pub(crate) struct Board {
-    states: Mutex<BTreeMap<KindId, Known>>,
+pub(crate) struct FeedStates {
+    states: Mutex<BTreeMap<KindId, FeedState>>,
     sync_errors: AtomicU64,
     unreadable: AtomicU64,
-    /// Set when discovery should run soon. However often it is set, it is one wish.
+    /// Set when discovery should run soon. Setting it twice is one request.
     discovery: Notify,
 }
 
-/// How well a kind is known, and was.
+/// How well a kind is known.
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct FeedState {
     state: KindState,
     /// Whether it was ever synced since its feed began, as upstream's `HasSynced`.
     has_synced: bool,
 }
 
-// === impl Board ===
+// === impl FeedStates ===
 
-impl Board {
+impl FeedStates {
     pub(crate) fn set_state(&self, kind: KindId, state: KindState) {
         let mut states = self.lock();
         let had_synced = states.get(&kind).is_some_and(|known| known.has_synced);
-        let known = Known {
+        let known = FeedState {
             state,
             has_synced: had_synced || state == KindState::Synced,
         };
@@ -79,16 +80,16 @@ impl Board {
         self.unreadable.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn ask_for_discovery(&self) {
+    pub(crate) fn request_discovery(&self) {
         self.discovery.notify_one();
     }
 
-    /// Returns when discovery was asked for since the last time.
-    pub(crate) async fn discovery_asked_for(&self) {
+    /// Returns when discovery was requested since the last time.
+    pub(crate) async fn discovery_requested(&self) {
         self.discovery.notified().await;
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<KindId, Known>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<KindId, FeedState>> {
         self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

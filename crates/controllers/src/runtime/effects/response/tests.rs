@@ -1,7 +1,5 @@
 //! Every answer that a server, a proxy or an accident can give, and what follows from it.
 
-use bytes::Bytes;
-use http::{HeaderMap, StatusCode, header};
 use serde_json::{Value, json};
 
 use super::*;
@@ -337,4 +335,65 @@ fn patience_may_also_stand_in_the_status_and_words_are_kept_short() {
         .headers
         .insert(header::RETRY_AFTER, "3".parse().unwrap());
     assert_eq!(wait(&reply).0, Some(3), "the header has precedence");
+}
+
+const DATE: &str = "Sun, 01 Mar 2026 12:00:00 GMT";
+
+fn mk_headers(headers: &[(header::HeaderName, &str)]) -> Reply {
+    Reply {
+        status: StatusCode::TOO_MANY_REQUESTS,
+        headers: headers
+            .iter()
+            .map(|(name, value)| (name.clone(), value.parse().unwrap()))
+            .collect(),
+        body: Bytes::new(),
+    }
+}
+
+#[test]
+fn retry_after_is_read_in_both_forms_and_capped() {
+    let table = [
+        ("1", Some(1)),
+        (" 7 ", Some(7)),
+        ("60", Some(60)),
+        ("61", Some(60)),
+        ("1000000000", Some(60)),
+        ("99999999999999999999999", Some(60)),
+        ("0", None),
+        ("-5", None),
+        ("1.5", None),
+        ("soon", None),
+        ("", None),
+        ("Sun, 01 Mar 2026 12:00:30 GMT", Some(30)),
+        ("Sun, 01 Mar 2026 13:00:00 GMT", Some(60)),
+        ("Sun, 01 Mar 2026 11:59:59 GMT", None),
+        (DATE, None),
+    ];
+    for (text, secs) in table {
+        let reply = mk_headers(&[(header::RETRY_AFTER, text), (header::DATE, DATE)]);
+        let expected = secs.map(Duration::from_secs);
+        assert_eq!(reply.retry_after(), expected, "{text:?}");
+    }
+    let dated = mk_headers(&[(header::RETRY_AFTER, "Sun, 01 Mar 2026 12:00:30 GMT")]);
+    assert_eq!(dated.retry_after(), None, "by whose clock?");
+    assert_eq!(mk_headers(&[]).retry_after(), None);
+}
+
+#[test]
+fn json_is_recognized_by_its_content_type() {
+    let table = [
+        ("application/json", true),
+        ("Application/JSON; charset=utf-8", true),
+        (
+            "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+            true,
+        ),
+        ("text/html", false),
+        ("application/vnd.kubernetes.protobuf", false),
+        ("", false),
+    ];
+    for (text, expected) in table {
+        let reply = mk_headers(&[(header::CONTENT_TYPE, text)]);
+        assert_eq!(reply.is_json(), expected, "{text}");
+    }
 }

@@ -1,13 +1,15 @@
-//! The requests of a feed, and the lines of an answer.
+//! The list and watch requests of a feed, and the lines of a watch.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes, BytesMut};
+use caretaker_machinery::status::Status;
 use http::{HeaderMap, Request, Response, header};
 use http_body_util::{BodyExt as _, Limited};
 use kube::client::Body;
 
+use super::super::effects::{described, reason, shortened};
 use super::super::kind::Kind;
 use super::super::record::{Revision, View};
 
@@ -18,9 +20,9 @@ const METADATA: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMeta
 /// The same for lists, which have a form of their own.
 const METADATA_LIST: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
     application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
-/// What the type of an answer begins with that is written as protocol buffers.
+/// The start of the content type of protocol buffers.
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-/// Before each frame of such a watch stands its length.
+/// The length that comes before each frame of such a watch, in bytes.
 const LENGTH: usize = 4;
 
 /// Longest wait for the head of an answer.
@@ -31,24 +33,49 @@ const PAGE_TIMEOUT: Duration = Duration::from_secs(90);
 const PAGE_BYTES_MAX: usize = 1024 * 1024 * 1024;
 /// Longest line of a watch. The largest object that etcd takes has 1.5 MiB.
 const LINE_MAX: usize = 16 * 1024 * 1024;
-/// The longest pause that a server can make us take.
+/// Largest answer with another code than 200 that is read for its message.
+const REFUSAL_BYTES_MAX: usize = 64 * 1024;
+/// Longest wait for such an answer after its head.
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
+/// The longest pause that a server can make a feed take.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 
-/// What became of a request.
-pub(super) enum Reply<T> {
-    /// 200.
+/// How a request of a feed ended.
+pub(super) enum FeedReply<T> {
+    /// The answer has code 200.
     Good(T),
-    /// Any other status.
-    Refused {
-        status: u16,
-        retry_after: Option<Duration>,
-    },
-    /// None at all, or not all of it.
-    Unanswered(String),
+    /// The answer has any other code.
+    Refused(Refusal),
+    /// There is no answer, or only a part of it.
+    Unanswered(FeedError),
+}
+
+/// An answer with a code other than 200.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) status: u16,
+    /// The message of the server's Status; empty if the answer has none.
+    pub(super) message: String,
+    pub(super) retry_after: Option<Duration>,
+}
+
+/// Why a list or a watch has no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FeedError {
+    #[error("no answer within {} s", HEAD_TIMEOUT.as_secs())]
+    NoAnswer,
+    #[error("the page took longer than {} s", PAGE_TIMEOUT.as_secs())]
+    PageTimeout,
+    #[error("{0}")]
+    Connect(String),
+    #[error("the answer broke off: {0}")]
+    Broken(String),
+    #[error("the request is malformed: {0}")]
+    Request(#[from] http::Error),
 }
 
 /// The lines of a body, each at most [`LINE_MAX`] long; or its frames, where it has no lines.
-pub(super) struct Lines {
+pub(super) struct WatchLines {
     body: Body,
     buffer: BytesMut,
     /// How much of the buffer has no line end.
@@ -61,23 +88,22 @@ pub(super) struct Lines {
     left_out: usize,
 }
 
-/// A line, or the news that there was one.
+/// A line of a watch.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line {
-    /// All of it.
+pub(super) enum WatchLine {
     Text(Bytes),
-    /// Too long to be taken.
+    /// A line that is too long and was skipped.
     Overlong,
 }
 
-/// Asks for a page.
+/// Requests a page of a list.
 pub(super) async fn page(
     client: &kube::Client,
     kind: &Kind,
     view: View,
     limit: Option<u32>,
     token: Option<&str>,
-) -> Reply<Bytes> {
+) -> FeedReply<Bytes> {
     let mut uri = kind.path("", "");
     let mut separator = '?';
     if let Some(limit) = limit {
@@ -93,27 +119,21 @@ pub(super) async fn page(
     };
     let answer = async {
         match send(client, &uri, accept).await {
-            Reply::Good(response) => {
+            FeedReply::Good(response) => {
                 match Limited::new(response.into_body(), PAGE_BYTES_MAX)
                     .collect()
                     .await
                 {
-                    Ok(body) => Reply::Good(body.to_bytes()),
-                    Err(error) => Reply::Unanswered(error.to_string()),
+                    Ok(body) => FeedReply::Good(body.to_bytes()),
+                    Err(error) => FeedReply::Unanswered(FeedError::Broken(reason(&*error))),
                 }
             }
-            Reply::Refused {
-                status,
-                retry_after,
-            } => Reply::Refused {
-                status,
-                retry_after,
-            },
-            Reply::Unanswered(why) => Reply::Unanswered(why),
+            FeedReply::Refused(refusal) => FeedReply::Refused(refusal),
+            FeedReply::Unanswered(why) => FeedReply::Unanswered(why),
         }
     };
     let timeout = tokio::time::timeout(PAGE_TIMEOUT, answer).await;
-    timeout.unwrap_or_else(|_| Reply::Unanswered("the page did not come in time".to_owned()))
+    timeout.unwrap_or(FeedReply::Unanswered(FeedError::PageTimeout))
 }
 
 /// Opens a watch; without a version, one that begins with all objects.
@@ -123,7 +143,7 @@ pub(super) async fn watch(
     view: View,
     after: Option<&Revision>,
     length: Duration,
-) -> Reply<Lines> {
+) -> FeedReply<WatchLines> {
     let mut uri = kind.path("", "");
     let seconds = length.as_secs();
     let _ = write!(
@@ -141,24 +161,18 @@ pub(super) async fn watch(
         View::Full => "application/json",
     };
     match send(client, &uri, accept).await {
-        Reply::Good(response) => {
+        FeedReply::Good(response) => {
             let media = response.headers().get(header::CONTENT_TYPE);
             let is_framed =
                 media.is_some_and(|media| media.as_bytes().starts_with(PROTOBUF.as_bytes()));
-            Reply::Good(Lines::new(response.into_body(), is_framed))
+            FeedReply::Good(WatchLines::new(response.into_body(), is_framed))
         }
-        Reply::Refused {
-            status,
-            retry_after,
-        } => Reply::Refused {
-            status,
-            retry_after,
-        },
-        Reply::Unanswered(why) => Reply::Unanswered(why),
+        FeedReply::Refused(refusal) => FeedReply::Refused(refusal),
+        FeedReply::Unanswered(why) => FeedReply::Unanswered(why),
     }
 }
 
-async fn send(client: &kube::Client, uri: &str, accept: &str) -> Reply<Response<Body>> {
+async fn send(client: &kube::Client, uri: &str, accept: &str) -> FeedReply<Response<Body>> {
     let request = Request::get(uri)
         .header(header::ACCEPT, accept)
         // Since 1.37 servers compress watches in a way that common decoders stop at the first event of.
@@ -166,17 +180,29 @@ async fn send(client: &kube::Client, uri: &str, accept: &str) -> Reply<Response<
         .body(Body::empty());
     let request = match request {
         Ok(request) => request,
-        Err(error) => return Reply::Unanswered(error.to_string()),
+        Err(error) => return FeedReply::Unanswered(error.into()),
     };
     match tokio::time::timeout(HEAD_TIMEOUT, client.send(request)).await {
-        Err(_) => Reply::Unanswered("no answer in time".to_owned()),
-        Ok(Err(error)) => Reply::Unanswered(error.to_string()),
-        Ok(Ok(response)) if response.status() == 200 => Reply::Good(response),
-        Ok(Ok(response)) => Reply::Refused {
+        Err(_) => FeedReply::Unanswered(FeedError::NoAnswer),
+        Ok(Err(error)) => FeedReply::Unanswered(FeedError::Connect(described(&error))),
+        Ok(Ok(response)) if response.status() == 200 => FeedReply::Good(response),
+        Ok(Ok(response)) => FeedReply::Refused(Refusal {
             status: response.status().as_u16(),
             retry_after: retry_after(response.headers()),
-        },
+            message: message(response.into_body()).await,
+        }),
     }
+}
+
+/// The message of a Status; empty if there is none. A refusal is known by its code, so a body that is late, broken or
+/// long does not matter.
+async fn message(body: Body) -> String {
+    let body = Limited::new(body, REFUSAL_BYTES_MAX).collect();
+    let Ok(Ok(body)) = tokio::time::timeout(REFUSAL_TIMEOUT, body).await else {
+        return String::new();
+    };
+    let status = serde_json::from_slice::<Status>(&body.to_bytes());
+    status.map_or(String::new(), |status| shortened(&status.message))
 }
 
 /// How long a server wants not to be asked, in seconds; dates and nonsense are ignored.
@@ -199,9 +225,9 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-// === impl Lines ===
+// === impl WatchLines ===
 
-impl Lines {
+impl WatchLines {
     fn new(body: Body, is_framed: bool) -> Self {
         Self {
             body,
@@ -215,14 +241,14 @@ impl Lines {
 
     /// The next line; nothing at the end. What follows the last line end is a line that was cut off, and dropped.
     /// May be cancelled and called again.
-    pub(super) async fn next(&mut self) -> Result<Option<Line>, String> {
+    pub(super) async fn next(&mut self) -> Result<Option<WatchLine>, FeedError> {
         loop {
             if let Some(line) = self.take() {
                 return Ok(Some(line));
             }
             match self.body.frame().await {
                 None => return Ok(None),
-                Some(Err(error)) => return Err(error.to_string()),
+                Some(Err(error)) => return Err(FeedError::Broken(reason(&error))),
                 Some(Ok(frame)) => {
                     if let Ok(bytes) = frame.into_data() {
                         self.buffer.extend_from_slice(&bytes);
@@ -233,7 +259,7 @@ impl Lines {
     }
 
     /// A line or a frame that is in the buffer as a whole.
-    fn take(&mut self) -> Option<Line> {
+    fn take(&mut self) -> Option<WatchLine> {
         if self.is_framed {
             self.take_frame()
         } else {
@@ -241,7 +267,7 @@ impl Lines {
         }
     }
 
-    fn take_frame(&mut self) -> Option<Line> {
+    fn take_frame(&mut self) -> Option<WatchLine> {
         let left_out = self.left_out.min(self.buffer.len());
         self.buffer.advance(left_out);
         self.left_out -= left_out;
@@ -250,16 +276,16 @@ impl Lines {
         if length > LINE_MAX {
             self.buffer.advance(LENGTH);
             self.left_out = length;
-            return Some(Line::Overlong);
+            return Some(WatchLine::Overlong);
         }
         if self.buffer.len() < LENGTH + length {
             return None;
         }
         self.buffer.advance(LENGTH);
-        Some(Line::Text(self.buffer.split_to(length).freeze()))
+        Some(WatchLine::Text(self.buffer.split_to(length).freeze()))
     }
 
-    fn take_line(&mut self) -> Option<Line> {
+    fn take_line(&mut self) -> Option<WatchLine> {
         loop {
             let Some(end) = self.buffer[self.searched..]
                 .iter()
@@ -278,10 +304,10 @@ impl Lines {
             line.truncate(end);
             let is_overlong = std::mem::take(&mut self.is_skipping) || line.len() > LINE_MAX;
             if is_overlong {
-                return Some(Line::Overlong);
+                return Some(WatchLine::Overlong);
             }
             if !line.iter().all(u8::is_ascii_whitespace) {
-                return Some(Line::Text(line.freeze()));
+                return Some(WatchLine::Text(line.freeze()));
             }
         }
     }
@@ -291,15 +317,15 @@ impl Lines {
 mod tests {
     use super::*;
 
-    fn lines(pieces: &[&[u8]]) -> Vec<Line> {
-        pieces_of(Lines::new(Body::empty(), false), pieces)
+    fn lines(pieces: &[&[u8]]) -> Vec<WatchLine> {
+        pieces_of(WatchLines::new(Body::empty(), false), pieces)
     }
 
-    fn frames(pieces: &[&[u8]]) -> Vec<Line> {
-        pieces_of(Lines::new(Body::empty(), true), pieces)
+    fn frames(pieces: &[&[u8]]) -> Vec<WatchLine> {
+        pieces_of(WatchLines::new(Body::empty(), true), pieces)
     }
 
-    fn pieces_of(mut lines: Lines, pieces: &[&[u8]]) -> Vec<Line> {
+    fn pieces_of(mut lines: WatchLines, pieces: &[&[u8]]) -> Vec<WatchLine> {
         let mut found = Vec::new();
         for piece in pieces {
             lines.buffer.extend_from_slice(piece);
@@ -310,8 +336,8 @@ mod tests {
         found
     }
 
-    fn text(text: &'static str) -> Line {
-        Line::Text(Bytes::from_static(text.as_bytes()))
+    fn text(text: &'static str) -> WatchLine {
+        WatchLine::Text(Bytes::from_static(text.as_bytes()))
     }
 
     #[test]
@@ -344,19 +370,19 @@ mod tests {
         let whole = vec![b'x'; LINE_MAX + 1];
         let (one, other) = whole.split_at(7);
         let found = frames(&[&length.to_be_bytes(), one, other, b"\0\0\0\x01b"]);
-        assert_eq!(found, [Line::Overlong, text("b")]);
+        assert_eq!(found, [WatchLine::Overlong, text("b")]);
     }
 
     #[test]
     fn a_line_that_is_too_long_is_left_out_and_not_kept() {
         let piece = vec![b'x'; LINE_MAX / 2 + 1];
         let found = lines(&[b"a\n", &piece, &piece, &piece, b"x\nb\n"]);
-        assert_eq!(found, [text("a"), Line::Overlong, text("b")]);
+        assert_eq!(found, [text("a"), WatchLine::Overlong, text("b")]);
         let mut at_once = vec![b'x'; LINE_MAX + 1];
         at_once.extend_from_slice(b"\nb\n");
-        assert_eq!(lines(&[&at_once]), [Line::Overlong, text("b")]);
+        assert_eq!(lines(&[&at_once]), [WatchLine::Overlong, text("b")]);
 
-        let mut lines = Lines::new(Body::empty(), false);
+        let mut lines = WatchLines::new(Body::empty(), false);
         lines.buffer.extend_from_slice(&vec![b'x'; LINE_MAX + 1]);
         assert_eq!(lines.take(), None);
         assert!(lines.buffer.is_empty() && lines.is_skipping);
@@ -369,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_may_ask_for_a_pause_but_not_for_any() {
+    fn retry_after_is_capped() {
         let table = [
             ("7", Some(7)),
             (" 7 ", Some(7)),

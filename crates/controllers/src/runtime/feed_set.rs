@@ -1,14 +1,13 @@
 //! One feed per kind, for all controllers of the process.
 //!
-//! Whoever wants to know about kinds subscribes and gets a channel of changes: the catalog first, then for each kind
-//! `Syncing`, its objects, `Synced`, and what happens from then on. A kind is watched once, however many want it; in full
-//! if one of them does. Discovery runs every half minute, and at once when a definition of kinds changes or a kind turns
+//! A subscriber names the kinds it wants and gets a channel of changes: the catalog first, then for each kind `Syncing`,
+//! its objects, `Synced`, and all later changes. A kind is watched once for all subscribers; in full if one wants that. Discovery runs every half minute, and at once when a definition of kinds changes or a kind turns
 //! out not to be served. Mirrors the monitors of upstream's collector (1.36), but a kind that is not served any more is
 //! really not watched any more.
 
-mod board;
-mod courier;
-mod hub;
+mod coordinator;
+mod feed_states;
+mod subscription;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,29 +19,29 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::controller::Change;
 use super::kind::{Catalog, Kind, KindId, KindState};
 use super::record::View;
-use hub::{Command, Hub};
+use coordinator::{FeedCoordinator, SetCommand};
 
-pub(crate) use board::Board;
+pub(crate) use feed_states::FeedStates;
 
 /// Changes that a subscriber may be behind before feeds wait for it: a few turns of a driver.
 const CHANGES_AHEAD: usize = 1024;
 
-/// All feeds of the process. Clones are the same feeds; when the last one is dropped, all of them end.
+/// All feeds of the process. Clones share them; when the last one is dropped, all feeds end.
 #[derive(Clone)]
-pub struct Feeds {
-    commands: mpsc::UnboundedSender<Command>,
+pub struct FeedSet {
+    commands: mpsc::UnboundedSender<SetCommand>,
     catalog: watch::Receiver<Arc<Catalog>>,
-    board: Arc<Board>,
+    feed_states: Arc<FeedStates>,
 }
 
-/// What can be chosen about feeds.
+/// How a feed set behaves.
 #[derive(Debug, Clone)]
-pub struct FeedsOptions {
+pub struct FeedSetOptions {
     /// Between the end of one discovery and the start of the next.
     pub discovery_every: Duration,
 }
 
-/// What a subscriber wants to know about.
+/// The kinds that a subscriber wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Interest {
     /// The metadata of everything that can be listed, watched and deleted.
@@ -50,7 +49,7 @@ pub enum Interest {
         /// Except these: resource and group.
         ignored: Vec<(Box<str>, Box<str>)>,
     },
-    /// Some kinds. One that does not exist is waited for.
+    /// Named kinds. A kind that does not exist yet is watched as soon as it does.
     Kinds {
         /// Group and resource.
         kinds: Vec<(Box<str>, Box<str>)>,
@@ -59,21 +58,22 @@ pub enum Interest {
     },
 }
 
-// === impl Feeds ===
+// === impl FeedSet ===
 
-impl Feeds {
-    /// Starts discovery; feeds start when somebody wants them. Must be called inside a tokio runtime.
+impl FeedSet {
+    /// Starts discovery; feeds start with their first subscriber. Must be called inside a tokio runtime.
     #[must_use]
-    pub fn start(client: kube::Client, clock: Clock, rng: Rng, options: FeedsOptions) -> Self {
+    pub fn start(client: kube::Client, clock: Clock, rng: Rng, options: FeedSetOptions) -> Self {
         let (commands, received) = mpsc::unbounded_channel();
         let (publish, catalog) = watch::channel(Arc::default());
-        let board = Arc::new(Board::default());
-        let hub = Hub::new(client, clock, rng, options, publish, board.clone());
-        tokio::spawn(hub.run(received));
+        let feed_states = Arc::new(FeedStates::default());
+        let coordinator =
+            FeedCoordinator::new(client, clock, rng, options, publish, feed_states.clone());
+        tokio::spawn(coordinator.run(received));
         Self {
             commands,
             catalog,
-            board,
+            feed_states,
         }
     }
 
@@ -82,8 +82,8 @@ impl Feeds {
     #[must_use]
     pub fn subscribe(&self, interest: Interest) -> mpsc::Receiver<Change> {
         let (sender, receiver) = mpsc::channel(CHANGES_AHEAD);
-        // After a stop nobody takes it, and the channel ends.
-        let _ = self.commands.send(Command::Subscribe(interest, sender));
+        // After a stop the command is dropped, and with it the channel.
+        let _ = self.commands.send(SetCommand::Subscribe(interest, sender));
         receiver
     }
 
@@ -96,39 +96,39 @@ impl Feeds {
     /// How well each kind is known that is watched now.
     #[must_use]
     pub fn states(&self) -> Vec<(KindId, KindState)> {
-        self.board.states()
+        self.feed_states.states()
     }
 
     /// How often kinds could not be found or synced: upstream's `garbagecollector_controller_resources_sync_error_total`.
     #[must_use]
     pub fn sync_errors(&self) -> u64 {
-        self.board.sync_errors()
+        self.feed_states.sync_errors()
     }
 
     /// How many objects could not be read, each counted once per name and feed.
     #[must_use]
     pub fn unreadable(&self) -> u64 {
-        self.board.unreadable()
+        self.feed_states.unreadable()
     }
 
-    /// Asks for the kinds soon.
+    /// Runs discovery soon.
     pub fn refresh(&self) {
-        self.board.ask_for_discovery();
+        self.feed_states.request_discovery();
     }
 
     /// Ends all feeds and all channels; returns when they have ended.
     pub async fn stop(&self) {
         let (done, stopped) = oneshot::channel();
-        if self.commands.send(Command::Stop(done)).is_ok() {
+        if self.commands.send(SetCommand::Stop(done)).is_ok() {
             // An error means that it has stopped already.
             let _ = stopped.await;
         }
     }
 }
 
-// === impl FeedsOptions ===
+// === impl FeedSetOptions ===
 
-impl Default for FeedsOptions {
+impl Default for FeedSetOptions {
     /// Upstream's period.
     fn default() -> Self {
         Self {

@@ -1,0 +1,350 @@
+//! What a driver reports: evidence of its writes, metrics, Events, failed requests in the log, and its liveness.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::failure_log::{FailureCause, FailureLine, FailureLog};
+use super::in_flight::FinishedCall;
+use super::liveness::DriverLiveness;
+use crate::runtime::call::{Answer, Call, Failure, FailureKind, Propagation};
+use crate::runtime::controller::{Controller, DecisionReason, Identity, Note};
+use crate::runtime::events::Events;
+use crate::runtime::evidence::{Evidence, Outcome, Trail};
+use crate::runtime::kind::{Catalog, Kind};
+use crate::runtime::metrics::{ControllerLabel, DeleteLabels, Metrics, QueueMetrics};
+use crate::runtime::queue::{Counts, Due, Queue, age};
+
+/// Where one driver reports to, and what it has reported.
+pub(super) struct DriverReport<K> {
+    /// The controller's name.
+    pub(super) name: &'static str,
+    /// The component that Events name as their source.
+    pub(super) event_source: &'static str,
+    pub(super) events: Events,
+    pub(super) evidence: Trail,
+    pub(super) metrics: Metrics,
+    pub(super) queue_metrics: QueueMetrics,
+    liveness: DriverLiveness,
+    failures: FailureLog,
+    /// The queue's counts that metrics have.
+    counted: Counts,
+    /// Since when each key is in process.
+    started: BTreeMap<K, Timestamp>,
+    /// The notes of each key's last decision that had any.
+    notes: BTreeMap<K, Vec<Note>>,
+}
+
+/// Where a driver reports to.
+pub(super) struct ReportTargets {
+    pub(super) name: &'static str,
+    pub(super) event_source: &'static str,
+    pub(super) events: Events,
+    pub(super) evidence: Trail,
+    pub(super) metrics: Metrics,
+    pub(super) liveness: DriverLiveness,
+}
+
+/// An object as the log names it: `deployments.apps shop/web`.
+pub(super) struct ObjectName<'a> {
+    kind: Option<&'a Kind>,
+    namespace: &'a str,
+    name: &'a str,
+}
+
+// === impl DriverReport ===
+
+impl<K: Clone + Ord + fmt::Debug> DriverReport<K> {
+    pub(super) fn new(targets: ReportTargets) -> Self {
+        targets.metrics.follow(targets.liveness.clone());
+        Self {
+            name: targets.name,
+            event_source: targets.event_source,
+            events: targets.events,
+            evidence: targets.evidence,
+            queue_metrics: targets.metrics.queue(targets.liveness.queue()),
+            metrics: targets.metrics,
+            liveness: targets.liveness,
+            failures: FailureLog::default(),
+            counted: Counts::default(),
+            started: BTreeMap::new(),
+            notes: BTreeMap::new(),
+        }
+    }
+
+    /// A key was taken out of the queue.
+    pub(super) fn work_started(&mut self, due: &Due<K>, now: Timestamp) {
+        let waited = age(now, due.since).as_secs_f64();
+        self.queue_metrics.queue_duration.observe(waited);
+        self.started.insert(due.key.clone(), now);
+    }
+
+    /// A key is not in process any more.
+    pub(super) fn work_ended(&mut self, key: &K, now: Timestamp) {
+        if let Some(start) = self.started.remove(key) {
+            let took = age(now, start).as_secs_f64();
+            self.queue_metrics.work_duration.observe(took);
+        }
+    }
+
+    /// Emits the Events of a decision, except those that the key's last decision had as well.
+    pub(super) fn emit_new(&mut self, key: &K, notes: Vec<Note>) {
+        if notes.is_empty() {
+            self.notes.remove(key);
+            return;
+        }
+        let last = self.notes.get(key);
+        for note in &notes {
+            if !last.is_some_and(|last| last.contains(note)) {
+                self.emit(note.clone());
+            }
+        }
+        self.notes.insert(key.clone(), notes);
+    }
+
+    /// Emits an Event.
+    pub(super) fn emit(&self, note: Note) {
+        self.events.tell(self.event_source, note);
+    }
+
+    /// Records the answer to a request: evidence of a write, and a count of a read.
+    pub(super) fn answered<C: Controller<Key = K>>(
+        &mut self,
+        finished: &FinishedCall<C>,
+        catalog: &Catalog,
+        now: Timestamp,
+    ) {
+        let answer = &finished.performed.answer;
+        if !matches!(answer, Answer::Failed(_)) && !self.failures.is_empty() {
+            let object = ObjectName::of(&finished.call, catalog).to_string();
+            self.failures.succeeded(&object);
+        }
+        if finished.call.is_read() {
+            self.evidence.read();
+            return;
+        }
+        let status = finished.performed.status;
+        let mut evidence = self.evidence_of(
+            &finished.key,
+            &finished.call,
+            &finished.because,
+            catalog,
+            now,
+        );
+        evidence.status = status.map_or(Outcome::NoAnswer, Outcome::Code);
+        evidence.ms = millis(finished.took);
+        evidence.requests = finished.progress.requests;
+        evidence.done = matches!(answer, Answer::Object(_) | Answer::Done);
+        let result = match answer {
+            Answer::Object(_) | Answer::Done => "deleted",
+            Answer::Absent(_) => "absent",
+            Answer::Failed(failure) => {
+                evidence.error = Some(failure.message.clone());
+                match failure.kind {
+                    FailureKind::Conflict => "conflict",
+                    _ => "failed",
+                }
+            }
+        };
+        self.count_delete(&finished.call, &evidence, result);
+        self.evidence.record(evidence);
+    }
+
+    /// Records a write that a dry run does not send.
+    pub(super) fn held_back<R: DecisionReason>(
+        &self,
+        key: &K,
+        call: &Call,
+        because: &R,
+        catalog: &Catalog,
+        now: Timestamp,
+    ) {
+        let evidence = self.evidence_of(key, call, because, catalog, now);
+        self.count_delete(call, &evidence, "dry-run");
+        self.evidence.record(evidence);
+    }
+
+    /// Logs a request that failed, unless the same was logged a short while ago.
+    pub(super) fn failed(
+        &mut self,
+        call: &Call,
+        failure: &Failure,
+        retry_in: Duration,
+        catalog: &Catalog,
+        now: Timestamp,
+    ) {
+        let cause = FailureCause {
+            object: ObjectName::of(call, catalog).to_string(),
+            verb: call.verb(),
+            code: failure.status,
+        };
+        let object = cause.object.clone();
+        let retry_in_secs = retry_in.as_secs_f64();
+        match self.failures.failed(cause, now) {
+            FailureLine::Full { repeated } => tracing::warn!(
+                controller = self.name,
+                object,
+                verb = call.verb(),
+                code = failure.status,
+                error = failure.message,
+                retry_in_secs,
+                repeated,
+                "request failed; it will be retried"
+            ),
+            FailureLine::Summary { failures } => tracing::warn!(
+                controller = self.name,
+                failures,
+                example = object,
+                error = failure.message,
+                "requests for many objects fail; only their number is logged"
+            ),
+            FailureLine::None => tracing::debug!(
+                controller = self.name,
+                object,
+                verb = call.verb(),
+                code = failure.status,
+                error = failure.message,
+                retry_in_secs,
+                "request failed again"
+            ),
+        }
+    }
+
+    /// Counts a key whose object changed faster than it could be judged.
+    pub(super) fn starved(&self, call: &Call, catalog: &Catalog) {
+        tracing::warn!(
+            controller = self.name,
+            object = %ObjectName::of(call, catalog),
+            "object changes faster than it can be written; backing off"
+        );
+        let controller = self.name;
+        let starved = &self.metrics.families().conflicts_starved;
+        starved.get_or_create(&ControllerLabel { controller }).inc();
+    }
+
+    /// Publishes the queue's counts and the driver's liveness.
+    pub(super) fn publish(&mut self, queue: &Queue<K>, oldest_request: Option<Instant>) {
+        let counts = queue.counts();
+        let metrics = &self.queue_metrics;
+        metrics.adds.inc_by(counts.adds - self.counted.adds);
+        metrics
+            .retries
+            .inc_by(counts.retries - self.counted.retries);
+        metrics
+            .depth
+            .set(i64::try_from(counts.due).unwrap_or(i64::MAX));
+        self.counted = counts;
+
+        let mut state = self.liveness.state();
+        state.due = queue.oldest();
+        state.asked = oldest_request;
+        state.turned = Some(Instant::now());
+        state.started.clear();
+        state.started.extend(self.started.values());
+    }
+
+    /// The evidence of a write that was not sent.
+    fn evidence_of<R: DecisionReason>(
+        &self,
+        key: &K,
+        call: &Call,
+        because: &R,
+        catalog: &Catalog,
+        now: Timestamp,
+    ) -> Evidence {
+        let target = call.target();
+        let kind = catalog.get(target.kind);
+        let judged = call.judged();
+        let uid = judged.map(|judged| judged.uid.to_string());
+        let uid = uid.unwrap_or_default();
+        let revision = judged.map(|judged| judged.revision.to_string());
+        let policy = match call {
+            Call::Delete { propagation, .. } => *propagation,
+            Call::Get { .. } | Call::Create { .. } | Call::Patch { .. } => None,
+        };
+        Evidence {
+            at: now,
+            controller: self.name,
+            key: format!("{key:?}"),
+            verb: call.verb(),
+            object: ObjectName::of(call, catalog).to_string(),
+            resource_version: revision.unwrap_or_default(),
+            because: because.to_json(),
+            proof: because.proof().map(ToString::to_string),
+            status: Outcome::DryRun,
+            error: None,
+            ms: 0,
+            reason: because.to_string(),
+            cause: because.cause().cloned(),
+            target: Identity {
+                api_version: kind.map(Kind::api_version).unwrap_or_default(),
+                kind: kind.map(|kind| kind.kind.to_string()).unwrap_or_default(),
+                namespace: target.namespace.to_string(),
+                name: target.name.to_string(),
+                uid: uid.clone(),
+            },
+            uid,
+            group: kind.map(|kind| kind.group.to_string()).unwrap_or_default(),
+            resource: kind
+                .map(|kind| kind.resource.to_string())
+                .unwrap_or_default(),
+            policy,
+            done: false,
+            requests: 0,
+        }
+    }
+
+    fn count_delete(&self, call: &Call, evidence: &Evidence, result: &'static str) {
+        if !matches!(call, Call::Delete { .. }) {
+            return;
+        }
+        let labels = DeleteLabels {
+            controller: self.name,
+            group: evidence.group.clone(),
+            resource: evidence.resource.clone(),
+            policy: match evidence.policy {
+                Some(Propagation::Background) => "background",
+                Some(Propagation::Foreground) => "foreground",
+                Some(Propagation::Orphan) => "orphan",
+                None => "default",
+            },
+            result,
+        };
+        let deletes = &self.metrics.families().deletes;
+        deletes.get_or_create(&labels).inc();
+    }
+}
+
+// === impl ObjectName ===
+
+impl<'a> ObjectName<'a> {
+    pub(super) fn of(call: &'a Call, catalog: &'a Catalog) -> Self {
+        let target = call.target();
+        Self {
+            kind: catalog.get(target.kind),
+            namespace: &target.namespace,
+            name: &target.name,
+        }
+    }
+}
+
+impl fmt::Display for ObjectName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            Some(kind) => write!(f, "{kind} ")?,
+            None => f.write_str("(not served) ")?,
+        }
+        if self.namespace.is_empty() {
+            f.write_str(self.name)
+        } else {
+            write!(f, "{}/{}", self.namespace, self.name)
+        }
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,73 @@
+//! How well the kinds are known that a controller watches, as far as the driver acts on it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::runtime::kind::{KindId, KindState};
+
+/// The kinds that a controller watches.
+#[derive(Debug, Default)]
+pub(super) struct WatchedKinds {
+    /// Kinds whose resourceVersions went back: they are not written to until a fresh list was applied.
+    frozen: BTreeSet<KindId>,
+    /// Whether the first list of each kind is over.
+    listed: BTreeMap<KindId, bool>,
+    has_synced: bool,
+}
+
+// === impl WatchedKinds ===
+
+impl WatchedKinds {
+    /// Takes note of a kind's state. Returns the number of kinds when the last first list is over, once.
+    pub(super) fn observe(&mut self, kind: KindId, state: KindState) -> Option<usize> {
+        if matches!(state, KindState::Frozen) {
+            self.frozen.insert(kind);
+        } else {
+            self.frozen.remove(&kind);
+        }
+        if matches!(state, KindState::Gone) {
+            self.listed.remove(&kind);
+        } else {
+            let is_listed = !matches!(state, KindState::Syncing(_));
+            self.listed.insert(kind, is_listed);
+        }
+        let is_synced = !self.listed.is_empty() && self.listed.values().all(|listed| *listed);
+        if !is_synced || self.has_synced {
+            return None;
+        }
+        self.has_synced = true;
+        Some(self.listed.len())
+    }
+
+    pub(super) fn is_frozen(&self, kind: KindId) -> bool {
+        self.frozen.contains(&kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn the_end_of_the_last_first_list_is_reported_once() {
+        let syncing = KindState::Syncing(Timestamp::UNIX_EPOCH);
+        let mut kinds = WatchedKinds::default();
+        assert_eq!(kinds.observe(KindId(0), syncing), None);
+        assert_eq!(kinds.observe(KindId(1), syncing), None);
+        assert_eq!(kinds.observe(KindId(0), KindState::Synced), None);
+        assert_eq!(kinds.observe(KindId(1), KindState::Forbidden), Some(2));
+        assert_eq!(kinds.observe(KindId(1), KindState::Synced), None);
+        assert_eq!(kinds.observe(KindId(2), syncing), None);
+        assert_eq!(kinds.observe(KindId(2), KindState::Synced), None);
+    }
+
+    #[test]
+    fn a_frozen_kind_thaws_with_any_other_state() {
+        let mut kinds = WatchedKinds::default();
+        kinds.observe(KindId(0), KindState::Frozen);
+        assert!(kinds.is_frozen(KindId(0)));
+        kinds.observe(KindId(0), KindState::Synced);
+        assert!(!kinds.is_frozen(KindId(0)));
+    }
+}

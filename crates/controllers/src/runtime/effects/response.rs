@@ -1,0 +1,310 @@
+//! One request, the whole of its response, and what that means.
+//!
+//! Every write goes through [`exchange`], so that the time and the size of an answer are bounded in one place. [`answer`]
+//! is pure: a reply goes in, an answer comes out. The part that safety rests on is small: an object is absent only if a
+//! well-formed `Status` with code 404 and reason NotFound names that very object, of a kind that discovery serves. A page
+//! of text, another object's 404 or a broken answer mean nothing about the object, and nothing follows from them.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use caretaker_machinery::status::Status;
+use http::{HeaderMap, Request, StatusCode, header};
+use http_body_util::{BodyExt, Limited};
+use jiff::Timestamp;
+use kube::client::{AuthError, Body};
+use serde::Deserialize;
+
+use crate::runtime::call::{Answer, Call, Failure, FailureKind, Proof, Target};
+use crate::runtime::kind::Catalog;
+use crate::runtime::record::{Record, View, decode};
+
+/// How long a request may take, its response included. Transport time: tokio's.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The longest answer that is read, in bytes. Servers store objects of up to 1.5 MiB, and JSON is longer than what
+/// they store.
+pub const BODY_MAX: usize = 8 << 20;
+
+/// The longest that a server can make a key wait: no server stops a controller for an hour.
+pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
+
+/// A response that arrived as a whole.
+#[derive(Debug, Clone)]
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+/// How much of a server's message is kept, in bytes: it goes to logs and Events.
+const MESSAGE_MAX: usize = 512;
+
+/// The type of the object in a body.
+#[derive(Deserialize)]
+struct Head {
+    #[serde(default)]
+    kind: String,
+    #[serde(default, rename = "apiVersion")]
+    api_version: String,
+}
+
+/// Why there is no whole response to a request. None of the messages holds credentials.
+#[derive(Debug, thiserror::Error)]
+pub enum ExchangeError {
+    #[error("{0}")]
+    Connect(String),
+    #[error("the answer broke off: {why}")]
+    Broken { status: u16, why: String },
+    #[error("no answer within {} s", REQUEST_TIMEOUT.as_secs())]
+    Timeout { status: Option<u16> },
+    #[error("the request is malformed: {0}")]
+    Request(#[from] http::Error),
+}
+
+/// Sends a request and reads all of the response.
+pub(crate) async fn exchange(
+    client: &kube::Client,
+    request: Request<Body>,
+) -> Result<Reply, ExchangeError> {
+    let mut seen = None;
+    let whole = async {
+        let response = client.send(request).await;
+        let response = response.map_err(|error| ExchangeError::Connect(described(&error)))?;
+        let (head, body) = response.into_parts();
+        let status = head.status.as_u16();
+        seen = Some(status);
+        let body = Limited::new(body, BODY_MAX).collect().await;
+        let body = body.map_err(|error| ExchangeError::Broken {
+            status,
+            why: reason(&*error),
+        })?;
+        Ok(Reply {
+            status: head.status,
+            headers: head.headers,
+            body: body.to_bytes(),
+        })
+    };
+    let outcome = tokio::time::timeout(REQUEST_TIMEOUT, whole).await;
+    outcome.unwrap_or(Err(ExchangeError::Timeout { status: seen }))
+}
+
+// === impl ExchangeError ===
+
+impl ExchangeError {
+    /// The HTTP status, if one arrived.
+    #[must_use]
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            Self::Broken { status, .. } => Some(*status),
+            Self::Timeout { status } => *status,
+            Self::Connect(_) | Self::Request(_) => None,
+        }
+    }
+}
+
+// === impl Reply ===
+
+impl Reply {
+    fn header(&self, name: header::HeaderName) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// Whether it claims to be JSON.
+    pub(crate) fn is_json(&self) -> bool {
+        let media = self.header(header::CONTENT_TYPE).unwrap_or_default();
+        let media = media.split(';').next().unwrap_or_default();
+        media.trim().eq_ignore_ascii_case("application/json")
+    }
+
+    /// The server's time, if it tells it.
+    pub(crate) fn date(&self) -> Option<Timestamp> {
+        http_date(self.header(header::DATE)?)
+    }
+
+    /// When the server wants to be asked again: seconds, or a date by its own clock. Capped; nonsense is no answer,
+    /// and neither is zero, because the server that says it is the one that refused.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        let text = self.header(header::RETRY_AFTER)?.trim();
+        let wait = if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+            // More digits than fit are a long time too.
+            Duration::from_secs(text.parse().unwrap_or(u64::MAX))
+        } else {
+            let wait = http_date(text)?.duration_since(self.date()?);
+            Duration::try_from(wait).ok()?
+        };
+        (!wait.is_zero()).then(|| wait.min(RETRY_AFTER_MAX))
+    }
+}
+
+/// The answer that `reply` is to `call`.
+pub(crate) fn answer(reply: &Reply, call: &Call, view: View, catalog: &Catalog) -> Answer {
+    let target = call.target();
+    if reply.status.is_success() {
+        return success(reply, call, view);
+    }
+    let status = reply.is_json().then(|| status(&reply.body)).flatten();
+    if reply.status.as_u16() == 404
+        && let Some(status) = &status
+        && is_proof(status, target, catalog)
+    {
+        return Answer::Absent(Proof::NotFound);
+    }
+    Answer::Failed(failure(reply, status))
+}
+
+fn success(reply: &Reply, call: &Call, view: View) -> Answer {
+    let target = call.target();
+    let unreadable = |why: &str| {
+        Answer::Failed(Failure {
+            kind: FailureKind::Unavailable,
+            status: Some(reply.status.as_u16()),
+            message: format!("the answer is not readable: {why}"),
+            retry_after: None,
+        })
+    };
+    if !reply.is_json() {
+        return unreadable("it is not JSON");
+    }
+    if let Some(status) = status(&reply.body) {
+        return match (status.status.as_str(), call) {
+            // A delete shows nothing when nothing is left, and a binding never does.
+            ("Success", Call::Delete { .. } | Call::Create { .. }) => Answer::Done,
+            ("Success", _) => unreadable("it is a Status"),
+            _ => Answer::Failed(failure(reply, Some(status))),
+        };
+    }
+    match decode(target.kind, &reply.body, view) {
+        Err(error) => unreadable(&error.why),
+        Ok(record) if record.meta.name != target.name => unreadable("it is another object"),
+        // Objects of the cluster have none, whatever namespace they were asked for from.
+        Ok(Record { meta, .. })
+            if !meta.namespace.is_empty() && meta.namespace != target.namespace =>
+        {
+            unreadable("it is an object of another namespace")
+        }
+        Ok(record) => Answer::Object(Arc::new(record)),
+    }
+}
+
+/// The `Status` that a body is, if it is one.
+fn status(body: &[u8]) -> Option<Status> {
+    let head: Head = serde_json::from_slice(body).ok()?;
+    if head.kind != "Status" || head.api_version != "v1" {
+        return None;
+    }
+    serde_json::from_slice(body).ok()
+}
+
+/// Whether a `Status` proves that the object does not exist (S1 in `docs/safety.md`).
+///
+/// DEVIATION(proof-of-absence): upstream takes any 404 for proof, also a page of text and one for a path that is not
+/// served.
+fn is_proof(status: &Status, target: &Target, catalog: &Catalog) -> bool {
+    let (Some(kind), Some(details)) = (catalog.get(target.kind), &status.details) else {
+        return false;
+    };
+    status.status == "Failure"
+        && status.reason == "NotFound"
+        && status.code == 404
+        && *details.name == *target.name
+        && *details.group == *kind.group
+        && (*details.kind == *kind.resource || *details.kind == *kind.kind)
+}
+
+fn failure(reply: &Reply, status: Option<Status>) -> Failure {
+    let code = reply.status.as_u16();
+    let kind = match code {
+        409 => FailureKind::Conflict,
+        422 if status.as_ref().is_some_and(is_about_the_uid) => FailureKind::Conflict,
+        403 if status.as_ref().is_some_and(is_about_the_end) => FailureKind::NamespaceEnding,
+        401 | 403 => FailureKind::Forbidden,
+        404 => FailureKind::NotServed,
+        429 => FailureKind::TooManyRequests,
+        400..500 => FailureKind::Refused,
+        _ => FailureKind::Unavailable,
+    };
+    let asked_by_status = || {
+        let secs = status.as_ref()?.details.as_ref()?.retry_after_seconds;
+        (secs > 0).then(|| Duration::from_secs(secs.into()).min(RETRY_AFTER_MAX))
+    };
+    let retry_after = reply.retry_after().or_else(asked_by_status);
+    let message = match status {
+        Some(status) => shortened(&status.message),
+        None if code == 404 => "no such path".to_owned(),
+        None => "the answer is no Status".to_owned(),
+    };
+    Failure {
+        kind,
+        status: Some(code),
+        message,
+        retry_after,
+    }
+}
+
+/// A patch that names the uid of an object that was replaced meanwhile is refused as an attempt to change the uid.
+fn is_about_the_uid(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    causes
+        .into_iter()
+        .any(|cause| cause.field == "metadata.uid")
+}
+
+/// What is created in a namespace that ends is refused, and this is how the server says that.
+fn is_about_the_end(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    causes
+        .into_iter()
+        .any(|cause| cause.reason == "NamespaceTerminating")
+}
+
+/// The first bytes of a server's message.
+pub(crate) fn shortened(text: &str) -> String {
+    let end = (0..=text.len().min(MESSAGE_MAX))
+        .rev()
+        .find(|&end| text.is_char_boundary(end));
+    text[..end.unwrap_or(0)].to_owned()
+}
+
+/// `Sun, 06 Nov 1994 08:49:37 GMT`, the one form of a date that HTTP servers write today.
+fn http_date(text: &str) -> Option<Timestamp> {
+    jiff::fmt::rfc2822::DateTimeParser::new()
+        .parse_timestamp(text)
+        .ok()
+}
+
+/// What went wrong on the way to a server, without the words that a credential plugin printed or was started with:
+/// these may be credentials.
+pub(crate) fn described(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Auth(AuthError::AuthExecRun { out, .. }) => {
+            let errors = String::from_utf8_lossy(&out.stderr);
+            let status = out.status;
+            format!(
+                "the credential plugin ended with {status}: {}",
+                errors.trim()
+            )
+        }
+        other => reason(other),
+    }
+}
+
+/// An error and what caused it, in one line, nothing said twice.
+pub(crate) fn reason(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        next = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;
