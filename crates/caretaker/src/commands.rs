@@ -195,7 +195,7 @@ async fn reach(place: &Place) -> Result<(Clients, String)> {
     Ok((clients, namespace))
 }
 
-/// FeedSet are patient with a server that is not there yet. Somebody who waits for an answer is not.
+/// Feeds are patient with a server that is not there yet. Somebody who waits for an answer is not.
 async fn knock(clients: &Clients) -> Result<()> {
     let server = clients.server();
     match clients.requests().apiserver_version().await {

@@ -26,7 +26,7 @@ use caretaker_controllers::runtime::events::Events;
 use caretaker_controllers::runtime::evidence::Trail;
 use caretaker_controllers::runtime::feed_set::{FeedSet, FeedSetOptions};
 use caretaker_controllers::runtime::kind::KindState;
-use caretaker_controllers::runtime::manager::{Manager, Post, Shared};
+use caretaker_controllers::runtime::manager::{CurrentHandle, Manager, Shared};
 use caretaker_controllers::runtime::metrics::Metrics;
 use caretaker_controllers::runtime::record::Uid;
 use caretaker_machinery::clock::Clock;

@@ -1,6 +1,6 @@
 //! What is known: CronJobs, the Jobs that they own, and what was learned while serving them.
 //!
-//! FeedSet and answers change it, the newer version wins. Jobs are found by the uid of their controller, so a CronJob costs
+//! Feeds and answers change it, the newer version wins. Jobs are found by the uid of their controller, so a CronJob costs
 //! what it owns and not what its namespace has; Jobs of nobody are not kept. A Job whose delete was acknowledged stays
 //! until a feed shows its end, so that an older copy on a slow watch does not bring it back. A Job that a fresh list does
 //! not show is in doubt, which means that it is taken to be there until the server was asked.

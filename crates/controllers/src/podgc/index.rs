@@ -1,6 +1,6 @@
 //! What Pod GC knows: Pods and Nodes as far as its sweeps look at them, and who is due for which sweep since when.
 //!
-//! FeedSet and answers change it, `decide` reads it. Who a sweep wants is worked out when something changes, never by
+//! Feeds and answers change it, `decide` reads it. Who a sweep wants is worked out when something changes, never by
 //! looking at everybody: upstream's `gc` (1.36) lists all Pods and all Nodes every 20 s. What a sweep wants becomes due
 //! at the next round, on a grid of 20 s that begins when both kinds have been listed; what it wants no more is not due.
 

@@ -1,6 +1,6 @@
 //! The Jobs that have a time to go: their identity, the version that was judged, and what came of it.
 //!
-//! FeedSet and answers change it, the newer version wins. A Job that nothing follows for is not kept. One whose delete was
+//! Feeds and answers change it, the newer version wins. A Job that nothing follows for is not kept. One whose delete was
 //! acknowledged stays, so that an older copy on a slow watch does not bring it back; only a feed removes it.
 
 use std::collections::BTreeMap;

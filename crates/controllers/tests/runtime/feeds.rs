@@ -1,4 +1,4 @@
-//! FeedSet as their subscribers have them.
+//! Feeds as their subscribers have them.
 
 use std::time::Duration;
 

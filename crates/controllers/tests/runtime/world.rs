@@ -111,7 +111,7 @@ impl World {
             wire: wire.clone(),
         };
         let client = kube::Client::new(faulty, "default");
-        // FeedSet are lazy: nothing is asked for before the first await.
+        // Feeds are lazy: nothing is asked for before the first await.
         let options = FeedSetOptions::default();
         let world = Self {
             feeds: FeedSet::start(client, clock, Rng::seeded(2), options),

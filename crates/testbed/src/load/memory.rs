@@ -44,7 +44,7 @@ pub struct Held {
 // === impl GraphMemory ===
 
 impl GraphMemory {
-    /// FeedSet a controller and answers with it, so that what it holds outlives the second look at the memory.
+    /// Feeds a controller and answers with it, so that what it holds outlives the second look at the memory.
     pub fn run<C: Controller>(&self, mut controller: C) -> anyhow::Result<(Held, C)> {
         let mut wake = Wake::default();
         let mut observe = |change: &Change| {
