@@ -31,6 +31,9 @@ const CASE_MACROS: &[&str] = &[
     "table",
 ];
 
+/// The function whose arguments are the name and the body of a test that `libtest-mimic` runs.
+const TRIAL_FUNCTION: &str = "trial";
+
 /// Words by which a row or a section says that no test exists.
 const NO_PROOF: &[&str] = &["not shown", "not built", "later"];
 
@@ -144,13 +147,18 @@ fn tests(files: &[File]) -> BTreeSet<String> {
     names
 }
 
+/// Named cases, and the functions that run as the body of a trial.
 fn cases(tokens: &[Token]) -> Vec<String> {
     let mut names = Vec::new();
     for (at, token) in tokens.iter().enumerate() {
-        let is_call = tokens::reads(tokens, at + 1, &["!"]);
-        if is_call && CASE_MACROS.contains(&token.text.as_str()) && at + 2 < tokens.len() {
-            let arguments = &tokens[at + 2..=tokens[at + 2].close];
-            let words = arguments.iter().map(|token| &token.text);
+        let is_macro = CASE_MACROS.contains(&token.text.as_str());
+        let open = match () {
+            () if is_macro && tokens::reads(tokens, at + 1, &["!"]) => at + 2,
+            () if token.text == TRIAL_FUNCTION && tokens::reads(tokens, at + 1, &["("]) => at + 1,
+            () => continue,
+        };
+        if let Some(opening) = tokens.get(open) {
+            let words = tokens[open..=opening.close].iter().map(|token| &token.text);
             names.extend(words.filter(|word| is_test_name(word)).cloned());
         }
     }
@@ -186,7 +194,8 @@ mod tests {
     use crate::tree::check_rule;
 
     const CODE: &str = "#[test]\nfn a_b() {}\nfn helper_c() {}\n\
-        #[tokio::test(start_paused = true)]\nasync fn d_e() {}\nconst X: &[C] = &[case!(f_g)];";
+        #[tokio::test(start_paused = true)]\nasync fn d_e() {}\nconst X: &[C] = &[case!(f_g)];\n\
+        fn h_i() { trials.push(trial(name, || j_k(1))); }";
 
     /// A page with every numbered row, each with the same proof.
     fn full(proof: &str) -> String {
@@ -202,10 +211,17 @@ mod tests {
     #[test]
     fn a_row_that_names_no_test_is_found() {
         let code = ("crates/a/src/a.rs", CODE);
-        let page = |extra: &str| full("`a_b`, `d_e`, `f_g`") + extra;
+        let page = |extra: &str| full("`a_b`, `d_e`, `f_g`, `j_k`") + extra;
         let rows = page("").lines().count();
         let place = format!("{INPUTS_PAGE}:{}", rows + 1);
-        for bad in ["`helper_c`", "`gone_h`", "`word`", "", "a sentence"] {
+        for bad in [
+            "`helper_c`",
+            "`h_i`",
+            "`gone_h`",
+            "`word`",
+            "",
+            "a sentence",
+        ] {
             let text = page(&format!("| other | x | {bad} |\n"));
             check_rule(inputs, &[code, (INPUTS_PAGE, &text)], &[&place]);
         }
