@@ -1,8 +1,7 @@
-//! Which groups, versions, resources and verbs there are: the old documents and the aggregated one.
+//! Discovery: the legacy documents and the aggregated one, with all groups, versions, resources and verbs.
 //!
-//! Pure functions of the kinds table, made anew for each request, so a kind is visible the moment the table has it.
-//! They mirror upstream's `endpoints/discovery` (1.36). The hash of a storage version is left out: only storage
-//! migration reads it, and there is none here.
+//! Pure functions of the kinds table, evaluated for each request, so a new kind is visible immediately. They mirror
+//! upstream's `endpoints/discovery` (1.36), without the hash of the storage version, which only storage migration uses.
 
 use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Map, Value, json};
@@ -15,13 +14,13 @@ use crate::negotiate::{Encoding, Form, Format};
 use crate::request::Path;
 use crate::respond::{self, Body};
 
-/// What an aggregated answer has to repeat: clients take it for the old form otherwise.
+/// Content types of the aggregated form. Without the parameters, clients read the response as the legacy form.
 const AGGREGATED_JSON: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const AGGREGATED_YAML: &str =
     "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// Paths outside groups, for the list of all paths.
+/// Paths outside of API groups, for the list of all paths.
 const OTHER_PATHS: [&str; 12] = [
     "/api",
     "/apis",
@@ -37,10 +36,10 @@ const OTHER_PATHS: [&str; 12] = [
     "/version",
 ];
 
-/// Answers the two roots, `/apis/GROUP` and everything that ends in a version.
+/// Serves `/api`, `/apis`, `/apis/GROUP` and the resource lists of versions.
 ///
-/// DEVIATION(discovery-accept): below the roots upstream refuses an `Accept` that only names the aggregated form or a
-/// Table; here such a request gets the old document, because the header's other clauses are no longer known.
+/// DEVIATION(discovery-accept): below the roots upstream refuses an `Accept` that names only the aggregated form or a
+/// Table; here such a request gets the legacy document, because the other clauses of the header are not kept.
 pub(crate) fn serve(
     kinds: &Kinds,
     path: &Path,
@@ -80,7 +79,7 @@ pub(crate) fn serve(
     }
 }
 
-/// All paths that lead somewhere.
+/// Serves `/`: the list of all paths.
 pub(crate) fn root(kinds: &Kinds) -> Response<Body> {
     let mut paths: Vec<String> = OTHER_PATHS.map(str::to_owned).into();
     for group in kinds.groups() {
@@ -94,7 +93,7 @@ pub(crate) fn root(kinds: &Kinds) -> Response<Body> {
     respond::value(200, &json!({ "paths": paths }), Format::JSON.pretty())
 }
 
-/// Where a group's version is served, without the first slash.
+/// The path of a group and version, without the leading slash.
 pub(crate) fn path_of(group: &str, version: &str) -> String {
     if group.is_empty() {
         format!("api/{version}")
@@ -153,7 +152,7 @@ fn aggregated_group(kinds: &Kinds, group: &Group) -> Value {
 }
 
 fn aggregated_resource(kind: &Kind) -> Value {
-    // Built-in kinds leave their own group and version to the document, custom ones repeat them.
+    // Custom kinds repeat the group and version of the document; built-in ones omit them.
     let own = match &kind.custom {
         Some(_) => (kind.group.as_str(), kind.version.as_str()),
         None => ("", ""),
@@ -187,8 +186,8 @@ fn response_kind((group, version): (&str, &str), kind: &str) -> Value {
     json!({"group": group, "version": version, "kind": kind})
 }
 
-/// DEVIATION(server-address): the address is empty. A server in process has none, one behind a listener need not know
-/// the one its clients use, and no client reads it.
+/// DEVIATION(server-address): the address is empty. A server in process has none, a server behind a listener may not know the
+/// address that its clients use, and no client reads it.
 fn core_versions(kinds: &Kinds) -> Value {
     let versions = find_group(kinds, "").map(|group| group.versions.as_slice());
     json!({
@@ -212,7 +211,7 @@ fn group_entry(group: &Group) -> Map<String, Value> {
     map
 }
 
-/// Resources and their parts, in turn. The core group's list is older than its `apiVersion` and lacks it.
+/// Resources, each followed by its subresources. The list of the core group has no `apiVersion`, for historical reasons.
 fn resource_list(kinds: &Kinds, group: &str, version: &str) -> Option<Value> {
     let mut resources = Vec::new();
     for kind in kinds.of(group, version) {
@@ -262,7 +261,7 @@ fn subresource_entry(kind: &Kind, part: &Subresource) -> Value {
     entry
 }
 
-/// Empty lists are left out, as upstream.
+/// Like upstream, empty lists are omitted.
 fn set_list<T: Clone + Into<Value>>(entry: &mut Value, name: &str, list: &[T]) {
     if !list.is_empty() {
         entry[name] = list.to_vec().into();
@@ -273,7 +272,7 @@ fn find_group<'a>(kinds: &'a Kinds, name: &str) -> Option<&'a Group> {
     kinds.groups().iter().find(|group| group.name == name)
 }
 
-/// A missing version of a built-in group is answered by its handler, a missing group by nobody.
+/// Upstream has a handler for each built-in group, so a missing version of one has another 404 than a missing group.
 fn is_builtin(kinds: &Kinds, group: &str) -> bool {
     kinds
         .iter()
@@ -290,7 +289,7 @@ mod tests {
         encoding: Encoding::Json,
     };
 
-    /// Built-in kinds and a custom one with two parts.
+    /// The built-in kinds and a custom one with two subresources.
     fn mk_kinds() -> Kinds {
         let mut kinds = Kinds::builtin();
         let mut widget = (**kinds.get("apps", "v1", "deployments").unwrap()).clone();
@@ -331,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_listed_with_their_preferred_version() {
+    fn lists_groups_with_preferred_version() {
         let core = mk_document("/api", Format::JSON);
         assert_eq!(core["kind"], "APIVersions");
         assert_eq!(core["versions"], json!(["v1"]));
@@ -358,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_list_has_an_entry_for_each_part() {
+    fn resource_list_contains_subresources() {
         let core = mk_document("/api/v1", Format::JSON);
         assert!(core.get("apiVersion").is_none());
         let pods = entry(&core["resources"], "name", "pods");
@@ -377,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn the_aggregated_form_says_so_in_its_content_type() {
+    fn aggregated_form_has_its_content_type() {
         for path in ["/api", "/apis"] {
             let response = mk_answer(path, AGGREGATED);
             let headers = response.headers();
@@ -418,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_has_the_document_is_told_so() {
+    fn matching_etag_returns_not_modified() {
         let first = mk_answer("/apis", AGGREGATED);
         let tag = first.headers()[header::ETAG].to_str().unwrap().to_owned();
         let path = Path::parse("/apis");
@@ -431,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_served_is_not_found_in_the_servers_own_words() {
+    fn unknown_paths_return_404_like_upstream() {
         let page = "text/plain; charset=utf-8";
         let cases = [
             ("/apis/nope", page),
@@ -452,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn every_path_of_the_root_leads_somewhere() {
+    fn every_listed_path_is_served() {
         let listed: Value = serde_json::from_slice(&etag::body_of(root(&mk_kinds()))).unwrap();
         let paths: Vec<&str> = listed["paths"]
             .as_array()

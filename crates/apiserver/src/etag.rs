@@ -1,7 +1,7 @@
-//! Answers that clients may keep: a hash of the content, and the short answer to whoever still has it.
+//! ETags: a hash of the content, and 304 for clients that have the current one.
 //!
-//! Discovery and the OpenAPI documents use it. As upstream's aggregated discovery, a client must repeat the tag as it
-//! got it; lists of tags, weak tags and `*` do not match.
+//! Discovery and the OpenAPI documents use it. Like in upstream's aggregated discovery, a client must repeat the tag exactly;
+//! lists of tags, weak tags and `*` do not match.
 
 use std::hash::{DefaultHasher, Hasher};
 
@@ -9,8 +9,8 @@ use http::{HeaderValue, Response, StatusCode, header};
 
 use crate::respond::{self, Body};
 
-/// The hash of some content. It has to differ where contents differ, and that is all: a hash that another build
-/// computes differently costs its clients one download.
+/// A hash of the content. It only has to differ for different contents. A build that computes another hash costs its
+/// clients one download.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ETag(String);
 
@@ -18,7 +18,7 @@ pub(crate) struct ETag(String);
 
 impl ETag {
     pub(crate) fn of(content: &[u8]) -> Self {
-        // Two hashes of 64 bits, the second one of the first and the content.
+        // Two 64-bit hashes; the second covers the first one and the content.
         let mut hasher = DefaultHasher::new();
         hasher.write(content);
         let first = hasher.finish();
@@ -26,12 +26,12 @@ impl ETag {
         Self(format!("{first:016X}{:016X}", hasher.finish()))
     }
 
-    /// As it stands in an address.
+    /// The hash without quotes, for URLs.
     pub(crate) fn hash(&self) -> &str {
         &self.0
     }
 
-    /// Adds the tag, and that the answer depends on what was asked for.
+    /// Adds `ETag` and `Vary` to a response.
     pub(crate) fn stamp(&self, response: &mut Response<Body>) {
         let headers = response.headers_mut();
         if let Ok(tag) = HeaderValue::from_str(&self.quoted()) {
@@ -40,7 +40,7 @@ impl ETag {
         headers.insert(header::VARY, HeaderValue::from_static("Accept"));
     }
 
-    /// Whether `If-None-Match` names this content.
+    /// Whether the value of `If-None-Match` is this tag.
     pub(crate) fn matches(&self, asked: Option<&str>) -> bool {
         asked == Some(self.quoted().as_str())
     }
@@ -50,7 +50,7 @@ impl ETag {
     }
 }
 
-/// An answer without a body.
+/// A response without a body.
 pub(crate) fn empty(code: StatusCode) -> Response<Body> {
     let mut response = respond::text("");
     *response.status_mut() = code;
@@ -58,7 +58,7 @@ pub(crate) fn empty(code: StatusCode) -> Response<Body> {
     response
 }
 
-/// The body of an answer that is already whole.
+/// The body of a complete response.
 #[cfg(test)]
 pub(crate) fn body_of(response: Response<Body>) -> Vec<u8> {
     use futures::FutureExt;
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_content_has_one_tag_and_other_content_another() {
+    fn tags_depend_on_the_content() {
         let tag = ETag::of(b"content");
         assert_eq!(tag, ETag::of(b"content"));
         assert_ne!(tag, ETag::of(b"contents"));
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_matches_only_as_it_was_given() {
+    fn tag_matches_only_exactly() {
         let tag = ETag::of(b"content");
         let hash = tag.hash();
         assert!(tag.matches(Some(&format!("\"{hash}\""))));

@@ -1,7 +1,7 @@
-//! Whether the server is alive, and which Kubernetes it speaks for.
+//! Health checks and `/version`.
 //!
-//! Mirrors the text of upstream's `server/healthz` (1.36). A server that answers at all is healthy: it has no etcd
-//! and no controllers to wait for before it is handed out, so the one check is `ping`.
+//! Mirrors the text of upstream's `server/healthz` (1.36). A server that responds is healthy: it waits for no etcd and no
+//! controllers, so the only check is `ping`.
 
 use http::Response;
 use serde_json::json;
@@ -10,18 +10,18 @@ use crate::negotiate::Format;
 use crate::request::Query;
 use crate::respond::{self, Body};
 
-/// What is looked at. None of them can fail.
+/// The health checks. They cannot fail.
 const CHECKS: [&str; 1] = ["ping"];
 
-/// The Kubernetes whose behaviour this server mirrors.
+/// The Kubernetes version whose behaviour this server mirrors.
 const MAJOR: &str = "1";
 const MINOR: &str = "36";
-/// The oldest minor version it could stand in for, as upstream says of itself.
+/// The oldest compatible minor version; upstream reports the same.
 const COMPATIBLE_MINOR: &str = "35";
-/// With build metadata, so that nobody takes it for the original; still a semantic version, because clients compare it.
+/// Has build metadata to distinguish it from upstream, and is a semantic version, because clients compare it.
 const GIT_VERSION: &str = "v1.36.3+caretaker";
 
-/// Answers `/healthz`, `/livez`, `/readyz` and the checks below them.
+/// Serves `/healthz`, `/livez`, `/readyz` and the single checks below them.
 pub(crate) fn serve(endpoint: &str, check: Option<&str>, query: &Query) -> Response<Body> {
     match check {
         Some(check) if !CHECKS.contains(&check) => respond::not_found_page(),
@@ -30,7 +30,7 @@ pub(crate) fn serve(endpoint: &str, check: Option<&str>, query: &Query) -> Respo
     }
 }
 
-/// Answers `/version`. There is no Go in here and no record of the build, so those fields are empty.
+/// Serves `/version`. The fields about Go and the build are empty.
 pub(crate) fn version() -> Response<Body> {
     let version = json!({
         "major": MAJOR,
@@ -70,7 +70,7 @@ fn verbose(endpoint: &str, query: &Query) -> String {
     text
 }
 
-/// In Go's words, which clients know.
+/// The platform in Go's notation.
 fn platform() -> String {
     let os = match std::env::consts::OS {
         "macos" => "darwin",
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn health_is_told_in_upstreams_words() {
+    fn health_checks_match_upstream() {
         let cases = [
             ("healthz", None, "", "ok"),
             ("livez", Some("ping"), "", "ok"),
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_is_the_one_the_kinds_were_taken_from() {
+    fn version_matches_the_kinds_table() {
         let version: Value = serde_json::from_slice(&body_of(version())).unwrap();
         let git_version = version["gitVersion"].as_str().unwrap();
         let (release, build) = git_version.split_once('+').unwrap();

@@ -1,8 +1,8 @@
-//! The server on a socket: TLS, who may ask, and limits on connections.
+//! Serves a socket: TLS, authentication and connection limits.
 //!
-//! Everything about one request lives in the service; here is what concerns a connection: handshake, HTTP/1.1 or h2, the
-//! [`auth`] at the door, how many there may be and how they end. hyper's server is driven directly, because one catch-all
-//! handler needs no router and every limit has to be settable. Time here is the transport's, which is tokio's.
+//! The service handles requests; this module handles connections: handshake, HTTP/1.1 or h2, [`auth`], limits and shutdown.
+//! It drives hyper's server directly, because one catch-all handler needs no router and every limit must be configurable.
+//! Timeouts use tokio's time.
 
 mod auth;
 mod kubeconfig;
@@ -44,44 +44,45 @@ use self::auth::Gate;
 use self::tls::Tls;
 use crate::respond::Body;
 
-/// Connections at the same time; further ones wait to be accepted. Fewer than the 1,024 files that a process may open by
-/// default, so that there is always one left for the next.
+/// Most concurrent connections; further ones wait to be accepted. Fewer than the default limit of 1,024 open files, so that
+/// a file descriptor is left for the next one.
 pub const CONNECTIONS_MAX: usize = 900;
 
-/// Requests at the same time on one h2 connection. A Go program has all its watches on one: a controller manager over 60.
+/// Most concurrent requests on one h2 connection. A Go client has all its watches on one connection; a controller manager has
+/// over 60.
 pub const STREAMS_MAX: u32 = 1000;
 
-/// How long a connection may take until its first request with the right token, handshake included.
+/// Longest time from accepting a connection to its first authenticated request.
 pub const STRANGER_WAIT: Duration = Duration::from_secs(10);
 
-/// How long an HTTP/1.1 connection may be idle, and how long the head of a request may take to arrive. Longer than the
-/// 90 s after which Go's clients close idle connections themselves, so that none is closed under a request.
+/// Longest idle time of an HTTP/1.1 connection, and longest time to receive the head of a request. Longer than the 90 s after
+/// which Go clients close idle connections, so that the server does not close a connection under a request.
 pub const HEAD_WAIT: Duration = Duration::from_secs(120);
 
-/// Bytes in the head of a request: a label selector may have 64 KiB, and there are headers beside it.
+/// Most bytes in the head of a request: a label selector of 64 KiB and the headers.
 pub const HEAD_BYTES_MAX: u32 = 128 * 1024;
 
-/// How often an h2 connection is asked whether its client is still there.
+/// Interval of h2 keep-alive pings.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How long the client may take to say so.
+/// Longest time to answer a ping.
 const PING_WAIT: Duration = Duration::from_secs(15);
 
-/// Bytes that wait on one h2 stream for a slow client: one piece of a list.
+/// Most bytes that are buffered on one h2 stream for a slow client: one chunk of a list.
 const STREAM_BYTES_MAX: usize = 64 * 1024;
 
-/// How long requests may go on after the stop. Watches never end by themselves, so this is what a stop takes.
+/// Grace period for requests at shutdown. Watches do not end by themselves, so a shutdown takes this long.
 const STOP_WAIT: Duration = Duration::from_millis(250);
 
-/// Pause after the system could not accept a connection for want of files or memory.
+/// Pause after accept failed because of missing file descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// What protects the requests on their way.
+/// Encryption of the connections.
 #[derive(Debug)]
 pub enum Transport {
-    /// TLS with certificates made from these keys.
+    /// TLS with certificates generated from these keys.
     Tls(Box<Keys>),
-    /// Nothing. For loopback only.
+    /// No encryption; allowed on loopback only.
     Plain,
 }
 
@@ -94,24 +95,24 @@ pub struct Listener {
     gate: Gate,
 }
 
-/// Why a socket cannot be served.
+/// A socket cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// Tokens would be readable on the way.
+    /// Without TLS the token would be readable on the network.
     #[error("plain HTTP is for loopback only, and {0} can be reached from elsewhere")]
     NotLoopback(SocketAddr),
-    /// The operating system refused.
+    /// An error of the operating system.
     #[error("the socket cannot be used: {0}")]
     Io(#[from] io::Error),
-    /// No certificate could be made.
+    /// A certificate could not be generated.
     #[error("no certificate could be made: {0}")]
     Certificate(#[from] rcgen::Error),
-    /// The certificate is of no use.
+    /// rustls refused the certificate.
     #[error("the certificate cannot be used: {0}")]
     Tls(#[from] rustls::Error),
 }
 
-/// What the connections of a listener share.
+/// State that all connections of a listener share.
 struct Shared<S> {
     site: S,
     gate: Gate,
@@ -124,19 +125,19 @@ struct Connection<S> {
     shared: Arc<Shared<S>>,
     /// The address the client connected to.
     local: IpAddr,
-    /// When it has to have shown the token.
+    /// Deadline of the first authenticated request.
     deadline: Instant,
-    /// Changes, or loses its sender, when the server stops.
+    /// Changes, or loses its sender, at shutdown.
     stop: watch::Receiver<()>,
 }
 
 // === impl Listener ===
 
 impl Listener {
-    /// Takes a socket that is listening already. Connections wait in it until [`Listener::serve`].
+    /// Takes a listening socket. Connections wait in its backlog until [`Listener::serve`].
     ///
     /// # Errors
-    /// When the transport does not fit the socket's address, or no certificate can be made.
+    /// If plain HTTP is requested for an address other than loopback, or no certificate can be generated.
     pub fn new(
         socket: TcpListener,
         transport: Transport,
@@ -161,10 +162,10 @@ impl Listener {
         })
     }
 
-    /// Another listener of the same server: the same certificates, if any, and the same token, on another socket.
+    /// Another listener of the same server, with the same certificates and token, on another socket.
     ///
     /// # Errors
-    /// When there is no TLS and the socket can be reached from elsewhere.
+    /// If there is no TLS and the socket is not on loopback.
     pub fn beside(&self, socket: TcpListener) -> Result<Self, ListenError> {
         let address = socket.local_addr()?;
         if self.tls.is_none() && !address.ip().is_loopback() {
@@ -182,13 +183,13 @@ impl Listener {
         })
     }
 
-    /// Where clients on this machine reach the server.
+    /// The URL for clients on this machine.
     #[must_use]
     pub fn url(&self) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         let mut address = self.address;
         if address.ip().is_unspecified() {
-            // Nobody can connect to "any address"; a certificate cannot name it either.
+            // A client cannot connect to the unspecified address, and a certificate cannot contain it.
             let loopback = auth::LOOPBACK
                 .into_iter()
                 .find(|loopback| loopback.is_ipv4() == address.is_ipv4());
@@ -204,8 +205,8 @@ impl Listener {
         kubeconfig::render(&self.url(), authority, &self.gate.token)
     }
 
-    /// Serves until `stop` is ready. Then nobody new gets in, requests under way get a moment to end, and whatever is
-    /// left is cut.
+    /// Serves until `stop` is ready. Then it accepts no more connections, gives requests a grace period, and closes the
+    /// remaining connections.
     pub async fn serve(self, site: impl Site, stop: impl Future<Output = ()>) {
         let shared = Arc::new(Shared {
             site,
@@ -248,7 +249,7 @@ impl<S: Site> Shared<S> {
         let Ok(local) = stream.local_addr() else {
             return;
         };
-        // Small answers must not wait for the client to acknowledge earlier ones.
+        // Disable Nagle: small responses must not wait for acknowledgements.
         let _ = stream.set_nodelay(true);
         let tls = self.tls.clone();
         let connection = Connection {
@@ -284,10 +285,10 @@ impl<S: Site> Shared<S> {
         if identity.is_some() {
             known.store(true, Ordering::Relaxed);
         }
-        // A request that meets a mistake of ours must not take the other requests on its connection with it.
+        // A panic in one request must not end the other requests on its connection.
         let answer = AssertUnwindSafe(self.site.serve(identity, request)).catch_unwind();
         answer.await.unwrap_or_else(|_| {
-            let message = "this request met a mistake in the server, which is told in its log";
+            let message = "internal error; see the server log";
             let status = Status::failure(500, "InternalError", message);
             self.site.refuse(&status)
         })
@@ -297,7 +298,7 @@ impl<S: Site> Shared<S> {
 // === impl Connection ===
 
 impl<S: Site> Connection<S> {
-    /// Answers requests until one side has had enough.
+    /// Serves requests until one side closes the connection.
     async fn drive<T>(mut self, stream: T)
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -326,7 +327,7 @@ impl<S: Site> Connection<S> {
                 () = &mut deadline, if !judged => {
                     judged = true;
                     if !known.load(Ordering::Relaxed) {
-                        tracing::debug!("a connection showed no token in time");
+                        tracing::debug!("a connection was not authenticated in time");
                         return;
                     }
                 }
@@ -335,7 +336,7 @@ impl<S: Site> Connection<S> {
     }
 }
 
-/// How HTTP is spoken.
+/// The HTTP settings of a connection.
 fn http() -> Builder<TokioExecutor> {
     let mut http = Builder::new(TokioExecutor::new());
     http.http1()
@@ -352,7 +353,7 @@ fn http() -> Builder<TokioExecutor> {
     http
 }
 
-/// Whether accepting failed because of the client that was to be accepted; the next one may be fine.
+/// Whether the client caused the failure of accept; the next connection may succeed.
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(

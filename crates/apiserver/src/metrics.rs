@@ -1,7 +1,7 @@
-//! What is counted, under the names and labels of upstream's `endpoints/metrics` (1.36).
+//! Metrics, with the names and labels of upstream's `endpoints/metrics` (1.36).
 //!
-//! One counter for now: `apiserver_request_total`. Requests in process and over the wire count alike. Requests that
-//! reach no resource and no known endpoint are not counted, as upstream.
+//! There is one counter: `apiserver_request_total`. It includes requests in process. Like upstream, requests to unknown
+//! paths are not counted.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +16,7 @@ use prometheus_client::registry::Registry;
 use crate::kinds::Kind;
 use crate::request::Path;
 
-/// Parts of an object that are talked to rather than read.
+/// Subresources that are connections.
 const CONNECTIONS: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
 
 /// All metrics of one server.
@@ -26,7 +26,7 @@ pub(crate) struct Metrics {
     requests: Arc<Requests>,
 }
 
-/// What one request counts as. The code comes with the answer.
+/// The labels of one request, except the code, which is known with the response.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, EncodeLabelSet)]
 pub(crate) struct Labels {
     code: u32,
@@ -40,7 +40,7 @@ pub(crate) struct Labels {
     version: String,
 }
 
-/// Requests by label. Ordered, so that two servers that did the same say the same.
+/// Requests by labels. Sorted, so that the text is deterministic.
 #[derive(Debug, Default)]
 struct Requests(Mutex<BTreeMap<Labels, u64>>);
 
@@ -56,7 +56,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Counts one answer.
+    /// Counts one response.
     pub(crate) fn count(&self, labels: &Labels, code: StatusCode) {
         if labels.resource.is_empty() && labels.subresource.is_empty() {
             return;
@@ -73,7 +73,7 @@ impl Metrics {
         *requests.entry(labels).or_default() += 1;
     }
 
-    /// All metrics as text.
+    /// All metrics in the Prometheus text format.
     pub(crate) fn render(&self) -> String {
         let mut text = String::new();
         encode(&mut text, &self.registry).expect("a String takes all text");
@@ -84,7 +84,7 @@ impl Metrics {
 // === impl Labels ===
 
 impl Labels {
-    /// What is known from the method alone.
+    /// The labels that follow from the method.
     pub(crate) fn of(method: &Method) -> Self {
         let verb = match *method {
             Method::GET | Method::HEAD => "GET",
@@ -100,7 +100,7 @@ impl Labels {
         }
     }
 
-    /// The endpoint of a request that is not about a resource. Upstream gives its name as a subresource.
+    /// Sets the labels of a request to an endpoint that is not a resource. Upstream uses its name as the subresource.
     pub(crate) fn endpoint(&mut self, path: &Path) {
         let (component, name) = match path {
             Path::Core => ("apiserver", "api".to_owned()),
@@ -117,8 +117,8 @@ impl Labels {
         self.subresource = name;
     }
 
-    /// The resource, as far as the request names it. `verb` is upper case, and its own word for lists, watches and
-    /// deletes of collections.
+    /// Sets the labels of a request for a resource. `verb` is upper case; lists, watches and deletes of collections have
+    /// their own verbs.
     pub(crate) fn resource(
         &mut self,
         kind: &Kind,
@@ -134,7 +134,7 @@ impl Labels {
         self.version.clone_from(&kind.version);
         self.resource.clone_from(&kind.plural);
         self.subresource = subresource.to_owned();
-        // Upstream reports a create under the object it makes, and the delete of a collection as a wider delete.
+        // Upstream counts a create with the scope of the object, and the delete of a collection as DELETECOLLECTION.
         self.scope = if verb == "POST" { "resource" } else { scope };
         self.verb = match verb {
             _ if CONNECTIONS.contains(&subresource) => "CONNECT",
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
     use crate::kinds::Kinds;
 
-    /// The lines that count something.
+    /// The lines with samples.
     fn mk_lines(metrics: &Metrics) -> Vec<String> {
         let text = metrics.render();
         let samples = text.lines().filter(|line| !line.starts_with('#'));
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_for_resources_carry_upstreams_labels() {
+    fn resource_requests_have_upstream_labels() {
         let kinds = Kinds::builtin();
         let pods = kinds.get("", "v1", "pods").unwrap();
         let deployments = kinds.get("apps", "v1", "deployments").unwrap();
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_and_verbs_are_the_reported_ones() {
+    fn reports_scopes_and_verbs_like_upstream() {
         let kinds = Kinds::builtin();
         let pods = kinds.get("", "v1", "pods").unwrap();
         let cases = [
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn known_endpoints_count_and_other_paths_do_not() {
+    fn counts_known_endpoints_only() {
         let metrics = Metrics::default();
         for path in [
             "/readyz",

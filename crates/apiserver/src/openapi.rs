@@ -1,10 +1,10 @@
 //! OpenAPI v3: an index, and one document per group and version.
 //!
-//! The documents hold what kubectl looks for before it writes: operations that name their kind, and the
-//! `fieldValidation` and `dryRun` parameters of writes.
-//! DEVIATION(openapi): they hold no schemas, so `kubectl explain` has nothing to show, and there is no version 2.
-//! The strategic merge patch is accepted but not advertised: a client that sees it here computes patches from
-//! schemas. Addresses, redirects and headers are those of upstream's `handler3` (1.36).
+//! The documents contain what kubectl needs before it writes: operations with their kind, and the `fieldValidation` and
+//! `dryRun` parameters of writes.
+//! DEVIATION(openapi): they contain no schemas, so `kubectl explain` shows nothing, and there is no version 2.
+//! Strategic merge patch is accepted but not advertised: a client that finds it here computes patches from schemas.
+//! Addresses, redirects and headers are those of upstream's `handler3` (1.36).
 
 use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Map, Value, json};
@@ -16,14 +16,14 @@ use crate::negotiate::Format;
 use crate::request::Query;
 use crate::respond::{self, Body};
 
-/// One thing that can be done at a path.
+/// One operation on a path.
 struct Operation {
-    /// Its name in discovery.
+    /// The verb in discovery.
     verb: &'static str,
     method: &'static str,
     /// Query parameters and their types.
     parameters: &'static [(&'static str, &'static str)],
-    /// Content types of the body; none if there is no body.
+    /// Content types of the body; empty if there is no body.
     body: &'static [&'static str],
 }
 
@@ -78,12 +78,12 @@ const UPDATE: Operation = operation("update", "put", WRITE_OPTIONS, OBJECT);
 const PATCH_OBJECT: Operation = operation("patch", "patch", WRITE_OPTIONS, PATCH);
 const DELETE: Operation = operation("delete", "delete", DELETE_OPTIONS, OBJECT);
 
-/// What can be done with a collection, an object and a part of one, where the kind's verbs have it.
+/// Operations on a collection, an object and a subresource. The kind's verbs decide which of them exist.
 const AT_COLLECTION: [Operation; 3] = [LIST, CREATE, DELETE_COLLECTION];
 const AT_OBJECT: [Operation; 4] = [GET, UPDATE, PATCH_OBJECT, DELETE];
 const AT_PART: [Operation; 5] = [GET, CREATE, UPDATE, PATCH_OBJECT, DELETE];
 
-/// Answers `/openapi/v3` and the addresses its index names.
+/// Serves `/openapi/v3` and the documents of its index.
 pub(crate) fn serve(
     kinds: &Kinds,
     document: Option<&str>,
@@ -124,7 +124,7 @@ pub(crate) fn serve(
     response
 }
 
-/// Plain text although it is JSON, as upstream.
+/// The index. Like upstream, its content type is plain text although it is JSON.
 fn index(kinds: &Kinds) -> Response<Body> {
     let mut paths = Map::new();
     for group in kinds.groups() {
@@ -142,13 +142,13 @@ fn address(path: &str, tag: &ETag) -> String {
     format!("/openapi/v3/{path}?hash={}", tag.hash())
 }
 
-/// The content is hashed, not the table it comes from: clients keep it for ever under its hash, and a newer server may
-/// say more about the same kinds.
+/// Hashes the content, not the kinds table: clients cache a document forever under its hash, and a newer server may
+/// generate another document for the same kinds.
 fn tag_of(document: &Value) -> ETag {
     ETag::of(document.to_string().as_bytes())
 }
 
-/// The document a path of the index names.
+/// The document for a path of the index.
 fn document_at(kinds: &Kinds, path: &str) -> Option<Value> {
     let (group, version) = kinds
         .groups()
@@ -177,7 +177,7 @@ fn document_of(kinds: &Kinds, group: &str, version: &str) -> Value {
     })
 }
 
-/// Upstream shows the list over all namespaces at a path of its own.
+/// Adds the paths of a kind. Like upstream, the list over all namespaces has a separate path.
 fn add_paths(paths: &mut Map<String, Value>, base: &str, kind: &Kind) {
     let plural = &kind.plural;
     let own = (
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn each_address_of_the_index_is_final_and_cacheable() {
+    fn index_links_are_cacheable() {
         let index = mk_json(mk_answer(None, ""));
         let paths = index["paths"].as_object().unwrap();
         assert!(paths.contains_key("api/v1") && paths.contains_key("apis/apps/v1"));
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_hash_leads_to_the_present_one() {
+    fn old_hash_redirects_to_the_current_one() {
         let moved = mk_answer(Some("api/v1"), "hash=abc");
         assert_eq!(moved.status(), StatusCode::MOVED_PERMANENTLY);
         let index = mk_json(mk_answer(None, ""));
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_has_the_document_is_told_so() {
+    fn matching_etag_returns_not_modified() {
         let first = mk_answer(Some("api/v1"), "");
         let tag = first.headers()[header::ETAG].to_str().unwrap();
         let again = serve(
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn every_write_names_its_kind_and_the_parameters_kubectl_looks_for() {
+    fn writes_have_kind_and_validation_parameters() {
         let kinds = Kinds::builtin();
         let mut patches = 0;
         for group in kinds.groups() {

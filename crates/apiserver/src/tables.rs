@@ -1,8 +1,8 @@
-//! Tables: what `kubectl get` prints, as columns and rows.
+//! Tables: the columns and rows that `kubectl get` prints.
 //!
-//! Cells are made when they are asked for; nothing of a table is stored. Built-in kinds have [columns of their
-//! own](builtin), custom kinds what their definition says. The form is upstream's `meta/v1` Table in both its versions;
-//! in a watch each event is a table of one row, and only the first has column definitions.
+//! Tables are generated per request and not stored. The columns of built-in kinds are [data](builtin), those of custom kinds
+//! come from their definition. The format is upstream's `meta/v1` Table in both its versions; in a watch each event is a table
+//! of one row, and only the first has column definitions.
 
 mod builtin;
 mod cells;
@@ -25,15 +25,15 @@ use crate::store::Object;
 
 use columns::Columns;
 
-/// How a request wants its tables.
+/// The table options of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Context {
     pub(crate) include: Include,
-    /// Ages are counted up to here.
+    /// The current time, for ages.
     pub(crate) now: Timestamp,
 }
 
-/// What a row carries besides its cells.
+/// The `includeObject` option: the object in each row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Include {
     None,
@@ -64,7 +64,7 @@ impl Context {
         bytes
     }
 
-    /// The table of one event. `first` if nothing was sent before it.
+    /// The table of one watch event. `first` is true for the first event, which has the column definitions.
     pub(crate) fn event(
         &self,
         kind: &Kind,
@@ -80,7 +80,7 @@ impl Context {
         bytes
     }
 
-    /// The table of a bookmark: a row without a name whose object is all there is to say, whatever rows should carry.
+    /// The table of a bookmark: one row with empty cells that always contains the object.
     pub(crate) fn bookmark(
         &self,
         kind: &Kind,
@@ -119,8 +119,8 @@ impl Context {
     }
 }
 
-/// As much of an object as its columns look at: for many built-in kinds the metadata is enough. Functions of built-in
-/// kinds know the stored form, whatever version is asked for.
+/// Decodes the part of an object that its columns need: for many built-in kinds only the metadata. The cell functions of
+/// built-in kinds use the stored version, independent of the requested one.
 fn tree_of(kind: &Kind, columns: &Columns, object: &Object) -> Value {
     if kind.custom.is_some() {
         serde_json::from_slice(&respond::object_bytes(kind, object)).unwrap_or_default()
@@ -132,7 +132,7 @@ fn tree_of(kind: &Kind, columns: &Columns, object: &Object) -> Value {
     }
 }
 
-/// A table up to its first row.
+/// The start of a table, up to its first row.
 fn head(version: TableVersion, metadata: &Value, columns: Option<&Columns>) -> Vec<u8> {
     let api_version = version.api_version();
     let columns = columns.map_or(Value::Null, Columns::definitions);
@@ -142,7 +142,7 @@ fn head(version: TableVersion, metadata: &Value, columns: Option<&Columns>) -> V
     .into_bytes()
 }
 
-/// A row up to its object.
+/// The start of a row, up to its object.
 fn push_cells(bytes: &mut Vec<u8>, cells: &Value, conditions: Option<&Value>) {
     bytes.extend_from_slice(format!(r#"{{"cells":{cells},"#).as_bytes());
     if let Some(conditions) = conditions {
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_builtin_kind_shows_name_and_age() {
+    fn builtin_kinds_show_name_and_age() {
         let kinds = Kinds::builtin();
         let kind = kinds.get("", "v1", "serviceaccounts").unwrap();
         let table = mk_table(kind, Include::Metadata, &mk_widget());
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_builtin_kind_with_columns_of_its_own_is_looked_at_as_a_whole() {
+    fn builtin_kinds_with_columns_decode_the_whole_object() {
         let kinds = Kinds::builtin();
         let pod = mk_object(&json!({
             "metadata": {"name": "a", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"},
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn events_show_the_same_in_both_groups() {
+    fn events_have_equal_tables_in_both_groups() {
         let kinds = Kinds::builtin();
         let event = mk_object(&json!({
             "metadata": {"name": "a", "uid": "u"},
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_custom_kind_shows_the_columns_of_its_definition() {
+    fn custom_kinds_show_their_columns() {
         let kind = mk_kind(&json!([
             {"name": "Color", "type": "string", "jsonPath": ".spec.color"},
             {"name": "Size", "type": "integer", "jsonPath": ".spec.size", "priority": 1, "description": "how big"},
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_first_event_defines_columns() {
+    fn only_the_first_event_has_column_definitions() {
         let kind = mk_kind(&json!([]));
         let context = mk_context(Include::Metadata);
         let event = |first| -> Value {
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bookmark_is_a_row_without_a_name() {
+    fn bookmark_is_a_row_without_a_name() {
         let metadata =
             json!({"resourceVersion": "12", "annotations": {"k8s.io/initial-events-end": "true"}});
         let kinds = Kinds::builtin();
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_list_has_columns_and_no_rows() {
+    fn empty_list_has_columns_and_no_rows() {
         let kind = mk_kind(&json!([]));
         let none = std::iter::empty();
         let bytes =

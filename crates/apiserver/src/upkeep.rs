@@ -1,7 +1,7 @@
-//! What the server does by itself: tasks that end with it.
+//! Background tasks of the server.
 //!
-//! Each waits for writes, looks at what the store holds, and does the next step; none keeps state that a restart would
-//! lose. They write through the same code as requests.
+//! Each task waits for writes, reads the store, and does the next step; it keeps no state that a restart would lose. The
+//! tasks write through the same code as requests, and end with the server.
 
 mod crds;
 mod events;
@@ -21,23 +21,23 @@ use crate::strategy;
 use crate::strategy::namespace::DEFAULT_NAMESPACES;
 use crate::verbs::write;
 
-/// Writes that come in one burst are looked at together.
+/// Writes within this time are handled together.
 const SETTLE: Duration = Duration::from_millis(2);
 
-/// When a task looks again: at any write while it has work, else when new work may have begun.
+/// Wakes a task: after any write while it has work, otherwise after a write that may start new work.
 struct Wake {
     any: watch::Receiver<()>,
     own: watch::Receiver<()>,
 }
 
-/// Whether a task waits for something to go away.
+/// Whether a task waits for objects to disappear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Work {
     None,
     Waiting,
 }
 
-/// Makes what every cluster has and starts the tasks.
+/// Creates the default namespaces and starts the tasks.
 pub(crate) fn start(inner: &Arc<ServerState>, upkeep: Upkeep) {
     create_default_namespaces(inner);
     if upkeep.namespaces {
@@ -67,7 +67,7 @@ fn create_default_namespaces(inner: &ServerState) {
             premise: None,
             key,
         };
-        // Refused only if it is there already, which is what is wanted.
+        // Fails only if the namespace exists already.
         let _ = inner.store.write(proposal);
     }
 }
@@ -89,7 +89,7 @@ fn objects(inner: &ServerState, kind: &Kind, namespace: Option<&str>) -> Vec<Arc
 // === impl Wake ===
 
 impl Wake {
-    /// `begins` is the kind whose deletion begins the work.
+    /// `begins` is the kind whose deletion starts the work.
     fn new(inner: &ServerState, begins: &Kind) -> Self {
         Self {
             any: inner.store.subscribe_all(),
@@ -97,13 +97,13 @@ impl Wake {
         }
     }
 
-    /// Call it before looking: what is written afterwards wakes.
+    /// Must be called before the task reads the store; later writes wake it.
     fn looked(&mut self) {
         self.any.mark_unchanged();
         self.own.mark_unchanged();
     }
 
-    /// Waits for a reason to look again. False: the server is gone.
+    /// Waits for the next wake. Returns false if the server is gone.
     async fn next(&mut self, work: Work) -> bool {
         let changed = match work {
             Work::Waiting => self.any.changed().await,

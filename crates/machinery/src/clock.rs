@@ -1,11 +1,11 @@
-//! Domain time as a value.
+//! Time as a value.
 //!
-//! A [`Clock`] tells the time that objects live by: TTLs, cron slots, grace periods, ages, queue delays. It either reads
-//! a function the binary hands in (`wall`), or it is driven: it starts where it is told to, runs at a multiple of tokio's
-//! time and can be moved by hand. Tests on paused time, `--clock-speed` and `clock advance` are all the driven kind, so
-//! that what is tested is what runs. Transport time (timeouts, reconnects) is tokio's and does not pass through here.
+//! A [`Clock`] supplies the time for everything that concerns objects: TTLs, schedule times, grace periods, ages, queue
+//! delays. It either calls a function that the binary passes in (`wall`), or it is driven: it starts at a given time, runs
+//! at a multiple of tokio's time and can be moved. Tests on paused time, `--clock-speed` and `clock advance` all use a
+//! driven clock, so that tests exercise the code that runs. Transport timeouts and reconnects use tokio's time directly.
 //!
-//! Nothing in this crate reads the machine's clock; that is why `wall` takes the function that does.
+//! Nothing in this crate reads the machine's clock; `wall` takes the function that does.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -16,22 +16,22 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// Longest uninterrupted sleep. A machine that was suspended or whose clock was set is noticed after at most this long.
+/// Longest uninterrupted sleep. A sleeper notices a suspended machine or a changed machine clock after at most this time.
 pub const SLEEP_PIECE_MAX: Duration = Duration::from_secs(10);
 
-/// The speed of a driven clock that keeps pace with tokio's time.
+/// The speed of a driven clock that advances as fast as tokio's time.
 pub const REAL_TIME: NonZeroU32 = NonZeroU32::MIN;
 
-/// Holds where domain time comes from. Clones show the same time and feel the same jumps.
+/// A clock. Clones show the same time and share all jumps.
 #[derive(Clone)]
 pub struct Clock {
-    source: Source,
-    /// Sum of all jumps. A watch channel, because sleepers must learn of a jump the moment it happens.
+    source: ClockSource,
+    /// Sum of all jumps. A watch channel, because a jump must wake sleepers immediately.
     jumped: Arc<watch::Sender<SignedDuration>>,
 }
 
 #[derive(Clone, Copy)]
-enum Source {
+enum ClockSource {
     Wall(fn() -> Timestamp),
     Driven {
         start: Timestamp,
@@ -40,17 +40,17 @@ enum Source {
     },
 }
 
-/// The answer to moving a clock that shows the machine's time.
+/// A wall clock cannot be moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotDriven;
 
 // === impl Clock ===
 
 impl Clock {
-    /// A clock that shows what `read` returns. Only the binary has such a function.
+    /// A clock that shows what `read` returns. Only the binary passes such a function.
     #[must_use]
     pub fn wall(read: fn() -> Timestamp) -> Self {
-        Self::from_source(Source::Wall(read))
+        Self::from_source(ClockSource::Wall(read))
     }
 
     /// A clock that starts at `start` and advances `speed` times as fast as tokio's time.
@@ -58,26 +58,26 @@ impl Clock {
     /// On a paused tokio runtime it stands still unless the runtime advances.
     #[must_use]
     pub fn driven(start: Timestamp, speed: NonZeroU32) -> Self {
-        Self::from_source(Source::Driven {
+        Self::from_source(ClockSource::Driven {
             start,
             origin: Instant::now(),
             speed,
         })
     }
 
-    fn from_source(source: Source) -> Self {
+    fn from_source(source: ClockSource) -> Self {
         Self {
             source,
             jumped: Arc::new(watch::Sender::new(SignedDuration::ZERO)),
         }
     }
 
-    /// The time now. It never leaves the range of [`Timestamp`]: beyond it, the clock stands still at the limit.
+    /// The current time, clamped to the range of [`Timestamp`].
     #[must_use]
     pub fn now(&self) -> Timestamp {
         match self.source {
-            Source::Wall(read) => read(),
-            Source::Driven {
+            ClockSource::Wall(read) => read(),
+            ClockSource::Driven {
                 start,
                 origin,
                 speed,
@@ -89,14 +89,14 @@ impl Clock {
         }
     }
 
-    /// Moves a driven clock by `by`, back if it is negative, and wakes every sleeper to look again.
+    /// Moves a driven clock by `by`, backwards if it is negative, and wakes all sleepers to check the time again.
     ///
     /// # Errors
     /// A wall clock cannot be moved.
     pub fn jump(&self, by: SignedDuration) -> Result<Timestamp, NotDriven> {
         match self.source {
-            Source::Wall(_) => Err(NotDriven),
-            Source::Driven { .. } => {
+            ClockSource::Wall(_) => Err(NotDriven),
+            ClockSource::Driven { .. } => {
                 self.jumped.send_modify(|sum| *sum = sum.saturating_add(by));
                 Ok(self.now())
             }
@@ -105,8 +105,8 @@ impl Clock {
 
     /// Returns when the clock shows `until` or later.
     ///
-    /// Cut into pieces of at most [`SLEEP_PIECE_MAX`] and ended early by a jump, so that neither a suspended machine nor
-    /// a moved clock makes a sleeper late.
+    /// Sleeps in pieces of at most [`SLEEP_PIECE_MAX`], and a jump ends a piece early, so that neither a suspended machine
+    /// nor a moved clock makes a sleeper late.
     pub async fn sleep_until(&self, until: Timestamp) {
         let mut jumps = self.jumped.subscribe();
         loop {
@@ -115,16 +115,16 @@ impl Clock {
                 return;
             }
             let piece = self.tokio_time_for(left).min(SLEEP_PIECE_MAX);
-            // Either outcome, time passed or a jump, only means: look again.
+            // After a timeout or a jump, check the time again.
             let _ = tokio::time::timeout(piece, jumps.changed()).await;
         }
     }
 
-    /// How long tokio has to run for `left` of this clock to pass, rounded up so that a sleeper does not wake too early.
+    /// The tokio time in which `left` passes on this clock, rounded up so that a sleeper does not wake too early.
     fn tokio_time_for(&self, left: SignedDuration) -> Duration {
         let speed = match self.source {
-            Source::Wall(_) => 1,
-            Source::Driven { speed, .. } => speed.get(),
+            ClockSource::Wall(_) => 1,
+            ClockSource::Driven { speed, .. } => speed.get(),
         };
         left.unsigned_abs() / speed + Duration::from_nanos(1)
     }
@@ -133,8 +133,8 @@ impl Clock {
 impl fmt::Debug for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.source {
-            Source::Wall(_) => "wall",
-            Source::Driven { .. } => "driven",
+            ClockSource::Wall(_) => "wall",
+            ClockSource::Driven { .. } => "driven",
         };
         write!(f, "Clock({kind}, {})", self.now())
     }
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn paused_time_passes_only_when_someone_sleeps() {
+    async fn paused_time_advances_only_while_a_task_sleeps() {
         let clock = mk_clock(1);
         tokio::task::yield_now().await;
         assert_eq!(clock.now(), at(START));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn sixty_times_as_fast_sleeps_a_sixtieth() {
+    async fn clock_at_speed_60_sleeps_a_sixtieth() {
         let clock = mk_clock(60);
         let before = Instant::now();
         clock.sleep_until(at("2026-03-01T13:00:00Z")).await;
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_jump_ends_a_sleep_without_time_passing() {
+    async fn jump_forward_ends_a_sleep_immediately() {
         let clock = mk_clock(1);
         let sleeper = tokio::spawn({
             let clock = clock.clone();
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_jump_back_makes_a_sleeper_wait_longer() {
+    async fn jump_back_extends_a_sleep() {
         let clock = mk_clock(1);
         let before = Instant::now();
         let sleeper = tokio::spawn({
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn clones_feel_the_same_jumps() {
+    async fn clones_share_jumps() {
         let clock = mk_clock(1);
         let clone = clock.clone();
         clock.jump(SignedDuration::from_secs(5)).unwrap();
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn absurd_jumps_stop_at_the_ends_of_time() {
+    async fn jumps_are_clamped_to_representable_time() {
         let clock = mk_clock(1);
         assert_eq!(clock.jump(SignedDuration::MAX), Ok(Timestamp::MAX));
         clock.jump(SignedDuration::MIN).unwrap();
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wall_clock_shows_what_it_reads_and_cannot_be_moved() {
+    fn wall_clock_shows_the_given_time_and_cannot_jump() {
         let clock = Clock::wall(|| Timestamp::UNIX_EPOCH);
         assert_eq!(clock.now(), Timestamp::UNIX_EPOCH);
         assert_eq!(clock.jump(SignedDuration::from_secs(1)), Err(NotDriven));

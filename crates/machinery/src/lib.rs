@@ -1,15 +1,15 @@
-//! Rules of Kubernetes objects without I/O, shared by the server and the controllers.
+//! Pure rules about Kubernetes objects, shared by the API server and the controllers. No I/O.
 //!
-//! - [`clock`]: domain time as a value: the wall clock, or one that is started, sped up and moved by hand.
-//! - [`cron`]: cron schedules, their slots and time zones.
-//! - [`names`]: what names, label keys and label values may look like.
+//! - [`clock`]: time as a value: the wall clock, or a clock that a test or demo starts, speeds up and moves.
+//! - [`cron`]: cron schedules, their schedule times and time zones.
+//! - [`names`]: validation of names, label keys and label values.
 //! - [`patch`]: JSON patch, merge patch and strategic merge patch.
-//! - [`proto`]: reads protocol buffers.
-//! - [`quantity`]: amounts of resources and their canonical form.
+//! - [`proto`]: a reader for protocol buffers.
+//! - [`quantity`]: resource quantities and their canonical form.
 //! - [`rng`]: randomness as a seeded value.
-//! - [`schema`]: structural schemas of custom kinds: what is kept, filled in and refused.
+//! - [`schema`]: structural schemas of custom resources: pruning, defaulting and validation.
 //! - [`selector`]: label and field selectors.
-//! - [`status`]: how the API says what went wrong.
+//! - [`status`]: the `Status` object that reports API errors.
 
 pub mod clock;
 pub mod cron;

@@ -1,12 +1,12 @@
-//! What names, label keys and label values may look like.
+//! Validation of object names, label keys and label values.
 //!
-//! One function per rule; each answers with the faults in upstream's words (`validation.go` of apimachinery 1.36), since
-//! people search for them. Where a rule is used (which kind, which field) is decided elsewhere.
+//! One function per rule; each returns the faults in upstream's words (`validation.go` of apimachinery 1.36), because users
+//! search for these messages. The API server decides which kind and field uses which rule.
 
 use crate::rng::Rng;
 
-/// What names that the server makes up end with: no vowels, so that no words appear, and nothing that reads like another
-/// character.
+/// Characters of generated name suffixes: upstream's. Without vowels no words appear, and without `0`, `1` and `3` no two
+/// characters look alike.
 pub const SUFFIX_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// Longest DNS label.
@@ -20,21 +20,21 @@ const SUBDOMAIN_1123: &str = "a lowercase RFC 1123 subdomain must consist of low
 const QUALIFIED: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-/// A rule for names of objects. Which kind uses which is data of the server.
+/// A rule for object names. The API server has a table of the kinds and their rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameRule {
-    /// RFC 1123 subdomain: most kinds.
+    /// RFC 1123 subdomain; used by most kinds.
     Subdomain,
-    /// RFC 1123 label: namespaces and services.
+    /// RFC 1123 label; used by Namespaces and Services.
     Label,
-    /// Anything that fits into a path: RBAC kinds.
+    /// Any valid URL path segment; used by the RBAC kinds.
     PathSegment,
 }
 
 // === impl NameRule ===
 
 impl NameRule {
-    /// The faults of `name`.
+    /// The faults of `name`; empty if it is valid.
     #[must_use]
     pub fn faults(self, name: &str) -> Vec<String> {
         match self {
@@ -60,7 +60,7 @@ pub fn subdomain(text: &str) -> Vec<String> {
 pub fn label(text: &str) -> Vec<String> {
     let mut faults = too_long(text, LABEL_CHARS_MAX, "characters");
     if !is_dns_label(text) {
-        // Upstream has a hint of its own for what would do as a subdomain.
+        // Upstream has a separate message for a valid subdomain.
         let only_dots = text.contains('.') && subdomain(text).is_empty();
         let fault = if only_dots {
             "must not contain dots"
@@ -72,7 +72,7 @@ pub fn label(text: &str) -> Vec<String> {
     faults
 }
 
-/// Faults of a label that starts with a letter, as kinds and plurals do.
+/// Faults of a DNS-1035 label, which starts with a letter; used for kinds and plurals.
 #[must_use]
 pub fn dns_1035_label(text: &str) -> Vec<String> {
     let mut faults = too_long(text, LABEL_CHARS_MAX, "characters");
@@ -133,7 +133,7 @@ pub fn label_value(text: &str) -> Vec<String> {
     faults
 }
 
-/// So many characters for the end of a name, as a `generateName` gets them.
+/// A random suffix of `chars` characters, as the API server appends it to a `generateName`.
 pub fn suffix(chars: usize, rng: &mut Rng) -> String {
     let mut any = || char::from(SUFFIX_ALPHABET[rng.below(SUFFIX_ALPHABET.len())]);
     (0..chars).map(|_| any()).collect()
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_follow_the_rule_of_their_kind() {
+    fn validates_names_by_rule() {
         let long = "a".repeat(64);
         let cases = [
             (NameRule::Subdomain, "a.b-c.1", true),
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn label_keys_are_qualified_names() {
+    fn validates_label_keys_as_qualified_names() {
         for good in ["a", "A_b.c-9", "example.com/a"] {
             assert!(qualified_name(good).is_empty(), "{good}");
         }
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn label_values_may_be_empty_but_not_long() {
+    fn validates_label_values() {
         assert!(label_value("").is_empty() && label_value("a.B_c-1").is_empty());
         assert!(!label_value("a b").is_empty() && !label_value(&"a".repeat(64)).is_empty());
     }

@@ -1,16 +1,15 @@
-//! Patches: an object and a change of it make a new object.
+//! JSON patch, merge patch and strategic merge patch.
 //!
-//! Three forms, each a pure function that takes the object and gives back the patched one; on an error nothing of it is
-//! left, so nothing is ever half applied. Results equal those of kube-apiserver 1.36, also where its libraries differ
-//! from the RFCs; the modules say where. What follows a patch (dropping unknown fields, defaults, validation) is the
-//! server's. Server-side apply is not a patch in this sense and not here.
+//! Each form is a pure function that consumes the object and returns the patched one, so a patch is never half applied.
+//! Results equal those of kube-apiserver 1.36, also where its libraries differ from the RFCs; each module lists these
+//! differences. Pruning, defaulting and validation after a patch are the API server's job. Server-side apply is not here.
 
 pub mod json;
 pub mod merge;
 pub mod strategic;
 
-/// Deepest nesting of lists and objects in a patched object: what `serde_json` is willing to parse again. Only a JSON
-/// patch can build something deeper than its inputs.
+/// Deepest nesting of lists and objects in a patched object: the deepest that `serde_json` parses. Only a JSON patch can
+/// build a value that is deeper than its inputs.
 pub const DEPTH_MAX: usize = 127;
 
 #[cfg(test)]
@@ -18,7 +17,7 @@ mod testing {
     use proptest::prelude::*;
     use serde_json::Value;
 
-    /// Any JSON over few names, so that documents and patches meet.
+    /// Arbitrary JSON with few member names, so that documents and patches overlap.
     pub(super) fn any_json() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             Just(Value::Null),

@@ -1,65 +1,67 @@
-//! Protocol buffers, as far as reading needs them: a message is a run of numbered fields, each a number or bytes.
+//! A reader for protocol buffers: a message is a sequence of numbered fields, each a number or bytes.
 //!
-//! What a field means stands where it is read. Nothing here recurses, so neither depth nor size of a message matters;
-//! what is cut off or contradicts itself is an error. [`envelope`] is what Kubernetes puts around an object.
+//! The callers know the meaning of the fields. Nothing here recurses, so the depth and size of a message do not matter; a
+//! truncated or malformed message is an error. [`envelope`] reads the wrapper that Kubernetes puts around an object.
 
-use std::fmt;
-
-/// What every object begins with that a server writes in this form.
+/// The prefix of every Kubernetes object in protobuf encoding.
 pub const MAGIC: &[u8; 4] = b"k8s\0";
 
-/// The fields of one message, in the order they were written.
+// Old names, until the other crates use the new ones.
+pub use self::{MalformedProto as Malformed, ProtoFields as Fields, ProtoValue as Value};
+
+/// Iterates over the fields of one message in wire order.
 #[derive(Debug, Clone)]
-pub struct Fields<'a> {
+pub struct ProtoFields<'a> {
     rest: &'a [u8],
 }
 
-/// A field's value.
+/// The value of one field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Value<'a> {
-    /// A number or a truth value.
+pub enum ProtoValue<'a> {
+    /// A varint: a number or a boolean.
     Number(u64),
-    /// A text, or a message.
+    /// A string, bytes or a nested message.
     Bytes(&'a [u8]),
-    /// Eight or four bytes in one piece, which Kubernetes uses for nothing that is read here.
+    /// A fixed-width value of four or eight bytes. No field that is read here has one.
     Fixed,
 }
 
-/// Not a message, or not the one that was expected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Malformed;
+/// The bytes are not a message, or a field does not have the expected type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("malformed protobuf")]
+pub struct MalformedProto;
 
-/// The message that an envelope holds, and the kind that it says it is.
+/// Reads an envelope: the message in it, and the kind that it names.
 ///
 /// # Errors
-/// It does not begin as an envelope does, or is cut off.
-pub fn envelope(bytes: &[u8]) -> Result<(&[u8], &str), Malformed> {
-    let unknown = bytes.strip_prefix(MAGIC).ok_or(Malformed)?;
+/// If the bytes do not start with [`MAGIC`] or are truncated.
+pub fn envelope(bytes: &[u8]) -> Result<(&[u8], &str), MalformedProto> {
+    let unknown = bytes.strip_prefix(MAGIC).ok_or(MalformedProto)?;
     let (mut kind, mut raw) = ("", &[][..]);
-    for field in Fields::of(unknown) {
+    for field in ProtoFields::of(unknown) {
         match field? {
-            (1, Value::Bytes(typed)) => kind = Fields::of(typed).text(2)?,
-            (2, Value::Bytes(message)) => raw = message,
+            (1, ProtoValue::Bytes(typed)) => kind = ProtoFields::of(typed).text(2)?,
+            (2, ProtoValue::Bytes(message)) => raw = message,
             _ => {}
         }
     }
     Ok((raw, kind))
 }
 
-// === impl Fields ===
+// === impl ProtoFields ===
 
-impl<'a> Fields<'a> {
-    /// Of this message.
+impl<'a> ProtoFields<'a> {
+    /// Starts at the first field of `message`.
     #[must_use]
     pub fn of(message: &'a [u8]) -> Self {
         Self { rest: message }
     }
 
-    /// The text of a field; empty if there is none. The last one counts.
+    /// The string in field `number`; empty if there is none. If the field occurs several times, the last one counts.
     ///
     /// # Errors
-    /// The message is malformed, or the field holds something else.
-    pub fn text(self, number: u32) -> Result<&'a str, Malformed> {
+    /// If the message is malformed or the field is not a string.
+    pub fn text(self, number: u32) -> Result<&'a str, MalformedProto> {
         let mut text = "";
         for field in self {
             match field? {
@@ -70,48 +72,48 @@ impl<'a> Fields<'a> {
         Ok(text)
     }
 
-    fn read(&mut self) -> Result<(u32, Value<'a>), Malformed> {
+    fn read(&mut self) -> Result<(u32, ProtoValue<'a>), MalformedProto> {
         let tag = self.varint()?;
-        let number = u32::try_from(tag >> 3).map_err(|_| Malformed)?;
+        let number = u32::try_from(tag >> 3).map_err(|_| MalformedProto)?;
         let value = match tag & 7 {
-            0 => Value::Number(self.varint()?),
-            1 => self.take(8).map(|_| Value::Fixed)?,
+            0 => ProtoValue::Number(self.varint()?),
+            1 => self.take(8).map(|_| ProtoValue::Fixed)?,
             2 => {
-                let length = usize::try_from(self.varint()?).map_err(|_| Malformed)?;
-                Value::Bytes(self.take(length)?)
+                let length = usize::try_from(self.varint()?).map_err(|_| MalformedProto)?;
+                ProtoValue::Bytes(self.take(length)?)
             }
-            5 => self.take(4).map(|_| Value::Fixed)?,
-            // Groups, which nobody writes any more, and what does not exist.
-            _ => return Err(Malformed),
+            5 => self.take(4).map(|_| ProtoValue::Fixed)?,
+            // Groups, which are deprecated and unused, and undefined wire types.
+            _ => return Err(MalformedProto),
         };
         Ok((number, value))
     }
 
-    fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
-        let (taken, rest) = self.rest.split_at_checked(length).ok_or(Malformed)?;
+    fn take(&mut self, length: usize) -> Result<&'a [u8], MalformedProto> {
+        let (taken, rest) = self.rest.split_at_checked(length).ok_or(MalformedProto)?;
         self.rest = rest;
         Ok(taken)
     }
 
-    fn varint(&mut self) -> Result<u64, Malformed> {
+    fn varint(&mut self) -> Result<u64, MalformedProto> {
         let mut number = 0_u64;
         for shift in (0..64).step_by(7) {
             let [byte] = *self.take(1)? else {
-                return Err(Malformed);
+                return Err(MalformedProto);
             };
             number |= u64::from(byte & 0x7f) << shift;
             if byte & 0x80 == 0 {
                 return Ok(number);
             }
         }
-        Err(Malformed)
+        Err(MalformedProto)
     }
 }
 
-impl<'a> Iterator for Fields<'a> {
-    type Item = Result<(u32, Value<'a>), Malformed>;
+impl<'a> Iterator for ProtoFields<'a> {
+    type Item = Result<(u32, ProtoValue<'a>), MalformedProto>;
 
-    /// After an error there is nothing more.
+    /// Ends after the first error.
     fn next(&mut self) -> Option<Self::Item> {
         if self.rest.is_empty() {
             return None;
@@ -124,79 +126,69 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-// === impl Value ===
+// === impl ProtoValue ===
 
-impl<'a> Value<'a> {
-    /// As a text.
+impl<'a> ProtoValue<'a> {
+    /// The value as a string.
     ///
     /// # Errors
-    /// It is a number, or no UTF-8.
-    pub fn text(self) -> Result<&'a str, Malformed> {
-        std::str::from_utf8(self.bytes()?).map_err(|_| Malformed)
+    /// If it is a number or not UTF-8.
+    pub fn text(self) -> Result<&'a str, MalformedProto> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| MalformedProto)
     }
 
-    /// As bytes.
+    /// The value as bytes.
     ///
     /// # Errors
-    /// It is a number.
-    pub fn bytes(self) -> Result<&'a [u8], Malformed> {
+    /// If it is a number.
+    pub fn bytes(self) -> Result<&'a [u8], MalformedProto> {
         match self {
             Self::Bytes(bytes) => Ok(bytes),
-            Self::Number(_) | Self::Fixed => Err(Malformed),
+            Self::Number(_) | Self::Fixed => Err(MalformedProto),
         }
     }
 
-    /// As a number.
+    /// The value as a number.
     ///
     /// # Errors
-    /// It is none.
-    pub fn number(self) -> Result<u64, Malformed> {
+    /// If it is not a varint.
+    pub fn number(self) -> Result<u64, MalformedProto> {
         match self {
             Self::Number(number) => Ok(number),
-            Self::Bytes(_) | Self::Fixed => Err(Malformed),
+            Self::Bytes(_) | Self::Fixed => Err(MalformedProto),
         }
     }
 }
-
-// === impl Malformed ===
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("malformed protobuf")
-    }
-}
-
-impl std::error::Error for Malformed {}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(bytes: &[u8]) -> Result<Vec<(u32, Value<'_>)>, Malformed> {
-        Fields::of(bytes).collect()
+    fn read(bytes: &[u8]) -> Result<Vec<(u32, ProtoValue<'_>)>, MalformedProto> {
+        ProtoFields::of(bytes).collect()
     }
 
     #[test]
-    fn fields_are_read_in_order_and_unknown_ones_are_no_trouble() {
+    fn reads_fields_in_order() {
         let bytes = [
             0x0a, 2, b'a', b'b', 0x10, 0x96, 0x01, 0x0a, 0, 0x3d, 1, 2, 3, 4, 0x41, 1, 2, 3, 4, 5,
             6, 7, 8,
         ];
         let expected = [
-            (1, Value::Bytes(b"ab")),
-            (2, Value::Number(150)),
-            (1, Value::Bytes(b"")),
-            (7, Value::Fixed),
-            (8, Value::Fixed),
+            (1, ProtoValue::Bytes(b"ab")),
+            (2, ProtoValue::Number(150)),
+            (1, ProtoValue::Bytes(b"")),
+            (7, ProtoValue::Fixed),
+            (8, ProtoValue::Fixed),
         ];
         assert_eq!(read(&bytes), Ok(expected.to_vec()));
         assert_eq!(read(&[]), Ok(Vec::new()));
         let most = [&[0x08][..], &[0xff; 9], &[1]].concat();
-        assert_eq!(read(&most), Ok(vec![(1, Value::Number(u64::MAX))]));
+        assert_eq!(read(&most), Ok(vec![(1, ProtoValue::Number(u64::MAX))]));
     }
 
     #[test]
-    fn what_is_cut_off_or_nonsense_is_an_error() {
+    fn truncated_or_malformed_messages_are_errors() {
         let table: [&[u8]; 8] = [
             &[0x0a],
             &[0x0a, 3, b'a', b'b'],
@@ -210,25 +202,25 @@ mod tests {
             ],
         ];
         for bytes in table {
-            assert_eq!(read(bytes), Err(Malformed), "{bytes:?}");
+            assert_eq!(read(bytes), Err(MalformedProto), "{bytes:?}");
         }
     }
 
     #[test]
-    fn an_envelope_says_what_it_holds() {
+    fn reads_envelopes() {
         let bytes = b"k8s\0\x0a\x0c\x0a\x02v1\x12\x06Status\x12\x03abc\x1a\0\x22\0";
         assert_eq!(envelope(bytes), Ok((&b"abc"[..], "Status")));
         for bytes in [&b"k8s"[..], b"{}", b"", b"k8s\0\x12\x05abc"] {
-            assert_eq!(envelope(bytes), Err(Malformed), "{bytes:?}");
+            assert_eq!(envelope(bytes), Err(MalformedProto), "{bytes:?}");
         }
     }
 
     #[test]
-    fn values_are_what_they_are() {
-        assert_eq!(Value::Bytes(b"\xff").text(), Err(Malformed));
-        assert_eq!(Value::Number(1).text(), Err(Malformed));
-        assert_eq!(Value::Bytes(b"").number(), Err(Malformed));
-        assert_eq!(Fields::of(b"\x0a\x01a\x0a\x01b").text(1), Ok("b"));
-        assert_eq!(Fields::of(b"\x08\x01").text(1), Err(Malformed));
+    fn values_of_another_type_are_errors() {
+        assert_eq!(ProtoValue::Bytes(b"\xff").text(), Err(MalformedProto));
+        assert_eq!(ProtoValue::Number(1).text(), Err(MalformedProto));
+        assert_eq!(ProtoValue::Bytes(b"").number(), Err(MalformedProto));
+        assert_eq!(ProtoFields::of(b"\x0a\x01a\x0a\x01b").text(1), Ok("b"));
+        assert_eq!(ProtoFields::of(b"\x08\x01").text(1), Err(MalformedProto));
     }
 }

@@ -1,42 +1,42 @@
-//! Quantities: amounts of cpu, memory and the like, and the one way each is written.
+//! Resource quantities and their canonical form.
 //!
-//! An amount is a decimal number with a unit: decimal (`500m`, `1k`), binary (`1Gi`) or an exponent (`10e3`). The API
-//! server rewrites what clients send into a canonical form, keeping the family of units. Mirrors
-//! `apimachinery/pkg/api/resource`, 1.36, its shortcut included: a text that looks canonical is kept as it was written.
-//! No arithmetic here: nothing needs it yet.
+//! A quantity is a decimal number with a unit: decimal (`500m`, `1k`), binary (`1Gi`) or an exponent (`10e3`). The API
+//! server rewrites quantities into a canonical form and keeps the family of units. Mirrors
+//! `apimachinery/pkg/api/resource`, 1.36, including its shortcut: a text that looks canonical is kept unchanged. There is
+//! no arithmetic, because no caller needs it.
 //! DEVIATION(quantity-digits): numbers of more than 38 digits are refused; upstream has no limit.
 
 use std::fmt;
 
-/// An amount and the family of units it is written in.
+/// An amount and the family of its unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quantity {
     /// The amount is `mantissa * 10^scale`.
     mantissa: i128,
     scale: i32,
-    family: Family,
-    /// The text it was given as, where that counts as canonical.
+    family: UnitFamily,
+    /// The original text, if it counts as canonical.
     text: Option<String>,
 }
 
-/// Why a text is no quantity.
+/// A text is not a quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
-    /// It does not look like one.
+    /// It does not match the syntax.
     #[error(
         "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
     )]
     Form,
-    /// Its unit is not known.
+    /// The unit is unknown.
     #[error("unable to parse quantity's suffix")]
     Unit,
-    /// Its number is too long.
+    /// The number is too long.
     #[error("unable to parse numeric part of quantity")]
     Number,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Family {
+enum UnitFamily {
     Decimal,
     Binary,
     Exponent,
@@ -57,15 +57,15 @@ const DECIMAL: [(&str, i32); 10] = [
 ];
 /// Binary units, each 1024 times the one before it.
 const BINARY: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
-/// The finest step an amount keeps; what is finer is rounded up.
+/// The smallest power of ten that an amount keeps; finer amounts are rounded up.
 const NANO: i32 = -9;
-/// The finest step of a list of resources.
+/// The smallest power of ten in a resource list.
 const MILLI: i32 = -3;
-/// Numbers of up to so many digits may be kept as they were written.
+/// Longest number, in digits, that may be kept unchanged.
 const KEPT_DIGITS_MAX: usize = 18;
 
-/// The parts of a text.
-struct Parts<'a> {
+/// The parts of the text of a quantity.
+struct QuantityParts<'a> {
     negative: bool,
     whole: &'a str,
     fraction: &'a str,
@@ -75,18 +75,18 @@ struct Parts<'a> {
 // === impl Quantity ===
 
 impl Quantity {
-    /// Reads an amount.
+    /// Parses a quantity.
     ///
     /// # Errors
-    /// When the text is none.
+    /// If the text is not a quantity.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
-        let parts = Parts::of(text)?;
+        let parts = QuantityParts::of(text)?;
         let (family, exponent) = unit(parts.unit)?;
         let digits = format!("{}{}", parts.whole, parts.fraction);
         let mut mantissa: i128 = digits.parse().map_err(|_| QuantityError::Number)?;
         let fraction = i32::try_from(parts.fraction.len()).map_err(|_| QuantityError::Number)?;
         let (scale, kept) = match family {
-            Family::Binary => {
+            UnitFamily::Binary => {
                 let kept = parts.fraction.is_empty()
                     && parts.whole.len() + exponent.unsigned_abs() as usize * 3 / 10 < 15
                     && mantissa & 7 != 0;
@@ -94,7 +94,7 @@ impl Quantity {
                 mantissa = mantissa.checked_mul(factor).ok_or(QuantityError::Number)?;
                 (-fraction, kept)
             }
-            Family::Decimal | Family::Exponent => {
+            UnitFamily::Decimal | UnitFamily::Exponent => {
                 let scale = exponent
                     .checked_sub(fraction)
                     .ok_or(QuantityError::Number)?;
@@ -117,7 +117,7 @@ impl Quantity {
         Ok(quantity)
     }
 
-    /// The amount as a list of resources keeps it: nothing finer than a thousandth.
+    /// The amount rounded up to a thousandth, as resource lists store it.
     #[must_use]
     pub fn rounded_to_milli(mut self) -> Self {
         self.round_up(MILLI);
@@ -142,10 +142,10 @@ impl Quantity {
         self.text = None;
     }
 
-    /// A binary amount is at most what 63 bits hold.
+    /// Limits a binary amount to 63 bits.
     fn cap(&mut self) {
         let below = |scale: i32| 10_i128.checked_pow(scale.unsigned_abs());
-        if let (Family::Binary, Some(divisor)) = (self.family, below(self.scale))
+        if let (UnitFamily::Binary, Some(divisor)) = (self.family, below(self.scale))
             && self.mantissa.abs() / divisor > i128::from(i64::MAX)
         {
             self.mantissa = i128::from(i64::MAX) * self.mantissa.signum();
@@ -153,7 +153,7 @@ impl Quantity {
         }
     }
 
-    /// The amount, if it is a whole number written without an exponent.
+    /// The amount, if it is an integer that fits.
     fn whole(&self) -> Option<i128> {
         let divisor = 10_i128.checked_pow(self.scale.unsigned_abs())?;
         match self.scale {
@@ -184,7 +184,7 @@ impl Quantity {
         let zeros = &"00"[..usize::try_from(zeros).unwrap_or(0)];
         let unit = DECIMAL.iter().find(|(_, power)| *power == scale);
         match unit {
-            Some((unit, _)) if self.family != Family::Exponent || unit.is_empty() => {
+            Some((unit, _)) if self.family != UnitFamily::Exponent || unit.is_empty() => {
                 write!(f, "{mantissa}{zeros}{unit}")
             }
             _ => write!(f, "{mantissa}{zeros}e{scale}"),
@@ -201,8 +201,8 @@ impl fmt::Display for Quantity {
             return f.write_str(text);
         }
         match self.whole() {
-            // Small amounts are more readable without a unit.
-            Some(amount) if self.family == Family::Binary && amount.abs() >= 1024 => {
+            // Like upstream, amounts below 1024 have no binary unit.
+            Some(amount) if self.family == UnitFamily::Binary && amount.abs() >= 1024 => {
                 self.fmt_binary(amount, f)
             }
             _ => self.fmt_decimal(f),
@@ -210,9 +210,9 @@ impl fmt::Display for Quantity {
     }
 }
 
-// === impl Parts ===
+// === impl QuantityParts ===
 
-impl<'a> Parts<'a> {
+impl<'a> QuantityParts<'a> {
     fn of(text: &'a str) -> Result<Self, QuantityError> {
         if text.is_empty() {
             return Err(QuantityError::Form);
@@ -241,25 +241,25 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The digits a text starts with, and the rest.
+/// Splits the leading digits off a text.
 fn digits(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit());
     text.split_at(end.unwrap_or(text.len()))
 }
 
 /// The family of a unit and its power: of two for binary units, of ten for the others.
-fn unit(unit: &str) -> Result<(Family, i32), QuantityError> {
+fn unit(unit: &str) -> Result<(UnitFamily, i32), QuantityError> {
     if let Some((_, power)) = DECIMAL.iter().find(|(name, _)| *name == unit) {
-        return Ok((Family::Decimal, *power));
+        return Ok((UnitFamily::Decimal, *power));
     }
     let binary = BINARY.iter().zip(1..).find(|(name, _)| **name == unit);
     if let Some((_, step)) = binary {
-        return Ok((Family::Binary, 10 * step));
+        return Ok((UnitFamily::Binary, 10 * step));
     }
     let exponent = unit.strip_prefix(['e', 'E']).ok_or(QuantityError::Unit)?;
-    // Wider than any sensible amount, and far from overflowing a scale.
+    // An i16 is wider than any sensible exponent and cannot overflow a scale.
     let exponent: i16 = exponent.parse().map_err(|_| QuantityError::Unit)?;
-    Ok((Family::Exponent, exponent.into()))
+    Ok((UnitFamily::Exponent, exponent.into()))
 }
 
 #[cfg(test)]
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_written_as_the_real_server_writes_them() {
+    fn writes_canonical_forms_like_upstream() {
         let cases = [
             ("0.5", "500m"),
             ("1024Mi", "1Gi"),
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_finer_than_a_step_is_rounded_up() {
+    fn rounds_up_amounts_below_the_smallest_step() {
         let milli = |text: &str| {
             let quantity = Quantity::parse(text).unwrap();
             quantity.rounded_to_milli().to_string()
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_amount_is_refused() {
+    fn refuses_malformed_quantities() {
         for text in ["", "x", "1Q", "1 ", "1.2.3", "1e3x"] {
             assert_eq!(Quantity::parse(text), Err(QuantityError::Form), "{text}");
         }
@@ -349,7 +349,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn a_canonical_form_stays_as_it_is(text in "[+-]?[0-9]{0,20}(\\.[0-9]{0,12})?(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|e-?[0-9]{1,2})?") {
+        fn canonical_form_is_stable(text in "[+-]?[0-9]{0,20}(\\.[0-9]{0,12})?(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|e-?[0-9]{1,2})?") {
             if let Ok(quantity) = Quantity::parse(&text) {
                 let once = quantity.to_string();
                 proptest::prop_assert_eq!(canonical(&once), once);

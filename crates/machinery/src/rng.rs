@@ -1,43 +1,43 @@
-//! Randomness as a seeded value.
+//! Random numbers from a seed.
 //!
-//! Whoever needs randomness is handed an [`Rng`]; the same seed gives the same uids, name suffixes and jitter, which is
-//! what makes a simulation repeatable. It is not for secrets: tokens and keys come from the operating system.
+//! Code that needs randomness takes an [`Rng`]. The same seed gives the same uids, name suffixes and jitter, which makes a
+//! test run repeatable. Not for secrets: tokens and keys come from the operating system.
 
 use std::ops::Range;
 use std::time::Duration;
 
 use uuid::Uuid;
 
-/// A stream of numbers that its seed determines.
+/// A deterministic stream of random numbers.
 #[derive(Debug, Clone)]
 pub struct Rng(fastrand::Rng);
 
 // === impl Rng ===
 
 impl Rng {
-    /// The stream that belongs to `seed`.
+    /// Starts the stream of `seed`.
     #[must_use]
     pub fn seeded(seed: u64) -> Self {
         Self(fastrand::Rng::with_seed(seed))
     }
 
-    /// A stream of its own for one more consumer, so that how much one draws does not change what another gets.
+    /// A separate stream for one more consumer, so that the number of draws of one does not change the values of another.
     #[must_use]
     pub fn fork(&mut self) -> Self {
         Self(self.0.fork())
     }
 
-    /// Any number.
+    /// A number of the full range.
     pub fn u64(&mut self) -> u64 {
         self.0.u64(..)
     }
 
-    /// A number below `limit`, each equally likely; 0 if `limit` is 0.
+    /// A uniformly distributed number below `limit`; 0 if `limit` is 0.
     pub fn below(&mut self, limit: usize) -> usize {
         if limit == 0 { 0 } else { self.0.usize(..limit) }
     }
 
-    /// A duration within `range`; its start if the range is empty.
+    /// A duration within `range`; the start of an empty range.
     pub fn duration(&mut self, range: Range<Duration>) -> Duration {
         let width = range.end.saturating_sub(range.start);
         range.start + width.mul_f64(self.0.f64())
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_seed_gives_the_same_stream() {
+    fn same_seed_gives_same_stream() {
         let draw = |seed| {
             let mut rng = Rng::seeded(seed);
             (rng.u64(), rng.uuid(), rng.below(100), rng.fork().u64())
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_fork_draws_does_not_change_its_parent() {
+    fn draws_of_a_fork_do_not_change_its_parent() {
         let mut quiet = Rng::seeded(7);
         let mut busy = Rng::seeded(7);
         let _ = quiet.fork();
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn uuids_are_version_4_and_differ() {
+    fn uuids_are_version_4_and_distinct() {
         let mut rng = Rng::seeded(7);
         let (one, two) = (rng.uuid(), rng.uuid());
         assert_eq!(one.get_version_num(), 4);
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_durations_stay_within_their_bounds() {
+    fn numbers_and_durations_stay_within_bounds() {
         let mut rng = Rng::seeded(7);
         let (from, to) = (Duration::from_secs(300), Duration::from_secs(600));
         for _ in 0..1000 {

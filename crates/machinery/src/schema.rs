@@ -1,10 +1,10 @@
-//! Structural schemas: what the objects of a custom kind may say, what is kept of it and what is filled in.
+//! Structural schemas of custom resources: pruning, defaulting and validation.
 //!
-//! A [`Schema`] is made once, when its definition is written, and then used for every object. [`Schema::settle`] is one
-//! walk that drops what the schema does not know and fills in defaults; [`Schema::faults`] is one walk that judges the
-//! result, ignoring what an update did not touch. Whether a schema is one at all is said by [`check::faults`], in the words
-//! of the real server. Mirrors `apiextensions-apiserver/pkg/apiserver/{schema,validation}` and `kube-openapi/pkg/validation`
-//! 1.36, oddities included. Rules in CEL are not evaluated; [`Schema::has_rules`] tells that there are some.
+//! A [`StructuralSchema`] is compiled once, when its definition is written, and then used for every object.
+//! [`StructuralSchema::settle`] removes unknown fields and fills in defaults; [`StructuralSchema::faults`]
+//! validates the result and ignores parts that an update did not change. [`check::faults`] validates the schema itself, with
+//! upstream's messages. Mirrors `apiextensions-apiserver/pkg/apiserver/{schema,validation}` and `kube-openapi/pkg/validation`
+//! 1.36, oddities included. CEL rules are not evaluated; [`StructuralSchema::has_rules`] reports that a schema has some.
 
 pub mod check;
 mod compile;
@@ -27,97 +27,101 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::status::Cause;
-use compile::Purpose;
-use format::Format;
-use number::Bounds;
-use pattern::Pattern;
-use values::Choice;
-use walk::Defaults;
+use crate::status::StatusCause;
+use compile::CompilePurpose;
+use format::ValueFormat;
+use number::NumberBounds;
+use pattern::GoPattern;
+use values::EnumValues;
+use walk::DefaultsMode;
 
 pub use read::read;
-pub use walk::Settled;
+pub use walk::PruneReport;
+// Old names, until the other crates use the new ones.
+pub use self::{
+    MetadataRules as Metadata, StructuralSchema as Schema, ValidatedPart as Part,
+    ValidationSubject as Subject,
+};
 
-/// The compiled schema of one version of a custom kind.
+/// The compiled schema of one version of a custom resource.
 #[derive(Debug)]
-pub struct Schema {
-    root: Node,
+pub struct StructuralSchema {
+    root: SchemaNode,
     has_rules: bool,
 }
 
-/// How metadata inside of objects is treated; the server knows, the schema only where it is.
+/// Rules for the metadata of embedded objects. The API server supplies them; the schema only knows where metadata occurs.
 #[derive(Debug, Clone, Copy)]
-pub struct Metadata {
-    /// Brings metadata into its shape. Answers with the members it does not know, or why it is none.
+pub struct MetadataRules {
+    /// Prunes metadata. Returns the unknown members, or the reason why the value is not metadata.
     pub shape: fn(&mut Value) -> Result<Vec<String>, String>,
-    /// The faults of metadata that stands at this path.
-    pub faults: fn(&Map<String, Value>, &str) -> Vec<Cause>,
+    /// The faults of the metadata at a path.
+    pub faults: fn(&Map<String, Value>, &str) -> Vec<StatusCause>,
 }
 
-/// The part of an object that a write is about.
+/// The part of an object that a write changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
-    /// All of it.
+pub enum ValidatedPart {
+    /// The whole object.
     Whole,
-    /// Only the status; the rest was judged before.
+    /// Only the status; the rest was validated before.
     Status,
 }
 
-/// An object that is judged.
+/// An object to validate.
 #[derive(Debug, Clone, Copy)]
-pub struct Subject<'a> {
-    /// Its `apiVersion`, which is not stored with it.
+pub struct ValidationSubject<'a> {
+    /// The `apiVersion`, which is not part of `new`.
     pub api_version: &'a str,
-    /// Its `kind`.
+    /// The `kind`, which is not part of `new`.
     pub kind: &'a str,
-    /// The object as it shall be.
+    /// The object after the write.
     pub new: &'a Map<String, Value>,
-    /// The object as it was, if there was one.
+    /// The object before an update.
     pub old: Option<&'a Map<String, Value>>,
-    /// What is judged of it.
-    pub part: Part,
+    pub part: ValidatedPart,
 }
 
-/// One place of a schema.
+/// The schema of one value, compiled.
 #[derive(Debug, Default)]
-struct Node {
-    types: Types,
+struct SchemaNode {
+    types: NodeTypes,
     nullable: bool,
-    /// Unknown members are kept here.
+    /// `x-kubernetes-preserve-unknown-fields`.
     preserve: bool,
-    /// A whole object of some kind.
+    /// `x-kubernetes-embedded-resource`.
     embedded: bool,
     default: Option<Value>,
-    properties: BTreeMap<String, Node>,
-    additional: Additional,
-    items: Option<Box<Node>>,
-    list: List,
+    properties: BTreeMap<String, SchemaNode>,
+    additional: AdditionalProperties,
+    items: Option<Box<SchemaNode>>,
+    list: ListType,
     required: Vec<String>,
-    length: Size,
-    count: Size,
-    members: Size,
-    bounds: Bounds,
-    pattern: Option<Pattern>,
-    format: Option<Format>,
-    choice: Option<Choice>,
-    all_of: Vec<Node>,
-    any_of: Vec<Node>,
-    one_of: Vec<Node>,
-    not: Option<Box<Node>>,
+    length: SizeLimits,
+    count: SizeLimits,
+    members: SizeLimits,
+    bounds: NumberBounds,
+    pattern: Option<GoPattern>,
+    format: Option<ValueFormat>,
+    choice: Option<EnumValues>,
+    all_of: Vec<SchemaNode>,
+    any_of: Vec<SchemaNode>,
+    one_of: Vec<SchemaNode>,
+    not: Option<Box<SchemaNode>>,
 }
 
-/// The types of JSON that a place may have.
+/// The JSON types that a value may have.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Types {
+enum NodeTypes {
     #[default]
     Any,
-    One(Type),
+    One(JsonType),
     IntOrString,
 }
 
-/// A type, by its name in schemas.
+/// A JSON type of schemas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Type {
+enum JsonType {
     Array,
     Boolean,
     Integer,
@@ -126,79 +130,83 @@ enum Type {
     String,
 }
 
-/// What a schema says about members that are no properties.
+/// The `additionalProperties` of a schema.
 #[derive(Debug, Default)]
-enum Additional {
+enum AdditionalProperties {
     #[default]
-    Unsaid,
+    Unspecified,
     Allowed,
     Forbidden,
-    Schema(Box<Node>),
+    Schema(Box<SchemaNode>),
 }
 
-/// What makes two items of a list the same.
+/// The `x-kubernetes-list-type`: decides which items of a list count as equal.
 #[derive(Debug, Default)]
-enum List {
+enum ListType {
     #[default]
     Atomic,
     Set,
     Map(Vec<String>),
 }
 
-/// Bounds of a length or a number of things.
+/// Limits of a length or a count.
 #[derive(Debug, Clone, Copy, Default)]
-struct Size {
+struct SizeLimits {
     min: Option<i64>,
     max: Option<i64>,
 }
 
-// === impl Schema ===
+// === impl StructuralSchema ===
 
-impl Schema {
-    /// Compiles a schema that has no [faults](check::faults); what has is read as far as it goes.
+impl StructuralSchema {
+    /// Compiles a schema without [faults](check::faults). Invalid parts of a schema are ignored.
     #[must_use]
     pub fn new(schema: &Value) -> Self {
         Self {
-            root: compile::node(schema, Purpose::Objects),
+            root: compile::node(schema, CompilePurpose::Objects),
             has_rules: compile::has_rules(schema),
         }
     }
 
-    /// Whether it has rules in CEL, which nobody evaluates here.
+    /// Whether the schema has CEL rules, which are not evaluated.
     #[must_use]
     pub fn has_rules(&self) -> bool {
         self.has_rules
     }
 
-    /// Drops what the schema does not know and fills in defaults. Metadata of the object itself is left alone.
+    /// Removes unknown fields and fills in defaults. Does not change the metadata of the object itself.
     ///
     /// # Errors
-    /// Says what is wrong if an embedded object has no valid metadata.
+    /// If an embedded object has invalid metadata.
     pub fn settle(
         &self,
         object: &mut Map<String, Value>,
-        metadata: Metadata,
-    ) -> Result<Settled, String> {
-        walk::settle(&self.root, object, Defaults::Fill, metadata)
+        metadata: MetadataRules,
+    ) -> Result<PruneReport, String> {
+        walk::prune(&self.root, object, DefaultsMode::Fill, metadata)
     }
 
-    /// Drops what the schema does not know, as when an object of another version is shown in this one.
+    /// Removes unknown fields, for example from an object of another version.
     ///
     /// # Errors
-    /// Says what is wrong if an embedded object has no valid metadata.
+    /// If an embedded object has invalid metadata.
     pub fn prune(
         &self,
         object: &mut Map<String, Value>,
-        metadata: Metadata,
-    ) -> Result<Settled, String> {
-        walk::settle(&self.root, object, Defaults::Leave, metadata)
+        metadata: MetadataRules,
+    ) -> Result<PruneReport, String> {
+        walk::prune(&self.root, object, DefaultsMode::Leave, metadata)
     }
 
-    /// The faults of an object that was settled. What an update leaves as it was is not held against it.
+    /// Validates an object after pruning and defaulting. Faults in parts that an update did not change are ignored.
     #[must_use]
-    pub fn faults(&self, subject: &Subject<'_>, metadata: Metadata) -> Vec<Cause> {
+    pub fn faults(
+        &self,
+        subject: &ValidationSubject<'_>,
+        metadata: MetadataRules,
+    ) -> Vec<StatusCause> {
         let mut causes = validate::faults(&self.root, subject);
-        if subject.part == Part::Whole {
+        if subject.part == ValidatedPart::Whole {
             causes.extend(embedded::faults(&self.root, subject.new, metadata));
         }
         let repeated = lists::faults(&self.root, subject.new);
@@ -213,13 +221,13 @@ impl Schema {
     }
 }
 
-// === impl Node ===
+// === impl SchemaNode ===
 
-impl Node {
-    /// The schema of a member; none if it has none of its own.
-    fn member(&self, name: &str) -> Option<&Node> {
+impl SchemaNode {
+    /// The schema of a member; `None` if the member has no schema.
+    fn member(&self, name: &str) -> Option<&SchemaNode> {
         self.properties.get(name).or(match &self.additional {
-            Additional::Schema(node) => Some(node),
+            AdditionalProperties::Schema(node) => Some(node),
             _ => None,
         })
     }
@@ -232,56 +240,56 @@ impl Node {
     }
 }
 
-// === impl Types ===
+// === impl NodeTypes ===
 
-impl Types {
-    fn has(self, one: Type) -> bool {
+impl NodeTypes {
+    fn has(self, one: JsonType) -> bool {
         match self {
-            Types::Any => false,
-            Types::One(own) => own == one,
-            Types::IntOrString => matches!(one, Type::Integer | Type::String),
+            NodeTypes::Any => false,
+            NodeTypes::One(own) => own == one,
+            NodeTypes::IntOrString => matches!(one, JsonType::Integer | JsonType::String),
         }
     }
 
     fn name(self) -> &'static str {
         match self {
-            Types::Any => "",
-            Types::One(one) => one.name(),
-            Types::IntOrString => "integer,string",
+            NodeTypes::Any => "",
+            NodeTypes::One(one) => one.name(),
+            NodeTypes::IntOrString => "integer,string",
         }
     }
 }
 
-// === impl Type ===
+// === impl JsonType ===
 
-impl Type {
+impl JsonType {
     fn of(name: &str) -> Option<Self> {
         let all = [
-            Type::Array,
-            Type::Boolean,
-            Type::Integer,
-            Type::Number,
-            Type::Object,
-            Type::String,
+            JsonType::Array,
+            JsonType::Boolean,
+            JsonType::Integer,
+            JsonType::Number,
+            JsonType::Object,
+            JsonType::String,
         ];
         all.into_iter().find(|one| one.name() == name)
     }
 
     fn name(self) -> &'static str {
         match self {
-            Type::Array => "array",
-            Type::Boolean => "boolean",
-            Type::Integer => "integer",
-            Type::Number => "number",
-            Type::Object => "object",
-            Type::String => "string",
+            JsonType::Array => "array",
+            JsonType::Boolean => "boolean",
+            JsonType::Integer => "integer",
+            JsonType::Number => "number",
+            JsonType::Object => "object",
+            JsonType::String => "string",
         }
     }
 }
 
-// === impl Size ===
+// === impl SizeLimits ===
 
-impl Size {
+impl SizeLimits {
     fn is_set(self) -> bool {
         self.min.is_some() || self.max.is_some()
     }

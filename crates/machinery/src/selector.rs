@@ -1,10 +1,11 @@
-//! Selectors: which objects of a list or watch a caller wants.
+//! Label and field selectors of list and watch requests.
 //!
-//! Both kinds arrive as text in the query and are parsed once per request. They follow kube-apiserver 1.36
-//! (`labels/selector.go` and `fields/selector.go` of apimachinery), wording of faults included, because that is what
-//! people see in the 400. Which fields a kind offers is data of the server, not decided here.
+//! The API server parses them once per request. They follow kube-apiserver 1.36 (`labels/selector.go` and
+//! `fields/selector.go` of apimachinery), including the error messages, which users see in the 400. The API server has the
+//! table of the fields that each kind offers.
 //!
-//! DEVIATION(selector-length): text beyond [`SELECTOR_BYTES_MAX`] is refused; upstream is only bounded by the size of a URL.
+//! DEVIATION(selector-length): selectors longer than [`SELECTOR_BYTES_MAX`] are refused; upstream is bounded only by the size
+//! of a URL.
 
 mod field;
 mod label;
@@ -12,27 +13,27 @@ mod label;
 pub use field::{FieldOp, FieldRequirement, FieldSelector};
 pub use label::LabelSelector;
 
-/// Longest selector in bytes. Far above what a client sends, low enough that parsing and matching stay cheap.
+/// Longest selector in bytes: far longer than clients send, short enough that parsing and matching stay cheap.
 pub const SELECTOR_BYTES_MAX: usize = 64 * 1024;
 
-/// Why a selector cannot be understood. A client sees it as 400 BadRequest.
+/// A selector cannot be parsed. The client receives it as 400 BadRequest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SelectorError {
     /// The text is longer than [`SELECTOR_BYTES_MAX`].
     #[error("selector of {0} bytes is too long, at most {SELECTOR_BYTES_MAX} bytes are accepted")]
     TooLong(usize),
-    /// One requirement of a label selector is broken.
+    /// One requirement of a label selector is malformed.
     #[error("unable to parse requirement: {0}")]
     Requirement(String),
-    /// The text between requirements of a label selector is broken.
+    /// The text between two requirements of a label selector is malformed.
     #[error("{0}")]
     Label(String),
-    /// A field selector is broken.
+    /// A field selector is malformed.
     #[error("{0}")]
     Field(String),
 }
 
-/// The fault of text that is too long to look at.
+/// Refuses a text that is too long to parse.
 fn check_length(text: &str) -> Result<(), SelectorError> {
     if text.len() > SELECTOR_BYTES_MAX {
         return Err(SelectorError::TooLong(text.len()));

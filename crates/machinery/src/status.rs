@@ -1,14 +1,19 @@
-//! `Status`: how a Kubernetes API says that something went wrong, or that a delete is done.
+//! `Status`: the object with which a Kubernetes API reports an error, or the success of a delete.
 //!
-//! The server builds it, the controllers read it. Constructors word their messages as kube-apiserver does, because
-//! clients and people match on them. A `Status` is what the caller may see; context for the log stays with whoever
-//! creates it.
+//! The API server builds it, the controllers read it. Constructors use the messages of kube-apiserver, because clients
+//! match on them. A `Status` holds only what the client may see; context for the log stays with the code that creates it.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The outcome of a request, as it travels.
+// Old names, until the other crates use the new ones.
+pub use self::{
+    NamedResource as Named, StatusCause as Cause, StatusDetails as Details,
+    StatusListMeta as ListMeta,
+};
+
+/// The outcome of a request in its wire format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
     /// Always `Status`.
@@ -17,21 +22,21 @@ pub struct Status {
     /// Always `v1`.
     #[serde(rename = "apiVersion", default)]
     pub api_version: String,
-    /// Carries a fresh continue token with an expired one; else empty.
+    /// Holds a fresh continue token if the given one has expired; otherwise empty.
     #[serde(default)]
-    pub metadata: ListMeta,
+    pub metadata: StatusListMeta,
     /// `Success` or `Failure`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub status: String,
-    /// For people.
+    /// Human-readable description.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// For programs; missing on some internal errors.
+    /// Machine-readable reason such as `NotFound`; missing on some internal errors.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// What the answer is about.
+    /// The object and the causes that the status is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub details: Option<Details>,
+    pub details: Option<StatusDetails>,
     /// The HTTP status code; 0 in a success.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub code: u16,
@@ -39,11 +44,11 @@ pub struct Status {
 
 /// The part of list metadata that a `Status` uses.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ListMeta {
-    /// Where an expired list may go on, at a newer revision.
+pub struct StatusListMeta {
+    /// Continues an expired list at a newer revision.
     #[serde(rename = "continue", default, skip_serializing_if = "Option::is_none")]
     pub continue_token: Option<String>,
-    /// The revision to go on from.
+    /// The revision at which the list continues.
     #[serde(
         rename = "resourceVersion",
         default,
@@ -52,65 +57,62 @@ pub struct ListMeta {
     pub resource_version: Option<String>,
 }
 
-/// What a `Status` is about.
+/// The object that a `Status` is about, and the causes of a failure.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Details {
-    /// Name of the object.
+pub struct StatusDetails {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// API group of the object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// The resource (`pods`) in most answers, the kind (`Pod`) where a field or a precondition is at fault.
+    /// The resource (`pods`) in most responses, the kind (`Pod`) where a field or a precondition is at fault.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
     /// The uid of a deleted object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// Each fault of an invalid object.
+    /// The faults of an invalid object.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub causes: Vec<Cause>,
-    /// When to come back.
+    pub causes: Vec<StatusCause>,
+    /// After this time the client should retry.
     #[serde(default, skip_serializing_if = "is_zero_u32")]
     pub retry_after_seconds: u32,
 }
 
-/// One fault.
+/// One fault of an invalid object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Cause {
-    /// `FieldValueRequired` and its like.
+pub struct StatusCause {
+    /// A machine-readable reason such as `FieldValueRequired`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// For people.
+    /// Human-readable description.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// Path of the field, `metadata.name`.
+    /// Path of the field, such as `metadata.name`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub field: String,
 }
 
-/// A resource within its group: what most messages name.
+/// The object that a message names: `jobs.batch "a"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Named<'a> {
-    /// API group, empty for core.
+pub struct NamedResource<'a> {
+    /// API group; empty for the core group.
     pub group: &'a str,
-    /// Plural or kind, as the message wants it.
+    /// The resource (`jobs`) or the kind (`Job`), depending on the message.
     pub what: &'a str,
-    /// Object name.
     pub name: &'a str,
 }
 
 // === impl Status ===
 
 impl Status {
-    /// A failure with everything but details.
+    /// A failure without details.
     #[must_use]
     pub fn failure(code: u16, reason: &str, message: impl Into<String>) -> Self {
         Self {
             kind: "Status".into(),
             api_version: "v1".into(),
-            metadata: ListMeta::default(),
+            metadata: StatusListMeta::default(),
             status: "Failure".into(),
             message: message.into(),
             reason: reason.into(),
@@ -119,21 +121,21 @@ impl Status {
         }
     }
 
-    /// The answer to a delete that removed the object.
+    /// The response to a delete that removed the object.
     #[must_use]
-    pub fn deleted(of: Named<'_>, uid: &str) -> Self {
+    pub fn deleted(of: NamedResource<'_>, uid: &str) -> Self {
         Self {
             status: "Success".into(),
             code: 0,
             ..Self::failure(0, "", "")
         }
-        .with(Details {
+        .with(StatusDetails {
             uid: uid.into(),
             ..of.details()
         })
     }
 
-    /// 201 for what was done and left nothing to show.
+    /// 201 for a create that returns no object, such as a binding.
     #[must_use]
     pub fn created() -> Self {
         Self {
@@ -142,60 +144,60 @@ impl Status {
         }
     }
 
-    /// 404 for an object.
+    /// 404 for an object that does not exist.
     #[must_use]
-    pub fn not_found(of: Named<'_>) -> Self {
+    pub fn not_found(of: NamedResource<'_>) -> Self {
         Self::failure(404, "NotFound", format!("{of} not found")).with(of.details())
     }
 
-    /// 404 for a path below a group and version that exist.
+    /// 404 for an unknown resource in an existing group and version.
     #[must_use]
     pub fn unknown_resource() -> Self {
         let message = "the server could not find the requested resource";
-        Self::failure(404, "NotFound", message).with(Details::default())
+        Self::failure(404, "NotFound", message).with(StatusDetails::default())
     }
 
-    /// 409 for a name that is taken.
+    /// 409 for a create of an existing object.
     #[must_use]
-    pub fn already_exists(of: Named<'_>) -> Self {
+    pub fn already_exists(of: NamedResource<'_>) -> Self {
         Self::failure(409, "AlreadyExists", format!("{of} already exists")).with(of.details())
     }
 
-    /// 409 for a precondition that does not hold; `why` ends the sentence.
+    /// 409 for a failed precondition; `why` ends the message.
     #[must_use]
-    pub fn conflict(of: Named<'_>, why: &str) -> Self {
+    pub fn conflict(of: NamedResource<'_>, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {of}: {why}");
         Self::failure(409, "Conflict", message).with(of.details())
     }
 
-    /// 403; `why` ends the sentence.
+    /// 403 Forbidden; `why` ends the message.
     #[must_use]
-    pub fn forbidden(of: Named<'_>, why: &str) -> Self {
+    pub fn forbidden(of: NamedResource<'_>, why: &str) -> Self {
         Self::failure(403, "Forbidden", format!("{of} is forbidden: {why}")).with(of.details())
     }
 
-    /// 400.
+    /// 400 BadRequest with this message.
     #[must_use]
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::failure(400, "BadRequest", message)
     }
 
-    /// 500 without a reason, as upstream answers where it did not think of the case.
+    /// 500 without a reason, which upstream returns for unclassified errors.
     #[must_use]
     pub fn unexplained(message: impl Into<String>) -> Self {
         Self::failure(500, "", message)
     }
 
-    /// 405.
+    /// 405 for a verb that the resource does not support.
     #[must_use]
     pub fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
-        Self::failure(405, "MethodNotAllowed", message).with(Details::default())
+        Self::failure(405, "MethodNotAllowed", message).with(StatusDetails::default())
     }
 
-    /// 422 with its faults; `of` names the kind. Repeated faults are said once.
+    /// 422 with the faults of the object; `of` names the kind. The message lists repeated faults once.
     #[must_use]
-    pub fn invalid(of: Named<'_>, causes: Vec<Cause>) -> Self {
+    pub fn invalid(of: NamedResource<'_>, causes: Vec<StatusCause>) -> Self {
         let mut said: Vec<String> = Vec::new();
         for cause in &causes {
             let text = format!("{}: {}", cause.field, cause.message);
@@ -207,41 +209,41 @@ impl Status {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
         };
-        Self::failure(422, "Invalid", format!("{of} is invalid: {list}")).with(Details {
+        Self::failure(422, "Invalid", format!("{of} is invalid: {list}")).with(StatusDetails {
             causes,
             ..of.details()
         })
     }
 
-    /// 410 for a revision that history no longer holds.
+    /// 410 for a revision that was compacted.
     #[must_use]
     pub fn expired(message: impl Into<String>) -> Self {
         Self::failure(410, "Expired", message)
     }
 
-    /// 504 for a revision that the server has not reached.
+    /// 504 for a revision that the API server has not reached.
     #[must_use]
     pub fn revision_too_large(asked: u64, current: u64) -> Self {
         let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
-        Self::failure(504, "Timeout", message).with(Details {
-            causes: vec![Cause {
+        Self::failure(504, "Timeout", message).with(StatusDetails {
+            causes: vec![StatusCause {
                 reason: "ResourceVersionTooLarge".into(),
                 message: "Too large resource version".into(),
                 field: String::new(),
             }],
             retry_after_seconds: 1,
-            ..Details::default()
+            ..StatusDetails::default()
         })
     }
 
-    /// The same answer with details.
+    /// Sets the details.
     #[must_use]
-    pub fn with(mut self, details: Details) -> Self {
+    pub fn with(mut self, details: StatusDetails) -> Self {
         self.details = Some(details);
         self
     }
 
-    /// Whether this is the failure that `reason` names.
+    /// Whether the status has this reason.
     #[must_use]
     pub fn is(&self, reason: &str) -> bool {
         self.reason == reason
@@ -256,10 +258,10 @@ impl fmt::Display for Status {
 
 impl std::error::Error for Status {}
 
-// === impl Cause ===
+// === impl StatusCause ===
 
-impl Cause {
-    /// A value that is missing.
+impl StatusCause {
+    /// A required value is missing.
     #[must_use]
     pub fn required(field: impl Into<String>, why: &str) -> Self {
         let message = if why.is_empty() {
@@ -270,7 +272,7 @@ impl Cause {
         Self::new("FieldValueRequired", field, message)
     }
 
-    /// A value that breaks a rule; `value` as JSON shows it.
+    /// A value violates a rule. The message shows the value as JSON.
     #[must_use]
     pub fn invalid(field: impl Into<String>, value: impl Serialize, why: &str) -> Self {
         let shown = serde_json::to_string(&value).unwrap_or_default();
@@ -281,19 +283,19 @@ impl Cause {
         )
     }
 
-    /// A value that breaks a rule and is not shown.
+    /// A value violates a rule. The message does not show the value.
     #[must_use]
     pub fn contradictory(field: impl Into<String>, why: &str) -> Self {
         Self::new("FieldValueInvalid", field, format!("Invalid value: {why}"))
     }
 
-    /// A value that may not be there.
+    /// A value is not allowed here.
     #[must_use]
     pub fn forbidden(field: impl Into<String>, why: &str) -> Self {
         Self::new("FieldValueForbidden", field, format!("Forbidden: {why}"))
     }
 
-    /// A value outside a closed set.
+    /// A value is not one of the supported ones.
     #[must_use]
     pub fn not_supported(field: impl Into<String>, value: &str, supported: &[&str]) -> Self {
         let supported: Vec<String> = supported.iter().map(|v| format!("{v:?}")).collect();
@@ -305,7 +307,7 @@ impl Cause {
         Self::new("FieldValueNotSupported", field, message)
     }
 
-    /// A value that is too long.
+    /// A value is longer than `bytes_max`.
     #[must_use]
     pub fn too_long(field: impl Into<String>, bytes_max: usize) -> Self {
         Self::new(
@@ -324,27 +326,27 @@ impl Cause {
     }
 }
 
-// === impl Named ===
+// === impl NamedResource ===
 
-impl Named<'_> {
-    fn details(&self) -> Details {
-        Details {
+impl NamedResource<'_> {
+    fn details(&self) -> StatusDetails {
+        StatusDetails {
             name: self.name.into(),
             group: self.group.into(),
             kind: self.what.into(),
-            ..Details::default()
+            ..StatusDetails::default()
         }
     }
 }
 
-impl fmt::Display for Named<'_> {
+impl fmt::Display for NamedResource<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dot = if self.group.is_empty() { "" } else { "." };
         write!(f, "{}{dot}{} {}", self.what, self.group, quoted(self.name))
     }
 }
 
-/// Text in quotes, as upstream's messages show it: Go's spelling of control characters, not Rust's.
+/// Quotes a text like Go's `%q`, as upstream's messages do: control characters are escaped in Go's way, not Rust's.
 #[must_use]
 pub fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
@@ -381,14 +383,14 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    const JOB: Named<'static> = Named {
+    const JOB: NamedResource<'static> = NamedResource {
         group: "batch",
         what: "jobs",
         name: "a",
     };
 
     #[test]
-    fn a_missing_object_is_named_with_its_resource_and_group() {
+    fn not_found_names_resource_and_group() {
         let status = serde_json::to_value(Status::not_found(JOB)).unwrap();
         assert_eq!(
             status,
@@ -399,14 +401,14 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_object_lists_each_fault_once_in_its_message() {
-        let fault = Cause::required("metadata.name", "name or generateName is required");
+    fn invalid_message_lists_each_fault_once() {
+        let fault = StatusCause::required("metadata.name", "name or generateName is required");
         let one = Status::invalid(JOB, vec![fault.clone(), fault.clone()]);
         assert_eq!(
             one.message,
             "jobs.batch \"a\" is invalid: metadata.name: Required value: name or generateName is required"
         );
-        let two = Status::invalid(JOB, vec![fault, Cause::forbidden("spec", "no")]);
+        let two = Status::invalid(JOB, vec![fault, StatusCause::forbidden("spec", "no")]);
         assert!(
             two.message.contains(": [metadata.name: ")
                 && two.message.ends_with("spec: Forbidden: no]")
@@ -414,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_success_has_no_code_and_names_the_uid() {
+    fn delete_success_has_uid_and_no_code() {
         let status = serde_json::to_value(Status::deleted(JOB, "u")).unwrap();
         assert_eq!(
             status,
@@ -424,12 +426,12 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_are_spelled_as_in_go() {
+    fn quotes_control_characters_like_go() {
         assert_eq!(quoted("a\0b\"\\\n"), r#""a\x00b\"\\\n""#);
     }
 
     #[test]
-    fn a_status_survives_the_wire() {
+    fn status_round_trips_through_json() {
         let status = Status::revision_too_large(9, 5);
         let text = serde_json::to_string(&status).unwrap();
         assert_eq!(serde_json::from_str::<Status>(&text).unwrap(), status);

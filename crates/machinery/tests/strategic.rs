@@ -1,4 +1,4 @@
-//! Strategic merge patches as the real server applies them, and what must hold for any patch.
+//! Compares strategic merge patches with recorded results of kube-apiserver, and checks properties of arbitrary patches.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// The fields that the cases touch: type, field, shape, type of the value, patch strategies, merge key.
+/// The fields that the cases use: type, field, shape, type of the value, patch strategies, merge key.
 const ROWS: &str = "
     ConfigMap            metadata         object  ObjectMeta          -                 -
     ConfigMap            data             map     -                   -                 -
@@ -101,7 +101,7 @@ struct Case {
 }
 
 #[test]
-fn patches_do_what_the_real_server_recorded() {
+fn patches_match_recorded_results() {
     let recorded: Recorded = serde_json::from_str(include_str!("data/strategic.json")).unwrap();
     let types = Types::read();
     for case in recorded.cases {
@@ -123,7 +123,7 @@ fn patches_do_what_the_real_server_recorded() {
 }
 
 #[test]
-fn what_the_real_server_cannot_be_asked_is_still_answered() {
+fn handles_patches_that_upstream_cannot_apply() {
     let types = Types::read();
     let cases = [
         (
@@ -186,7 +186,7 @@ fn what_the_real_server_cannot_be_asked_is_still_answered() {
 }
 
 #[test]
-fn a_long_list_is_put_in_order_without_comparing_all_with_all() {
+fn orders_long_lists_in_linear_time() {
     const ELEMENTS: usize = 50_000;
     let types = Types::read();
     let numbered = |numbers: std::ops::Range<usize>| -> Vec<String> {
@@ -200,7 +200,7 @@ fn a_long_list_is_put_in_order_without_comparing_all_with_all() {
     assert_eq!(types.apply("ConfigMap", &original, &patch), Ok(expected));
 }
 
-/// Objects and patches made of the fields and directives that mean something in a ConfigMap.
+/// Objects and patches made of the fields and directives of a ConfigMap.
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -231,14 +231,14 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// `value` where a ConfigMap has its metadata, so that the fields are found.
+/// A ConfigMap with `value` as its metadata, so that the fields have types.
 fn in_metadata(value: &Value) -> Value {
     json!({"metadata": value})
 }
 
 proptest! {
     #[test]
-    fn no_patch_panics(original in any_json(), patch in any_json()) {
+    fn patches_never_panic(original in any_json(), patch in any_json()) {
         let types = Types::read();
         let _ = types.apply("ConfigMap", &original, &patch);
         let _ = types.apply("ConfigMap", &in_metadata(&original), &in_metadata(&patch));
@@ -252,7 +252,7 @@ proptest! {
     }
 
     #[test]
-    fn a_set_holds_what_was_there_and_what_the_patch_adds_once_each(
+    fn set_merges_are_unions_without_duplicates(
         old in prop::collection::btree_set("[a-f]", 1..6),
         new in prop::collection::vec("[a-i]", 0..6),
         deleted in prop::collection::btree_set("[a-k]", 0..4),
@@ -277,8 +277,8 @@ proptest! {
     }
 }
 
-/// What a typed server would encode: no nulls in fields, no empty lists, no empty data. Maps stay as they are, for null is
-/// a value there.
+/// The object as a typed server encodes it: without nulls in fields, empty lists and empty data. Maps keep nulls, which are
+/// values there.
 fn encoded(mut value: Value) -> Value {
     const MAPS: [&str; 5] = [
         "annotations",
@@ -309,7 +309,7 @@ fn encoded(mut value: Value) -> Value {
     value
 }
 
-/// Puts `value` where `pointer` says, null meaning nothing; its parent is an object.
+/// Sets the member at `pointer`, whose parent is an object; null removes it.
 fn set(object: &mut Value, pointer: &str, value: Value) {
     let (parent, name) = pointer.rsplit_once('/').expect(pointer);
     let parent = object.pointer_mut(parent).and_then(Value::as_object_mut);

@@ -1,7 +1,7 @@
-//! What an actor is: one decision about one object at a time, made from what it knows; and how it becomes a controller.
+//! An actor: a controller that decides about one object at a time from a cache of objects.
 //!
-//! Actors run on the same driver, feeds and effects as the controllers they are there for, and like them they only speak
-//! the API: they work beside any server. What differs between them is [`Actor::decide`], a pure function.
+//! Actors run on the same driver and feeds as the real controllers, and only use the API, so they work with any API server.
+//! Each actor implements [`Actor::decide`], a pure function; [`ActorController`] does the rest.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,177 +15,186 @@ use caretaker_controllers::runtime::kind::KindState;
 use caretaker_controllers::runtime::record::{Record, View};
 use jiff::Timestamp;
 
-use crate::world::{Named, Object, World};
+use crate::cache::{GroupResource, ObjectCache, ObjectSnapshot};
 
-pub(crate) use crate::world::Key;
+pub(crate) use crate::cache::NamespacedName;
 
-/// Why an actor does something, in words.
+/// The reason of a decision as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Why(Cow<'static, str>);
+pub(crate) struct ActorReason(Cow<'static, str>);
 
-/// What an actor decides.
-pub(crate) type Decision = Verdict<Key, Why>;
+/// The decision of an actor about one object.
+pub(crate) type ActorDecision = Verdict<NamespacedName, ActorReason>;
 
-/// One kind of actor. The first of its kinds is what its decisions are about.
+/// One kind of actor. Its decisions are about objects of the first of [`Self::KINDS`].
 pub(crate) trait Actor: Send + 'static {
-    /// Its name in logs and metrics.
+    /// Controller name in logs and metrics.
     const NAME: &'static str;
-    /// What it has to know about, group and resource.
-    const KINDS: &'static [Named];
+    /// The resources that the actor watches.
+    const KINDS: &'static [GroupResource];
 
-    /// What follows for an object from what is known.
-    fn decide(&self, world: &World, object: &Object, now: Timestamp) -> Decision;
+    /// Decides about an existing object.
+    fn decide(&self, cache: &ObjectCache, object: &ObjectSnapshot, now: Timestamp)
+    -> ActorDecision;
 
-    /// What follows for an object that does not exist.
-    fn absent(&self, _: &World, _: &Key, _: Timestamp) -> Decision {
+    /// Decides about an object that does not exist.
+    fn absent(&self, _: &ObjectCache, _: &NamespacedName, _: Timestamp) -> ActorDecision {
         rest("it does not exist")
     }
 
-    /// Takes note of an object of its own kind.
-    fn note(&mut self, _: &Object) {}
+    /// Observes an added or changed object of the first kind.
+    fn observe_own(&mut self, _: &ObjectSnapshot) {}
 
-    /// Objects that it looks after whether they exist or not.
-    fn roots(&self) -> Vec<Key> {
+    /// Objects to decide about even if they do not exist.
+    fn roots(&self) -> Vec<NamespacedName> {
         Vec::new()
     }
 
-    /// The decisions that a change of another kind's object may change.
-    fn affected(&self, _: &World, object: &Object) -> Vec<Key> {
+    /// The objects to decide about again after an object of another kind has changed.
+    fn affected(&self, _: &ObjectCache, object: &ObjectSnapshot) -> Vec<NamespacedName> {
         owner_key(object).into_iter().collect()
     }
 }
 
-/// An actor as a controller.
+/// Runs an actor as a controller.
 #[derive(Debug)]
-pub(crate) struct Acting<A> {
+pub(crate) struct ActorController<A> {
     actor: A,
-    world: World,
+    cache: ObjectCache,
 }
 
-// === impl Why ===
+// === impl ActorReason ===
 
-impl fmt::Display for Why {
+impl fmt::Display for ActorReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl DecisionReason for Why {
+impl DecisionReason for ActorReason {
     fn rule(&self) -> &'static str {
         "Simulated"
     }
 }
 
-// === impl Acting ===
+// === impl ActorController ===
 
-impl<A: Actor> Acting<A> {
+impl<A: Actor> ActorController<A> {
     pub(crate) fn new(actor: A) -> Self {
         Self {
             actor,
-            world: World::new(A::KINDS),
+            cache: ObjectCache::new(A::KINDS),
         }
     }
 
-    /// What it wants to be told about.
+    /// The kinds to subscribe to.
     pub(crate) fn interest() -> Interest {
-        let named = |(group, resource): &Named| ((*group).into(), (*resource).into());
+        let named = |(group, resource): &GroupResource| ((*group).into(), (*resource).into());
         Interest::Kinds {
             kinds: A::KINDS.iter().map(named).collect(),
             view: View::Full,
         }
     }
 
-    /// Something has happened to an object: what is to be decided again.
-    fn touched(&mut self, object: &Object, wake: &mut Wake<Key>) {
-        let own = self.world.served(A::KINDS[0]).map(|(id, _)| id);
+    /// Wakes the objects that a change of `object` affects.
+    fn touched(&mut self, object: &ObjectSnapshot, wake: &mut Wake<NamespacedName>) {
+        let own = self.cache.served(A::KINDS[0]).map(|(id, _)| id);
         if own == Some(object.kind()) {
-            self.actor.note(object);
+            self.actor.observe_own(object);
             wake.now(object.key());
         } else {
-            let affected = self.actor.affected(&self.world, object);
+            let affected = self.actor.affected(&self.cache, object);
             affected.into_iter().for_each(|key| wake.now(key));
         }
     }
 }
 
-impl<A: Actor> Controller for Acting<A> {
-    type Key = Key;
-    type Reason = Why;
+impl<A: Actor> Controller for ActorController<A> {
+    type Key = NamespacedName;
+    type Reason = ActorReason;
 
     fn name(&self) -> &'static str {
         A::NAME
     }
 
-    fn observe(&mut self, change: &Change, _: Timestamp, wake: &mut Wake<Key>) {
-        if let Some(object) = self.world.observe(change) {
+    fn observe(&mut self, change: &Change, _: Timestamp, wake: &mut Wake<NamespacedName>) {
+        if let Some(object) = self.cache.observe(change) {
             self.touched(&object, wake);
         }
-        if matches!(change, Change::Kind(_, KindState::Synced)) && self.world.is_complete() {
-            let known = self.world.all(A::KINDS[0]).map(Object::key);
+        if matches!(change, Change::Kind(_, KindState::Synced)) && self.cache.is_complete() {
+            let known = self.cache.all(A::KINDS[0]).map(ObjectSnapshot::key);
             let known = known.chain(self.actor.roots());
             known.for_each(|key| wake.now(key));
         }
     }
 
-    fn decide(&self, key: &Key, now: Timestamp) -> Decision {
-        if !self.world.is_complete() {
-            return rest("not everything is known yet");
+    fn decide(&self, key: &NamespacedName, now: Timestamp) -> ActorDecision {
+        if !self.cache.is_complete() {
+            return rest("the cache is not synced yet");
         }
-        match self.world.get(A::KINDS[0], key) {
-            None => self.actor.absent(&self.world, key, now),
-            Some(object) if object.is_stale() => rest("it has just been changed"),
-            Some(object) => self.actor.decide(&self.world, object, now),
+        match self.cache.get(A::KINDS[0], key) {
+            None => self.actor.absent(&self.cache, key, now),
+            Some(object) if object.is_stale() => {
+                rest("waiting for the watch to show the last change")
+            }
+            Some(object) => self.actor.decide(&self.cache, object, now),
         }
     }
 
-    fn answered(&mut self, answered: CallAnswer<'_, Key>) -> Vec<Note> {
+    fn answered(&mut self, answered: CallAnswer<'_, NamespacedName>) -> Vec<Note> {
         let CallAnswer {
             call, answer, wake, ..
         } = answered;
-        if let Some(object) = self.world.heard(call, answer) {
+        if let Some(object) = self.cache.apply_answer(call, answer) {
             self.touched(&object, wake);
         }
         Vec::new()
     }
 
-    fn keys(&self, record: &Record) -> Vec<Key> {
-        let own = self.world.served(A::KINDS[0]).map(|(id, _)| id);
+    fn keys(&self, record: &Record) -> Vec<NamespacedName> {
+        let own = self.cache.served(A::KINDS[0]).map(|(id, _)| id);
         let is_own = own == Some(record.kind);
-        is_own.then(|| Key::of(&record.meta)).into_iter().collect()
+        is_own
+            .then(|| NamespacedName::of(&record.meta))
+            .into_iter()
+            .collect()
     }
 }
 
-/// The object that manages this one.
-pub(crate) fn owner_key(object: &Object) -> Option<Key> {
+/// The name of the object's controller.
+pub(crate) fn owner_key(object: &ObjectSnapshot) -> Option<NamespacedName> {
     let mut owners = object.meta().owners.iter();
     let controller = owners.find(|owner| owner.controller == Some(true))?;
-    Some(Key::new(&object.meta().namespace, &controller.name))
+    Some(NamespacedName::new(
+        &object.meta().namespace,
+        &controller.name,
+    ))
 }
 
-/// Nothing until something changes.
-pub(crate) fn rest(why: impl Into<Cow<'static, str>>) -> Decision {
+/// Do nothing until a watched object changes.
+pub(crate) fn rest(why: impl Into<Cow<'static, str>>) -> ActorDecision {
     next(Next::Rest, why)
 }
 
-/// Nothing until then.
-pub(crate) fn at(time: Timestamp, why: impl Into<Cow<'static, str>>) -> Decision {
+/// Do nothing until `time`.
+pub(crate) fn wait_until(time: Timestamp, why: impl Into<Cow<'static, str>>) -> ActorDecision {
     next(Next::At(time), why)
 }
 
-/// Nothing for a while.
-pub(crate) fn retry(why: impl Into<Cow<'static, str>>) -> Decision {
+/// Decide again after a backoff.
+pub(crate) fn retry(why: impl Into<Cow<'static, str>>) -> ActorDecision {
     next(Next::Retry, why)
 }
 
-/// This request.
-pub(crate) fn ask(call: Call, why: impl Into<Cow<'static, str>>) -> Decision {
+/// Send this request.
+pub(crate) fn request(call: Call, why: impl Into<Cow<'static, str>>) -> ActorDecision {
     next(Next::Call(call), why)
 }
 
-fn next(next: Next<Key>, why: impl Into<Cow<'static, str>>) -> Decision {
+fn next(next: Next<NamespacedName>, why: impl Into<Cow<'static, str>>) -> ActorDecision {
     Verdict {
         next,
-        because: Why(why.into()),
+        because: ActorReason(why.into()),
         notes: Vec::new(),
     }
 }

@@ -1,42 +1,47 @@
-//! Deployments: one ReplicaSet per template, the newest in full, the others empty.
+//! Simulated controller of Deployments: one ReplicaSet per template; the newest is scaled up, the others to zero.
 //!
-//! Reduced to what lifecycles need: the new ReplicaSet gets all its replicas at once, and the old ones none as soon as
-//! these are available (with `Recreate`: before that). Limits of surge and unavailability are not kept. Mirrors
-//! `pkg/controller/deployment` otherwise, 1.36.
+//! Reduced to object lifecycles: the new ReplicaSet gets all replicas at once, and the old ones are scaled down when these
+//! are available (with `Recreate`: before). `maxSurge` and `maxUnavailable` are ignored. Otherwise mirrors
+//! `pkg/controller/deployment`, 1.36.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::actor::{Actor, Decision, ask, rest, retry};
+use crate::actor::{Actor, ActorDecision, request, rest, retry};
+use crate::cache::{GroupResource, ObjectCache, ObjectSnapshot};
 use crate::objects::{
     change, create, delete, hashed, pod_of, set_condition, set_count, time, write_status,
 };
 use crate::replicaset::REPLICA_SETS;
-use crate::world::{Named, Object, World};
 
-const DEPLOYMENTS: Named = ("apps", "deployments");
-/// Tells the ReplicaSets of a Deployment, and their Pods, apart.
+const DEPLOYMENTS: GroupResource = ("apps", "deployments");
+/// Label that distinguishes the ReplicaSets of a Deployment and their Pods.
 const HASH_LABEL: &str = "pod-template-hash";
-/// Numbers the ReplicaSets in the order of their templates.
+/// Annotation with the revision number of a ReplicaSet.
 const REVISION: &str = "deployment.kubernetes.io/revision";
 
-/// The controller of Deployments.
+/// Simulates the Deployment controller.
 #[derive(Debug)]
-pub(crate) struct Deployments;
+pub(crate) struct DeploymentActor;
 
-// === impl Deployments ===
+// === impl DeploymentActor ===
 
-impl Actor for Deployments {
+impl Actor for DeploymentActor {
     const NAME: &'static str = "simulated-deployments";
-    const KINDS: &'static [Named] = &[DEPLOYMENTS, REPLICA_SETS];
+    const KINDS: &'static [GroupResource] = &[DEPLOYMENTS, REPLICA_SETS];
 
-    fn decide(&self, world: &World, deployment: &Object, now: Timestamp) -> Decision {
+    fn decide(
+        &self,
+        cache: &ObjectCache,
+        deployment: &ObjectSnapshot,
+        now: Timestamp,
+    ) -> ActorDecision {
         if deployment.is_deleting() {
-            return rest("it is being deleted");
+            return rest("the Deployment is being deleted");
         }
         let hash = template_hash(deployment);
-        let (new, old): (Vec<&Object>, Vec<&Object>) = world
-            .of(deployment, REPLICA_SETS)
+        let (new, old): (Vec<&ObjectSnapshot>, Vec<&ObjectSnapshot>) = cache
+            .controlled_by(deployment, REPLICA_SETS)
             .filter(|set| !set.is_deleting())
             .partition(|set| set.at("/metadata/labels")[HASH_LABEL] == *hash);
         let new = new.first().copied();
@@ -44,46 +49,47 @@ impl Actor for Deployments {
         let step = if is_paused {
             None
         } else {
-            roll(world, deployment, new, &old, &hash)
+            roll(cache, deployment, new, &old, &hash)
         };
         if let Some(step) = step {
             return step;
         }
         match write_status(deployment, &status(deployment, new, &old, now)) {
-            Some(call) => ask(call, "its ReplicaSets have changed"),
-            None => rest("it has what it wants"),
+            Some(call) => request(call, "the status does not match the ReplicaSets"),
+            None => rest("ReplicaSets and status are up to date"),
         }
     }
 }
 
-/// The next step towards one ReplicaSet with everything.
+/// The next step of a rollout; `None` if it is complete or waits for Pods.
 fn roll(
-    world: &World,
-    deployment: &Object,
-    new: Option<&Object>,
-    old: &[&Object],
+    cache: &ObjectCache,
+    deployment: &ObjectSnapshot,
+    new: Option<&ObjectSnapshot>,
+    old: &[&ObjectSnapshot],
     hash: &str,
-) -> Option<Decision> {
+) -> Option<ActorDecision> {
     let wanted = wanted(deployment);
     let is_at_once = deployment.text("/spec/strategy/type") != "Recreate";
-    let empty = |set: &&&Object| count(set, "/spec/replicas") == 0;
-    let is_used = |set: &&&Object| !empty(set) || count(set, "/status/replicas") > 0;
-    let emptied =
-        |set: &Object| scaled(set, 0).map(|call| ask(call, "another ReplicaSet has taken over"));
+    let empty = |set: &&&ObjectSnapshot| count(set, "/spec/replicas") == 0;
+    let is_used = |set: &&&ObjectSnapshot| !empty(set) || count(set, "/status/replicas") > 0;
+    let emptied = |set: &ObjectSnapshot| {
+        scaled(set, 0).map(|call| request(call, "a newer ReplicaSet is available"))
+    };
     let Some(new) = new else {
         if !is_at_once && let Some(set) = old.iter().find(is_used) {
-            return emptied(set).or_else(|| Some(rest("the old Pods are going")));
+            return emptied(set).or_else(|| Some(rest("old Pods are terminating")));
         }
         let name = format!("{}-{hash}", deployment.meta().name);
         let set = replica_set(deployment, old, hash);
-        let made = create(world, deployment, REPLICA_SETS, &name, set);
+        let made = create(cache, deployment, REPLICA_SETS, &name, set);
         return Some(made.map_or_else(
-            || retry("there are no ReplicaSets here"),
-            |call| ask(call, "it has a new template"),
+            || retry("ReplicaSets are not served"),
+            |call| request(call, "there is no ReplicaSet for the template"),
         ));
     };
     if let Some(call) = scaled(new, wanted) {
-        return Some(ask(call, "it wants another number of replicas"));
+        return Some(request(call, "the number of replicas differs"));
     }
     if count(new, "/status/availableReplicas") < wanted {
         return None;
@@ -94,40 +100,46 @@ fn roll(
     let limit = deployment
         .number("/spec/revisionHistoryLimit")
         .unwrap_or(10);
-    let mut spent: Vec<&&Object> = old.iter().filter(|set| !is_used(set)).collect();
+    let mut spent: Vec<&&ObjectSnapshot> = old.iter().filter(|set| !is_used(set)).collect();
     spent.sort_by_key(|set| revision(set));
     let is_over = i64::try_from(spent.len()).is_ok_and(|spent| spent > limit);
     let oldest = spent.first().filter(|_| is_over)?;
-    Some(ask(delete(oldest), "its history is long enough"))
+    Some(request(
+        delete(oldest),
+        "the revision history limit is exceeded",
+    ))
 }
 
-fn wanted(deployment: &Object) -> i64 {
+fn wanted(deployment: &ObjectSnapshot) -> i64 {
     deployment.number("/spec/replicas").unwrap_or(1)
 }
 
-fn count(set: &Object, pointer: &str) -> i64 {
+fn count(set: &ObjectSnapshot, pointer: &str) -> i64 {
     set.number(pointer).unwrap_or(0)
 }
 
-fn revision(set: &Object) -> i64 {
+fn revision(set: &ObjectSnapshot) -> i64 {
     let text = set.at("/metadata/annotations")[REVISION].as_str();
     text.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-fn scaled(set: &Object, replicas: i64) -> Option<caretaker_controllers::runtime::call::Call> {
+fn scaled(
+    set: &ObjectSnapshot,
+    replicas: i64,
+) -> Option<caretaker_controllers::runtime::call::Call> {
     let mut spec = set.at("/spec").clone();
     spec["replicas"] = replicas.into();
     change(set, None, "spec", &spec)
 }
 
-/// Stands for a template; another one has another.
-fn template_hash(deployment: &Object) -> String {
+/// A hash of the template.
+fn template_hash(deployment: &ObjectSnapshot) -> String {
     let template = deployment.at("/spec/template").to_string();
-    // Twice as long as other names: two templates of one Deployment must not meet.
+    // Twice as long as other suffixes: two templates of a Deployment must not collide.
     format!("{}{}", hashed(&template), hashed(&format!("{template}/")))
 }
 
-fn replica_set(deployment: &Object, old: &[&Object], hash: &str) -> Value {
+fn replica_set(deployment: &ObjectSnapshot, old: &[&ObjectSnapshot], hash: &str) -> Value {
     let mut template = pod_of(deployment.at("/spec/template"));
     template["metadata"]["labels"][HASH_LABEL] = hash.into();
     let mut selector = deployment.at("/spec/selector").clone();
@@ -144,7 +156,12 @@ fn replica_set(deployment: &Object, old: &[&Object], hash: &str) -> Value {
     })
 }
 
-fn status(deployment: &Object, new: Option<&Object>, old: &[&Object], now: Timestamp) -> Value {
+fn status(
+    deployment: &ObjectSnapshot,
+    new: Option<&ObjectSnapshot>,
+    old: &[&ObjectSnapshot],
+    now: Timestamp,
+) -> Value {
     let mut status = deployment.at("/status").clone();
     let all = || old.iter().copied().chain(new);
     let sum = |field: &str| -> usize {
@@ -205,7 +222,7 @@ fn status(deployment: &Object, new: Option<&Object>, old: &[&Object], now: Times
     status
 }
 
-/// Conditions of Deployments also say when they were last written.
+/// Sets a condition with `lastUpdateTime`, which conditions of Deployments have.
 fn set_and_date(conditions: &mut Vec<Value>, mut condition: Value, now: Timestamp) {
     let known = conditions
         .iter()
@@ -227,8 +244,8 @@ fn set_and_date(conditions: &mut Vec<Value>, mut condition: Value, now: Timestam
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::actor::Key;
-    use crate::tests::{START, Stage, decided};
+    use crate::actor::NamespacedName;
+    use crate::tests::{ActorHarness, START, decided};
 
     fn mk_deployment(spec: &Value) -> Value {
         let mut deployment = json!({"metadata": {"name": "d", "namespace": "n", "generation": 3},
@@ -240,25 +257,25 @@ mod tests {
         deployment
     }
 
-    fn key() -> Key {
-        Key::new("n", "d")
+    fn key() -> NamespacedName {
+        NamespacedName::new("n", "d")
     }
 
-    /// A Deployment whose first ReplicaSet was made, and has so many available Pods.
-    fn rolled_out(spec: &Value, available: u32) -> (Stage<Deployments>, Value) {
-        let mut stage = Stage::of(Deployments);
-        stage.applied(DEPLOYMENTS, mk_deployment(spec));
-        let made = decided(&stage.decide(&key(), START));
+    /// A Deployment whose first ReplicaSet exists and has `available` Pods.
+    fn rolled_out(spec: &Value, available: u32) -> (ActorHarness<DeploymentActor>, Value) {
+        let mut harness = ActorHarness::of(DeploymentActor);
+        harness.applied(DEPLOYMENTS, mk_deployment(spec));
+        let made = decided(&harness.decide(&key(), START));
         assert_eq!(made.verb, "create");
         let mut set = made.body;
         set["status"] = json!({"replicas": available, "readyReplicas": available, "availableReplicas": available});
-        stage.applied(REPLICA_SETS, set.clone());
-        (stage, set)
+        harness.applied(REPLICA_SETS, set.clone());
+        (harness, set)
     }
 
     #[test]
-    fn a_deployment_makes_a_replica_set_that_selects_its_own_pods() {
-        let (stage, set) = rolled_out(&json!({}), 2);
+    fn creates_a_replica_set_that_selects_its_own_pods() {
+        let (harness, set) = rolled_out(&json!({}), 2);
         let hash = &set["metadata"]["labels"][HASH_LABEL];
         assert_eq!(
             set["metadata"]["name"],
@@ -270,7 +287,7 @@ mod tests {
             hash
         );
         assert_eq!(set["metadata"]["annotations"][REVISION], "1");
-        let counted = decided(&stage.decide(&key(), START));
+        let counted = decided(&harness.decide(&key(), START));
         let status = &counted.body["status"];
         assert_eq!(status["updatedReplicas"], 2);
         assert_eq!(status["observedGeneration"], 3);
@@ -278,60 +295,63 @@ mod tests {
     }
 
     #[test]
-    fn another_number_of_replicas_is_passed_on() {
-        let (mut stage, _) = rolled_out(&json!({}), 2);
-        stage.applied(DEPLOYMENTS, mk_deployment(&json!({"replicas": 5})));
-        let scaled = decided(&stage.decide(&key(), START));
+    fn scales_the_replica_set() {
+        let (mut harness, _) = rolled_out(&json!({}), 2);
+        harness.applied(DEPLOYMENTS, mk_deployment(&json!({"replicas": 5})));
+        let scaled = decided(&harness.decide(&key(), START));
         assert_eq!((scaled.verb, scaled.subresource), ("patch", None));
         assert_eq!(scaled.body, json!({"spec": {"replicas": 5}}));
     }
 
     #[test]
-    fn a_new_template_takes_over_when_its_pods_are_available() {
-        let (mut stage, old) = rolled_out(&json!({}), 2);
+    fn scales_down_old_set_when_new_pods_are_available() {
+        let (mut harness, old) = rolled_out(&json!({}), 2);
         let template =
             json!({"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c"}]}});
         let next = mk_deployment(&json!({"template": template}));
-        stage.applied(DEPLOYMENTS, next);
-        let made = decided(&stage.decide(&key(), START));
+        harness.applied(DEPLOYMENTS, next);
+        let made = decided(&harness.decide(&key(), START));
         assert_eq!(made.body["metadata"]["annotations"][REVISION], "2");
         assert_ne!(made.body["metadata"]["name"], old["metadata"]["name"]);
         let mut new = made.body;
-        stage.applied(REPLICA_SETS, new.clone());
+        harness.applied(REPLICA_SETS, new.clone());
         assert_eq!(
-            decided(&stage.decide(&key(), START)).subresource,
+            decided(&harness.decide(&key(), START)).subresource,
             Some("status")
         );
         new["status"] = json!({"replicas": 2, "readyReplicas": 2, "availableReplicas": 2});
-        stage.applied(REPLICA_SETS, new);
-        let emptied = decided(&stage.decide(&key(), START));
+        harness.applied(REPLICA_SETS, new);
+        let emptied = decided(&harness.decide(&key(), START));
         assert_eq!(emptied.name, old["metadata"]["name"].as_str().unwrap());
         assert_eq!(emptied.body, json!({"spec": {"replicas": 0}}));
     }
 
     #[test]
-    fn a_deployment_that_recreates_ends_the_old_pods_first() {
+    fn recreate_removes_old_pods_first() {
         let recreate = json!({"strategy": {"type": "Recreate"}});
-        let (mut stage, mut old) = rolled_out(&recreate, 2);
+        let (mut harness, mut old) = rolled_out(&recreate, 2);
         let template = json!({"spec": {"containers": [{"name": "c"}]}});
         let mut next = mk_deployment(&recreate);
         next["spec"]["template"] = template;
-        stage.applied(DEPLOYMENTS, next);
+        harness.applied(DEPLOYMENTS, next);
         assert_eq!(
-            decided(&stage.decide(&key(), START)).body,
+            decided(&harness.decide(&key(), START)).body,
             json!({"spec": {"replicas": 0}})
         );
         old["spec"]["replicas"] = 0.into();
-        stage.applied(REPLICA_SETS, old.clone());
-        assert!(stage.is_resting(&key(), START), "its Pods are going");
+        harness.applied(REPLICA_SETS, old.clone());
+        assert!(
+            harness.is_resting(&key(), START),
+            "old Pods are terminating"
+        );
         old["status"] = json!({"replicas": 0});
-        stage.applied(REPLICA_SETS, old);
-        assert_eq!(decided(&stage.decide(&key(), START)).verb, "create");
+        harness.applied(REPLICA_SETS, old);
+        assert_eq!(decided(&harness.decide(&key(), START)).verb, "create");
     }
 
     #[test]
-    fn a_long_history_loses_its_oldest() {
-        let (mut stage, new) = rolled_out(&json!({"revisionHistoryLimit": 1}), 2);
+    fn deletes_oldest_replica_set_over_the_history_limit() {
+        let (mut harness, new) = rolled_out(&json!({"revisionHistoryLimit": 1}), 2);
         for (name, revision) in [("b", "3"), ("a", "7")] {
             let mut set = new.clone();
             set["metadata"]["name"] = name.into();
@@ -339,9 +359,9 @@ mod tests {
             set["metadata"]["annotations"][REVISION] = revision.into();
             set["spec"]["replicas"] = 0.into();
             set["status"] = json!({"replicas": 0});
-            stage.applied(REPLICA_SETS, set);
+            harness.applied(REPLICA_SETS, set);
         }
-        let deleted = decided(&stage.decide(&key(), START));
+        let deleted = decided(&harness.decide(&key(), START));
         assert_eq!((deleted.verb, deleted.name.as_str()), ("delete", "b"));
     }
 }

@@ -1,128 +1,135 @@
-//! Jobs of `batch/v1`: Pods until enough have succeeded or too many have failed, and a status that the server takes.
+//! Simulated controller of `batch/v1` Jobs: creates Pods until enough have succeeded or too many have failed.
 //!
-//! Reduced to what lifecycles need: no indexes, no policies about failures or success, no pauses between failures, and
-//! no finalizers on Pods: ended Pods count as long as they are there. Mirrors `pkg/controller/job` otherwise, 1.36: the
-//! criterion is announced (SuccessCriteriaMet, FailureTarget), the last Pods go, then the Job ends.
+//! Reduced to object lifecycles: no indexes, no failure or success policies, no backoff between failures, and no finalizers
+//! on Pods, so finished Pods count only while they exist or the status has counted them. Otherwise mirrors
+//! `pkg/controller/job`, 1.36: it sets SuccessCriteriaMet or FailureTarget, deletes the remaining Pods, then finishes the Job.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::actor::{Actor, Decision, ask, at, rest, retry};
+use crate::actor::{Actor, ActorDecision, request, rest, retry, wait_until};
+use crate::cache::{GroupResource, ObjectCache, ObjectSnapshot};
 use crate::objects::{
     create, delete, free_name, later, pod_of, set_condition, set_count, time, time_at, write_status,
 };
 use crate::pod::{PODS, has_ended, is_active};
-use crate::world::{Named, Object, World};
 
-const JOBS: Named = ("batch", "jobs");
-/// Whose Jobs these are, unless they say otherwise.
+const JOBS: GroupResource = ("batch", "jobs");
+/// The value of `managedBy` for Jobs of this controller.
 const MANAGER: &str = "kubernetes.io/job-controller";
 
-/// The controller of Jobs.
+/// Simulates the Job controller.
 #[derive(Debug)]
-pub(crate) struct Jobs;
+pub(crate) struct JobActor;
 
-/// What the Pods of a Job come to.
-struct Counts<'a> {
-    active: Vec<&'a Object>,
+/// The Pods of a Job, counted by state.
+struct PodCounts<'a> {
+    active: Vec<&'a ObjectSnapshot>,
     ready: usize,
-    /// Deleted, and still there.
+    /// Being deleted and not finished.
     terminating: usize,
     succeeded: i64,
     failed: i64,
 }
 
-/// How a Job ends: the condition that announces it, the one that says it, and why.
-struct Ending {
-    announced: &'static str,
-    ended: &'static str,
+/// An outcome of a Job: the interim and the final condition, with reason and message.
+struct JobOutcome {
+    interim: &'static str,
+    final_condition: &'static str,
     reason: &'static str,
     message: &'static str,
 }
 
-const COMPLETE: Ending = Ending {
-    announced: "SuccessCriteriaMet",
-    ended: "Complete",
+const COMPLETE: JobOutcome = JobOutcome {
+    interim: "SuccessCriteriaMet",
+    final_condition: "Complete",
     reason: "CompletionsReached",
     message: "Reached expected number of succeeded pods",
 };
-const TOO_MANY_FAILURES: Ending = Ending {
-    announced: "FailureTarget",
-    ended: "Failed",
+const TOO_MANY_FAILURES: JobOutcome = JobOutcome {
+    interim: "FailureTarget",
+    final_condition: "Failed",
     reason: "BackoffLimitExceeded",
     message: "Job has reached the specified backoff limit",
 };
-const TOO_LATE: Ending = Ending {
-    announced: "FailureTarget",
-    ended: "Failed",
+const TOO_LATE: JobOutcome = JobOutcome {
+    interim: "FailureTarget",
+    final_condition: "Failed",
     reason: "DeadlineExceeded",
     message: "Job was active longer than specified deadline",
 };
 
-// === impl Jobs ===
+// === impl JobActor ===
 
-impl Actor for Jobs {
+impl Actor for JobActor {
     const NAME: &'static str = "simulated-jobs";
-    const KINDS: &'static [Named] = &[JOBS, PODS];
+    const KINDS: &'static [GroupResource] = &[JOBS, PODS];
 
-    fn decide(&self, world: &World, job: &Object, now: Timestamp) -> Decision {
+    fn decide(&self, cache: &ObjectCache, job: &ObjectSnapshot, now: Timestamp) -> ActorDecision {
         if job.is_deleting() || job.is_true("Complete") || job.is_true("Failed") {
-            return rest("it is over");
+            return rest("the Job is finished or being deleted");
         }
         if !matches!(job.text("/spec/managedBy"), "" | MANAGER) {
-            return rest("somebody else manages it");
+            return rest("another controller manages the Job");
         }
-        let counts = Counts::of(world, job);
+        let counts = PodCounts::of(cache, job);
         let is_suspended = *job.at("/spec/suspend") == true;
-        let ending = ending(job, &counts, now);
-        let wanted = match &ending {
+        let outcome = outcome(job, &counts, now);
+        let wanted = match &outcome {
             _ if is_suspended => 0,
             Some(_) => 0,
             None => counts.wanted(job),
         };
         if job.at("/status/startTime").is_null() && !is_suspended {
-            return write(job, &status(job, &counts, None, now), "it starts");
+            return write(job, &status(job, &counts, None, now), "the Job starts");
         }
-        let is_new = |ending: &Ending| !is_suspended && !job.is_true(ending.announced);
-        if let Some(ending) = ending.as_ref().filter(|ending| is_new(ending)) {
-            return write(job, &status(job, &counts, Some(ending), now), "it will end");
-        }
-        if counts.active.len() > wanted {
-            // The name decides, so that it is always the same one.
-            let last = counts.active.iter().max_by_key(|pod| &pod.meta().name);
-            if let Some(pod) = last {
-                return ask(delete(pod), "it wants fewer Pods");
-            }
-        }
-        if counts.active.len() < wanted && !is_announced(job) {
-            let name = free_name(world, job, PODS);
-            let pod = pod_of(job.at("/spec/template"));
-            return create(world, job, PODS, &name, pod).map_or_else(
-                || retry("there are no Pods here"),
-                |call| ask(call, "it wants more Pods"),
+        let is_new = |outcome: &JobOutcome| !is_suspended && !job.is_true(outcome.interim);
+        if let Some(outcome) = outcome.as_ref().filter(|outcome| is_new(outcome)) {
+            return write(
+                job,
+                &status(job, &counts, Some(outcome), now),
+                "the outcome of the Job is decided",
             );
         }
-        let status = status(job, &counts, ending.as_ref(), now);
+        if counts.active.len() > wanted {
+            // Choose by name, so that the decision is repeatable.
+            let last = counts.active.iter().max_by_key(|pod| &pod.meta().name);
+            if let Some(pod) = last {
+                return request(delete(pod), "too many Pods");
+            }
+        }
+        if counts.active.len() < wanted && !has_interim_condition(job) {
+            let name = free_name(cache, job, PODS);
+            let pod = pod_of(job.at("/spec/template"));
+            return create(cache, job, PODS, &name, pod).map_or_else(
+                || retry("Pods are not served"),
+                |call| request(call, "too few Pods"),
+            );
+        }
+        let status = status(job, &counts, outcome.as_ref(), now);
         match (write_status(job, &status), deadline(job)) {
-            (Some(call), _) => ask(call, "its Pods have changed"),
-            (None, Some(deadline)) if deadline > now => at(deadline, "its Pods are at work"),
-            (None, _) => rest("its Pods are at work"),
+            (Some(call), _) => request(call, "the status does not match the Pods"),
+            (None, Some(deadline)) if deadline > now => {
+                wait_until(deadline, "the Pods are running")
+            }
+            (None, _) => rest("the Pods are running"),
         }
     }
 }
 
-// === impl Counts ===
+// === impl PodCounts ===
 
-impl<'a> Counts<'a> {
-    fn of(world: &'a World, job: &Object) -> Self {
-        let pods: Vec<&Object> = world.of(job, PODS).collect();
+impl<'a> PodCounts<'a> {
+    fn of(cache: &'a ObjectCache, job: &ObjectSnapshot) -> Self {
+        let pods: Vec<&ObjectSnapshot> = cache.controlled_by(job, PODS).collect();
         let ended = |phase: &str, field: &str| {
             let there = pods.iter().filter(|pod| pod.text("/status/phase") == phase);
             let there = i64::try_from(there.count()).unwrap_or(i64::MAX);
-            // What was counted once stays counted, also when its Pod is gone.
+            // A counted Pod stays counted after it is gone.
             there.max(job.number(&format!("/status/{field}")).unwrap_or(0))
         };
-        let active: Vec<&Object> = pods.iter().copied().filter(|pod| is_active(pod)).collect();
+        let active: Vec<&ObjectSnapshot> =
+            pods.iter().copied().filter(|pod| is_active(pod)).collect();
         Self {
             ready: active.iter().filter(|pod| pod.is_true("Ready")).count(),
             active,
@@ -135,12 +142,12 @@ impl<'a> Counts<'a> {
         }
     }
 
-    /// How many Pods should be at work.
-    fn wanted(&self, job: &Object) -> usize {
+    /// The number of Pods that should be active.
+    fn wanted(&self, job: &ObjectSnapshot) -> usize {
         let parallel = job.number("/spec/parallelism").unwrap_or(1);
         let wanted = match job.number("/spec/completions") {
             Some(completions) => parallel.min(completions - self.succeeded),
-            // The first success means that there is no more work to hand out.
+            // Without completions, no Pods are created after the first success.
             None if self.succeeded > 0 => return self.active.len(),
             None => parallel,
         };
@@ -152,18 +159,18 @@ impl<'a> Counts<'a> {
     }
 }
 
-fn is_announced(job: &Object) -> bool {
+fn has_interim_condition(job: &ObjectSnapshot) -> bool {
     job.is_true("SuccessCriteriaMet") || job.is_true("FailureTarget")
 }
 
-fn deadline(job: &Object) -> Option<Timestamp> {
+fn deadline(job: &ObjectSnapshot) -> Option<Timestamp> {
     let secs = job.number("/spec/activeDeadlineSeconds")?;
     Some(later(time_at(job.at("/status/startTime"))?, secs))
 }
 
-/// Whether and how a Job ends; what was announced holds.
-fn ending(job: &Object, counts: &Counts<'_>, now: Timestamp) -> Option<Ending> {
-    if job.is_true(COMPLETE.announced) {
+/// The outcome of a Job, if it is decided. A published interim condition is final.
+fn outcome(job: &ObjectSnapshot, counts: &PodCounts<'_>, now: Timestamp) -> Option<JobOutcome> {
+    if job.is_true(COMPLETE.interim) {
         return Some(COMPLETE);
     }
     let is_enough = match job.number("/spec/completions") {
@@ -172,16 +179,21 @@ fn ending(job: &Object, counts: &Counts<'_>, now: Timestamp) -> Option<Ending> {
     };
     let limit = job.number("/spec/backoffLimit").unwrap_or(6);
     let is_late = deadline(job).is_some_and(|deadline| deadline <= now);
-    if counts.failed > limit || job.is_true(TOO_MANY_FAILURES.announced) && !is_late {
+    if counts.failed > limit || job.is_true(TOO_MANY_FAILURES.interim) && !is_late {
         Some(TOO_MANY_FAILURES)
-    } else if is_late || job.is_true(TOO_LATE.announced) {
+    } else if is_late || job.is_true(TOO_LATE.interim) {
         Some(TOO_LATE)
     } else {
         is_enough.then_some(COMPLETE)
     }
 }
 
-fn status(job: &Object, counts: &Counts<'_>, ending: Option<&Ending>, now: Timestamp) -> Value {
+fn status(
+    job: &ObjectSnapshot,
+    counts: &PodCounts<'_>,
+    outcome: Option<&JobOutcome>,
+    now: Timestamp,
+) -> Value {
     let mut status = job.at("/status").clone();
     set_count(&mut status, "active", counts.active.len());
     set_count(
@@ -216,14 +228,14 @@ fn status(job: &Object, counts: &Counts<'_>, ending: Option<&Ending>, now: Times
     } else if status["startTime"].is_null() {
         status["startTime"] = time(now).into();
     }
-    if let Some(ending) = ending.filter(|_| !is_suspended) {
-        let condition = |of: &str| json!({"type": of, "status": "True", "reason": ending.reason, "message": ending.message});
-        if !job.is_true(ending.announced) {
-            add(&mut conditions, condition(ending.announced), now);
+    if let Some(outcome) = outcome.filter(|_| !is_suspended) {
+        let condition = |of: &str| json!({"type": of, "status": "True", "reason": outcome.reason, "message": outcome.message});
+        if !job.is_true(outcome.interim) {
+            add(&mut conditions, condition(outcome.interim), now);
         }
         if counts.is_quiet() {
-            add(&mut conditions, condition(ending.ended), now);
-            if ending.ended == COMPLETE.ended {
+            add(&mut conditions, condition(outcome.final_condition), now);
+            if outcome.final_condition == COMPLETE.final_condition {
                 status["completionTime"] = time(now).into();
             }
         }
@@ -234,7 +246,7 @@ fn status(job: &Object, counts: &Counts<'_>, ending: Option<&Ending>, now: Times
     status
 }
 
-/// Conditions of Jobs also say when they were looked at.
+/// Adds a condition with `lastProbeTime`, which conditions of Jobs have.
 fn add(conditions: &mut Vec<Value>, mut condition: Value, now: Timestamp) {
     let is_new = !conditions
         .iter()
@@ -245,18 +257,18 @@ fn add(conditions: &mut Vec<Value>, mut condition: Value, now: Timestamp) {
     }
 }
 
-fn write(job: &Object, status: &Value, why: &'static str) -> Decision {
+fn write(job: &ObjectSnapshot, status: &Value, why: &'static str) -> ActorDecision {
     match write_status(job, status) {
-        Some(call) => ask(call, why),
-        None => rest("nothing about it changes"),
+        Some(call) => request(call, why),
+        None => rest("the status is up to date"),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::actor::Key;
-    use crate::tests::{START, Stage, decided};
+    use crate::actor::NamespacedName;
+    use crate::tests::{ActorHarness, START, decided};
 
     fn mk_job(spec: &Value, status: &Value) -> Value {
         let mut job = json!({"metadata": {"name": "j", "namespace": "n"}, "status": status,
@@ -282,25 +294,25 @@ mod tests {
         json!({"startTime": time(START), "ready": 0, "terminating": 0, "uncountedTerminatedPods": {}})
     }
 
-    fn stage(job: Value, pods: &[&str]) -> Stage<Jobs> {
-        let mut stage = Stage::of(Jobs);
-        stage.applied(JOBS, job);
+    fn harness(job: Value, pods: &[&str]) -> ActorHarness<JobActor> {
+        let mut harness = ActorHarness::of(JobActor);
+        harness.applied(JOBS, job);
         for (number, phase) in pods.iter().enumerate() {
-            stage.applied(PODS, mk_pod(&format!("p{number}"), phase));
+            harness.applied(PODS, mk_pod(&format!("p{number}"), phase));
         }
-        stage
+        harness
     }
 
-    fn key() -> Key {
-        Key::new("n", "j")
+    fn key() -> NamespacedName {
+        NamespacedName::new("n", "j")
     }
 
     #[test]
-    fn a_job_starts_then_makes_the_pods_it_wants() {
-        let begun = decided(&stage(mk_job(&json!({}), &json!({})), &[]).decide(&key(), START));
+    fn job_starts_then_creates_pods() {
+        let begun = decided(&harness(mk_job(&json!({}), &json!({})), &[]).decide(&key(), START));
         assert_eq!((begun.verb, begun.subresource), ("patch", Some("status")));
         assert_eq!(begun.body["status"]["startTime"], time(START));
-        // What the Job wants, the Pods it has, and whether it makes another, ends one, or neither.
+        // The spec of the Job, the phases of its Pods, and the expected verb.
         let cases = [
             (json!({}), &[][..], "create"),
             (json!({}), &["Running"], "patch"),
@@ -330,18 +342,18 @@ mod tests {
             ),
         ];
         for (spec, pods, verb) in cases {
-            let stage = stage(mk_job(&spec, &started()), pods);
+            let harness = harness(mk_job(&spec, &started()), pods);
             assert_eq!(
-                decided(&stage.decide(&key(), START)).verb,
+                decided(&harness.decide(&key(), START)).verb,
                 verb,
                 "{spec} {pods:?}"
             );
         }
     }
 
-    /// The conditions that the next write of a Job has.
+    /// The conditions in the next status patch of a Job.
     fn conditions(job: Value, pods: &[&str], now: Timestamp) -> Vec<String> {
-        let written = decided(&stage(job, pods).decide(&key(), now));
+        let written = decided(&harness(job, pods).decide(&key(), now));
         assert_eq!(written.verb, "patch");
         let conditions = written.body["status"]["conditions"].as_array().cloned();
         let conditions = conditions.unwrap_or_default();
@@ -352,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_is_announced_and_comes_when_no_pod_is_left() {
+    fn job_finishes_when_no_pod_is_left() {
         let (complete, failed) = (
             ["SuccessCriteriaMet", "Complete"],
             ["FailureTarget", "Failed"],
@@ -378,16 +390,16 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_is_late_knows_when() {
+    fn job_waits_for_its_deadline() {
         let spec = json!({"activeDeadlineSeconds": 10});
         let mut status = started();
         status["active"] = 1.into();
-        let stage = stage(mk_job(&spec, &status), &["Running"]);
-        assert_eq!(stage.at(&key(), START), Some(later(START, 10)));
+        let harness = harness(mk_job(&spec, &status), &["Running"]);
+        assert_eq!(harness.at(&key(), START), Some(later(START, 10)));
     }
 
     #[test]
-    fn pods_that_run_are_stopped_when_the_end_is_announced_and_not_before() {
+    fn deletes_running_pods_after_the_interim_condition() {
         let late = json!({"activeDeadlineSeconds": 10});
         let cases: [(&Value, &[&str], &str); 3] = [
             (&late, &["Running"], "FailureTarget"),
@@ -398,25 +410,25 @@ mod tests {
             ),
             (&json!({}), &["Succeeded", "Running"], "SuccessCriteriaMet"),
         ];
-        for (spec, pods, announced) in cases {
+        for (spec, pods, interim) in cases {
             let now = later(START, 10);
             let job = mk_job(spec, &started());
-            let mut stage = stage(job.clone(), pods);
-            let written = decided(&stage.decide(&key(), now));
+            let mut harness = harness(job.clone(), pods);
+            let written = decided(&harness.decide(&key(), now));
             assert_eq!(written.verb, "patch", "{spec} {pods:?}");
             let conditions = &written.body["status"]["conditions"];
             assert_eq!(conditions.as_array().unwrap().len(), 1, "{conditions}");
-            assert_eq!(conditions[0]["type"], announced);
+            assert_eq!(conditions[0]["type"], interim);
             let mut status = started();
             status["conditions"] = conditions.clone();
-            stage.applied(JOBS, mk_job(spec, &status));
-            let stopped = decided(&stage.decide(&key(), now));
+            harness.applied(JOBS, mk_job(spec, &status));
+            let stopped = decided(&harness.decide(&key(), now));
             assert_eq!(stopped.verb, "delete", "{spec} {pods:?}");
         }
     }
 
     #[test]
-    fn what_was_counted_stays_counted() {
+    fn counted_pods_stay_counted() {
         let mut status = started();
         status["failed"] = 2.into();
         let job = mk_job(&json!({}), &status);
@@ -424,14 +436,14 @@ mod tests {
     }
 
     #[test]
-    fn jobs_of_others_and_jobs_that_are_over_are_left_alone() {
+    fn ignores_finished_jobs_and_jobs_of_other_managers() {
         let over = json!({"conditions": [{"type": "Complete", "status": "True"}]});
         for (spec, status) in [
             (json!({"managedBy": "example.com/mine"}), started()),
             (json!({}), over),
         ] {
             assert!(
-                stage(mk_job(&spec, &status), &[]).is_resting(&key(), START),
+                harness(mk_job(&spec, &status), &[]).is_resting(&key(), START),
                 "{spec}"
             );
         }

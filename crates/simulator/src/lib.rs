@@ -1,48 +1,50 @@
-//! Simulated Nodes, Pods and Jobs that only speak the API. Nothing runs: no container is ever started.
+//! Simulated Nodes, Pods, ReplicaSets, Deployments and Jobs. They only use the API; no container is ever started.
 //!
-//! - `actor`: what an actor is, and how it becomes a controller.
-//! - `world`: what an actor knows.
-//! - `objects`: what actors write: owners, conditions, names, patches.
-//! - [`life`]: what annotations ask for.
+//! - `actor`: the trait of an actor, and the adapter that makes it a controller.
+//! - `cache`: the objects that an actor watches.
+//! - `objects`: helpers for requests: owner references, conditions, names, patches.
+//! - [`annotations`]: annotations that control the simulation of an object.
 //! - `node`, `pod`, `replicaset`, `deployment`, `job`, `vcjob`: the actors.
-//! - [`volcano`]: the kinds of Volcano, to be installed or printed.
+//! - [`volcano`]: Volcano's CustomResourceDefinitions, to be installed or printed.
 
 mod actor;
+pub mod annotations;
+mod cache;
 mod deployment;
 mod job;
-pub mod life;
 mod node;
 mod objects;
 mod pod;
 mod replicaset;
 mod vcjob;
 pub mod volcano;
-mod world;
 
 use caretaker_controllers::runtime::driver::Options;
 use caretaker_controllers::runtime::manager::Manager;
 
 pub use crate::node::{LABEL as NODE_LABEL, NAME as NODE};
+// Old names, until the other crates use the new ones.
+pub use crate::annotations as life;
 
-use crate::actor::{Acting, Actor};
+use crate::actor::{Actor, ActorController};
 
-/// Starts all actors.
+/// Starts all actors as controllers.
 pub fn start(manager: &mut Manager) {
-    start_one(manager, node::Nodes::default);
-    start_one(manager, || pod::Pods);
-    start_one(manager, || replicaset::ReplicaSets);
-    start_one(manager, || deployment::Deployments);
-    start_one(manager, || job::Jobs);
-    start_one(manager, || vcjob::VolcanoJobs);
+    start_one(manager, node::NodeActor::default);
+    start_one(manager, || pod::PodActor);
+    start_one(manager, || replicaset::ReplicaSetActor);
+    start_one(manager, || deployment::DeploymentActor);
+    start_one(manager, || job::JobActor);
+    start_one(manager, || vcjob::VolcanoJobActor);
 }
 
 fn start_one<A: Actor>(manager: &mut Manager, make: impl Fn() -> A + Send + 'static) {
-    // Nobody asks an actor anything.
-    drop(
-        manager.start(Acting::<A>::interest(), Options::default(), move || {
-            Acting::new(make())
-        }),
-    );
+    // Actors answer no queries, so the handle is not needed.
+    drop(manager.start(
+        ActorController::<A>::interest(),
+        Options::default(),
+        move || ActorController::new(make()),
+    ));
 }
 
 #[cfg(test)]

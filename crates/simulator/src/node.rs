@@ -1,52 +1,52 @@
-//! One Node that is ready, and says so again every few minutes. It has no kubelet: nothing can run on it.
+//! One simulated Node that stays ready and renews its heartbeat. It has no kubelet.
 //!
-//! It registers once, as a kubelet does when it starts: who deletes it wants it gone, and it stays gone. A Node that
-//! somebody has marked not ready stays so, too.
+//! It registers once, like a kubelet when it starts. If a user deletes the Node, it is not created again; if a user marks
+//! it not ready, it stays not ready.
 
 use caretaker_controllers::runtime::call::{Call, Target};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::actor::{Actor, Decision, Key, ask, at, rest, retry};
+use crate::actor::{Actor, ActorDecision, NamespacedName, request, rest, retry, wait_until};
+use crate::cache::{GroupResource, ObjectCache, ObjectSnapshot};
 use crate::objects::{later, time, time_at, write_status};
-use crate::world::{Named, Object, World};
 
-/// What the Node is called.
+/// Name of the Node.
 pub const NAME: &str = "simulated-node";
-/// Bears the value `true` on every Node whose Pods are simulated; others are left to their kubelets.
+/// Has the value `true` on every Node whose Pods are simulated. Pods of other Nodes are left to their kubelets.
 pub const LABEL: &str = "simulate.caretaker.dev/node";
 
-pub(crate) const NODES: Named = ("", "nodes");
-/// Between two heartbeats: kubelet's, when nothing else changes.
+pub(crate) const NODES: GroupResource = ("", "nodes");
+/// Interval of heartbeats; kubelet's, when nothing else changes.
 const HEARTBEAT_SECS: i64 = 300;
 
-/// The Node.
+/// Registers the Node and renews its heartbeat.
 #[derive(Debug, Default)]
-pub(crate) struct Nodes {
-    /// It exists, or did.
+pub(crate) struct NodeActor {
+    /// The Node exists or has existed.
     is_registered: bool,
 }
 
-// === impl Nodes ===
+// === impl NodeActor ===
 
-impl Actor for Nodes {
+impl Actor for NodeActor {
     const NAME: &'static str = "simulated-nodes";
-    const KINDS: &'static [Named] = &[NODES];
+    const KINDS: &'static [GroupResource] = &[NODES];
 
-    fn roots(&self) -> Vec<Key> {
-        vec![Key::new("", NAME)]
+    fn roots(&self) -> Vec<NamespacedName> {
+        vec![NamespacedName::new("", NAME)]
     }
 
-    fn note(&mut self, node: &Object) {
+    fn observe_own(&mut self, node: &ObjectSnapshot) {
         self.is_registered |= *node.meta().name == *NAME;
     }
 
-    fn absent(&self, world: &World, key: &Key, now: Timestamp) -> Decision {
+    fn absent(&self, cache: &ObjectCache, key: &NamespacedName, now: Timestamp) -> ActorDecision {
         if self.is_registered || *key.name != *NAME {
-            return rest("it was deleted");
+            return rest("the Node was deleted");
         }
-        let Some((kind, _)) = world.served(NODES) else {
-            return retry("there are no Nodes here");
+        let Some((kind, _)) = cache.served(NODES) else {
+            return retry("Nodes are not served");
         };
         let call = Call::Create {
             target: Target {
@@ -57,34 +57,34 @@ impl Actor for Nodes {
             subresource: None,
             object: node(now),
         };
-        ask(call, "a Node registers")
+        request(call, "the Node registers")
     }
 
-    fn decide(&self, _: &World, node: &Object, now: Timestamp) -> Decision {
+    fn decide(&self, _: &ObjectCache, node: &ObjectSnapshot, now: Timestamp) -> ActorDecision {
         if *node.meta().name != *NAME || !is_fit(node) {
-            return rest("nothing to say about it");
+            return rest("the Node is not simulated or not ready");
         }
         let mut status = node.at("/status").clone();
         let Some(ready) = ready(&mut status) else {
-            return rest("it says nothing about being ready");
+            return rest("the Node has no Ready condition");
         };
         let due = time_at(&ready["lastHeartbeatTime"]).map(|last| later(last, HEARTBEAT_SECS));
         match due {
-            Some(due) if due > now => at(due, "it has said that it is ready"),
+            Some(due) if due > now => wait_until(due, "the heartbeat is not due"),
             _ => {
                 ready["lastHeartbeatTime"] = time(now).into();
                 let heartbeat = write_status(node, &status);
                 heartbeat.map_or_else(
-                    || retry("its clock stands still"),
-                    |call| ask(call, "a Node is still ready"),
+                    || retry("the heartbeat would not change the status"),
+                    |call| request(call, "the heartbeat is due"),
                 )
             }
         }
     }
 }
 
-/// Whether Pods on this Node are simulated: it is one of ours, alive and ready.
-pub(crate) fn is_fit(node: &Object) -> bool {
+/// Whether Pods on this Node are simulated: it has the label, is ready and is not being deleted.
+pub(crate) fn is_fit(node: &ObjectSnapshot) -> bool {
     let labels = node.at("/metadata/labels");
     labels[LABEL] == "true" && node.is_true("Ready") && !node.is_deleting()
 }
@@ -130,19 +130,19 @@ fn node(now: Timestamp) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::{START, Stage, decided};
+    use crate::tests::{ActorHarness, START, decided};
 
     #[test]
-    fn a_node_registers_once_and_tells_from_time_to_time_that_it_is_ready() {
-        let mut stage = Stage::of(Nodes::default());
-        let key = Key::new("", NAME);
-        let registered = decided(&stage.decide(&key, START));
+    fn node_registers_and_renews_its_heartbeat() {
+        let mut harness = ActorHarness::of(NodeActor::default());
+        let key = NamespacedName::new("", NAME);
+        let registered = decided(&harness.decide(&key, START));
         assert_eq!(registered.verb, "create");
         assert_eq!(registered.body["status"]["conditions"][3]["type"], "Ready");
-        stage.answer(&key, registered.body);
+        harness.answer(&key, registered.body);
         let due = later(START, HEARTBEAT_SECS);
-        assert_eq!(stage.at(&key, START), Some(due));
-        let beat = decided(&stage.decide(&key, due));
+        assert_eq!(harness.at(&key, START), Some(due));
+        let beat = decided(&harness.decide(&key, due));
         assert_eq!(beat.verb, "patch");
         let conditions = &beat.body["status"]["conditions"];
         assert_eq!(conditions[3]["lastHeartbeatTime"], time(due));
@@ -150,15 +150,15 @@ mod tests {
     }
 
     #[test]
-    fn who_deletes_the_node_or_marks_it_not_ready_has_the_last_word() {
-        let key = Key::new("", NAME);
-        let mut stage = Stage::of(Nodes::default());
-        stage.applied(NODES, node(START));
-        stage.deleted(NODES, &key);
-        assert!(stage.is_resting(&key, later(START, 1000)));
+    fn deleted_or_not_ready_node_stays_so() {
+        let key = NamespacedName::new("", NAME);
+        let mut harness = ActorHarness::of(NodeActor::default());
+        harness.applied(NODES, node(START));
+        harness.deleted(NODES, &key);
+        assert!(harness.is_resting(&key, later(START, 1000)));
         let mut tired = node(START);
         tired["status"]["conditions"][3]["status"] = "False".into();
-        stage.applied(NODES, tired);
-        assert!(stage.is_resting(&key, later(START, 1000)));
+        harness.applied(NODES, tired);
+        assert!(harness.is_resting(&key, later(START, 1000)));
     }
 }

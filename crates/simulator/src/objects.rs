@@ -1,43 +1,42 @@
-//! What actors write: requests with what was judged in them, owners, conditions, names, and patches that say only what
-//! changes.
+//! Helpers for the requests of actors: owner references, conditions, names, and minimal patches.
 
 use caretaker_controllers::runtime::call::{Call, PatchForm, Target};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::world::{Key, Named, Object, World};
+use crate::cache::{GroupResource, NamespacedName, ObjectCache, ObjectSnapshot};
 
-/// Characters of generated names: upstream's, without those that make words or look alike.
+/// Characters of generated names; upstream's.
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-/// How many of them.
+/// Length of the suffix of a generated name.
 const SUFFIX_LENGTH: usize = 5;
 
-/// A time as objects have it: whole seconds.
+/// A time in the format of objects: whole seconds.
 pub(crate) fn time(at: Timestamp) -> String {
     Timestamp::from_second(at.as_second())
         .unwrap_or(at)
         .to_string()
 }
 
-/// The time at a place of an object.
+/// Parses the time in a field.
 pub(crate) fn time_at(value: &Value) -> Option<Timestamp> {
     value.as_str()?.parse().ok()
 }
 
-/// So many seconds later; never before or after all times.
+/// The time `secs` seconds later, saturating.
 pub(crate) fn later(at: Timestamp, secs: i64) -> Timestamp {
     let by = jiff::SignedDuration::from_secs(secs);
     at.saturating_add(by).unwrap_or(Timestamp::MAX)
 }
 
-/// A name for the `number`th object of an owner: always the same one, so that making it twice is found out.
-pub(crate) fn numbered(owner: &Object, number: usize) -> String {
+/// The name of the `number`th object of an owner. It is deterministic, so that a repeated create conflicts.
+pub(crate) fn numbered(owner: &ObjectSnapshot, number: usize) -> String {
     let meta = owner.meta();
     let suffix = hashed(&format!("{}/{number}", meta.uid));
     format!("{}-{suffix}", meta.name)
 }
 
-/// A few characters that stand for a text.
+/// A hash of a text, as the suffix of a name.
 pub(crate) fn hashed(text: &str) -> String {
     let mut left = hash(text);
     let letters = (0..SUFFIX_LENGTH).map(|_| {
@@ -49,7 +48,7 @@ pub(crate) fn hashed(text: &str) -> String {
     letters.collect()
 }
 
-/// A number that stands for a text: FNV-1a with its bits mixed, the same on every machine.
+/// A hash of a text: FNV-1a with its bits mixed, the same on every machine.
 pub(crate) fn hash(text: &str) -> u64 {
     let mixed = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -58,16 +57,16 @@ pub(crate) fn hash(text: &str) -> u64 {
     mixed ^ (mixed >> 33)
 }
 
-/// Makes an object of `named` in the owner's namespace that belongs to it. None while the kind is not served.
+/// Creates an object in the owner's namespace with an owner reference. `None` if the kind is not served.
 pub(crate) fn create(
-    world: &World,
-    owner: &Object,
-    named: Named,
+    cache: &ObjectCache,
+    owner: &ObjectSnapshot,
+    named: GroupResource,
     name: &str,
     object: Value,
 ) -> Option<Call> {
-    let (id, kind) = world.served(named)?;
-    let owning = world.kind(owner.kind())?;
+    let (id, kind) = cache.served(named)?;
+    let owning = cache.kind(owner.kind())?;
     let mut object = object;
     object["apiVersion"] = kind.api_version().into();
     object["kind"] = (*kind.kind).into();
@@ -88,7 +87,7 @@ pub(crate) fn create(
     })
 }
 
-/// A Pod after a template: its labels, annotations and spec.
+/// A Pod from a template: its labels, annotations and spec.
 pub(crate) fn pod_of(template: &Value) -> Value {
     let part = |of: &Value| if of.is_null() { json!({}) } else { of.clone() };
     let metadata = &template["metadata"];
@@ -98,8 +97,8 @@ pub(crate) fn pod_of(template: &Value) -> Value {
     })
 }
 
-/// Deletes an object, with the grace that is its own.
-pub(crate) fn delete(object: &Object) -> Call {
+/// Deletes an object with its own grace period.
+pub(crate) fn delete(object: &ObjectSnapshot) -> Call {
     Call::Delete {
         target: object.target(),
         judged: object.judged(),
@@ -108,9 +107,9 @@ pub(crate) fn delete(object: &Object) -> Call {
     }
 }
 
-/// Changes an object so that `field` (`spec`, `status`) is `wanted`; nothing if it is already. `subresource` says where.
+/// Patches `field` (`spec` or `status`) of an object to `wanted`; `None` if it has this value already.
 pub(crate) fn change(
-    object: &Object,
+    object: &ObjectSnapshot,
     subresource: Option<&'static str>,
     field: &str,
     wanted: &Value,
@@ -125,12 +124,12 @@ pub(crate) fn change(
     })
 }
 
-/// Writes a status that is not there yet.
-pub(crate) fn write_status(object: &Object, wanted: &Value) -> Option<Call> {
+/// Patches the status to `wanted`; `None` if it has this value already.
+pub(crate) fn write_status(object: &ObjectSnapshot, wanted: &Value) -> Option<Call> {
     change(object, Some("status"), "status", wanted)
 }
 
-/// The JSON merge patch that makes `wanted` of `is`; nothing if that is what it is.
+/// The JSON merge patch from `is` to `wanted`; `None` if they are equal.
 pub(crate) fn difference(is: &Value, wanted: &Value) -> Option<Value> {
     let (Value::Object(old), Value::Object(new)) = (is, wanted) else {
         return (is != wanted).then(|| wanted.clone());
@@ -148,7 +147,7 @@ pub(crate) fn difference(is: &Value, wanted: &Value) -> Option<Value> {
     (!patch.is_empty()).then(|| patch.into())
 }
 
-/// Sets a count; one that is zero is left out, as Kubernetes does.
+/// Sets a count. Like Kubernetes, it omits zero.
 pub(crate) fn set_count(status: &mut Value, field: &str, count: usize) {
     match (count, status.as_object_mut()) {
         (0, Some(status)) => {
@@ -161,7 +160,7 @@ pub(crate) fn set_count(status: &mut Value, field: &str, count: usize) {
     }
 }
 
-/// Sets a condition among `conditions`. Its time is when it last changed between true and false.
+/// Sets a condition. `lastTransitionTime` changes only with its status.
 pub(crate) fn set_condition(conditions: &mut Vec<Value>, mut condition: Value, now: Timestamp) {
     condition["lastTransitionTime"] = time(now).into();
     let known = conditions
@@ -181,11 +180,19 @@ pub(crate) fn set_condition(conditions: &mut Vec<Value>, mut condition: Value, n
     }
 }
 
-/// The first name of an owner's numbered objects that nothing has.
-pub(crate) fn free_name(world: &World, owner: &Object, named: Named) -> String {
+/// The first of the numbered names of an owner that is not in use.
+pub(crate) fn free_name(
+    cache: &ObjectCache,
+    owner: &ObjectSnapshot,
+    named: GroupResource,
+) -> String {
     let namespace = &owner.meta().namespace;
     let mut names = (0..).map(|number| numbered(owner, number));
-    let free = names.find(|name| world.get(named, &Key::new(namespace, name)).is_none());
+    let free = names.find(|name| {
+        cache
+            .get(named, &NamespacedName::new(namespace, name))
+            .is_none()
+    });
     free.expect("there are more names than objects")
 }
 
@@ -194,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_patch_says_only_what_changes() {
+    fn patches_contain_only_changes() {
         let cases = [
             (json!({"a": 1}), json!({"a": 1}), None),
             (json!(null), json!({"a": 1}), Some(json!({"a": 1}))),
@@ -215,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_keeps_its_time_while_it_says_the_same() {
+    fn condition_keeps_its_time_while_its_status_is_unchanged() {
         let (first, second) = (Timestamp::UNIX_EPOCH, Timestamp::constant(60, 0));
         let mut conditions = Vec::new();
         let said = |status: &str, reason: &str| json!({"type": "Ready", "status": status, "reason": reason});
@@ -229,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_the_same_every_time_and_differ_from_each_other() {
+    fn generated_names_are_deterministic_and_distinct() {
         let names: std::collections::BTreeSet<String> = (0..1000)
             .map(|number| hashed(&format!("u/{number}")))
             .collect();

@@ -1,92 +1,91 @@
-//! Pods: bound to a Node, running for a while, ended, and removed when they were deleted. No container runs.
+//! Simulated scheduler and kubelet: binds Pods, starts and finishes them, and removes deleted ones. No container runs.
 //!
-//! Plays the parts that a scheduler and a kubelet have in a Pod's life. Which Pod goes where is not thought about:
-//! requests, selectors, affinity and taints are not looked at. A Pod whose Node is gone, not ready or not simulated is
-//! left alone, as one without a kubelet is.
+//! The choice of a Node ignores requests, selectors, affinity and taints. A Pod whose Node is gone, not ready or not
+//! simulated is left alone, like a Pod without a kubelet.
 
 use caretaker_controllers::runtime::call::Call;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::actor::{Actor, Decision, Key, ask, at, rest};
-use crate::life::{Life, Outcome};
+use crate::actor::{Actor, ActorDecision, NamespacedName, request, rest, wait_until};
+use crate::annotations::{PodBehaviour, PodOutcome};
+use crate::cache::{GroupResource, ObjectCache, ObjectSnapshot};
 use crate::node::{NODES, is_fit};
 use crate::objects::{hash, later, set_condition, time, time_at, write_status};
-use crate::world::{Named, Object, World};
 
-pub(crate) const PODS: Named = ("", "pods");
-/// Schedulers whose work is done here; Pods of others wait for those.
+pub(crate) const PODS: GroupResource = ("", "pods");
+/// Names of the simulated schedulers. Pods with another scheduler wait for it.
 const SCHEDULERS: [&str; 2] = ["default-scheduler", "volcano"];
 
-/// The scheduler and the kubelets.
+/// Simulates the scheduler and the kubelets.
 #[derive(Debug)]
-pub(crate) struct Pods;
+pub(crate) struct PodActor;
 
-// === impl Pods ===
+// === impl PodActor ===
 
-impl Actor for Pods {
+impl Actor for PodActor {
     const NAME: &'static str = "simulated-pods";
-    const KINDS: &'static [Named] = &[PODS, NODES];
+    const KINDS: &'static [GroupResource] = &[PODS, NODES];
 
-    fn decide(&self, world: &World, pod: &Object, now: Timestamp) -> Decision {
+    fn decide(&self, cache: &ObjectCache, pod: &ObjectSnapshot, now: Timestamp) -> ActorDecision {
         let node = pod.text("/spec/nodeName");
         if pod.is_deleting() {
-            return end(world, pod, now);
+            return end(cache, pod, now);
         }
         if has_ended(pod) {
-            return rest("it has ended");
+            return rest("the Pod has finished");
         }
         if node.is_empty() {
-            return bind(world, pod);
+            return bind(cache, pod);
         }
-        if !is_on_fit_node(world, pod) {
-            return rest("nobody simulates its Node");
+        if !is_on_fit_node(cache, pod) {
+            return rest("the Node is not simulated");
         }
-        let life = Life::of(pod.at("/metadata/annotations"));
+        let behaviour = PodBehaviour::of(pod.at("/metadata/annotations"));
         if pod.text("/status/phase") == "Running" {
-            finish(pod, life, now)
+            finish(pod, behaviour, now)
         } else {
-            run(pod, life, now)
+            run(pod, behaviour, now)
         }
     }
 
-    /// A Node that comes or goes concerns its Pods and those that have none.
-    fn affected(&self, world: &World, node: &Object) -> Vec<Key> {
+    /// A change of a Node affects its Pods and unbound Pods.
+    fn affected(&self, cache: &ObjectCache, node: &ObjectSnapshot) -> Vec<NamespacedName> {
         let name = &*node.meta().name;
-        let concerned = world.all(PODS).filter(|pod| {
+        let concerned = cache.all(PODS).filter(|pod| {
             let bound = pod.text("/spec/nodeName");
             bound.is_empty() || bound == name
         });
-        concerned.map(Object::key).collect()
+        concerned.map(ObjectSnapshot::key).collect()
     }
 }
 
-/// Whether nothing of it runs or will run.
-pub(crate) fn has_ended(pod: &Object) -> bool {
+/// Whether the Pod has succeeded or failed.
+pub(crate) fn has_ended(pod: &ObjectSnapshot) -> bool {
     matches!(pod.text("/status/phase"), "Succeeded" | "Failed")
 }
 
-/// Whether it is neither ended nor about to be.
-pub(crate) fn is_active(pod: &Object) -> bool {
+/// Whether the Pod is neither finished nor being deleted.
+pub(crate) fn is_active(pod: &ObjectSnapshot) -> bool {
     !has_ended(pod) && !pod.is_deleting()
 }
 
-fn is_on_fit_node(world: &World, pod: &Object) -> bool {
-    let node = world.get(NODES, &Key::new("", pod.text("/spec/nodeName")));
+fn is_on_fit_node(cache: &ObjectCache, pod: &ObjectSnapshot) -> bool {
+    let node = cache.get(NODES, &NamespacedName::new("", pod.text("/spec/nodeName")));
     node.is_some_and(is_fit)
 }
 
-/// A Pod that was deleted is removed when its grace is over, by the kubelet of its Node.
-fn end(world: &World, pod: &Object, now: Timestamp) -> Decision {
+/// Removes a deleted Pod after its grace period, like the kubelet of its Node.
+fn end(cache: &ObjectCache, pod: &ObjectSnapshot, now: Timestamp) -> ActorDecision {
     let grace = pod.number("/metadata/deletionGracePeriodSeconds");
     if grace.is_none_or(|secs| secs == 0) {
-        return rest("only finalizers hold it");
+        return rest("only finalizers keep the Pod");
     }
-    if !is_on_fit_node(world, pod) {
-        return rest("nobody simulates its Node");
+    if !is_on_fit_node(cache, pod) {
+        return rest("the Node is not simulated");
     }
     match pod.meta().deletion {
-        Some(over) if over > now => at(over, "its grace is not over"),
+        Some(over) if over > now => wait_until(over, "the grace period has not ended"),
         _ => {
             let call = Call::Delete {
                 target: pod.target(),
@@ -94,23 +93,23 @@ fn end(world: &World, pod: &Object, now: Timestamp) -> Decision {
                 propagation: None,
                 grace_secs: Some(0),
             };
-            ask(call, "its grace is over")
+            request(call, "the grace period has ended")
         }
     }
 }
 
-/// A Pod without a Node gets one: any, but always the same one.
-fn bind(world: &World, pod: &Object) -> Decision {
+/// Binds a Pod to a Node, chosen by the hash of its uid.
+fn bind(cache: &ObjectCache, pod: &ObjectSnapshot) -> ActorDecision {
     if !pod.items("/spec/schedulingGates").is_empty() {
-        return rest("something gates it");
+        return rest("the Pod has scheduling gates");
     }
     if !SCHEDULERS.contains(&pod.text("/spec/schedulerName")) {
-        return rest("it waits for another scheduler");
+        return rest("the Pod has another scheduler");
     }
-    let is_open = |node: &&Object| is_fit(node) && *node.at("/spec/unschedulable") != true;
-    let nodes: Vec<&Object> = world.all(NODES).filter(is_open).collect();
+    let is_open = |node: &&ObjectSnapshot| is_fit(node) && *node.at("/spec/unschedulable") != true;
+    let nodes: Vec<&ObjectSnapshot> = cache.all(NODES).filter(is_open).collect();
     if nodes.is_empty() {
-        return rest("there is no Node for it");
+        return rest("no Node is available");
     }
     let count = nodes.len() as u64;
     let chosen = usize::try_from(hash(&pod.meta().uid.to_string()) % count).unwrap_or(0);
@@ -127,64 +126,69 @@ fn bind(world: &World, pod: &Object) -> Decision {
         subresource: Some("binding"),
         object: binding,
     };
-    ask(call, "it has no Node")
+    request(call, "the Pod is not bound")
 }
 
-/// A Pod that is bound runs after a moment.
-fn run(pod: &Object, life: Life, now: Timestamp) -> Decision {
+/// Starts a bound Pod after its start time.
+fn run(pod: &ObjectSnapshot, behaviour: PodBehaviour, now: Timestamp) -> ActorDecision {
     let mut conditions = pod.items("/status/conditions").iter();
     let scheduled = conditions.find(|known| known["type"] == "PodScheduled");
     let bound = scheduled.and_then(|known| time_at(&known["lastTransitionTime"]));
     let bound = bound.or_else(|| time_at(pod.at("/metadata/creationTimestamp")));
-    let start = later(bound.unwrap_or(now), life.start_secs);
+    let start = later(bound.unwrap_or(now), behaviour.start_secs);
     if start > now {
-        return at(start, "it is starting");
+        return wait_until(start, "the Pod is starting");
     }
     let started = json!({"running": {"startedAt": time(now)}});
     let address = address(pod);
-    let mut status = with_containers(pod, now, &started, Readiness::Ready);
+    let mut status = with_containers(pod, now, &started, ContainerReadiness::Ready);
     status["phase"] = "Running".into();
     status["startTime"] = time(now).into();
     status["hostIP"] = "10.0.0.1".into();
     status["hostIPs"] = json!([{"ip": "10.0.0.1"}]);
     status["podIP"] = address.as_str().into();
     status["podIPs"] = json!([{"ip": address}]);
-    write(pod, &status, "it starts")
+    write(pod, &status, "the Pod starts")
 }
 
-/// A Pod that runs ends after a while, unless its containers would be started again.
-fn finish(pod: &Object, life: Life, now: Timestamp) -> Decision {
-    let is_restarted = pod.text("/spec/restartPolicy") == "Always" && !life.is_said;
+/// Finishes a running Pod after its run time, unless its containers would be restarted.
+fn finish(pod: &ObjectSnapshot, behaviour: PodBehaviour, now: Timestamp) -> ActorDecision {
+    let is_restarted = pod.text("/spec/restartPolicy") == "Always" && !behaviour.is_explicit;
     let started = time_at(pod.at("/status/startTime")).unwrap_or(now);
-    let Some(run_secs) = life.run_secs.filter(|_| !is_restarted) else {
-        return rest("it runs until it is deleted");
+    let Some(run_secs) = behaviour.run_secs.filter(|_| !is_restarted) else {
+        return rest("the Pod runs until it is deleted");
     };
     let over = later(started, run_secs);
     if over > now {
-        return at(over, "it runs");
+        return wait_until(over, "the Pod is running");
     }
-    let (phase, code, reason) = match life.outcome {
-        Outcome::Succeeded => ("Succeeded", 0, "Completed"),
-        Outcome::Failed => ("Failed", 1, "Error"),
+    let (phase, code, reason) = match behaviour.outcome {
+        PodOutcome::Succeeded => ("Succeeded", 0, "Completed"),
+        PodOutcome::Failed => ("Failed", 1, "Error"),
     };
     let ended = json!({"terminated": {"exitCode": code, "reason": reason,
         "startedAt": time(started), "finishedAt": time(now)}});
-    let mut status = with_containers(pod, now, &ended, Readiness::Ended(phase));
+    let mut status = with_containers(pod, now, &ended, ContainerReadiness::Ended(phase));
     status["phase"] = phase.into();
-    write(pod, &status, "it ends")
+    write(pod, &status, "the Pod finishes")
 }
 
-/// Whether containers are ready, or why they are not.
+/// Readiness of the containers of a Pod.
 #[derive(Clone, Copy)]
-enum Readiness {
+enum ContainerReadiness {
     Ready,
     Ended(&'static str),
 }
 
-/// The Pod's status with all its containers in one state.
-fn with_containers(pod: &Object, now: Timestamp, state: &Value, ready: Readiness) -> Value {
+/// The status of the Pod with all containers in one state.
+fn with_containers(
+    pod: &ObjectSnapshot,
+    now: Timestamp,
+    state: &Value,
+    ready: ContainerReadiness,
+) -> Value {
     let mut status = pod.at("/status").clone();
-    let is_ready = matches!(ready, Readiness::Ready);
+    let is_ready = matches!(ready, ContainerReadiness::Ready);
     let containers = pod.items("/spec/containers").iter();
     let containers = containers.map(|container| {
         json!({"name": container["name"], "image": container["image"], "imageID": "", "restartCount": 0,
@@ -194,7 +198,7 @@ fn with_containers(pod: &Object, now: Timestamp, state: &Value, ready: Readiness
     let mut conditions = pod.items("/status/conditions").to_vec();
     for of in ["Initialized", "Ready", "ContainersReady"] {
         let condition = match ready {
-            Readiness::Ended(phase) if of != "Initialized" => {
+            ContainerReadiness::Ended(phase) if of != "Initialized" => {
                 let reason = format!("Pod{}", phase.replace("Succeeded", "Completed"));
                 json!({"type": of, "status": "False", "reason": reason})
             }
@@ -202,7 +206,7 @@ fn with_containers(pod: &Object, now: Timestamp, state: &Value, ready: Readiness
         };
         set_condition(&mut conditions, condition, now);
     }
-    // Stored so; a patch that left it out would seem to change it.
+    // The API server stores null here; a patch without it would look like a change.
     conditions
         .iter_mut()
         .for_each(|known| known["lastProbeTime"] = Value::Null);
@@ -210,15 +214,15 @@ fn with_containers(pod: &Object, now: Timestamp, state: &Value, ready: Readiness
     status
 }
 
-fn write(pod: &Object, status: &Value, why: &'static str) -> Decision {
+fn write(pod: &ObjectSnapshot, status: &Value, why: &'static str) -> ActorDecision {
     match write_status(pod, status) {
-        Some(call) => ask(call, why),
-        None => rest("nothing about it changes"),
+        Some(call) => request(call, why),
+        None => rest("the status is up to date"),
     }
 }
 
-/// An address that belongs to this Pod, as far as a hash can tell Pods apart.
-fn address(pod: &Object) -> String {
+/// An IP address derived from the uid of the Pod.
+fn address(pod: &ObjectSnapshot) -> String {
     let [.., high, low] = hash(&pod.meta().uid.to_string()).to_be_bytes();
     format!("10.244.{high}.{low}")
 }
@@ -226,10 +230,10 @@ fn address(pod: &Object) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::life::{FOREVER, OUTCOME, RUN_SECONDS, START_SECONDS};
+    use crate::annotations::{FOREVER, OUTCOME, RUN_SECONDS, START_SECONDS};
     use crate::node;
     use crate::objects::time;
-    use crate::tests::{START, Stage, decided};
+    use crate::tests::{ActorHarness, START, decided};
 
     fn mk_pod(spec: &Value, annotations: &Value) -> Value {
         let mut pod = json!({"metadata": {"name": "p", "namespace": "n", "annotations": annotations},
@@ -247,19 +251,19 @@ mod tests {
             "status": {"conditions": [{"type": "Ready", "status": ready}]}})
     }
 
-    fn key() -> Key {
-        Key::new("n", "p")
+    fn key() -> NamespacedName {
+        NamespacedName::new("n", "p")
     }
 
-    fn stage(pod: Value, ready: &str) -> Stage<Pods> {
-        let mut stage = Stage::of(Pods);
-        stage.applied(NODES, mk_node(ready));
-        stage.applied(PODS, pod);
-        stage
+    fn harness(pod: Value, ready: &str) -> ActorHarness<PodActor> {
+        let mut harness = ActorHarness::of(PodActor);
+        harness.applied(NODES, mk_node(ready));
+        harness.applied(PODS, pod);
+        harness
     }
 
     #[test]
-    fn a_pod_is_bound_if_somebody_here_may_bind_it() {
+    fn binds_pods_of_simulated_schedulers() {
         let cases = [
             (json!({}), "True", true),
             (json!({"schedulerName": "volcano"}), "True", true),
@@ -268,12 +272,12 @@ mod tests {
             (json!({}), "False", false),
         ];
         for (spec, ready, expected) in cases {
-            let stage = stage(mk_pod(&spec, &json!({})), ready);
+            let harness = harness(mk_pod(&spec, &json!({})), ready);
             if !expected {
-                assert!(stage.is_resting(&key(), START), "{spec}");
+                assert!(harness.is_resting(&key(), START), "{spec}");
                 continue;
             }
-            let bound = decided(&stage.decide(&key(), START));
+            let bound = decided(&harness.decide(&key(), START));
             assert_eq!((bound.verb, bound.subresource), ("create", Some("binding")));
             assert_eq!(bound.body["target"]["name"], node::NAME);
             assert_eq!(bound.body["metadata"]["resourceVersion"], "2");
@@ -281,23 +285,23 @@ mod tests {
     }
 
     #[test]
-    fn a_feed_that_is_faster_than_the_answer_is_believed() {
-        let mut stage = stage(mk_pod(&json!({}), &json!({})), "True");
-        let asked = stage.decide(&key(), START);
+    fn watch_may_be_faster_than_the_response() {
+        let mut harness = harness(mk_pod(&json!({}), &json!({})), "True");
+        let asked = harness.decide(&key(), START);
         let mut bound = mk_pod(&json!({"nodeName": node::NAME}), &json!({}));
         bound["status"]["phase"] = "Running".into();
-        stage.applied(PODS, bound);
-        stage.answered(&key(), &asked);
-        assert!(!stage.is_resting(&key(), START));
+        harness.applied(PODS, bound);
+        harness.answered(&key(), &asked);
+        assert!(!harness.is_resting(&key(), START));
     }
 
     #[test]
-    fn a_pod_that_was_just_bound_waits_until_that_is_seen() {
-        let mut stage = stage(mk_pod(&json!({}), &json!({})), "True");
-        stage.answered(&key(), &stage.decide(&key(), START));
-        assert!(stage.is_resting(&key(), START));
-        stage.applied(PODS, mk_pod(&json!({"nodeName": node::NAME}), &json!({})));
-        assert!(!stage.is_resting(&key(), START));
+    fn bound_pod_waits_for_the_watch() {
+        let mut harness = harness(mk_pod(&json!({}), &json!({})), "True");
+        harness.answered(&key(), &harness.decide(&key(), START));
+        assert!(harness.is_resting(&key(), START));
+        harness.applied(PODS, mk_pod(&json!({"nodeName": node::NAME}), &json!({})));
+        assert!(!harness.is_resting(&key(), START));
     }
 
     fn mk_running(annotations: &Value, policy: &str) -> Value {
@@ -308,17 +312,17 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_starts_after_a_moment_and_says_all_that_a_kubelet_says() {
+    fn pod_starts_with_the_status_of_a_kubelet() {
         let mut pod = mk_pod(
             &json!({"nodeName": node::NAME}),
             &json!({START_SECONDS: "3"}),
         );
         pod["status"]["conditions"] = json!([{"type": "PodScheduled", "status": "True",
             "lastTransitionTime": time(START)}]);
-        let stage = stage(pod, "True");
+        let harness = harness(pod, "True");
         let start = later(START, 3);
-        assert_eq!(stage.at(&key(), START), Some(start));
-        let running = decided(&stage.decide(&key(), start));
+        assert_eq!(harness.at(&key(), START), Some(start));
+        let running = decided(&harness.decide(&key(), start));
         let status = &running.body["status"];
         assert_eq!(status["phase"], "Running");
         assert_eq!(status["startTime"], time(start));
@@ -336,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_ends_as_it_is_told_to() {
+    fn pod_finishes_as_annotated() {
         let cases = [
             (json!({}), "Never", Some((5, "Succeeded"))),
             (
@@ -350,23 +354,23 @@ mod tests {
             (json!({RUN_SECONDS: FOREVER}), "Never", None),
         ];
         for (annotations, policy, expected) in cases {
-            let stage = stage(mk_running(&annotations, policy), "True");
+            let harness = harness(mk_running(&annotations, policy), "True");
             let Some((secs, phase)) = expected else {
                 assert!(
-                    stage.is_resting(&key(), later(START, 10_000)),
+                    harness.is_resting(&key(), later(START, 10_000)),
                     "{annotations}"
                 );
                 continue;
             };
             let over = later(START, secs);
-            assert_eq!(stage.at(&key(), START), Some(over), "{annotations}");
-            let ended = decided(&stage.decide(&key(), over));
+            assert_eq!(harness.at(&key(), START), Some(over), "{annotations}");
+            let ended = decided(&harness.decide(&key(), over));
             assert_eq!(ended.body["status"]["phase"], phase, "{annotations}");
         }
     }
 
     #[test]
-    fn a_deleted_pod_goes_when_its_grace_is_over_and_its_node_lives() {
+    fn deleted_pod_is_removed_after_its_grace_period() {
         let gone = later(START, 30);
         let deleted = |grace: i64| {
             let mut pod = mk_running(&json!({}), "Always");
@@ -374,16 +378,16 @@ mod tests {
             pod["metadata"]["deletionGracePeriodSeconds"] = grace.into();
             pod
         };
-        let alive = stage(deleted(30), "True");
+        let alive = harness(deleted(30), "True");
         assert_eq!(alive.at(&key(), START), Some(gone));
         let call = decided(&alive.decide(&key(), gone));
         assert_eq!((call.verb, call.grace_secs), ("delete", Some(0)));
         assert!(
-            stage(deleted(0), "True").is_resting(&key(), gone),
-            "only finalizers hold it"
+            harness(deleted(0), "True").is_resting(&key(), gone),
+            "only finalizers keep the Pod"
         );
         assert!(
-            stage(deleted(30), "False").is_resting(&key(), gone),
+            harness(deleted(30), "False").is_resting(&key(), gone),
             "no kubelet"
         );
     }

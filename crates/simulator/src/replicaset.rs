@@ -1,56 +1,59 @@
-//! ReplicaSets: as many Pods as they want, and counts of them.
+//! Simulated controller of ReplicaSets: creates and deletes Pods, and counts them in the status.
 //!
-//! Reduced to what lifecycles need: Pods are made and deleted one after the other, under names that do not change, and
-//! Pods of nobody are not adopted. Mirrors `pkg/controller/replicaset` otherwise, 1.36.
+//! Reduced to object lifecycles: it creates and deletes Pods one by one, with deterministic names, and does not adopt
+//! orphans. Otherwise mirrors `pkg/controller/replicaset`, 1.36.
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::actor::{Actor, Decision, ask, rest, retry};
+use crate::actor::{Actor, ActorDecision, request, rest, retry};
+use crate::cache::{GroupResource, ObjectCache, ObjectSnapshot};
 use crate::objects::{create, delete, free_name, pod_of, set_count, time_at, write_status};
 use crate::pod::{PODS, is_active};
-use crate::world::{Named, Object, World};
 
-pub(crate) const REPLICA_SETS: Named = ("apps", "replicasets");
+pub(crate) const REPLICA_SETS: GroupResource = ("apps", "replicasets");
 
-/// The controller of ReplicaSets.
+/// Simulates the ReplicaSet controller.
 #[derive(Debug)]
-pub(crate) struct ReplicaSets;
+pub(crate) struct ReplicaSetActor;
 
-// === impl ReplicaSets ===
+// === impl ReplicaSetActor ===
 
-impl Actor for ReplicaSets {
+impl Actor for ReplicaSetActor {
     const NAME: &'static str = "simulated-replicasets";
-    const KINDS: &'static [Named] = &[REPLICA_SETS, PODS];
+    const KINDS: &'static [GroupResource] = &[REPLICA_SETS, PODS];
 
-    fn decide(&self, world: &World, set: &Object, _: Timestamp) -> Decision {
+    fn decide(&self, cache: &ObjectCache, set: &ObjectSnapshot, _: Timestamp) -> ActorDecision {
         if set.is_deleting() {
-            return rest("it is being deleted");
+            return rest("the ReplicaSet is being deleted");
         }
-        let active: Vec<&Object> = world.of(set, PODS).filter(|pod| is_active(pod)).collect();
+        let active: Vec<&ObjectSnapshot> = cache
+            .controlled_by(set, PODS)
+            .filter(|pod| is_active(pod))
+            .collect();
         let wanted = usize::try_from(set.number("/spec/replicas").unwrap_or(1)).unwrap_or(0);
         if active.len() < wanted {
-            let name = free_name(world, set, PODS);
+            let name = free_name(cache, set, PODS);
             let pod = pod_of(set.at("/spec/template"));
-            return create(world, set, PODS, &name, pod).map_or_else(
-                || retry("there are no Pods here"),
-                |call| ask(call, "it wants more Pods"),
+            return create(cache, set, PODS, &name, pod).map_or_else(
+                || retry("Pods are not served"),
+                |call| request(call, "too few Pods"),
             );
         }
         if active.len() > wanted
             && let Some(pod) = active.iter().min_by_key(|pod| worth(pod))
         {
-            return ask(delete(pod), "it wants fewer Pods");
+            return request(delete(pod), "too many Pods");
         }
         match write_status(set, &status(set, &active)) {
-            Some(call) => ask(call, "its Pods have changed"),
-            None => rest("it has what it wants"),
+            Some(call) => request(call, "the status does not match the Pods"),
+            None => rest("Pods and status are up to date"),
         }
     }
 }
 
-/// What is deleted first has the least of it: not bound, not ready, young.
-fn worth(pod: &Object) -> (bool, bool, std::cmp::Reverse<Option<Timestamp>>, &str) {
+/// Sort key for deletion: unbound, not ready and young Pods go first.
+fn worth(pod: &ObjectSnapshot) -> (bool, bool, std::cmp::Reverse<Option<Timestamp>>, &str) {
     (
         !pod.text("/spec/nodeName").is_empty(),
         pod.is_true("Ready"),
@@ -59,7 +62,7 @@ fn worth(pod: &Object) -> (bool, bool, std::cmp::Reverse<Option<Timestamp>>, &st
     )
 }
 
-fn status(set: &Object, active: &[&Object]) -> Value {
+fn status(set: &ObjectSnapshot, active: &[&ObjectSnapshot]) -> Value {
     let mut status = set.at("/status").clone();
     let ready = active.iter().filter(|pod| pod.is_true("Ready")).count();
     set_count(&mut status, "fullyLabeledReplicas", active.len());
@@ -74,8 +77,8 @@ fn status(set: &Object, active: &[&Object]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::actor::Key;
-    use crate::tests::{START, Stage, decided};
+    use crate::actor::NamespacedName;
+    use crate::tests::{ActorHarness, START, decided};
     use serde_json::json;
 
     fn mk_set(replicas: u32) -> Value {
@@ -96,13 +99,13 @@ mod tests {
     }
 
     #[test]
-    fn a_set_makes_the_pods_it_lacks_and_none_twice() {
-        let mut stage = Stage::of(ReplicaSets);
-        let key = Key::new("n", "s");
-        stage.applied(REPLICA_SETS, mk_set(2));
+    fn creates_missing_pods_once() {
+        let mut harness = ActorHarness::of(ReplicaSetActor);
+        let key = NamespacedName::new("n", "s");
+        harness.applied(REPLICA_SETS, mk_set(2));
         let mut names = Vec::new();
         for _ in 0..2 {
-            let made = decided(&stage.decide(&key, START));
+            let made = decided(&harness.decide(&key, START));
             assert_eq!(made.verb, "create");
             let owner = &made.body["metadata"]["ownerReferences"][0];
             assert_eq!(owner["uid"], "uid-of-s");
@@ -110,15 +113,15 @@ mod tests {
             assert_eq!(owner["blockOwnerDeletion"], true);
             assert_eq!(made.body["metadata"]["annotations"], json!({"c": "d"}));
             assert_eq!(
-                decided(&stage.decide(&key, START)).name,
+                decided(&harness.decide(&key, START)).name,
                 made.name,
-                "the same again"
+                "the decision is repeatable"
             );
             names.push(made.name.clone());
-            stage.answer(&key, made.body);
+            harness.answer(&key, made.body);
         }
         assert_ne!(names[0], names[1]);
-        let counted = decided(&stage.decide(&key, START));
+        let counted = decided(&harness.decide(&key, START));
         assert_eq!(
             (counted.verb, counted.subresource),
             ("patch", Some("status"))
@@ -127,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_deletes_what_is_worth_least_and_replaces_what_has_ended() {
+    fn deletes_least_useful_pods_and_replaces_finished_ones() {
         let cases = [
             (
                 1,
@@ -143,12 +146,12 @@ mod tests {
             (1, vec![("a", json!({"phase": "Failed"}), "x")], None),
         ];
         for (replicas, pods, expected) in cases {
-            let mut stage = Stage::of(ReplicaSets);
-            stage.applied(REPLICA_SETS, mk_set(replicas));
+            let mut harness = ActorHarness::of(ReplicaSetActor);
+            harness.applied(REPLICA_SETS, mk_set(replicas));
             for (name, status, node) in pods {
-                stage.applied(PODS, mk_pod(name, &status, node));
+                harness.applied(PODS, mk_pod(name, &status, node));
             }
-            let asked = decided(&stage.decide(&Key::new("n", "s"), START));
+            let asked = decided(&harness.decide(&NamespacedName::new("n", "s"), START));
             match expected {
                 Some(expected) => assert_eq!((asked.verb, asked.name.as_str()), expected),
                 None => assert_eq!(asked.verb, "create"),
@@ -157,18 +160,18 @@ mod tests {
     }
 
     #[test]
-    fn a_set_that_ends_or_has_what_it_wants_rests() {
-        let key = Key::new("n", "s");
-        let mut stage = Stage::of(ReplicaSets);
+    fn rests_when_deleting_or_up_to_date() {
+        let key = NamespacedName::new("n", "s");
+        let mut harness = ActorHarness::of(ReplicaSetActor);
         let mut set = mk_set(3);
         set["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-        stage.applied(REPLICA_SETS, set);
-        assert!(stage.is_resting(&key, START));
+        harness.applied(REPLICA_SETS, set);
+        assert!(harness.is_resting(&key, START));
         let mut set = mk_set(1);
         set["status"] = json!({"replicas": 1, "fullyLabeledReplicas": 1, "readyReplicas": 1,
             "availableReplicas": 1, "observedGeneration": 1});
-        stage.applied(REPLICA_SETS, set);
-        stage.applied(PODS, mk_pod("a", &ready(), "x"));
-        assert!(stage.is_resting(&key, START));
+        harness.applied(REPLICA_SETS, set);
+        harness.applied(PODS, mk_pod("a", &ready(), "x"));
+        assert!(harness.is_resting(&key, START));
     }
 }

@@ -1,4 +1,4 @@
-//! A small stage for tables: an actor that is told of objects by hand and asked what it would do.
+//! A harness for table tests: it feeds objects to an actor and inspects its decisions.
 
 use std::sync::Arc;
 
@@ -9,31 +9,31 @@ use caretaker_controllers::runtime::record::{View, decode};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::actor::{Acting, Actor, Decision, Key};
-use crate::world::Named;
+use crate::actor::{Actor, ActorController, ActorDecision, NamespacedName};
+use crate::cache::GroupResource;
 
-/// When every table begins.
+/// The start time of every test.
 pub(crate) const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
-/// An actor and the objects it was told of.
-pub(crate) struct Stage<A: Actor> {
-    acting: Acting<A>,
+/// An actor with the objects that the test has applied.
+pub(crate) struct ActorHarness<A: Actor> {
+    controller: ActorController<A>,
     catalog: Arc<Catalog>,
     revision: u64,
 }
 
-/// A request in short.
+/// The parts of a request that tests compare.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct RequestSummary {
     pub(crate) verb: &'static str,
     pub(crate) name: String,
     pub(crate) subresource: Option<&'static str>,
     pub(crate) grace_secs: Option<u32>,
-    /// The object or the patch.
+    /// The object of a create, or the patch.
     pub(crate) body: Value,
 }
 
-/// Kinds with the versions that tests need.
+/// The kinds that tests use.
 const VERSIONS: [(&str, &str, &str, &str); 9] = [
     ("", "nodes", "v1", "Node"),
     ("", "pods", "v1", "Pod"),
@@ -46,10 +46,10 @@ const VERSIONS: [(&str, &str, &str, &str); 9] = [
     ("scheduling.volcano.sh", "queues", "v1beta1", "Queue"),
 ];
 
-// === impl Stage ===
+// === impl ActorHarness ===
 
-impl<A: Actor> Stage<A> {
-    /// An actor that knows all there is: nothing.
+impl<A: Actor> ActorHarness<A> {
+    /// An actor whose kinds are synced and empty.
     pub(crate) fn of(actor: A) -> Self {
         let kinds = VERSIONS.map(|(group, resource, version, kind)| Kind {
             group: group.into(),
@@ -67,31 +67,31 @@ impl<A: Actor> Stage<A> {
             aliases: Vec::new(),
         });
         let catalog = Arc::new(Catalog::default().with(kinds));
-        let mut stage = Self {
-            acting: Acting::new(actor),
+        let mut harness = Self {
+            controller: ActorController::new(actor),
             catalog: catalog.clone(),
             revision: 0,
         };
-        stage.observe(&Change::Catalog(catalog.clone()));
+        harness.observe(&Change::Catalog(catalog.clone()));
         for (id, _) in catalog.iter() {
-            stage.observe(&Change::Kind(id, KindState::Synced));
+            harness.observe(&Change::Kind(id, KindState::Synced));
         }
-        stage
+        harness
     }
 
     fn observe(&mut self, change: &Change) {
-        self.acting.observe(change, START, &mut Wake::default());
+        self.controller.observe(change, START, &mut Wake::default());
     }
 
-    /// A feed shows an object; it gets the next version, and a uid by its name.
-    pub(crate) fn applied(&mut self, named: Named, object: Value) {
+    /// The watch shows an object. The harness sets its resourceVersion, and a uid derived from its name.
+    pub(crate) fn applied(&mut self, named: GroupResource, object: Value) {
         let record = self.record(named, object);
         self.observe(&Change::Applied(record));
     }
 
     fn record(
         &mut self,
-        named: Named,
+        named: GroupResource,
         mut object: Value,
     ) -> Arc<caretaker_controllers::runtime::record::Record> {
         self.revision += 1;
@@ -103,34 +103,33 @@ impl<A: Actor> Stage<A> {
         Arc::new(decode(kind, bytes.as_bytes(), View::Full).unwrap())
     }
 
-    /// A feed shows an object's end.
-    pub(crate) fn deleted(&mut self, named: Named, key: &Key) {
+    /// The watch shows the deletion of an object.
+    pub(crate) fn deleted(&mut self, named: GroupResource, key: &NamespacedName) {
         let object =
             serde_json::json!({"metadata": {"name": &*key.name, "namespace": &*key.namespace}});
         let record = self.record(named, object);
         self.observe(&Change::Deleted(record));
     }
 
-    /// What it decides.
-    pub(crate) fn decide(&self, key: &Key, now: Timestamp) -> Decision {
-        self.acting.decide(key, now)
+    pub(crate) fn decide(&self, key: &NamespacedName, now: Timestamp) -> ActorDecision {
+        self.controller.decide(key, now)
     }
 
-    /// Until when it waits, if it does.
-    pub(crate) fn at(&self, key: &Key, now: Timestamp) -> Option<Timestamp> {
+    /// The time until which the actor waits, if it does.
+    pub(crate) fn at(&self, key: &NamespacedName, now: Timestamp) -> Option<Timestamp> {
         match self.decide(key, now).next {
             Next::At(time) => Some(time),
             _ => None,
         }
     }
 
-    /// Whether it waits for a change.
-    pub(crate) fn is_resting(&self, key: &Key, now: Timestamp) -> bool {
+    /// Whether the actor waits for a change.
+    pub(crate) fn is_resting(&self, key: &NamespacedName, now: Timestamp) -> bool {
         self.decide(key, now).next == Next::Rest
     }
 
-    /// Its create or patch is answered with this object.
-    pub(crate) fn answer(&mut self, key: &Key, object: Value) {
+    /// The API server returns this object for the decided create or patch.
+    pub(crate) fn answer(&mut self, key: &NamespacedName, object: Value) {
         let call = call(&self.decide(key, START));
         let kind = self.catalog.get(call.target().kind).unwrap().clone();
         let named = VERSIONS
@@ -139,7 +138,7 @@ impl<A: Actor> Stage<A> {
             .unwrap();
         let record = self.record((named.0, named.1), object);
         let answer = Answer::Object(record);
-        self.acting.answered(CallAnswer {
+        self.controller.answered(CallAnswer {
             key,
             call: &call,
             answer: &answer,
@@ -148,10 +147,10 @@ impl<A: Actor> Stage<A> {
         });
     }
 
-    /// The request that was decided is answered, and nothing is shown.
-    pub(crate) fn answered(&mut self, key: &Key, decision: &Decision) {
+    /// The decided request succeeds without returning an object.
+    pub(crate) fn answered(&mut self, key: &NamespacedName, decision: &ActorDecision) {
         let (call, done) = (call(decision), Answer::Done);
-        self.acting.answered(CallAnswer {
+        self.controller.answered(CallAnswer {
             key,
             call: &call,
             answer: &done,
@@ -161,8 +160,8 @@ impl<A: Actor> Stage<A> {
     }
 }
 
-/// The request that was decided.
-pub(crate) fn decided(decision: &Decision) -> Asked {
+/// The decided request.
+pub(crate) fn decided(decision: &ActorDecision) -> RequestSummary {
     let call = call(decision);
     let (verb, name) = (call.verb(), call.target().name.to_string());
     let (subresource, grace_secs, body) = match call {
@@ -175,9 +174,9 @@ pub(crate) fn decided(decision: &Decision) -> Asked {
             subresource, patch, ..
         } => (subresource, None, patch),
         Call::Delete { grace_secs, .. } => (None, grace_secs, Value::Null),
-        Call::Get { .. } => panic!("actors never look"),
+        Call::Get { .. } => panic!("actors never send GET"),
     };
-    Asked {
+    RequestSummary {
         verb,
         name,
         subresource,
@@ -186,7 +185,7 @@ pub(crate) fn decided(decision: &Decision) -> Asked {
     }
 }
 
-fn call(decision: &Decision) -> Call {
+fn call(decision: &ActorDecision) -> Call {
     match &decision.next {
         Next::Call(call) => call.clone(),
         other => panic!("{other:?} because {}", decision.because),

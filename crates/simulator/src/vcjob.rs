@@ -1,14 +1,14 @@
-//! Jobs of Volcano (`batch.volcano.sh`): their Pods, their PodGroup and their way through the phases.
+//! Simulated controller of Volcano Jobs (`batch.volcano.sh`): their Pods, their PodGroup and their phases.
 //!
-//! - `made`: what belongs to a Job: Pods by task and number, and the PodGroup.
-//! - `status`: what a Job says of itself.
+//! - `dependents`: the Pods and the PodGroup of a Job.
+//! - `status`: the status of a Job.
 //!
-//! Plays the parts of Volcano's Job controller and of its scheduler, as far as lifecycles need them.
-//! Policies, plugins, volumes and partitions are not looked at. Commands are obeyed. No container runs.
-//! DEVIATION(volcano-commands): a Command goes after it was obeyed, not before, so that a crash repeats it instead of
+//! Simulates Volcano's Job controller and scheduler, reduced to object lifecycles. Policies, plugins, volumes and partitions
+//! are ignored. Commands are executed. No container runs.
+//! DEVIATION(volcano-commands): a Command is deleted after it was executed, not before, so that a crash repeats it instead of
 //! losing it.
 
-mod made;
+mod dependents;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -17,121 +17,138 @@ use caretaker_controllers::runtime::record::Uid;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use self::made::{Task, tasks};
-use self::status::{Counts, Phase};
-use crate::actor::{Actor, Decision, Key, ask, at, owner_key, rest, retry};
-use crate::life::{COUNTERS, End, FOREVER, KEPT, Life, OUTCOME, RUN_SECONDS, START_SECONDS};
+use self::dependents::{VolcanoTask, tasks};
+use self::status::{TaskCounts, VolcanoPhase};
+use crate::actor::{
+    Actor, ActorDecision, NamespacedName, owner_key, request, rest, retry, wait_until,
+};
+use crate::annotations::{
+    COUNTERS, FOREVER, KEPT, OUTCOME, PodBehaviour, RUN_SECONDS, START_SECONDS, VolcanoJobOutcome,
+};
+use crate::cache::{GroupResource, ObjectCache, ObjectSnapshot};
 use crate::objects::{change, create, delete, later, time_at, write_status};
 use crate::pod::{PODS, is_active};
-use crate::world::{Named, Object, World};
 
-const JOBS: Named = ("batch.volcano.sh", "jobs");
-const POD_GROUPS: Named = ("scheduling.volcano.sh", "podgroups");
-const QUEUES: Named = ("scheduling.volcano.sh", "queues");
-const COMMANDS: Named = ("bus.volcano.sh", "commands");
+const JOBS: GroupResource = ("batch.volcano.sh", "jobs");
+const POD_GROUPS: GroupResource = ("scheduling.volcano.sh", "podgroups");
+const QUEUES: GroupResource = ("scheduling.volcano.sh", "queues");
+const COMMANDS: GroupResource = ("bus.volcano.sh", "commands");
 
-/// Restarts before a Job fails, if it does not say.
+/// Default of `maxRetry`: restarts before a Job fails.
 const RETRIES_DEFAULT: i64 = 3;
 
-/// What can be commanded, in which phases it means something, and to which it leads.
-const ACTIONS: [(&str, &[Phase], Phase); 5] = [
-    ("AbortJob", ALIVE, Phase::Aborting),
-    ("TerminateJob", ALIVE, Phase::Terminating),
-    ("CompleteJob", ALIVE, Phase::Completing),
-    ("RestartJob", ALIVE, Phase::Restarting),
+/// Actions of Commands, the phases in which they apply, and the phase they lead to.
+const ACTIONS: [(&str, &[VolcanoPhase], VolcanoPhase); 5] = [
+    ("AbortJob", ALIVE, VolcanoPhase::Aborting),
+    ("TerminateJob", ALIVE, VolcanoPhase::Terminating),
+    ("CompleteJob", ALIVE, VolcanoPhase::Completing),
+    ("RestartJob", ALIVE, VolcanoPhase::Restarting),
     (
         "ResumeJob",
-        &[Phase::Aborting, Phase::Aborted],
-        Phase::Restarting,
+        &[VolcanoPhase::Aborting, VolcanoPhase::Aborted],
+        VolcanoPhase::Restarting,
     ),
 ];
-const ALIVE: &[Phase] = &[Phase::Pending, Phase::Running];
+const ALIVE: &[VolcanoPhase] = &[VolcanoPhase::Pending, VolcanoPhase::Running];
 
-/// The controller of Volcano's Jobs.
+/// Simulates Volcano's Job controller.
 #[derive(Debug)]
-pub(crate) struct VolcanoJobs;
+pub(crate) struct VolcanoJobActor;
 
-/// A Job and what belongs to it.
-struct Job<'a> {
-    world: &'a World,
-    object: &'a Object,
-    tasks: Vec<Task>,
-    pods: Vec<&'a Object>,
-    group: Option<&'a Object>,
+/// A Job with its tasks, Pods and PodGroup.
+struct VolcanoJob<'a> {
+    cache: &'a ObjectCache,
+    object: &'a ObjectSnapshot,
+    tasks: Vec<VolcanoTask>,
+    pods: Vec<&'a ObjectSnapshot>,
+    group: Option<&'a ObjectSnapshot>,
 }
 
-// === impl VolcanoJobs ===
+// === impl VolcanoJobActor ===
 
-impl Actor for VolcanoJobs {
+impl Actor for VolcanoJobActor {
     const NAME: &'static str = "simulated-volcano-jobs";
-    const KINDS: &'static [Named] = &[JOBS, PODS, POD_GROUPS, QUEUES, COMMANDS];
+    const KINDS: &'static [GroupResource] = &[JOBS, PODS, POD_GROUPS, QUEUES, COMMANDS];
 
-    fn decide(&self, world: &World, object: &Object, now: Timestamp) -> Decision {
+    fn decide(
+        &self,
+        cache: &ObjectCache,
+        object: &ObjectSnapshot,
+        now: Timestamp,
+    ) -> ActorDecision {
         if object.is_deleting() {
-            return rest("it is being deleted");
+            return rest("the Job is being deleted");
         }
-        let job = Job::of(world, object);
-        if let Some(decision) = job.obey(now) {
+        let job = VolcanoJob::of(cache, object);
+        if let Some(decision) = job.execute_command(now) {
             return decision;
         }
-        match Phase::of(object) {
+        match VolcanoPhase::of(object) {
             None => job.begin(now),
-            Some(Phase::Pending | Phase::Running) => job.work(now),
+            Some(VolcanoPhase::Pending | VolcanoPhase::Running) => job.work(now),
             Some(
-                phase @ (Phase::Restarting
-                | Phase::Aborting
-                | Phase::Terminating
-                | Phase::Completing),
+                phase @ (VolcanoPhase::Restarting
+                | VolcanoPhase::Aborting
+                | VolcanoPhase::Terminating
+                | VolcanoPhase::Completing),
             ) => job.stop(phase, now),
-            Some(Phase::Completed | Phase::Failed | Phase::Terminated | Phase::Aborted) => {
-                job.settle()
-            }
+            Some(
+                VolcanoPhase::Completed
+                | VolcanoPhase::Failed
+                | VolcanoPhase::Terminated
+                | VolcanoPhase::Aborted,
+            ) => job.finish(),
         }
     }
 
-    /// A Command concerns the Job it is for, a Queue those that wait for it.
-    fn affected(&self, world: &World, object: &Object) -> Vec<Key> {
-        let is_of = |named: Named| {
-            world
+    /// A Command affects its target Job; a Queue affects the Jobs that wait for it.
+    fn affected(&self, cache: &ObjectCache, object: &ObjectSnapshot) -> Vec<NamespacedName> {
+        let is_of = |named: GroupResource| {
+            cache
                 .served(named)
                 .is_some_and(|(id, _)| id == object.kind())
         };
         if is_of(COMMANDS) {
             let target = object.text("/target/name");
-            return vec![Key::new(&object.meta().namespace, target)];
+            return vec![NamespacedName::new(&object.meta().namespace, target)];
         }
         if is_of(QUEUES) {
-            let waiting = world.all(JOBS).filter(|job| Phase::of(job).is_none());
-            return waiting.map(Object::key).collect();
+            let waiting = cache
+                .all(JOBS)
+                .filter(|job| VolcanoPhase::of(job).is_none());
+            return waiting.map(ObjectSnapshot::key).collect();
         }
         owner_key(object).into_iter().collect()
     }
 }
 
-// === impl Job ===
+// === impl VolcanoJob ===
 
-impl<'a> Job<'a> {
-    fn of(world: &'a World, object: &'a Object) -> Self {
-        let group = made::group_name(object);
-        let group = world.get(POD_GROUPS, &Key::new(&object.meta().namespace, &group));
-        let owned = |group: &&Object| group.controller() == Some(&object.meta().uid);
+impl<'a> VolcanoJob<'a> {
+    fn of(cache: &'a ObjectCache, object: &'a ObjectSnapshot) -> Self {
+        let group = dependents::group_name(object);
+        let group = cache.get(
+            POD_GROUPS,
+            &NamespacedName::new(&object.meta().namespace, &group),
+        );
+        let owned = |group: &&ObjectSnapshot| group.controller() == Some(&object.meta().uid);
         Self {
-            world,
+            cache,
             object,
             tasks: tasks(object),
-            pods: world.of(object, PODS).collect(),
+            pods: cache.controlled_by(object, PODS).collect(),
             group: group.filter(owned),
         }
     }
 
-    /// The oldest Command for this Job is obeyed, and removed when there is nothing to do about it any more.
-    fn obey(&self, now: Timestamp) -> Option<Decision> {
-        let is_for_us = |command: &&Object| {
+    /// Executes the oldest Command for this Job, and deletes it when it no longer applies.
+    fn execute_command(&self, now: Timestamp) -> Option<ActorDecision> {
+        let is_for_us = |command: &&ObjectSnapshot| {
             let uid = Uid::from(command.text("/target/uid"));
             !command.is_deleting() && uid == self.object.meta().uid
         };
         let namespace = &self.object.meta().namespace;
-        let commands = self.world.all(COMMANDS);
+        let commands = self.cache.all(COMMANDS);
         let commands = commands.filter(|command| command.meta().namespace == *namespace);
         let command = commands.filter(is_for_us).min_by_key(|command| {
             (
@@ -140,78 +157,93 @@ impl<'a> Job<'a> {
             )
         })?;
         let action = command.text("/action");
-        let phase = Phase::of(self.object);
+        let phase = VolcanoPhase::of(self.object);
         let mut known = ACTIONS.iter();
         let known = known.find(|(name, from, _)| {
             *name == action && phase.is_some_and(|phase| from.contains(&phase))
         });
         Some(match known {
-            Some((_, _, to)) => self.turn(*to, now, "it is commanded to"),
-            None => ask(delete(command), "it was obeyed, or means nothing now"),
+            Some((_, _, to)) => self.stop_with_phase(*to, now, "a Command requests it"),
+            None => request(
+                delete(command),
+                "the Command was executed or does not apply",
+            ),
         })
     }
 
-    /// A new Job waits for its Queue, then says that it waits for Pods.
-    fn begin(&self, now: Timestamp) -> Decision {
-        let queue = made::queue(self.object);
-        if self.world.get(QUEUES, &Key::new("", queue)).is_none() {
-            return retry(format!("there is no Queue {queue}"));
+    /// A new Job waits for its Queue, then enters the phase Pending.
+    fn begin(&self, now: Timestamp) -> ActorDecision {
+        let queue = dependents::queue(self.object);
+        if self
+            .cache
+            .get(QUEUES, &NamespacedName::new("", queue))
+            .is_none()
+        {
+            return retry(format!("the Queue {queue} does not exist"));
         }
-        let status = status::begun(
+        let status = status::initial(
             self.object,
-            made::min_available(self.object, &self.tasks),
+            dependents::min_available(self.object, &self.tasks),
             now,
         );
-        self.write(&status, "it begins")
+        self.write(&status, "the Job starts")
     }
 
-    /// Makes what is missing, counts what is there, and ends when it is time.
-    fn work(&self, now: Timestamp) -> Decision {
+    /// Creates missing dependents, updates the status, and stops the Job when it is due.
+    fn work(&self, now: Timestamp) -> ActorDecision {
         if let Some(decision) = self.make() {
             return decision;
         }
-        let end = End::of(self.object.at("/metadata/annotations"));
-        let counts = Counts::of(&self.pods);
+        let end = VolcanoJobOutcome::of(self.object.at("/metadata/annotations"));
+        let counts = TaskCounts::of(&self.pods);
         let due = self.due(end, &counts);
         match (end, due) {
-            (Some(End::Terminated), Some(due)) if due <= now => {
-                return self.turn(Phase::Terminating, now, "its annotation says so");
+            (Some(VolcanoJobOutcome::Terminated), Some(due)) if due <= now => {
+                return self.stop_with_phase(
+                    VolcanoPhase::Terminating,
+                    now,
+                    "an annotation requests it",
+                );
             }
-            (Some(End::Aborted), Some(due)) if due <= now => {
-                return self.turn(Phase::Aborting, now, "its annotation says so");
+            (Some(VolcanoJobOutcome::Aborted), Some(due)) if due <= now => {
+                return self.stop_with_phase(
+                    VolcanoPhase::Aborting,
+                    now,
+                    "an annotation requests it",
+                );
             }
             _ => {}
         }
         let phase = self.next_phase(end, &counts);
-        let status = status::worked(
+        let status = status::updated(
             self.object,
             phase,
             &counts,
-            made::min_available(self.object, &self.tasks),
+            dependents::min_available(self.object, &self.tasks),
             now,
         );
         if let Some(call) = write_status(self.object, &status) {
-            return ask(call, "its Pods have changed");
+            return request(call, "the status does not match the Pods");
         }
         if let Some(group) = self.group
-            && phase == Phase::Running
+            && phase == VolcanoPhase::Running
             && group.text("/status/phase") == "Inqueue"
         {
             return self.schedule(group, "Running");
         }
         match (due, self.taken()) {
-            (Some(due), _) => at(due, "its Pods are at work"),
-            // Upstream waits in silence for a Pod that it takes for made.
-            (None, Some(name)) => retry(format!("a Pod of somebody else's is called {name}")),
-            (None, None) => rest("its Pods are at work"),
+            (Some(due), _) => wait_until(due, "the Pods are running"),
+            // Upstream takes this Pod for its own and waits forever.
+            (None, Some(name)) => retry(format!("the Pod {name} belongs to another owner")),
+            (None, None) => rest("the Pods are running"),
         }
     }
 
-    /// The PodGroup, its place in the queue, then the Pods, one after the other.
-    fn make(&self) -> Option<Decision> {
+    /// Creates the PodGroup, enqueues it, then creates the Pods one by one.
+    fn make(&self) -> Option<ActorDecision> {
         let Some(group) = self.group else {
-            let group = made::group(self.object, &self.tasks);
-            return Some(self.create(POD_GROUPS, &made::group_name(self.object), group));
+            let group = dependents::group(self.object, &self.tasks);
+            return Some(self.create(POD_GROUPS, &dependents::group_name(self.object), group));
         };
         if matches!(group.text("/status/phase"), "" | "Pending") {
             return Some(self.schedule(group, "Inqueue"));
@@ -220,11 +252,11 @@ impl<'a> Job<'a> {
             .wanted()
             .filter(|(_, _, name)| self.pod(name).is_none());
         let (task, number, name) = missing.next()?;
-        let pod = made::pod(self.object, task, number);
+        let pod = dependents::pod(self.object, task, number);
         Some(self.create(PODS, &name, pod))
     }
 
-    /// A name of one of its Pods that somebody else's has.
+    /// The name of a wanted Pod that exists with another owner.
     fn taken(&self) -> Option<String> {
         let is_foreign = |name: &str| {
             let pod = self.pod(name);
@@ -234,32 +266,33 @@ impl<'a> Job<'a> {
         names.find(|name| is_foreign(name))
     }
 
-    /// The Pods that should be there: their task, their number in it, and their name.
-    fn wanted(&self) -> impl Iterator<Item = (&Task, usize, String)> {
+    /// The Pods that should exist: task, index and name.
+    fn wanted(&self) -> impl Iterator<Item = (&VolcanoTask, usize, String)> {
         let tasks = self.tasks.iter().filter(|task| self.may_start(task));
         tasks.flat_map(|task| {
-            let name = |number| made::pod_name(self.object, task, number);
+            let name = |number| dependents::pod_name(self.object, task, number);
             (0..task.replicas).map(move |number| (task, number, name(number)))
         })
     }
 
-    fn pod(&self, name: &str) -> Option<&Object> {
+    fn pod(&self, name: &str) -> Option<&ObjectSnapshot> {
         let namespace = &self.object.meta().namespace;
-        self.world.get(PODS, &Key::new(namespace, name))
+        self.cache.get(PODS, &NamespacedName::new(namespace, name))
     }
 
-    /// A task that depends on others waits until enough of their Pods are ready or have succeeded.
-    fn may_start(&self, task: &Task) -> bool {
+    /// Whether enough Pods of the tasks that this task depends on are ready or have succeeded.
+    fn may_start(&self, task: &VolcanoTask) -> bool {
         let is_met = |name: &String| {
             let Some(other) = self.tasks.iter().find(|other| other.name == *name) else {
                 return true;
             };
-            let is_there =
-                |pod: &&&Object| pod.is_true("Ready") || pod.text("/status/phase") == "Succeeded";
+            let is_there = |pod: &&&ObjectSnapshot| {
+                pod.is_true("Ready") || pod.text("/status/phase") == "Succeeded"
+            };
             let of_task = self
                 .pods
                 .iter()
-                .filter(|pod| made::task_of(pod) == other.name);
+                .filter(|pod| dependents::task_of(pod) == other.name);
             of_task.filter(is_there).count() >= other.min_available
         };
         let mut needed = task.depends_on.iter();
@@ -270,13 +303,16 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// When a Job that is to be ended from outside is; it runs as long as its Pods would have.
-    fn due(&self, end: Option<End>, counts: &Counts) -> Option<Timestamp> {
-        let is_killed = matches!(end, Some(End::Terminated | End::Aborted));
-        let replicas = made::replicas(&self.tasks);
-        let is_running =
-            Phase::of(self.object) == Some(Phase::Running) && counts.running == replicas;
-        if !is_killed || !is_running || Counts::told(self.object) != *counts {
+    /// The time at which an annotation terminates or aborts the Job: after the run time of its Pods.
+    fn due(&self, end: Option<VolcanoJobOutcome>, counts: &TaskCounts) -> Option<Timestamp> {
+        let is_killed = matches!(
+            end,
+            Some(VolcanoJobOutcome::Terminated | VolcanoJobOutcome::Aborted)
+        );
+        let replicas = dependents::replicas(&self.tasks);
+        let is_running = VolcanoPhase::of(self.object) == Some(VolcanoPhase::Running)
+            && counts.running == replicas;
+        if !is_killed || !is_running || TaskCounts::from_status(self.object) != *counts {
             return None;
         }
         let since = time_at(self.object.at("/status/state/lastTransitionTime"))?;
@@ -290,56 +326,56 @@ impl<'a> Job<'a> {
         } else {
             first
         };
-        Some(later(since, Life::of(said).run_secs?))
+        Some(later(since, PodBehaviour::of(said).run_secs?))
     }
 
-    /// Where a Job that works is, by its Pods.
-    fn next_phase(&self, end: Option<End>, counts: &Counts) -> Phase {
-        let replicas = made::replicas(&self.tasks);
-        let min_available = made::min_available(self.object, &self.tasks);
-        let is_running = Phase::of(self.object) == Some(Phase::Running);
+    /// The phase of a pending or running Job, derived from its Pods.
+    fn next_phase(&self, end: Option<VolcanoJobOutcome>, counts: &TaskCounts) -> VolcanoPhase {
+        let replicas = dependents::replicas(&self.tasks);
+        let min_available = dependents::min_available(self.object, &self.tasks);
+        let is_running = VolcanoPhase::of(self.object) == Some(VolcanoPhase::Running);
         if !is_running {
             let begun = counts.running + counts.succeeded + counts.failed;
             return if begun >= min_available {
-                Phase::Running
+                VolcanoPhase::Running
             } else {
-                Phase::Pending
+                VolcanoPhase::Pending
             };
         }
         let min_success = self.object.number("/spec/minSuccess");
         let min_success = min_success.and_then(|count| usize::try_from(count).ok());
         if replicas == 0 {
-            Phase::Running
+            VolcanoPhase::Running
         } else if min_success.is_some_and(|enough| counts.succeeded >= enough) {
-            Phase::Completed
+            VolcanoPhase::Completed
         } else if counts.succeeded + counts.failed == replicas {
             match end {
-                Some(End::Failed) => Phase::Failed,
-                Some(End::Completed) => Phase::Completed,
-                _ if self.has_failed(counts, min_available, min_success) => Phase::Failed,
-                _ => Phase::Completed,
+                Some(VolcanoJobOutcome::Failed) => VolcanoPhase::Failed,
+                Some(VolcanoJobOutcome::Completed) => VolcanoPhase::Completed,
+                _ if self.has_failed(counts, min_available, min_success) => VolcanoPhase::Failed,
+                _ => VolcanoPhase::Completed,
             }
         } else if counts.pending > replicas.saturating_sub(min_available) {
-            Phase::Pending
+            VolcanoPhase::Pending
         } else {
-            Phase::Running
+            VolcanoPhase::Running
         }
     }
 
-    /// Upstream's rule for a Job whose Pods have all ended.
+    /// Upstream's rule for a Job whose Pods have all finished.
     fn has_failed(
         &self,
-        counts: &Counts,
+        counts: &TaskCounts,
         min_available: usize,
         min_success: Option<usize>,
     ) -> bool {
-        let said = || self.tasks.iter().filter(|task| task.says_min_available);
-        let is_whole = min_available >= made::total(said().map(|task| task.min_available));
-        let lacks = |task: &Task| {
+        let said = || self.tasks.iter().filter(|task| task.has_min_available);
+        let is_whole = min_available >= dependents::total(said().map(|task| task.min_available));
+        let lacks = |task: &VolcanoTask| {
             let ended = self
                 .pods
                 .iter()
-                .filter(|pod| made::task_of(pod) == task.name);
+                .filter(|pod| dependents::task_of(pod) == task.name);
             let succeeded = ended.filter(|pod| pod.text("/status/phase") == "Succeeded");
             succeeded.count() < task.min_available
         };
@@ -348,106 +384,114 @@ impl<'a> Job<'a> {
             || counts.succeeded < min_available
     }
 
-    /// Ends Pods and PodGroup, and says what the Job is when they are gone.
-    fn stop(&self, phase: Phase, now: Timestamp) -> Decision {
+    /// Deletes Pods and PodGroup, and enters the final phase when they are gone.
+    fn stop(&self, phase: VolcanoPhase, now: Timestamp) -> ActorDecision {
         let retries = self.object.number("/status/retryCount").unwrap_or(0);
         let retries_max = self
             .object
             .number("/spec/maxRetry")
             .unwrap_or(RETRIES_DEFAULT);
-        // A Job that begins again takes nothing along, except when it is the last time.
-        let is_anew = phase == Phase::Restarting && retries < retries_max;
-        let is_victim = |pod: &&&Object| !pod.is_deleting() && (is_anew || is_active(pod));
+        // A restarting Job deletes all Pods, except after its last retry.
+        let is_anew = phase == VolcanoPhase::Restarting && retries < retries_max;
+        let is_victim = |pod: &&&ObjectSnapshot| !pod.is_deleting() && (is_anew || is_active(pod));
         if let Some(pod) = self.pods.iter().find(is_victim) {
-            return ask(delete(pod), "the Job stops");
+            return request(delete(pod), "the Job is stopping");
         }
         if let Some(group) = self.group {
-            return ask(delete(group), "the Job stops");
+            return request(delete(group), "the Job is stopping");
         }
-        let counts = Counts::stopped(&self.pods);
+        let counts = TaskCounts::stopped(&self.pods);
         let next = match phase {
             _ if counts.terminating > 0 => phase,
-            Phase::Aborting => Phase::Aborted,
-            Phase::Terminating => Phase::Terminated,
-            Phase::Completing => Phase::Completed,
-            _ if is_anew => Phase::Pending,
-            _ => Phase::Failed,
+            VolcanoPhase::Aborting => VolcanoPhase::Aborted,
+            VolcanoPhase::Terminating => VolcanoPhase::Terminated,
+            VolcanoPhase::Completing => VolcanoPhase::Completed,
+            _ if is_anew => VolcanoPhase::Pending,
+            _ => VolcanoPhase::Failed,
         };
-        let min_available = made::min_available(self.object, &self.tasks);
-        let status = status::worked(self.object, next, &counts, min_available, now);
+        let min_available = dependents::min_available(self.object, &self.tasks);
+        let status = status::updated(self.object, next, &counts, min_available, now);
         match write_status(self.object, &status) {
-            Some(call) => ask(call, "its Pods are going"),
-            None => rest("its Pods are going"),
+            Some(call) => request(call, "Pods are terminating"),
+            None => rest("Pods are terminating"),
         }
     }
 
-    /// What is over keeps nothing but its ended Pods. Its counters are wiped, as upstream does, unless it says otherwise.
-    fn settle(&self) -> Decision {
+    /// Deletes all dependents of a finished Job except finished Pods. Like upstream, it clears the counters, unless an
+    /// annotation keeps them.
+    fn finish(&self) -> ActorDecision {
         if let Some(pod) = self.pods.iter().find(|pod| is_active(pod)) {
-            return ask(delete(pod), "the Job is over");
+            return request(delete(pod), "the Job is finished");
         }
-        let kept = keeps_counters(self.object).then(|| Counts::told(self.object));
-        let status = status::settled(self.object, &kept.unwrap_or_default());
+        let kept = keeps_counters(self.object).then(|| TaskCounts::from_status(self.object));
+        let status = status::finished(self.object, &kept.unwrap_or_default());
         if let Some(call) = write_status(self.object, &status) {
-            return ask(call, "the Job is over");
+            return request(call, "the Job is finished");
         }
         match self.group {
-            Some(group) => ask(delete(group), "the Job is over"),
-            None => rest("it is over"),
+            Some(group) => request(delete(group), "the Job is finished"),
+            None => rest("the Job is finished"),
         }
     }
 
-    /// Enters a phase in which Pods are ended.
-    fn turn(&self, phase: Phase, now: Timestamp, why: &'static str) -> Decision {
-        let counts = Counts::stopped(&self.pods);
-        self.write(&status::turned(self.object, phase, &counts, now), why)
+    /// Enters a phase in which the Pods are deleted.
+    fn stop_with_phase(
+        &self,
+        phase: VolcanoPhase,
+        now: Timestamp,
+        why: &'static str,
+    ) -> ActorDecision {
+        let counts = TaskCounts::stopped(&self.pods);
+        self.write(&status::stopping(self.object, phase, &counts, now), why)
     }
 
-    /// Does what a scheduler does: says where a PodGroup stands.
-    fn schedule(&self, group: &Object, phase: &str) -> Decision {
+    /// Sets the phase of a PodGroup, like the scheduler.
+    fn schedule(&self, group: &ObjectSnapshot, phase: &str) -> ActorDecision {
         let mut status = group.at("/status").clone();
         status["phase"] = phase.into();
-        // PodGroups have no status of their own path.
+        // PodGroups have no status subresource.
         match change(group, None, "status", &status) {
-            Some(call) => ask(call, "there is room for all its Pods"),
-            None => rest("it stands where it should"),
+            Some(call) => request(call, "all Pods of the Job can be scheduled"),
+            None => rest("the PodGroup is up to date"),
         }
     }
 
-    fn create(&self, named: Named, name: &str, object: Value) -> Decision {
-        create(self.world, self.object, named, name, object).map_or_else(
-            || retry(format!("there are no {} here", named.1)),
-            |call| ask(call, "the Job lacks it"),
+    fn create(&self, named: GroupResource, name: &str, object: Value) -> ActorDecision {
+        create(self.cache, self.object, named, name, object).map_or_else(
+            || retry(format!("{} are not served", named.1)),
+            |call| request(call, "a dependent of the Job is missing"),
         )
     }
 
-    fn write(&self, status: &Value, why: &'static str) -> Decision {
+    fn write(&self, status: &Value, why: &'static str) -> ActorDecision {
         match write_status(self.object, status) {
-            Some(call) => ask(call, why),
-            None => rest("nothing about it changes"),
+            Some(call) => request(call, why),
+            None => rest("the status is up to date"),
         }
     }
 }
 
-/// Whether an annotation says that the counters of a Job stay when it is over.
-fn keeps_counters(job: &Object) -> bool {
+/// Whether an annotation keeps the counters of a finished Job.
+fn keeps_counters(job: &ObjectSnapshot) -> bool {
     job.at("/metadata/annotations")[COUNTERS] == KEPT
 }
 
-/// Whether an annotation decides how the Pods of a Job live, and how.
-fn pod_life(job: &Object) -> Vec<(&'static str, Value)> {
+/// The annotations that a Job passes on to its Pods.
+fn pod_annotations(job: &ObjectSnapshot) -> Vec<(&'static str, Value)> {
     let own = job.at("/metadata/annotations");
     let passed = [START_SECONDS, RUN_SECONDS, OUTCOME];
-    let mut life: Vec<(&'static str, Value)> = passed
+    let mut behaviour: Vec<(&'static str, Value)> = passed
         .into_iter()
         .filter(|name| own[*name].is_string())
         .map(|name| (name, own[name].clone()))
         .collect();
-    match End::of(own) {
-        Some(End::Failed) => life.push((OUTCOME, "failed".into())),
-        // They run until the Job is stopped.
-        Some(End::Terminated | End::Aborted) => life.push((RUN_SECONDS, FOREVER.into())),
-        Some(End::Completed) | None => {}
+    match VolcanoJobOutcome::of(own) {
+        Some(VolcanoJobOutcome::Failed) => behaviour.push((OUTCOME, "failed".into())),
+        // The Pods run until the Job is stopped.
+        Some(VolcanoJobOutcome::Terminated | VolcanoJobOutcome::Aborted) => {
+            behaviour.push((RUN_SECONDS, FOREVER.into()));
+        }
+        Some(VolcanoJobOutcome::Completed) | None => {}
     }
-    life
+    behaviour
 }

@@ -1,7 +1,7 @@
-//! The kinds of Volcano: as text for `kubectl apply -f -`, and installed on a server that lacks them.
+//! Volcano's CustomResourceDefinitions: as text for `kubectl apply -f -`, or installed on an API server.
 //!
-//! DEVIATION(volcano-kinds): written for this program after the facts of Volcano's own definitions. Templates of Pods and
-//! claims are kept as they are, unchecked, and CronJobs have printer columns.
+//! DEVIATION(volcano-kinds): written for this program from the facts of Volcano's definitions. Templates of Pods and claims
+//! are not validated, and CronJobs have printer columns.
 
 use std::time::Duration;
 
@@ -9,42 +9,41 @@ use http::{Method, Request, header};
 use kube::Client;
 use serde_json::{Value, json};
 
-/// The definitions, as YAML.
+/// The definitions as YAML documents.
 pub const DEFINITIONS: &str = include_str!("../data/volcano.yaml");
 
-/// How long a definition may take until its objects are served, and how often that is looked at.
+/// Longest wait until a new definition is served, and the polling interval.
 const SERVED_WAIT_MAX: Duration = Duration::from_secs(30);
 const SERVED_LOOK: Duration = Duration::from_millis(50);
 
 const DEFINITIONS_PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const QUEUES_PATH: &str = "/apis/scheduling.volcano.sh/v1beta1/queues";
 
-/// Why the kinds could not be installed.
+/// Volcano's kinds could not be installed.
 #[derive(Debug, thiserror::Error)]
-pub enum InstallError {
-    /// The server was not reached, or did not answer readably.
-    #[error("{what}: {source}")]
+pub enum VolcanoInstallError {
+    /// The API server was not reached, or its response could not be read.
+    #[error("create {what}: {source}")]
     Unreached {
-        /// What was to be made.
+        /// The object to create.
         what: &'static str,
-        /// Why it was not.
         source: kube::Error,
     },
-    /// The server refused.
-    #[error("{what}: {status}")]
+    /// The API server refused the object.
+    #[error("create {what}: the API server returned {status}")]
     Refused {
-        /// What was to be made.
+        /// The object to create.
         what: &'static str,
-        /// The HTTP status.
+        /// HTTP status of the response.
         status: u16,
     },
 }
 
-/// Installs the kinds and the Queues `root` and `default`; what is there already is left as it is.
+/// Installs the definitions and the Queues `root` and `default`. Existing objects are not changed.
 ///
 /// # Errors
-/// The server cannot be reached, or refuses them.
-pub async fn install(client: &Client) -> Result<(), InstallError> {
+/// If the API server cannot be reached or refuses an object.
+pub async fn install(client: &Client) -> Result<(), VolcanoInstallError> {
     for definition in DEFINITIONS.split("\n---\n") {
         let what = "a kind of Volcano";
         let status = post(
@@ -73,8 +72,8 @@ fn queue(name: &str, spec: &Value) -> Value {
     json!({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": spec})
 }
 
-/// Waits until Queues are served, and makes one.
-async fn install_queue(client: &Client, queue: &Value) -> Result<(), InstallError> {
+/// Waits until Queues are served, and creates one.
+async fn install_queue(client: &Client, queue: &Value) -> Result<(), VolcanoInstallError> {
     let (what, mut waited) = ("a Queue of Volcano", Duration::ZERO);
     loop {
         let body = queue.to_string();
@@ -93,8 +92,8 @@ async fn post(
     path: &str,
     content_type: &str,
     body: &str,
-) -> Result<u16, InstallError> {
-    let unreached = |source| InstallError::Unreached { what, source };
+) -> Result<u16, VolcanoInstallError> {
+    let unreached = |source| VolcanoInstallError::Unreached { what, source };
     let request = Request::builder()
         .method(Method::POST)
         .uri(path)
@@ -105,10 +104,10 @@ async fn post(
     Ok(response.status().as_u16())
 }
 
-fn expect(what: &'static str, status: u16) -> Result<(), InstallError> {
+fn expect(what: &'static str, status: u16) -> Result<(), VolcanoInstallError> {
     match status {
-        // Somebody has made it already.
+        // 409: it exists already.
         200 | 201 | 409 => Ok(()),
-        status => Err(InstallError::Refused { what, status }),
+        status => Err(VolcanoInstallError::Refused { what, status }),
     }
 }

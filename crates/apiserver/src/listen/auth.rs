@@ -1,8 +1,8 @@
-//! Who gets past the door: the `Host` a request names, and the bearer token it carries.
+//! Checks of the `Host` and the bearer token of a request.
 //!
-//! Both are decided from the head of a request alone, before a byte of its body is read. The host is checked first: a
-//! web page whose name was made to point at a loopback address can send requests, but it cannot lie about its own name.
-//! There is one token and it belongs to the administrator; client certificates, cookies and anonymous callers are unknown.
+//! Both checks use only the head of a request, before its body is read. The host is checked first: a web page whose name
+//! resolves to a loopback address (DNS rebinding) can send requests, but cannot forge its host name. There is one token, the
+//! administrator's; there are no client certificates, cookies or anonymous users.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -15,23 +15,23 @@ use subtle::ConstantTimeEq;
 use super::site::Door;
 use crate::server::Identity;
 
-/// Bytes of a token before they are written as text: 256 bits, as many as nobody guesses.
+/// Random bytes of a token: 256 bits, which cannot be guessed.
 pub const TOKEN_BYTES: usize = 32;
 
-/// Names under which the server answers, besides its addresses. The certificate carries them too.
+/// Host names that the server accepts besides its addresses. The certificate contains them too.
 pub(super) const NAMES: [&str; 2] = ["localhost", "kubernetes.default.svc"];
 
-/// Addresses under which the server answers, besides the one a client connected to.
+/// Addresses that the server accepts as host, besides the one that the client connected to.
 pub(super) const LOOPBACK: [IpAddr; 2] = [
     IpAddr::V4(Ipv4Addr::LOCALHOST),
     IpAddr::V6(Ipv6Addr::LOCALHOST),
 ];
 
-/// The secret that makes a caller the administrator.
+/// The bearer token of the administrator.
 #[derive(Clone)]
 pub struct Token(String);
 
-/// Decides who may ask. `default_port` is the one that a `Host` without a port means.
+/// Checks requests. `default_port` is the port of a `Host` without one.
 #[derive(Debug)]
 pub(super) struct Gate {
     pub(super) token: Token,
@@ -42,13 +42,13 @@ pub(super) struct Gate {
 // === impl Token ===
 
 impl Token {
-    /// The token that these bytes spell. They must come from the operating system's random source.
+    /// A token in hexadecimal. The bytes must come from the operating system's random source.
     #[must_use]
     pub fn from_random(bytes: [u8; TOKEN_BYTES]) -> Self {
         Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// The token that somebody else made and keeps in a file; nothing if it has characters that bearer tokens have not.
+    /// A token from a file; `None` if it has characters that bearer tokens cannot have.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
         let text = text.trim();
@@ -62,7 +62,7 @@ impl Token {
         &self.0
     }
 
-    /// Compares in a time that does not tell how much of a guess was right.
+    /// Compares in constant time.
     fn matches(&self, given: &[u8]) -> bool {
         self.0.as_bytes().ct_eq(given).into()
     }
@@ -77,8 +77,8 @@ impl fmt::Debug for Token {
 // === impl Gate ===
 
 impl Gate {
-    /// Who sends this request, which came in at the address `local` and wants to go through `door`; nobody in particular
-    /// at an open one.
+    /// Checks a request that was received at the address `local`, as `door` requires. Returns the identity of the sender;
+    /// `None` if there is no check.
     pub(super) fn pass(
         &self,
         door: Door,
@@ -93,7 +93,7 @@ impl Gate {
         }
     }
 
-    /// Who sends this request, which came in at the address `local`.
+    /// Checks host and token of a request that was received at the address `local`.
     fn admit(&self, local: IpAddr, uri: &Uri, headers: &HeaderMap) -> Result<Identity, Status> {
         if !self.is_for_us(local, uri, headers) {
             return Err(self.misdirected(local));
@@ -101,7 +101,7 @@ impl Gate {
         self.identify(headers)
     }
 
-    /// Who has the token.
+    /// Checks the token.
     fn identify(&self, headers: &HeaderMap) -> Result<Identity, Status> {
         let given = bearer(headers).is_some_and(|token| self.token.matches(token));
         if given {
@@ -111,7 +111,7 @@ impl Gate {
         }
     }
 
-    /// Whether every name the request gives its server is one of ours, and there is at least one.
+    /// Whether the request has at least one host name, and all of them are accepted.
     fn is_for_us(&self, local: IpAddr, uri: &Uri, headers: &HeaderMap) -> bool {
         let mut named = 0;
         if let Some(authority) = uri.authority() {
@@ -130,7 +130,7 @@ impl Gate {
         named > 0
     }
 
-    /// Exact comparison of host and port. A name that merely begins or ends like ours is somebody else's.
+    /// Exact comparison of host and port; prefixes and suffixes do not match.
     fn is_ours(&self, local: IpAddr, authority: &Authority) -> bool {
         let port = match authority.port() {
             Some(port) => port.as_u16(),
@@ -170,7 +170,7 @@ impl Gate {
     }
 }
 
-/// The token after `Bearer`, in any case, as upstream reads it.
+/// The token after `Bearer`; like upstream, the scheme is case-insensitive.
 fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     let value = headers.get(header::AUTHORIZATION)?.as_bytes().trim_ascii();
     let space = value.iter().position(|byte| *byte == b' ')?;
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_of_the_server_is_let_in() {
+    fn accepts_every_name_of_the_server() {
         let ours = [
             "192.0.2.7:6443",
             "localhost:6443",
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn any_other_host_is_misdirected() {
+    fn refuses_other_hosts() {
         let theirs = [
             "",
             "localhost",
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn all_names_of_a_request_must_be_ours_and_one_must_be_there() {
+    fn all_host_names_of_a_request_must_match() {
         assert_eq!(code("/api", &[]), 421);
         assert_eq!(code("/api", &["localhost:6443", "evil.example:6443"]), 421);
         let absolute = "http://evil.example:6443/api";
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_without_a_port_means_the_scheme_s_own() {
+    fn host_without_port_uses_the_default_port() {
         let gate = Gate {
             port: 443,
             ..mk_gate()
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ipv4_client_of_an_ipv6_socket_may_name_its_ipv4_address() {
+    fn accepts_ipv4_host_on_ipv6_socket() {
         let IpAddr::V4(here) = HERE else {
             unreachable!()
         };
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_token_makes_an_administrator() {
+    fn only_the_token_authenticates() {
         let token = mk_gate().token.reveal().to_owned();
         let cases = [
             (format!("Bearer {token}"), true),
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_does_not_show_itself() {
+    fn debug_hides_the_token() {
         let token = Token::from_random([0xab; TOKEN_BYTES]);
         assert_eq!(token.reveal(), "ab".repeat(TOKEN_BYTES));
         assert!(!format!("{token:?}").contains("ab"));

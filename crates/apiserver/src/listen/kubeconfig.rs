@@ -1,8 +1,8 @@
-//! The kubeconfig of one server: its text, and the file that exists while the server does.
+//! The kubeconfig of one server: its text, and the file that exists while the server runs.
 //!
-//! The file appears whole, by a rename, so whoever waits for it can use it at once. It is readable by its owner only, and
-//! it is removed when its [`KubeconfigFile`] is dropped, unless somebody else has put another one in its place meanwhile.
-//! A kubeconfig that this module did not write is never overwritten.
+//! The file is created by a rename, so a process that waits for it never reads a part of it. Only its owner can read it. It
+//! is removed when its [`KubeconfigFile`] is dropped, unless another process has replaced it. A kubeconfig that this module
+//! did not write is never overwritten.
 
 use std::fs::{self, DirBuilder, Metadata, Permissions};
 use std::io::{self, ErrorKind, Write};
@@ -15,7 +15,7 @@ use tempfile::{Builder, NamedTempFile};
 
 use super::auth::Token;
 
-/// Marks a file as ours to overwrite: one that an earlier process could not remove.
+/// Marks a file that an earlier process wrote and could not remove; such a file is overwritten.
 const MARK: &str = "# Written by caretaker, which removes it when it ends.\n";
 
 /// Name of cluster, user and context in the kubeconfig.
@@ -28,28 +28,27 @@ pub struct KubeconfigFile {
     text: String,
 }
 
-/// Why there is no kubeconfig.
+/// The kubeconfig cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeconfigError {
-    /// The name is taken by something else.
+    /// The path exists and is not a kubeconfig of this program.
     #[error("{0} exists and was not written by caretaker: name another file")]
     Foreign(PathBuf),
-    /// Others could read it or put something in its place.
+    /// Other users could read or replace the file.
     #[error(
         "{0} is not a directory that only this user can enter: remove it, or name another place"
     )]
     NotPrivate(PathBuf),
-    /// The operating system refused.
+    /// An error of the operating system.
     #[error("cannot write {path}: {source}")]
     Io {
-        /// What was to be written.
+        /// The file that could not be written.
         path: PathBuf,
-        /// What it said.
         source: io::Error,
     },
 }
 
-/// A kubeconfig for the server at `url`, whose certificates `authority` (PEM) signs.
+/// The text of a kubeconfig for the server at `url`. `authority` is the PEM of its certificate authority.
 pub(super) fn render(url: &str, authority: Option<&str>, token: &Token) -> String {
     let trust = authority.map_or_else(String::new, |pem| {
         let pem = STANDARD.encode(pem);
@@ -84,7 +83,7 @@ impl KubeconfigFile {
     /// Writes `text` to `path`, in a directory that exists.
     ///
     /// # Errors
-    /// When the file belongs to somebody else or cannot be written.
+    /// If the path exists and is not ours, or the file cannot be written.
     pub fn write(path: PathBuf, text: String) -> Result<Self, KubeconfigError> {
         let io = |source| KubeconfigError::Io {
             path: path.clone(),
@@ -94,10 +93,10 @@ impl KubeconfigFile {
         Self::finish(temporary, path, text)
     }
 
-    /// Writes `text` to `path`, in a directory that only this user can enter; it is made if it is not there.
+    /// Writes `text` to `path`, in a directory that only this user can enter; creates the directory if it is missing.
     ///
     /// # Errors
-    /// When the directory is open to others, or the file cannot be written.
+    /// If other users can enter the directory, or the file cannot be written.
     pub fn write_private(path: PathBuf, text: String) -> Result<Self, KubeconfigError> {
         let io = |source| KubeconfigError::Io {
             path: path.clone(),
@@ -118,7 +117,7 @@ impl KubeconfigFile {
         Self::finish(temporary, path, text)
     }
 
-    /// Where it is.
+    /// The path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -165,7 +164,7 @@ fn directory_of(path: &Path) -> &Path {
     }
 }
 
-/// A file that only this user can read, in the directory where it will get its name.
+/// A temporary file in the target directory that only this user can read.
 fn temporary_beside(path: &Path) -> io::Result<NamedTempFile> {
     Builder::new()
         .prefix(".caretaker-")
@@ -173,7 +172,7 @@ fn temporary_beside(path: &Path) -> io::Result<NamedTempFile> {
         .tempfile_in(directory_of(path))
 }
 
-/// `own` is a file of ours: its owner is this user.
+/// Whether only this user can enter the directory. `own` is the metadata of a file that this user owns.
 fn is_private(directory: &Metadata, own: &Metadata) -> bool {
     directory.is_dir() && directory.uid() == own.uid() && directory.mode() & 0o077 == 0
 }
@@ -195,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kubeconfig_names_server_authority_token_and_context() {
+    fn kubeconfig_has_server_authority_token_and_context() {
         let text = mk_text("https://127.0.0.1:6443");
         let config: Value = serde_saphyr::from_str(&text).unwrap();
         let authority = STANDARD.encode("-----BEGIN…");
@@ -220,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_of_digits_stays_text_and_plain_http_needs_no_authority() {
+    fn numeric_token_is_quoted_and_http_has_no_authority() {
         let text = render(
             "http://[::1]:80",
             None,
@@ -238,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_private_and_goes_with_its_value() {
+    fn file_is_private_and_removed_on_drop() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("new").join("6443.kubeconfig");
         let file = KubeconfigFile::write_private(path.clone(), mk_text("a")).unwrap();
@@ -249,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leftover_is_replaced_and_a_successor_is_left_alone() {
+    fn replaces_own_leftover_and_keeps_a_successor() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("kubeconfig");
         let first = KubeconfigFile::write(path.clone(), mk_text("first")).unwrap();
@@ -261,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_else_s_kubeconfig_is_not_touched() {
+    fn never_overwrites_a_foreign_kubeconfig() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("config");
         fs::write(&path, "apiVersion: v1\n").unwrap();
@@ -272,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_open_to_others_or_a_link_to_one_is_refused() {
+    fn refuses_directories_open_to_others() {
         let place = tempfile::tempdir().unwrap();
         let (open, link) = (place.path().join("open"), place.path().join("link"));
         fs::create_dir(&open).unwrap();

@@ -1,4 +1,4 @@
-//! Connections on real loopback sockets and paused time: whatever waits, waits no longer than it takes to say so.
+//! Connections on loopback sockets with paused time, so that timeouts pass at once.
 
 use caretaker_machinery::clock::{Clock, REAL_TIME};
 use caretaker_machinery::rng::Rng;
@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use super::*;
 use crate::ApiServer;
 
-/// A plain listener that serves until its sender goes.
+/// A plain HTTP listener that serves until its sender is dropped.
 struct Running {
     address: SocketAddr,
     bearer: String,
@@ -49,7 +49,7 @@ impl Running {
     }
 }
 
-/// Sends a request and reads what comes back at once.
+/// Sends a request and reads the first part of the response.
 async fn ask(stream: &mut TcpStream, request: &str) -> String {
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut bytes = vec![0; 64 * 1024];
@@ -57,17 +57,17 @@ async fn ask(stream: &mut TcpStream, request: &str) -> String {
     String::from_utf8_lossy(&bytes[..length]).into_owned()
 }
 
-/// How long the other side keeps the connection open.
+/// The time until the other side closes the connection.
 async fn open_for(stream: &mut TcpStream) -> Duration {
     let start = Instant::now();
     let mut rest = Vec::new();
-    // A reset ends it as well.
+    // A reset counts as closed.
     let _ = stream.read_to_end(&mut rest).await;
     start.elapsed()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_shows_no_token_is_cut_whatever_else_it_says() {
+async fn closes_unauthenticated_connections_at_the_deadline() {
     let running = Running::start().await;
     let half = "GET /api HTTP/1.1\r\nHost: ";
     let stranger = format!("GET /api HTTP/1.1\r\nHost: {}\r\n\r\n", running.address);
@@ -82,7 +82,7 @@ async fn a_connection_that_shows_no_token_is_cut_whatever_else_it_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_showed_the_token_may_rest_between_requests() {
+async fn authenticated_connections_may_be_idle() {
     let running = Running::start().await;
     let mut stream = running.connect().await;
     for _ in 0..3 {
@@ -95,7 +95,7 @@ async fn a_connection_that_showed_the_token_may_rest_between_requests() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_cuts_watches_within_a_second_and_lets_nobody_in() {
+async fn shutdown_ends_watches_and_refuses_connections() {
     let mut running = Running::start().await;
     let mut watch = running.connect().await;
     let answer = ask(&mut watch, &running.get("/api/v1/namespaces?watch=1")).await;
@@ -114,7 +114,7 @@ async fn a_stop_cuts_watches_within_a_second_and_lets_nobody_in() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_head_without_end_is_refused() {
+async fn refuses_endless_heads() {
     let running = Running::start().await;
     let mut stream = running.connect().await;
     let head = format!(
@@ -126,7 +126,7 @@ async fn a_head_without_end_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_selector_of_64_kib_fits_into_the_head() {
+async fn accepts_a_selector_of_64_kib() {
     let running = Running::start().await;
     let mut stream = running.connect().await;
     let selector = "x".repeat(60_000);
@@ -139,7 +139,7 @@ async fn a_selector_of_64_kib_fits_into_the_head() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_h2_client_may_have_a_thousand_requests_under_way() {
+async fn h2_allows_a_thousand_concurrent_requests() {
     const MAX_CONCURRENT_STREAMS: u16 = 3;
     let running = Running::start().await;
     let mut stream = running.connect().await;
@@ -162,7 +162,7 @@ async fn an_h2_client_may_have_a_thousand_requests_under_way() {
 }
 
 #[tokio::test]
-async fn only_tls_leaves_loopback_and_its_clients_are_told_an_address_they_can_use() {
+async fn plain_http_is_limited_to_loopback() {
     let token = || Token::from_random([7; TOKEN_BYTES]);
     let socket = TcpListener::bind("0.0.0.0:0").await.unwrap();
     let refused = Listener::new(socket, Transport::Plain, token());
@@ -181,7 +181,7 @@ async fn only_tls_leaves_loopback_and_its_clients_are_told_an_address_they_can_u
 }
 
 #[tokio::test]
-async fn a_listener_beside_another_shares_its_authority_and_token_under_its_own_address() {
+async fn second_listener_shares_authority_and_token() {
     let token = || Token::from_random([7; TOKEN_BYTES]);
     let socket = async |address| TcpListener::bind(address).await.unwrap();
     let keys = Keys {
@@ -202,7 +202,7 @@ async fn a_listener_beside_another_shares_its_authority_and_token_under_its_own_
     assert!(matches!(refused, Err(ListenError::NotLoopback(_))));
 }
 
-/// A site with one door of each kind.
+/// A site with one path for each kind of check.
 struct Doors;
 
 impl Site for Doors {
@@ -225,7 +225,7 @@ impl Site for Doors {
 }
 
 #[tokio::test]
-async fn a_site_says_what_is_checked_at_each_of_its_doors() {
+async fn site_decides_the_checks_of_each_path() {
     let token = Token::from_text(" secret\n").unwrap();
     let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let listener = Listener::new(socket, Transport::Plain, token).unwrap();
@@ -260,7 +260,7 @@ async fn a_site_says_what_is_checked_at_each_of_its_doors() {
 }
 
 #[test]
-fn a_token_from_a_file_has_the_characters_of_bearer_tokens() {
+fn token_files_may_only_contain_bearer_characters() {
     for (text, token) in [
         ("a\n", Some("a")),
         (" a.b-c ", Some("a.b-c")),

@@ -1,8 +1,7 @@
-//! The certificates of one server: an authority of its own, and one certificate that it signs.
+//! The certificates of one server: its own certificate authority, and the server certificate that it signs.
 //!
-//! Both live as long as the process and are never written down; clients learn of the authority from the kubeconfig.
-//! The keys and the time come from the caller. Handshakes draw their randomness from the operating system inside
-//! rustls: secrets are no part of what a seed determines.
+//! Both live as long as the process and are never stored; clients find the authority in the kubeconfig. The caller supplies
+//! the keys and the time. rustls takes its randomness from the operating system: secrets do not depend on a seed.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -20,31 +19,31 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use super::ListenError;
 use super::auth::{LOOPBACK, NAMES};
 
-/// How long the certificates hold. They end with the process; some clients refuse what holds for more than 398 days.
+/// Validity of the certificates. They end with the process; some clients refuse a validity of more than 398 days.
 const VALIDITY: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// How far a client's clock may be behind ours.
+/// Tolerance for clients whose clock is behind ours.
 const SKEW: Duration = Duration::from_secs(3600);
 
-/// What clients may speak, the preferred one first.
+/// Application protocols, the preferred one first.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
-/// What the certificates of a server are made from. The keys must be fresh and random.
+/// Input for the certificates of a server. The keys must be fresh and random.
 #[derive(Debug)]
 pub struct Keys {
     /// Signs the server's certificate, once.
     pub authority: KeyPair,
-    /// Proves to clients that they speak to this server.
+    /// The key of the server certificate.
     pub server: KeyPair,
-    /// When the certificates begin to hold. Clients compare it with their wall clock.
+    /// Start of the validity. Clients compare it with their wall clock.
     pub now: Timestamp,
 }
 
-/// A server's side of TLS.
+/// The TLS configuration of a server.
 #[derive(Debug, Clone)]
 pub(super) struct Tls {
     pub(super) config: Arc<ServerConfig>,
-    /// What clients have to trust, as PEM.
+    /// The certificate of the authority as PEM.
     pub(super) authority: String,
 }
 
@@ -103,7 +102,7 @@ fn server_params(now: Timestamp, address: IpAddr) -> Result<CertificateParams, r
 }
 
 fn hold_from(params: &mut CertificateParams, now: Timestamp) {
-    // A time before 1970 is a broken clock; certificates cannot tell it from 1970.
+    // A time before 1970 means a broken clock; 1970 is used instead.
     let since_1970 = Duration::from_secs(u64::try_from(now.as_second()).unwrap_or_default());
     let now = rcgen::date_time_ymd(1970, 1, 1) + since_1970;
     params.not_before = now - SKEW;
@@ -121,7 +120,7 @@ mod tests {
 
     const NOW: &str = "2026-03-01T12:00:00Z";
 
-    /// A client whose clock stands still.
+    /// A client with a fixed clock.
     #[derive(Debug)]
     struct At(UnixTime);
 
@@ -158,7 +157,7 @@ mod tests {
         ClientConnection::new(Arc::new(config), name).unwrap()
     }
 
-    /// A handshake in memory, by a client that knows the server under `name` and whose clock shows `time`.
+    /// An in-memory handshake of a client that connects to `name` at `time`.
     fn accepts(tls: &Tls, name: &str, time: &str) -> bool {
         let mut client = mk_client(tls, name, time);
         let mut server = ServerConnection::new(tls.config.clone()).unwrap();
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_accepts_every_name_of_the_server_and_no_other() {
+    fn certificate_covers_exactly_the_names_of_the_server() {
         let tls = mk_tls("192.0.2.7");
         let names = [
             "localhost",
@@ -198,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn certificates_hold_from_an_hour_ago_for_a_year() {
+    fn certificates_are_valid_for_a_year() {
         let tls = mk_tls("127.0.0.1");
         let cases = [
             ("2026-03-01T10:59:59Z", false),
@@ -212,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn an_authority_vouches_for_its_own_server_only() {
+    fn authority_is_trusted_for_its_own_server_only() {
         let (one, other) = (mk_tls("127.0.0.1"), mk_tls("127.0.0.1"));
         let mixed = Tls {
             config: one.config.clone(),

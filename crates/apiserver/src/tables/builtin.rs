@@ -1,9 +1,9 @@
-//! The columns of built-in kinds, as rows of data: what `kubectl get` shows of each.
+//! The columns of built-in kinds as data.
 //!
 //! Names, types, priorities and cells are those of kube-apiserver 1.36.3; the suite `api` of `testbed` compares them (theme
-//! `columns`). Cells that take more than a look at one field are functions, one file for each noun.
+//! `columns`). Cells that need more than one field are functions, in one file per group of kinds.
 //!
-//! DEVIATION(few-columns): kinds that are not listed show name and age, whatever upstream shows of them.
+//! DEVIATION(few-columns): kinds that are not listed show only name and age.
 
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ pub(super) fn columns(kind: &Kind) -> &'static [Column] {
     row.map_or(NAME_AND_AGE, |(_, _, columns)| columns)
 }
 
-/// What rows of a kind say beside their cells.
+/// The conditions of a row.
 pub(super) fn conditions(kind: &Kind, tree: &Value) -> Option<Value> {
     match (kind.group.as_str(), kind.plural.as_str()) {
         ("", "pods") => pods::conditions(tree),
@@ -31,7 +31,7 @@ pub(super) fn conditions(kind: &Kind, tree: &Value) -> Option<Value> {
     }
 }
 
-/// Kinds that show something else than name and age: group, plural, columns.
+/// Group, plural and columns of the kinds that show more than name and age.
 const KINDS: [(&str, &str, &[Column]); 26] = [
     ("", "configmaps", CONFIG_MAPS),
     ("", "endpoints", ENDPOINTS),
@@ -72,7 +72,7 @@ const KINDS: [(&str, &str, &[Column]); 26] = [
 const NAME: Column = text("Name", Name);
 const AGE: Column = text("Age", Age);
 const NAME_AND_AGE: &[Column] = &[NAME, AGE];
-/// Of kinds that upstream has no printer for.
+/// Columns of kinds that upstream has no printer for.
 const NAME_AND_CREATION: &[Column] = &[NAME, Column::new("Created At", "date", CreatedAt)];
 
 const CONFIG_MAPS: &[Column] = &[
@@ -164,7 +164,7 @@ const CRON_JOBS: &[Column] = &[
     ),
 ];
 
-/// What workloads say of their template and their Pods.
+/// Wide columns of workloads: containers, images, selector.
 const CONTAINERS: Column = wide("Containers", Of(|of| workloads::containers(of, "name")));
 const IMAGES: Column = wide("Images", Of(|of| workloads::containers(of, "image")));
 const SELECTOR: Column = wide("Selector", Of(workloads::selector));

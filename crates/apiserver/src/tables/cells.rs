@@ -1,14 +1,13 @@
-//! How a value is shown in a cell: ages as people say them, what a custom kind has by the type of its column, and what
-//! the cells of built-in kinds have in common.
+//! The text of cells: ages, values of custom kinds by column type, and helpers for the cells of built-in kinds.
 //!
 //! Ages follow upstream's `duration.HumanDuration`, other cells its table convertor for custom resources (1.36).
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// How Go writes the time of what never happened.
+/// Go's zero time, which means that the event never happened.
 pub(super) const NO_TIME: &str = "0001-01-01T00:00:00Z";
-/// What stands for an empty list, and for many a missing text.
+/// Shown for an empty list and for many missing strings.
 pub(super) const NONE: &str = "<none>";
 
 const MINUTE: i64 = 60;
@@ -16,8 +15,8 @@ const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 const YEAR: i64 = 365 * DAY;
 
-/// Up to when an age is told how: less than this many seconds, in this unit, and in the smaller one if it divides
-/// unevenly. The longer ago, the fewer details.
+/// Formats of ages: below this many seconds, the unit, and the smaller unit for the remainder. Longer ages have fewer
+/// details.
 const STEPS: [(i64, Unit, Option<Unit>); 8] = [
     (2 * MINUTE, SECONDS, None),
     (10 * MINUTE, MINUTES, Some(SECONDS)),
@@ -36,7 +35,7 @@ const HOURS: Unit = (HOUR, 'h');
 const DAYS: Unit = (DAY, 'd');
 const YEARS: Unit = (YEAR, 'y');
 
-/// How long ago a time was.
+/// The age of a time in a field.
 pub(super) fn age(time: &str, now: Timestamp) -> String {
     if time.is_empty() {
         return "<unknown>".into();
@@ -47,22 +46,22 @@ pub(super) fn age(time: &str, now: Timestamp) -> String {
     }
 }
 
-/// How much time has passed between two times.
+/// The duration between two times.
 pub(super) fn since(time: Timestamp, now: Timestamp) -> String {
     human(now.duration_since(time).as_secs())
 }
 
-/// A text field; empty if it is not there.
+/// The string in a field; empty if it is missing.
 pub(super) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// The members of a list; none if it is not there.
+/// The items of a list; none if it is missing.
 pub(super) fn items(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// Texts in a row, with commas.
+/// Joins texts with commas.
 pub(super) fn joined(texts: &[impl AsRef<str>]) -> String {
     let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
     if texts.is_empty() {
@@ -71,7 +70,7 @@ pub(super) fn joined(texts: &[impl AsRef<str>]) -> String {
     texts.join(",")
 }
 
-/// Labels as a selector would name them.
+/// Labels in the notation of a selector.
 pub(super) fn labels(labels: &Value) -> String {
     let labels = labels.as_object().into_iter().flatten();
     let mut labels: Vec<(&String, &Value)> = labels.collect();
@@ -83,19 +82,19 @@ pub(super) fn labels(labels: &Value) -> String {
     joined(&labels)
 }
 
-/// Whether a status says that a condition holds.
+/// Whether a status has this condition with status `True`.
 pub(super) fn holds(status: &Value, condition: &str) -> bool {
     let is_it = |have: &Value| have["type"] == condition && have["status"] == "True";
     items(&status["conditions"]).any(is_it)
 }
 
-/// A value in a column of a custom kind.
+/// The cell of a value in a column of a custom kind.
 pub(super) fn of_type(name: &str, value: &Value, now: Timestamp) -> Value {
     match (name, value) {
         ("string", value) => printed(value).into(),
         ("integer", Value::Number(number)) => match (number.as_i64(), number.as_f64()) {
             (Some(integer), _) => integer.into(),
-            // Go cuts the fraction off, too.
+            // Like Go, truncate the fraction.
             (None, Some(float)) => (float as i64).into(),
             (None, None) => Value::Null,
         },
@@ -105,7 +104,7 @@ pub(super) fn of_type(name: &str, value: &Value, now: Timestamp) -> Value {
     }
 }
 
-/// A duration in seconds with two or three digits that matter. A client's clock may be ahead by a second.
+/// A duration with two or three significant digits. Tolerates a client clock that is ahead by a second.
 fn human(seconds: i64) -> String {
     if seconds < 0 {
         return if seconds < -1 { "<invalid>" } else { "0s" }.into();
@@ -122,7 +121,7 @@ fn human(seconds: i64) -> String {
     text
 }
 
-/// Any value as text, as Go prints it.
+/// A value as text in the notation of Go.
 fn printed(value: &Value) -> String {
     match value {
         Value::Null => "<no value>".into(),
@@ -140,7 +139,7 @@ fn printed(value: &Value) -> String {
     }
 }
 
-/// A float as Go's `%v` has it: with an exponent from a million on.
+/// A float in the format of Go's `%v`: with an exponent from a million on.
 fn float(float: f64) -> String {
     let scientific = format!("{float:e}");
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
@@ -159,7 +158,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn ages_lose_detail_as_they_grow() {
+    fn older_ages_have_fewer_details() {
         let cases = [
             (-2, "<invalid>"),
             (-1, "0s"),
@@ -191,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_follow_the_type_of_their_column() {
+    fn formats_cells_by_column_type() {
         let now: Timestamp = "2026-11-15T23:00:00Z".parse().unwrap();
         let cases = [
             ("string", json!("text"), json!("text")),

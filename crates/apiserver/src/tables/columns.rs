@@ -1,6 +1,6 @@
-//! Which columns a kind has, and where each cell comes from.
+//! The columns of a kind and the sources of their cells.
 //!
-//! Custom kinds bring their columns along; those of built-in kinds are [rows of data](super::builtin).
+//! Custom kinds define their columns; those of built-in kinds are [data](super::builtin).
 
 use std::borrow::Cow;
 
@@ -11,41 +11,41 @@ use super::path::JsonPath;
 use super::{builtin, cells};
 use crate::kinds::Kind;
 
-/// The columns of a kind, from the left.
+/// The columns of a kind in order.
 pub(super) struct Columns(Cow<'static, [Column]>);
 
-/// One column.
+/// One column of a table.
 #[derive(Clone)]
 pub(super) struct Column {
     name: Cow<'static, str>,
     of_type: Cow<'static, str>,
     format: Cow<'static, str>,
     description: String,
-    /// More than 0 for what only a wide table shows.
+    /// Greater than 0 for columns that only `-o wide` shows.
     priority: i64,
     cell: Cell,
 }
 
-/// Where the cells of a column come from.
+/// The source of the cells of a column.
 #[derive(Clone)]
 pub(super) enum Cell {
-    /// The object's name.
+    /// The name of the object.
     Name,
-    /// What an object makes of its name.
+    /// A function of the object, shown instead of the name.
     NameOf(fn(&Value) -> Value),
-    /// How long ago it was created.
+    /// The age of the object.
     Age,
-    /// When it was created.
+    /// The creation time.
     CreatedAt,
-    /// The text at a JSON pointer, or what stands for none.
+    /// The string at a JSON pointer, with a placeholder.
     Text(&'static str, &'static str),
     /// The number at a JSON pointer, or 0.
     Number(&'static str),
-    /// What an object makes of it.
+    /// A function of the object.
     Of(fn(&Value) -> Value),
-    /// What an object makes of it at a time.
+    /// A function of the object and the current time.
     At(fn(&Value, Timestamp) -> Value),
-    /// What a path leads to, shown as the type says. A path that cannot be read leads nowhere.
+    /// The value at a JSONPath, formatted by type. An invalid path yields nothing.
     ///
     /// DEVIATION(bad-printer-column): upstream drops such a column and all after it.
     Path(Option<JsonPath>, String),
@@ -61,12 +61,12 @@ impl Columns {
         })
     }
 
-    /// As clients get them.
+    /// The column definitions in wire format.
     pub(super) fn definitions(&self) -> Value {
         self.0.iter().map(Column::definition).collect()
     }
 
-    /// Whether the metadata of an object is not enough to fill them.
+    /// Whether a cell needs more than the metadata of an object.
     pub(super) fn look_beyond_metadata(&self) -> bool {
         self.0
             .iter()
@@ -85,7 +85,7 @@ impl Columns {
 impl Column {
     /// A column of a built-in kind.
     ///
-    /// DEVIATION(column-descriptions): upstream describes it with the text of its API reference; nothing reads it.
+    /// DEVIATION(column-descriptions): upstream has descriptions from its API reference; no client reads them.
     pub(super) const fn new(name: &'static str, of_type: &'static str, cell: Cell) -> Self {
         let format = if cell.is_name() { "name" } else { "" };
         Self {
@@ -98,14 +98,14 @@ impl Column {
         }
     }
 
-    /// A column of text that only a wide table shows.
+    /// A text column that only `-o wide` shows.
     pub(super) const fn wide(name: &'static str, cell: Cell) -> Self {
         let mut column = Self::new(name, "string", cell);
         column.priority = 1;
         column
     }
 
-    /// A column as a definition has it.
+    /// Reads a column of a CustomResourceDefinition.
     fn custom(column: &Value) -> Self {
         let text = |name: &str| column[name].as_str().unwrap_or_default().to_owned();
         let path = text("jsonPath");
@@ -171,7 +171,7 @@ impl Cell {
     }
 }
 
-/// The name, and what the definition lists; the age if it lists nothing.
+/// The name and the columns of the definition; the age if it has none.
 fn custom_columns(columns: &[Value]) -> Vec<Column> {
     let mut all = vec![Column::new("Name", "string", Cell::Name)];
     if columns.is_empty() {

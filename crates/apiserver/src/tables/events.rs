@@ -1,14 +1,14 @@
-//! What an Event tells: when, of what, by whom, how often. Both groups store the same form, that of the core group.
+//! Cells of Events. Events of both groups are stored in the form of the core group.
 //!
-//! There are three ways to say when: first and last time with a count (old), one time (new), and one time with a series
-//! (new, repeated). Mirrors what kube-apiserver 1.36 prints of Events.
+//! An Event has its times in one of three forms: first and last time with a count (old), one time (new), or one time with a
+//! series (new, repeated). Mirrors the printer of kube-apiserver 1.36.
 
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::cells::{self, text};
 
-/// How long ago it happened the last time.
+/// The age of the last occurrence.
 pub(super) fn last_seen(event: &Value, now: Timestamp) -> Value {
     let series = &event["series"];
     if series.is_object() {
@@ -20,7 +20,7 @@ pub(super) fn last_seen(event: &Value, now: Timestamp) -> Value {
     }
 }
 
-/// How long ago it happened the first time.
+/// The age of the first occurrence.
 pub(super) fn first_seen(event: &Value, now: Timestamp) -> Value {
     let time = match text(&event["firstTimestamp"]) {
         "" => text(&event["eventTime"]),
@@ -29,7 +29,7 @@ pub(super) fn first_seen(event: &Value, now: Timestamp) -> Value {
     cells::age(time, now).into()
 }
 
-/// How often it happened; what does not say so happened once.
+/// The number of occurrences; 1 if it is missing.
 pub(super) fn count(event: &Value) -> Value {
     let number = |value: &Value| value.as_i64().unwrap_or_default();
     let series = &event["series"];
@@ -39,7 +39,7 @@ pub(super) fn count(event: &Value) -> Value {
     number(&event["count"]).max(1).into()
 }
 
-/// What it is about: `pod/name`.
+/// The involved object as `pod/name`.
 pub(super) fn object(event: &Value) -> Value {
     let object = &event["involvedObject"];
     let kind = text(&object["kind"]).to_lowercase();
@@ -49,7 +49,7 @@ pub(super) fn object(event: &Value) -> Value {
     }
 }
 
-/// Who tells it, and from where.
+/// The reporting component and its host.
 pub(super) fn source(event: &Value) -> Value {
     let either = |old: &'static str, new: &'static str| match text(&event["source"][old]) {
         "" => text(&event[new]),
@@ -62,7 +62,7 @@ pub(super) fn source(event: &Value) -> Value {
     }
 }
 
-/// What it says, without space around it.
+/// The message, trimmed.
 pub(super) fn message(event: &Value) -> Value {
     text(&event["message"]).trim().into()
 }
@@ -73,7 +73,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn an_event_happened_when_and_as_often_as_its_form_says() {
+    fn reads_times_and_counts_of_all_forms() {
         let (old, new) = ("2026-01-01T00:00:16Z", "2026-01-01T00:05:06Z");
         let micro = "2026-01-01T00:05:00.500000Z";
         let series = json!({"count": 7, "lastObservedTime": "2026-01-01T00:05:14.900000Z"});
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_about_an_object_and_from_somewhere() {
+    fn shows_object_and_source() {
         let cases = [
             (json!({}), ["", ""]),
             (

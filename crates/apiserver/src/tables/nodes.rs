@@ -1,14 +1,14 @@
-//! How a Node stands: readiness, roles, addresses. Mirrors what kube-apiserver 1.36 prints of Nodes.
+//! Cells of Nodes: readiness, roles, addresses. Mirrors the printer of kube-apiserver 1.36.
 
 use serde_json::Value;
 
 use super::cells::{self, items, text};
 
-/// A label that names a role in its key, and one that does in its value.
+/// A label prefix whose rest is a role, and a label whose value is a role.
 const ROLE_PREFIX: &str = "node-role.kubernetes.io/";
 const ROLE: &str = "kubernetes.io/role";
 
-/// Whether a Node is ready, and whether anything may be scheduled there.
+/// Whether a Node is ready and schedulable.
 pub(super) fn status(node: &Value) -> Value {
     let mut conditions = items(&node["status"]["conditions"]);
     let ready = match conditions.find(|condition| condition["type"] == "Ready") {
@@ -21,7 +21,7 @@ pub(super) fn status(node: &Value) -> Value {
     format!("{ready}{suffix}").into()
 }
 
-/// What a Node is for, by its labels.
+/// The roles in the labels of a Node.
 pub(super) fn roles(node: &Value) -> Value {
     let labels = node["metadata"]["labels"].as_object().into_iter().flatten();
     let role = |(key, value): (&String, &Value)| match key.strip_prefix(ROLE_PREFIX) {
@@ -38,7 +38,7 @@ pub(super) fn roles(node: &Value) -> Value {
     cells::joined(&roles).into()
 }
 
-/// The kernel, and what machine it is made for.
+/// The kernel version and the architecture.
 pub(super) fn kernel(node: &Value) -> Value {
     let info = &node["status"]["nodeInfo"];
     let kernel = match text(&info["kernelVersion"]) {
@@ -66,7 +66,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_node_is_ready_if_it_says_so() {
+    fn shows_readiness_and_scheduling() {
         let ready = |status: &str| json!([{"type": "MemoryPressure", "status": "True"}, {"type": "Ready", "status": status}]);
         let cases = [
             (json!({}), "Unknown"),
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_is_told_with_its_machine() {
+    fn shows_kernel_with_architecture() {
         let node = |kernel: &str, machine: &str| json!({"status": {"nodeInfo": {"kernelVersion": kernel, "architecture": machine}}});
         let cases = [
             (node("", ""), "<unknown>"),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn roles_and_addresses_are_found_or_none() {
+    fn shows_roles_and_addresses_or_none() {
         let labels = json!({"node-role.kubernetes.io/worker": "", "node-role.kubernetes.io/a": "x",
             "kubernetes.io/role": "old", "node-role.kubernetes.io/": "", "role": "no"});
         assert_eq!(

@@ -1,14 +1,14 @@
 //! The part of JSONPath that printer columns use: fields, quoted fields, indexes, slices, `[*]` and filters.
 //!
-//! Mirrors `client-go/util/jsonpath` (1.36) down to its corners: a dot within quotes separates fields unless it is
-//! escaped, and a comparison of unlike things makes the whole path lead nowhere.
-//! DEVIATION(printer-paths): steps in slices, unions, recursive descent and filters within filters are not read.
+//! Mirrors `client-go/util/jsonpath` (1.36), oddities included: a dot within quotes separates fields unless it is escaped, and
+//! a comparison of different types makes the whole path yield nothing.
+//! DEVIATION(printer-paths): steps in slices, unions, recursive descent and nested filters are not supported.
 
 use std::cmp::Ordering;
 
 use serde_json::Value;
 
-/// A path through an object.
+/// A parsed JSONPath.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct JsonPath(Vec<Step>);
 
@@ -17,11 +17,11 @@ enum Step {
     Field(String),
     /// From the end if negative.
     Index(i64),
-    /// From one index to before another; from the end if negative.
+    /// Start (inclusive) and end (exclusive) of a slice; from the end if negative.
     Slice(Option<i64>, Option<i64>),
     /// All members of a list, all values of a map.
     All,
-    /// Members of a list for which a comparison holds, or which have something.
+    /// Items of a list that satisfy a comparison, or that have a field.
     Filter(Operand, Option<(Comparison, Operand)>),
 }
 
@@ -42,7 +42,7 @@ enum Comparison {
     GreaterOrEqual,
 }
 
-/// Whether a filter may stand here. The text comes from a user: nesting has to end somewhere.
+/// Whether a filter is allowed here. The text comes from a user, so nesting must be limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Filters {
     Allowed,
@@ -52,12 +52,12 @@ enum Filters {
 // === impl JsonPath ===
 
 impl JsonPath {
-    /// None if the path is broken or uses what is not read here.
+    /// `None` if the path is malformed or not supported.
     pub(super) fn parse(text: &str) -> Option<Self> {
         Self::parse_with(text, Filters::Allowed)
     }
 
-    /// The first value it leads to.
+    /// The first value at the path.
     pub(super) fn find<'a>(&self, root: &'a Value) -> Option<&'a Value> {
         self.find_all(root)?.first().copied()
     }
@@ -106,7 +106,7 @@ impl JsonPath {
 // === impl Step ===
 
 impl Step {
-    /// What stands between brackets.
+    /// Parses the text between brackets.
     fn bracket(inner: &str) -> Option<Vec<Self>> {
         if inner == "*" {
             return Some(vec![Step::All]);
@@ -148,7 +148,7 @@ impl Step {
         ))
     }
 
-    /// From some values to the next ones; none if it does not fit one of them.
+    /// Applies the step to all values; `None` if it does not fit one of them.
     fn follow<'a>(&self, found: Vec<&'a Value>) -> Option<Vec<&'a Value>> {
         let mut next = Vec::new();
         for value in found {
@@ -183,7 +183,7 @@ impl Step {
     }
 }
 
-/// One end of a slice; it may be left out.
+/// Parses one bound of a slice, which may be empty.
 fn bound(text: &str) -> Option<Option<i64>> {
     if text.is_empty() {
         Some(None)
@@ -238,7 +238,7 @@ impl Comparison {
     }
 }
 
-/// Whether a filter lets a member through; none if it cannot be told.
+/// Whether an item satisfies a filter; `None` if the operands cannot be compared.
 fn holds(left: &Operand, test: Option<&(Comparison, Operand)>, member: &Value) -> Option<bool> {
     let Some((comparison, right)) = test else {
         return Some(left.find_all(member).is_some_and(|found| !found.is_empty()));
@@ -252,7 +252,7 @@ fn holds(left: &Operand, test: Option<&(Comparison, Operand)>, member: &Value) -
     }
 }
 
-/// Go compares only what has the same type, and takes integers and floats for different ones.
+/// Like Go, only values of the same type are compared; integers and floats are different types.
 fn order(left: &Value, right: &Value) -> Option<Ordering> {
     match (left, right) {
         (Value::String(left), Value::String(right)) => Some(left.cmp(right)),
@@ -266,7 +266,7 @@ fn order(left: &Value, right: &Value) -> Option<Ordering> {
     }
 }
 
-/// How far a field's name goes. A backslash takes the next character along.
+/// The length of a field name. A backslash escapes the next character.
 fn field_len(text: &str) -> usize {
     let mut escaped = false;
     for (index, c) in text.char_indices() {
@@ -278,7 +278,7 @@ fn field_len(text: &str) -> usize {
     text.len()
 }
 
-/// Where a filter's `)]` stands, outside of quotes.
+/// The position of the closing `)]` of a filter, outside of quotes.
 fn filter_len(text: &str) -> Option<usize> {
     let mut quote = None;
     for (index, c) in text.char_indices() {
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_lead_where_upstreams_do() {
+    fn paths_match_upstream() {
         let cases = [
             (".spec.s", json!("text")),
             (".spec.m.k", json!("v")),
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_not_found() {
+    fn missing_values_yield_nothing() {
         let cases = [
             ".",
             ".spec.nope.deep",
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_paths_and_what_is_not_supported_are_not_read() {
+    fn refuses_malformed_and_unsupported_paths() {
         let deep = "[?(".repeat(100_000);
         let cases = [
             "spec",

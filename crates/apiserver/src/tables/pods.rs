@@ -1,16 +1,15 @@
-//! How a Pod stands: ready containers, the word for its state, restarts.
+//! Cells of Pods: ready containers, status, restarts.
 //!
-//! One word has to tell of many containers. While containers that run before the others are at it, the word is about the
-//! one that is due (`Init:1/2`, `Init:CrashLoopBackOff`); afterwards about the first container that does not run. A
-//! sidecar is an init container that stays: it counts like the others as soon as it has started. Mirrors what
-//! kube-apiserver 1.36 prints of Pods.
+//! The status is one word for all containers. While init containers run, it describes the current one (`Init:1/2`,
+//! `Init:CrashLoopBackOff`); afterwards the first container that does not run. A sidecar is an init container that keeps
+//! running: it counts like the other containers once it has started. Mirrors the printer of kube-apiserver 1.36.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::cells::{self, items, text};
 
-/// What the containers of a Pod say together.
+/// Summary of the containers of a Pod.
 #[derive(Debug, Default)]
 struct Look {
     word: String,
@@ -21,17 +20,17 @@ struct Look {
 #[derive(Debug, Default, Clone, Copy)]
 struct Restarts {
     count: i64,
-    /// When the last container ended that was started again.
+    /// When the container that was restarted last had ended.
     last: Option<Timestamp>,
 }
 
-/// Ready containers of all that stay.
+/// Ready containers and all containers, without init containers that end.
 pub(super) fn ready(pod: &Value) -> Value {
     let all = items(&pod["spec"]["containers"]).count() + sidecars(pod).count();
     format!("{}/{all}", look(pod).ready).into()
 }
 
-/// The word for the state of a Pod.
+/// The status of a Pod as one word.
 pub(super) fn status(pod: &Value) -> Value {
     let (status, phase) = (&pod["status"], text(&pod["status"]["phase"]));
     let deleted = !pod["metadata"]["deletionTimestamp"].is_null();
@@ -44,7 +43,7 @@ pub(super) fn status(pod: &Value) -> Value {
     }
 }
 
-/// How often containers were started again, and how long ago the last time was.
+/// The number of restarts and the age of the last one.
 pub(super) fn restarts(pod: &Value, now: Timestamp) -> Value {
     match look(pod).restarts {
         Restarts {
@@ -55,7 +54,7 @@ pub(super) fn restarts(pod: &Value, now: Timestamp) -> Value {
     }
 }
 
-/// Gates that are passed of all that there are.
+/// Satisfied readiness gates and all readiness gates.
 pub(super) fn readiness_gates(pod: &Value) -> Value {
     let gates = items(&pod["spec"]["readinessGates"]);
     let (mut all, mut passed) = (0, 0);
@@ -69,7 +68,7 @@ pub(super) fn readiness_gates(pod: &Value) -> Value {
     format!("{passed}/{all}").into()
 }
 
-/// What a row says of a Pod beside its cells: that nothing more will come of it.
+/// The row condition `Completed` of a finished Pod.
 pub(super) fn conditions(pod: &Value) -> Option<Value> {
     let (reason, message) = match text(&pod["status"]["phase"]) {
         "Succeeded" => ("Succeeded", "The pod has completed successfully."),
@@ -91,13 +90,13 @@ fn look(pod: &Value) -> Look {
             return look;
         }
     }
-    // Who only ran at the start is of no interest any more.
+    // Restarts of init containers no longer count after initialization.
     look.restarts = sidecars;
     look_at_containers(pod, &mut look);
     look
 }
 
-/// The word for a Pod whose containers have nothing to say.
+/// The status of a Pod without information about its containers.
 fn first_word(pod: &Value) -> String {
     let status = &pod["status"];
     let gated = |condition: &Value| {
@@ -112,7 +111,7 @@ fn first_word(pod: &Value) -> String {
     }
 }
 
-/// Looks at what runs first, up to the one that is due; answers with a word if there is one.
+/// Examines the init containers up to the current one; returns its status, if it decides that of the Pod.
 fn look_at_inits(pod: &Value, look: &mut Look, stay: &mut Restarts) -> Option<String> {
     let all = items(&pod["spec"]["initContainers"]).count();
     for (index, container) in items(&pod["status"]["initContainerStatuses"]).enumerate() {
@@ -166,7 +165,7 @@ fn look_at_containers(pod: &Value, look: &mut Look) {
     }
 }
 
-/// How a container ended, in a word.
+/// The status of a terminated container as one word.
 fn end_of(ended: &Value) -> String {
     let number = |field: &str| ended[field].as_i64().unwrap_or_default();
     match (text(&ended["reason"]), number("signal")) {
@@ -176,7 +175,7 @@ fn end_of(ended: &Value) -> String {
     }
 }
 
-/// Names of the init containers that stay.
+/// Names of the sidecars.
 fn sidecars(pod: &Value) -> impl Iterator<Item = &Value> {
     items(&pod["spec"]["initContainers"])
         .filter(|container| container["restartPolicy"] == "Always")
@@ -206,7 +205,7 @@ mod tests {
         json!({"spec": {"containers": containers}, "status": {"phase": phase, "containerStatuses": states}})
     }
 
-    /// A Pod with one container that waits for others, which have these restart policies and states.
+    /// A Pod with one waiting container, and init containers with these restart policies and states.
     fn mk_starting(policies: &[&str], states: &[Value]) -> Value {
         let mut pod = mk_pod("Pending", &[waits("PodInitializing")]);
         let name = |at: usize| format!("i{at}");
@@ -261,7 +260,7 @@ mod tests {
         with(state, json!({"restartCount": count, "lastState": last}))
     }
 
-    /// Ready, status and restarts.
+    /// Compares ready, status and restarts.
     fn assert_shown(pod: &Value, expected: [&str; 3]) {
         let now = "2026-01-01T00:05:16Z".parse().unwrap();
         let shown = [ready(pod), status(pod), restarts(pod, now)];
@@ -269,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_told_by_the_first_container_that_does_not_run() {
+    fn status_is_that_of_the_first_container_that_does_not_run() {
         let (five, ten) = ("2026-01-01T00:00:16Z", "2025-12-31T23:55:16Z");
         let cases = [
             (mk_pod("Pending", &[]), ["0/0", "Pending", "0"]),
@@ -339,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_is_told_before_a_phase_and_a_gate_before_both() {
+    fn reason_precedes_phase_and_gate_precedes_both() {
         let mut pod = mk_pod("Failed", &[]);
         pod["status"]["reason"] = "Evicted".into();
         assert_shown(&pod, ["0/0", "Evicted", "0"]);
@@ -349,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_starts_is_told_by_the_container_that_is_due() {
+    fn starting_pod_shows_its_current_init_container() {
         let five = "2026-01-01T00:00:16Z";
         let done = || again(ended(0, 0, "Completed"), 3, five);
         let cases = [
@@ -396,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sidecar_counts_as_soon_as_it_has_started() {
+    fn sidecar_counts_once_started() {
         let five = "2026-01-01T00:00:16Z";
         let starts = || with(unready(), json!({"started": false}));
         let cases = [
@@ -427,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_is_deleted_terminates_unless_it_has_ended_or_its_node_is_lost() {
+    fn deleted_pod_is_terminating_unless_finished_or_node_lost() {
         let lost = |phase: &str| {
             let mut pod = mk_pod(phase, &[]);
             pod["status"]["reason"] = "NodeLost".into();
@@ -450,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_says_that_a_pod_has_ended() {
+    fn row_condition_shows_finished_pod() {
         let reason =
             |phase: &str| conditions(&mk_pod(phase, &[])).map(|all| all[0]["reason"].clone());
         assert_eq!(reason("Succeeded"), Some("Succeeded".into()));
@@ -459,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn gates_are_counted_by_their_conditions() {
+    fn counts_readiness_gates_by_condition() {
         let mut pod = satisfied(mk_pod("Running", &[runs()]), "a");
         assert_eq!(readiness_gates(&pod), "<none>");
         pod["spec"]["readinessGates"] = json!([{"conditionType": "a"}, {"conditionType": "b"}]);

@@ -1,18 +1,18 @@
-//! How Services are reached, and what stands behind them. Mirrors what kube-apiserver 1.36 prints of them.
+//! Cells of Services and Endpoints. Mirrors the printer of kube-apiserver 1.36.
 
 use serde_json::Value;
 
 use super::cells::{self, items, labels, text};
 
-/// Endpoints that are named; the rest is counted.
+/// Most endpoints that are listed; the rest is counted.
 const ENDPOINTS_MAX: usize = 3;
 
-/// The Pods behind a Service or a ReplicationController.
+/// The selector of a Service or a ReplicationController.
 pub(super) fn selector(of: &Value) -> Value {
     labels(&of["spec"]["selector"]).into()
 }
 
-/// How a Service is reached from outside.
+/// The external addresses of a Service.
 pub(super) fn external(service: &Value) -> Value {
     let spec = &service["spec"];
     let own: Vec<&str> = items(&spec["externalIPs"]).map(text).collect();
@@ -32,7 +32,7 @@ pub(super) fn external(service: &Value) -> Value {
     }
 }
 
-/// Addresses and names of load balancers, each once.
+/// Addresses and names of load balancers without duplicates.
 fn balancers(service: &Value) -> Vec<&str> {
     let ingress = items(&service["status"]["loadBalancer"]["ingress"]);
     let mut all: Vec<&str> = ingress
@@ -47,7 +47,7 @@ fn balancers(service: &Value) -> Vec<&str> {
     all
 }
 
-/// The ports of a Service, with those on Nodes: `80:30080/TCP`.
+/// The ports of a Service with their node ports: `80:30080/TCP`.
 pub(super) fn ports(service: &Value) -> Value {
     let port = |port: &Value| {
         let protocol = text(&port["protocol"]);
@@ -60,7 +60,7 @@ pub(super) fn ports(service: &Value) -> Value {
     cells::joined(&ports).into()
 }
 
-/// The first addresses of Endpoints, and how many more there are.
+/// The first addresses of Endpoints, and the number of further ones.
 pub(super) fn endpoints(endpoints: &Value) -> Value {
     let mut subsets = items(&endpoints["subsets"]).peekable();
     if subsets.peek().is_none() {
@@ -102,7 +102,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_service_is_reached_from_outside_as_its_type_says() {
+    fn external_address_depends_on_the_service_type() {
         let ingress = json!({"loadBalancer": {"ingress": [{"ip": "2.2.2.2"}, {"hostname": "a.b"}, {"ip": "2.2.2.2"}]}});
         let cases = [
             (json!({}), "<unknown>"),
@@ -131,14 +131,14 @@ mod tests {
     }
 
     #[test]
-    fn ports_of_nodes_stand_after_those_of_the_service() {
+    fn node_ports_follow_service_ports() {
         let service = json!({"spec": {"ports": [{"port": 80, "nodePort": 30080, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"}]}});
         assert_eq!(ports(&service), "80:30080/TCP,53/UDP");
         assert_eq!(ports(&json!({})), "<none>");
     }
 
     #[test]
-    fn three_endpoints_are_named_and_the_rest_is_counted() {
+    fn lists_three_endpoints_and_counts_the_rest() {
         let addresses = json!([{"ip": "1.1.1.1"}, {"ip": "fd00::1"}]);
         let cases = [
             (json!([]), "<none>"),

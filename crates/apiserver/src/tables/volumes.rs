@@ -1,17 +1,17 @@
-//! Claims, volumes and their classes, and what else holds data. Mirrors what kube-apiserver 1.36 prints of them.
+//! Cells of claims, volumes, storage classes, ConfigMaps and Secrets. Mirrors the printer of kube-apiserver 1.36.
 
 use serde_json::Value;
 
 use super::cells::{items, text};
 
-/// Where the class of volumes and claims stood before it had a field.
+/// The annotation for the class of volumes and claims, used before there was a field.
 const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
-/// What marks the class of claims that name none.
+/// The annotations of the default class.
 const DEFAULT_CLASS: [&str; 2] = [
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
 ];
-/// Access modes and their short names, in the order in which they are told.
+/// Access modes and their short names in display order.
 const ACCESS_MODES: [(&str, &str); 4] = [
     ("ReadWriteOnce", "RWO"),
     ("ReadOnlyMany", "ROX"),
@@ -19,7 +19,7 @@ const ACCESS_MODES: [(&str, &str); 4] = [
     ("ReadWriteOncePod", "RWOP"),
 ];
 
-/// How many entries some maps have together.
+/// The number of entries in these maps.
 pub(super) fn entries(object: &Value, fields: &[&str]) -> Value {
     let maps = fields.iter().filter_map(|field| object[*field].as_object());
     maps.flatten().count().into()
@@ -42,7 +42,7 @@ pub(super) fn class(object: &Value) -> Value {
     }
 }
 
-/// What a claim has got; nothing before it has a volume.
+/// The capacity of a claim; empty before it has a volume.
 pub(super) fn claim_capacity(claim: &Value) -> Value {
     if !has_volume(claim) {
         return "".into();
@@ -53,7 +53,7 @@ pub(super) fn claim_capacity(claim: &Value) -> Value {
     }
 }
 
-/// How a claim's volume may be used; nothing before it has one.
+/// The access modes of a claim; empty before it has a volume.
 pub(super) fn claim_access_modes(claim: &Value) -> Value {
     if has_volume(claim) {
         access_modes(&claim["status"])
@@ -62,7 +62,7 @@ pub(super) fn claim_access_modes(claim: &Value) -> Value {
     }
 }
 
-/// Access modes, each once.
+/// Access modes without duplicates.
 pub(super) fn access_modes(of: &Value) -> Value {
     let has = |mode: &str| items(&of["accessModes"]).any(|has| has == mode);
     let modes = ACCESS_MODES.iter().filter(|(mode, _)| has(mode));
@@ -70,7 +70,7 @@ pub(super) fn access_modes(of: &Value) -> Value {
     modes.join(",").into()
 }
 
-/// The claim that a volume is for.
+/// The claim of a volume.
 pub(super) fn claim(volume: &Value) -> Value {
     let claim = &volume["spec"]["claimRef"];
     if claim.is_object() {
@@ -80,7 +80,7 @@ pub(super) fn claim(volume: &Value) -> Value {
     }
 }
 
-/// The name of a class, and whether it is the default.
+/// The name of a class, marked if it is the default.
 pub(super) fn class_name(class: &Value) -> Value {
     let name = text(&class["metadata"]["name"]);
     let annotations = &class["metadata"]["annotations"];
@@ -104,7 +104,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_claim_tells_of_its_volume_once_it_has_one() {
+    fn claim_shows_volume_facts_once_bound() {
         let status = json!({"phase": "Bound", "accessModes": ["ReadWriteMany", "ReadWriteOnce"], "capacity": {"storage": "2Gi"}});
         let claim = |volume: &str, status: &Value| json!({"spec": {"volumeName": volume}, "status": status});
         let cases = [
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn phases_claims_and_classes_are_told_from_where_they_stand() {
+    fn shows_phase_claim_and_class() {
         let time = "2026-01-01T00:00:00Z";
         let bound = json!({"status": {"phase": "Bound"}});
         assert_eq!(status(&bound), "Bound");
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_default_class_says_so_beside_its_name() {
+    fn default_class_is_marked() {
         let class = |mark: &str, value: &str| json!({"metadata": {"name": "c", "annotations": {mark: value}}});
         for mark in DEFAULT_CLASS {
             assert_eq!(class_name(&class(mark, "true")), "c (default)");
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_counted_over_all_maps() {
+    fn counts_entries_of_all_maps() {
         let map = json!({"data": {"a": "1"}, "binaryData": {"b": "", "c": ""}});
         assert_eq!(entries(&map, &["data", "binaryData"]), 3);
         assert_eq!(entries(&json!({}), &["data"]), 0);

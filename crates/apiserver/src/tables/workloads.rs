@@ -1,13 +1,13 @@
-//! What Jobs, CronJobs and workloads that keep Pods running say of themselves: counts, durations, templates, selectors.
+//! Cells of Jobs, CronJobs and other workloads: counts, durations, templates, selectors.
 //!
-//! Mirrors what kube-apiserver 1.36 prints of them.
+//! Mirrors the printer of kube-apiserver 1.36.
 
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::cells::{self, items, labels, text};
 
-/// The word for the state of a Job: how it ended, or what is about to happen to it.
+/// The status of a Job as one word: its outcome, or its current state.
 pub(super) fn job_status(job: &Value) -> Value {
     let holds = |condition: &str| cells::holds(&job["status"], condition);
     let deleted = !job["metadata"]["deletionTimestamp"].is_null();
@@ -23,21 +23,21 @@ pub(super) fn job_status(job: &Value) -> Value {
     word.map_or("Running", |(word, _)| word).into()
 }
 
-/// Pods that succeeded of those that have to.
+/// Succeeded Pods and the required number.
 pub(super) fn completions(job: &Value) -> Value {
     let spec = &job["spec"];
     let succeeded = job["status"]["succeeded"].as_i64().unwrap_or_default();
     let parallel = spec["parallelism"].as_i64().unwrap_or_default();
     match spec["completions"].as_i64() {
         Some(wanted) => format!("{succeeded}/{wanted}"),
-        // A work queue: it is done when one Pod has found it empty.
+        // A work queue: the Job is complete after one Pod has succeeded.
         None if parallel > 1 => format!("{succeeded}/1 of {parallel}"),
         None => format!("{succeeded}/1"),
     }
     .into()
 }
 
-/// How long a Job ran, or runs.
+/// The run time of a Job.
 pub(super) fn duration(job: &Value, now: Timestamp) -> Value {
     let time = |field: &str| text(&job["status"][field]).parse::<Timestamp>().ok();
     match time("startTime") {
@@ -46,7 +46,7 @@ pub(super) fn duration(job: &Value, now: Timestamp) -> Value {
     }
 }
 
-/// Whether a CronJob is suspended, as a word.
+/// Whether a CronJob is suspended: `True` or `False`.
 pub(super) fn suspend(cron: &Value) -> Value {
     match cron["spec"]["suspend"].as_bool() {
         Some(true) => "True",
@@ -56,12 +56,12 @@ pub(super) fn suspend(cron: &Value) -> Value {
     .into()
 }
 
-/// Jobs that run.
+/// The number of active Jobs.
 pub(super) fn active(cron: &Value) -> Value {
     items(&cron["status"]["active"]).count().into()
 }
 
-/// How long ago a CronJob was due the last time.
+/// The age of the last schedule time.
 pub(super) fn last_schedule(cron: &Value, now: Timestamp) -> Value {
     match text(&cron["status"]["lastScheduleTime"]) {
         "" => cells::NONE.into(),
@@ -69,7 +69,7 @@ pub(super) fn last_schedule(cron: &Value, now: Timestamp) -> Value {
     }
 }
 
-/// Replicas that are ready of those that should be.
+/// Ready replicas and the desired number.
 pub(super) fn ready(workload: &Value) -> Value {
     let number = |value: &Value| value.as_i64().unwrap_or_default();
     let ready = number(&workload["status"]["readyReplicas"]);
@@ -85,22 +85,22 @@ pub(super) fn containers(workload: &Value, field: &str) -> Value {
     values.join(",").into()
 }
 
-/// The Nodes that a template wants.
+/// The node selector of a template.
 pub(super) fn node_selector(workload: &Value) -> Value {
     labels(&workload["spec"]["template"]["spec"]["nodeSelector"]).into()
 }
 
-/// The Pods that a workload takes for its own, as the text of a label selector.
+/// The selector of a workload as text.
 pub(super) fn selector(workload: &Value) -> Value {
     cells::joined(&requirements(workload)).into()
 }
 
-/// The same, where an empty selector is no word.
+/// The same, but empty for an empty selector.
 pub(super) fn plain_selector(workload: &Value) -> Value {
     requirements(workload).join(",").into()
 }
 
-/// The parts of a selector, by their keys.
+/// The requirements of a selector, sorted by key.
 fn requirements(workload: &Value) -> Vec<String> {
     let selector = &workload["spec"]["selector"];
     let equal = selector["matchLabels"].as_object().into_iter().flatten();
@@ -129,7 +129,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_job_is_told_by_how_it_ended_before_what_happens_to_it() {
+    fn job_outcome_precedes_its_current_state() {
         let job = |conditions: &[(&str, &str)], deleted: bool| {
             let conditions = conditions.iter();
             let conditions: Value = conditions
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_counts_completions_and_lasts_until_it_is_complete() {
+    fn shows_completions_and_duration() {
         let (start, end) = ("2026-01-01T00:00:00Z", "2026-01-01T00:02:05Z");
         let cases = [
             (json!({}), ["0/1", ""]),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cron_job_says_when_it_was_due_and_what_runs() {
+    fn shows_last_schedule_and_active_jobs() {
         let now = "2026-01-01T00:05:16Z".parse().unwrap();
         let bare = json!({});
         assert_eq!(suspend(&bare), "<unset>");
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn selectors_are_sorted_by_key_and_values() {
+    fn sorts_selectors_by_key_and_values() {
         let cases = [
             (json!(null), "<none>"),
             (json!({}), "<none>"),
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workload_names_its_containers_and_counts_its_replicas() {
+    fn shows_containers_and_replicas() {
         let template = json!({"spec": {"containers": [{"name": "a", "image": "i"}, {"name": "b", "image": "j"}],
             "nodeSelector": {"z": "1", "disk": "ssd"}}});
         let workload =

@@ -1,6 +1,6 @@
-//! Removes the objects of a custom kind whose definition is being deleted, then the definition.
+//! Deletes the custom resources of a CustomResourceDefinition that is being deleted, then the definition.
 //!
-//! Objects are deleted as anyone would delete them, so their finalizers hold. Mirrors the CRD finalizer, 1.36.
+//! It uses ordinary deletes, so finalizers are honoured. Mirrors the CRD finalizer, 1.36.
 
 use std::sync::Weak;
 
@@ -46,7 +46,7 @@ pub(super) async fn run(inner: Weak<ServerState>) {
 async fn finish(inner: &ServerState, definitions: &Kind, kind: &Kind, custom: &Custom) {
     for object in objects(inner, kind, None) {
         if !metadata::is_deleting(&object.to_value()) {
-            // What cannot be deleted now is still there below.
+            // An object that cannot be deleted is counted below.
             let _ = delete_object(inner, kind, &object.key, &DeleteOptions::default()).await;
         }
     }
@@ -90,6 +90,6 @@ async fn finish(inner: &ServerState, definitions: &Kind, kind: &Kind, custom: &C
             WritePlan::Put(tree)
         })
     });
-    // A definition that somebody else removed is removed.
+    // Not found: the definition is gone already.
     let _ = change.await;
 }

@@ -1,5 +1,4 @@
-//! Lets Events expire an hour after they were last written, by the Clock. Upstream leases them in etcd; watchers see the
-//! same DELETED.
+//! Deletes Events an hour after their last write. Upstream uses etcd leases; watchers see the same DELETED event.
 
 use std::collections::VecDeque;
 use std::sync::Weak;
@@ -9,9 +8,9 @@ use jiff::{SignedDuration, Timestamp};
 use crate::server::ServerState;
 use crate::store::{EventKind, Key, Proposal, Revision};
 
-/// How long an Event lives after its last write.
+/// Time to live of an Event after its last write.
 const LIFE: SignedDuration = SignedDuration::from_hours(1);
-/// Writes looked at together.
+/// Most writes that are read at once.
 const AT_ONCE: usize = 1024;
 
 pub(super) async fn run(inner: Weak<ServerState>) {
@@ -31,7 +30,7 @@ pub(super) async fn run(inner: Weak<ServerState>) {
         changed.mark_unchanged();
         let now = clock.now();
         loop {
-            // History is read at every write, long before it could expire.
+            // The task reads the history after every write, long before it is compacted.
             let Ok(batch) = server.store.events_after(kind.resource, cursor, AT_ONCE) else {
                 break;
             };
@@ -49,7 +48,7 @@ pub(super) async fn run(inner: Weak<ServerState>) {
             if *at > now {
                 break;
             }
-            // Written again meanwhile: its later entry counts.
+            // The Event was written again; its later entry counts.
             let _ = server.store.write(Proposal {
                 resource: kind.resource,
                 key: key.clone(),

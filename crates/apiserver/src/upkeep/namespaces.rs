@@ -1,7 +1,7 @@
 //! Empties terminating namespaces and finishes them. Mirrors the namespace controller's deletion, 1.36.
 //!
-//! Pods go first, then everything else in the background. Where something remains (a finalizer, a Pod's grace) the
-//! namespace's conditions say what, and the next write anywhere makes it look again.
+//! Deletes Pods first, then all other objects with background propagation. If objects remain (a finalizer, the grace period
+//! of a Pod), the conditions of the namespace list them, and the task checks again after the next write.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -50,7 +50,7 @@ fn is_terminating(namespace: &Object) -> bool {
     namespace.fields.get(0) == Some("Terminating")
 }
 
-/// One pass over a namespace: deletes what is there and lets go of it when nothing is left.
+/// One pass over a namespace: deletes its objects, and finalizes it when none is left.
 async fn finish(inner: &ServerState, kind: &Kind, namespace: &str) {
     let kinds: Vec<Arc<Kind>> = inner.kinds().stored();
     let (pods, others): (Vec<_>, Vec<_>) = kinds
@@ -89,11 +89,11 @@ async fn finish(inner: &ServerState, kind: &Kind, namespace: &str) {
         }
         Ok(WritePlan::Put(tree))
     });
-    // A namespace that somebody else finished is finished.
+    // Not found: the namespace is gone already.
     let _ = change.await;
 }
 
-/// Deletes what `kinds` have in the namespace; returns what is still there.
+/// Deletes the objects of `kinds` in the namespace; returns the remaining ones.
 async fn empty(
     inner: &ServerState,
     kinds: &[Arc<Kind>],
@@ -107,7 +107,7 @@ async fn empty(
     for kind in kinds {
         for object in objects(inner, kind, Some(namespace)) {
             if !metadata::is_deleting(&object.to_value()) {
-                // What cannot be deleted now is still there below.
+                // An object that cannot be deleted is counted below.
                 let _ = delete_object(inner, kind, &object.key, &options).await;
             }
         }
@@ -122,7 +122,7 @@ async fn empty(
     remains
 }
 
-/// Says in the conditions why the namespace is still there.
+/// Sets the conditions of a namespace that still has objects.
 fn explain(namespace: &mut Tree, remains: &[(Arc<Kind>, Vec<Tree>)], now: jiff::Timestamp) {
     let mut content = Vec::new();
     let mut holders: BTreeMap<String, usize> = BTreeMap::new();

@@ -1,33 +1,33 @@
-//! The text of a schedule: the grammar of robfig/cron 3.0.1 (`ParseStandard`), to the letter.
+//! Parser for the text of a schedule. The grammar is exactly that of robfig/cron 3.0.1 (`ParseStandard`).
 //!
-//! What is accepted is what Kubernetes and Volcano accept, oddities included: empty items of a list count as nothing, what
-//! follows the hyphen of `*-5` is ignored, every number may have a plus. The messages are our own: they name the field, what
-//! is wrong with it and what is allowed, and know where in the text it stands. The first fault from the left is told.
+//! It accepts what Kubernetes and Volcano accept, oddities included: empty list elements are skipped, the part after the
+//! hyphen of `*-5` is ignored, and every number may have a plus sign. The messages are our own: they name the field, the
+//! problem and the allowed values, and carry the position in the text. Only the leftmost error is reported.
 
 use std::ops::Range;
 
 use jiff::tz::TimeZone;
 
-use super::field::{Fields, Set};
+use super::field::{CronFields, NumberSet};
 use super::zone::{self, quoted};
-use super::{Kind, Schedule};
+use super::{CronSchedule, ScheduleKind};
 
-/// Longest schedule in bytes. The longest sensible one, all minutes in a list, has not even 200.
+/// Longest schedule in bytes. The longest sensible one, a list of all minutes, has fewer than 200.
 ///
-/// DEVIATION(schedule-length): upstream is only bounded by the size of an object, and would read a mebibyte of commas again
-/// at every look.
+/// DEVIATION(schedule-length): upstream is bounded only by the size of an object, and would parse a mebibyte of commas at
+/// every reconcile.
 pub const SCHEDULE_BYTES_MAX: usize = 16 * 1024;
 
-/// Shortest `@every`, in seconds. What is shorter, or negative, is made this long.
+/// Shortest `@every`, in seconds. Shorter and negative durations are raised to it.
 const EVERY_SECS_MIN: i64 = 1;
 
-/// What every expression needs.
+/// Ends the messages about a wrong number of fields.
 const FIVE: &str = "five are needed: minute, hour, day of month, month, day of week";
 
-/// What begins an expression that names its zone.
+/// Prefixes of an expression that names its time zone.
 const ZONE_PREFIXES: [&str; 2] = ["TZ=", "CRON_TZ="];
 
-/// Words for whole schedules.
+/// Descriptors and the five fields they stand for.
 const DESCRIPTORS: [(&str, &str); 7] = [
     ("@yearly", "0 0 1 1 *"),
     ("@annually", "0 0 1 1 *"),
@@ -38,45 +38,45 @@ const DESCRIPTORS: [(&str, &str); 7] = [
     ("@hourly", "0 * * * *"),
 ];
 
-/// The word for a schedule without fields, with its one blank.
+/// Prefix of a schedule with a fixed interval, including its one blank.
 const EVERY: &str = "@every ";
 
-/// Why a text is not a schedule.
+/// A text is not a valid schedule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct ParseError {
+pub struct CronParseError {
     span: Range<usize>,
     message: String,
 }
 
-/// What one of the five fields may hold.
-struct Allowed {
+/// The values that one of the five fields accepts.
+struct FieldRange {
     name: &'static str,
     first: u8,
     last: u8,
-    /// Names of the values from `first` on, if they have any.
+    /// Names of the values, starting with `first`; empty if they have none.
     names: &'static [&'static str],
 }
 
-const ALLOWED: [Allowed; 5] = [
-    Allowed::numbers("minute", 0, 59),
-    Allowed::numbers("hour", 0, 23),
-    Allowed::numbers("day of month", 1, 31),
-    Allowed {
+const ALLOWED: [FieldRange; 5] = [
+    FieldRange::numbers("minute", 0, 59),
+    FieldRange::numbers("hour", 0, 23),
+    FieldRange::numbers("day of month", 1, 31),
+    FieldRange {
         names: &[
             "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
         ],
-        ..Allowed::numbers("month", 1, 12)
+        ..FieldRange::numbers("month", 1, 12)
     },
-    Allowed {
+    FieldRange {
         names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"],
-        ..Allowed::numbers("day of week", 0, 6)
+        ..FieldRange::numbers("day of week", 0, 6)
     },
 ];
 
-/// Reads a schedule.
-pub(super) fn parse(text: &str) -> Result<Schedule, ParseError> {
-    let whole = |message: String| ParseError {
+/// Parses a schedule; see [`CronSchedule::parse`].
+pub(super) fn parse(text: &str) -> Result<CronSchedule, CronParseError> {
+    let whole = |message: String| CronParseError {
         span: 0..text.len(),
         message,
     };
@@ -93,48 +93,52 @@ pub(super) fn parse(text: &str) -> Result<Schedule, ParseError> {
     let kind = if rest.starts_with('@') {
         descriptor(text, rest)?
     } else {
-        Kind::Fields(fields(text, rest)?)
+        ScheduleKind::Fields(fields(text, rest)?)
     };
-    Ok(Schedule {
+    Ok(CronSchedule {
         text: text.to_owned(),
         kind,
         zone,
     })
 }
 
-/// The zone that the expression begins with, if there is one, and what follows it.
-fn take_zone(text: &str) -> Result<(Option<TimeZone>, &str), ParseError> {
+/// Splits a leading time zone off the expression.
+fn take_zone(text: &str) -> Result<(Option<TimeZone>, &str), CronParseError> {
     let prefix = ZONE_PREFIXES
         .iter()
         .find_map(|prefix| text.strip_prefix(prefix));
     let Some(rest) = prefix else {
         return Ok((None, text));
     };
-    // A real blank, not just any white space: robfig/cron panics without one.
+    // A space, not other white space: robfig/cron panics without one.
     let Some((name, rest)) = rest.split_once(' ') else {
         let message = format!(
             "after the time zone {} a blank and a schedule are needed",
             quoted(rest)
         );
-        return Err(ParseError::at(text, rest, message));
+        return Err(CronParseError::at(text, rest, message));
     };
     let zone = match name {
         "" => TimeZone::UTC,
-        name => zone::find(name).map_err(|error| ParseError::at(text, name, error.to_string()))?,
+        name => {
+            zone::find(name).map_err(|error| CronParseError::at(text, name, error.to_string()))?
+        }
     };
     Ok((Some(zone), rest.trim()))
 }
 
-fn descriptor(text: &str, rest: &str) -> Result<Kind, ParseError> {
+fn descriptor(text: &str, rest: &str) -> Result<ScheduleKind, CronParseError> {
     if let Some(duration) = rest.strip_prefix(EVERY) {
         let Some(nanos) = go_duration(duration) else {
             let message = format!(
                 "{} is not a duration; numbers with the units h, m, s, ms, us or ns are needed, like 90s or 1h30m",
                 quoted(duration)
             );
-            return Err(ParseError::at(text, duration, message));
+            return Err(CronParseError::at(text, duration, message));
         };
-        return Ok(Kind::Every((nanos / 1_000_000_000).max(EVERY_SECS_MIN)));
+        return Ok(ScheduleKind::Every(
+            (nanos / 1_000_000_000).max(EVERY_SECS_MIN),
+        ));
     }
     let known = DESCRIPTORS.iter().find(|(name, _)| *name == rest);
     let Some((_, meaning)) = known else {
@@ -143,12 +147,12 @@ fn descriptor(text: &str, rest: &str) -> Result<Kind, ParseError> {
             "{} is not known; allowed are {names} and @every with a duration, in small letters",
             quoted(rest)
         );
-        return Err(ParseError::at(text, rest, message));
+        return Err(CronParseError::at(text, rest, message));
     };
-    Ok(Kind::Fields(fields(meaning, meaning)?))
+    Ok(ScheduleKind::Fields(fields(meaning, meaning)?))
 }
 
-fn fields(text: &str, rest: &str) -> Result<Fields, ParseError> {
+fn fields(text: &str, rest: &str) -> Result<CronFields, CronParseError> {
     let found: Vec<&str> = rest.split_whitespace().collect();
     let Ok(found) = <[&str; 5]>::try_from(found.as_slice()) else {
         let message = match found.len() {
@@ -156,30 +160,30 @@ fn fields(text: &str, rest: &str) -> Result<Fields, ParseError> {
             1 => format!("the schedule has 1 field; {FIVE}"),
             count => format!("the schedule has {count} fields; {FIVE}"),
         };
-        return Err(ParseError::at(text, rest, message));
+        return Err(CronParseError::at(text, rest, message));
     };
-    let mut sets = [Set::default(); 5];
+    let mut sets = [NumberSet::default(); 5];
     for ((field, allowed), set) in found.iter().zip(&ALLOWED).zip(&mut sets) {
         for item in field.split(',').filter(|item| !item.is_empty()) {
             let read = allowed.item(item);
             set.join(read.map_err(|(part, problem)| {
-                ParseError::at(text, part, allowed.complaint(item, &problem))
+                CronParseError::at(text, part, allowed.complaint(item, &problem))
             })?);
         }
     }
-    Ok(Fields::new(sets))
+    Ok(CronFields::new(sets))
 }
 
-// === impl ParseError ===
+// === impl CronParseError ===
 
-impl ParseError {
-    /// Which bytes of the text are meant.
+impl CronParseError {
+    /// The byte range of the text that the error is about.
     #[must_use]
     pub fn span(&self) -> Range<usize> {
         self.span.clone()
     }
 
-    /// `part` is a piece of `text`.
+    /// `part` must be a subslice of `text`.
     fn at(text: &str, part: &str, message: String) -> Self {
         let start = part.as_ptr().addr() - text.as_ptr().addr();
         Self {
@@ -189,9 +193,9 @@ impl ParseError {
     }
 }
 
-// === impl Allowed ===
+// === impl FieldRange ===
 
-impl Allowed {
+impl FieldRange {
     const fn numbers(name: &'static str, first: u8, last: u8) -> Self {
         Self {
             name,
@@ -201,8 +205,8 @@ impl Allowed {
         }
     }
 
-    /// One item of the list that a field is: what it names, or the part that is wrong and why.
-    fn item<'t>(&self, item: &'t str) -> Result<Set, (&'t str, String)> {
+    /// Parses one element of a field. An error holds the wrong part of the text and the problem.
+    fn item<'t>(&self, item: &'t str) -> Result<NumberSet, (&'t str, String)> {
         let (range, step) = match item.split_once('/') {
             Some((range, step)) => (range, Some(step)),
             None => (item, None),
@@ -221,7 +225,7 @@ impl Allowed {
                     return Err((range, "a range has one hyphen".to_owned()));
                 }
                 Some(high) => (first, self.value(high)?),
-                // `5/15` begins at 5 and has no end of its own.
+                // `5/15` begins at 5 and extends to the end of the field.
                 None if step.is_some() => (first, u64::from(self.last)),
                 None => (first, first),
             }
@@ -255,15 +259,15 @@ impl Allowed {
             return Err((range, problem));
         }
         if every == 0 {
-            return Err((item, "a step of 0 leads nowhere".to_owned()));
+            return Err((item, "a step must not be 0".to_owned()));
         }
-        // Both are within the field now, which ends below 64.
-        let mut set = Set::steps(first as u8, last as u8, every);
+        // Both are within the field here, and every field ends below 64.
+        let mut set = NumberSet::steps(first as u8, last as u8, every);
         set.starred = is_star && every == 1;
         Ok(set)
     }
 
-    /// A number, or the name of one.
+    /// Parses a number or the name of a month or day.
     fn value<'t>(&self, text: &'t str) -> Result<u64, (&'t str, String)> {
         let is_text = |name: &&str| folded(text).eq(name.chars());
         match self.names.iter().position(is_text) {
@@ -272,7 +276,7 @@ impl Allowed {
         }
     }
 
-    /// What is wrong with an item of this field, and what is allowed instead.
+    /// The message for a wrong element of this field.
     fn complaint(&self, item: &str, problem: &str) -> String {
         let Self {
             name, first, last, ..
@@ -289,7 +293,7 @@ impl Allowed {
     }
 }
 
-/// A number as Go's `Atoi` reads it, but none below zero.
+/// Parses a number as Go's `Atoi` does; negative numbers are an error.
 fn number(text: &str) -> Result<u64, (&str, String)> {
     let read: Result<i64, _> = text.parse();
     let problem = match read.map(u64::try_from) {
@@ -301,16 +305,16 @@ fn number(text: &str) -> Result<u64, (&str, String)> {
     Err((text, format!("{} {problem}", quoted(text))))
 }
 
-/// Small letters as Go's `ToLower` has them, as far as a name of a month or a day can come of it.
+/// Lower-cases like Go's `ToLower`, as far as the names of months and days need it.
 fn folded(text: &str) -> impl Iterator<Item = char> {
     text.chars().map(|letter| match letter {
-        // The dotted capital of Turkish: FR\u{130} is a Friday.
+        // The Turkish dotted capital I: Go reads FR\u{130} as FRI.
         '\u{130}' => 'i',
         other => other.to_ascii_lowercase(),
     })
 }
 
-/// A duration in nanoseconds as Go's `ParseDuration` reads it, its rounding and its limits included.
+/// Parses a duration in nanoseconds as Go's `ParseDuration` does, with the same rounding and limits.
 fn go_duration(text: &str) -> Option<i64> {
     const LIMIT: u64 = 1 << 63;
     let (is_negative, mut rest) = match text.strip_prefix(['-', '+']) {
@@ -365,7 +369,7 @@ fn split_digits(text: &str) -> (&str, &str) {
     text.split_at(end.unwrap_or(text.len()))
 }
 
-/// `0.digits` of a unit. Digits beyond what 63 bits hold count as nothing.
+/// `0.digits` of a unit. Digits beyond 63 bits are ignored.
 fn fraction_of(nanos: u64, digits: &str) -> u64 {
     let (mut value, mut scale) = (0_u64, 1.0_f64);
     for digit in digits.bytes() {
@@ -382,7 +386,7 @@ fn fraction_of(nanos: u64, digits: &str) -> u64 {
 fn unit_nanos(unit: &str) -> Option<u64> {
     Some(match unit {
         "ns" => 1,
-        // Both signs that look like this: micro and the Greek letter.
+        // The micro sign and the Greek letter mu.
         "us" | "\u{b5}s" | "\u{3bc}s" => 1_000,
         "ms" => 1_000_000,
         "s" => 1_000_000_000,

@@ -1,31 +1,31 @@
-//! A schedule in plain English, and what happens to it when clocks change.
+//! A schedule in plain English, and the effects of daylight saving changes on it.
 //!
-//! [`Schedule::words`] says what the fields mean, not how they are written: lists that amount to a step are told as one, and
-//! the rule of the two day fields is spelled out. [`Schedule::surprises`] goes through the changes of offset of the coming
-//! year and tells what a reader of the fields would not expect: times that do not exist, times that come twice, and the
-//! days that the search loses or adds (see `search`).
+//! [`CronSchedule::words`] describes the meaning of the fields, not their spelling: a list that equals a step is described
+//! as a step, and the rule for the two day fields is spelled out. [`CronSchedule::surprises`] examines the
+//! offset changes of the coming year and reports what a reader of the fields does not expect: times that do not exist,
+//! times that occur twice, and the days that the search skips or adds (see `search`).
 
 use std::fmt::Write as _;
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-use super::field::{DAY, Fields, HOUR, MINUTE, Rhythm, Set, Wall};
+use super::field::{CronFields, DAY, DayRecurrence, HOUR, MINUTE, NumberSet, WallTime};
 use super::search;
-use super::zone::Ruler;
-use super::{Kind, Schedule, timestamp, whole_second};
+use super::zone::ZoneTimeline;
+use super::{CronSchedule, ScheduleKind, timestamp, whole_second};
 
-/// Up to here times of day are told one by one.
-const TIMES_TOLD_MAX: u32 = 6;
+/// Up to this number, times of day are listed one by one.
+const TIMES_LISTED_MAX: u32 = 6;
 
-/// Up to here slots are named one by one in a surprise.
-const SLOTS_TOLD_MAX: usize = 3;
+/// Most slots that one effect lists; the rest is only counted.
+const SLOTS_LISTED_MAX: usize = 3;
 
-/// How far ahead surprises are looked for, in days, and at how many changes at most. No zone has more in a year.
+/// How many days ahead offset changes are examined, and at most how many. No zone has more changes in a year.
 const AHEAD_DAYS: i64 = 366;
 const CHANGES_MAX: usize = 4;
 
-/// How far before and after a change the search can be impressed by it, in seconds.
+/// Distance in seconds within which an offset change can affect the search.
 const AROUND: i64 = 3 * DAY;
 
 const MONTHS: [&str; 12] = [
@@ -53,27 +53,27 @@ const WEEKDAYS: [&str; 7] = [
     "Saturday",
 ];
 
-/// What a change of the clocks does to a schedule.
+/// The effect of one offset change on a schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Surprise {
-    /// When the clocks change.
+pub struct ClockChangeEffect {
+    /// The instant of the offset change.
     pub at: Timestamp,
-    /// What happens, as a sentence.
+    /// One sentence for the user.
     pub text: String,
 }
 
-// === impl Schedule ===
+// === impl CronSchedule ===
 
-impl Schedule {
+impl CronSchedule {
     /// The schedule in plain English, without a full stop: `at 02:30 on Monday to Friday`.
     #[must_use]
     pub fn words(&self) -> String {
         let mut words = match &self.kind {
-            Kind::Every(secs) => {
+            ScheduleKind::Every(secs) => {
                 let time = SignedDuration::from_secs(*secs);
                 format!("every {time:#}, counted from the time before")
             }
-            Kind::Fields(fields) => fields_in_words(fields),
+            ScheduleKind::Fields(fields) => fields_in_words(fields),
         };
         if let Some(name) = self.zone().and_then(TimeZone::iana_name) {
             // Writing to a String cannot fail.
@@ -82,37 +82,40 @@ impl Schedule {
         words
     }
 
-    /// What the changes of the clocks in the year after `from` do to the schedule, as far as one would not expect it.
+    /// The unexpected effects of the offset changes in the year after `from`.
     #[must_use]
-    pub fn surprises(&self, from: Timestamp, zone: &TimeZone) -> Vec<Surprise> {
-        let Kind::Fields(fields) = &self.kind else {
+    pub fn surprises(&self, from: Timestamp, zone: &TimeZone) -> Vec<ClockChangeEffect> {
+        let ScheduleKind::Fields(fields) = &self.kind else {
             return Vec::new();
         };
-        if fields.rhythm == Rhythm::Never {
+        if fields.rhythm == DayRecurrence::Never {
             return Vec::new();
         }
-        let ruler = self.ruler(zone);
+        let timeline = self.timeline(zone);
         let from = whole_second(from);
         let until = from + AHEAD_DAYS * DAY;
-        let soon = ruler.changes(from).take_while(|change| *change < until);
-        let told = soon.take(CHANGES_MAX).filter_map(|change| {
-            Some(Surprise {
+        let soon = timeline.changes(from).take_while(|change| *change < until);
+        let effects = soon.take(CHANGES_MAX).filter_map(|change| {
+            Some(ClockChangeEffect {
                 at: timestamp(change)?,
-                text: surprise(fields, &ruler, change)?,
+                text: effect_of(fields, &timeline, change)?,
             })
         });
-        told.collect()
+        effects.collect()
     }
 }
 
-fn fields_in_words(fields: &Fields) -> String {
-    if matches!(fields.rhythm, Rhythm::Never | Rhythm::NoSuchDate) {
+fn fields_in_words(fields: &CronFields) -> String {
+    if matches!(
+        fields.rhythm,
+        DayRecurrence::Never | DayRecurrence::NoSuchDate
+    ) {
         return "never: there is no such time".to_owned();
     }
     let times = times(fields);
     let days = days(fields);
     let months = months(fields);
-    let leap = if fields.rhythm == Rhythm::LeapDays {
+    let leap = if fields.rhythm == DayRecurrence::LeapDays {
         ", in leap years only"
     } else {
         ""
@@ -126,7 +129,7 @@ fn fields_in_words(fields: &Fields) -> String {
     format!("{times}{days}{months}{leap}")
 }
 
-fn times(fields: &Fields) -> String {
+fn times(fields: &CronFields) -> String {
     let (minute, hour) = (fields.minute, fields.hour);
     let minutes = match (minute.len(), step(minute, 60)) {
         (60, _) => "every minute".to_owned(),
@@ -141,7 +144,7 @@ fn times(fields: &Fields) -> String {
             false => format!("every hour {minutes}"),
         };
     }
-    if minute.len() * hour.len() <= TIMES_TOLD_MAX {
+    if minute.len() * hour.len() <= TIMES_LISTED_MAX {
         let times = hour.values().flat_map(|hour| {
             let minutes = minute.values();
             minutes.map(move |minute| format!("{hour:02}:{minute:02}"))
@@ -156,8 +159,8 @@ fn times(fields: &Fields) -> String {
     }
 }
 
-/// On which days, if not on all.
-fn days(fields: &Fields) -> Option<String> {
+/// The days, or `None` for every day.
+fn days(fields: &CronFields) -> Option<String> {
     let (day, weekday) = (fields.day, fields.weekday);
     let either = !day.starred && !weekday.starred;
     let dates = (!day.is_empty() && day.len() < 31)
@@ -175,7 +178,7 @@ fn days(fields: &Fields) -> Option<String> {
     }
 }
 
-fn months(fields: &Fields) -> String {
+fn months(fields: &CronFields) -> String {
     if fields.month.len() == 12 {
         return String::new();
     }
@@ -183,30 +186,30 @@ fn months(fields: &Fields) -> String {
     format!(" in {}", list(fields.month, name))
 }
 
-/// What a change of the clocks at `change` does, if it does something.
-fn surprise(fields: &Fields, ruler: &Ruler<'_>, change: i64) -> Option<String> {
-    let (old, new) = (ruler.offset(change - 1), ruler.offset(change));
+/// Describes the effect of the offset change at `change`; `None` if it has none.
+fn effect_of(fields: &CronFields, timeline: &ZoneTimeline<'_>, change: i64) -> Option<String> {
+    let (old, new) = (timeline.offset(change - 1), timeline.offset(change));
     let (from, to) = (change + old, change + new);
-    // What happens in every hour goes on as if nothing were.
+    // A change by whole hours does not affect a schedule that runs in every hour.
     let is_steady = fields.hour.len() == 24 && (new - old) % HOUR == 0;
     let mut effects = Vec::new();
-    let shown = |wall: i64| clock(&Wall::of_seconds(wall));
+    let shown = |wall: i64| clock(&WallTime::of_seconds(wall));
     if !is_steady {
-        let between = named_on_clock(fields, from.min(to), from.max(to));
+        let between = matching_minutes(fields, from.min(to), from.max(to));
         let verb = if new > old {
             ["does not exist that day", "do not exist that day"]
         } else {
             ["comes twice", "come twice"]
         };
-        effects.extend(told(&between, verb, shown));
+        effects.extend(listed(&between, verb, shown));
     }
-    let (lost, added) = differences(fields, ruler, change);
+    let (lost, added) = differences(fields, timeline, change);
     let dated = |at: i64| {
-        let wall = ruler.wall(at);
+        let wall = timeline.wall(at);
         format!("{} {}", day(&wall), clock(&wall))
     };
-    effects.extend(told(&lost, ["is left out", "are left out"], dated));
-    effects.extend(told(
+    effects.extend(listed(&lost, ["is left out", "are left out"], dated));
+    effects.extend(listed(
         &added,
         ["is a slot as well", "are slots as well"],
         dated,
@@ -215,7 +218,7 @@ fn surprise(fields: &Fields, ruler: &Ruler<'_>, change: i64) -> Option<String> {
         return None;
     }
     let direction = if new > old { "forward" } else { "back" };
-    let date = day(&Wall::of_seconds(from));
+    let date = day(&WallTime::of_seconds(from));
     Some(format!(
         "on {date} the clocks go {direction} from {} to {}: {}",
         shown(from),
@@ -224,21 +227,25 @@ fn surprise(fields: &Fields, ruler: &Ruler<'_>, change: i64) -> Option<String> {
     ))
 }
 
-/// The minutes that the fields name on the wall clock from `from` on and before `until`.
-fn named_on_clock(fields: &Fields, from: i64, until: i64) -> Vec<i64> {
+/// The wall-clock minutes from `from` on and before `until` that match the fields.
+fn matching_minutes(fields: &CronFields, from: i64, until: i64) -> Vec<i64> {
     let next = |from: i64| fields.first(from, until, i64::MAX);
     std::iter::successors(next(from), |at| next(at + MINUTE)).collect()
 }
 
-/// Around a change: the minutes that are named and are no slots, and the slots that are not named.
-fn differences(fields: &Fields, ruler: &Ruler<'_>, change: i64) -> (Vec<i64>, Vec<i64>) {
+/// Around an offset change: the matching minutes that are not slots, and the slots that do not match the fields.
+fn differences(
+    fields: &CronFields,
+    timeline: &ZoneTimeline<'_>,
+    change: i64,
+) -> (Vec<i64>, Vec<i64>) {
     let (from, until) = (change - AROUND, change + AROUND);
     let collect = |next: &dyn Fn(i64) -> Option<i64>| -> Vec<i64> {
         let all = std::iter::successors(next(from), |at| next(*at));
         all.take_while(|at| *at < until).collect()
     };
-    let named = collect(&|at| search::named_next(fields, ruler, at + 1));
-    let slots = collect(&|at| search::next(fields, ruler, at));
+    let named = collect(&|at| search::named_next(fields, timeline, at + 1));
+    let slots = collect(&|at| search::next(fields, timeline, at));
     let without = |all: &[i64], others: &[i64]| -> Vec<i64> {
         let missing = all.iter().filter(|at| others.binary_search(at).is_err());
         missing.copied().collect()
@@ -246,11 +253,11 @@ fn differences(fields: &Fields, ruler: &Ruler<'_>, change: i64) -> (Vec<i64>, Ve
     (without(&named, &slots), without(&slots, &named))
 }
 
-/// The first few of these times with a verb, singular or plural. None without times.
-fn told(times: &[i64], verb: [&str; 2], show: impl Fn(i64) -> String) -> Option<String> {
+/// The first few of these times with a verb in singular or plural; `None` without times.
+fn listed(times: &[i64], verb: [&str; 2], show: impl Fn(i64) -> String) -> Option<String> {
     let mut names: Vec<String> = times
         .iter()
-        .take(SLOTS_TOLD_MAX)
+        .take(SLOTS_LISTED_MAX)
         .map(|at| show(*at))
         .collect();
     let more = times.len() - names.len();
@@ -264,25 +271,25 @@ fn told(times: &[i64], verb: [&str; 2], show: impl Fn(i64) -> String) -> Option<
     }
 }
 
-fn day(wall: &Wall) -> String {
+fn day(wall: &WallTime) -> String {
     let date = &wall.date;
     format!("{:04}-{:02}-{:02}", date.year, date.month, date.day)
 }
 
-fn clock(wall: &Wall) -> String {
+fn clock(wall: &WallTime) -> String {
     format!("{:02}:{:02}", wall.hour, wall.minute)
 }
 
-/// The step from 0 on that a set amounts to, if it goes through its field evenly.
-fn step(set: Set, size: u8) -> Option<u8> {
+/// The step from 0 that produces this set, if there is one that divides the field evenly.
+fn step(set: NumberSet, size: u8) -> Option<u8> {
     let step = set.at_or_after(1)?;
     let is_even = size.is_multiple_of(step) && step > 1;
-    let plain = Set::steps(0, size - 1, u64::from(step));
+    let plain = NumberSet::steps(0, size - 1, u64::from(step));
     (is_even && set.values().eq(plain.values())).then_some(step)
 }
 
-/// The values of a set, three and more in a row as a range.
-fn list(set: Set, name: impl Fn(u8) -> String) -> String {
+/// The values of a set; three or more consecutive ones as a range.
+fn list(set: NumberSet, name: impl Fn(u8) -> String) -> String {
     let mut parts = Vec::new();
     let mut at = set.at_or_after(0);
     while let Some(first) = at {

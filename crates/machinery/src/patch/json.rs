@@ -1,14 +1,14 @@
 //! JSON patch, RFC 6902, as kube-apiserver 1.36 applies it.
 //!
-//! Written out rather than taken from a crate, because upstream's library is laxer than the RFC and clients rely on it:
-//! - `replace` of a missing member adds it; `copy` of a missing member copies null; `test` of one is a test for null;
-//! - a value that is not given is null;
-//! - indices may be signed and have leading zeros, negative ones count from the end;
-//! - what stands before the first `/` of a path is not looked at; a path without `/` names nothing.
+//! Implemented here instead of taken from a crate, because upstream's library is laxer than the RFC and clients rely on it:
+//! - `replace` of a missing member adds it; `copy` of a missing member copies null; `test` of one compares with null;
+//! - a missing `value` is null;
+//! - indices may be signed and have leading zeros; negative ones count from the end;
+//! - the part of a path before the first `/` is ignored; a path without `/` refers to nothing.
 //!
-//! DEVIATION(json-patch-test): `test` compares values. Upstream compares text, so that there a string with `<`, `>` or `&`, which it
-//! stores escaped, never equals itself.
-//! DEVIATION(json-depth): what would nest deeper than [`DEPTH_MAX`] is refused; upstream bounds it by size only.
+//! DEVIATION(json-patch-test): `test` compares values. Upstream compares text, so that a string with `<`, `>` or `&`, which
+//! it stores escaped, never equals itself.
+//! DEVIATION(json-depth): values that nest deeper than [`DEPTH_MAX`] are refused; upstream bounds only the size.
 
 use std::io;
 
@@ -16,14 +16,14 @@ use serde_json::{Map, Value};
 
 use super::DEPTH_MAX;
 
-/// Most operations of one patch, as upstream.
+/// Most operations of one patch; upstream has the same limit.
 pub const OPERATIONS_MAX: usize = 10_000;
 
-/// Most bytes of JSON that the `copy` operations of one patch may add, as upstream: thirty copies could otherwise turn a
-/// kilobyte into a terabyte.
+/// Most bytes of JSON that the `copy` operations of one patch may add; upstream has the same limit. Without it, thirty
+/// copies could turn a kilobyte into a terabyte.
 pub const COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
 
-/// Why a JSON patch cannot be applied.
+/// A JSON patch cannot be applied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JsonPatchError {
     /// 400: the patch is not a list.
@@ -35,62 +35,62 @@ pub enum JsonPatchError {
     /// 413: more than [`OPERATIONS_MAX`].
     #[error("the allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {0}")]
     TooManyOperations(usize),
-    /// 422: an operation that is none, or has nothing to work on.
+    /// 422: an operation is unknown or fails on this object.
     #[error("operation {operation}: {fault}")]
     DoesNotApply {
-        /// Its place in the patch.
+        /// Index of the operation in the patch.
         operation: usize,
-        /// What is wrong with it.
-        fault: Fault,
+        /// The reason of the failure.
+        fault: OperationError,
     },
 }
 
-/// Why one operation does not apply.
+/// One operation of a JSON patch fails.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
-    /// No such `op`, or none at all.
+pub enum OperationError {
+    /// The `op` is unknown or missing.
     #[error("unknown operation {0:?}")]
     UnknownOperation(String),
-    /// A `test` that does not hold.
-    #[error("the value at {0:?} is another one")]
+    /// A `test` found a different value.
+    #[error("the value at {0:?} differs from the expected one")]
     TestFailed(String),
-    /// A path that leads nowhere, or none at all.
+    /// A path refers to nothing, or is missing.
     #[error("there is nothing at {0:?}")]
     MissingPath(String),
-    /// The document itself can only become an object or a list.
+    /// An operation would replace the document by a scalar or null.
     #[error("the document can only be replaced by an object or a list")]
     BadDocument,
-    /// Copies beyond [`COPIED_BYTES_MAX`].
+    /// The copies exceed [`COPIED_BYTES_MAX`].
     #[error("copies of more than {COPIED_BYTES_MAX} bytes are not allowed")]
     CopiedTooMuch,
-    /// Nesting beyond [`DEPTH_MAX`].
+    /// The result would exceed [`DEPTH_MAX`].
     #[error("nesting deeper than {DEPTH_MAX} levels is not allowed")]
     TooDeep,
 }
 
-/// One step, as sent.
-struct Operation {
+/// One operation of the patch as the client sent it.
+struct PatchOperation {
     op: String,
     path: String,
     from: String,
     value: Value,
 }
 
-/// A document on its way through a patch.
-struct Patching {
+/// The document while the operations are applied.
+struct PatchedDocument {
     document: Value,
     copied_bytes: usize,
 }
 
-/// Counts down the bytes written to it and fails when there is no room left.
-struct Room {
+/// A writer that discards its input and fails after `bytes` bytes.
+struct ByteBudget {
     bytes: usize,
 }
 
 // === impl JsonPatchError ===
 
 impl JsonPatchError {
-    /// The HTTP status upstream answers with.
+    /// The HTTP status that upstream returns.
     #[must_use]
     pub fn code(&self) -> u16 {
         match self {
@@ -101,10 +101,10 @@ impl JsonPatchError {
     }
 }
 
-/// The object that `patch` makes of `original`. A patch of null is one without operations.
+/// Applies `patch` to `original`. A null patch has no operations.
 ///
 /// # Errors
-/// A patch that is not one, is too large, or has an operation that does not apply.
+/// If the patch is malformed or too large, or if an operation fails.
 pub fn apply(original: Value, patch: Value) -> Result<Value, JsonPatchError> {
     let operations = match patch {
         Value::Array(operations) => operations,
@@ -114,12 +114,12 @@ pub fn apply(original: Value, patch: Value) -> Result<Value, JsonPatchError> {
     let operations = operations
         .into_iter()
         .enumerate()
-        .map(|(at, value)| Operation::read(value).ok_or(JsonPatchError::BadOperation(at)))
+        .map(|(at, value)| PatchOperation::read(value).ok_or(JsonPatchError::BadOperation(at)))
         .collect::<Result<Vec<_>, _>>()?;
     if operations.len() > OPERATIONS_MAX {
         return Err(JsonPatchError::TooManyOperations(operations.len()));
     }
-    let mut patching = Patching {
+    let mut patching = PatchedDocument {
         document: original,
         copied_bytes: 0,
     };
@@ -134,10 +134,10 @@ pub fn apply(original: Value, patch: Value) -> Result<Value, JsonPatchError> {
     Ok(patching.document)
 }
 
-// === impl Operation ===
+// === impl PatchOperation ===
 
-impl Operation {
-    /// Null stands for what is not given, be it a member or the whole operation.
+impl PatchOperation {
+    /// Null counts as missing, both for a member and for the whole operation.
     fn read(value: Value) -> Option<Self> {
         let mut members = match value {
             Value::Object(members) => members,
@@ -158,20 +158,20 @@ impl Operation {
     }
 }
 
-/// Stands for a string that an operation lacks. As a path it names nothing, since it has no `/`.
+/// Replaces a string that an operation lacks. As a path it refers to nothing, because it has no `/`.
 const NOT_GIVEN: &str = "(not given)";
 
-// === impl Patching ===
+// === impl PatchedDocument ===
 
-impl Patching {
-    fn run(&mut self, operation: Operation) -> Result<(), Fault> {
-        let Operation {
+impl PatchedDocument {
+    fn run(&mut self, operation: PatchOperation) -> Result<(), OperationError> {
+        let PatchOperation {
             op,
             path,
             from,
             value,
         } = operation;
-        let missing = |path: String| Fault::MissingPath(path);
+        let missing = |path: String| OperationError::MissingPath(path);
         match op.as_str() {
             "add" => self.add(path, value),
             "remove" => {
@@ -188,11 +188,11 @@ impl Patching {
                 self.add(path, value)
             }
             "test" => self.test(path, &value),
-            _ => Err(Fault::UnknownOperation(op)),
+            _ => Err(OperationError::UnknownOperation(op)),
         }
     }
 
-    fn add(&mut self, path: String, value: Value) -> Result<(), Fault> {
+    fn add(&mut self, path: String, value: Value) -> Result<(), OperationError> {
         check_depth(&path, &value)?;
         let place = parent(&mut self.document, &path);
         let added = place.and_then(|(parent, key)| match parent {
@@ -201,7 +201,7 @@ impl Patching {
                 Some(())
             }
             Value::Array(elements) => {
-                // One more place than elements: behind the last one.
+                // An element can also be inserted after the last one.
                 let end = elements.len();
                 let at = if key == "-" {
                     end
@@ -213,13 +213,13 @@ impl Patching {
             }
             _ => None,
         });
-        added.ok_or(Fault::MissingPath(path))
+        added.ok_or(OperationError::MissingPath(path))
     }
 
-    fn replace(&mut self, path: String, value: Value) -> Result<(), Fault> {
+    fn replace(&mut self, path: String, value: Value) -> Result<(), OperationError> {
         if path.is_empty() {
             if !(value.is_object() || value.is_array()) {
-                return Err(Fault::BadDocument);
+                return Err(OperationError::BadDocument);
             }
             self.document = value;
             return Ok(());
@@ -238,10 +238,10 @@ impl Patching {
             }
             _ => None,
         });
-        replaced.ok_or(Fault::MissingPath(path))
+        replaced.ok_or(OperationError::MissingPath(path))
     }
 
-    fn test(&mut self, path: String, expected: &Value) -> Result<(), Fault> {
+    fn test(&mut self, path: String, expected: &Value) -> Result<(), OperationError> {
         let actual = if path.is_empty() {
             Some(&self.document)
         } else {
@@ -249,27 +249,27 @@ impl Patching {
         };
         match actual {
             Some(actual) if actual == expected => Ok(()),
-            Some(_) => Err(Fault::TestFailed(path)),
-            None => Err(Fault::MissingPath(path)),
+            Some(_) => Err(OperationError::TestFailed(path)),
+            None => Err(OperationError::MissingPath(path)),
         }
     }
 
-    fn copy_of(&mut self, from: String) -> Result<Value, Fault> {
-        let mut room = Room {
+    fn copy_of(&mut self, from: String) -> Result<Value, OperationError> {
+        let mut room = ByteBudget {
             bytes: COPIED_BYTES_MAX - self.copied_bytes,
         };
-        let value = get(&mut self.document, &from).ok_or(Fault::MissingPath(from))?;
-        // Measured before it is cloned.
-        serde_json::to_writer(&mut room, value).map_err(|_| Fault::CopiedTooMuch)?;
+        let value = get(&mut self.document, &from).ok_or(OperationError::MissingPath(from))?;
+        // Measure the value before cloning it.
+        serde_json::to_writer(&mut room, value).map_err(|_| OperationError::CopiedTooMuch)?;
         let value = value.clone();
         self.copied_bytes = COPIED_BYTES_MAX - room.bytes;
         Ok(value)
     }
 }
 
-// === impl Room ===
+// === impl ByteBudget ===
 
-impl io::Write for Room {
+impl io::Write for ByteBudget {
     fn write(&mut self, written: &[u8]) -> io::Result<usize> {
         self.bytes = self
             .bytes
@@ -283,7 +283,7 @@ impl io::Write for Room {
     }
 }
 
-/// What is at `path`; null for a missing member of an object that is there.
+/// The value at `path`; null for a missing member of an existing object.
 fn get<'a>(document: &'a mut Value, path: &str) -> Option<&'a Value> {
     let (parent, key) = parent(document, path)?;
     match parent {
@@ -308,7 +308,7 @@ fn remove(document: &mut Value, path: &str) -> Option<Value> {
     }
 }
 
-/// What holds the place that `path` names, and the last token of the path.
+/// The object or list that contains the value at `path`, and the last token of the path.
 fn parent<'a>(document: &'a mut Value, path: &str) -> Option<(&'a mut Value, String)> {
     let unescape = |token: &str| token.replace("~1", "/").replace("~0", "~");
     let (way, last) = path.rsplit_once('/')?;
@@ -331,7 +331,7 @@ fn tokens(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').skip(1)
 }
 
-/// Which of `places` a token of a path names.
+/// Parses a path token as an index below `places`.
 fn index(token: &str, places: usize) -> Option<usize> {
     let at: i64 = token.parse().ok()?;
     let distance = usize::try_from(at.unsigned_abs()).ok()?;
@@ -343,9 +343,9 @@ fn index(token: &str, places: usize) -> Option<usize> {
     (at < places).then_some(at)
 }
 
-fn check_depth(path: &str, value: &Value) -> Result<(), Fault> {
+fn check_depth(path: &str, value: &Value) -> Result<(), OperationError> {
     if tokens(path).count() + depth(value) > DEPTH_MAX {
-        return Err(Fault::TooDeep);
+        return Err(OperationError::TooDeep);
     }
     Ok(())
 }
@@ -366,14 +366,14 @@ mod tests {
     use super::*;
     use crate::patch::testing::any_json;
 
-    fn fault(original: Value, patch: Value) -> Fault {
+    fn fault(original: Value, patch: Value) -> OperationError {
         match apply(original, patch) {
             Err(JsonPatchError::DoesNotApply { fault, .. }) => fault,
             other => panic!("expected a fault: {other:?}"),
         }
     }
 
-    /// One operation, and the members of the document after it, or none for 422.
+    /// One operation, and the members of the document after it; `None` for 422.
     const OPERATIONS: &[(&str, Option<&str>)] = &[
         (r#"{"op":"add","path":"/n","value":9}"#, Some(r#"{"n":9}"#)),
         (r#"{"op":"add","path":"/b"}"#, Some(r#"{"b":null}"#)),
@@ -472,7 +472,7 @@ mod tests {
     ];
 
     #[test]
-    fn operations_do_what_the_real_server_does() {
+    fn operations_match_upstream() {
         let original = json!({"b": 1, "l": [1, 2, 3], "o": {"p": 1}});
         for (operation, changed) in OPERATIONS {
             let patch = Value::Array(vec![serde_json::from_str(operation).unwrap()]);
@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_patch_at_all_is_told_apart_from_what_does_not_apply() {
+    fn malformed_patches_and_failing_operations_have_different_codes() {
         let many = |count| Value::Array(vec![json!({"op": "test", "path": "/a"}); count]);
         let cases = [
             (json!({}), 400),
@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_names_the_operation_and_the_path() {
+    fn error_names_operation_and_path() {
         let patch =
             json!([{"op": "add", "path": "/a", "value": 1}, {"op": "remove", "path": "/b"}]);
         let error = apply(json!({}), patch).unwrap_err();
@@ -519,16 +519,19 @@ mod tests {
     }
 
     #[test]
-    fn copies_that_double_the_document_stop_at_the_limit() {
+    fn copies_stop_at_the_byte_limit() {
         let patch: Vec<Value> = (0..64)
             .map(|n| json!({"op": "copy", "from": "/a", "path": format!("/a/{n}")}))
             .collect();
         let original = json!({"a": {"text": "x".repeat(1000)}});
-        assert_eq!(fault(original, Value::Array(patch)), Fault::CopiedTooMuch);
+        assert_eq!(
+            fault(original, Value::Array(patch)),
+            OperationError::CopiedTooMuch
+        );
     }
 
     #[test]
-    fn nesting_stops_where_the_result_could_not_be_parsed_again() {
+    fn nesting_stops_at_the_depth_limit() {
         let mut patch = Vec::new();
         let mut path = String::from("/a");
         for _ in 0..DEPTH_MAX - 1 {
@@ -541,9 +544,12 @@ mod tests {
         assert!(serde_json::from_str::<Value>(&format!("[{text}]")).is_err());
 
         patch.push(json!({"op": "add", "path": path, "value": {}}));
-        assert_eq!(fault(json!({}), Value::Array(patch)), Fault::TooDeep);
+        assert_eq!(
+            fault(json!({}), Value::Array(patch)),
+            OperationError::TooDeep
+        );
         let patch = json!([{"op": "copy", "from": "/a", "path": "/a/a/b"}]);
-        assert_eq!(fault(deepest, patch), Fault::TooDeep);
+        assert_eq!(fault(deepest, patch), OperationError::TooDeep);
     }
 
     fn any_operation() -> impl Strategy<Value = Value> {
@@ -560,7 +566,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_patch_panics(
+        fn patches_never_panic(
             original in any_json(),
             patch in prop::collection::vec(any_operation(), 0..8),
         ) {
@@ -568,7 +574,7 @@ mod tests {
         }
 
         #[test]
-        fn what_another_implementation_finds_different_this_one_makes_equal(
+        fn applies_diffs_of_another_implementation(
             from in any_json(),
             to in any_json(),
         ) {

@@ -1,12 +1,12 @@
 //! JSON merge patch, RFC 7386, as kube-apiserver 1.36 applies it.
 //!
-//! Objects merge, `null` removes, anything else replaces. Unlike the RFC, a list that becomes the new value loses the
-//! null members of the objects in it, unless it replaces an object: upstream's library does so, and custom resources show
-//! it.
+//! Objects merge, `null` removes a member, any other value replaces it. Unlike the RFC, a list that becomes the new value
+//! loses the null members of its objects, unless it replaces an object. Upstream's library does this, and custom resources
+//! make it visible.
 
 use serde_json::{Map, Value};
 
-/// Why a merge patch cannot be applied.
+/// A merge patch cannot be applied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MergePatchError {
     /// 400: the patch is a list, a scalar or null.
@@ -14,10 +14,10 @@ pub enum MergePatchError {
     NotAnObject,
 }
 
-/// The object that `patch` makes of `original`.
+/// Applies `patch` to `original`.
 ///
 /// # Errors
-/// A patch that is not an object.
+/// If the patch is not an object.
 pub fn apply(original: Value, patch: Value) -> Result<Value, MergePatchError> {
     let Value::Object(patch) = patch else {
         return Err(MergePatchError::NotAnObject);
@@ -30,7 +30,7 @@ pub fn apply(original: Value, patch: Value) -> Result<Value, MergePatchError> {
     Ok(Value::Object(target))
 }
 
-/// Takes the null members out of `value` and of everything in it; null elements of lists stay.
+/// Removes null members from `value` at every depth; null elements of lists stay.
 pub(super) fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -67,7 +67,7 @@ mod tests {
     use crate::patch::testing::any_json;
 
     #[test]
-    fn a_merge_patch_does_what_the_real_server_does() {
+    fn merge_patches_match_upstream() {
         let original = json!({"b": 1, "l": [1, 2], "n": null, "o": {"p": {"q": 1}}});
         let cases = [
             ("nothing changes nothing", json!({}), original.clone()),
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_that_is_not_an_object_is_refused() {
+    fn refuses_patches_that_are_not_objects() {
         for patch in [json!(null), json!([]), json!(5), json!("x")] {
             assert_eq!(apply(json!({}), patch), Err(MergePatchError::NotAnObject));
         }
@@ -111,7 +111,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_rfc_7386_where_lists_hold_no_nulls(original in any_json(), patch in any_json()) {
+        fn matches_rfc_7386_for_lists_without_nulls(original in any_json(), patch in any_json()) {
             let mut reference = original.clone();
             json_patch::merge(&mut reference, &patch);
             if patch.is_object() {

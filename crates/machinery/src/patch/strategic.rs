@@ -1,35 +1,38 @@
-//! Strategic merge patch: a merge patch that knows the types of Kubernetes.
+//! Strategic merge patch: a merge patch that uses the types of the built-in kinds.
 //!
-//! Lists merge where their type says so, by key or as sets, and directives in the patch say what a plain merge cannot:
+//! Lists merge by key or as sets where their type says so, and directives in the patch express what a plain merge cannot:
 //! `$patch: replace|delete` in an object or as an element of a merging list, `$retainKeys`,
-//! `$deleteFromPrimitiveList/<field>`, `$setElementOrder/<field>`. Results, order of lists included, are those of
-//! kube-apiserver 1.36 (`strategicpatch/patch.go` of apimachinery), and so are the oddities: `$patch: merge` is an error
-//! there too. Directives that had nothing to act on vanish from fields, as upstream loses them by decoding the result.
+//! `$deleteFromPrimitiveList/<field>`, `$setElementOrder/<field>`. Results, including the order of lists, are those of
+//! kube-apiserver 1.36 (`strategicpatch/patch.go` of apimachinery), oddities included: `$patch: merge` is an error there
+//! too. Directives without effect are removed from fields; upstream drops them when it decodes the result.
 //!
-//! DEVIATION(free-form-merge): objects and lists merge and are replaced also where the types know nothing of them: in free-form JSON, in
-//! maps, in fields that do not exist. Upstream answers 500 there.
-//! DEVIATION(strategic-panics): what makes upstream panic (null in a merging list, objects where primitives belong) is an error here.
+//! DEVIATION(free-form-merge): objects and lists merge and are replaced also where there is no type information: in
+//! free-form JSON, in maps, in unknown fields. Upstream returns 500 there.
+//! DEVIATION(strategic-panics): input that makes upstream panic (null in a merging list, objects instead of primitives) is
+//! an error here.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
 use super::merge::drop_nulls;
-use list::{Merged, Scalar, Type};
+use list::{ElementKey, ElementType, MergedList};
 
 mod list;
 mod schema;
 
-pub use schema::{FieldFacts, PatchSchema, Rule, TypeId};
+pub use schema::{FieldFacts, MergeRule, PatchSchema, TypeId};
+// Old names, until the other crates use the new ones.
+pub use schema::MergeRule as Rule;
 
 const PATCH: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
 const SET_ELEMENT_ORDER: &str = "$setElementOrder";
 const DELETE_FROM_PRIMITIVE_LIST: &str = "$deleteFromPrimitiveList";
 
-/// Why a strategic merge patch cannot be applied. Where upstream has a fixed wording it is kept.
+/// A strategic merge patch cannot be applied. Messages are upstream's where it has a fixed wording.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum StrategicError {
+pub enum StrategicPatchError {
     /// 400: the patch is a list or a scalar.
     #[error("a strategic merge patch must be a JSON object")]
     NotAnObject,
@@ -51,7 +54,7 @@ pub enum StrategicError {
     /// 500: an element, old or of the patch, that a merge by key cannot identify.
     #[error("an element of {list} does not contain the declared merge key: {key}")]
     NoMergeKey {
-        /// Name of the list.
+        /// Field name of the list.
         list: String,
         /// The field that identifies its elements.
         key: String,
@@ -76,45 +79,45 @@ pub enum StrategicError {
     OrderMismatch(String),
 }
 
-/// Where in the types a value is.
+/// What is known about the members of an object.
 #[derive(Debug, Clone, Copy)]
-enum Place {
-    /// Fields of this type.
+enum ObjectShape {
+    /// They are the fields of this type.
     Fields(TypeId),
-    /// Members of a map, whose values may be of this type.
+    /// They are the entries of a map whose values have this type, if they are objects with a known type.
     Members(Option<TypeId>),
-    /// Nothing is known.
+    /// There is no type information.
     Unknown,
 }
 
-/// How a list of the patch is meant.
+/// Whether the elements of a list in the patch are merged or deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Meant {
+enum MergeIntent {
     ToMerge,
     ToDelete,
 }
 
-struct Merger<'s> {
+struct StrategicMerger<'s> {
     schema: &'s dyn PatchSchema,
 }
 
-/// Members of a patch, what is data told apart from what is said about fields.
+/// Members of a patch, split into values and directives about fields.
 #[derive(Default)]
-struct Members {
+struct PatchMembers {
     fields: Map<String, Value>,
     orders: Vec<(String, Vec<Value>)>,
     deletions: Vec<(String, Value)>,
 }
 
-// === impl StrategicError ===
+// === impl StrategicPatchError ===
 
-impl StrategicError {
+impl StrategicPatchError {
     fn unknown_directive(directive: &Value) -> Self {
         let word = directive.as_str().unwrap_or("(not a string)");
         Self::UnknownDirective(word.to_owned())
     }
 
-    /// The HTTP status upstream answers with; its 500 has no reason.
+    /// The HTTP status that upstream returns; its 500 has no reason.
     #[must_use]
     pub fn code(&self) -> u16 {
         match self {
@@ -135,27 +138,27 @@ impl StrategicError {
     }
 }
 
-/// The object that `patch` makes of `original`, which is of type `root`. A patch of null changes nothing.
+/// Applies `patch` to `original`, which has type `root`. A null patch changes nothing.
 ///
 /// # Errors
-/// A patch that is not one, or whose directives or lists do not fit; [`StrategicError::code`] says how to answer.
+/// If the patch is malformed, or if its directives or lists do not fit the object; [`StrategicPatchError::code`] is the HTTP status.
 pub fn apply(
     original: Value,
     patch: Value,
     schema: &dyn PatchSchema,
     root: TypeId,
-) -> Result<Value, StrategicError> {
+) -> Result<Value, StrategicPatchError> {
     let patch = match patch {
         Value::Object(patch) => patch,
         Value::Null => return Ok(original),
-        _ => return Err(StrategicError::NotAnObject),
+        _ => return Err(StrategicPatchError::NotAnObject),
     };
     let original = match original {
         Value::Object(original) => original,
         _ => Map::new(),
     };
-    let merger = Merger { schema };
-    let place = Place::Fields(root);
+    let merger = StrategicMerger { schema };
+    let place = ObjectShape::Fields(root);
     let directed = holds_directive(&patch);
     let mut merged = Value::Object(merger.object(original, patch, place)?);
     if directed {
@@ -164,36 +167,41 @@ pub fn apply(
     Ok(merged)
 }
 
-// === impl Place ===
+// === impl ObjectShape ===
 
-impl Place {
-    /// What is known of member `name`.
+impl ObjectShape {
+    /// The type information of member `name`.
     fn member<'s>(self, name: &str, schema: &'s dyn PatchSchema) -> FieldFacts<'s> {
         match self {
-            Place::Fields(of) => schema.field(of, name),
-            Place::Members(of @ Some(_)) => FieldFacts {
-                rule: Rule::Object,
+            ObjectShape::Fields(of) => schema.field(of, name),
+            ObjectShape::Members(of @ Some(_)) => FieldFacts {
+                rule: MergeRule::Object,
                 of,
             },
-            Place::Members(None) | Place::Unknown => FieldFacts::UNKNOWN,
+            ObjectShape::Members(None) | ObjectShape::Unknown => FieldFacts::UNKNOWN,
         }
     }
 
-    /// Where the object in a field is, or the elements of the list in it.
+    /// The shape of the object in a field, or of the elements of the list in it.
     fn within(facts: FieldFacts<'_>) -> Self {
         match (facts.rule, facts.of) {
-            (Rule::Map, of) => Place::Members(of),
-            (_, Some(of)) => Place::Fields(of),
-            (_, None) => Place::Unknown,
+            (MergeRule::Map, of) => ObjectShape::Members(of),
+            (_, Some(of)) => ObjectShape::Fields(of),
+            (_, None) => ObjectShape::Unknown,
         }
     }
 }
 
-// === impl Merger ===
+// === impl StrategicMerger ===
 
-impl Merger<'_> {
-    /// Merges two objects; anything else of the patch replaces the original.
-    fn value(&self, original: Value, patch: Value, place: Place) -> Result<Value, StrategicError> {
+impl StrategicMerger<'_> {
+    /// Merges two objects; any other value of the patch replaces the original.
+    fn value(
+        &self,
+        original: Value,
+        patch: Value,
+        place: ObjectShape,
+    ) -> Result<Value, StrategicPatchError> {
         match (original, patch) {
             (Value::Object(original), Value::Object(patch)) => {
                 Ok(Value::Object(self.object(original, patch, place)?))
@@ -206,49 +214,49 @@ impl Merger<'_> {
         &self,
         mut original: Map<String, Value>,
         mut patch: Map<String, Value>,
-        place: Place,
-    ) -> Result<Map<String, Value>, StrategicError> {
+        place: ObjectShape,
+    ) -> Result<Map<String, Value>, StrategicPatchError> {
         if let Some(directive) = patch.remove(PATCH) {
             return match directive.as_str() {
                 Some("replace") => Ok(patch),
                 Some("delete") => Ok(Map::new()),
-                _ => Err(StrategicError::unknown_directive(&directive)),
+                _ => Err(StrategicPatchError::unknown_directive(&directive)),
             };
         }
         retain_keys(&mut original, &mut patch)?;
-        let mut members = Members::sort_out(patch)?;
+        let mut members = PatchMembers::sort_out(patch)?;
         for (name, order) in members.orders {
             let patched = members.fields.remove(&name);
             self.ordered_list(&mut original, name, patched, &order, place)?;
         }
         for (name, value) in members.fields {
-            self.field(&mut original, name, value, place, Meant::ToMerge)?;
+            self.field(&mut original, name, value, place, MergeIntent::ToMerge)?;
         }
-        // Last, so that what is both added and deleted is gone. Upstream's order is random unless there is a
-        // `$setElementOrder`, and then it is this one.
+        // Last, so that elements which are both added and deleted are gone. Upstream's order is random unless there is a
+        // `$setElementOrder`; then it is this one.
         for (name, value) in members.deletions {
-            self.field(&mut original, name, value, place, Meant::ToDelete)?;
+            self.field(&mut original, name, value, place, MergeIntent::ToDelete)?;
         }
         Ok(original)
     }
 
-    /// Merges one field into `original`. A deletion of something other than a list is upstream's: it merges if the type
-    /// of the value is that of the field, and null removes the field.
+    /// Merges one field into `original`. Like upstream, a deletion of a value other than a list merges if the value has the
+    /// type of the field, and null removes the field.
     fn field(
         &self,
         original: &mut Map<String, Value>,
         name: String,
         patch: Value,
-        place: Place,
-        meant: Meant,
-    ) -> Result<(), StrategicError> {
+        place: ObjectShape,
+        meant: MergeIntent,
+    ) -> Result<(), StrategicPatchError> {
         if patch.is_null() {
             original.remove(&name);
             return Ok(());
         }
         let old = original.get_mut(&name);
-        let Some(old) = old.filter(|old| Type::of(old) == Type::of(&patch)) else {
-            if meant == Meant::ToMerge {
+        let Some(old) = old.filter(|old| ElementType::of(old) == ElementType::of(&patch)) else {
+            if meant == MergeIntent::ToMerge {
                 let mut patch = patch;
                 drop_nulls(&mut patch);
                 match without_directives(patch) {
@@ -263,8 +271,8 @@ impl Merger<'_> {
             (Value::Array(old), Value::Array(patch)) => {
                 Value::Array(self.list(old, patch, facts, meant, &name)?)
             }
-            (_, patch) if facts.rule == Rule::ReplacedObject => patch,
-            (old, patch) => self.value(old, patch, Place::within(facts))?,
+            (_, patch) if facts.rule == MergeRule::ReplacedObject => patch,
+            (old, patch) => self.value(old, patch, ObjectShape::within(facts))?,
         };
         Ok(())
     }
@@ -274,57 +282,59 @@ impl Merger<'_> {
         original: Vec<Value>,
         patch: Vec<Value>,
         facts: FieldFacts<'_>,
-        meant: Meant,
+        meant: MergeIntent,
         name: &str,
-    ) -> Result<Vec<Value>, StrategicError> {
-        let merges = matches!(facts.rule, Rule::Set | Rule::ListByKey(_));
-        if meant == Meant::ToMerge && !merges {
+    ) -> Result<Vec<Value>, StrategicPatchError> {
+        let merges = matches!(facts.rule, MergeRule::Set | MergeRule::ListByKey(_));
+        if meant == MergeIntent::ToMerge && !merges {
             return Ok(patch);
         }
-        let Some(elements) = Type::of_all(original.iter().chain(&patch), name)? else {
+        let Some(elements) = ElementType::of_all(original.iter().chain(&patch), name)? else {
             return Ok(original);
         };
-        // Upstream merges objects even if they are meant to be deleted.
-        if meant == Meant::ToDelete && elements != Type::Object {
+        // Upstream merges objects even if the directive deletes.
+        if meant == MergeIntent::ToDelete && elements != ElementType::Object {
             return list::without(original, &patch, name);
         }
         let merged = self.merged_list(original, patch, facts, name)?;
         Ok(merged.in_patch_order())
     }
 
-    /// Merges two lists whose elements are known to be of one type.
+    /// Merges two lists whose elements all have the same type.
     fn merged_list(
         &self,
         original: Vec<Value>,
         patch: Vec<Value>,
         facts: FieldFacts<'_>,
         name: &str,
-    ) -> Result<Merged, StrategicError> {
+    ) -> Result<MergedList, StrategicPatchError> {
         let objects = original.iter().chain(&patch).any(Value::is_object);
         match (facts.rule, objects) {
-            (Rule::ListByKey(key), true) => {
-                self.merge_by_key(original, patch, key, Place::within(facts), name)
+            (MergeRule::ListByKey(key), true) => {
+                self.merge_by_key(original, patch, key, ObjectShape::within(facts), name)
             }
-            (Rule::ListByKey(_), false) => Err(StrategicError::NotAnElement(name.to_owned())),
-            (_, true) => Err(StrategicError::UndeclaredMergeKey(name.to_owned())),
+            (MergeRule::ListByKey(_), false) => {
+                Err(StrategicPatchError::NotAnElement(name.to_owned()))
+            }
+            (_, true) => Err(StrategicPatchError::UndeclaredMergeKey(name.to_owned())),
             (_, false) => list::merge_set(original, patch, name),
         }
     }
 
-    /// Merges the list in field `name` and puts it in the order that the patch gives.
+    /// Merges the list in field `name` and sorts it by the `$setElementOrder` of the patch.
     fn ordered_list(
         &self,
         original: &mut Map<String, Value>,
         name: String,
         patch: Option<Value>,
         order: &[Value],
-        place: Place,
-    ) -> Result<(), StrategicError> {
+        place: ObjectShape,
+    ) -> Result<(), StrategicPatchError> {
         let facts = place.member(&name, self.schema);
-        let not_a_list = || StrategicError::NotAList(name.clone());
+        let not_a_list = || StrategicPatchError::NotAList(name.clone());
         let key = match facts.rule {
-            Rule::ListByKey(key) => Some(key),
-            Rule::Set | Rule::ReplacedList => None,
+            MergeRule::ListByKey(key) => Some(key),
+            MergeRule::Set | MergeRule::ReplacedList => None,
             _ => return Err(not_a_list()),
         };
         let list = |value: Value| match value {
@@ -337,41 +347,41 @@ impl Merger<'_> {
         if old.is_none() && patch.is_none() {
             return Ok(());
         }
-        if Type::of_all(elements, &name)?.is_none() {
-            return Err(StrategicError::NothingToOrder(name));
+        if ElementType::of_all(elements, &name)?.is_none() {
+            return Err(StrategicPatchError::NothingToOrder(name));
         }
-        let order = Scalar::identities(order, key, &name)?;
+        let order = ElementKey::identities(order, key, &name)?;
         check_order(patch.as_deref().unwrap_or_default(), &order, key, &name)?;
-        let merges = facts.rule != Rule::ReplacedList;
+        let merges = facts.rule != MergeRule::ReplacedList;
         let merged = match (old, patch) {
             (Some(old), Some(patch)) if merges => self.merged_list(old, patch, facts, &name)?,
             (Some(old), Some(patch)) => {
-                let old = Scalar::identities(&old, key, &name)?;
-                Merged::untouched(patch, old, key, &name)?
+                let old = ElementKey::identities(&old, key, &name)?;
+                MergedList::untouched(patch, old, key, &name)?
             }
             (Some(old), None) => {
-                let ids = Scalar::identities(&old, key, &name)?;
-                Merged::untouched(old, ids, key, &name)?
+                let ids = ElementKey::identities(&old, key, &name)?;
+                MergedList::untouched(old, ids, key, &name)?
             }
             (None, patch) => {
                 let plain = patch.into_iter().flatten().filter_map(without_directives);
-                Merged::untouched(plain.collect(), Vec::new(), key, &name)?
+                MergedList::untouched(plain.collect(), Vec::new(), key, &name)?
             }
         };
         original.insert(name, Value::Array(merged.in_given_order(&order)));
         Ok(())
     }
 
-    /// Takes out of fields what can only be a directive that had nothing to act on. Maps and free-form JSON keep it: there
-    /// it may be data.
-    fn drop_unused_directives(&self, value: &mut Value, place: Place) {
+    /// Removes directives without effect from typed objects. Maps and free-form JSON keep such members, which may be
+    /// data.
+    fn drop_unused_directives(&self, value: &mut Value, place: ObjectShape) {
         match (value, place) {
-            (Value::Object(members), Place::Fields(_) | Place::Members(Some(_))) => {
-                if matches!(place, Place::Fields(_)) {
+            (Value::Object(members), ObjectShape::Fields(_) | ObjectShape::Members(Some(_))) => {
+                if matches!(place, ObjectShape::Fields(_)) {
                     members.retain(|name, _| !is_directive(name));
                 }
                 for (name, member) in members {
-                    let within = Place::within(place.member(name, self.schema));
+                    let within = ObjectShape::within(place.member(name, self.schema));
                     self.drop_unused_directives(member, within);
                 }
             }
@@ -385,22 +395,22 @@ impl Merger<'_> {
     }
 }
 
-// === impl Members ===
+// === impl PatchMembers ===
 
-impl Members {
-    fn sort_out(patch: Map<String, Value>) -> Result<Self, StrategicError> {
+impl PatchMembers {
+    fn sort_out(patch: Map<String, Value>) -> Result<Self, StrategicPatchError> {
         let mut members = Self::default();
         for (name, value) in patch {
             if let Some(field) = name.strip_prefix(SET_ELEMENT_ORDER) {
                 let Value::Array(order) = value else {
-                    return Err(StrategicError::NotAList(field.to_owned()));
+                    return Err(StrategicPatchError::NotAList(field.to_owned()));
                 };
                 let field = field.strip_prefix('/');
-                let field = field.ok_or(StrategicError::BadElementOrder)?;
+                let field = field.ok_or(StrategicPatchError::BadElementOrder)?;
                 members.orders.push((field.to_owned(), order));
             } else if let Some(field) = name.strip_prefix(DELETE_FROM_PRIMITIVE_LIST) {
                 let field = field.strip_prefix('/');
-                let field = field.ok_or(StrategicError::BadDeleteList)?;
+                let field = field.ok_or(StrategicPatchError::BadDeleteList)?;
                 members.deletions.push((field.to_owned(), value));
             } else {
                 members.fields.insert(name, value);
@@ -410,40 +420,40 @@ impl Members {
     }
 }
 
-/// Obeys `$retainKeys`: what it does not list goes, and the patch may not set anything else.
+/// Applies `$retainKeys`: removes all members that it does not list. The patch may set only listed members.
 fn retain_keys(
     original: &mut Map<String, Value>,
     patch: &mut Map<String, Value>,
-) -> Result<(), StrategicError> {
+) -> Result<(), StrategicPatchError> {
     let Some(retained) = patch.remove(RETAIN_KEYS) else {
         return Ok(());
     };
     let Value::Array(retained) = retained else {
-        return Err(StrategicError::BadRetainKeys);
+        return Err(StrategicPatchError::BadRetainKeys);
     };
-    let retained = Scalar::identities(&retained, None, RETAIN_KEYS)?;
-    let retained: BTreeSet<Scalar> = retained.into_iter().collect();
-    let is_retained = |name: &str| retained.contains(&Scalar::Text(name.to_owned()));
+    let retained = ElementKey::identities(&retained, None, RETAIN_KEYS)?;
+    let retained: BTreeSet<ElementKey> = retained.into_iter().collect();
+    let is_retained = |name: &str| retained.contains(&ElementKey::Text(name.to_owned()));
     let said_about_lists = |name: &str| {
         name.starts_with(SET_ELEMENT_ORDER) || name.starts_with(DELETE_FROM_PRIMITIVE_LIST)
     };
     for (name, value) in &*patch {
         if !value.is_null() && !said_about_lists(name) && !is_retained(name) {
-            return Err(StrategicError::BadRetainKeys);
+            return Err(StrategicPatchError::BadRetainKeys);
         }
     }
     original.retain(|name, _| is_retained(name));
     Ok(())
 }
 
-/// The elements of a patch must be among those of its `$setElementOrder`, in the same order; what is to be deleted does
-/// not count, and an empty order asks for nothing.
+/// Checks that `$setElementOrder` contains the elements of the patch in the same order. Elements to delete are exempt, and
+/// an empty order allows everything.
 fn check_order(
     patch: &[Value],
-    order: &[Scalar],
+    order: &[ElementKey],
     key: Option<&str>,
     name: &str,
-) -> Result<(), StrategicError> {
+) -> Result<(), StrategicPatchError> {
     if order.is_empty() {
         return Ok(());
     }
@@ -451,21 +461,21 @@ fn check_order(
     for element in patch {
         let fits = match element.get(PATCH) {
             Some(directive) if directive == "delete" => true,
-            // Upstream steps over other directives only while there is something left of the order.
+            // Upstream skips other directives only while elements of the order remain.
             Some(_) => !order.as_slice().is_empty(),
             None => {
-                let id = Scalar::identity(element, key, name)?;
+                let id = ElementKey::identity(element, key, name)?;
                 order.any(|other| *other == id)
             }
         };
         if !fits {
-            return Err(StrategicError::OrderMismatch(name.to_owned()));
+            return Err(StrategicPatchError::OrderMismatch(name.to_owned()));
         }
     }
     Ok(())
 }
 
-/// The value without the objects that carry a `$patch`; none if it is one itself.
+/// Removes all objects with a `$patch` from a value; `None` if the value is one.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(members) if members.contains_key(PATCH) => None,

@@ -1,9 +1,9 @@
-//! Whether a schema is one that objects can be judged by, in the words and with the paths of the real server.
+//! Validation of schemas, with upstream's messages and field paths.
 //!
-//! Three sets of rules, as upstream has them: a schema must be [structural] (each place has one type, and alternatives
-//! add nothing new), its [defaults] must be valid themselves, and each [place](openapi) may use only what is supported.
-//! Mirrors `apiextensions/validation/validation.go` and `apiserver/schema/{validation,complete}.go`, 1.36. Upstream's order
-//! of faults is that of Go's maps, which is none; ours is by name.
+//! Like upstream, there are three sets of rules: a schema must be [structural] (each value has one type, and alternatives add
+//! nothing new), its [defaults] must be valid, and it may use only [supported members](openapi).
+//! Mirrors `apiextensions/validation/validation.go` and `apiserver/schema/{validation,complete}.go`, 1.36. Upstream iterates
+//! over Go maps, so its order of faults is random; ours is by name.
 
 mod defaults;
 mod openapi;
@@ -11,21 +11,22 @@ mod structural;
 
 use serde_json::Value;
 
-use super::Metadata;
-use super::compile::{self, Purpose};
+use super::MetadataRules;
+use super::compile::{self, CompilePurpose};
 use super::fault::invalid;
-use crate::status::Cause;
+use crate::status::StatusCause;
 
-/// Whether the status of the objects has a path of its own.
+// Old names, until the other crates use the new ones.
+pub use self::StatusSubresource as StatusPath;
+
+/// Whether the custom resource has a status subresource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StatusPath {
-    /// Yes.
+pub enum StatusSubresource {
     Own,
-    /// No.
     None,
 }
 
-/// Members of a root schema that say nothing about the status, by their names in JSON; upstream lists those in Go.
+/// Members that a root schema may have if there is a status subresource, by their JSON names.
 const AT_ROOT: [&str; 22] = [
     "description",
     "type",
@@ -52,15 +53,20 @@ const AT_ROOT: [&str; 22] = [
 ];
 const AT_ROOT_SHOWN: &str = "[Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields XValidations]";
 
-/// The faults of the schema at `path`, which was [read](super::read).
+/// The faults of the schema at `path`, after [`read`](super::read).
 #[must_use]
-pub fn faults(schema: &Value, path: &str, status: StatusPath, metadata: Metadata) -> Vec<Cause> {
+pub fn faults(
+    schema: &Value,
+    path: &str,
+    status: StatusSubresource,
+    metadata: MetadataRules,
+) -> Vec<StatusCause> {
     let mut causes = Vec::new();
-    if status == StatusPath::Own {
+    if status == StatusSubresource::Own {
         causes.extend(root_fault(schema, path));
     }
     if schema["nullable"] == true {
-        causes.push(Cause::forbidden(
+        causes.push(StatusCause::forbidden(
             format!("{path}.nullable"),
             "nullable cannot be true at the root",
         ));
@@ -69,7 +75,11 @@ pub fn faults(schema: &Value, path: &str, status: StatusPath, metadata: Metadata
     if unsupported.is_none() {
         let mut found = structural::faults(schema, path);
         if found.is_empty() {
-            found = defaults::faults(&compile::node(schema, Purpose::Defaults), path, metadata);
+            found = defaults::faults(
+                &compile::node(schema, CompilePurpose::Defaults),
+                path,
+                metadata,
+            );
         }
         causes.extend(found);
     }
@@ -80,7 +90,7 @@ pub fn faults(schema: &Value, path: &str, status: StatusPath, metadata: Metadata
     }
 }
 
-/// The formats that say nothing, which upstream warns about.
+/// The formats that are ignored; upstream warns about them.
 #[must_use]
 pub fn unknown_formats(schema: &Value) -> Vec<String> {
     let mut formats = Vec::new();
@@ -89,14 +99,14 @@ pub fn unknown_formats(schema: &Value) -> Vec<String> {
             .as_str()
             .filter(|format| !format.is_empty());
         let source = serde_json::json!({"type": schema["type"], "format": format});
-        let node = compile::node(&source, Purpose::Objects);
+        let node = compile::node(&source, CompilePurpose::Objects);
         formats.extend(format.filter(|_| node.format.is_none()).map(str::to_owned));
     });
     formats
 }
 
-/// With a status of its own, a root schema may say little: it is judged without the status.
-fn root_fault(schema: &Value, path: &str) -> Option<Cause> {
+/// With a status subresource a root schema may have few members, because the object is validated without its status.
+fn root_fault(schema: &Value, path: &str) -> Option<StatusCause> {
     let members = schema.as_object()?;
     if let Some(other) = schema["type"].as_str().filter(|name| *name != "object") {
         let why = "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";

@@ -1,39 +1,39 @@
-//! From the JSON of a schema to nodes that walks can use: patterns compiled, formats looked up, enums indexed.
+//! Compiles the JSON of a schema to nodes: regular expressions compiled, formats looked up, enums indexed.
 //!
-//! Reads leniently: what is wrong was said by `check`, and a schema that was stored all the same does as much as it can.
+//! Invalid parts are ignored: `check` reports them, and a schema that was stored nevertheless is applied as far as possible.
 
 use serde_json::Value;
 
-use super::format::Format;
-use super::number::Bounds;
-use super::pattern::Pattern;
-use super::values::Choice;
-use super::{Additional, List, Node, Size, Type, Types};
+use super::format::ValueFormat;
+use super::number::NumberBounds;
+use super::pattern::GoPattern;
+use super::values::EnumValues;
+use super::{AdditionalProperties, JsonType, ListType, NodeTypes, SchemaNode, SizeLimits};
 
-/// What a schema is compiled for. Upstream makes its validators in two ways.
+/// Selects one of the two ways in which upstream builds its validators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
-    /// To judge objects.
+pub(super) enum CompilePurpose {
+    /// Validation of objects.
     Objects,
-    /// To judge the defaults in it: int-or-string is any type there, and a format that means nothing counts.
+    /// Validation of the defaults in the schema: int-or-string accepts any type, and unknown formats count.
     Defaults,
 }
 
-/// The node of a schema and all below it.
-pub(super) fn node(schema: &Value, purpose: Purpose) -> Node {
+/// Compiles a schema and all schemas in it.
+pub(super) fn node(schema: &Value, purpose: CompilePurpose) -> SchemaNode {
     let text = |name: &str| schema[name].as_str();
     let flag = |name: &str| schema[name] == true;
-    let is_both = flag("x-kubernetes-int-or-string") && purpose == Purpose::Objects;
+    let is_both = flag("x-kubernetes-int-or-string") && purpose == CompilePurpose::Objects;
     let types = if is_both {
-        Types::IntOrString
+        NodeTypes::IntOrString
     } else {
         text("type")
-            .and_then(Type::of)
-            .map_or(Types::Any, Types::One)
+            .and_then(JsonType::of)
+            .map_or(NodeTypes::Any, NodeTypes::One)
     };
     let properties = schema["properties"].as_object().into_iter().flatten();
     let pattern = text("pattern").filter(|pattern| !pattern.is_empty());
-    Node {
+    SchemaNode {
         types,
         nullable: flag("nullable"),
         preserve: flag("x-kubernetes-preserve-unknown-fields"),
@@ -53,16 +53,16 @@ pub(super) fn node(schema: &Value, purpose: Purpose) -> Node {
         length: size(schema, "minLength", "maxLength"),
         count: size(schema, "minItems", "maxItems"),
         members: size(schema, "minProperties", "maxProperties"),
-        bounds: Bounds::read(schema, types),
-        pattern: pattern.map(Pattern::compile),
+        bounds: NumberBounds::read(schema, types),
+        pattern: pattern.map(GoPattern::compile),
         format: text("format").and_then(|name| match purpose {
-            Purpose::Objects => Format::of(name, types),
-            Purpose::Defaults => Some(Format::any(name)),
+            CompilePurpose::Objects => ValueFormat::of(name, types),
+            CompilePurpose::Defaults => Some(ValueFormat::any(name)),
         }),
         choice: schema["enum"]
             .as_array()
             .filter(|values| !values.is_empty())
-            .map(|values| Choice::of(values)),
+            .map(|values| EnumValues::of(values)),
         all_of: nodes(&schema["allOf"], purpose),
         any_of: nodes(&schema["anyOf"], purpose),
         one_of: nodes(&schema["oneOf"], purpose),
@@ -72,7 +72,7 @@ pub(super) fn node(schema: &Value, purpose: Purpose) -> Node {
     }
 }
 
-/// Whether there are rules in CEL anywhere.
+/// Whether a schema or a schema in it has CEL rules.
 pub(super) fn has_rules(schema: &Value) -> bool {
     let own = schema["x-kubernetes-validations"].as_array();
     own.is_some_and(|rules| !rules.is_empty())
@@ -84,31 +84,31 @@ pub(super) fn has_rules(schema: &Value) -> bool {
             .any(|name| schema[name].is_object() && has_rules(&schema[name]))
 }
 
-fn additional(value: &Value, purpose: Purpose) -> Additional {
+fn additional(value: &Value, purpose: CompilePurpose) -> AdditionalProperties {
     match value {
-        Value::Bool(true) => Additional::Allowed,
-        Value::Bool(false) => Additional::Forbidden,
-        Value::Object(_) => Additional::Schema(Box::new(node(value, purpose))),
-        _ => Additional::Unsaid,
+        Value::Bool(true) => AdditionalProperties::Allowed,
+        Value::Bool(false) => AdditionalProperties::Forbidden,
+        Value::Object(_) => AdditionalProperties::Schema(Box::new(node(value, purpose))),
+        _ => AdditionalProperties::Unspecified,
     }
 }
 
-fn list(schema: &Value) -> List {
+fn list(schema: &Value) -> ListType {
     match schema["x-kubernetes-list-type"].as_str() {
-        Some("set") => List::Set,
-        Some("map") => List::Map(texts(&schema["x-kubernetes-list-map-keys"])),
-        _ => List::Atomic,
+        Some("set") => ListType::Set,
+        Some("map") => ListType::Map(texts(&schema["x-kubernetes-list-map-keys"])),
+        _ => ListType::Atomic,
     }
 }
 
-fn size(schema: &Value, min: &str, max: &str) -> Size {
-    Size {
+fn size(schema: &Value, min: &str, max: &str) -> SizeLimits {
+    SizeLimits {
         min: schema[min].as_i64(),
         max: schema[max].as_i64(),
     }
 }
 
-fn nodes(value: &Value, purpose: Purpose) -> Vec<Node> {
+fn nodes(value: &Value, purpose: CompilePurpose) -> Vec<SchemaNode> {
     let items = value.as_array().into_iter().flatten();
     items.map(|schema| node(schema, purpose)).collect()
 }

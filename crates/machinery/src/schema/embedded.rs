@@ -1,28 +1,32 @@
-//! Objects within objects: what each of them must say about itself.
+//! Validation of embedded objects: `apiVersion`, `kind` and `metadata`.
 //!
 //! Mirrors `objectmeta/validation.go` of apiextensions-apiserver 1.36.
 
 use serde_json::{Map, Value};
 
 use super::fault::{FAULTS_MAX, invalid};
-use super::{Metadata, Node};
+use super::{MetadataRules, SchemaNode};
 use crate::names;
-use crate::status::Cause;
+use crate::status::StatusCause;
 
 /// The faults of all embedded objects below the root.
-pub(super) fn faults(root: &Node, object: &Map<String, Value>, metadata: Metadata) -> Vec<Cause> {
+pub(super) fn faults(
+    root: &SchemaNode,
+    object: &Map<String, Value>,
+    metadata: MetadataRules,
+) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     members(root, object, "", metadata, &mut causes);
     causes
 }
 
-/// The faults of all embedded objects in a value, and of itself if its schema says that it is one.
+/// The faults of all embedded objects in a value, including the value itself.
 pub(super) fn walk(
-    node: &Node,
+    node: &SchemaNode,
     value: &Value,
     path: &str,
-    metadata: Metadata,
-    causes: &mut Vec<Cause>,
+    metadata: MetadataRules,
+    causes: &mut Vec<StatusCause>,
 ) {
     if causes.len() >= FAULTS_MAX {
         return;
@@ -48,11 +52,11 @@ pub(super) fn walk(
 }
 
 fn members(
-    node: &Node,
+    node: &SchemaNode,
     object: &Map<String, Value>,
     path: &str,
-    metadata: Metadata,
-    causes: &mut Vec<Cause>,
+    metadata: MetadataRules,
+    causes: &mut Vec<StatusCause>,
 ) {
     for (name, value) in object
         .iter()
@@ -72,13 +76,13 @@ fn members(
 fn object_faults(
     object: &Map<String, Value>,
     path: &str,
-    metadata: Metadata,
-    causes: &mut Vec<Cause>,
+    metadata: MetadataRules,
+    causes: &mut Vec<StatusCause>,
 ) {
     for field in ["apiVersion", "kind"] {
         let at = format!("{path}.{field}");
         match object.get(field) {
-            None => causes.push(Cause::required(at, "")),
+            None => causes.push(StatusCause::required(at, "")),
             Some(Value::String(text)) if text.is_empty() => {
                 causes.push(invalid(at, &"".into(), "must not be empty"));
             }

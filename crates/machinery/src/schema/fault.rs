@@ -1,53 +1,53 @@
-//! What is wrong with an object, and how the real server words it.
+//! Faults of an object and their messages, which are upstream's.
 //!
-//! Faults are kept as references into object and schema while alternatives are weighed against each other, and become
-//! [`Cause`]s at the end, within [`FAULTS_MAX`] and [`FAULT_BYTES_MAX`].
+//! While alternatives (`anyOf`, `oneOf`) are compared, faults are references into object and schema. They become
+//! [`StatusCause`]s at the end, within [`FAULTS_MAX`] and [`FAULT_BYTES_MAX`].
 
 use serde_json::Value;
 
-use super::values::{Choice, shown};
-use crate::status::{Cause, quoted};
+use super::values::{EnumValues, shown};
+use crate::status::{StatusCause, quoted};
 
-/// Faults of one object that are told. DEVIATION(schema-faults-max): upstream tells all, and takes a time that grows with
-/// the square of their number.
+/// Most faults of one object that are reported. DEVIATION(schema-faults-max): upstream reports all of them, in a time that
+/// grows with the square of their number.
 pub(super) const FAULTS_MAX: usize = 1000;
-/// Their length in all: a large enum is repeated in each fault.
+/// Most bytes of all fault messages: each fault repeats a large enum.
 const FAULT_BYTES_MAX: usize = 1024 * 1024;
 
-/// A fault at a place, which is written as upstream's validator writes it.
+/// A fault and its path in the notation of upstream's validator.
 #[derive(Debug, Clone)]
-pub(super) struct Fault<'a> {
+pub(super) struct SchemaFault<'a> {
     pub(super) at: String,
-    pub(super) what: What<'a>,
+    pub(super) what: FaultDetail<'a>,
 }
 
-/// What is wrong.
+/// The kind of a fault, with the values for its message.
 #[derive(Debug, Clone)]
-pub(super) enum What<'a> {
-    /// It has another type or format than this one.
+pub(super) enum FaultDetail<'a> {
+    /// The value has the wrong type or format.
     Type {
         expected: &'a str,
         found: &'a str,
     },
     Required,
-    NotOneOf(&'a Value, &'a Choice),
+    NotOneOf(&'a Value, &'a EnumValues),
     TooLong(i64),
     TooMany {
         found: usize,
         max: i64,
     },
-    /// Anything else about a value; the text is the whole sentence.
+    /// Any other fault of a value; `text` is the whole message.
     Invalid {
         value: Value,
         text: String,
     },
-    /// A sentence that names its place itself.
+    /// A message that contains the path.
     Plain(String),
 }
 
-/// The causes of an answer. `below` is where the object stands that was judged.
-pub(super) fn causes(faults: &[Fault<'_>], below: &str, overflow: bool) -> Vec<Cause> {
-    let mut causes: Vec<Cause> = Vec::new();
+/// Converts faults to the causes of a `Status`. `below` is the path of the validated value.
+pub(super) fn causes(faults: &[SchemaFault<'_>], below: &str, overflow: bool) -> Vec<StatusCause> {
+    let mut causes: Vec<StatusCause> = Vec::new();
     let mut bytes = 0;
     let mut overflow = overflow;
     for fault in faults {
@@ -62,7 +62,7 @@ pub(super) fn causes(faults: &[Fault<'_>], below: &str, overflow: bool) -> Vec<C
         }
     }
     if overflow {
-        let why = "there are more faults than are told; correct these first";
+        let why = "there are more faults than are reported; correct these first";
         causes.push(cause(
             "FieldValueInvalid",
             place("", below),
@@ -72,8 +72,8 @@ pub(super) fn causes(faults: &[Fault<'_>], below: &str, overflow: bool) -> Vec<C
     causes
 }
 
-/// Whether upstream leaves rules in CEL unchecked because of this.
-pub(super) fn blocks_rules(cause: &Cause) -> bool {
+/// Whether upstream skips the CEL rules because of this fault.
+pub(super) fn blocks_rules(cause: &StatusCause) -> bool {
     let blocking = [
         "NotSupported",
         "Required",
@@ -85,8 +85,8 @@ pub(super) fn blocks_rules(cause: &Cause) -> bool {
     blocking.contains(&kind)
 }
 
-/// What is said then.
-pub(super) fn rules_not_checked() -> Cause {
+/// The fault that upstream adds if it skips the CEL rules.
+pub(super) fn rules_not_checked() -> StatusCause {
     let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
     cause(
         "FieldValueInvalid",
@@ -95,8 +95,8 @@ pub(super) fn rules_not_checked() -> Cause {
     )
 }
 
-/// A value that occurs twice.
-pub(super) fn repeated(at: String, value: &Value) -> Cause {
+/// The fault of a value that occurs twice.
+pub(super) fn repeated(at: String, value: &Value) -> StatusCause {
     cause(
         "FieldValueDuplicate",
         at,
@@ -104,8 +104,8 @@ pub(super) fn repeated(at: String, value: &Value) -> Cause {
     )
 }
 
-/// A value that is wrong, in upstream's spelling.
-pub(super) fn invalid(at: impl Into<String>, value: &Value, why: &str) -> Cause {
+/// The fault of an invalid value, with the value in upstream's notation.
+pub(super) fn invalid(at: impl Into<String>, value: &Value, why: &str) -> StatusCause {
     cause(
         "FieldValueInvalid",
         at.into(),
@@ -113,24 +113,26 @@ pub(super) fn invalid(at: impl Into<String>, value: &Value, why: &str) -> Cause 
     )
 }
 
-/// How upstream names the place of what concerns all of an object.
+/// The path that upstream uses for faults of the whole object.
 const NOWHERE: &str = "<nil>";
 
-// === impl Fault ===
+// === impl SchemaFault ===
 
-impl Fault<'_> {
-    fn cause(&self, below: &str) -> Cause {
+impl SchemaFault<'_> {
+    fn cause(&self, below: &str) -> StatusCause {
         let (at, field) = (&self.at, place(&self.at, below));
         match &self.what {
-            What::Type { expected, found } => {
+            FaultDetail::Type { expected, found } => {
                 let found = quoted(found);
                 let message = format!(
                     "Invalid value: {found}: {at} in body must be of type {expected}: {found}"
                 );
                 cause("FieldValueTypeInvalid", field, message)
             }
-            What::Required => cause("FieldValueRequired", field, "Required value".to_owned()),
-            What::NotOneOf(value, choice) => {
+            FaultDetail::Required => {
+                cause("FieldValueRequired", field, "Required value".to_owned())
+            }
+            FaultDetail::NotOneOf(value, choice) => {
                 let message = format!(
                     "Unsupported value: {}: supported values: {}",
                     shown(value),
@@ -138,23 +140,23 @@ impl Fault<'_> {
                 );
                 cause("FieldValueNotSupported", field, message)
             }
-            What::TooLong(max) => {
+            FaultDetail::TooLong(max) => {
                 let unit = if *max == 1 { "byte" } else { "bytes" };
                 let message = format!("Too long: may not be more than {max} {unit}");
                 cause("FieldValueTooLong", field, message)
             }
-            What::TooMany { found, max } => {
+            FaultDetail::TooMany { found, max } => {
                 let unit = if *max == 1 { "item" } else { "items" };
                 let message = format!("Too many: {found}: must have at most {max} {unit}");
                 cause("FieldValueTooMany", field, message)
             }
-            What::Invalid { value, text } => invalid(field, value, text),
-            What::Plain(text) => invalid(place("", below), &"".into(), text),
+            FaultDetail::Invalid { value, text } => invalid(field, value, text),
+            FaultDetail::Plain(text) => invalid(place("", below), &"".into(), text),
         }
     }
 }
 
-/// A place within `below`, as the answer names it.
+/// Joins a path with the path of the validated value.
 fn place(at: &str, below: &str) -> String {
     let at = at.strip_prefix('.').unwrap_or(at);
     match (at, below) {
@@ -165,8 +167,8 @@ fn place(at: &str, below: &str) -> String {
     }
 }
 
-fn cause(reason: &str, field: String, message: String) -> Cause {
-    Cause {
+fn cause(reason: &str, field: String, message: String) -> StatusCause {
+    StatusCause {
         reason: reason.to_owned(),
         message,
         field,

@@ -1,10 +1,10 @@
-//! Formats of texts and numbers.
+//! The `format` of strings and numbers.
 //!
 //! Mirrors kube-openapi's `strfmt` registry as far as apiextensions-apiserver 1.36 lets it through (`formats.go`): the
-//! names below with any number of dashes in them; every other format says nothing. Each is what Go's parser of that
-//! thing takes, which is not always what its standard says.
-//! DEVIATION(formats): `email` and `uri` are checked for their form, not parsed as Go does; odd ones may pass or fail
-//! differently.
+//! names below, with any number of dashes in them; other formats are ignored. Each check accepts what Go's parser accepts,
+//! which is not always what the standard says.
+//! DEVIATION(formats): `email` and `uri` are matched against a simplified syntax, so unusual values may be accepted or
+//! refused differently.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
@@ -12,26 +12,28 @@ use std::sync::LazyLock;
 use jiff::civil::Date;
 use regex::Regex;
 
-use super::{Type, Types};
+use super::{JsonType, NodeTypes};
 use crate::names;
 
-/// A format that means something.
+/// A format that is checked.
 #[derive(Debug)]
-pub(super) struct Format {
+pub(super) struct ValueFormat {
     name: String,
     matches: Option<fn(&str) -> bool>,
 }
 
-// === impl Format ===
+// === impl ValueFormat ===
 
-impl Format {
-    /// None if the format says nothing for this type.
-    pub(super) fn of(name: &str, types: Types) -> Option<Self> {
+impl ValueFormat {
+    /// `None` if the format is ignored for this type.
+    pub(super) fn of(name: &str, types: NodeTypes) -> Option<Self> {
         let matches = match types {
-            Types::Any | Types::IntOrString | Types::One(Type::String) => Some(text_format(name)?),
-            Types::One(Type::Integer) if matches!(name, "int32" | "int64") => None,
-            Types::One(Type::Number) if matches!(name, "float" | "double") => None,
-            Types::One(_) => return None,
+            NodeTypes::Any | NodeTypes::IntOrString | NodeTypes::One(JsonType::String) => {
+                Some(text_format(name)?)
+            }
+            NodeTypes::One(JsonType::Integer) if matches!(name, "int32" | "int64") => None,
+            NodeTypes::One(JsonType::Number) if matches!(name, "float" | "double") => None,
+            NodeTypes::One(_) => return None,
         };
         Some(Self {
             name: name.to_owned(),
@@ -39,7 +41,7 @@ impl Format {
         })
     }
 
-    /// The format whatever its type is, and if it means nothing.
+    /// The format for any type, even if it is unknown.
     pub(super) fn any(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -47,7 +49,7 @@ impl Format {
         }
     }
 
-    /// The format as the schema spells it.
+    /// The format as written in the schema.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
@@ -144,7 +146,7 @@ fn is_hostname(text: &str) -> bool {
     text.len() <= 255 && text.split('.').all(|label| label.len() <= 63) && HOSTNAME.is_match(text)
 }
 
-/// An address, with leading zeros as Go once allowed them.
+/// An IP address; leading zeros are allowed, as in older versions of Go.
 fn is_ip(text: &str) -> bool {
     if text.contains(':') {
         return text.parse::<Ipv6Addr>().is_ok() && !text.contains('%');
@@ -170,7 +172,7 @@ fn is_cidr(text: &str) -> bool {
     is_number && is_ip(address) && bits.parse::<u32>().is_ok_and(|bits| bits <= max)
 }
 
-/// Six, eight or twenty bytes with colons or dashes between them, or dots between pairs of them.
+/// Six, eight or twenty bytes, separated by colons or dashes, or in pairs separated by dots.
 fn is_mac(text: &str) -> bool {
     let separator = text.chars().find(|c| !c.is_ascii_hexdigit());
     let Some(separator) = separator.filter(|c| matches!(c, ':' | '-' | '.')) else {
@@ -257,7 +259,7 @@ fn is_date_time(text: &str) -> bool {
     is_date(date) && &parts[1] <= "23" && &parts[2] <= "59" && &parts[3] <= "59"
 }
 
-/// What Go parses, or any number of amounts with a unit somewhere in the text, as Scala spells them.
+/// A duration in Go's syntax, or a text that contains amounts with Scala's units.
 fn is_duration(text: &str) -> bool {
     if GO_DURATION.is_match(text) {
         return true;
@@ -272,7 +274,7 @@ fn is_duration(text: &str) -> bool {
     })
 }
 
-/// An absolute path, or a scheme and something behind it.
+/// An absolute path, or a scheme followed by a non-empty rest.
 fn is_uri(text: &str) -> bool {
     let is_control = |c: char| c.is_ascii_control();
     if text.is_empty() || text.contains(is_control) {
@@ -316,7 +318,7 @@ fn are_escapes_whole(text: &str) -> bool {
     parts.all(|part| part.len() >= 2 && part.bytes().take(2).all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// `local@domain`, with a name before it or not.
+/// `local@domain`, optionally with a display name.
 fn is_email(text: &str) -> bool {
     let address = match (text.rfind('<'), text.trim_end().strip_suffix('>')) {
         (Some(open), Some(end)) => end.get(open + 1..).unwrap_or_default(),
@@ -400,19 +402,19 @@ mod tests {
     ];
 
     #[test]
-    fn each_format_knows_its_own() {
+    fn formats_accept_and_refuse_values() {
         for (name, good, bad) in ROWS {
-            let format = Format::of(name, Types::One(Type::String)).unwrap();
+            let format = ValueFormat::of(name, NodeTypes::One(JsonType::String)).unwrap();
             assert!(format.matches(good), "{name}: {good}");
             assert!(!format.matches(bad), "{name}: {bad}");
         }
     }
 
     #[test]
-    fn a_format_says_nothing_where_it_does_not_belong() {
-        assert!(Format::of("nonsense", Types::One(Type::String)).is_none());
-        assert!(Format::of("date", Types::One(Type::Integer)).is_none());
-        assert!(Format::of("int32", Types::One(Type::String)).is_none());
-        assert!(Format::of("int32", Types::One(Type::Integer)).is_some());
+    fn formats_are_ignored_for_other_types() {
+        assert!(ValueFormat::of("nonsense", NodeTypes::One(JsonType::String)).is_none());
+        assert!(ValueFormat::of("date", NodeTypes::One(JsonType::Integer)).is_none());
+        assert!(ValueFormat::of("int32", NodeTypes::One(JsonType::String)).is_none());
+        assert!(ValueFormat::of("int32", NodeTypes::One(JsonType::Integer)).is_some());
     }
 }

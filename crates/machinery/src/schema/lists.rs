@@ -1,24 +1,29 @@
-//! Lists whose items must differ: sets, and maps by their keys.
+//! Uniqueness of list items: of `set` lists, and of `map` lists by their keys.
 //!
-//! Mirrors `listtype/validation.go` of apiextensions-apiserver 1.36: of several items that are the same the second is
-//! told, and an item of a map that lacks all keys is like any other that does.
+//! Mirrors `listtype/validation.go` of apiextensions-apiserver 1.36: of several equal items only the second is reported, and
+//! items of a map list that lack all keys count as equal.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
 use super::fault::{FAULTS_MAX, invalid, repeated};
-use super::{List, Node};
-use crate::status::Cause;
+use super::{ListType, SchemaNode};
+use crate::status::StatusCause;
 
-/// The items that are not unique.
-pub(super) fn faults(root: &Node, object: &Map<String, Value>) -> Vec<Cause> {
+/// The faults of all lists with repeated items.
+pub(super) fn faults(root: &SchemaNode, object: &Map<String, Value>) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     members(root, object, "", &mut causes);
     causes
 }
 
-fn members(node: &Node, object: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
+fn members(
+    node: &SchemaNode,
+    object: &Map<String, Value>,
+    path: &str,
+    causes: &mut Vec<StatusCause>,
+) {
     for (name, value) in object {
         let at = match path {
             _ if !node.properties.contains_key(name) => format!("{path}[{name}]"),
@@ -31,14 +36,14 @@ fn members(node: &Node, object: &Map<String, Value>, path: &str, causes: &mut Ve
     }
 }
 
-fn walk(node: &Node, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn walk(node: &SchemaNode, value: &Value, path: &str, causes: &mut Vec<StatusCause>) {
     match value {
         Value::Object(object) => members(node, object, path, causes),
         Value::Array(items) => {
             match &node.list {
-                List::Atomic => {}
-                List::Set => report(repetitions(items.iter().cloned()), path, causes),
-                List::Map(keys) => map(items, keys, path, causes),
+                ListType::Atomic => {}
+                ListType::Set => report(repetitions(items.iter().cloned()), path, causes),
+                ListType::Map(keys) => map(items, keys, path, causes),
             }
             let Some(of) = &node.items else {
                 return;
@@ -53,7 +58,7 @@ fn walk(node: &Node, value: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-fn map(items: &[Value], keys: &[String], path: &str, causes: &mut Vec<Cause>) {
+fn map(items: &[Value], keys: &[String], path: &str, causes: &mut Vec<StatusCause>) {
     let odd = |item: &Value| !item.is_null() && !item.is_object();
     if let Some(index) = items.iter().position(odd) {
         let why = "must be an object for an array of list-type map";
@@ -69,7 +74,7 @@ fn map(items: &[Value], keys: &[String], path: &str, causes: &mut Vec<Cause>) {
     report(repetitions(items.iter().map(key_of)), path, causes);
 }
 
-/// The second one of each value that occurs more than once.
+/// The second occurrence of each repeated value.
 fn repetitions(values: impl Iterator<Item = Value>) -> Vec<(usize, Value)> {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let mut found = Vec::new();
@@ -83,7 +88,7 @@ fn repetitions(values: impl Iterator<Item = Value>) -> Vec<(usize, Value)> {
     found
 }
 
-fn report(found: Vec<(usize, Value)>, path: &str, causes: &mut Vec<Cause>) {
+fn report(found: Vec<(usize, Value)>, path: &str, causes: &mut Vec<StatusCause>) {
     let room = FAULTS_MAX.saturating_sub(causes.len());
     let found = found.into_iter().take(room);
     causes.extend(found.map(|(index, value)| repeated(format!("{path}[{index}]"), &value)));

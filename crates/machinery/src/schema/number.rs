@@ -1,35 +1,34 @@
-//! Bounds of numbers, compared as upstream does: an integer with integers, cut off where the bound is not whole.
+//! Limits of numbers. Like upstream, integers are compared with the integer part of a limit.
 //!
-//! Mirrors `numberValidator` of kube-openapi: a bound that does not fit the type of its place is a fault of the object,
-//! whatever the object says.
+//! Mirrors `numberValidator` of kube-openapi: a limit that does not fit the type of the value is a fault of every object.
 
 use std::cmp::Ordering;
 
 use serde_json::{Number, Value};
 
-use super::fault::What;
+use super::fault::FaultDetail;
 use super::values::{as_float, float, truncated};
-use super::{Type, Types};
+use super::{JsonType, NodeTypes};
 
-/// Beyond this, not every whole number is a float.
+/// Largest integer below which all integers are representable as floats.
 const WHOLE_MAX: f64 = 9_007_199_254_740_991.0;
-/// How far from a whole number a quotient may be.
+/// Largest relative distance from an integer at which a quotient counts as an integer.
 const EPSILON: f64 = 1e-9;
 
-/// What a schema says about the size of numbers.
+/// The limits that a schema sets for numbers.
 #[derive(Debug, Default)]
-pub(super) struct Bounds {
+pub(super) struct NumberBounds {
     min: Option<f64>,
     max: Option<f64>,
     exclusive_min: bool,
     exclusive_max: bool,
     multiple_of: Option<f64>,
-    range: Range,
+    range: NumberRange,
 }
 
-/// The numbers that a type and its format have.
+/// The numbers that a type and its format allow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Range {
+enum NumberRange {
     #[default]
     All,
     Integer,
@@ -38,17 +37,17 @@ enum Range {
     Float32,
 }
 
-// === impl Bounds ===
+// === impl NumberBounds ===
 
-impl Bounds {
-    pub(super) fn read(schema: &Value, types: Types) -> Self {
+impl NumberBounds {
+    pub(super) fn read(schema: &Value, types: NodeTypes) -> Self {
         let format = schema["format"].as_str().unwrap_or_default();
         let range = match (types, format) {
-            (Types::One(Type::Integer), "int32") => Range::Int32,
-            (Types::One(Type::Integer), "int64") => Range::Int64,
-            (Types::One(Type::Integer), _) => Range::Integer,
-            (Types::One(Type::Number), "float") => Range::Float32,
-            _ => Range::All,
+            (NodeTypes::One(JsonType::Integer), "int32") => NumberRange::Int32,
+            (NodeTypes::One(JsonType::Integer), "int64") => NumberRange::Int64,
+            (NodeTypes::One(JsonType::Integer), _) => NumberRange::Integer,
+            (NodeTypes::One(JsonType::Number), "float") => NumberRange::Float32,
+            _ => NumberRange::All,
         };
         Self {
             min: schema["minimum"].as_f64(),
@@ -60,8 +59,8 @@ impl Bounds {
         }
     }
 
-    /// The faults of a number at a place.
-    pub(super) fn faults(&self, number: &Number, at: &str) -> Vec<What<'static>> {
+    /// The faults of the number at path `at`.
+    pub(super) fn faults(&self, number: &Number, at: &str) -> Vec<FaultDetail<'static>> {
         let mut faults = Vec::new();
         let is_within = |value: Number| self.range.has(&value);
         if !is_within(number.clone()) {
@@ -80,7 +79,7 @@ impl Bounds {
                     faults.push(self.range.fault(name, at));
                 }
                 if let Some((value, text)) = check(limit, whole.filter(|_| fits)) {
-                    faults.push(What::Invalid {
+                    faults.push(FaultDetail::Invalid {
                         value: Value::Number(value),
                         text,
                     });
@@ -121,48 +120,48 @@ impl Bounds {
     }
 }
 
-// === impl Range ===
+// === impl NumberRange ===
 
-impl Range {
+impl NumberRange {
     fn has(self, number: &Number) -> bool {
         let float = number.as_f64().unwrap_or_default();
         let is_integer =
             number.is_i64() || float.fract() == 0.0 && float.abs() < 9_223_372_036_854_775_808.0;
         match self {
-            Range::All => true,
-            Range::Integer | Range::Int64 => is_integer,
-            Range::Int32 => {
+            NumberRange::All => true,
+            NumberRange::Integer | NumberRange::Int64 => is_integer,
+            NumberRange::Int32 => {
                 is_integer && (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&float)
             }
-            Range::Float32 => float.abs() <= f64::from(f32::MAX) * (1.0 + 1e-8),
+            NumberRange::Float32 => float.abs() <= f64::from(f32::MAX) * (1.0 + 1e-8),
         }
     }
 
-    fn fault(self, what: &str, at: &str) -> What<'static> {
+    fn fault(self, what: &str, at: &str) -> FaultDetail<'static> {
         let of = match self {
-            Range::All | Range::Integer => "integer (default format)",
-            Range::Int32 => "integer with format int32",
-            Range::Int64 => "integer with format int64",
-            Range::Float32 => "number with format float",
+            NumberRange::All | NumberRange::Integer => "integer (default format)",
+            NumberRange::Int32 => "integer with format int32",
+            NumberRange::Int64 => "integer with format int64",
+            NumberRange::Float32 => "number with format float",
         };
-        What::Plain(format!("{what} value must be of type {of} in {at}"))
+        FaultDetail::Plain(format!("{what} value must be of type {of} in {at}"))
     }
 }
 
-/// Whether upstream takes a float for an integer.
+/// Whether upstream treats a float as an integer.
 pub(super) fn is_whole(value: f64) -> bool {
     if !value.is_finite() || value.abs() > WHOLE_MAX {
         return false;
     }
     let whole = value.trunc();
-    // Upstream goes through an unsigned number, which negative ones do not fit.
+    // Upstream converts to an unsigned number, so the tolerance applies only to positive ones.
     whole == value
         || value > 0.0
             && whole != 0.0
             && (value - whole).abs() / (value.abs() + whole.abs()) < EPSILON
 }
 
-/// A number on the wrong side of a limit: how it is shown, and what is said.
+/// The fault of a number outside a limit: the number to show, and the message.
 fn outside(
     number: &Number,
     whole: Option<i64>,
@@ -220,20 +219,20 @@ fn multiple(
     odd(shown_float(value), float(factor))
 }
 
-/// A float as a number; those that came from JSON are finite.
+/// A float as a JSON number. Floats from JSON are finite.
 fn shown_float(value: f64) -> Number {
     Number::from_f64(value).unwrap_or_else(|| truncated(value).into())
 }
 
-/// Whether a number is an integer, and which format Go's decoder gives it.
-pub(super) fn type_of(number: &Number) -> (Type, &'static str) {
+/// The type of a number, and the format that Go's decoder gives it.
+pub(super) fn type_of(number: &Number) -> (JsonType, &'static str) {
     match number.as_i64() {
-        Some(_) => (Type::Integer, "int64"),
-        None => (Type::Number, "float64"),
+        Some(_) => (JsonType::Integer, "int64"),
+        None => (JsonType::Number, "float64"),
     }
 }
 
-/// The float that a number is.
+/// A number as a float.
 pub(super) fn value_of(number: &Number) -> f64 {
     number
         .as_i64()

@@ -1,20 +1,20 @@
-//! Reads the JSON of a schema into its type: members nobody knows go, and a member of the wrong type is an error.
+//! Decodes the JSON of a schema: unknown members are dropped, a member of the wrong type is an error.
 //!
 //! The table is `JSONSchemaProps` of `apiextensions/v1`, 1.36, as its json tags say.
 
 use serde_json::Value;
 
-/// What a member of a schema holds.
+/// The type of a member of a schema.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Holds {
+enum MemberType {
     Text,
     Flag,
     Integer,
     Number,
     Texts,
-    /// Anything.
+    /// Arbitrary JSON.
     Json,
-    /// A list of anything.
+    /// A list of arbitrary JSON.
     Jsons,
     Schema,
     Schemas,
@@ -24,63 +24,63 @@ enum Holds {
     SchemaOrFlag,
     /// Named schemas or lists of texts.
     Dependencies,
-    /// An object nobody looks into.
+    /// An object that is not inspected.
     Other,
-    /// Rules in CEL.
+    /// A list of CEL rules.
     Rules,
 }
 
-const MEMBERS: &[(&str, Holds)] = &[
-    ("$ref", Holds::Text),
-    ("$schema", Holds::Text),
-    ("additionalItems", Holds::SchemaOrFlag),
-    ("additionalProperties", Holds::SchemaOrFlag),
-    ("allOf", Holds::Schemas),
-    ("anyOf", Holds::Schemas),
-    ("default", Holds::Json),
-    ("definitions", Holds::Named),
-    ("dependencies", Holds::Dependencies),
-    ("description", Holds::Text),
-    ("enum", Holds::Jsons),
-    ("example", Holds::Json),
-    ("exclusiveMaximum", Holds::Flag),
-    ("exclusiveMinimum", Holds::Flag),
-    ("externalDocs", Holds::Other),
-    ("format", Holds::Text),
-    ("id", Holds::Text),
-    ("items", Holds::SchemaOrList),
-    ("maxItems", Holds::Integer),
-    ("maxLength", Holds::Integer),
-    ("maxProperties", Holds::Integer),
-    ("maximum", Holds::Number),
-    ("minItems", Holds::Integer),
-    ("minLength", Holds::Integer),
-    ("minProperties", Holds::Integer),
-    ("minimum", Holds::Number),
-    ("multipleOf", Holds::Number),
-    ("not", Holds::Schema),
-    ("nullable", Holds::Flag),
-    ("oneOf", Holds::Schemas),
-    ("pattern", Holds::Text),
-    ("patternProperties", Holds::Named),
-    ("properties", Holds::Named),
-    ("required", Holds::Texts),
-    ("title", Holds::Text),
-    ("type", Holds::Text),
-    ("uniqueItems", Holds::Flag),
-    ("x-kubernetes-embedded-resource", Holds::Flag),
-    ("x-kubernetes-int-or-string", Holds::Flag),
-    ("x-kubernetes-list-map-keys", Holds::Texts),
-    ("x-kubernetes-list-type", Holds::Text),
-    ("x-kubernetes-map-type", Holds::Text),
-    ("x-kubernetes-preserve-unknown-fields", Holds::Flag),
-    ("x-kubernetes-validations", Holds::Rules),
+const MEMBERS: &[(&str, MemberType)] = &[
+    ("$ref", MemberType::Text),
+    ("$schema", MemberType::Text),
+    ("additionalItems", MemberType::SchemaOrFlag),
+    ("additionalProperties", MemberType::SchemaOrFlag),
+    ("allOf", MemberType::Schemas),
+    ("anyOf", MemberType::Schemas),
+    ("default", MemberType::Json),
+    ("definitions", MemberType::Named),
+    ("dependencies", MemberType::Dependencies),
+    ("description", MemberType::Text),
+    ("enum", MemberType::Jsons),
+    ("example", MemberType::Json),
+    ("exclusiveMaximum", MemberType::Flag),
+    ("exclusiveMinimum", MemberType::Flag),
+    ("externalDocs", MemberType::Other),
+    ("format", MemberType::Text),
+    ("id", MemberType::Text),
+    ("items", MemberType::SchemaOrList),
+    ("maxItems", MemberType::Integer),
+    ("maxLength", MemberType::Integer),
+    ("maxProperties", MemberType::Integer),
+    ("maximum", MemberType::Number),
+    ("minItems", MemberType::Integer),
+    ("minLength", MemberType::Integer),
+    ("minProperties", MemberType::Integer),
+    ("minimum", MemberType::Number),
+    ("multipleOf", MemberType::Number),
+    ("not", MemberType::Schema),
+    ("nullable", MemberType::Flag),
+    ("oneOf", MemberType::Schemas),
+    ("pattern", MemberType::Text),
+    ("patternProperties", MemberType::Named),
+    ("properties", MemberType::Named),
+    ("required", MemberType::Texts),
+    ("title", MemberType::Text),
+    ("type", MemberType::Text),
+    ("uniqueItems", MemberType::Flag),
+    ("x-kubernetes-embedded-resource", MemberType::Flag),
+    ("x-kubernetes-int-or-string", MemberType::Flag),
+    ("x-kubernetes-list-map-keys", MemberType::Texts),
+    ("x-kubernetes-list-type", MemberType::Text),
+    ("x-kubernetes-map-type", MemberType::Text),
+    ("x-kubernetes-preserve-unknown-fields", MemberType::Flag),
+    ("x-kubernetes-validations", MemberType::Rules),
 ];
 
-/// Reads the schema at `path`. Answers with the paths of the members that were dropped.
+/// Decodes the schema at `path`. Returns the paths of the dropped members.
 ///
 /// # Errors
-/// Says in upstream's words which member has the wrong type.
+/// If a member has the wrong type.
 pub fn read(schema: &mut Value, path: &str) -> Result<Vec<String>, String> {
     let mut unknown = Vec::new();
     props(schema, path, &mut unknown)?;
@@ -95,35 +95,37 @@ fn props(schema: &mut Value, path: &str, unknown: &mut Vec<String>) -> Result<()
         let row = MEMBERS.binary_search_by_key(&name, |(name, _)| name);
         row.ok().map(|row| MEMBERS[row].1)
     };
-    let strangers = members.keys().filter(|name| holds(name).is_none());
-    unknown.extend(strangers.map(|name| format!("{path}.{name}")));
+    let dropped = members.keys().filter(|name| holds(name).is_none());
+    unknown.extend(dropped.map(|name| format!("{path}.{name}")));
     members.retain(|name, value| holds(name).is_some() && !value.is_null());
     for (name, value) in members.iter_mut() {
         if let Some(holds) = holds(name) {
             holds.read(name, value, &format!("{path}.{name}"), unknown)?;
         }
     }
-    // What upstream leaves out when it is empty or says nothing.
+    // Upstream omits these members when they are empty.
     members.retain(|name, value| match (holds(name), value) {
-        (Some(Holds::Text), Value::String(text)) => {
+        (Some(MemberType::Text), Value::String(text)) => {
             !text.is_empty() || name.starts_with("x-") || name == "$ref"
         }
-        (Some(Holds::Flag), Value::Bool(flag)) => {
+        (Some(MemberType::Flag), Value::Bool(flag)) => {
             *flag || name == "x-kubernetes-preserve-unknown-fields"
         }
         (
-            Some(Holds::Texts | Holds::Schemas | Holds::Jsons | Holds::Rules),
+            Some(MemberType::Texts | MemberType::Schemas | MemberType::Jsons | MemberType::Rules),
             Value::Array(items),
         ) => !items.is_empty(),
-        (Some(Holds::Named | Holds::Dependencies), Value::Object(members)) => !members.is_empty(),
+        (Some(MemberType::Named | MemberType::Dependencies), Value::Object(members)) => {
+            !members.is_empty()
+        }
         _ => true,
     });
     Ok(())
 }
 
-// === impl Holds ===
+// === impl MemberType ===
 
-impl Holds {
+impl MemberType {
     fn read(
         self,
         name: &str,
@@ -132,32 +134,33 @@ impl Holds {
         unknown: &mut Vec<String>,
     ) -> Result<(), String> {
         match (self, &mut *value) {
-            (Holds::Json, _)
-            | (Holds::Text, Value::String(_))
-            | (Holds::Flag | Holds::SchemaOrFlag, Value::Bool(_))
-            | (Holds::Number, Value::Number(_))
-            | (Holds::Jsons | Holds::Rules, Value::Array(_))
-            | (Holds::Other, Value::Object(_)) => Ok(()),
-            (Holds::Integer, Value::Number(number)) if number.is_i64() => Ok(()),
-            (Holds::Texts, Value::Array(items)) => {
+            (MemberType::Json, _)
+            | (MemberType::Text, Value::String(_))
+            | (MemberType::Flag | MemberType::SchemaOrFlag, Value::Bool(_))
+            | (MemberType::Number, Value::Number(_))
+            | (MemberType::Jsons | MemberType::Rules, Value::Array(_))
+            | (MemberType::Other, Value::Object(_)) => Ok(()),
+            (MemberType::Integer, Value::Number(number)) if number.is_i64() => Ok(()),
+            (MemberType::Texts, Value::Array(items)) => {
                 match items.iter().find(|item| !item.is_string()) {
                     Some(other) => Err(wrong(other, "JSONSchemaProps", name, "string")),
                     None => Ok(()),
                 }
             }
-            (Holds::Schema | Holds::SchemaOrFlag | Holds::SchemaOrList, Value::Object(_)) => {
-                props(value, path, unknown)
-            }
-            (Holds::Schemas | Holds::SchemaOrList, Value::Array(items)) => {
+            (
+                MemberType::Schema | MemberType::SchemaOrFlag | MemberType::SchemaOrList,
+                Value::Object(_),
+            ) => props(value, path, unknown),
+            (MemberType::Schemas | MemberType::SchemaOrList, Value::Array(items)) => {
                 let items = items.iter_mut().enumerate();
                 items
                     .into_iter()
                     .try_for_each(|(index, item)| props(item, &format!("{path}[{index}]"), unknown))
             }
-            (Holds::Named, Value::Object(members)) => members
+            (MemberType::Named, Value::Object(members)) => members
                 .iter_mut()
                 .try_for_each(|(name, schema)| props(schema, &format!("{path}.{name}"), unknown)),
-            (Holds::Dependencies, Value::Object(members)) => members
+            (MemberType::Dependencies, Value::Object(members)) => members
                 .iter_mut()
                 .filter(|(_, value)| value.is_object())
                 .try_for_each(|(name, schema)| props(schema, &format!("{path}.{name}"), unknown)),
@@ -167,20 +170,21 @@ impl Holds {
 
     fn go_type(self) -> &'static str {
         match self {
-            Holds::Text => "string",
-            Holds::Flag => "bool",
-            Holds::Integer => "int64",
-            Holds::Number => "float64",
-            Holds::Texts => "[]string",
-            Holds::Jsons => "[]v1.JSON",
-            Holds::Schemas => "[]v1.JSONSchemaProps",
-            Holds::Named => "map[string]v1.JSONSchemaProps",
-            Holds::Rules => "v1.ValidationRules",
-            Holds::Schema | Holds::Json | Holds::SchemaOrList | Holds::SchemaOrFlag => {
-                "v1.JSONSchemaProps"
-            }
-            Holds::Dependencies => "v1.JSONSchemaDependencies",
-            Holds::Other => "v1.ExternalDocumentation",
+            MemberType::Text => "string",
+            MemberType::Flag => "bool",
+            MemberType::Integer => "int64",
+            MemberType::Number => "float64",
+            MemberType::Texts => "[]string",
+            MemberType::Jsons => "[]v1.JSON",
+            MemberType::Schemas => "[]v1.JSONSchemaProps",
+            MemberType::Named => "map[string]v1.JSONSchemaProps",
+            MemberType::Rules => "v1.ValidationRules",
+            MemberType::Schema
+            | MemberType::Json
+            | MemberType::SchemaOrList
+            | MemberType::SchemaOrFlag => "v1.JSONSchemaProps",
+            MemberType::Dependencies => "v1.JSONSchemaDependencies",
+            MemberType::Other => "v1.ExternalDocumentation",
         }
     }
 }

@@ -1,31 +1,31 @@
-//! Whether an update left a part of an object as it was. What is wrong there is not held against it.
+//! Detects which parts of an object an update did not change. Their faults are ignored.
 //!
-//! Mirrors `CorrelatedObject` of upstream's `cel/common`: items of a list of type map are compared by their keys, whatever
-//! their order; members that have no schema count as changed; any other list is compared as a whole.
+//! Mirrors `CorrelatedObject` of upstream's `cel/common`: items of a `map` list are matched by their keys in any order;
+//! members without a schema count as changed; any other list is compared as a whole.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::{List, Node};
+use super::{ListType, SchemaNode};
 
-/// A value as it was before an update, and the schema of its place.
+/// A value before the update, and its schema.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Old<'a> {
-    pub(super) node: &'a Node,
+pub(super) struct OldValue<'a> {
+    pub(super) node: &'a SchemaNode,
     pub(super) value: &'a Value,
 }
 
-/// The items of an old list, by their keys.
+/// The items of a `map` list before the update, by their keys.
 pub(super) struct OldItems<'a> {
-    node: &'a Node,
+    node: &'a SchemaNode,
     keys: &'a [String],
     items: BTreeMap<String, &'a Value>,
 }
 
-// === impl Old ===
+// === impl OldValue ===
 
-impl<'a> Old<'a> {
+impl<'a> OldValue<'a> {
     pub(super) fn member(self, name: &str) -> Option<Self> {
         Some(Self {
             value: self.value.as_object()?.get(name)?,
@@ -33,9 +33,9 @@ impl<'a> Old<'a> {
         })
     }
 
-    /// None if items cannot be told apart.
+    /// `None` unless the list has type `map`.
     pub(super) fn items(self) -> Option<OldItems<'a>> {
-        let List::Map(keys) = &self.node.list else {
+        let ListType::Map(keys) = &self.node.list else {
             return None;
         };
         let (node, items) = (self.node.items.as_deref()?, self.value.as_array()?);
@@ -49,7 +49,7 @@ impl<'a> Old<'a> {
         })
     }
 
-    /// Whether `new` says the same.
+    /// Whether the update did not change the value.
     pub(super) fn is_same(self, new: &Value) -> bool {
         match (self.value, new) {
             (Value::Object(old), Value::Object(new)) => {
@@ -74,9 +74,9 @@ impl<'a> Old<'a> {
 
 impl<'a> OldItems<'a> {
     /// The item with the keys of `new`.
-    pub(super) fn find(&self, new: &Value) -> Option<Old<'a>> {
+    pub(super) fn find(&self, new: &Value) -> Option<OldValue<'a>> {
         let value = self.items.get(&key_of(new, self.keys)?)?;
-        Some(Old {
+        Some(OldValue {
             node: self.node,
             value,
         })

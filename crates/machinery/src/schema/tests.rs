@@ -1,19 +1,19 @@
-//! Tables of what schemas make of objects. Rows were checked with the real server; `cargo xtask conformance schema` asks
-//! it about many more.
+//! Tables of schemas, objects and results. The rows were verified against kube-apiserver; `cargo xtask conformance schema`
+//! compares many more.
 
-mod hostile;
+mod limits;
+mod pruning;
 mod random;
-mod settled;
+mod validation;
 mod validity;
-mod verdicts;
 
 use serde_json::{Map, Value, json};
 
-use super::{Metadata, Part, Schema, Subject};
-use crate::status::Cause;
+use super::{MetadataRules, StructuralSchema, ValidatedPart, ValidationSubject};
+use crate::status::StatusCause;
 
-/// Metadata of these tests: texts only, and nobody is called `bad`.
-const METADATA: Metadata = Metadata {
+/// Metadata rules for these tests: `name` is the only field, and the name `bad` is invalid.
+const METADATA: MetadataRules = MetadataRules {
     shape: |metadata| {
         let Value::Object(members) = metadata else {
             return Err("no object".to_owned());
@@ -28,12 +28,12 @@ const METADATA: Metadata = Metadata {
     },
     faults: |metadata, path| {
         let is_bad = metadata.get("name").is_some_and(|name| name == "bad");
-        let cause = Cause::invalid(format!("{path}.name"), "bad", "is bad");
+        let cause = StatusCause::invalid(format!("{path}.name"), "bad", "is bad");
         is_bad.then_some(cause).into_iter().collect()
     },
 };
 
-/// A schema with one member `a`.
+/// A schema with one property `a`.
 fn mk_schema(a: &Value) -> Value {
     json!({"type": "object", "properties": {"a": a}})
 }
@@ -45,28 +45,33 @@ fn object(value: Value) -> Map<String, Value> {
     }
 }
 
-/// What becomes of an object, and what is unknown in it.
-fn settle(schema: &Value, given: Value) -> Result<(Value, Vec<String>), String> {
+/// Prunes and defaults an object. Returns the result and the unknown fields.
+fn pruned(schema: &Value, given: Value) -> Result<(Value, Vec<String>), String> {
     let mut given = object(given);
-    let settled = Schema::new(schema).settle(&mut given, METADATA)?;
-    Ok((Value::Object(given), settled.unknown))
+    let report = StructuralSchema::new(schema).settle(&mut given, METADATA)?;
+    Ok((Value::Object(given), report.unknown))
 }
 
-fn judge(schema: &Value, new: &Value, old: Option<&Value>, part: Part) -> Vec<Cause> {
+fn validated(
+    schema: &Value,
+    new: &Value,
+    old: Option<&Value>,
+    part: ValidatedPart,
+) -> Vec<StatusCause> {
     let (new, old) = (object(new.clone()), old.map(|old| object(old.clone())));
-    let subject = Subject {
+    let subject = ValidationSubject {
         api_version: "example.com/v1",
         kind: "Example",
         new: &new,
         old: old.as_ref(),
         part,
     };
-    Schema::new(schema).faults(&subject, METADATA)
+    StructuralSchema::new(schema).faults(&subject, METADATA)
 }
 
-/// The faults of a new object, each in a line.
+/// The faults of a new object, each as one line.
 fn faults(schema: &Value, new: &Value) -> Vec<String> {
-    let causes = judge(schema, new, None, Part::Whole);
+    let causes = validated(schema, new, None, ValidatedPart::Whole);
     causes
         .iter()
         .map(|cause| format!("{}: {}", cause.field, cause.message))

@@ -1,165 +1,183 @@
-//! Judges an object by its schema: one walk along both.
+//! Validates an object against its schema.
 //!
-//! Mirrors kube-openapi's `SchemaValidator`, 1.36, in what it finds and in which order, and counts what matched as it does,
-//! because of several alternatives that failed the one with most matches is told. A part that an update left as it was
-//! counts as valid (`ratcheting.go` of apiextensions-apiserver).
+//! Mirrors kube-openapi's `SchemaValidator`, 1.36, in the faults it finds and in their order. It also counts matches like
+//! upstream, because of several alternatives that fail, the one with most matches is reported. A part that an update did not
+//! change counts as valid (`ratcheting.go` of apiextensions-apiserver).
 //!
-//! DEVIATION(schema-budget): a walk ends after [`STEPS_MAX`] steps with a fault. Upstream takes the time that schema and
-//! object make it take.
+//! DEVIATION(schema-budget): validation stops with a fault after [`STEPS_MAX`] steps. Upstream has no limit.
 
 use serde_json::{Map, Value};
 
-use super::fault::{self, FAULTS_MAX, Fault, What};
+use super::fault::{self, FAULTS_MAX, FaultDetail, SchemaFault};
 use super::number::{is_whole, type_of, value_of};
-use super::same::{Old, OldItems};
-use super::{Additional, Node, Part, Size, Subject, Type, Types};
-use crate::status::{Cause, quoted};
+use super::same::{OldItems, OldValue};
+use super::{
+    AdditionalProperties, JsonType, NodeTypes, SchemaNode, SizeLimits, ValidatedPart,
+    ValidationSubject,
+};
+use crate::status::{StatusCause, quoted};
 
-/// A value against one place of a schema is a step; the largest object of a request has fewer than two million values.
+/// A step validates one value against one node. The largest object of a request has fewer than two million values.
 const STEPS_MAX: u64 = 5_000_000;
-/// Characters of a text, times the length of the pattern they are matched with, that count as one step.
+/// Matching a pattern costs one step per this many characters of the text times the length of the pattern.
 const MATCHED_PER_STEP: usize = 4096;
 
-/// One walk.
-struct Judge {
+/// Holds the state of one validation.
+struct SchemaValidator {
     path: String,
     steps: u64,
 }
 
-/// What is known of a value.
+/// Faults and matches of a value.
 #[derive(Default)]
-struct Verdict<'a> {
-    faults: Vec<Fault<'a>>,
-    /// There are more than were kept.
+struct ValidationOutcome<'a> {
+    faults: Vec<SchemaFault<'a>>,
+    /// There were more faults than [`FAULTS_MAX`].
     overflow: bool,
     matches: u64,
 }
 
 /// The faults of an object or its status.
-pub(super) fn faults(root: &Node, subject: &Subject<'_>) -> Vec<Cause> {
+pub(super) fn faults(root: &SchemaNode, subject: &ValidationSubject<'_>) -> Vec<StatusCause> {
     let node = match subject.part {
-        Part::Whole => Some(root),
-        Part::Status => root.properties.get("status"),
+        ValidatedPart::Whole => Some(root),
+        ValidatedPart::Status => root.properties.get("status"),
     };
-    // The walk wants values with all that the schema may speak of; what is stored lacks the type.
+    // The schema may constrain `apiVersion` and `kind`, which the stored object lacks.
     let whole = |members: &Map<String, Value>| match subject.part {
-        Part::Whole => {
+        ValidatedPart::Whole => {
             let mut members = members.clone();
             members.insert("apiVersion".into(), subject.api_version.into());
             members.insert("kind".into(), subject.kind.into());
             Some(Value::Object(members))
         }
-        Part::Status => members.get("status").cloned(),
+        ValidatedPart::Status => members.get("status").cloned(),
     };
     let (Some(node), Some(new)) = (node, whole(subject.new)) else {
         return Vec::new();
     };
-    let below = if subject.part == Part::Status {
+    let below = if subject.part == ValidatedPart::Status {
         "status"
     } else {
         ""
     };
     let old = subject.old.and_then(whole);
-    judged(node, &new, old.as_ref(), below)
+    validated(node, &new, old.as_ref(), below)
 }
 
-/// The faults of a value that stands at `below`.
-pub(super) fn value_faults(node: &Node, value: &Value, below: &str) -> Vec<Cause> {
-    judged(node, value, None, below)
+/// The faults of the value at path `below`.
+pub(super) fn value_faults(node: &SchemaNode, value: &Value, below: &str) -> Vec<StatusCause> {
+    validated(node, value, None, below)
 }
 
-fn judged(node: &Node, new: &Value, old: Option<&Value>, below: &str) -> Vec<Cause> {
-    let mut judge = Judge {
+fn validated(node: &SchemaNode, new: &Value, old: Option<&Value>, below: &str) -> Vec<StatusCause> {
+    let mut validator = SchemaValidator {
         path: String::new(),
         steps: 0,
     };
-    let mut verdict = judge.place(node, new, old.map(|value| Old { node, value }));
-    if judge.is_exhausted() {
+    let mut outcome = validator.place(node, new, old.map(|value| OldValue { node, value }));
+    if validator.is_exhausted() {
         let text = format!(
             "takes more than {STEPS_MAX} steps to validate: the object is too large for this schema"
         );
-        verdict.faults.insert(
+        outcome.faults.insert(
             0,
-            Fault {
+            SchemaFault {
                 at: String::new(),
-                what: What::Plain(text),
+                what: FaultDetail::Plain(text),
             },
         );
     }
-    fault::causes(&verdict.faults, below, verdict.overflow)
+    fault::causes(&outcome.faults, below, outcome.overflow)
 }
 
-// === impl Judge ===
+// === impl SchemaValidator ===
 
-impl Judge {
-    /// A value at its place in the object, as opposed to one of several schemas for that place.
-    fn place<'a>(&mut self, node: &'a Node, new: &'a Value, old: Option<Old<'a>>) -> Verdict<'a> {
-        let mut verdict = self.node(node, new, old);
-        if !verdict.faults.is_empty() && old.is_some_and(|old| old.is_same(new)) {
-            verdict.faults.clear();
+impl SchemaValidator {
+    /// Validates a value against its schema, and clears the faults if the update did not change it. Alternatives are
+    /// validated by `node`, without this rule.
+    fn place<'a>(
+        &mut self,
+        node: &'a SchemaNode,
+        new: &'a Value,
+        old: Option<OldValue<'a>>,
+    ) -> ValidationOutcome<'a> {
+        let mut outcome = self.node(node, new, old);
+        if !outcome.faults.is_empty() && old.is_some_and(|old| old.is_same(new)) {
+            outcome.faults.clear();
         }
-        verdict
+        outcome
     }
 
-    fn node<'a>(&mut self, node: &'a Node, new: &'a Value, old: Option<Old<'a>>) -> Verdict<'a> {
-        let mut verdict = Verdict::default();
+    fn node<'a>(
+        &mut self,
+        node: &'a SchemaNode,
+        new: &'a Value,
+        old: Option<OldValue<'a>>,
+    ) -> ValidationOutcome<'a> {
+        let mut outcome = ValidationOutcome::default();
         self.steps += 1;
         if self.is_exhausted() {
-            return verdict;
+            return outcome;
         }
         if new.is_null() {
-            if node.types != Types::Any && !node.nullable {
-                verdict.add(
+            if node.types != NodeTypes::Any && !node.nullable {
+                outcome.add(
                     self,
-                    What::Type {
+                    FaultDetail::Type {
                         expected: node.types.name(),
                         found: "null",
                     },
                 );
             } else {
-                verdict.matches += 1;
+                outcome.matches += 1;
             }
-            self.choice(node, new, &mut verdict);
-            return verdict;
+            self.choice(node, new, &mut outcome);
+            return outcome;
         }
-        if node.types != Types::Any || node.format.is_some() {
+        if node.types != NodeTypes::Any || node.format.is_some() {
             match type_fault(node, new) {
-                Some(what) => verdict.add(self, what),
-                None => verdict.matches += 1,
+                Some(what) => outcome.add(self, what),
+                None => outcome.matches += 1,
             }
-            verdict.matches += 1;
+            outcome.matches += 1;
         }
-        verdict.matches += 1;
+        outcome.matches += 1;
         if node.is_composed() {
-            verdict.merge(self.composed(node, new, old));
+            outcome.merge(self.composed(node, new, old));
         }
-        verdict.matches += 1;
+        outcome.matches += 1;
         match new {
-            Value::String(text) => self.text(node, text, &mut verdict),
+            Value::String(text) => self.text(node, text, &mut outcome),
             Value::Number(number) => {
                 for what in node.bounds.faults(number, &self.path) {
-                    verdict.add(self, what);
+                    outcome.add(self, what);
                 }
-                verdict.matches += 2;
+                outcome.matches += 2;
             }
             Value::Array(items) => {
-                self.items(node, items, old, &mut verdict);
-                verdict.matches += 2;
+                self.items(node, items, old, &mut outcome);
+                outcome.matches += 2;
             }
             _ => {}
         }
-        self.choice(node, new, &mut verdict);
-        verdict.matches += 1;
+        self.choice(node, new, &mut outcome);
+        outcome.matches += 1;
         if let Value::Object(members) = new {
-            self.members(node, members, old, &mut verdict);
-            verdict.matches += 1;
+            self.members(node, members, old, &mut outcome);
+            outcome.matches += 1;
         }
-        verdict.matches += 1;
-        verdict
+        outcome.matches += 1;
+        outcome
     }
 
-    fn text<'a>(&mut self, node: &'a Node, text: &'a str, verdict: &mut Verdict<'a>) {
-        verdict.matches += 1;
+    fn text<'a>(
+        &mut self,
+        node: &'a SchemaNode,
+        text: &'a str,
+        outcome: &mut ValidationOutcome<'a>,
+    ) {
+        outcome.matches += 1;
         let length = node.length.is_set().then(|| count(text.chars().count()));
         let too_long = node
             .length
@@ -170,24 +188,24 @@ impl Judge {
             .min
             .filter(|min| length.is_some_and(|length| length < *min));
         if let Some(max) = too_long {
-            verdict.add(self, What::TooLong(max));
+            outcome.add(self, FaultDetail::TooLong(max));
         } else if let Some(min) = too_short {
             let what = self.invalid(text, &format!("should be at least {min} chars long"));
-            verdict.add(self, what);
+            outcome.add(self, what);
         } else if let Some(pattern) = &node.pattern {
             self.steps +=
                 (text.len().saturating_mul(pattern.source().len()) / MATCHED_PER_STEP) as u64;
             if !self.is_exhausted() && !pattern.matches(text) {
                 let what = self.invalid(text, &pattern.mismatch());
-                verdict.add(self, what);
+                outcome.add(self, what);
             }
         }
         if let Some(format) = node.format.as_ref().filter(|format| format.is_of_text()) {
-            verdict.matches += 1;
+            outcome.matches += 1;
             if !format.matches(text) {
-                verdict.add(
+                outcome.add(
                     self,
-                    What::Type {
+                    FaultDetail::Type {
                         expected: format.name(),
                         found: text,
                     },
@@ -196,21 +214,26 @@ impl Judge {
         }
     }
 
-    fn choice<'a>(&self, node: &'a Node, new: &'a Value, verdict: &mut Verdict<'a>) {
+    fn choice<'a>(
+        &self,
+        node: &'a SchemaNode,
+        new: &'a Value,
+        outcome: &mut ValidationOutcome<'a>,
+    ) {
         if let Some(choice) = node.choice.as_ref().filter(|choice| !choice.has(new)) {
-            verdict.add(self, What::NotOneOf(new, choice));
+            outcome.add(self, FaultDetail::NotOneOf(new, choice));
         }
     }
 
     fn items<'a>(
         &mut self,
-        node: &'a Node,
+        node: &'a SchemaNode,
         items: &'a [Value],
-        old: Option<Old<'a>>,
-        verdict: &mut Verdict<'a>,
+        old: Option<OldValue<'a>>,
+        outcome: &mut ValidationOutcome<'a>,
     ) {
         if let Some(of) = &node.items {
-            let old = old.and_then(Old::items);
+            let old = old.and_then(OldValue::items);
             for (index, item) in items.iter().enumerate() {
                 if self.is_exhausted() {
                     return;
@@ -218,18 +241,18 @@ impl Judge {
                 let before = old.as_ref().and_then(|old: &OldItems<'a>| old.find(item));
                 let length = self.path.len();
                 self.path.push_str(&format!("[{index}]"));
-                verdict.merge(self.place(of, item, before));
+                outcome.merge(self.place(of, item, before));
                 self.path.truncate(length);
             }
         }
         if let Some(min) = node.count.too_few(items.len()) {
             let what = self.invalid(items.len(), &format!("should have at least {min} items"));
-            verdict.add(self, what);
+            outcome.add(self, what);
         }
         if let Some(max) = node.count.too_many(items.len()) {
-            verdict.add(
+            outcome.add(
                 self,
-                What::TooMany {
+                FaultDetail::TooMany {
                     found: items.len(),
                     max,
                 },
@@ -239,22 +262,22 @@ impl Judge {
 
     fn members<'a>(
         &mut self,
-        node: &'a Node,
+        node: &'a SchemaNode,
         members: &'a Map<String, Value>,
-        old: Option<Old<'a>>,
-        verdict: &mut Verdict<'a>,
+        old: Option<OldValue<'a>>,
+        outcome: &mut ValidationOutcome<'a>,
     ) {
         if let Some(min) = node.members.too_few(members.len()) {
             let what = self.invalid(
                 members.len(),
                 &format!("should have at least {min} properties"),
             );
-            verdict.add(self, what);
+            outcome.add(self, what);
         }
         if let Some(max) = node.members.too_many(members.len()) {
-            verdict.add(
+            outcome.add(
                 self,
-                What::TooMany {
+                FaultDetail::TooMany {
                     found: members.len(),
                     max,
                 },
@@ -264,57 +287,57 @@ impl Judge {
             .iter()
             .filter(|(name, _)| !node.properties.contains_key(*name));
         match &node.additional {
-            Additional::Forbidden => {
+            AdditionalProperties::Forbidden => {
                 for (name, _) in others {
                     let text = format!("{}.{name} in body is a forbidden property", self.path);
-                    verdict.add(
+                    outcome.add(
                         self,
-                        What::Invalid {
+                        FaultDetail::Invalid {
                             value: name.as_str().into(),
                             text,
                         },
                     );
                 }
             }
-            Additional::Schema(of) => {
+            AdditionalProperties::Schema(of) => {
                 for (name, value) in others {
-                    verdict.merge(self.member(of, (".", name), value, old));
+                    outcome.merge(self.member(of, (".", name), value, old));
                 }
             }
-            Additional::Allowed | Additional::Unsaid => {}
+            AdditionalProperties::Allowed | AdditionalProperties::Unspecified => {}
         }
-        self.properties(node, members, old, verdict);
+        self.properties(node, members, old, outcome);
         for name in node
             .required
             .iter()
             .filter(|name| !members.contains_key(*name))
         {
-            verdict.push(Fault {
+            outcome.push(SchemaFault {
                 at: format!("{}.{name}", self.path),
-                what: What::Required,
+                what: FaultDetail::Required,
             });
         }
     }
 
     fn properties<'a>(
         &mut self,
-        node: &'a Node,
+        node: &'a SchemaNode,
         members: &'a Map<String, Value>,
-        old: Option<Old<'a>>,
-        verdict: &mut Verdict<'a>,
+        old: Option<OldValue<'a>>,
+        outcome: &mut ValidationOutcome<'a>,
     ) {
-        // Whichever are fewer: a schema of many properties is as possible as an object of many members.
+        // Iterate over the smaller set: either may be large.
         let dot = if self.path.is_empty() { "" } else { "." };
         if members.len() < node.properties.len() {
             for (name, value) in members {
                 if let Some(of) = node.properties.get(name) {
-                    verdict.merge(self.member(of, (dot, name), value, old));
+                    outcome.merge(self.member(of, (dot, name), value, old));
                 }
             }
         } else {
             for (name, of) in &node.properties {
                 if let Some(value) = members.get(name) {
-                    verdict.merge(self.member(of, (dot, name), value, old));
+                    outcome.merge(self.member(of, (dot, name), value, old));
                 }
             }
         }
@@ -322,41 +345,41 @@ impl Judge {
 
     fn member<'a>(
         &mut self,
-        of: &'a Node,
+        of: &'a SchemaNode,
         (dot, name): (&str, &str),
         value: &'a Value,
-        old: Option<Old<'a>>,
-    ) -> Verdict<'a> {
+        old: Option<OldValue<'a>>,
+    ) -> ValidationOutcome<'a> {
         let is_type = self.path.is_empty() && matches!(name, "apiVersion" | "kind");
         let before = old.filter(|_| !is_type).and_then(|old| old.member(name));
         let length = self.path.len();
         self.path.push_str(dot);
         self.path.push_str(name);
-        let verdict = self.place(of, value, before);
+        let outcome = self.place(of, value, before);
         self.path.truncate(length);
-        verdict
+        outcome
     }
 
     /// `anyOf`, `oneOf`, `allOf` and `not`, in upstream's order.
     fn composed<'a>(
         &mut self,
-        node: &'a Node,
+        node: &'a SchemaNode,
         new: &'a Value,
-        old: Option<Old<'a>>,
-    ) -> Verdict<'a> {
-        let mut all = Verdict::default();
+        old: Option<OldValue<'a>>,
+    ) -> ValidationOutcome<'a> {
+        let mut all = ValidationOutcome::default();
         let path = quoted(&self.path);
         if !node.any_of.is_empty() {
-            let mut best: Option<Verdict<'a>> = None;
+            let mut best: Option<ValidationOutcome<'a>> = None;
             for of in &node.any_of {
-                let verdict = self.node(of, new, old);
-                let is_valid = verdict.faults.is_empty();
+                let outcome = self.node(of, new, old);
+                let is_valid = outcome.faults.is_empty();
                 if is_valid
                     || best
                         .as_ref()
-                        .is_none_or(|best| verdict.matches > best.matches)
+                        .is_none_or(|best| outcome.matches > best.matches)
                 {
-                    best = Some(verdict);
+                    best = Some(outcome);
                 }
                 if is_valid {
                     break;
@@ -373,9 +396,9 @@ impl Judge {
         }
         let mut valid = 0;
         for of in &node.all_of {
-            let verdict = self.node(of, new, old);
-            valid += usize::from(verdict.faults.is_empty());
-            all.merge(verdict);
+            let outcome = self.node(of, new, old);
+            valid += usize::from(outcome.faults.is_empty());
+            all.merge(outcome);
         }
         if valid < node.all_of.len() {
             let none = if valid == 0 { ". None validated" } else { "" };
@@ -391,20 +414,25 @@ impl Judge {
         all
     }
 
-    fn one_of<'a>(&mut self, node: &'a Node, new: &'a Value, old: Option<Old<'a>>) -> Verdict<'a> {
-        let (mut valid, mut first, mut best) = (0, None, None::<Verdict<'a>>);
+    fn one_of<'a>(
+        &mut self,
+        node: &'a SchemaNode,
+        new: &'a Value,
+        old: Option<OldValue<'a>>,
+    ) -> ValidationOutcome<'a> {
+        let (mut valid, mut first, mut best) = (0, None, None::<ValidationOutcome<'a>>);
         for of in &node.one_of {
-            let verdict = self.node(of, new, old);
-            if verdict.faults.is_empty() {
+            let outcome = self.node(of, new, old);
+            if outcome.faults.is_empty() {
                 valid += 1;
                 best = None;
-                first = first.or(Some(verdict));
+                first = first.or(Some(outcome));
             } else if valid == 0
                 && best
                     .as_ref()
-                    .is_none_or(|best| verdict.matches > best.matches)
+                    .is_none_or(|best| outcome.matches > best.matches)
             {
-                best = Some(verdict);
+                best = Some(outcome);
             }
         }
         if valid == 1 {
@@ -414,7 +442,7 @@ impl Judge {
             0 => "Found none valid".to_owned(),
             many => format!("Found {many} valid alternatives"),
         };
-        let mut all = Verdict::default();
+        let mut all = ValidationOutcome::default();
         all.plain(format!(
             "{} must validate one and only one schema (oneOf). {found}",
             quoted(&self.path)
@@ -423,8 +451,8 @@ impl Judge {
         all
     }
 
-    fn invalid(&self, value: impl Into<Value>, text: &str) -> What<'static> {
-        What::Invalid {
+    fn invalid(&self, value: impl Into<Value>, text: &str) -> FaultDetail<'static> {
+        FaultDetail::Invalid {
             value: value.into(),
             text: format!("{} in body {text}", self.path),
         }
@@ -435,25 +463,25 @@ impl Judge {
     }
 }
 
-// === impl Verdict ===
+// === impl ValidationOutcome ===
 
-impl<'a> Verdict<'a> {
-    fn add(&mut self, judge: &Judge, what: What<'a>) {
+impl<'a> ValidationOutcome<'a> {
+    fn add(&mut self, validator: &SchemaValidator, what: FaultDetail<'a>) {
         let at = match &what {
-            What::Plain(_) => String::new(),
-            _ => judge.path.clone(),
+            FaultDetail::Plain(_) => String::new(),
+            _ => validator.path.clone(),
         };
-        self.push(Fault { at, what });
+        self.push(SchemaFault { at, what });
     }
 
     fn plain(&mut self, text: String) {
-        self.push(Fault {
+        self.push(SchemaFault {
             at: String::new(),
-            what: What::Plain(text),
+            what: FaultDetail::Plain(text),
         });
     }
 
-    fn push(&mut self, fault: Fault<'a>) {
+    fn push(&mut self, fault: SchemaFault<'a>) {
         if self.faults.len() < FAULTS_MAX {
             self.faults.push(fault);
         } else {
@@ -468,9 +496,9 @@ impl<'a> Verdict<'a> {
     }
 }
 
-// === impl Size ===
+// === impl SizeLimits ===
 
-impl Size {
+impl SizeLimits {
     fn too_few(self, found: usize) -> Option<i64> {
         self.min.filter(|min| count(found) < *min)
     }
@@ -480,15 +508,15 @@ impl Size {
     }
 }
 
-/// What is wrong with the type of a value. With a format upstream looks at it first, and lets any list pass for a text.
-fn type_fault<'a>(node: &'a Node, value: &Value) -> Option<What<'a>> {
+/// The type fault of a value. Upstream checks the format first, and accepts any list where the format is of strings.
+fn type_fault<'a>(node: &'a SchemaNode, value: &Value) -> Option<FaultDetail<'a>> {
     let (found, found_format) = match value {
         Value::Null => return None,
-        Value::Bool(_) => (Type::Boolean, ""),
+        Value::Bool(_) => (JsonType::Boolean, ""),
         Value::Number(number) => type_of(number),
-        Value::String(_) => (Type::String, ""),
-        Value::Array(_) => (Type::Array, ""),
-        Value::Object(_) => (Type::Object, ""),
+        Value::String(_) => (JsonType::String, ""),
+        Value::Array(_) => (JsonType::Array, ""),
+        Value::Object(_) => (JsonType::Object, ""),
     };
     let types = node.types;
     let is_whole = || {
@@ -497,21 +525,21 @@ fn type_fault<'a>(node: &'a Node, value: &Value) -> Option<What<'a>> {
             .is_some_and(|number| is_whole(value_of(number)))
     };
     let fits = types.has(found)
-        || found == Type::Integer && types.has(Type::Number)
-        || found == Type::Number && types.has(Type::Integer) && is_whole();
+        || found == JsonType::Integer && types.has(JsonType::Number)
+        || found == JsonType::Number && types.has(JsonType::Integer) && is_whole();
     let format = node.format.as_ref().map_or("", |format| format.name());
-    let is_listed = matches!(found, Type::String | Type::Array);
+    let is_listed = matches!(found, JsonType::String | JsonType::Array);
     if !format.is_empty() && !is_listed && !fits && found_format != format {
-        return Some(What::Type {
+        return Some(FaultDetail::Type {
             expected: format,
             found: found_format,
         });
     }
-    let is_numeric = types.has(Type::Number) || types.has(Type::Integer);
+    let is_numeric = types.has(JsonType::Number) || types.has(JsonType::Integer);
     if fits || !format.is_empty() && is_listed && !is_numeric {
         return None;
     }
-    Some(What::Type {
+    Some(FaultDetail::Type {
         expected: types.name(),
         found: found.name(),
     })

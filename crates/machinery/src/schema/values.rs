@@ -1,7 +1,7 @@
-//! Values as upstream compares and shows them: members of an enum, and numbers in Go's spelling.
+//! Comparison of values with an enum, and their notation in messages. Both follow upstream.
 //!
-//! An enum of any size is searched in logarithmic time. Upstream converts a value to the type of each member before it
-//! compares: 1.5 is a member of [1], and 65 one of ["A"]. Null is a member of none.
+//! An enum is searched in logarithmic time. Upstream converts a value to the type of each member before it compares them:
+//! 1.5 is a member of `[1]`, and 65 of `["A"]`. Null is never a member.
 
 use std::collections::BTreeSet;
 
@@ -11,20 +11,20 @@ use crate::status::quoted;
 
 /// The members of an enum.
 #[derive(Debug)]
-pub(super) struct Choice {
+pub(super) struct EnumValues {
     texts: BTreeSet<String>,
     integers: BTreeSet<i64>,
-    /// By their bits, which is enough to find an equal one.
+    /// By their bits; see [`bits`].
     floats: BTreeSet<u64>,
-    /// Anything else, by its JSON.
+    /// All other values, by their JSON.
     others: BTreeSet<String>,
-    /// How messages list them.
+    /// The list for messages.
     shown: String,
 }
 
-// === impl Choice ===
+// === impl EnumValues ===
 
-impl Choice {
+impl EnumValues {
     pub(super) fn of(values: &[Value]) -> Self {
         let mut choice = Self {
             texts: BTreeSet::new(),
@@ -81,13 +81,13 @@ impl Choice {
         }
     }
 
-    /// The members as messages list them.
+    /// The list of members for messages.
     pub(super) fn shown(&self) -> &str {
         &self.shown
     }
 }
 
-/// A value as messages show it.
+/// A value for a message.
 pub(super) fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => quoted(text),
@@ -96,7 +96,7 @@ pub(super) fn shown(value: &Value) -> String {
     }
 }
 
-/// JSON in Go's spelling.
+/// JSON with Go's escapes.
 pub(super) fn json(value: &Value) -> String {
     let text = value.to_string();
     if !text.contains(['<', '>', '&']) {
@@ -107,7 +107,7 @@ pub(super) fn json(value: &Value) -> String {
         .replace('&', "\\u0026")
 }
 
-/// A float as Go's `%v` spells it.
+/// A float in the format of Go's `%v`.
 pub(super) fn float(value: f64) -> String {
     let scientific = format!("{value:e}");
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
@@ -119,25 +119,25 @@ pub(super) fn float(value: f64) -> String {
     format!("{digits}e{sign}{:02}", exponent.abs())
 }
 
-#[expect(clippy::cast_precision_loss, reason = "upstream compares so")]
+#[expect(clippy::cast_precision_loss, reason = "upstream compares floats")]
 pub(super) fn as_float(integer: i64) -> f64 {
     integer as f64
 }
 
-/// The whole part, at the limit beyond it.
-#[expect(clippy::cast_possible_truncation, reason = "that is what it is for")]
+/// The integer part, saturating.
+#[expect(clippy::cast_possible_truncation, reason = "truncates on purpose")]
 pub(super) fn truncated(float: f64) -> i64 {
     float as i64
 }
 
-/// What Go makes of an integer that is converted to text.
+/// An integer converted to a string as in Go: the character with this code point.
 fn character(integer: i64) -> String {
     let character = u32::try_from(integer).ok().and_then(char::from_u32);
     character.unwrap_or(char::REPLACEMENT_CHARACTER).to_string()
 }
 
 fn bits(float: f64) -> u64 {
-    // Both zeros are one number.
+    // Maps -0.0 to 0.0.
     (float + 0.0).to_bits()
 }
 
@@ -147,7 +147,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn members_of_an_enum_are_found_as_upstream_finds_them() {
+    fn finds_enum_members_like_upstream() {
         let cases = [
             (json!(["a", "b"]), json!("a"), true),
             (json!(["a", "b"]), json!("c"), false),
@@ -164,13 +164,13 @@ mod tests {
             (json!([[1]]), json!([2]), false),
         ];
         for (members, value, is_one) in cases {
-            let choice = Choice::of(members.as_array().unwrap());
+            let choice = EnumValues::of(members.as_array().unwrap());
             assert_eq!(choice.has(&value), is_one, "{value} in {members}");
         }
     }
 
     #[test]
-    fn floats_are_spelled_as_in_go() {
+    fn formats_floats_like_go() {
         let cases = [
             (1.0, "1"),
             (0.5, "0.5"),

@@ -1,9 +1,8 @@
-//! Drops what a schema does not know and fills in what it defaults: one walk over the object.
+//! Prunes unknown fields and fills in defaults in one pass over the object.
 //!
-//! Mirrors `pruning`, `defaulting` and `objectmeta` of apiextensions-apiserver 1.36, which are four walks there. At each
-//! object: unknown members go, nulls go that are neither allowed nor defaulted, metadata of embedded objects gets its
-//! shape, defaults come in, and then its members are walked. A default has no unknown members, or its schema would have
-//! been refused, so nothing of it is lost on the way.
+//! Mirrors `pruning`, `defaulting` and `objectmeta` of apiextensions-apiserver 1.36, which need four passes. For each object
+//! it drops unknown members and nulls that are neither allowed nor defaulted, prunes the metadata of an embedded object,
+//! adds defaults, and then visits the members. A default has no unknown members, because `check` refuses such a schema.
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -11,53 +10,53 @@ use std::mem;
 use serde_json::{Map, Value};
 
 use super::values::shown;
-use super::{Additional, Metadata, Node};
+use super::{AdditionalProperties, MetadataRules, SchemaNode};
 
-/// What became of an object beside the changes.
+/// The fields that were dropped from an object.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Settled {
-    /// The paths of the members that were dropped because nothing is known of them.
+pub struct PruneReport {
+    /// Paths of the unknown members that were dropped.
     pub unknown: Vec<String>,
 }
 
-/// What happens to unknown members at a place.
+/// The treatment of unknown members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Unknown {
-    /// They go.
+enum UnknownPolicy {
+    /// Drop them.
     Drop,
-    /// They stay here; below those that are known, they go again.
+    /// Keep them in this object; drop them again below known members.
     Keep,
-    /// They stay here and below.
+    /// Keep them in this object and everywhere below it.
     Leave,
 }
 
-struct Walk {
+struct PruneWalk {
     path: String,
-    /// The path as faults of embedded objects spell it: names that are no properties in brackets.
+    /// The path in the notation of faults of embedded objects: names that are not properties are in brackets.
     place: String,
     unknown: Vec<String>,
     unknown_metadata: Vec<String>,
-    defaults: Defaults,
-    metadata: Metadata,
+    defaults: DefaultsMode,
+    metadata: MetadataRules,
 }
 
-/// Members that every object has, whatever its schema says.
+/// Members that every object may have, independent of its schema.
 const OWN: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 /// Whether defaults are filled in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Defaults {
+pub(super) enum DefaultsMode {
     Fill,
     Leave,
 }
 
-pub(super) fn settle(
-    root: &Node,
+pub(super) fn prune(
+    root: &SchemaNode,
     object: &mut Map<String, Value>,
-    defaults: Defaults,
-    metadata: Metadata,
-) -> Result<Settled, String> {
-    let mut walk = Walk {
+    defaults: DefaultsMode,
+    metadata: MetadataRules,
+) -> Result<PruneReport, String> {
+    let mut walk = PruneWalk {
         path: String::new(),
         place: String::new(),
         unknown: Vec::new(),
@@ -66,47 +65,47 @@ pub(super) fn settle(
         metadata,
     };
     let unknown = if root.preserve {
-        Unknown::Keep
+        UnknownPolicy::Keep
     } else {
-        Unknown::Drop
+        UnknownPolicy::Drop
     };
     walk.object(Some(root), unknown, object)?;
     walk.unknown.sort();
     walk.unknown_metadata.sort();
     walk.unknown.append(&mut walk.unknown_metadata);
-    Ok(Settled {
+    Ok(PruneReport {
         unknown: walk.unknown,
     })
 }
 
 /// Whether a value has unknown members.
-pub(super) fn has_unknown(node: &Node, value: &Value, metadata: Metadata) -> bool {
+pub(super) fn has_unknown(node: &SchemaNode, value: &Value, metadata: MetadataRules) -> bool {
     let mut value = value.clone();
-    let mut walk = Walk {
+    let mut walk = PruneWalk {
         path: ".".to_owned(),
         place: String::new(),
         unknown: Vec::new(),
         unknown_metadata: Vec::new(),
-        defaults: Defaults::Leave,
+        defaults: DefaultsMode::Leave,
         metadata,
     };
-    // Bad metadata is said elsewhere.
-    let _ = walk.value(Some(node), Unknown::Drop, &mut value);
+    // `embedded` reports invalid metadata.
+    let _ = walk.value(Some(node), UnknownPolicy::Drop, &mut value);
     !walk.unknown.is_empty()
 }
 
-impl Walk {
+impl PruneWalk {
     fn value(
         &mut self,
-        node: Option<&Node>,
-        unknown: Unknown,
+        node: Option<&SchemaNode>,
+        unknown: UnknownPolicy,
         value: &mut Value,
     ) -> Result<(), String> {
         let unknown = match unknown {
-            Unknown::Drop if node.is_some_and(|node| node.preserve) => Unknown::Keep,
+            UnknownPolicy::Drop if node.is_some_and(|node| node.preserve) => UnknownPolicy::Keep,
             other => other,
         };
-        if node.is_none() && unknown != Unknown::Drop {
+        if node.is_none() && unknown != UnknownPolicy::Drop {
             return Ok(());
         }
         match value {
@@ -118,8 +117,8 @@ impl Walk {
 
     fn object(
         &mut self,
-        node: Option<&Node>,
-        unknown: Unknown,
+        node: Option<&SchemaNode>,
+        unknown: UnknownPolicy,
         members: &mut Map<String, Value>,
     ) -> Result<(), String> {
         let Some(node) = node else {
@@ -150,18 +149,18 @@ impl Walk {
                 *value = self.default_of(of).cloned().unwrap_or_default();
             }
             let below = match unknown {
-                _ if is_own(name) => Unknown::Leave,
-                Unknown::Leave => Unknown::Leave,
-                Unknown::Keep
+                _ if is_own(name) => UnknownPolicy::Leave,
+                UnknownPolicy::Leave => UnknownPolicy::Leave,
+                UnknownPolicy::Keep
                     if of.is_none()
                         && !matches!(
                             node.additional,
-                            Additional::Allowed | Additional::Forbidden
+                            AdditionalProperties::Allowed | AdditionalProperties::Forbidden
                         ) =>
                 {
-                    Unknown::Leave
+                    UnknownPolicy::Leave
                 }
-                Unknown::Drop | Unknown::Keep => Unknown::Drop,
+                UnknownPolicy::Drop | UnknownPolicy::Keep => UnknownPolicy::Drop,
             };
             let lengths = (self.path.len(), self.place.len());
             self.enter(name);
@@ -173,7 +172,7 @@ impl Walk {
             let known = self.unknown_metadata.len();
             self.value(of, below, value)?;
             if filled.contains(name) {
-                // Nobody has sent what a default says too much.
+                // The client did not send these members, so they are not reported.
                 self.unknown_metadata.truncate(known);
             }
             self.path.truncate(lengths.0);
@@ -185,16 +184,16 @@ impl Walk {
     /// Drops unknown members, and nulls that are neither allowed nor defaulted.
     fn drop_unknown(
         &mut self,
-        node: &Node,
-        unknown: Unknown,
+        node: &SchemaNode,
+        unknown: UnknownPolicy,
         is_root: bool,
         members: &mut Map<String, Value>,
     ) {
         let is_known = |name: &str| {
-            unknown != Unknown::Drop
+            unknown != UnknownPolicy::Drop
                 || (node.embedded || is_root) && OWN.contains(&name)
                 || node.properties.contains_key(name)
-                || !matches!(node.additional, Additional::Unsaid)
+                || !matches!(node.additional, AdditionalProperties::Unspecified)
         };
         let mut dropped = Vec::new();
         members.retain(|name, value| {
@@ -210,8 +209,8 @@ impl Walk {
 
     fn items(
         &mut self,
-        node: Option<&Node>,
-        unknown: Unknown,
+        node: Option<&SchemaNode>,
+        unknown: UnknownPolicy,
         items: &mut [Value],
     ) -> Result<(), String> {
         let of = node.and_then(|node| node.items.as_deref());
@@ -229,7 +228,7 @@ impl Walk {
         Ok(())
     }
 
-    /// The type and metadata of an object within the object.
+    /// Checks the type of an embedded object and prunes its metadata.
     fn embedded(&mut self, members: &mut Map<String, Value>) -> Result<(), String> {
         for field in ["apiVersion", "kind"] {
             if let Some(value) = members.get(field).filter(|value| !value.is_string()) {
@@ -257,8 +256,8 @@ impl Walk {
         Ok(())
     }
 
-    fn default_of<'n>(&self, node: &'n Node) -> Option<&'n Value> {
-        let fill = self.defaults == Defaults::Fill;
+    fn default_of<'n>(&self, node: &'n SchemaNode) -> Option<&'n Value> {
+        let fill = self.defaults == DefaultsMode::Fill;
         node.default.as_ref().filter(|_| fill)
     }
 

@@ -1,22 +1,21 @@
 //! Field selectors: `metadata.name=a,status.phase!=Running`.
 //!
-//! Values may hold any character; `\`, `,` and `=` in them are escaped with a backslash. Fields are not escaped, not
-//! trimmed and not checked: a server asks for [`FieldSelector::requirements`] and refuses what its kind does not offer.
+//! Values may hold any character; `\`, `,` and `=` in them are escaped with a backslash. Fields are not escaped, trimmed or
+//! checked: the API server reads [`FieldSelector::requirements`] and refuses fields that the kind does not offer.
 
 use super::{SelectorError, check_length};
 
-/// What must hold for the selectable fields of an object.
+/// A parsed field selector.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FieldSelector {
     requirements: Vec<FieldRequirement>,
 }
 
-/// One term of a field selector.
+/// One term of a field selector: a comparison of a field with a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldRequirement {
     /// Path of the field, `metadata.name`.
     pub field: String,
-    /// How it compares.
     pub op: FieldOp,
     /// The value, without escapes.
     pub value: String,
@@ -34,10 +33,10 @@ pub enum FieldOp {
 // === impl FieldSelector ===
 
 impl FieldSelector {
-    /// Reads the text of a `fieldSelector` parameter; empty terms are skipped, no terms select everything.
+    /// Parses the text of a `fieldSelector` parameter. Empty terms are skipped; without terms it selects everything.
     ///
     /// # Errors
-    /// A term without operator, an unknown escape, or a `=` that should be escaped.
+    /// If a term has no operator, an unknown escape, or an unescaped `=`.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         check_length(text)?;
         let mut requirements = Vec::new();
@@ -50,7 +49,7 @@ impl FieldSelector {
                 return Err(SelectorError::Field(fault));
             };
             let value = unescape(value)?;
-            // A bare `=` or `!=` says nothing, and upstream drops it.
+            // Upstream drops a bare `=` or `!=`.
             if !(field.is_empty() && value.is_empty()) {
                 let field = field.to_owned();
                 requirements.push(FieldRequirement { field, op, value });
@@ -59,13 +58,13 @@ impl FieldSelector {
         Ok(Self { requirements })
     }
 
-    /// The terms, all of which must hold.
+    /// The terms. An object must match all of them.
     #[must_use]
     pub fn requirements(&self) -> &[FieldRequirement] {
         &self.requirements
     }
 
-    /// Whether every term holds for the fields that `field` looks up. A field that is not set counts as empty.
+    /// Whether an object matches all terms. `field` looks up its fields; an unset field counts as empty.
     pub fn matches<'a>(&self, field: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements.iter().all(|requirement| {
             let equal = field(&requirement.field).unwrap_or_default() == requirement.value;
@@ -83,8 +82,8 @@ impl FieldSelector {
     }
 }
 
-/// The text cut at each comma that no backslash precedes, sorted: upstream reads the terms in that order, so it decides
-/// which fault is reported.
+/// Splits the text at unescaped commas and sorts the terms. Upstream parses them in this order, which decides which error
+/// it reports.
 fn terms(text: &str) -> Vec<&str> {
     let mut escaped = false;
     let mut terms: Vec<&str> = text
@@ -98,11 +97,11 @@ fn terms(text: &str) -> Vec<&str> {
     terms
 }
 
-/// Field, operator and value as written, cut at the first operator.
+/// Splits a term at its first operator into field, operator and escaped value.
 fn split_term(term: &str) -> Option<(&str, FieldOp, &str)> {
     let equal = term.find('=')?;
     let (before, value) = (&term[..equal], &term[equal + 1..]);
-    // In `a!b=c` the operator is `=`: only a `!` right before it belongs to it.
+    // In `a!b=c` the operator is `=`: only a `!` directly before the `=` belongs to it.
     match before.strip_suffix('!') {
         Some(field) => Some((field, FieldOp::NotEqual, value)),
         None => Some((
@@ -128,7 +127,7 @@ fn unescape(value: &str) -> Result<String, SelectorError> {
                 }
             },
             ',' | '=' => {
-                // The character's number, as upstream prints it.
+                // Upstream prints the code point.
                 return Err(SelectorError::Field(format!(
                     "invalid field selector: unescaped character in value: {}",
                     u32::from(c)
@@ -154,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn terms_are_cut_at_operators_and_unescaped_commas() {
+    fn splits_terms_at_operators_and_unescaped_commas() {
         use FieldOp::{Equal, NotEqual};
         type Terms = &'static [(&'static str, FieldOp, &'static str)];
         let cases: [(&str, Terms); 14] = [
@@ -183,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_match_and_an_unset_one_counts_as_empty() {
+    fn matches_fields_and_treats_unset_ones_as_empty() {
         let cases = [
             ("", true),
             ("a=x", true),
@@ -203,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_text_is_answered_as_the_real_server_does() {
+    fn malformed_selectors_have_upstream_messages() {
         let cases = [
             ("a", "invalid selector: 'a'; can't understand 'a'"),
             (
@@ -238,12 +237,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_the_parser_panic(text in "([a!=,\\\\]|\\PC){0,40}") {
+        fn parser_never_panics(text in "([a!=,\\\\]|\\PC){0,40}") {
             let _ = FieldSelector::parse(&text);
         }
 
         #[test]
-        fn any_value_survives_escaping(value in "([a!=,\\\\]|\\PC){0,20}") {
+        fn escaped_values_round_trip(value in "([a!=,\\\\]|\\PC){0,20}") {
             let escaped = value.replace('\\', r"\\").replace(',', r"\,").replace('=', r"\=");
             let selector = FieldSelector::parse(&format!("b!=x,a={escaped}")).unwrap();
             prop_assert_eq!(&selector.requirements()[0].value, &value);

@@ -1,26 +1,26 @@
 //! Label selectors: `app=web,tier in (a, b),!canary,weight>5`.
 //!
-//! A requirement names a key and what must hold for it; all of them must hold. Absence counts as "different", so
-//! `!=` and `notin` select objects that lack the key.
+//! A requirement is a key and a condition on its value; an object must meet all requirements. A missing label counts as
+//! different from every value, so `!=` and `notin` select objects that lack the key.
 
 use super::{SelectorError, check_length};
 use crate::names;
 
-/// What must hold for the labels of an object.
+/// A parsed label selector.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LabelSelector {
-    requirements: Vec<Requirement>,
+    requirements: Vec<LabelRequirement>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Requirement {
+struct LabelRequirement {
     key: String,
-    must: Must,
+    must: LabelCondition,
 }
 
-/// Values are sorted and occur once.
+/// The condition on the value of a label. Values are sorted and unique.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Must {
+enum LabelCondition {
     Exist,
     BeAbsent,
     BeIn(Vec<String>),
@@ -29,43 +29,63 @@ enum Must {
     StayBelow(i64),
 }
 
-/// A piece of the text. Keywords are words: `in in (in)` is a valid selector.
+/// A token of the text. Keywords are ordinary words: `in in (in)` is a valid selector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Token<'a> {
+enum SelectorToken<'a> {
     Word(&'a str),
     Symbol(&'a str),
     End,
 }
 
 #[derive(Clone)]
-struct Tokens<'a> {
+struct SelectorLexer<'a> {
     rest: &'a str,
+}
+
+/// The text of a label selector is malformed. The messages are upstream's.
+#[derive(Debug, thiserror::Error)]
+enum LabelSyntaxError {
+    #[error("found '{found}', expected: {expected}")]
+    Unexpected {
+        found: String,
+        expected: &'static str,
+    },
+    /// Upstream has no comma in this message.
+    #[error("found '{0}' expected: '('")]
+    NoParenthesis(String),
+    /// A key or value is not valid for labels.
+    #[error("{0}")]
+    Invalid(String),
 }
 
 // === impl LabelSelector ===
 
 impl LabelSelector {
-    /// Reads the text of a `labelSelector` parameter; empty text selects everything.
+    /// Parses the text of a `labelSelector` parameter. An empty text selects everything.
     ///
     /// # Errors
-    /// Text that is not a selector, or keys and values that no label can have.
+    /// If the text is not a selector, or has keys or values that are not valid for labels.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         check_length(text)?;
-        let mut tokens = Tokens { rest: text };
+        let mut tokens = SelectorLexer { rest: text };
         let mut requirements = Vec::new();
-        while tokens.peek() != Token::End {
+        while tokens.peek() != SelectorToken::End {
             if !tokens.peek().starts_requirement() {
                 let found = tokens.next().text();
-                let fault = format!("found '{found}', expected: !, identifier, or 'end of string'");
-                return Err(SelectorError::Label(fault));
+                let error = unexpected(found, "!, identifier, or 'end of string'");
+                return Err(SelectorError::Label(error.to_string()));
             }
-            requirements.push(Requirement::parse(&mut tokens).map_err(SelectorError::Requirement)?);
-            tokens.end_requirement().map_err(SelectorError::Label)?;
+            let requirement = LabelRequirement::parse(&mut tokens)
+                .map_err(|error| SelectorError::Requirement(error.to_string()))?;
+            requirements.push(requirement);
+            tokens
+                .end_requirement()
+                .map_err(|error| SelectorError::Label(error.to_string()))?;
         }
         Ok(Self { requirements })
     }
 
-    /// Whether every requirement holds for the labels that `label` looks up.
+    /// Whether an object meets all requirements. `label` looks up its labels.
     pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements
             .iter()
@@ -79,48 +99,50 @@ impl LabelSelector {
     }
 }
 
-// === impl Requirement ===
+// === impl LabelRequirement ===
 
-impl Requirement {
-    fn parse(tokens: &mut Tokens<'_>) -> Result<Self, String> {
+impl LabelRequirement {
+    fn parse(tokens: &mut SelectorLexer<'_>) -> Result<Self, LabelSyntaxError> {
         let mut token = tokens.next();
-        let negated = token == Token::Symbol("!");
+        let negated = token == SelectorToken::Symbol("!");
         if negated {
             token = tokens.next();
         }
-        let Token::Word(key) = token else {
-            return Err(format!("found '{}', expected: identifier", token.text()));
+        let SelectorToken::Word(key) = token else {
+            return Err(unexpected(token.text(), "identifier"));
         };
         let faults = names::qualified_name(key);
         if !faults.is_empty() {
-            // Upstream has no path for the key here and prints the missing one.
-            return Err(invalid("<nil>", key, &faults.join("; ")));
+            // Upstream has no field path for the key and prints `<nil>`.
+            let fault = invalid("<nil>", key, &faults.join("; "));
+            return Err(LabelSyntaxError::Invalid(fault));
         }
         let must = if negated {
-            Must::BeAbsent
-        } else if matches!(tokens.peek(), Token::End | Token::Symbol(",")) {
-            Must::Exist
+            LabelCondition::BeAbsent
+        } else if matches!(
+            tokens.peek(),
+            SelectorToken::End | SelectorToken::Symbol(",")
+        ) {
+            LabelCondition::Exist
         } else {
-            Must::parse(key, tokens)?
+            LabelCondition::parse(key, tokens)?
         };
         let key = key.to_owned();
         Ok(Self { key, must })
     }
 }
 
-// === impl Must ===
+// === impl LabelCondition ===
 
-impl Must {
-    /// Reads the operator and its values.
-    fn parse(key: &str, tokens: &mut Tokens<'_>) -> Result<Self, String> {
+impl LabelCondition {
+    /// Parses the operator and its values.
+    fn parse(key: &str, tokens: &mut SelectorLexer<'_>) -> Result<Self, LabelSyntaxError> {
         let operator = tokens.next().text();
         let values = match operator {
             "in" | "notin" => value_set(tokens)?,
             "=" | "==" | "!=" | ">" | "<" => vec![exact_value(tokens)?],
             other => {
-                return Err(format!(
-                    "found '{other}', expected: in, notin, =, ==, !=, gt, lt"
-                ));
+                return Err(unexpected(other, "in, notin, =, ==, !=, gt, lt"));
             }
         };
         let mut faults = Vec::new();
@@ -139,15 +161,18 @@ impl Must {
         }
         match faults.as_slice() {
             [] => {}
-            [one] => return Err(one.clone()),
-            many => return Err(format!("[{}]", many.join(", "))),
+            [one] => return Err(LabelSyntaxError::Invalid(one.clone())),
+            many => {
+                let list = format!("[{}]", many.join(", "));
+                return Err(LabelSyntaxError::Invalid(list));
+            }
         }
         let values = values.into_iter().map(str::to_owned).collect();
         Ok(match (operator, bound) {
-            (">", Some(bound)) => Must::Exceed(bound),
-            ("<", Some(bound)) => Must::StayBelow(bound),
-            ("notin" | "!=", _) => Must::NotBeIn(values),
-            _ => Must::BeIn(values),
+            (">", Some(bound)) => LabelCondition::Exceed(bound),
+            ("<", Some(bound)) => LabelCondition::StayBelow(bound),
+            ("notin" | "!=", _) => LabelCondition::NotBeIn(values),
+            _ => LabelCondition::BeIn(values),
         })
     }
 
@@ -159,78 +184,76 @@ impl Must {
         };
         let number = || value.and_then(|value| value.parse::<i64>().ok());
         match self {
-            Must::Exist => value.is_some(),
-            Must::BeAbsent => value.is_none(),
-            Must::BeIn(values) => value.is_some_and(|value| is_in(values, value)),
-            Must::NotBeIn(values) => value.is_none_or(|value| !is_in(values, value)),
-            Must::Exceed(bound) => number().is_some_and(|number| number > *bound),
-            Must::StayBelow(bound) => number().is_some_and(|number| number < *bound),
+            LabelCondition::Exist => value.is_some(),
+            LabelCondition::BeAbsent => value.is_none(),
+            LabelCondition::BeIn(values) => value.is_some_and(|value| is_in(values, value)),
+            LabelCondition::NotBeIn(values) => value.is_none_or(|value| !is_in(values, value)),
+            LabelCondition::Exceed(bound) => number().is_some_and(|number| number > *bound),
+            LabelCondition::StayBelow(bound) => number().is_some_and(|number| number < *bound),
         }
     }
 }
 
-// === impl Token ===
+// === impl SelectorToken ===
 
-impl<'a> Token<'a> {
+impl<'a> SelectorToken<'a> {
     fn text(self) -> &'a str {
         match self {
-            Token::Word(text) | Token::Symbol(text) => text,
-            Token::End => "",
+            SelectorToken::Word(text) | SelectorToken::Symbol(text) => text,
+            SelectorToken::End => "",
         }
     }
 
     fn starts_requirement(self) -> bool {
-        matches!(self, Token::Word(_) | Token::Symbol("!"))
+        matches!(self, SelectorToken::Word(_) | SelectorToken::Symbol("!"))
     }
 }
 
-// === impl Tokens ===
+// === impl SelectorLexer ===
 
-impl<'a> Tokens<'a> {
-    fn peek(&self) -> Token<'a> {
+impl<'a> SelectorLexer<'a> {
+    fn peek(&self) -> SelectorToken<'a> {
         self.clone().next()
     }
 
-    fn next(&mut self) -> Token<'a> {
+    fn next(&mut self) -> SelectorToken<'a> {
         let text = self.rest.trim_start_matches([' ', '\t', '\r', '\n']);
         let Some(first) = text.chars().next() else {
             self.rest = text;
-            return Token::End;
+            return SelectorToken::End;
         };
         let (length, is_symbol) = if text.starts_with("==") || text.starts_with("!=") {
             (2, true)
         } else if is_symbol(first) {
             (1, true)
         } else {
-            // DEVIATION(selector-nul): upstream takes a NUL byte for the end of the text; here it is a character no label can have.
+            // DEVIATION(selector-nul): upstream treats a NUL byte as the end of the text; here it is a character that is
+            // invalid in labels.
             let ends = |c: char| is_symbol(c) || matches!(c, ' ' | '\t' | '\r' | '\n');
             (text.find(ends).unwrap_or(text.len()), false)
         };
         let (token, rest) = text.split_at(length);
         self.rest = rest;
         if is_symbol {
-            Token::Symbol(token)
+            SelectorToken::Symbol(token)
         } else {
-            Token::Word(token)
+            SelectorToken::Word(token)
         }
     }
 
-    /// Takes what stands between two requirements.
-    fn end_requirement(&mut self) -> Result<(), String> {
+    /// Consumes the separator between two requirements.
+    fn end_requirement(&mut self) -> Result<(), LabelSyntaxError> {
         match self.next() {
-            Token::End => Ok(()),
-            Token::Symbol(",") => {
+            SelectorToken::End => Ok(()),
+            SelectorToken::Symbol(",") => {
                 let next = self.peek();
                 if next.starts_requirement() {
                     return Ok(());
                 }
                 let found = next.text();
-                Err(format!("found '{found}', expected: identifier after ','"))
+                Err(unexpected(found, "identifier after ','"))
             }
-            other => Err(format!(
-                "found '{}', expected: ',' or 'end of string'",
-                other.text()
-            )),
+            other => Err(unexpected(other.text(), "',' or 'end of string'")),
         }
     }
 }
@@ -239,31 +262,31 @@ fn is_symbol(c: char) -> bool {
     matches!(c, '=' | '!' | '(' | ')' | ',' | '>' | '<')
 }
 
-/// The one value after `=` and its like; none means the empty value.
-fn exact_value<'a>(tokens: &mut Tokens<'a>) -> Result<&'a str, String> {
+/// The value after `=`, `==`, `!=`, `>` or `<`; a missing value is empty.
+fn exact_value<'a>(tokens: &mut SelectorLexer<'a>) -> Result<&'a str, LabelSyntaxError> {
     match tokens.peek() {
-        Token::End | Token::Symbol(",") => Ok(""),
-        Token::Word(value) => {
+        SelectorToken::End | SelectorToken::Symbol(",") => Ok(""),
+        SelectorToken::Word(value) => {
             tokens.next();
             Ok(value)
         }
-        Token::Symbol(found) => Err(format!("found '{found}', expected: identifier")),
+        SelectorToken::Symbol(found) => Err(unexpected(found, "identifier")),
     }
 }
 
-/// The values between parentheses, sorted and once each; nothing between two commas is the empty value.
-fn value_set<'a>(tokens: &mut Tokens<'a>) -> Result<Vec<&'a str>, String> {
+/// The values between parentheses, sorted and unique. Nothing between two commas is the empty value.
+fn value_set<'a>(tokens: &mut SelectorLexer<'a>) -> Result<Vec<&'a str>, LabelSyntaxError> {
     let open = tokens.next();
-    if open != Token::Symbol("(") {
-        return Err(format!("found '{}' expected: '('", open.text()));
+    if open != SelectorToken::Symbol("(") {
+        return Err(LabelSyntaxError::NoParenthesis(open.text().to_owned()));
     }
     let mut values = Vec::new();
     let mut value = None;
     loop {
         match tokens.next() {
-            Token::Word(word) if value.is_none() => value = Some(word),
-            Token::Symbol(",") => values.push(value.take().unwrap_or_default()),
-            Token::Symbol(")") => {
+            SelectorToken::Word(word) if value.is_none() => value = Some(word),
+            SelectorToken::Symbol(",") => values.push(value.take().unwrap_or_default()),
+            SelectorToken::Symbol(")") => {
                 values.push(value.unwrap_or_default());
                 break;
             }
@@ -273,13 +296,20 @@ fn value_set<'a>(tokens: &mut Tokens<'a>) -> Result<Vec<&'a str>, String> {
                     (None, true) => "',', ')' or identifier",
                     (None, false) => "',', or identifier",
                 };
-                return Err(format!("found '{}', expected: {expected}", other.text()));
+                return Err(unexpected(other.text(), expected));
             }
         }
     }
     values.sort_unstable();
     values.dedup();
     Ok(values)
+}
+
+fn unexpected(found: &str, expected: &'static str) -> LabelSyntaxError {
+    LabelSyntaxError::Unexpected {
+        found: found.to_owned(),
+        expected,
+    }
 }
 
 fn invalid(path: &str, value: &str, why: &str) -> String {
@@ -300,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_match_as_the_operator_says() {
+    fn matches_labels_by_operator() {
         let labels = BTreeMap::from([("a", "x"), ("n", "7"), ("e", ""), ("x.io/in", "in")]);
         let cases = [
             ("", true),
@@ -350,14 +380,14 @@ mod tests {
     }
 
     #[test]
-    fn only_a_selector_without_requirements_is_empty() {
+    fn selector_without_requirements_is_empty() {
         for (text, expected) in [("", true), ("  ", true), ("a", false), ("!a", false)] {
             assert_eq!(LabelSelector::parse(text).unwrap().is_empty(), expected);
         }
     }
 
     #[test]
-    fn broken_text_is_answered_as_the_real_server_does() {
+    fn malformed_selectors_have_upstream_messages() {
         let cases = [
             (
                 "a b",
@@ -428,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_no_label_can_have_are_refused_each_with_its_place() {
+    fn refuses_invalid_values_with_their_index() {
         assert!(fault("a=-x").starts_with(
             "unable to parse requirement: values[0][a]: Invalid value: \"-x\": a valid label must be an empty string or "
         ));
@@ -445,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn text_beyond_the_limit_is_refused_unread() {
+    fn refuses_selectors_over_the_length_limit() {
         let text = " ".repeat(SELECTOR_BYTES_MAX);
         assert!(LabelSelector::parse(&text).is_ok());
         let text = text + " ";
@@ -455,7 +485,7 @@ mod tests {
         );
     }
 
-    /// One requirement as text, and what it means, said in the plainest way.
+    /// The reference implementation of an operator.
     type Meaning = fn(Option<&str>, &[String]) -> bool;
 
     fn requirement() -> impl Strategy<Value = (String, String, Vec<String>, Meaning)> {
@@ -487,12 +517,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_the_parser_panic(text in "([ab!=<>(), ]|in|notin|\\PC){0,40}") {
+        fn parser_never_panics(text in "([ab!=<>(), ]|in|notin|\\PC){0,40}") {
             let _ = LabelSelector::parse(&text);
         }
 
         #[test]
-        fn all_requirements_must_hold(
+        fn selector_matches_when_all_requirements_hold(
             requirements in prop::collection::vec(requirement(), 0..5),
             labels in prop::collection::btree_map("[a-d]", "[ab]?", 0..4),
         ) {

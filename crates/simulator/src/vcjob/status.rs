@@ -1,20 +1,20 @@
-//! What a Volcano Job says of itself: its phase, the conditions it went through, and counts of its Pods.
+//! The status of a Volcano Job: its phase, the conditions, and counts of its Pods.
 //!
-//! Every write while a Job works moves `lastTransitionTime`, also one that only counts; what is written after its end
-//! does not, so that it is the time of the end.
+//! Every write of an unfinished Job changes `lastTransitionTime`, even if only the counts change; writes of a finished Job do
+//! not, so that it is the time at which the Job finished.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::made::task_of;
+use super::dependents::task_of;
+use crate::cache::ObjectSnapshot;
 use crate::objects::{set_count, time, time_at};
-use crate::world::Object;
 
-/// The phases of a Job.
+/// The phase of a Job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum VolcanoPhase {
     Pending,
     Running,
     Restarting,
@@ -27,32 +27,32 @@ pub(super) enum Phase {
     Failed,
 }
 
-/// How many Pods are in which state.
+/// The number of Pods in each state.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(super) struct TaskCounts {
     pub(super) pending: usize,
     pub(super) running: usize,
     pub(super) succeeded: usize,
     pub(super) failed: usize,
     pub(super) terminating: usize,
     pub(super) unknown: usize,
-    /// By task, then by phase.
+    /// Counts by task and phase.
     tasks: BTreeMap<String, BTreeMap<String, usize>>,
 }
 
-const PHASES: [(&str, Phase); 10] = [
-    ("Pending", Phase::Pending),
-    ("Running", Phase::Running),
-    ("Restarting", Phase::Restarting),
-    ("Aborting", Phase::Aborting),
-    ("Aborted", Phase::Aborted),
-    ("Completing", Phase::Completing),
-    ("Completed", Phase::Completed),
-    ("Terminating", Phase::Terminating),
-    ("Terminated", Phase::Terminated),
-    ("Failed", Phase::Failed),
+const PHASES: [(&str, VolcanoPhase); 10] = [
+    ("Pending", VolcanoPhase::Pending),
+    ("Running", VolcanoPhase::Running),
+    ("Restarting", VolcanoPhase::Restarting),
+    ("Aborting", VolcanoPhase::Aborting),
+    ("Aborted", VolcanoPhase::Aborted),
+    ("Completing", VolcanoPhase::Completing),
+    ("Completed", VolcanoPhase::Completed),
+    ("Terminating", VolcanoPhase::Terminating),
+    ("Terminated", VolcanoPhase::Terminated),
+    ("Failed", VolcanoPhase::Failed),
 ];
-/// Counts by their names.
+/// Names of the counts in the status.
 const COUNTS: [&str; 6] = [
     "pending",
     "running",
@@ -62,11 +62,11 @@ const COUNTS: [&str; 6] = [
     "unknown",
 ];
 
-// === impl Phase ===
+// === impl VolcanoPhase ===
 
-impl Phase {
-    /// The phase of a Job; none before its first.
-    pub(super) fn of(job: &Object) -> Option<Self> {
+impl VolcanoPhase {
+    /// The phase of a Job; `None` if it has none yet.
+    pub(super) fn of(job: &ObjectSnapshot) -> Option<Self> {
         let text = job.text("/status/state/phase");
         let known = PHASES.iter().find(|(name, _)| *name == text);
         known.map(|(_, phase)| *phase)
@@ -78,11 +78,11 @@ impl Phase {
     }
 }
 
-// === impl Counts ===
+// === impl TaskCounts ===
 
-impl Counts {
-    /// Of all Pods; those that are being deleted count as that only.
-    pub(super) fn of(pods: &[&Object]) -> Self {
+impl TaskCounts {
+    /// Counts all Pods. A Pod that is being deleted counts only as terminating.
+    pub(super) fn of(pods: &[&ObjectSnapshot]) -> Self {
         let mut counts = Self::stopped(pods);
         for pod in pods.iter().filter(|pod| !pod.is_deleting()) {
             let phase = pod.text("/status/phase");
@@ -99,16 +99,16 @@ impl Counts {
         counts
     }
 
-    /// While a Job stops only the Pods that are going count.
-    pub(super) fn stopped(pods: &[&Object]) -> Self {
+    /// The counts of a stopping Job: only terminating Pods.
+    pub(super) fn stopped(pods: &[&ObjectSnapshot]) -> Self {
         Self {
             terminating: pods.iter().filter(|pod| pod.is_deleting()).count(),
             ..Self::default()
         }
     }
 
-    /// What a Job's status says.
-    pub(super) fn told(job: &Object) -> Self {
+    /// Reads the counts from the status of a Job.
+    pub(super) fn from_status(job: &ObjectSnapshot) -> Self {
         let [pending, running, succeeded, failed, terminating, unknown] = COUNTS.map(|field| {
             let count = job.number(&format!("/status/{field}")).unwrap_or(0);
             usize::try_from(count).unwrap_or(0)
@@ -163,18 +163,18 @@ impl Counts {
 }
 
 /// The first status of a Job.
-pub(super) fn begun(job: &Object, min_available: usize, now: Timestamp) -> Value {
+pub(super) fn initial(job: &ObjectSnapshot, min_available: usize, now: Timestamp) -> Value {
     let mut status = json!({});
-    enter(job, &mut status, Phase::Pending, now);
+    enter(job, &mut status, VolcanoPhase::Pending, now);
     set_count(&mut status, "minAvailable", min_available);
     status
 }
 
-/// The status of a Job that works or stops; the old one if nothing but its time would change.
-pub(super) fn worked(
-    job: &Object,
-    phase: Phase,
-    counts: &Counts,
+/// The status of an unfinished Job; the old one if only its time would change.
+pub(super) fn updated(
+    job: &ObjectSnapshot,
+    phase: VolcanoPhase,
+    counts: &TaskCounts,
     min_available: usize,
     now: Timestamp,
 ) -> Value {
@@ -182,19 +182,24 @@ pub(super) fn worked(
     let mut status = old.clone();
     counts.write(&mut status);
     set_count(&mut status, "minAvailable", min_available);
-    if status == *old && Phase::of(job) == Some(phase) {
+    if status == *old && VolcanoPhase::of(job) == Some(phase) {
         return status;
     }
     enter(job, &mut status, phase, now);
     status
 }
 
-/// The status of a Job that begins to stop.
-pub(super) fn turned(job: &Object, phase: Phase, counts: &Counts, now: Timestamp) -> Value {
+/// The status of a Job that starts to stop.
+pub(super) fn stopping(
+    job: &ObjectSnapshot,
+    phase: VolcanoPhase,
+    counts: &TaskCounts,
+    now: Timestamp,
+) -> Value {
     let mut status = job.at("/status").clone();
     counts.write(&mut status);
     add_one(&mut status, "version");
-    if phase == Phase::Restarting {
+    if phase == VolcanoPhase::Restarting {
         add_one(&mut status, "retryCount");
     }
     enter(job, &mut status, phase, now);
@@ -202,8 +207,8 @@ pub(super) fn turned(job: &Object, phase: Phase, counts: &Counts, now: Timestamp
     status
 }
 
-/// The status of a Job that is over, with these counters left.
-pub(super) fn settled(job: &Object, left: &Counts) -> Value {
+/// The status of a finished Job with these counters.
+pub(super) fn finished(job: &ObjectSnapshot, left: &TaskCounts) -> Value {
     let old = job.at("/status");
     let mut status = old.clone();
     left.write(&mut status);
@@ -221,8 +226,8 @@ fn add_one(status: &mut Value, field: &str) {
     status[field] = (count + 1).into();
 }
 
-/// Sets the phase, and moves its condition to the end.
-fn enter(job: &Object, status: &mut Value, phase: Phase, now: Timestamp) {
+/// Sets the phase, and moves its condition to the end of the list.
+fn enter(job: &ObjectSnapshot, status: &mut Value, phase: VolcanoPhase, now: Timestamp) {
     let (name, now) = (phase.name(), time(now));
     status["state"] = json!({"phase": name, "lastTransitionTime": now});
     let mut conditions = job.items("/status/conditions").to_vec();
@@ -231,8 +236,8 @@ fn enter(job: &Object, status: &mut Value, phase: Phase, now: Timestamp) {
     status["conditions"] = conditions.into();
 }
 
-/// How long a Job has been there, as Go writes it.
-fn duration(job: &Object, until: Option<Timestamp>) -> String {
+/// The time since the creation of a Job in Go's format.
+fn duration(job: &ObjectSnapshot, until: Option<Timestamp>) -> String {
     let born = time_at(job.at("/metadata/creationTimestamp"));
     let secs = match (born, until) {
         (Some(born), Some(until)) => until.as_second().saturating_sub(born.as_second()).max(0),

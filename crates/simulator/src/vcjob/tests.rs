@@ -1,12 +1,12 @@
-//! The ways of a Volcano Job, played with answers by hand: the world says what a server would have stored.
+//! The phases of a Volcano Job. The tests store what an API server would store.
 
 use caretaker_controllers::runtime::controller::Next;
 use serde_json::json;
 
 use super::*;
-use crate::life::{COUNTERS, END, FOREVER, OUTCOME};
+use crate::annotations::{COUNTERS, END, FOREVER, OUTCOME};
 use crate::objects::time;
-use crate::tests::{Asked, START, Stage, decided};
+use crate::tests::{ActorHarness, RequestSummary, START, decided};
 
 fn mk_job(spec: &Value, annotations: &Value) -> Value {
     let mut job = json!({"metadata": {"name": "j", "namespace": "n", "annotations": annotations,
@@ -19,22 +19,22 @@ fn mk_job(spec: &Value, annotations: &Value) -> Value {
     job
 }
 
-/// A Job and a server of few words: it stores what it is told to.
-struct Play {
-    stage: Stage<VolcanoJobs>,
+/// A Job and a minimal API server that stores all requests.
+struct VolcanoJobRun {
+    harness: ActorHarness<VolcanoJobActor>,
     job: Value,
     group: Option<Value>,
     pods: Vec<Value>,
     asked: Vec<String>,
 }
 
-impl Play {
+impl VolcanoJobRun {
     fn of(job: Value) -> Self {
-        let mut stage = Stage::of(VolcanoJobs);
-        stage.applied(QUEUES, json!({"metadata": {"name": "default"}}));
-        stage.applied(JOBS, job.clone());
+        let mut harness = ActorHarness::of(VolcanoJobActor);
+        harness.applied(QUEUES, json!({"metadata": {"name": "default"}}));
+        harness.applied(JOBS, job.clone());
         Self {
-            stage,
+            harness,
             job,
             group: None,
             pods: Vec::new(),
@@ -42,14 +42,14 @@ impl Play {
         }
     }
 
-    fn key() -> Key {
-        Key::new("n", "j")
+    fn key() -> NamespacedName {
+        NamespacedName::new("n", "j")
     }
 
-    /// Does what the Job asks for until it rests or waits; says which.
-    fn go(&mut self, now: Timestamp) -> Next<Key> {
+    /// Executes the decisions until the actor rests or waits, and returns the last one.
+    fn go(&mut self, now: Timestamp) -> Next<NamespacedName> {
         loop {
-            let decision = self.stage.decide(&Self::key(), now);
+            let decision = self.harness.decide(&Self::key(), now);
             let Next::Call(_) = &decision.next else {
                 return decision.next;
             };
@@ -60,7 +60,7 @@ impl Play {
         }
     }
 
-    fn store(&mut self, asked: Asked, now: Timestamp) {
+    fn store(&mut self, asked: RequestSummary, now: Timestamp) {
         let is_group = asked.name.starts_with("j-uid");
         match asked.verb {
             "create" if is_group => self.show_group(asked.body),
@@ -71,7 +71,8 @@ impl Play {
             }
             "delete" if is_group => {
                 self.group = None;
-                self.stage.deleted(POD_GROUPS, &Key::new("n", &asked.name));
+                self.harness
+                    .deleted(POD_GROUPS, &NamespacedName::new("n", &asked.name));
             }
             "delete" => {
                 let mut pod = self
@@ -90,24 +91,24 @@ impl Play {
             }
             _ => {
                 merge(&mut self.job, &asked.body);
-                self.stage.applied(JOBS, self.job.clone());
+                self.harness.applied(JOBS, self.job.clone());
             }
         }
     }
 
     fn show_group(&mut self, group: Value) {
         self.group = Some(group.clone());
-        self.stage.applied(POD_GROUPS, group);
+        self.harness.applied(POD_GROUPS, group);
     }
 
     fn show_pod(&mut self, pod: Value) {
         self.pods
             .retain(|known| known["metadata"]["name"] != pod["metadata"]["name"]);
         self.pods.push(pod.clone());
-        self.stage.applied(PODS, pod);
+        self.harness.applied(PODS, pod);
     }
 
-    /// All Pods get to this phase.
+    /// Sets the phase of all Pods.
     fn pods_are(&mut self, phase: &str) {
         for mut pod in self.pods.clone() {
             pod["status"] = json!({"phase": phase});
@@ -115,7 +116,7 @@ impl Play {
         }
     }
 
-    /// Pods that were deleted are gone.
+    /// Removes the deleted Pods.
     fn pods_go(&mut self) {
         let (gone, left): (Vec<Value>, Vec<Value>) = self
             .pods
@@ -124,7 +125,7 @@ impl Play {
         self.pods = left;
         for pod in gone {
             let name = pod["metadata"]["name"].as_str().unwrap();
-            self.stage.deleted(PODS, &Key::new("n", name));
+            self.harness.deleted(PODS, &NamespacedName::new("n", name));
         }
     }
 
@@ -161,8 +162,8 @@ fn merge(object: &mut Value, patch: &Value) {
 }
 
 #[test]
-fn a_job_begins_with_its_queue_its_group_and_its_pods_in_this_order() {
-    let mut play = Play::of(mk_job(&json!({}), &json!({})));
+fn job_creates_group_then_pods() {
+    let mut play = VolcanoJobRun::of(mk_job(&json!({}), &json!({})));
     assert_eq!(play.go(START), Next::Rest);
     assert_eq!(
         play.asked,
@@ -201,14 +202,17 @@ fn a_job_begins_with_its_queue_its_group_and_its_pods_in_this_order() {
 }
 
 #[test]
-fn a_job_without_its_queue_waits() {
-    let mut stage = Stage::of(VolcanoJobs);
-    stage.applied(JOBS, mk_job(&json!({"queue": "mine"}), &json!({})));
-    assert_eq!(stage.decide(&Play::key(), START).next, Next::Retry);
+fn job_waits_for_its_queue() {
+    let mut harness = ActorHarness::of(VolcanoJobActor);
+    harness.applied(JOBS, mk_job(&json!({"queue": "mine"}), &json!({})));
+    assert_eq!(
+        harness.decide(&VolcanoJobRun::key(), START).next,
+        Next::Retry
+    );
 }
 
 #[test]
-fn a_job_ends_as_its_pods_do() {
+fn phase_follows_the_pods() {
     let (both, one) = (json!({}), json!({"minAvailable": 1}));
     let cases = [
         (&both, ["Succeeded", "Succeeded"], "Completed"),
@@ -217,7 +221,7 @@ fn a_job_ends_as_its_pods_do() {
         (&one, ["Failed", "Failed"], "Failed"),
     ];
     for (spec, ends, phase) in cases {
-        let mut play = Play::of(mk_job(spec, &json!({})));
+        let mut play = VolcanoJobRun::of(mk_job(spec, &json!({})));
         play.go(START);
         play.pods_are("Running");
         play.go(START);
@@ -251,9 +255,9 @@ fn a_job_ends_as_its_pods_do() {
 }
 
 #[test]
-fn an_annotation_says_how_a_job_ends() {
+fn annotation_sets_the_outcome() {
     for (end, stopping) in [("Terminated", "Terminating"), ("Aborted", "Aborting")] {
-        let mut play = Play::of(mk_job(&json!({}), &json!({END: end, RUN_SECONDS: "9"})));
+        let mut play = VolcanoJobRun::of(mk_job(&json!({}), &json!({END: end, RUN_SECONDS: "9"})));
         play.go(START);
         assert_eq!(
             play.pods[0]["metadata"]["annotations"][RUN_SECONDS],
@@ -272,7 +276,7 @@ fn an_annotation_says_how_a_job_ends() {
         assert_eq!((play.pods.len(), play.group.is_some()), (0, false));
         assert_eq!(play.job["status"]["version"], 1);
     }
-    let mut play = Play::of(mk_job(
+    let mut play = VolcanoJobRun::of(mk_job(
         &json!({"minAvailable": null}),
         &json!({END: "Failed"}),
     ));
@@ -286,8 +290,8 @@ fn an_annotation_says_how_a_job_ends() {
 }
 
 #[test]
-fn a_command_is_obeyed_and_removed() {
-    let mut play = Play::of(mk_job(&json!({}), &json!({})));
+fn executes_and_deletes_commands() {
+    let mut play = VolcanoJobRun::of(mk_job(&json!({}), &json!({})));
     play.go(START);
     play.pods_are("Running");
     play.go(START);
@@ -295,25 +299,27 @@ fn a_command_is_obeyed_and_removed() {
         json!({"metadata": {"name": action.to_lowercase(), "namespace": "n"},
         "action": action, "target": {"kind": "Job", "name": "j", "uid": "uid-of-j"}})
     };
-    play.stage.applied(COMMANDS, command("AbortJob"));
+    play.harness.applied(COMMANDS, command("AbortJob"));
     play.asked.clear();
-    let turned = decided(&play.stage.decide(&Play::key(), START));
+    let turned = decided(&play.harness.decide(&VolcanoJobRun::key(), START));
     play.store(turned, START);
     assert_eq!(play.phase(), "Aborting");
-    let removed = decided(&play.stage.decide(&Play::key(), START));
+    let removed = decided(&play.harness.decide(&VolcanoJobRun::key(), START));
     assert_eq!(
         (removed.verb, removed.name.as_str()),
         ("delete", "abortjob")
     );
-    play.stage.deleted(COMMANDS, &Key::new("n", "abortjob"));
+    play.harness
+        .deleted(COMMANDS, &NamespacedName::new("n", "abortjob"));
     play.go(START);
     play.pods_go();
     play.go(START);
     assert_eq!(play.phase(), "Aborted");
-    play.stage.applied(COMMANDS, command("ResumeJob"));
-    let turned = decided(&play.stage.decide(&Play::key(), START));
+    play.harness.applied(COMMANDS, command("ResumeJob"));
+    let turned = decided(&play.harness.decide(&VolcanoJobRun::key(), START));
     play.store(turned, START);
-    play.stage.deleted(COMMANDS, &Key::new("n", "resumejob"));
+    play.harness
+        .deleted(COMMANDS, &NamespacedName::new("n", "resumejob"));
     play.go(START);
     assert_eq!(play.phase(), "Pending");
     assert_eq!(play.job["status"]["retryCount"], 1);
@@ -321,20 +327,20 @@ fn a_command_is_obeyed_and_removed() {
 }
 
 #[test]
-fn a_job_that_was_restarted_too_often_fails() {
+fn fails_after_too_many_restarts() {
     let mut job = mk_job(&json!({"maxRetry": 3}), &json!({}));
     job["status"] = json!({"state": {"phase": "Restarting"}, "retryCount": 3});
-    let mut play = Play::of(job);
+    let mut play = VolcanoJobRun::of(job);
     play.go(START);
     assert_eq!(play.phase(), "Failed");
 }
 
 #[test]
-fn a_task_waits_for_the_tasks_it_depends_on() {
+fn task_waits_for_its_dependencies() {
     let template = json!({"spec": {"containers": []}});
     let tasks = json!([{"name": "a", "replicas": 1, "template": template},
         {"name": "b", "replicas": 1, "template": template, "dependsOn": {"name": ["a"]}}]);
-    let mut play = Play::of(mk_job(
+    let mut play = VolcanoJobRun::of(mk_job(
         &json!({"minAvailable": 1, "tasks": tasks}),
         &json!({}),
     ));
@@ -349,32 +355,37 @@ fn a_task_waits_for_the_tasks_it_depends_on() {
 }
 
 #[test]
-fn a_pod_of_somebody_else_s_is_not_taken_for_one_of_the_job() {
-    let mut play = Play::of(mk_job(&json!({}), &json!({})));
+fn ignores_pods_with_another_owner() {
+    let mut play = VolcanoJobRun::of(mk_job(&json!({}), &json!({})));
     let foreign =
         json!({"metadata": {"name": "j-a-0", "namespace": "n"}, "status": {"phase": "Running"}});
-    play.stage.applied(PODS, foreign);
+    play.harness.applied(PODS, foreign);
     assert_eq!(play.go(START), Next::Retry, "it is looked at again");
-    let said = play.stage.decide(&Play::key(), START).because.to_string();
-    assert_eq!(said, "a Pod of somebody else's is called j-a-0");
-    // Its other Pods are made, and the foreign one does not count.
+    let said = play
+        .harness
+        .decide(&VolcanoJobRun::key(), START)
+        .because
+        .to_string();
+    assert_eq!(said, "the Pod j-a-0 belongs to another owner");
+    // The other Pods are created, and the foreign one is not counted.
     assert_eq!(play.pods.len(), 1);
     assert_eq!(
         (play.phase(), &play.job["status"]["pending"]),
         ("Pending", &json!(1))
     );
-    play.stage.deleted(PODS, &Key::new("n", "j-a-0"));
+    play.harness
+        .deleted(PODS, &NamespacedName::new("n", "j-a-0"));
     assert_eq!(play.go(START), Next::Rest);
     assert_eq!(play.pods.len(), 2);
 }
 
 #[test]
-fn counters_of_a_job_that_is_over_stay_if_it_says_so() {
+fn annotation_keeps_counters_of_a_finished_job() {
     for (annotations, left) in [
         (json!({COUNTERS: "kept"}), json!(2)),
         (json!({COUNTERS: "?"}), Value::Null),
     ] {
-        let mut play = Play::of(mk_job(&json!({}), &annotations));
+        let mut play = VolcanoJobRun::of(mk_job(&json!({}), &annotations));
         play.go(START);
         for phase in ["Running", "Succeeded"] {
             play.pods_are(phase);
@@ -388,13 +399,13 @@ fn counters_of_a_job_that_is_over_stay_if_it_says_so() {
 }
 
 #[test]
-fn tasks_of_any_size_add_up() {
+fn sums_of_task_sizes_saturate() {
     let task = |name: &str| json!({"name": name, "replicas": u64::MAX, "template": {}});
     let job = mk_job(
         &json!({"minAvailable": null, "tasks": [task("a"), task("b")]}),
         &json!({}),
     );
-    let stage = Play::of(job).stage;
-    let begun = decided(&stage.decide(&Play::key(), START));
+    let harness = VolcanoJobRun::of(job).harness;
+    let begun = decided(&harness.decide(&VolcanoJobRun::key(), START));
     assert_eq!(begun.body["status"]["minAvailable"], usize::MAX);
 }

@@ -1,16 +1,16 @@
-//! The grammar of `ParseStandard`, and what our messages point at.
+//! The grammar of `ParseStandard`, and the positions of our error messages.
 
 use jiff::civil::DateTime;
 
 use super::*;
 
-/// What an expression means, whatever it looks like.
-fn meaning(expression: &str) -> Kind {
+/// The parsed fields of an expression, without its text.
+fn meaning(expression: &str) -> ScheduleKind {
     mk_schedule(expression).kind
 }
 
 #[test]
-fn oddities_are_accepted_and_mean_what_they_mean_in_robfig_cron() {
+fn accepts_the_oddities_of_robfig_cron() {
     for (odd, plain) in [
         ("\u{a0}1\t2\u{3000}3 4\n5 ", "1 2 3 4 5"),
         ("1,,2, 0 ,1 * *", "1,2 0 1 * *"),
@@ -46,7 +46,7 @@ fn oddities_are_accepted_and_mean_what_they_mean_in_robfig_cron() {
 }
 
 #[test]
-fn stars_decide_how_the_two_day_fields_are_joined() {
+fn stars_decide_how_the_day_fields_combine() {
     let slots = |expression: &str| -> Vec<i8> {
         let schedule = mk_schedule(expression);
         let zone = TimeZone::UTC;
@@ -68,7 +68,7 @@ fn stars_decide_how_the_two_day_fields_are_joined() {
     assert_eq!(slots("0 0 14 * 0-6").len(), 31);
 }
 
-/// A text, the part of it that is pointed at, and a piece of the message.
+/// A text, the part of it that the error spans, and a part of the message.
 const REFUSED: &[(&str, &str, &str)] = &[
     (
         "",
@@ -109,7 +109,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("70/5 * * * *", "70", "70 is above 59"),
     ("1-2-3 * * * *", "1-2-3", "a range has one hyphen"),
     ("*/1/2 * * * *", "*/1/2", "a step has one slash"),
-    ("*/0 * * * *", "*/0", "a step of 0 leads nowhere"),
+    ("*/0 * * * *", "*/0", "a step must not be 0"),
     ("*/-2 * * * *", "-2", "\"-2\" is negative"),
     ("*/ * * * *", "", "a number is missing"),
     ("-5 * * * *", "", "a number is missing"),
@@ -175,21 +175,21 @@ const REFUSED: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn everything_else_is_refused_with_a_message_that_points_at_it() {
+fn refuses_invalid_expressions_with_a_span() {
     for (text, part, message) in REFUSED {
-        let error = Schedule::parse(text).unwrap_err();
+        let error = CronSchedule::parse(text).unwrap_err();
         assert!(error.to_string().contains(message), "{text:?}: {error}");
         assert_eq!(text.get(error.span()), Some(*part), "{text:?}: {error}");
     }
 }
 
 #[test]
-fn a_message_is_short_however_long_the_schedule_is() {
+fn messages_are_short_for_long_schedules() {
     let junk = "9".repeat(10_000) + " * * * *";
     let zone = format!("TZ={} * * * * *", "x".repeat(10_000));
     let long = "1,".repeat(SCHEDULE_BYTES_MAX);
     for text in [&junk, &zone, &long, &"@".repeat(1 << 20)] {
-        let error = Schedule::parse(text).unwrap_err().to_string();
+        let error = CronSchedule::parse(text).unwrap_err().to_string();
         assert!(error.len() < 300, "{error}");
     }
     let longest = "1,".repeat(SCHEDULE_BYTES_MAX / 2 - 4) + " * * * *";

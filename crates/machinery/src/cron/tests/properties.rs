@@ -1,4 +1,4 @@
-//! What holds for any expression, zone and time.
+//! Properties of arbitrary expressions, zones and times.
 
 use std::collections::BTreeSet;
 use std::hint::black_box;
@@ -12,17 +12,17 @@ use proptest::sample::{select, subsequence};
 
 use super::*;
 
-/// A schedule as sets, and the text that was made of them.
+/// A schedule as sets, and its text.
 #[derive(Debug, Clone)]
 struct Sketch {
     text: String,
-    /// None for a star.
+    /// `None` is a star.
     sets: Vec<Option<BTreeSet<i8>>>,
 }
 
 const RANGES: [(i8, i8); 5] = [(0, 59), (0, 23), (1, 31), (1, 12), (0, 6)];
 
-/// Zones in which searches go wrong, or went wrong in the past.
+/// Zones with unusual offset changes.
 const ODD_ZONES: [&str; 12] = [
     "Africa/Cairo",
     "America/Asuncion",
@@ -56,7 +56,7 @@ impl Sketch {
         }
     }
 
-    /// Whether it names what the clocks show, by the rule as people know it.
+    /// Whether the schedule matches a wall-clock time. A reference implementation of the documented rule.
     fn names(&self, shown: DateTime) -> bool {
         let weekday = shown.weekday().to_sunday_zero_offset();
         let values = [
@@ -104,15 +104,15 @@ fn a_time(first: &str, last: &str) -> impl Strategy<Value = Timestamp> {
     (first..last, nanos).prop_map(|(secs, nanos)| Timestamp::new(secs, nanos).unwrap())
 }
 
-/// A time near a change of the clocks, if the zone has one after `time`.
+/// A time near the next offset change after `time`, if there is one.
 fn near_change(zone: &TimeZone, time: Timestamp, hours: i64) -> Timestamp {
     let change = zone.following(time).next();
     let change = change.map_or(time, |change| change.timestamp());
     change.saturating_add(hours.hours()).unwrap()
 }
 
-/// Whether clocks change between these two times in a way that misleads a search: not by whole hours, not on the hour, or
-/// within an hour of midnight. Searches that this concerns have rows of their own.
+/// Whether the offset changes between these two times in a way that affects a search: not by whole hours, not on the hour,
+/// or within an hour of midnight. The recorded samples cover these cases.
 fn is_misleading(zone: &TimeZone, from: Timestamp, until: Timestamp) -> bool {
     let changes = zone.following(from);
     let mut changes = changes.take_while(|change| change.timestamp() <= until);
@@ -128,7 +128,7 @@ fn is_misleading(zone: &TimeZone, from: Timestamp, until: Timestamp) -> bool {
 
 proptest! {
     #[test]
-    fn a_walk_from_minute_to_minute_finds_the_same_slots(
+    fn search_equals_checking_every_minute(
         sketch in prop_oneof![a_sketch(0.5), a_sketch(0.8)],
         zone in any_zone(),
         time in a_time("2000-01-01T00:00:00Z", "2100-01-01T00:00:00Z"),
@@ -137,7 +137,7 @@ proptest! {
         let days = |days: i64| SignedDuration::from_hours(24 * days);
         let after = near.map_or(time, |hours| near_change(&zone, time, hours));
         let until = after + days(6);
-        // A search begins with the month it is in, and looks two days around a change.
+        // A search starts with the current month, and a change affects it for two days.
         if is_misleading(&zone, after - days(33), until + days(2)) {
             return Ok(());
         }
@@ -150,7 +150,7 @@ proptest! {
     }
 
     #[test]
-    fn the_latest_slot_is_the_last_of_a_plain_iteration(
+    fn latest_equals_the_last_of_an_iteration(
         sketch in prop_oneof![a_sketch(0.3), a_sketch(0.6)],
         zone in any_zone(),
         after in a_time("1930-01-01T00:00:00Z", "2110-01-01T00:00:00Z"),
@@ -161,7 +161,7 @@ proptest! {
         let later = after + SignedDuration::from_hours(24 * days);
         let now = near.map_or(later, |hours| near_change(&zone, later, hours));
         let due = schedule.slots(after, &zone).take_while(|slot| *slot <= now);
-        // Enough to pass many changes of the clocks, few enough to be counted.
+        // Enough slots to pass many offset changes, few enough to iterate.
         let due: Vec<Timestamp> = due.take(20_000).collect();
         let now = if due.len() == 20_000 { due[19_999] } else { now };
         let latest = schedule.latest(after, now, &zone);
@@ -171,7 +171,7 @@ proptest! {
     }
 
     #[test]
-    fn slots_go_forward_and_never_beyond_the_fifth_year(
+    fn slots_increase_and_stay_within_five_years(
         sketch in a_sketch(0.3),
         zone in any_zone(),
         time in a_time("-009999-01-03T00:00:00Z", "9999-12-30T00:00:00Z"),
@@ -188,7 +188,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_the_parser_panic_and_every_message_points_into_it(
+    fn parser_never_panics_and_spans_are_valid(
         text in prop_oneof![
             any::<String>(),
             "(TZ=|CRON_TZ=)?[A-Za-z/_]{0,12} ?[-0-9*?/,@a-zA-Z ]{0,30}",
@@ -196,7 +196,7 @@ proptest! {
             "([-0-9*?/,]{1,6} ){4}[-0-9*?/,a-z]{1,6}",
         ],
     ) {
-        match Schedule::parse(&text) {
+        match CronSchedule::parse(&text) {
             Ok(schedule) => {
                 let next = schedule.next(Timestamp::UNIX_EPOCH, &TimeZone::UTC);
                 prop_assert!(next.is_none_or(|next| next > Timestamp::UNIX_EPOCH));
@@ -210,7 +210,7 @@ proptest! {
 #[test]
 #[ignore = "prints how long the slowest searches take; run it with --release --nocapture"]
 #[expect(clippy::disallowed_methods, reason = "it measures")]
-fn how_long_the_slowest_searches_take() {
+fn measures_the_slowest_searches() {
     let year_one = "0001-01-01T00:00:00Z";
     for (zone, expression, after) in [
         ("UTC", "* * * * *", "2026-01-01T00:00:00Z"),

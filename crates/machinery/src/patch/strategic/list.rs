@@ -1,18 +1,18 @@
-//! Lists that merge: which elements a patched list has, and in which order.
+//! Merging of lists: the elements of a patched list and their order.
 //!
-//! The order is upstream's: elements that the patch names keep the patch's order, the others keep the order they had, and
-//! the two are woven together by the old order. An element that was not there before therefore comes in front of the
-//! first old one that the patch does not name, unless an older one that it does name holds it back.
+//! The order is upstream's: elements in the patch keep the patch's order, the others keep their old order, and the two
+//! sequences are merged by the old order. A new element therefore comes before the first old element that is not in the
+//! patch, unless an older element that is in the patch precedes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{Merger, Place, StrategicError};
+use super::{ObjectShape, StrategicMerger, StrategicPatchError};
 
-/// The JSON types as upstream tells them apart: whole numbers are not fractions.
+/// The JSON types that upstream distinguishes: integers and fractions differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Type {
+pub(super) enum ElementType {
     Null,
     Bool,
     Whole,
@@ -22,92 +22,94 @@ pub(super) enum Type {
     Object,
 }
 
-/// A primitive that can be looked up: an element of a set, or the merge key of an object.
+/// The identity of an element: the element of a set, or the merge key of an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Scalar {
+pub(super) enum ElementKey {
     Null,
     Bool(bool),
     Whole(i64),
-    /// The bits, with one zero only. Numbers from JSON are never NaN.
+    /// The bits of the float; -0.0 is stored as 0.0. Numbers from JSON are never NaN.
     Fraction(u64),
     Text(String),
 }
 
-/// Elements with what identifies them.
-type Identified = Vec<(Scalar, Value)>;
+/// Elements with their identities.
+type KeyedElements = Vec<(ElementKey, Value)>;
 
-/// What a patch makes of a list.
-pub(super) struct Merged {
-    /// In the order they have when the patch says nothing about order.
-    elements: Identified,
-    /// Identities in the order that counts as the old one when the patch does.
-    old: Vec<Scalar>,
+/// A list after the merge.
+pub(super) struct MergedList {
+    /// In the order of a patch without `$setElementOrder`.
+    elements: KeyedElements,
+    /// The old order, which a `$setElementOrder` is merged with.
+    old: Vec<ElementKey>,
 }
 
-// === impl Type ===
+// === impl ElementType ===
 
-impl Type {
+impl ElementType {
     pub(super) fn of(value: &Value) -> Self {
         match value {
-            Value::Null => Type::Null,
-            Value::Bool(_) => Type::Bool,
-            // Upstream reads what does not fit into an i64 as a fraction.
-            Value::Number(number) if number.is_i64() => Type::Whole,
-            Value::Number(_) => Type::Fraction,
-            Value::String(_) => Type::Text,
-            Value::Array(_) => Type::List,
-            Value::Object(_) => Type::Object,
+            Value::Null => ElementType::Null,
+            Value::Bool(_) => ElementType::Bool,
+            // Upstream reads a number that does not fit into an i64 as a float.
+            Value::Number(number) if number.is_i64() => ElementType::Whole,
+            Value::Number(_) => ElementType::Fraction,
+            Value::String(_) => ElementType::Text,
+            Value::Array(_) => ElementType::List,
+            Value::Object(_) => ElementType::Object,
         }
     }
 
-    /// The type that all elements have; none for no elements.
+    /// The common type of all elements; `None` without elements.
     pub(super) fn of_all<'a>(
         elements: impl IntoIterator<Item = &'a Value>,
         list: &str,
-    ) -> Result<Option<Self>, StrategicError> {
-        let mut elements = elements.into_iter().map(Type::of);
+    ) -> Result<Option<Self>, StrategicPatchError> {
+        let mut elements = elements.into_iter().map(ElementType::of);
         let Some(first) = elements.next() else {
             return Ok(None);
         };
-        if first == Type::List {
-            return Err(StrategicError::ListOfLists(list.to_owned()));
+        if first == ElementType::List {
+            return Err(StrategicPatchError::ListOfLists(list.to_owned()));
         }
-        if first == Type::Null || elements.any(|other| other != first) {
-            return Err(StrategicError::MixedElements(list.to_owned()));
+        if first == ElementType::Null || elements.any(|other| other != first) {
+            return Err(StrategicPatchError::MixedElements(list.to_owned()));
         }
         Ok(Some(first))
     }
 }
 
-// === impl Scalar ===
+// === impl ElementKey ===
 
-impl Scalar {
-    /// What identifies an element: its merge key, or the element itself where there is none.
+impl ElementKey {
+    /// The identity of an element: its merge key, or the element itself if the list has no merge key.
     pub(super) fn identity(
         element: &Value,
         key: Option<&str>,
         list: &str,
-    ) -> Result<Self, StrategicError> {
+    ) -> Result<Self, StrategicPatchError> {
         let value = match (key, element) {
             (None, element) => element,
             (Some(key), Value::Object(members)) => {
-                members.get(key).ok_or_else(|| StrategicError::NoMergeKey {
-                    list: list.to_owned(),
-                    key: key.to_owned(),
-                })?
+                members
+                    .get(key)
+                    .ok_or_else(|| StrategicPatchError::NoMergeKey {
+                        list: list.to_owned(),
+                        key: key.to_owned(),
+                    })?
             }
-            (Some(_), _) => return Err(StrategicError::NotAnElement(list.to_owned())),
+            (Some(_), _) => return Err(StrategicPatchError::NotAnElement(list.to_owned())),
         };
         Ok(match value {
-            Value::Null => Scalar::Null,
-            Value::Bool(value) => Scalar::Bool(*value),
+            Value::Null => ElementKey::Null,
+            Value::Bool(value) => ElementKey::Bool(*value),
             Value::Number(number) => number.as_i64().map_or_else(
-                || Scalar::Fraction((number.as_f64().unwrap_or_default() + 0.0).to_bits()),
-                Scalar::Whole,
+                || ElementKey::Fraction((number.as_f64().unwrap_or_default() + 0.0).to_bits()),
+                ElementKey::Whole,
             ),
-            Value::String(text) => Scalar::Text(text.clone()),
+            Value::String(text) => ElementKey::Text(text.clone()),
             Value::Array(_) | Value::Object(_) => {
-                return Err(StrategicError::NotAnElement(list.to_owned()));
+                return Err(StrategicPatchError::NotAnElement(list.to_owned()));
             }
         })
     }
@@ -116,72 +118,72 @@ impl Scalar {
         elements: &[Value],
         key: Option<&str>,
         list: &str,
-    ) -> Result<Vec<Self>, StrategicError> {
+    ) -> Result<Vec<Self>, StrategicPatchError> {
         elements
             .iter()
-            .map(|element| Scalar::identity(element, key, list))
+            .map(|element| ElementKey::identity(element, key, list))
             .collect()
     }
 }
 
-// === impl Merged ===
+// === impl MergedList ===
 
-impl Merged {
-    /// The elements as they are, where the list had those in `old` before.
+impl MergedList {
+    /// A list that is not merged; `old` is its previous order.
     pub(super) fn untouched(
         elements: Vec<Value>,
-        old: Vec<Scalar>,
+        old: Vec<ElementKey>,
         key: Option<&str>,
         list: &str,
-    ) -> Result<Self, StrategicError> {
-        let ids = Scalar::identities(&elements, key, list)?;
+    ) -> Result<Self, StrategicPatchError> {
+        let ids = ElementKey::identities(&elements, key, list)?;
         let elements = ids.into_iter().zip(elements).collect();
         Ok(Self { elements, old })
     }
 
-    /// The list if the patch says nothing about order.
+    /// The list for a patch without `$setElementOrder`.
     pub(super) fn in_patch_order(self) -> Vec<Value> {
         values(self.elements)
     }
 
     /// The list in the order of a `$setElementOrder`.
-    pub(super) fn in_given_order(self, order: &[Scalar]) -> Vec<Value> {
+    pub(super) fn in_given_order(self, order: &[ElementKey]) -> Vec<Value> {
         values(in_order(self.elements, order, &self.old))
     }
 }
 
-// === impl Merger ===
+// === impl StrategicMerger ===
 
-impl Merger<'_> {
-    /// Merges a list of objects by `key`, each as an object of its own at `place`.
+impl StrategicMerger<'_> {
+    /// Merges a list of objects by `key`.
     pub(super) fn merge_by_key(
         &self,
         original: Vec<Value>,
         patch: Vec<Value>,
         key: &str,
-        place: Place,
+        place: ObjectShape,
         list: &str,
-    ) -> Result<Merged, StrategicError> {
+    ) -> Result<MergedList, StrategicPatchError> {
         let before = original.len();
         let (patch, deleted, replaced) = special_elements(patch, key, list)?;
-        let mut elements = Identified::new();
+        let mut elements = KeyedElements::new();
         for element in original {
-            // An element without key cannot be deleted, and nothing is asked of it if the list is replaced.
-            match Scalar::identity(&element, Some(key), list) {
+            // An element without a key cannot be deleted; it is no error if the list is replaced.
+            match ElementKey::identity(&element, Some(key), list) {
                 Ok(id) if deleted.contains(&id) => {}
                 Ok(id) => elements.push((id, element)),
                 Err(_) if replaced => {}
                 Err(fault) => return Err(fault),
             }
         }
-        let left: Vec<Scalar> = elements.iter().map(|(id, _)| id.clone()).collect();
+        let left: Vec<ElementKey> = elements.iter().map(|(id, _)| id.clone()).collect();
         if replaced {
             elements.clear();
         }
         let mut named = Vec::with_capacity(patch.len());
         let mut places = ranks(&left);
         for element in patch {
-            let id = Scalar::identity(&element, Some(key), list)?;
+            let id = ElementKey::identity(&element, Some(key), list)?;
             named.push(id.clone());
             match places.get(&id) {
                 Some(&at) if !replaced => {
@@ -196,19 +198,19 @@ impl Merger<'_> {
         }
         if replaced {
             let elements = in_order(elements, &[], &named);
-            return Ok(Merged {
+            return Ok(MergedList {
                 elements,
                 old: left,
             });
         }
-        // Upstream takes the old order from an array in which new elements have moved into the places of deleted ones.
-        // So they count as old ones behind all others: with a `$setElementOrder`, a renamed container follows one that
-        // the patch does not know.
+        // Upstream takes the old order from an array in which new elements have taken the places of deleted ones. They
+        // therefore count as the last old elements: with a `$setElementOrder`, a renamed container follows one that is
+        // not in the patch.
         let new = elements[left.len()..].iter().map(|(id, _)| id);
         let moved = new.take(before - left.len());
         let old = left.iter().chain(moved).cloned().collect();
         let elements = in_order(elements, &named, &left);
-        Ok(Merged { elements, old })
+        Ok(MergedList { elements, old })
     }
 }
 
@@ -217,9 +219,9 @@ pub(super) fn merge_set(
     original: Vec<Value>,
     patch: Vec<Value>,
     list: &str,
-) -> Result<Merged, StrategicError> {
-    let old = Scalar::identities(&original, None, list)?;
-    let named = Scalar::identities(&patch, None, list)?;
+) -> Result<MergedList, StrategicPatchError> {
+    let old = ElementKey::identities(&original, None, list)?;
+    let named = ElementKey::identities(&patch, None, list)?;
     let mut seen = BTreeSet::new();
     let ids = old.iter().chain(&named).cloned();
     let elements = ids
@@ -227,17 +229,17 @@ pub(super) fn merge_set(
         .filter(|(id, _)| seen.insert(id.clone()))
         .collect();
     let elements = in_order(elements, &named, &old);
-    Ok(Merged { elements, old })
+    Ok(MergedList { elements, old })
 }
 
-/// What `$deleteFromPrimitiveList` leaves of a list.
+/// Applies `$deleteFromPrimitiveList` to a list.
 pub(super) fn without(
     original: Vec<Value>,
     deleted: &[Value],
     list: &str,
-) -> Result<Vec<Value>, StrategicError> {
-    let ids = Scalar::identities(&original, None, list)?;
-    let deleted: BTreeSet<Scalar> = Scalar::identities(deleted, None, list)?
+) -> Result<Vec<Value>, StrategicPatchError> {
+    let ids = ElementKey::identities(&original, None, list)?;
+    let deleted: BTreeSet<ElementKey> = ElementKey::identities(deleted, None, list)?
         .into_iter()
         .collect();
     let left = ids.into_iter().zip(original);
@@ -245,12 +247,12 @@ pub(super) fn without(
     Ok(left.map(|(_, value)| value).collect())
 }
 
-/// The elements without directives, the keys of those to delete, and whether the list starts from nothing.
+/// Splits a patch into its elements without directives, the keys to delete, and whether it replaces the list.
 fn special_elements(
     patch: Vec<Value>,
     key: &str,
     list: &str,
-) -> Result<(Vec<Value>, BTreeSet<Scalar>, bool), StrategicError> {
+) -> Result<(Vec<Value>, BTreeSet<ElementKey>, bool), StrategicPatchError> {
     let mut plain = Vec::with_capacity(patch.len());
     let mut deleted = BTreeSet::new();
     let mut replaced = false;
@@ -258,17 +260,17 @@ fn special_elements(
         match element.get(super::PATCH) {
             None => plain.push(element),
             Some(Value::String(word)) if word == "delete" => {
-                deleted.insert(Scalar::identity(&element, Some(key), list)?);
+                deleted.insert(ElementKey::identity(&element, Some(key), list)?);
             }
             Some(Value::String(word)) if word == "replace" => replaced = true,
-            Some(other) => return Err(StrategicError::unknown_directive(other)),
+            Some(other) => return Err(StrategicPatchError::unknown_directive(other)),
         }
     }
     Ok((plain, deleted, replaced))
 }
 
-/// The first place of each.
-fn ranks(ids: &[Scalar]) -> BTreeMap<Scalar, usize> {
+/// The first index of each key.
+fn ranks(ids: &[ElementKey]) -> BTreeMap<ElementKey, usize> {
     let mut ranks = BTreeMap::new();
     for (rank, id) in ids.iter().enumerate() {
         ranks.entry(id.clone()).or_insert(rank);
@@ -276,8 +278,8 @@ fn ranks(ids: &[Scalar]) -> BTreeMap<Scalar, usize> {
     ranks
 }
 
-/// Puts `elements` in order: those in `order` by it, the others by `old`, then the two woven together by `old`.
-fn in_order(elements: Identified, order: &[Scalar], old: &[Scalar]) -> Identified {
+/// Sorts the elements in `order` by it and the others by `old`, then merges the two sequences by `old`.
+fn in_order(elements: KeyedElements, order: &[ElementKey], old: &[ElementKey]) -> KeyedElements {
     let (order, old) = (ranks(order), ranks(old));
     let (mut named, mut others): (Vec<_>, Vec<_>) = elements
         .into_iter()
@@ -299,17 +301,17 @@ fn in_order(elements: Identified, order: &[Scalar], old: &[Scalar]) -> Identifie
     list
 }
 
-fn values(elements: Identified) -> Vec<Value> {
+fn values(elements: KeyedElements) -> Vec<Value> {
     elements.into_iter().map(|(_, value)| value).collect()
 }
 
-/// Up to this many elements upstream's sort is an insertion sort.
+/// Go's sort is an insertion sort for up to this many elements.
 const INSERTION_SORT_MAX: usize = 20;
 
 /// Sorts by the rank in the old order.
 ///
-/// Elements without one get here only with an empty `$setElementOrder`. Upstream's comparison then calls any of them
-/// smaller than anything, which its insertion sort turns into an order of its own; followed here for short lists.
+/// Elements without a rank occur only with an empty `$setElementOrder`. Upstream's comparison then treats them as smaller
+/// than every other element, and the result depends on its insertion sort, which is repeated here for short lists.
 /// DEVIATION(long-list-order): in a long list such elements go to the end.
 fn sort_by_old_rank<T>(elements: &mut [(Option<usize>, T)]) {
     let all_known = elements.iter().all(|(rank, _)| rank.is_some());

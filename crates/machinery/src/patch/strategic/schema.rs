@@ -1,59 +1,59 @@
-//! What a strategic merge has to know about the types of objects.
+//! Type information that a strategic merge needs.
 //!
-//! The facts are data of the server (one row per field that holds an object, a map or a list); here is only how they are
-//! asked for. They come from the `patchStrategy` and `patchMergeKey` of a field. `retainKeys` among the strategies
-//! tells clients how to compute a patch; it does not change how one is applied.
+//! The API server holds the table (one row per field that holds an object, a map or a list); this module defines the
+//! interface. The rows come from the `patchStrategy` and `patchMergeKey` of the fields. The strategy `retainKeys` is for
+//! clients that compute a patch; it does not change how a patch is applied.
 
-/// One type of the table behind a [`PatchSchema`].
+/// Identifies a type in the table of a [`PatchSchema`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TypeId(pub u16);
 
-/// Knows the types of objects.
+/// A table of types and their fields.
 pub trait PatchSchema {
-    /// What is known of field `name` of type `of`; [`FieldFacts::UNKNOWN`] where there is no row.
+    /// The facts about field `name` of type `of`; [`FieldFacts::UNKNOWN`] where there is no row.
     fn field(&self, of: TypeId, name: &str) -> FieldFacts<'_>;
 }
 
-/// What is known of a field.
+/// How a field merges, and the type of its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FieldFacts<'a> {
-    /// What the field holds and how it merges.
-    pub rule: Rule<'a>,
-    /// The type of the object, of the values of the map, or of the elements of the list; none if they have no fields to
-    /// know about (strings, numbers, free-form JSON).
+    /// The content of the field and how it merges.
+    pub rule: MergeRule<'a>,
+    /// The type of the object, of the values of the map, or of the elements of the list; `None` for strings, numbers and
+    /// free-form JSON.
     pub of: Option<TypeId>,
 }
 
-/// What a field holds and how it merges.
+/// The content of a field and how it merges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rule<'a> {
-    /// Nothing is known: objects merge member by member, lists are replaced.
+pub enum MergeRule<'a> {
+    /// No row: objects merge member by member, lists are replaced.
     Unknown,
     /// An object that merges field by field.
     Object,
     /// An object that a patch replaces (`replace`).
     ReplacedObject,
-    /// An object whose members are data, not fields; it merges member by member.
+    /// A map; it merges entry by entry.
     Map,
     /// A list that a patch replaces.
     ReplacedList,
     /// A list of primitives that merges as a set (`merge` without a key).
     Set,
-    /// A list of objects that merges by this field of theirs (`merge` with a key).
+    /// A list of objects that merges by this field (`merge` with a key).
     ListByKey(&'a str),
 }
 
 // === impl FieldFacts ===
 
 impl<'a> FieldFacts<'a> {
-    /// The facts of a field without a row.
+    /// The facts about a field without a row.
     pub const UNKNOWN: FieldFacts<'static> = FieldFacts {
-        rule: Rule::Unknown,
+        rule: MergeRule::Unknown,
         of: None,
     };
 
-    /// The facts of a row: `shape` is `object`, `map` or `list`, `strategies` the patch strategies with commas between
-    /// them, `key` the merge key or empty. None if these are not the words of a row.
+    /// Reads a row: `shape` is `object`, `map` or `list`, `strategies` the comma-separated patch strategies, `key` the merge
+    /// key or empty. `None` if the row is malformed.
     #[must_use]
     pub fn from_row(
         shape: &str,
@@ -63,12 +63,12 @@ impl<'a> FieldFacts<'a> {
     ) -> Option<Self> {
         let strategy = strategies.split(',').find(|word| *word != "retainKeys");
         let rule = match (shape, strategy.unwrap_or_default(), key) {
-            ("object", "", _) => Rule::Object,
-            ("object", "replace", _) => Rule::ReplacedObject,
-            ("map", "", _) => Rule::Map,
-            ("list", "" | "replace", _) => Rule::ReplacedList,
-            ("list", "merge", "") => Rule::Set,
-            ("list", "merge", key) => Rule::ListByKey(key),
+            ("object", "", _) => MergeRule::Object,
+            ("object", "replace", _) => MergeRule::ReplacedObject,
+            ("map", "", _) => MergeRule::Map,
+            ("list", "" | "replace", _) => MergeRule::ReplacedList,
+            ("list", "merge", "") => MergeRule::Set,
+            ("list", "merge", key) => MergeRule::ListByKey(key),
             _ => return None,
         };
         Some(Self { rule, of })
@@ -80,27 +80,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_says_how_its_field_merges() {
+    fn reads_merge_rules_from_rows() {
         let cases = [
-            ("object", "", "", Some(Rule::Object)),
-            ("object", "retainKeys", "", Some(Rule::Object)),
-            ("object", "replace", "", Some(Rule::ReplacedObject)),
-            ("map", "", "", Some(Rule::Map)),
-            ("list", "", "", Some(Rule::ReplacedList)),
-            ("list", "", "name", Some(Rule::ReplacedList)),
-            ("list", "merge", "", Some(Rule::Set)),
-            ("list", "merge", "uid", Some(Rule::ListByKey("uid"))),
+            ("object", "", "", Some(MergeRule::Object)),
+            ("object", "retainKeys", "", Some(MergeRule::Object)),
+            ("object", "replace", "", Some(MergeRule::ReplacedObject)),
+            ("map", "", "", Some(MergeRule::Map)),
+            ("list", "", "", Some(MergeRule::ReplacedList)),
+            ("list", "", "name", Some(MergeRule::ReplacedList)),
+            ("list", "merge", "", Some(MergeRule::Set)),
+            ("list", "merge", "uid", Some(MergeRule::ListByKey("uid"))),
             (
                 "list",
                 "merge,retainKeys",
                 "name",
-                Some(Rule::ListByKey("name")),
+                Some(MergeRule::ListByKey("name")),
             ),
             (
                 "list",
                 "retainKeys,merge",
                 "name",
-                Some(Rule::ListByKey("name")),
+                Some(MergeRule::ListByKey("name")),
             ),
             ("list", "frob", "", None),
             ("string", "", "", None),

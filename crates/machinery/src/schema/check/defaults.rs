@@ -1,34 +1,34 @@
-//! Defaults must be valid themselves: of the right type, within the rules, without unknown members.
+//! Validation of the defaults in a schema: they must be valid values without unknown members.
 
 use serde_json::{Map, Value, json};
 
 use super::super::fault::invalid;
-use super::super::{Metadata, Node, embedded, validate, walk};
-use crate::status::Cause;
+use super::super::{MetadataRules, SchemaNode, embedded, validate, walk};
+use crate::status::StatusCause;
 
-/// The way from the nearest object to a place in its metadata; none outside of metadata.
-type InMetadata = Option<Vec<Step>>;
+/// The path from the nearest object into its metadata; `None` outside of metadata.
+type MetadataPath = Option<Vec<MetadataStep>>;
 
 #[derive(Clone)]
-enum Step {
+enum MetadataStep {
     Member(String),
     Item,
 }
 
-/// The faults of all defaults in a schema. Those of `additionalProperties` are not looked at, as upstream.
-pub(super) fn faults(root: &Node, path: &str, metadata: Metadata) -> Vec<Cause> {
+/// The faults of all defaults in a schema. Like upstream, it ignores defaults below `additionalProperties`.
+pub(super) fn faults(root: &SchemaNode, path: &str, metadata: MetadataRules) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     place(root, path, true, &None, metadata, &mut causes);
     causes
 }
 
 fn place(
-    node: &Node,
+    node: &SchemaNode,
     path: &str,
     is_root: bool,
-    way: &InMetadata,
-    metadata: Metadata,
-    causes: &mut Vec<Cause>,
+    way: &MetadataPath,
+    metadata: MetadataRules,
+    causes: &mut Vec<StatusCause>,
 ) {
     let is_object = is_root || node.embedded;
     let way = if is_object { &None } else { way };
@@ -42,7 +42,7 @@ fn place(
     if let Some(items) = &node.items {
         let way = way
             .as_ref()
-            .map(|way| [way.as_slice(), &[Step::Item]].concat());
+            .map(|way| [way.as_slice(), &[MetadataStep::Item]].concat());
         place(
             items,
             &format!("{path}.items"),
@@ -55,13 +55,19 @@ fn place(
     for (name, node) in &node.properties {
         let starts = is_object && matches!(name.as_str(), "metadata" | "apiVersion" | "kind");
         let before = way.clone().or(starts.then(Vec::new));
-        let way = before.map(|way| [way.as_slice(), &[Step::Member(name.clone())]].concat());
+        let way =
+            before.map(|way| [way.as_slice(), &[MetadataStep::Member(name.clone())]].concat());
         let below = format!("{path}.properties[{name}]");
         place(node, &below, false, &way, metadata, causes);
     }
 }
 
-fn outside(default: &Value, node: &Node, at: &str, metadata: Metadata) -> Vec<Cause> {
+fn outside(
+    default: &Value,
+    node: &SchemaNode,
+    at: &str,
+    metadata: MetadataRules,
+) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     if walk::has_unknown(node, default, metadata) {
         causes.push(invalid(at, default, "must not have unknown fields"));
@@ -71,7 +77,7 @@ fn outside(default: &Value, node: &Node, at: &str, metadata: Metadata) -> Vec<Ca
     if found.is_empty() {
         let mut shaped = default.clone();
         if let Some(given) = shaped.get_mut("metadata").filter(|_| node.embedded) {
-            // It was read above already.
+            // `has_unknown` has already pruned a copy of it.
             let _ = (metadata.shape)(given);
         }
         found = validate::value_faults(node, &shaped, at);
@@ -80,19 +86,19 @@ fn outside(default: &Value, node: &Node, at: &str, metadata: Metadata) -> Vec<Ca
     causes
 }
 
-/// A default in metadata is judged by the metadata that it makes.
+/// Validates a default inside metadata by building the metadata that results from it.
 fn in_metadata(
     default: &Value,
-    node: &Node,
-    way: &[Step],
+    node: &SchemaNode,
+    way: &[MetadataStep],
     at: &str,
-    metadata: Metadata,
-) -> Vec<Cause> {
+    metadata: MetadataRules,
+) -> Vec<StatusCause> {
     let mut made = default.clone();
     for step in way.iter().rev() {
         made = match step {
-            Step::Member(name) => Value::Object(Map::from_iter([(name.clone(), made)])),
-            Step::Item => json!([made]),
+            MetadataStep::Member(name) => Value::Object(Map::from_iter([(name.clone(), made)])),
+            MetadataStep::Item => json!([made]),
         };
     }
     let wrong = |why: &str| {

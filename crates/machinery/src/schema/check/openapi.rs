@@ -1,21 +1,21 @@
-//! What each place of a schema may use.
+//! Checks that a schema uses only supported members.
 
 use serde_json::Value;
 
 use super::super::fault::invalid;
 use super::super::values::json;
-use crate::status::Cause;
+use crate::status::StatusCause;
 
-/// What holds for a place and all below it.
+/// Properties of a schema that its subschemas inherit.
 #[derive(Clone, Default)]
-struct Setting {
-    /// Why there may be no defaults.
+struct SchemaContext {
+    /// Set if defaults are forbidden: the end of the message.
     no_defaults: Option<String>,
-    /// It is the type or metadata of an object.
+    /// The schema is inside `apiVersion`, `kind` or `metadata` of an object.
     in_metadata: bool,
 }
 
-/// Members that are not supported, and what is said of them.
+/// Unsupported members and their messages.
 const UNSUPPORTED: [(&str, &str); 6] = [
     ("id", "id is not supported"),
     ("additionalItems", "additionalItems is not supported"),
@@ -27,32 +27,38 @@ const UNSUPPORTED: [(&str, &str); 6] = [
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
-/// The faults of a schema and all below it.
-pub(super) fn faults(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
-    place(schema, path, &Setting::default(), true, causes);
+/// The faults of a schema and its subschemas.
+pub(super) fn faults(schema: &Value, path: &str, causes: &mut Vec<StatusCause>) {
+    place(schema, path, &SchemaContext::default(), true, causes);
 }
 
-fn place(schema: &Value, path: &str, setting: &Setting, is_root: bool, causes: &mut Vec<Cause>) {
-    supported(schema, path, setting, causes);
+fn place(
+    schema: &Value,
+    path: &str,
+    context: &SchemaContext,
+    is_root: bool,
+    causes: &mut Vec<StatusCause>,
+) {
+    supported(schema, path, context, causes);
     if schema["uniqueItems"] == true {
         let why =
             "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
-        causes.push(Cause::forbidden(format!("{path}.uniqueItems"), why));
+        causes.push(StatusCause::forbidden(format!("{path}.uniqueItems"), why));
     }
-    additional(schema, path, setting, causes);
+    additional(schema, path, context, causes);
     let is_object = is_root || schema["x-kubernetes-embedded-resource"] == true;
     for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
-        let mut setting = setting.clone();
+        let mut context = context.clone();
         if is_object && matches!(name.as_str(), "metadata" | "kind" | "apiVersion") {
-            setting.in_metadata = true;
+            context.in_metadata = true;
             if is_root {
-                setting.no_defaults = Some(format!("in top-level {name}"));
+                context.no_defaults = Some(format!("in top-level {name}"));
             }
         }
         place(
             schema,
             &format!("{path}.properties[{name}]"),
-            &setting,
+            &context,
             false,
             causes,
         );
@@ -61,7 +67,7 @@ fn place(schema: &Value, path: &str, setting: &Setting, is_root: bool, causes: &
         place(
             &schema["not"],
             &format!("{path}.not"),
-            setting,
+            context,
             false,
             causes,
         );
@@ -71,20 +77,20 @@ fn place(schema: &Value, path: &str, setting: &Setting, is_root: bool, causes: &
             place(
                 schema,
                 &format!("{path}.{name}[{index}]"),
-                setting,
+                context,
                 false,
                 causes,
             );
         }
     }
     match &schema["items"] {
-        items @ Value::Object(_) => place(items, &format!("{path}.items"), setting, false, causes),
+        items @ Value::Object(_) => place(items, &format!("{path}.items"), context, false, causes),
         Value::Array(items) => {
             for (index, schema) in items.iter().enumerate() {
                 place(
                     schema,
                     &format!("{path}.items[{index}]"),
-                    setting,
+                    context,
                     false,
                     causes,
                 );
@@ -97,47 +103,51 @@ fn place(schema: &Value, path: &str, setting: &Setting, is_root: bool, causes: &
     rules(schema, path, causes);
 }
 
-fn supported(schema: &Value, path: &str, setting: &Setting, causes: &mut Vec<Cause>) {
+fn supported(schema: &Value, path: &str, context: &SchemaContext, causes: &mut Vec<StatusCause>) {
     let name = schema["type"].as_str().unwrap_or_default();
     if !name.is_empty() && !TYPES.contains(&name) {
-        causes.push(Cause::not_supported(format!("{path}.type"), name, &TYPES));
+        causes.push(StatusCause::not_supported(
+            format!("{path}.type"),
+            name,
+            &TYPES,
+        ));
     }
-    if let Some(why) = setting
+    if let Some(why) = context
         .no_defaults
         .as_ref()
         .filter(|_| !schema["default"].is_null())
     {
-        causes.push(Cause::forbidden(
+        causes.push(StatusCause::forbidden(
             format!("{path}.default"),
             &format!("must not be set {why}"),
         ));
     }
     for (name, why) in UNSUPPORTED {
         if !schema[name].is_null() {
-            causes.push(Cause::forbidden(format!("{path}.{name}"), why));
+            causes.push(StatusCause::forbidden(format!("{path}.{name}"), why));
         }
     }
     if name == "null" {
         let why = "type cannot be set to null, use nullable as an alternative";
-        causes.push(Cause::forbidden(format!("{path}.type"), why));
+        causes.push(StatusCause::forbidden(format!("{path}.type"), why));
     }
     if schema["items"]
         .as_array()
         .is_some_and(|items| !items.is_empty())
     {
         let why = "items must be a schema object and not an array";
-        causes.push(Cause::forbidden(format!("{path}.items"), why));
+        causes.push(StatusCause::forbidden(format!("{path}.items"), why));
     }
-    if setting.in_metadata && schema["x-kubernetes-embedded-resource"] == true {
+    if context.in_metadata && schema["x-kubernetes-embedded-resource"] == true {
         let why = "must not be used inside of resource meta";
-        causes.push(Cause::forbidden(
+        causes.push(StatusCause::forbidden(
             format!("{path}.x-kubernetes-embedded-resource"),
             why,
         ));
     }
 }
 
-fn additional(schema: &Value, path: &str, setting: &Setting, causes: &mut Vec<Cause>) {
+fn additional(schema: &Value, path: &str, context: &SchemaContext, causes: &mut Vec<StatusCause>) {
     let at = format!("{path}.additionalProperties");
     let has_properties = schema["properties"]
         .as_object()
@@ -149,25 +159,25 @@ fn additional(schema: &Value, path: &str, setting: &Setting, causes: &mut Vec<Ca
         )
     {
         let why = "additionalProperties and properties are mutual exclusive";
-        causes.push(Cause::forbidden(&at, why));
+        causes.push(StatusCause::forbidden(&at, why));
     }
     if schema["additionalProperties"].is_object() {
-        let mut setting = setting.clone();
-        if setting.in_metadata {
-            setting.no_defaults =
+        let mut context = context.clone();
+        if context.in_metadata {
+            context.no_defaults =
                 Some("inside additionalProperties applying to object metadata".to_owned());
         }
         place(
             &schema["additionalProperties"],
             &at,
-            &setting,
+            &context,
             false,
             causes,
         );
     }
 }
 
-fn extensions(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn extensions(schema: &Value, path: &str, causes: &mut Vec<StatusCause>) {
     let text = |name: &str| schema[name].as_str();
     let keep = "x-kubernetes-preserve-unknown-fields";
     if schema[keep] == false {
@@ -184,7 +194,7 @@ fn extensions(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
         let at = format!("{path}.type");
         if is_wrong {
             causes.push(match type_name {
-                "" => Cause::required(at, &why),
+                "" => StatusCause::required(at, &why),
                 other => invalid(at, &other.into(), &why),
             });
         }
@@ -196,7 +206,11 @@ fn extensions(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
         text("x-kubernetes-map-type").filter(|name| !matches!(*name, "atomic" | "granular"))
     {
         let at = format!("{path}.x-kubernetes-map-type");
-        causes.push(Cause::not_supported(at, other, &["atomic", "granular"]));
+        causes.push(StatusCause::not_supported(
+            at,
+            other,
+            &["atomic", "granular"],
+        ));
     }
     if text("x-kubernetes-list-type") == Some("set") && !is_no_list {
         set_items(&schema["items"], path, causes);
@@ -205,12 +219,16 @@ fn extensions(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
         text("x-kubernetes-list-type").filter(|name| !matches!(*name, "atomic" | "set" | "map"))
     {
         let at = format!("{path}.x-kubernetes-list-type");
-        causes.push(Cause::not_supported(at, other, &["atomic", "set", "map"]));
+        causes.push(StatusCause::not_supported(
+            at,
+            other,
+            &["atomic", "set", "map"],
+        ));
     }
 }
 
-/// Items of a set are compared as a whole.
-fn set_items(items: &Value, path: &str, causes: &mut Vec<Cause>) {
+/// Items of a set are compared as a whole, so they must be atomic.
+fn set_items(items: &Value, path: &str, causes: &mut Vec<StatusCause>) {
     let (list, map) = (
         &items["x-kubernetes-list-type"],
         &items["x-kubernetes-map-type"],
@@ -219,17 +237,21 @@ fn set_items(items: &Value, path: &str, causes: &mut Vec<Cause>) {
     let at = |name: &str| format!("{path}.items.{name}");
     match items["type"].as_str() {
         Some("array") if !list.is_null() && list != "atomic" => {
-            causes.push(Cause::invalid(at("x-kubernetes-list-type"), list, why));
+            causes.push(StatusCause::invalid(
+                at("x-kubernetes-list-type"),
+                list,
+                why,
+            ));
         }
         Some("object") if map != "atomic" => {
-            // Upstream shows the type of the list here.
-            causes.push(Cause::invalid(at("x-kubernetes-map-type"), list, why));
+            // Upstream shows the list type here, not the map type.
+            causes.push(StatusCause::invalid(at("x-kubernetes-map-type"), list, why));
         }
         _ => {}
     }
 }
 
-fn list_map(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn list_map(schema: &Value, path: &str, causes: &mut Vec<StatusCause>) {
     let kind = schema["x-kubernetes-list-type"].as_str();
     let keys: Vec<&str> = schema["x-kubernetes-list-map-keys"]
         .as_array()
@@ -244,21 +266,21 @@ fn list_map(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     if !keys.is_empty() && kind != Some("map") {
         let why = "must be map if x-kubernetes-list-map-keys is non-empty";
         causes.push(match kind {
-            None => Cause::required(at_type, why),
+            None => StatusCause::required(at_type, why),
             Some(other) => invalid(at_type, &other.into(), why),
         });
     }
     let (items, at_items) = (&schema["items"], format!("{path}.items"));
     if kind == Some("map") {
         if keys.is_empty() {
-            causes.push(Cause::required(
+            causes.push(StatusCause::required(
                 &at_keys,
                 "must not be empty if x-kubernetes-list-type is map",
             ));
         }
         match items["type"].as_str() {
             _ if items.is_null() => {
-                causes.push(Cause::required(
+                causes.push(StatusCause::required(
                     &at_items,
                     "must have a schema if x-kubernetes-list-type is map",
                 ));
@@ -279,18 +301,18 @@ fn list_map(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
             "cannot be nullable when x-kubernetes-list-type is {}",
             kind.unwrap_or_default()
         );
-        causes.push(Cause::forbidden(format!("{at_items}.nullable"), &why));
+        causes.push(StatusCause::forbidden(format!("{at_items}.nullable"), &why));
     }
     if kind == Some("map") {
         required_keys(&keys, items, &at_items, causes);
     }
 }
 
-fn map_keys(keys: &[&str], items: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn map_keys(keys: &[&str], items: &Value, path: &str, causes: &mut Vec<StatusCause>) {
     let at = format!("{path}.x-kubernetes-list-map-keys");
     for (index, key) in keys.iter().enumerate() {
         match items["properties"].get(key) {
-            None => causes.push(Cause::invalid(
+            None => causes.push(StatusCause::invalid(
                 &at,
                 keys,
                 "entries must all be names of item properties",
@@ -303,7 +325,7 @@ fn map_keys(keys: &[&str], items: &Value, path: &str, causes: &mut Vec<Cause>) {
             Some(_) => {}
         }
         if keys[..index].contains(key) {
-            causes.push(Cause::invalid(
+            causes.push(StatusCause::invalid(
                 &at,
                 keys,
                 "must not contain duplicate entries",
@@ -312,8 +334,8 @@ fn map_keys(keys: &[&str], items: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// An item without its keys would be nobody.
-fn required_keys(keys: &[&str], items: &Value, at_items: &str, causes: &mut Vec<Cause>) {
+/// Keys of a `map` list must be required or have a default, so that every item is identified.
+fn required_keys(keys: &[&str], items: &Value, at_items: &str, causes: &mut Vec<StatusCause>) {
     let required = items["required"].as_array().cloned().unwrap_or_default();
     for key in keys {
         let Some(property) = items["properties"].get(key) else {
@@ -322,17 +344,17 @@ fn required_keys(keys: &[&str], items: &Value, at_items: &str, causes: &mut Vec<
         let at = format!("{at_items}.properties[{key}]");
         if !required.iter().any(|name| name == key) && property["default"].is_null() {
             let why = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
-            causes.push(Cause::required(format!("{at}.default"), why));
+            causes.push(StatusCause::required(format!("{at}.default"), why));
         }
         if property["nullable"] == true {
             let why = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";
-            causes.push(Cause::forbidden(format!("{at}.nullable"), why));
+            causes.push(StatusCause::forbidden(format!("{at}.nullable"), why));
         }
     }
 }
 
-/// Rules in CEL, as far as they are looked at: that there is one.
-fn rules(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+/// Checks the form of CEL rules; the expressions are not compiled.
+fn rules(schema: &Value, path: &str, causes: &mut Vec<StatusCause>) {
     for (index, rule) in schema["x-kubernetes-validations"]
         .as_array()
         .into_iter()
@@ -343,7 +365,7 @@ fn rules(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
         let text = |name: &str| rule[name].as_str().unwrap_or_default();
         let (own, message) = (text("rule").trim(), text("message"));
         if own.is_empty() {
-            causes.push(Cause::required(
+            causes.push(StatusCause::required(
                 format!("{at}.rule"),
                 "rule is not specified",
             ));
@@ -361,7 +383,7 @@ fn rules(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
             ));
         } else if own.contains(['\n', '\r']) && message.is_empty() {
             let why = "message must be specified if rule contains line breaks";
-            causes.push(Cause::required(format!("{at}.message"), why));
+            causes.push(StatusCause::required(format!("{at}.message"), why));
         }
         let reasons = [
             "FieldValueRequired",
@@ -374,7 +396,11 @@ fn rules(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
             let shown = reason.as_str().map_or_else(|| json(reason), str::to_owned);
             let mut known = reasons;
             known.sort_unstable();
-            causes.push(Cause::not_supported(format!("{at}.reason"), &shown, &known));
+            causes.push(StatusCause::not_supported(
+                format!("{at}.reason"),
+                &shown,
+                &known,
+            ));
         }
     }
 }

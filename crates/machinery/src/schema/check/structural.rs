@@ -1,20 +1,20 @@
-//! Structural schemas: each place says its type once, outside of all alternatives.
+//! Checks that a schema is structural: each value has one type, specified outside of all alternatives.
 
 use serde_json::Value;
 
 use super::super::fault::invalid;
 use super::super::pattern;
-use crate::status::Cause;
+use crate::status::StatusCause;
 
-/// Where in an object a schema stands.
+/// The position of a schema in the object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Level {
+enum SchemaLevel {
     Root,
     Item,
     Field,
 }
 
-/// Members that a schema in an alternative may not have, and what is said of them.
+/// Members that a schema in an alternative may not have, and their messages.
 const NOT_IN_ALTERNATIVES: [(&str, &str); 11] = [
     ("type", "must be empty to be structural"),
     ("default", "must be undefined to be structural"),
@@ -47,7 +47,7 @@ const NOT_IN_ALTERNATIVES: [(&str, &str); 11] = [
     ),
 ];
 
-/// Members that no structural schema knows, and how they are called then.
+/// Members that no structural schema supports, and their names in messages.
 const UNSUPPORTED: [(&str, &str); 7] = [
     ("id", "id"),
     ("$schema", "schema"),
@@ -58,7 +58,7 @@ const UNSUPPORTED: [(&str, &str); 7] = [
     ("definitions", "definitions"),
 ];
 
-/// Why a schema cannot even be looked at as a structural one.
+/// The first reason why a schema cannot be checked at all.
 pub(super) fn unsupported(schema: &Value) -> Option<String> {
     let mut found = None;
     super::each(schema, &mut |schema| {
@@ -76,23 +76,23 @@ pub(super) fn unsupported(schema: &Value) -> Option<String> {
     found
 }
 
-/// The faults, sorted as upstream sorts them.
-pub(super) fn faults(schema: &Value, path: &str) -> Vec<Cause> {
+/// The faults of a schema in upstream's order.
+pub(super) fn faults(schema: &Value, path: &str) -> Vec<StatusCause> {
     let mut causes = Vec::new();
-    place(schema, Level::Root, path, &mut causes);
+    place(schema, SchemaLevel::Root, path, &mut causes);
     complete_values(schema, schema, path, path, &mut causes);
     causes.sort_by_key(|cause| format!("{}: {}", cause.field, cause.message));
     causes
 }
 
-/// A schema of a place in the object.
-fn place(schema: &Value, level: Level, path: &str, causes: &mut Vec<Cause>) {
+/// Checks a schema outside of alternatives.
+fn place(schema: &Value, level: SchemaLevel, path: &str, causes: &mut Vec<StatusCause>) {
     let (text, flag) = (
         |name: &str| schema[name].as_str().unwrap_or_default(),
         |name: &str| schema[name] == true,
     );
     if text("type") == "array" && !schema["items"].is_object() {
-        causes.push(Cause::required(
+        causes.push(StatusCause::required(
             format!("{path}.items"),
             "must be specified",
         ));
@@ -100,7 +100,7 @@ fn place(schema: &Value, level: Level, path: &str, causes: &mut Vec<Cause>) {
     if schema["items"].is_object() {
         place(
             &schema["items"],
-            Level::Item,
+            SchemaLevel::Item,
             &format!("{path}.items"),
             causes,
         );
@@ -108,14 +108,14 @@ fn place(schema: &Value, level: Level, path: &str, causes: &mut Vec<Cause>) {
     for (name, schema) in properties(schema) {
         place(
             schema,
-            Level::Field,
+            SchemaLevel::Field,
             &format!("{path}.properties[{name}]"),
             causes,
         );
     }
     let additional = format!("{path}.additionalProperties");
-    if !schema["additionalProperties"].is_null() && level == Level::Root {
-        causes.push(Cause::forbidden(
+    if !schema["additionalProperties"].is_null() && level == SchemaLevel::Root {
+        causes.push(StatusCause::forbidden(
             &additional,
             "must not be used at the root",
         ));
@@ -123,7 +123,7 @@ fn place(schema: &Value, level: Level, path: &str, causes: &mut Vec<Cause>) {
     if schema["additionalProperties"].is_object() {
         place(
             &schema["additionalProperties"],
-            Level::Field,
+            SchemaLevel::Field,
             &additional,
             causes,
         );
@@ -147,7 +147,7 @@ fn place(schema: &Value, level: Level, path: &str, causes: &mut Vec<Cause>) {
     own_members(schema, level, path, causes);
 }
 
-fn type_faults(schema: &Value, level: Level, path: &str, causes: &mut Vec<Cause>) {
+fn type_faults(schema: &Value, level: SchemaLevel, path: &str, causes: &mut Vec<StatusCause>) {
     let (name, at) = (
         schema["type"].as_str().unwrap_or_default(),
         format!("{path}.type"),
@@ -157,7 +157,7 @@ fn type_faults(schema: &Value, level: Level, path: &str, causes: &mut Vec<Cause>
     if embedded && name != "object" {
         let why = "must be object if x-kubernetes-embedded-resource is true";
         causes.push(match name {
-            "" => Cause::required(&at, why),
+            "" => StatusCause::required(&at, why),
             other => invalid(&at, &other.into(), why),
         });
     } else if name.is_empty()
@@ -165,28 +165,28 @@ fn type_faults(schema: &Value, level: Level, path: &str, causes: &mut Vec<Cause>
         && !flag("x-kubernetes-preserve-unknown-fields")
     {
         let why = match level {
-            Level::Root => "must not be empty at the root",
-            Level::Item => "must not be empty for specified array items",
-            Level::Field => "must not be empty for specified object fields",
+            SchemaLevel::Root => "must not be empty at the root",
+            SchemaLevel::Item => "must not be empty for specified array items",
+            SchemaLevel::Field => "must not be empty for specified object fields",
         };
-        causes.push(Cause::required(&at, why));
+        causes.push(StatusCause::required(&at, why));
     }
     if embedded && !schema["additionalProperties"].is_null() {
         let why = "must not be used if x-kubernetes-embedded-resource is set";
-        causes.push(Cause::forbidden(
+        causes.push(StatusCause::forbidden(
             format!("{path}.additionalProperties"),
             why,
         ));
     }
-    if level == Level::Root && !name.is_empty() && name != "object" {
+    if level == SchemaLevel::Root && !name.is_empty() && name != "object" {
         causes.push(invalid(&at, &name.into(), "must be object at the root"));
     }
 }
 
-/// `apiVersion`, `kind` and `metadata` of an object.
-fn own_members(schema: &Value, level: Level, path: &str, causes: &mut Vec<Cause>) {
+/// Checks the schemas of `apiVersion`, `kind` and `metadata` of an object.
+fn own_members(schema: &Value, level: SchemaLevel, path: &str, causes: &mut Vec<StatusCause>) {
     let embedded = schema["x-kubernetes-embedded-resource"] == true;
-    let is_object = level == Level::Root || embedded;
+    let is_object = level == SchemaLevel::Root || embedded;
     let properties = &schema["properties"];
     for (name, type_name) in [
         ("kind", "string"),
@@ -199,7 +199,10 @@ fn own_members(schema: &Value, level: Level, path: &str, causes: &mut Vec<Cause>
             causes.push(invalid(at, &found.into(), &format!("must be {type_name}")));
         }
     }
-    if let Some(metadata) = properties.get("metadata").filter(|_| level == Level::Root) {
+    if let Some(metadata) = properties
+        .get("metadata")
+        .filter(|_| level == SchemaLevel::Root)
+    {
         let names = |schema: &Value| {
             schema.as_object().is_some_and(|all| {
                 all.keys()
@@ -213,7 +216,7 @@ fn own_members(schema: &Value, level: Level, path: &str, causes: &mut Vec<Cause>
         });
         if !plain {
             let why = "must not specify anything other than name and generateName, but metadata is implicitly specified";
-            causes.push(Cause::forbidden(
+            causes.push(StatusCause::forbidden(
                 format!("{path}.properties[metadata]"),
                 why,
             ));
@@ -224,16 +227,16 @@ fn own_members(schema: &Value, level: Level, path: &str, causes: &mut Vec<Cause>
         && properties.as_object().is_none_or(serde_json::Map::is_empty)
     {
         let why = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
-        causes.push(Cause::required(format!("{path}.properties"), why));
+        causes.push(StatusCause::required(format!("{path}.properties"), why));
     }
 }
 
-/// The alternatives and the pattern of a schema. Those that spell out int-or-string are exempt.
+/// Checks the alternatives and the pattern of a schema. Alternatives that express int-or-string are exempt.
 fn values(
     schema: &Value,
     (skip_any, skip_first): (bool, bool),
     path: &str,
-    causes: &mut Vec<Cause>,
+    causes: &mut Vec<StatusCause>,
 ) {
     for name in ["anyOf", "allOf", "oneOf"] {
         if name == "anyOf" && skip_any {
@@ -257,8 +260,8 @@ fn values(
     }
 }
 
-/// A schema within an alternative.
-fn alternative(schema: &Value, skip_any: bool, path: &str, causes: &mut Vec<Cause>) {
+/// Checks a schema within an alternative.
+fn alternative(schema: &Value, skip_any: bool, path: &str, causes: &mut Vec<StatusCause>) {
     values(schema, (skip_any, false), path, causes);
     if schema["items"].is_object() {
         alternative(&schema["items"], false, &format!("{path}.items"), causes);
@@ -271,35 +274,41 @@ fn alternative(schema: &Value, skip_any: bool, path: &str, causes: &mut Vec<Caus
         Value::Null | Value::Bool(false)
     ) {
         let why = "must be undefined to be structural";
-        causes.push(Cause::forbidden(
+        causes.push(StatusCause::forbidden(
             format!("{path}.additionalProperties"),
             why,
         ));
     }
     for (name, why) in NOT_IN_ALTERNATIVES {
         if !matches!(schema[name], Value::Null | Value::Bool(false)) {
-            causes.push(Cause::forbidden(format!("{path}.{name}"), why));
+            causes.push(StatusCause::forbidden(format!("{path}.{name}"), why));
         }
     }
     if !schema["x-kubernetes-validations"].is_null() {
-        causes.push(Cause::forbidden(
+        causes.push(StatusCause::forbidden(
             format!("{path}.x-kubernetes-validations"),
             "must be empty to be structural",
         ));
     }
     if schema["properties"].get("metadata").is_some() {
         let why = "must not be specified in a nested context";
-        causes.push(Cause::forbidden(
+        causes.push(StatusCause::forbidden(
             format!("{path}.properties[metadata]"),
             why,
         ));
     }
 }
 
-/// What an alternative speaks of must be there outside of it.
-fn complete(alternative: &Value, outside: &Value, at: &str, path: &str, causes: &mut Vec<Cause>) {
+/// Checks that every field of an alternative is also specified outside of it.
+fn complete(
+    alternative: &Value,
+    outside: &Value,
+    at: &str,
+    path: &str,
+    causes: &mut Vec<StatusCause>,
+) {
     if !outside.is_object() {
-        causes.push(Cause::required(
+        causes.push(StatusCause::required(
             at,
             &format!("because it is defined in {path}"),
         ));
@@ -327,7 +336,13 @@ fn complete(alternative: &Value, outside: &Value, at: &str, path: &str, causes: 
     }
 }
 
-fn complete_values(schema: &Value, outside: &Value, at: &str, path: &str, causes: &mut Vec<Cause>) {
+fn complete_values(
+    schema: &Value,
+    outside: &Value,
+    at: &str,
+    path: &str,
+    causes: &mut Vec<StatusCause>,
+) {
     if schema["not"].is_object() {
         complete(&schema["not"], outside, at, &format!("{path}.not"), causes);
     }
@@ -344,7 +359,7 @@ fn complete_values(schema: &Value, outside: &Value, at: &str, path: &str, causes
     }
 }
 
-/// Whether alternatives spell out int-or-string.
+/// Whether alternatives express int-or-string.
 fn is_int_or_string(alternatives: &Value) -> bool {
     *alternatives == serde_json::json!([{"type": "integer"}, {"type": "string"}])
 }

@@ -1,12 +1,12 @@
-//! Random schemas and objects: what holds for all of them.
+//! Properties of random schemas and objects.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::check::{self, StatusPath};
-use super::{METADATA, faults, settle};
+use super::super::check::{self, StatusSubresource};
+use super::{METADATA, faults, pruned};
 
-/// Few names, so that schemas and objects meet.
+/// Few names, so that schemas and objects overlap.
 const NAMES: [&str; 4] = ["a", "b", "c", "metadata"];
 
 fn any_json() -> impl Strategy<Value = Value> {
@@ -31,7 +31,7 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Anything that looks a little like a schema.
+/// Arbitrary JSON that resembles a schema.
 fn any_schema() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(json!({"type": "string", "maxLength": 2})),
@@ -56,18 +56,18 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn settling_twice_is_settling_once_and_nothing_panics(schema in any_schema(), value in any_json()) {
+    fn pruning_is_idempotent_and_never_panics(schema in any_schema(), value in any_json()) {
         let schema = json!({"type": "object", "properties": {"a": schema}});
-        // A default that is wrong itself is refused with its schema.
-        let is_sound = check::faults(&schema, "s", StatusPath::Own, METADATA).is_empty();
-        let Ok((once, _)) = settle(&schema, json!({"a": value, "odd": 1})) else {
+        // `check` refuses a schema with an invalid default.
+        let is_sound = check::faults(&schema, "s", StatusSubresource::Own, METADATA).is_empty();
+        let Ok((once, _)) = pruned(&schema, json!({"a": value, "odd": 1})) else {
             return Ok(());
         };
-        let told = faults(&schema, &once);
+        let found = faults(&schema, &once);
         prop_assert!(once.get("odd").is_none());
         if is_sound {
-            prop_assert_eq!(settle(&schema, once.clone()), Ok((once.clone(), vec![])));
+            prop_assert_eq!(pruned(&schema, once.clone()), Ok((once.clone(), vec![])));
         }
-        prop_assert_eq!(faults(&schema, &once), told, "the same faults every time");
+        prop_assert_eq!(faults(&schema, &once), found, "the same faults every time");
     }
 }

@@ -1,12 +1,12 @@
-//! Which schemas are refused, and in which words.
+//! Validation of schemas, with the expected messages.
 
 use serde_json::{Value, json};
 
-use super::super::check::{self, StatusPath};
+use super::super::check::{self, StatusSubresource};
 use super::super::read;
 use super::{METADATA, mk_schema};
 
-fn told(schema: &Value, status: StatusPath) -> Vec<String> {
+fn faults_of(schema: &Value, status: StatusSubresource) -> Vec<String> {
     let causes = check::faults(schema, "s", status, METADATA);
     causes
         .iter()
@@ -14,7 +14,7 @@ fn told(schema: &Value, status: StatusPath) -> Vec<String> {
         .collect()
 }
 
-/// A schema of `a`, and what is said of it. Paths begin with that of `a`.
+/// A schema of `a` and its faults. Paths start with that of `a`.
 const ROWS: &[(&str, &[&str])] = &[
     (
         r#"{"type": "string", "default": "x", "pattern": "^x$"}"#,
@@ -46,7 +46,7 @@ const ROWS: &[(&str, &[&str])] = &[
         r#"{"type": "string", "anyOf": [{"type": "string"}]}"#,
         &[".anyOf[0].type: Forbidden: must be empty to be structural"],
     ),
-    // Upstream looks for what alternatives speak of at the root only.
+    // Upstream requires the fields of alternatives only at the root.
     (
         r#"{"type": "object", "anyOf": [{"properties": {"x": {"minimum": 1}}}]}"#,
         &[],
@@ -132,78 +132,82 @@ const ROWS: &[(&str, &[&str])] = &[
 ];
 
 #[test]
-fn faults_of_a_schema_have_upstreams_words_and_paths() {
+fn schema_faults_have_upstream_messages_and_paths() {
     for (schema, expected) in ROWS {
         let schema = mk_schema(&serde_json::from_str(schema).unwrap());
         let expected: Vec<String> = expected
             .iter()
             .map(|line| format!("s.properties[a]{line}"))
             .collect();
-        assert_eq!(told(&schema, StatusPath::None), expected, "{schema}");
+        assert_eq!(
+            faults_of(&schema, StatusSubresource::None),
+            expected,
+            "{schema}"
+        );
     }
 }
 
 #[test]
-fn a_root_has_rules_of_its_own() {
+fn root_schemas_have_additional_rules() {
     let rows = [
-        (json!({"type": "object"}), StatusPath::Own, vec![]),
+        (json!({"type": "object"}), StatusSubresource::Own, vec![]),
         (
             json!({}),
-            StatusPath::None,
+            StatusSubresource::None,
             vec!["s.type: Required value: must not be empty at the root"],
         ),
         (
             json!({"type": "object", "additionalProperties": true}),
-            StatusPath::None,
+            StatusSubresource::None,
             vec!["s.additionalProperties: Forbidden: must not be used at the root"],
         ),
         (
             json!({"type": "object", "nullable": true}),
-            StatusPath::None,
+            StatusSubresource::None,
             vec!["s.nullable: Forbidden: nullable cannot be true at the root"],
         ),
         (
             json!({"type": "object", "properties": {"metadata": {"type": "object"}}}),
-            StatusPath::None,
+            StatusSubresource::None,
             vec![],
         ),
         (
             json!({"type": "object", "properties": {"metadata": {"type": "object", "properties": {"labels": {"type": "object"}}}}}),
-            StatusPath::None,
+            StatusSubresource::None,
             vec![
                 "s.properties[metadata]: Forbidden: must not specify anything other than name and generateName, but metadata is implicitly specified",
             ],
         ),
         (
             json!({"type": "object", "properties": {"metadata": {"type": "object", "properties": {"name": {"type": "string", "default": "x"}}}}}),
-            StatusPath::None,
+            StatusSubresource::None,
             vec![
                 "s.properties[metadata].properties[name].default: Forbidden: must not be set in top-level metadata",
             ],
         ),
         (
             json!({"type": "object", "anyOf": [{"properties": {"x": {"minimum": 1}}}]}),
-            StatusPath::None,
+            StatusSubresource::None,
             vec![
                 "s.properties[x]: Required value: because it is defined in s.anyOf[0].properties[x]",
             ],
         ),
         (
             json!({"type": "object", "$schema": "x"}),
-            StatusPath::None,
+            StatusSubresource::None,
             vec![r#"s: Invalid value: "": OpenAPIV3Schema 'schema' is not supported"#],
         ),
     ];
     for (schema, status, expected) in rows {
-        assert_eq!(told(&schema, status), expected, "{schema}");
+        assert_eq!(faults_of(&schema, status), expected, "{schema}");
     }
     let composed = json!({"type": "object", "allOf": [{"required": ["spec"]}]});
-    assert!(told(&composed, StatusPath::None).is_empty());
-    assert_eq!(told(&composed, StatusPath::Own).len(), 1);
+    assert!(faults_of(&composed, StatusSubresource::None).is_empty());
+    assert_eq!(faults_of(&composed, StatusSubresource::Own).len(), 1);
 }
 
 #[test]
-fn a_schema_is_read_by_its_type() {
+fn decodes_schemas_by_type() {
     let mut schema =
         mk_schema(&json!({"type": "string", "odd": 1, "pattern": "", "nullable": false}));
     assert_eq!(
@@ -233,7 +237,7 @@ fn a_schema_is_read_by_its_type() {
 }
 
 #[test]
-fn formats_that_say_nothing_are_named() {
+fn reports_unknown_formats() {
     let schema =
         mk_schema(&json!({"type": "integer", "format": "date", "anyOf": [{"format": "nonsense"}]}));
     assert_eq!(check::unknown_formats(&schema), ["date", "nonsense"]);

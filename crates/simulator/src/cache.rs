@@ -1,7 +1,7 @@
-//! What an actor knows: objects of a few kinds as they were last seen, and who belongs to whom.
+//! The cache of an actor: the objects of its kinds, indexed by name, uid and controller.
 //!
-//! Filled by feeds and by the answers to the actor's own requests; the newer resourceVersion wins. What a request has
-//! ended stays ended until a feed shows its end, so that a watch that lags behind brings nothing back to life.
+//! Updated by watches and by the responses to the actor's own requests; the newer resourceVersion wins. An object that a
+//! request has deleted stays deleted until the watch shows the deletion, so that a lagging watch cannot restore it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,45 +12,43 @@ use caretaker_controllers::runtime::kind::{Catalog, Kind, KindId, KindState};
 use caretaker_controllers::runtime::record::{Body, Meta, Record, Uid};
 use serde_json::Value;
 
-/// A group and a resource.
-pub(crate) type Named = (&'static str, &'static str);
+/// A group and a resource, such as `("apps", "deployments")`.
+pub(crate) type GroupResource = (&'static str, &'static str);
 
-/// Where an object is, within its kind.
+/// Identifies an object within its kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Key {
-    /// Empty for objects of the cluster.
+pub(crate) struct NamespacedName {
+    /// Empty for cluster-scoped objects.
     pub(crate) namespace: Box<str>,
-    /// Its name.
     pub(crate) name: Box<str>,
 }
 
-/// An object as it was last seen.
+/// The last known state of an object.
 #[derive(Debug, Clone)]
-pub(crate) struct Object {
+pub(crate) struct ObjectSnapshot {
     record: Arc<Record>,
     value: Value,
-    /// A request has changed it, and the answer did not show how.
+    /// A request has changed the object, and the response did not contain the new state.
     is_stale: bool,
 }
 
-/// What an actor knows.
+/// Holds the objects of the kinds that an actor watches.
 #[derive(Debug)]
-pub(crate) struct World {
-    kinds: &'static [Named],
+pub(crate) struct ObjectCache {
+    kinds: &'static [GroupResource],
     catalog: Arc<Catalog>,
     synced: BTreeSet<KindId>,
-    objects: BTreeMap<(KindId, Key), Object>,
-    places: BTreeMap<Uid, (KindId, Key)>,
-    /// By the uid of their controller.
-    controlled: BTreeMap<Uid, BTreeSet<(KindId, Key)>>,
-    /// Ended by a request; no feed has shown it yet.
-    ended: BTreeSet<Uid>,
+    objects: BTreeMap<(KindId, NamespacedName), ObjectSnapshot>,
+    places: BTreeMap<Uid, (KindId, NamespacedName)>,
+    /// Dependents by the uid of their controller.
+    controlled: BTreeMap<Uid, BTreeSet<(KindId, NamespacedName)>>,
+    /// Deleted by a request; the watch has not shown it yet.
+    deleted: BTreeSet<Uid>,
 }
 
-// === impl Key ===
+// === impl NamespacedName ===
 
-impl Key {
-    /// Where an object of a namespace is.
+impl NamespacedName {
     pub(crate) fn new(namespace: &str, name: &str) -> Self {
         Self {
             namespace: namespace.into(),
@@ -58,15 +56,14 @@ impl Key {
         }
     }
 
-    /// Where the object with this metadata is.
     pub(crate) fn of(meta: &Meta) -> Self {
         Self::new(&meta.namespace, &meta.name)
     }
 }
 
-// === impl Object ===
+// === impl ObjectSnapshot ===
 
-impl Object {
+impl ObjectSnapshot {
     fn new(record: &Arc<Record>) -> Self {
         let value = match &record.body {
             Body::Json(bytes) => serde_json::from_slice(bytes).unwrap_or_default(),
@@ -87,16 +84,16 @@ impl Object {
         self.record.kind
     }
 
-    pub(crate) fn key(&self) -> Key {
-        Key::of(self.meta())
+    pub(crate) fn key(&self) -> NamespacedName {
+        NamespacedName::of(self.meta())
     }
 
-    /// The value at a JSON pointer; null where there is nothing.
+    /// The value at a JSON pointer; null if there is none.
     pub(crate) fn at(&self, pointer: &str) -> &Value {
         self.value.pointer(pointer).unwrap_or(&Value::Null)
     }
 
-    /// The text at a JSON pointer; empty where there is none.
+    /// The string at a JSON pointer; empty if there is none.
     pub(crate) fn text(&self, pointer: &str) -> &str {
         self.at(pointer).as_str().unwrap_or_default()
     }
@@ -115,12 +112,12 @@ impl Object {
         self.meta().deletion.is_some()
     }
 
-    /// A request has changed it, and how is not known yet.
+    /// Whether a request has changed the object and the new state is not known yet.
     pub(crate) fn is_stale(&self) -> bool {
         self.is_stale
     }
 
-    /// Whether a condition is true.
+    /// Whether the object has this condition with status `True`.
     pub(crate) fn is_true(&self, condition: &str) -> bool {
         let mut conditions = self.items("/status/conditions").iter();
         conditions.any(|known| known["type"] == condition && known["status"] == "True")
@@ -141,7 +138,7 @@ impl Object {
         }
     }
 
-    /// Whom it belongs to.
+    /// The uid of the object's controller.
     pub(crate) fn controller(&self) -> Option<&Uid> {
         let mut owners = self.meta().owners.iter();
         let controller = owners.find(|owner| owner.controller == Some(true));
@@ -149,10 +146,10 @@ impl Object {
     }
 }
 
-// === impl World ===
+// === impl ObjectCache ===
 
-impl World {
-    pub(crate) fn new(kinds: &'static [Named]) -> Self {
+impl ObjectCache {
+    pub(crate) fn new(kinds: &'static [GroupResource]) -> Self {
         Self {
             kinds,
             catalog: Arc::default(),
@@ -160,37 +157,41 @@ impl World {
             objects: BTreeMap::new(),
             places: BTreeMap::new(),
             controlled: BTreeMap::new(),
-            ended: BTreeSet::new(),
+            deleted: BTreeSet::new(),
         }
     }
 
-    /// Whether all there is of every kind is known; a kind that is not served is not waited for.
+    /// Whether all served kinds are synced.
     pub(crate) fn is_complete(&self) -> bool {
         let served = self.kinds.iter().filter_map(|named| self.served(*named));
         let mut served = served.map(|(id, _)| id).peekable();
         served.peek().is_some() && served.all(|id| self.synced.contains(&id))
     }
 
-    /// A kind, if it is served.
-    pub(crate) fn served(&self, (group, resource): Named) -> Option<(KindId, &Kind)> {
+    /// Looks up a kind; `None` if it is not served.
+    pub(crate) fn served(&self, (group, resource): GroupResource) -> Option<(KindId, &Kind)> {
         let id = self.catalog.id(group, resource)?;
         Some((id, self.catalog.get(id)?))
     }
 
-    /// What the kind behind a number is called, if it is served.
+    /// Looks up a kind by id; `None` if it is not served.
     pub(crate) fn kind(&self, id: KindId) -> Option<&Kind> {
         self.catalog.get(id)
     }
 
-    pub(crate) fn get(&self, named: Named, key: &Key) -> Option<&Object> {
+    pub(crate) fn get(
+        &self,
+        named: GroupResource,
+        key: &NamespacedName,
+    ) -> Option<&ObjectSnapshot> {
         let id = self.catalog.id(named.0, named.1)?;
         self.objects.get(&(id, key.clone()))
     }
 
     /// All objects of a kind.
-    pub(crate) fn all(&self, named: Named) -> impl Iterator<Item = &Object> {
+    pub(crate) fn all(&self, named: GroupResource) -> impl Iterator<Item = &ObjectSnapshot> {
         let id = self.catalog.id(named.0, named.1);
-        let first = id.map(|id| (id, Key::new("", "")));
+        let first = id.map(|id| (id, NamespacedName::new("", "")));
         let from = first
             .into_iter()
             .flat_map(|first| self.objects.range(first..));
@@ -198,12 +199,12 @@ impl World {
             .map(|(_, object)| object)
     }
 
-    /// The objects of a kind that belong to `owner`.
-    pub(crate) fn of<'a>(
+    /// The objects of a kind whose controller is `owner`.
+    pub(crate) fn controlled_by<'a>(
         &'a self,
-        owner: &Object,
-        named: Named,
-    ) -> impl Iterator<Item = &'a Object> + 'a {
+        owner: &ObjectSnapshot,
+        named: GroupResource,
+    ) -> impl Iterator<Item = &'a ObjectSnapshot> + 'a {
         let id = self.catalog.id(named.0, named.1);
         let places = self.controlled.get(&owner.meta().uid).into_iter().flatten();
         places
@@ -211,21 +212,21 @@ impl World {
             .filter_map(|place| self.objects.get(place))
     }
 
-    /// Takes note of what a feed tells. Answers with the object that came, changed or went.
-    pub(crate) fn observe(&mut self, change: &Change) -> Option<Object> {
+    /// Applies a change of the watch. Returns the object that was added, changed or deleted.
+    pub(crate) fn observe(&mut self, change: &Change) -> Option<ObjectSnapshot> {
         match change {
             Change::Applied(record) => self.apply(record),
             Change::Deleted(record) => {
-                self.ended.remove(&record.meta.uid);
+                self.deleted.remove(&record.meta.uid);
                 let gone = self.remove(&record.meta.uid);
-                gone.or_else(|| Some(Object::new(record)))
+                gone.or_else(|| Some(ObjectSnapshot::new(record)))
             }
             Change::Missing(_, uid) => {
-                self.ended.remove(uid);
+                self.deleted.remove(uid);
                 self.remove(uid)
             }
             Change::Kind(kind, state) => {
-                self.know(*kind, *state);
+                self.set_kind_state(*kind, *state);
                 None
             }
             Change::Catalog(catalog) => {
@@ -235,28 +236,31 @@ impl World {
         }
     }
 
-    /// Takes note of what a request was answered.
-    pub(crate) fn heard(&mut self, call: &Call, answer: &Answer) -> Option<Object> {
+    /// Applies the response to a request.
+    pub(crate) fn apply_answer(&mut self, call: &Call, answer: &Answer) -> Option<ObjectSnapshot> {
         match (call, answer) {
             (Call::Delete { judged, .. }, Answer::Object(record)) if is_last(record) => {
-                self.end(&judged.uid)
+                self.mark_deleted(&judged.uid)
             }
             (_, Answer::Object(record)) => self.apply(record),
-            (Call::Delete { judged, .. }, Answer::Done) => self.end(&judged.uid),
+            (Call::Delete { judged, .. }, Answer::Done) => self.mark_deleted(&judged.uid),
             (_, Answer::Absent(_)) => {
                 let Target {
                     kind,
                     namespace,
                     name,
                 } = call.target();
-                let place = (*kind, Key::new(namespace, name));
+                let place = (*kind, NamespacedName::new(namespace, name));
                 let uid = self.objects.get(&place)?.meta().uid.clone();
-                self.end(&uid)
+                self.mark_deleted(&uid)
             }
             (Call::Create { target, object, .. }, Answer::Done) => {
-                let place = (target.kind, Key::new(&target.namespace, &target.name));
+                let place = (
+                    target.kind,
+                    NamespacedName::new(&target.namespace, &target.name),
+                );
                 let known = self.objects.get_mut(&place)?;
-                // A feed may have been faster than the answer.
+                // The watch may have been faster than the response.
                 let sent = object["metadata"]["resourceVersion"].as_str();
                 known.is_stale |= sent == Some(&known.meta().revision.to_string());
                 None
@@ -265,7 +269,7 @@ impl World {
         }
     }
 
-    fn know(&mut self, kind: KindId, state: KindState) {
+    fn set_kind_state(&mut self, kind: KindId, state: KindState) {
         match state {
             KindState::Synced => {
                 self.synced.insert(kind);
@@ -284,17 +288,17 @@ impl World {
         }
     }
 
-    fn apply(&mut self, record: &Arc<Record>) -> Option<Object> {
-        let place = (record.kind, Key::of(&record.meta));
+    fn apply(&mut self, record: &Arc<Record>) -> Option<ObjectSnapshot> {
+        let place = (record.kind, NamespacedName::of(&record.meta));
         let is_old = self.objects.get(&place).is_some_and(|known| {
             let (known, new) = (&known.meta().revision, &record.meta.revision);
             new.is_before(known)
         });
-        if is_old || self.ended.contains(&record.meta.uid) {
+        if is_old || self.deleted.contains(&record.meta.uid) {
             return None;
         }
         self.drop_at(&place);
-        let object = Object::new(record);
+        let object = ObjectSnapshot::new(record);
         if let Some(owner) = object.controller() {
             let places = self.controlled.entry(owner.clone()).or_default();
             places.insert(place.clone());
@@ -304,19 +308,19 @@ impl World {
         Some(object)
     }
 
-    /// A request has ended an object.
-    fn end(&mut self, uid: &Uid) -> Option<Object> {
+    /// A request has deleted an object.
+    fn mark_deleted(&mut self, uid: &Uid) -> Option<ObjectSnapshot> {
         let gone = self.remove(uid)?;
-        self.ended.insert(uid.clone());
+        self.deleted.insert(uid.clone());
         Some(gone)
     }
 
-    fn remove(&mut self, uid: &Uid) -> Option<Object> {
+    fn remove(&mut self, uid: &Uid) -> Option<ObjectSnapshot> {
         let place = self.places.get(uid)?.clone();
         self.drop_at(&place)
     }
 
-    fn drop_at(&mut self, place: &(KindId, Key)) -> Option<Object> {
+    fn drop_at(&mut self, place: &(KindId, NamespacedName)) -> Option<ObjectSnapshot> {
         let object = self.objects.remove(place)?;
         self.places.remove(&object.meta().uid);
         if let Some(owner) = object.controller()
@@ -331,9 +335,9 @@ impl World {
     }
 }
 
-/// Whether a delete has removed the object that it was answered with.
+/// Whether the delete that returned this object has removed it.
 fn is_last(record: &Record) -> bool {
-    let object = Object::new(&Arc::new(record.clone()));
+    let object = ObjectSnapshot::new(&Arc::new(record.clone()));
     let grace = object.number("/metadata/deletionGracePeriodSeconds");
     record.meta.finalizers.is_empty() && (!object.is_deleting() || grace == Some(0))
 }
@@ -346,9 +350,9 @@ mod tests {
     use caretaker_controllers::runtime::record::{View, decode};
     use serde_json::json;
 
-    const PODS: Named = ("", "pods");
+    const PODS: GroupResource = ("", "pods");
 
-    fn mk_world() -> World {
+    fn mk_cache() -> ObjectCache {
         let pods = Kind {
             group: "".into(),
             version: "v1".into(),
@@ -359,9 +363,9 @@ mod tests {
             versions: vec!["v1".into()],
             aliases: Vec::new(),
         };
-        let mut world = World::new(&[PODS]);
-        world.observe(&Change::Catalog(Arc::new(Catalog::default().with([pods]))));
-        world
+        let mut cache = ObjectCache::new(&[PODS]);
+        cache.observe(&Change::Catalog(Arc::new(Catalog::default().with([pods]))));
+        cache
     }
 
     fn mk_record(uid: &str, revision: u32, meta: &Value) -> Arc<Record> {
@@ -390,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_delete_is_answered_with_is_there_or_gone() {
+    fn response_of_a_delete_shows_whether_the_object_is_gone() {
         let time = "2026-01-01T00:00:00Z";
         let cases = [
             (json!({}), false),
@@ -409,12 +413,12 @@ mod tests {
             ),
         ];
         for (meta, is_there) in cases {
-            let mut world = mk_world();
-            world.observe(&Change::Applied(mk_record("u", 1, &json!({}))));
+            let mut cache = mk_cache();
+            cache.observe(&Change::Applied(mk_record("u", 1, &json!({}))));
             let answer = Answer::Object(mk_record("u", 2, &meta));
-            world.heard(&mk_delete("u"), &answer);
+            cache.apply_answer(&mk_delete("u"), &answer);
             assert_eq!(
-                world.get(PODS, &Key::new("n", "p")).is_some(),
+                cache.get(PODS, &NamespacedName::new("n", "p")).is_some(),
                 is_there,
                 "{meta}"
             );
@@ -422,38 +426,43 @@ mod tests {
     }
 
     #[test]
-    fn a_feed_that_lags_brings_nothing_back_and_a_successor_is_another() {
+    fn lagging_watch_does_not_restore_a_deleted_object() {
         for answer in [Answer::Done, Answer::Absent(Proof::NotFound)] {
-            let (mut world, key) = (mk_world(), Key::new("n", "p"));
-            world.observe(&Change::Applied(mk_record("u", 1, &json!({}))));
-            world.heard(&mk_delete("u"), &answer);
+            let (mut cache, key) = (mk_cache(), NamespacedName::new("n", "p"));
+            cache.observe(&Change::Applied(mk_record("u", 1, &json!({}))));
+            cache.apply_answer(&mk_delete("u"), &answer);
             assert!(
-                world
+                cache
                     .observe(&Change::Applied(mk_record("u", 2, &json!({}))))
                     .is_none()
             );
-            assert!(world.get(PODS, &key).is_none());
-            world.observe(&Change::Applied(mk_record("v", 4, &json!({}))));
-            world.observe(&Change::Deleted(mk_record("u", 3, &json!({}))));
-            let successor = world.get(PODS, &key).unwrap();
+            assert!(cache.get(PODS, &key).is_none());
+            cache.observe(&Change::Applied(mk_record("v", 4, &json!({}))));
+            cache.observe(&Change::Deleted(mk_record("u", 3, &json!({}))));
+            let successor = cache.get(PODS, &key).unwrap();
             assert_eq!(successor.meta().uid, "v".into());
-            assert!(world.ended.is_empty(), "nothing is kept for ever");
+            assert!(cache.deleted.is_empty(), "nothing is kept for ever");
         }
     }
 
     #[test]
-    fn dependents_are_found_by_their_controller_only() {
-        let mut world = mk_world();
+    fn finds_dependents_by_controller_only() {
+        let mut cache = mk_cache();
         let owner = mk_record("o", 1, &json!({"name": "owner"}));
         let owned = |controller: bool| json!({"ownerReferences": [{"uid": "o", "name": "owner", "controller": controller}]});
         for (revision, controller, count) in [(2, true, 1), (3, false, 0)] {
-            world.observe(&Change::Applied(mk_record(
+            cache.observe(&Change::Applied(mk_record(
                 "u",
                 revision,
                 &owned(controller),
             )));
-            assert_eq!(world.of(&Object::new(&owner), PODS).count(), count);
+            assert_eq!(
+                cache
+                    .controlled_by(&ObjectSnapshot::new(&owner), PODS)
+                    .count(),
+                count
+            );
         }
-        assert!(world.controlled.is_empty());
+        assert!(cache.controlled.is_empty());
     }
 }

@@ -1,11 +1,11 @@
-//! What is refused, and in which words.
+//! Validation of objects, with the expected messages.
 
 use serde_json::{Value, json};
 
-use super::super::Part;
-use super::{faults, judge, mk_schema};
+use super::super::ValidatedPart;
+use super::{faults, mk_schema, validated};
 
-/// A schema of `a`, its value, and what is said of it.
+/// A schema of `a`, its value, and its faults.
 const ROWS: &[(&str, &str, &[&str])] = &[
     (r#"{"type": "string"}"#, r#""x""#, &[]),
     (
@@ -202,7 +202,7 @@ const ROWS: &[(&str, &str, &[&str])] = &[
 ];
 
 #[test]
-fn faults_are_found_and_worded_as_upstream_does() {
+fn faults_match_upstream() {
     for (schema, value, expected) in ROWS {
         let schema = mk_schema(&serde_json::from_str(schema).unwrap());
         let value: Value = serde_json::from_str(value).unwrap();
@@ -215,7 +215,7 @@ fn faults_are_found_and_worded_as_upstream_does() {
 }
 
 #[test]
-fn the_type_of_the_object_itself_is_judged_too() {
+fn validates_the_type_of_the_object_itself() {
     let schema = json!({"type": "object", "required": ["kind", "other"], "properties": {"kind": {"type": "string", "enum": ["X"]}}});
     assert_eq!(
         faults(&schema, &json!({})),
@@ -226,7 +226,7 @@ fn the_type_of_the_object_itself_is_judged_too() {
     );
 }
 
-/// A schema of `a`, its old and its new value, and whether the new one is refused.
+/// A schema of `a`, its old and new value, and whether the update is refused.
 const UPDATES: &[(&str, &str, &str, bool)] = &[
     (r#"{"type": "integer", "maximum": 5}"#, "9", "9", false),
     (r#"{"type": "integer", "maximum": 5}"#, "9", "8", true),
@@ -275,11 +275,16 @@ const UPDATES: &[(&str, &str, &str, bool)] = &[
 ];
 
 #[test]
-fn what_an_update_leaves_as_it_was_is_not_held_against_it() {
+fn ignores_faults_that_an_update_did_not_change() {
     for (schema, old, new, is_refused) in UPDATES {
         let schema = mk_schema(&serde_json::from_str(schema).unwrap());
         let value = |text: &str| json!({"a": serde_json::from_str::<Value>(text).unwrap()});
-        let causes = judge(&schema, &value(new), Some(&value(old)), Part::Whole);
+        let causes = validated(
+            &schema,
+            &value(new),
+            Some(&value(old)),
+            ValidatedPart::Whole,
+        );
         assert_eq!(
             !causes.is_empty(),
             *is_refused,
@@ -289,14 +294,14 @@ fn what_an_update_leaves_as_it_was_is_not_held_against_it() {
 }
 
 #[test]
-fn of_a_status_only_the_status_is_judged() {
+fn status_update_validates_only_the_status() {
     let number = json!({"type": "integer"});
     let schema = json!({"type": "object", "properties": {"spec": number, "status": {"type": "object", "required": ["y"], "properties": {"x": number}}}});
-    let causes = judge(
+    let causes = validated(
         &schema,
         &json!({"spec": "bad", "status": {"x": "bad"}}),
         None,
-        Part::Status,
+        ValidatedPart::Status,
     );
     let fields: Vec<&str> = causes.iter().map(|cause| cause.field.as_str()).collect();
     assert_eq!(fields, ["status.x", "status.y"]);
@@ -308,14 +313,14 @@ fn of_a_status_only_the_status_is_judged() {
 }
 
 #[test]
-fn rules_in_cel_are_not_checked_and_that_is_said_where_upstream_says_it() {
+fn reports_skipped_cel_rules_like_upstream() {
     let schema = json!({"type": "object", "properties": {"a": {"type": "string", "x-kubernetes-validations": [{"rule": "self != 'x'"}]}}});
     assert!(faults(&schema, &json!({"a": "x"})).is_empty());
-    let told = faults(&schema, &json!({"a": 1}));
+    let found = faults(&schema, &json!({"a": 1}));
     assert!(
-        told.len() == 2
-            && told[1]
+        found.len() == 2
+            && found[1]
                 .starts_with("<nil>: Invalid value: null: some validation rules were not checked"),
-        "{told:?}"
+        "{found:?}"
     );
 }

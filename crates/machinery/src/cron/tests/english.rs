@@ -1,9 +1,9 @@
-//! Schedules in words.
+//! Descriptions of schedules, and effects of offset changes.
 
 use super::*;
 
 #[test]
-fn words_say_what_the_fields_mean() {
+fn describes_fields() {
     for (expression, words) in [
         ("* * * * *", "every minute"),
         ("*/15 * * * *", "every 15 minutes"),
@@ -58,7 +58,7 @@ fn words_say_what_the_fields_mean() {
 }
 
 #[test]
-fn surprises_are_named_before_they_happen() {
+fn reports_effects_of_clock_changes() {
     let berlin = "on 2027-03-28 the clocks go forward from 02:00 to 03:00";
     let back = "on 2027-10-31 the clocks go back from 03:00 to 02:00";
     let cases: &[(&str, &str, &[String])] = &[

@@ -1,32 +1,32 @@
-//! What belongs to a Volcano Job: its tasks read, its Pods and its PodGroup as they are made.
+//! The dependents of a Volcano Job: reads its tasks, and builds its Pods and its PodGroup.
 
 use serde_json::{Map, Value, json};
 
-use super::pod_life;
+use super::pod_annotations;
+use crate::cache::ObjectSnapshot;
 use crate::objects::pod_of;
-use crate::world::Object;
 
-/// Where Pods say which task they are of.
+/// Label and annotation with the task of a Pod.
 const TASK: &str = "volcano.sh/task-spec";
-/// The Queue of a Job that names none.
+/// The Queue of a Job that specifies none.
 const QUEUE_DEFAULT: &str = "default";
 
-/// A task of a Job.
+/// One task of a Job.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Task {
+pub(super) struct VolcanoTask {
     pub(super) name: String,
     pub(super) replicas: usize,
-    /// As many as it has replicas, unless it says otherwise.
+    /// Defaults to the number of replicas.
     pub(super) min_available: usize,
-    pub(super) says_min_available: bool,
+    pub(super) has_min_available: bool,
     pub(super) depends_on: Vec<String>,
-    /// One of them is enough.
+    /// One of the tasks in `depends_on` is enough.
     pub(super) depends_on_any: bool,
     pub(super) template: Value,
 }
 
-/// The tasks, in their order. One without a name is called after its place, as by Volcano's admission.
-pub(super) fn tasks(job: &Object) -> Vec<Task> {
+/// The tasks in order. Like Volcano's admission, it names a task without a name by its index.
+pub(super) fn tasks(job: &ObjectSnapshot) -> Vec<VolcanoTask> {
     let read = |(number, task): (usize, &Value)| {
         let count = |field: &str| {
             task[field]
@@ -36,11 +36,11 @@ pub(super) fn tasks(job: &Object) -> Vec<Task> {
         let named = task["name"].as_str().filter(|name| !name.is_empty());
         let replicas = count("replicas").unwrap_or(1);
         let depends_on = task["dependsOn"]["name"].as_array().into_iter().flatten();
-        Task {
+        VolcanoTask {
             name: named.map_or_else(|| format!("default{number}"), ToOwned::to_owned),
             replicas,
             min_available: count("minAvailable").unwrap_or(replicas),
-            says_min_available: count("minAvailable").is_some(),
+            has_min_available: count("minAvailable").is_some(),
             depends_on: depends_on
                 .filter_map(Value::as_str)
                 .map(ToOwned::to_owned)
@@ -56,8 +56,8 @@ pub(super) fn tasks(job: &Object) -> Vec<Task> {
         .collect()
 }
 
-/// How many Pods a Job needs; the sum of its tasks' if it does not say, as by Volcano's admission.
-pub(super) fn min_available(job: &Object, tasks: &[Task]) -> usize {
+/// The `minAvailable` of a Job. Like Volcano's admission, it defaults to the sum over the tasks.
+pub(super) fn min_available(job: &ObjectSnapshot, tasks: &[VolcanoTask]) -> usize {
     let said = job
         .number("/spec/minAvailable")
         .and_then(|count| usize::try_from(count).ok());
@@ -65,39 +65,39 @@ pub(super) fn min_available(job: &Object, tasks: &[Task]) -> usize {
         .unwrap_or_else(|| total(tasks.iter().map(|task| task.min_available)))
 }
 
-/// How many Pods a Job wants.
-pub(super) fn replicas(tasks: &[Task]) -> usize {
+/// The number of Pods of all tasks.
+pub(super) fn replicas(tasks: &[VolcanoTask]) -> usize {
     total(tasks.iter().map(|task| task.replicas))
 }
 
-/// Numbers of users, added up; they may be of any size.
+/// A saturating sum: the numbers come from users.
 pub(super) fn total(counts: impl Iterator<Item = usize>) -> usize {
     counts.fold(0, usize::saturating_add)
 }
 
-pub(super) fn queue(job: &Object) -> &str {
+pub(super) fn queue(job: &ObjectSnapshot) -> &str {
     match job.text("/spec/queue") {
         "" => QUEUE_DEFAULT,
         queue => queue,
     }
 }
 
-pub(super) fn pod_name(job: &Object, task: &Task, number: usize) -> String {
+pub(super) fn pod_name(job: &ObjectSnapshot, task: &VolcanoTask, number: usize) -> String {
     format!("{}-{}-{number}", job.meta().name, task.name)
 }
 
-pub(super) fn group_name(job: &Object) -> String {
+pub(super) fn group_name(job: &ObjectSnapshot) -> String {
     format!("{}-{}", job.meta().name, job.meta().uid)
 }
 
-/// Which task a Pod is of.
-pub(super) fn task_of(pod: &Object) -> &str {
+/// The task of a Pod.
+pub(super) fn task_of(pod: &ObjectSnapshot) -> &str {
     let annotations = pod.at("/metadata/annotations");
     annotations[TASK].as_str().unwrap_or_default()
 }
 
-/// The Pod of a task with this number.
-pub(super) fn pod(job: &Object, task: &Task, number: usize) -> Value {
+/// Builds the Pod of a task with this index.
+pub(super) fn pod(job: &ObjectSnapshot, task: &VolcanoTask, number: usize) -> Value {
     let mut pod = pod_of(&task.template);
     let (name, namespace) = (&*job.meta().name, &*job.meta().namespace);
     let status = |field: &str| {
@@ -124,9 +124,11 @@ pub(super) fn pod(job: &Object, task: &Task, number: usize) -> Value {
     ] {
         pod["metadata"]["annotations"][key] = value.into();
     }
-    for (key, value) in pod_life(job) {
+    for (key, value) in pod_annotations(job) {
         let said = &mut pod["metadata"]["annotations"][key];
-        if said.is_null() || key == crate::life::RUN_SECONDS && value == crate::life::FOREVER {
+        if said.is_null()
+            || key == crate::annotations::RUN_SECONDS && value == crate::annotations::FOREVER
+        {
             *said = value;
         }
     }
@@ -140,8 +142,8 @@ pub(super) fn pod(job: &Object, task: &Task, number: usize) -> Value {
     pod
 }
 
-/// The PodGroup of a Job.
-pub(super) fn group(job: &Object, tasks: &[Task]) -> Value {
+/// Builds the PodGroup of a Job.
+pub(super) fn group(job: &ObjectSnapshot, tasks: &[VolcanoTask]) -> Value {
     let per_task = tasks
         .iter()
         .map(|task| (task.name.clone(), task.min_available.into()));

@@ -1,16 +1,16 @@
-//! Schemas and objects made to explode. Each test ends because the work is bounded; without that it would run for hours
-//! or take all memory.
+//! Schemas and objects that need unbounded time or memory without limits. Without the limits these tests run for hours or
+//! exhaust the memory.
 
 use serde_json::{Value, json};
 
-use super::super::check::{self, StatusPath};
-use super::{METADATA, faults, mk_schema, settle};
+use super::super::check::{self, StatusSubresource};
+use super::{METADATA, faults, mk_schema, pruned};
 
-/// As deep as the parser lets anything be.
+/// The deepest nesting that the JSON parser accepts.
 const DEEP: usize = 60;
 
 #[test]
-fn deep_nesting_is_walked_to_its_end() {
+fn handles_the_deepest_nesting() {
     let (mut schema, mut value) = (json!({"type": "string", "default": "d"}), json!({}));
     for _ in 0..DEEP {
         schema =
@@ -20,53 +20,56 @@ fn deep_nesting_is_walked_to_its_end() {
         value = json!({"x": value});
     }
     let schema = mk_schema(&schema);
-    assert!(check::faults(&schema, "s", StatusPath::None, METADATA).is_empty());
-    let (settled, _) = settle(&schema, json!({"a": value})).unwrap();
+    assert!(check::faults(&schema, "s", StatusSubresource::None, METADATA).is_empty());
+    let (settled, _) = pruned(&schema, json!({"a": value})).unwrap();
     assert!(settled.to_string().contains(r#"{"x":"d"}"#));
     assert!(faults(&schema, &settled).is_empty());
 }
 
 #[test]
-fn many_items_with_many_alternatives_end_with_a_fault_that_says_why() {
+fn many_items_with_many_alternatives_exceed_the_step_budget() {
     let alternatives: Vec<Value> = (0..2000)
         .map(|number| json!({"minimum": 10 + number}))
         .collect();
     let schema =
         mk_schema(&json!({"type": "array", "items": {"type": "integer", "anyOf": alternatives}}));
-    let told = faults(&schema, &json!({"a": vec![1; 100_000]}));
-    assert!(told[0].contains("steps to validate"), "{}", told[0]);
-    let told = faults(&schema, &json!({"a": vec![10; 100_000]}));
-    assert!(told.is_empty(), "the first alternative is enough: {told:?}");
+    let found = faults(&schema, &json!({"a": vec![1; 100_000]}));
+    assert!(found[0].contains("steps to validate"), "{}", found[0]);
+    let found = faults(&schema, &json!({"a": vec![10; 100_000]}));
+    assert!(
+        found.is_empty(),
+        "the first alternative is enough: {found:?}"
+    );
 }
 
 #[test]
-fn a_huge_enum_is_searched_and_not_told_again_and_again() {
+fn huge_enum_is_not_repeated_in_every_message() {
     let members: Vec<String> = (0..100_000)
         .map(|number| format!("member-{number}"))
         .collect();
     let schema = mk_schema(&json!({"type": "array", "items": {"type": "string", "enum": members}}));
     let good: Vec<&String> = members.iter().collect();
     assert!(faults(&schema, &json!({"a": good})).is_empty());
-    let told = faults(&schema, &json!({"a": vec!["odd"; 100_000]}));
-    assert!(told.iter().map(String::len).sum::<usize>() < 8 * 1024 * 1024);
+    let found = faults(&schema, &json!({"a": vec!["odd"; 100_000]}));
+    assert!(found.iter().map(String::len).sum::<usize>() < 8 * 1024 * 1024);
     assert!(
-        told.last().unwrap().contains("more faults"),
+        found.last().unwrap().contains("more faults"),
         "{}",
-        told.len()
+        found.len()
     );
 }
 
 #[test]
-fn a_million_items_are_judged_and_their_faults_counted() {
+fn faults_of_a_million_items_are_limited() {
     let list = |kind: &str| {
         mk_schema(
             &json!({"type": "array", "x-kubernetes-list-type": kind, "items": {"type": "integer", "maximum": 5}}),
         )
     };
     let items: Vec<Value> = (0..1_000_000).map(|number| json!(number)).collect();
-    let told = faults(&list("atomic"), &json!({"a": items}));
-    assert_eq!(told.len(), 1001);
-    assert!(told[1000].contains("more faults"), "{}", told[1000]);
+    let found = faults(&list("atomic"), &json!({"a": items}));
+    assert_eq!(found.len(), 1001);
+    assert!(found[1000].contains("more faults"), "{}", found[1000]);
     let same = vec![json!(1); 1_000_000];
     assert_eq!(
         faults(&list("set"), &json!({"a": same})),
@@ -75,7 +78,7 @@ fn a_million_items_are_judged_and_their_faults_counted() {
 }
 
 #[test]
-fn a_pattern_that_makes_others_backtrack_is_just_a_pattern() {
+fn backtracking_patterns_match_in_linear_time() {
     let schema = mk_schema(&json!({"type": "string", "pattern": "^(a+)+$"}));
     let mut text = "a".repeat(100_000);
     assert!(faults(&schema, &json!({"a": text})).is_empty());
@@ -84,9 +87,9 @@ fn a_pattern_that_makes_others_backtrack_is_just_a_pattern() {
 }
 
 #[test]
-fn long_texts_under_long_patterns_are_refused_before_they_take_long() {
+fn long_texts_with_long_patterns_exceed_the_step_budget() {
     let pattern = "(a|b|c|d|e|f|g|h)?".repeat(2000);
     let schema = mk_schema(&json!({"type": "string", "pattern": format!("^{pattern}$")}));
-    let told = faults(&schema, &json!({"a": "z".repeat(2_000_000)}));
-    assert!(told[0].contains("steps to validate"), "{told:?}");
+    let found = faults(&schema, &json!({"a": "z".repeat(2_000_000)}));
+    assert!(found[0].contains("steps to validate"), "{found:?}");
 }

@@ -1,64 +1,63 @@
-//! How a simulated object lives, by its annotations: how long it takes to start, how long it runs, and how it ends.
+//! Annotations that control the simulation: how long a Pod takes to start, how long it runs, and how it ends.
 
 use serde_json::Value;
 
-/// How long a bound Pod takes until it runs, in seconds; 1 if not said.
+/// Seconds until a bound Pod runs; default 1.
 pub const START_SECONDS: &str = "simulate.caretaker.dev/start-seconds";
-/// How long it runs, in seconds, or `forever`; 5 if not said.
+/// Seconds that a Pod runs, or `forever`; default 5.
 pub const RUN_SECONDS: &str = "simulate.caretaker.dev/run-seconds";
-/// How a Pod ends: `succeeded` or `failed`.
+/// Outcome of a Pod: `succeeded` (default) or `failed`.
 pub const OUTCOME: &str = "simulate.caretaker.dev/outcome";
-/// How a Volcano Job ends: `Completed`, `Failed`, `Terminated` or `Aborted`.
+/// Outcome of a Volcano Job: `Completed`, `Failed`, `Terminated` or `Aborted`.
 pub const END: &str = "simulate.caretaker.dev/end";
-/// What becomes of the counters of a Volcano Job that is over: [`KEPT`], or wiped if not said.
+/// Whether a finished Volcano Job keeps its counters: [`KEPT`]. By default they are cleared.
 pub const COUNTERS: &str = "simulate.caretaker.dev/counters";
-/// The value of [`COUNTERS`] for counters that stay.
+/// The value of [`COUNTERS`] that keeps the counters.
 pub const KEPT: &str = "kept";
-/// The value of [`RUN_SECONDS`] for what does not end by itself.
+/// The value of [`RUN_SECONDS`] for a Pod that does not end by itself.
 pub const FOREVER: &str = "forever";
 
 const START_DEFAULT_SECS: i64 = 1;
 const RUN_DEFAULT_SECS: i64 = 5;
 
-/// How a Pod lives.
+/// The simulated behaviour of a Pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Life {
-    /// Until it runs.
+pub(crate) struct PodBehaviour {
+    /// Seconds between binding and start.
     pub(crate) start_secs: i64,
-    /// Until it ends; nothing if it does not.
+    /// Seconds between start and end; `None` if it does not end.
     pub(crate) run_secs: Option<i64>,
-    /// How it ends.
-    pub(crate) outcome: Outcome,
-    /// Somebody has said how it runs or ends.
-    pub(crate) is_said: bool,
+    pub(crate) outcome: PodOutcome,
+    /// An annotation sets the duration or the outcome.
+    pub(crate) is_explicit: bool,
 }
 
-/// How a Pod ends.
+/// The outcome of a Pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum PodOutcome {
     Succeeded,
     Failed,
 }
 
-/// How a Volcano Job ends.
+/// The outcome of a Volcano Job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum VolcanoJobOutcome {
     Completed,
     Failed,
     Terminated,
     Aborted,
 }
 
-// === impl Life ===
+// === impl PodBehaviour ===
 
-impl Life {
-    /// What annotations say; what is no number or no known word counts as not said.
+impl PodBehaviour {
+    /// Reads annotations. Invalid values are ignored.
     pub(crate) fn of(annotations: &Value) -> Self {
         let said = |name: &str| annotations[name].as_str();
         let secs = |name: &str| said(name)?.parse::<u32>().ok().map(i64::from);
         let outcome = match said(OUTCOME) {
-            Some("succeeded") => Some(Outcome::Succeeded),
-            Some("failed") => Some(Outcome::Failed),
+            Some("succeeded") => Some(PodOutcome::Succeeded),
+            Some("failed") => Some(PodOutcome::Failed),
             _ => None,
         };
         let is_endless = said(RUN_SECONDS) == Some(FOREVER);
@@ -66,16 +65,16 @@ impl Life {
         Self {
             start_secs: secs(START_SECONDS).unwrap_or(START_DEFAULT_SECS),
             run_secs: (!is_endless).then(|| run_secs.unwrap_or(RUN_DEFAULT_SECS)),
-            outcome: outcome.unwrap_or(Outcome::Succeeded),
-            is_said: is_endless || run_secs.is_some() || outcome.is_some(),
+            outcome: outcome.unwrap_or(PodOutcome::Succeeded),
+            is_explicit: is_endless || run_secs.is_some() || outcome.is_some(),
         }
     }
 }
 
-// === impl End ===
+// === impl VolcanoJobOutcome ===
 
-impl End {
-    /// What annotations say.
+impl VolcanoJobOutcome {
+    /// Reads annotations; `None` if there is no valid one.
     pub(crate) fn of(annotations: &Value) -> Option<Self> {
         match annotations[END].as_str()? {
             "Completed" => Some(Self::Completed),
@@ -93,29 +92,29 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn annotations_say_how_a_pod_lives_and_nonsense_says_nothing() {
-        let default = Life {
+    fn reads_annotations_and_ignores_invalid_values() {
+        let default = PodBehaviour {
             start_secs: 1,
             run_secs: Some(5),
-            outcome: Outcome::Succeeded,
-            is_said: false,
+            outcome: PodOutcome::Succeeded,
+            is_explicit: false,
         };
         let cases = [
             (json!(null), default),
             (
                 json!({START_SECONDS: "0", RUN_SECONDS: "7", OUTCOME: "failed"}),
-                Life {
+                PodBehaviour {
                     start_secs: 0,
                     run_secs: Some(7),
-                    outcome: Outcome::Failed,
-                    is_said: true,
+                    outcome: PodOutcome::Failed,
+                    is_explicit: true,
                 },
             ),
             (
                 json!({RUN_SECONDS: FOREVER}),
-                Life {
+                PodBehaviour {
                     run_secs: None,
-                    is_said: true,
+                    is_explicit: true,
                     ..default
                 },
             ),
@@ -126,7 +125,7 @@ mod tests {
             (json!({RUN_SECONDS: "99999999999999999999"}), default),
         ];
         for (annotations, expected) in cases {
-            assert_eq!(Life::of(&annotations), expected, "{annotations}");
+            assert_eq!(PodBehaviour::of(&annotations), expected, "{annotations}");
         }
     }
 }

@@ -1,10 +1,10 @@
-//! What is dropped and what is filled in.
+//! Pruning and defaulting.
 
 use serde_json::{Value, json};
 
-use super::{mk_schema, settle};
+use super::{mk_schema, pruned};
 
-/// A schema of `a`, an object, what becomes of it, and what is unknown in it.
+/// A schema of `a`, an object, the resulting object, and its unknown fields.
 type Row = (Value, Value, Value, Vec<&'static str>);
 
 fn text() -> Value {
@@ -12,10 +12,10 @@ fn text() -> Value {
 }
 
 fn rows() -> Vec<Row> {
-    [pruned(), defaulted(), embedded()].concat()
+    [pruning_rows(), defaulting_rows(), embedded_rows()].concat()
 }
 
-fn pruned() -> Vec<Row> {
+fn pruning_rows() -> Vec<Row> {
     let free = || json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     vec![
         (
@@ -58,7 +58,7 @@ fn pruned() -> Vec<Row> {
     ]
 }
 
-fn defaulted() -> Vec<Row> {
+fn defaulting_rows() -> Vec<Row> {
     vec![
         (
             json!({"type": "string", "default": "d"}),
@@ -118,7 +118,7 @@ fn defaulted() -> Vec<Row> {
     ]
 }
 
-fn embedded() -> Vec<Row> {
+fn embedded_rows() -> Vec<Row> {
     vec![
         (
             json!({"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true}),
@@ -142,12 +142,12 @@ fn embedded() -> Vec<Row> {
 }
 
 #[test]
-fn unknown_members_go_and_defaults_come() {
+fn prunes_unknown_fields_and_fills_in_defaults() {
     for (schema, given, expected, unknown) in rows() {
         let schema = mk_schema(&schema);
         let unknown: Vec<String> = unknown.into_iter().map(str::to_owned).collect();
         assert_eq!(
-            settle(&schema, given.clone()),
+            pruned(&schema, given.clone()),
             Ok((expected, unknown)),
             "{given} by {schema}"
         );
@@ -155,12 +155,12 @@ fn unknown_members_go_and_defaults_come() {
 }
 
 #[test]
-fn what_was_settled_stays_as_it_is() {
+fn pruning_twice_changes_nothing() {
     for (schema, given, _, _) in rows() {
         let schema = mk_schema(&schema);
-        let (once, _) = settle(&schema, given).unwrap();
+        let (once, _) = pruned(&schema, given).unwrap();
         assert_eq!(
-            settle(&schema, once.clone()),
+            pruned(&schema, once.clone()),
             Ok((once, vec![])),
             "{schema}"
         );
@@ -168,14 +168,14 @@ fn what_was_settled_stays_as_it_is() {
 }
 
 #[test]
-fn a_root_that_keeps_everything_keeps_everything() {
+fn root_that_preserves_unknown_fields_drops_nothing() {
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let given = json!({"spec": {"a": [1, {"b": null}]}, "other": null});
-    assert_eq!(settle(&schema, given.clone()), Ok((given, vec![])));
+    assert_eq!(pruned(&schema, given.clone()), Ok((given, vec![])));
 }
 
 #[test]
-fn an_embedded_object_needs_a_type_and_metadata_that_are_some() {
+fn embedded_object_needs_valid_type_and_metadata() {
     let schema = mk_schema(
         &json!({"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true}),
     );
@@ -190,6 +190,6 @@ fn an_embedded_object_needs_a_type_and_metadata_that_are_some() {
         ),
     ];
     for (given, why) in rows {
-        assert_eq!(settle(&schema, given), Err(why.to_owned()));
+        assert_eq!(pruned(&schema, given), Err(why.to_owned()));
     }
 }
