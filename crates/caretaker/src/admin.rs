@@ -1,14 +1,14 @@
-//! The admin server: whether the controllers are well, what they count, what they did and what they know.
+//! The admin server: health, metrics, recent actions and the ownership graph, all read-only.
 //!
-//! It says what a [`Backstage`] tells it, at the paths and in the words of kube-controller-manager's secure port (1.36);
-//! nothing here changes anything. Health may be asked by anybody who reaches the port, the rest with the token. Under
-//! which name the server is reached is not checked: no page without the token tells more than `ok`, except `?verbose`.
+//! Serves what a [`DiagnosticsSource`] returns, with the paths and texts of kube-controller-manager's secure port (1.36).
+//! Health pages need no token, all others do. The `Host` header is not checked: without the token a page shows `ok` or,
+//! with `?verbose`, the names and states of checks.
 
-mod door;
 mod health;
+mod listener;
 
-pub(crate) use self::door::{Credentials, open};
-pub(crate) use self::health::{Check, Health};
+pub(crate) use self::health::{HealthCheck, HealthReport};
+pub(crate) use self::listener::{TokenSource, open};
 
 use std::future::Future;
 use std::pin::Pin;
@@ -21,47 +21,44 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 /// Plain text, as Go's servers mark it.
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// What the encoder of metrics writes.
+/// Format of the metrics encoder.
 const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// An answer that may take a moment, because a controller has to be asked.
-pub(crate) type Soon<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+/// A future of a page: a controller may have to be queried for it.
+pub(crate) type BoxedAnswer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What the admin server asks those who know. Whoever implements it bounds how long an answer takes.
-pub(crate) trait Backstage: Send + Sync + 'static {
-    /// Whether the process does its work; a failing one should be restarted.
-    fn livez(&self) -> Soon<'_, Health>;
-    /// Whether everything is known that decisions rest on. Open to all: no secrets in the words.
-    fn readyz(&self) -> Soon<'_, Health>;
-    /// All metrics, in OpenMetrics' text format.
-    fn metrics(&self) -> Soon<'_, String>;
-    /// What was done and why, latest last, as one JSON text.
-    fn actions(&self) -> Soon<'_, String>;
-    /// The ownership graph, or those parts of it that hang together with one of `uids`; nothing if no garbage
-    /// collector runs.
-    fn graph(&self, uids: Vec<String>) -> Soon<'_, Option<Graph>>;
+/// Data of the pages. Implementations bound the time of each answer.
+pub(crate) trait DiagnosticsSource: Send + Sync + 'static {
+    /// Liveness; the process should be restarted if it fails.
+    fn livez(&self) -> BoxedAnswer<'_, HealthReport>;
+    /// Readiness: every watched kind is listed. Served without a token, so it must hold no secrets.
+    fn readyz(&self) -> BoxedAnswer<'_, HealthReport>;
+    /// All metrics in the OpenMetrics text format.
+    fn metrics(&self) -> BoxedAnswer<'_, String>;
+    /// Recent evidence records as a JSON array, latest last.
+    fn actions(&self) -> BoxedAnswer<'_, String>;
+    /// The ownership graph, or the parts that are connected with one of `uids`; `None` if the garbage collector is off.
+    fn graph(&self, uids: Vec<String>) -> BoxedAnswer<'_, Option<GraphPage>>;
 }
 
-/// The ownership graph, drawn twice.
+/// The ownership graph in both formats.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Graph {
-    /// Upstream's DOT.
+pub(crate) struct GraphPage {
+    /// Upstream's DOT format.
     pub(crate) dot: String,
-    /// Our own form.
     pub(crate) json: String,
 }
 
-/// The pages of the admin server.
+/// Serves the pages of the admin server.
 #[derive(Clone)]
-pub(crate) struct Admin {
-    backstage: Arc<dyn Backstage>,
+pub(crate) struct AdminPages {
+    diagnostics: Arc<dyn DiagnosticsSource>,
 }
 
-/// The pages there are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Page {
-    /// An endpoint, and the one check that is asked for.
-    Health(Endpoint, Option<String>),
+enum AdminPage {
+    /// The endpoint, and the name of a single check.
+    Health(HealthEndpoint, Option<String>),
     Metrics,
     Actions,
     Dot,
@@ -69,21 +66,21 @@ enum Page {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Endpoint {
+enum HealthEndpoint {
     Healthz,
     Livez,
     Readyz,
 }
 
-// === impl Admin ===
+// === impl AdminPages ===
 
-impl Admin {
-    pub(crate) fn new(backstage: Arc<dyn Backstage>) -> Self {
-        Self { backstage }
+impl AdminPages {
+    pub(crate) fn new(diagnostics: Arc<dyn DiagnosticsSource>) -> Self {
+        Self { diagnostics }
     }
 
     async fn page(&self, method: &Method, uri: &Uri) -> Response<Body> {
-        let Some(page) = Page::at(uri.path()) else {
+        let Some(page) = AdminPage::at(uri.path()) else {
             return build(404, TEXT, "404 page not found\n".into());
         };
         if ![Method::GET, Method::HEAD].contains(method) {
@@ -93,23 +90,23 @@ impl Admin {
             return response;
         }
         let query = Query::parse(uri.query().unwrap_or_default());
-        let stage = &self.backstage;
+        let diagnostics = &self.diagnostics;
         match page {
-            Page::Health(endpoint, check) => {
+            AdminPage::Health(endpoint, check) => {
                 let health = match endpoint {
-                    Endpoint::Healthz | Endpoint::Livez => stage.livez().await,
-                    Endpoint::Readyz => stage.readyz().await,
+                    HealthEndpoint::Healthz | HealthEndpoint::Livez => diagnostics.livez().await,
+                    HealthEndpoint::Readyz => diagnostics.readyz().await,
                 };
                 let (code, text) = health.page(endpoint.name(), check.as_deref(), &query);
                 build(code, TEXT, text)
             }
-            Page::Metrics => build(200, METRICS, stage.metrics().await),
-            Page::Actions => build(200, "application/json", stage.actions().await),
-            Page::Dot | Page::Json => {
+            AdminPage::Metrics => build(200, METRICS, diagnostics.metrics().await),
+            AdminPage::Actions => build(200, "application/json", diagnostics.actions().await),
+            AdminPage::Dot | AdminPage::Json => {
                 let uids = query.all("uid").into_iter().map(str::to_owned).collect();
-                match (page, stage.graph(uids).await) {
-                    (_, None) => build(404, TEXT, "no garbage collector runs here\n".into()),
-                    (Page::Json, Some(graph)) => build(200, "application/json", graph.json),
+                match (page, diagnostics.graph(uids).await) {
+                    (_, None) => build(404, TEXT, "the garbage collector is not running\n".into()),
+                    (AdminPage::Json, Some(graph)) => build(200, "application/json", graph.json),
                     (_, Some(graph)) => build(200, "text/vnd.graphviz", graph.dot),
                 }
             }
@@ -117,10 +114,10 @@ impl Admin {
     }
 }
 
-impl Site for Admin {
+impl Site for AdminPages {
     fn door(&self, path: &str) -> Door {
-        match Page::at(path) {
-            Some(Page::Health(..)) => Door::Open,
+        match AdminPage::at(path) {
+            Some(AdminPage::Health(..)) => Door::Open,
             _ => Door::Token,
         }
     }
@@ -134,15 +131,15 @@ impl Site for Admin {
     }
 }
 
-// === impl Page ===
+// === impl AdminPage ===
 
-impl Page {
+impl AdminPage {
     fn at(path: &str) -> Option<Self> {
         let parts: Vec<&str> = path.strip_prefix('/')?.splitn(2, '/').collect();
         let endpoint = match parts.first() {
-            Some(&"healthz") => Some(Endpoint::Healthz),
-            Some(&"livez") => Some(Endpoint::Livez),
-            Some(&"readyz") => Some(Endpoint::Readyz),
+            Some(&"healthz") => Some(HealthEndpoint::Healthz),
+            Some(&"livez") => Some(HealthEndpoint::Livez),
+            Some(&"readyz") => Some(HealthEndpoint::Readyz),
             _ => None,
         };
         if let Some(endpoint) = endpoint {
@@ -153,7 +150,7 @@ impl Page {
             "/metrics" => Some(Self::Metrics),
             "/debug/actions" => Some(Self::Actions),
             "/debug/controllers/garbage-collector-controller/graph.json" => Some(Self::Json),
-            // The second is what Kubernetes had before 1.28.
+            // The second path is that of Kubernetes before 1.28.
             "/debug/controllers/garbage-collector-controller/graph"
             | "/debug/controllers/garbagecollector/graph" => Some(Self::Dot),
             _ => None,
@@ -161,9 +158,9 @@ impl Page {
     }
 }
 
-// === impl Endpoint ===
+// === impl HealthEndpoint ===
 
-impl Endpoint {
+impl HealthEndpoint {
     fn name(self) -> &'static str {
         match self {
             Self::Healthz => "healthz",

@@ -1,88 +1,95 @@
-//! The command line as types. What a flag means is decided where it is used, not here.
+//! The command line as types.
 //!
-//! - [`Demo`], [`Run`], [`Up`]: the flags of the commands that work, with [`Work`] in the last two.
-//! - [`Graph`], [`Explain`]: the flags of the commands that look, with [`Place`] in both.
-//! - [`Schedule`]: the flags of the commands about cron schedules.
-//! - `settings`: what decisions depend on, in all of these.
-//! - [`Controllers`] reads `--controllers`.
-//! - `foreign`: flags of the original controller managers that are accepted and ignored.
+//! - [`DemoFlags`], [`RunFlags`], [`UpFlags`]: the commands with controllers; the last two share [`ControllerFlags`].
+//! - [`GraphFlags`], [`ExplainFlags`]: the read-only commands; both have [`ClusterFlags`].
+//! - [`ScheduleCommand`]: the commands about cron schedules.
+//! - `decision_flags`: flags that change decisions, shared by `run`, `up` and `explain`.
+//! - [`ControllerSelection`]: the value of `--controllers`.
+//! - `ignored`: flags of upstream's controller managers that are accepted and ignored.
 
-mod controllers;
-mod demo;
-mod foreign;
-mod objects;
+mod controller_flags;
+mod decision_flags;
+mod ignored;
+mod inspect;
 mod run;
 mod schedule;
-mod settings;
+mod selection;
 mod up;
 mod values;
-mod work;
 
-pub(crate) use self::controllers::{
-    BATCH_CRON, BATCH_TTL, Controllers, GARBAGE_COLLECTOR, POD_GC, VOLCANO_CRON, VOLCANO_TTL,
-};
-pub(crate) use self::demo::Demo;
-pub(crate) use self::objects::{Drawing, Explain, Graph, Place};
-pub(crate) use self::run::Run;
+pub(crate) use self::controller_flags::{ControllerFlags, LogFormat};
+pub(crate) use self::inspect::{ClusterFlags, ExplainFlags, GraphFlags, GraphFormat};
+pub(crate) use self::run::RunFlags;
 pub(crate) use self::schedule::{
-    CronJobName, Listing, Schedule, ScheduleList, ScheduleNext, ScheduleRun,
+    CronJobName, ListFormat, ScheduleCommand, ScheduleList, ScheduleNext, ScheduleRun,
 };
-pub(crate) use self::up::{Listen, Output, Up};
+pub(crate) use self::selection::{
+    BATCH_CRON, BATCH_TTL, ControllerSelection, GARBAGE_COLLECTOR, POD_GC, VOLCANO_CRON,
+    VOLCANO_TTL,
+};
+pub(crate) use self::up::{ListenAddress, OutputFormat, UpFlags};
 pub(crate) use self::values::{ObjectName, ResourceName};
-pub(crate) use self::work::Work;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
-use self::foreign::ForeignFlags;
+use self::ignored::IgnoredFlags;
 
-/// Looks after the end of life of Kubernetes objects.
+/// End-of-life controllers for Kubernetes objects, and an API server to try them on
 #[derive(Debug, Parser)]
 #[command(name = "caretaker", version, arg_required_else_help = true)]
-pub(crate) struct Args {
+pub(crate) struct CliArgs {
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: CliCommand,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoFlags {
+    /// Keep the server running after the demo, until Ctrl-C
+    #[arg(long)]
+    pub(crate) keep: bool,
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    /// See what the controllers do: a story on a server of its own, told in less than a minute
-    Demo(Demo),
+pub(crate) enum CliCommand {
+    /// Show the controllers at work on a built-in API server; takes half a minute
+    Demo(DemoFlags),
     /// Start a Kubernetes API server in this process, for kubectl and for tests
-    Up(Box<Up>),
+    Up(Box<UpFlags>),
     /// Run the controllers against a cluster
-    Run(Box<Run>),
-    /// Show what hangs on what: owners and their dependents
-    Graph(Box<Graph>),
-    /// Say why an object lives, what holds up its end, and what garbage collection would do with it
-    Explain(Box<Explain>),
-    /// Print the definitions of Volcano's kinds, for `kubectl apply -f -`
+    Run(Box<RunFlags>),
+    /// Show owners and their dependents
+    Graph(Box<GraphFlags>),
+    /// Explain why an object exists, what blocks its deletion, and what each controller would do with it
+    Explain(Box<ExplainFlags>),
+    /// Print the CRDs of Volcano, for `kubectl apply -f -`
     Crds,
-    /// Cron schedules and CronJobs: when they are due, and one run now
+    /// Show the times of cron schedules and CronJobs, or run a CronJob now
     #[command(subcommand)]
-    Schedule(Schedule),
+    Schedule(ScheduleCommand),
     /// Print the version
     Version,
 }
 
-/// Reads a whole command line, the program's name included. With it comes the sentence about flags of the originals that
-/// were ignored, if there were any.
-pub(crate) fn parse(
-    arguments: impl Iterator<Item = OsString>,
-) -> Result<(Args, Option<String>), clap::Error> {
-    let sifted = ForeignFlags::known().sift(arguments.collect());
+/// Parses a command line, which begins with the program's name.
+pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<CliArgs, clap::Error> {
+    let sifted = IgnoredFlags::known().sift(arguments.collect());
     let sifted =
-        sifted.map_err(|message| Args::command().error(ErrorKind::InvalidValue, message))?;
+        sifted.map_err(|error| CliArgs::command().error(ErrorKind::InvalidValue, error))?;
     let warning = sifted.warning();
-    Ok((Args::try_parse_from(sifted.kept)?, warning))
+    let mut args = CliArgs::try_parse_from(sifted.kept)?;
+    if let CliCommand::Run(run) = &mut args.command {
+        run.ignored = warning;
+    }
+    Ok(args)
 }
 
-/// Says what is wrong with the command line. Usage errors exit with 1, as in kubectl: 2 is reserved for `--exit-code`.
-pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
-    // Nothing can be done about a terminal that is gone.
+/// Prints what is wrong with the command line. Usage errors exit with 1, as in kubectl: 2 is reserved for `--exit-code`.
+pub(crate) fn print_error(error: &clap::Error) -> ExitCode {
+    // A closed terminal cannot show the error.
     let _ = error.print();
     ExitCode::from(u8::from(error.use_stderr()))
 }

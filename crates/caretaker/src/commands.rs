@@ -1,9 +1,9 @@
-//! The commands that look: `graph` and `explain` at a cluster, `schedule` at an expression or at CronJobs.
+//! The commands `graph`, `explain` and `schedule`.
 //!
-//! The first two learn what the collector would know, by the same feeds into the same index, and then answer from it. They
-//! cannot write: no driver runs, and of a decision's requests only reads are carried out. The one command here that changes
-//! something is `schedule run`, which makes one Job. What could not be learned is said on stderr, because an answer from half
-//! of the objects looks like any other.
+//! `graph` and `explain` fill the garbage collector's index from the same watches as the controllers and answer from it.
+//! They cannot write: no driver runs, and only the reads of a decision are sent. `schedule run` is the only command here
+//! that writes; it creates one Job. Kinds that could not be listed are named on stderr, because an incomplete answer looks
+//! like a complete one.
 
 mod explain;
 mod find;
@@ -28,14 +28,15 @@ use caretaker_machinery::clock::Clock;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
-use crate::args::{Explain, Graph, Place, Schedule};
-use crate::{crew, wiring};
+use crate::args::{ClusterFlags, ExplainFlags, GraphFlags, LogFormat, ScheduleCommand};
+use crate::controller_set;
+use crate::wiring::{self, notice};
 
-/// How many kinds are named before the rest is counted.
+/// Kinds that a message names; the rest is counted.
 const KINDS_NAMED: usize = 10;
 
-/// What is known of a cluster.
-struct Look {
+/// The objects of a cluster in the garbage collector's index.
+struct ClusterSnapshot {
     collector: GarbageCollector,
     effects: Effects,
     clock: Clock,
@@ -43,50 +44,47 @@ struct Look {
     states: BTreeMap<KindId, KindState>,
     interest: Interest,
     namespace: String,
-    /// They end when this goes.
+    /// The watches end when this is dropped.
     feeds: FeedSet,
-    /// What they told; kept, because kinds that nobody listens to are forgotten.
+    /// Kept open: kinds without a subscriber are forgotten.
     changes: mpsc::Receiver<Change>,
 }
 
-/// `caretaker graph`.
-pub(crate) fn graph(args: &Graph) -> Result<ExitCode> {
-    wiring::log_but(args.verbosity.level(), QUIET)?;
+pub(crate) fn graph(args: &GraphFlags) -> Result<ExitCode> {
+    wiring::log_except(args.verbosity.level(), LogFormat::Text, SILENCED)?;
     block_on(graph::run(args))
 }
 
-/// `caretaker explain`.
-pub(crate) fn explain(args: &Explain) -> Result<ExitCode> {
-    wiring::log_but(args.verbosity.level(), QUIET)?;
+pub(crate) fn explain(args: &ExplainFlags) -> Result<ExitCode> {
+    wiring::log_except(args.verbosity.level(), LogFormat::Text, SILENCED)?;
     block_on(explain::run(args))
 }
 
-/// `caretaker schedule`.
-pub(crate) fn schedule(args: &Schedule) -> Result<ExitCode> {
+pub(crate) fn schedule(args: &ScheduleCommand) -> Result<ExitCode> {
     match args {
-        Schedule::Next(args) => {
-            let answer = schedule::next(args, wiring::clock().now())?;
-            if let Some(note) = answer.note {
-                eprintln!("caretaker: {note}");
+        ScheduleCommand::Next(args) => {
+            let output = schedule::next(args, wiring::clock().now())?;
+            if let Some(note) = output.note {
+                notice(&note);
             }
-            print(&answer.text)?;
+            print(&output.text)?;
             Ok(ExitCode::SUCCESS)
         }
-        Schedule::List(args) => {
-            wiring::log(args.verbosity.level())?;
+        ScheduleCommand::List(args) => {
+            wiring::log(args.verbosity.level(), LogFormat::Text)?;
             block_on(schedule::list(args))
         }
-        Schedule::Run(args) => {
-            wiring::log(args.verbosity.level())?;
+        ScheduleCommand::Run(args) => {
+            wiring::log(args.verbosity.level(), LogFormat::Text)?;
             block_on(schedule::run(args))
         }
     }
 }
 
-/// What these commands say in their own words: a user who may list nothing would read a line for each kind.
-const QUIET: &str = "caretaker_controllers::runtime::feed::task=error";
+/// Failed lists are reported by [`gaps`] in one sentence instead of a log line per kind.
+const SILENCED: &str = "caretaker_controllers::runtime::feed::task=error";
 
-/// Runs a command to its end and prints what it has to say.
+/// Runs a command and prints its result.
 fn block_on(command: impl Future<Output = Result<String>>) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -98,32 +96,34 @@ fn block_on(command: impl Future<Output = Result<String>>) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints to stdout. A reader that has seen enough, `head` for one, is no error.
+/// Prints to stdout. A closed pipe, as of `head`, is no error.
 pub(crate) fn print(text: &str) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
     let written = stdout
         .write_all(text.as_bytes())
         .and_then(|()| stdout.flush());
     match written {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("cannot print"),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to stdout")
+        }
         _ => Ok(()),
     }
 }
 
-// === impl Look ===
+// === impl ClusterSnapshot ===
 
-impl Look {
-    /// Learns what there is, as long as that takes, but no longer than the collector would wait.
-    async fn take(place: &Place) -> Result<Self> {
-        let (clients, namespace) = reach(place).await?;
+impl ClusterSnapshot {
+    /// Lists all kinds. Gives up on a kind after the time that the garbage collector waits for it.
+    async fn take(cluster: &ClusterFlags) -> Result<Self> {
+        let (clients, namespace) = connect(cluster).await?;
         let server = clients.server().to_owned();
         let clock = wiring::clock();
         let mut rng = wiring::rng()?;
         let collector = GarbageCollector::new(rng.u64());
-        let interest = crew::collected(&[]);
+        let interest = controller_set::collected_kinds(&[]);
         let options = FeedSetOptions::default();
         let feeds = FeedSet::start(clients.watches(), clock.clone(), rng, options);
-        let mut look = Self {
+        let mut snapshot = Self {
             collector,
             effects: Effects::new(clients.requests(), feeds.catalog(), Metrics::new()),
             clock,
@@ -134,17 +134,17 @@ impl Look {
             feeds: feeds.clone(),
             changes: feeds.subscribe(interest),
         };
-        look.read().await;
-        if look.catalog.iter().next().is_none() {
-            bail!("the server {server} does not say what kinds it has");
+        snapshot.fill().await;
+        if snapshot.catalog.iter().next().is_none() {
+            bail!("discovery of the server {server} returned no kinds");
         }
-        for sentence in gaps(&look.catalog, &look.states, feeds.unreadable()) {
-            eprintln!("caretaker: {sentence}");
+        for sentence in gaps(&snapshot.catalog, &snapshot.states, feeds.unreadable()) {
+            notice(&sentence);
         }
-        Ok(look)
+        Ok(snapshot)
     }
 
-    async fn read(&mut self) {
+    async fn fill(&mut self) {
         let deadline = Instant::now() + ORPHAN_HOLD_MAX;
         while !self.is_complete() {
             match timeout_at(deadline, self.changes.recv()).await {
@@ -162,12 +162,12 @@ impl Look {
             }
             Change::Applied(_) | Change::Deleted(_) | Change::Missing(..) => {}
         }
-        // Nobody decides anything before everything is known, so nobody has to be woken.
+        // Decisions start after the last list, so wake-ups are dropped.
         let wake = &mut Wake::default();
         self.collector.observe(change, self.clock.now(), wake);
     }
 
-    /// Whether every kind has been listed, or cannot be.
+    /// Whether every kind is listed or cannot be listed.
     fn is_complete(&self) -> bool {
         let mut kinds = self.catalog.iter().peekable();
         let is_settled = |kind: KindId| {
@@ -179,30 +179,33 @@ impl Look {
     }
 }
 
-/// The cluster that is meant and answers, and the namespace in it.
-async fn reach(place: &Place) -> Result<(Clients, String)> {
+/// Connects to the cluster of the flags. Returns the namespace, too.
+async fn connect(cluster: &ClusterFlags) -> Result<(Clients, String)> {
     let choice = Choice {
-        kubeconfig: place.kubeconfig.clone(),
-        context: place.context.clone(),
+        kubeconfig: cluster.kubeconfig.clone(),
+        context: cluster.context.clone(),
         environment: Environment::read(),
     };
     let clients = Clients::find(&choice).await?;
-    knock(&clients).await?;
-    let namespace = match &place.namespace {
+    check_server(&clients).await?;
+    let namespace = match &cluster.namespace {
         Some(namespace) => namespace.clone(),
         None => clients.namespace().to_owned(),
     };
     Ok((clients, namespace))
 }
 
-/// Feeds are patient with a server that is not there yet. Somebody who waits for an answer is not.
-async fn knock(clients: &Clients) -> Result<()> {
+/// Fails early if the server does not answer: the watches would retry forever.
+async fn check_server(clients: &Clients) -> Result<()> {
     let server = clients.server();
     match clients.requests().apiserver_version().await {
         Err(kube::Error::Api(status)) if status.code == 401 => {
-            bail!("the server {server} does not know you: {}", status.message)
+            bail!(
+                "the server {server} rejected the credentials: {}",
+                status.message
+            )
         }
-        // Whoever may not read the version may still read objects.
+        // A user without access to the version may still read objects.
         Ok(_) | Err(kube::Error::Api(_)) => Ok(()),
         Err(error) => {
             let error = anyhow::Error::from(error);
@@ -214,7 +217,7 @@ async fn knock(clients: &Clients) -> Result<()> {
     }
 }
 
-/// What could not be learned, a sentence each.
+/// One sentence for each reason why kinds or objects are missing.
 fn gaps(catalog: &Catalog, states: &BTreeMap<KindId, KindState>, unreadable: u64) -> Vec<String> {
     let those = |wanted: fn(&KindState) -> bool| {
         let kinds = states.iter().filter(|(_, state)| wanted(state));
@@ -231,17 +234,17 @@ fn gaps(catalog: &Catalog, states: &BTreeMap<KindId, KindState>, unreadable: u64
         (!names.is_empty()).then(|| names.join(", ") + &more)
     };
     let sentences = [
-        those(|state| *state == KindState::Forbidden).map(|kinds| {
-            format!("the server does not let you list {kinds}: those are missing here")
+        those(|state| *state == KindState::Forbidden)
+            .map(|kinds| format!("missing in this output: {kinds} (forbidden to list)")),
+        those(|state| matches!(state, KindState::Failing(_))).map(|kinds| {
+            format!("missing in this output: {kinds} (the server failed to list them)")
         }),
-        those(|state| matches!(state, KindState::Failing(_)))
-            .map(|kinds| format!("the server fails to list {kinds}: those are missing here")),
         those(|state| matches!(state, KindState::Syncing(_) | KindState::Frozen)).map(|kinds| {
             let secs = ORPHAN_HOLD_MAX.as_secs();
-            format!("{kinds} were not listed within {secs} s: those are missing here")
+            format!("missing in this output: {kinds} (not listed within {secs} s)")
         }),
         (unreadable > 0)
-            .then(|| format!("objects that cannot be read and are missing here: {unreadable}")),
+            .then(|| format!("missing in this output: {unreadable} objects that cannot be parsed")),
     ];
     sentences.into_iter().flatten().collect()
 }

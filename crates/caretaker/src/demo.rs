@@ -1,12 +1,11 @@
-//! `caretaker demo`: what the controllers do, told as a story, on a server that exists for it alone.
+//! `caretaker demo`: all controllers at work on an API server in this process.
 //!
-//! Nothing is staged: an embedded server and the crew of `up` run in this process, and what is printed has been seen and
-//! measured. It ends within a minute, with 1 if something that had to happen did not.
+//! The server and the controllers are those of `up`; every printed number is measured. The demo exits with 1 if an
+//! expected write does not happen. `chapters` holds the script, `runner` performs it, `printer` prints it.
 
 mod chapters;
-mod scene;
-mod screen;
-mod story;
+mod printer;
+mod runner;
 
 use std::num::NonZeroU32;
 use std::process::ExitCode;
@@ -17,166 +16,131 @@ use caretaker_apiserver::ApiServer;
 use caretaker_controllers::runtime::driver::Mode;
 use caretaker_controllers::runtime::manager::Manager;
 use caretaker_machinery::clock::Clock;
-use tokio::sync::oneshot;
 
-use self::chapters::{CHAPTERS, Chapter, PODS_KEPT};
-use self::screen::{Pause, Screen};
-use self::story::Story;
-use crate::args::{Demo, Work};
-use crate::crew::Crew;
-use crate::up::actors::{self, Workloads};
-use crate::up::place::Place;
-use crate::up::signals::Signals;
+use self::chapters::{Chapter, chapters};
+use self::printer::DemoPrinter;
+use self::runner::DemoRunner;
+use crate::args::{ControllerFlags, DemoFlags, LogFormat};
+use crate::controller_set::ControllerSet;
+use crate::up::kubeconfig::KubeconfigLocation;
+use crate::up::signals::StopSignals;
+use crate::up::simulation::{self, WorkloadMode};
 use crate::{up, wiring};
 
-/// How many times faster the server's clock runs: a minute of waiting for a TTL or a cron slot is three seconds.
+/// Speed of the server's clock: a minute of a TTL or a schedule takes three seconds.
 const CLOCK_SPEED: NonZeroU32 = NonZeroU32::new(20).expect("it is not zero");
 
-/// A story that takes longer has gone wrong.
-const TOLD_WITHIN: Duration = Duration::from_secs(60);
+/// Limit of all chapters together.
+const DEMO_MAX: Duration = Duration::from_secs(60);
 
-/// What to do next.
-const FAREWELL: &str = "
-That is all. To go on: `caretaker up` starts such a server for kubectl, `caretaker demo --keep` leaves
-this one running.";
+const INTRODUCTION: &str =
+    "An API server and all controllers run in this process; objects are in memory only.
+Each line below is a write of a controller with its reason. Numbers are measured, in real time.";
 
-/// Who and what is there for the story.
-struct Company {
+const NEXT_STEPS: &str = "
+Next: `caretaker up` starts such a server for kubectl. `caretaker demo --keep` keeps this one running.";
+
+/// Holds the server and the controllers of the demo.
+struct DemoCluster {
     server: ApiServer,
     clock: Clock,
-    crew: Crew,
-    /// From the chapter on that needs them.
-    actors: Option<Manager>,
+    controllers: ControllerSet,
+    /// Started by the first chapter that needs it.
+    simulation: Option<Manager>,
 }
 
-/// Tells the story, and with `--keep` leaves the server to whoever wants to look around.
-pub(crate) fn run(args: &Demo) -> Result<ExitCode> {
-    wiring::log(0)?;
+pub(crate) fn run(args: &DemoFlags) -> Result<ExitCode> {
+    wiring::log(0, LogFormat::Text)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("cannot start threads")?;
-    let outcome = runtime.block_on(perform(args));
-    // There is nothing to keep.
+    let outcome = runtime.block_on(show(args));
     runtime.shutdown_background();
     match outcome {
-        // Who has seen enough, `head` for one, is told no more.
-        Err(error) if screen::is_unread(&error) => Ok(ExitCode::SUCCESS),
+        Err(error) if printer::is_broken_pipe(&error) => Ok(ExitCode::SUCCESS),
         outcome => outcome,
     }
 }
 
-async fn perform(args: &Demo) -> Result<ExitCode> {
-    let mut company = Company::gather(Mode::Act).await?;
-    let mut screen = Screen::stdout();
-    let told = company.tell(&mut screen, &CHAPTERS).await;
-    let outcome = match told {
-        Ok(()) if args.keep => company.keep(&mut screen).await,
-        told => {
-            company.part().await;
-            told.and_then(|()| screen.text(FAREWELL))
-        }
-    };
+async fn show(args: &DemoFlags) -> Result<ExitCode> {
+    let mut cluster = DemoCluster::start(Mode::Act).await?;
+    let mut printer = DemoPrinter::stdout();
+    let mut outcome = cluster.show(&mut printer, &chapters()).await;
+    if outcome.is_ok() && args.keep {
+        outcome = cluster.keep(&mut printer).await;
+    } else if outcome.is_ok() {
+        outcome = printer.print(NEXT_STEPS);
+    }
+    cluster.controllers.stop().await;
+    if let Some(simulation) = cluster.simulation {
+        simulation.stop().await;
+    }
     outcome.map(|()| ExitCode::SUCCESS)
 }
 
-// === impl Company ===
+// === impl DemoCluster ===
 
-impl Company {
-    /// A server, and the controllers at work in it as in `up`, only that nobody narrates beside the story.
-    async fn gather(mode: Mode) -> Result<Self> {
+impl DemoCluster {
+    /// Starts the server and the controllers without summary lines.
+    async fn start(mode: Mode) -> Result<Self> {
         let clock = wiring::fast_clock(CLOCK_SPEED);
         let server = wiring::server(clock.clone())?;
-        let work = Work::quiet(&[&format!("--terminated-pod-gc-threshold={PODS_KEPT}")]);
-        actors::install(&up::inside(&server), &work, Workloads::Simulated).await?;
-        let crew = up::start_crew(&work, mode, &server, clock.clone())?;
+        let flags = ControllerFlags::quiet(&["--terminated-pod-gc-threshold=4"]);
+        let client = up::in_process_client(&server);
+        simulation::install(&client, &flags, WorkloadMode::Simulated).await?;
+        let controllers = up::start_controllers(&flags, mode, &server, clock.clone())?;
         Ok(Self {
             server,
             clock,
-            crew,
-            actors: None,
+            controllers,
+            simulation: None,
         })
     }
 
-    /// Ends all work.
-    async fn part(self) {
-        self.crew.stop().await;
-        if let Some(actors) = self.actors {
-            actors.stop().await;
-        }
-    }
-
-    /// Tells the chapters, one after the other.
-    async fn tell(&mut self, screen: &mut Screen, chapters: &[Chapter]) -> Result<()> {
-        let client = up::inside(&self.server);
-        let mut story = Story::new(client.clone(), &self.crew, screen);
-        let telling = async {
-            greet(&mut story)?;
-            self.crew.ready().await;
-            for chapter in chapters {
-                let Chapter {
-                    number,
-                    controller,
-                    title,
-                    has_actors,
-                    run,
-                } = chapter;
-                if *has_actors && self.actors.is_none() {
+    /// Runs the chapters in order.
+    async fn show(&mut self, printer: &mut DemoPrinter, chapters: &[Chapter]) -> Result<()> {
+        let client = up::in_process_client(&self.server);
+        printer.title(&format!(
+            "Caretaker demo. The server's clock runs {CLOCK_SPEED} times as fast as yours."
+        ))?;
+        printer.text(INTRODUCTION)?;
+        let mut runner = DemoRunner::new(client.clone(), &self.controllers, printer);
+        let showing = async {
+            self.controllers.ready().await;
+            for (index, chapter) in chapters.iter().enumerate() {
+                if chapter.simulated && self.simulation.is_none() {
                     let (client, clock) = (client.clone(), self.clock.clone());
-                    self.actors = Some(actors::start(client, self.crew.feeds(), clock));
+                    let feeds = self.controllers.feeds();
+                    self.simulation = Some(simulation::start(client, feeds, clock));
                 }
-                story.screen().line("")?;
-                let title = format!("Chapter {number}: {title} ({controller})");
-                story.screen().title(&title)?;
-                story.screen().line("")?;
-                story.pause(Pause::Short).await;
-                let told = run(&mut story).await;
-                told.with_context(|| format!("chapter {number}, {controller}"))?;
+                let shown = runner.run(index + 1, chapter).await;
+                shown.with_context(|| format!("chapter {}, {}", index + 1, chapter.controllers))?;
             }
             Ok(())
         };
-        let told = tokio::time::timeout(TOLD_WITHIN, telling).await;
-        told.with_context(|| format!("the story was not told within {} s", TOLD_WITHIN.as_secs()))?
+        let shown = tokio::time::timeout(DEMO_MAX, showing).await;
+        shown.with_context(|| format!("the demo took longer than {} s", DEMO_MAX.as_secs()))?
     }
 
-    /// Opens the server to kubectl, until Ctrl-C.
-    async fn keep(mut self, screen: &mut Screen) -> Result<()> {
-        let mut signals = Signals::listen()?;
-        let (listener, port) = up::open(None, up::Wire::Tls).await?;
-        let kubeconfig = Place::choose(None, port, false)?.write(listener.kubeconfig())?;
-        let url = listener.url();
-        let (stop, stopped) = oneshot::channel::<()>();
-        // A sender that is gone means the same.
-        let serving = listener.serve(self.server, async { drop(stopped.await) });
-        let serving = tokio::spawn(serving);
-        self.crew.narrate();
-        let tries = [
+    /// Opens the server to kubectl, until a signal.
+    async fn keep(&mut self, printer: &mut DemoPrinter) -> Result<()> {
+        let mut signals = StopSignals::listen()?;
+        let (listener, port) = up::open(None, up::ApiTransport::Tls).await?;
+        let location = KubeconfigLocation::choose(None, port, false)?;
+        let kubeconfig = location.write(listener.kubeconfig())?;
+        let commands = [
             "kubectl --namespace shop get pods,configmaps",
             "kubectl --namespace shop delete pods --all",
         ];
-        let invitation = up::invitation(&url, kubeconfig.path(), &tries);
-        let told = screen.text(&format!("\n{}", invitation.trim_end()));
-        if told.is_ok() {
-            signals.next().await;
-        }
-        self.crew.stop().await;
-        if let Some(actors) = self.actors {
-            actors.stop().await;
-        }
-        drop((kubeconfig, stop));
-        serving.await.context("the server broke")?;
-        told
+        let instructions = up::instructions(&listener.url(), kubeconfig.path(), &commands);
+        self.controllers.print_summary();
+        printer.print(&format!("\n{}", instructions.trim_end()))?;
+        listener
+            .serve(self.server.clone(), async { _ = signals.next().await })
+            .await;
+        Ok(())
     }
-}
-
-fn greet(story: &mut Story<'_>) -> Result<()> {
-    let title =
-        format!("Caretaker, a demonstration. Its clock runs {CLOCK_SPEED} times as fast as yours.");
-    story.screen().title(&title)?;
-    story.say(
-        "A Kubernetes API server and the controllers run in this process, in memory only.
-All numbers are measured in this very run, in your milliseconds.",
-    )
 }
 
 #[cfg(test)]

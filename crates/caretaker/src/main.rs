@@ -1,9 +1,9 @@
-//! The binary `caretaker`: reads the command line and runs what it names.
+//! The binary `caretaker`: parses the command line and runs the command.
 
 mod admin;
 mod args;
 mod commands;
-mod crew;
+mod controller_set;
 mod demo;
 mod output;
 mod peers;
@@ -13,38 +13,35 @@ mod wiring;
 
 use std::process::ExitCode;
 
-use crate::args::{Args, Command};
+use crate::args::{CliArgs, CliCommand};
 
-/// Returns memory of deleted objects to the system sooner than the C library's. Without huge pages: a quiet process would
-/// hold several times what it needs.
+/// Returns the memory of deleted objects to the system sooner than the C library's allocator. Without huge pages: with
+/// them an idle process holds several times the memory it needs.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let (Args { command }, warning) = match args::parse(std::env::args_os()) {
-        Ok(read) => read,
-        Err(error) => return args::refuse(&error),
+    let CliArgs { command } = match args::parse(std::env::args_os()) {
+        Ok(args) => args,
+        Err(error) => return args::print_error(&error),
     };
-    if let Some(warning) = warning {
-        eprintln!("caretaker: {warning}");
-    }
     let outcome = match command {
-        Command::Demo(args) => demo::run(&args),
-        Command::Run(args) => run::run(&args),
-        Command::Up(args) => up::run(&args),
-        Command::Graph(args) => commands::graph(&args),
-        Command::Explain(args) => commands::explain(&args),
-        Command::Crds => {
+        CliCommand::Demo(args) => demo::run(&args),
+        CliCommand::Run(args) => run::run(&args),
+        CliCommand::Up(args) => up::run(&args),
+        CliCommand::Graph(args) => commands::graph(&args),
+        CliCommand::Explain(args) => commands::explain(&args),
+        CliCommand::Crds => {
             commands::print(caretaker_simulator::volcano::DEFINITIONS).map(|()| ExitCode::SUCCESS)
         }
-        Command::Schedule(args) => commands::schedule(&args),
-        Command::Version => {
+        CliCommand::Schedule(args) => commands::schedule(&args),
+        CliCommand::Version => {
             let version = concat!("caretaker ", env!("CARGO_PKG_VERSION"), "\n");
             commands::print(version).map(|()| ExitCode::SUCCESS)
         }
     };
     outcome.unwrap_or_else(|error| {
-        eprintln!("caretaker: {error:#}");
+        wiring::notice(&format!("{error:#}"));
         ExitCode::FAILURE
     })
 }

@@ -1,17 +1,16 @@
-//! What the program prints for people.
+//! Text for stdout and stderr.
 //!
-//! - [`narrate`]: what controllers did, a line for what belongs together.
-//! - [`told`]: what the narrator is told of a record of evidence.
+//! - [`summary`]: lines on stderr about the writes of the controllers, with the verbs of [`action`].
 //! - [`tree`]: the ownership graph as a tree.
-//! - [`explained`]: what is decided about one object, and why.
+//! - [`explained`]: the decision of each controller about one object.
 
+pub(crate) mod action;
 pub(crate) mod explained;
-pub(crate) mod narrate;
-pub(crate) mod told;
+pub(crate) mod summary;
 pub(crate) mod tree;
 
-/// `1 Pod`, `2 Pods`, `3 Ingresses`, `4 NetworkPolicies`; `Endpoints` are many already.
-fn counted(count: usize, kind: &str) -> String {
+/// `1 Pod`, `2 Pods`, `3 Ingresses`, `4 NetworkPolicies`; `Endpoints` is a plural already.
+pub(crate) fn counted(count: usize, kind: &str) -> String {
     let plural = match kind {
         _ if count == 1 || kind.ends_with("points") => kind.to_owned(),
         _ if kind.ends_with('s') || kind.ends_with('x') || kind.ends_with("ch") => {

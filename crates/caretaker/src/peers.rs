@@ -1,11 +1,12 @@
-//! Whether an original controller manager is alive in the cluster, so that `caretaker run` does not act beside it.
+//! Detects active controller managers of Kubernetes and Volcano, so that `caretaker run` does not duplicate their work.
 //!
-//! kube-controller-manager is recognised by its Lease, judged by the server's own `Date`: clocks of other machines are
-//! not trusted. Volcano ships without a Lease, so its Pods are looked for. Both may be there and have our controllers
-//! switched off; nothing in the cluster tells, so `--take-over` does. Two who act at the same time are wasteful, not
-//! dangerous: every delete names the very copy that was judged. That is why a Lease that may not be read is no reason
-//! to stand still, while a server that does not answer has to be asked again.
+//! kube-controller-manager is detected by its Lease, compared with the server's `Date` because other clocks may be off.
+//! Volcano has no Lease by default, so its Pods are listed. The cluster does not show whether a manager runs without our
+//! controllers; in that case the user sets `--take-over`. Two active controllers are wasteful, not dangerous: every delete
+//! has a uid precondition. So a Lease that may not be read does not prevent writes, while a server that does not answer is
+//! asked again.
 
+use anyhow::{Result, anyhow};
 use caretaker_controllers::runtime::controller::Identity;
 use http::header;
 use http_body_util::{BodyExt, Limited};
@@ -15,94 +16,90 @@ use kube::client::Body;
 use serde::Deserialize;
 
 use crate::args::{
-    BATCH_CRON, BATCH_TTL, Controllers, GARBAGE_COLLECTOR, POD_GC, VOLCANO_CRON, VOLCANO_TTL,
+    BATCH_CRON, BATCH_TTL, ControllerSelection, GARBAGE_COLLECTOR, POD_GC, VOLCANO_CRON,
+    VOLCANO_TTL,
 };
 
 /// The Lease of kube-controller-manager.
 const LEASE: &str =
     "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager";
 
-/// The Pods of vc-controller-manager, as its chart labels them; one that runs is enough, and there are never many.
+/// The Pods of vc-controller-manager, with the label of its chart. One running Pod is enough.
 const PODS: &str = "/api/v1/pods?labelSelector=app%3Dvolcano-controller&limit=100";
 
-/// What a Lease without a duration is taken to last: kube-controller-manager's default.
+/// Duration of a Lease that has none: kube-controller-manager's default.
 const LEASE_SECS: i64 = 15;
 
-/// More than a hundred Pods take; an answer that is longer is not read.
+/// More than a page of a hundred Pods needs.
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// What is known of the originals.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Peers {
+pub(crate) struct PeerManagers {
     /// kube-controller-manager: the holder of its Lease.
-    pub(crate) kubernetes: Sighting,
+    pub(crate) kubernetes: PeerSighting,
     /// vc-controller-manager: one of its Pods.
-    pub(crate) volcano: Sighting,
+    pub(crate) volcano: PeerSighting,
 }
 
-/// What was seen of one original.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Sighting {
-    /// It is alive, and this is it.
+pub(crate) enum PeerSighting {
+    /// Holds the name of the Lease holder or of the Pod.
     Alive(String),
-    /// It is not there, or not alive any more.
+    /// Not installed, or its Lease has expired.
     Absent,
-    /// We may not look. Nobody can tell, and waiting would not help.
+    /// The server refused the request; a retry would not help.
     Forbidden(String),
-    /// The server did not say. It has to be asked again before anything follows.
+    /// The request failed and has to be repeated.
     Unanswered(String),
 }
 
-/// What to do beside a living original.
+/// What our controllers do while another manager is active.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Manners {
-    /// Show what would be done, and leave it to the other.
-    StandBack,
-    /// Act all the same: `--take-over`.
+pub(crate) enum PeerPolicy {
+    /// Run as a dry run.
+    DryRun,
+    /// Write as usual, with `--take-over`.
     TakeOver,
 }
 
-/// What a Lease says about its holder.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct LeaseFacts {
-    /// Empty when it was released.
+    /// Empty when the Lease was released.
     pub(crate) holder: String,
     pub(crate) renewed: Option<Timestamp>,
     pub(crate) duration_secs: Option<i64>,
 }
 
-/// An original, and which of our controllers it has too.
-struct Original {
+/// A controller manager, and the controllers that it shares with us.
+struct PeerManager {
     name: &'static str,
-    /// What cannot be looked at when it is forbidden.
+    /// The objects that show whether it is active.
     shown_by: &'static str,
-    /// Names of the units as `--controllers` has them here.
+    /// Names in our `--controllers`.
     units: &'static [&'static str],
 }
 
-const KUBERNETES: Original = Original {
+const KUBERNETES: PeerManager = PeerManager {
     name: "kube-controller-manager",
     shown_by: "the lease kube-system/kube-controller-manager",
     units: &[BATCH_CRON, GARBAGE_COLLECTOR, POD_GC, BATCH_TTL],
 };
 
-const VOLCANO: Original = Original {
+const VOLCANO: PeerManager = PeerManager {
     name: "vc-controller-manager",
     shown_by: "Pods with the label app=volcano-controller",
     units: &[VOLCANO_CRON, VOLCANO_TTL],
 };
 
-/// An answer of the server, read.
 #[derive(Debug)]
-struct Answer {
+struct PeerResponse {
     status: u16,
-    /// The server's time.
     date: Option<Timestamp>,
     body: Vec<u8>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Lease {
+struct LeaseObject {
     #[serde(default)]
     spec: LeaseSpec,
 }
@@ -116,39 +113,45 @@ struct LeaseSpec {
 }
 
 #[derive(Debug, Deserialize)]
-struct Pods {
-    items: Vec<Pod>,
+struct PodList {
+    items: Vec<PodItem>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Pod {
-    metadata: Named,
+struct PodItem {
+    metadata: PodName,
     #[serde(default)]
-    status: Phased,
+    status: PodPhase,
 }
 
 #[derive(Debug, Deserialize)]
-struct Named {
+struct PodName {
     #[serde(default)]
     namespace: String,
     name: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Phased {
+struct PodPhase {
     #[serde(default)]
     phase: String,
 }
 
-/// Looks for the originals: two requests.
-pub(crate) async fn find(client: &Client) -> Peers {
-    Peers {
-        kubernetes: ask(client, LEASE)
-            .await
-            .map_or_else(Sighting::Unanswered, |a| holder(&a)),
-        volcano: ask(client, PODS)
-            .await
-            .map_or_else(Sighting::Unanswered, |a| running(&a)),
+/// Sends one request for each manager.
+pub(crate) async fn find(client: &Client) -> PeerManagers {
+    PeerManagers {
+        kubernetes: sighting(fetch(client, LEASE).await, holder),
+        volcano: sighting(fetch(client, PODS).await, running),
+    }
+}
+
+fn sighting(
+    response: Result<PeerResponse>,
+    read: fn(&PeerResponse) -> PeerSighting,
+) -> PeerSighting {
+    match response {
+        Ok(response) => read(&response),
+        Err(error) => PeerSighting::Unanswered(format!("{error:#}")),
     }
 }
 
@@ -159,160 +162,165 @@ pub(crate) fn is_alive(lease: &LeaseFacts, server_date: Timestamp) -> bool {
     !lease.holder.is_empty() && lease.renewed.is_some_and(renewed_in_time)
 }
 
-// === impl Peers ===
+// === impl PeerManagers ===
 
-impl Peers {
-    /// Whether a controller may act: nobody else does its work, or somebody said to take it over.
-    pub(crate) fn let_act(&self, unit: &str, manners: Manners) -> bool {
-        manners == Manners::TakeOver
-            || self.sightings().into_iter().all(|(original, sighting)| {
-                let is_free = matches!(sighting, Sighting::Absent | Sighting::Forbidden(_));
-                is_free || !original.units.contains(&unit)
+impl PeerManagers {
+    /// Whether a controller may write: no other manager does its work, or `--take-over` is set.
+    pub(crate) fn may_act(&self, unit: &str, policy: PeerPolicy) -> bool {
+        policy == PeerPolicy::TakeOver
+            || self.sightings().into_iter().all(|(manager, sighting)| {
+                let is_free = matches!(sighting, PeerSighting::Absent | PeerSighting::Forbidden(_));
+                is_free || !manager.units.contains(&unit)
             })
     }
 
-    /// Whether the server has to be asked again.
+    /// Whether a request has to be repeated.
     pub(crate) fn is_unanswered(&self) -> bool {
         let mut sightings = self.sightings().into_iter();
-        sightings.any(|(_, sighting)| matches!(sighting, Sighting::Unanswered(_)))
+        sightings.any(|(_, sighting)| matches!(sighting, PeerSighting::Unanswered(_)))
     }
 
-    /// What there is to say about the originals before these controllers begin, a sentence each.
-    pub(crate) fn sentences(&self, controllers: &Controllers, manners: Manners) -> Vec<String> {
-        let told = self
+    /// One sentence for each manager that shares a selected controller.
+    pub(crate) fn sentences(
+        &self,
+        controllers: &ControllerSelection,
+        policy: PeerPolicy,
+    ) -> Vec<String> {
+        let sentences = self
             .sightings()
             .into_iter()
-            .filter_map(|(original, sighting)| {
-                let units = original.units.iter().copied();
+            .filter_map(|(manager, sighting)| {
+                let units = manager.units.iter().copied();
                 let ours: Vec<&str> = units.filter(|unit| controllers.runs(unit)).collect();
-                (!ours.is_empty()).then(|| original.sentence(sighting, &ours, manners))?
+                (!ours.is_empty()).then(|| manager.sentence(sighting, &ours, policy))?
             });
-        told.collect()
+        sentences.collect()
     }
 
-    fn sightings(&self) -> [(&'static Original, &Sighting); 2] {
+    fn sightings(&self) -> [(&'static PeerManager, &PeerSighting); 2] {
         [(&KUBERNETES, &self.kubernetes), (&VOLCANO, &self.volcano)]
     }
 }
 
-// === impl Manners ===
+// === impl PeerPolicy ===
 
-impl Manners {
-    /// By the flag `--take-over`.
+impl PeerPolicy {
     pub(crate) fn by_flag(take_over: bool) -> Self {
         if take_over {
             Self::TakeOver
         } else {
-            Self::StandBack
+            Self::DryRun
         }
     }
 }
 
-// === impl Original ===
+// === impl PeerManager ===
 
-impl Original {
+impl PeerManager {
     /// `ours`: the controllers that both have, at least one.
-    fn sentence(&self, sighting: &Sighting, ours: &[&str], manners: Manners) -> Option<String> {
+    fn sentence(
+        &self,
+        sighting: &PeerSighting,
+        ours: &[&str],
+        policy: PeerPolicy,
+    ) -> Option<String> {
         let Self { name, shown_by, .. } = self;
         let list = ours.join(", ");
-        // Its own flag knows no halves of controllers.
+        // Its flag does not know halves of controllers.
         let off = ours
             .iter()
             .map(|unit| format!(",-{}", unit.split('/').next().unwrap_or(unit)));
         let off: String = off.collect();
         match sighting {
-            Sighting::Absent => None,
-            Sighting::Alive(who) if manners == Manners::TakeOver => Some(format!(
-                "a {name} is alive ({who}), and by --take-over this acts beside it: {list}"
+            PeerSighting::Absent => None,
+            PeerSighting::Alive(who) if policy == PeerPolicy::TakeOver => Some(format!(
+                "{name} is active ({who}); --take-over is set, so these controllers write, too: {list}"
             )),
-            Sighting::Alive(who) => Some(format!(
-                "a {name} is alive ({who}), so this only shows what it would do: {list}. To let it act, start \
-                 {name} with --controllers=*{off}, and this with --take-over"
+            PeerSighting::Alive(who) => Some(format!(
+                "{name} is active ({who}), so these controllers run as a dry run: {list}. To let them write, start \
+                 {name} with --controllers=*{off} and caretaker with --take-over"
             )),
-            Sighting::Forbidden(why) => Some(format!(
-                "nobody may tell us whether a {name} is alive ({shown_by}: {why}); if there is one, start it with \
+            PeerSighting::Forbidden(why) => Some(format!(
+                "cannot tell whether {name} is active ({shown_by}: {why}); if it is, start it with \
                  --controllers=*{off}"
             )),
-            Sighting::Unanswered(why) => Some(format!(
-                "the server does not say whether a {name} is alive ({why}); until it does, this only shows what it \
-                 would do: {list}"
+            PeerSighting::Unanswered(why) => Some(format!(
+                "cannot tell whether {name} is active ({why}), so these controllers run as a dry run: {list}"
             )),
         }
     }
 }
 
-async fn ask(client: &Client, path: &str) -> Result<Answer, String> {
+async fn fetch(client: &Client, path: &str) -> Result<PeerResponse> {
     let request = http::Request::get(path)
         .header(header::ACCEPT, "application/json")
-        .body(Body::empty())
-        .map_err(|error| error.to_string())?;
-    let response = client
-        .send(request)
-        .await
-        .map_err(|error| error.to_string())?;
+        .body(Body::empty())?;
+    let response = client.send(request).await?;
     let (parts, body) = response.into_parts();
     let date = parts.headers.get(header::DATE);
     let date = date.and_then(|date| jiff::fmt::rfc2822::parse(date.to_str().ok()?).ok());
     let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
-    Ok(Answer {
+    Ok(PeerResponse {
         status: parts.status.as_u16(),
         date: date.map(|date| date.timestamp()),
-        body: body.map_err(|error| error.to_string())?.to_bytes().to_vec(),
+        body: body.map_err(|error| anyhow!(error))?.to_bytes().to_vec(),
     })
 }
 
-/// Who holds the Lease.
-fn holder(answer: &Answer) -> Sighting {
-    if let Some(other) = no_object(answer) {
+/// Reads the holder of the Lease.
+fn holder(response: &PeerResponse) -> PeerSighting {
+    if let Some(other) = no_object(response) {
         return other;
     }
-    let lease: Lease = match serde_json::from_slice(&answer.body) {
+    let lease: LeaseObject = match serde_json::from_slice(&response.body) {
         Ok(lease) => lease,
-        Err(error) => return Sighting::Unanswered(error.to_string()),
+        Err(error) => return PeerSighting::Unanswered(error.to_string()),
     };
     let facts = LeaseFacts {
         holder: lease.spec.holder_identity.unwrap_or_default(),
         renewed: lease.spec.renew_time,
         duration_secs: lease.spec.lease_duration_seconds,
     };
-    match answer.date {
-        Some(date) if is_alive(&facts, date) => Sighting::Alive(facts.holder),
-        None if !facts.holder.is_empty() => Sighting::Unanswered("no Date in its answer".into()),
-        _ => Sighting::Absent,
+    match response.date {
+        Some(date) if is_alive(&facts, date) => PeerSighting::Alive(facts.holder),
+        None if !facts.holder.is_empty() => {
+            PeerSighting::Unanswered("the response has no Date".into())
+        }
+        _ => PeerSighting::Absent,
     }
 }
 
-/// The first Pod that runs.
-fn running(answer: &Answer) -> Sighting {
-    if let Some(other) = no_object(answer) {
+/// Reads the first running Pod.
+fn running(response: &PeerResponse) -> PeerSighting {
+    if let Some(other) = no_object(response) {
         return other;
     }
-    let pods: Pods = match serde_json::from_slice(&answer.body) {
+    let pods: PodList = match serde_json::from_slice(&response.body) {
         Ok(pods) => pods,
-        Err(error) => return Sighting::Unanswered(error.to_string()),
+        Err(error) => return PeerSighting::Unanswered(error.to_string()),
     };
     let pod = pods
         .items
         .into_iter()
         .find(|pod| pod.status.phase == "Running");
-    pod.map_or(Sighting::Absent, |pod| {
+    pod.map_or(PeerSighting::Absent, |pod| {
         let identity = Identity {
             kind: "Pod".into(),
             namespace: pod.metadata.namespace,
             name: pod.metadata.name,
             ..Identity::default()
         };
-        Sighting::Alive(identity.to_string())
+        PeerSighting::Alive(identity.to_string())
     })
 }
 
-/// What follows from an answer that carries no object. A kind that is not served has no objects either.
-fn no_object(answer: &Answer) -> Option<Sighting> {
-    match answer.status {
+/// The sighting of a response without an object. A kind that is not served has no objects either.
+fn no_object(response: &PeerResponse) -> Option<PeerSighting> {
+    match response.status {
         200 => None,
-        404 => Some(Sighting::Absent),
-        401 | 403 => Some(Sighting::Forbidden(answer.status.to_string())),
-        status => Some(Sighting::Unanswered(status.to_string())),
+        404 => Some(PeerSighting::Absent),
+        401 | 403 => Some(PeerSighting::Forbidden(response.status.to_string())),
+        status => Some(PeerSighting::Unanswered(status.to_string())),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `caretaker run`: the controllers against a cluster that is already there, until somebody stops them.
+//! `caretaker run`: the controllers against an existing cluster, until a signal stops them.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -11,39 +11,38 @@ use caretaker_controllers::runtime::driver::clock_skew::Timing;
 use caretaker_controllers::runtime::effects::Limit;
 use tokio::sync::oneshot;
 
-use crate::admin::{self, Admin, Credentials};
-use crate::args::Run;
-use crate::crew::{Crew, Orders};
-use crate::peers::{self, Manners, Peers};
-use crate::up::place;
-use crate::up::signals::Signals;
-use crate::wiring;
+use crate::admin::{self, AdminPages, TokenSource};
+use crate::args::RunFlags;
+use crate::controller_set::{ControllerSet, ControllerSetOptions};
+use crate::peers::{self, PeerManagers, PeerPolicy};
+use crate::up::kubeconfig;
+use crate::up::signals::StopSignals;
+use crate::wiring::{self, notice};
 
-/// How long a server that does not answer at the start is asked again before that is an error.
-const START_PATIENCE: Duration = Duration::from_secs(60);
-/// Between two of these questions.
-const START_PAUSE: Duration = Duration::from_secs(1);
+/// How long an API server that does not answer at the start is retried.
+const START_RETRY_MAX: Duration = Duration::from_secs(60);
 
-/// Runs the controllers, and returns when they have ended.
-pub(crate) fn run(args: &Run) -> Result<ExitCode> {
+const START_RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+pub(crate) fn run(args: &RunFlags) -> Result<ExitCode> {
     if args.master.is_some() {
         bail!("--master is not supported: name the server in a kubeconfig");
     }
-    wiring::log(args.verbosity.level())?;
+    wiring::log(args.verbosity.level(), args.controllers.logging_format)?;
     for warning in args.warnings() {
-        eprintln!("caretaker: {warning}");
+        notice(&warning);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("cannot start threads")?;
-    let outcome = runtime.block_on(work(args));
+    let outcome = runtime.block_on(run_controllers(args));
     runtime.shutdown_background();
     outcome
 }
 
-async fn work(args: &Run) -> Result<ExitCode> {
-    let mut signals = Signals::listen()?;
+async fn run_controllers(args: &RunFlags) -> Result<ExitCode> {
+    let mut signals = StopSignals::listen()?;
     let choice = Choice {
         kubeconfig: args.kubeconfig.clone(),
         context: args.context.clone(),
@@ -53,104 +52,102 @@ async fn work(args: &Run) -> Result<ExitCode> {
     let peers = tokio::select! {
         biased;
         _ = signals.next() => return Ok(ExitCode::SUCCESS),
-        peers = look_around(&clients) => peers,
+        peers = find_peers(&clients) => peers,
     };
-    let manners = Manners::by_flag(args.take_over);
-    for sentence in peers.sentences(&args.work.controllers(), manners) {
-        eprintln!("caretaker: {sentence}");
+    let policy = PeerPolicy::by_flag(args.take_over);
+    for sentence in peers.sentences(&args.controllers.selection(), policy) {
+        notice(&sentence);
     }
-    let running = args.work.running();
-    let mode = match args.work.dry_run {
+    let running = args.controllers.running();
+    let mode = match args.controllers.dry_run {
         true => Mode::DryRun,
         false => Mode::Act,
     };
-    let mut shy = running.clone();
-    shy.retain(|name| mode == Mode::DryRun || !peers.let_act(name, manners));
-    let names = at_work(&running, &shy);
-    let door = open_admin(args).await?;
-    let mut crew = Crew::start(Orders {
+    let mut dry_run_only = running.clone();
+    dry_run_only.retain(|name| mode == Mode::DryRun || !peers.may_act(name, policy));
+    let names = describe_controllers(&running, &dry_run_only);
+    let admin = open_admin(args).await?;
+    let mut controllers = ControllerSet::start(ControllerSetOptions {
         clients: clients.clone(),
         clock: wiring::clock(),
         rng: wiring::rng()?,
-        work: &args.work,
+        flags: &args.controllers,
         limit: args.rate().map(|rate| Limit {
             qps: rate.qps.into(),
             burst: rate.burst,
         }),
         mode,
-        shy,
+        dry_run_only,
         timing: Timing::Server,
     });
-    crew.announce();
+    controllers.announce_sync();
     let server = clients.server();
-    eprintln!("caretaker: at work in {server}: {names}");
+    notice(&format!("running against {server}: {names}"));
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), %server, controllers = %names, "controllers started");
     let (stop, stopped) = oneshot::channel::<()>();
-    let file = door.and_then(|(listener, file)| {
-        serve_admin(listener, file.as_ref(), &crew, stopped);
+    let file = admin.and_then(|(listener, file)| {
+        serve_admin(listener, file.as_ref(), &controllers, stopped);
         file
     });
-    signals.next().await;
-    crew.stop().await;
+    let signal = signals.next().await;
+    tracing::info!(?signal, "stopping; waiting for requests under way");
+    controllers.stop().await;
     drop((stop, file));
+    tracing::info!("controllers stopped");
     Ok(ExitCode::SUCCESS)
 }
 
-/// The admin server's socket, and the file with its token.
-async fn open_admin(args: &Run) -> Result<Option<(Listener, Option<KubeconfigFile>)>> {
+/// Opens the admin server's socket, and writes the kubeconfig with its token unless the user gave one.
+async fn open_admin(args: &RunFlags) -> Result<Option<(Listener, Option<KubeconfigFile>)>> {
     if args.secure_port == 0 {
         return Ok(None);
     }
-    let credentials = match &args.admin_token_file {
-        Some(path) => Credentials::Given(path.clone()),
-        None => Credentials::Fresh(place::directory()),
+    let token = match &args.admin_token_file {
+        Some(path) => TokenSource::File(path.clone()),
+        None => TokenSource::Generated(kubeconfig::directory()),
     };
-    let door = admin::open(args.bind_address, args.secure_port, &credentials);
-    Ok(Some(door.await?))
+    let opened = admin::open(args.bind_address, args.secure_port, &token);
+    Ok(Some(opened.await?))
 }
 
 fn serve_admin(
     listener: Listener,
     file: Option<&KubeconfigFile>,
-    crew: &Crew,
+    controllers: &ControllerSet,
     stopped: oneshot::Receiver<()>,
 ) {
-    eprintln!("caretaker: health, metrics and graph at {}", listener.url());
+    notice(&format!("health, metrics and graph at {}", listener.url()));
     if let Some(file) = file {
         let path = file.path().display();
-        eprintln!("caretaker: the token for it is in {path}");
+        notice(&format!("kubeconfig with the admin token: {path}"));
     }
-    let admin = Admin::new(crew.backstage());
-    tokio::spawn(listener.serve(admin, async {
-        // A sender that is gone means the same.
+    let pages = AdminPages::new(controllers.diagnostics());
+    tokio::spawn(listener.serve(pages, async {
+        // A dropped sender stops the server, too.
         let _ = stopped.await;
     }));
 }
 
-/// Who else is at work. A server that does not answer yet, right after a start, is asked again for a while.
-async fn look_around(clients: &Clients) -> Peers {
-    let deadline = tokio::time::Instant::now() + START_PATIENCE;
+/// Looks for other controller managers. Retries for a while if the API server does not answer yet.
+async fn find_peers(clients: &Clients) -> PeerManagers {
+    let deadline = tokio::time::Instant::now() + START_RETRY_MAX;
     loop {
         let peers = peers::find(&clients.requests()).await;
         if !peers.is_unanswered() || tokio::time::Instant::now() >= deadline {
             return peers;
         }
-        tokio::time::sleep(START_PAUSE).await;
+        tokio::time::sleep(START_RETRY_INTERVAL).await;
     }
 }
 
-/// Who is at work, and who of them only shows what it would do.
-fn at_work(running: &[&str], shy: &[&str]) -> String {
+/// `a, b; dry run only: b`.
+fn describe_controllers(running: &[&str], dry_run_only: &[&str]) -> String {
     let names = running.join(", ");
-    match shy {
+    match dry_run_only {
         _ if running.is_empty() => "no controller".to_owned(),
         [] => names,
-        _ if shy.len() == running.len() => {
-            format!("{names}, and only showing what it would do, one step deep")
-        }
-        _ => format!(
-            "{names}; {} only showing what it would do, one step deep",
-            shy.join(", ")
-        ),
+        _ if dry_run_only.len() == running.len() => format!("{names}; dry run only"),
+        _ => format!("{names}; dry run only: {}", dry_run_only.join(", ")),
     }
 }
 
@@ -159,23 +156,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_only_shows_what_it_would_do_is_said() {
+    fn the_start_line_names_controllers_in_dry_run() {
         let table: [(&[&str], &[&str], &str); 4] = [
             (&[], &[], "no controller"),
             (&["a", "b"], &[], "a, b"),
-            (
-                &["a"],
-                &["a"],
-                "a, and only showing what it would do, one step deep",
-            ),
-            (
-                &["a", "b"],
-                &["b"],
-                "a, b; b only showing what it would do, one step deep",
-            ),
+            (&["a"], &["a"], "a; dry run only"),
+            (&["a", "b"], &["b"], "a, b; dry run only: b"),
         ];
-        for (running, shy, expected) in table {
-            assert_eq!(at_work(running, shy), expected);
+        for (running, dry_run_only, expected) in table {
+            assert_eq!(describe_controllers(running, dry_run_only), expected);
         }
     }
 }

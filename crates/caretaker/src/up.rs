@@ -1,12 +1,12 @@
-//! `caretaker up`: an API server in this process, until somebody stops it or the command it was started for ends.
+//! `caretaker up`: an API server in this process, until a signal stops it or its command ends.
 //!
-//! What it promises scripts: the kubeconfig appears when the server can be used and goes when it stops; stdout carries the
-//! result and nothing else; a stop takes less than a second.
+//! Scripts may rely on this: the kubeconfig exists while the server can be used; stdout carries the result only; a stop
+//! takes less than a second.
 
-pub(crate) mod actors;
 mod child;
-pub(crate) mod place;
+pub(crate) mod kubeconfig;
 pub(crate) mod signals;
+pub(crate) mod simulation;
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -25,52 +25,50 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-use self::actors::Workloads;
-use self::place::Place;
-use self::signals::Signals;
-use crate::admin::Admin;
-use crate::args::{Listen, Output, Up, Work};
-use crate::crew::{Crew, Orders};
-use crate::wiring;
+use self::kubeconfig::KubeconfigLocation;
+use self::signals::StopSignals;
+use self::simulation::WorkloadMode;
+use crate::admin::AdminPages;
+use crate::args::{ControllerFlags, ListenAddress, OutputFormat, UpFlags};
+use crate::controller_set::{ControllerSet, ControllerSetOptions};
+use crate::wiring::{self, notice};
 
-/// Where kubectl and people expect a Kubernetes API.
+/// The default port of a Kubernetes API server.
 const PORT: u16 = 6443;
 
-/// How many ports are tried from there on before somebody has to choose one.
+/// Number of ports that are tried before the user has to choose one.
 const PORTS_TRIED: u16 = 100;
 
-/// How bytes get in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wire {
+pub(crate) enum ApiTransport {
     Plain,
     Tls,
 }
 
-/// Starts the server, and returns when it has ended.
-pub(crate) fn run(args: &Up) -> Result<ExitCode> {
+pub(crate) fn run(args: &UpFlags) -> Result<ExitCode> {
     if let Some(directory) = &args.data_dir {
         bail!(
-            "objects are kept in memory only so far, and {} would stay empty: leave --data-dir out",
+            "--data-dir {} is not supported yet: objects are kept in memory only",
             directory.display()
         );
     }
-    wiring::log(args.verbosity.level())?;
+    wiring::log(args.verbosity.level(), args.controllers.logging_format)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("cannot start threads")?;
     let outcome = runtime.block_on(serve(args));
-    // The server's own tasks have nothing to finish: there is nothing to keep.
+    // The server keeps nothing on disk, so its tasks need not finish.
     runtime.shutdown_background();
     outcome
 }
 
-async fn serve(args: &Up) -> Result<ExitCode> {
-    let mut signals = Signals::listen()?;
+async fn serve(args: &UpFlags) -> Result<ExitCode> {
+    let mut signals = StopSignals::listen()?;
     let wire = if args.insecure_http {
-        Wire::Plain
+        ApiTransport::Plain
     } else {
-        Wire::Tls
+        ApiTransport::Tls
     };
     let (listener, port) = open(args.listen, wire).await?;
     let clock = clock(args);
@@ -78,41 +76,42 @@ async fn serve(args: &Up) -> Result<ExitCode> {
     let url = listener.url();
     let admin = match args.secure_port {
         Some(0) => None,
-        port => Some(beside(&listener, port.unwrap_or_default()).await?),
+        port => Some(open_admin(&listener, port.unwrap_or_default()).await?),
     };
     let admin_url = admin.as_ref().map(Listener::url);
-    let place = Place::choose(
+    let location = KubeconfigLocation::choose(
         args.kubeconfig_out.as_deref(),
         port,
         !args.command.is_empty(),
     )?;
-    let kubeconfig = place.write(listener.kubeconfig())?;
+    let kubeconfig = location.write(listener.kubeconfig())?;
 
-    let mode = if args.work.dry_run {
+    let mode = if args.controllers.dry_run {
         Mode::DryRun
     } else {
         Mode::Act
     };
     let workloads = match args.simulate_workloads {
-        true => Workloads::Simulated,
-        false => Workloads::Absent,
+        true => WorkloadMode::Simulated,
+        false => WorkloadMode::Absent,
     };
-    actors::install(&inside(&server), &args.work, workloads).await?;
-    let crew = start_crew(&args.work, mode, &server, clock.clone())?;
-    let actors = (workloads == Workloads::Simulated).then(|| {
-        eprintln!("caretaker: {}", actors::SIMULATED);
-        actors::start(inside(&server), crew.feeds(), clock)
+    simulation::install(&in_process_client(&server), &args.controllers, workloads).await?;
+    let controllers = start_controllers(&args.controllers, mode, &server, clock.clone())?;
+    let simulation = (workloads == WorkloadMode::Simulated).then(|| {
+        notice(simulation::SIMULATED);
+        simulation::start(in_process_client(&server), controllers.feeds(), clock)
     });
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), %url, "API server started");
     let (stop, stopped) = oneshot::channel::<()>();
     let stopped = stopped.shared();
-    // A sender that is gone means the same.
+    // A dropped sender stops the servers, too.
     let until = |stopped| async { drop(stopped.await) };
     let serving = tokio::spawn(listener.serve(server, until(stopped.clone())));
     if let Some(admin) = admin {
-        tokio::spawn(admin.serve(Admin::new(crew.backstage()), until(stopped)));
+        tokio::spawn(admin.serve(AdminPages::new(controllers.diagnostics()), until(stopped)));
     }
-    for warning in args.work.warnings() {
-        eprintln!("caretaker: {warning}");
+    for warning in args.controllers.warnings() {
+        notice(&warning);
     }
     let outcome = if args.command.is_empty() {
         match announce(args.output, &url, kubeconfig.path(), admin_url.as_deref()) {
@@ -120,22 +119,24 @@ async fn serve(args: &Up) -> Result<ExitCode> {
                 signals.next().await;
                 Ok(ExitCode::SUCCESS)
             }
-            Err(error) => Err(error).context("nobody reads what is printed"),
+            Err(error) => Err(error).context("cannot write to stdout"),
         }
     } else {
-        child::run(&args.command, kubeconfig.path(), &place, &mut signals).await
+        child::run(&args.command, kubeconfig.path(), &location, &mut signals).await
     };
-    crew.stop().await;
-    if let Some(actors) = actors {
-        actors.stop().await;
+    tracing::info!("stopping; waiting for requests under way");
+    controllers.stop().await;
+    if let Some(simulation) = simulation {
+        simulation.stop().await;
     }
     drop((kubeconfig, stop));
-    serving.await.context("the server broke")?;
+    serving.await.context("API server task panicked")?;
+    tracing::info!("API server stopped");
     outcome
 }
 
-/// The machine's time, or one that runs faster.
-fn clock(args: &Up) -> Clock {
+/// The system clock, or one that runs faster.
+fn clock(args: &UpFlags) -> Clock {
     if args.clock_speed == REAL_TIME {
         wiring::clock()
     } else {
@@ -143,28 +144,28 @@ fn clock(args: &Up) -> Clock {
     }
 }
 
-/// The controllers, in process: they speak to the server without a wire.
-pub(crate) fn start_crew(
-    work: &Work,
+/// Starts the controllers with a client that calls the server directly, without a socket.
+pub(crate) fn start_controllers(
+    flags: &ControllerFlags,
     mode: Mode,
     server: &ApiServer,
     clock: Clock,
-) -> Result<Crew> {
-    Ok(Crew::start(Orders {
-        clients: Clients::in_process(inside(server)),
+) -> Result<ControllerSet> {
+    Ok(ControllerSet::start(ControllerSetOptions {
+        clients: Clients::in_process(in_process_client(server)),
         clock,
         rng: wiring::rng()?,
-        work,
+        flags,
         limit: None,
         mode,
-        shy: Vec::new(),
-        // The server's clock is this one.
+        dry_run_only: Vec::new(),
+        // Server and controllers share one clock.
         timing: Timing::Own,
     }))
 }
 
-/// A client without a wire.
-pub(crate) fn inside(server: &ApiServer) -> kube::Client {
+/// A client that calls the server directly, without a socket.
+pub(crate) fn in_process_client(server: &ApiServer) -> kube::Client {
     let identity = Identity {
         user: "system:kube-controller-manager".to_owned(),
         groups: vec!["system:authenticated".to_owned()],
@@ -172,31 +173,34 @@ pub(crate) fn inside(server: &ApiServer) -> kube::Client {
     kube::Client::new(server.service(identity), "default")
 }
 
-/// The server's door with fresh keys and a fresh token, and its port.
-pub(crate) async fn open(listen: Option<Listen>, wire: Wire) -> Result<(Listener, u16)> {
+/// Opens a listener with new keys and a new token. Returns its port, too.
+pub(crate) async fn open(
+    listen: Option<ListenAddress>,
+    wire: ApiTransport,
+) -> Result<(Listener, u16)> {
     let socket = bind(listen).await?;
     let address = socket.local_addr().context("the socket has no address")?;
     let transport = match wire {
-        Wire::Plain => Transport::Plain,
-        Wire::Tls => wiring::tls()?,
+        ApiTransport::Plain => Transport::Plain,
+        ApiTransport::Tls => wiring::tls()?,
     };
     let listener = Listener::new(socket, transport, wiring::token()?)?;
     Ok((listener, address.port()))
 }
 
-/// The admin server's socket, with the API's certificates and token.
-async fn beside(listener: &Listener, port: u16) -> Result<Listener> {
+/// Opens the admin server's listener with the API server's certificates and token.
+async fn open_admin(listener: &Listener, port: u16) -> Result<Listener> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let socket = TcpListener::bind(address).await;
     let socket = socket.with_context(|| {
-        format!("the admin server cannot listen on {address}: choose another --secure-port, or 0 for none")
+        format!("admin server cannot listen on {address}: choose another --secure-port, or 0 to disable it")
     })?;
     Ok(listener.beside(socket)?)
 }
 
-/// A socket on the address that was asked for, or on the first free port.
-async fn bind(listen: Option<Listen>) -> Result<TcpListener> {
-    if let Some(Listen(address)) = listen {
+/// Binds the given address, or the first free port.
+async fn bind(listen: Option<ListenAddress>) -> Result<TcpListener> {
+    if let Some(ListenAddress(address)) = listen {
         let socket = TcpListener::bind(address).await;
         return socket.with_context(|| format!("cannot listen on {address}"));
     }
@@ -208,19 +212,19 @@ async fn bind(listen: Option<Listen>) -> Result<TcpListener> {
         }
     }
     let last = PORT + PORTS_TRIED - 1;
-    bail!("all ports from {PORT} to {last} are taken: name a free one with --listen")
+    bail!("all ports from {PORT} to {last} are in use: choose one with --listen")
 }
 
-/// Tells where the server is, on stdout.
+/// Prints the address of the server on stdout.
 fn announce(
-    output: Option<Output>,
+    output: Option<OutputFormat>,
     url: &str,
     kubeconfig: &Path,
     admin: Option<&str>,
 ) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     match output {
-        Some(Output::Json) => {
+        Some(OutputFormat::Json) => {
             let line = json!({"server": url, "kubeconfig": kubeconfig, "admin": admin});
             writeln!(stdout, "{line}")?;
         }
@@ -230,29 +234,29 @@ fn announce(
                 "kubectl get configmaps --all-namespaces",
                 "kubectl delete configmap hello",
             ];
-            write!(stdout, "{}", invitation(url, kubeconfig, &tries))?;
+            write!(stdout, "{}", instructions(url, kubeconfig, &tries))?;
         }
     }
     stdout.flush()
 }
 
-/// Where the server is, how to get there, and what to try.
-pub(crate) fn invitation(url: &str, kubeconfig: &Path, tries: &[&str]) -> String {
+/// The address of the server, the kubeconfig, and commands to try.
+pub(crate) fn instructions(url: &str, kubeconfig: &Path, tries: &[&str]) -> String {
     let (path, quoted) = (kubeconfig.display(), quoted(kubeconfig));
     format!(
-        "A Kubernetes API is ready at {url}. It is in memory only: what is in it ends with it.
-The kubeconfig is {path}. Try it in another terminal:
+        "A Kubernetes API server is ready at {url}. Objects are in memory only and are lost when it stops.
+The kubeconfig is {path}. Try in another terminal:
 
   export KUBECONFIG={quoted}
   {tries}
 
-Ctrl-C stops it.
+Press Ctrl-C to stop it.
 ",
         tries = tries.join("\n  "),
     )
 }
 
-/// A path as a shell reads it.
+/// A path, quoted for a shell if necessary.
 fn quoted(path: &Path) -> String {
     let text = path.to_string_lossy();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
@@ -268,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_quoted_only_where_a_shell_would_stumble() {
+    fn a_path_with_special_characters_is_quoted() {
         let cases = [
             ("/run/a-1/6443.kubeconfig", "/run/a-1/6443.kubeconfig"),
             ("/a b", "'/a b'"),

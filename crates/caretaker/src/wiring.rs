@@ -1,9 +1,11 @@
-//! Where the outside world comes in: the machine's clock, its randomness, its log.
+//! The process environment: the system clock and time zone, random numbers, TLS keys, logs.
 //!
-//! Everything below gets these as values, so nothing else in the product reads them.
+//! All other code gets these as values; nothing else in the product reads them.
 
+use std::io::Write as _;
 use std::num::NonZeroU32;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use anyhow::{Context, Result, anyhow};
 use caretaker_apiserver::ApiServer;
@@ -14,33 +16,39 @@ use caretaker_machinery::rng::Rng;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use rcgen::KeyPair;
+use serde_json::json;
 use tracing_subscriber::EnvFilter;
 
-/// Where a machine keeps the rules of its zone.
+use crate::args::LogFormat;
+
+/// The time zone file of the system.
 const LOCALTIME: &str = "/etc/localtime";
 
-/// A server with a seed that nobody knows. Needs a tokio runtime around it.
+/// Set once by [`log_except`]; [`notice`] reads it.
+static LOG_FORMAT: OnceLock<LogFormat> = OnceLock::new();
+
+/// An API server with a random seed. Must be called inside a tokio runtime.
 pub(crate) fn server(clock: Clock) -> Result<ApiServer> {
     Ok(ApiServer::ephemeral(clock, rng()?))
 }
 
-/// The machine's clock.
+/// The system clock.
 pub(crate) fn clock() -> Clock {
     Clock::wall(Timestamp::now)
 }
 
-/// A clock that starts with the machine's and runs so many times faster. It can be moved, unlike the machine's own.
+/// A clock that starts at the system time and runs `speed` times faster.
 pub(crate) fn fast_clock(speed: NonZeroU32) -> Clock {
     Clock::driven(Timestamp::now(), speed)
 }
 
-/// The machine's zone, found as Go finds it: what `TZ` names, else what the machine is set to, else UTC.
+/// The local time zone by Go's rules: `TZ`, else `/etc/localtime`, else UTC.
 pub(crate) fn local_zone() -> TimeZone {
     let name = std::env::var("TZ").ok();
     zone_of(name.as_deref(), Path::new(LOCALTIME))
 }
 
-/// What a variable says, or else a file with a zone's rules, which mostly is a link to where its name can be read off.
+/// `file` is mostly a link into a zoneinfo directory, whose path gives the zone's name.
 fn zone_of(variable: Option<&str>, file: &Path) -> TimeZone {
     if let Some(name) = variable {
         let name = name.strip_prefix(':').unwrap_or(name);
@@ -53,19 +61,19 @@ fn zone_of(variable: Option<&str>, file: &Path) -> TimeZone {
     named.or_else(rules).unwrap_or(TimeZone::UTC)
 }
 
-/// Randomness with a seed that nobody knows.
+/// A generator with a random seed.
 pub(crate) fn rng() -> Result<Rng> {
     Ok(Rng::seeded(u64::from_ne_bytes(random()?)))
 }
 
-/// A token that nobody can guess.
+/// A random bearer token.
 pub(crate) fn token() -> Result<Token> {
     Ok(Token::from_random(random::<TOKEN_BYTES>()?))
 }
 
-/// TLS with fresh keys.
+/// TLS with new keys.
 pub(crate) fn tls() -> Result<Transport> {
-    let key = || KeyPair::generate().context("cannot make a key");
+    let key = || KeyPair::generate().context("cannot generate a TLS key");
     Ok(Transport::Tls(Box::new(Keys {
         authority: key()?,
         server: key()?,
@@ -73,38 +81,61 @@ pub(crate) fn tls() -> Result<Transport> {
     })))
 }
 
-/// Logs go to stderr: problems only, unless `verbose` or `RUST_LOG` ask for more.
-pub(crate) fn log(verbose: u8) -> Result<()> {
-    log_but(verbose, "")
+/// Sends logs to stderr: warnings and errors, unless `verbosity` or `RUST_LOG` ask for more.
+pub(crate) fn log(verbosity: u8, format: LogFormat) -> Result<()> {
+    log_except(verbosity, format, "")
 }
 
-/// The same, without the problems that `quiet` names, if only problems are logged.
-pub(crate) fn log_but(verbose: u8, quiet: &str) -> Result<()> {
-    let quiet = if verbose == 0 { quiet } else { "" };
-    let level = match verbose {
+/// Like [`log`], without the targets in `silenced` at the default verbosity.
+pub(crate) fn log_except(verbosity: u8, format: LogFormat, silenced: &str) -> Result<()> {
+    let silenced = if verbosity == 0 { silenced } else { "" };
+    let level = match verbosity {
         0 => "warn",
         1 => "info",
         _ => "debug",
     };
     let filter = match std::env::var(EnvFilter::DEFAULT_ENV) {
         Ok(text) if !text.is_empty() => {
-            EnvFilter::try_new(&text).with_context(|| format!("RUST_LOG={text} is not a filter"))?
+            EnvFilter::try_new(&text).with_context(|| format!("invalid filter RUST_LOG={text}"))?
         }
-        // kube's stack logs every answer of the 5xx kind by itself, and bodies it cannot read.
-        _ => EnvFilter::new(format!("{level},kube_client::client=off,{quiet}")),
+        // kube_client logs every 5xx response by itself, and bodies that it cannot parse.
+        _ => EnvFilter::new(format!("{level},kube_client::client=off,{silenced}")),
     };
-    tracing_subscriber::fmt()
+    // A second call in the same process would fail in `init` below.
+    let _ = LOG_FORMAT.set(format);
+    let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        .with_ansi(false)
-        .init();
+        .with_ansi(false);
+    match format {
+        LogFormat::Text => subscriber.init(),
+        LogFormat::Json => subscriber.json().flatten_event(true).init(),
+    }
     Ok(())
+}
+
+/// Prints a line for the user on stderr, whatever the log level: `caretaker: …`, or a JSON object with
+/// `--logging-format=json`, so that every line of stderr parses.
+pub(crate) fn notice(message: &str) {
+    let line = match LOG_FORMAT.get() {
+        Some(LogFormat::Json) => json_line(Timestamp::now(), message),
+        _ => format!("caretaker: {message}"),
+    };
+    // A closed terminal is no reason to stop.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Has the keys of the lines that `tracing_subscriber` writes.
+fn json_line(now: Timestamp, message: &str) -> String {
+    let timestamp = format!("{now:.6}");
+    json!({"timestamp": timestamp, "level": "INFO", "target": "caretaker", "message": message})
+        .to_string()
 }
 
 fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes)
-        .map_err(|error| anyhow!("the system gives no random bytes: {error}"))?;
+        .map_err(|error| anyhow!("cannot read random bytes from the system: {error}"))?;
     Ok(bytes)
 }
 
@@ -113,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_machines_zone_is_found_as_go_finds_it() {
+    fn local_zone_is_found_by_gos_rules() {
         let missing = Path::new("/nowhere/localtime");
         for (variable, name) in [
             ("Asia/Kathmandu", Some("Asia/Kathmandu")),
@@ -126,5 +157,15 @@ mod tests {
             assert_eq!(zone, expected, "{variable:?}");
         }
         assert_eq!(zone_of(None, missing), TimeZone::UTC);
+    }
+
+    #[test]
+    fn a_notice_in_json_parses_and_has_the_keys_of_log_lines() {
+        let line = json_line(Timestamp::UNIX_EPOCH, "a \"quoted\"\nmessage");
+        assert_eq!(line.lines().count(), 1);
+        let value: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(value["timestamp"], "1970-01-01T00:00:00.000000Z");
+        assert_eq!(value["level"], "INFO");
+        assert_eq!(value["message"], "a \"quoted\"\nmessage");
     }
 }

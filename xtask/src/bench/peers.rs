@@ -76,7 +76,7 @@ pub(super) const TTL: BenchSubject = BenchSubject {
     workers_flag: "--concurrent-ttl-after-finished-syncs",
     flags: &[],
     peer_qps_factor: 1.0,
-    ours_ready: "at work in",
+    ours_ready: "running against",
     peer_ready: "Starting TTL after finished controller",
     has_peer: true,
 };
@@ -87,7 +87,7 @@ pub(super) const VOLCANO_TTL: BenchSubject = BenchSubject {
     workers_flag: "--worker-threads-for-gc",
     flags: &[],
     peer_qps_factor: 1.0,
-    ours_ready: "at work in",
+    ours_ready: "running against",
     peer_ready: "",
     has_peer: false,
 };
@@ -98,7 +98,7 @@ pub(super) const CRON: BenchSubject = BenchSubject {
     workers_flag: "--concurrent-cron-job-syncs",
     flags: &[],
     peer_qps_factor: 1.0,
-    ours_ready: "at work in",
+    ours_ready: "running against",
     peer_ready: "Starting cronjob controller v2",
     has_peer: true,
 };
@@ -109,7 +109,7 @@ pub(super) const VOLCANO_CRON: BenchSubject = BenchSubject {
     workers_flag: "--worker-threads-for-cronjob",
     flags: &[],
     peer_qps_factor: 1.0,
-    ours_ready: "at work in",
+    ours_ready: "running against",
     peer_ready: "",
     has_peer: false,
 };
@@ -123,7 +123,7 @@ pub(super) const POD_GC: BenchSubject = BenchSubject {
     workers_flag: "",
     flags: &["--terminated-pod-gc-threshold=100"],
     peer_qps_factor: 1.0,
-    ours_ready: "at work in",
+    ours_ready: "running against",
     peer_ready: "Starting GC controller",
     has_peer: true,
 };

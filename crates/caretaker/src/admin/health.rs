@@ -1,31 +1,27 @@
-//! Health in the words of upstream's `server/healthz` (1.36): `ok`, or a line for each check.
+//! Health pages with the texts of upstream's `server/healthz` (1.36): `ok`, or a line for each check.
 //!
-//! Every page can be asked for with or without the details, and for one check alone.
+//! Every page has a short form, a verbose form, and one for a single check.
 
 use caretaker_apiserver::listen::Query;
 
-/// What was looked at.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Health {
-    /// In the order in which they are shown.
-    pub(crate) checks: Vec<Check>,
+pub(crate) struct HealthReport {
+    pub(crate) checks: Vec<HealthCheck>,
 }
 
-/// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Check {
-    /// One word, `garbage-collector-controller` or `kind/deployments.apps`.
+pub(crate) struct HealthCheck {
+    /// `garbage-collector-controller` or `kind/deployments.apps`.
     pub(crate) name: String,
-    /// Whether it is as it should be.
     pub(crate) ok: bool,
-    /// How it is, in a few words; may be empty.
+    /// May be empty.
     pub(crate) detail: String,
 }
 
-// === impl Health ===
+// === impl HealthReport ===
 
-impl Health {
-    /// The answer to `endpoint`, or to one check below it.
+impl HealthReport {
+    /// Status and text of `endpoint`, or of one check below it.
     pub(super) fn page(&self, endpoint: &str, check: Option<&str>, query: &Query) -> (u16, String) {
         if let Some(name) = check {
             return match self.checks.iter().find(|check| check.name == name) {
@@ -35,7 +31,7 @@ impl Health {
             };
         }
         let excluded = query.all("exclude");
-        let is_excluded = |check: &Check| excluded.contains(&check.name.as_str());
+        let is_excluded = |check: &HealthCheck| excluded.contains(&check.name.as_str());
         let is_well = self
             .checks
             .iter()
@@ -63,11 +59,11 @@ impl Health {
     }
 }
 
-// === impl Check ===
+// === impl HealthCheck ===
 
-impl Check {
+impl HealthCheck {
     // DEVIATION(health-reasons): upstream withholds reasons, because its checks quote errors. Ours are written for this
-    // page, and a readiness that does not say which kind is missing helps nobody.
+    // page, and an operator needs to see which kind is not ready.
     fn line(&self) -> String {
         let (mark, word) = if self.ok {
             ('+', "ok")
@@ -87,22 +83,22 @@ impl Check {
 mod tests {
     use super::*;
 
-    fn mk(checks: &[(&str, bool, &str)]) -> Health {
-        let checks = checks.iter().map(|&(name, ok, detail)| Check {
+    fn mk(checks: &[(&str, bool, &str)]) -> HealthReport {
+        let checks = checks.iter().map(|&(name, ok, detail)| HealthCheck {
             name: name.into(),
             ok,
             detail: detail.into(),
         });
-        Health {
+        HealthReport {
             checks: checks.collect(),
         }
     }
 
     #[test]
-    fn health_is_told_in_upstreams_words() {
+    fn health_pages_have_upstreams_texts() {
         let well = mk(&[("ping", true, ""), ("kind/pods", true, "synced")]);
         let ill = mk(&[("ping", true, ""), ("kind/pods", false, "forbidden")]);
-        let told = "[+]ping ok\n[-]kind/pods failed: forbidden\nlivez check failed\n";
+        let failed = "[+]ping ok\n[-]kind/pods failed: forbidden\nlivez check failed\n";
         let cases = [
             (&well, None, "", 200, "ok"),
             (
@@ -116,8 +112,8 @@ mod tests {
             (&well, Some("ping"), "", 200, "ok"),
             (&well, Some("kind/pods"), "verbose", 200, "ok"),
             (&well, Some("nothing"), "", 404, "404 page not found\n"),
-            (&ill, None, "", 500, told),
-            (&ill, None, "verbose=1", 500, told),
+            (&ill, None, "", 500, failed),
+            (&ill, None, "verbose=1", 500, failed),
             (&ill, Some("ping"), "", 200, "ok"),
             (
                 &ill,
@@ -139,7 +135,7 @@ mod tests {
             let page = health.page("livez", check, &Query::parse(query));
             assert_eq!(page, (code, text.to_owned()), "{check:?} {query}");
         }
-        let nothing = Health::default().page("readyz", None, &Query::default());
+        let nothing = HealthReport::default().page("readyz", None, &Query::default());
         assert_eq!(nothing, (200, "ok".into()));
     }
 }

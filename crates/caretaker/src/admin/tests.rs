@@ -1,4 +1,4 @@
-//! The pages by themselves, and over TLS as a client sees them.
+//! The pages as functions, and over TLS.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -13,31 +13,31 @@ use super::*;
 const GRAPH: &str = "/debug/controllers/garbage-collector-controller/graph";
 const OLD_GRAPH: &str = "/debug/controllers/garbagecollector/graph";
 
-/// Knows nothing, says it well.
+/// A source with fixed answers.
 struct Fake {
     collects: bool,
 }
 
-impl Backstage for Fake {
-    fn livez(&self) -> Soon<'_, Health> {
+impl DiagnosticsSource for Fake {
+    fn livez(&self) -> BoxedAnswer<'_, HealthReport> {
         Box::pin(async { mk_health("driver", true) })
     }
 
-    fn readyz(&self) -> Soon<'_, Health> {
+    fn readyz(&self) -> BoxedAnswer<'_, HealthReport> {
         Box::pin(async { mk_health("kind/pods", false) })
     }
 
-    fn metrics(&self) -> Soon<'_, String> {
+    fn metrics(&self) -> BoxedAnswer<'_, String> {
         Box::pin(async { "# EOF\n".to_owned() })
     }
 
-    fn actions(&self) -> Soon<'_, String> {
+    fn actions(&self) -> BoxedAnswer<'_, String> {
         Box::pin(async { "[]".to_owned() })
     }
 
-    fn graph(&self, uids: Vec<String>) -> Soon<'_, Option<Graph>> {
+    fn graph(&self, uids: Vec<String>) -> BoxedAnswer<'_, Option<GraphPage>> {
         Box::pin(async move {
-            self.collects.then(|| Graph {
+            self.collects.then(|| GraphPage {
                 dot: format!("strict digraph full {{}} // {}", uids.join(" ")),
                 json: format!("{{\"uids\":{}}}", uids.len()),
             })
@@ -45,9 +45,9 @@ impl Backstage for Fake {
     }
 }
 
-fn mk_health(name: &str, ok: bool) -> Health {
-    Health {
-        checks: vec![Check {
+fn mk_health(name: &str, ok: bool) -> HealthReport {
+    HealthReport {
+        checks: vec![HealthCheck {
             name: name.into(),
             ok,
             detail: String::new(),
@@ -56,7 +56,7 @@ fn mk_health(name: &str, ok: bool) -> Health {
 }
 
 async fn ask(collects: bool, method: &str, uri: &str) -> (u16, BTreeMap<String, String>, String) {
-    let admin = Admin::new(Arc::new(Fake { collects }));
+    let admin = AdminPages::new(Arc::new(Fake { collects }));
     let method = method.parse().unwrap();
     let response = admin.page(&method, &uri.parse().unwrap()).await;
     let (parts, body) = response.into_parts();
@@ -68,7 +68,7 @@ async fn ask(collects: bool, method: &str, uri: &str) -> (u16, BTreeMap<String, 
 }
 
 #[tokio::test]
-async fn every_page_has_its_type_and_its_text() {
+async fn every_page_has_its_content_type_and_text() {
     let json = "application/json";
     let dot = "text/vnd.graphviz";
     let ready = "[-]kind/pods failed\nreadyz check failed\n";
@@ -113,7 +113,7 @@ async fn every_page_has_its_type_and_its_text() {
 }
 
 #[tokio::test]
-async fn pages_are_read_only_and_a_graph_needs_a_collector() {
+async fn pages_are_read_only_and_the_graph_needs_the_collector() {
     for (method, uri, code) in [
         ("HEAD", "/livez", 200),
         ("POST", "/livez", 405),
@@ -140,7 +140,7 @@ async fn pages_are_read_only_and_a_graph_needs_a_collector() {
     }
 }
 
-/// What an HTTPS client that trusts the authority of `kubeconfig` is answered.
+/// Sends a request that trusts the certificate authority of `kubeconfig`.
 fn get(kubeconfig: &Value, path: &str, token: Option<&str>) -> (u16, String) {
     use base64::Engine;
     let cluster = &kubeconfig["clusters"][0]["cluster"];
@@ -165,14 +165,14 @@ fn get(kubeconfig: &Value, path: &str, token: Option<&str>) -> (u16, String) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn health_is_for_all_and_the_rest_for_those_with_the_token() {
+async fn health_needs_no_token_and_all_other_pages_do() {
     let world = tempfile::tempdir().unwrap();
-    let credentials = Credentials::Fresh(world.path().join("caretaker"));
+    let credentials = TokenSource::Generated(world.path().join("caretaker"));
     let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let (listener, file) = open(here, 0, &credentials).await.unwrap();
     let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
     let kubeconfig: Value = serde_saphyr::from_str(&text).unwrap();
-    let admin = Admin::new(Arc::new(Fake { collects: true }));
+    let admin = AdminPages::new(Arc::new(Fake { collects: true }));
     let (stop, stopped) = oneshot::channel::<()>();
     let serving = tokio::spawn(listener.serve(admin, async {
         let _ = stopped.await;

@@ -1,25 +1,24 @@
-//! The flags of `caretaker run`: where the cluster is, whether somebody else works in it, how much it may be asked, and
-//! where the admin server listens.
+//! The flags of `caretaker run`: the cluster, other controller managers, request limits, and the admin server.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 use clap::Args;
 
-use super::values::{Verbosity, limit, rate, switch};
-use super::work::Work;
+use super::controller_flags::ControllerFlags;
+use super::values::{VerbosityFlags, limit, rate, switch};
 
-/// kube-controller-manager's burst, for those who limit the rate and say nothing about bursts.
+/// kube-controller-manager's default burst.
 const BURST: u32 = 30;
 
 #[derive(Debug, Args)]
 #[command(args_override_self = true)]
-pub(crate) struct Run {
-    /// The kubeconfig [default: $KUBECONFIG, ~/.kube/config, or the service account of the Pod]
+pub(crate) struct RunFlags {
+    /// Path of the kubeconfig [default: $KUBECONFIG, ~/.kube/config, or the service account of the Pod]
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
 
-    /// The context of the kubeconfig [default: its current one]
+    /// Context of the kubeconfig [default: its current context]
     #[arg(long, value_name = "NAME")]
     pub(crate) context: Option<String>,
 
@@ -27,69 +26,72 @@ pub(crate) struct Run {
     #[arg(long, value_name = "URL")]
     pub(crate) master: Option<String>,
 
-    /// Act also while a kube-controller-manager or vc-controller-manager is alive
+    /// Write even while a kube-controller-manager or vc-controller-manager is active
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", hide_default_value = true, value_name = "BOOL", value_parser = switch)]
     pub(crate) take_over: bool,
 
     #[command(flatten)]
-    pub(crate) work: Work,
+    pub(crate) controllers: ControllerFlags,
 
     /// Requests per second to the API server [default: no limit]
     #[arg(long, value_name = "RATE", value_parser = rate, allow_negative_numbers = true)]
     kube_api_qps: Option<f32>,
 
-    /// Requests that may come at once, where there is a limit
+    /// Burst of requests, if --kube-api-qps is set
     #[arg(long, value_name = "N", default_value_t = BURST)]
     kube_api_burst: u32,
 
-    /// The port of the admin server: health, metrics, graph; 0 for none
+    /// Port of the admin server (health, metrics, graph); 0 disables it
     #[arg(long, value_name = "PORT", default_value_t = 10257)]
     pub(crate) secure_port: u16,
 
-    /// The address of the admin server
+    /// Address of the admin server
     #[arg(long, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     pub(crate) bind_address: IpAddr,
 
-    /// A file with the token that the admin server asks for [default: a fresh one, which it says where to find]
+    /// File with the bearer token of the admin server [default: a generated token; its path is printed]
     #[arg(long, value_name = "FILE")]
     pub(crate) admin_token_file: Option<PathBuf>,
 
-    /// Accepted as kube-controller-manager's; there is no lease yet
+    /// Accepted for compatibility; leader election is not implemented yet
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL", value_parser = switch)]
     leader_elect: Option<bool>,
 
     #[command(flatten)]
-    pub(crate) verbosity: Verbosity,
+    pub(crate) verbosity: VerbosityFlags,
+
+    /// Warning about upstream's flags that were removed from the command line.
+    #[arg(skip)]
+    pub(super) ignored: Option<String>,
 }
 
-/// A limit on requests.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Rate {
-    /// Requests per second in the long run; above zero.
+pub(crate) struct RequestRate {
+    /// Requests per second; above zero.
     pub(crate) qps: f32,
-    /// Requests that may come at once; at least one.
+    /// At least one.
     pub(crate) burst: u32,
 }
 
-// === impl Run ===
+// === impl RunFlags ===
 
-impl Run {
-    /// How much the API server may be asked, if that is limited.
-    pub(crate) fn rate(&self) -> Option<Rate> {
+impl RunFlags {
+    /// The limit on requests; `None` without a limit.
+    pub(crate) fn rate(&self) -> Option<RequestRate> {
         let qps = limit(self.kube_api_qps)?;
-        Some(Rate {
+        Some(RequestRate {
             qps,
             burst: self.kube_api_burst.max(1),
         })
     }
 
-    /// What somebody asked for and will not get, a sentence each.
+    /// One sentence for each flag or value that has no effect.
     pub(crate) fn warnings(&self) -> Vec<String> {
-        let mut warnings = self.work.warnings();
+        let mut warnings: Vec<String> = self.ignored.iter().cloned().collect();
+        warnings.extend(self.controllers.warnings());
         if self.leader_elect == Some(true) {
-            warnings.push(
-                "there is no lease yet: --leader-elect changes nothing, so run one of these".into(),
-            );
+            warnings
+                .push("--leader-elect has no effect yet: run only one instance per cluster".into());
         }
         warnings
     }
@@ -104,16 +106,16 @@ mod tests {
     #[derive(Debug, Parser)]
     struct Wrapped {
         #[command(flatten)]
-        run: Run,
+        run: RunFlags,
     }
 
-    fn mk(flags: &[&str]) -> Run {
+    fn mk(flags: &[&str]) -> RunFlags {
         let arguments = [&["caretaker"], flags].concat();
         Wrapped::try_parse_from(arguments).unwrap().run
     }
 
     #[test]
-    fn the_admin_server_is_where_upstreams_is_and_for_this_machine_only() {
+    fn the_admin_server_has_upstreams_port_on_localhost() {
         let run = mk(&[]);
         assert_eq!(run.secure_port, 10257);
         assert_eq!(run.bind_address.to_string(), "127.0.0.1");
@@ -125,9 +127,9 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_limited_only_if_somebody_says_so() {
-        let limited = |qps, burst| Some(Rate { qps, burst });
-        let cases: &[(&[&str], Option<Rate>)] = &[
+    fn requests_are_limited_only_with_kube_api_qps() {
+        let limited = |qps, burst| Some(RequestRate { qps, burst });
+        let cases: &[(&[&str], Option<RequestRate>)] = &[
             (&[], None),
             (&["--kube-api-burst=50"], None),
             (&["--kube-api-qps=0"], None),
@@ -148,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_for_a_lease_is_answered_with_a_sentence() {
+    fn leader_elect_gives_a_warning() {
         for (flag, warnings) in [
             ("--leader-elect", 1),
             ("--leader-elect=true", 1),
@@ -157,11 +159,11 @@ mod tests {
         ] {
             assert_eq!(mk(&[flag]).warnings().len(), warnings, "{flag}");
         }
-        assert!(mk(&["--leader-elect"]).warnings()[0].contains("no lease yet"));
+        assert!(mk(&["--leader-elect"]).warnings()[0].contains("--leader-elect has no effect"));
     }
 
     #[test]
-    fn a_flag_that_is_repeated_counts_as_it_was_said_last() {
+    fn the_last_value_of_a_flag_counts() {
         let run = mk(&[
             "--kubeconfig=a",
             "--take-over",

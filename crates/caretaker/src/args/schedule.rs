@@ -1,4 +1,4 @@
-//! The flags of the commands about cron schedules: `caretaker schedule next`, `list` and `run`.
+//! The flags of `caretaker schedule next`, `list` and `run`.
 
 use std::str::FromStr;
 
@@ -7,95 +7,94 @@ use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::objects::Place;
-use super::settings::Zone;
-use super::values::Verbosity;
+use super::decision_flags::ZoneFlag;
+use super::inspect::ClusterFlags;
+use super::values::{InvalidValue, VerbosityFlags};
 
-/// Most slots that are shown: more than a month of hours.
+/// Maximum of `--count`: more than a month of hourly times.
 const COUNT_MAX: i64 = 1_000;
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Schedule {
-    /// Show when a schedule is due next, also when clocks change. Needs no cluster
+pub(crate) enum ScheduleCommand {
+    /// Show the next times of a schedule, also across clock changes; needs no cluster
     Next(ScheduleNext),
-    /// Show every CronJob: when it runs next, when it ran last, how many Jobs of it are active
+    /// List CronJobs with their next time, their last time, and their active Jobs
     List(ScheduleList),
-    /// Run a CronJob once, now, whatever its schedule says
+    /// Run a CronJob once, now
     Run(ScheduleRun),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ScheduleNext {
-    /// The schedule of a CronJob, like '30 2 * * 1-5', '@daily' or '@every 90m'
-    // A sign in front of a minute is a mistake in the schedule, not a flag.
+    /// Schedule of a CronJob, like '30 2 * * 1-5', '@daily' or '@every 90m'
+    // A leading minus sign is an error in the schedule, not a flag.
     #[arg(value_name = "EXPR", allow_hyphen_values = true)]
     pub(crate) expression: String,
 
-    /// The zone whose clocks count, like Europe/Berlin; TZ= in the expression wins [default: UTC]
+    /// Time zone, like Europe/Berlin; TZ= in the expression wins [default: UTC]
     #[arg(long, value_name = "ZONE", value_parser = time_zone)]
     pub(crate) time_zone: Option<TimeZone>,
 
-    /// Slots after this time, like 2026-03-29T00:00:00Z [default: now]
+    /// Show times after this one, like 2026-03-29T00:00:00Z [default: now]
     #[arg(long, value_name = "RFC3339", value_parser = time)]
     pub(crate) after: Option<Timestamp>,
 
-    /// How many slots
+    /// Number of times to show
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=COUNT_MAX))]
     pub(crate) count: u16,
 
-    /// How they are shown
+    /// Format of the output
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-    pub(crate) output: Listing,
+    pub(crate) output: ListFormat,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ScheduleList {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) cluster: ClusterFlags,
 
-    /// All namespaces
+    /// Show all namespaces, not only one
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     pub(crate) all_namespaces: bool,
 
     #[command(flatten)]
-    pub(crate) zone: Zone,
+    pub(crate) zone: ZoneFlag,
 
-    /// How they are shown
+    /// Format of the output
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-    pub(crate) output: Listing,
+    pub(crate) output: ListFormat,
 
     #[command(flatten)]
-    pub(crate) verbosity: Verbosity,
+    pub(crate) verbosity: VerbosityFlags,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ScheduleRun {
-    /// The CronJob: a name, or cronjob/NAME, or cronvcjob/NAME for Volcano's
+    /// CronJob: NAME, cronjob/NAME, or cronvcjob/NAME for Volcano's
     #[arg(value_name = "CRONJOB")]
     pub(crate) cron_job: CronJobName,
 
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) cluster: ClusterFlags,
 
-    /// Also if its concurrencyPolicy is Forbid and a Job of it is active
+    /// Run even if concurrencyPolicy is Forbid and a Job is active
     #[arg(long)]
     pub(crate) force: bool,
 
     #[command(flatten)]
-    pub(crate) verbosity: Verbosity,
+    pub(crate) verbosity: VerbosityFlags,
 }
 
-/// Some CronJob, `report`, `cronjob/report` or `cronvcjob/report`.
+/// `report`, `cronjob/report` or `cronvcjob/report`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CronJobName {
-    /// What stands before the slash, in small letters.
+    /// The part before the slash, in lower case.
     pub(crate) kind: Option<String>,
     pub(crate) name: String,
 }
 
-/// The forms of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Listing {
+pub(crate) enum ListFormat {
     Table,
     Json,
 }
@@ -103,17 +102,19 @@ pub(crate) enum Listing {
 // === impl CronJobName ===
 
 impl FromStr for CronJobName {
-    type Err = String;
+    type Err = InvalidValue;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, InvalidValue> {
         let (kind, name) = match text.split_once('/') {
             Some((kind, name)) => (Some(kind), name),
             None => (None, text),
         };
-        // What would lead elsewhere in a path is nobody's name.
+        // These characters would change the path of the request.
         let is_odd = |c: char| matches!(c, '/' | '%' | '?' | '#') || c.is_control() || c == ' ';
         if kind == Some("") || matches!(name, "" | "." | "..") || name.contains(is_odd) {
-            return Err("a name is needed, like report, cronjob/report or cronvcjob/report".into());
+            return Err(InvalidValue(
+                "a name like report, cronjob/report or cronvcjob/report",
+            ));
         }
         Ok(Self {
             kind: kind.map(str::to_lowercase),
@@ -126,9 +127,9 @@ pub(super) fn time_zone(name: &str) -> Result<TimeZone, ZoneError> {
     zone::find(name)
 }
 
-fn time(text: &str) -> Result<Timestamp, &'static str> {
+fn time(text: &str) -> Result<Timestamp, InvalidValue> {
     let read = text.parse();
-    read.map_err(|_| "a time is needed, like 2026-03-29T00:00:00Z")
+    read.map_err(|_| InvalidValue("a time like 2026-03-29T00:00:00Z"))
 }
 
 #[cfg(test)]
@@ -136,9 +137,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cron_job_is_a_name_with_or_without_its_kind() {
+    fn a_cron_job_name_may_have_a_kind() {
         let read = |text: &str| {
-            let read: Result<CronJobName, String> = text.parse();
+            let read: Result<CronJobName, InvalidValue> = text.parse();
             read.ok().map(|read| (read.kind, read.name))
         };
         let kind = |word: &str| Some(word.to_owned());

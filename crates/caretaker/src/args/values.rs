@@ -1,6 +1,4 @@
-//! Values of flags that Go's programs write and clap does not know: booleans, durations, feature gates, resources.
-//!
-//! Nothing here decides anything; each type reads one text, or says what it should look like.
+//! Parsers of flag values in Go's syntax, which clap does not have: booleans, durations, feature gates, resources.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -8,37 +6,35 @@ use std::time::Duration;
 use clap::Args;
 use jiff::SignedDuration;
 
-/// From this number on klog speaks of details; below, of what happens.
+/// From this verbosity on klog logs details.
 const KLOG_DETAILS: u8 = 4;
 
 /// A feature gate, `CronVolcanoJobSupport=false`. The component that kube-controller-manager allows before a colon is
-/// left out: there is one component here.
+/// dropped, because there is one component here.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Gate {
+pub(crate) struct FeatureGate {
     pub(crate) name: String,
     pub(crate) on: bool,
 }
 
-/// A resource as logs name it, `deployments.apps` or `pods`.
+/// `deployments.apps` or `pods`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ResourceName {
     pub(crate) resource: String,
-    /// Empty for core.
+    /// Empty for the core group.
     pub(crate) group: String,
 }
 
-/// Some object, `deployment/web`: its type as kubectl has it (resource, singular, short name or kind, with or without
-/// group), and its name.
+/// `deployment/web`: a type as in kubectl (resource, singular, short name or kind, with or without group) and a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ObjectName {
     pub(crate) kind: String,
     pub(crate) name: String,
 }
 
-/// How much is logged.
 #[derive(Debug, Clone, Default, Args)]
-pub(crate) struct Verbosity {
-    /// Log more to stderr: -v, -vv for details; also klog's numbers, as in -v=4. RUST_LOG is more exact
+pub(crate) struct VerbosityFlags {
+    /// Log more to stderr: -v, -vv for details, or klog's levels, as in -v=4; RUST_LOG takes precedence
     #[arg(
         short = 'v',
         long = "v",
@@ -48,67 +44,72 @@ pub(crate) struct Verbosity {
         default_missing_value = "",
         action = clap::ArgAction::Append
     )]
-    verbosity: Vec<Louder>,
+    verbosity: Vec<VerboseFlag>,
 }
 
-/// One `-v`.
+/// The value of one `-v`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Louder {
-    /// So many steps more.
+enum VerboseFlag {
+    /// Number of steps above the default.
     Steps(u8),
-    /// As much as klog logs at this number.
+    /// Level of klog.
     Klog(u8),
 }
 
-/// `true` and `false` as Go's strconv reads them.
-pub(crate) fn switch(text: &str) -> Result<bool, String> {
+/// A value was not understood; holds what was expected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected {0}")]
+pub(crate) struct InvalidValue(pub(crate) &'static str);
+
+/// `true` and `false` as Go's strconv parses them.
+pub(crate) fn switch(text: &str) -> Result<bool, InvalidValue> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-        _ => Err("true or false is needed".into()),
+        _ => Err(InvalidValue("true or false")),
     }
 }
 
-/// A duration as Go writes it, `1m30s` or `500ms`.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let says = || "a duration is needed, like 500ms, 60s or 16m40s".to_owned();
+/// A duration of Go, `1m30s` or `500ms`.
+pub(crate) fn duration(text: &str) -> Result<Duration, InvalidValue> {
+    const INVALID: InvalidValue = InvalidValue("a duration like 500ms, 60s or 16m40s");
     if text == "0" {
         return Ok(Duration::ZERO);
     }
-    // jiff reads this notation and others; days and words are not Go's.
+    // jiff also parses days and words, which Go does not.
     if !text.ends_with(|last: char| "smhµun".contains(last)) || text.contains(char::is_whitespace)
     {
-        return Err(says());
+        return Err(INVALID);
     }
-    let duration: SignedDuration = text.parse().map_err(|_| says())?;
-    Duration::try_from(duration).map_err(|_| says())
+    let duration: SignedDuration = text.parse().map_err(|_| INVALID)?;
+    Duration::try_from(duration).map_err(|_| INVALID)
 }
 
-/// A number per second.
-pub(crate) fn rate(text: &str) -> Result<f32, String> {
+/// A rate per second.
+pub(crate) fn rate(text: &str) -> Result<f32, InvalidValue> {
     match text.parse::<f32>() {
         Ok(rate) if rate.is_finite() => Ok(rate),
-        _ => Err("a number is needed".into()),
+        _ => Err(InvalidValue("a number")),
     }
 }
 
-/// The limit that a rate is: what is not above zero means none, as in client-go.
+/// A rate that is not above zero means no limit, as in client-go.
 pub(crate) fn limit(rate: Option<f32>) -> Option<f32> {
     rate.filter(|rate| *rate > 0.0)
 }
 
-// === impl Gate ===
+// === impl FeatureGate ===
 
-impl FromStr for Gate {
-    type Err = String;
+impl FromStr for FeatureGate {
+    type Err = InvalidValue;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let says = || "a list like Gate=true,OtherGate=false is needed".to_owned();
-        let (name, on) = text.trim().split_once('=').ok_or_else(says)?;
+    fn from_str(text: &str) -> Result<Self, InvalidValue> {
+        const INVALID: InvalidValue = InvalidValue("a list like Gate=true,OtherGate=false");
+        let (name, on) = text.trim().split_once('=').ok_or(INVALID)?;
         let name = name.rsplit_once(':').map_or(name, |(_, name)| name).trim();
-        let on = switch(on.trim()).map_err(|_| says())?;
+        let on = switch(on.trim()).map_err(|_| INVALID)?;
         if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric()) {
-            return Err(says());
+            return Err(INVALID);
         }
         Ok(Self {
             name: name.to_owned(),
@@ -120,15 +121,17 @@ impl FromStr for Gate {
 // === impl ResourceName ===
 
 impl FromStr for ResourceName {
-    type Err = String;
+    type Err = InvalidValue;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, InvalidValue> {
         let text = text.trim();
         let (resource, group) = text.split_once('.').unwrap_or((text, ""));
         let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
         let empty_group = text.contains('.') && group.is_empty();
         if resource.is_empty() || empty_group || !text.chars().all(is_plain) {
-            return Err("a list like events,leases.coordination.k8s.io is needed".into());
+            return Err(InvalidValue(
+                "a list like events,leases.coordination.k8s.io",
+            ));
         }
         Ok(Self {
             resource: resource.to_owned(),
@@ -140,9 +143,9 @@ impl FromStr for ResourceName {
 // === impl ObjectName ===
 
 impl FromStr for ObjectName {
-    type Err = String;
+    type Err = InvalidValue;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, InvalidValue> {
         match text.split_once('/') {
             Some((kind, name)) if !kind.is_empty() && !name.is_empty() && !name.contains('/') => {
                 Ok(Self {
@@ -150,22 +153,22 @@ impl FromStr for ObjectName {
                     name: name.to_owned(),
                 })
             }
-            _ => Err("a type and a name are needed, like deployment/web".into()),
+            _ => Err(InvalidValue("a type and a name, like deployment/web")),
         }
     }
 }
 
-// === impl Verbosity ===
+// === impl VerbosityFlags ===
 
-impl Verbosity {
-    /// 0: problems, 1: what happens, 2: details.
+impl VerbosityFlags {
+    /// 0: warnings and errors, 1: info, 2: debug.
     pub(crate) fn level(&self) -> u8 {
         let mut steps: u8 = 0;
         let mut klog = 0;
-        for louder in &self.verbosity {
-            match louder {
-                Louder::Steps(more) => steps = steps.saturating_add(*more),
-                Louder::Klog(number) => klog = *number,
+        for flag in &self.verbosity {
+            match flag {
+                VerboseFlag::Steps(more) => steps = steps.saturating_add(*more),
+                VerboseFlag::Klog(number) => klog = *number,
             }
         }
         let of_klog = match klog {
@@ -177,18 +180,18 @@ impl Verbosity {
     }
 }
 
-// === impl Louder ===
+// === impl VerboseFlag ===
 
-impl FromStr for Louder {
-    type Err = String;
+impl FromStr for VerboseFlag {
+    type Err = InvalidValue;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, InvalidValue> {
         if text.chars().all(|c| c == 'v') {
             let more = text.len().saturating_add(1);
             return Ok(Self::Steps(u8::try_from(more).unwrap_or(u8::MAX)));
         }
         let number: Result<u32, _> = text.parse();
-        let number = number.map_err(|_| "a number is needed, like 2")?;
+        let number = number.map_err(|_| InvalidValue("a number like 2"))?;
         Ok(Self::Klog(u8::try_from(number).unwrap_or(u8::MAX)))
     }
 }
@@ -200,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_read_as_go_writes_them() {
+    fn durations_have_gos_syntax() {
         let cases = [
             ("0", Some(0)),
             ("0s", Some(0)),
@@ -225,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn switches_are_read_as_go_reads_them() {
+    fn booleans_have_gos_syntax() {
         for (text, on) in [
             ("true", Some(true)),
             ("1", Some(true)),
@@ -255,8 +258,8 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_is_a_name_and_a_switch_with_or_without_a_component() {
-        let gate = |name: &str, on| Gate {
+    fn a_feature_gate_has_a_name_and_a_boolean() {
+        let gate = |name: &str, on| FeatureGate {
             name: name.to_owned(),
             on,
         };
@@ -268,7 +271,7 @@ mod tests {
             assert_eq!(text.parse(), Ok(expected), "{text}");
         }
         for text in ["", "A", "A=", "A=maybe", "=true", "kube:=true", "A B=true"] {
-            assert!(text.parse::<Gate>().is_err(), "{text}");
+            assert!(text.parse::<FeatureGate>().is_err(), "{text}");
         }
     }
 
@@ -304,13 +307,13 @@ mod tests {
     #[derive(Debug, Parser)]
     struct Wrapped {
         #[command(flatten)]
-        verbosity: Verbosity,
+        verbosity: VerbosityFlags,
         #[arg(long)]
         other: bool,
     }
 
     #[test]
-    fn more_is_logged_in_steps_or_by_klogs_numbers() {
+    fn verbosity_counts_flags_or_takes_klogs_level() {
         let cases: &[(&[&str], Option<u8>)] = &[
             (&[], Some(0)),
             (&["-v"], Some(1)),

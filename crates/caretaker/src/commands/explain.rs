@@ -1,9 +1,8 @@
-//! `caretaker explain`: why an object lives, why it is stuck, what happens to it next.
+//! `caretaker explain`: why an object exists, what blocks its deletion, and what the controllers would do next.
 //!
-//! The collector's own decision about the object, with the reads it asks for carried out as the driver would, and what
-//! the other controllers that look after its kind decide: [`jobs`], [`crons`], [`pods`]. What they would write is told and
-//! not done. With which flags they run cannot be seen from here, so these are flags of this command, too, and what a
-//! decision rests on is told with it.
+//! Runs the garbage collector's decision about the object and sends its reads, as the driver would. The other controllers
+//! of the kind decide in [`jobs`], [`crons`] and [`pods`]. Writes are described and not sent. The flags of the running
+//! controllers are unknown here, so this command has the same flags, and the output names the values it assumed.
 
 mod crons;
 mod jobs;
@@ -26,39 +25,38 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
-use super::Look;
-use super::find::{self, Found};
-use crate::args::{self, Explain};
-use crate::output::explained::{Explained, Opinion};
+use super::ClusterSnapshot;
+use super::find::{self, FoundObject};
+use crate::args::{self, ExplainFlags};
+use crate::output::explained::{ControllerVerdict, Explanation};
 
-/// How many questions one explanation may ask. An object has one owner, mostly; ten thousand are possible.
+/// Reads per explanation. Most objects have one owner; ten thousand are possible.
 const READS_MAX: usize = 200;
 
-/// What is decided about an object, and why questions before it were not answered, if so.
-struct Judgement {
+/// The garbage collector's verdict, and why a read that it needs failed.
+struct GcJudgement {
     verdict: Verdict<Key, Reason>,
     unanswered: Option<String>,
 }
 
-/// The explanation as it is to be printed.
-pub(super) async fn run(args: &Explain) -> Result<String> {
-    let mut look = Look::take(&args.place).await?;
-    let record = match look.find(&args.object).await? {
-        Found::Here(record) => record,
-        Found::Absent(places) => bail!(find::absence(&look.catalog, &places)),
+pub(super) async fn run(args: &ExplainFlags) -> Result<String> {
+    let mut snapshot = ClusterSnapshot::take(&args.cluster).await?;
+    let record = match snapshot.find(&args.object).await? {
+        FoundObject::Here(record) => record,
+        FoundObject::Absent(places) => bail!(find::not_found(&snapshot.catalog, &places)),
     };
-    let Some(Judgement {
+    let Some(GcJudgement {
         verdict,
         unanswered,
-    }) = look.judge(&record).await
+    }) = snapshot.judge(&record).await
     else {
-        bail!("nothing is ever decided about it");
+        bail!("no controller handles objects of this kind");
     };
-    let opinions = look.opinions(&record, args).await;
-    let index = look.collector.index();
-    let kind = look.catalog.get(record.kind);
+    let verdicts = snapshot.controller_verdicts(&record, args).await;
+    let index = snapshot.collector.index();
+    let kind = snapshot.catalog.get(record.kind);
     let meta = &record.meta;
-    let explained = Explained {
+    let explanation = Explanation {
         object: Identity {
             api_version: kind.map(Kind::api_version).unwrap_or_default(),
             kind: kind.map(|kind| kind.kind.to_string()).unwrap_or_default(),
@@ -70,115 +68,120 @@ pub(super) async fn run(args: &Explain) -> Result<String> {
         is_collected: index.kind_state(record.kind).is_some(),
         deletion: meta.deletion,
         finalizers: meta.finalizers.iter().map(ToString::to_string).collect(),
-        ties: index.ties(&meta.uid, look.clock.now()).unwrap_or_default(),
+        ties: index
+            .ties(&meta.uid, snapshot.clock.now())
+            .unwrap_or_default(),
         verdict,
         unanswered,
-        opinions,
+        verdicts,
     };
     Ok(match args.output {
-        Some(args::Output::Json) => serde_json::to_string_pretty(&explained.json())? + "\n",
-        None => explained.text(),
+        Some(args::OutputFormat::Json) => serde_json::to_string_pretty(&explanation.json())? + "\n",
+        None => explanation.text(),
     })
 }
 
-impl Look {
-    /// Decides about an object, reading what has to be read, until something would be written or nothing is to do.
-    async fn judge(&mut self, record: &Record) -> Option<Judgement> {
+impl ClusterSnapshot {
+    /// Decides about an object and sends the reads, until the decision is a write or no action.
+    async fn judge(&mut self, record: &Record) -> Option<GcJudgement> {
         let key = self.collector.keys(record).into_iter().next()?;
-        // What was asked and not answered, and why.
+        // Reads that failed, with the cause.
         let mut failed: BTreeMap<Key, String> = BTreeMap::new();
         let mut reads = 0;
         loop {
             let verdict = self.collector.decide(&key, self.clock.now());
-            let questions = match &verdict.next {
+            let reads_needed = match &verdict.next {
                 Next::After(keys) => keys.clone(),
                 Next::Call(call) if call.is_read() => vec![key.clone()],
                 _ => Vec::new(),
             };
-            let open = questions.iter().find(|key| !failed.contains_key(key));
+            let open = reads_needed.iter().find(|key| !failed.contains_key(key));
             let unanswered = match open {
                 Some(open) if reads < READS_MAX => {
                     reads += 1;
-                    if let Some(why) = self.ask(open).await {
+                    if let Some(why) = self.read_owner(open).await {
                         failed.insert(open.clone(), why);
                     }
                     continue;
                 }
                 Some(_) => Some(format!(
-                    "more than {READS_MAX} owners would have to be asked for"
+                    "more than {READS_MAX} owners would have to be read"
                 )),
-                None => questions.first().and_then(|key| failed.remove(key)),
+                None => reads_needed.first().and_then(|key| failed.remove(key)),
             };
-            return Some(Judgement {
+            return Some(GcJudgement {
                 verdict,
                 unanswered,
             });
         }
     }
 
-    /// What the other controllers decide, those that look after its kind, from the object as it is now and by the
-    /// server's time.
-    async fn opinions(&mut self, record: &Record, args: &Explain) -> Vec<Opinion> {
-        let mut opinion = self.opinion_on_job(record, args).await;
-        if opinion.is_none() {
-            opinion = self.opinion_on_cron_job(record, args).await;
+    /// The verdicts of the other controllers of its kind, with the current object and the server's time.
+    async fn controller_verdicts(
+        &mut self,
+        record: &Record,
+        args: &ExplainFlags,
+    ) -> Vec<ControllerVerdict> {
+        let mut verdict = self.verdict_on_job(record, args).await;
+        if verdict.is_none() {
+            verdict = self.verdict_on_cron_job(record, args).await;
         }
-        if opinion.is_none() {
-            opinion = self.opinion_on_pod(record, args).await;
+        if verdict.is_none() {
+            verdict = self.verdict_on_pod(record, args).await;
         }
-        opinion.into_iter().collect()
+        verdict.into_iter().collect()
     }
 
-    /// A controller that knows which kinds there are.
-    fn taught<C: Controller>(&self, mut controller: C) -> C {
+    /// Gives a new controller the catalog of kinds.
+    fn with_catalog<C: Controller>(&self, mut controller: C) -> C {
         let catalog = Change::Catalog(self.catalog.clone());
         controller.observe(&catalog, self.clock.now(), &mut Wake::default());
         controller
     }
 
-    /// The whole object, and what time it is for the server. Nothing if it is gone, or may not be read.
-    async fn whole(&self, record: &Record) -> Option<(Arc<Record>, Timestamp)> {
+    /// The full object and the server's time; `None` if it cannot be read.
+    async fn full_object(&self, record: &Record) -> Option<(Arc<Record>, Timestamp)> {
         let target = Target {
             kind: record.kind,
             namespace: record.meta.namespace.clone(),
             name: record.meta.name.clone(),
         };
-        let Performed { answer, date, .. } = self.read_whole(target).await;
+        let Performed { answer, date, .. } = self.read_full(target).await;
         match answer {
             Answer::Object(record) => Some((record, date.unwrap_or_else(|| self.clock.now()))),
             _ => None,
         }
     }
 
-    async fn read_whole(&self, target: Target) -> Performed {
+    async fn read_full(&self, target: Target) -> Performed {
         let effects = self.effects.clone().showing(View::Full);
         effects.perform(&Call::Get { target }).await
     }
 
-    /// Shows the objects of some kinds, until somebody has seen enough, or for as long as the collector would wait. What is
-    /// not known then is said by whoever decides.
-    async fn show(&mut self, interest: Interest, mut has_seen_enough: impl FnMut(&Change) -> bool) {
+    /// FeedSet the objects of some kinds to a controller until it has enough, or until the time that the garbage collector
+    /// waits for a list. The verdict names what is still missing then.
+    async fn feed(&mut self, interest: Interest, mut has_enough: impl FnMut(&Change) -> bool) {
         let mut changes = self.feeds.subscribe(interest);
         let deadline = Instant::now() + ORPHAN_HOLD_MAX;
         loop {
             let change = tokio::select! {
                 biased;
                 change = changes.recv() => change,
-                // Somebody who does not listen would hold up the feeds.
+                // An unread channel would block the watches.
                 Some(_) = self.changes.recv() => continue,
                 () = sleep_until(deadline) => None,
             };
-            if change.is_none_or(|change| has_seen_enough(&change)) {
+            if change.is_none_or(|change| has_enough(&change)) {
                 return;
             }
         }
     }
 
-    /// Carries out the read that a decision asks for. Returns why it was not answered.
-    async fn ask(&mut self, key: &Key) -> Option<String> {
+    /// Sends the read of a decision. Returns the error if it fails.
+    async fn read_owner(&mut self, key: &Key) -> Option<String> {
         let Next::Call(call @ Call::Get { .. }) = self.collector.decide(key, self.clock.now()).next
         else {
-            return Some("there is nothing to ask".to_owned());
+            return Some("the decision needs no read".to_owned());
         };
         let answer = self.effects.perform(&call).await.answer;
         let wake = &mut Wake::default();
@@ -196,7 +199,7 @@ impl Look {
     }
 }
 
-/// What is in an object.
+/// The JSON of a full object.
 fn content(record: &Record) -> Value {
     match &record.body {
         Body::Json(bytes) => serde_json::from_slice(bytes).unwrap_or_default(),
@@ -204,7 +207,7 @@ fn content(record: &Record) -> Value {
     }
 }
 
-/// Whether it is a Job of Volcano that was put aside.
+/// Whether it is an aborted Job of Volcano.
 fn is_aborted(record: &Record) -> bool {
     content(record)["status"]["state"]["phase"] == "Aborted"
 }

@@ -1,8 +1,8 @@
-//! Finds the object that `TYPE/NAME` means.
+//! Finds the object of `TYPE/NAME`.
 //!
-//! A type is what kubectl takes: resource, singular, short name or kind, alone or with its group or with version and
-//! group. Where kubectl takes the first of several groups that have a type, here all of them are asked: the name mostly
-//! decides, and otherwise the user has to.
+//! A type is what kubectl accepts: resource, singular, short name or kind, with or without group or version and group.
+//! kubectl takes the first of several groups that have the type. Here all of them are read; the user has to choose if
+//! several have the name.
 
 use std::sync::Arc;
 
@@ -12,23 +12,21 @@ use caretaker_controllers::runtime::controller::Change;
 use caretaker_controllers::runtime::kind::{Catalog, Kind, KindId, Scope};
 use caretaker_controllers::runtime::record::Record;
 
-use super::Look;
+use super::ClusterSnapshot;
 use crate::args::ObjectName;
 
-/// What was found.
-pub(super) enum Found {
-    /// The object, as it is now.
+pub(super) enum FoundObject {
     Here(Arc<Record>),
-    /// Nothing, at these places.
+    /// No object at these targets.
     Absent(Vec<Target>),
 }
 
-impl Look {
-    /// Reads the object that a user means, and takes note of it: its kind may be one that cannot be listed.
-    pub(super) async fn find(&mut self, object: &ObjectName) -> Result<Found> {
-        let kinds = meant(&self.catalog, &object.kind);
+impl ClusterSnapshot {
+    /// Reads the object and adds it to the index: its kind may be one that cannot be listed.
+    pub(super) async fn find(&mut self, object: &ObjectName) -> Result<FoundObject> {
+        let kinds = kinds_of(&self.catalog, &object.kind);
         if kinds.is_empty() {
-            bail!("the server has no type {:?}", object.kind);
+            bail!("the server has no resource type {:?}", object.kind);
         }
         let places: Vec<Target> = kinds
             .iter()
@@ -47,18 +45,18 @@ impl Look {
                 }
             }
         }
-        // Some objects are served by two groups, events for one: that is still one object.
+        // Two groups may serve the same object, for example an Event.
         here.dedup_by(|other, first| other.meta.uid == first.meta.uid);
         match (here.as_slice(), failure) {
             ([record], _) => {
                 self.observe(&Change::Applied(record.clone()));
-                Ok(Found::Here(record.clone()))
+                Ok(FoundObject::Here(record.clone()))
             }
             ([], Some((target, why))) => {
                 let object = described(&self.catalog, target);
-                bail!("{object} cannot be read: {why}")
+                bail!("cannot read {object}: {why}")
             }
-            ([], None) => Ok(Found::Absent(places)),
+            ([], None) => Ok(FoundObject::Absent(places)),
             (several, _) => {
                 let types = several.iter().map(|record| record.kind);
                 bail!(ambiguity(&self.catalog, object, types))
@@ -67,9 +65,8 @@ impl Look {
     }
 }
 
-/// The kinds that a type can mean. What can be deleted goes before what only looks like it: `pods` are not those of
-/// metrics.k8s.io.
-fn meant(catalog: &Catalog, text: &str) -> Vec<KindId> {
+/// The kinds of a type. Deletable kinds win: `pods` does not mean those of metrics.k8s.io.
+fn kinds_of(catalog: &Catalog, text: &str) -> Vec<KindId> {
     let text = text.to_lowercase();
     let (name, place) = text.split_once('.').unwrap_or((&text, ""));
     let named = catalog
@@ -90,7 +87,7 @@ fn is_called(kind: &Kind, name: &str) -> bool {
         || aliases.any(|alias| **alias == *name)
 }
 
-/// Whether a kind is in a group, `apps`, or in a version of it, `v1.apps`, or just `v1` for core.
+/// Whether a kind is in a group, `apps`, or in a version of it, `v1.apps`, or `v1` for the core group.
 fn is_in(kind: &Kind, place: &str) -> bool {
     let mut versions = kind.versions.iter();
     let group = &*kind.group;
@@ -114,26 +111,36 @@ fn place(catalog: &Catalog, kind: KindId, namespace: &str, name: &str) -> Target
     }
 }
 
-/// That there is nothing, in words.
-pub(super) fn absence(catalog: &Catalog, places: &[Target]) -> String {
-    let named: Vec<String> = places
+/// `configmaps "owner" not found in namespace default`.
+pub(super) fn not_found(catalog: &Catalog, targets: &[Target]) -> String {
+    let sentences: Vec<String> = targets
         .iter()
-        .map(|target| described(catalog, target))
+        .map(|target| {
+            let kind = type_name(catalog, target.kind);
+            let place = match &*target.namespace {
+                "" => String::new(),
+                namespace => format!(" in namespace {namespace}"),
+            };
+            format!("{kind} {:?} not found{place}", target.name)
+        })
         .collect();
-    format!("there is no {}", named.join(" and no "))
+    sentences.join("; ")
 }
 
 /// `deployments.apps "web" in namespace shop`.
 fn described(catalog: &Catalog, target: &Target) -> String {
-    let kind = catalog
-        .get(target.kind)
-        .map_or_else(String::new, ToString::to_string);
+    let kind = type_name(catalog, target.kind);
     let name = &target.name;
     if target.namespace.is_empty() {
         format!("{kind} {name:?}")
     } else {
         format!("{kind} {name:?} in namespace {}", target.namespace)
     }
+}
+
+fn type_name(catalog: &Catalog, kind: KindId) -> String {
+    let kind = catalog.get(kind);
+    kind.map_or_else(String::new, ToString::to_string)
 }
 
 fn ambiguity(
@@ -146,7 +153,7 @@ fn ambiguity(
         .filter_map(|id| catalog.get(id))
         .map(|kind| format!("{kind}/{name}"))
         .collect();
-    format!("{kind}/{name} can be {}: say which", full.join(" or "))
+    format!("{kind}/{name} is ambiguous: use {}", full.join(" or "))
 }
 
 #[cfg(test)]

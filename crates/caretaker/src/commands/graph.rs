@@ -1,64 +1,64 @@
-//! `caretaker graph`: what hangs on what.
+//! `caretaker graph`: owners and dependents.
 
 use anyhow::{Result, bail};
 use caretaker_controllers::gc::dot;
 use caretaker_controllers::gc::view::{Part, View};
 use caretaker_controllers::runtime::record::Uid;
 
-use super::Look;
-use super::find::{self, Found};
-use crate::args::{Drawing, Graph, ObjectName};
-use crate::output::tree::{self, Namespaces};
+use super::ClusterSnapshot;
+use super::find::{self, FoundObject};
+use crate::args::{GraphFlags, GraphFormat, ObjectName};
+use crate::output::tree::{self, ShownNamespaces};
+use crate::wiring::notice;
 
-/// The graph as it is to be printed.
-pub(super) async fn run(args: &Graph) -> Result<String> {
-    let mut look = Look::take(&args.place).await?;
+pub(super) async fn run(args: &GraphFlags) -> Result<String> {
+    let mut snapshot = ClusterSnapshot::take(&args.cluster).await?;
     let part = match &args.object {
         Some(object) => {
-            let begin = beginning(&mut look, object).await?;
+            let start = start_uids(&mut snapshot, object).await?;
             match (args.up, args.down) {
-                (true, _) => Part::Above(begin),
-                (_, true) => Part::Below(begin),
-                _ => Part::Through(begin),
+                (true, _) => Part::Above(start),
+                (_, true) => Part::Below(start),
+                _ => Part::Through(start),
             }
         }
         None if args.all_namespaces => Part::Related,
-        None => Part::Namespace(look.namespace.clone()),
+        None => Part::Namespace(snapshot.namespace.clone()),
     };
-    let view = View::of(look.collector.index(), &part);
+    let view = View::of(snapshot.collector.index(), &part);
     if view.nodes.is_empty() {
         let place = match part {
-            Part::Namespace(namespace) => format!("in namespace {namespace}"),
-            _ => "here".to_owned(),
+            Part::Namespace(namespace) => format!(" in namespace {namespace}"),
+            _ => String::new(),
         };
-        eprintln!("caretaker: nothing {place} owns anything or is owned");
+        notice(&format!("no objects with owners or dependents{place}"));
     }
     Ok(match args.output {
-        Drawing::Tree => {
+        GraphFormat::Tree => {
             let namespaces = if args.all_namespaces {
-                Namespaces::All
+                ShownNamespaces::All
             } else {
-                Namespaces::But(&look.namespace)
+                ShownNamespaces::But(&snapshot.namespace)
             };
             tree::tree(&view, namespaces)
         }
-        Drawing::Json => serde_json::to_string_pretty(&view)? + "\n",
-        Drawing::Dot => dot::dot(&view),
+        GraphFormat::Json => serde_json::to_string_pretty(&view)? + "\n",
+        GraphFormat::Dot => dot::dot(&view),
     })
 }
 
-/// The object to begin with. One that is gone will do as long as others refer to it.
-async fn beginning(look: &mut Look, object: &ObjectName) -> Result<Vec<Uid>> {
-    match look.find(object).await? {
-        Found::Here(record) => Ok(vec![record.meta.uid.clone()]),
-        Found::Absent(places) => {
-            let index = look.collector.index();
+/// The uids of the object. An object that is gone counts while references to it exist.
+async fn start_uids(snapshot: &mut ClusterSnapshot, object: &ObjectName) -> Result<Vec<Uid>> {
+    match snapshot.find(object).await? {
+        FoundObject::Here(record) => Ok(vec![record.meta.uid.clone()]),
+        FoundObject::Absent(places) => {
+            let index = snapshot.collector.index();
             let known: Vec<Uid> = places
                 .iter()
                 .flat_map(|place| index.known_as(place))
                 .collect();
             if known.is_empty() {
-                bail!(find::absence(&look.catalog, &places));
+                bail!(find::not_found(&snapshot.catalog, &places));
             }
             Ok(known)
         }

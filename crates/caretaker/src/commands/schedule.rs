@@ -1,7 +1,7 @@
-//! `caretaker schedule`: when a schedule is due (`next`), when CronJobs are ([`list`]), and one run of one now ([`run`]).
+//! `caretaker schedule`: the times of a schedule (`next`), a list of CronJobs ([`list`]), and one run now ([`run`]).
 //!
-//! `next` is here, a pure function of the command line and the time: what to print, and what to say beside it. The engine is
-//! `machinery::cron`, the same that decides about CronJobs. The other two ask a [`cluster`].
+//! `next` is here, a pure function of the command line and the time. It uses `machinery::cron`, as the controllers do. The
+//! other two send requests to a [`cluster`].
 
 mod cluster;
 mod list;
@@ -18,29 +18,27 @@ use serde_json::json;
 pub(super) use self::list::list;
 pub(super) use self::run::run;
 
-use crate::args::{Listing, ScheduleNext};
+use crate::args::{ListFormat, ScheduleNext};
 
 /// Columns of the table. The last one is often empty.
 const HEADINGS: [&str; 5] = ["SLOT", "DAY", "OFFSET", "FROM NOW", "NOTE"];
 
-/// What a command has to say.
 #[derive(Debug)]
-pub(super) struct Answer {
-    /// For stdout.
+pub(super) struct NextOutput {
     pub(super) text: String,
-    /// For stderr.
+    /// A notice for stderr.
     pub(super) note: Option<String>,
 }
 
-/// The next slots as they are to be printed.
-pub(super) fn next(args: &ScheduleNext, now: Timestamp) -> Result<Answer> {
+/// The next times of a schedule.
+pub(super) fn next(args: &ScheduleNext, now: Timestamp) -> Result<NextOutput> {
     let text = args.expression.as_str();
     let schedule = Schedule::parse(text).map_err(|error| anyhow!(pointed(text, &error)))?;
     let given = args.time_zone.clone().unwrap_or(TimeZone::UTC);
     let zone = schedule.zone().unwrap_or(&given);
     let note = match (schedule.zone(), &args.time_zone) {
         (Some(zone), Some(other)) if zone != other => Some(format!(
-            "the schedule itself names {}, so --time-zone {} does not count",
+            "the schedule names time zone {}, which overrides --time-zone {}",
             name(zone),
             name(other)
         )),
@@ -50,10 +48,10 @@ pub(super) fn next(args: &ScheduleNext, now: Timestamp) -> Result<Answer> {
     let slots = schedule.slots(after, zone).take(args.count.into());
     let slots: Vec<Timestamp> = slots.collect();
     let text = match args.output {
-        Listing::Table => table(&schedule, zone, after, &slots, now),
-        Listing::Json => {
+        ListFormat::Table => table(&schedule, zone, after, &slots, now),
+        ListFormat::Json => {
             let next: Vec<String> = slots.iter().map(|slot| rfc3339(*slot, zone)).collect();
-            // By hand, because the order of the members is part of the form.
+            // Not with serde_json, which would sort the members.
             format!(
                 "{{\"schedule\":{},\"timeZone\":{},\"next\":{}}}\n",
                 json!(schedule.text()),
@@ -62,10 +60,10 @@ pub(super) fn next(args: &ScheduleNext, now: Timestamp) -> Result<Answer> {
             )
         }
     };
-    Ok(Answer { text, note })
+    Ok(NextOutput { text, note })
 }
 
-/// What is wrong with an expression, with a line that points at it if it fits on one.
+/// The error of an expression, with a caret line if the expression is short.
 fn pointed(text: &str, error: &ParseError) -> String {
     let (span, mut message) = (error.span(), error.to_string());
     let fits = text.len() <= 100 && !text.contains(char::is_control);
@@ -91,7 +89,7 @@ fn table(
     }
     let mut text = format!("{}\n\n", capitalised(&words));
     if slots.is_empty() {
-        return text + "No slot until the end of the fifth year after.\n";
+        return text + "No time within five years.\n";
     }
     let mut rows = vec![HEADINGS.map(str::to_owned)];
     let mut before = after;
@@ -117,7 +115,7 @@ fn table(
     text
 }
 
-/// Rows in columns, with two blanks between them.
+/// Aligns columns with two spaces between them.
 fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
     let width = |cell: &String| cell.chars().count();
     let mut widths = [0; N];
@@ -138,7 +136,7 @@ fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
     text
 }
 
-/// What happened to the clocks between two slots.
+/// The clock change between two times, in words.
 fn change(zone: &TimeZone, before: Timestamp, slot: Timestamp) -> String {
     let by = zone.to_offset(slot).duration_since(zone.to_offset(before));
     let amount = by.abs();
@@ -151,12 +149,12 @@ fn change(zone: &TimeZone, before: Timestamp, slot: Timestamp) -> String {
     }
 }
 
-/// As flags and tables have it.
+/// The IANA name.
 pub(super) fn name(zone: &TimeZone) -> &str {
     zone.iana_name().unwrap_or("UTC")
 }
 
-/// As Go writes it: `Z` where the clocks show Greenwich's time.
+/// As Go writes it: `Z` for offset zero.
 fn rfc3339(slot: Timestamp, zone: &TimeZone) -> String {
     let offset = zone.to_offset(slot);
     if offset == Offset::UTC {
@@ -165,7 +163,7 @@ fn rfc3339(slot: Timestamp, zone: &TimeZone) -> String {
     slot.display_with_offset(offset).to_string()
 }
 
-/// The two largest units are enough for somebody who waits.
+/// The two largest units of a duration.
 fn from_now(left: SignedDuration) -> String {
     let secs = left.abs().as_secs();
     let (days, hours, minutes) = (secs / 86_400, secs / 3_600 % 24, secs / 60 % 60);

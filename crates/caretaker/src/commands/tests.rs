@@ -17,7 +17,7 @@ fn mk_catalog(resources: impl Iterator<Item = String>) -> Catalog {
 }
 
 #[test]
-fn what_could_not_be_learned_is_said_by_reason() {
+fn missing_kinds_are_named_by_reason() {
     let names = ["as", "bs", "cs", "ds", "es"];
     let catalog = mk_catalog(names.iter().map(ToString::to_string));
     let states = [
@@ -31,10 +31,10 @@ fn what_could_not_be_learned_is_said_by_reason() {
     assert_eq!(
         gaps(&catalog, &states, 2),
         [
-            "the server does not let you list bs: those are missing here",
-            "the server fails to list cs: those are missing here",
-            "ds, es were not listed within 30 s: those are missing here",
-            "objects that cannot be read and are missing here: 2",
+            "missing in this output: bs (forbidden to list)",
+            "missing in this output: cs (the server failed to list them)",
+            "missing in this output: ds, es (not listed within 30 s)",
+            "missing in this output: 2 objects that cannot be parsed",
         ]
     );
     let synced = BTreeMap::from([(KindId(0), KindState::Synced)]);
@@ -42,13 +42,13 @@ fn what_could_not_be_learned_is_said_by_reason() {
 }
 
 #[test]
-fn a_user_who_may_list_nothing_reads_one_line() {
+fn many_forbidden_kinds_are_one_line() {
     let catalog = mk_catalog((0..57).map(|number| format!("k{number:02}")));
     let states = catalog.iter().map(|(id, _)| (id, KindState::Forbidden));
     let sentences = gaps(&catalog, &states.collect(), 0);
     assert_eq!(sentences.len(), 1);
     assert!(
-        sentences[0].contains("k08, k09 and 47 more: those"),
+        sentences[0].contains("k08, k09 and 47 more (forbidden"),
         "{sentences:?}"
     );
 }

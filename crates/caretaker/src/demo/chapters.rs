@@ -1,65 +1,74 @@
-//! The chapters, in the order in which they are told. A new one is a file and a row.
+//! The script of the demo: chapters of steps, read from `data/demo.json`. The runner performs them.
 
-mod cascades;
-mod finished;
-mod pods;
-mod ticks;
+use std::collections::BTreeMap;
 
-use anyhow::Result;
-use futures::future::LocalBoxFuture;
+use kube::api::DeleteParams;
+use serde::Deserialize;
+use serde_json::Value;
 
-use super::story::Story;
-use crate::args::{BATCH_CRON, GARBAGE_COLLECTOR, POD_GC, VOLCANO_CRON};
+const SCRIPT: &str = include_str!("../../data/demo.json");
 
-pub(crate) use self::pods::KEPT as PODS_KEPT;
-
-/// What one controller does.
-#[derive(Clone, Copy)]
+#[derive(Debug, Deserialize)]
 pub(crate) struct Chapter {
-    pub(crate) number: u8,
-    /// As `--controllers` spells it.
-    pub(crate) controller: &'static str,
-    pub(crate) title: &'static str,
-    /// Whether Nodes, Pods and Jobs are simulated from here on.
-    pub(crate) has_actors: bool,
-    pub(crate) run: for<'a> fn(&'a mut Story<'_>) -> LocalBoxFuture<'a, Result<()>>,
+    pub(crate) title: String,
+    /// Names in `--controllers`.
+    pub(crate) controllers: String,
+    pub(crate) namespace: String,
+    /// Nodes, Pods and Jobs are simulated from this chapter on.
+    pub(crate) simulated: bool,
+    /// Manifests by the name that `create` uses. `owner` names an object that was created before.
+    pub(crate) objects: BTreeMap<String, Vec<Value>>,
+    pub(crate) steps: Vec<ChapterStep>,
 }
 
-/// All there are.
-pub(crate) const CHAPTERS: [Chapter; 5] = [
-    Chapter {
-        number: 1,
-        controller: GARBAGE_COLLECTOR,
-        title: "cascades in three modes",
-        has_actors: false,
-        run: |story| Box::pin(cascades::tell(story)),
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub(crate) enum ChapterStep {
+    Heading(String),
+    Say(Vec<String>),
+    Create(String),
+    /// Waits until the namespace holds this many objects.
+    AwaitObjects(usize),
+    /// Waits until the garbage collector's graph has all objects of the namespace. An owner that is deleted earlier may
+    /// be gone before the collector sees its dependents.
+    AwaitSync,
+    ShowTree,
+    /// Deletes an object as the printed command would.
+    Delete {
+        command: String,
+        object: String,
+        policy: DeletePolicy,
     },
-    Chapter {
-        number: 2,
-        controller: "ttl-after-finished-controller, gc-controller",
-        title: "Jobs that have finished",
-        has_actors: true,
-        run: |story| Box::pin(finished::tell(story)),
+    /// Waits for these writes of the controllers and for the number of objects, then prints the writes.
+    Expect {
+        writes: Vec<ExpectedWrites>,
+        objects_left: Option<usize>,
     },
-    Chapter {
-        number: 3,
-        controller: POD_GC,
-        title: "Pods that nobody else removes",
-        has_actors: true,
-        run: |story| Box::pin(pods::tell(story)),
-    },
-    Chapter {
-        number: 4,
-        controller: VOLCANO_CRON,
-        title: "CronJobs of Volcano",
-        has_actors: true,
-        run: |story| Box::pin(ticks::volcano(story)),
-    },
-    Chapter {
-        number: 5,
-        controller: BATCH_CRON,
-        title: "CronJobs of Kubernetes",
-        has_actors: true,
-        run: |story| Box::pin(ticks::batch(story)),
-    },
-];
+}
+
+/// Prefix of `Kind name`, rule id, and number of writes.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ExpectedWrites(pub(crate) String, pub(crate) String, pub(crate) usize);
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub(crate) enum DeletePolicy {
+    Background,
+    Foreground,
+    Orphan,
+}
+
+// === impl DeletePolicy ===
+
+impl DeletePolicy {
+    pub(crate) fn params(self) -> DeleteParams {
+        match self {
+            Self::Background => DeleteParams::background(),
+            Self::Foreground => DeleteParams::foreground(),
+            Self::Orphan => DeleteParams::orphan(),
+        }
+    }
+}
+
+pub(crate) fn chapters() -> Vec<Chapter> {
+    serde_json::from_str(SCRIPT).expect("a test reads the script")
+}

@@ -1,18 +1,18 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use super::screen::Look;
+use super::printer::PrintStyle;
 use super::*;
 
-/// A screen that is read afterwards.
+/// Keeps the output of a printer.
 #[derive(Clone, Default)]
-struct Paper(Arc<Mutex<Vec<u8>>>);
+struct OutputBuffer(Arc<Mutex<Vec<u8>>>);
 
-// === impl Paper ===
+// === impl OutputBuffer ===
 
-impl Paper {
-    fn screen(&self) -> Screen {
-        Screen::new(Box::new(self.clone()), Look::PLAIN)
+impl OutputBuffer {
+    fn printer(&self) -> DemoPrinter {
+        DemoPrinter::new(Box::new(self.clone()), PrintStyle::default())
     }
 
     fn text(&self) -> String {
@@ -20,7 +20,7 @@ impl Paper {
     }
 }
 
-impl io::Write for Paper {
+impl io::Write for OutputBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap().write(bytes)
     }
@@ -31,58 +31,69 @@ impl io::Write for Paper {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_chapters_tell_what_happens_in_its_order() {
-    let paper = Paper::default();
-    let mut company = Company::gather(Mode::Act).await.unwrap();
-    company.tell(&mut paper.screen(), &CHAPTERS).await.unwrap();
-    let text = paper.text();
+async fn all_chapters_show_their_writes_in_order() {
+    let output = OutputBuffer::default();
+    let mut cluster = DemoCluster::start(Mode::Act).await.unwrap();
+    let shown = cluster.show(&mut output.printer(), &chapters()).await;
+    let text = output.text();
+    assert!(shown.is_ok(), "{shown:?}\n{text}");
     let mut rest = text.as_str();
     for expected in [
         "20 times as fast",
-        "Chapter 1: cascades in three modes (garbage-collector-controller)",
+        "1. Cascading deletion in three modes (garbage-collector-controller)",
         "Deployment web\n",
+        "`- ConfigMap web-settings\n",
         "Background",
-        "1. gone  Deployment web ",
-        "you deleted it",
-        "The controller: 5 objects, ",
+        "$ kubectl -n shop delete deployment web\n",
+        "1. deleted ",
+        "5. deleted   Pod web-5d9c7-",
+        "The controllers: 5 objects, ",
         "Foreground",
-        "gone  Pod web-5d9c7-",
-        "gone  ReplicaSet web-5d9c7 ",
-        "6. gone  Deployment web ",
+        "1. deleted ",
+        "6. released  ReplicaSet web-5d9c7 ",
+        "7. released  Deployment web ",
         "no dependent blocks its end",
-        "The controller: 6 objects, ",
+        "The controllers: 6 objects, ",
         "Orphan",
-        "kept  Pod web-5d9c7-3 ",
-        "What is left",
-        "All in all: 18 objects, ",
-        "Chapter 2: Jobs that have finished (ttl-after-finished-controller, gc-controller)",
+        "1. orphaned ",
+        "3. released  Deployment web ",
+        "The controllers: 3 objects, ",
+        "orphaned  Pod web-5d9c7-3 ",
+        "4. released  ReplicaSet web-5d9c7 ",
+        "The controllers: 4 objects, ",
+        "The remaining objects have no owner",
+        "\n    Pod web-5d9c7-1\n    Pod web-5d9c7-2\n    Pod web-5d9c7-3\n    ConfigMap web-settings\n",
+        "2. Finished Jobs and their TTL (ttl-after-finished-controller, gc-controller)",
         "no container runs",
         "Job report\n",
         "Job training\n",
-        "1. gone  Pod",
+        "1. deleted   Job ",
         "the 10 s that it stays after that are over",
+        "deleted   Pod ",
+        "released  Job ",
         "The controllers: 6 objects, ",
-        "Chapter 3: Pods that nobody else removes (pod-garbage-collector-controller)",
-        "1. gone  Pod short-1 ",
-        "2. gone  Pod short-2 ",
-        "The controller: 2 objects, 2 requests; 4 Pods are left.",
-        "kubectl delete node rack-7",
-        "1. gone  Pod stranded ",
+        "3. Terminated and stranded Pods (pod-garbage-collector-controller)",
+        "1. deleted   Pod short-1 ",
+        "2. deleted   Pod short-2 ",
+        "The controllers: 2 objects, 2 requests",
+        "$ kubectl delete node rack-7",
+        "1. marked    Pod stranded ",
         "its Node rack-7 is gone: ",
-        "The controller: 1 object, ",
-        "Chapter 4: CronJobs of Volcano (cronjob-controller/volcano)",
-        "1. made  Job train-",
-        "2. made  Job train-",
-        "3. gone  Job train-",
+        "2. deleted   Pod stranded ",
+        "The controllers: 1 object, ",
+        "4. CronJobs of Volcano (cronjob-controller/volcano)",
+        "1. created   Job train-",
+        "2. created   Job train-",
+        "3. deleted   Job train-",
         "only 1 successful Job of its CronJob is kept",
-        "Chapter 5: CronJobs of Kubernetes (cronjob-controller/batch)",
-        "1. made  Job report-",
-        "2. gone  Job report-",
+        "5. CronJobs of Kubernetes (cronjob-controller/batch)",
+        "1. created   Job report-",
+        "2. deleted   Job report-",
         "the concurrency policy is Replace",
-        "3. made  Job report-",
+        "3. created   Job report-",
     ] {
         let Some((_, after)) = rest.split_once(expected) else {
-            panic!("{expected:?} is not in its place:\n{text}");
+            panic!("{expected:?} is missing or out of order:\n{text}");
         };
         rest = after;
     }
@@ -90,19 +101,24 @@ async fn the_chapters_tell_what_happens_in_its_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_does_not_happen_ends_the_story_with_a_sentence() {
-    let paper = Paper::default();
-    let mut company = Company::gather(Mode::DryRun).await.unwrap();
-    let told = company.tell(&mut paper.screen(), &CHAPTERS).await;
-    let sentence = format!("{:#}", told.unwrap_err());
+async fn a_missing_write_fails_the_demo() {
+    let output = OutputBuffer::default();
+    let mut cluster = DemoCluster::start(Mode::DryRun).await.unwrap();
+    let shown = cluster.show(&mut output.printer(), &chapters()).await;
     assert_eq!(
-        sentence,
-        "chapter 1, garbage-collector-controller: within 15 s ReplicaSet web-5d9c7 did not go"
+        format!("{:#}", shown.unwrap_err()),
+        "chapter 1, garbage-collector-controller: \
+         0 of 1 expected writes to ReplicaSet web-5d9c7 (OwnerAbsent) within 15 s"
     );
 }
 
 #[test]
-fn chapters_are_numbered_in_order() {
-    let numbers = CHAPTERS.iter().map(|chapter| chapter.number);
-    assert!(numbers.eq(1..=CHAPTERS.len().try_into().unwrap()));
+fn the_script_names_every_controller() {
+    let chapters = chapters();
+    let shown: Vec<&str> = chapters
+        .iter()
+        .flat_map(|chapter| chapter.controllers.split(", "))
+        .collect();
+    let all = ControllerFlags::quiet(&[]).running();
+    assert!(all.iter().all(|name| shown.contains(name)), "{shown:?}");
 }

@@ -1,10 +1,10 @@
-//! What is decided about one object, and why, for people and for programs.
+//! The decisions about one object, as text and as JSON.
 //!
-//! Only what the rules say: whether anybody runs a collector is not known here, so everything that would be written is
-//! told in the conditional. The collector's decision comes with everything that it rests on; what other controllers
-//! decide is an [`Opinion`] each. The JSON is stable; sentences in it are not.
+//! `explain` does not know whether a controller runs, so writes are described in the conditional. The garbage collector's
+//! decision comes with the owners, finalizers and dependents that it depends on; the decision of each other controller is a
+//! [`ControllerVerdict`]. The JSON keys are stable; sentences in it are not.
 
-mod opinion;
+mod verdict;
 
 use std::collections::BTreeMap;
 
@@ -18,42 +18,45 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-pub(crate) use self::opinion::Opinion;
+pub(crate) use self::verdict::ControllerVerdict;
 use super::counted;
 
-/// References that are told. An object may have ten thousand.
-const OWNERS_TOLD: usize = 20;
+/// Owners that the text names. An object may have ten thousand.
+const OWNERS_SHOWN: usize = 20;
 
-/// The collector's own finalizers, and what it takes them off for.
-const OURS: [(&str, &str); 2] = [
+/// The garbage collector's finalizers, and when it removes them.
+const GC_FINALIZERS: [(&str, &str); 2] = [
     (
         "foregroundDeletion",
-        "goes when no dependent blocks it any more",
+        "the garbage collector removes it when no dependent blocks the deletion",
     ),
-    ("orphan", "goes when no dependent refers to it any more"),
+    (
+        "orphan",
+        "the garbage collector removes it when no dependent refers to the object",
+    ),
 ];
 
-/// Everything there is to tell about an object.
-pub(crate) struct Explained {
+/// All decisions about an object, and what they depend on.
+pub(crate) struct Explanation {
     pub(crate) object: Identity,
-    /// `deployments.apps`.
+    /// Resource and group, `deployments.apps`.
     pub(crate) resource: String,
-    /// Whether the collector looks after its kind.
+    /// Whether the garbage collector watches its kind.
     pub(crate) is_collected: bool,
-    /// When its end was asked for, or will be reached.
+    /// Value of `metadata.deletionTimestamp`.
     pub(crate) deletion: Option<Timestamp>,
     pub(crate) finalizers: Vec<String>,
     pub(crate) ties: Ties,
     pub(crate) verdict: Verdict<Key, Reason>,
-    /// Why a question that the verdict depends on was not answered.
+    /// Why a read that the verdict depends on failed.
     pub(crate) unanswered: Option<String>,
-    /// What other controllers decide, those that look after its kind.
-    pub(crate) opinions: Vec<Opinion>,
+    /// Verdicts of the other controllers that handle its kind.
+    pub(crate) verdicts: Vec<ControllerVerdict>,
 }
 
-/// What happens next.
+/// The next action of a controller.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-struct Step {
+struct NextAction {
     /// `none`, `wait`, `ask`, `delete` or `patch`.
     action: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,39 +66,36 @@ struct Step {
     message: String,
 }
 
-// === impl Explained ===
+// === impl Explanation ===
 
-impl Explained {
-    /// For people.
+impl Explanation {
+    /// The text output.
     pub(crate) fn text(&self) -> String {
         let mut lines = vec![format!("{}, uid {}", self.object, self.object.uid)];
-        self.tell_owners(&mut lines);
+        self.write_owners(&mut lines);
         lines.push(format!("Verdict: {}.", self.verdict.because));
         lines.push(format!("Next: {}.", self.next().message));
         for note in &self.verdict.notes {
             lines.push(format!("Note: {} ({})", note.message, note.reason));
         }
-        for opinion in &self.opinions {
-            opinion.tell(&mut lines);
+        for verdict in &self.verdicts {
+            verdict.write_lines(&mut lines);
         }
-        self.tell_end(&mut lines);
+        self.write_deletion(&mut lines);
         lines.push(match self.ties.hanging.as_slice() {
-            [] => "Nothing hangs on it.".to_owned(),
+            [] => "Dependents: none.".to_owned(),
             hanging => {
                 let kinds = hanging.iter().map(|some| counted(some.count, &some.kind));
-                format!(
-                    "What hangs on it: {}.",
-                    kinds.collect::<Vec<_>>().join(", ")
-                )
+                format!("Dependents: {}.", kinds.collect::<Vec<_>>().join(", "))
             }
         });
         let lines = lines.iter().map(|line| plain(line) + "\n");
         lines.collect()
     }
 
-    /// For programs.
+    /// The JSON output.
     pub(crate) fn json(&self) -> Value {
-        let Explained {
+        let Explanation {
             object,
             verdict,
             ties,
@@ -106,7 +106,7 @@ impl Explained {
             .map(|some| (some.resource.as_str(), some.count))
             .collect();
         let (blockers, blocking) = self.blockers();
-        let opinions: Vec<Value> = self.opinions.iter().map(Opinion::json).collect();
+        let verdicts: Vec<Value> = self.verdicts.iter().map(ControllerVerdict::json).collect();
         json!({
             "object": object,
             "deletionTimestamp": self.deletion,
@@ -117,47 +117,47 @@ impl Explained {
             "blockedBy": {"count": blocking, "first": blockers},
             "dependents": dependents,
             "notes": notes(&verdict.notes),
-            "controllers": opinions,
+            "controllers": verdicts,
         })
     }
 
-    fn tell_owners(&self, lines: &mut Vec<String>) {
+    fn write_owners(&self, lines: &mut Vec<String>) {
         let owners = &self.ties.owners;
         if owners.is_empty() {
             lines.push("Owners: none.".to_owned());
             return;
         }
         lines.push("Owners:".to_owned());
-        for tie in owners.iter().take(OWNERS_TOLD) {
+        for tie in owners.iter().take(OWNERS_SHOWN) {
             let Tie { owner, message, .. } = tie;
             let role = if tie.controller { " (controller)" } else { "" };
             lines.push(format!("  {owner}{role}: {message}"));
         }
-        let rest = owners.len().saturating_sub(OWNERS_TOLD);
+        let rest = owners.len().saturating_sub(OWNERS_SHOWN);
         if rest > 0 {
             lines.push(format!("  … and {rest} more"));
         }
     }
 
-    /// What holds up its end, if that has been asked for.
-    fn tell_end(&self, lines: &mut Vec<String>) {
+    /// What blocks its deletion, if it is being deleted.
+    fn write_deletion(&self, lines: &mut Vec<String>) {
         let Some(deletion) = self.deletion else {
             return;
         };
         let (blockers, blocking) = self.blockers();
-        let start = format!("Its deletion was asked for (deletionTimestamp {deletion:.0})");
+        let start = format!("It is being deleted (deletionTimestamp {deletion:.0})");
         if self.finalizers.is_empty() {
-            lines.push(format!("{start}, and no finalizer holds it up."));
+            lines.push(format!("{start}; no finalizer blocks that."));
             return;
         }
-        lines.push(format!("{start}; what holds it up:"));
+        lines.push(format!("{start}; blocked by:"));
         for finalizer in &self.finalizers {
-            let ours = OURS.iter().find(|(name, _)| name == finalizer);
-            let what = ours.map_or("whoever set it has to take it off", |(_, what)| what);
+            let known = GC_FINALIZERS.iter().find(|(name, _)| name == finalizer);
+            let what = known.map_or("its controller has to remove it", |(_, what)| what);
             lines.push(format!("  finalizer {finalizer}: {what}"));
         }
         for blocker in blockers {
-            lines.push(format!("  {blocker} blocks it"));
+            lines.push(format!("  dependent {blocker}"));
         }
         let rest = blocking.saturating_sub(blockers.len());
         if rest > 0 {
@@ -165,7 +165,7 @@ impl Explained {
         }
     }
 
-    /// Who blocks its end now: nobody unless it waits for them.
+    /// The dependents that block its deletion now; none unless it waits for them.
     fn blockers(&self) -> (&[Identity], usize) {
         match (&self.verdict.because, &self.ties.blockers) {
             (Reason::WaitsForDependents { .. } | Reason::Ring { .. }, (first, count)) => {
@@ -175,52 +175,50 @@ impl Explained {
         }
     }
 
-    fn next(&self) -> Step {
+    fn next(&self) -> NextAction {
         if !self.is_collected {
             let kind = &self.resource;
-            return Step::none(format!(
-                "nothing: garbage collection does not look after {kind}"
-            ));
+            return NextAction::none(format!("nothing: the garbage collector ignores {kind}"));
         }
         if let Some(why) = &self.unanswered {
-            return Step {
+            return NextAction {
                 action: "ask",
-                message: format!("nothing before that is known ({why})"),
-                ..Step::none(String::new())
+                message: format!("retry the failed read ({why})"),
+                ..NextAction::none(String::new())
             };
         }
         match &self.verdict.next {
             Next::Rest => self.rest(),
-            Next::At(at) => Step {
+            Next::At(at) => NextAction {
                 action: "wait",
                 at: Some(*at),
-                message: format!("waits for that until {at:.0} at the latest"),
-                ..Step::none(String::new())
+                message: format!("wait for that until {at:.0} at the latest"),
+                ..NextAction::none(String::new())
             },
-            Next::Retry => Step {
+            Next::Retry => NextAction {
                 action: "wait",
-                message: "waits for that".to_owned(),
-                ..Step::none(String::new())
+                message: "wait for that".to_owned(),
+                ..NextAction::none(String::new())
             },
-            Next::After(_) | Next::Call(Call::Get { .. }) => Step {
+            Next::After(_) | Next::Call(Call::Get { .. }) => NextAction {
                 action: "ask",
-                message: "the server would be asked".to_owned(),
-                ..Step::none(String::new())
+                message: "would read from the API server now".to_owned(),
+                ..NextAction::none(String::new())
             },
             Next::Call(Call::Delete { propagation, .. }) => deleted(*propagation),
-            Next::Call(Call::Create { .. } | Call::Patch { .. }) => Step {
+            Next::Call(Call::Create { .. } | Call::Patch { .. }) => NextAction {
                 action: "patch",
                 message: patched(&self.verdict.because),
-                ..Step::none(String::new())
+                ..NextAction::none(String::new())
             },
         }
     }
 
-    fn rest(&self) -> Step {
-        let waits = |message: &str| Step {
+    fn rest(&self) -> NextAction {
+        let waits = |message: &str| NextAction {
             action: "wait",
             message: message.to_owned(),
-            ..Step::none(String::new())
+            ..NextAction::none(String::new())
         };
         match &self.verdict.because {
             Reason::Owned { owner } => {
@@ -229,41 +227,41 @@ impl Explained {
                     .owners
                     .iter()
                     .filter(|tie| tie.standing == "Solid");
-                Step::none(match living.count() {
-                    ..2 => format!("nothing, as long as {owner} lives"),
-                    _ => "nothing, as long as one of its owners lives".to_owned(),
+                NextAction::none(match living.count() {
+                    ..2 => format!("nothing, as long as {owner} exists"),
+                    _ => "nothing, as long as one of its owners exists".to_owned(),
                 })
             }
-            Reason::Unowned => Step::none("nothing: only what has owners is collected".to_owned()),
+            Reason::Unowned => NextAction::none(
+                "nothing: the garbage collector deletes only objects with owners".to_owned(),
+            ),
             Reason::Unserved { owner } => {
                 let api_version = &owner.api_version;
-                Step::none(format!(
-                    "nothing, as long as the server has no {api_version} with such a kind"
+                NextAction::none(format!(
+                    "nothing, as long as the server does not serve this kind in {api_version}"
                 ))
             }
             Reason::OutOfReach { .. } => {
-                Step::none("nothing, as long as it has this reference".to_owned())
+                NextAction::none("nothing, as long as it has this reference".to_owned())
             }
             Reason::WaitsForDependents { .. } => {
-                waits("would be let go when nobody blocks it any more")
+                waits("would remove its finalizer when no dependent blocks the deletion")
             }
             Reason::WaitsForOrphans { .. } => {
-                waits("would be let go when nobody refers to it any more")
+                waits("would remove its finalizer when no dependent refers to it")
             }
             Reason::Deleting | Reason::Going if self.finalizers.is_empty() => {
-                waits("nothing more: its end is under way")
+                waits("nothing: the deletion is under way")
             }
-            Reason::Deleting | Reason::Going => {
-                waits("goes when its finalizers have been taken off")
-            }
-            _ => Step::none("nothing".to_owned()),
+            Reason::Deleting | Reason::Going => waits("deleted when its finalizers are removed"),
+            _ => NextAction::none("nothing".to_owned()),
         }
     }
 }
 
-// === impl Step ===
+// === impl NextAction ===
 
-impl Step {
+impl NextAction {
     fn none(message: String) -> Self {
         Self {
             action: "none",
@@ -275,24 +273,24 @@ impl Step {
 }
 
 fn notes(notes: &[Note]) -> Vec<Value> {
-    let told = notes
+    let values = notes
         .iter()
         .map(|note| json!({"reason": note.reason, "message": note.message}));
-    told.collect()
+    values.collect()
 }
 
-fn deleted(propagation: Option<Propagation>) -> Step {
+fn deleted(propagation: Option<Propagation>) -> NextAction {
     let how = match propagation {
         None => "",
-        Some(Propagation::Background) => " (background: what hangs on it goes after it)",
-        Some(Propagation::Foreground) => " (foreground: what hangs on it goes before it)",
-        Some(Propagation::Orphan) => " (orphan: what hangs on it stays)",
+        Some(Propagation::Background) => " (background: its dependents are deleted afterwards)",
+        Some(Propagation::Foreground) => " (foreground: its dependents are deleted first)",
+        Some(Propagation::Orphan) => " (orphan: its dependents are kept)",
     };
-    Step {
+    NextAction {
         action: "delete",
         policy: propagation.map(Propagation::as_str),
         at: None,
-        message: format!("would be deleted now{how}"),
+        message: format!("would delete it now{how}"),
     }
 }
 
@@ -301,24 +299,24 @@ fn patched(because: &Reason) -> String {
         Reason::LosesOwners { owners, .. } => {
             let owners: Vec<String> = owners
                 .iter()
-                .take(OWNERS_TOLD)
+                .take(OWNERS_SHOWN)
                 .map(ToString::to_string)
                 .collect();
-            format!("would lose its reference to {} now", owners.join(", "))
+            format!("would remove its reference to {} now", owners.join(", "))
         }
-        Reason::Orphaned { owner } => format!("would lose its reference to {owner} now, and stay"),
-        Reason::Ring { .. } => {
-            "would stop blocking its owners now, so that the ring ends".to_owned()
+        Reason::Orphaned { owner } => {
+            format!("would remove its reference to {owner} now and keep it")
         }
+        Reason::Ring { .. } => "would clear blockOwnerDeletion now, to break the cycle".to_owned(),
         Reason::DependentsGone { .. } => {
-            "would lose its finalizer foregroundDeletion now".to_owned()
+            "would remove its finalizer foregroundDeletion now".to_owned()
         }
-        Reason::DependentsOrphaned { .. } => "would lose its finalizer orphan now".to_owned(),
-        _ => "would be changed now".to_owned(),
+        Reason::DependentsOrphaned { .. } => "would remove its finalizer orphan now".to_owned(),
+        _ => "would patch it now".to_owned(),
     }
 }
 
-/// Names in references are anybody's: nothing of them may move the cursor or begin a line.
+/// Replaces control characters: names in references are user input.
 fn plain(text: &str) -> String {
     text.replace(|c: char| c.is_control(), "\u{fffd}")
 }

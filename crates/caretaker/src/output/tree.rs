@@ -1,8 +1,8 @@
 //! The ownership graph as a tree: owners as roots, dependents below them.
 //!
-//! A graph is no tree: an object with several owners is drawn under each of them, with what hangs on it only the first
-//! time; a ring is cut where it closes. So every reference is drawn once at most, and hostile graphs stay as small as
-//! they are. Fans and chains that nobody would read are counted instead. The same graph always gives the same text.
+//! An object with several owners appears below each of them, with its dependents only the first time; a cycle is cut where
+//! it closes. So every reference is drawn at most once, and the size of the output is bounded by the graph. Long lists and
+//! deep chains are counted instead of drawn. The same graph always gives the same text.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -10,25 +10,24 @@ use caretaker_controllers::gc::view::{Node, View};
 
 use super::counted;
 
-/// Dependents of one kind that are drawn under one owner. More of them are counted: they look alike.
+/// Dependents of one kind that are drawn below one owner; the rest is counted.
 const FAN_MAX: usize = 20;
 
-/// Levels that are drawn. What is below is counted: each level is indented further, and terminals end somewhere.
+/// Levels that are drawn; deeper objects are counted, because each level is indented further.
 const DEPTH_MAX: usize = 50;
 
-/// Which namespaces are named.
+/// The namespaces that lines show.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Namespaces<'a> {
-    /// All.
+pub(crate) enum ShownNamespaces<'a> {
     All,
-    /// All but this one, which the reader knows.
+    /// All but this one.
     But(&'a str),
 }
 
-/// The graph, a line for each object.
-pub(crate) fn tree(view: &View, namespaces: Namespaces<'_>) -> String {
-    let forest = Forest::of(view);
-    let mut pen = Pen {
+/// Draws the graph, one line for each object.
+pub(crate) fn tree(view: &View, namespaces: ShownNamespaces<'_>) -> String {
+    let forest = OwnerForest::of(view);
+    let mut pen = TreePen {
         forest: &forest,
         namespaces,
         is_open: vec![false; forest.nodes.len()],
@@ -42,51 +41,51 @@ pub(crate) fn tree(view: &View, namespaces: Namespaces<'_>) -> String {
     pen.text
 }
 
-/// A node's place in `Forest::nodes`.
-type Place = usize;
+/// Index into `OwnerForest::nodes`.
+type NodeIndex = usize;
 
-/// The graph by places, in the order in which it is drawn.
-struct Forest<'a> {
-    /// By kind, namespace and name.
+/// The graph in the order in which it is drawn.
+struct OwnerForest<'a> {
+    /// Sorted by kind, namespace and name.
     nodes: Vec<&'a Node>,
-    /// The dependents of each, and whether these block it.
-    dependents: Vec<BTreeMap<Place, bool>>,
-    /// The owners of each, without itself.
-    owners: Vec<BTreeSet<Place>>,
+    /// The dependents of each node, and whether they block it.
+    dependents: Vec<BTreeMap<NodeIndex, bool>>,
+    /// The owners of each node, without itself.
+    owners: Vec<BTreeSet<NodeIndex>>,
 }
 
-/// What is drawn below an owner.
-enum Item<'a> {
-    Dependent(Place, bool),
-    /// So many more of a kind.
+/// A line below an owner.
+enum TreeLine<'a> {
+    Dependent(NodeIndex, bool),
+    /// The number of dependents of a kind that are not drawn.
     More(&'a str, usize),
-    /// So many objects at all levels that were not counted before.
+    /// The number of deeper objects that were not counted before.
     Below(usize),
 }
 
 /// An owner whose dependents are being drawn.
-struct Level<'a> {
-    owner: Place,
-    items: std::vec::IntoIter<Item<'a>>,
+struct TreeLevel<'a> {
+    owner: NodeIndex,
+    items: std::vec::IntoIter<TreeLine<'a>>,
     indent: String,
 }
 
-/// Draws one tree after the other.
-struct Pen<'a> {
-    forest: &'a Forest<'a>,
-    namespaces: Namespaces<'a>,
-    /// Whether a node is above what is being drawn.
+/// Holds the output and the nodes that it has drawn.
+struct TreePen<'a> {
+    forest: &'a OwnerForest<'a>,
+    namespaces: ShownNamespaces<'a>,
+    /// Nodes above the current line.
     is_open: Vec<bool>,
-    /// Whether what hangs on a node has been drawn.
+    /// Nodes whose dependents are drawn.
     is_drawn: Vec<bool>,
-    /// Whether a node was too deep, and counted instead.
+    /// Nodes that were too deep and are counted.
     is_counted: Vec<bool>,
     text: String,
 }
 
-// === impl Forest ===
+// === impl OwnerForest ===
 
-impl<'a> Forest<'a> {
+impl<'a> OwnerForest<'a> {
     fn of(view: &'a View) -> Self {
         let mut nodes: Vec<&Node> = view.nodes.iter().collect();
         nodes.sort_by_key(|node| {
@@ -100,7 +99,7 @@ impl<'a> Forest<'a> {
             } = node;
             (kind, api_version, namespace, name, uid)
         });
-        let places: BTreeMap<&str, Place> = nodes
+        let places: BTreeMap<&str, NodeIndex> = nodes
             .iter()
             .enumerate()
             .map(|(place, node)| (node.uid.as_str(), place))
@@ -127,12 +126,13 @@ impl<'a> Forest<'a> {
         }
     }
 
-    /// Where to begin, so that everything is reached: what nobody owns, and one of each ring that hangs on nothing.
-    fn roots(&self) -> Vec<Place> {
-        let mut places: Vec<Place> = (0..self.nodes.len()).collect();
+    /// The roots that reach all nodes: nodes without owners, and one node of each cycle without an owner outside.
+    fn roots(&self) -> Vec<NodeIndex> {
+        let mut places: Vec<NodeIndex> = (0..self.nodes.len()).collect();
         places.sort_by_key(|place| (&self.nodes[*place].namespace, *place));
-        let is_free = |place: &Place| self.owners[*place].is_empty();
-        let (mut roots, owned): (Vec<Place>, Vec<Place>) = places.into_iter().partition(is_free);
+        let is_free = |place: &NodeIndex| self.owners[*place].is_empty();
+        let (mut roots, owned): (Vec<NodeIndex>, Vec<NodeIndex>) =
+            places.into_iter().partition(is_free);
         let mut reached = vec![false; self.nodes.len()];
         for root in &roots {
             self.reach(*root, &mut reached);
@@ -147,8 +147,8 @@ impl<'a> Forest<'a> {
         roots
     }
 
-    /// Marks everything below a node, and returns how many nodes that are.
-    fn reach(&self, from: Place, reached: &mut [bool]) -> usize {
+    /// Marks all nodes below a node and returns their number.
+    fn reach(&self, from: NodeIndex, reached: &mut [bool]) -> usize {
         let mut open = VecDeque::from([from]);
         let mut count = 0;
         while let Some(place) = open.pop_front() {
@@ -160,8 +160,8 @@ impl<'a> Forest<'a> {
         count
     }
 
-    /// The first node of a ring that is above a node which no root reaches: going up there never ends.
-    fn ring_above(&self, from: Place) -> Place {
+    /// The first node of a cycle above a node that no root reaches.
+    fn ring_above(&self, from: NodeIndex) -> NodeIndex {
         let mut path = Vec::new();
         let mut seen = BTreeSet::new();
         let mut at = from;
@@ -176,8 +176,8 @@ impl<'a> Forest<'a> {
         ring.min().copied().unwrap_or(from)
     }
 
-    /// What is drawn below an owner: its dependents by kind, so many of each.
-    fn items(&self, owner: Place) -> Vec<Item<'a>> {
+    /// The lines below an owner: its dependents by kind, up to a maximum of each.
+    fn items(&self, owner: NodeIndex) -> Vec<TreeLine<'a>> {
         let mut items = Vec::new();
         let mut count = 0;
         let mut dependents = self.dependents[owner].iter().peekable();
@@ -185,7 +185,7 @@ impl<'a> Forest<'a> {
             let node = self.nodes[*place];
             count += 1;
             if count <= FAN_MAX {
-                items.push(Item::Dependent(*place, *blocks));
+                items.push(TreeLine::Dependent(*place, *blocks));
             }
             let is_alike =
                 |other: &Node| (&other.kind, &other.api_version) == (&node.kind, &node.api_version);
@@ -194,7 +194,7 @@ impl<'a> Forest<'a> {
                 .is_some_and(|(next, _)| is_alike(self.nodes[**next]))
             {
                 if count > FAN_MAX {
-                    items.push(Item::More(&node.kind, count - FAN_MAX));
+                    items.push(TreeLine::More(&node.kind, count - FAN_MAX));
                 }
                 count = 0;
             }
@@ -203,10 +203,10 @@ impl<'a> Forest<'a> {
     }
 }
 
-// === impl Pen ===
+// === impl TreePen ===
 
-impl<'a> Pen<'a> {
-    fn draw(&mut self, root: Place) {
+impl<'a> TreePen<'a> {
+    fn draw(&mut self, root: NodeIndex) {
         self.line("", &self.label(root, None, false));
         let mut levels = vec![self.open(root, String::new(), 0)];
         while let Some(level) = levels.last_mut() {
@@ -224,17 +224,17 @@ impl<'a> Pen<'a> {
             let indent = format!("{}{below}", level.indent);
             let start = format!("{}{branch}", level.indent);
             match item {
-                Item::More(kind, count) => {
+                TreeLine::More(kind, count) => {
                     let counted = counted(count, kind);
                     let (number, kinds) = counted.split_once(' ').unwrap_or((&counted, ""));
                     self.line(&start, &format!("… and {number} more {kinds}"));
                 }
-                Item::Below(0) => self.line(&start, "… and what was counted above"),
-                Item::Below(count) => {
+                TreeLine::Below(0) => self.line(&start, "… and what was counted above"),
+                TreeLine::Below(count) => {
                     let objects = counted(count, "object");
                     self.line(&start, &format!("… and {objects} below"));
                 }
-                Item::Dependent(place, blocks) => {
+                TreeLine::Dependent(place, blocks) => {
                     let owner = level.owner;
                     self.line(&start, &self.label(place, Some(owner), blocks));
                     if !self.is_open[place] && !self.is_drawn[place] {
@@ -246,7 +246,7 @@ impl<'a> Pen<'a> {
         }
     }
 
-    fn open(&mut self, owner: Place, indent: String, depth: usize) -> Level<'a> {
+    fn open(&mut self, owner: NodeIndex, indent: String, depth: usize) -> TreeLevel<'a> {
         self.is_open[owner] = true;
         self.is_drawn[owner] = true;
         let is_too_deep = depth >= DEPTH_MAX && !self.forest.dependents[owner].is_empty();
@@ -254,19 +254,19 @@ impl<'a> Pen<'a> {
             self.is_counted[owner] = true;
             let dependents = self.forest.dependents[owner].keys();
             let counts = dependents.map(|place| self.forest.reach(*place, &mut self.is_counted));
-            vec![Item::Below(counts.sum())]
+            vec![TreeLine::Below(counts.sum())]
         } else {
             self.forest.items(owner)
         };
-        Level {
+        TreeLevel {
             owner,
             items: items.into_iter(),
             indent,
         }
     }
 
-    /// An object under one of its owners, or as a root.
-    fn label(&self, place: Place, owner: Option<Place>, blocks: bool) -> String {
+    /// The line of an object below one of its owners, or as a root.
+    fn label(&self, place: NodeIndex, owner: Option<NodeIndex>, blocks: bool) -> String {
         let node = self.forest.nodes[place];
         let mut label = self.name(node);
         let mut mark = |text: &str| {
@@ -285,7 +285,7 @@ impl<'a> Pen<'a> {
         let Some(owner) = owner else {
             return label;
         };
-        // Every managed object would block if its owner were deleted in the foreground. Here is one that does.
+        // Shown only while the owner waits: most references have blockOwnerDeletion.
         if blocks && owner != place && self.forest.nodes[owner].foreground {
             mark("blocks");
         }
@@ -315,8 +315,8 @@ impl<'a> Pen<'a> {
             ..
         } = node;
         let is_known = match self.namespaces {
-            Namespaces::All => namespace.is_empty(),
-            Namespaces::But(known) => namespace.is_empty() || namespace == known,
+            ShownNamespaces::All => namespace.is_empty(),
+            ShownNamespaces::But(known) => namespace.is_empty() || namespace == known,
         };
         let kind = if kind.is_empty() { "?" } else { kind };
         if is_known {
@@ -333,7 +333,7 @@ impl<'a> Pen<'a> {
     }
 }
 
-/// Names in references are anybody's: nothing of them may move the cursor or begin a line.
+/// Replaces control characters: names in references are user input.
 fn plain(text: &str) -> String {
     text.replace(|c: char| c.is_control(), "\u{fffd}")
 }

@@ -1,17 +1,17 @@
-//! Leases and Pods as tables, and one look at a server in process.
+//! Tables of Leases and Pods, and requests to a server in process.
 
 use caretaker_apiserver::{ApiServer, Identity as Caller};
 use caretaker_machinery::clock::{Clock, REAL_TIME};
 use caretaker_machinery::rng::Rng;
 use serde_json::{Value, json};
 
-use super::Manners::{StandBack, TakeOver};
+use super::PeerPolicy::{DryRun, TakeOver};
 use super::*;
 
 const NOW: &str = "2026-03-01T12:00:00Z";
 
-fn mk_answer(status: u16, date: Option<&str>, body: &Value) -> Answer {
-    Answer {
+fn mk_response(status: u16, date: Option<&str>, body: &Value) -> PeerResponse {
+    PeerResponse {
         status,
         date: date.map(|date| date.parse().unwrap()),
         body: body.to_string().into_bytes(),
@@ -24,7 +24,7 @@ fn mk_lease(holder: &str, renewed: &str) -> Value {
 }
 
 #[test]
-fn a_holder_lives_for_the_duration_of_its_lease_by_the_servers_clock() {
+fn a_lease_expires_by_the_servers_clock() {
     let facts = |holder: &str, renewed: Option<&str>, duration_secs| LeaseFacts {
         holder: holder.into(),
         renewed: renewed.map(|time| time.parse().unwrap()),
@@ -59,60 +59,60 @@ fn a_holder_lives_for_the_duration_of_its_lease_by_the_servers_clock() {
 }
 
 #[test]
-fn what_the_server_answers_about_the_lease() {
+fn each_response_about_the_lease_has_its_sighting() {
     let alive = mk_lease("host_1", "2026-03-01T11:59:55Z");
     let dead = mk_lease("host_1", "2026-03-01T11:00:00Z");
     let cases = [
-        (200, Some(NOW), &alive, Sighting::Alive("host_1".into())),
-        (200, Some(NOW), &dead, Sighting::Absent),
-        (200, Some(NOW), &json!({"spec": {}}), Sighting::Absent),
-        (200, None, &json!({"spec": {}}), Sighting::Absent),
+        (200, Some(NOW), &alive, PeerSighting::Alive("host_1".into())),
+        (200, Some(NOW), &dead, PeerSighting::Absent),
+        (200, Some(NOW), &json!({"spec": {}}), PeerSighting::Absent),
+        (200, None, &json!({"spec": {}}), PeerSighting::Absent),
         (
             200,
             None,
             &dead,
-            Sighting::Unanswered("no Date in its answer".into()),
+            PeerSighting::Unanswered("the response has no Date".into()),
         ),
         (
             404,
             Some(NOW),
             &json!("404 page not found"),
-            Sighting::Absent,
+            PeerSighting::Absent,
         ),
         (
             403,
             Some(NOW),
             &json!({}),
-            Sighting::Forbidden("403".into()),
+            PeerSighting::Forbidden("403".into()),
         ),
         (
             401,
             Some(NOW),
             &json!({}),
-            Sighting::Forbidden("401".into()),
+            PeerSighting::Forbidden("401".into()),
         ),
         (
             503,
             Some(NOW),
             &json!({}),
-            Sighting::Unanswered("503".into()),
+            PeerSighting::Unanswered("503".into()),
         ),
     ];
     for (status, date, body, expected) in cases {
-        let answer = mk_answer(status, date, body);
-        assert_eq!(holder(&answer), expected, "{status} {body}");
+        let response = mk_response(status, date, body);
+        assert_eq!(holder(&response), expected, "{status} {body}");
     }
-    let strange = mk_answer(200, Some(NOW), &json!({"spec": {"renewTime": "yesterday"}}));
-    assert!(matches!(holder(&strange), Sighting::Unanswered(_)));
+    let strange = mk_response(200, Some(NOW), &json!({"spec": {"renewTime": "yesterday"}}));
+    assert!(matches!(holder(&strange), PeerSighting::Unanswered(_)));
 }
 
 #[test]
 fn one_running_pod_of_volcano_is_enough() {
     let pod = |name: &str, phase: &str| json!({"metadata": {"namespace": "volcano-system", "name": name}, "status": {"phase": phase}});
     let list = |pods: &[Value]| json!({"items": pods});
-    let alive = Sighting::Alive("Pod volcano-system/b".into());
+    let alive = PeerSighting::Alive("Pod volcano-system/b".into());
     let cases = [
-        (200, list(&[]), Sighting::Absent),
+        (200, list(&[]), PeerSighting::Absent),
         (
             200,
             list(&[pod("a", "Pending"), pod("b", "Running")]),
@@ -121,109 +121,116 @@ fn one_running_pod_of_volcano_is_enough() {
         (
             200,
             list(&[pod("a", "Succeeded"), json!({"metadata": {"name": "c"}})]),
-            Sighting::Absent,
+            PeerSighting::Absent,
         ),
-        (403, list(&[]), Sighting::Forbidden("403".into())),
+        (403, list(&[]), PeerSighting::Forbidden("403".into())),
     ];
     for (status, body, expected) in cases {
-        assert_eq!(running(&mk_answer(status, None, &body)), expected, "{body}");
+        assert_eq!(
+            running(&mk_response(status, None, &body)),
+            expected,
+            "{body}"
+        );
     }
 }
 
 #[test]
-fn a_controller_acts_where_nobody_else_does_its_work() {
-    let alive = || Sighting::Alive("a".into());
-    let forbidden = || Sighting::Forbidden("403".into());
-    let unanswered = || Sighting::Unanswered("503".into());
-    // Kubernetes, Volcano, then whether the collector and Volcano's TTL may act.
+fn a_controller_writes_where_no_other_manager_does_its_work() {
+    let alive = || PeerSighting::Alive("a".into());
+    let forbidden = || PeerSighting::Forbidden("403".into());
+    let unanswered = || PeerSighting::Unanswered("503".into());
+    // Kubernetes, Volcano, then whether the garbage collector and Volcano's TTL may write.
     let cases = [
-        (Sighting::Absent, Sighting::Absent, true, true),
-        (alive(), Sighting::Absent, false, true),
-        (Sighting::Absent, alive(), true, false),
+        (PeerSighting::Absent, PeerSighting::Absent, true, true),
+        (alive(), PeerSighting::Absent, false, true),
+        (PeerSighting::Absent, alive(), true, false),
         (forbidden(), forbidden(), true, true),
-        (unanswered(), Sighting::Absent, false, true),
+        (unanswered(), PeerSighting::Absent, false, true),
     ];
     for (kubernetes, volcano, collector, ttl) in cases {
-        let peers = Peers {
+        let peers = PeerManagers {
             kubernetes,
             volcano,
         };
         assert_eq!(
-            peers.let_act(GARBAGE_COLLECTOR, StandBack),
+            peers.may_act(GARBAGE_COLLECTOR, DryRun),
             collector,
             "{peers:?}"
         );
-        assert_eq!(peers.let_act(VOLCANO_TTL, StandBack), ttl, "{peers:?}");
-        assert!(peers.let_act(GARBAGE_COLLECTOR, TakeOver));
-        let again = matches!(peers.kubernetes, Sighting::Unanswered(_));
+        assert_eq!(peers.may_act(VOLCANO_TTL, DryRun), ttl, "{peers:?}");
+        assert!(peers.may_act(GARBAGE_COLLECTOR, TakeOver));
+        let again = matches!(peers.kubernetes, PeerSighting::Unanswered(_));
         assert_eq!(peers.is_unanswered(), again, "{peers:?}");
     }
 }
 
 #[test]
-fn sentences_name_both_ways_out() {
-    let peers = |kubernetes| Peers {
+fn sentences_name_the_flags_to_set() {
+    let peers = |kubernetes| PeerManagers {
         kubernetes,
-        volcano: Sighting::Alive("Pod volcano-system/b".into()),
+        volcano: PeerSighting::Alive("Pod volcano-system/b".into()),
     };
-    let all: Controllers = "*".parse().unwrap();
-    let kubernetes: Controllers = "*,-gc-controller,-cronjob".parse().unwrap();
-    let alive = peers(Sighting::Alive("host_1".into()));
-    let told = alive.sentences(&all, StandBack);
-    assert_eq!(told.len(), 2, "{told:?}");
+    let all: ControllerSelection = "*".parse().unwrap();
+    let kubernetes: ControllerSelection = "*,-gc-controller,-cronjob".parse().unwrap();
+    let alive = peers(PeerSighting::Alive("host_1".into()));
+    let sentences = alive.sentences(&all, DryRun);
+    assert_eq!(sentences.len(), 2, "{sentences:?}");
     assert!(
-        told[1].contains("--controllers=*,-cronjob-controller,-gc-controller"),
-        "{told:?}"
+        sentences[1].contains("--controllers=*,-cronjob-controller,-gc-controller"),
+        "{sentences:?}"
     );
-    assert!(told[1].contains("Pod volcano-system/b"), "{told:?}");
+    assert!(
+        sentences[1].contains("Pod volcano-system/b"),
+        "{sentences:?}"
+    );
     for word in [
         "host_1",
-        "only shows",
+        "as a dry run",
         "--take-over",
         "--controllers=*,-cronjob-controller,-garbage-collector-controller",
     ] {
-        assert!(told[0].contains(word), "{word}: {}", told[0]);
+        assert!(sentences[0].contains(word), "{word}: {}", sentences[0]);
     }
     let over = alive.sentences(&all, TakeOver);
-    assert!(over[0].contains("acts beside it"), "{over:?}");
-    let forbidden = peers(Sighting::Forbidden("403".into())).sentences(&all, StandBack);
+    assert!(over[0].contains("--take-over is set"), "{over:?}");
+    let forbidden = peers(PeerSighting::Forbidden("403".into())).sentences(&all, DryRun);
     assert!(
         forbidden[0].contains("403") && forbidden[0].contains("kube-system"),
         "{forbidden:?}"
     );
-    let unanswered = peers(Sighting::Unanswered("503".into())).sentences(&all, StandBack);
+    let unanswered = peers(PeerSighting::Unanswered("503".into())).sentences(&all, DryRun);
     assert!(
-        unanswered[0].contains("503") && unanswered[0].contains("only shows"),
+        unanswered[0].contains("503") && unanswered[0].contains("as a dry run"),
         "{unanswered:?}"
     );
     assert_eq!(
-        peers(Sighting::Absent).sentences(&kubernetes, StandBack),
+        peers(PeerSighting::Absent).sentences(&kubernetes, DryRun),
         Vec::<String>::new()
     );
     assert_eq!(
-        alive.sentences(&"none".parse().unwrap(), StandBack),
+        alive.sentences(&"none".parse().unwrap(), DryRun),
         Vec::<String>::new()
     );
 }
 
 #[test]
-fn who_stands_back_for_whom_is_documented() {
+fn shared_controllers_are_documented() {
     let docs = include_str!("../../../../docs/operations.md");
-    let alive = || Sighting::Alive("a".into());
-    let peers = Peers {
+    let alive = || PeerSighting::Alive("a".into());
+    let peers = PeerManagers {
         kubernetes: alive(),
         volcano: alive(),
     };
-    let told = peers.sentences(&"*".parse().unwrap(), StandBack);
-    for (original, told) in [&KUBERNETES, &VOLCANO].into_iter().zip(told) {
-        let row = format!("| {} |", original.name);
+    let sentences = peers.sentences(&"*".parse().unwrap(), DryRun);
+    for (manager, sentences) in [&KUBERNETES, &VOLCANO].into_iter().zip(sentences) {
+        let row = format!("| {} |", manager.name);
         let row = docs.lines().find(|line| line.starts_with(&row)).unwrap();
-        let flag = told
+        let flag = sentences
             .split_whitespace()
             .find(|word| word.starts_with("--controllers="));
         let flag = flag.unwrap().trim_end_matches(',');
         assert!(row.contains(&format!("`{flag}`")), "{flag}: {row}");
-        for unit in original.units {
+        for unit in manager.units {
             assert!(row.contains(&format!("`{unit}`")), "{unit}: {row}");
         }
     }
@@ -239,15 +246,15 @@ async fn create(client: &Client, path: &str, object: &Value) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_is_asked_for_both() {
+async fn a_server_is_queried_for_both() {
     let clock = Clock::driven(NOW.parse().unwrap(), REAL_TIME);
     let server = ApiServer::ephemeral(clock.clone(), Rng::seeded(1));
     let client = Client::new(server.service(Caller::admin()), "default");
-    let nobody = Peers {
-        kubernetes: Sighting::Absent,
-        volcano: Sighting::Absent,
+    let none = PeerManagers {
+        kubernetes: PeerSighting::Absent,
+        volcano: PeerSighting::Absent,
     };
-    assert_eq!(find(&client).await, nobody);
+    assert_eq!(find(&client).await, none);
 
     let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
     create(
@@ -260,8 +267,8 @@ async fn a_server_is_asked_for_both() {
         "spec": {"containers": [{"name": "a", "image": "a"}]}});
     create(&client, "/api/v1/namespaces/default/pods", &pod).await;
     let seen = find(&client).await;
-    assert_eq!(seen.kubernetes, Sighting::Alive("host_1".into()));
-    assert_eq!(seen.volcano, Sighting::Absent);
+    assert_eq!(seen.kubernetes, PeerSighting::Alive("host_1".into()));
+    assert_eq!(seen.volcano, PeerSighting::Absent);
 
     let patch = http::Request::patch("/api/v1/namespaces/default/pods/vc/status")
         .header(header::CONTENT_TYPE, "application/merge-patch+json")
@@ -270,6 +277,6 @@ async fn a_server_is_asked_for_both() {
     assert_eq!(client.send(patch).await.unwrap().status().as_u16(), 200);
     clock.jump(SignedDuration::from_secs(60)).unwrap();
     let seen = find(&client).await;
-    assert_eq!(seen.kubernetes, Sighting::Absent);
-    assert_eq!(seen.volcano, Sighting::Alive("Pod default/vc".into()));
+    assert_eq!(seen.kubernetes, PeerSighting::Absent);
+    assert_eq!(seen.volcano, PeerSighting::Alive("Pod default/vc".into()));
 }

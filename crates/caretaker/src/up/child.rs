@@ -1,6 +1,6 @@
 //! `caretaker up -- COMMAND`: runs the command beside the server, as if it had been started directly.
 //!
-//! Its streams are its own, it gets the signals that this process gets, and its end is this process's end.
+//! The command has its own streams and gets the signals of this process; its exit code becomes ours.
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -12,37 +12,37 @@ use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 
-use super::place::Place;
-use super::signals::{Signals, in_foreground};
+use super::kubeconfig::KubeconfigLocation;
+use super::signals::{StopSignals, in_foreground};
+use crate::wiring::notice;
 
-/// What shells answer for a command that is not there.
+/// Exit code of shells for a command that does not exist.
 const NOT_FOUND: u8 = 127;
 
-/// What shells answer for a command that is there and cannot be run.
+/// Exit code of shells for a command that cannot be executed.
 const NOT_RUNNABLE: u8 = 126;
 
-/// What shells add to the number of the signal that ended a command.
+/// Shells add this to the number of the signal that ended a command.
 const SIGNALLED: i32 = 128;
 
-/// Runs the command to its end.
 pub(crate) async fn run(
     command: &[OsString],
     kubeconfig: &Path,
-    place: &Place,
-    signals: &mut Signals,
+    location: &KubeconfigLocation,
+    signals: &mut StopSignals,
 ) -> Result<ExitCode> {
-    let (program, arguments) = command.split_first().context("there is no command")?;
+    let (program, arguments) = command.split_first().context("no command given")?;
     let mut command = Command::new(program);
     command.args(arguments).env("KUBECONFIG", kubeconfig);
-    if let Some(cache) = place.cache() {
-        // What kubectl remembers of a server, it finds by address, and the next server may have the same address.
+    if let Some(cache) = location.cache() {
+        // kubectl caches discovery by address, and the next server may have the same address.
         command.env("KUBECACHEDIR", cache);
     }
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
             let missing = error.kind() == ErrorKind::NotFound;
-            eprintln!("caretaker: cannot run {}: {error}", program.display());
+            notice(&format!("cannot run {}: {error}", program.display()));
             return Ok(ExitCode::from(if missing {
                 NOT_FOUND
             } else {
@@ -52,21 +52,21 @@ pub(crate) async fn run(
     };
     let status = loop {
         tokio::select! { biased;
-            status = child.wait() => break status.context("the command got lost")?,
-            signal = signals.next() => pass_on(signal, &child),
+            status = child.wait() => break status.context("cannot wait for the command")?,
+            signal = signals.next() => forward(signal, &child),
         }
     };
     Ok(ExitCode::from(code_of(status)))
 }
 
-/// A signal from the keyboard reaches the command without us, and twice would mean something else to it.
-fn pass_on(signal: Signal, child: &Child) {
+/// Ctrl-C in a terminal reaches the command by itself; a second SIGINT would mean something else to it.
+fn forward(signal: Signal, child: &Child) {
     if signal == Signal::INT && in_foreground() {
         return;
     }
     let pid = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
     if let Some(pid) = pid {
-        // It may have ended in this moment, which is what the signal was for.
+        // The command may have ended meanwhile.
         let _ = kill_process(pid, signal);
     }
 }

@@ -1,29 +1,29 @@
-//! The signals that ask this process to end.
+//! The signals that stop this process.
 
 use anyhow::{Context, Result};
 use rustix::process::{Signal, getpgrp};
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
-/// SIGINT and SIGTERM from the moment of [`Signals::listen`] on. SIGHUP keeps its meaning, so that `nohup` works.
+/// SIGINT and SIGTERM since [`StopSignals::listen`]. SIGHUP keeps its meaning, so that `nohup` works.
 #[derive(Debug)]
-pub(crate) struct Signals {
+pub(crate) struct StopSignals {
     interrupt: Stream,
     terminate: Stream,
 }
 
-// === impl Signals ===
+// === impl StopSignals ===
 
-impl Signals {
-    /// From now on these signals do not end the process by themselves. Needs a tokio runtime around it.
+impl StopSignals {
+    /// Disables the default action of these signals. Must be called inside a tokio runtime.
     pub(crate) fn listen() -> Result<Self> {
-        let listen = |kind| signal(kind).context("cannot listen to signals");
+        let listen = |kind| signal(kind).context("cannot register a signal handler");
         Ok(Self {
             interrupt: listen(SignalKind::interrupt())?,
             terminate: listen(SignalKind::terminate())?,
         })
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub(crate) async fn next(&mut self) -> Signal {
         tokio::select! { biased;
             _ = self.terminate.recv() => Signal::TERM,
@@ -32,9 +32,9 @@ impl Signals {
     }
 }
 
-/// Whether Ctrl-C in the terminal reaches this process and its children alike, without anybody passing it on.
+/// Whether Ctrl-C in the terminal sends SIGINT to this process and its children alike.
 pub(crate) fn in_foreground() -> bool {
-    // The terminal of this process, whatever its streams are; there is none in a service or in CI.
+    // The controlling terminal, wherever the streams go; services and CI have none.
     let terminal = std::fs::File::open("/dev/tty");
     terminal.is_ok_and(|terminal| {
         rustix::termios::tcgetpgrp(&terminal).is_ok_and(|group| group == getpgrp())

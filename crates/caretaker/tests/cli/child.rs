@@ -1,4 +1,4 @@
-//! `caretaker up -- COMMAND`: the command does not notice that it was not started directly.
+//! `caretaker up -- COMMAND`: the command runs as if started directly.
 
 use rustix::process::Signal;
 
@@ -14,7 +14,7 @@ fn run(command: &[&str]) -> Ended {
 }
 
 #[test]
-fn the_exit_code_is_the_command_s() {
+fn the_exit_code_is_that_of_the_command() {
     let cases: &[(&[&str], i32)] = &[
         (&["true"], 0),
         (&["sh", "-c", "exit 3"], 3),
@@ -32,7 +32,7 @@ fn the_exit_code_is_the_command_s() {
 }
 
 #[test]
-fn a_command_that_cannot_be_started_is_said_so_with_the_shell_s_codes() {
+fn a_command_that_cannot_start_has_the_exit_code_of_a_shell() {
     for (command, code) in [
         ("no-such-command", 127),
         ("./no/such/command", 127),
@@ -46,7 +46,7 @@ fn a_command_that_cannot_be_started_is_said_so_with_the_shell_s_codes() {
 }
 
 #[test]
-fn stdout_is_the_command_s_own_and_nothing_is_left_behind() {
+fn the_command_has_stdout_and_no_files_remain() {
     let world = World::new();
     let script = r#"test -r "$KUBECONFIG" && mkdir -p "$KUBECACHEDIR" && echo "$KUBECONFIG" && cat "$KUBECONFIG""#;
     let ended = start(&world, &["sh", "-c", script]).end();
@@ -63,7 +63,7 @@ fn stdout_is_the_command_s_own_and_nothing_is_left_behind() {
 }
 
 #[test]
-fn signals_reach_the_command_and_its_answer_counts() {
+fn signals_are_forwarded_and_the_exit_code_counts() {
     for (signal, name) in [(Signal::TERM, "TERM"), (Signal::INT, "INT")] {
         let world = World::new();
         // The input stays open, so only the signal ends the command.
@@ -78,7 +78,7 @@ fn signals_reach_the_command_and_its_answer_counts() {
 }
 
 #[test]
-fn a_command_that_shrugs_a_signal_off_goes_on() {
+fn a_command_that_ignores_a_signal_goes_on() {
     let world = World::new();
     let script = "trap 'echo no' TERM; echo ready; while read line; do :; done; exit 4";
     let mut process = start(&world, &["sh", "-c", script]);

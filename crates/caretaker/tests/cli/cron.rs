@@ -1,18 +1,18 @@
-//! CronJobs of both kinds under the eyes of kubectl: every minute, on a clock that runs sixty times as fast as ours.
+//! CronJobs of both kinds through kubectl: a Job every minute, on a clock that runs sixty times as fast.
 
 use crate::process::Process;
 use crate::session::Session;
 
-/// A kind of CronJob, and what its controller calls things.
+/// A kind of CronJob, with the names of its Jobs and Events.
 struct Kind {
-    /// As kubectl takes it, and its Jobs.
+    /// Types of the CronJob and of its Jobs for kubectl.
     word: &'static str,
     jobs: &'static str,
     api_version: &'static str,
-    /// The Job around a template of Pods, which goes where the hole is.
+    /// The Job spec around a Pod template.
     job: &'static str,
     forbidden: &'static str,
-    /// Columns of its own.
+    /// Columns of `kubectl get`.
     columns: &'static [&'static str],
 }
 
@@ -34,7 +34,7 @@ const VOLCANO: Kind = Kind {
     columns: &["SCHEDULE", "SUSPEND", "LAST SCHEDULE"],
 };
 
-/// What users are told, as it comes.
+/// The lines of a watch of Events.
 struct Events {
     watch: Process,
     seen: Vec<String>,
@@ -43,7 +43,7 @@ struct Events {
 // === impl Kind ===
 
 impl Kind {
-    /// A CronJob of every minute whose Pods run so long.
+    /// A CronJob that runs every minute; its Pods run for this time.
     fn manifest(&self, name: &str, spec: &str, run_secs: &str) -> String {
         let pods = format!(
             "{{metadata: {{annotations: {{simulate.caretaker.dev/run-seconds: \"{run_secs}\"}}}}, \
@@ -69,14 +69,14 @@ impl Events {
         }
     }
 
-    /// The words of the next Event about `who` with this reason, after the first `skipped` of them.
+    /// The message of the next Event about `who` with this reason, after the first `skipped`.
     fn about(&mut self, who: &str, reason: &str, skipped: usize) -> String {
         loop {
-            let mut told = self.seen.iter().filter(|line| {
+            let mut text = self.seen.iter().filter(|line| {
                 let mut words = line.split_whitespace();
                 words.next() == Some(who) && words.next() == Some(reason)
             });
-            if let Some(line) = told.nth(skipped) {
+            if let Some(line) = text.nth(skipped) {
                 return line.clone();
             }
             let line = self.watch.line();
@@ -84,7 +84,7 @@ impl Events {
         }
     }
 
-    /// Where in the story an Event is.
+    /// The position of an Event among all lines.
     fn place(&self, line: &str) -> usize {
         self.seen.iter().position(|seen| seen == line).unwrap()
     }
@@ -107,7 +107,7 @@ fn jobs(session: &Session, kind: &Kind, cron_job: &str) -> Vec<String> {
         .collect()
 }
 
-/// Lets minutes pass in which one CronJob ticks, one holds, one swaps and one is still.
+/// Runs four CronJobs for minutes: Allow, Forbid, Replace and suspended.
 fn minutes_pass(session: &Session, kind: &Kind) {
     let mut events = Events::of(session);
     let manifests = [
@@ -118,7 +118,7 @@ fn minutes_pass(session: &Session, kind: &Kind) {
     ];
     session.with_file("apply", &manifests.concat());
 
-    // Jobs come and end, and of those that succeeded the last one stays.
+    // Jobs are created and finish; the history limit keeps the last successful one.
     let created = events.about("tick", "SuccessfulCreate", 0);
     let ended = events.about("tick", "SawCompletedJob", 0);
     let pruned = events.about("tick", "SuccessfulDelete", 0);
@@ -134,10 +134,10 @@ fn minutes_pass(session: &Session, kind: &Kind) {
     );
     events.about("tick", "SuccessfulCreate", 1);
 
-    // While one runs, no other may begin.
+    // Forbid: no Job is created while one runs.
     events.about("hold", kind.forbidden, 0);
 
-    // The next one takes the place of one that runs.
+    // Replace: the running Job is deleted for the next one.
     let replaced = events.about("swap", "SuccessfulDelete", 0);
     let next = events.about("swap", "SuccessfulCreate", 1);
     assert!(
@@ -146,7 +146,7 @@ fn minutes_pass(session: &Session, kind: &Kind) {
         events.seen
     );
 
-    // Minutes have passed, and what is suspended has done nothing; then it goes on.
+    // The suspended CronJob created no Job, until it is resumed.
     assert_eq!(jobs(session, kind, "still"), Vec::<String>::new());
     let word = kind.word;
     session.ok_with(
@@ -156,7 +156,7 @@ fn minutes_pass(session: &Session, kind: &Kind) {
     events.about("still", "SuccessfulCreate", 0);
 }
 
-/// What a CronJob that has run looks like.
+/// Checks the columns and the description of a CronJob that has run.
 fn shows(session: &Session, kind: &Kind) {
     let word = kind.word;
     let table = session.ok(&format!("get {word}"));
@@ -183,19 +183,19 @@ fn shows(session: &Session, kind: &Kind) {
     assert!(!described.contains("swap"), "{described}");
 
     let columns = "custom-columns=:.involvedObject.kind,:.involvedObject.name,:.reason";
-    let told = session.ok(&format!(
+    let text = session.ok(&format!(
         "get events --field-selector involvedObject.name=tick --no-headers -o {columns}"
     ));
-    let rows: Vec<Vec<&str>> = told
+    let rows: Vec<Vec<&str>> = text
         .lines()
         .map(|line| line.split_whitespace().collect())
         .collect();
     assert!(
         rows.iter().all(|row| row[..2] == ["CronJob", "tick"]),
-        "{told}"
+        "{text}"
     );
     for expected in ["SuccessfulCreate", "SawCompletedJob", "SuccessfulDelete"] {
-        assert!(rows.iter().any(|row| row[2] == expected), "{told}");
+        assert!(rows.iter().any(|row| row[2] == expected), "{text}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! `caretaker demo` as a stranger meets it: it tells the whole story, ends well and leaves nothing behind.
+//! `caretaker demo` as a process: it shows all controllers, exits with 0 and leaves no files behind.
 
 use rustix::process::Signal;
 
@@ -6,7 +6,7 @@ use crate::http::Client;
 use crate::process::{Process, World};
 
 #[test]
-fn the_story_names_the_controller_and_its_three_modes_and_ends_well() {
+fn the_demo_shows_every_controller_and_exits_with_0() {
     let world = World::new();
     let ended = world.caretaker(&["demo"]).end();
     assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
@@ -14,6 +14,10 @@ fn the_story_names_the_controller_and_its_three_modes_and_ends_well() {
     assert!(first.contains("20 times as fast"), "{first}");
     for expected in [
         "garbage-collector-controller",
+        "ttl-after-finished-controller, gc-controller",
+        "pod-garbage-collector-controller",
+        "cronjob-controller/volcano",
+        "cronjob-controller/batch",
         "Background",
         "Foreground",
         "Orphan",
@@ -29,7 +33,7 @@ fn the_story_names_the_controller_and_its_three_modes_and_ends_well() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_error() {
+fn a_closed_pipe_is_no_error() {
     let world = World::new();
     let script = r#"{ "$0" "$@"; echo "ended with $?" >&2; } | head -n 1"#;
     for arguments in [&["demo"][..], &["crds"], &["version"]] {
@@ -42,13 +46,13 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 }
 
 #[test]
-fn what_is_left_of_the_story_can_be_looked_at_until_a_signal() {
+fn demo_keep_serves_the_remaining_objects_until_a_signal() {
     let world = World::new();
     let mut demo = world.caretaker(&["demo", "--keep"]);
     let line = demo.line_with("export KUBECONFIG=");
     let kubeconfig = line.trim().strip_prefix("export KUBECONFIG=").unwrap();
     let kubeconfig = std::path::PathBuf::from(kubeconfig);
-    demo.line_with("Ctrl-C stops it.");
+    demo.line_with("Press Ctrl-C to stop it.");
     let (status, pods) = Client::of(&kubeconfig).get("/api/v1/namespaces/shop/pods");
     let left = pods["items"].as_array().unwrap();
     let owned = left.iter().filter(|pod| {

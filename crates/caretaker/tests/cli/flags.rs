@@ -1,29 +1,29 @@
-//! Command lines that mean nothing: one sentence on stderr, nothing on stdout, exit code 1.
+//! Invalid command lines: one sentence on stderr, nothing on stdout, exit code 1. Flags without effect: a warning.
 
 use crate::process::World;
 
 #[test]
-fn a_command_line_that_means_nothing_is_refused_with_a_sentence() {
+fn an_invalid_command_line_fails_with_a_sentence() {
     let cases: &[(&[&str], &str)] = &[
-        (&["up", "--data-dir", "d"], "in memory only so far"),
+        (&["up", "--data-dir", "d"], "in memory only"),
         (
             &["up", "--data-dir", "d", "--ephemeral"],
             "cannot be used with",
         ),
         (
             &["up", "--listen", "6443"],
-            "an address with a port is needed",
+            "expected an address with a port",
         ),
         (
-            &["up", "--controllers", "nobody"],
+            &["up", "--controllers", "unknown"],
             "garbage-collector-controller",
         ),
         (&["up", "--controllers="], "garbage-collector-controller"),
         (&["up", "--concurrent-gc-syncs=0"], "--concurrent-gc-syncs"),
         (&["up", "--enable-garbage-collector=maybe"], "true or false"),
         (&["up", "--clock-speed=0"], "--clock-speed"),
-        (&["up", "--v=much"], "a number is needed"),
-        // Only what stands in for the originals takes their flags.
+        (&["up", "--v=much"], "expected a number"),
+        // Only `run` accepts the other flags of upstream.
         (&["up", "--cluster-name=kubernetes"], "--cluster-name"),
         (&["up", "-o", "yaml"], "json"),
         (&["up", "-o", "json", "--", "true"], "cannot be used with"),
@@ -57,7 +57,7 @@ fn a_command_line_that_means_nothing_is_refused_with_a_sentence() {
 }
 
 #[test]
-fn flags_for_what_comes_later_are_accepted() {
+fn controller_flags_are_accepted_without_warnings() {
     let cases: &[&[&str]] = &[
         &["--ephemeral"],
         &["--controllers", "-*"],
@@ -87,7 +87,7 @@ fn flags_for_what_comes_later_are_accepted() {
 }
 
 #[test]
-fn a_controller_of_somebody_else_is_said_not_to_run() {
+fn an_upstream_only_controller_gives_a_warning() {
     let world = World::new();
     let flags = [
         "up",
@@ -103,27 +103,78 @@ fn a_controller_of_somebody_else_is_said_not_to_run() {
     assert!(
         ended
             .stderr
-            .contains("belong to others and do not run here: tokencleaner"),
+            .contains("ignoring controllers that caretaker does not have: tokencleaner"),
         "{}",
         ended.stderr
     );
 }
 
 #[test]
-fn a_feature_gate_of_somebody_else_is_said_to_mean_nothing() {
+fn an_unknown_feature_gate_gives_a_warning() {
     let gates = "--feature-gates=kube:AllAlpha=true";
     let flags = ["up", "--listen", "127.0.0.1:0", gates, "--", "true"];
     let ended = World::new().caretaker(&flags).end();
-    let expected = "caretaker: these feature gates mean nothing here: AllAlpha\n";
+    let expected = "caretaker: ignoring feature gates without effect: AllAlpha\n";
     assert_eq!((ended.code, ended.stderr.as_str()), (0, expected));
 }
 
 #[test]
-fn a_filter_that_cannot_be_read_is_an_error() {
+fn an_invalid_log_filter_is_an_error() {
     let world = World::new();
     let mut command = world.command(env!("CARGO_BIN_EXE_caretaker"));
     command.args(["up", "--", "true"]).env("RUST_LOG", "a=b=c");
     let ended = crate::process::Process::start(&mut command).end();
     assert_eq!(ended.code, 1);
     assert!(ended.stderr.contains("RUST_LOG=a=b=c"), "{}", ended.stderr);
+}
+
+#[test]
+fn every_line_of_a_json_log_parses() {
+    let flags = [
+        "up",
+        "--listen=127.0.0.1:0",
+        "--logging-format=json",
+        "-v",
+        "--feature-gates=AllAlpha=true",
+        "--",
+        "true",
+    ];
+    let ended = World::new().caretaker(&flags).end();
+    assert_eq!(ended.code, 0);
+    let lines = ended.stderr.lines();
+    let lines: Vec<serde_json::Value> = lines
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}")))
+        .collect();
+    for message in [
+        "API server started",
+        "ignoring feature gates without effect: AllAlpha",
+        "API server stopped",
+    ] {
+        let line = lines.iter().find(|line| line["message"] == message);
+        let line = line.unwrap_or_else(|| panic!("{message}: {}", ended.stderr));
+        assert_eq!(line["level"], "INFO", "{line}");
+        assert!(line["timestamp"].is_string(), "{line}");
+    }
+}
+
+#[test]
+fn a_text_log_has_plain_lines() {
+    let flags = [
+        "up",
+        "--listen=127.0.0.1:0",
+        "--logging-format=text",
+        "-v",
+        "--",
+        "true",
+    ];
+    let ended = World::new().caretaker(&flags).end();
+    let line = ended
+        .stderr
+        .lines()
+        .find(|line| line.contains("API server started"));
+    assert!(
+        line.is_some_and(|line| line.contains(" INFO ")),
+        "{}",
+        ended.stderr
+    );
 }

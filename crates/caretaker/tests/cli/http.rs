@@ -1,4 +1,4 @@
-//! Raw requests to a running server, by what its kubeconfig says.
+//! HTTP requests to a running server, with address and token of its kubeconfig.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -11,10 +11,10 @@ use serde_json::Value;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::{Agent, Body};
 
-/// What only a hanging server exceeds, also on a busy machine.
+/// Time limit that only a hanging server exceeds.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A client that trusts the authority of one kubeconfig and nothing else.
+/// A client that trusts the certificate authority of one kubeconfig.
 pub(crate) struct Client {
     agent: Agent,
     base: String,
@@ -51,7 +51,7 @@ impl Client {
         }
     }
 
-    /// GET with the token: the answer's code and JSON.
+    /// GET with the token; returns status and JSON.
     pub(crate) fn get(&self, path: &str) -> (u16, Value) {
         self.get_with(path, &[("Authorization", &self.bearer())])
     }
@@ -66,7 +66,7 @@ impl Client {
         )
     }
 
-    /// Creates an object; the answer's JSON.
+    /// Creates an object and returns its JSON.
     pub(crate) fn create(&self, path: &str, object: &Value) -> Value {
         let request = self.agent.post(format!("{}{path}", self.base));
         let request = request
@@ -88,7 +88,6 @@ impl Client {
         assert_eq!(answer.status(), 200, "{path}");
     }
 
-    /// Deletes an object.
     pub(crate) fn delete(&self, path: &str) {
         let request = self.agent.delete(format!("{}{path}", self.base));
         let answer = request
@@ -98,7 +97,7 @@ impl Client {
         assert_eq!(answer.status(), 200, "{path}");
     }
 
-    /// The lines of a watch, as they come.
+    /// The lines of a watch.
     pub(crate) fn watch(&self, path: &str) -> impl Iterator<Item = std::io::Result<String>> {
         let answer = self.send(path, &[("Authorization", &self.bearer())]);
         assert_eq!(answer.status(), 200);

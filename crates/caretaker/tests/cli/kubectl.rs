@@ -1,4 +1,4 @@
-//! A person with kubectl: what they type, and what they see. Skipped where there is no kubectl.
+//! kubectl sessions: commands and their output. Skipped without kubectl.
 
 use rustix::process::Signal;
 
@@ -57,7 +57,7 @@ fn widget(name: &str, size: u32) -> String {
 }
 
 #[test]
-fn the_server_tells_what_it_serves() {
+fn discovery_lists_the_served_kinds() {
     let Some(session) = Session::start() else {
         return;
     };
@@ -121,7 +121,7 @@ fn objects_are_created_and_replaced() {
 }
 
 #[test]
-fn applying_again_changes_what_changed_and_nothing_else() {
+fn a_second_apply_changes_only_the_difference() {
     let Some(session) = Session::start() else {
         return;
     };
@@ -161,7 +161,7 @@ fn applying_again_changes_what_changed_and_nothing_else() {
     assert_eq!(session.field("deploy web", ".metadata.generation"), "2");
     session.with_file("diff", &deployment(2, "two"));
 
-    // What another hand added stays; what apply brought and no longer names goes.
+    // Fields of other clients stay; fields that apply no longer names are removed.
     session.ok("label deploy web team=blue");
     let without = deployment(2, "two").replace("      - {name: side, image: side}\n", "");
     session.with_file("apply", &without);
@@ -195,7 +195,7 @@ fn an_editor_changes_an_object() {
 }
 
 #[test]
-fn each_kind_of_patch_does_what_it_says() {
+fn each_patch_type_works() {
     let Some(session) = Session::start() else {
         return;
     };
@@ -319,7 +319,7 @@ fn a_watch_shows_changes_as_they_happen() {
     session.with_file("create", &configmap("a", "red"));
     let mut names = session.spawn("get cm -w -o name", &[]);
     let mut events = session.spawn("get cm -w --output-watch-events", &[]);
-    // What was there is shown first; from then on nothing can be missed.
+    // The watch shows existing objects first.
     names.line_with("configmap/a");
     events.line_with("ADDED");
     session.with_file("create", &configmap("b", "red"));
@@ -339,7 +339,7 @@ fn a_watch_shows_changes_as_they_happen() {
 }
 
 #[test]
-fn waiting_ends_when_what_it_waits_for_happens() {
+fn wait_returns_when_the_condition_holds() {
     let Some(session) = Session::start() else {
         return;
     };
@@ -365,7 +365,7 @@ fn waiting_ends_when_what_it_waits_for_happens() {
 }
 
 #[test]
-fn each_cascade_deletes_in_its_way() {
+fn each_cascade_mode_deletes_as_documented() {
     let Some(session) = Session::start() else {
         return;
     };
@@ -388,7 +388,7 @@ fn each_cascade_deletes_in_its_way() {
                 "apiVersion":"apps/v1","kind":"Deployment","name":"web","uid":{uid},"blockOwnerDeletion":true}}]}}}}"#
         );
         session.with_file("create", &owned);
-        // kubectl waits until it is gone, and the collector makes it go.
+        // kubectl waits until the garbage collector has deleted it.
         session.ok(&format!("delete deploy web --cascade={cascade}"));
         if stays {
             let orphan = session.json(&format!("cm owned-{cascade}"));
@@ -423,7 +423,7 @@ fn deleting_all_or_by_label_leaves_the_rest() {
     session.ok("delete cm --all");
     session.says("get cm -o name", "");
     session.says("get deploy -o name", "deployment.apps/web");
-    session.says("delete cm nobody --ignore-not-found", "");
+    session.says("delete cm missing --ignore-not-found", "");
 }
 
 #[test]
@@ -498,7 +498,7 @@ fn a_deleted_namespace_empties_itself_and_goes() {
     }
     assert_eq!(session.field("cm b", ".data.color"), "red");
 
-    // A name that was used can be used again, and nothing of the old comes back.
+    // The name can be used again, without the old objects.
     session.with_file(
         "create",
         "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n",
@@ -507,7 +507,7 @@ fn a_deleted_namespace_empties_itself_and_goes() {
 }
 
 #[test]
-fn kubectl_is_a_command_like_any_other() {
+fn kubectl_runs_as_the_command_of_up() {
     if !has_kubectl() {
         return;
     }

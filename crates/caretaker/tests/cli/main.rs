@@ -1,20 +1,17 @@
-//! The binary from outside: what it prints, how it ends, and what kubectl makes of it.
+//! The binary as a process: its output, its exit codes, and its API with kubectl.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test may unwrap, and so may what only tests use"
-)]
+#![expect(clippy::unwrap_used, reason = "tests and their helpers may unwrap")]
 
 mod child;
 mod cron;
 mod demo;
 mod flags;
 mod http;
+mod inspect;
 mod kubectl;
-mod look;
-mod opinions;
 mod process;
 mod schedule;
 mod session;
 mod up;
+mod verdicts;
 mod workloads;

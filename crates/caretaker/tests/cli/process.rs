@@ -1,4 +1,4 @@
-//! A program under test: its lines as they come, its signals, its end. Nothing here sleeps; everything has a limit.
+//! A process under test: its output, signals and exit code. Nothing sleeps; every wait has a limit.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -12,30 +12,30 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// What only a hanging program exceeds, also on a busy machine.
+/// Time limit that only a hanging program exceeds.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A program that was started, and is killed when the value goes.
+/// A running program; killed on drop.
 pub(crate) struct Process {
     pid: Pid,
-    /// Kept open: a program that reads its input waits.
+    /// Kept open for programs that read their input.
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
     ended: Receiver<Ended>,
     is_over: bool,
 }
 
-/// How a program ended.
+/// Exit code and remaining output of a program.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// As a shell has it: 128 is added to the number of a signal.
+    /// As in a shell: 128 plus the number of a signal.
     pub(crate) code: i32,
-    /// What it printed that nobody had read yet.
+    /// Output that was not read before.
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-/// A directory in which a program under test believes to have the machine for itself.
+/// Temporary directories for the home, runtime and temporary files of a program.
 pub(crate) struct World(TempDir);
 
 /// A running `caretaker up -o json`.
@@ -54,7 +54,7 @@ impl Process {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // A group of its own: signals from the terminal of whoever runs the tests stay away from it.
+            // Its own process group: it gets no signals from the terminal of the test run.
             .process_group(0);
         let mut child = command
             .spawn()
@@ -119,12 +119,12 @@ impl Process {
         kill_process(self.pid, signal).unwrap();
     }
 
-    /// Ends its input.
+    /// Closes its stdin.
     pub(crate) fn close_input(&mut self) {
         self.stdin = None;
     }
 
-    /// Waits for its end.
+    /// Waits until it exits.
     pub(crate) fn end(mut self) -> Ended {
         let mut ended = self.ended.recv_timeout(PATIENCE).expect("it does not end");
         self.is_over = true;
@@ -156,7 +156,7 @@ impl World {
         self.0.path().join(name)
     }
 
-    /// `program` as a user without any configuration would start it.
+    /// A command with an empty environment and these directories.
     pub(crate) fn command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new(program.as_ref());
         command
@@ -175,7 +175,6 @@ impl World {
         command
     }
 
-    /// `caretaker` with these arguments.
     pub(crate) fn caretaker(&self, arguments: &[&str]) -> Process {
         let mut command = self.command(env!("CARGO_BIN_EXE_caretaker"));
         Process::start(command.args(arguments))
@@ -193,7 +192,7 @@ impl World {
 // === impl Up ===
 
 impl Up {
-    /// Starts a server on a free port and waits until it says that it is ready.
+    /// Starts a server on a free port and waits until it is ready.
     pub(crate) fn start(flags: &[&str]) -> Self {
         let world = World::new();
         let arguments = [&["up", "-o", "json", "--listen", "127.0.0.1:0"], flags].concat();
@@ -214,7 +213,7 @@ impl Up {
         self.line["kubeconfig"].as_str().unwrap().into()
     }
 
-    /// Asks it to stop, and waits until it has.
+    /// Sends SIGTERM and waits until it exits.
     pub(crate) fn stop(self) -> (Ended, World) {
         self.process.signal(Signal::TERM);
         (self.process.end(), self.world)

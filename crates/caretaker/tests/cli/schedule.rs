@@ -1,5 +1,4 @@
-//! `caretaker schedule`: `next` needs no cluster; `list` and `run` look at CronJobs of both kinds on a server where nobody
-//! else makes Jobs of them.
+//! `caretaker schedule`: `next` without a cluster; `list` and `run` on a server without CronJob controllers.
 
 use serde_json::{Value, json};
 
@@ -15,7 +14,7 @@ fn next(arguments: &[&str]) -> Ended {
 }
 
 #[test]
-fn slots_are_printed_as_json() {
+fn next_prints_json() {
     let ended = next(&[
         "30 2 * * *",
         "--time-zone=America/New_York",
@@ -31,7 +30,7 @@ fn slots_are_printed_as_json() {
 }
 
 #[test]
-fn without_flags_the_next_five_slots_come_by_the_clocks_of_greenwich() {
+fn next_shows_five_times_in_utc_by_default() {
     let ended = next(&["*/5 * * * *"]);
     assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
     let lines: Vec<&str> = ended.stdout.lines().collect();
@@ -41,17 +40,17 @@ fn without_flags_the_next_five_slots_come_by_the_clocks_of_greenwich() {
 }
 
 #[test]
-fn the_zone_of_the_schedule_wins_and_that_is_said() {
+fn the_zone_of_the_schedule_wins_with_a_notice() {
     let ended = next(&["TZ=UTC @daily", "--time-zone", "Asia/Tokyo", "-o", "json"]);
     assert_eq!(ended.code, 0);
     assert!(ended.stdout.contains(r#""timeZone":"UTC""#));
     let expected =
-        "caretaker: the schedule itself names UTC, so --time-zone Asia/Tokyo does not count\n";
+        "caretaker: the schedule names time zone UTC, which overrides --time-zone Asia/Tokyo\n";
     assert_eq!(ended.stderr, expected);
 }
 
 #[test]
-fn what_is_not_understood_ends_with_one_and_a_message() {
+fn an_invalid_schedule_fails_with_a_message() {
     let cases: &[(&[&str], &str)] = &[
         (&["0 25 * * *"], "hour \"25\": 25 is above 23"),
         (&["0 25 * * *"], "  0 25 * * *\n    ^^\n"),
@@ -65,7 +64,7 @@ fn what_is_not_understood_ends_with_one_and_a_message() {
         (&["@reboot", "-o", "json"], "\"@reboot\" is not known"),
         (&["@daily", "--time-zone", "Local"], "is refused"),
         (&["@daily", "--time-zone", "utc"], "unknown time zone"),
-        (&["@daily", "--after", "soon"], "a time is needed"),
+        (&["@daily", "--after", "soon"], "expected a time"),
         (&["@daily", "--count", "0"], "--count"),
         (&[], "<EXPR>"),
     ];
@@ -77,7 +76,7 @@ fn what_is_not_understood_ends_with_one_and_a_message() {
     }
 }
 
-/// A CronJob at a path, with these members in its spec.
+/// Creates a CronJob with these fields in its spec.
 fn make(client: &Client, path: &str, name: &str, spec: &Value) {
     let pods = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]});
     let (api_version, job) = if path == BATCH {
@@ -104,7 +103,7 @@ fn ask(up: &Up, line: &str) -> Ended {
     up.world.caretaker(&arguments).end()
 }
 
-/// What was made, by what was printed about it.
+/// Reads the Job that the output names.
 fn made(client: &Client, path: &str, prefix: &str, ended: &Ended) -> Value {
     assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
     let name = ended.stdout.strip_prefix(prefix);
@@ -119,7 +118,7 @@ fn cron_jobs_of_both_kinds_are_listed() {
     let up = Up::start(&["--controllers=gc-controller"]);
     let client = Client::of(&up.kubeconfig());
     let ended = ask(&up, "list");
-    let expected = "caretaker: there are no CronJobs in namespace default\n";
+    let expected = "caretaker: no CronJobs found in namespace default\n";
     assert_eq!(
         (ended.code, ended.stdout.as_str(), ended.stderr.as_str()),
         (0, "", expected)
@@ -162,7 +161,7 @@ fn cron_jobs_of_both_kinds_are_listed() {
 }
 
 #[test]
-fn a_kind_that_the_server_does_not_have_hides_no_other() {
+fn a_kind_that_is_not_served_hides_no_other() {
     let up = Up::start(&["--controllers=none"]);
     let client = Client::of(&up.kubeconfig());
     make(&client, BATCH, "report", &json!({}));
@@ -173,13 +172,13 @@ fn a_kind_that_the_server_does_not_have_hides_no_other() {
         "{}",
         ended.stdout
     );
-    let expected = "caretaker: the server has no cronjobs.batch.volcano.sh\n";
+    let expected = "caretaker: the server does not serve cronjobs.batch.volcano.sh\n";
     assert_eq!(ended.stderr, expected);
     made(&client, BATCH, "job.batch/", &ask(&up, "run report"));
 }
 
 #[test]
-fn a_run_makes_one_job_that_belongs_to_the_cron_job() {
+fn a_run_creates_one_job_of_the_cron_job() {
     let up = Up::start(&["--controllers=gc-controller"]);
     let client = Client::of(&up.kubeconfig());
     make(&client, BATCH, "report", &json!({"suspend": true}));
@@ -231,7 +230,7 @@ fn a_run_honours_forbid_unless_it_is_forced() {
         assert_eq!(ask(&up, &format!("run {name}")).code, 0);
         let ended = ask(&up, &format!("run {name}"));
         assert_eq!((ended.code, ended.stdout.as_str()), (1, ""));
-        let expected = format!("{name} forbids two runs at a time, and {name}-m");
+        let expected = format!("{name} has concurrencyPolicy Forbid, and {name}-m");
         assert!(ended.stderr.contains(&expected), "{}", ended.stderr);
         assert_eq!(ask(&up, &format!("run {name} --force")).code, 0);
         let (_, jobs) = client.get(&format!("{path}/jobs"));
@@ -240,7 +239,7 @@ fn a_run_honours_forbid_unless_it_is_forced() {
 }
 
 #[test]
-fn a_run_of_what_is_not_there_or_there_twice_makes_nothing() {
+fn a_run_of_a_missing_or_ambiguous_name_creates_nothing() {
     let up = Up::start(&["--controllers=gc-controller"]);
     let client = Client::of(&up.kubeconfig());
     for path in [BATCH, VOLCANO] {
@@ -249,23 +248,23 @@ fn a_run_of_what_is_not_there_or_there_twice_makes_nothing() {
     for (line, expected) in [
         (
             "run both",
-            "there are two of this name: say cronjob/both or cronvcjob/both",
+            "both is ambiguous: use cronjob/both or cronvcjob/both",
         ),
         (
             "run none",
-            "there is no CronJob \"none\" in namespace default",
+            "cronjob \"none\" not found in namespace default",
         ),
         (
             "run cronvcjob/none",
-            "there is no cronvcjob \"none\" in namespace default",
+            "cronvcjob \"none\" not found in namespace default",
         ),
         (
             "run both -n other",
-            "there is no CronJob \"both\" in namespace other",
+            "cronjob \"both\" not found in namespace other",
         ),
         (
             "run job/both",
-            "\"job\" is no kind of CronJob: say cronjob or cronvcjob",
+            "unknown kind of CronJob \"job\": use cronjob or cronvcjob",
         ),
     ] {
         let ended = ask(&up, line);

@@ -1,4 +1,4 @@
-//! A person with kubectl at a server of their own: what they type, and what they see.
+//! A server and kubectl commands against it.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::process::{Ended, Process, Up};
 
-/// A server, and a kubectl that knows it.
+/// A server and its kubeconfig for kubectl.
 pub(crate) struct Session {
     up: Up,
 }
@@ -14,7 +14,7 @@ pub(crate) struct Session {
 // === impl Session ===
 
 impl Session {
-    /// None where kubectl is missing.
+    /// `None` without kubectl.
     pub(crate) fn start() -> Option<Self> {
         Self::start_with(&[])
     }
@@ -25,7 +25,6 @@ impl Session {
         })
     }
 
-    /// Stops the server.
     pub(crate) fn stop(self) -> Ended {
         self.up.stop().0
     }
@@ -47,7 +46,7 @@ impl Session {
         self.spawn(line, more).end()
     }
 
-    /// What a command prints that has to succeed.
+    /// The stdout of a command that must succeed.
     pub(crate) fn ok(&self, line: &str) -> String {
         self.ok_with(line, &[])
     }
@@ -62,14 +61,14 @@ impl Session {
         ended.stdout
     }
 
-    /// What a command complains about that has to fail.
+    /// The stderr of a command that must fail.
     pub(crate) fn fails(&self, line: &str) -> String {
         let ended = self.run(line, &[]);
         assert_ne!(ended.code, 0, "kubectl {line}: {}", ended.stdout);
         ended.stderr
     }
 
-    /// A command that prints exactly this.
+    /// Asserts the exact stdout of a command.
     pub(crate) fn says(&self, line: &str, expected: &str) {
         assert_eq!(self.ok(line).trim_end(), expected, "kubectl {line}");
     }

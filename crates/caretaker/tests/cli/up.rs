@@ -1,4 +1,4 @@
-//! `caretaker up` as a script sees it: the line, the kubeconfig, the door, the end.
+//! `caretaker up` in scripts: the JSON line, the kubeconfig, authentication, the stop.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +15,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn one_line_of_json_names_the_server_and_a_private_kubeconfig_that_goes_with_it() {
+fn the_json_line_names_the_server_and_its_kubeconfig() {
     let up = Up::start(&[]);
     let port = up
         .server()
@@ -46,7 +46,7 @@ fn one_line_of_json_names_the_server_and_a_private_kubeconfig_that_goes_with_it(
 }
 
 #[test]
-fn nobody_is_served_without_the_token() {
+fn requests_without_the_token_are_rejected() {
     let up = Up::start(&[]);
     let client = Client::of(&up.kubeconfig());
     let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
@@ -94,7 +94,7 @@ fn a_request_for_another_host_is_misdirected_even_with_the_token() {
 }
 
 #[test]
-fn an_open_watch_does_not_hold_up_the_stop() {
+fn an_open_watch_does_not_delay_the_stop() {
     for signal in [Signal::INT, Signal::TERM] {
         let up = Up::start(&[]);
         let client = Client::of(&up.kubeconfig());
@@ -104,13 +104,13 @@ fn an_open_watch_does_not_hold_up_the_stop() {
         up.process.signal(signal);
         let ended = up.process.end();
         assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
-        // Whether the client sees an end or an error is the transport's affair.
+        // The client may see the end of the stream or an error.
         assert!(watch.take_while(Result::is_ok).count() < 100);
     }
 }
 
 #[test]
-fn plain_http_wants_loopback_and_the_token_all_the_same() {
+fn plain_http_needs_loopback_and_the_token() {
     let up = Up::start(&["--insecure-http"]);
     assert!(
         up.server().starts_with("http://127.0.0.1:"),
@@ -130,7 +130,7 @@ fn plain_http_wants_loopback_and_the_token_all_the_same() {
 }
 
 #[test]
-fn a_port_that_was_asked_for_and_is_taken_is_an_error() {
+fn a_taken_port_is_an_error() {
     let up = Up::start(&[]);
     let address = up.server().strip_prefix("https://").unwrap();
     let ended = up.world.caretaker(&["up", "--listen", address]).end();
@@ -166,7 +166,7 @@ fn without_listen_two_servers_find_two_ports() {
 }
 
 #[test]
-fn the_kubeconfig_goes_where_it_is_told_and_replaces_nobody_else_s() {
+fn a_foreign_file_is_not_replaced_by_the_kubeconfig() {
     let world = World::new();
     let own = world.path("own.yaml");
     let up = Up::start(&["--kubeconfig-out", own.to_str().unwrap()]);
@@ -195,7 +195,7 @@ fn the_kubeconfig_goes_where_it_is_told_and_replaces_nobody_else_s() {
 }
 
 #[test]
-fn people_are_told_where_it_is_that_it_forgets_and_what_to_try() {
+fn the_instructions_name_the_kubeconfig_and_commands() {
     let world = World::new();
     let mut process = world.caretaker(&["up", "--listen", "127.0.0.1:0"]);
     let mut text = process.line_with("in memory only");

@@ -1,4 +1,4 @@
-//! Simulated workloads from outside: what `crds` prints, and Jobs that end under the eyes of kubectl.
+//! Simulated workloads: the output of `crds`, and Jobs that finish.
 
 use serde_json::json;
 
@@ -38,7 +38,7 @@ fn crds_prints_volcanos_kinds() {
 }
 
 #[test]
-fn jobs_end_and_are_said_to_be_simulated() {
+fn simulated_jobs_finish() {
     let Some(session) = Session::start_with(&["--simulate-workloads", "--clock-speed=20"]) else {
         return;
     };
@@ -57,20 +57,20 @@ fn jobs_end_and_are_said_to_be_simulated() {
     assert!(said.contains("no container runs"), "{said}");
 }
 
-/// Watches a type: kind of event, name and version of each object.
+/// Watches a type: event type, name and resourceVersion of each object.
 fn watch(session: &Session, of: &str) -> Process {
     let form = r#"jsonpath={.type}{" "}{.object.metadata.name}{" "}{.object.metadata.resourceVersion}{"\n"}"#;
     session.spawn(&format!("get {of} -w --output-watch-events -o"), &[form])
 }
 
-/// The version with which an object went.
+/// The resourceVersion of a deletion.
 fn gone(watched: &mut Process, name: &str) -> u64 {
     let line = watched.line_with(&format!("DELETED {name}"));
     line.rsplit(' ').next().unwrap().parse().unwrap()
 }
 
 #[test]
-fn jobs_with_a_ttl_go_after_it_and_their_pods_before_them() {
+fn jobs_are_deleted_after_their_ttl_and_their_pods_first() {
     let Some(session) = Session::start_with(&["--simulate-workloads", "--clock-speed=20"]) else {
         return;
     };
@@ -83,7 +83,7 @@ fn jobs_with_a_ttl_go_after_it_and_their_pods_before_them() {
     );
     assert_eq!(jobs.matches("ttlSecondsAfterFinished").count(), 2, "{jobs}");
     session.with_file("apply", &jobs);
-    // Two Pods of each; versions tell what came first.
+    // Two Pods of each Job; resourceVersions show the order.
     let mut before: Vec<(String, u64)> = Vec::new();
     while before.len() < 4 {
         let line = pods.line_with("DELETED ");
@@ -105,13 +105,13 @@ fn jobs_with_a_ttl_go_after_it_and_their_pods_before_them() {
     assert_eq!(session.ok("get pods,jobs.batch,vcjob -o name"), "");
     let said = session.stop().stderr;
     for name in ["plain", "gang"] {
-        let told = format!("deleted Job default/{name} (TTL after its finish is over) in ");
-        assert!(said.contains(&told), "{said}");
+        let text = format!("deleted Job default/{name} (TTL expired) in ");
+        assert!(said.contains(&text), "{said}");
     }
 }
 
 #[test]
-fn nothing_is_simulated_unless_asked_for() {
+fn workloads_are_not_simulated_by_default() {
     let Some(session) = Session::start_with(&["--controllers=-*"]) else {
         return;
     };
@@ -120,7 +120,7 @@ fn nothing_is_simulated_unless_asked_for() {
 }
 
 #[test]
-fn aborted_volcano_jobs_go_if_somebody_says_when() {
+fn aborted_volcano_jobs_are_deleted_with_ttl_after_aborted() {
     let up = Up::start(&["--ttl-after-aborted=0s"]);
     let client = Client::of(&up.kubeconfig());
     let jobs = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs";

@@ -1,8 +1,8 @@
-//! What the CronJob controllers decide about a CronJob: its next slot, and why the last one has no Job.
+//! The verdict of the CronJob controllers about a CronJob: its next time, and why the last time has no Job.
 //!
-//! It is learned anew for this, with the Jobs there are, and by the server's time. Before it is said that a Job would be
-//! made, whoever has its name is asked for: the controller would learn by trying that it is somebody else's. What it would do
-//! before it looks at slots is told and taken for done.
+//! A new controller gets the CronJob and its Jobs, with the server's time. Before a create, an existing Job of that name is
+//! read, which the controller would discover as a 409. Writes that come before the schedule is considered are named and
+//! assumed to succeed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,60 +18,60 @@ use caretaker_machinery::patch::merge;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::super::Look;
+use super::super::ClusterSnapshot;
 use super::super::schedule::name;
 use super::{content, is_aborted};
-use crate::args::Explain;
-use crate::output::explained::Opinion;
+use crate::args::ExplainFlags;
+use crate::output::explained::ControllerVerdict;
 
-/// Most steps that are looked at for one CronJob: questions, Jobs beyond the history limits, its status.
+/// Limit of decisions for one CronJob: reads, Jobs over the history limits, status updates.
 const STEPS_MAX: usize = 200;
 
-/// What comes before its slots are looked at.
-const PRUNES: &str = "Jobs beyond its history limits would be deleted";
-const RECORDS: &str = "its status would be brought up to date";
+/// Writes before the schedule is considered.
+const PRUNES: &str = "would delete Jobs over its history limits";
+const RECORDS: &str = "would update its status";
 
-impl Look {
-    /// Nothing if it is no CronJob.
-    pub(super) async fn opinion_on_cron_job(
+impl ClusterSnapshot {
+    /// `None` for other kinds.
+    pub(super) async fn verdict_on_cron_job(
         &mut self,
         record: &Record,
-        args: &Explain,
-    ) -> Option<Opinion> {
+        args: &ExplainFlags,
+    ) -> Option<ControllerVerdict> {
         let kind = self.catalog.get(record.kind)?;
         let mut rows = DIALECTS.into_iter();
         let row = rows.find(|row| *kind.group == *row.group && &*kind.kind == "CronJob")?;
-        let (record, now) = self.whole(record).await?;
+        let (record, now) = self.full_object(record).await?;
         let uid = &record.meta.uid;
         let settings = Settings {
             default_zone: args.zone.find(),
-            after_aborted: args.limits.ttl_after_aborted,
+            after_aborted: args.retention.ttl_after_aborted,
         };
         let mut assumed = Vec::new();
         if needs_zone(&record) {
             let zone = name(&settings.default_zone);
             assumed.push(format!("--default-time-zone={zone}"));
         }
-        let (mut crons, has_aborted) = self.learn_cron_jobs(row, settings, uid, now).await;
+        let (mut crons, has_aborted) = self.fill_cron_jobs(row, settings, uid, now).await;
         if has_aborted {
-            assumed.push(args.limits.of_aborted());
+            assumed.push(args.retention.of_aborted());
         }
         let (verdict, first) = self.judge_cron_job(&mut crons, &record, now).await;
-        let opinion = Opinion::of(row.name, verdict).assuming(assumed);
-        Some(opinion.after(first))
+        let verdict = ControllerVerdict::of(row.name, verdict).assuming(assumed);
+        Some(verdict.after(first))
     }
 
-    /// What its controller would know, and whether one of the CronJob's Jobs was aborted.
-    async fn learn_cron_jobs(
+    /// A controller with all CronJobs and Jobs, and whether a Job of this CronJob was aborted.
+    async fn fill_cron_jobs(
         &mut self,
         row: &'static Dialect,
         settings: Settings,
         uid: &Uid,
         now: Timestamp,
     ) -> (CronJobs, bool) {
-        let mut crons = self.taught(CronJobs::new(row, settings));
+        let mut crons = self.with_catalog(CronJobs::new(row, settings));
         let mut has_aborted = false;
-        let learn = |change: &Change| {
+        let observe = |change: &Change| {
             if let Change::Applied(job) = change {
                 let is_its = job.meta.owners.iter().any(|owner| owner.uid == *uid);
                 has_aborted |= is_its && is_aborted(job);
@@ -79,12 +79,11 @@ impl Look {
             crons.observe(change, now, &mut Wake::default());
             crons.index().is_complete()
         };
-        self.show(row.interest(), learn).await;
+        self.feed(row.interest(), observe).await;
         (crons, has_aborted)
     }
 
-    /// Asks what the controller would ask or find out by writing, and goes on as if what comes first had been written. Says
-    /// what that is.
+    /// Sends the reads, reads the Job of a create, and assumes that writes before it succeed. Returns these writes, too.
     async fn judge_cron_job(
         &self,
         crons: &mut CronJobs,
@@ -92,7 +91,7 @@ impl Look {
         now: Timestamp,
     ) -> (Verdict<Uid, Reason>, BTreeSet<&'static str>) {
         let (mut record, uid) = (record.clone(), &record.meta.uid);
-        let (mut asked, mut told, mut first) = (BTreeSet::new(), Vec::new(), BTreeSet::new());
+        let (mut asked, mut notes, mut first) = (BTreeSet::new(), Vec::new(), BTreeSet::new());
         let mut verdict = crons.decide(uid, now);
         for _ in 0..STEPS_MAX {
             let Next::Call(call) = &verdict.next else {
@@ -105,11 +104,11 @@ impl Look {
                     if !asked.insert(target.clone()) {
                         break;
                     }
-                    let answer = self.read_whole(target.clone()).await.answer;
+                    let answer = self.read_full(target.clone()).await.answer;
                     if matches!(answer, Answer::Failed(_)) {
                         break;
                     }
-                    told.extend(crons.answered(CallAnswer {
+                    notes.extend(crons.answered(CallAnswer {
                         key: uid,
                         call: &Call::Get { target },
                         answer: &answer,
@@ -147,12 +146,12 @@ impl Look {
             }
             verdict = crons.decide(uid, now);
         }
-        verdict.notes.extend(told);
+        verdict.notes.extend(notes);
         (verdict, first)
     }
 }
 
-/// A CronJob as it would be after a patch. Nothing if nobody can tell.
+/// The CronJob after a patch; `None` if the patch does not apply.
 fn patched(record: &Record, patch: &Value) -> Option<Record> {
     let mut object = merge::apply(content(record), patch.clone()).ok()?;
     let version = object["metadata"]["resourceVersion"].as_str()?;
@@ -161,7 +160,7 @@ fn patched(record: &Record, patch: &Value) -> Option<Record> {
     decode(record.kind, object.to_string().as_bytes(), View::Full).ok()
 }
 
-/// Whether a CronJob has to be told by which clocks it runs.
+/// Whether the schedule of a CronJob depends on `--default-time-zone`.
 fn needs_zone(record: &Record) -> bool {
     let spec = &content(record)["spec"];
     let schedule = spec["schedule"].as_str().unwrap_or_default();

@@ -1,7 +1,7 @@
-//! What the TTL controllers decide about a Job: when it goes, and whether it has to wait for its CronJob.
+//! The verdict of the TTL controllers about a Job: when it is deleted, and whether it has to wait for its CronJob.
 //!
-//! As beside them in `caretaker run`: the controller of the CronJobs works in the same process, so that the Job of a slot
-//! stays until the CronJob tells that slot. Whether it does is asked for also when the Job's time has not come.
+//! Assumes that the CronJob controller runs in the same process, as in `caretaker run`: the Job of a schedule time is kept
+//! until the CronJob's status has that time. This is checked even if the TTL has not expired.
 
 use std::sync::Arc;
 
@@ -13,24 +13,28 @@ use caretaker_controllers::runtime::record::{Record, Uid};
 use caretaker_controllers::ttl::{KINDS, Reason, Rules, Ttl};
 use jiff::Timestamp;
 
-use super::super::Look;
+use super::super::ClusterSnapshot;
 use super::is_aborted;
-use crate::args::Explain;
-use crate::output::explained::Opinion;
+use crate::args::ExplainFlags;
+use crate::output::explained::ControllerVerdict;
 
-impl Look {
-    /// Nothing if it is nothing that finishes.
-    pub(super) async fn opinion_on_job(&self, record: &Record, args: &Explain) -> Option<Opinion> {
+impl ClusterSnapshot {
+    /// `None` for kinds without a TTL.
+    pub(super) async fn verdict_on_job(
+        &self,
+        record: &Record,
+        args: &ExplainFlags,
+    ) -> Option<ControllerVerdict> {
         let rules = Rules {
-            after_aborted: args.limits.ttl_after_aborted,
+            after_aborted: args.retention.ttl_after_aborted,
             with_cron: true,
         };
         let mut rows = KINDS.into_iter();
         let (row, mut end) = rows.find_map(|row| {
-            let end = self.taught(Ttl::new(row, rules));
+            let end = self.with_catalog(Ttl::new(row, rules));
             (!end.keys(record).is_empty()).then_some((row, end))
         })?;
-        let (record, now) = self.whole(record).await?;
+        let (record, now) = self.full_object(record).await?;
         let verdict = end.explain(&record, now)?;
         let over = match verdict.next {
             Next::At(at) => Some(at),
@@ -42,22 +46,23 @@ impl Look {
             None => None,
         };
         let policy = Propagation::Foreground;
-        let opinion = match held {
-            None => Opinion::of_an_end(end.name(), verdict, policy),
+        let shown = match held {
+            None => ControllerVerdict::of_deletion(end.name(), verdict, policy),
             Some(held) => {
                 let condition = condition(&held.because);
-                let opinion = match verdict.next {
-                    Next::Call(_) => Opinion::of(end.name(), held),
-                    _ => Opinion::of_an_end(end.name(), verdict, policy).provided(&condition),
+                let shown = match verdict.next {
+                    Next::Call(_) => ControllerVerdict::of(end.name(), held),
+                    _ => ControllerVerdict::of_deletion(end.name(), verdict, policy)
+                        .provided(&condition),
                 };
-                opinion.assuming([format!("{} works in the same process", row.cron.name)])
+                shown.assuming([format!("{} runs in the same process", row.cron.name)])
             }
         };
-        let aborted = is_aborted(&record).then(|| args.limits.of_aborted());
-        Some(opinion.assuming(aborted))
+        let aborted = is_aborted(&record).then(|| args.retention.of_aborted());
+        Some(shown.assuming(aborted))
     }
 
-    /// What keeps a Job when its time is over, if anything does.
+    /// The verdict that keeps the Job after its TTL, if there is one.
     async fn held(
         &self,
         end: &mut Ttl,
@@ -68,7 +73,7 @@ impl Look {
         end.observe(&Change::Applied(record.clone()), over, wake);
         let mut verdict = end.decide(uid, over);
         if let Next::Call(call @ Call::Get { target }) = &verdict.next {
-            let answer = self.read_whole(target.clone()).await.answer;
+            let answer = self.read_full(target.clone()).await.answer;
             end.answered(CallAnswer {
                 key: uid,
                 call,
@@ -83,15 +88,17 @@ impl Look {
     }
 }
 
-/// What has to happen before a Job goes.
+/// The condition for the deletion of a Job.
 fn condition(because: &Reason) -> String {
     match because {
         Reason::TickUnrecorded { cron_job, slot } => {
-            format!("the CronJob {cron_job} tells its slot {slot:.0} in its status by then")
+            format!("the status of CronJob {cron_job} has the schedule time {slot:.0} by then")
         }
         Reason::AsksForCronJob { cron_job } => {
-            format!("the CronJob {cron_job}, which cannot be read, is gone or tells its slot then")
+            format!(
+                "CronJob {cron_job}, which cannot be read, is gone by then or has the schedule time in its status"
+            )
         }
-        _ => "nothing keeps it then".to_owned(),
+        _ => "no other controller needs it by then".to_owned(),
     }
 }

@@ -60,7 +60,7 @@ fn mk_catalog() -> Catalog {
 }
 
 #[test]
-fn a_type_is_whatever_kubectl_takes() {
+fn types_are_those_of_kubectl() {
     let table: [(&str, &[u16]); 18] = [
         ("pod", &[0]),
         ("pods", &[0]),
@@ -84,29 +84,29 @@ fn a_type_is_whatever_kubectl_takes() {
     let catalog = mk_catalog();
     for (text, expected) in table {
         let expected: Vec<KindId> = expected.iter().map(|id| KindId(*id)).collect();
-        assert_eq!(meant(&catalog, text), expected, "{text}");
+        assert_eq!(kinds_of(&catalog, text), expected, "{text}");
     }
 }
 
 #[test]
-fn only_objects_in_namespaces_are_looked_for_in_one() {
+fn cluster_scoped_objects_have_no_namespace() {
     let catalog = mk_catalog();
     let places = [
         place(&catalog, KindId(1), "shop", "web"),
         place(&catalog, KindId(6), "shop", "n"),
     ];
     assert_eq!(
-        absence(&catalog, &places),
-        "there is no deployments.apps \"web\" in namespace shop and no nodes \"n\""
+        not_found(&catalog, &places),
+        "deployments.apps \"web\" not found in namespace shop; nodes \"n\" not found"
     );
 }
 
 #[test]
-fn who_is_ambiguous_is_told_the_full_names() {
+fn an_ambiguous_type_lists_the_full_names() {
     let object = "job/a".parse().unwrap();
     let kinds = [KindId(2), KindId(3)].into_iter();
     assert_eq!(
         ambiguity(&mk_catalog(), &object, kinds),
-        "job/a can be jobs.batch/a or jobs.batch.volcano.sh/a: say which"
+        "job/a is ambiguous: use jobs.batch/a or jobs.batch.volcano.sh/a"
     );
 }

@@ -1,9 +1,8 @@
-//! The CronJobs of a cluster, of both kinds: how they are asked for and what their Jobs look like.
+//! Requests for CronJobs of both kinds and for their Jobs: a list, one object, one new Job.
 //!
-//! What differs between the kinds is a row. Requests are plain: a page of objects, one object, one new Job. What came back
-//! instead is sorted by what a user can do about it: the kind is not there, it may not be read, or something else.
+//! The differences between the kinds are a row of [`KINDS`]. Errors are sorted by what the user can do: the kind is not
+//! served, access is forbidden, or the server's message.
 
-use std::fmt;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -16,28 +15,27 @@ use kube::client::Body;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::args::Place;
+use crate::args::ClusterFlags;
 
-/// Objects in one answer, as kubectl asks for.
+/// Page size, as in kubectl.
 const PAGE_OBJECTS: usize = 500;
-/// Longest answer: a page of objects that have three mebibytes each is more than anybody has, and this is not much memory.
-const ANSWER_BYTES_MAX: usize = 512 * 1024 * 1024;
-/// How long one answer may take. Somebody waits for it.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+/// More than a full page of large CronJobs needs.
+const RESPONSE_BYTES_MAX: usize = 512 * 1024 * 1024;
+/// Time limit of one request: a user waits for it.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A kind of CronJob.
 #[derive(Debug)]
 pub(super) struct CronKind {
-    /// As users name it. The first word is the one it is shown by.
+    /// Names that users may write. The first one is shown.
     pub(super) words: &'static [&'static str],
-    /// What its controller knows of it.
+    /// The row of its controller.
     pub(super) dialect: &'static Dialect,
-    /// As messages name it and its Jobs.
+    /// `cronjobs.batch`, for messages.
     pub(super) resource: &'static str,
     pub(super) job_resource: &'static str,
 }
 
-/// Both of them.
+/// CronJobs of Kubernetes and of Volcano.
 pub(super) static KINDS: [CronKind; 2] = [
     CronKind {
         words: &[
@@ -64,47 +62,46 @@ pub(super) static KINDS: [CronKind; 2] = [
     },
 ];
 
-/// Where CronJobs are.
-pub(super) struct Cluster {
+/// A client and the namespace of the flags.
+pub(super) struct CronCluster {
     client: kube::Client,
-    /// The namespace that is meant.
     pub(super) namespace: String,
 }
 
-/// Objects, and what time it was for whoever gave them.
+/// A list with the server's `Date`.
 #[derive(Debug, Default)]
-pub(super) struct Listed {
+pub(super) struct CronList {
     pub(super) objects: Vec<Value>,
     pub(super) date: Option<Timestamp>,
 }
 
-/// Why there is no answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Refusal {
-    /// The kind exists, the object does not.
+/// Why a request failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum RequestError {
+    #[error("not found")]
     Absent,
-    /// The server does not have the kind.
+    #[error("the server does not serve this resource type")]
     NotServed,
-    /// 401 or 403.
+    #[error("forbidden")]
     Forbidden,
-    /// The name of what was to be made is taken.
-    Taken,
-    /// Anything else, in words.
+    #[error("already exists")]
+    AlreadyExists,
+    /// The server's message, or the cause.
+    #[error("{0}")]
     Other(String),
 }
 
-/// An answer as it came.
-struct Reply {
+struct CronResponse {
     status: u16,
     date: Option<Timestamp>,
     body: Value,
 }
 
-// === impl Cluster ===
+// === impl CronCluster ===
 
-impl Cluster {
-    pub(super) async fn find(place: &Place) -> Result<Self> {
-        let (clients, namespace): (Clients, String) = super::super::reach(place).await?;
+impl CronCluster {
+    pub(super) async fn find(flags: &ClusterFlags) -> Result<Self> {
+        let (clients, namespace): (Clients, String) = super::super::connect(flags).await?;
         Ok(Self {
             client: clients.requests(),
             namespace,
@@ -112,18 +109,19 @@ impl Cluster {
     }
 
     /// All objects at a path, page by page.
-    pub(super) async fn list(&self, path: &str) -> Result<Listed, Refusal> {
-        let mut listed = Listed::default();
+    pub(super) async fn list(&self, path: &str) -> Result<CronList, RequestError> {
+        let mut listed = CronList::default();
         let mut more = String::new();
         loop {
             let page = format!("{path}?limit={PAGE_OBJECTS}{more}");
-            let Reply { status, date, body } = self.exchange(Method::GET, &page, None).await?;
+            let CronResponse { status, date, body } =
+                self.exchange(Method::GET, &page, None).await?;
             if status != 200 {
-                return Err(refusal(status, &body, None));
+                return Err(error_of(status, &body, None));
             }
             listed.date = date.or(listed.date);
             let Value::Object(mut body) = body else {
-                return Err(Refusal::Other("its answer is no list".to_owned()));
+                return Err(RequestError::Other("the response is not a list".to_owned()));
             };
             if let Some(Value::Array(items)) = body.remove("items") {
                 listed.objects.extend(items);
@@ -138,26 +136,31 @@ impl Cluster {
         }
     }
 
-    pub(super) async fn get(&self, kind: &CronKind, name: &str) -> Result<Value, Refusal> {
+    pub(super) async fn get(&self, kind: &CronKind, name: &str) -> Result<Value, RequestError> {
         let path = format!(
             "{}/{}",
             kind.path(Some(&self.namespace), "cronjobs"),
             escaped(name)
         );
-        let Reply { status, body, .. } = self.exchange(Method::GET, &path, None).await?;
+        let CronResponse { status, body, .. } = self.exchange(Method::GET, &path, None).await?;
         match status {
             200 => Ok(body),
-            status => Err(refusal(status, &body, Some(name))),
+            status => Err(error_of(status, &body, Some(name))),
         }
     }
 
-    pub(super) async fn create_job(&self, kind: &CronKind, job: &Value) -> Result<(), Refusal> {
+    pub(super) async fn create_job(
+        &self,
+        kind: &CronKind,
+        job: &Value,
+    ) -> Result<(), RequestError> {
         let path = kind.path(Some(&self.namespace), "jobs");
-        let Reply { status, body, .. } = self.exchange(Method::POST, &path, Some(job)).await?;
+        let CronResponse { status, body, .. } =
+            self.exchange(Method::POST, &path, Some(job)).await?;
         match status {
             200..300 => Ok(()),
-            409 if body["reason"] == "AlreadyExists" => Err(Refusal::Taken),
-            status => Err(Refusal::Other(said(status, &body))),
+            409 if body["reason"] == "AlreadyExists" => Err(RequestError::AlreadyExists),
+            status => Err(RequestError::Other(message_of(status, &body))),
         }
     }
 
@@ -166,8 +169,8 @@ impl Cluster {
         method: Method,
         path: &str,
         body: Option<&Value>,
-    ) -> Result<Reply, Refusal> {
-        let other = |why: String| Refusal::Other(why);
+    ) -> Result<CronResponse, RequestError> {
+        let other = |why: String| RequestError::Other(why);
         let bytes = body.map(|body| body.to_string().into_bytes());
         let request = Request::builder()
             .method(method)
@@ -176,48 +179,34 @@ impl Cluster {
             .header(header::CONTENT_TYPE, "application/json")
             .body(Body::from(bytes.unwrap_or_default()))
             .map_err(|error| other(error.to_string()))?;
-        let answered = timeout(ANSWER_TIMEOUT, async {
+        let answered = timeout(RESPONSE_TIMEOUT, async {
             let response = self.client.send(request).await;
             let response = response.map_err(|error| other(error.to_string()))?;
             let (parts, body) = response.into_parts();
-            let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
+            let body = Limited::new(body, RESPONSE_BYTES_MAX).collect().await;
             let body = body.map_err(|error| other(error.to_string()))?.to_bytes();
             let date = parts.headers.get(header::DATE);
             let date = date.and_then(|date| jiff::fmt::rfc2822::parse(date.to_str().ok()?).ok());
-            Ok(Reply {
+            Ok(CronResponse {
                 status: parts.status.as_u16(),
                 date: date.map(|date| date.timestamp()),
                 body: serde_json::from_slice(&body).unwrap_or_default(),
             })
         });
         match answered.await {
-            Ok(reply) => reply,
+            Ok(response) => response,
             Err(_) => {
-                let secs = ANSWER_TIMEOUT.as_secs();
-                Err(other(format!("it does not answer within {secs} s")))
+                let secs = RESPONSE_TIMEOUT.as_secs();
+                Err(other(format!("no response within {secs} s")))
             }
         }
-    }
-}
-
-// === impl Refusal ===
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Absent => "there is none",
-            Self::NotServed => "the server does not have the kind",
-            Self::Forbidden => "you are not allowed to",
-            Self::Taken => "the name is taken",
-            Self::Other(why) => why,
-        })
     }
 }
 
 // === impl CronKind ===
 
 impl CronKind {
-    /// Where objects of a resource of this group are.
+    /// Path of a resource of this group.
     pub(super) fn path(&self, namespace: Option<&str>, resource: &str) -> String {
         let api = self.dialect.api_version;
         match namespace {
@@ -229,41 +218,41 @@ impl CronKind {
         }
     }
 
-    /// The word it is shown by.
+    /// The name that is shown.
     pub(super) fn word(&self) -> &'static str {
         self.words[0]
     }
 }
 
-/// Why a read was refused. A 404 is about the object only if it names it.
-fn refusal(status: u16, body: &Value, name: Option<&str>) -> Refusal {
+/// The error of a failed read. A 404 is about the object only if it names it.
+fn error_of(status: u16, body: &Value, name: Option<&str>) -> RequestError {
     match status {
-        404 if name.is_some_and(|name| body["details"]["name"] == name) => Refusal::Absent,
-        404 => Refusal::NotServed,
-        401 | 403 => Refusal::Forbidden,
-        status => Refusal::Other(said(status, body)),
+        404 if name.is_some_and(|name| body["details"]["name"] == name) => RequestError::Absent,
+        404 => RequestError::NotServed,
+        401 | 403 => RequestError::Forbidden,
+        status => RequestError::Other(message_of(status, body)),
     }
 }
 
-/// What the server says, or at least its code.
-fn said(status: u16, body: &Value) -> String {
+/// The message of the server, or its status.
+fn message_of(status: u16, body: &Value) -> String {
     match body["message"].as_str() {
         Some(message) => message.to_owned(),
         None => format!("HTTP status {status}"),
     }
 }
 
-/// Text as a path or a query spells it.
+/// Percent-encodes a part of a path or of a query.
 fn escaped(text: &str) -> String {
-    let mut spelled = String::new();
+    let mut encoded = String::new();
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            spelled.push(byte.into());
+            encoded.push(byte.into());
         } else {
-            spelled.push_str(&format!("%{byte:02X}"));
+            encoded.push_str(&format!("%{byte:02X}"));
         }
     }
-    spelled
+    encoded
 }
 
 #[cfg(test)]
@@ -272,31 +261,31 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_refusal_is_about_the_object_the_kind_or_the_user() {
+    fn a_404_is_about_the_object_or_the_kind() {
         let absent = json!({"reason": "NotFound", "details": {"name": "a", "kind": "cronjobs"}});
         let user = json!({"reason": "Forbidden", "message": "cronjobs.batch is forbidden: User \"u\" cannot list resource"});
         let cases = [
-            (404, &absent, Some("a"), Refusal::Absent),
-            (404, &absent, Some("b"), Refusal::NotServed),
-            (404, &Value::Null, Some("a"), Refusal::NotServed),
-            (404, &Value::Null, None, Refusal::NotServed),
-            (403, &user, None, Refusal::Forbidden),
-            (403, &user, Some("a"), Refusal::Forbidden),
-            (403, &Value::Null, None, Refusal::Forbidden),
+            (404, &absent, Some("a"), RequestError::Absent),
+            (404, &absent, Some("b"), RequestError::NotServed),
+            (404, &Value::Null, Some("a"), RequestError::NotServed),
+            (404, &Value::Null, None, RequestError::NotServed),
+            (403, &user, None, RequestError::Forbidden),
+            (403, &user, Some("a"), RequestError::Forbidden),
+            (403, &Value::Null, None, RequestError::Forbidden),
             (
                 500,
                 &Value::Null,
                 None,
-                Refusal::Other("HTTP status 500".to_owned()),
+                RequestError::Other("HTTP status 500".to_owned()),
             ),
         ];
         for (status, body, name, expected) in cases {
-            assert_eq!(refusal(status, body, name), expected, "{status} {body}");
+            assert_eq!(error_of(status, body, name), expected, "{status} {body}");
         }
     }
 
     #[test]
-    fn a_job_is_finished_when_its_kind_says_so() {
+    fn finished_jobs_are_recognised_per_kind() {
         let condition = |of: &str, status: &str| json!({"status": {"conditions": [{"type": of, "status": status}]}});
         let phase = |phase: &str| json!({"status": {"state": {"phase": phase}}});
         let cases = [

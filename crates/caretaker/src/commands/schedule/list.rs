@@ -1,8 +1,8 @@
-//! `caretaker schedule list`: every CronJob with when it runs next and how it went.
+//! `caretaker schedule list`: CronJobs with their next and last times.
 //!
-//! A row is a pure function of an object, a zone and the time. The next run is computed as the controllers do: from the last
-//! one, or from when the CronJob was made, so that `@every` is right too. One CronJob that cannot be understood is a row with
-//! a note, and a kind that cannot be listed is a sentence on stderr.
+//! A row is a pure function of an object, a zone and the time. The next time is computed as in the controllers: from the
+//! last schedule time or the creation, so that `@every` is right, too. An invalid CronJob is a row with a note; a kind that
+//! cannot be listed is a sentence on stderr.
 
 use anyhow::{Result, bail};
 use caretaker_controllers::cron;
@@ -12,12 +12,12 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::cluster::{Cluster, CronKind, KINDS, Listed, Refusal};
+use super::cluster::{CronCluster, CronKind, CronList, KINDS, RequestError};
 use super::{aligned, from_now, name, rfc3339};
-use crate::args::{Listing, ScheduleList};
-use crate::wiring;
+use crate::args::{ListFormat, ScheduleList};
+use crate::wiring::{self, notice};
 
-/// Columns of the table. The first is shown with all namespaces, the last one if somebody has something to note.
+/// Columns of the table. The first is shown with all namespaces, the last one if a row has a note.
 const HEADINGS: [&str; 11] = [
     "NAMESPACE",
     "CRONJOB",
@@ -31,83 +31,82 @@ const HEADINGS: [&str; 11] = [
     "SUSPENDED",
     "NOTE",
 ];
-/// How much of a schedule or a note a table shows.
+/// Characters of a schedule or a note in the table.
 const CELL_CHARS_MAX: usize = 60;
 
-/// A CronJob as it is shown.
+/// A CronJob in the table and in JSON.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Row {
+struct CronRow {
     api_version: &'static str,
-    /// As `schedule run` takes it: `cronjob` or `cronvcjob`.
+    /// The type for `schedule run`: `cronjob` or `cronvcjob`.
     #[serde(rename = "type")]
     word: &'static str,
     namespace: String,
     name: String,
     schedule: String,
     time_zone: String,
-    /// In its zone.
+    /// RFC 3339 in its zone.
     next: Option<String>,
     seconds_left: Option<i64>,
     last_schedule_time: Option<Timestamp>,
     last_successful_time: Option<Timestamp>,
     active: usize,
     suspended: bool,
-    /// Why there is no next run, unless it is suspended.
+    /// Why there is no next time, unless it is suspended.
     note: Option<String>,
     #[serde(skip)]
     slot: Option<(Timestamp, TimeZone)>,
 }
 
-/// The list as it is to be printed.
 pub(in crate::commands) async fn list(args: &ScheduleList) -> Result<String> {
-    let cluster = Cluster::find(&args.place).await?;
+    let cluster = CronCluster::find(&args.cluster).await?;
     let namespace = (!args.all_namespaces).then_some(cluster.namespace.as_str());
     let default_zone = args.zone.find();
     let (mut rows, mut is_any_listed) = (Vec::new(), false);
     let mut now = wiring::clock().now();
     for kind in &KINDS {
         match cluster.list(&kind.path(namespace, "cronjobs")).await {
-            Ok(Listed { objects, date }) => {
+            Ok(CronList { objects, date }) => {
                 is_any_listed = true;
-                // Whose clock decides when something is due: the server's is nearer to the controllers' than ours.
+                // The controllers follow the server's clock, which may differ from ours.
                 now = date.unwrap_or(now);
                 let read = objects.iter();
                 rows.extend(read.map(|object| row(kind, object, &default_zone, now)));
             }
-            Err(refusal) => eprintln!("caretaker: {}", gap(kind, &refusal)),
+            Err(error) => notice(&gap(kind, &error)),
         }
     }
     if !is_any_listed {
-        bail!("no CronJobs could be listed");
+        bail!("cannot list CronJobs");
     }
     rows.sort_by(|a, b| (&a.namespace, &a.name, a.word).cmp(&(&b.namespace, &b.name, b.word)));
     if rows.is_empty() {
         let place = namespace.map_or(String::new(), |namespace| {
             format!(" in namespace {namespace}")
         });
-        eprintln!("caretaker: there are no CronJobs{place}");
+        notice(&format!("no CronJobs found{place}"));
     }
     Ok(match args.output {
-        Listing::Json => serde_json::to_string_pretty(&rows)? + "\n",
-        Listing::Table if rows.is_empty() => String::new(),
-        Listing::Table => table(&rows, namespace.is_none(), now),
+        ListFormat::Json => serde_json::to_string_pretty(&rows)? + "\n",
+        ListFormat::Table if rows.is_empty() => String::new(),
+        ListFormat::Table => table(&rows, namespace.is_none(), now),
     })
 }
 
-/// What is missing, and why.
-fn gap(kind: &CronKind, refusal: &Refusal) -> String {
+/// A sentence about a kind that is missing in the list.
+fn gap(kind: &CronKind, error: &RequestError) -> String {
     let resource = kind.resource;
-    match refusal {
-        Refusal::NotServed => format!("the server has no {resource}"),
-        Refusal::Forbidden => {
-            format!("the server does not let you list {resource}: those are missing here")
+    match error {
+        RequestError::NotServed => format!("the server does not serve {resource}"),
+        RequestError::Forbidden => {
+            format!("missing in this output: {resource} (forbidden to list)")
         }
-        other => format!("the server fails to list {resource} ({other}): those are missing here"),
+        other => format!("missing in this output: {resource} ({other})"),
     }
 }
 
-fn row(kind: &CronKind, object: &Value, default_zone: &TimeZone, now: Timestamp) -> Row {
+fn row(kind: &CronKind, object: &Value, default_zone: &TimeZone, now: Timestamp) -> CronRow {
     let (meta, spec, status) = (&object["metadata"], &object["spec"], &object["status"]);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let time = |value: &Value| value.as_str().and_then(|text| text.parse().ok());
@@ -130,9 +129,9 @@ fn row(kind: &CronKind, object: &Value, default_zone: &TimeZone, now: Timestamp)
                 slot = next.map(|next| (next, zone));
             }
         }
-        Err(why) => note = Some(why),
+        Err(error) => note = Some(error.to_string()),
     }
-    Row {
+    CronRow {
         api_version: kind.dialect.api_version,
         word: kind.word(),
         namespace: text(&meta["namespace"]),
@@ -152,24 +151,24 @@ fn row(kind: &CronKind, object: &Value, default_zone: &TimeZone, now: Timestamp)
     }
 }
 
-/// The next slot after the last one that is due, and the zone whose clocks count; or why nobody can tell.
+/// The next time and its zone.
 fn due(
     spec: &Value,
     default_zone: &TimeZone,
     since: Timestamp,
     now: Timestamp,
-) -> Result<(Option<Timestamp>, TimeZone), String> {
+) -> Result<(Option<Timestamp>, TimeZone)> {
     let text = spec["schedule"].as_str().unwrap_or_default();
-    let schedule = Schedule::parse(text).map_err(|error| error.to_string())?;
+    let schedule = Schedule::parse(text)?;
     let given = match spec["timeZone"].as_str() {
-        Some(name) => zone::find(name).map_err(|error| error.to_string())?,
+        Some(name) => zone::find(name)?,
         None => default_zone.clone(),
     };
     let zone = schedule.zone().cloned().unwrap_or(given);
     Ok((cron::next_slot(&schedule, &zone, since, now), zone))
 }
 
-fn table(rows: &[Row], shows_namespaces: bool, now: Timestamp) -> String {
+fn table(rows: &[CronRow], shows_namespaces: bool, now: Timestamp) -> String {
     let ago = |time: Option<Timestamp>| match time {
         Some(time) => from_now(time.duration_since(now)),
         None => "never".to_owned(),
@@ -208,7 +207,7 @@ fn table(rows: &[Row], shows_namespaces: bool, now: Timestamp) -> String {
     aligned(&lines)
 }
 
-/// Text of others on one line, and not too much of it.
+/// Shortens text and replaces control characters.
 fn cell(text: &str) -> String {
     let mut shown: String = text
         .chars()

@@ -1,8 +1,8 @@
-//! `caretaker schedule run`: one Job of a CronJob, now.
+//! `caretaker schedule run`: creates one Job of a CronJob now.
 //!
-//! What `kubectl create job --from` does, for both kinds: the Job has the template's labels, annotations and spec, is marked as
-//! made by hand and is owned by its CronJob, so that it counts among its active ones and in its history. A CronJob that forbids
-//! two runs at a time is asked for its active Jobs first. It may be suspended; that is about its schedule.
+//! Like `kubectl create job --from`, for both kinds: the Job has the template's labels, annotations and spec, the annotation
+//! of a manual run, and the CronJob as its owner, so that it counts as active and in the history. With concurrencyPolicy
+//! Forbid the active Jobs are checked first. A suspended CronJob may run: `suspend` is about its schedule.
 
 use anyhow::{Result, bail};
 use caretaker_controllers::cron::{self, Order};
@@ -10,23 +10,22 @@ use caretaker_machinery::names;
 use caretaker_machinery::rng::Rng;
 use serde_json::Value;
 
-use super::cluster::{Cluster, CronKind, KINDS, Refusal};
+use super::cluster::{CronCluster, CronKind, KINDS, RequestError};
 use crate::args::{CronJobName, ScheduleRun};
-use crate::wiring;
+use crate::wiring::{self, notice};
 
-/// Behind an `m`, which no tick has: as long as the eight digits of a tick.
+/// Follows an `m`, which no scheduled Job has; as long as the digits of a scheduled Job.
 const SUFFIX_CHARS: usize = 7;
-/// How often a name is made up. One that is taken is one of ten billion.
+/// Attempts at a free name. A name is taken with a probability of one in ten billion.
 const ATTEMPTS_MAX: usize = 3;
-/// How many active Jobs are named before the rest is counted.
+/// Active Jobs that a message names; the rest is counted.
 const JOBS_NAMED: usize = 3;
 
-/// Says that somebody made the Job by hand, as kubectl does.
-const BY_HAND: (&str, &str) = ("cronjob.kubernetes.io/instantiate", "manual");
+/// kubectl's annotation of a manual run.
+const MANUAL_RUN: (&str, &str) = ("cronjob.kubernetes.io/instantiate", "manual");
 
-/// What was made, as it is to be printed.
 pub(in crate::commands) async fn run(args: &ScheduleRun) -> Result<String> {
-    let cluster = Cluster::find(&args.place).await?;
+    let cluster = CronCluster::find(&args.cluster).await?;
     let (kind, cron_job) = find(&cluster, &args.cron_job).await?;
     let shown = format!("{}/{}", kind.word(), args.cron_job.name);
     if !cron_job["metadata"]["deletionTimestamp"].is_null() {
@@ -46,47 +45,46 @@ pub(in crate::commands) async fn run(args: &ScheduleRun) -> Result<String> {
                 let job = kind.job_resource.replacen("jobs", "job", 1);
                 return Ok(format!("{job}/{name} created\n"));
             }
-            Err(Refusal::Taken) => {}
-            Err(refusal) => bail!("the server refuses: {refusal}"),
+            Err(RequestError::AlreadyExists) => {}
+            Err(error) => bail!("cannot create a Job of {shown}: {error}"),
         }
     }
-    bail!("every name for a Job of {shown} is taken")
+    bail!("cannot create a Job of {shown}: all generated names exist")
 }
 
-/// The CronJob that is meant. A plain name is looked for in both kinds.
-async fn find(cluster: &Cluster, wanted: &CronJobName) -> Result<(&'static CronKind, Value)> {
+/// Finds the CronJob. A plain name is searched in both kinds.
+async fn find(cluster: &CronCluster, wanted: &CronJobName) -> Result<(&'static CronKind, Value)> {
     let (mut found, mut gaps) = (Vec::new(), Vec::new());
-    for kind in meant(wanted.kind.as_deref())? {
+    for kind in kinds_of(wanted.kind.as_deref())? {
         match cluster.get(kind, &wanted.name).await {
             Ok(object) => found.push((kind, object)),
-            // A kind that the server does not have hides none.
-            Err(Refusal::Absent | Refusal::NotServed) => {}
-            Err(refusal) => gaps.push(format!("{} cannot be read: {refusal}", kind.resource)),
+            Err(RequestError::Absent | RequestError::NotServed) => {}
+            Err(error) => gaps.push(format!("cannot read {}: {error}", kind.resource)),
         }
     }
     let name = &wanted.name;
     match (found.pop(), found.pop()) {
         (Some(one), None) => {
             for gap in gaps {
-                eprintln!("caretaker: {gap}");
+                notice(&gap);
             }
             Ok(one)
         }
         (Some((second, _)), Some((first, _))) => {
             let (first, second) = (first.word(), second.word());
-            bail!("there are two of this name: say {first}/{name} or {second}/{name}")
+            bail!("{name} is ambiguous: use {first}/{name} or {second}/{name}")
         }
         (None, _) => {
             let gaps: String = gaps.iter().map(|gap| format!("; {gap}")).collect();
             let namespace = &cluster.namespace;
-            let what = wanted.kind.as_deref().unwrap_or("CronJob");
-            bail!("there is no {what} {name:?} in namespace {namespace}{gaps}")
+            let kind = wanted.kind.as_deref().unwrap_or("cronjob");
+            bail!("{kind} {name:?} not found in namespace {namespace}{gaps}")
         }
     }
 }
 
-/// The kinds that a word can mean.
-fn meant(word: Option<&str>) -> Result<Vec<&'static CronKind>> {
+/// The kinds with this name.
+fn kinds_of(word: Option<&str>) -> Result<Vec<&'static CronKind>> {
     let Some(word) = word else {
         return Ok(KINDS.iter().collect());
     };
@@ -96,24 +94,27 @@ fn meant(word: Option<&str>) -> Result<Vec<&'static CronKind>> {
         .collect();
     if kinds.is_empty() {
         let known: Vec<&str> = KINDS.iter().map(CronKind::word).collect();
-        bail!("{word:?} is no kind of CronJob: say {}", known.join(" or "));
+        bail!(
+            "unknown kind of CronJob {word:?}: use {}",
+            known.join(" or ")
+        );
     }
     Ok(kinds)
 }
 
-/// The names of its Jobs that have not finished. Who may not list Jobs has to believe the CronJob's status.
-async fn active(cluster: &Cluster, kind: &CronKind, cron_job: &Value) -> Result<Vec<String>> {
+/// The names of its unfinished Jobs. Falls back to the CronJob's status if Jobs may not be listed.
+async fn active(cluster: &CronCluster, kind: &CronKind, cron_job: &Value) -> Result<Vec<String>> {
     let path = kind.path(Some(&cluster.namespace), "jobs");
     match cluster.list(&path).await {
         Ok(listed) => Ok(unfinished(kind, cron_job, &listed.objects)),
-        Err(Refusal::Forbidden) => {
-            eprintln!(
-                "caretaker: the server does not let you list {}: what is active is what the status of the CronJob says",
-                kind.job_resource
-            );
-            Ok(told(cron_job))
+        Err(RequestError::Forbidden) => {
+            let resource = kind.job_resource;
+            notice(&format!(
+                "forbidden to list {resource}; using the active Jobs in the CronJob's status"
+            ));
+            Ok(active_in_status(cron_job))
         }
-        Err(refusal) => bail!("the server does not list {}: {refusal}", kind.job_resource),
+        Err(error) => bail!("cannot list {}: {error}", kind.job_resource),
     }
 }
 
@@ -130,8 +131,8 @@ fn unfinished(kind: &CronKind, cron_job: &Value, jobs: &[Value]) -> Vec<String> 
     names.map(str::to_owned).collect()
 }
 
-/// What a CronJob itself says is active.
-fn told(cron_job: &Value) -> Vec<String> {
+/// `status.active` of a CronJob.
+fn active_in_status(cron_job: &Value) -> Vec<String> {
     let active = cron_job["status"]["active"].as_array();
     let names = active.into_iter().flatten();
     let names = names.filter_map(|job| job["name"].as_str());
@@ -149,16 +150,16 @@ fn forbidden(shown: &str, active: &[String]) -> String {
         if active.len() == 1 { "is" } else { "are" },
     );
     format!(
-        "{shown} forbids two runs at a time, and {named}{more} {are} active; --force runs it nevertheless"
+        "{shown} has concurrencyPolicy Forbid, and {named}{more} {are} active; use --force to run it anyway"
     )
 }
 
-/// `<cronjob>-m<seven characters>`.
+/// The name is `<cronjob>-m<seven characters>`.
 fn job_name(cron_job: &str, rng: &mut Rng) -> String {
     format!("{cron_job}-m{}", names::suffix(SUFFIX_CHARS, rng))
 }
 
-/// The Job. Like kubectl's it does not block the end of its CronJob, which would take a right of its own.
+/// Like kubectl's Job it does not set blockOwnerDeletion, which would need another permission.
 fn job(kind: &CronKind, cron_job: &Value, name: &str) -> Value {
     let text = |field: &str| cron_job["metadata"][field].as_str().unwrap_or_default();
     let order = Order {
@@ -166,7 +167,7 @@ fn job(kind: &CronKind, cron_job: &Value, name: &str) -> Value {
         namespace: text("namespace"),
         uid: text("uid"),
         name,
-        mark: BY_HAND,
+        mark: MANUAL_RUN,
         blocks_owner: false,
     };
     let template = cron_job["spec"]["jobTemplate"].clone();

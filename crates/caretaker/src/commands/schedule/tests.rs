@@ -1,4 +1,4 @@
-//! The answers of `caretaker schedule next`, at a time that is given.
+//! The output of `caretaker schedule next` at a fixed time.
 
 use caretaker_machinery::cron::zone;
 use serde_json::Value;
@@ -11,16 +11,16 @@ fn mk_args(expression: &str, time_zone: Option<&str>, after: &str) -> ScheduleNe
         time_zone: time_zone.map(|name| zone::find(name).unwrap()),
         after: Some(after.parse().unwrap()),
         count: 3,
-        output: Listing::Table,
+        output: ListFormat::Table,
     }
 }
 
-fn answer(args: &ScheduleNext) -> Answer {
+fn answer(args: &ScheduleNext) -> NextOutput {
     next(args, "2026-10-24T00:00:00Z".parse().unwrap()).unwrap()
 }
 
 #[test]
-fn a_table_tells_what_happens_when_clocks_change() {
+fn the_table_notes_clock_changes() {
     let args = mk_args("30 2 * * *", Some("Europe/Berlin"), "2026-10-24T12:00:00Z");
     let expected = "\
 At 02:30 every day (Europe/Berlin)
@@ -37,15 +37,14 @@ On 2027-03-28 the clocks go forward from 02:00 to 03:00: 02:30 does not exist th
 }
 
 #[test]
-fn a_schedule_without_slots_is_no_error() {
+fn a_schedule_that_is_never_due_is_no_error() {
     let args = mk_args("0 0 31 4 *", None, "2026-10-24T12:00:00Z");
-    let expected =
-        "Never: there is no such time (UTC)\n\nNo slot until the end of the fifth year after.\n";
+    let expected = "Never: there is no such time (UTC)\n\nNo time within five years.\n";
     assert_eq!(answer(&args).text, expected);
 }
 
 #[test]
-fn json_has_one_form_and_as_many_slots_as_there_are() {
+fn json_has_a_fixed_order_and_up_to_count_times() {
     let cases = [
         (
             "0 0 29 2 *",
@@ -65,7 +64,7 @@ fn json_has_one_form_and_as_many_slots_as_there_are() {
     ];
     for (expression, zone, expected) in cases {
         let mut args = mk_args(expression, zone, "2090-01-01T00:00:00Z");
-        args.output = Listing::Json;
+        args.output = ListFormat::Json;
         let text = answer(&args).text;
         assert_eq!(text, format!("{expected}\n"));
         assert!(serde_json::from_str::<Value>(&text).is_ok());
@@ -73,17 +72,17 @@ fn json_has_one_form_and_as_many_slots_as_there_are() {
 }
 
 #[test]
-fn a_zone_that_does_not_count_is_mentioned() {
+fn an_overridden_zone_gives_a_notice() {
     let after = "2026-10-24T12:00:00Z";
     let note = |zone| answer(&mk_args("TZ=Asia/Tokyo 0 9 * * *", zone, after)).note;
     assert_eq!(note(None), None);
     assert_eq!(note(Some("Asia/Tokyo")), None);
-    let expected = "the schedule itself names Asia/Tokyo, so --time-zone UTC does not count";
+    let expected = "the schedule names time zone Asia/Tokyo, which overrides --time-zone UTC";
     assert_eq!(note(Some("UTC")).as_deref(), Some(expected));
 }
 
 #[test]
-fn what_is_wrong_is_pointed_at() {
+fn parse_errors_have_a_caret_line() {
     let point = |text: &str| pointed(text, &Schedule::parse(text).unwrap_err());
     let lines = |text: &str| -> Vec<String> {
         let message = point(text);
@@ -96,7 +95,7 @@ fn what_is_wrong_is_pointed_at() {
         ["  0 0 * * \u{663}", "          ^"]
     );
     assert_eq!(lines(""), ["  ", "  ^"]);
-    // Nothing to point at on a terminal.
+    // Control characters have no caret line.
     assert_eq!(lines("0 0\u{1b}[2J * * *").len(), 0);
     assert_eq!(lines(&"9".repeat(101)).len(), 0);
 }

@@ -27,8 +27,8 @@ fn mk_tie(name: &str, standing: &'static str, message: &str) -> Tie {
 }
 
 /// A Pod with one living owner, and the decision `next` because of `because`.
-fn mk(next: Next<Key>, because: Reason) -> Explained {
-    Explained {
+fn mk(next: Next<Key>, because: Reason) -> Explanation {
+    Explanation {
         object: mk_identity("Pod", "a"),
         resource: "pods".into(),
         is_collected: true,
@@ -44,7 +44,7 @@ fn mk(next: Next<Key>, because: Reason) -> Explained {
             notes: Vec::new(),
         },
         unanswered: None,
-        opinions: Vec::new(),
+        verdicts: Vec::new(),
     }
 }
 
@@ -94,20 +94,20 @@ fn check(table: impl IntoIterator<Item = (Next<Key>, Reason, &'static str)>, act
 }
 
 #[test]
-fn nothing_follows_as_long_as_things_are_as_they_are() {
+fn a_settled_object_needs_no_action() {
     check(
         [
             (
                 Reason::Owned { owner: owner() },
-                "nothing, as long as Set shop/s lives",
+                "nothing, as long as Set shop/s exists",
             ),
             (
                 Reason::Unowned,
-                "nothing: only what has owners is collected",
+                "nothing: the garbage collector deletes only objects with owners",
             ),
             (
                 Reason::Unserved { owner: owner() },
-                "nothing, as long as the server has no v1 with such a kind",
+                "nothing, as long as the server does not serve this kind in v1",
             ),
             (
                 Reason::OutOfReach { owner: owner() },
@@ -121,7 +121,7 @@ fn nothing_follows_as_long_as_things_are_as_they_are() {
 }
 
 #[test]
-fn what_is_waited_or_asked_for_is_told() {
+fn waits_and_reads_have_their_sentences() {
     let frozen = Reason::Frozen {
         kind: "pods".into(),
     };
@@ -131,24 +131,24 @@ fn what_is_waited_or_asked_for_is_told() {
             (
                 Next::Rest,
                 Reason::WaitsForDependents { blocking: 1 },
-                "would be let go when nobody blocks it any more",
+                "would remove its finalizer when no dependent blocks the deletion",
             ),
             (
                 Next::Rest,
                 Reason::WaitsForOrphans { next: owner() },
-                "would be let go when nobody refers to it any more",
+                "would remove its finalizer when no dependent refers to it",
             ),
             (
                 Next::Rest,
                 Reason::Deleting,
-                "nothing more: its end is under way",
+                "nothing: the deletion is under way",
             ),
             (
                 Next::At(Timestamp::UNIX_EPOCH),
                 waits,
-                "waits for that until 1970-01-01T00:00:00Z at the latest",
+                "wait for that until 1970-01-01T00:00:00Z at the latest",
             ),
-            (Next::Retry, frozen, "waits for that"),
+            (Next::Retry, frozen, "wait for that"),
         ],
         "wait",
     );
@@ -156,15 +156,19 @@ fn what_is_waited_or_asked_for_is_told() {
     let asks = Reason::AsksFor { owner: owner() };
     check(
         [
-            (Next::After(Vec::new()), asks, "the server would be asked"),
-            (get, Reason::Doubtful, "the server would be asked"),
+            (
+                Next::After(Vec::new()),
+                asks,
+                "would read from the API server now",
+            ),
+            (get, Reason::Doubtful, "would read from the API server now"),
         ],
         "ask",
     );
 }
 
 #[test]
-fn what_would_be_deleted_is_told_with_what_becomes_of_its_dependents() {
+fn a_delete_names_its_propagation_policy() {
     let absent = || Reason::OwnerAbsent {
         owner: owner(),
         proof: Proof::NotFound,
@@ -172,15 +176,15 @@ fn what_would_be_deleted_is_told_with_what_becomes_of_its_dependents() {
     let table = [
         (
             Propagation::Background,
-            "would be deleted now (background: what hangs on it goes after it)",
+            "would delete it now (background: its dependents are deleted afterwards)",
         ),
         (
             Propagation::Foreground,
-            "would be deleted now (foreground: what hangs on it goes before it)",
+            "would delete it now (foreground: its dependents are deleted first)",
         ),
         (
             Propagation::Orphan,
-            "would be deleted now (orphan: what hangs on it stays)",
+            "would delete it now (orphan: its dependents are kept)",
         ),
     ];
     check(
@@ -190,7 +194,7 @@ fn what_would_be_deleted_is_told_with_what_becomes_of_its_dependents() {
 }
 
 #[test]
-fn what_would_be_written_is_told() {
+fn each_patch_has_its_sentence() {
     let loses = Reason::LosesOwners {
         owners: vec![mk_identity("Set", "x"), mk_identity("Set", "y")],
         kept: owner(),
@@ -200,23 +204,23 @@ fn what_would_be_written_is_told() {
         [
             (
                 loses,
-                "would lose its reference to Set shop/x, Set shop/y now",
+                "would remove its reference to Set shop/x, Set shop/y now",
             ),
             (
                 Reason::Orphaned { owner: owner() },
-                "would lose its reference to Set shop/s now, and stay",
+                "would remove its reference to Set shop/s now and keep it",
             ),
             (
                 Reason::Ring { with: owner() },
-                "would stop blocking its owners now, so that the ring ends",
+                "would clear blockOwnerDeletion now, to break the cycle",
             ),
             (
                 Reason::DependentsGone { unseen: unseen() },
-                "would lose its finalizer foregroundDeletion now",
+                "would remove its finalizer foregroundDeletion now",
             ),
             (
                 Reason::DependentsOrphaned { unseen: unseen() },
-                "would lose its finalizer orphan now",
+                "would remove its finalizer orphan now",
             ),
         ]
         .map(|(because, message)| (patch(), because, message)),
@@ -225,13 +229,13 @@ fn what_would_be_written_is_told() {
 }
 
 #[test]
-fn what_is_around_a_decision_can_change_what_follows() {
+fn owners_finalizers_and_failed_reads_change_the_next_action() {
     let owned = || mk(Next::Rest, Reason::Owned { owner: owner() });
     let mut two = owned();
     two.ties.owners.push(mk_tie("t", "Solid", "lives"));
     assert_eq!(
         two.next().message,
-        "nothing, as long as one of its owners lives"
+        "nothing, as long as one of its owners exists"
     );
 
     let mut event = mk(delete(Propagation::Background), Reason::Unowned);
@@ -243,28 +247,25 @@ fn what_is_around_a_decision_can_change_what_follows() {
         (
             "none",
             None,
-            "nothing: garbage collection does not look after events"
+            "nothing: the garbage collector ignores events"
         )
     );
 
     let mut asked = mk(Next::After(Vec::new()), Reason::AsksFor { owner: owner() });
     asked.unanswered = Some("403: no".into());
     assert_eq!(asked.next().action, "ask");
-    assert_eq!(
-        asked.next().message,
-        "nothing before that is known (403: no)"
-    );
+    assert_eq!(asked.next().message, "retry the failed read (403: no)");
 
     let mut held = mk(Next::Rest, Reason::Deleting);
     held.finalizers = vec!["example.com/hold".into()];
     assert_eq!(
         held.next().message,
-        "goes when its finalizers have been taken off"
+        "deleted when its finalizers are removed"
     );
 }
 
 #[test]
-fn people_read_what_it_is_whose_it_is_what_holds_it_and_what_hangs_on_it() {
+fn the_text_names_owners_blockers_and_dependents() {
     let mut explained = mk(Next::Rest, Reason::WaitsForDependents { blocking: 12 });
     explained.deletion = Some(Timestamp::UNIX_EPOCH);
     explained.finalizers = vec!["foregroundDeletion".into(), "example.com/hold".into()];
@@ -289,21 +290,21 @@ fn people_read_what_it_is_whose_it_is_what_holds_it_and_what_hangs_on_it() {
 Owners:
   Set shop/s (controller): is gone:\u{fffd}not
 Verdict: 12 dependents block its end.
-Next: would be let go when nobody blocks it any more.
+Next: would remove its finalizer when no dependent blocks the deletion.
 Note: look (Odd)
-Its deletion was asked for (deletionTimestamp 1970-01-01T00:00:00Z); what holds it up:
-  finalizer foregroundDeletion: goes when no dependent blocks it any more
-  finalizer example.com/hold: whoever set it has to take it off
-  Pod shop/b blocks it
-  Pod shop/c blocks it
+It is being deleted (deletionTimestamp 1970-01-01T00:00:00Z); blocked by:
+  finalizer foregroundDeletion: the garbage collector removes it when no dependent blocks the deletion
+  finalizer example.com/hold: its controller has to remove it
+  dependent Pod shop/b
+  dependent Pod shop/c
   … and 10 more
-What hangs on it: 12 Pods, 1 Set.
+Dependents: 12 Pods, 1 Set.
 "
     );
 }
 
 #[test]
-fn an_object_without_any_ties_is_told_in_four_lines() {
+fn an_object_without_owners_and_dependents_has_five_lines() {
     let mut explained = mk(Next::Rest, Reason::Unowned);
     explained.ties.owners.clear();
     assert_eq!(
@@ -311,12 +312,12 @@ fn an_object_without_any_ties_is_told_in_four_lines() {
         "Pod shop/a, uid uid-a
 Owners: none.
 Verdict: it has no owner.
-Next: nothing: only what has owners is collected.
-Nothing hangs on it.
+Next: nothing: the garbage collector deletes only objects with owners.
+Dependents: none.
 "
     );
     explained.deletion = Some(Timestamp::UNIX_EPOCH);
-    assert!(explained.text().contains("and no finalizer holds it up.\n"));
+    assert!(explained.text().contains("; no finalizer blocks that.\n"));
 }
 
 #[test]
@@ -329,7 +330,7 @@ fn ten_thousand_owners_are_counted() {
 }
 
 #[test]
-fn programs_read_a_stable_object() {
+fn the_json_has_stable_keys() {
     let mut explained = mk(
         delete(Propagation::Background),
         Reason::OwnerAbsent {
@@ -348,7 +349,7 @@ fn programs_read_a_stable_object() {
         "deletionTimestamp": null,
         "verdict": {"rule": "OwnerAbsent", "message": "its owner Set shop/s is gone: the server does not have it"},
         "next": {"action": "delete", "policy": "Background",
-            "message": "would be deleted now (background: what hangs on it goes after it)"},
+            "message": "would delete it now (background: its dependents are deleted afterwards)"},
         "owners": [{"apiVersion": "v1", "kind": "Set", "namespace": "shop", "name": "s", "uid": "uid-s",
             "controller": true, "blocks": false, "standing": "Absent", "message": "lives"}],
         "finalizers": [],
@@ -361,7 +362,7 @@ fn programs_read_a_stable_object() {
 }
 
 #[test]
-fn what_other_controllers_decide_comes_after_the_collector() {
+fn other_controllers_come_after_the_garbage_collector() {
     let mut explained = mk(Next::Rest, Reason::Unowned);
     explained.ties.owners.clear();
     let verdict = |next| Verdict {
@@ -370,26 +371,26 @@ fn what_other_controllers_decide_comes_after_the_collector() {
         notes: Vec::new(),
     };
     let at = Timestamp::UNIX_EPOCH;
-    explained.opinions = vec![
-        Opinion::of("a", verdict(Next::At(at)))
+    explained.verdicts = vec![
+        ControllerVerdict::of("a", verdict(Next::At(at)))
             .assuming(["--x=1".to_owned(), "no --y".to_owned()])
             .after(["something else"])
             .provided("all goes well"),
-        Opinion::of("b", verdict(delete(Propagation::Foreground))),
+        ControllerVerdict::of("b", verdict(delete(Propagation::Foreground))),
     ];
     assert_eq!(
         explained.text(),
         "Pod shop/a, uid uid-a
 Owners: none.
 Verdict: it has no owner.
-Next: nothing: only what has owners is collected.
+Next: nothing: the garbage collector deletes only objects with owners.
 a: a fresh list did not show it.
   First: something else.
   Next: nothing before 1970-01-01T00:00:00Z, if all goes well.
   Assumed: --x=1, no --y.
 b: a fresh list did not show it.
-  Next: would be deleted now (foreground: what hangs on it goes before it).
-Nothing hangs on it.
+  Next: would delete it now (foreground: its dependents are deleted first).
+Dependents: none.
 "
     );
     let expected = json!({
@@ -405,16 +406,17 @@ Nothing hangs on it.
 }
 
 #[test]
-fn a_controller_that_waits_to_delete_says_when() {
+fn a_controller_that_waits_to_delete_names_the_time() {
     let verdict = |next: Next<Key>| Verdict {
         next,
         because: Reason::Doubtful,
         notes: Vec::new(),
     };
-    let end = |next| Opinion::of_an_end("a", verdict(next), Propagation::Foreground).json();
+    let end =
+        |next| ControllerVerdict::of_deletion("a", verdict(next), Propagation::Foreground).json();
     let step = json!({"action": "delete", "policy": "Foreground", "at": "1970-01-01T00:00:00Z",
-        "message": "would be deleted at 1970-01-01T00:00:00Z (foreground: what hangs on it goes before it)"});
+        "message": "would delete it at 1970-01-01T00:00:00Z (foreground: its dependents are deleted first)"});
     assert_eq!(end(Next::At(Timestamp::UNIX_EPOCH))["next"], step);
     assert_eq!(end(Next::Rest)["next"]["message"], "nothing");
-    assert_eq!(end(Next::Retry)["next"]["message"], "waits for that");
+    assert_eq!(end(Next::Retry)["next"]["message"], "wait for that");
 }

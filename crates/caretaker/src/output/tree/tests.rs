@@ -41,11 +41,11 @@ fn check(view: &View, expected: &str) {
         .skip(1)
         .map(|line| format!("{line}\n"))
         .collect();
-    assert_eq!(tree(view, Namespaces::But("shop")), expected);
+    assert_eq!(tree(view, ShownNamespaces::But("shop")), expected);
 }
 
 #[test]
-fn owners_are_roots_and_dependents_hang_below_them_by_kind_and_name() {
+fn dependents_are_below_owners_by_kind_and_name() {
     let view = mk_view(
         &["Pod b", "Pod a", "Set s", "Job j", "Map m", "Pod c"],
         &[("a", "s"), ("b", "s"), ("s", "j"), ("m", "j"), ("c", "m")],
@@ -64,7 +64,7 @@ fn owners_are_roots_and_dependents_hang_below_them_by_kind_and_name() {
 }
 
 #[test]
-fn an_object_with_several_owners_is_under_each_and_what_hangs_on_it_is_drawn_once() {
+fn shared_dependents_are_drawn_once() {
     let view = mk_view(
         &["Set a", "Set b", "Set c", "Map two", "Map three", "Pod p"],
         &[
@@ -93,7 +93,7 @@ fn an_object_with_several_owners_is_under_each_and_what_hangs_on_it_is_drawn_onc
 }
 
 #[test]
-fn rings_are_cut_where_they_close_and_begin_in_the_ring() {
+fn cycles_are_cut_where_they_close() {
     let view = mk_view(
         &["A hangs", "Map x", "Map y", "Set self", "Set s", "Map z"],
         &[
@@ -121,7 +121,7 @@ fn rings_are_cut_where_they_close_and_begin_in_the_ring() {
 }
 
 #[test]
-fn marks_say_how_an_object_is() {
+fn labels_show_the_state_of_an_object() {
     let mut view = mk_view(
         &["Set gone", "Set waits", "Pod a", "Pod b", "Pod c"],
         &[("a", "gone"), ("b", "waits"), ("c", "waits")],
@@ -144,25 +144,25 @@ fn marks_say_how_an_object_is() {
 }
 
 #[test]
-fn namespaces_are_named_where_the_reader_does_not_know_them() {
+fn other_namespaces_are_shown() {
     let mut view = mk_view(&["Node n", "Pod a", "Pod b"], &[("a", "n"), ("b", "n")]);
     node(&mut view, "n").namespace.clear();
     node(&mut view, "b").namespace = "far".into();
     check(&view, "\n|Node n\n|├─ Pod far/b\n|└─ Pod a");
     assert_eq!(
-        tree(&view, Namespaces::All),
+        tree(&view, ShownNamespaces::All),
         "Node n\n├─ Pod far/b\n└─ Pod shop/a\n"
     );
 }
 
 #[test]
-fn wide_fans_are_counted_by_kind() {
+fn many_dependents_are_counted_by_kind() {
     let names: Vec<String> = (0..214).map(|number| format!("Pod p{number:03}")).collect();
     let mut nodes = vec!["Map m", "Set s", "Zone z"];
     nodes.extend(names.iter().map(String::as_str));
     let pods = names.iter().map(|name| (&name[4..], "s"));
     let edges: Vec<(&str, &str)> = pods.chain([("m", "s"), ("z", "s")]).collect();
-    let drawn = tree(&mk_view(&nodes, &edges), Namespaces::But("shop"));
+    let drawn = tree(&mk_view(&nodes, &edges), ShownNamespaces::But("shop"));
     let lines: Vec<&str> = drawn.lines().collect();
     assert_eq!(lines.len(), 1 + 1 + FAN_MAX + 1 + 1);
     assert_eq!(lines[1..3], ["├─ Map m", "├─ Pod p000"]);
@@ -173,21 +173,21 @@ fn wide_fans_are_counted_by_kind() {
 }
 
 #[test]
-fn long_chains_are_counted_below_a_level_that_can_be_read() {
+fn deep_chains_are_counted() {
     let names: Vec<String> = (0..100_000)
         .map(|number| format!("Map m{number:06}"))
         .collect();
     let nodes: Vec<&str> = names.iter().map(String::as_str).collect();
     let pairs = names.windows(2).map(|pair| (&pair[1][4..], &pair[0][4..]));
     let edges: Vec<(&str, &str)> = pairs.collect();
-    let drawn = tree(&mk_view(&nodes, &edges), Namespaces::But("shop"));
+    let drawn = tree(&mk_view(&nodes, &edges), ShownNamespaces::But("shop"));
     assert_eq!(drawn.lines().count(), DEPTH_MAX + 2);
     let last = drawn.lines().last().unwrap().trim_start();
     assert_eq!(last, "└─ … and 99949 objects below");
 }
 
 #[test]
-fn names_cannot_move_the_cursor() {
+fn control_characters_in_names_are_replaced() {
     let mut view = mk_view(&["Set s", "Pod p"], &[("p", "s")]);
     node(&mut view, "s").name = "a\nb\u{1b}[2J".into();
     check(&view, "\n|Set a\u{fffd}b\u{fffd}[2J\n|└─ Pod p");

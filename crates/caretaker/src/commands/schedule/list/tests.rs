@@ -1,4 +1,4 @@
-//! Rows of CronJobs at a time that is given.
+//! Rows of CronJobs at a fixed time.
 
 use serde_json::json;
 
@@ -13,7 +13,7 @@ fn mk_cron_job(name: &str, spec: &Value, status: &Value) -> Value {
         "spec": spec, "status": status})
 }
 
-fn read(spec: &Value, status: &Value) -> Row {
+fn read(spec: &Value, status: &Value) -> CronRow {
     row(
         &KINDS[0],
         &mk_cron_job("a", spec, status),
@@ -23,7 +23,7 @@ fn read(spec: &Value, status: &Value) -> Row {
 }
 
 #[test]
-fn the_next_run_follows_from_the_last_one_or_from_the_beginning() {
+fn the_next_time_follows_the_last_time_or_the_creation() {
     let last = json!({"lastScheduleTime": "2026-10-24T11:57:00Z"});
     let cases = [
         (
@@ -72,7 +72,7 @@ fn the_next_run_follows_from_the_last_one_or_from_the_beginning() {
 }
 
 #[test]
-fn a_cron_job_without_a_next_run_says_why() {
+fn a_cron_job_without_a_next_time_has_a_note() {
     let cases = [
         (json!({"schedule": "@daily", "suspend": true}), None),
         (
@@ -112,7 +112,7 @@ fn a_cron_job_without_a_next_run_says_why() {
 }
 
 #[test]
-fn a_table_shows_both_kinds_and_notes_only_where_there_are_some() {
+fn the_table_shows_both_kinds_and_a_column_of_notes() {
     let zone = zone::find("Europe/Berlin").unwrap();
     let status = json!({"active": [{}, {}], "lastScheduleTime": "2026-10-24T11:55:00Z",
         "lastSuccessfulTime": "2026-10-23T11:55:00Z"});
@@ -145,7 +145,7 @@ cronvcjob/train  @daily       Europe/Berlin  -                    -          nev
 }
 
 #[test]
-fn what_is_long_is_cut() {
+fn long_cells_are_cut() {
     assert_eq!(cell("abc"), "abc");
     assert_eq!(cell(&"x".repeat(60)).chars().count(), 60);
     assert_eq!(cell(&"x".repeat(61)).chars().count(), 61);
@@ -153,31 +153,31 @@ fn what_is_long_is_cut() {
 }
 
 #[test]
-fn what_could_not_be_listed_is_said() {
+fn missing_kinds_are_named() {
     let cases = [
         (
-            Refusal::NotServed,
-            "the server has no cronjobs.batch.volcano.sh",
+            RequestError::NotServed,
+            "the server does not serve cronjobs.batch.volcano.sh",
         ),
         (
-            Refusal::Forbidden,
-            "the server does not let you list cronjobs.batch.volcano.sh: those are missing here",
+            RequestError::Forbidden,
+            "missing in this output: cronjobs.batch.volcano.sh (forbidden to list)",
         ),
         (
-            Refusal::Other("it burns".to_owned()),
-            "the server fails to list cronjobs.batch.volcano.sh (it burns): those are missing here",
+            RequestError::Other("it burns".to_owned()),
+            "missing in this output: cronjobs.batch.volcano.sh (it burns)",
         ),
     ];
-    for (refusal, expected) in cases {
-        assert_eq!(gap(&KINDS[1], &refusal), expected);
+    for (error, expected) in cases {
+        assert_eq!(gap(&KINDS[1], &error), expected);
     }
 }
 
 #[test]
-fn ten_thousand_rows_with_a_million_missed_slots_are_no_trouble() {
+fn ten_thousand_rows_with_a_million_missed_times_are_fast() {
     let mut object = mk_cron_job("a", &json!({"schedule": "* * * * *"}), &json!({}));
     object["metadata"]["creationTimestamp"] = "1970-01-01T00:00:00Z".into();
-    let rows: Vec<Row> = (0..10_000)
+    let rows: Vec<CronRow> = (0..10_000)
         .map(|_| row(&KINDS[0], &object, &TimeZone::UTC, now()))
         .collect();
     assert_eq!(table(&rows, true, now()).lines().count(), 10_001);

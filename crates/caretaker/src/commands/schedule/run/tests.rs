@@ -1,4 +1,4 @@
-//! The Job that a CronJob is run by, and when it is not.
+//! Manual Jobs, and when they are refused.
 
 use serde_json::json;
 
@@ -15,7 +15,7 @@ fn mk_job(name: &str, owner: &Value, status: &Value) -> Value {
 }
 
 #[test]
-fn a_job_has_what_the_template_says_a_mark_and_an_owner() {
+fn a_manual_job_has_the_template_an_annotation_and_an_owner() {
     let template = json!({"metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}, "name": "x", "finalizers": ["e/f"]},
         "spec": {"parallelism": 2}});
     for kind in &KINDS {
@@ -34,7 +34,7 @@ fn a_job_has_what_the_template_says_a_mark_and_an_owner() {
 }
 
 #[test]
-fn a_name_is_as_long_as_that_of_a_tick_and_never_all_digits() {
+fn a_manual_name_is_as_long_as_a_scheduled_one() {
     let mut rng = Rng::seeded(1);
     for _ in 0..100 {
         let name = job_name("report", &mut rng);
@@ -49,7 +49,7 @@ fn a_name_is_as_long_as_that_of_a_tick_and_never_all_digits() {
 }
 
 #[test]
-fn only_jobs_of_this_cron_job_that_have_not_finished_are_active() {
+fn only_unfinished_jobs_of_the_cron_job_are_active() {
     let ours = json!({"uid": "u1", "controller": true});
     let complete = json!({"conditions": [{"type": "Complete", "status": "True"}]});
     let jobs = [
@@ -65,29 +65,29 @@ fn only_jobs_of_this_cron_job_that_have_not_finished_are_active() {
     ];
     let cron_job = mk_cron_job(&json!({}));
     assert_eq!(unfinished(&KINDS[0], &cron_job, &jobs), ["runs"]);
-    assert_eq!(told(&cron_job), ["report-1", "report-2"]);
-    assert!(told(&json!({})).is_empty());
+    assert_eq!(active_in_status(&cron_job), ["report-1", "report-2"]);
+    assert!(active_in_status(&json!({})).is_empty());
 }
 
 #[test]
-fn what_is_active_is_named_but_not_all_of_it() {
+fn the_error_names_up_to_three_active_jobs() {
     let names = |count: usize| (1..=count).map(|n| format!("j{n}")).collect::<Vec<_>>();
-    let end = "active; --force runs it nevertheless";
+    let end = "active; use --force to run it anyway";
     for (count, expected) in [
         (1, "j1 is"),
         (3, "j1, j2, j3 are"),
         (5, "j1, j2, j3 and 2 more are"),
     ] {
-        let told = forbidden("cronjob/a", &names(count));
-        let expected = format!("cronjob/a forbids two runs at a time, and {expected} {end}");
-        assert_eq!(told, expected);
+        let message = forbidden("cronjob/a", &names(count));
+        let expected = format!("cronjob/a has concurrencyPolicy Forbid, and {expected} {end}");
+        assert_eq!(message, expected);
     }
 }
 
 #[test]
-fn a_word_means_one_kind_and_no_word_means_both() {
+fn a_name_without_a_kind_means_both_kinds() {
     let found = |word| {
-        let kinds = meant(word).ok()?;
+        let kinds = kinds_of(word).ok()?;
         Some(kinds.iter().map(|kind| kind.word()).collect::<Vec<_>>())
     };
     assert_eq!(found(None), Some(vec!["cronjob", "cronvcjob"]));

@@ -1,53 +1,51 @@
-//! What a controller other than the collector decides about an object.
+//! The decision of a controller other than the garbage collector about an object.
 
 use caretaker_controllers::runtime::call::{Call, Propagation};
 use caretaker_controllers::runtime::controller::{DecisionReason, Next, Note, Verdict};
 use serde_json::{Value, json};
 
-use super::{Step, deleted};
+use super::{NextAction, deleted};
 
-/// A decision, in words.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Opinion {
-    /// As `--controllers` spells it.
+pub(crate) struct ControllerVerdict {
+    /// Name in `--controllers`.
     pub(crate) controller: &'static str,
-    /// Why: a word for programs, and a sentence.
+    /// Rule id and sentence.
     because: (String, String),
-    next: Step,
+    next: NextAction,
     notes: Vec<Note>,
-    /// What it rests on and cannot be seen in the cluster: flags of whoever runs the controller.
+    /// Assumptions that the cluster does not show: flags of the running controller.
     assumed: Vec<String>,
-    /// What would be done before.
+    /// Writes that come before.
     first: Vec<&'static str>,
 }
 
-// === impl Opinion ===
+// === impl ControllerVerdict ===
 
-impl Opinion {
-    /// What a verdict comes to.
+impl ControllerVerdict {
     pub(crate) fn of<K, R: DecisionReason>(
         controller: &'static str,
         verdict: Verdict<K, R>,
     ) -> Self {
         let rule = verdict.because.rule().to_owned();
-        let step = |action, message: &str| Step {
+        let step = |action, message: &str| NextAction {
             action,
             message: message.to_owned(),
-            ..Step::none(String::new())
+            ..NextAction::none(String::new())
         };
         let next = match verdict.next {
             Next::Rest => step("none", "nothing"),
-            Next::At(at) => Step {
+            Next::At(at) => NextAction {
                 at: Some(at),
                 ..step("wait", &format!("nothing before {at:.0}"))
             },
-            Next::Retry => step("wait", "waits for that"),
+            Next::Retry => step("wait", "wait for that"),
             Next::After(_) | Next::Call(Call::Get { .. }) => {
-                step("ask", "the server would be asked")
+                step("ask", "would read from the API server now")
             }
             Next::Call(Call::Delete { propagation, .. }) => deleted(propagation),
-            Next::Call(Call::Create { .. }) => step("create", "a Job would be created now"),
-            Next::Call(Call::Patch { .. }) => step("patch", "would be changed now"),
+            Next::Call(Call::Create { .. }) => step("create", "would create a Job now"),
+            Next::Call(Call::Patch { .. }) => step("patch", "would patch it now"),
         };
         Self {
             controller,
@@ -59,45 +57,44 @@ impl Opinion {
         }
     }
 
-    /// The same for a controller that waits only in order to delete: then that is what happens next.
-    pub(crate) fn of_an_end<K, R: DecisionReason>(
+    /// For a controller that waits only in order to delete: the delete is the next action.
+    pub(crate) fn of_deletion<K, R: DecisionReason>(
         controller: &'static str,
         verdict: Verdict<K, R>,
         policy: Propagation,
     ) -> Self {
-        let mut opinion = Self::of(controller, verdict);
-        if let Some(at) = opinion.next.at {
+        let mut shown = Self::of(controller, verdict);
+        if let Some(at) = shown.next.at {
             let now = deleted(Some(policy));
             let message = now.message.replacen("now", &format!("at {at:.0}"), 1);
-            opinion.next = Step {
+            shown.next = NextAction {
                 at: Some(at),
                 message,
                 ..now
             };
         }
-        opinion
+        shown
     }
 
-    /// The same, resting on these, too.
     pub(crate) fn assuming(mut self, assumed: impl IntoIterator<Item = String>) -> Self {
         self.assumed.extend(assumed);
         self
     }
 
-    /// The same, after these were done.
+    /// Adds writes that come before.
     pub(crate) fn after(mut self, first: impl IntoIterator<Item = &'static str>) -> Self {
         self.first.extend(first);
         self
     }
 
-    /// The same, but what happens next happens only if this is so.
+    /// Adds a condition to the next action.
     pub(crate) fn provided(mut self, condition: &str) -> Self {
         self.next.message += &format!(", if {condition}");
         self
     }
 
-    /// For people.
-    pub(super) fn tell(&self, lines: &mut Vec<String>) {
+    /// Appends the lines of the text output.
+    pub(super) fn write_lines(&self, lines: &mut Vec<String>) {
         let (_, because) = &self.because;
         lines.push(format!("{}: {because}.", self.controller));
         for first in &self.first {
@@ -112,7 +109,7 @@ impl Opinion {
         }
     }
 
-    /// For programs.
+    /// The member of `controllers` in the JSON output.
     pub(super) fn json(&self) -> Value {
         let (rule, message) = &self.because;
         json!({

@@ -1,64 +1,71 @@
-//! Flags of the original controller managers that mean nothing here: they are taken out of the command line, so that a
-//! manifest written for an original starts, and named in one warning.
+//! Flags of kube-controller-manager and vc-controller-manager that have no effect here. They are removed from the
+//! command line and named in one warning, so that an existing manifest starts.
 //!
-//! The list is data, from the originals' own help. Only `caretaker run` stands in for them; everywhere else, and for
-//! names that nobody has, an unknown flag stays an error. Flags are read as Go's pflag reads them: a value after `=` or
-//! in the next argument, whatever that looks like; a switch only takes one after `=`; `_` is as good as `-`.
+//! The list is data from the help texts of both programs. It applies to `caretaker run` only; everywhere else, and for
+//! other names, an unknown flag is an error. The syntax is that of Go's pflag: a value follows `=` or is the next
+//! argument, whatever it looks like; a boolean takes a value after `=` only; `_` equals `-`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 
-/// The list: name, `value` or `bool`, whose it is.
+/// Columns: name, `value` or `bool`, the programs that have it.
 const FLAGS: &str = include_str!("../../data/foreign-flags.txt");
 
-/// The command that takes the place of an original.
+/// The command that replaces a controller manager.
 const COMMAND: &str = "run";
 
-/// The flags that are set aside.
+/// The list, by name.
 #[derive(Debug)]
-pub(crate) struct ForeignFlags {
-    flags: BTreeMap<&'static str, Flag>,
+pub(crate) struct IgnoredFlags {
+    flags: BTreeMap<&'static str, IgnoredFlag>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Flag {
+struct IgnoredFlag {
     takes_value: bool,
-    whose: &'static str,
+    program: &'static str,
 }
 
-/// A command line without the flags that mean nothing.
+/// A command line without the ignored flags.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Sifted {
+pub(crate) struct SiftedArgs {
     pub(crate) kept: Vec<OsString>,
-    /// Names, with those who know them.
-    set_aside: BTreeSet<(&'static str, &'static str)>,
+    /// Program and name.
+    ignored: BTreeSet<(&'static str, &'static str)>,
 }
 
-// === impl ForeignFlags ===
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a value is required for '--{name}' but none was supplied")]
+pub(crate) struct MissingValue {
+    name: &'static str,
+}
 
-impl ForeignFlags {
+// === impl IgnoredFlags ===
+
+impl IgnoredFlags {
     pub(crate) fn known() -> Self {
         let lines = FLAGS.lines().filter(|line| !line.starts_with('#'));
         let flags = lines.filter_map(|line| {
             let mut columns = line.split('\t');
             let name = columns.next()?;
             let takes_value = columns.next()? == "value";
-            let whose = columns.next()?;
-            Some((name, Flag { takes_value, whose }))
+            let program = columns.next()?;
+            let flag = IgnoredFlag {
+                takes_value,
+                program,
+            };
+            Some((name, flag))
         });
         Self {
             flags: flags.collect(),
         }
     }
 
-    /// Takes the flags out of a whole command line, the program's name included.
-    ///
-    /// # Errors
-    /// With a sentence, when the last flag lacks its value.
-    pub(crate) fn sift(&self, arguments: Vec<OsString>) -> Result<Sifted, String> {
-        let mut sifted = Sifted {
+    /// Removes the flags from a command line, which begins with the program's name.
+    pub(crate) fn sift(&self, arguments: Vec<OsString>) -> Result<SiftedArgs, MissingValue> {
+        let mut sifted = SiftedArgs {
             kept: Vec::with_capacity(arguments.len()),
-            set_aside: BTreeSet::new(),
+            ignored: BTreeSet::new(),
         };
         let mut arguments = arguments.into_iter();
         sifted.kept.extend(arguments.next());
@@ -80,18 +87,16 @@ impl ForeignFlags {
                 continue;
             };
             if flag.takes_value && !has_value && arguments.next().is_none() {
-                return Err(format!(
-                    "a value is required for '--{name}' but none was supplied"
-                ));
+                return Err(MissingValue { name });
             }
-            sifted.set_aside.insert((flag.whose, name));
+            sifted.ignored.insert((flag.program, name));
         }
         sifted.kept.extend(arguments);
         Ok(sifted)
     }
 
-    /// The flag that an argument is, and whether the argument has its value.
-    fn find(&self, argument: &str) -> Option<(&'static str, Flag, bool)> {
+    /// The flag of an argument, and whether the argument contains its value.
+    fn find(&self, argument: &str) -> Option<(&'static str, IgnoredFlag, bool)> {
         let text = argument.strip_prefix("--")?;
         let (name, value) = match text.split_once('=') {
             Some((name, value)) => (name, Some(value)),
@@ -103,17 +108,17 @@ impl ForeignFlags {
     }
 }
 
-// === impl Sifted ===
+// === impl SiftedArgs ===
 
-impl Sifted {
-    /// One sentence that names what was set aside, if anything was.
+impl SiftedArgs {
+    /// One sentence that names the ignored flags, if there are any.
     pub(crate) fn warning(&self) -> Option<String> {
         let mut owners: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-        for (whose, name) in &self.set_aside {
-            owners.entry(whose).or_default().push(format!("--{name}"));
+        for (program, name) in &self.ignored {
+            owners.entry(program).or_default().push(format!("--{name}"));
         }
-        let parts = owners.into_iter().map(|(whose, names)| {
-            let owner = match whose {
+        let parts = owners.into_iter().map(|(program, names)| {
+            let owner = match program {
                 "vc" => "vc-controller-manager",
                 "kcm" => "kube-controller-manager",
                 _ => "both controller managers",
@@ -122,8 +127,7 @@ impl Sifted {
         });
         let parts: Vec<String> = parts.collect();
         let list = parts.join("; ");
-        (!parts.is_empty())
-            .then(|| format!("these flags mean nothing here and are ignored: {list}"))
+        (!parts.is_empty()).then(|| format!("ignoring flags without effect: {list}"))
     }
 }
 
@@ -131,23 +135,23 @@ impl Sifted {
 mod tests {
     use super::*;
 
-    fn sift(line: &str) -> Result<Sifted, String> {
+    fn sift(line: &str) -> Result<SiftedArgs, MissingValue> {
         let arguments = line.split_whitespace().map(OsString::from);
-        ForeignFlags::known().sift(arguments.collect())
+        IgnoredFlags::known().sift(arguments.collect())
     }
 
-    /// `line` becomes `kept`, and these names are set aside.
+    /// `line` becomes `kept`, and these names are ignored.
     fn check(line: &str, kept: &str, aside: &str) {
         let sifted = sift(line).unwrap();
         let kept: Vec<OsString> = kept.split_whitespace().map(OsString::from).collect();
         assert_eq!(sifted.kept, kept, "{line}");
-        let mut names: Vec<&str> = sifted.set_aside.iter().map(|(_, name)| *name).collect();
+        let mut names: Vec<&str> = sifted.ignored.iter().map(|(_, name)| *name).collect();
         names.sort_unstable();
         assert_eq!(names.join(" "), aside, "{line}");
     }
 
     #[test]
-    fn what_means_nothing_is_taken_out_with_its_value() {
+    fn ignored_flags_are_removed_with_their_values() {
         let cases = [
             ("", "", ""),
             ("--cluster-name=a --dry-run", "--dry-run", "cluster-name"),
@@ -172,12 +176,12 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_left_to_the_parser() {
+    fn other_arguments_are_kept() {
         for line in [
             "caretaker run --controllers=* --v=2 -v 3",
             "caretaker run --cluster-nam=a -cluster-name=a",
             "caretaker run cluster-name",
-            // After two dashes nothing is a flag, and other commands stand in for nobody.
+            // No flags follow two dashes, and other commands ignore no flags.
             "caretaker run -- --cluster-name a",
             "caretaker up --cluster-name=a",
             "caretaker --cluster-name=a run",
@@ -188,41 +192,44 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_of_a_usual_manifest_is_understood() {
+    fn the_command_line_of_kubeadm_parses() {
         let line = "caretaker run --allocate-node-cidrs=true --authentication-kubeconfig=a --authorization-kubeconfig=a \
             --bind-address=127.0.0.1 --client-ca-file=b --cluster-cidr=10.244.0.0/16 --cluster-name=kubernetes \
             --cluster-signing-cert-file=b --cluster-signing-key-file=c --controllers=* --kubeconfig=a \
             --leader-elect=true --requestheader-client-ca-file=d --root-ca-file=b --v=2 \
             --service-account-private-key-file=e --service-cluster-ip-range=10.96.0.0/12 --use-service-account-credentials=true";
         let kept = sift(line).unwrap().kept;
-        let command = <super::super::Run as clap::Args>::augment_args(clap::Command::new(COMMAND));
+        let command =
+            <super::super::RunFlags as clap::Args>::augment_args(clap::Command::new(COMMAND));
         let matches = command.try_get_matches_from(&kept[1..]).unwrap();
-        let run = <super::super::Run as clap::FromArgMatches>::from_arg_matches(&matches).unwrap();
+        let run =
+            <super::super::RunFlags as clap::FromArgMatches>::from_arg_matches(&matches).unwrap();
         assert_eq!(run.kubeconfig, Some("a".into()));
         assert_eq!(run.verbosity.level(), 1);
         assert_eq!(run.warnings().len(), 1);
     }
 
     #[test]
-    fn a_value_that_is_not_there_is_an_error() {
+    fn a_missing_value_is_an_error() {
         let error = sift("caretaker run --dry-run --cluster-name").unwrap_err();
+        let error = error.to_string();
         assert!(error.contains("--cluster-name"), "{error}");
         assert!(sift("caretaker run --profiling").is_ok());
     }
 
     #[test]
-    fn one_sentence_names_everything_that_was_ignored() {
+    fn one_warning_names_all_ignored_flags() {
         let sifted = sift(
             "caretaker run --profiling --cluster-name a --cluster-name b --enable-healthz --tls-cert-file=c",
         );
-        let expected = "these flags mean nothing here and are ignored: --cluster-name, --profiling (of kube-controller-manager); \
+        let expected = "ignoring flags without effect: --cluster-name, --profiling (of kube-controller-manager); \
             --tls-cert-file (of both controller managers); --enable-healthz (of vc-controller-manager)";
         assert_eq!(sifted.unwrap().warning().as_deref(), Some(expected));
         assert_eq!(sift("caretaker run --dry-run").unwrap().warning(), None);
     }
 
     #[test]
-    fn the_list_is_readable_sorted_and_has_none_of_our_own_flags() {
+    fn the_list_is_sorted_and_has_none_of_our_flags() {
         let lines: Vec<&str> = FLAGS
             .lines()
             .filter(|line| !line.starts_with('#'))
@@ -235,12 +242,12 @@ mod tests {
             assert!(["value", "bool"].contains(&columns[1]), "{line}");
             assert!(["kcm", "vc", "kcm,vc"].contains(&columns[2]), "{line}");
         }
-        assert_eq!(ForeignFlags::known().flags.len(), lines.len());
-        let own = <super::super::Run as clap::Args>::augment_args(clap::Command::new(COMMAND));
+        assert_eq!(IgnoredFlags::known().flags.len(), lines.len());
+        let own = <super::super::RunFlags as clap::Args>::augment_args(clap::Command::new(COMMAND));
         for argument in own.get_arguments() {
             let name = argument.get_long().unwrap_or_default();
             assert!(
-                !ForeignFlags::known().flags.contains_key(name),
+                !IgnoredFlags::known().flags.contains_key(name),
                 "--{name} is ours now"
             );
         }

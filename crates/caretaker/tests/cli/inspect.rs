@@ -1,25 +1,25 @@
-//! `caretaker graph` and `caretaker explain` against a server in which nobody collects anything. What controllers other than
-//! the collector decide is in `opinions`.
+//! `caretaker graph` and `caretaker explain` against a server without controllers. Verdicts of controllers other than the
+//! garbage collector are in `verdicts`.
 
 use serde_json::{Value, json};
 
 use crate::http::Client;
 use crate::process::{Ended, Process, Up};
 
-/// A server, and objects in it.
-pub(crate) struct Scene {
+/// A server and a client for its objects.
+pub(crate) struct TestCluster {
     pub(crate) up: Up,
     pub(crate) client: Client,
 }
 
-// === impl Scene ===
+// === impl TestCluster ===
 
-impl Scene {
+impl TestCluster {
     fn start() -> Self {
         Self::with("none")
     }
 
-    /// Where these controllers are at work.
+    /// Starts the server with these controllers.
     pub(crate) fn with(controllers: &str) -> Self {
         let up = Up::start(&[&format!("--controllers={controllers}")]);
         let client = Client::of(&up.kubeconfig());
@@ -49,7 +49,7 @@ impl Scene {
         self.run_in(None, line)
     }
 
-    /// Runs a command where the machine has this zone.
+    /// Runs a command with this local time zone.
     pub(crate) fn run_in(&self, zone: Option<&str>, line: &str) -> Ended {
         let mut command = self.up.world.command(env!("CARGO_BIN_EXE_caretaker"));
         command
@@ -60,7 +60,7 @@ impl Scene {
         Process::start(&mut command).end()
     }
 
-    /// What a command prints that has to succeed and has nothing to complain about.
+    /// The stdout of a command that must succeed without output on stderr.
     #[track_caller]
     pub(crate) fn ok(&self, line: &str) -> String {
         let ended = self.run(line);
@@ -68,7 +68,7 @@ impl Scene {
         ended.stdout
     }
 
-    /// What a command complains about that has to fail.
+    /// The stderr of a command that must fail.
     #[track_caller]
     fn fails(&self, line: &str) -> String {
         let ended = self.run(line);
@@ -82,55 +82,55 @@ pub(crate) fn reference(object: &Value) -> Value {
         "uid": object["metadata"]["uid"], "blockOwnerDeletion": true})
 }
 
-/// A reference to something that nobody has.
+/// A reference to an object that does not exist.
 fn gone(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "name": name,
         "uid": "11111111-1111-4111-8111-111111111111"})
 }
 
 #[test]
-fn a_graph_is_drawn_whole_from_an_object_on_or_in_one_direction() {
-    let scene = Scene::start();
-    let deployment = scene.workload("Deployment", "deployments", "web", &[]);
-    let set = scene.workload("ReplicaSet", "replicasets", "web-1", &[&deployment]);
-    let map = scene.map("default", "settings", &[&set], &[]);
-    scene.map("default", "more", &[&map], &[]);
-    scene.map("default", "single", &[], &[]);
+fn graph_shows_all_or_one_direction_of_an_object() {
+    let cluster = TestCluster::start();
+    let deployment = cluster.workload("Deployment", "deployments", "web", &[]);
+    let set = cluster.workload("ReplicaSet", "replicasets", "web-1", &[&deployment]);
+    let map = cluster.map("default", "settings", &[&set], &[]);
+    cluster.map("default", "more", &[&map], &[]);
+    cluster.map("default", "single", &[], &[]);
     let whole = "\
 Deployment web
 └─ ReplicaSet web-1
    └─ ConfigMap settings
       └─ ConfigMap more
 ";
-    assert_eq!(scene.ok("graph"), whole);
+    assert_eq!(cluster.ok("graph"), whole);
     for object in [
         "deploy/web",
         "rs/web-1",
         "replicasets.apps/web-1",
         "ConfigMap/more",
     ] {
-        assert_eq!(scene.ok(&format!("graph {object}")), whole, "{object}");
+        assert_eq!(cluster.ok(&format!("graph {object}")), whole, "{object}");
     }
     assert_eq!(
-        scene.ok("graph rs/web-1 --up"),
+        cluster.ok("graph rs/web-1 --up"),
         "Deployment web\n└─ ReplicaSet web-1\n"
     );
     assert_eq!(
-        scene.ok("graph cm/settings --down"),
+        cluster.ok("graph cm/settings --down"),
         "ConfigMap settings\n└─ ConfigMap more\n"
     );
-    assert_eq!(scene.ok("graph cm/single"), "ConfigMap single\n");
-    let all = scene.ok("graph -A");
+    assert_eq!(cluster.ok("graph cm/single"), "ConfigMap single\n");
+    let all = cluster.ok("graph -A");
     assert!(all.starts_with("Deployment default/web\n"), "{all}");
 }
 
 #[test]
-fn a_graph_for_programs_is_json_or_dot() {
-    let scene = Scene::start();
-    let owner = scene.map("default", "owner", &[], &[]);
-    scene.map("default", "dependent", &[&owner], &[]);
-    scene.map("default", "lost", &[&gone("away")], &[]);
-    let graph: Value = serde_json::from_str(&scene.ok("graph cm/dependent -o json")).unwrap();
+fn graph_prints_json_and_dot() {
+    let cluster = TestCluster::start();
+    let owner = cluster.map("default", "owner", &[], &[]);
+    cluster.map("default", "dependent", &[&owner], &[]);
+    cluster.map("default", "lost", &[&gone("away")], &[]);
+    let graph: Value = serde_json::from_str(&cluster.ok("graph cm/dependent -o json")).unwrap();
     let uid = |name: &str| {
         let mut nodes = graph["nodes"].as_array().unwrap().iter();
         let node = nodes.find(|node| node["name"] == name).unwrap();
@@ -141,136 +141,136 @@ fn a_graph_for_programs_is_json_or_dot() {
         graph["edges"],
         json!([{"dependent": uid("dependent"), "owner": uid("owner"), "controller": false, "blocks": true}])
     );
-    let dot = scene.ok("graph -o dot");
+    let dot = cluster.ok("graph -o dot");
     assert!(dot.starts_with("strict digraph full {\n"), "{dot}");
     assert!(dot.contains("virtual=\"true\""), "{dot}");
-    // An owner that is gone can be asked about as long as somebody names it.
+    // An owner that is gone can be shown while references to it exist.
     assert_eq!(
-        scene.ok("graph cm/away"),
+        cluster.ok("graph cm/away"),
         "ConfigMap away (virtual: not found by any feed)\n└─ ConfigMap lost\n"
     );
 }
 
 #[test]
-fn an_explanation_says_what_the_rules_say_and_does_nothing() {
-    let scene = Scene::start();
-    let owner = scene.map("default", "owner", &[], &[]);
-    scene.map("default", "kept", &[&gone("away"), &owner], &[]);
-    let lost = scene.map("default", "lost", &[&gone("away")], &[]);
-    scene.map("default", "below", &[&lost], &[]);
-    let (_, before) = scene.client.get("/api/v1/configmaps");
+fn explain_shows_the_decision_and_writes_nothing() {
+    let cluster = TestCluster::start();
+    let owner = cluster.map("default", "owner", &[], &[]);
+    cluster.map("default", "kept", &[&gone("away"), &owner], &[]);
+    let lost = cluster.map("default", "lost", &[&gone("away")], &[]);
+    cluster.map("default", "below", &[&lost], &[]);
+    let (_, before) = cluster.client.get("/api/v1/configmaps");
     let uid = lost["uid"].as_str().unwrap();
     assert_eq!(
-        scene.ok("explain cm/lost"),
+        cluster.ok("explain cm/lost"),
         format!(
             "\
 ConfigMap default/lost, uid {uid}
 Owners:
   ConfigMap default/away: is gone: the server does not have it
 Verdict: its owner ConfigMap default/away is gone: the server does not have it.
-Next: would be deleted now (background: what hangs on it goes after it).
-What hangs on it: 1 ConfigMap.
+Next: would delete it now (background: its dependents are deleted afterwards).
+Dependents: 1 ConfigMap.
 "
         )
     );
-    let told: Value = serde_json::from_str(&scene.ok("explain cm/kept -o json")).unwrap();
-    assert_eq!(told["verdict"]["rule"], "LosesOwners");
-    assert_eq!(told["next"]["action"], "patch");
-    assert_eq!(told["owners"][0]["standing"], "Absent");
-    assert_eq!(told["owners"][1]["standing"], "Solid");
-    let (_, after) = scene.client.get("/api/v1/configmaps");
+    let text: Value = serde_json::from_str(&cluster.ok("explain cm/kept -o json")).unwrap();
+    assert_eq!(text["verdict"]["rule"], "LosesOwners");
+    assert_eq!(text["next"]["action"], "patch");
+    assert_eq!(text["owners"][0]["standing"], "Absent");
+    assert_eq!(text["owners"][1]["standing"], "Solid");
+    let (_, after) = cluster.client.get("/api/v1/configmaps");
     assert_eq!(before["items"], after["items"]);
 }
 
 #[test]
-fn what_holds_up_an_end_is_named() {
-    let scene = Scene::start();
-    let owner = scene.map("default", "owner", &[], &[]);
-    scene.map("default", "held", &[&owner], &["example.com/hold"]);
+fn explain_names_what_blocks_a_deletion() {
+    let cluster = TestCluster::start();
+    let owner = cluster.map("default", "owner", &[], &[]);
+    cluster.map("default", "held", &[&owner], &["example.com/hold"]);
     let path = "/api/v1/namespaces/default/configmaps";
-    scene.client.delete(&format!("{path}/held"));
-    scene
+    cluster.client.delete(&format!("{path}/held"));
+    cluster
         .client
         .delete(&format!("{path}/owner?propagationPolicy=Foreground"));
-    let told = scene.ok("explain configmap/owner");
+    let text = cluster.ok("explain configmap/owner");
     for expected in [
         "Verdict: one dependent blocks its end.\n",
-        "\n  finalizer foregroundDeletion: goes when no dependent blocks it any more\n",
-        "\n  ConfigMap default/held blocks it\n",
+        "\n  finalizer foregroundDeletion: the garbage collector removes it when no dependent blocks the deletion\n",
+        "\n  dependent ConfigMap default/held\n",
     ] {
-        assert!(told.contains(expected), "{told}");
+        assert!(text.contains(expected), "{text}");
     }
-    let told = scene.ok("explain configmap/held");
-    let expected = "\n  finalizer example.com/hold: whoever set it has to take it off\n";
-    assert!(told.contains(expected), "{told}");
+    let text = cluster.ok("explain configmap/held");
+    let expected = "\n  finalizer example.com/hold: its controller has to remove it\n";
+    assert!(text.contains(expected), "{text}");
     assert_eq!(
-        scene.ok("graph"),
+        cluster.ok("graph"),
         "ConfigMap owner (deleting in foreground)\n└─ ConfigMap held (deleting) (blocks)\n"
     );
 }
 
 #[test]
-fn an_object_is_looked_for_in_the_namespace_that_is_meant() {
-    let scene = Scene::start();
+fn objects_are_read_from_the_selected_namespace() {
+    let cluster = TestCluster::start();
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
-    scene.client.create("/api/v1/namespaces", &namespace);
-    let owner = scene.map("shop", "owner", &[], &[]);
-    scene.map("shop", "dependent", &[&owner], &[]);
+    cluster.client.create("/api/v1/namespaces", &namespace);
+    let owner = cluster.map("shop", "owner", &[], &[]);
+    cluster.map("shop", "dependent", &[&owner], &[]);
     let drawn = "ConfigMap owner\n└─ ConfigMap dependent\n";
-    assert_eq!(scene.ok("graph -n shop"), drawn);
-    assert_eq!(scene.ok("graph cm/owner --namespace=shop"), drawn);
-    // Objects of the cluster are in none, whatever is said.
-    let told = scene.ok("explain ns/shop -n default");
-    assert!(told.contains("Verdict: it has no owner.\n"), "{told}");
-    let ended = scene.run("graph");
+    assert_eq!(cluster.ok("graph -n shop"), drawn);
+    assert_eq!(cluster.ok("graph cm/owner --namespace=shop"), drawn);
+    // Cluster-scoped objects ignore the namespace flag.
+    let text = cluster.ok("explain ns/shop -n default");
+    assert!(text.contains("Verdict: it has no owner.\n"), "{text}");
+    let ended = cluster.run("graph");
     assert_eq!((ended.code, ended.stdout.as_str()), (0, ""));
     assert_eq!(
         ended.stderr,
-        "caretaker: nothing in namespace default owns anything or is owned\n"
+        "caretaker: no objects with owners or dependents in namespace default\n"
     );
     for (line, expected) in [
         (
             "explain cm/owner",
-            "caretaker: there is no configmaps \"owner\" in namespace default\n",
+            "caretaker: configmaps \"owner\" not found in namespace default\n",
         ),
         (
             "graph deploy/owner -n shop",
-            "caretaker: there is no deployments.apps \"owner\" in namespace shop\n",
+            "caretaker: deployments.apps \"owner\" not found in namespace shop\n",
         ),
         (
             "explain ns/none",
-            "caretaker: there is no namespaces \"none\"\n",
+            "caretaker: namespaces \"none\" not found\n",
         ),
         (
             "explain widget/a",
-            "caretaker: the server has no type \"widget\"\n",
+            "caretaker: the server has no resource type \"widget\"\n",
         ),
     ] {
-        assert_eq!(scene.fails(line), expected);
+        assert_eq!(cluster.fails(line), expected);
     }
 }
 
 #[test]
-fn what_garbage_collection_does_not_look_after_is_said() {
-    let scene = Scene::start();
+fn explain_names_kinds_that_the_collector_ignores() {
+    let cluster = TestCluster::start();
     let event = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"},
         "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"}});
-    scene
+    cluster
         .client
         .create("/api/v1/namespaces/default/events", &event);
-    let told = scene.ok("explain ev/e");
-    let expected = "Next: nothing: garbage collection does not look after events.\n";
-    assert!(told.contains(expected), "{told}");
+    let text = cluster.ok("explain ev/e");
+    let expected = "Next: nothing: the garbage collector ignores events.\n";
+    assert!(text.contains(expected), "{text}");
 }
 
 #[test]
-fn a_server_that_is_not_there_is_an_error_at_once() {
-    let scene = Scene::start();
-    let kubeconfig = scene.up.kubeconfig();
-    let copy = scene.up.world.path("copy");
+fn an_unreachable_server_fails_at_once() {
+    let cluster = TestCluster::start();
+    let kubeconfig = cluster.up.kubeconfig();
+    let copy = cluster.up.world.path("copy");
     std::fs::copy(&kubeconfig, &copy).unwrap();
-    let server = scene.up.server().to_owned();
-    let (_, world) = scene.up.stop();
+    let server = cluster.up.server().to_owned();
+    let (_, world) = cluster.up.stop();
     let ended = world
         .caretaker(&["graph", "--kubeconfig", copy.to_str().unwrap()])
         .end();

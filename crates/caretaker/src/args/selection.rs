@@ -1,69 +1,75 @@
-//! `--controllers`: which controllers run, written as kube-controller-manager and vc-controller-manager write it.
+//! `--controllers`: the controllers that run, in the syntax of kube-controller-manager and vc-controller-manager.
 //!
-//! A list without `*` turns on what it names and nothing else; the first word about a controller counts, and `*` decides
-//! for those that no word is about. Ours in addition: `-*` and `none` for no controller, and the two halves of
-//! `cronjob-controller`. Controllers of the originals that are not ours may be named, so that their manifests start, and
-//! a warning says that nothing comes of it.
+//! A list without `*` enables the controllers that it names and no others. The first word about a controller counts; `*`
+//! decides about controllers without a word. Our additions: `-*` and `none` for no controller, and the two halves of
+//! `cronjob-controller`. Upstream's other controllers may be named, so that existing manifests start; a warning says that
+//! they do not run here.
 
 use std::str::FromStr;
 
-/// The collector of what belongs to nobody any more.
+/// Deletes objects whose owners are gone.
 pub(crate) const GARBAGE_COLLECTOR: &str = "garbage-collector-controller";
 
-/// The remover of Pods that nobody else removes.
+/// Deletes terminated Pods above a threshold, and Pods without a Node.
 pub(crate) const POD_GC: &str = "pod-garbage-collector-controller";
 
-/// The one that ends Jobs of `batch/v1`.
+/// Deletes finished Jobs of `batch/v1` after their TTL.
 pub(crate) const BATCH_TTL: &str = "ttl-after-finished-controller";
 
-/// The one that ends Jobs of Volcano.
+/// Deletes finished Jobs of Volcano after their TTL.
 pub(crate) const VOLCANO_TTL: &str = "gc-controller";
 
-/// The one that makes Jobs of `batch/v1` on schedules.
+/// Creates Jobs of `batch/v1` on schedules.
 pub(crate) const BATCH_CRON: &str = "cronjob-controller/batch";
 
-/// The one that makes Jobs of Volcano on schedules.
+/// Creates Jobs of Volcano on schedules.
 pub(crate) const VOLCANO_CRON: &str = "cronjob-controller/volcano";
 
-/// What can be turned on and off.
-const UNITS: [Unit; 6] = [
-    Unit::half(BATCH_CRON, "cronjob-controller", "cronjob"),
-    Unit::half(VOLCANO_CRON, "cronjob-controller", "cronjob"),
-    Unit::whole(GARBAGE_COLLECTOR, "garbagecollector"),
-    Unit::whole(VOLCANO_TTL, ""),
-    Unit::whole(POD_GC, "podgc"),
-    Unit::whole(BATCH_TTL, "ttl-after-finished"),
+/// Everything that can be enabled and disabled.
+const UNITS: [ControllerUnit; 6] = [
+    ControllerUnit::half(BATCH_CRON, "cronjob-controller", "cronjob"),
+    ControllerUnit::half(VOLCANO_CRON, "cronjob-controller", "cronjob"),
+    ControllerUnit::whole(GARBAGE_COLLECTOR, "garbagecollector"),
+    ControllerUnit::whole(VOLCANO_TTL, ""),
+    ControllerUnit::whole(POD_GC, "podgc"),
+    ControllerUnit::whole(BATCH_TTL, "ttl-after-finished"),
 ];
 
-/// The controllers of the originals that are not ours: name and whose it is.
-const FOREIGN: &str = include_str!("../../data/foreign-controllers.txt");
+/// Upstream's other controllers: the name, and the manager that has it.
+const UPSTREAM_ONLY: &str = include_str!("../../data/foreign-controllers.txt");
 
-/// Which controllers are on.
+/// The value of `--controllers`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Controllers {
-    /// In the order in which they were written.
-    words: Vec<Word>,
+pub(crate) struct ControllerSelection {
+    /// In the order of the list.
+    words: Vec<ListWord>,
 }
 
-/// One controller, or that half of one which looks after one kind.
+/// A controller, or the half of a controller that serves one kind.
 #[derive(Debug)]
-struct Unit {
+struct ControllerUnit {
     name: &'static str,
     controller: &'static str,
     /// Upstream's older name; empty if there is none.
     alias: &'static str,
 }
 
-/// One word of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Word {
+struct ListWord {
     on: bool,
     about: String,
 }
 
-// === impl Unit ===
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown controller {name:?}; known controllers: {known}; * means all")]
+pub(crate) struct UnknownController {
+    name: String,
+    known: String,
+}
 
-impl Unit {
+// === impl ControllerUnit ===
+
+impl ControllerUnit {
     const fn whole(name: &'static str, alias: &'static str) -> Self {
         Self {
             name,
@@ -85,10 +91,10 @@ impl Unit {
     }
 }
 
-// === impl Controllers ===
+// === impl ControllerSelection ===
 
-impl Controllers {
-    /// The lists of a flag that was given several times, as one: Go's list flags add up.
+impl ControllerSelection {
+    /// Joins the lists of a repeated flag: Go's list flags add up.
     pub(crate) fn merged(lists: &[Self]) -> Self {
         let words = lists.iter().flat_map(|list| list.words.iter().cloned());
         Self {
@@ -96,47 +102,46 @@ impl Controllers {
         }
     }
 
-    /// What is on, in the order of the names. Both halves of a controller go by its own name.
+    /// The enabled controllers, sorted by name. Two enabled halves appear as one controller.
     #[cfg(test)]
     fn names(&self) -> Vec<&'static str> {
         shorten(UNITS.iter().filter(|unit| self.is_on(unit)))
     }
 
-    /// What is on, halves by their own names.
+    /// The enabled controllers; halves appear by their own names.
     pub(crate) fn running(&self) -> Vec<&'static str> {
         let names = UNITS.iter().map(|unit| unit.name);
         names.filter(|name| self.runs(name)).collect()
     }
 
-    /// Whether the unit of this name is on.
+    /// Whether the controller or half of this name is enabled.
     pub(crate) fn runs(&self, name: &str) -> bool {
-        let on = |unit: &Unit| unit.name == name && self.is_on(unit);
+        let on = |unit: &ControllerUnit| unit.name == name && self.is_on(unit);
         UNITS.iter().any(on)
     }
 
-    /// What was asked for by name and belongs to somebody else.
-    pub(crate) fn foreign(&self) -> Vec<&str> {
+    /// The named controllers that only upstream has.
+    pub(crate) fn upstream_only(&self) -> Vec<&str> {
         let words = self.words.iter().filter(|word| word.on);
         let names = words.map(|word| word.about.as_str());
-        names.filter(|name| is_foreign(name)).collect()
+        names.filter(|name| is_upstream_only(name)).collect()
     }
 
-    /// The first word about a unit.
-    fn about(&self, unit: &Unit) -> Option<&Word> {
+    fn about(&self, unit: &ControllerUnit) -> Option<&ListWord> {
         self.words.iter().find(|word| unit.is_called(&word.about))
     }
 
-    fn is_on(&self, unit: &Unit) -> bool {
+    fn is_on(&self, unit: &ControllerUnit) -> bool {
         let all = || self.words.iter().find(|word| word.about == "*");
         let word = self.about(unit).or_else(all);
         word.is_some_and(|word| word.on)
     }
 }
 
-impl FromStr for Controllers {
-    type Err = String;
+impl FromStr for ControllerSelection {
+    type Err = UnknownController;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, UnknownController> {
         let words = text.split(',').map(|word| word.trim().parse());
         Ok(Self {
             words: words.collect::<Result<_, _>>()?,
@@ -144,26 +149,26 @@ impl FromStr for Controllers {
     }
 }
 
-// === impl Word ===
+// === impl ListWord ===
 
-impl FromStr for Word {
-    type Err = String;
+impl FromStr for ListWord {
+    type Err = UnknownController;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, UnknownController> {
         if text == "none" {
             return "-*".parse();
         }
         let (on, name) = match text.strip_prefix('-') {
             Some(name) => (false, name),
-            // Volcano writes a plus where Kubernetes writes nothing.
+            // vc-controller-manager accepts a plus sign.
             None => (true, text.strip_prefix('+').unwrap_or(text)),
         };
         let is_ours = UNITS.iter().any(|unit| unit.is_called(name));
-        if name != "*" && !is_ours && !is_foreign(name) {
-            let known = shorten(&UNITS).join(", ");
-            return Err(format!(
-                "there is no controller {name:?}; there are {known}, and * for all"
-            ));
+        if name != "*" && !is_ours && !is_upstream_only(name) {
+            return Err(UnknownController {
+                name: name.to_owned(),
+                known: shorten(&UNITS).join(", "),
+            });
         }
         Ok(Self {
             on,
@@ -172,19 +177,18 @@ impl FromStr for Word {
     }
 }
 
-/// Whether an original has a controller of this name that is not ours.
-fn is_foreign(name: &str) -> bool {
-    let lines = FOREIGN.lines().filter(|line| !line.starts_with('#'));
+fn is_upstream_only(name: &str) -> bool {
+    let lines = UPSTREAM_ONLY.lines().filter(|line| !line.starts_with('#'));
     let mut names = lines.filter_map(|line| line.split('\t').next());
     names.any(|known| known == name)
 }
 
-/// Names for people: a controller whose halves are both there goes by its own name.
-fn shorten<'a>(units: impl IntoIterator<Item = &'a Unit>) -> Vec<&'static str> {
+/// Names for messages: two enabled halves appear as one controller.
+fn shorten<'a>(units: impl IntoIterator<Item = &'a ControllerUnit>) -> Vec<&'static str> {
     let mut names: Vec<&'static str> = Vec::new();
-    let mut last: Option<&Unit> = None;
+    let mut last: Option<&ControllerUnit> = None;
     for unit in units {
-        // Halves stand side by side in the table, and there are two of them.
+        // The two halves of a controller are neighbours in the table.
         if last.is_some_and(|last| last.controller == unit.controller) {
             names.pop();
             names.push(unit.controller);
@@ -208,12 +212,12 @@ mod tests {
         "ttl-after-finished-controller",
     ];
 
-    fn mk(text: &str) -> Controllers {
+    fn mk(text: &str) -> ControllerSelection {
         text.parse().unwrap()
     }
 
     #[test]
-    fn a_list_turns_on_what_it_says() {
+    fn a_list_enables_the_controllers_it_names() {
         let cases: &[(&str, &[&str])] = &[
             ("*", &ALL),
             ("-*", &[]),
@@ -274,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_goes_by_the_names_of_its_halves() {
+    fn running_lists_both_halves_of_a_controller() {
         let cases: &[(&str, &[&str])] = &[
             ("none", &[]),
             ("garbagecollector", &[GARBAGE_COLLECTOR]),
@@ -298,39 +302,42 @@ mod tests {
             assert_eq!(mk(text).running(), *running, "{text}");
         }
         assert_eq!(mk("*").running().len(), UNITS.len());
-        assert!(!mk("*").runs("nobody"));
+        assert!(!mk("*").runs("unknown"));
     }
 
     #[test]
-    fn controllers_of_the_originals_may_be_named() {
+    fn upstreams_other_controllers_may_be_named() {
         let kubeadm = mk("*,bootstrapsigner,tokencleaner");
         assert_eq!(kubeadm.names(), ALL);
-        assert_eq!(kubeadm.foreign(), ["bootstrapsigner", "tokencleaner"]);
+        assert_eq!(kubeadm.upstream_only(), ["bootstrapsigner", "tokencleaner"]);
         let volcano = mk("*,-sharding-controller");
-        assert_eq!((volcano.names(), volcano.foreign()), (ALL.to_vec(), vec![]));
+        assert_eq!(
+            (volcano.names(), volcano.upstream_only()),
+            (ALL.to_vec(), vec![])
+        );
         for unit in &UNITS {
             assert!(
                 ![unit.name, unit.controller, unit.alias]
                     .into_iter()
-                    .any(is_foreign)
+                    .any(is_upstream_only)
             );
         }
     }
 
     #[test]
-    fn a_flag_that_is_given_twice_adds_up() {
+    fn a_repeated_flag_adds_up() {
         let lists = [mk("gc-controller"), mk("*,-podgc")];
-        let merged = Controllers::merged(&lists);
+        let merged = ControllerSelection::merged(&lists);
         assert_eq!(merged.names(), mk("gc-controller,*,-podgc").names());
-        assert_eq!(Controllers::merged(&[]).names(), Vec::<&str>::new());
+        assert_eq!(ControllerSelection::merged(&[]).names(), Vec::<&str>::new());
     }
 
     #[test]
-    fn an_unknown_name_is_refused_with_the_known_ones() {
+    fn the_error_for_an_unknown_name_lists_the_known_names() {
         for text in [
             "",
-            "nobody",
-            "-nobody",
+            "unknown",
+            "-unknown",
             "-none",
             "*,,",
             "gc-controller;*",
@@ -338,7 +345,7 @@ mod tests {
             "cronjob-controller/",
             "gc-controller/batch",
         ] {
-            let error = text.parse::<Controllers>().unwrap_err();
+            let error = text.parse::<ControllerSelection>().unwrap_err().to_string();
             assert!(
                 ALL.iter().all(|name| error.contains(name)),
                 "{text}: {error}"

@@ -1,4 +1,4 @@
-//! Where the kubeconfig goes, and what else a run leaves on disk: nothing.
+//! The kubeconfig file of a run and its temporary directory. Both are removed at the end.
 
 use std::fs::Permissions;
 use std::io;
@@ -9,27 +9,27 @@ use anyhow::{Context, Result};
 use caretaker_apiserver::listen::KubeconfigFile;
 use tempfile::TempDir;
 
-/// A place on disk for one run.
+/// Where the kubeconfig of one run is written.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct KubeconfigLocation {
     kubeconfig: PathBuf,
-    /// Whether the directory of the kubeconfig is ours to make.
+    /// The directory of the kubeconfig is created for this user only.
     private: bool,
-    /// What belongs to a command alone, removed with this value.
+    /// Temporary directory of a command, removed with this value.
     scratch: Option<TempDir>,
 }
 
-// === impl Place ===
+// === impl KubeconfigLocation ===
 
-impl Place {
-    /// `given` by the user; else beside the command's other files, if there is a command; else a file per port.
+impl KubeconfigLocation {
+    /// The path of the user; else a temporary directory if there is a command; else a file per port.
     pub(crate) fn choose(given: Option<&Path>, port: u16, for_command: bool) -> Result<Self> {
         let scratch = for_command
             .then(scratch)
             .transpose()
-            .context("cannot make a temporary directory")?;
+            .context("cannot create a temporary directory")?;
         let kubeconfig = match (given, &scratch) {
-            (Some(given), _) => absolute(given).context("--kubeconfig-out names no file")?,
+            (Some(given), _) => absolute(given).context("--kubeconfig-out is not a file path")?,
             (None, Some(scratch)) => scratch.path().join("kubeconfig"),
             (None, None) => directory().join(format!("{port}.kubeconfig")),
         };
@@ -40,7 +40,7 @@ impl Place {
         })
     }
 
-    /// Writes the kubeconfig; it is gone when the value is.
+    /// Writes the kubeconfig, which is removed when the value is dropped.
     pub(crate) fn write(&self, text: String) -> Result<KubeconfigFile> {
         let path = self.kubeconfig.clone();
         Ok(if self.private {
@@ -50,13 +50,13 @@ impl Place {
         })
     }
 
-    /// Where kubectl may keep what it learns about the server of a command.
+    /// The discovery cache of kubectl for a command.
     pub(crate) fn cache(&self) -> Option<PathBuf> {
         Some(self.scratch.as_ref()?.path().join("cache"))
     }
 }
 
-/// A directory that only this user can enter.
+/// Creates a directory that only this user can enter.
 fn scratch() -> io::Result<TempDir> {
     tempfile::Builder::new()
         .prefix("caretaker-")
@@ -64,7 +64,7 @@ fn scratch() -> io::Result<TempDir> {
         .tempdir()
 }
 
-/// A directory of this user that does not outlive the session, or one among everybody's temporary files.
+/// `$XDG_RUNTIME_DIR/caretaker`, or a directory of this user among the temporary files.
 pub(crate) fn directory() -> PathBuf {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     match runtime {

@@ -1,7 +1,6 @@
-//! How the admin server of `caretaker run` is opened: its socket, its certificates, its token, and the file that tells
-//! people about them.
+//! Opens the admin server of `caretaker run`: socket, certificates, token, and a kubeconfig with the token.
 //!
-//! `caretaker up` needs none of this: its admin server is a listener beside the API's, with the same authority and token.
+//! `caretaker up` does not use this: its admin server shares the certificates and the token of its API server.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -10,75 +9,73 @@ use anyhow::{Context, Result, bail};
 use caretaker_apiserver::listen::{KubeconfigFile, Listener, Token};
 use tokio::net::TcpListener;
 
-use crate::wiring;
+use crate::wiring::{self, notice};
 
-/// A token is short; whatever is longer is another file.
+/// Larger files hold something else than a token.
 const TOKEN_FILE_BYTES_MAX: u64 = 4096;
 
-/// What a caller has to show.
+/// Where the bearer token of the admin server comes from.
 #[derive(Debug)]
-pub(crate) enum Credentials {
-    /// The token in a file that somebody gave us.
-    Given(PathBuf),
-    /// A fresh token. It is written, with address and authority, as a kubeconfig into this directory, which is made if
-    /// it is not there, for this user only: `kubectl --kubeconfig F get --raw /metrics` works with it.
-    Fresh(PathBuf),
+pub(crate) enum TokenSource {
+    /// A file of the user.
+    File(PathBuf),
+    /// A new token. It is written as a kubeconfig into this directory, which is created if it is missing, readable for
+    /// this user only: `kubectl --kubeconfig FILE get --raw /metrics` works with it.
+    Generated(PathBuf),
 }
 
-/// Listens for the admin server. The file exists as long as the value does; there is none for a given token, nor where
-/// nothing can be written, which is said and no reason to stop.
+/// Binds the admin server. The kubeconfig file exists as long as the returned value. There is none for a token of the
+/// user, nor if the directory cannot be written, which is a warning.
 ///
 /// # Errors
-/// When the port is taken or the given token cannot be read.
+/// If the port is taken, or the token file cannot be read.
 pub(crate) async fn open(
     address: IpAddr,
     port: u16,
-    credentials: &Credentials,
+    token_source: &TokenSource,
 ) -> Result<(Listener, Option<KubeconfigFile>)> {
     let address = SocketAddr::new(address, port);
-    let token = match credentials {
-        Credentials::Given(path) => read(path)?,
-        Credentials::Fresh(_) => wiring::token()?,
+    let token = match token_source {
+        TokenSource::File(path) => read_token(path)?,
+        TokenSource::Generated(_) => wiring::token()?,
     };
     let socket = TcpListener::bind(address).await;
     let socket = socket.with_context(|| {
-        format!("the admin server cannot listen on {address}: choose another --secure-port, or 0 for none")
+        format!("admin server cannot listen on {address}: choose another --secure-port, or 0 to disable it")
     })?;
     let port = socket
         .local_addr()
         .context("the socket has no address")?
         .port();
     let listener = Listener::new(socket, wiring::tls()?, token)?;
-    let Credentials::Fresh(directory) = credentials else {
+    let TokenSource::Generated(directory) = token_source else {
         return Ok((listener, None));
     };
     let path = directory.join(format!("admin-{port}.kubeconfig"));
     let file = match KubeconfigFile::write_private(path, listener.kubeconfig()) {
         Ok(file) => Some(file),
         Err(error) => {
-            eprintln!(
-                "caretaker: metrics and graph cannot be read, because nobody knows the token ({error}); \
-                 --admin-token-file names one"
-            );
+            notice(&format!(
+                "metrics and graph are not accessible: the token file cannot be written ({error}); \
+                 set --admin-token-file"
+            ));
             None
         }
     };
     Ok((listener, file))
 }
 
-fn read(path: &Path) -> Result<Token> {
+fn read_token(path: &Path) -> Result<Token> {
     let name = path.display();
     let length = std::fs::metadata(path)
         .with_context(|| format!("cannot read {name}"))?
         .len();
     if length > TOKEN_FILE_BYTES_MAX {
-        bail!("{name} is too long to be a token");
+        bail!("{name} is too large for a token file");
     }
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
     Token::from_text(&text).with_context(|| {
-        format!(
-            "{name} does not contain a token: one line of letters, digits and -._~+/= is needed"
-        )
+        format!("{name} contains no token: expected one line of letters, digits and -._~+/=")
     })
 }
 
@@ -91,11 +88,11 @@ mod tests {
     const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
     #[tokio::test]
-    async fn a_fresh_token_is_told_in_a_private_file_that_goes_with_the_server() {
+    async fn a_generated_token_is_in_a_private_file_until_the_server_stops() {
         let world = tempfile::tempdir().unwrap();
         let directory = world.path().join("caretaker");
-        let credentials = Credentials::Fresh(directory.clone());
-        let (listener, file) = open(HERE, 0, &credentials).await.unwrap();
+        let source = TokenSource::Generated(directory.clone());
+        let (listener, file) = open(HERE, 0, &source).await.unwrap();
         let file = file.unwrap();
         let text = std::fs::read_to_string(file.path()).unwrap();
         assert!(
@@ -109,12 +106,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_given_token_is_used_and_written_nowhere() {
+    async fn a_token_file_is_used_and_no_kubeconfig_is_written() {
         let world = tempfile::tempdir().unwrap();
         let path = world.path().join("token");
         let open = async |text: &str| {
             std::fs::write(&path, text).unwrap();
-            open(HERE, 0, &Credentials::Given(path.clone())).await
+            open(HERE, 0, &TokenSource::File(path.clone())).await
         };
         let (listener, file) = open("s3cret\n").await.unwrap();
         assert!(file.is_none() && listener.kubeconfig().contains("\"s3cret\""));
@@ -122,15 +119,15 @@ mod tests {
             let error = open(text).await.err().unwrap();
             assert!(format!("{error:#}").contains("token"), "{error:#}");
         }
-        let missing = Credentials::Given(world.path().join("missing"));
+        let missing = TokenSource::File(world.path().join("missing"));
         assert!(super::open(HERE, 0, &missing).await.is_err());
     }
 
     #[tokio::test]
-    async fn a_taken_port_is_an_error_and_a_directory_that_cannot_be_made_is_not() {
+    async fn a_taken_port_is_an_error_and_an_unwritable_directory_is_not() {
         let taken = TcpListener::bind((HERE, 0)).await.unwrap();
         let port = taken.local_addr().unwrap().port();
-        let nowhere = Credentials::Fresh("/proc/nowhere".into());
+        let nowhere = TokenSource::Generated("/proc/nowhere".into());
         let error = open(HERE, port, &nowhere).await.err().unwrap();
         assert!(format!("{error:#}").contains("--secure-port"), "{error:#}");
         let (_listener, file) = open(HERE, 0, &nowhere).await.unwrap();

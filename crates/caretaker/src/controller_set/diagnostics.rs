@@ -1,4 +1,4 @@
-//! What the admin server is told: health, metrics, evidence and the graph, asked of those who know.
+//! Answers the admin server: health, metrics, evidence and the ownership graph, read from watches and controllers.
 
 use std::time::Duration;
 
@@ -12,58 +12,57 @@ use caretaker_controllers::runtime::manager::CurrentHandle;
 use caretaker_controllers::runtime::metrics::{KindLabels, Metrics};
 use caretaker_controllers::runtime::record::Uid;
 
-use super::member::{Member, ask};
-use crate::admin::{Backstage, Check, Graph, Health, Soon};
+use super::launcher::{RunningController, query};
+use crate::admin::{BoxedAnswer, DiagnosticsSource, GraphPage, HealthCheck, HealthReport};
 
-/// A process that has not answered or decided for so long does not do its work.
+/// A controller whose due work waits for longer counts as stuck; `/livez` fails then.
 const STUCK_AFTER: Duration = Duration::from_secs(60);
 
-/// What there is to say of a controller that broke a moment ago.
-const AWAY: &str = "it is being started again";
+/// Detail of a controller that panicked a moment ago.
+const RESTARTING: &str = "the controller is restarting";
 
-/// Everybody who knows something.
-pub(super) struct Stage {
+/// Holds the sources of all pages.
+pub(super) struct ControllerDiagnostics {
     pub(super) feeds: FeedSet,
     pub(super) metrics: Metrics,
     pub(super) evidence: Trail,
-    /// All controllers.
-    pub(super) members: Vec<Box<dyn Member>>,
-    /// The one that has the graph; nothing if it is off.
+    pub(super) controllers: Vec<Box<dyn RunningController>>,
+    /// Owner of the graph; `None` if it is off.
     pub(super) collector: Option<CurrentHandle<GarbageCollector>>,
 }
 
-// === impl Stage ===
+// === impl ControllerDiagnostics ===
 
-impl Stage {
-    fn alive(&self) -> Health {
+impl ControllerDiagnostics {
+    fn alive(&self) -> HealthReport {
         let mut checks = vec![check("ping", true, String::new())];
-        checks.extend(self.members.iter().map(|member| {
-            let overdue = member.overdue();
+        checks.extend(self.controllers.iter().map(|controller| {
+            let overdue = controller.overdue();
             let detail = match overdue {
-                None => AWAY.to_owned(),
+                None => RESTARTING.to_owned(),
                 Some(overdue) if overdue > STUCK_AFTER => {
-                    format!("nothing has moved for {} s", overdue.as_secs())
+                    format!("due work has waited for {} s", overdue.as_secs())
                 }
                 Some(_) => String::new(),
             };
             let is_well = overdue.is_none_or(|overdue| overdue <= STUCK_AFTER);
-            check(member.name(), is_well, detail)
+            check(controller.name(), is_well, detail)
         }));
-        Health { checks }
+        HealthReport { checks }
     }
 
-    /// A kind that cannot be listed is told and holds up nobody; one whose first list is still read does.
-    fn ready(&self) -> Health {
+    /// A kind whose first list is under way makes the process unready. A kind that cannot be listed is reported only.
+    fn ready(&self) -> HealthReport {
         let catalog = self.feeds.catalog().borrow().clone();
         let states = self.feeds.states();
-        // Only the collector wants kinds that are always there.
-        let is_found = catalog.iter().next().is_some() || self.members.is_empty();
+        // Only the garbage collector watches kinds that every cluster has.
+        let is_found = catalog.iter().next().is_some() || self.controllers.is_empty();
         let is_found = is_found && (self.collector.is_none() || !states.is_empty());
         let mut checks = vec![check("discovery", is_found, String::new())];
-        checks.extend(self.members.iter().map(|member| {
-            let is_there = member.overdue().is_some();
-            let detail = if is_there { "" } else { AWAY };
-            check(member.name(), is_there, detail.to_owned())
+        checks.extend(self.controllers.iter().map(|controller| {
+            let is_there = controller.overdue().is_some();
+            let detail = if is_there { "" } else { RESTARTING };
+            check(controller.name(), is_there, detail.to_owned())
         }));
         for (kind, state) in states {
             let Some(kind) = catalog.get(kind) else {
@@ -72,10 +71,10 @@ impl Stage {
             let is_ready = !matches!(state, KindState::Syncing(_) | KindState::Frozen);
             checks.push(check(&format!("kind/{kind}"), is_ready, words(state)));
         }
-        Health { checks }
+        HealthReport { checks }
     }
 
-    /// What is known here and counted elsewhere is brought up to date when somebody looks.
+    /// Updates the metrics that are read from state rather than counted.
     async fn refresh(&self) {
         let families = self.metrics.families();
         let catalog = self.feeds.catalog().borrow().clone();
@@ -92,29 +91,29 @@ impl Stage {
         }
         let errors = self.metrics.of::<GcMetrics>().sync_errors;
         errors.inc_by(self.feeds.sync_errors().saturating_sub(errors.get()));
-        for member in &self.members {
-            member.count(&self.metrics).await;
+        for controller in &self.controllers {
+            controller.update(&self.metrics).await;
         }
     }
 }
 
-impl Backstage for Stage {
-    fn livez(&self) -> Soon<'_, Health> {
+impl DiagnosticsSource for ControllerDiagnostics {
+    fn livez(&self) -> BoxedAnswer<'_, HealthReport> {
         Box::pin(async { self.alive() })
     }
 
-    fn readyz(&self) -> Soon<'_, Health> {
+    fn readyz(&self) -> BoxedAnswer<'_, HealthReport> {
         Box::pin(async { self.ready() })
     }
 
-    fn metrics(&self) -> Soon<'_, String> {
+    fn metrics(&self) -> BoxedAnswer<'_, String> {
         Box::pin(async {
             self.refresh().await;
             self.metrics.encode()
         })
     }
 
-    fn actions(&self) -> Soon<'_, String> {
+    fn actions(&self) -> BoxedAnswer<'_, String> {
         Box::pin(async {
             let recent = self.evidence.recent();
             let records: Vec<&Evidence> = recent.iter().map(|record| &**record).collect();
@@ -122,7 +121,7 @@ impl Backstage for Stage {
         })
     }
 
-    fn graph(&self, uids: Vec<String>) -> Soon<'_, Option<Graph>> {
+    fn graph(&self, uids: Vec<String>) -> BoxedAnswer<'_, Option<GraphPage>> {
         Box::pin(async move {
             let part = if uids.is_empty() {
                 Part::Related
@@ -130,11 +129,11 @@ impl Backstage for Stage {
                 Part::Around(uids.iter().map(|uid| Uid::from(uid.as_str())).collect())
             };
             let collector = self.collector.as_ref()?;
-            let view = ask(collector, move |collector| {
+            let view = query(collector, move |collector| {
                 View::of(collector.index(), &part)
             });
             let view = view.await?;
-            Some(Graph {
+            Some(GraphPage {
                 dot: dot::dot(&view),
                 json: serde_json::to_string(&view).ok()?,
             })
@@ -142,8 +141,8 @@ impl Backstage for Stage {
     }
 }
 
-fn check(name: &str, ok: bool, detail: String) -> Check {
-    Check {
+fn check(name: &str, ok: bool, detail: String) -> HealthCheck {
+    HealthCheck {
         name: name.to_owned(),
         ok,
         detail,

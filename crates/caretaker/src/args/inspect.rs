@@ -1,83 +1,82 @@
-//! The flags of the commands that look at objects and change nothing: `caretaker graph` and `caretaker explain`.
+//! The flags of the read-only commands `caretaker graph` and `caretaker explain`.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::settings::{Limits, Zone};
-use super::values::{ObjectName, Verbosity};
+use super::decision_flags::{RetentionFlags, ZoneFlag};
+use super::values::{ObjectName, VerbosityFlags};
 
-/// Where the objects are, as in kubectl.
+/// Selects the cluster and the namespace, as in kubectl.
 #[derive(Debug, Args)]
-pub(crate) struct Place {
-    /// The kubeconfig [default: $KUBECONFIG or ~/.kube/config]
+pub(crate) struct ClusterFlags {
+    /// Path of the kubeconfig [default: $KUBECONFIG or ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
 
-    /// The context of the kubeconfig [default: its current one]
+    /// Context of the kubeconfig [default: its current context]
     #[arg(long, value_name = "NAME")]
     pub(crate) context: Option<String>,
 
-    /// The namespace [default: the context's]
+    /// Namespace [default: that of the context]
     #[arg(short, long, value_name = "NAMESPACE")]
     pub(crate) namespace: Option<String>,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Graph {
-    /// The object to begin with, like deployment/web [default: everything that owns or is owned]
+pub(crate) struct GraphFlags {
+    /// Object to start from, like deployment/web [default: all objects with owners or dependents]
     #[arg(value_name = "TYPE/NAME")]
     pub(crate) object: Option<ObjectName>,
 
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) cluster: ClusterFlags,
 
-    /// All namespaces
+    /// Show all namespaces, not only one
     #[arg(short = 'A', long, conflicts_with_all = ["namespace", "object"])]
     pub(crate) all_namespaces: bool,
 
-    /// Only owners: what this object hangs on
+    /// Show owners only
     #[arg(long, conflicts_with = "down", requires = "object")]
     pub(crate) up: bool,
 
-    /// Only dependents: what hangs on this object
+    /// Show dependents only
     #[arg(long, requires = "object")]
     pub(crate) down: bool,
 
-    /// How it is drawn
+    /// Format of the output
     #[arg(short, long, value_name = "FORMAT", default_value = "tree")]
-    pub(crate) output: Drawing,
+    pub(crate) output: GraphFormat,
 
     #[command(flatten)]
-    pub(crate) verbosity: Verbosity,
+    pub(crate) verbosity: VerbosityFlags,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Explain {
-    /// The object, like deployment/web
+pub(crate) struct ExplainFlags {
+    /// Object, like deployment/web
     #[arg(value_name = "TYPE/NAME")]
     pub(crate) object: ObjectName,
 
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) cluster: ClusterFlags,
 
     #[command(flatten)]
-    pub(crate) zone: Zone,
+    pub(crate) zone: ZoneFlag,
 
     #[command(flatten)]
-    pub(crate) limits: Limits,
+    pub(crate) retention: RetentionFlags,
 
-    /// Print JSON instead of sentences
+    /// Print JSON instead of text
     #[arg(short, long, value_name = "FORMAT")]
-    pub(crate) output: Option<super::up::Output>,
+    pub(crate) output: Option<super::up::OutputFormat>,
 
     #[command(flatten)]
-    pub(crate) verbosity: Verbosity,
+    pub(crate) verbosity: VerbosityFlags,
 }
 
-/// The forms of a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Drawing {
+pub(crate) enum GraphFormat {
     Tree,
     Json,
     Dot,
@@ -97,8 +96,8 @@ mod tests {
 
     #[derive(Debug, Subcommand)]
     enum Which {
-        Graph(Graph),
-        Explain(Explain),
+        Graph(GraphFlags),
+        Explain(ExplainFlags),
     }
 
     fn parse(line: &str) -> Result<Which, clap::Error> {
@@ -107,15 +106,15 @@ mod tests {
     }
 
     #[test]
-    fn a_graph_may_begin_anywhere_and_go_in_one_direction() {
+    fn graph_takes_an_object_and_a_direction() {
         let Ok(Which::Graph(graph)) = parse("caretaker graph deploy/web -n shop --up -o dot")
         else {
-            panic!("not read");
+            panic!("not parsed");
         };
         assert_eq!(graph.object.unwrap().kind, "deploy");
-        assert_eq!(graph.place.namespace.as_deref(), Some("shop"));
+        assert_eq!(graph.cluster.namespace.as_deref(), Some("shop"));
         assert!(graph.up && !graph.down && !graph.all_namespaces);
-        assert_eq!(graph.output, Drawing::Dot);
+        assert_eq!(graph.output, GraphFormat::Dot);
         for line in [
             "caretaker graph",
             "caretaker graph -A",
@@ -135,13 +134,13 @@ mod tests {
     }
 
     #[test]
-    fn an_explanation_is_about_one_object() {
+    fn explain_takes_one_object() {
         let Ok(Which::Explain(explain)) = parse("caretaker explain pod/a --context=b -o json -v")
         else {
-            panic!("not read");
+            panic!("not parsed");
         };
         assert_eq!(explain.object.name, "a");
-        assert_eq!(explain.place.context.as_deref(), Some("b"));
+        assert_eq!(explain.cluster.context.as_deref(), Some("b"));
         assert!(explain.output.is_some());
         assert_eq!(explain.verbosity.level(), 1);
         assert!(parse("caretaker explain").is_err());

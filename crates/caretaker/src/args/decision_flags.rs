@@ -1,5 +1,6 @@
-//! Settings that decide what becomes of an object: flags of those who run controllers and of those who ask what these
-//! would do. One definition, so that a flag means the same and has the same default in all of them.
+//! Flags that change decisions about objects. `run` and `up` apply them; `explain` predicts with them.
+//!
+//! One definition gives a flag the same meaning and default in all commands.
 
 use std::time::Duration;
 
@@ -11,18 +12,17 @@ use super::schedule::time_zone;
 use super::values::duration;
 use crate::wiring;
 
-/// The zone of CronJobs that name none.
 #[derive(Debug, Args)]
-pub(crate) struct Zone {
-    /// The zone of CronJobs that name none, like Europe/Berlin [default: the machine's]
+pub(crate) struct ZoneFlag {
+    /// Time zone of CronJobs without one, like Europe/Berlin [default: the local zone]
     #[arg(long, value_name = "ZONE", value_parser = time_zone)]
     default_time_zone: Option<TimeZone>,
 }
 
-/// How long and how many of what has ended are kept.
+/// How long finished objects are kept, and how many.
 #[derive(Debug, Args)]
-pub(crate) struct Limits {
-    /// Terminated Pods that are kept, all namespaces together; none is removed for their number if it is 0 or less
+pub(crate) struct RetentionFlags {
+    /// Terminated Pods to keep in the cluster; 0 or less means no limit
     #[arg(
         long,
         value_name = "N",
@@ -31,7 +31,7 @@ pub(crate) struct Limits {
     )]
     terminated_pod_gc_threshold: i32,
 
-    /// Terminated Pods that are kept of each namespace; no limit if it is 0 or less
+    /// Terminated Pods to keep in each namespace; 0 or less means no limit
     #[arg(
         long,
         value_name = "N",
@@ -40,25 +40,25 @@ pub(crate) struct Limits {
     )]
     terminated_pod_gc_threshold_per_namespace: i32,
 
-    /// Delete Volcano Jobs so long after they were aborted; a longer TTL of their own counts [default: never]
+    /// Delete aborted Volcano Jobs after this time; a longer TTL of the Job wins [default: never]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) ttl_after_aborted: Option<Duration>,
 }
 
-// === impl Zone ===
+// === impl ZoneFlag ===
 
-impl Zone {
-    /// What was said, or the machine's zone.
+impl ZoneFlag {
+    /// The value of the flag, or the local zone.
     pub(crate) fn find(&self) -> TimeZone {
-        let said = self.default_time_zone.clone();
-        said.unwrap_or_else(wiring::local_zone)
+        let given = self.default_time_zone.clone();
+        given.unwrap_or_else(wiring::local_zone)
     }
 }
 
-// === impl Limits ===
+// === impl RetentionFlags ===
 
-impl Limits {
-    /// How Pod GC works, as far as it is said here.
+impl RetentionFlags {
+    /// The settings of Pod GC that these flags contain.
     pub(crate) fn pod_gc(&self) -> podgc::Settings {
         let kept = |threshold: i32| usize::try_from(threshold).ok().filter(|kept| *kept > 0);
         podgc::Settings {
@@ -68,7 +68,7 @@ impl Limits {
         }
     }
 
-    /// What is said about Pods, as flags.
+    /// The flags about Pods, for the output of `explain`.
     pub(crate) fn of_pods(&self) -> Vec<String> {
         let flag = |name: &str, kept: i32| format!("--terminated-pod-gc-threshold{name}={kept}");
         vec![
@@ -80,7 +80,7 @@ impl Limits {
         ]
     }
 
-    /// What is said about Jobs that were aborted, as a flag.
+    /// The flag about aborted Jobs, for the output of `explain`.
     pub(crate) fn of_aborted(&self) -> String {
         match self.ttl_after_aborted {
             Some(after) => format!("--ttl-after-aborted={after:?}"),

@@ -1,4 +1,4 @@
-//! The flags that say how controllers work, in `caretaker run` and in `caretaker up` alike.
+//! The flags of controllers, shared by `caretaker run` and `caretaker up`.
 //!
 //! Names and meanings are those of kube-controller-manager where it has the flag. Defaults differ where
 //! `docs/deviations.md` says so (`client-limit`, `retry-limits`): retries share no bucket and come within a minute.
@@ -6,13 +6,13 @@
 use std::time::Duration;
 
 use caretaker_controllers::podgc;
-use clap::{ArgAction, Args, Parser};
+use clap::{ArgAction, Args, Parser, ValueEnum};
 
-use super::controllers::{Controllers, GARBAGE_COLLECTOR, VOLCANO_CRON};
-use super::settings::{Limits, Zone};
-use super::values::{Gate, ResourceName, duration, limit, rate, switch};
+use super::decision_flags::{RetentionFlags, ZoneFlag};
+use super::selection::{ControllerSelection, GARBAGE_COLLECTOR, VOLCANO_CRON};
+use super::values::{FeatureGate, ResourceName, duration, limit, rate, switch};
 
-/// The feature gates that change something here.
+/// The feature gates that have an effect here.
 const GATES: [&str; 4] = [
     "CronVolcanoJobSupport",
     "NodeOutOfServiceVolumeDetach",
@@ -20,12 +20,12 @@ const GATES: [&str; 4] = [
     "VolcanoJobSupport",
 ];
 
-/// Upstream's workers of the TTL controller, also for those who say that there should be none.
+/// Upstream's number of workers of the TTL controller, also for values below 1.
 const TTL_WORKERS: u16 = 5;
 
 #[derive(Debug, Args)]
-pub(crate) struct Work {
-    /// Controllers to run: a list of names, '*' for all, '*,-name' for all but one, 'none' or '-*' for none
+pub(crate) struct ControllerFlags {
+    /// Controllers to run: a list of names; '*' for all, '*,-name' for all but one, 'none' or '-*' for none
     #[arg(
         long,
         value_name = "LIST",
@@ -33,92 +33,102 @@ pub(crate) struct Work {
         allow_hyphen_values = true,
         action = ArgAction::Append
     )]
-    controllers: Vec<Controllers>,
+    controllers: Vec<ControllerSelection>,
 
-    /// Change nothing: record what would be done, one step deep
+    /// Send no writes; report the writes that would be sent, one step of a cascade deep
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", hide_default_value = true, value_name = "BOOL", value_parser = switch)]
     pub(crate) dry_run: bool,
 
-    /// Do not tell what the controllers do
+    /// Suppress the summary lines on stderr
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", hide_default_value = true, value_name = "BOOL", value_parser = switch)]
     pub(crate) quiet: bool,
 
-    /// Whether the garbage collector runs
+    /// Run the garbage collector
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "true", value_name = "BOOL", value_parser = switch)]
     enable_garbage_collector: bool,
 
-    /// Requests of the garbage collector that may be under way at the same time
+    /// Concurrent requests of the garbage collector
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) concurrent_gc_syncs: u16,
 
-    /// Resources the garbage collector leaves alone, besides events
+    /// Resources that the garbage collector ignores, besides events
     #[arg(long, value_name = "RESOURCE[.GROUP],…", value_delimiter = ',', action = ArgAction::Append)]
     pub(crate) gc_ignored_resources: Vec<ResourceName>,
 
     #[command(flatten)]
-    pub(crate) limits: Limits,
+    pub(crate) retention: RetentionFlags,
 
-    /// Requests of the TTL controller of batch/v1 that may be under way at the same time
+    /// Concurrent requests of the TTL controller of batch/v1
     #[arg(long, value_name = "N", default_value_t = TTL_WORKERS.into(), value_parser = clap::value_parser!(i32).range(..=65_535), allow_negative_numbers = true)]
     concurrent_ttl_after_finished_syncs: i32,
 
-    /// Requests of the TTL controller of Volcano that may be under way at the same time
+    /// Concurrent requests of the TTL controller of Volcano
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) worker_threads_for_gc: u16,
 
-    /// Requests of the CronJob controller of batch/v1 that may be under way at the same time
+    /// Concurrent requests of the CronJob controller of batch/v1
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) concurrent_cron_job_syncs: u16,
 
-    /// Requests of the CronJob controller of Volcano that may be under way at the same time
+    /// Concurrent requests of the CronJob controller of Volcano
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) worker_threads_for_cronjob: u16,
 
     #[command(flatten)]
-    pub(crate) zone: Zone,
+    pub(crate) zone: ZoneFlag,
 
-    /// The longest pause before something that failed is tried again; upstream has 16m40s
+    /// Longest backoff between retries of an object; upstream's is 16m40s
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
     pub(crate) retry_max_delay: Duration,
 
-    /// Retries per second of all objects of a controller together; upstream has 10 [default: no limit]
+    /// Retries per second of each controller, over all objects; upstream's is 10 [default: no limit]
     #[arg(long, value_name = "RATE", value_parser = rate, allow_negative_numbers = true)]
     retry_bucket_qps: Option<f32>,
 
-    /// Feature gates of the originals
+    /// Feature gates of kube-controller-manager and vc-controller-manager
     #[arg(long, value_name = "GATE=BOOL,…", value_delimiter = ',', action = ArgAction::Append)]
-    feature_gates: Vec<Gate>,
+    feature_gates: Vec<FeatureGate>,
+
+    /// Format of the lines on stderr
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) logging_format: LogFormat,
 }
 
-// === impl Work ===
+/// Values of kube-controller-manager's `--logging-format`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
 
-impl Work {
-    /// What these flags make of it, without a word about it.
+// === impl ControllerFlags ===
+
+impl ControllerFlags {
+    /// The defaults with `--quiet` and these flags.
     pub(crate) fn quiet(flags: &[&str]) -> Self {
         #[derive(Parser)]
-        struct Alone {
+        struct FlagParser {
             #[command(flatten)]
-            work: Work,
+            controllers: ControllerFlags,
         }
         let flags = [&["caretaker", "--quiet"], flags].concat();
-        let alone = Alone::try_parse_from(flags);
-        alone
-            .expect("the flags are ours, and every other has a default")
-            .work
+        let parser = FlagParser::try_parse_from(flags);
+        parser
+            .expect("the flags exist, and all others have defaults")
+            .controllers
     }
 
-    /// Which controllers are on by `--controllers`.
-    pub(crate) fn controllers(&self) -> Controllers {
-        Controllers::merged(&self.controllers)
+    /// All values of `--controllers`, joined.
+    pub(crate) fn selection(&self) -> ControllerSelection {
+        ControllerSelection::merged(&self.controllers)
     }
 
-    /// Whether the controller of this name runs.
+    /// Whether `--controllers` and the other switches enable this controller.
     pub(crate) fn runs(&self, name: &str) -> bool {
-        self.is_allowed(name) && self.controllers().runs(name)
+        self.is_allowed(name) && self.selection().runs(name)
     }
 
-    /// The garbage collector has a second switch, and Volcano's CronJobs have two gates: without Jobs there is nothing to
-    /// make, without CronJobs nothing to make it of.
+    /// The garbage collector has a second switch. Volcano's CronJobs need both gates: that of Jobs and that of CronJobs.
     fn is_allowed(&self, name: &str) -> bool {
         let is_open = |gate| self.gate(gate).unwrap_or(true);
         match name {
@@ -128,9 +138,9 @@ impl Work {
         }
     }
 
-    /// What runs, by name.
+    /// Names of the enabled controllers.
     pub(crate) fn running(&self) -> Vec<&'static str> {
-        let mut names = self.controllers().running();
+        let mut names = self.selection().running();
         names.retain(|name| self.is_allowed(name));
         names
     }
@@ -141,21 +151,20 @@ impl Work {
         if workers == 0 { TTL_WORKERS } else { workers }
     }
 
-    /// Retries per second, if they are limited.
+    /// Retries per second; `None` without a limit.
     pub(crate) fn retry_rate(&self) -> Option<f32> {
         limit(self.retry_bucket_qps)
     }
 
-    /// How Pod GC works.
     pub(crate) fn pod_gc(&self) -> podgc::Settings {
         podgc::Settings {
             sweeps_out_of_service: self.gate("NodeOutOfServiceVolumeDetach").unwrap_or(true),
             marks_failed: self.gate("PodDisruptionConditions").unwrap_or(true),
-            ..self.limits.pod_gc()
+            ..self.retention.pod_gc()
         }
     }
 
-    /// What was said about a feature gate last.
+    /// The last value of a feature gate.
     fn gate(&self, name: &str) -> Option<bool> {
         let gates = self.feature_gates.iter().rev();
         gates
@@ -164,18 +173,18 @@ impl Work {
             .map(|gate| gate.on)
     }
 
-    /// What somebody asked for and will not get, a sentence each.
+    /// One sentence for each group of values that have no effect.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
-        let controllers = self.controllers();
-        let foreign = controllers.foreign();
-        if !foreign.is_empty() {
-            let names = foreign.join(", ");
+        let controllers = self.selection();
+        let ignored = controllers.upstream_only();
+        if !ignored.is_empty() {
+            let names = ignored.join(", ");
             warnings.push(format!(
-                "these controllers belong to others and do not run here: {names}"
+                "ignoring controllers that caretaker does not have: {names}"
             ));
         }
-        // Upstream's gates come and go with every release: a list of them here would refuse somebody's manifest.
+        // Upstream's gates change with every release, so an unknown gate must not prevent a start.
         let mut idle: Vec<&str> = self
             .feature_gates
             .iter()
@@ -186,7 +195,7 @@ impl Work {
         idle.dedup();
         if !idle.is_empty() {
             let names = idle.join(", ");
-            warnings.push(format!("these feature gates mean nothing here: {names}"));
+            warnings.push(format!("ignoring feature gates without effect: {names}"));
         }
         warnings
     }
@@ -194,7 +203,7 @@ impl Work {
 
 #[cfg(test)]
 mod tests {
-    use super::super::controllers::BATCH_CRON;
+    use super::super::selection::BATCH_CRON;
     use super::*;
     use crate::wiring;
 
@@ -202,16 +211,16 @@ mod tests {
     #[command(args_override_self = true)]
     struct Wrapped {
         #[command(flatten)]
-        work: Work,
+        work: ControllerFlags,
     }
 
-    fn mk(flags: &[&str]) -> Work {
+    fn mk(flags: &[&str]) -> ControllerFlags {
         let arguments = [&["caretaker"], flags].concat();
         Wrapped::try_parse_from(arguments).unwrap().work
     }
 
     #[test]
-    fn defaults_are_upstreams_except_where_the_design_says_so() {
+    fn defaults_are_upstreams_except_for_retries() {
         let work = mk(&[]);
         assert!(work.runs(GARBAGE_COLLECTOR) && !work.dry_run && !work.quiet);
         assert_eq!(work.concurrent_gc_syncs, 20);
@@ -221,12 +230,12 @@ mod tests {
             (None, 0)
         );
         assert_eq!(work.warnings(), Vec::<String>::new());
-        let quiet = Work::quiet(&[]);
+        let quiet = ControllerFlags::quiet(&[]);
         assert!(quiet.runs(GARBAGE_COLLECTOR) && !quiet.dry_run && quiet.quiet);
     }
 
     #[test]
-    fn the_collector_has_two_switches() {
+    fn the_garbage_collector_has_two_switches() {
         let cases: &[(&[&str], bool)] = &[
             (&["--enable-garbage-collector"], true),
             (&["--enable-garbage-collector=true"], true),
@@ -263,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn values_follow_a_space_or_an_equals_sign_and_the_last_one_counts() {
+    fn the_last_value_of_a_flag_counts() {
         let work = mk(&[
             "--concurrent-gc-syncs",
             "5",
@@ -291,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn pod_gc_keeps_what_upstream_keeps_unless_it_is_told_otherwise() {
+    fn pod_gc_thresholds_default_to_upstreams() {
         assert_eq!(mk(&[]).pod_gc(), podgc::Settings::default());
         for (value, threshold) in [
             ("-1", None),
@@ -321,7 +330,7 @@ mod tests {
     fn the_ttl_controllers_have_upstreams_flags() {
         let work = mk(&[]);
         assert_eq!((work.ttl_workers(), work.worker_threads_for_gc), (5, 5));
-        assert_eq!(work.limits.ttl_after_aborted, None);
+        assert_eq!(work.retention.ttl_after_aborted, None);
         let work = mk(&[
             "--concurrent-ttl-after-finished-syncs=9",
             "--worker-threads-for-gc=1",
@@ -329,7 +338,7 @@ mod tests {
         ]);
         assert_eq!((work.ttl_workers(), work.worker_threads_for_gc), (9, 1));
         let day = Duration::from_secs(24 * 3600);
-        assert_eq!(work.limits.ttl_after_aborted, Some(day));
+        assert_eq!(work.retention.ttl_after_aborted, Some(day));
         for none in ["0", "-3"] {
             let work = mk(&["--concurrent-ttl-after-finished-syncs", none]);
             assert_eq!(work.ttl_workers(), 5, "as upstream has it");
@@ -357,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_values_are_errors() {
         for flag in [
             "--concurrent-gc-syncs=0",
             "--concurrent-gc-syncs=-1",
@@ -375,19 +384,19 @@ mod tests {
             "--retry-bucket-qps=fast",
             "--gc-ignored-resources=Pods",
             "--feature-gates=A",
-            "--controllers=nobody",
+            "--controllers=unknown",
         ] {
             assert!(
                 Wrapped::try_parse_from(["caretaker", flag]).is_err(),
                 "{flag}"
             );
         }
-        // A switch does not eat what comes after it.
+        // A switch takes no value from the next argument.
         assert!(Wrapped::try_parse_from(["caretaker", "--dry-run", "false"]).is_err());
     }
 
     #[test]
-    fn gates_and_controllers_of_others_are_said_to_do_nothing() {
+    fn unknown_gates_and_controllers_give_warnings() {
         let work = mk(&[
             "--feature-gates=kube:AllAlpha=true,VolcanoJobSupport=false",
             "--feature-gates",
@@ -395,8 +404,8 @@ mod tests {
             "--controllers=*,cronjob-controller,tokencleaner",
         ]);
         let expected = [
-            "these controllers belong to others and do not run here: tokencleaner",
-            "these feature gates mean nothing here: AllAlpha",
+            "ignoring controllers that caretaker does not have: tokencleaner",
+            "ignoring feature gates without effect: AllAlpha",
         ];
         assert_eq!(work.warnings(), expected);
         assert_eq!(work.gate("VolcanoJobSupport"), Some(true));

@@ -1,0 +1,310 @@
+//! The controllers of one process with everything they share: watches, Events, evidence, metrics and the summary on stderr.
+//!
+//! `up`, `run` and `demo` start the same set; they differ in the API server and in what may be written. A controller is
+//! a function in `builders` and a row in [`BUILDERS`]. Only the garbage collector is known by name, because diagnostics
+//! query its graph. [`ControllerSet::stop`] waits for the requests under way.
+
+mod builders;
+mod diagnostics;
+mod launcher;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use caretaker_controllers::gc::metrics::GcMetrics;
+use caretaker_controllers::gc::view::{Part, View};
+use caretaker_controllers::gc::{GarbageCollector, Knowledge};
+use caretaker_controllers::runtime::clients::Clients;
+use caretaker_controllers::runtime::driver::Mode;
+use caretaker_controllers::runtime::driver::clock_skew::Timing;
+use caretaker_controllers::runtime::effects::Limit;
+use caretaker_controllers::runtime::events::Events;
+use caretaker_controllers::runtime::evidence::Trail;
+use caretaker_controllers::runtime::feed_set::{FeedSet, FeedSetOptions};
+use caretaker_controllers::runtime::kind::KindState;
+use caretaker_controllers::runtime::manager::{CurrentHandle, Manager, Shared};
+use caretaker_controllers::runtime::metrics::Metrics;
+use caretaker_controllers::runtime::record::Uid;
+use caretaker_machinery::clock::Clock;
+use caretaker_machinery::rng::Rng;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::task::JoinHandle;
+
+pub(crate) use self::builders::collected_kinds;
+use self::diagnostics::ControllerDiagnostics;
+use self::launcher::{ControllerLauncher, RunningController, running};
+use crate::admin::DiagnosticsSource;
+use crate::args::{
+    BATCH_CRON, BATCH_TTL, ControllerFlags, GARBAGE_COLLECTOR, POD_GC, VOLCANO_CRON, VOLCANO_TTL,
+};
+use crate::output::summary::ActionSummary;
+use crate::wiring::notice;
+
+/// Starts one controller with its flags.
+type ControllerBuilder = fn(&mut ControllerLauncher<'_>) -> Box<dyn RunningController>;
+
+/// All controllers but the garbage collector, by their name in `--controllers`.
+const BUILDERS: [(&str, ControllerBuilder); 5] = [
+    (BATCH_CRON, builders::batch_cron),
+    (VOLCANO_CRON, builders::volcano_cron),
+    (BATCH_TTL, builders::batch_ttl),
+    (VOLCANO_TTL, builders::volcano_ttl),
+    (POD_GC, builders::pod_gc),
+];
+
+/// Interval at which [`ControllerSet::ready`] checks whether all kinds are listed.
+const SYNC_CHECK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Time that the summary task gets to print its last lines after the controllers have stopped.
+const SUMMARY_STOP_MAX: Duration = Duration::from_secs(1);
+
+pub(crate) struct ControllerSetOptions<'a> {
+    pub(crate) clients: Clients,
+    pub(crate) clock: Clock,
+    pub(crate) rng: Rng,
+    pub(crate) flags: &'a ControllerFlags,
+    /// Limit on requests per second, if there is one.
+    pub(crate) limit: Option<Limit>,
+    pub(crate) mode: Mode,
+    /// Controllers that run with `Mode::DryRun` because another controller manager does their work.
+    pub(crate) dry_run_only: Vec<&'static str>,
+    pub(crate) timing: Timing,
+}
+
+/// Holds the running controllers and the tasks beside them.
+pub(crate) struct ControllerSet {
+    manager: Manager,
+    diagnostics: Arc<ControllerDiagnostics>,
+    feeds: FeedSet,
+    /// `None` if the garbage collector is off.
+    collector: Option<CurrentHandle<GarbageCollector>>,
+    clock: Clock,
+    /// Tasks that are aborted at the stop.
+    background: Vec<JoinHandle<()>>,
+    summary: Option<JoinHandle<()>>,
+    evidence: Trail,
+}
+
+// === impl ControllerSet ===
+
+impl ControllerSet {
+    /// Starts the controllers that the flags enable. Must be called inside a tokio runtime.
+    pub(crate) fn start(options: ControllerSetOptions<'_>) -> Self {
+        let ControllerSetOptions {
+            clients,
+            clock,
+            mut rng,
+            flags,
+            limit,
+            mode,
+            dry_run_only,
+            timing,
+        } = options;
+        let metrics = Metrics::new();
+        caretaker_controllers::register_metrics(&metrics);
+        let evidence = Trail::new();
+        let seed = rng.u64();
+        let feeds = FeedSet::start(
+            clients.watches(),
+            clock.clone(),
+            rng,
+            FeedSetOptions::default(),
+        );
+        // The driver of a dry run drops Events: an Event is a write, too.
+        let (events, recorder) = Events::new(clients.requests(), clock.clone(), metrics.clone());
+        let background = vec![tokio::spawn(recorder.run())];
+        let mut manager = Manager::new(Shared {
+            client: clients.requests(),
+            feeds: feeds.clone(),
+            clock: clock.clone(),
+            events,
+            evidence: evidence.clone(),
+            metrics: metrics.clone(),
+            limit,
+        });
+        let (collector, controllers) = launch(&mut ControllerLauncher {
+            manager: &mut manager,
+            flags,
+            mode,
+            dry_run_only: &dry_run_only,
+            timing,
+            seed,
+        });
+        let diagnostics = ControllerDiagnostics {
+            feeds: feeds.clone(),
+            metrics,
+            evidence: evidence.clone(),
+            controllers,
+            collector: collector.clone(),
+        };
+        let mut set = Self {
+            manager,
+            diagnostics: Arc::new(diagnostics),
+            feeds,
+            collector,
+            clock,
+            background,
+            summary: None,
+            evidence,
+        };
+        if !flags.quiet {
+            set.print_summary();
+        }
+        set
+    }
+
+    /// Prints summary lines on stderr from now on.
+    pub(crate) fn print_summary(&mut self) {
+        let start = || tokio::spawn(print_summary(self.evidence.clone(), self.clock.clone()));
+        self.summary.get_or_insert_with(start);
+    }
+
+    /// Prints one line on stderr when every kind is listed or cannot be listed.
+    pub(crate) fn announce_sync(&mut self) {
+        if let Some(collector) = &self.collector {
+            let announcement = announce_sync(self.feeds.clone(), collector.clone());
+            self.background.push(tokio::spawn(announcement));
+        }
+    }
+
+    pub(crate) fn evidence(&self) -> Trail {
+        self.evidence.clone()
+    }
+
+    /// Returns when the garbage collector has every kind that can be listed; at once if it is off.
+    pub(crate) async fn ready(&self) {
+        if let Some(collector) = &self.collector {
+            wait_for_sync(&self.feeds, collector).await;
+        }
+    }
+
+    /// The watches, which simulated workloads share.
+    pub(crate) fn feeds(&self) -> FeedSet {
+        self.feeds.clone()
+    }
+
+    /// The data source of the admin server.
+    pub(crate) fn diagnostics(&self) -> Arc<dyn DiagnosticsSource> {
+        self.diagnostics.clone()
+    }
+
+    /// Whether the garbage collector's graph holds these uids. Its watches lag a moment behind the API server.
+    pub(crate) async fn has_seen(&self, uids: &[&str]) -> bool {
+        let Some(collector) = &self.collector else {
+            return true;
+        };
+        let Some(handle) = collector.borrow().clone() else {
+            return false;
+        };
+        let part = Part::Above(uids.iter().map(|uid| Uid::from(*uid)).collect());
+        let view = handle.ask(move |collector, _| View::of(collector.index(), &part));
+        let view = view.await.unwrap_or_default();
+        let is_shown = |uid: &&str| {
+            let mut nodes = view.nodes.iter();
+            nodes.any(|node| node.uid == **uid && !node.r#virtual)
+        };
+        uids.iter().all(is_shown)
+    }
+
+    /// Stops the controllers after their requests under way, then prints the remaining summary lines.
+    pub(crate) async fn stop(self) {
+        self.manager.stop().await;
+        for task in self.background {
+            task.abort();
+        }
+        drop(self.diagnostics);
+        // The summary task ends when the last owner of the trail is gone.
+        drop(self.evidence);
+        if let Some(summary) = self.summary {
+            let _ = tokio::time::timeout(SUMMARY_STOP_MAX, summary).await;
+        }
+    }
+}
+
+/// Starts every enabled controller. The garbage collector's handle is also returned by itself.
+fn launch(
+    launcher: &mut ControllerLauncher<'_>,
+) -> (
+    Option<CurrentHandle<GarbageCollector>>,
+    Vec<Box<dyn RunningController>>,
+) {
+    let flags = launcher.flags;
+    let collector = flags
+        .runs(GARBAGE_COLLECTOR)
+        .then(|| builders::garbage_collector(launcher));
+    let mut controllers: Vec<Box<dyn RunningController>> = Vec::new();
+    if let Some(post) = collector.clone() {
+        let update = |collector: &GarbageCollector, metrics: &Metrics| {
+            metrics.of::<GcMetrics>().refresh(collector);
+        };
+        controllers.push(running(GARBAGE_COLLECTOR, post, update));
+    }
+    let enabled = BUILDERS.iter().filter(|(name, _)| flags.runs(name));
+    controllers.extend(enabled.map(|(_, build)| build(launcher)));
+    (collector, controllers)
+}
+
+async fn announce_sync(feeds: FeedSet, collector: CurrentHandle<GarbageCollector>) {
+    let known = wait_for_sync(&feeds, &collector).await;
+    notice(&format!(
+        "the graph is complete: {} objects of {} kinds",
+        known.objects, known.kinds
+    ));
+}
+
+/// Waits until every kind is listed or cannot be listed, and the garbage collector has processed the lists.
+async fn wait_for_sync(feeds: &FeedSet, collector: &CurrentHandle<GarbageCollector>) -> Knowledge {
+    let is_listed = || {
+        let states = feeds.states();
+        let is_pending = |state: &KindState| matches!(state, KindState::Syncing(_));
+        !states.is_empty() && !states.iter().any(|(_, state)| is_pending(state))
+    };
+    loop {
+        let handle = collector.borrow().clone();
+        if is_listed()
+            && let Some(handle) = handle
+            && let Some(known) = handle
+                .ask(|collector, _| collector.index().knowledge())
+                .await
+            && known.pending == 0
+        {
+            return known;
+        }
+        tokio::time::sleep(SYNC_CHECK_INTERVAL).await;
+    }
+}
+
+/// Prints summary lines on stderr until the evidence ends.
+async fn print_summary(evidence: Trail, clock: Clock) {
+    let mut records = evidence.subscribe();
+    drop(evidence);
+    let mut summary = ActionSummary::default();
+    loop {
+        let due = summary.due();
+        tokio::select! {
+            biased;
+            record = records.recv() => match record {
+                Ok(record) => print_lines(summary.add(&record)),
+                // The summary misses these records; `/debug/actions` and metrics have them.
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => break,
+            },
+            () = sleep_until(&clock, due) => {}
+        }
+        print_lines(summary.take_due(clock.now()));
+    }
+    print_lines(summary.finish());
+}
+
+async fn sleep_until(clock: &Clock, due: Option<jiff::Timestamp>) {
+    match due {
+        Some(due) => clock.sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn print_lines(lines: Vec<String>) {
+    for line in lines {
+        notice(&line);
+    }
+}

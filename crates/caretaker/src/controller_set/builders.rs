@@ -1,0 +1,206 @@
+//! One function per controller that starts it with its flags.
+
+use caretaker_controllers::cron::{self, CronJobs, Dialect, Settings};
+use caretaker_controllers::gc::{self, GarbageCollector};
+use caretaker_controllers::podgc::{self, PodGc};
+use caretaker_controllers::runtime::driver::Options;
+use caretaker_controllers::runtime::feed_set::Interest;
+use caretaker_controllers::runtime::manager::CurrentHandle;
+use caretaker_controllers::ttl::metrics::TtlMetrics;
+use caretaker_controllers::ttl::{self, Finishing, Rules, Ttl};
+
+use super::launcher::{ControllerLauncher, RunningController, running};
+use crate::args::ResourceName;
+
+/// Upstream's queue that corresponds best to ours: one key per object.
+const GC_QUEUE: &str = "garbage_collector_attempt_to_delete";
+
+/// Upstream's only queue of Pod GC, which holds names of missing Nodes.
+const POD_GC_QUEUE: &str = "orphaned_pods_nodes";
+
+pub(super) fn garbage_collector(
+    launcher: &mut ControllerLauncher<'_>,
+) -> CurrentHandle<GarbageCollector> {
+    let interest = collected_kinds(&launcher.flags.gc_ignored_resources);
+    let (workers, seed) = (launcher.flags.concurrent_gc_syncs, launcher.seed);
+    let adjust = |options: &mut Options| {
+        options.queue = Some(GC_QUEUE);
+        options.workers = workers.into();
+    };
+    let make = move || GarbageCollector::new(seed);
+    launcher.start(gc::NAME, interest, adjust, make)
+}
+
+/// The kinds that the garbage collector watches: all that can be deleted, without Events and `ignored`.
+pub(crate) fn collected_kinds(ignored: &[ResourceName]) -> Interest {
+    let named = |(resource, group): (&str, &str)| (resource.into(), group.into());
+    let more = ignored
+        .iter()
+        .map(|name| (name.resource.as_str(), name.group.as_str()));
+    Interest::Deletable {
+        ignored: gc::IGNORED.into_iter().chain(more).map(named).collect(),
+    }
+}
+
+pub(super) fn pod_gc(launcher: &mut ControllerLauncher<'_>) -> Box<dyn RunningController> {
+    let settings = launcher.flags.pod_gc();
+    let adjust = |options: &mut Options| {
+        options.queue = Some(POD_GC_QUEUE);
+        options.workers = podgc::POD_GC_PARALLEL;
+    };
+    let make = move || PodGc::new(settings);
+    let post = launcher.start(podgc::NAME, podgc::interest(), adjust, make);
+    // All its metrics come from the driver.
+    running(podgc::NAME, post, |_, _| {})
+}
+
+pub(super) fn batch_cron(launcher: &mut ControllerLauncher<'_>) -> Box<dyn RunningController> {
+    let workers = launcher.flags.concurrent_cron_job_syncs;
+    cron_jobs(launcher, &cron::BATCH, workers)
+}
+
+pub(super) fn volcano_cron(launcher: &mut ControllerLauncher<'_>) -> Box<dyn RunningController> {
+    let workers = launcher.flags.worker_threads_for_cronjob;
+    cron_jobs(launcher, &cron::VOLCANO, workers)
+}
+
+fn cron_jobs(
+    launcher: &mut ControllerLauncher<'_>,
+    row: &'static Dialect,
+    workers: u16,
+) -> Box<dyn RunningController> {
+    let flags = launcher.flags;
+    let settings = Settings {
+        default_zone: flags.zone.find(),
+        after_aborted: flags.retention.ttl_after_aborted,
+    };
+    let timing = launcher.timing;
+    let adjust = |options: &mut Options| {
+        options.queue = row.queue;
+        options.workers = workers.into();
+        options.timing = timing;
+        options.reporter = Some(row.reporter);
+    };
+    let make = move || CronJobs::new(row, settings.clone());
+    let post = launcher.start(row.name, row.interest(), adjust, make);
+    // All its metrics come from the driver.
+    running(row.name, post, |_, _| {})
+}
+
+pub(super) fn batch_ttl(launcher: &mut ControllerLauncher<'_>) -> Box<dyn RunningController> {
+    let workers = launcher.flags.ttl_workers();
+    finished_jobs(launcher, &ttl::BATCH, workers)
+}
+
+pub(super) fn volcano_ttl(launcher: &mut ControllerLauncher<'_>) -> Box<dyn RunningController> {
+    let workers = launcher.flags.worker_threads_for_gc;
+    finished_jobs(launcher, &ttl::VOLCANO, workers)
+}
+
+fn finished_jobs(
+    launcher: &mut ControllerLauncher<'_>,
+    row: &'static Finishing,
+    workers: u16,
+) -> Box<dyn RunningController> {
+    let rules = Rules {
+        after_aborted: launcher.flags.retention.ttl_after_aborted,
+        with_cron: launcher.acts(row.cron.name),
+    };
+    let timing = launcher.timing;
+    let adjust = |options: &mut Options| {
+        options.queue = row.queue;
+        options.workers = workers.into();
+        options.timing = timing;
+    };
+    let make = move || Ttl::new(row, rules);
+    let post = launcher.start(row.name, row.interest(rules), adjust, make);
+    running(row.name, post, |ttl, metrics| {
+        metrics.of::<TtlMetrics>().refresh(ttl);
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use caretaker_controllers::runtime::controller::{Change, Controller as _, Wake};
+    use caretaker_controllers::runtime::kind::{Catalog, Kind, Scope, Verbs};
+    use caretaker_controllers::runtime::metrics::Metrics;
+    use caretaker_controllers::runtime::record::{View, decode};
+    use caretaker_controllers::ttl::KINDS;
+    use jiff::Timestamp;
+    use serde_json::json;
+
+    use super::*;
+
+    /// A controller whose catalog holds its kind only.
+    fn mk(row: &'static Finishing) -> (Ttl, Arc<Catalog>) {
+        let kind = Kind {
+            group: row.group.into(),
+            version: "v1".into(),
+            kind: row.kind.into(),
+            resource: row.resource.into(),
+            scope: Scope::Namespaced,
+            verbs: Verbs {
+                get: true,
+                list: true,
+                watch: true,
+                delete: true,
+            },
+            versions: vec!["v1".into()],
+            aliases: Vec::new(),
+        };
+        let catalog = Arc::new(Catalog::default().with([kind]));
+        let mut ttl = Ttl::new(row, Rules::default());
+        ttl.observe(
+            &Change::Catalog(catalog.clone()),
+            Timestamp::UNIX_EPOCH,
+            &mut Wake::default(),
+        );
+        (ttl, catalog)
+    }
+
+    #[test]
+    fn ttl_metrics_show_pending_jobs_and_next_expiry() {
+        let metrics = Metrics::new();
+        for row in KINDS {
+            let (mut ttl, catalog) = mk(row);
+            let kind = catalog.id(row.group, row.resource).unwrap();
+            let at = "1970-01-01T00:01:00Z";
+            let job = |uid: &str, ttl_secs: i64| {
+                let conditions =
+                    json!([{"type": "Complete", "status": "True", "lastTransitionTime": at}]);
+                let state = json!({"phase": "Completed", "lastTransitionTime": at});
+                let job = json!({"metadata": {"name": uid, "namespace": "n", "uid": uid, "resourceVersion": "1"},
+                    "spec": {"ttlSecondsAfterFinished": ttl_secs},
+                    "status": {"conditions": conditions, "state": state}});
+                Arc::new(decode(kind, job.to_string().as_bytes(), View::Full).unwrap())
+            };
+            let (early, late) = (job("a", 40), job("b", 140));
+            let label = format!("{{controller=\"{}\"}}", row.name);
+            // The change, the number of pending Jobs, the first expiry.
+            let steps = [
+                (Change::Applied(late.clone()), "1", Some("200")),
+                (Change::Applied(early.clone()), "2", Some("100")),
+                (Change::Deleted(early), "1", Some("200")),
+                (Change::Deleted(late), "0", None),
+            ];
+            for (change, pending, next) in steps {
+                ttl.observe(&change, Timestamp::UNIX_EPOCH, &mut Wake::default());
+                metrics.of::<TtlMetrics>().refresh(&ttl);
+                let page = metrics.encode();
+                let shown = |name: &str| {
+                    let prefix = format!("{name}{label} ");
+                    page.lines()
+                        .find_map(|line| line.strip_prefix(prefix.as_str()))
+                };
+                assert_eq!(shown("caretaker_ttl_pending"), Some(pending), "{page}");
+                assert_eq!(
+                    shown("caretaker_ttl_next_expiry_timestamp_seconds"),
+                    next,
+                    "{page}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Starts controllers with the options they have in common, and gives diagnostics one view of all of them.
+
+use std::time::Duration;
+
+use caretaker_controllers::runtime::controller::Controller;
+use caretaker_controllers::runtime::driver::clock_skew::Timing;
+use caretaker_controllers::runtime::driver::{Mode, Options};
+use caretaker_controllers::runtime::feed_set::Interest;
+use caretaker_controllers::runtime::manager::{CurrentHandle, Manager};
+use caretaker_controllers::runtime::metrics::Metrics;
+use caretaker_controllers::runtime::queue::Bucket;
+
+use crate::admin::BoxedAnswer;
+use crate::args::ControllerFlags;
+
+/// Upstream's burst of the retry bucket (client-go's `DefaultControllerRateLimiter`).
+const RETRY_BURST: u32 = 100;
+
+/// Time that a busy controller gets to answer a query of the admin server.
+const QUERY_MAX: Duration = Duration::from_secs(5);
+
+/// What builders need in order to start a controller.
+pub(super) struct ControllerLauncher<'a> {
+    pub(super) manager: &'a mut Manager,
+    pub(super) flags: &'a ControllerFlags,
+    pub(super) mode: Mode,
+    /// Controllers that run with `Mode::DryRun` because another controller manager does their work.
+    pub(super) dry_run_only: &'a [&'static str],
+    /// Clock of the controllers that compare our time with timestamps in objects.
+    pub(super) timing: Timing,
+    /// Seed of the controllers' random numbers.
+    pub(super) seed: u64,
+}
+
+/// A started controller of any type.
+pub(super) trait RunningController: Send + Sync {
+    /// Name in `--controllers`.
+    fn name(&self) -> &'static str;
+
+    /// How long its oldest due work has waited; `None` while it restarts.
+    fn overdue(&self) -> Option<Duration>;
+
+    /// Updates the metrics that are read from the controller's state.
+    fn update<'a>(&'a self, metrics: &'a Metrics) -> BoxedAnswer<'a, ()>;
+}
+
+struct LaunchedController<C: Controller> {
+    name: &'static str,
+    post: CurrentHandle<C>,
+    update: fn(&C, &Metrics),
+}
+
+// === impl ControllerLauncher ===
+
+impl ControllerLauncher<'_> {
+    /// Whether the controller of this name runs in this process and writes.
+    pub(super) fn acts(&self, name: &str) -> bool {
+        self.mode == Mode::Act && self.flags.runs(name) && !self.dry_run_only.contains(&name)
+    }
+
+    /// Starts a controller. `adjust` changes the common options.
+    pub(super) fn start<C: Controller>(
+        &mut self,
+        name: &'static str,
+        interest: Interest,
+        adjust: impl FnOnce(&mut Options),
+        make: impl Fn() -> C + Send + 'static,
+    ) -> CurrentHandle<C> {
+        let is_dry_run = self.dry_run_only.contains(&name);
+        let mut options = Options {
+            mode: if is_dry_run { Mode::DryRun } else { self.mode },
+            retry_max: self.flags.retry_max_delay,
+            retry_bucket: self.flags.retry_rate().map(|qps| Bucket {
+                qps: qps.into(),
+                burst: RETRY_BURST,
+            }),
+            ..Options::default()
+        };
+        adjust(&mut options);
+        self.manager.start(interest, options, make)
+    }
+}
+
+/// Wraps a started controller; `update` copies numbers of its state into metrics.
+pub(super) fn running<C: Controller>(
+    name: &'static str,
+    post: CurrentHandle<C>,
+    update: fn(&C, &Metrics),
+) -> Box<dyn RunningController> {
+    Box::new(LaunchedController { name, post, update })
+}
+
+/// Queries a controller; `None` while it restarts or when it takes longer than [`QUERY_MAX`].
+pub(super) async fn query<C: Controller, R: Send + 'static>(
+    post: &CurrentHandle<C>,
+    question: impl FnOnce(&C) -> R + Send + 'static,
+) -> Option<R> {
+    let handle = post.borrow().clone()?;
+    let answer = handle.ask(|controller, _| question(controller));
+    tokio::time::timeout(QUERY_MAX, answer).await.ok()?
+}
+
+// === impl LaunchedController ===
+
+impl<C: Controller> RunningController for LaunchedController<C> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn overdue(&self) -> Option<Duration> {
+        let handle = self.post.borrow().clone();
+        handle.map(|handle| handle.stats().overdue())
+    }
+
+    fn update<'a>(&'a self, metrics: &'a Metrics) -> BoxedAnswer<'a, ()> {
+        let (metrics, update) = (metrics.clone(), self.update);
+        Box::pin(async move {
+            // Without an answer the metrics keep their last values.
+            let _ = query(&self.post, move |controller| {
+                update(controller, &metrics);
+            })
+            .await;
+        })
+    }
+}

@@ -1,0 +1,321 @@
+//! Summary lines on stderr: what the controllers wrote, one line per cascade or per reason.
+//!
+//! [`ActionSummary`] takes one evidence record per write. Writes of the garbage collector are grouped by the root of the
+//! cascade: a Deployment's ReplicaSets and their Pods make one line about the Deployment. Writes of other controllers
+//! are grouped by reason. A group is printed when no record has been added for [`GROUP_IDLE`], and every
+//! [`PROGRESS_INTERVAL`] while it lasts. A failed write is printed at once with the API server's message, once per
+//! object and status. Everything here is a function of records and times; `controller_set` prints the lines. All maps
+//! are bounded: what is evicted appears under a nearer cause, or twice.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use caretaker_controllers::gc;
+use caretaker_controllers::runtime::controller::Identity;
+use caretaker_controllers::runtime::evidence::{Evidence, Outcome};
+use jiff::{SignedDuration, Timestamp};
+
+use super::action::WriteAction;
+use super::counted;
+
+/// A group is complete after this pause: longer than a slow request, short enough to wait for.
+const GROUP_IDLE: Duration = Duration::from_millis(500);
+
+/// Interval of the lines about a group that goes on.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Groups at the same time. One more prints the group that has been idle for longest.
+const GROUPS_MAX: usize = 1000;
+
+/// Objects whose root is remembered. A cascade needs its inner nodes until their dependents are gone. A few megabytes.
+const ROOTS_MAX: usize = 20_000;
+
+/// Failures that are remembered, to print each once.
+const FAILURES_MAX: usize = 1000;
+
+/// Characters of a server's message that are printed.
+const MESSAGE_CHARS_MAX: usize = 300;
+
+/// Holds the groups that are not printed yet.
+#[derive(Debug, Default)]
+pub(crate) struct ActionSummary {
+    groups: BTreeMap<GroupKey, ActionGroup>,
+    /// By object, the root of the cascade that deleted it.
+    roots: RecentMap<String, Arc<Identity>>,
+    /// By object and status.
+    failures: RecentMap<(String, Option<u16>), ()>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct GroupKey {
+    controller: &'static str,
+    /// The root's key for the garbage collector, else the reason.
+    topic: String,
+    is_dry_run: bool,
+}
+
+#[derive(Debug)]
+struct ActionGroup {
+    root: Arc<Identity>,
+    reason: &'static str,
+    start: Timestamp,
+    last: Timestamp,
+    /// Time of the last progress line; at first the time of the first record.
+    printed: Timestamp,
+    requests: u64,
+    /// By action: the count, and the first object.
+    actions: BTreeMap<WriteAction, (u64, Identity)>,
+}
+
+/// The latest entries of a map, up to a maximum.
+#[derive(Debug)]
+struct RecentMap<K, V> {
+    entries: BTreeMap<K, V>,
+    order: VecDeque<K>,
+}
+
+// === impl ActionSummary ===
+
+impl ActionSummary {
+    /// Adds a record. The lines are to be printed at once: failures, and a group that had to make room.
+    pub(crate) fn add(&mut self, record: &Evidence) -> Vec<String> {
+        let mut lines = Vec::new();
+        let (action, reason) = WriteAction::of(record);
+        if let Some(status) = failed_status(record) {
+            let once = (key_of(&record.target).to_owned(), status);
+            if self.failures.insert(once, (), FAILURES_MAX) {
+                lines.push(failure_line(record, action, status));
+            }
+        }
+        let root = self.root_of(record);
+        let is_gc = record.controller == gc::NAME;
+        if is_gc && action == WriteAction::Delete && record.cause.is_some() {
+            let object = key_of(&record.target).to_owned();
+            self.roots.insert(object, Arc::clone(&root), ROOTS_MAX);
+        }
+        let key = GroupKey {
+            controller: record.controller,
+            topic: if is_gc { key_of(&root) } else { reason }.to_owned(),
+            is_dry_run: record.status == Outcome::DryRun,
+        };
+        if self.groups.len() >= GROUPS_MAX && !self.groups.contains_key(&key) {
+            lines.extend(self.evict());
+        }
+        let group = self.groups.entry(key);
+        let group = group.or_insert_with(|| ActionGroup::new(root, record));
+        group.add(record, action, reason);
+        lines
+    }
+
+    /// When the next line is due if no record is added.
+    pub(crate) fn due(&self) -> Option<Timestamp> {
+        self.groups.values().map(ActionGroup::due).min()
+    }
+
+    /// The lines that are due, in the order in which their groups began.
+    pub(crate) fn take_due(&mut self, now: Timestamp) -> Vec<String> {
+        let mut due = Vec::new();
+        self.groups.retain(|key, group| {
+            let is_over = now >= later(group.last, GROUP_IDLE);
+            if is_over || now >= later(group.printed, PROGRESS_INTERVAL) {
+                group.printed = now;
+                let line = group.line(key, is_over);
+                due.extend(line.map(|line| (group.start, line)));
+            }
+            !is_over
+        });
+        due.sort_by_key(|(start, _)| *start);
+        due.into_iter().map(|(_, line)| line).collect()
+    }
+
+    /// All lines that are left, at the stop.
+    pub(crate) fn finish(&mut self) -> Vec<String> {
+        self.take_due(Timestamp::MAX)
+    }
+
+    /// The root of the cascade as far as it is remembered, else the nearest cause.
+    fn root_of(&self, record: &Evidence) -> Arc<Identity> {
+        let cause = record.cause.as_ref().unwrap_or(&record.target);
+        match self.roots.entries.get(key_of(cause)) {
+            Some(root) => Arc::clone(root),
+            None => Arc::new(cause.clone()),
+        }
+    }
+
+    fn evict(&mut self) -> Option<String> {
+        let oldest = self.groups.iter().min_by_key(|(_, group)| group.last);
+        let key = oldest.map(|(key, _)| key.clone())?;
+        self.groups.remove(&key)?.line(&key, false)
+    }
+}
+
+// === impl ActionGroup ===
+
+impl ActionGroup {
+    fn new(root: Arc<Identity>, record: &Evidence) -> Self {
+        let millis = i64::try_from(record.ms).unwrap_or(i64::MAX);
+        let start = record.at.checked_sub(SignedDuration::from_millis(millis));
+        Self {
+            root,
+            reason: "",
+            start: start.unwrap_or(record.at),
+            last: record.at,
+            printed: record.at,
+            requests: 0,
+            actions: BTreeMap::new(),
+        }
+    }
+
+    fn add(&mut self, record: &Evidence, action: WriteAction, reason: &'static str) {
+        self.last = self.last.max(record.at);
+        let is_dry_run = record.status == Outcome::DryRun;
+        if !is_dry_run {
+            self.requests += u64::from(record.requests.max(1));
+        }
+        if record.done || is_dry_run {
+            if self.reason.is_empty() {
+                self.reason = reason;
+            }
+            let counted = self.actions.entry(action);
+            counted.or_insert_with(|| (0, record.target.clone())).0 += 1;
+        }
+    }
+
+    fn due(&self) -> Timestamp {
+        later(self.last, GROUP_IDLE).min(later(self.printed, PROGRESS_INTERVAL))
+    }
+
+    /// `None` if nothing was done that a user needs to know.
+    fn line(&self, key: &GroupKey, is_over: bool) -> Option<String> {
+        let mut parts: Vec<String> = Vec::new();
+        for (action, (count, first)) in &self.actions {
+            // A release or a mark is a step of the deletion that the line names already.
+            let is_step = matches!(action, WriteAction::Release | WriteAction::Mark);
+            if *action == WriteAction::RecordStatus || (is_step && !parts.is_empty()) {
+                continue;
+            }
+            let objects = self.objects(key, *count, first, parts.is_empty());
+            let reason = match action {
+                WriteAction::Detach => "other owners remain",
+                WriteAction::Delete | WriteAction::Mark => self.reason,
+                _ => "",
+            };
+            let mut part = match key.is_dry_run {
+                true => format!("would {} {objects}", action.verb()),
+                false => format!("{} {objects}", action.past()),
+            };
+            if !reason.is_empty() {
+                part.push_str(&format!(" ({reason})"));
+            }
+            parts.push(part);
+        }
+        if parts.is_empty() {
+            return None;
+        }
+        let mut line = parts.join(", ");
+        if !is_over {
+            line.push_str(" so far");
+        }
+        if !key.is_dry_run {
+            let plural = if self.requests == 1 { "" } else { "s" };
+            let took = elapsed(self.start, self.last);
+            line.push_str(&format!(" in {took}, {} request{plural}", self.requests));
+        }
+        Some(line)
+    }
+
+    /// `Pod shop/web-1 of ReplicaSet shop/web`, `2 Jobs`, `3 objects of Deployment shop/web`.
+    fn objects(&self, key: &GroupKey, count: u64, first: &Identity, is_first: bool) -> String {
+        match count {
+            1 if !is_first || first.uid == self.root.uid => first.to_string(),
+            1 => format!("{first} of {}", self.root),
+            _ if key.controller != gc::NAME => {
+                counted(usize::try_from(count).unwrap_or(usize::MAX), &first.kind)
+            }
+            _ if is_first => format!("{count} objects of {}", self.root),
+            _ => count.to_string(),
+        }
+    }
+}
+
+// === impl RecentMap ===
+
+impl<K: Ord + Clone, V> RecentMap<K, V> {
+    /// Returns whether the key is new.
+    fn insert(&mut self, key: K, value: V, max: usize) -> bool {
+        let is_new = self.entries.insert(key.clone(), value).is_none();
+        if is_new {
+            self.order.push_back(key);
+        }
+        if self.order.len() > max
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.entries.remove(&oldest);
+        }
+        is_new
+    }
+}
+
+impl<K, V> Default for RecentMap<K, V> {
+    fn default() -> Self {
+        Self {
+            entries: BTreeMap::new(),
+            order: VecDeque::new(),
+        }
+    }
+}
+
+/// The uid, or the name of an object that has none.
+fn key_of(object: &Identity) -> &str {
+    if object.uid.is_empty() {
+        &object.name
+    } else {
+        &object.uid
+    }
+}
+
+/// The status of a failed write, `Some(None)` without an answer. The controllers expect 404 and 409 and decide again.
+fn failed_status(record: &Evidence) -> Option<Option<u16>> {
+    match record.status {
+        _ if record.done => None,
+        Outcome::DryRun | Outcome::Code(404 | 409) => None,
+        Outcome::Code(status) => Some(Some(status)),
+        Outcome::NoAnswer => Some(None),
+    }
+}
+
+/// `cannot delete Pod shop/web-1 (403): pods "web-1" is forbidden: …`
+fn failure_line(record: &Evidence, action: WriteAction, status: Option<u16>) -> String {
+    let message = failure_message(record);
+    let message = message.lines().next().unwrap_or_default();
+    let message: String = message.chars().take(MESSAGE_CHARS_MAX).collect();
+    let status = status.map_or_else(|| "no answer".to_owned(), |status| status.to_string());
+    let mut line = format!("cannot {} {} ({status})", action.verb(), record.target);
+    if !message.is_empty() {
+        line.push_str(&format!(": {message}"));
+    }
+    line
+}
+
+/// The message of the API server, or why it was not reached.
+fn failure_message(record: &Evidence) -> &str {
+    record.error.as_deref().unwrap_or_default()
+}
+
+fn later(time: Timestamp, by: Duration) -> Timestamp {
+    time.checked_add(by).unwrap_or(Timestamp::MAX)
+}
+
+/// `80 ms`, `1.5 s`, `2 min 3 s`.
+fn elapsed(start: Timestamp, end: Timestamp) -> String {
+    let millis = end.duration_since(start).as_millis().max(0);
+    match millis {
+        0..1_000 => format!("{millis} ms"),
+        1_000..60_000 => format!("{}.{} s", millis / 1_000, millis % 1_000 / 100),
+        _ => format!("{} min {} s", millis / 60_000, millis % 60_000 / 1_000),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,58 @@
+//! Simulated workloads beside the server of `up`, and the CRDs of Volcano that they and some controllers need.
+//!
+//! The simulator's controllers share the watches of the others, but not their evidence and metrics: simulated writes
+//! must not appear as writes of the product.
+
+use anyhow::{Context as _, Result};
+use caretaker_controllers::runtime::events::Events;
+use caretaker_controllers::runtime::evidence::Trail;
+use caretaker_controllers::runtime::feed_set::FeedSet;
+use caretaker_controllers::runtime::manager::{Manager, Shared};
+use caretaker_controllers::runtime::metrics::Metrics;
+use caretaker_machinery::clock::Clock;
+use caretaker_simulator::volcano;
+
+use crate::args::{ControllerFlags, VOLCANO_CRON, VOLCANO_TTL};
+
+/// Controllers that need the CRDs of Volcano.
+const VOLCANO_CONTROLLERS: [&str; 2] = [VOLCANO_CRON, VOLCANO_TTL];
+
+/// Whether Nodes, Pods, Deployments and Jobs are simulated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WorkloadMode {
+    Absent,
+    Simulated,
+}
+
+/// Installs the CRDs of Volcano if a controller or the simulation needs them.
+pub(crate) async fn install(
+    client: &kube::Client,
+    flags: &ControllerFlags,
+    workloads: WorkloadMode,
+) -> Result<()> {
+    let is_needed = VOLCANO_CONTROLLERS.iter().any(|name| flags.runs(name));
+    if is_needed || workloads == WorkloadMode::Simulated {
+        let installed = volcano::install(client).await;
+        installed.context("cannot install the CRDs of Volcano")?;
+    }
+    Ok(())
+}
+
+/// Printed by `up --simulate-workloads`.
+pub(crate) const SIMULATED: &str =
+    "workloads are simulated: Pods and Jobs start and finish, but no container runs";
+
+/// Starts the simulated controllers.
+pub(crate) fn start(client: kube::Client, feeds: FeedSet, clock: Clock) -> Manager {
+    let mut manager = Manager::new(Shared {
+        client,
+        feeds,
+        clock,
+        events: Events::none(),
+        evidence: Trail::new(),
+        metrics: Metrics::new(),
+        limit: None,
+    });
+    caretaker_simulator::start(&mut manager);
+    manager
+}
