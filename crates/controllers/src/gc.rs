@@ -143,7 +143,7 @@ impl GarbageCollector {
             (Call::Patch { .. }, Found::Alive(record)) => self.index.patched(record, wake),
             (Call::Get { target }, Found::Absent(proof)) => {
                 self.index
-                    .end_if_doubtful(Coordinates::of(target, uid), proof, wake);
+                    .mark_absent_if_doubtful(Coordinates::of(target, uid), proof, wake);
             }
             (Call::Patch { .. } | Call::Delete { .. }, Found::Absent(_)) => self.index.going(uid),
             (Call::Delete { .. }, Found::Alive(record)) => {
@@ -178,7 +178,7 @@ impl Controller for GarbageCollector {
                     name: meta.name.clone(),
                     uid: meta.uid.clone(),
                 };
-                self.index.end(gone, Proof::Observed, wake);
+                self.index.mark_absent(gone, Proof::Observed, wake);
             }
             Change::Missing(_, uid) => self.index.doubt(uid, wake),
             Change::Kind(kind, state) => self.index.know_kind(*kind, *state, wake),

@@ -1,7 +1,15 @@
-//! What follows for an object from what is known. Reads the index, changes nothing, asks for at most one request.
+//! Decides what to do with one object. Reads the index, changes nothing, asks for at most one request.
 //!
-//! Mirrors `attemptToDeleteItem`, `processDeletingDependentsItem` and `attemptToOrphanWorker`: an object with a living
-//! owner loses its other references; one without is deleted; an owner that waits is let go when nobody blocks it.
+//! Mirrors `attemptToDeleteItem`, `processDeletingDependentsItem` and `attemptToOrphanWorker`. The actions have the same
+//! names here, in the log and in the summary lines:
+//!
+//! | action | request | rules |
+//! |---|---|---|
+//! | collect | delete an object without a living owner | `OwnerAbsent`, `OwnerWaiting` |
+//! | detach | remove references to owners that are gone, because another owner lives | `LosesOwners` |
+//! | orphan | remove the reference to an owner that is deleted without its dependents | `Orphaned` |
+//! | release | remove our finalizer from an owner whose dependents are gone or orphaned | `DependentsGone`, `DependentsOrphaned` |
+//! | unblock | clear `blockOwnerDeletion` in a ring of owners that wait for each other | `Ring` |
 
 use std::collections::BTreeSet;
 
@@ -20,17 +28,17 @@ use crate::runtime::controller::{Next, Note, Severity, Verdict};
 use crate::runtime::kind::{KindId, KindState, Scope};
 use crate::runtime::record::Uid;
 
-/// How far a ring of owners that wait for each other is followed. Longer ones are built by nobody in good faith.
+/// The most owners that the search for a ring visits. No sane cluster has a longer ring.
 const RING_SEARCH_MAX: usize = 1_000;
 
 /// The Event about a reference that leads into another namespace.
 const INVALID_NAMESPACE: &str = "OwnerRefInvalidNamespace";
-/// The Event about an end that could not wait for every kind to be listed.
+/// The Event about an owner that is released although some kinds were never listed.
 const KINDS_UNSEEN: &str = "DependentsMayRemain";
 
 type Decision = (Next<Key>, Reason);
 
-/// What follows for an object.
+/// The decision for an object.
 pub(super) fn object(index: &Index, uid: &Uid, now: Timestamp) -> Verdict<Key, Reason> {
     let Some(id) = index.graph.find(uid) else {
         return verdict((Next::Rest, Reason::Unknown), Vec::new());
@@ -42,7 +50,7 @@ pub(super) fn object(index: &Index, uid: &Uid, now: Timestamp) -> Verdict<Key, R
     verdict((next, because), notes)
 }
 
-/// What has to be asked about an owner.
+/// The decision for an owner that dependents refer to: read it, or not.
 pub(super) fn owner(index: &Index, owner: &Coordinates, now: Timestamp) -> Verdict<Key, Reason> {
     let decision = match asked_at(index, owner, now) {
         Some(at) if at <= now => {
@@ -85,13 +93,13 @@ fn judge(index: &Index, id: NodeId, now: Timestamp) -> Decision {
     }
     let standings = Standings::of(index, id, now);
     if let Some(first) = standings.orphaning.first() {
-        return let_go(index, id, &standings, *first);
+        return orphan(index, id, &standings, *first);
     }
     if node.facts.is_orphaning() {
-        return orphan(index, id, now);
+        return wait_for_orphans(index, id, now);
     }
     if node.facts.is_waiting() {
-        return wait(index, id, now);
+        return wait_for_dependents(index, id, now);
     }
     if node.facts.has(Facts::DELETING) {
         return (Next::Rest, Reason::Deleting);
@@ -102,9 +110,9 @@ fn judge(index: &Index, id: NodeId, now: Timestamp) -> Decision {
     dependent(index, id, &standings, now)
 }
 
-/// An object whose owner is being deleted without it. It loses that reference also while it is being deleted itself,
-/// because the owner waits for that.
-fn let_go(index: &Index, id: NodeId, standings: &Standings, first: EdgeId) -> Decision {
+/// Orphans an object whose owner is deleted without its dependents. This also happens while the object itself is being
+/// deleted, because the owner waits for it.
+fn orphan(index: &Index, id: NodeId, standings: &Standings, first: EdgeId) -> Decision {
     let is_settled =
         standings.doubt.is_none() && standings.unknown.is_empty() && standings.waiting.is_empty();
     let gone = if is_settled {
@@ -119,7 +127,7 @@ fn let_go(index: &Index, id: NodeId, standings: &Standings, first: EdgeId) -> De
     )
 }
 
-/// A dependent that nobody deletes yet.
+/// A dependent that is not being deleted.
 fn dependent(index: &Index, id: NodeId, standings: &Standings, now: Timestamp) -> Decision {
     if let Some((edge, standing)) = &standings.doubt {
         let because = doubt(index, *edge, standing);
@@ -143,12 +151,12 @@ fn dependent(index: &Index, id: NodeId, standings: &Standings, now: Timestamp) -
         return unconfirmed;
     }
     match standings.solid {
-        Some(solid) => separate(index, id, standings, solid),
+        Some(solid) => detach(index, id, standings, solid),
         None => collect(index, id, standings),
     }
 }
 
-/// A waiting owner's user may have changed the policy: before anything follows from its waiting it is read again.
+/// Reads an owner that waits in the foreground before its dependent is deleted: its user may have changed the policy.
 fn unconfirmed(index: &Index, standings: &Standings, now: Timestamp) -> Option<Decision> {
     let edge = standings.waiting.iter().find(|edge| {
         let owner = index.graph.edge(**edge).owner;
@@ -162,8 +170,8 @@ fn unconfirmed(index: &Index, standings: &Standings, now: Timestamp) -> Option<D
     Some((next, Reason::AsksFor { owner }))
 }
 
-/// An object with a living owner: it stays, and loses the others.
-fn separate(index: &Index, id: NodeId, standings: &Standings, solid: EdgeId) -> Decision {
+/// Detaches an object with a living owner from its other owners.
+fn detach(index: &Index, id: NodeId, standings: &Standings, solid: EdgeId) -> Decision {
     let kept = named(index, solid);
     let loose = standings.loose();
     if loose.is_empty() {
@@ -176,7 +184,7 @@ fn separate(index: &Index, id: NodeId, standings: &Standings, solid: EdgeId) -> 
     )
 }
 
-/// An object without a living owner: it goes.
+/// Collects an object without a living owner.
 fn collect(index: &Index, id: NodeId, standings: &Standings) -> Decision {
     let facts = index.graph.node(id).facts;
     if let Some(waiting) = standings.waiting.first() {
@@ -203,7 +211,7 @@ fn collect(index: &Index, id: NodeId, standings: &Standings) -> Decision {
     (delete(index, id, own_policy(facts)), because)
 }
 
-/// A dependent of the object waits for its own dependents: if that is a ring, the object must not block it.
+/// Unblocks an object one of whose dependents waits in the foreground too: the two may form a ring.
 fn unblock_ring(index: &Index, id: NodeId) -> Option<Decision> {
     let mut own = index.graph.owners(id);
     if !own.any(|(_, edge)| edge.blocks == Flag::True) {
@@ -221,8 +229,8 @@ fn unblock(index: &Index, id: NodeId, with: NodeId) -> Decision {
     (next, Reason::Ring { with })
 }
 
-/// An owner that is deleted in the foreground.
-fn wait(index: &Index, id: NodeId, now: Timestamp) -> Decision {
+/// An owner that is deleted in the foreground: it waits for its dependents, then it is released.
+fn wait_for_dependents(index: &Index, id: NodeId, now: Timestamp) -> Decision {
     let blocking = index.graph.node(id).blocking;
     if blocking > 0 {
         return match waits_for_itself(index, id) {
@@ -236,7 +244,7 @@ fn wait(index: &Index, id: NodeId, now: Timestamp) -> Decision {
 }
 
 /// DEVIATION(foreground-ring): owners that were deleted in the foreground at the same time and block each other wait for
-/// ever upstream. Here the first that finds itself among those who wait for it stops blocking.
+/// ever upstream. Here the first owner that finds itself in the ring stops blocking.
 fn waits_for_itself(index: &Index, id: NodeId) -> Option<NodeId> {
     let (mut seen, mut open) = (BTreeSet::new(), vec![id]);
     while let Some(at) = open.pop() {
@@ -256,8 +264,8 @@ fn waits_for_itself(index: &Index, id: NodeId) -> Option<NodeId> {
     None
 }
 
-/// An owner that is deleted without its dependents.
-fn orphan(index: &Index, id: NodeId, now: Timestamp) -> Decision {
+/// An owner that is deleted without its dependents: it waits until all are orphaned, then it is released.
+fn wait_for_orphans(index: &Index, id: NodeId, now: Timestamp) -> Decision {
     let mut dependents = index.graph.dependents(id);
     if let Some((_, edge)) = dependents.next() {
         let next = index.identity(edge.dependent);
@@ -268,10 +276,10 @@ fn orphan(index: &Index, id: NodeId, now: Timestamp) -> Decision {
     })
 }
 
-/// Takes our finalizer off an owner, once every kind that may hold dependents has been listed or has had its time.
+/// Releases an owner once every kind that may hold dependents has been listed, or its first list has taken too long.
 ///
-/// DEVIATION(first-lists): upstream does not wait for kinds in their first list, nor does it tell anybody that it did not
-/// see them.
+/// DEVIATION(first-lists): upstream does not wait for the first list of a kind, and does not report that it did not see
+/// the kind.
 fn release(
     index: &Index,
     id: NodeId,
@@ -296,7 +304,7 @@ fn kind_names(index: &Index, kinds: impl Iterator<Item = KindId>) -> Vec<String>
     kinds.map(|kind| kind_name(index, kind)).collect()
 }
 
-/// The finalizers that an object has already decide how it is deleted.
+/// The propagation policy of a delete follows the finalizers that the object has already.
 fn own_policy(facts: Facts) -> Propagation {
     if facts.has(Facts::ORPHAN) {
         Propagation::Orphan
@@ -333,11 +341,11 @@ fn judged(index: &Index, id: NodeId) -> Judged {
     }
 }
 
-/// When the server is to be asked about an owner: never while nobody refers to it or its state is known.
+/// When to read an owner: never if no reference leads to it, or if its state is known.
 fn asked_at(index: &Index, owner: &Coordinates, now: Timestamp) -> Option<Timestamp> {
     let is_clusterwide = index.scope(owner.kind) == Some(Scope::Cluster);
     if is_clusterwide != owner.namespace.is_empty() {
-        // The kind has come back with another scope: nobody refers to the owner by these coordinates any more.
+        // The kind was served again with another scope: no reference has these coordinates any more.
         return None;
     }
     let id = index.graph.find(&owner.uid)?;
@@ -361,7 +369,7 @@ fn asked_at(index: &Index, owner: &Coordinates, now: Timestamp) -> Option<Timest
     }
 }
 
-/// Tells the users of an object that a reference leads into another namespace, where nothing is looked for.
+/// The Event about a reference to an owner in another namespace, which is never looked up.
 fn foreign_namespace(index: &Index, id: NodeId) -> Option<Note> {
     let own = index.graph.namespace(id);
     let (edge, _) = index.graph.owners(id).find(|(_, edge)| {
@@ -384,7 +392,7 @@ fn foreign_namespace(index: &Index, id: NodeId) -> Option<Note> {
     })
 }
 
-/// Tells the users of an owner that it goes although some kinds could not be searched for its dependents.
+/// The Event about an owner that is released although some kinds were never listed.
 fn unseen(index: &Index, id: NodeId, because: &Reason) -> Option<Note> {
     let (Reason::DependentsGone { unseen } | Reason::DependentsOrphaned { unseen }) = because
     else {

@@ -52,14 +52,14 @@ pub struct Index {
     pub(crate) absent: Remembered<Coordinates, Proof>,
     /// Owners that went after we had separated all their dependents from them.
     pub(crate) orphaned: Remembered<Uid, ()>,
-    /// Owners whose end was shown while they were leaving orphans behind. Whether we have let them go, or somebody has
-    /// deleted them otherwise, is known when our patch is answered.
-    ended_orphaning: Remembered<Uid, ()>,
+    /// Owners whose DELETED event came while they had the orphan finalizer. The answer to our patch decides whether we
+    /// released them or another client deleted them.
+    deleted_while_orphaning: Remembered<Uid, ()>,
     /// All finalizers of the objects that have one of ours.
     finalizers: BTreeMap<NodeId, Vec<Box<str>>>,
     virtuals: BTreeSet<NodeId>,
-    /// Owners that wait for their dependents to go or to be released.
-    ending: BTreeSet<NodeId>,
+    /// Owners that are being deleted and wait for their dependents to be deleted or orphaned.
+    awaiting_dependents: BTreeSet<NodeId>,
 }
 
 /// How large the graph is.
@@ -99,10 +99,10 @@ impl Index {
             lookups: Lookups::default(),
             absent: Remembered::new(ABSENT_OWNERS),
             orphaned: Remembered::new(ABSENT_OWNERS),
-            ended_orphaning: Remembered::new(ABSENT_OWNERS),
+            deleted_while_orphaning: Remembered::new(ABSENT_OWNERS),
             finalizers: BTreeMap::new(),
             virtuals: BTreeSet::new(),
-            ending: BTreeSet::new(),
+            awaiting_dependents: BTreeSet::new(),
         }
     }
 
@@ -158,39 +158,40 @@ impl Index {
             self.relink(id, &meta.owners, wake);
         }
         let was = before.unwrap_or_default();
-        if ends(facts) {
-            self.ending.insert(id);
+        if awaits_dependents(facts) {
+            self.awaiting_dependents.insert(id);
             wake.now(self.key(id));
             if was.is_waiting() != facts.is_waiting() || was.is_orphaning() != facts.is_orphaning()
             {
                 self.wake_dependents(id, wake);
             }
         } else {
-            self.ending.remove(&id);
+            self.awaiting_dependents.remove(&id);
             if (before.is_none() || relinked) && !self.is_plainly_owned(id) {
                 wake.now(self.key(id));
             }
         }
     }
 
-    /// An object is gone, and this is how it is known. Those who refer to it are to be judged.
-    pub fn end(&mut self, coordinates: Coordinates, proof: Proof, wake: &mut Wake<Key>) {
+    /// Records that an object is gone, with its proof, and wakes its dependents.
+    pub fn mark_absent(&mut self, coordinates: Coordinates, proof: Proof, wake: &mut Wake<Key>) {
         let Some(id) = self.graph.find(&coordinates.uid) else {
             return;
         };
-        // Nothing follows for it any more, and whoever remembers something about it may forget it.
+        // Its own key is decided once more, so that the driver can drop its state.
         wake.now(self.key(id));
         self.forget_places(id);
         if self.graph.node(id).facts.is_orphaning() {
-            self.ended_orphaning.remember(coordinates.uid.clone(), ());
+            self.deleted_while_orphaning
+                .remember(coordinates.uid.clone(), ());
         }
         let detached = self.graph.detach(id);
         self.unlink(detached, wake);
         self.finalizers.remove(&id);
-        self.ending.remove(&id);
+        self.awaiting_dependents.remove(&id);
         self.graph.node_mut(id).facts = Facts::VIRTUAL;
         self.virtuals.insert(id);
-        // Whatever was known before, it is gone now.
+        // The proof replaces every earlier lookup.
         let _ = self.lookups.prove_absent(coordinates, proof);
         self.wake_dependents(id, wake);
         self.drop_if_unused(id);
@@ -324,7 +325,7 @@ impl Index {
     fn unlink(&mut self, mut detached: graph::Detached, wake: &mut Wake<Key>) {
         while let Some((owner, typed)) = self.graph.unlink(&mut detached) {
             self.types.give_back(typed);
-            if ends(self.graph.node(owner).facts) {
+            if awaits_dependents(self.graph.node(owner).facts) {
                 wake.now(self.key(owner));
             }
             self.drop_if_unused(owner);
@@ -417,7 +418,7 @@ impl Index {
             if owner.has(Facts::VIRTUAL) {
                 return self.is_early(edge);
             }
-            !ends(owner) && self.matches(edge)
+            !awaits_dependents(owner) && self.matches(edge)
         })
     }
 
@@ -466,8 +467,8 @@ impl Index {
     }
 }
 
-/// Whether an object is being deleted in a way that concerns its dependents.
-fn ends(facts: Facts) -> bool {
+/// Whether an object is being deleted and waits for its dependents, in the foreground or to orphan them.
+fn awaits_dependents(facts: Facts) -> bool {
     facts.is_waiting() || facts.is_orphaning()
 }
 

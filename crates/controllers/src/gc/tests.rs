@@ -5,7 +5,7 @@
 
 mod attempt_to_delete_item;
 mod conflicting_data;
-mod ends;
+mod deletion;
 mod explain;
 mod hostile;
 mod process_event;

@@ -29,7 +29,7 @@ impl Index {
         let facts = facts_of(&record.meta);
         let Some(id) = self.shown(uid) else {
             // Its feed was faster than the answer.
-            if self.ended_orphaning.get(uid).is_some() && !facts.is_orphaning() {
+            if self.deleted_while_orphaning.get(uid).is_some() && !facts.is_orphaning() {
                 self.orphaned.remember(uid.clone(), ());
             }
             return;
@@ -94,8 +94,8 @@ impl Index {
         }
     }
 
-    /// An object was not found. That ends it if its feed has missed it too; else the feed will show its end.
-    pub(crate) fn end_if_doubtful(
+    /// A read did not find an object. It is absent if a relist did not show it either; else its watch will show the delete.
+    pub(crate) fn mark_absent_if_doubtful(
         &mut self,
         gone: Coordinates,
         proof: Proof,
@@ -103,7 +103,7 @@ impl Index {
     ) {
         match self.shown(&gone.uid) {
             Some(id) if self.graph.node(id).facts.has(Facts::DOUBTFUL) => {
-                self.end(gone, proof, wake);
+                self.mark_absent(gone, proof, wake);
             }
             _ => self.going(&gone.uid),
         }

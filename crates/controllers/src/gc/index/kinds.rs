@@ -63,7 +63,7 @@ impl Index {
                 }
             }
         }
-        for id in &self.ending {
+        for id in &self.awaiting_dependents {
             wake.now(self.key(*id));
         }
     }
@@ -76,12 +76,12 @@ impl Index {
             self.graph.set_revision(id, &Revision::default());
             self.graph.node_mut(id).facts = Facts::default();
             self.finalizers.remove(&id);
-            self.ending.remove(&id);
+            self.awaiting_dependents.remove(&id);
         }
         self.lookups.clear();
         self.absent.clear();
         self.orphaned.clear();
-        self.ended_orphaning.clear();
+        self.deleted_while_orphaning.clear();
     }
 
     /// A kind that is not served: its objects are not known to be gone, only not known. Whoever refers to one presumes
@@ -91,7 +91,7 @@ impl Index {
         for id in of_kind {
             let detached = self.graph.detach(id);
             self.finalizers.remove(&id);
-            self.ending.remove(&id);
+            self.awaiting_dependents.remove(&id);
             let node = self.graph.node_mut(id);
             node.facts = Facts::VIRTUAL;
             node.kind = UNRESOLVED;
