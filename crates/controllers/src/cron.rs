@@ -1,31 +1,31 @@
-//! Makes Jobs on the schedules of CronJobs: `cronjob-controller`, once for each of two kinds.
+//! Creates Jobs on the schedules of CronJobs: `cronjob-controller`, started once for each of two kinds.
 //!
-//! - [`dialects`]: the kinds, a row each; one implementation is started once per row.
-//! - `facts`: what is read in CronJobs and Jobs.
-//! - `index`: what is known, Jobs by their owner; `family`: those of one owner, in every order that matters.
-//! - `slots`: which slot is due, and the names of Jobs.
-//! - `decide`: what follows, one request at a time; `answers`: what is learned from the answers.
-//! - `job`: the Job of a slot, or by hand. `status`: what a CronJob's status should say. `words`: Events.
-//! - [`reason`]: why, in words. [`metrics`]: what only these controllers count.
+//! - [`dialects`]: the two kinds, a row each.
+//! - `facts`: the parts of CronJobs and Jobs that the controller reads.
+//! - `index`: all CronJobs, and their Jobs by owner; `owned_jobs`: the Jobs of one owner; `memory`: what answers revealed.
+//! - `slots`: the slot that is due, and the Job of a slot.
+//! - `decide`: the next request; `answers`: what an answer changes; `status`: the status as it should be.
+//! - [`reason`]: the reason of each decision; `event_texts`: the Events of both originals. `metrics`: counters of these controllers.
 //!
 //! Mirrors `pkg/controller/cronjob` (1.36) and Volcano's `pkg/controllers/cronjob` (1.15), except for what is marked.
 //!
-//! **Ticks.** A slot has at most one Job. Its name is the slot's, so it cannot be made twice while it is there; the status
-//! tells the slot before anything of ours may delete it; and where it may be gone soon, the CronJob is read right before
-//! it is made. The TTL controllers keep to the same rule (`ttl::ticks`).
+//! **Ticks.** A slot has at most one Job. The Job is named after the slot, so the API server refuses a second one while the
+//! first exists. The status records the slot before any controller of ours may delete that Job; until then it is an
+//! *unrecorded tick*. Where the Job may be deleted soon, the CronJob is read right before the create. The TTL controllers
+//! keep to the same rule (`ttl::ticks`).
 
 mod answers;
 mod decide;
 pub mod dialects;
+mod event_texts;
 mod facts;
-mod family;
 mod index;
-mod job;
+mod memory;
 pub mod metrics;
+mod owned_jobs;
 pub mod reason;
 mod slots;
 mod status;
-mod words;
 
 use std::time::Duration;
 
@@ -35,11 +35,10 @@ use jiff::tz::TimeZone;
 pub use self::dialects::{BATCH, CRON_JOBS, DIALECTS, Dialect, JOBS, VOLCANO};
 pub(crate) use self::facts::{cron_job_times, owner};
 pub use self::index::Index;
-pub use self::job::{Order, of_template};
 use self::metrics::SkipCounter;
 pub use self::reason::Reason;
-pub use self::slots::next as next_slot;
-pub(crate) use self::slots::{is_open, named};
+pub use self::slots::{Order, next as next_slot, of_template};
+pub(crate) use self::slots::{is_unrecorded_tick, slot_of_job_name};
 use crate::runtime::call::Call;
 use crate::runtime::controller::{
     AfterWrite, CallAnswer, Change, Controller, DriverStep, Note, Verdict, Wake,
@@ -48,22 +47,23 @@ use crate::runtime::feed_set::Interest;
 use crate::runtime::metrics::Metrics;
 use crate::runtime::record::{Record, Uid, View};
 
-/// A Job that our own code may remove so soon after its slot is no lock: its CronJob is read before it is made.
-pub const SWIFT: Duration = Duration::from_secs(120);
+/// A Job that our TTL or history pruning may delete within this time cannot serve as the mark that its slot is taken: the
+/// CronJob is read before the Job is created.
+pub const SHORT_LIVED: Duration = Duration::from_secs(120);
 
-/// Makes the Jobs of one kind of CronJobs.
+/// The controller of one kind of CronJobs.
 #[derive(Debug)]
 pub struct CronJobs {
     index: Index,
     skips: SkipCounter,
 }
 
-/// What can be chosen.
+/// Flags that concern CronJobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// The zone of schedules that name none.
+    /// The zone of schedules without `timeZone`.
     pub default_zone: TimeZone,
-    /// After how long a Job goes that was aborted. If that is said, aborted Jobs have finished.
+    /// The TTL of aborted Jobs. If it is set, an aborted Job counts as finished.
     pub after_aborted: Option<Duration>,
 }
 
@@ -82,7 +82,7 @@ impl Default for Settings {
 // === impl Dialect ===
 
 impl Dialect {
-    /// What a controller of this kind has to be shown.
+    /// The kinds that the controller watches.
     #[must_use]
     pub fn interest(&self) -> Interest {
         let kinds = [CRON_JOBS, JOBS].map(|resource| (self.group.into(), resource.into()));
@@ -96,7 +96,7 @@ impl Dialect {
 // === impl CronJobs ===
 
 impl CronJobs {
-    /// A controller of one kind that knows nothing yet.
+    /// A controller with an empty index.
     #[must_use]
     pub fn new(row: &'static Dialect, settings: Settings) -> Self {
         Self {
@@ -105,7 +105,7 @@ impl CronJobs {
         }
     }
 
-    /// What it knows.
+    /// The index, for diagnostics.
     #[must_use]
     pub fn index(&self) -> &Index {
         &self.index
@@ -133,7 +133,7 @@ impl Controller for CronJobs {
             Change::Deleted(record) if index.is_job(record.kind) => {
                 index.forget_job(&record.meta.uid, wake);
             }
-            // Nothing follows from a CronJob that nobody shows.
+            // A CronJob that a list did not show gets no request.
             Change::Missing(kind, uid) if index.is_cron(*kind) => index.forget_cron(uid, wake),
             Change::Missing(kind, uid) if index.is_job(*kind) => index.doubt_job(uid, wake),
             Change::Kind(kind, state) => index.know_kind(*kind, *state, wake),
@@ -147,22 +147,15 @@ impl Controller for CronJobs {
     }
 
     fn answered(&mut self, answered: CallAnswer<'_, Uid>) -> Vec<Note> {
-        let CallAnswer {
-            key: uid,
-            call,
-            answer,
-            now,
-            wake,
-        } = answered;
-        let note = match call {
-            Call::Create { .. } => self.created(uid, call, answer, now, wake),
-            Call::Patch { .. } => return self.recorded(uid, call, answer, now, wake),
-            Call::Delete { .. } => self.deleted(uid, call, answer, now, wake),
+        let note = match answered.call {
+            Call::Create { .. } => self.created(answered),
+            Call::Patch { .. } => return self.recorded(answered),
+            Call::Delete { .. } => self.deleted(answered),
             Call::Get { target } if self.index.is_cron(target.kind) => {
-                self.confirmed(uid, answer, now, wake);
+                self.confirmed(answered);
                 None
             }
-            Call::Get { .. } => self.found(uid, call, answer, now, wake),
+            Call::Get { .. } => self.found(answered),
         };
         note.into_iter().collect()
     }

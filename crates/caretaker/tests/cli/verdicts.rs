@@ -313,7 +313,7 @@ fn explain_shows_why_the_last_time_has_no_job() {
         &busy,
         json!({"lastScheduleTime": "2025-01-01T00:00:00Z", "active": active}),
     );
-    let foreign = "was skipped, because a Job of its name belongs to somebody else";
+    let foreign = "was skipped, because a Job of its name belongs to another owner";
     for (name, why) in [
         (
             "late",

@@ -1,76 +1,91 @@
-//! What follows for a CronJob. Reads the index, changes nothing, asks for at most one request.
+//! Decides what to do for one CronJob. Reads the index, changes nothing, asks for at most one request.
 //!
-//! Mirrors `syncCronJob` and `cleanupFinishedJobs` of both originals. Where they do all of it in one go, here one request
-//! follows the other, and each is decided anew from what is known then: Jobs beyond the history limits go, the Job of the
-//! slot that is due is made, the status is written. What failed last comes last, so that nothing that is refused for ever
-//! holds up anything else.
+//! Mirrors `syncCronJob` and `cleanupFinishedJobs` of both originals. They send all requests of a reconcile in one go;
+//! here each decision sends one request, and the next one is decided anew after the answer. [`STEPS`] is the order of
+//! the requests. The step that failed last moves to the end, so that a request that is refused for ever blocks no other.
 //!
-//! The order in which a tick is served is what makes it safe: first its Job is made, under the name of the slot, then the
-//! status tells its time, and only then may anything of ours delete that Job. So it is with its success.
+//! A tick is safe because of its order: the Job is created under the name of its slot, then the status records the slot,
+//! and only then may this controller delete the Job. The same holds for `lastSuccessfulTime` and a successful Job.
 //!
 //! DEVIATION(cron-exact-timer): upstream waits 100 ms longer than until the slot.
-//! DEVIATION(cron-permanent-errors): Volcano tries a CronJob with an unknown zone or an unreadable schedule again and again.
-//! Here an Event says what is wrong, and nothing happens until it is changed.
+//! DEVIATION(cron-permanent-errors): Volcano retries a CronJob with an unknown zone or an unreadable schedule for ever.
+//! Here an Event reports the error, and nothing happens until the CronJob changes.
 //! DEVIATION(cron-preconditions): upstream deletes Jobs by name alone. Here uid and resourceVersion go with every delete.
-//! DEVIATION(cron-record-first): upstream deletes what is beyond the history limits and writes the status then, so that
-//! whoever dies in between takes a `lastSuccessfulTime` along. Here the status comes first.
+//! DEVIATION(cron-record-first): upstream deletes Jobs over the history limits before it writes the status, so that a
+//! crash in between loses `lastSuccessfulTime`. Here the status comes first.
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::Reason;
-use super::facts::{Outcome, Policy};
-use super::family::{Family, Job};
-use super::index::{Cron, Failed, Index};
-use super::job;
-use super::reason::{Skip, Why};
-use super::slots::{self, Slot};
-use super::status::{self, Status};
-use super::words::{self, What};
+use super::event_texts::{self, CronEvent};
+use super::facts::{ConcurrencyPolicy, JobOutcome};
+use super::index::{CronState, Index};
+use super::memory::{FailedStep, ScheduleOrigin, StatusWrite};
+use super::owned_jobs::{OwnedJob, OwnedJobs};
+use super::reason::{SkipReason, SkippedSlot};
+use super::slots::{self, DueSlot};
+use super::status::{self, CronStatus};
 use crate::runtime::call::{Call, Judged, PatchForm};
 use crate::runtime::controller::{Next, Note, Verdict};
 use crate::runtime::record::Uid;
 
-/// How long the server's word about a CronJob is relied on: as long as one request may take to be decided, and no more.
-const CONFIRMED_FOR: SignedDuration = SignedDuration::from_secs(1);
-
 /// When a schedule is looked at again that has no slot for years.
 const LOOK_AGAIN: Duration = Duration::from_secs(365 * 86_400);
 
-/// What Go says about a schedule without slots.
+/// Go's error for a schedule without slots, which the Event repeats.
 const NO_SLOTS: &str = "time difference between two schedules is less than 1 second";
 
-/// What can be done for a CronJob, in this order.
+/// The steps of a reconcile. The first step that has a request ends the decision.
+static STEPS: [(CronStep, StepRequest); 4] = [
+    (CronStep::Prune, |case| case.prune()),
+    (CronStep::Start, |case| case.start()),
+    (CronStep::Record, |case| case.record()),
+    (CronStep::Ask, |case| case.ask()),
+];
+
+/// The request of a step, if the step has one to send now.
+type StepRequest = fn(&CronCase<'_>) -> Option<Request>;
+
+type Request = (Call, Reason);
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum CronStep {
+    /// Delete Jobs over the history limits.
     Prune,
+    /// Serve the slot that is due.
     Start,
+    /// Write the status.
     Record,
+    /// Read a Job that a list did not show.
     Ask,
 }
 
-/// A CronJob, now.
-struct Case<'a> {
+/// One CronJob at the time of a decision, with everything that several steps need.
+struct CronCase<'a> {
     index: &'a Index,
     uid: &'a Uid,
-    cron: &'a Cron,
-    /// Its status as it should be.
-    derived: Status,
+    cron: &'a CronState,
     now: Timestamp,
+    /// The status as it should be.
+    derived: CronStatus,
+    /// The write that makes the status so; none if it is so, or if the API server does not keep it.
+    record: Option<Request>,
+    plan: SlotPlan,
 }
 
-/// What becomes of the slot that is due, if any.
-struct Tick {
-    /// The request that serves it, and why.
-    call: Option<(Call, Reason)>,
-    /// What happens otherwise, and why.
+/// What happens with the slot that is due, if any.
+struct SlotPlan {
+    /// The request that serves the slot.
+    request: Option<Request>,
+    /// When to decide again if no step has a request.
     next: Next<Uid>,
     because: Reason,
     notes: Vec<Note>,
 }
 
-/// What follows for a CronJob.
+/// The decision for a CronJob.
 pub(super) fn cron_job(index: &Index, uid: &Uid, now: Timestamp) -> Verdict<Uid, Reason> {
     let Some(cron) = index.cron(uid) else {
         return rest(Reason::Unknown);
@@ -81,230 +96,163 @@ pub(super) fn cron_job(index: &Index, uid: &Uid, now: Timestamp) -> Verdict<Uid,
     if cron.is_deleting && !index.row.serves_deleting {
         return rest(Reason::Deleting);
     }
-    let case = Case {
-        index,
-        uid,
-        cron,
-        derived: status::derive(index, uid, cron, now),
-        now,
+    let case = CronCase::new(index, uid, cron, now);
+    let failed = cron.memory.failed.as_ref().map(CronStep::of);
+    let (last, first): (Vec<_>, Vec<_>) =
+        (STEPS.iter()).partition(|(step, _)| Some(*step) == failed);
+    let found = (first.iter().chain(&last)).find_map(|(_, request)| request(&case));
+    let SlotPlan {
+        next,
+        because,
+        notes,
+        ..
+    } = case.plan;
+    let (next, because) = match found {
+        Some((call, because)) => (Next::Call(call), because),
+        None => (next, because),
     };
-    let tick = case.tick();
-    let record = case.record();
-    let failed = cron.memory.failed.as_ref().map(Step::of);
-    let steps = Step::ALL.into_iter().filter(|step| Some(*step) != failed);
-    for step in steps.chain(failed) {
-        let found = match step {
-            Step::Prune => case.prune(record.as_ref().filter(|_| failed != Some(Step::Record))),
-            Step::Start => tick.call.clone(),
-            Step::Record => record.clone(),
-            Step::Ask => case.ask(),
-        };
-        if let Some((call, because)) = found {
-            return Verdict {
-                next: Next::Call(call),
-                because,
-                notes: tick.notes,
-            };
-        }
-    }
     Verdict {
-        next: tick.next,
-        because: tick.because,
-        notes: tick.notes,
+        next,
+        because,
+        notes,
     }
 }
 
-// === impl Step ===
+fn rest(because: Reason) -> Verdict<Uid, Reason> {
+    Verdict {
+        next: Next::Rest,
+        because,
+        notes: Vec::new(),
+    }
+}
 
-impl Step {
-    const ALL: [Self; 4] = [Self::Prune, Self::Start, Self::Record, Self::Ask];
+// === impl CronStep ===
 
-    fn of(failed: &Failed) -> Self {
+impl CronStep {
+    fn of(failed: &FailedStep) -> Self {
         match failed {
-            Failed::Prune(_) => Self::Prune,
-            Failed::Start => Self::Start,
-            Failed::Record => Self::Record,
-            Failed::Ask => Self::Ask,
+            FailedStep::Prune(_) => Self::Prune,
+            FailedStep::Start => Self::Start,
+            FailedStep::Record => Self::Record,
+            FailedStep::Ask => Self::Ask,
         }
     }
 }
 
-// === impl Case ===
+// === impl CronCase ===
 
-impl Case<'_> {
-    /// What becomes of the slot that is due.
-    fn tick(&self) -> Tick {
+impl<'a> CronCase<'a> {
+    fn new(index: &'a Index, uid: &'a Uid, cron: &'a CronState, now: Timestamp) -> Self {
+        let mut case = Self {
+            index,
+            uid,
+            cron,
+            now,
+            derived: status::derive(index, uid, cron, now),
+            record: None,
+            plan: SlotPlan::rest(Reason::Unknown, None),
+        };
+        case.record = case.status_write();
+        case.plan = case.plan_slot();
+        case
+    }
+
+    fn start(&self) -> Option<Request> {
+        self.plan.request.clone()
+    }
+
+    fn record(&self) -> Option<Request> {
+        self.record.clone()
+    }
+
+    /// The read of a Job that a list did not show.
+    fn ask(&self) -> Option<Request> {
+        let job = self.index.jobs_of(self.uid).and_then(OwnedJobs::doubtful)?;
+        let target = self.index.target_of_job(self.cron, &job.name)?;
+        let because = Reason::Asks {
+            job: job.name.to_string(),
+        };
+        Some((Call::Get { target }, because))
+    }
+
+    /// The delete of a Job that was stored without our owner reference, else of the oldest finished Job over a history
+    /// limit. If the status lacks a fact about that Job, the write of the status comes first, unless that write failed
+    /// last.
+    fn prune(&self) -> Option<Request> {
         let Self { cron, index, .. } = self;
-        let spec = &cron.spec;
-        if cron.is_deleting {
-            return Tick::rests(Reason::Deleting, None);
+        let cron_job = cron.identity(index.row, self.uid);
+        if let Some((target, judged)) = cron.memory.unowned_job.clone() {
+            let call = Call::Delete {
+                target,
+                judged,
+                propagation: index.row.propagation,
+                grace_secs: None,
+            };
+            return Some((call, Reason::Stray { cron_job }));
         }
-        if spec.is_suspended && !index.row.checks_suspended {
-            return Tick::rests(Reason::Suspended, None);
-        }
-        if let Some(Err(error)) = &spec.zone {
-            let error = error.to_string();
-            let zone = words::quoted(spec.zone_name.as_deref().unwrap_or_default());
-            let note = self.note(What::UnknownZone, &[("zone", &zone), ("error", &error)]);
-            return Tick::rests(Reason::UnknownZone { error }, note);
-        }
-        if spec.is_suspended {
-            return Tick::rests(Reason::Suspended, None);
-        }
-        let schedule = match &spec.schedule {
-            Ok(schedule) => schedule,
-            Err(error) => return self.unreadable(error.to_string()),
-        };
-        let last = self.derived.last_schedule.unwrap_or(cron.created);
-        let zone = cron.zone(&index.settings);
-        let outlook = slots::outlook(schedule, zone, last, spec.deadline_secs, self.now);
-        let mut tick = match (outlook.due, outlook.next) {
-            (Some(slot), next) => self.due(slot, next),
-            (None, Some(next)) => Tick::waits(self, Some(next), None),
-            (None, None) if last > self.now => Tick {
-                next: Next::At(last),
-                ..Tick::rests(Reason::LastInFuture { last }, None)
-            },
-            (None, None) => {
-                let plain = words::shortened(&spec.text);
-                let note = self.note(What::NeverDue, &[("plain", &plain), ("error", NO_SLOTS)]);
-                Tick::waits(self, None, None).telling(note)
-            }
-        };
-        if spec.text.contains("TZ") {
-            let schedule = words::quoted(&spec.text);
-            tick.notes
-                .extend(self.note(What::ZoneInSchedule, &[("schedule", &schedule)]));
-        }
-        tick
-    }
-
-    fn unreadable(&self, error: String) -> Tick {
-        let text = &self.cron.spec.text;
-        let what = match self.cron.memory.is_edited {
-            true => What::EditUnreadable,
-            false => What::Unreadable,
-        };
-        let holes = [
-            ("schedule", &*words::quoted(text)),
-            ("plain", &*words::shortened(text)),
-            ("error", &*error),
+        let record = self.record.as_ref();
+        let record = record.filter(|_| cron.memory.failed != Some(FailedStep::Record));
+        let limits = [
+            (
+                JobOutcome::Succeeded,
+                cron.spec.succeeded_kept,
+                "successful",
+            ),
+            (JobOutcome::Failed, cron.spec.failed_kept, "failed"),
         ];
-        let note = self.note(what, &holes);
-        Tick::rests(Reason::Unreadable { error }, note)
-    }
-
-    /// A slot that has come.
-    fn due(&self, slot: Slot, next: Option<Timestamp>) -> Tick {
-        let name = slots::name(&self.cron.name, slot.time);
-        let family = self.index.family(self.uid);
-        let is_there = family.is_some_and(|family| family.named(&name).next().is_some());
-        if is_there || slots::is_recorded(slot.time, self.derived.last_schedule) {
-            return Tick::waits(self, next, None);
+        let over_limit = limits.into_iter().filter_map(|(outcome, kept, which)| {
+            let kept = kept?;
+            let (uid, job) = self.oldest_over(outcome, kept, record.is_some())?;
+            Some((uid, job, kept, which))
+        });
+        // A Job whose delete failed gives way to the other list.
+        let (uid, job, kept, which) = over_limit.min_by_key(|(uid, ..)| self.delete_failed(uid))?;
+        if let Some(record) = record.filter(|_| self.is_unrecorded(uid, job)) {
+            return Some(record.clone());
         }
-        let mut tick = self.serve(slot, next, &name);
-        if slots::are_too_many(slot.count) {
-            // Not for each slot: where few Events get through, what is in the way matters more.
-            let note = self.note(What::TooManyMissed, &[]);
-            tick.notes = note.into_iter().chain(tick.notes).collect();
-        }
-        tick
-    }
-
-    /// A slot that has come and has no Job.
-    fn serve(&self, slot: Slot, next: Option<Timestamp>, name: &str) -> Tick {
-        let Self {
-            cron, index, uid, ..
-        } = self;
-        let skips = |why| {
-            let slot = slot.time;
-            Tick::waits(self, next, Some(Skip { slot, why }))
+        let because = Reason::OverHistoryLimit {
+            kept,
+            which,
+            cron_job,
         };
-        if slot.is_late {
-            let deadline_secs = cron.spec.deadline_secs.unwrap_or_default();
-            let time = slot.time.strftime("%a, %d %b %Y %H:%M:%S %z").to_string();
-            let note = self.note(What::Missed, &[("slot", &time)]);
-            return skips(Why::Late { deadline_secs }).telling(note);
-        }
-        let lost = cron
-            .memory
-            .lost
-            .filter(|(minute, _)| *minute == slots::minute(slot.time));
-        if let Some((_, why)) = lost {
-            return skips(why);
-        }
-        match (cron.spec.policy, status::running(index, uid, cron).next()) {
-            (Policy::Forbid, Some(_)) => {
-                skips(Why::Forbidden).telling(self.note_of(slot, What::Forbidden))
-            }
-            (Policy::Replace, Some((old, job))) => self.replace(slot, next, old, job),
-            (Policy::Allow, _) | (_, None) => Tick {
-                call: self.begin(slot, name),
-                ..Tick::waits(self, next, None)
-            },
-        }
+        self.delete(uid, job, because)
     }
 
-    /// The Job of a slot, or before that the CronJob, if the Job could be gone when somebody asks for it again.
-    fn begin(&self, slot: Slot, name: &str) -> Option<(Call, Reason)> {
-        let Self {
-            cron, index, now, ..
-        } = self;
-        let confirmed = cron.memory.confirmed;
-        let is_confirmed =
-            confirmed.is_some_and(|at| now.duration_since(at).abs() <= CONFIRMED_FOR);
-        if is_confirmed || !self.is_swift() {
-            return self.start(slot, name);
+    /// The first Job to prune of those with this outcome. A Job whose delete failed comes last. A Job with an unrecorded
+    /// tick counts only if the status can be written now.
+    fn oldest_over(
+        &self,
+        outcome: JobOutcome,
+        kept: usize,
+        can_record: bool,
+    ) -> Option<(&Uid, &OwnedJob)> {
+        let jobs = self.index.jobs_of(self.uid)?;
+        let mut prunable = jobs
+            .beyond(outcome, kept)
+            .filter(|(_, job)| can_record || self.cron.unrecorded_tick(job, self.now).is_none());
+        let first = prunable.next()?;
+        if self.delete_failed(first.0) {
+            return prunable.next().or(Some(first));
         }
-        let target = index.target_of_cron(cron)?;
-        Some((Call::Get { target }, Reason::Confirms { slot: slot.time }))
+        Some(first)
     }
 
-    /// Whether our own code could remove a Job soon after its slot.
-    fn is_swift(&self) -> bool {
-        let after_aborted = self.index.settings.after_aborted;
-        self.cron.spec.is_swift || after_aborted.is_some_and(|after| after < super::SWIFT)
+    /// Whether the status lacks a fact about a finished Job: its tick, its end or its success.
+    fn is_unrecorded(&self, uid: &Uid, job: &OwnedJob) -> bool {
+        let stored = &self.cron.status;
+        self.cron.unrecorded_tick(job, self.now).is_some()
+            || stored.active.iter().any(|active| active.uid == *uid)
+            || job.success() > stored.last_successful
     }
 
-    /// The Job of a slot.
-    fn start(&self, slot: Slot, name: &str) -> Option<(Call, Reason)> {
-        let Self {
-            cron, index, uid, ..
-        } = self;
-        let call = Call::Create {
-            target: index.target_of_job(cron, name)?,
-            subresource: None,
-            object: job::of_slot(index.row, uid, cron, slot.time),
-        };
-        let because = Reason::Starts {
-            slot: slot.time,
-            missed: slot.count.saturating_sub(1),
-            cron_job: cron.identity(index.row, uid),
-        };
-        Some((call, because))
+    fn delete_failed(&self, uid: &Uid) -> bool {
+        matches!(&self.cron.memory.failed, Some(FailedStep::Prune(failed)) if failed == uid)
     }
 
-    /// A Job that has to go before that of a slot is made. If its own tick is not recorded, that comes first.
-    fn replace(&self, slot: Slot, next: Option<Timestamp>, uid: &Uid, job: &Job) -> Tick {
-        let because = Reason::Replaced {
-            slot: slot.time,
-            cron_job: self.cron.identity(self.index.row, self.uid),
-        };
-        let call = self.delete(uid, job, because);
-        let note = self.note_of(slot, What::Replacing);
-        Tick {
-            call,
-            ..Tick::waits(self, next, None)
-        }
-        .telling(note)
-    }
-
-    /// The delete of a Job, unless its tick is not recorded.
-    fn delete(&self, uid: &Uid, job: &Job, because: Reason) -> Option<(Call, Reason)> {
-        let Self {
-            cron, index, now, ..
-        } = self;
-        if cron.open_tick(job, *now).is_some() {
+    /// The delete of a Job; none while its tick is unrecorded.
+    fn delete(&self, uid: &Uid, job: &OwnedJob, because: Reason) -> Option<Request> {
+        let Self { cron, index, .. } = self;
+        if cron.unrecorded_tick(job, self.now).is_some() {
             return None;
         }
         let call = Call::Delete {
@@ -319,87 +267,16 @@ impl Case<'_> {
         Some((call, because))
     }
 
-    /// The oldest of the finished Jobs that are more than are kept, and first of all what was made and is not ours. What the
-    /// status does not tell about a Job is written before that goes, with `record`, if that can be done.
-    fn prune(&self, record: Option<&(Call, Reason)>) -> Option<(Call, Reason)> {
+    fn status_write(&self) -> Option<Request> {
         let Self { cron, index, .. } = self;
-        let cron_job = || cron.identity(index.row, self.uid);
-        if let Some((target, judged)) = cron.memory.stray.clone() {
-            let call = Call::Delete {
-                target,
-                judged,
-                propagation: index.row.propagation,
-                grace_secs: None,
-            };
-            return Some((
-                call,
-                Reason::Stray {
-                    cron_job: cron_job(),
-                },
-            ));
-        }
-        let limits = [
-            (Outcome::Succeeded, cron.spec.succeeded_kept, "successful"),
-            (Outcome::Failed, cron.spec.failed_kept, "failed"),
-        ];
-        let found = limits.into_iter().filter_map(|(outcome, kept, which)| {
-            let kept = kept?;
-            let (uid, job) = self.oldest(outcome, kept, record.is_some())?;
-            Some((uid, job, kept, which))
-        });
-        // One whose delete failed gives way to the other list.
-        let found = found.min_by_key(|(uid, ..)| self.has_failed(uid));
-        let (uid, job, kept, which) = found?;
-        if let Some(record) = record.filter(|_| self.is_untold(uid, job)) {
-            return Some(record.clone());
-        }
-        let because = Reason::OverHistoryLimit {
-            kept,
-            which,
-            cron_job: cron_job(),
-        };
-        self.delete(uid, job, because)
-    }
-
-    /// The first that goes of those that ended like this, if more are there than are kept. One whose delete failed is the
-    /// last of them; one whose tick is not recorded cannot go, unless that can be recorded now.
-    fn oldest(&self, outcome: Outcome, kept: usize, can_record: bool) -> Option<(&Uid, &Job)> {
-        let family = self.index.family(self.uid)?;
-        let mut free = family
-            .beyond(outcome, kept)
-            .filter(|(_, job)| can_record || self.cron.open_tick(job, self.now).is_none());
-        let first = free.next()?;
-        match self.has_failed(first.0) {
-            true => free.next().or(Some(first)),
-            false => Some(first),
-        }
-    }
-
-    /// Whether the status does not tell all about a finished Job: its tick, its end, its success.
-    fn is_untold(&self, uid: &Uid, job: &Job) -> bool {
-        let stored = &self.cron.status;
-        self.cron.open_tick(job, self.now).is_some()
-            || stored.active.iter().any(|active| active.uid == *uid)
-            || job.success() > stored.last_successful
-    }
-
-    fn has_failed(&self, uid: &Uid) -> bool {
-        self.cron.memory.failed.as_ref() == Some(&Failed::Prune(uid.clone()))
-    }
-
-    /// The status, if it does not say what is so.
-    fn record(&self) -> Option<(Call, Reason)> {
-        let Self {
-            cron, index, uid, ..
-        } = self;
-        if cron.memory.unheard.as_ref() == Some(&self.derived) {
+        if matches!(&cron.memory.status, StatusWrite::NotKept(status) if *status == self.derived) {
             return None;
         }
         let patch = status::patch(index.row, cron, &self.derived)?;
         let call = Call::Patch {
             target: index.target_of_cron(cron)?,
             judged: Judged {
-                uid: (*uid).clone(),
+                uid: self.uid.clone(),
                 revision: cron.revision.clone(),
             },
             subresource: Some("status"),
@@ -408,72 +285,219 @@ impl Case<'_> {
         };
         Some((call, Reason::Records))
     }
+}
 
-    /// A Job that is in doubt.
-    fn ask(&self) -> Option<(Call, Reason)> {
-        let job = self.index.family(self.uid).and_then(Family::doubtful)?;
-        let target = self.index.target_of_job(self.cron, &job.name)?;
-        let because = Reason::Asks {
-            job: job.name.to_string(),
+/// The slot that is due.
+impl CronCase<'_> {
+    /// Finds the slot that is due and plans for it.
+    fn plan_slot(&self) -> SlotPlan {
+        let Self { cron, index, .. } = self;
+        let spec = &cron.spec;
+        if let Some(plan) = self.plan_unscheduled() {
+            return plan;
+        }
+        let schedule = match &spec.schedule {
+            Ok(schedule) => schedule,
+            Err(error) => return self.plan_unreadable(error.to_string()),
         };
-        Some((Call::Get { target }, because))
+        let last = self.derived.last_schedule.unwrap_or(cron.created);
+        let zone = cron.zone(&index.settings);
+        let outlook = slots::outlook(schedule, zone, last, spec.deadline_secs, self.now);
+        let mut plan = match (outlook.due, outlook.next) {
+            (Some(slot), next) if self.is_served(slot) => self.wait_until(next, None),
+            (Some(slot), next) => self.plan_due(slot, next),
+            (None, Some(next)) => self.wait_until(Some(next), None),
+            (None, None) if last > self.now => SlotPlan {
+                next: Next::At(last),
+                ..SlotPlan::rest(Reason::LastInFuture { last }, None)
+            },
+            (None, None) => {
+                let plain = event_texts::shortened(&spec.text);
+                let holes = [("plain", &*plain), ("error", NO_SLOTS)];
+                self.wait_until(None, None)
+                    .with_note(self.note(CronEvent::NeverDue, &holes))
+            }
+        };
+        if spec.text.contains("TZ") {
+            let schedule = event_texts::quoted(&spec.text);
+            let note = self.note(CronEvent::ZoneInSchedule, &[("schedule", &schedule)]);
+            plan = plan.with_note(note);
+        }
+        plan
     }
 
-    fn note(&self, what: What, holes: &[(&str, &str)]) -> Option<Note> {
+    /// The plan for a CronJob whose schedule does not count now: deleted, suspended, or in an unknown zone.
+    fn plan_unscheduled(&self) -> Option<SlotPlan> {
+        let Self { cron, index, .. } = self;
+        let spec = &cron.spec;
+        if cron.is_deleting {
+            return Some(SlotPlan::rest(Reason::Deleting, None));
+        }
+        if spec.is_suspended && !index.row.checks_suspended {
+            return Some(SlotPlan::rest(Reason::Suspended, None));
+        }
+        if let Some(Err(error)) = &spec.zone {
+            let error = error.to_string();
+            let zone = event_texts::quoted(spec.zone_name.as_deref().unwrap_or_default());
+            let holes = [("zone", &*zone), ("error", &*error)];
+            let note = self.note(CronEvent::UnknownZone, &holes);
+            return Some(SlotPlan::rest(Reason::UnknownZone { error }, note));
+        }
+        let is_suspended = spec.is_suspended;
+        is_suspended.then(|| SlotPlan::rest(Reason::Suspended, None))
+    }
+
+    fn plan_unreadable(&self, error: String) -> SlotPlan {
+        let text = &self.cron.spec.text;
+        let event = match self.cron.memory.schedule {
+            ScheduleOrigin::Edited => CronEvent::EditUnreadable,
+            ScheduleOrigin::FirstSeen => CronEvent::Unreadable,
+        };
+        let holes = [
+            ("schedule", &*event_texts::quoted(text)),
+            ("plain", &*event_texts::shortened(text)),
+            ("error", &*error),
+        ];
+        let note = self.note(event, &holes);
+        SlotPlan::rest(Reason::Unreadable { error }, note)
+    }
+
+    /// Whether a slot has its Job, or the status records it.
+    fn is_served(&self, slot: DueSlot) -> bool {
+        let name = slots::job_name(&self.cron.name, slot.time);
+        let jobs = self.index.jobs_of(self.uid);
+        jobs.is_some_and(|jobs| jobs.uids_of_name(&name).next().is_some())
+            || slots::is_recorded(slot.time, self.derived.last_schedule)
+    }
+
+    /// The plan for a slot that is due and has no Job. The checks stand in the order of upstream's `syncCronJob`.
+    fn plan_due(&self, slot: DueSlot, next: Option<Timestamp>) -> SlotPlan {
+        let Self { cron, index, .. } = self;
+        // Not once for each slot: where few Events get through, what blocks the slot matters more.
+        let missed = slots::are_too_many(slot.count)
+            .then(|| self.note(CronEvent::TooManyMissed, &[]))
+            .flatten();
+        let skip = |why| {
+            let skipped = SkippedSlot {
+                slot: slot.time,
+                why,
+            };
+            self.wait_until(next, Some(skipped))
+                .with_note(missed.clone())
+        };
+        if slot.is_late {
+            let deadline_secs = cron.spec.deadline_secs.unwrap_or_default();
+            let time = slot.time.strftime("%a, %d %b %Y %H:%M:%S %z").to_string();
+            let note = self.note(CronEvent::Missed, &[("slot", &time)]);
+            return skip(SkipReason::Late { deadline_secs }).with_note(note);
+        }
+        if let Some(why) = cron.memory.slot.blocked(slot.time) {
+            return skip(why);
+        }
+        let running = status::running(index, self.uid, cron).next();
+        let plan = self.wait_until(next, None).with_note(missed.clone());
+        match (cron.spec.policy, running) {
+            (ConcurrencyPolicy::Forbid, Some(_)) => {
+                skip(SkipReason::Forbidden).with_note(self.slot_note(slot, CronEvent::Forbidden))
+            }
+            (ConcurrencyPolicy::Replace, Some((old, job))) => plan
+                .sending(self.replace(slot, old, job))
+                .with_note(self.slot_note(slot, CronEvent::Replacing)),
+            _ if self.needs_confirmation() => plan.sending(self.confirm(slot)),
+            _ => plan.sending(self.create(slot)),
+        }
+    }
+
+    /// Whether the CronJob is read before the Job is created. A Job that our own controllers may delete soon after its
+    /// slot is no proof that the slot was served, so the status has to be current.
+    fn needs_confirmation(&self) -> bool {
+        let after_aborted = self.index.settings.after_aborted;
+        let is_short_lived = self.cron.spec.is_short_lived
+            || after_aborted.is_some_and(|after| after < super::SHORT_LIVED);
+        is_short_lived && !self.cron.memory.slot.is_confirmed(self.now)
+    }
+
+    fn confirm(&self, slot: DueSlot) -> Option<Request> {
+        let target = self.index.target_of_cron(self.cron)?;
+        Some((Call::Get { target }, Reason::Confirms { slot: slot.time }))
+    }
+
+    fn create(&self, slot: DueSlot) -> Option<Request> {
+        let Self {
+            cron, index, uid, ..
+        } = self;
+        let name = slots::job_name(&cron.name, slot.time);
+        let call = Call::Create {
+            target: index.target_of_job(cron, &name)?,
+            subresource: None,
+            object: slots::job_of(index.row, uid, cron, slot.time),
+        };
+        let because = Reason::Starts {
+            slot: slot.time,
+            missed: slot.count.saturating_sub(1),
+            cron_job: cron.identity(index.row, uid),
+        };
+        Some((call, because))
+    }
+
+    /// The delete of the Job that runs, before the slot's own Job is created.
+    fn replace(&self, slot: DueSlot, uid: &Uid, job: &OwnedJob) -> Option<Request> {
+        let because = Reason::Replaced {
+            slot: slot.time,
+            cron_job: self.cron.identity(self.index.row, self.uid),
+        };
+        self.delete(uid, job, because)
+    }
+
+    /// Nothing to do until the next slot.
+    fn wait_until(&self, next: Option<Timestamp>, skip: Option<SkippedSlot>) -> SlotPlan {
+        let (next, because) = match next {
+            Some(next) => (next, Reason::Waits { next, skip }),
+            None => {
+                let again = self.now.saturating_add(LOOK_AGAIN);
+                (again.unwrap_or(Timestamp::MAX), Reason::NeverDue)
+            }
+        };
+        SlotPlan {
+            next: Next::At(next),
+            ..SlotPlan::rest(because, None)
+        }
+    }
+
+    fn note(&self, event: CronEvent, holes: &[(&str, &str)]) -> Option<Note> {
         let about = self.cron.identity(self.index.row, self.uid);
-        words::note(self.index.row, &about, what, holes)
+        event_texts::note(self.index.row, &about, event, holes)
     }
 
-    /// What is told once for each slot that it is so with.
+    /// An Event that is emitted once for each slot.
     ///
-    /// DEVIATION(cron-told-once): upstream tells it again whenever it looks. Here it is told once for each slot, and what is
-    /// not about a slot, like a schedule that cannot be read, once as long as it lasts.
-    fn note_of(&self, slot: Slot, what: What) -> Option<Note> {
-        let note = self.note(what, &[])?;
+    /// DEVIATION(cron-told-once): upstream emits it again with every reconcile. Here it is emitted once for each slot, and
+    /// an Event about no slot, like an unreadable schedule, once as long as its cause lasts.
+    fn slot_note(&self, slot: DueSlot, event: CronEvent) -> Option<Note> {
+        let note = self.note(event, &[])?;
         let dedup_key = Some(slot.time.to_string());
         Some(Note { dedup_key, ..note })
     }
 }
 
-// === impl Tick ===
+// === impl SlotPlan ===
 
-impl Tick {
-    fn rests(because: Reason, note: Option<Note>) -> Self {
+impl SlotPlan {
+    fn rest(because: Reason, note: Option<Note>) -> Self {
         Self {
-            call: None,
+            request: None,
             next: Next::Rest,
             because,
             notes: note.into_iter().collect(),
         }
     }
 
-    /// Nothing to do until the next slot comes.
-    fn waits(case: &Case<'_>, next: Option<Timestamp>, skip: Option<Skip>) -> Self {
-        let (next, because) = match next {
-            Some(next) => (next, Reason::Waits { next, skip }),
-            None => {
-                let again = case.now.saturating_add(LOOK_AGAIN);
-                (again.unwrap_or(Timestamp::MAX), Reason::NeverDue)
-            }
-        };
-        Self {
-            call: None,
-            next: Next::At(next),
-            because,
-            notes: Vec::new(),
-        }
-    }
-
-    fn telling(mut self, note: Option<Note>) -> Self {
+    fn with_note(mut self, note: Option<Note>) -> Self {
         self.notes.extend(note);
         self
     }
-}
 
-fn rest(because: Reason) -> Verdict<Uid, Reason> {
-    Verdict {
-        next: Next::Rest,
-        because,
-        notes: Vec::new(),
+    fn sending(self, request: Option<Request>) -> Self {
+        Self { request, ..self }
     }
 }

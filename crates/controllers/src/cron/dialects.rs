@@ -1,13 +1,13 @@
-//! The two kinds of CronJobs, a row each. What the controllers of Kubernetes and of Volcano do differently stands here and
-//! in [`words`](super::words); everything else is one implementation.
+//! The two kinds of CronJobs, a row each. All differences between the controllers of Kubernetes and of Volcano are here and
+//! in `event_texts`.
 //!
 //! Mirrors `pkg/controller/cronjob` (1.36) and Volcano's `pkg/controllers/cronjob` (1.15).
 
 use prometheus_client::metrics::histogram::Histogram;
 
-use super::facts::{JobFacts, StatusOfJob};
+use super::event_texts::{self, EventText};
+use super::facts::{JobFacts, RawJobStatus};
 use super::metrics::CronMetrics;
-use super::words::{self, Sentence};
 use crate::runtime::call::Propagation;
 
 /// A kind of CronJobs and the Jobs that it makes.
@@ -15,35 +15,35 @@ use crate::runtime::call::Propagation;
 pub struct Dialect {
     /// The controller's name, as `--controllers` spells it.
     pub name: &'static str,
-    /// Whom its Events come from.
+    /// The `source.component` of its Events.
     pub reporter: &'static str,
     /// Upstream's name of the queue, where it has one.
     pub queue: Option<&'static str>,
     /// API group of both kinds.
     pub group: &'static str,
-    /// The version that CronJobs and Jobs are named with.
+    /// `apiVersion` of both kinds.
     pub api_version: &'static str,
-    /// What metrics call the CronJobs.
+    /// The `kind` label of its metrics.
     pub label: &'static str,
-    /// Where it is counted how late Jobs are made.
+    /// The histogram of the delay between a slot and the create of its Job.
     pub skew: fn(&CronMetrics) -> &Histogram,
-    /// The annotation that tells a Job which slot it is for.
+    /// The annotation with the slot of a Job.
     pub(super) stamp: &'static str,
-    /// What becomes of the dependents of a Job that we delete; the server's choice if not said.
+    /// `propagationPolicy` of our deletes; the API server's default if none.
     pub(super) propagation: Option<Propagation>,
-    /// In which order finished Jobs go: the oldest by this time first.
+    /// The time by which the oldest finished Job is pruned first.
     pub(super) age: AgeBy,
-    /// Whether its Jobs can be aborted: only then it matters after how long those go.
+    /// Whether its Jobs can be aborted, so that a TTL for aborted Jobs applies.
     pub(super) has_aborted: bool,
-    /// Whether the time zone is looked at while a CronJob is suspended.
+    /// Whether an unknown time zone is reported while a CronJob is suspended.
     pub(super) checks_suspended: bool,
-    /// Whether the status of a CronJob that is being deleted is kept right.
+    /// Whether the status of a CronJob is written while it is being deleted.
     pub(super) serves_deleting: bool,
-    pub(super) read_job: fn(&StatusOfJob<'_>) -> JobFacts,
-    pub(super) words: &'static [Sentence],
+    pub(super) read_job: fn(&RawJobStatus<'_>) -> JobFacts,
+    pub(super) words: &'static [EventText],
 }
 
-/// A time of a Job.
+/// The time that orders finished Jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AgeBy {
     Creation,
@@ -56,7 +56,7 @@ pub const CRON_JOBS: &str = "cronjobs";
 /// The resource of Jobs, in both groups.
 pub const JOBS: &str = "jobs";
 
-/// Kubernetes' own.
+/// Kubernetes' CronJobs.
 pub static BATCH: Dialect = Dialect {
     name: "cronjob-controller/batch",
     reporter: "cronjob-controller",
@@ -72,10 +72,10 @@ pub static BATCH: Dialect = Dialect {
     checks_suspended: true,
     serves_deleting: true,
     read_job: JobFacts::by_condition,
-    words: words::BATCH,
+    words: event_texts::BATCH,
 };
 
-/// Volcano's. Its queue has no name.
+/// Volcano's CronJobs. Its original has no named queue.
 pub static VOLCANO: Dialect = Dialect {
     name: "cronjob-controller/volcano",
     reporter: "vc-controller-manager",
@@ -91,8 +91,8 @@ pub static VOLCANO: Dialect = Dialect {
     checks_suspended: false,
     serves_deleting: false,
     read_job: JobFacts::by_phase,
-    words: words::VOLCANO,
+    words: event_texts::VOLCANO,
 };
 
-/// Both.
+/// All rows.
 pub static DIALECTS: [&Dialect; 2] = [&BATCH, &VOLCANO];

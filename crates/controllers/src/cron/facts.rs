@@ -1,5 +1,5 @@
-//! What is read in CronJobs and Jobs, and nothing else. Each part is read by itself: what cannot be understood counts as
-//! not said, and hides none of the others. A template stays bytes until a Job is made of it.
+//! Reads the parts of CronJobs and Jobs that the controller needs. Each part is read by itself: an unreadable part counts
+//! as absent and hides no other part. A template stays bytes until a Job is created from it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,65 +14,65 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::dialects::Dialect;
-use super::status::{Active, Status};
-use super::{SWIFT, slots};
+use super::status::{ActiveJob, CronStatus};
+use super::{SHORT_LIVED, slots};
 use crate::runtime::record::body::{members, part, time};
 use crate::runtime::record::{Body, OwnerRef, Record, Uid};
 
-/// What a CronJob asks for.
+/// The spec of a CronJob.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Spec {
+pub(super) struct CronSpec {
     pub(super) text: Box<str>,
     pub(super) schedule: Result<Schedule, ParseError>,
-    /// What `timeZone` says, if it says anything.
+    /// `timeZone` as written.
     pub(super) zone_name: Option<Box<str>>,
     pub(super) zone: Option<Result<TimeZone, ZoneError>>,
-    pub(super) policy: Policy,
+    pub(super) policy: ConcurrencyPolicy,
     pub(super) is_suspended: bool,
     pub(super) deadline_secs: Option<i64>,
-    /// How many Jobs that succeeded are kept; all without a number.
+    /// `successfulJobsHistoryLimit`; without it all successful Jobs are kept.
     pub(super) succeeded_kept: Option<usize>,
     pub(super) failed_kept: Option<usize>,
-    /// `jobTemplate` as it is written.
+    /// The JSON of `jobTemplate`.
     pub(super) template: Bytes,
-    /// Whether our own code could remove a Job soon after its slot.
-    pub(super) is_swift: bool,
+    /// Whether the TTL or a history limit lets our controllers delete a Job soon after its slot.
+    pub(super) is_short_lived: bool,
 }
 
-/// What happens while a Job of the last slot still runs.
+/// What to do with a slot while a Job of an earlier slot runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Policy {
+pub(super) enum ConcurrencyPolicy {
     #[default]
     Allow,
     Forbid,
     Replace,
 }
 
-/// What a Job says about itself.
+/// The parts of a Job that decisions read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct JobFacts {
-    pub(super) outcome: Outcome,
-    /// When it ended, if it has and says so.
+    pub(super) outcome: JobOutcome,
+    /// The time of its end, if it has one.
     pub(super) ended: Option<Timestamp>,
     pub(super) started: Option<Timestamp>,
     pub(super) created: Option<Timestamp>,
-    /// The slot that its name, and its annotation, say it is for.
+    /// The slot in its name, to the second if its annotation has it.
     pub(super) slot: Option<Timestamp>,
 }
 
-/// How a Job stands.
+/// How far a Job has got.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum JobOutcome {
     #[default]
     Unfinished,
     Succeeded,
     Failed,
-    /// Put aside; it may be resumed.
+    /// Volcano only: the Job was stopped and may be resumed.
     Aborted,
 }
 
 #[derive(Default, Deserialize)]
-struct Object<'a> {
+struct RawObject<'a> {
     #[serde(borrow)]
     metadata: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -83,7 +83,7 @@ struct Object<'a> {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Metadata<'a> {
+struct RawMetadata<'a> {
     #[serde(borrow)]
     creation_timestamp: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -92,7 +92,7 @@ struct Metadata<'a> {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct SpecOfCronJob<'a> {
+struct RawCronSpec<'a> {
     #[serde(borrow)]
     schedule: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -113,7 +113,7 @@ struct SpecOfCronJob<'a> {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct StatusOfCronJob<'a> {
+struct RawCronStatus<'a> {
     #[serde(borrow)]
     active: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -124,7 +124,7 @@ struct StatusOfCronJob<'a> {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Reference<'a> {
+struct RawJobReference<'a> {
     #[serde(borrow)]
     uid: Option<Cow<'a, str>>,
     #[serde(borrow)]
@@ -134,13 +134,13 @@ struct Reference<'a> {
 }
 
 #[derive(Default, Deserialize)]
-struct Template<'a> {
+struct RawTemplate<'a> {
     #[serde(borrow)]
     spec: Option<&'a RawValue>,
 }
 
 #[derive(Default, Deserialize)]
-struct TemplateSpec<'a> {
+struct RawTemplateSpec<'a> {
     #[serde(borrow, rename = "ttlSecondsAfterFinished")]
     ttl: Option<&'a RawValue>,
 }
@@ -148,7 +148,7 @@ struct TemplateSpec<'a> {
 /// The status of a Job of either kind.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct StatusOfJob<'a> {
+pub(super) struct RawJobStatus<'a> {
     #[serde(borrow)]
     conditions: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -161,7 +161,7 @@ pub(super) struct StatusOfJob<'a> {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Stage<'a> {
+struct RawJobState<'a> {
     #[serde(borrow, default)]
     r#type: Cow<'a, str>,
     #[serde(borrow, default)]
@@ -172,41 +172,41 @@ struct Stage<'a> {
     last_transition_time: Option<&'a RawValue>,
 }
 
-/// A CronJob as far as it matters: when it was made, what it asks for, what is written in its status.
-pub(super) fn cron_job(record: &Record) -> (Option<Timestamp>, Spec, Status) {
+/// The creation time, spec and status of a CronJob.
+pub(super) fn cron_job(record: &Record) -> (Option<Timestamp>, CronSpec, CronStatus) {
     let Body::Json(body) = &record.body else {
         return (
             None,
-            Spec::read(&SpecOfCronJob::default(), &Bytes::new()),
-            Status::default(),
+            CronSpec::read(&RawCronSpec::default(), &Bytes::new()),
+            CronStatus::default(),
         );
     };
-    let object: Object<'_> = serde_json::from_slice(body).unwrap_or_default();
-    let metadata: Metadata<'_> = members(object.metadata).unwrap_or_default();
-    let spec: SpecOfCronJob<'_> = members(object.spec).unwrap_or_default();
-    let status: StatusOfCronJob<'_> = members(object.status).unwrap_or_default();
+    let object: RawObject<'_> = serde_json::from_slice(body).unwrap_or_default();
+    let metadata: RawMetadata<'_> = members(object.metadata).unwrap_or_default();
+    let spec: RawCronSpec<'_> = members(object.spec).unwrap_or_default();
+    let status: RawCronStatus<'_> = members(object.status).unwrap_or_default();
     (
         time(metadata.creation_timestamp),
-        Spec::read(&spec, body),
-        Status::read(&status),
+        CronSpec::read(&spec, body),
+        CronStatus::read(&status),
     )
 }
 
-/// When a CronJob was made, and the last slot that its status tells: what others need who keep to the rule of ticks.
+/// The creation time and `lastScheduleTime` of a CronJob. The TTL controllers need them to find unrecorded ticks.
 pub(crate) fn cron_job_times(record: &Record) -> (Option<Timestamp>, Option<Timestamp>) {
     let Body::Json(body) = &record.body else {
         return (None, None);
     };
-    let object: Object<'_> = serde_json::from_slice(body).unwrap_or_default();
-    let metadata: Metadata<'_> = members(object.metadata).unwrap_or_default();
-    let status: StatusOfCronJob<'_> = members(object.status).unwrap_or_default();
+    let object: RawObject<'_> = serde_json::from_slice(body).unwrap_or_default();
+    let metadata: RawMetadata<'_> = members(object.metadata).unwrap_or_default();
+    let status: RawCronStatus<'_> = members(object.status).unwrap_or_default();
     (
         time(metadata.creation_timestamp),
         time(status.last_schedule_time),
     )
 }
 
-/// The controller that a Job belongs to, if that is a CronJob. Of which group is told by its uid.
+/// The owner of a Job that is its controller, if that is a CronJob. Its uid decides between the two groups.
 pub(crate) fn owner(record: &Record) -> Option<&OwnerRef> {
     let mut owners = record.meta.owners.iter();
     let owner = owners.find(|owner| owner.controller == Some(true))?;
@@ -216,19 +216,19 @@ pub(crate) fn owner(record: &Record) -> Option<&OwnerRef> {
 // === impl Dialect ===
 
 impl Dialect {
-    /// Whether a Job has ended for good.
+    /// Whether a Job has succeeded or failed.
     pub fn has_finished(&self, job: &Value) -> bool {
         let status = RawValue::from_string(job["status"].to_string()).ok();
         let status = members(status.as_deref()).unwrap_or_default();
         let outcome = (self.read_job)(&status).outcome;
-        matches!(outcome, Outcome::Succeeded | Outcome::Failed)
+        matches!(outcome, JobOutcome::Succeeded | JobOutcome::Failed)
     }
 }
 
 // === impl Spec ===
 
-impl Spec {
-    fn read(spec: &SpecOfCronJob<'_>, body: &Bytes) -> Self {
+impl CronSpec {
+    fn read(spec: &RawCronSpec<'_>, body: &Bytes) -> Self {
         let text: Cow<'_, str> = part(spec.schedule).unwrap_or_default();
         let zone_name: Option<Cow<'_, str>> = part(spec.time_zone);
         let policy: Cow<'_, str> = part(spec.concurrency_policy).unwrap_or_default();
@@ -237,8 +237,8 @@ impl Spec {
             limit(spec.successful_jobs_history_limit),
             limit(spec.failed_jobs_history_limit),
         );
-        let template: Template<'_> = members(spec.job_template).unwrap_or_default();
-        let template: TemplateSpec<'_> = members(template.spec).unwrap_or_default();
+        let template: RawTemplate<'_> = members(spec.job_template).unwrap_or_default();
+        let template: RawTemplateSpec<'_> = members(template.spec).unwrap_or_default();
         let ttl = part::<i64>(template.ttl);
         Self {
             schedule: Schedule::parse(&text),
@@ -247,9 +247,9 @@ impl Spec {
             zone: zone_name.as_deref().map(zone::find),
             zone_name: zone_name.map(Into::into),
             policy: match &*policy {
-                "Forbid" => Policy::Forbid,
-                "Replace" => Policy::Replace,
-                _ => Policy::Allow,
+                "Forbid" => ConcurrencyPolicy::Forbid,
+                "Replace" => ConcurrencyPolicy::Replace,
+                _ => ConcurrencyPolicy::Allow,
             },
             is_suspended: part(spec.suspend).unwrap_or_default(),
             deadline_secs: part(spec.starting_deadline_seconds),
@@ -259,22 +259,22 @@ impl Spec {
                 .job_template
                 .map(|raw| body.slice_ref(raw.get().as_bytes()))
                 .unwrap_or_default(),
-            is_swift: ttl
-                .is_some_and(|secs| u64::try_from(secs).is_ok_and(|secs| secs < SWIFT.as_secs()))
-                || [succeeded_kept, failed_kept].contains(&Some(0)),
+            is_short_lived: ttl.is_some_and(|secs| {
+                u64::try_from(secs).is_ok_and(|secs| secs < SHORT_LIVED.as_secs())
+            }) || [succeeded_kept, failed_kept].contains(&Some(0)),
         }
     }
 }
 
 // === impl Status ===
 
-impl Status {
-    fn read(status: &StatusOfCronJob<'_>) -> Self {
+impl CronStatus {
+    fn read(status: &RawCronStatus<'_>) -> Self {
         let active: Vec<&RawValue> = part(status.active).unwrap_or_default();
-        // One that cannot be read is kept as one that no Job is meant by, so that it goes.
+        // An unreadable entry keeps an empty uid, matches no Job, and is dropped by the next status write.
         let active = active.into_iter().map(|raw| {
-            let reference: Reference<'_> = members(Some(raw)).unwrap_or_default();
-            Active {
+            let reference: RawJobReference<'_> = members(Some(raw)).unwrap_or_default();
+            ActiveJob {
                 uid: Uid::from(&*reference.uid.unwrap_or_default()),
                 name: reference.name.unwrap_or_default().into(),
                 revision: reference.resource_version.unwrap_or_default().into(),
@@ -291,34 +291,34 @@ impl Status {
 // === impl JobFacts ===
 
 impl JobFacts {
-    /// What a Job of a kind says, whose CronJob has this name.
+    /// Reads a Job whose CronJob has this name.
     pub(super) fn read(row: &Dialect, record: &Record, cron_job: &str) -> Self {
         let Body::Json(body) = &record.body else {
             return Self::default();
         };
-        let object: Object<'_> = serde_json::from_slice(body).unwrap_or_default();
-        let metadata: Metadata<'_> = members(object.metadata).unwrap_or_default();
-        let status: StatusOfJob<'_> = members(object.status).unwrap_or_default();
+        let object: RawObject<'_> = serde_json::from_slice(body).unwrap_or_default();
+        let metadata: RawMetadata<'_> = members(object.metadata).unwrap_or_default();
+        let status: RawJobStatus<'_> = members(object.status).unwrap_or_default();
         let annotations: BTreeMap<Cow<'_, str>, &RawValue> =
             members(metadata.annotations).unwrap_or_default();
         let stamp = time(annotations.get(row.stamp).copied()).map(whole);
         Self {
             created: time(metadata.creation_timestamp),
-            slot: slots::named(cron_job, &record.meta.name, stamp),
+            slot: slots::slot_of_job_name(cron_job, &record.meta.name, stamp),
             ..(row.read_job)(&status)
         }
     }
 
-    /// The first condition that says Complete or Failed.
-    pub(super) fn by_condition(status: &StatusOfJob<'_>) -> Self {
+    /// Kubernetes: the first true condition `Complete` or `Failed` decides.
+    pub(super) fn by_condition(status: &RawJobStatus<'_>) -> Self {
         let conditions: Vec<&RawValue> = part(status.conditions).unwrap_or_default();
         let conditions = conditions.into_iter().filter_map(|raw| members(Some(raw)));
-        let mut true_ones = conditions.filter(|stage: &Stage<'_>| stage.status == "True");
+        let mut true_ones = conditions.filter(|stage: &RawJobState<'_>| stage.status == "True");
         let end = true_ones.find(|stage| ["Complete", "Failed"].contains(&&*stage.r#type));
         let outcome = match end.as_ref().map(|stage| &*stage.r#type) {
-            Some("Complete") => Outcome::Succeeded,
-            Some(_) => Outcome::Failed,
-            None => Outcome::Unfinished,
+            Some("Complete") => JobOutcome::Succeeded,
+            Some(_) => JobOutcome::Failed,
+            None => JobOutcome::Unfinished,
         };
         Self {
             outcome,
@@ -328,14 +328,14 @@ impl JobFacts {
         }
     }
 
-    /// Phases from which nothing more comes. An aborted Job can be resumed, so it is not one of them by itself.
-    pub(super) fn by_phase(status: &StatusOfJob<'_>) -> Self {
-        let state: Stage<'_> = members(status.state).unwrap_or_default();
+    /// Volcano: the phase decides. An aborted Job can be resumed, so it has not finished by itself.
+    pub(super) fn by_phase(status: &RawJobStatus<'_>) -> Self {
+        let state: RawJobState<'_> = members(status.state).unwrap_or_default();
         let outcome = match &*state.phase {
-            "Completed" => Outcome::Succeeded,
-            "Failed" | "Terminated" => Outcome::Failed,
-            "Aborted" => Outcome::Aborted,
-            _ => Outcome::Unfinished,
+            "Completed" => JobOutcome::Succeeded,
+            "Failed" | "Terminated" => JobOutcome::Failed,
+            "Aborted" => JobOutcome::Aborted,
+            _ => JobOutcome::Unfinished,
         };
         Self {
             outcome,
@@ -345,10 +345,10 @@ impl JobFacts {
     }
 }
 
-// === impl Outcome ===
+// === impl JobOutcome ===
 
-impl Outcome {
-    /// What Kubernetes calls the condition.
+impl JobOutcome {
+    /// The condition as the Event names it.
     pub(super) fn condition(self) -> &'static str {
         match self {
             Self::Succeeded => "Complete",
@@ -357,7 +357,7 @@ impl Outcome {
     }
 }
 
-/// The second that a time lies in: statuses tell no more.
+/// Drops fractions of a second, as API times have none.
 fn whole(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }

@@ -1,94 +1,61 @@
-//! What is known: CronJobs, the Jobs that they own, and what was learned while serving them.
+//! Holds the CronJobs of one kind and the Jobs that they own.
 //!
-//! Feeds and answers change it, the newer version wins. Jobs are found by the uid of their controller, so a CronJob costs
-//! what it owns and not what its namespace has; Jobs of nobody are not kept. A Job whose delete was acknowledged stays
-//! until a feed shows its end, so that an older copy on a slow watch does not bring it back. A Job that a fresh list does
-//! not show is in doubt, which means that it is taken to be there until the server was asked.
+//! Watches and answers change it; the newer resourceVersion wins. Jobs are stored by the uid of their controller, so a
+//! decision costs what the CronJob owns and not what its namespace has; Jobs without a CronJob are not kept. A Job whose
+//! delete was acknowledged stays until a watch shows its DELETED event, so that an older copy on a slow watch does not
+//! bring it back. A Job that a relist does not show is doubtful: it counts as existing until the API server was asked.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::Settings;
 use super::dialects::{CRON_JOBS, Dialect, JOBS};
-use super::facts::{self, JobFacts, Spec};
-use super::family::{Family, Job, Rules};
-use super::reason::Why;
-use super::slots::{self, Outlook};
-use super::status::Status;
-use crate::runtime::call::{Judged, Target};
+use super::facts::{self, CronSpec, JobFacts};
+use super::memory::{CronMemory, StatusWrite};
+use super::owned_jobs::{JobRules, OwnedJob, OwnedJobs};
+use super::slots::{self, SlotOutlook};
+use super::status::CronStatus;
+use crate::runtime::call::Target;
 use crate::runtime::controller::{Identity, Wake};
 use crate::runtime::kind::{Catalog, KindId, KindState};
 use crate::runtime::record::{Record, Revision, Uid};
 
-/// What is known.
+/// Holds all indexing state of one CronJob controller. The driver's task owns it.
 #[derive(Debug)]
 pub struct Index {
     pub(super) row: &'static Dialect,
     pub(super) settings: Settings,
-    crons_kind: Known,
-    jobs_kind: Known,
-    crons: BTreeMap<Uid, Cron>,
-    /// By the uid of the CronJob, whether that is known or not.
-    jobs: BTreeMap<Uid, Family>,
+    crons_kind: KindSync,
+    jobs_kind: KindSync,
+    crons: BTreeMap<Uid, CronState>,
+    /// By the uid of the owner. The owner itself may not have been shown yet.
+    jobs: BTreeMap<Uid, OwnedJobs>,
+    /// The owner of each Job, by the uid of the Job.
     owners: BTreeMap<Uid, Uid>,
-    rules: Rules,
+    rules: JobRules,
 }
 
-/// One of the two kinds.
+/// The id of a kind, and how complete its objects are.
 #[derive(Debug, Default)]
-struct Known {
+struct KindSync {
     id: Option<KindId>,
-    /// Whether all its objects were shown, and nothing was taken back since.
+    /// Whether a list was completed, and the feed was not reset since.
     is_listed: bool,
 }
 
-/// A CronJob.
+/// One CronJob as last observed.
 #[derive(Debug)]
-pub(super) struct Cron {
+pub(super) struct CronState {
     pub(super) namespace: Box<str>,
     pub(super) name: Box<str>,
     pub(super) revision: Revision,
     pub(super) is_deleting: bool,
     pub(super) created: Timestamp,
-    pub(super) spec: Spec,
-    pub(super) status: Status,
-    pub(super) memory: Memory,
-}
-
-/// What was learned by serving it. Nothing of it has to survive a restart.
-#[derive(Debug, Default)]
-pub(super) struct Memory {
-    /// What failed last: everything else comes before it.
-    pub(super) failed: Option<Failed>,
-    /// A slot that cannot have a Job of ours, by its minute, and why.
-    pub(super) lost: Option<(i64, Why)>,
-    /// When the server showed the CronJob last.
-    pub(super) confirmed: Option<Timestamp>,
-    /// A Job that we made and that somebody gave to somebody else.
-    pub(super) stray: Option<(Target, Judged)>,
-    /// The version before the status changed last, and what that said.
-    pub(super) before: Option<(Revision, Status)>,
-    /// A status that was written and did not become what was meant: it is not written again.
-    pub(super) unheard: Option<Status>,
-    /// Whether its schedule was changed while we looked.
-    pub(super) is_edited: bool,
-    /// Jobs that the status tells and that we have deleted: nobody misses them.
-    pub(super) deleted: BTreeSet<Uid>,
-}
-
-/// What failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Failed {
-    /// To remove this Job.
-    Prune(Uid),
-    /// To start a Job, or to get rid of the one that it replaces.
-    Start,
-    /// To write the status.
-    Record,
-    /// To ask for a Job.
-    Ask,
+    pub(super) spec: CronSpec,
+    pub(super) status: CronStatus,
+    pub(super) memory: CronMemory,
 }
 
 // === impl Index ===
@@ -96,7 +63,7 @@ pub(super) enum Failed {
 impl Index {
     pub(super) fn new(row: &'static Dialect, mut settings: Settings) -> Self {
         settings.after_aborted.take_if(|_| !row.has_aborted);
-        let rules = Rules {
+        let rules = JobRules {
             age: row.age,
             are_aborted_over: settings.after_aborted.is_some(),
         };
@@ -104,8 +71,8 @@ impl Index {
             row,
             settings,
             rules,
-            crons_kind: Known::default(),
-            jobs_kind: Known::default(),
+            crons_kind: KindSync::default(),
+            jobs_kind: KindSync::default(),
             crons: BTreeMap::new(),
             jobs: BTreeMap::new(),
             owners: BTreeMap::new(),
@@ -120,41 +87,41 @@ impl Index {
         self.jobs_kind.id == Some(kind)
     }
 
-    /// Whether everything is known that decisions rest on.
+    /// Whether both kinds were listed. No request is sent before.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.crons_kind.is_listed && self.jobs_kind.is_listed
     }
 
-    /// How many CronJobs there are.
+    /// The number of CronJobs.
     #[must_use]
     pub fn count(&self) -> usize {
         self.crons.len()
     }
 
-    pub(super) fn cron(&self, uid: &Uid) -> Option<&Cron> {
+    pub(super) fn cron(&self, uid: &Uid) -> Option<&CronState> {
         self.crons.get(uid)
     }
 
-    pub(super) fn memory(&mut self, uid: &Uid) -> Option<&mut Memory> {
+    pub(super) fn memory(&mut self, uid: &Uid) -> Option<&mut CronMemory> {
         self.crons.get_mut(uid).map(|cron| &mut cron.memory)
     }
 
-    /// The Jobs that a CronJob owns, finished ones too; none if it has none.
-    pub(super) fn family(&self, owner: &Uid) -> Option<&Family> {
+    /// The Jobs that a CronJob owns, finished ones included.
+    pub(super) fn jobs_of(&self, owner: &Uid) -> Option<&OwnedJobs> {
         self.jobs.get(owner)
     }
 
-    pub(super) fn job(&self, owner: &Uid, uid: &Uid) -> Option<&Job> {
+    pub(super) fn job(&self, owner: &Uid, uid: &Uid) -> Option<&OwnedJob> {
         self.jobs.get(owner)?.get(uid)
     }
 
-    /// Whether a Job runs no more. An aborted one does as long as nobody has said when aborted ones go.
-    pub(super) fn has_finished(&self, job: &Job) -> bool {
+    /// Whether a Job has finished. An aborted Job counts only if aborted Jobs have a TTL.
+    pub(super) fn has_finished(&self, job: &OwnedJob) -> bool {
         job.has_finished(self.rules)
     }
 
-    pub(super) fn target_of_cron(&self, cron: &Cron) -> Option<Target> {
+    pub(super) fn target_of_cron(&self, cron: &CronState) -> Option<Target> {
         Some(Target {
             kind: self.crons_kind.id?,
             namespace: cron.namespace.clone(),
@@ -162,7 +129,7 @@ impl Index {
         })
     }
 
-    pub(super) fn target_of_job(&self, cron: &Cron, name: &str) -> Option<Target> {
+    pub(super) fn target_of_job(&self, cron: &CronState, name: &str) -> Option<Target> {
         Some(Target {
             kind: self.jobs_kind.id?,
             namespace: cron.namespace.clone(),
@@ -175,7 +142,7 @@ impl Index {
         self.jobs_kind.id = catalog.id(self.row.group, JOBS);
     }
 
-    /// A kind is known better or worse. What was taken back is forgotten; a list of everything comes before anything more.
+    /// Takes a kind's new state. A reset drops all objects of the kind, and decisions wait for the next list.
     pub(super) fn know_kind(&mut self, kind: KindId, state: KindState, wake: &mut Wake<Uid>) {
         let is_cron = self.is_cron(kind);
         if !is_cron && !self.is_job(kind) {
@@ -189,7 +156,7 @@ impl Index {
         let was_complete = known.is_listed;
         match state {
             KindState::Synced => known.is_listed = true,
-            // What is known may be old; names and preconditions make sure that nothing wrong follows.
+            // The objects may be stale. Names and preconditions protect against wrong requests.
             KindState::Failing(_) => {}
             KindState::Syncing(_) | KindState::Forbidden => known.is_listed = false,
             KindState::Frozen | KindState::Gone => {
@@ -214,17 +181,17 @@ impl Index {
         }
     }
 
-    /// A CronJob as it is.
+    /// Stores a CronJob, unless the stored version is as new.
     pub(super) fn apply_cron(&mut self, record: &Record, now: Timestamp, wake: &mut Wake<Uid>) {
         let uid = &record.meta.uid;
         let revision = &record.meta.revision;
-        let is_known =
-            |known: &Cron| revision == &known.revision || revision.is_before(&known.revision);
-        if self.crons.get(uid).is_some_and(is_known) {
+        let is_old =
+            |known: &CronState| revision == &known.revision || revision.is_before(&known.revision);
+        if self.crons.get(uid).is_some_and(is_old) {
             return;
         }
         let (created, spec, status) = facts::cron_job(record);
-        let mut cron = Cron {
+        let mut cron = CronState {
             namespace: record.meta.namespace.clone(),
             name: record.meta.name.clone(),
             revision: revision.clone(),
@@ -232,7 +199,7 @@ impl Index {
             created: created.unwrap_or(now),
             spec,
             status,
-            memory: Memory::default(),
+            memory: CronMemory::default(),
         };
         let mut next = None;
         if let Some(known) = self.crons.remove(uid) {
@@ -240,16 +207,17 @@ impl Index {
                 known.spec.text != cron.spec.text || known.spec.zone_name != cron.spec.zone_name;
             cron.memory = known.memory;
             if known.status != cron.status {
-                cron.memory.unheard = None;
-                cron.memory.before = Some((known.revision, known.status));
+                cron.memory.status = StatusWrite::Replaced {
+                    revision: known.revision,
+                    status: known.status,
+                };
             }
             if is_edited {
-                cron.memory.lost = None;
-                cron.memory.is_edited = true;
+                cron.memory.schedule_edited();
                 next = cron.next(&self.settings, now);
             }
         }
-        // A schedule that was changed is looked at when its next slot comes, as upstream does; all else at once.
+        // After an edit of the schedule the CronJob is decided at its next slot, as upstream does; else at once.
         match next {
             Some(next) => wake.at(uid.clone(), next),
             None => wake.now(uid.clone()),
@@ -257,14 +225,14 @@ impl Index {
         self.crons.insert(uid.clone(), cron);
     }
 
-    /// A CronJob is gone, or nothing follows from it any more. Its Jobs are known as long as they are there.
+    /// Drops a CronJob that was deleted or is not shown any more. Its Jobs stay until watches show their end.
     pub(super) fn forget_cron(&mut self, uid: &Uid, wake: &mut Wake<Uid>) {
         if self.crons.remove(uid).is_some() {
             wake.now(uid.clone());
         }
     }
 
-    /// A Job as it is.
+    /// Stores a Job under its owner, unless the stored version is newer or the Job was deleted since.
     pub(super) fn apply_job(&mut self, record: &Record, wake: &mut Wake<Uid>) {
         let uid = &record.meta.uid;
         let owner = facts::owner(record);
@@ -284,7 +252,7 @@ impl Index {
         let Some(owner) = owner else {
             return;
         };
-        let job = Job {
+        let job = OwnedJob {
             name: (*record.meta.name).into(),
             revision: record.meta.revision.clone(),
             facts: JobFacts::read(self.row, record, &owner.name),
@@ -294,11 +262,11 @@ impl Index {
         };
         self.owners.insert(uid.clone(), owner.uid.clone());
         let jobs = self.jobs.entry(owner.uid.clone());
-        let jobs = jobs.or_insert_with(|| Family::new(self.rules));
+        let jobs = jobs.or_insert_with(|| OwnedJobs::new(self.rules));
         let before = jobs.put(uid, job.clone());
-        // Pods of a Job come and go, and each is a new version of it that nothing follows from.
+        // Every Pod of a Job makes a new version of the Job. Only facts that decisions read wake the CronJob.
         let is_same = before.is_some_and(|before| {
-            Job {
+            OwnedJob {
                 revision: job.revision.clone(),
                 ..before
             } == job
@@ -308,7 +276,7 @@ impl Index {
         }
     }
 
-    /// A Job is gone.
+    /// Drops a Job and wakes its owner.
     pub(super) fn forget_job(&mut self, uid: &Uid, wake: &mut Wake<Uid>) {
         let Some(owner) = self.owners.remove(uid) else {
             return;
@@ -322,24 +290,24 @@ impl Index {
         wake.now(owner);
     }
 
-    /// A fresh list did not show a Job. Before anything follows from that the server is asked; nothing would from the end
-    /// of one that has finished.
+    /// A relist did not show a Job. An unfinished one becomes doubtful until the API server was asked. A finished one is
+    /// dropped, because its end changes no decision.
     pub(super) fn doubt_job(&mut self, uid: &Uid, wake: &mut Wake<Uid>) {
         let Some(owner) = self.owners.get(uid).cloned() else {
             return;
         };
-        let is_over = self
+        let is_finished = self
             .job(&owner, uid)
             .is_some_and(|job| job.is_going || self.has_finished(job));
-        if is_over {
+        if is_finished {
             return self.forget_job(uid, wake);
         }
         self.change_job(uid, |job| job.is_doubtful = true);
         wake.now(owner);
     }
 
-    /// The delete of a Job was acknowledged, and this is the version that it made, if it made one.
-    pub(super) fn going(&mut self, uid: &Uid, revision: Option<&Revision>) {
+    /// The API server acknowledged the delete of a Job. `revision` is the version that the delete wrote, if any.
+    pub(super) fn delete_acknowledged(&mut self, uid: &Uid, revision: Option<&Revision>) {
         self.change_job(uid, |job| {
             job.is_going = true;
             if let Some(revision) = revision {
@@ -348,38 +316,40 @@ impl Index {
         });
     }
 
-    /// The Jobs of a CronJob that had this name and another uid are gone: the name is somebody else's, or nobody's.
-    pub(super) fn renamed(
+    /// Drops the Jobs of an owner that have this name and not the uid that the API server returned for it.
+    pub(super) fn drop_replaced(
         &mut self,
         owner: &Uid,
         name: &str,
-        but: Option<&Uid>,
+        found: Option<&Uid>,
         wake: &mut Wake<Uid>,
     ) {
-        let known = self.family(owner).map(|family| family.named(name));
-        let gone = known.into_iter().flatten().filter(|uid| Some(*uid) != but);
+        let known = self.jobs_of(owner).map(|jobs| jobs.uids_of_name(name));
+        let gone = known
+            .into_iter()
+            .flatten()
+            .filter(|uid| Some(*uid) != found);
         let gone: Vec<Uid> = gone.cloned().collect();
         for uid in gone {
             self.forget_job(&uid, wake);
         }
     }
 
-    fn change_job(&mut self, uid: &Uid, change: impl FnOnce(&mut Job)) {
+    fn change_job(&mut self, uid: &Uid, change: impl FnOnce(&mut OwnedJob)) {
         let owner = self.owners.get(uid);
-        let family = owner.and_then(|owner| self.jobs.get_mut(owner));
-        if let Some(family) = family
-            && let Some(mut job) = family.take(uid)
+        let jobs = owner.and_then(|owner| self.jobs.get_mut(owner));
+        if let Some(jobs) = jobs
+            && let Some(mut job) = jobs.take(uid)
         {
             change(&mut job);
-            family.put(uid, job);
+            jobs.put(uid, job);
         }
     }
 }
 
 // === impl Cron ===
 
-impl Cron {
-    /// As messages name it.
+impl CronState {
     pub(super) fn identity(&self, row: &Dialect, uid: &Uid) -> Identity {
         Identity {
             api_version: row.api_version.to_owned(),
@@ -390,14 +360,15 @@ impl Cron {
         }
     }
 
-    /// The tick that a Job is for, if that is not recorded.
-    pub(super) fn open_tick(&self, job: &Job, now: Timestamp) -> Option<Timestamp> {
+    /// The slot of a Job, if the status does not record it yet.
+    pub(super) fn unrecorded_tick(&self, job: &OwnedJob, now: Timestamp) -> Option<Timestamp> {
         let last = self.status.last_schedule;
-        let is_open = |slot: &Timestamp| slots::is_open(*slot, self.created, last, now);
-        job.facts.slot.filter(is_open)
+        let is_unrecorded_tick =
+            |slot: &Timestamp| slots::is_unrecorded_tick(*slot, self.created, last, now);
+        job.facts.slot.filter(is_unrecorded_tick)
     }
 
-    /// The zone that its schedule is read in, unless that names one itself.
+    /// The zone of the schedule, unless the schedule itself names one.
     pub(super) fn zone<'a>(&'a self, settings: &'a Settings) -> &'a TimeZone {
         match &self.spec.zone {
             Some(Ok(zone)) => zone,
@@ -405,19 +376,19 @@ impl Cron {
         }
     }
 
-    /// When the next slot comes, if it can be known.
+    /// The next slot, if schedule and zone are readable.
     pub(super) fn next(&self, settings: &Settings, now: Timestamp) -> Option<Timestamp> {
         let outlook = self.outlook(settings, self.status.last_schedule, now);
         outlook.and_then(|outlook| outlook.next)
     }
 
-    /// When it is due after the last slot that was served, if it can be known. Deadlines do not count.
+    /// The slots after `last`, if schedule and zone are readable. Deadlines do not count.
     pub(super) fn outlook(
         &self,
         settings: &Settings,
         last: Option<Timestamp>,
         now: Timestamp,
-    ) -> Option<Outlook> {
+    ) -> Option<SlotOutlook> {
         let is_zone_known = !matches!(self.spec.zone, Some(Err(_)));
         let schedule = self.spec.schedule.as_ref().ok().filter(|_| is_zone_known)?;
         let last = last.unwrap_or(self.created);

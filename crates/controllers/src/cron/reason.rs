@@ -1,4 +1,4 @@
-//! Why a CronJob's Jobs are made, kept or removed, as values with a sentence each.
+//! The reasons of the decisions for CronJobs, as values with a sentence each.
 
 use std::fmt;
 
@@ -6,107 +6,105 @@ use jiff::Timestamp;
 
 use crate::runtime::controller::{DecisionReason, Identity};
 
-/// Why.
+/// Why a decision was made. The sentence speaks of the CronJob, or of the Job that a delete is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
-    /// Nothing is known about it.
+    /// No feed has shown the CronJob.
     Unknown,
-    /// CronJobs or Jobs have not been listed.
+    /// CronJobs or Jobs have not been listed yet.
     Unlisted,
-    /// It is being deleted.
     Deleting,
-    /// It is suspended.
     Suspended,
-    /// Its schedule cannot be read.
+    /// The schedule cannot be parsed.
     Unreadable {
-        /// Why not.
+        /// The parser's message.
         error: String,
     },
-    /// Its time zone does not exist.
+    /// The time zone does not exist.
     UnknownZone {
-        /// What is wrong.
+        /// The message of the lookup.
         error: String,
     },
-    /// No slot comes for years.
+    /// The schedule has no slot for years.
     NeverDue,
-    /// Its last slot is still to come, by our clock.
+    /// `lastScheduleTime` lies in the future by our clock, and no slot follows it.
     LastInFuture {
-        /// When that is.
+        /// `lastScheduleTime`.
         last: Timestamp,
     },
-    /// Its next slot has not come.
+    /// The next slot lies in the future.
     Waits {
-        /// When it does.
+        /// The next slot.
         next: Timestamp,
-        /// Why the one before has no Job, if it has none.
-        skip: Option<Skip>,
+        /// The slot before it, if that one has no Job.
+        skip: Option<SkippedSlot>,
     },
-    /// A slot has come, and the server is asked whether somebody has served it.
+    /// A slot is due, and the CronJob is read first to see whether another process served it.
     Confirms {
-        /// Which.
+        /// The slot.
         slot: Timestamp,
     },
-    /// A slot has come.
+    /// A slot is due.
     Starts {
-        /// Which.
+        /// The slot.
         slot: Timestamp,
-        /// How many before it have no Job, up to 100.
+        /// The number of slots before it without a Job, up to 100.
         missed: usize,
-        /// The CronJob.
+        /// The owner of the Job.
         cron_job: Identity,
     },
-    /// A slot has come, and the Job of an earlier one still runs.
+    /// A slot is due, and the Job of an earlier slot still runs.
     Replaced {
         /// The slot.
         slot: Timestamp,
-        /// The CronJob.
+        /// The owner of the Job.
         cron_job: Identity,
     },
-    /// The status does not say what is so.
+    /// The stored status differs from the derived one.
     Records,
-    /// More Jobs have finished than are kept.
+    /// More Jobs have finished than the history limit keeps.
     OverHistoryLimit {
-        /// How many are.
+        /// The history limit.
         kept: usize,
         /// `successful` or `failed`.
         which: &'static str,
-        /// The CronJob.
+        /// The owner of the Job.
         cron_job: Identity,
     },
-    /// A list does not show a Job that ran.
+    /// A relist does not show a Job that ran.
     Asks {
-        /// Its name.
+        /// The name of the Job.
         job: String,
     },
-    /// A Job was made and came back as somebody else's.
+    /// The API server stored a Job that we created without our owner reference.
     Stray {
-        /// The CronJob.
+        /// The CronJob that the Job was created for.
         cron_job: Identity,
     },
 }
 
-/// Why a slot has no Job.
+/// A slot in the past that has no Job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Skip {
-    /// Which slot.
+pub struct SkippedSlot {
+    /// The schedule time.
     pub slot: Timestamp,
-    /// Why.
-    pub why: Why,
+    /// The cause.
+    pub why: SkipReason,
 }
 
 /// Why a slot has no Job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
-    /// Its Job would run beside an earlier one, which is forbidden.
+pub enum SkipReason {
+    /// The concurrency policy forbids a second Job beside the one that runs.
     Forbidden,
-    /// It was found too late.
+    /// The deadline of the slot has passed.
     Late {
-        /// How late it might have been, in seconds.
+        /// `startingDeadlineSeconds`.
         deadline_secs: i64,
     },
-    /// Somebody else's Job has its name.
+    /// A Job of another owner has the name of the slot's Job.
     Foreign,
-    /// Whatever is made there is given to somebody else.
+    /// An admission webhook gave the slot's Job to another owner.
     Stolen,
 }
 
@@ -193,7 +191,7 @@ impl fmt::Display for Reason {
                 f,
                 "the slot {slot:.0} has come, and the concurrency policy is Replace"
             ),
-            Self::Records => f.write_str("its status does not say what is so"),
+            Self::Records => f.write_str("its status differs from what its Jobs show"),
             Self::OverHistoryLimit { kept, which, .. } => {
                 let (jobs, are) = match kept {
                     1 => ("Job", "is"),
@@ -203,42 +201,42 @@ impl fmt::Display for Reason {
             }
             Self::Asks { job } => write!(f, "a fresh list does not show its Job {job}"),
             Self::Stray { .. } => {
-                f.write_str("it was made for a CronJob and came back as somebody else's")
+                f.write_str("it was created for a CronJob and stored with another owner")
             }
         }
     }
 }
 
-// === impl Skip ===
+// === impl SkippedSlot ===
 
-impl fmt::Display for Skip {
+impl fmt::Display for SkippedSlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let slot = self.slot;
         match self.why {
-            Why::Forbidden => write!(
+            SkipReason::Forbidden => write!(
                 f,
                 "the slot {slot:.0} waits, because a Job still runs and the concurrency policy is Forbid; when that ends before the next slot comes, it starts"
             ),
-            Why::Late { deadline_secs } => write!(
+            SkipReason::Late { deadline_secs } => write!(
                 f,
                 "the slot {slot:.0} was skipped, because it was found later than its startingDeadlineSeconds of {deadline_secs}"
             ),
-            Why::Foreign => write!(
+            SkipReason::Foreign => write!(
                 f,
-                "the slot {slot:.0} was skipped, because a Job of its name belongs to somebody else"
+                "the slot {slot:.0} was skipped, because a Job of its name belongs to another owner"
             ),
-            Why::Stolen => write!(
+            SkipReason::Stolen => write!(
                 f,
-                "the slot {slot:.0} was skipped, because its Job was made and came back as somebody else's"
+                "the slot {slot:.0} was skipped, because its Job was created and stored with another owner"
             ),
         }
     }
 }
 
-// === impl Why ===
+// === impl SkipReason ===
 
-impl Why {
-    /// As metrics spell it.
+impl SkipReason {
+    /// The `reason` label of `caretaker_cron_skipped_total`.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {

@@ -1,11 +1,11 @@
-//! The status of a CronJob, which is derived: from the Jobs that it owns, and from what was written before.
+//! The status of a CronJob, derived from the Jobs that it owns and from the stored status.
 //!
-//! Owned Jobs that have not finished are active. The last slot is the latest that an owned Job bears the name of, or what
-//! was recorded. So whoever comes after a crash between the create of a Job and the record of its tick derives the same
-//! status as the one that died, and no tick has a second Job.
+//! Owned Jobs that have not finished are active. The last slot is the later one of `lastScheduleTime` and the latest slot
+//! that an owned Job is named after. So the process that takes over after a crash between the create of a Job and the
+//! status write derives the same status, and no slot gets a second Job.
 //!
-//! DEVIATION(cron-derived-active): upstream's `status.active` is the truth for Forbid and Replace, and what it forgot runs
-//! on beside; here owned Jobs are, and `active` shows them.
+//! DEVIATION(cron-derived-active): upstream's Forbid and Replace follow `status.active`, so a Job that is missing there
+//! runs on beside the next one. Here they follow the owned Jobs, and `active` lists these.
 
 use std::collections::BTreeSet;
 
@@ -13,84 +13,85 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::dialects::Dialect;
-use super::facts::Policy;
-use super::family::{Family, Job};
-use super::index::{Cron, Index};
+use super::event_texts::{self, CronEvent};
+use super::facts::ConcurrencyPolicy;
+use super::index::{CronState, Index};
+use super::owned_jobs::{OwnedJob, OwnedJobs};
 use super::slots;
-use super::words::{self, What};
 use crate::runtime::controller::Note;
 use crate::runtime::record::Uid;
 
-/// What is written in a status.
+/// The fields of a status that the controller writes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Status {
-    pub(super) active: Vec<Active>,
+pub(super) struct CronStatus {
+    pub(super) active: Vec<ActiveJob>,
     pub(super) last_schedule: Option<Timestamp>,
     pub(super) last_successful: Option<Timestamp>,
 }
 
-/// A reference to a Job that runs.
+/// An entry of `status.active`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Active {
+pub(super) struct ActiveJob {
     pub(super) uid: Uid,
     pub(super) name: Box<str>,
     pub(super) revision: Box<str>,
 }
 
 /// The status as it should be.
-pub(super) fn derive(index: &Index, uid: &Uid, cron: &Cron, now: Timestamp) -> Status {
+pub(super) fn derive(index: &Index, uid: &Uid, cron: &CronState, now: Timestamp) -> CronStatus {
     let stored = &cron.status;
-    let mut running: Vec<(&Uid, &Job)> = running(index, uid, cron).collect();
+    let mut running: Vec<(&Uid, &OwnedJob)> = running(index, uid, cron).collect();
     running.sort_by_key(|(_, job)| (job.facts.created, &job.name));
-    // What is listed keeps its place and its words.
+    // Entries of running Jobs keep their place and text, so that the patch is small.
     let runs: BTreeSet<&Uid> = running.iter().map(|(uid, _)| *uid).collect();
     let mut listed = BTreeSet::new();
-    let mut active: Vec<Active> = stored.active.clone();
+    let mut active: Vec<ActiveJob> = stored.active.clone();
     active.retain(|known| runs.contains(&known.uid) && listed.insert(known.uid.clone()));
     let new = running.iter().filter(|(uid, _)| !listed.contains(*uid));
-    active.extend(new.map(|(uid, job)| Active {
+    active.extend(new.map(|(uid, job)| ActiveJob {
         uid: (*uid).clone(),
         name: (*job.name).into(),
         revision: job.revision.to_string().into(),
     }));
-    let succeeded = index.family(uid).and_then(Family::last_success);
-    Status {
+    let succeeded = index.jobs_of(uid).and_then(OwnedJobs::last_success);
+    CronStatus {
         active,
         last_schedule: last_schedule(index, uid, cron, now),
         last_successful: stored.last_successful.max(succeeded),
     }
 }
 
-/// The last slot that was served: the latest of what was recorded and of what owned Jobs are named after.
+/// The last slot that was served: the later one of `lastScheduleTime` and the slots that owned Jobs are named after.
 pub(super) fn last_schedule(
     index: &Index,
     uid: &Uid,
-    cron: &Cron,
+    cron: &CronState,
     now: Timestamp,
 ) -> Option<Timestamp> {
     let stored = cron.status.last_schedule;
-    let family = index.family(uid);
-    let slot = family.and_then(|family| family.last_slot(slots::latest_of_a_name(now)));
-    // If it is not open, no earlier one is.
-    let open = slot.filter(|slot| slots::is_open(*slot, cron.created, stored, now));
-    stored.max(open)
+    let jobs = index.jobs_of(uid);
+    let slot = jobs.and_then(|jobs| jobs.last_slot(slots::latest_named(now)));
+    // If the latest slot is recorded, so are all earlier ones.
+    let unrecorded =
+        slot.filter(|slot| slots::is_unrecorded_tick(*slot, cron.created, stored, now));
+    stored.max(unrecorded)
 }
 
-/// The Jobs that run. One that we replaced does not, also while something holds it.
+/// The Jobs that run. A Job that this controller replaced does not count, even while a finalizer keeps it.
 pub(super) fn running<'a>(
     index: &'a Index,
     uid: &Uid,
-    cron: &Cron,
-) -> impl Iterator<Item = (&'a Uid, &'a Job)> {
-    let unfinished = index.family(uid).map(Family::unfinished);
+    cron: &CronState,
+) -> impl Iterator<Item = (&'a Uid, &'a OwnedJob)> {
+    let unfinished = index.jobs_of(uid).map(OwnedJobs::unfinished);
     unfinished.into_iter().flatten().filter(move |(_, job)| {
-        let is_replaced = job.is_deleting && cron.spec.policy == Policy::Replace;
+        let is_replaced = job.is_deleting && cron.spec.policy == ConcurrencyPolicy::Replace;
         !job.is_going && !is_replaced
     })
 }
 
-/// What has to be patched, and nothing if all is as it should be.
-pub(super) fn patch(row: &Dialect, cron: &Cron, derived: &Status) -> Option<Value> {
+/// The merge patch that turns the stored status into the derived one; none if they are equal.
+pub(super) fn patch(row: &Dialect, cron: &CronState, derived: &CronStatus) -> Option<Value> {
     let stored = &cron.status;
     let mut status = Map::new();
     if stored.active != derived.active {
@@ -105,7 +106,7 @@ pub(super) fn patch(row: &Dialect, cron: &Cron, derived: &Status) -> Option<Valu
             })
         });
         let active: Vec<Value> = active.collect();
-        // A list without entries is written as none.
+        // `null` removes the list, as upstream's `omitempty` does.
         let active = if active.is_empty() {
             Value::Null
         } else {
@@ -132,8 +133,8 @@ pub(super) fn patch(row: &Dialect, cron: &Cron, derived: &Status) -> Option<Valu
     (!status.is_empty()).then(|| json!({ "status": status }))
 }
 
-/// Whether a status has become what a patch of ours says.
-pub(super) fn is_kept(patch: &Value, status: &Status) -> bool {
+/// Whether the API server stored what a patch of ours wrote.
+pub(super) fn is_kept(patch: &Value, status: &CronStatus) -> bool {
     let written = &patch["status"];
     let uids = |list: &Value| -> Vec<Uid> {
         let list = list.as_array().into_iter().flatten();
@@ -153,60 +154,62 @@ pub(super) fn is_kept(patch: &Value, status: &Status) -> bool {
         && time("lastSuccessfulTime", status.last_successful)
 }
 
-/// What there is to tell when one status has taken the place of another.
+/// The Events about Jobs that entered or left `status.active` with a status write of ours.
 pub(super) fn changes(
     index: &Index,
     uid: &Uid,
-    cron: &Cron,
-    old: &Status,
+    cron: &CronState,
+    old: &CronStatus,
     now: Timestamp,
 ) -> Vec<Note> {
     let new = &cron.status;
     let about = cron.identity(index.row, uid);
-    let tell = |what, holes: &[(&str, &str)]| words::note(index.row, &about, what, holes);
+    let note = |event, holes: &[(&str, &str)]| event_texts::note(index.row, &about, event, holes);
     let mut notes = Vec::new();
     let kept: BTreeSet<&Uid> = new.active.iter().map(|job| &job.uid).collect();
-    let mut told = BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for gone in &old.active {
-        if kept.contains(&gone.uid) || !told.insert(&gone.uid) {
+        if kept.contains(&gone.uid) || !seen.insert(&gone.uid) {
             continue;
         }
         notes.extend(match index.job(uid, &gone.uid) {
-            // We deleted it, and have said so.
-            _ if cron.memory.deleted.contains(&gone.uid) => None,
-            Some(job) if index.has_finished(job) => tell(
-                What::SawCompleted,
+            // The delete had an Event of its own.
+            _ if cron.memory.deleted_active.contains(&gone.uid) => None,
+            Some(job) if index.has_finished(job) => note(
+                CronEvent::SawCompleted,
                 &[("job", &job.name), ("how", job.facts.outcome.condition())],
             ),
-            // Somebody else deletes it, and it is to be replaced.
+            // Another client deletes the Job, and the CronJob replaces it.
             Some(_) => None,
-            None => dropped(index, uid, gone, &tell),
+            None => missing(index, uid, gone, &note),
         });
     }
     let before: BTreeSet<&Uid> = old.active.iter().map(|job| &job.uid).collect();
-    // The Job of a tick that was recorded with this status is no surprise.
-    let is_tick = |job: &Job| {
+    // The status write recorded the tick of such a Job, so the Job is expected.
+    let is_tick = |job: &OwnedJob| {
         let slot = job.facts.slot;
-        slot.is_some_and(|slot| slots::is_open(slot, cron.created, old.last_schedule, now))
+        slot.is_some_and(|slot| {
+            slots::is_unrecorded_tick(slot, cron.created, old.last_schedule, now)
+        })
     };
     for new in new.active.iter().filter(|job| !before.contains(&job.uid)) {
         if index.job(uid, &new.uid).is_some_and(|job| !is_tick(job)) {
             let holes = [("job", &*new.name), ("uid", &new.uid.to_string())];
-            notes.extend(tell(What::TakenBack, &holes));
+            notes.extend(note(CronEvent::TakenBack, &holes));
         }
     }
     notes
 }
 
-/// A Job that ran is gone. Another one may have its name.
-fn dropped(
+/// The Event about an active Job that is gone. Another Job may have its name.
+fn missing(
     index: &Index,
     uid: &Uid,
-    gone: &Active,
-    tell: &impl Fn(What, &[(&str, &str)]) -> Option<Note>,
+    gone: &ActiveJob,
+    note: &impl Fn(CronEvent, &[(&str, &str)]) -> Option<Note>,
 ) -> Option<Note> {
-    let family = index.family(uid);
-    let other = family.and_then(|family| family.named(&gone.name).next());
+    let jobs = index.jobs_of(uid);
+    let other = jobs.and_then(|jobs| jobs.uids_of_name(&gone.name).next());
     let other = other.map(ToString::to_string);
     let uid = gone.uid.to_string();
     let holes = [
@@ -214,6 +217,8 @@ fn dropped(
         ("uid", &*uid),
         ("other", other.as_deref().unwrap_or_default()),
     ];
-    let made_again = other.as_ref().and_then(|_| tell(What::MadeAgain, &holes));
-    made_again.or_else(|| tell(What::Dropped, &holes))
+    let made_again = other
+        .as_ref()
+        .and_then(|_| note(CronEvent::MadeAgain, &holes));
+    made_again.or_else(|| note(CronEvent::Dropped, &holes))
 }

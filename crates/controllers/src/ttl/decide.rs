@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use super::index::{End, Index, Job, State};
 use super::kinds::{Finish, Finishing, Said};
-use super::ticks::Hold;
+use super::ticks::TickHold;
 use super::{Reason, Rules};
 use crate::runtime::call::{Call, Propagation};
 use crate::runtime::controller::{DecisionReason as _, Identity, Next, Note, Severity, Verdict};
@@ -74,12 +74,12 @@ fn held(index: &Index, job: &Job, now: Timestamp) -> Option<Verdict<Uid, Reason>
     }
     let cron_job = tick.cron_job.to_string();
     let (next, because) = match index.ticks.hold(tick, job, now) {
-        Hold::Free => return None,
-        Hold::Held => {
+        TickHold::Free => return None,
+        TickHold::Unrecorded => {
             let slot = tick.slot;
             (Next::Rest, Reason::TickUnrecorded { cron_job, slot })
         }
-        Hold::Unknown(target) => (
+        TickHold::Unknown(target) => (
             Next::Call(Call::Get { target }),
             Reason::AsksForCronJob { cron_job },
         ),

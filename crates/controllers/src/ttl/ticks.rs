@@ -47,14 +47,13 @@ pub(super) struct Tick {
     pub(super) slot: Timestamp,
 }
 
-/// Whether a Job may go.
+/// Whether a Job's tick lets the Job be deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Hold {
-    /// It may.
+pub(super) enum TickHold {
     Free,
-    /// Its tick is not recorded.
-    Held,
-    /// Nobody knows its CronJob, which is there.
+    /// The CronJob's status does not record the tick yet.
+    Unrecorded,
+    /// No feed has shown the CronJob, so it has to be read.
     Unknown(Target),
 }
 
@@ -106,7 +105,7 @@ impl Ticks {
     pub(super) fn of(&self, record: &Record) -> Option<Tick> {
         self.row?;
         let owner = cron::owner(record)?;
-        let slot = cron::named(&owner.name, &record.meta.name, None)?;
+        let slot = cron::slot_of_job_name(&owner.name, &record.meta.name, None)?;
         Some(Tick {
             owner: owner.uid.clone(),
             cron_job: owner.name.clone(),
@@ -155,24 +154,25 @@ impl Ticks {
         self.jobs.get(uid).into_iter().flatten().cloned().collect()
     }
 
-    /// Whether a Job may go.
-    pub(super) fn hold(&self, tick: &Tick, job: &Job, now: Timestamp) -> Hold {
+    /// Whether the Job of a tick may be deleted.
+    pub(super) fn hold(&self, tick: &Tick, job: &Job, now: Timestamp) -> TickHold {
         let Some(kind) = self.kind.filter(|_| self.is_served && !self.is_forbidden) else {
-            return Hold::Free;
+            return TickHold::Free;
         };
         let Some(cron) = self.crons.get(&tick.owner) else {
             let Target { namespace, .. } = job.target();
-            return Hold::Unknown(Target {
+            return TickHold::Unknown(Target {
                 kind,
                 namespace,
                 name: tick.cron_job.clone(),
             });
         };
         let created = cron.created.unwrap_or(Timestamp::MIN);
-        let is_open = cron::is_open(tick.slot, created, cron.last, now);
-        match is_open && !cron.is_deleting {
-            true => Hold::Held,
-            false => Hold::Free,
+        let is_unrecorded = cron::is_unrecorded_tick(tick.slot, created, cron.last, now);
+        if is_unrecorded && !cron.is_deleting {
+            TickHold::Unrecorded
+        } else {
+            TickHold::Free
         }
     }
 

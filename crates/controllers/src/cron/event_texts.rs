@@ -1,14 +1,14 @@
-//! What the users of a CronJob are told: the Events of the originals, a row each, per kind.
+//! The Events of both originals, a row each, per kind.
 //!
-//! Types, reasons and messages are those of the originals, because alerts and scripts match them; the same tables stand
-//! in `docs/cronjobs.md`. What a kind has no row for it does not tell.
+//! Types, reasons and messages are verbatim, because alerts and scripts match them; `docs/cronjobs.md` has the same
+//! tables. A kind without a row for a case emits no Event.
 
 use super::dialects::Dialect;
 use crate::runtime::controller::{Identity, Note, Severity};
 
-/// What there can be to tell.
+/// The cases in which a CronJob gets an Event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum CronEvent {
     SawCompleted,
     Created,
     Deleted,
@@ -31,222 +31,242 @@ pub(super) enum What {
     NeverDue,
 }
 
-/// What is told, how badly it is meant, the word for programs, and the sentence with holes: `{job}`.
-pub(super) type Sentence = (What, Severity, &'static str, &'static str);
+/// Case, severity, reason, and the message with placeholders like `{job}`.
+pub(super) type EventText = (CronEvent, Severity, &'static str, &'static str);
 
 use Severity::{Normal, Warning};
 
 const TOO_MANY: &str = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew";
 
-/// Kubernetes'.
-pub(super) const BATCH: &[Sentence] = &[
+/// The Events of Kubernetes' controller.
+pub(super) const BATCH: &[EventText] = &[
     (
-        What::SawCompleted,
+        CronEvent::SawCompleted,
         Normal,
         "SawCompletedJob",
         "Saw completed job: {job}, condition: {how}",
     ),
     (
-        What::Created,
+        CronEvent::Created,
         Normal,
         "SuccessfulCreate",
         "Created job {job}",
     ),
     (
-        What::Deleted,
+        CronEvent::Deleted,
         Normal,
         "SuccessfulDelete",
         "Deleted job {job}",
     ),
     (
-        What::DeleteFailed,
+        CronEvent::DeleteFailed,
         Warning,
         "FailedDelete",
         "Deleted job: {error}",
     ),
-    (What::GetFailed, Warning, "FailedGet", "Get job: {error}"),
     (
-        What::CreateFailed,
+        CronEvent::GetFailed,
+        Warning,
+        "FailedGet",
+        "Get job: {error}",
+    ),
+    (
+        CronEvent::CreateFailed,
         Warning,
         "FailedCreate",
         "Error creating job: {error}",
     ),
     (
-        What::Forbidden,
+        CronEvent::Forbidden,
         Normal,
         "JobAlreadyActive",
         "Not starting job because prior execution is running and concurrency policy is Forbid",
     ),
     (
-        What::TakenBack,
+        CronEvent::TakenBack,
         Warning,
         "UnexpectedJob",
         "Saw a job that the controller did not create or forgot: {job}",
     ),
     (
-        What::Dropped,
+        CronEvent::Dropped,
         Normal,
         "MissingJob",
         "Active job went missing: {job}",
     ),
-    (What::TooManyMissed, Warning, "TooManyMissedTimes", TOO_MANY),
     (
-        What::Missed,
+        CronEvent::TooManyMissed,
+        Warning,
+        "TooManyMissedTimes",
+        TOO_MANY,
+    ),
+    (
+        CronEvent::Missed,
         Warning,
         "MissSchedule",
         "Missed scheduled time to start a job: {slot}",
     ),
     (
-        What::ZoneInSchedule,
+        CronEvent::ZoneInSchedule,
         Warning,
         "UnsupportedSchedule",
         "CRON_TZ or TZ used in schedule {schedule} is not officially supported, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details",
     ),
     (
-        What::EditUnreadable,
+        CronEvent::EditUnreadable,
         Warning,
         "UnParseableCronJobSchedule",
         "unparseable schedule for cronjob: {plain}",
     ),
     (
-        What::Unreadable,
+        CronEvent::Unreadable,
         Warning,
         "UnparseableSchedule",
         "unparseable schedule: {schedule} : {error}",
     ),
     (
-        What::UnknownZone,
+        CronEvent::UnknownZone,
         Warning,
         "UnknownTimeZone",
         "invalid timeZone: {zone}: {error}",
     ),
     (
-        What::NeverDue,
+        CronEvent::NeverDue,
         Warning,
         "InvalidSchedule",
         "invalid schedule: {plain} : {error}",
     ),
 ];
 
-/// Volcano's.
-pub(super) const VOLCANO: &[Sentence] = &[
+/// The Events of Volcano's controller.
+pub(super) const VOLCANO: &[EventText] = &[
     (
-        What::SawCompleted,
+        CronEvent::SawCompleted,
         Normal,
         "SawCompletedJob",
         "Saw completed job: {job} in active, remove",
     ),
     (
-        What::Created,
+        CronEvent::Created,
         Normal,
         "SuccessfulCreate",
         "Created job {job} for CronJob {cronjob}",
     ),
     (
-        What::Deleted,
+        CronEvent::Deleted,
         Normal,
         "SuccessfulDelete",
         "Deleted job \"{job}\"",
     ),
     (
-        What::DeleteFailed,
+        CronEvent::DeleteFailed,
         Warning,
         "FailedDelete",
         "Error deleting job \"{job}\": {error}",
     ),
-    (What::GetFailed, Warning, "FailedGet", "Get job: {error}"),
     (
-        What::CreateFailed,
+        CronEvent::GetFailed,
+        Warning,
+        "FailedGet",
+        "Get job: {error}",
+    ),
+    (
+        CronEvent::CreateFailed,
         Warning,
         "FailedCreate",
         "Failed to create job: {error}",
     ),
     (
-        What::Forbidden,
+        CronEvent::Forbidden,
         Warning,
         "ForbidConcurrent",
         "Skipping job creation because another job is already running",
     ),
     (
-        What::Replacing,
+        CronEvent::Replacing,
         Warning,
         "ReplaceConcurrent",
         "Replacing active job for CronJob",
     ),
     (
-        What::TakenBack,
+        CronEvent::TakenBack,
         Warning,
         "OrphanedJob",
         "Detected orphaned job forgotten or not managed by controller: {job} (UID: {uid})",
     ),
     (
-        What::Dropped,
+        CronEvent::Dropped,
         Warning,
         "StaleReference",
         "Active job \"{job}\" no longer exists (UID: {uid})",
     ),
     (
-        What::MadeAgain,
+        CronEvent::MadeAgain,
         Warning,
         "StaleReference",
         "Active job reference \"{job}\" points to a different UID (expected: {uid}, actual: {other})",
     ),
     (
-        What::Foreign,
+        CronEvent::Foreign,
         Warning,
         "ForeignJob",
         "Job {job} exists but is not owned by this CronJob (current owner: {owner})",
     ),
     (
-        What::NamespaceEnding,
+        CronEvent::NamespaceEnding,
         Warning,
         "NamespaceTerminating",
         "Namespace {namespace} is terminating, skipping job creation",
     ),
-    (What::TooManyMissed, Warning, "TooManyMissedTimes", TOO_MANY),
     (
-        What::ZoneInSchedule,
+        CronEvent::TooManyMissed,
+        Warning,
+        "TooManyMissedTimes",
+        TOO_MANY,
+    ),
+    (
+        CronEvent::ZoneInSchedule,
         Warning,
         "UnsupportedSchedule",
         "CRON_TZ or TZ in the schedule {schedule} is not officially supported. If set, the TimeZone field will be ignored during execution.",
     ),
     (
-        What::EditUnreadable,
+        CronEvent::EditUnreadable,
         Warning,
         "UnParseableCronJobSchedule",
         "unparseable schedule for cronjob: {plain}",
     ),
     (
-        What::Unreadable,
+        CronEvent::Unreadable,
         Warning,
         "InvalidSchedule",
         "Error getting schedule time: {error}",
     ),
     (
-        What::UnknownZone,
+        CronEvent::UnknownZone,
         Warning,
         "InvalidTimeZone",
         "Invalid time zone {zone}: {error}",
     ),
     (
-        What::NeverDue,
+        CronEvent::NeverDue,
         Warning,
         "InvalidSchedule",
         "Error getting schedule time: {error}",
     ),
 ];
 
-/// As many characters of a schedule or a zone as are told: a hostile one may have a million.
-const TOLD_CHARS_MAX: usize = 120;
+/// The most characters of a schedule or a zone in a message: a hostile one may have a million.
+const QUOTED_CHARS_MAX: usize = 120;
 
-/// What is told about a CronJob, if its kind tells that. `holes` are the words that go into the sentence.
+/// The Event of a case, if the kind has one. `holes` are the values of the placeholders.
 pub(super) fn note(
     row: &Dialect,
     about: &Identity,
-    what: What,
+    event: CronEvent,
     holes: &[(&str, &str)],
 ) -> Option<Note> {
-    let (_, severity, reason, sentence) = row.words.iter().find(|words| words.0 == what)?;
+    let (_, severity, reason, sentence) = row.words.iter().find(|text| text.0 == event)?;
     let cronjob = format!("{}/{}", about.namespace, about.name);
     let common = [
         ("cronjob", cronjob.as_str()),
@@ -261,20 +281,20 @@ pub(super) fn note(
     })
 }
 
-/// Text of a user's as Go's `%q` shows it, shortened.
+/// A user's text as Go's `%q` prints it, shortened.
 pub(super) fn quoted(text: &str) -> String {
     format!("{:?}", shortened(text))
 }
 
 pub(super) fn shortened(text: &str) -> String {
-    let mut short: String = text.chars().take(TOLD_CHARS_MAX).collect();
+    let mut short: String = text.chars().take(QUOTED_CHARS_MAX).collect();
     if short.len() < text.len() {
         short.push('…');
     }
     short
 }
 
-/// A sentence with its holes filled. What goes in is not looked at for holes again: users choose names.
+/// Fills the placeholders of a message. Values are not scanned for placeholders, because users choose names.
 fn filled<'a>(sentence: &str, holes: impl Iterator<Item = &'a (&'a str, &'a str)>) -> String {
     let holes: Vec<_> = holes.collect();
     let mut text = String::with_capacity(sentence.len() + 32);
@@ -295,7 +315,7 @@ mod tests {
     use super::super::dialects::DIALECTS;
     use super::*;
 
-    /// One row per sentence, as the documentation has it.
+    /// One row per Event, as the documentation shows it.
     fn documented(row: &Dialect) -> Vec<String> {
         let rows = row.words.iter().map(|(_, severity, reason, sentence)| {
             format!("| {severity:?} | {reason} | `{sentence}` |")
@@ -304,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_what_is_documented() {
+    fn events_are_documented() {
         let docs = include_str!("../../../../docs/cronjobs.md");
         for row in DIALECTS {
             let title = format!("### `{}`", row.api_version);
@@ -319,12 +339,12 @@ mod tests {
     }
 
     #[test]
-    fn words_of_users_are_not_read_for_holes_and_not_told_at_any_length() {
+    fn values_are_not_scanned_for_placeholders_and_are_shortened() {
         let holes = [("job", "{uid}"), ("uid", "u")];
         assert_eq!(filled("{job} {uid} {x}!", holes.iter()), "{uid} u !");
         assert_eq!(filled("a { b", holes.iter()), "a ");
         let long = shortened(&"é".repeat(1 << 20));
-        assert_eq!(long.chars().count(), TOLD_CHARS_MAX + 1);
+        assert_eq!(long.chars().count(), QUOTED_CHARS_MAX + 1);
         assert_eq!(quoted("a\"b"), r#""a\"b""#);
     }
 }

@@ -1,8 +1,8 @@
-//! The Jobs of one CronJob, in every order in which they are looked at.
+//! Holds the Jobs of one CronJob, sorted for each question that a decision asks.
 //!
-//! A CronJob may have a hundred thousand finished Jobs, and each request of its is decided anew. So nothing here is searched
-//! for: what runs, what is in doubt, what goes next, the latest success and the latest slot are each kept in an order of
-//! their own. The index changes it; a Job that changes is taken out and put back.
+//! A CronJob may own a hundred thousand finished Jobs, and every request needs a new decision, so no decision may scan all
+//! Jobs. Running Jobs, doubtful Jobs, the next Job to prune, the latest success and the latest slot each have their own
+//! sorted set. The index changes it: a Job that changed is taken out and put back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,64 +10,63 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::dialects::AgeBy;
-use super::facts::{JobFacts, Outcome};
+use super::facts::{JobFacts, JobOutcome};
 use crate::runtime::record::{Revision, Uid};
 
 /// A Job that a CronJob owns.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Job {
+pub(super) struct OwnedJob {
     pub(super) name: Arc<str>,
     pub(super) revision: Revision,
     pub(super) facts: JobFacts,
     pub(super) is_deleting: bool,
-    /// Its delete was acknowledged.
+    /// Whether the API server acknowledged our delete.
     pub(super) is_going: bool,
-    /// A fresh list did not show it.
+    /// Whether a relist did not show the Job.
     pub(super) is_doubtful: bool,
 }
 
-/// What depends on the kind and on the settings.
+/// How finished Jobs are judged, by kind and settings.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Rules {
-    /// In which order finished Jobs go.
+pub(super) struct JobRules {
+    /// The time by which the oldest finished Job is pruned first.
     pub(super) age: AgeBy,
-    /// Whether aborted Jobs have finished.
+    /// Whether aborted Jobs count as finished.
     pub(super) are_aborted_over: bool,
 }
 
-/// The Jobs of a CronJob.
+/// All Jobs of one owner, finished ones included.
 #[derive(Debug)]
-pub(super) struct Family {
-    rules: Rules,
-    jobs: BTreeMap<Uid, Job>,
-    /// A name has one Job, unless the end of the one before was not shown yet.
+pub(super) struct OwnedJobs {
+    rules: JobRules,
+    jobs: BTreeMap<Uid, OwnedJob>,
+    /// A name may have two Jobs while the DELETED event of the first is on its way.
     names: BTreeSet<(Arc<str>, Uid)>,
     unfinished: BTreeSet<Uid>,
     doubtful: BTreeSet<Uid>,
-    succeeded: BTreeSet<Turn>,
-    failed: BTreeSet<Turn>,
-    /// When Jobs succeeded, and how many did then.
+    succeeded: BTreeSet<PruneKey>,
+    failed: BTreeSet<PruneKey>,
+    /// The number of Jobs by the time of their success.
     successes: BTreeMap<Timestamp, usize>,
-    /// The slots that Jobs are named after, and how many are.
+    /// The number of Jobs by the slot that they are named after.
     slots: BTreeMap<Timestamp, usize>,
 }
 
-/// When it is a finished Job's turn to go: the oldest first, those of unknown age last, then by name.
-type Turn = (Timestamp, Arc<str>, Uid);
+/// The order in which finished Jobs are pruned: the oldest first, Jobs of unknown age last, then by name.
+type PruneKey = (Timestamp, Arc<str>, Uid);
 
 // === impl Job ===
 
-impl Job {
-    /// Whether it runs no more.
-    pub(super) fn has_finished(&self, rules: Rules) -> bool {
+impl OwnedJob {
+    pub(super) fn has_finished(&self, rules: JobRules) -> bool {
         match self.facts.outcome {
-            Outcome::Unfinished => false,
-            Outcome::Succeeded | Outcome::Failed => true,
-            Outcome::Aborted => rules.are_aborted_over,
+            JobOutcome::Unfinished => false,
+            JobOutcome::Succeeded | JobOutcome::Failed => true,
+            JobOutcome::Aborted => rules.are_aborted_over,
         }
     }
 
-    fn turn(&self, rules: Rules, uid: &Uid) -> Turn {
+    fn prune_key(&self, rules: JobRules, uid: &Uid) -> PruneKey {
         let since = match rules.age {
             AgeBy::Creation => self.facts.created,
             AgeBy::Start => self.facts.started,
@@ -76,18 +75,18 @@ impl Job {
         (since, self.name.clone(), uid.clone())
     }
 
-    /// When it succeeded, if it has and says so.
+    /// The time of its success, if it succeeded and has one.
     pub(super) fn success(&self) -> Option<Timestamp> {
         self.facts
             .ended
-            .filter(|_| self.facts.outcome == Outcome::Succeeded)
+            .filter(|_| self.facts.outcome == JobOutcome::Succeeded)
     }
 }
 
-// === impl Family ===
+// === impl OwnedJobs ===
 
-impl Family {
-    pub(super) fn new(rules: Rules) -> Self {
+impl OwnedJobs {
+    pub(super) fn new(rules: JobRules) -> Self {
         Self {
             rules,
             jobs: BTreeMap::new(),
@@ -105,12 +104,11 @@ impl Family {
         self.jobs.is_empty()
     }
 
-    pub(super) fn get(&self, uid: &Uid) -> Option<&Job> {
+    pub(super) fn get(&self, uid: &Uid) -> Option<&OwnedJob> {
         self.jobs.get(uid)
     }
 
-    /// The Jobs of a name.
-    pub(super) fn named(&self, name: &str) -> impl Iterator<Item = &Uid> {
+    pub(super) fn uids_of_name(&self, name: &str) -> impl Iterator<Item = &Uid> {
         let from = (Arc::from(name), Uid::Uuid([0; 16]));
         let known = self.names.range(from..);
         known
@@ -118,40 +116,38 @@ impl Family {
             .map(|(_, uid)| uid)
     }
 
-    /// Those that have not finished, also if they are being deleted.
-    pub(super) fn unfinished(&self) -> impl Iterator<Item = (&Uid, &Job)> {
+    /// The Jobs that have not finished, also while they are being deleted.
+    pub(super) fn unfinished(&self) -> impl Iterator<Item = (&Uid, &OwnedJob)> {
         self.unfinished
             .iter()
             .filter_map(|uid| self.jobs.get_key_value(uid))
     }
 
-    /// One that is in doubt.
-    pub(super) fn doubtful(&self) -> Option<&Job> {
+    pub(super) fn doubtful(&self) -> Option<&OwnedJob> {
         self.doubtful.first().and_then(|uid| self.jobs.get(uid))
     }
 
-    /// Those that ended like this and are more than are kept, in the order in which they go.
+    /// The Jobs with this outcome over a history limit, in the order in which they are pruned.
     pub(super) fn beyond(
         &self,
-        outcome: Outcome,
+        outcome: JobOutcome,
         kept: usize,
-    ) -> impl Iterator<Item = (&Uid, &Job)> {
+    ) -> impl Iterator<Item = (&Uid, &OwnedJob)> {
         let ended = match outcome {
-            Outcome::Succeeded => Some(&self.succeeded),
-            Outcome::Failed => Some(&self.failed),
-            Outcome::Unfinished | Outcome::Aborted => None,
+            JobOutcome::Succeeded => Some(&self.succeeded),
+            JobOutcome::Failed => Some(&self.failed),
+            JobOutcome::Unfinished | JobOutcome::Aborted => None,
         };
         let over = ended.map_or(0, |ended| ended.len().saturating_sub(kept));
         let ended = ended.into_iter().flatten().take(over);
         ended.filter_map(|(_, _, uid)| self.jobs.get_key_value(uid))
     }
 
-    /// When the last one succeeded.
     pub(super) fn last_success(&self) -> Option<Timestamp> {
         self.successes.last_key_value().map(|(time, _)| *time)
     }
 
-    /// The latest slot that one is named after, up to a time.
+    /// The latest slot that a Job is named after, not later than `until`.
     pub(super) fn last_slot(&self, until: Timestamp) -> Option<Timestamp> {
         self.slots
             .range(..=until)
@@ -159,8 +155,8 @@ impl Family {
             .map(|(slot, _)| *slot)
     }
 
-    /// Takes a Job in, and gives what was known of it before.
-    pub(super) fn put(&mut self, uid: &Uid, job: Job) -> Option<Job> {
+    /// Stores a Job and returns the version before.
+    pub(super) fn put(&mut self, uid: &Uid, job: OwnedJob) -> Option<OwnedJob> {
         let before = self.take(uid);
         self.names.insert((job.name.clone(), uid.clone()));
         if !job.has_finished(self.rules) {
@@ -169,9 +165,9 @@ impl Family {
         if job.is_doubtful {
             self.doubtful.insert(uid.clone());
         }
-        let turn = job.turn(self.rules, uid);
-        if let Some(ended) = self.ended(&job) {
-            ended.insert(turn);
+        let key = job.prune_key(self.rules, uid);
+        if let Some(order) = self.prune_order(&job) {
+            order.insert(key);
         }
         count(&mut self.successes, job.success());
         count(&mut self.slots, job.facts.slot);
@@ -179,28 +175,27 @@ impl Family {
         before
     }
 
-    /// Takes a Job out.
-    pub(super) fn take(&mut self, uid: &Uid) -> Option<Job> {
+    pub(super) fn take(&mut self, uid: &Uid) -> Option<OwnedJob> {
         let job = self.jobs.remove(uid)?;
         self.names.remove(&(job.name.clone(), uid.clone()));
         self.unfinished.remove(uid);
         self.doubtful.remove(uid);
-        let turn = job.turn(self.rules, uid);
-        if let Some(ended) = self.ended(&job) {
-            ended.remove(&turn);
+        let key = job.prune_key(self.rules, uid);
+        if let Some(order) = self.prune_order(&job) {
+            order.remove(&key);
         }
         uncount(&mut self.successes, job.success());
         uncount(&mut self.slots, job.facts.slot);
         Some(job)
     }
 
-    /// Where a Job waits for its turn to go, unless it is going already.
-    fn ended(&mut self, job: &Job) -> Option<&mut BTreeSet<Turn>> {
+    /// The prune order that a Job belongs to; none if it runs or is being deleted.
+    fn prune_order(&mut self, job: &OwnedJob) -> Option<&mut BTreeSet<PruneKey>> {
         match job.facts.outcome {
             _ if job.is_deleting || job.is_going => None,
-            Outcome::Succeeded => Some(&mut self.succeeded),
-            Outcome::Failed => Some(&mut self.failed),
-            Outcome::Unfinished | Outcome::Aborted => None,
+            JobOutcome::Succeeded => Some(&mut self.succeeded),
+            JobOutcome::Failed => Some(&mut self.failed),
+            JobOutcome::Unfinished | JobOutcome::Aborted => None,
         }
     }
 }
@@ -229,15 +224,15 @@ mod tests {
 
     use super::*;
 
-    const OUTCOMES: [Outcome; 4] = [
-        Outcome::Unfinished,
-        Outcome::Succeeded,
-        Outcome::Failed,
-        Outcome::Aborted,
+    const OUTCOMES: [JobOutcome; 4] = [
+        JobOutcome::Unfinished,
+        JobOutcome::Succeeded,
+        JobOutcome::Failed,
+        JobOutcome::Aborted,
     ];
 
-    /// A Job of random properties, of which there are few, so that many are equal.
-    fn draw(rng: &mut Rng) -> Job {
+    /// A random Job. Few values are possible, so that many Jobs are equal.
+    fn draw(rng: &mut Rng) -> OwnedJob {
         let outcome = OUTCOMES[rng.below(OUTCOMES.len())];
         let mut time = || {
             let secs = i64::try_from(rng.below(8)).unwrap();
@@ -250,7 +245,7 @@ mod tests {
             created: time(),
             slot: time(),
         };
-        Job {
+        OwnedJob {
             name: format!("j{}", rng.below(20)).into(),
             revision: Revision::default(),
             facts,
@@ -260,64 +255,64 @@ mod tests {
         }
     }
 
-    /// What is found in the orders is what a search of all Jobs finds.
-    fn check(family: &Family, known: &BTreeMap<Uid, Job>) {
-        let rules = family.rules;
-        let uids = |is_meant: &dyn Fn(&Job) -> bool| -> Vec<&Uid> {
+    /// Compares every sorted set with a scan of all Jobs.
+    fn check(jobs: &OwnedJobs, known: &BTreeMap<Uid, OwnedJob>) {
+        let rules = jobs.rules;
+        let uids = |is_meant: &dyn Fn(&OwnedJob) -> bool| -> Vec<&Uid> {
             let meant = known.iter().filter(|(_, job)| is_meant(job));
             meant.map(|(uid, _)| uid).collect()
         };
-        let unfinished: Vec<&Uid> = family.unfinished().map(|(uid, _)| uid).collect();
+        let unfinished: Vec<&Uid> = jobs.unfinished().map(|(uid, _)| uid).collect();
         assert_eq!(unfinished, uids(&|job| !job.has_finished(rules)));
         let is_any_doubtful = !uids(&|job| job.is_doubtful).is_empty();
-        assert_eq!(family.doubtful().is_some(), is_any_doubtful);
-        assert!(family.doubtful().is_none_or(|job| job.is_doubtful));
+        assert_eq!(jobs.doubtful().is_some(), is_any_doubtful);
+        assert!(jobs.doubtful().is_none_or(|job| job.is_doubtful));
         for name in (0..20).map(|number| format!("j{number}")) {
-            let named: Vec<&Uid> = family.named(&name).collect();
+            let named: Vec<&Uid> = jobs.uids_of_name(&name).collect();
             assert_eq!(named, uids(&|job| *job.name == *name));
         }
         assert_eq!(
-            family.last_success(),
-            known.values().filter_map(Job::success).max()
+            jobs.last_success(),
+            known.values().filter_map(OwnedJob::success).max()
         );
         let until = Timestamp::from_second(4).unwrap();
         let slots = known.values().filter_map(|job| job.facts.slot);
         assert_eq!(
-            family.last_slot(until),
+            jobs.last_slot(until),
             slots.filter(|slot| *slot <= until).max()
         );
         for outcome in OUTCOMES {
-            let is_over = matches!(outcome, Outcome::Succeeded | Outcome::Failed);
+            let is_over = matches!(outcome, JobOutcome::Succeeded | JobOutcome::Failed);
             let mut ended = uids(&|job| {
                 is_over && job.facts.outcome == outcome && !job.is_deleting && !job.is_going
             });
-            ended.sort_by_key(|uid| known[*uid].turn(rules, uid));
+            ended.sort_by_key(|uid| known[*uid].prune_key(rules, uid));
             ended.truncate(ended.len().saturating_sub(3));
-            let beyond: Vec<&Uid> = family.beyond(outcome, 3).map(|(uid, _)| uid).collect();
+            let beyond: Vec<&Uid> = jobs.beyond(outcome, 3).map(|(uid, _)| uid).collect();
             assert_eq!(beyond, ended);
         }
-        assert_eq!(family.is_empty(), known.is_empty());
+        assert_eq!(jobs.is_empty(), known.is_empty());
     }
 
     #[test]
-    fn orders_find_what_a_search_would_find() {
+    fn sorted_sets_agree_with_a_scan() {
         for seed in 0..8 {
             let mut rng = Rng::seeded(seed);
-            let rules = Rules {
+            let rules = JobRules {
                 age: [AgeBy::Creation, AgeBy::Start][rng.below(2)],
                 are_aborted_over: rng.below(2) == 0,
             };
-            let (mut family, mut known) = (Family::new(rules), BTreeMap::new());
+            let (mut jobs, mut known) = (OwnedJobs::new(rules), BTreeMap::new());
             for step in 0..300 {
                 let uid = Uid::from(format!("u{}", rng.below(30)).as_str());
-                // They come more often than they go, and then all of them go.
+                // First more Jobs come than go, then all go.
                 if rng.below(3) > 0 && step < 200 {
                     let job = draw(&mut rng);
-                    assert_eq!(family.put(&uid, job.clone()), known.insert(uid, job));
+                    assert_eq!(jobs.put(&uid, job.clone()), known.insert(uid, job));
                 } else {
-                    assert_eq!(family.take(&uid), known.remove(&uid));
+                    assert_eq!(jobs.take(&uid), known.remove(&uid));
                 }
-                check(&family, &known);
+                check(&jobs, &known);
             }
         }
     }
