@@ -15,6 +15,8 @@ pub mod cron;
 pub mod gc;
 pub mod podgc;
 pub mod runtime;
+#[cfg(test)]
+mod test_world;
 pub mod ttl;
 
 /// Registers the metrics of all controllers, so that the metrics page shows them before they are first counted.

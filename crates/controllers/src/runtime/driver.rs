@@ -17,6 +17,8 @@ mod in_flight;
 pub mod liveness;
 pub mod options;
 mod report;
+#[cfg(test)]
+mod stepping;
 mod watched_kinds;
 
 use std::collections::BTreeMap;

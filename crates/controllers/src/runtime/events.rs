@@ -73,6 +73,17 @@ impl Events {
         }
     }
 
+    /// Hands the notes to a test instead of a [`Recorder`].
+    #[cfg(test)]
+    pub(crate) fn captured() -> (Self, mpsc::Receiver<(&'static str, Note)>) {
+        let (sender, notes) = mpsc::channel(WAITING_MAX);
+        let events = Self {
+            notes: Some(sender),
+            metrics: Metrics::new(),
+        };
+        (events, notes)
+    }
+
     /// Tells the users of an object something. Never waits.
     pub fn tell(&self, controller: &'static str, note: Note) {
         let Some(notes) = &self.notes else {

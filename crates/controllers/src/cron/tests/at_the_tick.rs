@@ -4,8 +4,7 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::super::{BATCH, DIALECTS};
-use super::world::{BASE, Ended, Trouble, World};
-use crate::runtime::kind::KindId;
+use super::world::{BASE, Ended, REFUSE, World};
 
 #[test]
 fn suspended_at_the_tick_it_waits_and_resumed_at_the_tick_it_runs_once() {
@@ -31,7 +30,7 @@ fn suspended_at_the_tick_it_waits_and_resumed_at_the_tick_it_runs_once() {
 fn suspended_between_the_job_and_its_record_it_records_all_the_same() {
     for row in DIALECTS {
         let mut world = World::new(row, &json!({}));
-        world.troubles.push_back(("patch", Trouble::Refuse));
+        world.troubles.push_back(("patch", REFUSE));
         assert_eq!(world.at(5).run(), Ended::Failed);
         world.change_cron(&json!({"spec": {"suspend": true}}));
         assert_eq!(world.run(), Ended::Rest);
@@ -105,7 +104,7 @@ fn made_again_at_the_tick_it_leaves_the_slot_to_the_job_of_its_predecessor() {
             before["metadata"]["uid"]
         );
         assert!(world.active().is_empty());
-        world.objects.remove(&(KindId(1), World::name_at(5)));
+        world.drop_job_unseen(&World::name_at(5));
         assert_eq!(world.run(), Ended::In(300), "the slot is over");
         world.at(10).run();
         assert_eq!(world.active(), [World::name_at(10)]);

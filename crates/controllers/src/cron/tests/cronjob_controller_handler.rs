@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 
 use super::super::{DIALECTS, VOLCANO};
 use super::world::{BASE, Ended, World};
+use crate::runtime::controller::Change;
+use crate::test_world::merged;
 
 /// `GetJobsByCronJob`: what the one owner is like, and whether its Job counts as running.
 #[test]
@@ -20,10 +22,11 @@ fn a_job_belongs_to_the_controller_with_its_uid() {
     for (changes, is_ours) in cases {
         let mut world = World::new(&VOLCANO, &json!({"concurrencyPolicy": "Forbid"}));
         let mut job = world.mk_job(1, "Running");
-        super::world::merge(&mut job["metadata"]["ownerReferences"][0], &changes);
+        let owner = &mut job["metadata"]["ownerReferences"][0];
+        *owner = merged(owner.take(), changes.clone());
         world.put_job(job);
         world.at(5).run();
-        let is_started = world.jobs().contains(&World::name_at(5).as_str());
+        let is_started = world.jobs().contains(&World::name_at(5));
         assert_eq!(is_started, !is_ours, "{changes}");
     }
 }
@@ -69,7 +72,7 @@ fn a_schedule_that_cannot_be_read_after_a_change_has_a_reason_of_its_own() {
         assert_eq!(world.at(1).run(), Ended::In(240));
         world.change_cron(&json!({"spec": {"schedule": "bad"}}));
         assert_eq!(world.run(), Ended::Rest);
-        assert_eq!(world.told, ["UnParseableCronJobSchedule"]);
+        assert_eq!(world.events, ["UnParseableCronJobSchedule"]);
         assert_eq!(world.messages, ["unparseable schedule for cronjob: bad"]);
         world.change_cron(&json!({"spec": {"schedule": "* * * * *"}}));
         assert_eq!(world.run(), Ended::In(60));
@@ -87,15 +90,9 @@ fn versions_of_a_job_that_nothing_follows_from_wake_nobody() {
     world.add_job(1, "Running");
     let mut job = world.mk_job(1, "Running");
     job["status"]["running"] = 7.into();
-    job["metadata"]["resourceVersion"] = "900".into();
     let name = World::name_at(1);
-    world
-        .objects
-        .insert((crate::runtime::kind::KindId(1), name.clone()), job);
-    let record = world
-        .record(crate::runtime::kind::KindId(1), &name)
-        .unwrap();
-    let change = crate::runtime::controller::Change::Applied(record);
+    world.put_job_unseen(job);
+    let change = Change::Applied(world.record_of_job(&name));
     assert_eq!(world.observe(&change), []);
     world.end_job(&name, "Completed");
     world.at(2).run();

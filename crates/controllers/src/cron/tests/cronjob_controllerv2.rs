@@ -5,11 +5,12 @@
 use serde_json::{Value, json};
 
 use super::super::BATCH;
-use super::world::{BASE, Ended, Trouble, World};
+use super::world::{BASE, Ended, REFUSE, World};
+use crate::test_world::merged;
 
 const WEEK: i64 = 7 * 24 * 60;
 
-/// Policy and more, minutes after 10:00, Jobs (phase and slot); how it ends, Events, Jobs made and deleted.
+/// ConcurrencyPolicy and more, minutes after 10:00, Jobs (phase and slot); how it ends, Events, Jobs made and deleted.
 type Row = (
     Value,
     i64,
@@ -22,7 +23,7 @@ type Row = (
 
 /// Cases that do not end as they should, in words.
 fn wrong(cases: &[Row]) -> Vec<String> {
-    let judge = |shows_first, (spec, now, jobs, ended, told, made, deleted): &Row| {
+    let judge = |shows_first, (spec, now, jobs, ended, events, made, deleted): &Row| {
         let mut world = World::new(&BATCH, &json!({"schedule": "0 * * * ?"}));
         world.shows_first = shows_first;
         world.change_cron(&json!({ "spec": spec }));
@@ -40,11 +41,11 @@ fn wrong(cases: &[Row]) -> Vec<String> {
         world.asked.clear();
         let found = world.at(*now).run();
         let counts = (world.asked_for("create"), world.asked_for("delete"));
-        let is_right = found == *ended && world.told == *told && counts == (*made, *deleted);
+        let is_right = found == *ended && world.events == *events && counts == (*made, *deleted);
         (!is_right).then(|| {
             format!(
                 "{spec} {now} {jobs:?}: {found:?} {:?} {counts:?}",
-                world.told
+                world.events
             )
         })
     };
@@ -56,9 +57,8 @@ fn wrong(cases: &[Row]) -> Vec<String> {
 /// A spec with each policy.
 fn each(changes: &Value) -> [Value; 3] {
     ["Allow", "Forbid", "Replace"].map(|policy| {
-        let mut spec = json!({"concurrencyPolicy": policy});
-        super::world::merge(&mut spec, changes);
-        spec
+        let spec = json!({"concurrencyPolicy": policy});
+        merged(spec, changes.clone())
     })
 }
 
@@ -83,9 +83,9 @@ fn never_ran() {
         (json!({"startingDeadlineSeconds": 10}), 61, late.clone(), &["MissSchedule"]),
         (json!({"startingDeadlineSeconds": 600}), 61, late, started),
     ];
-    for (changes, now, ended, told) in cases {
-        let made = usize::from(told.contains(&"SuccessfulCreate"));
-        let rows = each(&changes).map(|spec| (spec, now, &[][..], ended.clone(), told, made, 0));
+    for (changes, now, ended, events) in cases {
+        let made = usize::from(events.contains(&"SuccessfulCreate"));
+        let rows = each(&changes).map(|spec| (spec, now, &[][..], ended.clone(), events, made, 0));
         assert_eq!(wrong(&rows), [""; 0]);
     }
 }
@@ -136,7 +136,7 @@ fn time_drifted_back_starts_nothing() {
     let later = BASE + jiff::SignedDuration::from_mins(120);
     world.change_cron(&json!({"status": {"lastScheduleTime": later}}));
     assert_eq!(world.at(61).run(), Ended::In(119 * 60));
-    assert_eq!((world.asked.len(), world.told.len()), (0, 0));
+    assert_eq!((world.asked.len(), world.events.len()), (0, 0));
 }
 
 /// `TestControllerV2CleanupFinishedJobs`.
@@ -149,11 +149,11 @@ fn the_oldest_goes_even_if_nothing_can_be_made() {
         &json!({"status": {"lastScheduleTime": BASE + jiff::SignedDuration::from_mins(2)}}),
     );
     for _ in 0..3 {
-        world.troubles.push_back(("create", Trouble::Refuse));
+        world.troubles.push_back(("create", REFUSE));
     }
     assert_eq!(world.at(5).run(), Ended::Failed);
     assert_eq!(world.jobs(), [World::name_at(2)]);
-    assert_eq!(world.told, ["SuccessfulDelete", "FailedCreate"]);
+    assert_eq!(world.events, ["SuccessfulDelete", "FailedCreate"]);
     let mut world = World::new(&BATCH, &json!({"successfulJobsHistoryLimit": 2}));
     world.add_job(1, "Completed");
     world.add_job(2, "Completed");
@@ -167,13 +167,10 @@ fn a_job_that_exists_is_the_slots_if_it_is_ours() {
     for is_ours in [true, false] {
         let mut world = World::new(&BATCH, &json!({}));
         let mut job = world.mk_job(5, "Running");
-        job["metadata"]["resourceVersion"] = "7".into();
         if !is_ours {
             job["metadata"]["ownerReferences"][0]["uid"] = "another".into();
         }
-        world
-            .objects
-            .insert((crate::runtime::kind::KindId(1), World::name_at(5)), job);
+        world.put_job_unseen(job);
         assert_eq!(world.at(5).run(), Ended::In(300));
         let (create, get) = (
             format!("create {}", World::name_at(5)),
@@ -192,9 +189,12 @@ fn a_job_that_exists_is_the_slots_if_it_is_ours() {
             );
             assert_eq!(world.asked.len(), 2);
             let because = world.decide().because.to_string();
-            assert!(because.contains("belongs to somebody else"), "{because}");
+            assert!(because.contains("belongs to another owner"), "{because}");
         }
-        assert_eq!(world.told, [""; 0], "Kubernetes says nothing about either");
+        assert_eq!(
+            world.events, [""; 0],
+            "Kubernetes says nothing about either"
+        );
     }
 }
 

@@ -4,12 +4,12 @@ use jiff::SignedDuration;
 use serde_json::json;
 
 use super::super::{BATCH, DIALECTS, VOLCANO};
-use super::world::{BASE, Ended, Trouble, World};
+use super::world::{BASE, Ended, NAMESPACE_ENDING, REFUSE, World};
 
 /// Every request of a verb is refused from now on.
 fn refuse(world: &mut World, verb: &'static str) {
     for _ in 0..100 {
-        world.troubles.push_back((verb, Trouble::Refuse));
+        world.troubles.push_back((verb, REFUSE));
     }
 }
 
@@ -54,7 +54,7 @@ fn a_job_that_cannot_be_made_stops_no_status() {
         assert_eq!(world.run(), Ended::Failed);
     }
     assert_eq!(world.status()["lastSuccessfulTime"], "2025-03-11T10:02:00Z");
-    assert_eq!(world.told, ["FailedCreate"; 3]);
+    assert_eq!(world.events, ["FailedCreate"; 3]);
     world.troubles.clear();
     assert_eq!(world.run(), Ended::In(300));
     assert_eq!(world.active(), [World::name_at(5)]);
@@ -72,10 +72,10 @@ fn a_job_that_cannot_be_deleted_stops_neither_slots_nor_the_next_one() {
     world
         .change_cron(&json!({"status": {"lastScheduleTime": BASE + SignedDuration::from_mins(3)}}));
     world.at(5);
-    world.troubles.push_back(("delete", Trouble::Refuse));
+    world.troubles.push_back(("delete", REFUSE));
     assert_eq!(world.run(), Ended::Failed);
-    assert_eq!(world.told, ["FailedDelete"]);
-    world.troubles.push_back(("delete", Trouble::Refuse));
+    assert_eq!(world.events, ["FailedDelete"]);
+    world.troubles.push_back(("delete", REFUSE));
     assert_eq!(world.run(), Ended::Failed);
     assert_eq!(
         world.active(),
@@ -98,21 +98,21 @@ fn a_replace_that_cannot_delete_makes_nothing() {
         assert_eq!(world.run(), Ended::Failed);
     }
     assert_eq!(world.asked_for("create"), 0);
-    assert_eq!(world.told[..2], ["ReplaceConcurrent", "FailedDelete"]);
+    assert_eq!(world.events[..2], ["ReplaceConcurrent", "FailedDelete"]);
 }
 
 #[test]
 fn a_namespace_that_ends_is_told_by_volcano_only() {
     for row in DIALECTS {
         let mut world = World::new(row, &json!({}));
-        world.troubles.push_back(("create", Trouble::Ending));
+        world.troubles.push_back(("create", NAMESPACE_ENDING));
         assert_eq!(world.at(5).run(), Ended::Failed);
-        let told: &[&str] = if row.group == "batch" {
+        let events: &[&str] = if row.group == "batch" {
             &[]
         } else {
             &["NamespaceTerminating"]
         };
-        assert_eq!(world.told, told);
+        assert_eq!(world.events, events);
     }
 }
 

@@ -6,10 +6,9 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::super::{BATCH, DIALECTS, Settings, VOLCANO};
-use super::world::{BASE, Ended, NAME, NS, World};
+use super::world::{BASE, Ended, JOB_KIND, NAME, NS, World};
 use crate::runtime::call::{Answer, Call};
 use crate::runtime::controller::{Change, Next};
-use crate::runtime::kind::KindId;
 use crate::runtime::record::{Record, View, decode};
 
 #[test]
@@ -43,10 +42,10 @@ fn schedules_that_cannot_be_read_are_told_and_waited_for() {
         ] {
             let mut world = World::new(row, &json!({"schedule": schedule}));
             assert_eq!(world.at(5).run(), Ended::Rest, "{schedule:.40}");
-            assert_eq!(world.told, [reason], "{schedule:.40}");
+            assert_eq!(world.events, [reason], "{schedule:.40}");
             assert!(world.messages[0].len() < 2_000, "{schedule:.40}");
             world.at(10).run();
-            assert_eq!((world.told.len(), world.asked.len()), (1, 0), "once");
+            assert_eq!((world.events.len(), world.asked.len()), (1, 0), "once");
         }
     }
 }
@@ -63,7 +62,7 @@ fn intervals_of_any_length_are_served_once_a_minute_at_most() {
             world.asked_for("create"),
             made,
             "{schedule}: {:?}",
-            world.told
+            world.events
         );
     }
 }
@@ -74,7 +73,7 @@ fn schedules_without_slots_are_told_and_looked_at_again_after_a_year() {
         for schedule in ["0 0 31 2 *", "0 0 30 2 *"] {
             let mut world = World::new(row, &json!({"schedule": schedule}));
             assert_eq!(world.at(5).run(), Ended::In(365 * 86_400));
-            assert_eq!(world.told, ["InvalidSchedule"]);
+            assert_eq!(world.events, ["InvalidSchedule"]);
             assert!(world.asked.is_empty());
         }
         // The next leap day after 2096 is in 2104, further than upstream looks: it comes all the same.
@@ -104,7 +103,7 @@ fn zones_that_do_not_exist_are_told_and_waited_for() {
         for (row, reason) in [(&BATCH, "UnknownTimeZone"), (&VOLCANO, "InvalidTimeZone")] {
             let mut world = World::new(row, &json!({"timeZone": zone}));
             assert_eq!(world.at(5).run(), Ended::Rest, "{zone}");
-            assert_eq!(world.told, [reason], "{zone}");
+            assert_eq!(world.events, [reason], "{zone}");
             world.change_cron(&json!({"spec": {"timeZone": "Asia/Kathmandu"}}));
             world.run();
             assert_eq!(world.jobs(), [World::name_at(5)], "{zone}");
@@ -194,7 +193,7 @@ fn a_last_slot_that_is_still_to_come_is_waited_for_if_none_comes_after_it() {
     let last: jiff::Timestamp = "2096-02-29T00:00:00Z".parse().unwrap();
     world.change_cron(&json!({"status": {"lastScheduleTime": last}}));
     assert_eq!(world.run(), Ended::In(last.duration_since(BASE).as_secs()));
-    assert!(world.asked.is_empty() && world.told.is_empty());
+    assert!(world.asked.is_empty() && world.events.is_empty());
 }
 
 /// Names that only look like those of ticks must not stop a CronJob.
@@ -248,7 +247,7 @@ fn a_hundred_thousand_finished_jobs_go_one_by_one() {
             "name":"{NAME}","uid":"cron-uid","controller":true}}]}},"status":{{"startTime":"{time}",
             "completionTime":"{time}","conditions":[{{"type":"Complete","status":"True"}}]}}}}"#
         );
-        Arc::new(decode(KindId(1), text.as_bytes(), View::Full).unwrap())
+        Arc::new(decode(JOB_KIND, text.as_bytes(), View::Full).unwrap())
     });
     let records: Vec<Arc<Record>> = records.collect();
     for record in &records {
@@ -273,11 +272,11 @@ fn a_million_missed_slots_are_one_job() {
         let mut world = World::new(row, &json!({"schedule": "* * * * *"}));
         assert_eq!(world.at(1_000_000).run(), Ended::In(60));
         assert_eq!(world.jobs(), [World::name_at(1_000_000)]);
-        assert_eq!(world.told, ["TooManyMissedTimes", "SuccessfulCreate"]);
+        assert_eq!(world.events, ["TooManyMissedTimes", "SuccessfulCreate"]);
     }
-    for (minutes, told) in [(100, 1), (101, 2)] {
+    for (minutes, events) in [(100, 1), (101, 2)] {
         let mut world = World::new(&BATCH, &json!({"schedule": "* * * * *"}));
         world.at(minutes).run();
-        assert_eq!(world.told.len(), told, "{minutes}");
+        assert_eq!(world.events.len(), events, "{minutes}");
     }
 }

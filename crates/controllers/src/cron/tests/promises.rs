@@ -6,9 +6,10 @@ use jiff::SignedDuration;
 use serde_json::json;
 
 use super::super::{BATCH, DIALECTS, Settings, VOLCANO};
-use super::world::{BASE, Ended, NAME, Trouble, World};
-use crate::runtime::call::Call;
-use crate::runtime::controller::{CallAnswer, Next, Verdict};
+use super::world::{BASE, CONFLICT, Ended, NAME, REFUSE, World};
+use crate::runtime::call::{Answer, Call};
+use crate::runtime::controller::{Next, Verdict};
+use crate::test_world::Fault;
 
 fn verb<K, R>(verdict: &Verdict<K, R>) -> &'static str {
     match &verdict.next {
@@ -31,7 +32,8 @@ fn a_tick_is_two_requests_and_a_cron_job_that_waits_costs_none() {
                 format!("patch {NAME}")
             ]
         );
-        let active = &world.status()["active"][0];
+        let status = world.status();
+        let active = &status["active"][0];
         let job = world.job(&World::name_at(5));
         assert_eq!(active["uid"], job["metadata"]["uid"]);
         assert_eq!(
@@ -66,7 +68,7 @@ fn whoever_comes_after_a_crash_records_the_tick_and_starts_no_second() {
             );
             assert_eq!(world.status()["lastScheduleTime"], "2025-03-11T10:05:00Z");
             assert!(
-                !world.told.contains(&"OrphanedJob".to_owned()),
+                !world.events.contains(&"OrphanedJob".to_owned()),
                 "{phase}: it is no surprise"
             );
             let gone = usize::from(phase != "Running");
@@ -88,7 +90,7 @@ fn nothing_is_deleted_before_its_tick_is_recorded() {
         world.add_job(5, phase);
         world.at(10);
         for _ in 0..3 {
-            world.troubles.push_back(("patch", Trouble::Refuse));
+            world.troubles.push_back(("patch", REFUSE));
         }
         for _ in 0..3 {
             assert_eq!(world.run(), Ended::Failed);
@@ -108,7 +110,7 @@ fn a_success_is_recorded_before_its_job_goes() {
             world.shows_first = shows_first;
             world.at(5).run();
             world.asked.clear();
-            world.told.clear();
+            world.events.clear();
             world.at(6).end_job(&World::name_at(5), "Completed");
             assert_eq!(world.run(), Ended::In(240));
             assert_eq!(
@@ -118,7 +120,7 @@ fn a_success_is_recorded_before_its_job_goes() {
                     format!("delete {}", World::name_at(5))
                 ]
             );
-            assert_eq!(world.told, ["SawCompletedJob", "SuccessfulDelete"]);
+            assert_eq!(world.events, ["SawCompletedJob", "SuccessfulDelete"]);
             assert_eq!(world.status()["lastSuccessfulTime"], "2025-03-11T10:06:00Z");
         }
     }
@@ -155,20 +157,20 @@ fn what_we_have_deleted_ourselves_is_not_missed() {
             "StaleReference",
         ),
     ];
-    for (row, told, missed) in cases {
+    for (row, events, missed) in cases {
         for shows_first in [false, true] {
             let mut world = World::new(row, &json!({"concurrencyPolicy": "Replace"}));
             world.shows_first = shows_first;
             world.at(5).run();
             for minutes in [10, 15] {
-                world.told.clear();
+                world.events.clear();
                 world.at(minutes).run();
-                assert_eq!(world.told, told, "{shows_first}");
+                assert_eq!(world.events, events, "{shows_first}");
             }
-            world.told.clear();
+            world.events.clear();
             world.drop_job(&World::name_at(15));
             world.at(16).run();
-            assert_eq!(world.told, [missed]);
+            assert_eq!(world.events, [missed]);
         }
     }
 }
@@ -178,19 +180,19 @@ fn a_job_in_the_way_is_told_once_for_each_slot() {
     for (row, reason) in [(&BATCH, "JobAlreadyActive"), (&VOLCANO, "ForbidConcurrent")] {
         let mut world = World::new(row, &json!({"concurrencyPolicy": "Forbid"}));
         world.at(5).run();
-        world.told.clear();
+        world.events.clear();
         for minutes in [10, 11, 15, 20, 24] {
             assert_eq!(world.at(minutes).run(), Ended::In((5 - minutes % 5) * 60));
             world.run();
         }
-        assert_eq!(world.told, [reason; 3]);
+        assert_eq!(world.events, [reason; 3]);
         // More than a hundred slots after the last one that was served: that is told once.
         let many = ["TooManyMissedTimes", reason];
-        for (minutes, told) in [(505, &many[1..]), (510, &many), (515, &many[1..])] {
-            world.told.clear();
+        for (minutes, events) in [(505, &many[1..]), (510, &many), (515, &many[1..])] {
+            world.events.clear();
             world.at(minutes).run();
             world.run();
-            assert_eq!(world.told, told, "{minutes}");
+            assert_eq!(world.events, events, "{minutes}");
         }
     }
 }
@@ -255,7 +257,7 @@ fn what_the_server_shows_counts_and_not_what_a_feed_has_not_shown() {
 #[test]
 fn an_answer_that_got_lost_makes_no_second_job() {
     let mut world = World::new(&BATCH, &json!({}));
-    world.troubles.push_back(("create", Trouble::Lose));
+    world.troubles.push_back(("create", Fault::LoseAnswer));
     assert_eq!(world.at(5).run(), Ended::Failed);
     assert_eq!(world.jobs().len(), 1);
     assert_eq!(world.run(), Ended::In(300));
@@ -273,12 +275,7 @@ fn a_minute_has_one_job() {
         world.now = BASE + SignedDuration::from_secs(secs);
         world.run();
         // Whatever was made is done and gone at once.
-        for job in world
-            .jobs()
-            .into_iter()
-            .map(ToOwned::to_owned)
-            .collect::<Vec<_>>()
-        {
+        for job in world.jobs() {
             world.end_job(&job, "Completed");
         }
         world.run();
@@ -299,8 +296,8 @@ fn a_minute_has_one_job() {
 #[test]
 fn a_status_that_changes_meanwhile_is_read_and_written_again() {
     let mut world = World::new(&BATCH, &json!({}));
-    world.troubles.push_back(("create", Trouble::Refuse));
-    world.troubles.push_back(("patch", Trouble::Conflict));
+    world.troubles.push_back(("create", REFUSE));
+    world.troubles.push_back(("patch", CONFLICT));
     world.at(5);
     assert_eq!(world.run(), Ended::Failed);
     // Somebody else writes, and no feed shows it.
@@ -318,14 +315,14 @@ fn jobs_that_the_status_forgot_count_and_are_told_once() {
     world
         .change_cron(&json!({"status": {"lastScheduleTime": BASE + SignedDuration::from_mins(1)}}));
     assert_eq!(world.at(5).run(), Ended::In(300));
-    assert_eq!(world.told, ["ForbidConcurrent", "OrphanedJob"]);
+    assert_eq!(world.events, ["ForbidConcurrent", "OrphanedJob"]);
     assert_eq!(world.active(), [World::name_at(1)]);
     world.run();
-    assert_eq!(world.told.len(), 2);
+    assert_eq!(world.events.len(), 2);
     world.end_job(&World::name_at(1), "Completed");
     assert_eq!(world.at(7).run(), Ended::In(180));
     assert_eq!(
-        world.told[2..],
+        world.events[2..],
         ["SuccessfulCreate", "SawCompletedJob"],
         "at once, as upstream"
     );
@@ -343,9 +340,9 @@ fn three_jobs_are_replaced_in_one_go() {
         assert_eq!(world.jobs(), [World::name_at(5)]);
         assert_eq!((world.asked_for("delete"), world.asked_for("get")), (3, 0));
         let replaced = world
-            .told
+            .events
             .iter()
-            .filter(|told| *told == "ReplaceConcurrent")
+            .filter(|event| *event == "ReplaceConcurrent")
             .count();
         assert_eq!(replaced, usize::from(row.group != "batch"));
         assert_eq!(world.active(), [World::name_at(5)]);
@@ -362,13 +359,8 @@ fn a_job_that_will_not_die_is_deleted_once_and_replaced_all_the_same() {
         world.at(minutes).run();
         assert_eq!(world.active(), [World::name_at(minutes)]);
         // The feed shows what there is.
-        for name in world
-            .jobs()
-            .into_iter()
-            .map(ToOwned::to_owned)
-            .collect::<Vec<_>>()
-        {
-            let job = world.job(&name).clone();
+        for name in world.jobs() {
+            let job = world.job(&name);
             world.put_job(job);
         }
     }
@@ -388,14 +380,12 @@ fn a_job_that_a_list_does_not_show_is_asked_for_before_anything_follows() {
         world.asked.clear();
         world.miss_job(&World::name_at(1));
         if !is_there {
-            world
-                .objects
-                .remove(&(crate::runtime::kind::KindId(1), World::name_at(1)));
+            world.drop_job_unseen(&World::name_at(1));
         }
         world.at(5).run();
         assert_eq!(world.asked[0], format!("get {}", World::name_at(1)));
         assert_eq!(world.asked_for("create"), usize::from(!is_there));
-        assert_eq!(world.told.contains(&"MissingJob".to_owned()), !is_there);
+        assert_eq!(world.events.contains(&"MissingJob".to_owned()), !is_there);
     }
 }
 
@@ -451,19 +441,8 @@ fn a_job_that_came_back_as_somebody_elses_is_removed_and_its_slot_is_lost() {
     let mut job = world.mk_job(5, "Running");
     job["metadata"]["ownerReferences"] = json!([]);
     world.put_job(job);
-    let record = world
-        .record(crate::runtime::kind::KindId(1), &World::name_at(5))
-        .unwrap();
-    let answer = crate::runtime::call::Answer::Object(record);
-    use crate::runtime::controller::{Controller as _, Wake};
-    let uid = crate::runtime::record::Uid::from("cron-uid");
-    world.controller.answered(CallAnswer {
-        key: &uid,
-        call: &call,
-        answer: &answer,
-        now: world.now,
-        wake: &mut Wake::default(),
-    });
+    let answer = Answer::Object(world.record_of_job(&World::name_at(5)));
+    world.answer(&call, &answer);
     assert_eq!(world.run(), Ended::In(300));
     assert_eq!(world.asked, [format!("delete {}", World::name_at(5))]);
     assert_eq!(world.at(10).run(), Ended::In(300));
@@ -478,7 +457,7 @@ fn a_job_that_somebody_deleted_leaves_the_status_and_does_not_run_again() {
         world.at(5).run();
         world.drop_job(&World::name_at(5));
         assert_eq!(world.at(6).run(), Ended::In(240));
-        assert_eq!(world.told, ["SuccessfulCreate", reason]);
+        assert_eq!(world.events, ["SuccessfulCreate", reason]);
         assert!(world.active().is_empty() && world.jobs().is_empty());
     }
 }
@@ -503,13 +482,13 @@ fn a_job_that_was_made_again_under_its_name_is_told_with_both_uids() {
         let mut world = World::new(row, &json!({}));
         world.at(5).run();
         let name = World::name_at(5);
-        let mut job = world.job(&name).clone();
+        let mut job = world.job(&name);
         let old = job["metadata"]["uid"].take();
         job["metadata"]["uid"] = "another".into();
         world.drop_job(&name);
         world.put_job(job);
         world.at(6).run();
-        assert_eq!(world.told, ["SuccessfulCreate", reason, taken_back]);
+        assert_eq!(world.events, ["SuccessfulCreate", reason, taken_back]);
         let message = message.replace("JOB", &name);
         assert_eq!(
             world.messages[1],
@@ -525,15 +504,12 @@ fn an_old_job_that_is_no_longer_ours_costs_no_slot() {
     world.at(5).run();
     let name = World::name_at(5);
     world.at(6).end_job(&name, "Completed");
-    let mut job = world.job(&name).clone();
+    let mut job = world.job(&name);
     job["metadata"]["ownerReferences"] = json!([]);
-    job["metadata"]["resourceVersion"] = "900".into();
-    world
-        .objects
-        .insert((crate::runtime::kind::KindId(1), name.clone()), job);
+    world.put_job_unseen(job);
     assert_eq!(world.run(), Ended::In(240));
     assert_eq!(world.asked.last(), Some(&format!("get {name}")));
-    assert_eq!(world.told, ["SuccessfulCreate", "SawCompletedJob"]);
+    assert_eq!(world.events, ["SuccessfulCreate", "SawCompletedJob"]);
     assert_eq!(world.jobs(), [name]);
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use caretaker_machinery::cron::Schedule;
 
-use super::super::slots::{self, Slot};
+use super::super::slots::{self, DueSlot};
 use super::super::{BATCH, DIALECTS, VOLCANO};
 use super::world::{BASE, Ended, World};
 
@@ -55,10 +55,10 @@ fn the_latest_slot_is_found_and_the_next_one_follows() {
             *deadline,
             at(*now, 0),
         );
-        let told = found.due.map(|slot: Slot| (slot.time, slot.count));
+        let events = found.due.map(|slot: DueSlot| (slot.time, slot.count));
         let expected = due.map(|(minutes, count)| (at(minutes, 0), count));
         assert_eq!(
-            (told, found.next),
+            (events, found.next),
             (expected, Some(at(*next, 0))),
             "{text} {last} {now}"
         );
@@ -91,7 +91,7 @@ fn a_deadline_drops_slots_and_moves_no_anchor() {
     for (text, deadline, now, slot, count, is_late) in cases {
         let schedule = Schedule::parse(text).unwrap();
         let found = slots::outlook(&schedule, &TimeZone::UTC, BASE, Some(deadline), at(0, now));
-        let expected = Slot {
+        let expected = DueSlot {
             time: at(0, slot),
             count,
             is_late,
@@ -139,11 +139,14 @@ fn a_name_stands_for_a_slot_only_if_it_could_be_given_to_one() {
     let stamp = at(5, 30);
     let minute = BASE.as_second() / 60 + 5;
     let name = format!("a-{minute}");
-    assert_eq!(slots::name("a", stamp), name);
-    assert_eq!(slots::named("a", &name, None), Some(at(5, 0)));
-    assert_eq!(slots::named("a", &name, Some(stamp)), Some(stamp));
+    assert_eq!(slots::job_name("a", stamp), name);
+    assert_eq!(slots::slot_of_job_name("a", &name, None), Some(at(5, 0)));
     assert_eq!(
-        slots::named("a", &name, Some(at(6, 0))),
+        slots::slot_of_job_name("a", &name, Some(stamp)),
+        Some(stamp)
+    );
+    assert_eq!(
+        slots::slot_of_job_name("a", &name, Some(at(6, 0))),
         Some(at(5, 0)),
         "another minute"
     );
@@ -163,10 +166,10 @@ fn a_name_stands_for_a_slot_only_if_it_could_be_given_to_one() {
         "a-9223372036854775807",
         "a- 1",
     ] {
-        assert_eq!(slots::named("a", odd, None), None, "{odd}");
+        assert_eq!(slots::slot_of_job_name("a", odd, None), None, "{odd}");
     }
     assert_eq!(
-        slots::named("a-1", "a-1-2", None),
+        slots::slot_of_job_name("a-1", "a-1-2", None),
         Timestamp::from_second(120).ok()
     );
     #[rustfmt::skip]
@@ -178,9 +181,9 @@ fn a_name_stands_for_a_slot_only_if_it_could_be_given_to_one() {
         (at(5, 0), Some(at(4, 59)), true), (at(5, 0), Some(at(5, 0)), false), (at(5, 0), Some(at(5, 30)), false),
         (at(71, 0), Some(at(5, 30)), false),
     ];
-    for (slot, last, is_open) in cases {
-        let found = slots::is_open(slot, at(0, 30), last, at(10, 0));
-        assert_eq!(found, is_open, "{slot} {last:?}");
+    for (slot, last, is_unrecorded_tick) in cases {
+        let found = slots::is_unrecorded_tick(slot, at(0, 30), last, at(10, 0));
+        assert_eq!(found, is_unrecorded_tick, "{slot} {last:?}");
     }
 }
 

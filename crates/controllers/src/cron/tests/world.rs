@@ -1,8 +1,6 @@
-//! A controller of CronJobs, and a server of a few lines that does what it asks for, until there is nothing to ask.
-//!
-//! The server is asked as the driver asks: one request after the other, a read after a conflict, an end after a failure.
+//! One CronJob in a [`TestWorld`], and short names for what tests do to it and its Jobs.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -10,10 +8,12 @@ use serde_json::{Value, json};
 
 use super::super::{CronJobs, Dialect, Reason, Settings};
 use crate::cron::dialects::{CRON_JOBS, JOBS};
-use crate::runtime::call::{Answer, Call, Failure, FailureKind, Proof};
-use crate::runtime::controller::{CallAnswer, Change, Controller, Next, Note, Verdict, Wake};
-use crate::runtime::kind::{Catalog, Kind, KindId, KindState, Scope, Verbs};
-use crate::runtime::record::{Record, Uid, View, decode};
+use crate::runtime::call::{Answer, Call, FailureKind};
+use crate::runtime::controller::{CallAnswer, Change, Controller, Next, Verdict, Wake};
+use crate::runtime::kind::{KindId, KindState, Scope};
+use crate::runtime::queue::RETRY_MAX;
+use crate::runtime::record::{Record, Uid, View};
+use crate::test_world::{Fault, ObjectPlace, TestWorld, WorldOptions, merged, mk_kind};
 
 /// Tuesday, 10:00 in UTC: upstream's base.
 pub(super) const BASE: Timestamp = Timestamp::constant(1_741_687_200, 0);
@@ -22,46 +22,35 @@ pub(super) const NS: &str = "volcano";
 pub(super) const NAME: &str = "nightly";
 
 const CRONS: KindId = KindId(0);
-const JOB_KIND: KindId = KindId(1);
+pub(super) const JOB_KIND: KindId = KindId(1);
 
-/// What the server does with the next request of a verb instead of what it should.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Trouble {
-    /// It refuses it.
-    Refuse,
-    /// It has no room for anything new.
-    Ending,
-    /// The object has changed meanwhile.
-    Conflict,
-    /// It does it, and the answer is lost.
-    Lose,
-}
+pub(super) const REFUSE: Fault = Fault::Fail(FailureKind::Refused);
+pub(super) const NAMESPACE_ENDING: Fault = Fault::Fail(FailureKind::NamespaceEnding);
+pub(super) const CONFLICT: Fault = Fault::Fail(FailureKind::Conflict);
 
 pub(super) struct World {
     pub(super) row: &'static Dialect,
-    pub(super) controller: CronJobs,
     pub(super) now: Timestamp,
-    pub(super) objects: BTreeMap<(KindId, String), Value>,
-    pub(super) troubles: VecDeque<(&'static str, Trouble)>,
+    /// What happens to the next request of a verb.
+    pub(super) troubles: VecDeque<(&'static str, Fault)>,
     /// Verb and name of every request.
     pub(super) asked: Vec<String>,
-    /// Reasons of Events, in the order in which they were told.
-    pub(super) told: Vec<String>,
+    /// Reasons of Events, in the order of their emission.
+    pub(super) events: Vec<String>,
     pub(super) messages: Vec<String>,
-    /// Whether what is written to a status is not kept.
+    /// Whether the server does not keep what is written to a status.
     pub(super) forgets_status: bool,
-    /// Whether feeds are faster than answers, with deletes too.
+    /// Whether watches show what requests did, before the answers; else they never show it.
     pub(super) shows_first: bool,
-    last_notes: Vec<Note>,
-    revision: u64,
+    world: TestWorld<CronJobs>,
 }
 
-/// How it ended.
+/// How a run ended.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Ended {
     /// Nothing until something changes.
     Rest,
-    /// Again after so many seconds.
+    /// The next decision is due after this many seconds.
     In(i64),
     /// A request failed.
     Failed,
@@ -76,59 +65,54 @@ impl World {
     }
 
     pub(super) fn with(row: &'static Dialect, settings: Settings, spec: &Value) -> Self {
+        let version = row.api_version.rsplit('/').next().unwrap();
+        let kinds = [("CronJob", CRON_JOBS), ("Job", JOBS)]
+            .map(|(kind, resource)| mk_kind(row.group, version, kind, resource, Scope::Namespaced));
+        let options = WorldOptions {
+            start: BASE,
+            view: View::Full,
+            retry_max: RETRY_MAX,
+        };
         let mut world = Self {
             row,
-            controller: CronJobs::new(row, settings),
             now: BASE,
-            objects: BTreeMap::new(),
             troubles: VecDeque::new(),
             asked: Vec::new(),
-            told: Vec::new(),
+            events: Vec::new(),
             messages: Vec::new(),
             forgets_status: false,
             shows_first: false,
-            last_notes: Vec::new(),
-            revision: 100,
+            world: TestWorld::new(CronJobs::new(row, settings), kinds, options),
         };
-        world.learn_kinds();
-        let mut cron = json!({
+        world.sync_kinds();
+        let cron = json!({
             "metadata": {"name": NAME, "namespace": NS, "uid": "cron-uid", "creationTimestamp": BASE},
             "spec": {"schedule": "*/5 * * * *", "jobTemplate": {
                 "metadata": {"labels": {"a": "b"}, "annotations": {"x": "y"}}, "spec": {"k": "v"}}},
         });
-        merge(&mut cron["spec"], spec);
-        world.put(CRONS, NAME, cron);
+        world.put(CRONS, merged(cron, json!({ "spec": spec })));
         world
     }
 
-    fn learn_kinds(&mut self) {
-        let version = self.row.api_version.rsplit('/').next().unwrap();
-        let kind = |kind: &str, resource: &str| Kind {
-            group: self.row.group.into(),
-            version: version.into(),
-            kind: kind.into(),
-            resource: resource.into(),
-            scope: Scope::Namespaced,
-            verbs: Verbs::default(),
-            versions: vec![version.into()],
-            aliases: Vec::new(),
-        };
-        let kinds = [kind("CronJob", CRON_JOBS), kind("Job", JOBS)];
-        let catalog = Arc::new(Catalog::default().with(kinds));
-        self.observe(&Change::Catalog(catalog));
+    fn sync_kinds(&mut self) {
         for kind in [CRONS, JOB_KIND] {
-            self.observe(&Change::Kind(kind, KindState::Synced));
+            self.world.observe(&Change::Kind(kind, KindState::Synced));
         }
     }
 
     /// Another process takes over: it knows what it is shown.
     pub(super) fn restart(&mut self, settings: Settings) {
-        self.controller = CronJobs::new(self.row, settings);
-        self.last_notes.clear();
-        self.learn_kinds();
-        let all: Vec<(KindId, String)> = self.objects.keys().cloned().collect();
-        for (kind, name) in all {
-            self.show(kind, &name);
+        self.world.restart(CronJobs::new(self.row, settings));
+        self.sync_kinds();
+        let all: Vec<Arc<Record>> = {
+            let server = self.world.server();
+            let objects = server.objects.iter();
+            objects
+                .map(|(key, object)| server.record(key.0, object))
+                .collect()
+        };
+        for record in all {
+            self.observe(&Change::Applied(record));
         }
     }
 
@@ -137,51 +121,54 @@ impl World {
         self
     }
 
-    pub(super) fn cron(&self) -> &Value {
-        &self.objects[&(CRONS, NAME.to_owned())]
+    fn object(&self, kind: KindId, name: &str) -> Value {
+        self.world.server().objects[&place(kind, name)].clone()
     }
 
-    pub(super) fn status(&self) -> &Value {
-        &self.cron()["status"]
+    pub(super) fn cron(&self) -> Value {
+        self.object(CRONS, NAME)
     }
 
-    pub(super) fn active(&self) -> Vec<&str> {
-        let active = self.status()["active"].as_array().into_iter().flatten();
-        active.map(|job| job["name"].as_str().unwrap()).collect()
+    pub(super) fn status(&self) -> Value {
+        self.cron()["status"].take()
     }
 
-    /// The names of the Jobs there are.
-    pub(super) fn jobs(&self) -> Vec<&str> {
-        let jobs = self.objects.keys().filter(|(kind, _)| *kind == JOB_KIND);
-        jobs.map(|(_, name)| name.as_str()).collect()
+    pub(super) fn active(&self) -> Vec<String> {
+        let status = self.status();
+        let active = status["active"].as_array().into_iter().flatten();
+        active
+            .map(|job| job["name"].as_str().unwrap().to_owned())
+            .collect()
     }
 
-    pub(super) fn job(&self, name: &str) -> &Value {
-        &self.objects[&(JOB_KIND, name.to_owned())]
+    /// The names of the Jobs on the server.
+    pub(super) fn jobs(&self) -> Vec<String> {
+        let server = self.world.server();
+        let jobs = server.objects.keys().filter(|key| key.0 == JOB_KIND);
+        jobs.map(|key| key.2.clone()).collect()
     }
 
-    /// Changes the CronJob and shows it; says who is woken, and after how many seconds.
+    pub(super) fn job(&self, name: &str) -> Value {
+        self.object(JOB_KIND, name)
+    }
+
+    /// Changes the CronJob and shows it. Returns after how many seconds each woken key is due.
     pub(super) fn change_cron(&mut self, changes: &Value) -> Vec<Option<i64>> {
-        let mut cron = self.cron().clone();
-        merge(&mut cron, changes);
-        self.put(CRONS, NAME, cron)
+        self.put(CRONS, merged(self.cron(), changes.clone()))
     }
 
-    /// Somebody changes the CronJob, and no feed shows it.
+    /// Changes the CronJob, and no watch shows it.
     pub(super) fn change_unseen(&mut self, changes: &Value) {
-        let mut cron = self.cron().clone();
-        merge(&mut cron, changes);
-        self.revision += 1;
-        cron["metadata"]["resourceVersion"] = self.revision.to_string().into();
-        self.objects.insert((CRONS, NAME.to_owned()), cron);
+        let cron = merged(self.cron(), changes.clone());
+        self.world.server().put_unseen(CRONS, cron);
     }
 
-    /// The name of the Job of a slot, so many minutes after [`BASE`].
+    /// The name of the Job of a slot, in minutes after [`BASE`].
     pub(super) fn name_at(minutes: i64) -> String {
         format!("{NAME}-{}", BASE.as_second() / 60 + minutes)
     }
 
-    /// A Job of a slot in a phase, which ended a minute later. It is not shown.
+    /// A Job of a slot in a phase, which ended a minute later. It is not stored.
     pub(super) fn mk_job(&self, minutes: i64, phase: &str) -> Value {
         let slot = BASE + SignedDuration::from_mins(minutes);
         let end = slot + SignedDuration::from_mins(1);
@@ -205,35 +192,42 @@ impl World {
         job
     }
 
-    /// A Job of a slot that is there and known.
+    /// Stores and shows a Job of a slot.
     pub(super) fn add_job(&mut self, minutes: i64, phase: &str) {
-        let job = self.mk_job(minutes, phase);
-        self.put_job(job);
+        self.put_job(self.mk_job(minutes, phase));
     }
 
     pub(super) fn put_job(&mut self, job: Value) {
-        let name = job["metadata"]["name"].as_str().unwrap().to_owned();
-        self.put(JOB_KIND, &name, job);
+        self.put(JOB_KIND, job);
+    }
+
+    /// Stores a Job, and no watch shows it.
+    pub(super) fn put_job_unseen(&mut self, job: Value) {
+        self.world.server().put_unseen(JOB_KIND, job);
+    }
+
+    /// Removes a Job, and no watch shows it.
+    pub(super) fn drop_job_unseen(&mut self, name: &str) {
+        self.world.server().objects.remove(&place(JOB_KIND, name));
     }
 
     /// The running Job of a name gets another phase.
     pub(super) fn end_job(&mut self, name: &str, phase: &str) {
-        let mut job = self.job(name).clone();
+        let mut job = self.job(name);
         let minutes = (self.now.as_second() - BASE.as_second()) / 60 - 1;
-        job["status"] = self.mk_job(minutes, phase)["status"].clone();
+        job["status"] = self.mk_job(minutes, phase)["status"].take();
         self.put_job(job);
     }
 
     /// A Job is gone, and its end was shown.
     pub(super) fn drop_job(&mut self, name: &str) {
-        let record = self.record(JOB_KIND, name).unwrap();
-        self.objects.remove(&(JOB_KIND, name.to_owned()));
-        self.observe(&Change::Deleted(record));
+        self.world.server().remove(&place(JOB_KIND, name));
+        self.show();
     }
 
-    /// A fresh list does not show a Job.
+    /// A relist does not show a Job.
     pub(super) fn miss_job(&mut self, name: &str) {
-        let uid = self.record(JOB_KIND, name).unwrap().meta.uid.clone();
+        let uid = self.record_of_job(name).meta.uid.clone();
         self.observe(&Change::Missing(JOB_KIND, uid));
     }
 
@@ -241,7 +235,7 @@ impl World {
         self.observe(&Change::Kind(JOB_KIND, KindState::Forbidden));
     }
 
-    /// Puts what refers to Jobs into the status, without showing it as a change of ours.
+    /// Puts references to Jobs into the status.
     pub(super) fn list_active(&mut self, jobs: &[Value]) {
         let refs = jobs
             .iter()
@@ -250,210 +244,96 @@ impl World {
         self.change_cron(&json!({"status": {"active": refs}}));
     }
 
-    /// Stores an object with a new version, and shows it.
-    fn put(&mut self, kind: KindId, name: &str, mut object: Value) -> Vec<Option<i64>> {
-        self.revision += 1;
-        object["metadata"]["resourceVersion"] = self.revision.to_string().into();
-        self.objects.insert((kind, name.to_owned()), object);
-        self.show(kind, name)
+    fn put(&mut self, kind: KindId, object: Value) -> Vec<Option<i64>> {
+        self.world.server().put(kind, object);
+        self.show()
     }
 
-    fn show(&mut self, kind: KindId, name: &str) -> Vec<Option<i64>> {
-        let record = self.record(kind, name).unwrap();
-        self.observe(&Change::Applied(record))
+    fn show(&mut self) -> Vec<Option<i64>> {
+        self.world.set_time(self.now);
+        self.world.deliver_all();
+        self.woken()
+    }
+
+    fn woken(&self) -> Vec<Option<i64>> {
+        let secs = |at: &Timestamp| at.duration_since(self.now).as_secs();
+        let woken = self.world.woken().iter();
+        woken.map(|(_, at)| at.as_ref().map(secs)).collect()
     }
 
     pub(super) fn observe(&mut self, change: &Change) -> Vec<Option<i64>> {
-        let mut wake = Wake::default();
-        self.controller.observe(change, self.now, &mut wake);
-        let secs = |at: Timestamp| at.duration_since(self.now).as_secs();
-        wake.drain().map(|(_, at)| at.map(secs)).collect()
+        self.world.set_time(self.now);
+        self.world.observe(change);
+        self.woken()
     }
 
-    pub(super) fn record(&self, kind: KindId, name: &str) -> Option<Arc<Record>> {
-        let object = self.objects.get(&(kind, name.to_owned()))?;
-        Some(Arc::new(
-            decode(kind, object.to_string().as_bytes(), View::Full).unwrap(),
-        ))
+    pub(super) fn record_of_job(&self, name: &str) -> Arc<Record> {
+        let server = self.world.server();
+        server.record(JOB_KIND, &server.objects[&place(JOB_KIND, name)])
     }
 
-    /// Decides and asks until there is nothing more to do now.
+    /// Decides the CronJob, and runs the driver until nothing is left to do now, or a request fails.
     pub(super) fn run(&mut self) -> Ended {
-        for _ in 0..10_000 {
-            let verdict = self.decide();
-            match verdict.next {
-                Next::Rest => return Ended::Rest,
-                Next::At(time) => return Ended::In(time.duration_since(self.now).as_secs()),
-                Next::Call(call) => {
-                    if self.ask(&call) {
-                        return Ended::Failed;
-                    }
-                }
-                Next::After(_) | Next::Retry => unreachable!("it never says so"),
-            }
+        self.world.set_time(self.now);
+        self.world.shows_first = self.shows_first;
+        {
+            let mut server = self.world.server();
+            server.faults = std::mem::take(&mut self.troubles);
+            server.ignores_patches = self.forgets_status;
         }
-        panic!("it never ends: {:?}", &self.asked[..20]);
-    }
-
-    pub(super) fn decide(&mut self) -> Verdict<Uid, Reason> {
-        let verdict = self.controller.decide(&Uid::from("cron-uid"), self.now);
-        let new = verdict
-            .notes
-            .iter()
-            .filter(|note| !self.last_notes.contains(note));
-        let new: Vec<Note> = new.cloned().collect();
-        self.hear(new);
-        self.last_notes.clone_from(&verdict.notes);
-        verdict
-    }
-
-    fn hear(&mut self, notes: Vec<Note>) {
-        for note in notes {
-            self.told.push(note.reason.to_owned());
+        let failures = self.world.failures();
+        self.world.wake(Uid::from("cron-uid"));
+        while self.world.failures() == failures && self.world.step() {}
+        let has_failed = self.world.failures() > failures;
+        {
+            let mut server = self.world.server();
+            self.troubles = std::mem::take(&mut server.faults);
+            self.asked.append(&mut server.log);
+            // Without `shows_first`, the answers are all that the controller learns of its requests.
+            server.events.clear();
+        }
+        for note in self.world.take_notes() {
+            self.events.push(note.reason.to_owned());
             self.messages.push(note.message);
         }
-    }
-
-    /// Sends a request as the driver would. Says whether it failed.
-    fn ask(&mut self, call: &Call) -> bool {
-        let answer = self.perform(call);
-        let is_conflict =
-            matches!(&answer, Answer::Failed(failure) if failure.kind == FailureKind::Conflict);
-        let has_failed = matches!(answer, Answer::Failed(_));
-        self.answer(call, &answer);
-        if is_conflict && !call.is_read() {
-            return self.ask(&Call::Get {
-                target: call.target().clone(),
-            });
+        assert!(
+            self.asked.len() < 10_000,
+            "it never ends: {:?}",
+            &self.asked[..20]
+        );
+        match self.decide().next {
+            _ if has_failed => Ended::Failed,
+            Next::Rest => Ended::Rest,
+            Next::At(time) => Ended::In(time.duration_since(self.now).as_secs()),
+            other => panic!("the queue lost the CronJob: {other:?}"),
         }
-        has_failed
     }
 
+    /// The decision about the CronJob, without its consequences.
+    pub(super) fn decide(&self) -> Verdict<Uid, Reason> {
+        self.world.set_time(self.now);
+        self.world.decide(&Uid::from("cron-uid"))
+    }
+
+    /// Hands the controller an answer that no server gave.
     pub(super) fn answer(&mut self, call: &Call, answer: &Answer) {
-        let mut wake = Wake::default();
-        let uid = Uid::from("cron-uid");
-        let notes = self.controller.answered(CallAnswer {
-            key: &uid,
+        let now = self.now;
+        self.world.controller_mut().answered(CallAnswer {
+            key: &Uid::from("cron-uid"),
             call,
             answer,
-            now: self.now,
-            wake: &mut wake,
+            now,
+            wake: &mut Wake::default(),
         });
-        self.hear(notes);
-    }
-
-    fn perform(&mut self, call: &Call) -> Answer {
-        let target = call.target();
-        let (kind, name) = (target.kind, target.name.to_string());
-        self.asked.push(format!("{} {name}", call.verb()));
-        let failed = |kind, message: &str| {
-            let message = message.to_owned();
-            Answer::Failed(Failure {
-                kind,
-                status: Some(400),
-                message,
-                retry_after: None,
-            })
-        };
-        let trouble = self
-            .troubles
-            .front()
-            .filter(|(verb, _)| *verb == call.verb());
-        let trouble = trouble.map(|(_, trouble)| *trouble);
-        if trouble.is_some() {
-            self.troubles.pop_front();
-        }
-        match trouble {
-            Some(Trouble::Refuse) => return failed(FailureKind::Refused, "no"),
-            Some(Trouble::Ending) => return failed(FailureKind::NamespaceEnding, "no"),
-            Some(Trouble::Conflict) => return failed(FailureKind::Conflict, "no"),
-            Some(Trouble::Lose) | None => {}
-        }
-        let exists = self.objects.contains_key(&(kind, name.clone()));
-        let answer = match call {
-            Call::Create { .. } if exists => failed(FailureKind::Conflict, "it exists"),
-            Call::Create { object, .. } => {
-                let mut object = object.clone();
-                object["metadata"]["uid"] = format!("uid of {name} {}", self.revision).into();
-                object["metadata"]["creationTimestamp"] = self.now.to_string().into();
-                self.store(kind, &name, object)
-            }
-            _ if !exists => Answer::Absent(Proof::NotFound),
-            Call::Get { .. } => Answer::Object(self.record(kind, &name).unwrap()),
-            Call::Patch { patch, judged, .. } => {
-                let mut object = self.objects[&(kind, name.clone())].clone();
-                if object["metadata"]["resourceVersion"] != judged.revision.to_string() {
-                    return failed(FailureKind::Conflict, "it changed");
-                }
-                if !self.forgets_status {
-                    merge(&mut object, patch);
-                }
-                self.store(kind, &name, object)
-            }
-            Call::Delete { judged, .. } => {
-                let object = &self.objects[&(kind, name.clone())];
-                if object["metadata"]["resourceVersion"] != judged.revision.to_string() {
-                    return failed(FailureKind::Conflict, "it changed");
-                }
-                self.remove(kind, &name)
-            }
-        };
-        match trouble {
-            Some(Trouble::Lose) => failed(FailureKind::Unavailable, "no answer"),
-            _ => answer,
-        }
-    }
-
-    /// Stores what a request has made; nobody is shown it but the one who asked.
-    fn store(&mut self, kind: KindId, name: &str, mut object: Value) -> Answer {
-        self.revision += 1;
-        object["metadata"]["resourceVersion"] = self.revision.to_string().into();
-        self.objects.insert((kind, name.to_owned()), object);
-        if self.shows_first {
-            self.show(kind, name);
-        }
-        Answer::Object(self.record(kind, name).unwrap())
-    }
-
-    /// Takes an object out, unless a finalizer holds it.
-    fn remove(&mut self, kind: KindId, name: &str) -> Answer {
-        let key = (kind, name.to_owned());
-        if self.objects[&key]["metadata"]["finalizers"].is_array() {
-            let mut object = self.objects[&key].clone();
-            object["metadata"]["deletionTimestamp"] = self.now.to_string().into();
-            return self.store(kind, name, object);
-        }
-        let gone = self.record(kind, name).unwrap();
-        self.objects.remove(&key);
-        if self.shows_first {
-            self.observe(&Change::Deleted(gone));
-        }
-        Answer::Done
     }
 
     /// How often something was asked for.
     pub(super) fn asked_for(&self, verb: &str) -> usize {
-        self.asked
-            .iter()
-            .filter(|asked| asked.starts_with(verb))
-            .count()
+        let asked = self.asked.iter();
+        asked.filter(|asked| asked.starts_with(verb)).count()
     }
 }
 
-/// A JSON merge patch.
-pub(super) fn merge(into: &mut Value, from: &Value) {
-    let Value::Object(from) = from else {
-        *into = from.clone();
-        return;
-    };
-    if !into.is_object() {
-        *into = json!({});
-    }
-    for (key, value) in from {
-        if value.is_null() {
-            into.as_object_mut().unwrap().remove(key);
-        } else {
-            merge(&mut into[key], value);
-        }
-    }
+fn place(kind: KindId, name: &str) -> ObjectPlace {
+    (kind, NS.to_owned(), name.to_owned())
 }

@@ -7,7 +7,7 @@ use crate::runtime::controller::Next;
 
 fn verbs(world: &World) -> Vec<(&'static str, &str)> {
     let verb = |call: &Call| call.verb();
-    let calls = world.calls.iter();
+    let calls = world.calls().iter();
     calls
         .map(|call| (verb(call), &*call.target().name))
         .collect()
@@ -39,7 +39,7 @@ fn an_observed_delete_needs_no_question() {
         judged,
         propagation,
         ..
-    } = &world.calls[0]
+    } = &world.calls()[0]
     else {
         panic!("a delete")
     };
@@ -55,8 +55,8 @@ fn a_latecomer_costs_no_question() {
     world.settle();
     world.create(object(PODS, "pod-2", &[to(RCS, "rc")]));
     world.settle();
-    let asked = world.calls.iter().filter(|call| call.is_read()).count();
-    assert_eq!((asked, world.objects.len()), (1, 0));
+    let asked = world.calls().iter().filter(|call| call.is_read()).count();
+    assert_eq!((asked, world.names().len()), (1, 0));
 }
 
 #[test]
@@ -98,11 +98,11 @@ fn an_owner_that_cannot_be_asked_for_is_presumed_alive() {
             namespace: "ns".into(),
             name: "rc".into(),
         };
-        world.broken.insert(rc, failure);
+        world.fail([(rc, failure)].into());
         world.create(object(PODS, "pod", &[to(RCS, "rc")]));
         world.settle();
         assert!(world.exists("pod"), "{failure:?}");
-        assert!(world.calls.iter().all(Call::is_read), "{failure:?}");
+        assert!(world.calls().iter().all(Call::is_read), "{failure:?}");
     }
 }
 
@@ -113,7 +113,7 @@ fn an_owner_of_an_unknown_type_is_presumed_alive_and_nothing_is_asked() {
     unknown.api_version = "core/v1".into();
     world.create(object(PODS, "pod", &[unknown, to(RCS, "absent")]));
     world.settle();
-    assert_eq!(world.calls, []);
+    assert_eq!(world.calls(), []);
     assert!(matches!(
         world.decide("pod").because,
         Reason::Unserved { .. }
@@ -130,7 +130,7 @@ fn another_uid_under_the_owners_name_is_proof() {
     world.create(object(PODS, "pod", &[old]));
     world.settle();
     assert_eq!(world.names(), ["rc"]);
-    assert_eq!(world.gc.lookups().absent, 1);
+    assert_eq!(world.gc().lookups().absent, 1);
 }
 
 /// The precondition makes the server notice what the index has not seen.
@@ -162,8 +162,8 @@ fn dangling_references_go_when_another_owner_lives() {
         &[to(RCS, "rc"), kept.clone(), to(NODES, "node")],
     ));
     world.settle();
-    assert_eq!(world.objects[&"pod".into()].meta.owners, [kept]);
-    assert!(!world.calls.iter().any(|call| call.verb() == "delete"));
+    assert_eq!(world.object("pod").meta.owners, [kept]);
+    assert!(!world.calls().iter().any(|call| call.verb() == "delete"));
 }
 
 #[test]
@@ -171,9 +171,9 @@ fn an_owner_of_a_kind_that_is_being_listed_is_waited_for_but_not_for_ever() {
     let mut world = World::unsynced();
     world.create(object(PODS, "pod", &[to(RCS, "rc")]));
     world.settle();
-    assert_eq!(world.calls, []);
+    assert_eq!(world.calls(), []);
     world.pass(std::time::Duration::from_secs(29));
-    assert_eq!(world.calls, []);
+    assert_eq!(world.calls(), []);
     world.pass(std::time::Duration::from_secs(2));
     assert_eq!(verbs(&world), [("get", "rc"), ("delete", "pod")]);
 }
@@ -187,12 +187,12 @@ fn an_owner_that_no_feed_shows_is_looked_at_again() {
     world.create(object(PODS, "pod", &[to(RCS, "rc")]));
     world.settle();
     assert_eq!(verbs(&world), [("get", "rc")]);
-    world.objects.remove(&"rc".into());
+    world.lose("rc");
     world.pass(std::time::Duration::from_secs(59));
     assert_eq!(verbs(&world), [("get", "rc")]);
     world.pass(std::time::Duration::from_secs(2));
     assert_eq!(world.names(), [""; 0]);
-    assert_eq!(world.gc.lookups().absent, 1);
+    assert_eq!(world.gc().lookups().absent, 1);
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn a_missing_object_is_asked_for_before_its_dependents_are_judged() {
     world.settle();
     assert_eq!(verbs(&world), [("get", "rc")]);
     assert!(world.exists("pod"), "the list was wrong, the owner lives");
-    world.objects.remove(&"rc".into());
+    world.lose("rc");
     world.observe(&Change::Missing(RCS, "rc".into()));
     world.settle();
     assert!(!world.exists("pod"));

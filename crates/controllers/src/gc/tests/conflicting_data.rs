@@ -47,7 +47,7 @@ fn a_child_in_a_namespace_may_have_an_owner_of_the_cluster() {
     world.catch_up();
     world.settle();
     assert_eq!(world.names(), ["child", "owner"]);
-    assert_eq!(world.calls.len(), 1, "one question, no more");
+    assert_eq!(world.calls().len(), 1, "one question, no more");
 }
 
 /// Cases 2 and 3.
@@ -61,7 +61,7 @@ fn a_child_whose_owner_is_in_another_namespace_goes_with_a_warning() {
         world.create(records[1].clone());
         world.settle();
         assert_eq!(world.names(), ["owner"]);
-        let [note, ..] = &world.notes[..] else {
+        let [note, ..] = world.notes() else {
             panic!("no warning")
         };
         assert_eq!(note.reason, "OwnerRefInvalidNamespace");
@@ -89,7 +89,7 @@ fn a_child_of_the_cluster_with_an_owner_in_a_namespace_is_left_alone() {
     ];
     both_orders(&records, |world, order| {
         assert_eq!(world.names(), ["child", "owner"], "{order}");
-        assert_eq!(world.calls, [], "{order}");
+        assert_eq!(world.calls(), [], "{order}");
         let verdict = world.decide("child");
         assert!(
             matches!(verdict.because, Reason::OutOfReach { .. }),
@@ -112,11 +112,11 @@ fn a_reference_by_another_served_version_counts() {
     world.create(object(SETS, "owner", &[]));
     world.create(child);
     world.settle();
-    assert_eq!(world.calls, []);
+    assert_eq!(world.calls(), []);
     world.delete("owner", Propagation::Background);
     world.settle();
     assert_eq!(world.names(), [""; 0]);
-    assert_eq!(world.calls.len(), 1);
+    assert_eq!(world.calls().len(), 1);
 }
 
 /// Cases 7 and 8.
@@ -130,7 +130,7 @@ fn a_reference_by_a_version_that_is_not_served_keeps_the_child() {
         world.delete("owner", Propagation::Background);
         world.settle();
         assert_eq!(world.names(), ["child"], "{order}");
-        assert_eq!(world.calls, [], "{order}");
+        assert_eq!(world.calls(), [], "{order}");
         let [pods, rcs, mut sets, nodes] = kinds();
         sets.versions.push("v9".into());
         world.serve([pods, rcs, sets, nodes]);
@@ -148,7 +148,7 @@ fn of_two_children_of_an_absent_owner_only_the_one_with_a_served_version_goes() 
     ];
     both_orders(&records, |world, order| {
         assert_eq!(world.names(), ["unserved"], "{order}");
-        assert_eq!(world.calls.len(), 2, "{order}: a question and a delete");
+        assert_eq!(world.calls().len(), 2, "{order}: a question and a delete");
     });
 }
 
@@ -215,7 +215,7 @@ fn an_object_that_is_rewritten_all_the_time_still_goes() {
     world.delete("owner", Propagation::Background);
     world.settle();
     let verbs: Vec<&str> = world
-        .calls
+        .calls()
         .iter()
         .map(crate::runtime::call::Call::verb)
         .collect();

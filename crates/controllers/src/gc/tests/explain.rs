@@ -12,7 +12,7 @@ use crate::runtime::kind::KindState;
 use crate::runtime::record::{OwnerRef, Uid};
 
 fn ties(world: &World, uid: &str) -> Ties {
-    world.gc.index().ties(&uid.into(), world.now).unwrap()
+    world.gc().index().ties(&uid.into(), world.now()).unwrap()
 }
 
 fn deleted(world: &mut World, uid: &str, finalizer: &str) {
@@ -81,7 +81,7 @@ fn an_owner_that_was_asked_for_is_told_with_the_proof() {
     world.create(object(SETS, "living", &[]));
     // Keeps the pod from being written to before anybody looks: only the reads are played.
     world.catch_up();
-    while world.calls.is_empty() && world.step() {}
+    while world.calls().is_empty() && world.step() {}
     let tie = ties(&world, "pod").owners.remove(0);
     let expected = Tie {
         controller: true,
@@ -110,7 +110,8 @@ fn a_kind_that_is_being_listed_leaves_its_owners_in_doubt() {
             "is presumed alive until replicationcontrollers have been listed anew"
         )
     );
-    world.observe(&Change::Kind(RCS, KindState::Syncing(world.now)));
+    let now = world.now();
+    world.observe(&Change::Kind(RCS, KindState::Syncing(now)));
     let unlisted = &ties(&world, "pod").owners[0];
     assert_eq!(
         (unlisted.standing, unlisted.message.as_str()),
@@ -169,12 +170,12 @@ fn an_object_is_known_by_its_place_also_if_only_references_name_it() {
     ];
     for (target, expected) in table {
         let expected: Vec<Uid> = expected.into_iter().map(Uid::from).collect();
-        assert_eq!(world.gc.index().known_as(&target), expected, "{target:?}");
+        assert_eq!(world.gc().index().known_as(&target), expected, "{target:?}");
     }
-    let index = world.gc.index();
+    let index = world.gc().index();
     assert_eq!(index.kind_state(PODS), Some(KindState::Synced));
     assert_eq!(index.kind_state(crate::runtime::kind::KindId(9)), None);
-    assert_eq!(index.ties(&"nobody".into(), world.now), None);
+    assert_eq!(index.ties(&"nobody".into(), world.now()), None);
 }
 
 #[test]
@@ -205,7 +206,7 @@ fn a_part_of_the_graph_is_what_was_asked_for_and_no_more() {
         (Part::Namespace("none".into()), &[]),
     ];
     for (part, expected) in table {
-        let view = View::of(world.gc.index(), &part);
+        let view = View::of(world.gc().index(), &part);
         let found: Vec<&str> = view.nodes.iter().map(|node| node.name.as_str()).collect();
         assert_eq!(found, expected, "{part:?}");
     }

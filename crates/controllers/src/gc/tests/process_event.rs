@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::world::{NODES, PODS, RCS, World, kinds, object, to};
+use super::world::{NODES, PODS, RCS, World, kinds, object, to, unsynced_gc};
 use crate::gc::index::Index;
 use crate::gc::view::{Edge, Part, View};
 use crate::gc::{GarbageCollector, Key, ORPHAN_HOLD_MAX, Size};
@@ -49,7 +49,7 @@ fn children_may_come_before_their_parents() {
     for record in chain().iter().rev() {
         show(&mut backward, record, "5");
     }
-    let (one, other) = (forward.gc.index(), backward.gc.index());
+    let (one, other) = (forward.gc().index(), backward.gc().index());
     assert_eq!(edges(one), edges(other));
     assert_eq!(one.size(), other.size());
     let size = Size {
@@ -67,12 +67,12 @@ fn an_owner_that_goes_stays_as_long_as_somebody_refers_to_it() {
         show(&mut world, &record, "5");
     }
     world.observe(&Change::Deleted(chain()[2].clone().into()));
-    let size = world.gc.index().size();
+    let size = world.gc().index().size();
     assert_eq!((size.nodes, size.edges, size.virtual_nodes), (5, 4, 1));
     let mut five = chain()[4].clone();
     five.meta.owners = vec![to(PODS, "4")];
     show(&mut world, &five, "6");
-    let size = world.gc.index().size();
+    let size = world.gc().index().size();
     assert_eq!((size.nodes, size.edges, size.virtual_nodes), (4, 3, 0));
 }
 
@@ -84,7 +84,7 @@ fn an_update_replaces_the_references_in_their_order() {
     show(&mut world, &pod, "5");
     pod.meta.owners = owners(&["c", "x", "a"]);
     show(&mut world, &pod, "6");
-    let index = world.gc.index();
+    let index = world.gc().index();
     assert_eq!(index.size().virtual_nodes, 3);
     let id = index.graph.find(&"pod".into()).unwrap();
     let kept: Vec<&str> = index
@@ -101,9 +101,9 @@ fn an_older_copy_changes_nothing_and_an_equal_one_wakes_nobody() {
     show(&mut world, &object(PODS, "pod", &[to(RCS, "rc")]), "9");
     show(&mut world, &object(PODS, "pod", &[]), "8");
     show(&mut world, &object(PODS, "pod", &[]), "9");
-    assert_eq!(world.gc.index().size().edges, 1);
+    assert_eq!(world.gc().index().size().edges, 1);
     show(&mut world, &object(PODS, "pod", &[]), "10");
-    assert_eq!(world.gc.index().size().edges, 0);
+    assert_eq!(world.gc().index().size().edges, 0);
 }
 
 #[test]
@@ -130,13 +130,13 @@ fn a_vanished_kind_is_forgotten_but_not_proven_absent() {
     world.serve([pods, sets, nodes]);
     world.observe(&Change::Kind(RCS, KindState::Gone));
     world.settle();
-    let size = world.gc.index().size();
+    let size = world.gc().index().size();
     assert_eq!((size.nodes, size.edges, size.virtual_nodes), (2, 1, 1));
-    assert!(world.exists("pod") && world.calls.is_empty());
+    assert!(world.exists("pod") && world.calls().is_empty());
     world.serve(kinds());
     world.observe(&Change::Kind(RCS, KindState::Synced));
     world.settle();
-    assert_eq!(world.calls.len(), 1, "now it can be asked for");
+    assert_eq!(world.calls().len(), 1, "now it can be asked for");
 }
 
 /// After a restore an absence learned earlier says nothing: what was deleted may be back.
@@ -146,18 +146,18 @@ fn a_kind_whose_past_was_taken_back_deletes_nothing_until_it_is_listed_again() {
     world.create(object(RCS, "rc", &[]));
     world.create(object(PODS, "pod", &[to(RCS, "rc")]));
     world.settle();
-    let restored = world.objects[&"rc".into()].clone();
+    let restored = world.object("rc");
     world.delete("rc", Propagation::Background);
     world.deliver(RCS);
     world.observe(&Change::Kind(RCS, KindState::Frozen));
     world.pass(Duration::from_secs(60));
     assert!(world.exists("pod"));
-    world.objects.insert("rc".into(), restored.clone());
+    world.restore(&restored);
     world.observe(&Change::Applied(restored.into()));
     world.observe(&Change::Kind(RCS, KindState::Synced));
     world.pass(Duration::from_secs(60));
     assert!(world.exists("pod"));
-    assert_eq!(world.calls, []);
+    assert_eq!(world.calls(), []);
 }
 
 /// Each feed notices a restore by itself: what is known to be gone may be back before the feed of its kind says so.
@@ -167,14 +167,12 @@ fn after_a_restore_no_absence_of_any_kind_counts() {
     world.create(object(RCS, "rc", &[]));
     world.create(object(PODS, "pod", &[to(RCS, "rc")]));
     world.settle();
-    let restored = [&"rc".into(), &"pod".into()].map(|uid| world.objects[uid].clone());
+    let restored = ["rc", "pod"].map(|uid| world.object(uid));
     world.delete("rc", Propagation::Background);
     world.settle();
     assert_eq!(world.names(), [""; 0]);
     for object in &restored {
-        world
-            .objects
-            .insert(object.meta.uid.clone(), object.clone());
+        world.restore(object);
     }
     world.observe(&Change::Kind(PODS, KindState::Frozen));
     world.observe(&Change::Applied(restored[1].clone().into()));
@@ -190,17 +188,17 @@ fn an_owner_of_a_frozen_kind_does_not_leave_orphans() {
     world.create(object(RCS, "rc", &[]));
     world.create(object(PODS, "pod", &[to(RCS, "rc")]));
     world.settle();
-    let alive = world.objects[&"rc".into()].clone();
+    let alive = world.object("rc");
     world.delete("rc", Propagation::Orphan);
     world.deliver(RCS);
-    world.objects.insert("rc".into(), alive.clone());
+    world.restore(&alive);
     world.observe(&Change::Kind(RCS, KindState::Frozen));
     world.pass(Duration::from_secs(10));
-    assert_eq!(world.calls, []);
+    assert_eq!(world.calls(), []);
     world.observe(&Change::Applied(alive.into()));
     world.observe(&Change::Kind(RCS, KindState::Synced));
     world.pass(Duration::from_secs(100));
-    assert_eq!(world.calls, []);
+    assert_eq!(world.calls(), []);
 }
 
 /// What a driver remembers about an object goes when the object is decided about for the last time.
@@ -228,7 +226,7 @@ fn churn_leaves_nothing_behind() {
         world.delete("node", Propagation::Background);
         world.settle();
     }
-    let size = world.gc.index().size();
+    let size = world.gc().index().size();
     assert_eq!((size.nodes, size.edges, size.virtual_nodes), (0, 0, 0));
 }
 
@@ -241,8 +239,7 @@ fn woken(gc: &mut GarbageCollector, change: &Change, now: Timestamp) -> Vec<Key>
 
 #[test]
 fn while_owners_are_being_listed_one_dependent_of_each_waits_for_the_rest() {
-    let world = World::unsynced();
-    let (mut gc, now) = (world.gc, world.now);
+    let (mut gc, now) = unsynced_gc();
     let key = |uid: &str| Key::Object(Uid::from(uid));
     let mut keys = |change: Change| woken(&mut gc, &change, now);
     let pod = |name: &str| Change::Applied(object(PODS, name, &[to(RCS, "rc")]).into());
@@ -262,8 +259,7 @@ fn while_owners_are_being_listed_one_dependent_of_each_waits_for_the_rest() {
 
 #[test]
 fn an_owner_that_is_asked_for_before_its_kind_is_listed_wakes_all_who_refer_to_it() {
-    let world = World::unsynced();
-    let (mut gc, now) = (world.gc, world.now);
+    let (mut gc, now) = unsynced_gc();
     for name in ["a", "b", "c"] {
         let pod = object(PODS, name, &[to(RCS, "rc")]);
         woken(&mut gc, &Change::Applied(pod.into()), now);

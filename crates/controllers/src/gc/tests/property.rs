@@ -151,7 +151,7 @@ fn the_end_is_what_the_model_says() {
     for seed in 0..CASES {
         let mut rng = Rng::seeded(seed);
         let script = script(&mut rng);
-        let world = play(&script, &mut rng);
+        let mut world = play(&script, &mut rng);
         let (must_go, may_go) = model(&script);
         for name in script.owners.keys() {
             let is_there = world.exists(name);
@@ -163,7 +163,7 @@ fn the_end_is_what_the_model_says() {
             assert!(may_go.contains(name) || is_there, "must stay: {told}");
         }
         assert!(world.is_quiet(), "seed {seed}");
-        for object in world.objects.values() {
+        for object in world.objects() {
             assert!(
                 object.meta.deletion.is_none(),
                 "seed {seed}: stuck {object:?}"

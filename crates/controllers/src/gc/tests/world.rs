@@ -1,89 +1,45 @@
-//! A model of an API server with watches that lag per kind, and of the driver: enough to play cascades to their end.
+//! Pods, ReplicationControllers, ReplicaSets and Nodes in a [`TestWorld`]. The uid of an object is its name.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::gc::index::{FOREGROUND, ORPHAN};
+use crate::gc::index::FOREGROUND;
 use crate::gc::{GarbageCollector, Key, Reason};
-use crate::runtime::call::{
-    Answer, Call, Failure, FailureKind, Judged, Proof, Propagation, Target,
-};
-use crate::runtime::controller::{CallAnswer, Change, Controller, Next, Note, Verdict, Wake};
-use crate::runtime::kind::{Catalog, Kind, KindId, KindState, Scope, Verbs};
-use crate::runtime::record::{Body, Meta, OwnerRef, Record, Revision, Uid};
+use crate::runtime::call::{FailureKind, Propagation, Target};
+use crate::runtime::controller::{Change, Controller, Note, Verdict, Wake};
+use crate::runtime::kind::{Catalog, Kind, KindId, KindState, Scope};
+use crate::runtime::queue::RETRY_MAX;
+use crate::runtime::record::{Body, Meta, OwnerRef, Record, View, decode};
+use crate::test_world::{ObjectPlace, ScriptedServer, TestWorld, WorldOptions, mk_kind, text};
 
 pub(super) const PODS: KindId = KindId(0);
 pub(super) const RCS: KindId = KindId(1);
 pub(super) const SETS: KindId = KindId(2);
 pub(super) const NODES: KindId = KindId(3);
 
-/// Longer than any sane cascade in these tests takes.
-const STEPS_MAX: usize = 2_000_000;
+const KINDS: [KindId; 4] = [PODS, RCS, SETS, NODES];
 
 pub(super) struct World {
-    pub(super) gc: GarbageCollector,
-    pub(super) now: Timestamp,
-    pub(super) objects: BTreeMap<Uid, Record>,
-    /// What was asked for, in order.
-    pub(super) calls: Vec<Call>,
-    pub(super) notes: Vec<Note>,
-    pub(super) decisions: usize,
-    /// Who takes time to stop, and is not gone when its last finalizer is.
-    pub(super) graceful: BTreeSet<Uid>,
-    /// Targets whose requests fail like this.
-    pub(super) broken: BTreeMap<Target, FailureKind>,
-    /// Whether a feed shows what a request did before its answer is there.
-    pub(super) are_feeds_faster: bool,
-    catalog: Arc<Catalog>,
-    /// Who was last stored under a name.
-    places: BTreeMap<Target, Uid>,
-    revision: u64,
-    lagging: BTreeSet<KindId>,
-    events: BTreeMap<KindId, VecDeque<Change>>,
-    queue: VecDeque<Key>,
-    queued: BTreeSet<Key>,
-    parked: BTreeMap<Key, Vec<Key>>,
-    timers: BTreeSet<(Timestamp, Key)>,
+    world: TestWorld<GarbageCollector>,
+    notes: Vec<Note>,
 }
 
 /// Pods and ReplicationControllers of core, ReplicaSets in two versions, and Nodes of the cluster.
 pub(super) fn kinds() -> [Kind; 4] {
-    let kind = |group: &str, versions: &[&str], kind: &str, resource: &str, scope| Kind {
-        group: group.into(),
-        version: versions[0].into(),
-        kind: kind.into(),
-        resource: resource.into(),
-        scope,
-        verbs: Verbs {
-            get: true,
-            list: true,
-            watch: true,
-            delete: true,
-        },
-        versions: versions.iter().map(|&version| version.into()).collect(),
-        aliases: Vec::new(),
-    };
+    let rcs = "replicationcontrollers";
+    let sets = mk_kind("apps", "v1", "ReplicaSet", "replicasets", Scope::Namespaced);
     [
-        kind("", &["v1"], "Pod", "pods", Scope::Namespaced),
-        kind(
-            "",
-            &["v1"],
-            "ReplicationController",
-            "replicationcontrollers",
-            Scope::Namespaced,
-        ),
-        kind(
-            "apps",
-            &["v1", "v1beta1"],
-            "ReplicaSet",
-            "replicasets",
-            Scope::Namespaced,
-        ),
-        kind("", &["v1"], "Node", "nodes", Scope::Cluster),
+        mk_kind("", "v1", "Pod", "pods", Scope::Namespaced),
+        mk_kind("", "v1", "ReplicationController", rcs, Scope::Namespaced),
+        Kind {
+            versions: vec!["v1".into(), "v1beta1".into()],
+            ..sets
+        },
+        mk_kind("", "v1", "Node", "nodes", Scope::Cluster),
     ]
 }
 
@@ -129,11 +85,13 @@ pub(super) fn object(kind: KindId, name: &str, owners: &[OwnerRef]) -> Record {
     }
 }
 
+// === impl World ===
+
 impl World {
     /// All kinds are known, and there is nothing.
     pub(super) fn new() -> Self {
         let mut world = Self::unsynced();
-        for kind in [PODS, RCS, SETS, NODES] {
+        for kind in KINDS {
             world.observe(&Change::Kind(kind, KindState::Synced));
         }
         world
@@ -141,388 +99,201 @@ impl World {
 
     /// All kinds are about to be listed.
     pub(super) fn unsynced() -> Self {
-        let mut world = Self {
-            gc: GarbageCollector::new(7),
-            now: Timestamp::UNIX_EPOCH,
-            objects: BTreeMap::new(),
-            calls: Vec::new(),
-            notes: Vec::new(),
-            decisions: 0,
-            graceful: BTreeSet::new(),
-            broken: BTreeMap::new(),
-            catalog: Arc::new(Catalog::default().with(kinds())),
-            places: BTreeMap::new(),
-            revision: 100,
-            are_feeds_faster: false,
-            lagging: BTreeSet::new(),
-            events: BTreeMap::new(),
-            queue: VecDeque::new(),
-            queued: BTreeSet::new(),
-            parked: BTreeMap::new(),
-            timers: BTreeSet::new(),
+        let options = WorldOptions {
+            start: Timestamp::UNIX_EPOCH,
+            view: View::Metadata,
+            retry_max: RETRY_MAX,
         };
-        world.observe(&Change::Catalog(world.catalog.clone()));
-        for kind in [PODS, RCS, SETS, NODES] {
-            world.observe(&Change::Kind(kind, KindState::Syncing(world.now)));
+        let mut world = TestWorld::new(GarbageCollector::new(7), kinds(), options);
+        world.server().delete_check = Some(assert_collectable);
+        for kind in KINDS {
+            world.observe(&Change::Kind(kind, KindState::Syncing(world.now())));
         }
-        world
+        let notes = Vec::new();
+        Self { world, notes }
     }
 
-    /// Replaces what discovery says.
-    pub(super) fn serve(&mut self, kinds: impl IntoIterator<Item = Kind>) {
-        self.catalog = Arc::new(self.catalog.with(kinds));
-        self.observe(&Change::Catalog(self.catalog.clone()));
+    pub(super) fn gc(&self) -> &GarbageCollector {
+        self.controller()
     }
 
-    pub(super) fn observe(&mut self, change: &Change) {
-        let mut wake = Wake::default();
-        self.gc.observe(change, self.now, &mut wake);
-        self.woken(&mut wake);
+    /// All Events so far.
+    pub(super) fn notes(&mut self) -> &[Note] {
+        let new = self.world.take_notes();
+        self.notes.extend(new);
+        &self.notes
     }
 
-    /// From now on events of this kind wait until [`Self::catch_up`].
+    /// From now on events of this kind wait until they are delivered.
     pub(super) fn lag(&mut self, kind: KindId) {
         self.lagging.insert(kind);
     }
 
-    pub(super) fn catch_up(&mut self) {
-        self.lagging.clear();
-        for kind in [PODS, RCS, SETS, NODES] {
-            while self.deliver(kind) {}
-        }
-    }
-
-    /// Shows one event of a kind to the collector.
-    pub(super) fn deliver(&mut self, kind: KindId) -> bool {
-        let Some(change) = self.events.entry(kind).or_default().pop_front() else {
-            return false;
-        };
-        self.observe(&change);
-        true
-    }
-
-    pub(super) fn is_quiet(&self) -> bool {
-        self.queue.is_empty() && self.events.values().all(VecDeque::is_empty)
+    /// Requests for these objects fail from now on.
+    pub(super) fn fail(&mut self, broken: BTreeMap<Target, FailureKind>) {
+        self.server().rule = Box::new(move |_, (kind, namespace, name)| {
+            let target = Target {
+                kind: *kind,
+                namespace: namespace.as_str().into(),
+                name: name.as_str().into(),
+            };
+            broken.get(&target).copied()
+        });
     }
 
     pub(super) fn create(&mut self, object: Record) {
-        self.store(object);
+        let kind = object.kind;
+        self.server().store(kind, to_json(&object));
     }
 
-    /// Serves an object under another kind, too, and shows it to nobody.
-    pub(super) fn twin(&mut self, object: &Record) {
-        let place = Target {
-            kind: object.kind,
-            namespace: object.meta.namespace.clone(),
-            name: object.meta.name.clone(),
-        };
-        self.places.insert(place, object.meta.uid.clone());
+    /// Stores an object as it is. No watch shows it.
+    pub(super) fn restore(&mut self, object: &Record) {
+        let key = place(object);
+        self.server().objects.insert(key, to_json(object));
     }
 
-    /// A write of somebody else.
+    /// Removes an object. No watch shows it.
+    pub(super) fn lose(&mut self, uid: &str) {
+        let key = self.find(uid).expect("the object is there");
+        self.server().objects.remove(&key);
+    }
+
+    /// A write of another client.
     pub(super) fn change(&mut self, uid: &str, change: impl FnOnce(&mut Meta)) {
-        let mut object = self.objects[&Uid::from(uid)].clone();
+        let mut object = self.object(uid);
         change(&mut object.meta);
-        self.store(object);
+        self.create(object);
     }
 
-    /// A delete of somebody else.
+    /// A delete of another client.
     pub(super) fn delete(&mut self, uid: &str, policy: Propagation) {
-        self.end(&Uid::from(uid), policy);
+        let key = self.find(uid).expect("the object is there");
+        let now = self.now();
+        let mut server = self.server();
+        let object = server.objects[&key].clone();
+        let options = json!({ "propagationPolicy": policy.as_str() });
+        server.delete(&key, object, &options, now);
     }
 
     pub(super) fn exists(&self, uid: &str) -> bool {
-        self.objects.contains_key(&Uid::from(uid))
+        self.find(uid).is_some()
+    }
+
+    pub(super) fn object(&self, uid: &str) -> Record {
+        let key = self.find(uid).expect("the object is there");
+        from_json(key.0, &self.server().objects[&key])
+    }
+
+    pub(super) fn objects(&self) -> Vec<Record> {
+        let server = self.server();
+        let objects = server.objects.iter();
+        objects
+            .map(|(key, object)| from_json(key.0, object))
+            .collect()
     }
 
     pub(super) fn names(&self) -> Vec<String> {
-        self.objects.keys().map(ToString::to_string).collect()
+        let server = self.server();
+        let uids = server.objects.values();
+        let mut uids: Vec<String> = uids
+            .map(|own| text(&own["metadata"]["uid"]).into())
+            .collect();
+        uids.sort();
+        uids.dedup();
+        uids
     }
 
     /// The decision about an object, and nothing else.
     pub(super) fn decide(&self, uid: &str) -> Verdict<Key, Reason> {
-        self.gc.decide(&Key::Object(uid.into()), self.now)
+        self.world.decide(&Key::Object(uid.into()))
     }
 
-    /// Plays until nothing is left to do now.
-    pub(super) fn settle(&mut self) {
-        for _ in 0..STEPS_MAX {
-            if !self.deliver_any() && !self.step() {
-                return;
-            }
-        }
-        panic!("it never settles");
+    fn find(&self, uid: &str) -> Option<ObjectPlace> {
+        let server = self.server();
+        let mut objects = server.objects.iter();
+        let found = objects.find(|(_, object)| object["metadata"]["uid"] == uid);
+        found.map(|(key, _)| key.clone())
     }
+}
 
-    fn deliver_any(&mut self) -> bool {
-        (0..4)
-            .map(KindId)
-            .any(|kind| !self.lagging.contains(&kind) && self.deliver(kind))
+impl Deref for World {
+    type Target = TestWorld<GarbageCollector>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.world
     }
+}
 
-    /// Lets time pass, with everything that is due meanwhile.
-    pub(super) fn pass(&mut self, duration: Duration) {
-        let end = self.now + duration;
-        self.settle();
-        while let Some((at, key)) = self.timers.first().cloned()
-            && at <= end
-        {
-            self.timers.remove(&(at, key.clone()));
-            self.now = self.now.max(at);
-            self.push(key);
-            self.settle();
-        }
-        self.now = end;
-        self.settle();
+impl DerefMut for World {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.world
     }
+}
 
-    /// Decides one key and has it carried out, as the driver does.
-    pub(super) fn step(&mut self) -> bool {
-        let Some(key) = self.queue.pop_front() else {
-            return false;
-        };
-        self.queued.remove(&key);
-        self.decisions += 1;
-        let verdict = self.gc.decide(&key, self.now);
-        self.notes.extend(verdict.notes);
-        match verdict.next {
-            Next::Rest => self.release(&key),
-            Next::At(at) => {
-                self.timers.insert((at, key.clone()));
-                self.release(&key);
-            }
-            Next::Retry => {
-                let later = self.now + Duration::from_secs(1);
-                self.timers.insert((later, key.clone()));
-                self.release(&key);
-            }
-            Next::After(others) => {
-                let last = others.last().expect("somebody to wait for").clone();
-                self.parked.entry(last).or_default().push(key);
-                others.into_iter().for_each(|other| self.push(other));
-            }
-            Next::Call(call) => {
-                let answer = self.perform(&call);
-                if self.are_feeds_faster {
-                    while self.deliver_any() {}
-                }
-                self.hear(&key, &call, &answer);
-            }
-        }
-        true
+/// A collector without a driver. All kinds are about to be listed.
+pub(super) fn unsynced_gc() -> (GarbageCollector, Timestamp) {
+    let (mut gc, now) = (GarbageCollector::new(7), Timestamp::UNIX_EPOCH);
+    let catalog = Arc::new(Catalog::default().with(kinds()));
+    gc.observe(&Change::Catalog(catalog), now, &mut Wake::default());
+    for kind in KINDS {
+        let syncing = Change::Kind(kind, KindState::Syncing(now));
+        gc.observe(&syncing, now, &mut Wake::default());
     }
+    (gc, now)
+}
 
-    fn hear(&mut self, key: &Key, call: &Call, answer: &Answer) {
-        let mut wake = Wake::default();
-        let notes = self.gc.answered(CallAnswer {
-            key,
-            call,
-            answer,
-            now: self.now,
-            wake: &mut wake,
-        });
-        self.notes.extend(notes);
-        self.woken(&mut wake);
-        match answer {
-            Answer::Failed(failure) if failure.kind == FailureKind::Conflict => {
-                let read = Call::Get {
-                    target: call.target().clone(),
-                };
-                let answer = self.perform(&read);
-                self.hear(key, &read, &answer);
-            }
-            Answer::Failed(_) => {
-                let later = self.now + Duration::from_secs(1);
-                self.timers.insert((later, key.clone()));
-            }
-            _ => {
-                self.push(key.clone());
-                self.release(key);
-            }
-        }
-    }
-
-    fn release(&mut self, key: &Key) {
-        for parked in self.parked.remove(key).unwrap_or_default() {
-            self.push(parked);
-        }
-    }
-
-    fn woken(&mut self, wake: &mut Wake<Key>) {
-        for (key, at) in wake.drain() {
-            match at {
-                Some(at) => {
-                    self.timers.insert((at, key));
-                }
-                None => self.push(key),
-            }
-        }
-    }
-
-    fn push(&mut self, key: Key) {
-        if self.queued.insert(key.clone()) {
-            self.queue.push_back(key);
-        }
-    }
-
-    // The server.
-
-    fn perform(&mut self, call: &Call) -> Answer {
-        self.calls.push(call.clone());
-        if let Some(kind) = self.broken.get(call.target()) {
-            return failed(*kind);
-        }
-        let Some(found) = self.at(call.target()) else {
-            return Answer::Absent(Proof::NotFound);
-        };
-        match call {
-            Call::Get { .. } => Answer::Object(Arc::new(found)),
-            Call::Create { .. } => panic!("the collector creates nothing"),
-            Call::Delete {
-                judged,
-                propagation,
-                ..
-            } => {
-                if !is_judged(&found, judged) {
-                    return failed(FailureKind::Conflict);
-                }
-                self.assert_collectable(&found);
-                let policy = propagation.expect("the collector always says");
-                self.end(&found.meta.uid, policy)
-            }
-            Call::Patch { judged, patch, .. } => {
-                if !is_judged(&found, judged) {
-                    return failed(FailureKind::Conflict);
-                }
-                let earlier = found.meta.revision.clone();
-                let object = patched(found, patch);
-                let mut stored = self.store(object);
-                if !self.objects.contains_key(&stored.meta.uid) {
-                    // The last write of an object is its end, and its answer shows the version before.
-                    stored.meta.revision = earlier;
-                }
-                Answer::Object(Arc::new(stored))
-            }
-        }
-    }
-
-    fn at(&self, target: &Target) -> Option<Record> {
-        let uid = self.places.get(target)?;
-        self.objects.get(uid).cloned()
-    }
-
-    /// Safety rule S1: whatever is deleted, each of its owners is absent or waits for it.
-    fn assert_collectable(&self, object: &Record) {
-        let owners = &object.meta.owners;
-        assert!(!owners.is_empty(), "{} has no owner", object.meta.name);
-        for reference in owners {
-            let kind = self
-                .catalog
-                .resolve(&reference.api_version, &reference.kind);
-            let kind = kind.expect("an owner of an unknown type is presumed alive");
-            let is_cluster = self.catalog.get(kind).unwrap().scope == Scope::Cluster;
-            let target = Target {
-                kind,
-                namespace: if is_cluster {
-                    "".into()
-                } else {
-                    object.meta.namespace.clone()
-                },
-                name: reference.name.clone(),
-            };
-            let owner = self.at(&target);
-            let owner = owner.filter(|owner| owner.meta.uid == reference.uid);
-            let waits = |owner: &Record| {
-                let finalizers = &owner.meta.finalizers;
-                owner.meta.deletion.is_some() && finalizers.iter().any(|own| &**own == FOREGROUND)
-            };
-            let name = &object.meta.name;
-            assert!(
-                owner.as_ref().is_none_or(waits),
-                "{name} has a living owner"
-            );
-        }
-    }
-
-    fn store(&mut self, mut object: Record) -> Record {
-        self.revision += 1;
-        object.meta.revision = Revision::Number(self.revision);
-        let uid = object.meta.uid.clone();
-        let is_over = object.meta.deletion.is_some()
-            && object.meta.finalizers.is_empty()
-            && !self.graceful.contains(&uid);
-        let place = Target {
-            kind: object.kind,
-            namespace: object.meta.namespace.clone(),
-            name: object.meta.name.clone(),
-        };
-        self.places.insert(place, uid.clone());
-        let shown = Arc::new(object.clone());
-        let change = if is_over {
-            self.objects.remove(&uid);
-            Change::Deleted(shown)
+/// Safety rule S1: each owner of a deleted object is absent or waits for it.
+fn assert_collectable(server: &ScriptedServer, key: &ObjectPlace) {
+    let object = from_json(key.0, &server.objects[key]);
+    let owners = &object.meta.owners;
+    assert!(!owners.is_empty(), "{key:?} has no owner");
+    for reference in owners {
+        let kind = server
+            .catalog
+            .resolve(&reference.api_version, &reference.kind);
+        let kind = kind.expect("an owner of an unknown type is presumed alive");
+        let is_cluster = server.catalog.get(kind).unwrap().scope == Scope::Cluster;
+        let namespace = if is_cluster {
+            ""
         } else {
-            self.objects.insert(uid, object.clone());
-            Change::Applied(shown)
+            &object.meta.namespace
         };
-        self.events
-            .entry(object.kind)
-            .or_default()
-            .push_back(change);
-        object
-    }
-
-    fn end(&mut self, uid: &Uid, policy: Propagation) -> Answer {
-        let mut object = self.objects[uid].clone();
-        let finalizers = &mut object.meta.finalizers;
-        finalizers.retain(|own| ![FOREGROUND, ORPHAN].contains(&&**own));
-        match policy {
-            Propagation::Background => {}
-            Propagation::Foreground => finalizers.push(FOREGROUND.into()),
-            Propagation::Orphan => finalizers.push(ORPHAN.into()),
-        }
-        object.meta.deletion.get_or_insert(self.now);
-        let is_over = object.meta.finalizers.is_empty();
-        let object = self.store(object);
-        if is_over {
-            Answer::Done
-        } else {
-            Answer::Object(Arc::new(object))
-        }
-    }
-}
-
-fn is_judged(object: &Record, judged: &Judged) -> bool {
-    object.meta.uid == judged.uid && object.meta.revision == judged.revision
-}
-
-fn failed(kind: FailureKind) -> Answer {
-    Answer::Failed(Failure {
-        kind,
-        status: None,
-        message: format!("{kind:?}"),
-        retry_after: None,
-    })
-}
-
-fn patched(mut object: Record, patch: &Value) -> Record {
-    let metadata = &patch["metadata"];
-    let text = |value: &Value| value.as_str().expect("a text").to_owned();
-    if let Some(list) = metadata.get("finalizers") {
-        let list = list.as_array().cloned().unwrap_or_default();
-        object.meta.finalizers = list.iter().map(|own| text(own).into()).collect();
-    }
-    if let Some(list) = metadata.get("ownerReferences") {
-        let list = list.as_array().cloned().unwrap_or_default();
-        let reference = |value: &Value| OwnerRef {
-            api_version: text(&value["apiVersion"]).into(),
-            kind: text(&value["kind"]).into(),
-            name: text(&value["name"]).into(),
-            uid: text(&value["uid"]).as_str().into(),
-            controller: value["controller"].as_bool(),
-            block_owner_deletion: value["blockOwnerDeletion"].as_bool(),
+        let place = (kind, namespace.to_owned(), reference.name.to_string());
+        let owner = server.objects.get(&place).map(|own| from_json(kind, own));
+        let owner = owner.filter(|owner| owner.meta.uid == reference.uid);
+        let waits = |owner: &Record| {
+            let finalizers = &owner.meta.finalizers;
+            owner.meta.deletion.is_some() && finalizers.iter().any(|own| &**own == FOREGROUND)
         };
-        object.meta.owners = list.iter().map(reference).collect();
+        assert!(
+            owner.as_ref().is_none_or(waits),
+            "{key:?} has a living owner"
+        );
     }
-    object
+}
+
+fn place(object: &Record) -> ObjectPlace {
+    let Meta {
+        namespace, name, ..
+    } = &object.meta;
+    (object.kind, namespace.to_string(), name.to_string())
+}
+
+fn from_json(kind: KindId, object: &Value) -> Record {
+    decode(kind, object.to_string().as_bytes(), View::Metadata).unwrap()
+}
+
+fn to_json(object: &Record) -> Value {
+    let meta = &object.meta;
+    let owners = meta.owners.iter().map(|owner| {
+        json!({"apiVersion": &*owner.api_version, "kind": &*owner.kind, "name": &*owner.name,
+            "uid": owner.uid.to_string(), "controller": owner.controller,
+            "blockOwnerDeletion": owner.block_owner_deletion})
+    });
+    let finalizers = meta.finalizers.iter().map(ToString::to_string);
+    json!({"metadata": {
+        "name": &*meta.name, "namespace": &*meta.namespace, "uid": meta.uid.to_string(),
+        "resourceVersion": meta.revision.to_string(), "deletionTimestamp": meta.deletion,
+        "finalizers": finalizers.collect::<Vec<_>>(), "ownerReferences": owners.collect::<Vec<_>>(),
+    }})
 }

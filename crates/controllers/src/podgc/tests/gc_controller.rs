@@ -200,7 +200,7 @@ impl Orphaned<'_> {
         if let Some(name) = self.vanishes {
             world.remove(NODES, name);
         }
-        world.unseen.clear();
+        world.forget_unseen();
         world.lags = false;
         if let Some(name) = self.is_seen {
             world.put_node(name, "True", &nothing);
@@ -222,7 +222,7 @@ fn gc_orphaned() {
         for node in case.served {
             world.put_node(node, "True", &json!([]));
         }
-        world.unseen.clear();
+        world.forget_unseen();
         world.lags = false;
         for (name, node, phase) in case.pods {
             world.create_pod(&MkPod::new(name, node, phase));
@@ -325,7 +325,7 @@ fn gc_terminating_in_any_phase() {
         world.create_pod(&MkPod::new(name, "worker", phase).terminating());
     }
     world.sync();
-    let log = world.log.clone();
+    let log = world.log();
     assert_asked(&mut world, "any phase", &["a", "b", "c"], &["a"]);
     // One question for all Pods of the Node.
     assert_eq!(names(&log, "get"), BTreeSet::from(["worker".to_owned()]));
@@ -346,7 +346,8 @@ fn gc_inspecting_patched_pod_before_deletion() {
         world.asked(),
         ["get deleted-node", "patch testpod", "delete testpod"]
     );
-    let status = &world.pod("testpod").unwrap()["status"];
+    let pod = world.pod("testpod").unwrap();
+    let status = &pod["status"];
     let expected = json!({
         "phase": "Failed",
         "observedGeneration": 1,
@@ -360,6 +361,7 @@ fn gc_inspecting_patched_pod_before_deletion() {
         ],
     });
     assert_eq!(*status, expected);
+    let writes = world.writes();
     let [
         Call::Patch {
             subresource,
@@ -368,9 +370,9 @@ fn gc_inspecting_patched_pod_before_deletion() {
             ..
         },
         delete,
-    ] = &world.writes[..]
+    ] = &writes[..]
     else {
-        panic!("{:?}", world.writes)
+        panic!("{writes:?}")
     };
     assert_eq!(
         (*subresource, *form),

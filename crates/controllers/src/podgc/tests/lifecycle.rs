@@ -83,7 +83,7 @@ fn a_node_that_no_feed_shows_and_the_server_has_is_asked_for_once_per_quarantine
     world.lags = true;
     world.put_node("n", "True", &json!([]));
     world.lags = false;
-    world.unseen.clear();
+    world.forget_unseen();
     for name in ["a", "b", "c"] {
         world.create_pod(&MkPod::new(name, "n", "Running"));
     }
@@ -146,7 +146,7 @@ fn a_pod_held_by_a_finalizer_is_marked_and_deleted_once() {
     for name in ["bound", "unbound", "lost", "done"] {
         assert_eq!(world.because(name), Reason::Held, "{name}");
     }
-    let conditions = |name| &world.pod(name).unwrap()["status"]["conditions"];
+    let conditions = |name| world.pod(name).unwrap()["status"]["conditions"].take();
     assert!(conditions("bound").is_array());
     assert!(conditions("lost").is_null() && conditions("unbound").is_null());
 }
@@ -237,7 +237,7 @@ fn namespaces_have_a_threshold_of_their_own_and_what_they_keep_counts_for_all() 
     }
     world.sync();
     assert!(world.asked().iter().all(|line| line.starts_with("delete")));
-    let left: Vec<&String> = world.objects.keys().map(|(_, name)| name).collect();
+    let left = [world.names(PODS), world.names(NODES)].concat();
     // a0 for its namespace, then a1 and a2 as the oldest of the five that are left.
     assert_eq!(left, ["b0", "b1", "c0", "n"]);
 }
@@ -327,7 +327,7 @@ fn a_disruption_target_keeps_its_time() {
     world.create_pod(&pod.with("/status/conditions", condition));
     world.sync();
     world.advance(40);
-    let condition = &world.pod("a").unwrap()["status"]["conditions"][0];
+    let condition = world.pod("a").unwrap()["status"]["conditions"][0].take();
     assert_eq!(condition["lastTransitionTime"], "2026-01-01T00:00:00Z");
     assert_eq!(condition["reason"], "DeletionByPodGC");
 }
@@ -365,14 +365,14 @@ fn a_list_that_misses_a_pod_forgets_it_and_one_that_misses_a_node_proves_nothing
     world.put_node("n", "True", &json!([]));
     world.create_pod(&MkPod::new("a", "n", "Running"));
     world.sync();
-    let uid = world.objects[&(NODES, "n".to_owned())]["metadata"]["uid"].clone();
+    let uid = world.object(NODES, "n").unwrap()["metadata"]["uid"].take();
     world.tell(&Change::Missing(NODES, Uid::from(uid.as_str().unwrap())));
     world.advance(100);
     assert_eq!(world.asked(), ["get n"]);
     world.tell(&Change::Missing(PODS, Uid::from("uid-a")));
     world.advance(300);
     assert_eq!(world.asked(), NONE);
-    assert_eq!(world.gc.index().pods(), 0);
+    assert_eq!(world.gc().index().pods(), 0);
 }
 
 #[test]
@@ -396,8 +396,7 @@ fn a_node_that_was_well_before_the_store_was_set_back_is_well_again() {
     world.put_node("n", "True", &json!([]));
     world.create_pod(&MkPod::new("a", "n", "Running"));
     let objects = [(NODES, "n"), (PODS, "a")];
-    let objects =
-        objects.map(|(kind, name)| (kind, world.objects[&(kind, name.to_owned())].clone()));
+    let objects = objects.map(|(kind, name)| (kind, world.object(kind, name).unwrap()));
     world.put_node("n", "False", &out_of_service());
     world.sync();
     world.set_back(objects.to_vec());
@@ -411,7 +410,7 @@ fn a_node_that_was_well_before_the_store_was_set_back_is_well_again() {
 fn a_pod_that_a_restored_store_brings_back_goes_again() {
     let mut world = World::with_threshold(None);
     world.create_pod(&MkPod::new("a", "", "Failed").terminating());
-    let pod = world.pod("a").unwrap().clone();
+    let pod = world.pod("a").unwrap();
     world.sync();
     world.advance(1);
     assert_eq!(world.asked(), ["delete a"]);
@@ -440,13 +439,13 @@ fn a_node_that_another_one_follows_under_its_name_keeps_nobody_waiting() {
     let mut world = World::with_threshold(None);
     world.put_node("n", "False", &out_of_service());
     world.create_pod(&MkPod::new("a", "n", "Failed").terminating());
-    let old = world.objects[&(NODES, "n".to_owned())]["metadata"]["uid"].clone();
+    let old = world.object(NODES, "n").unwrap()["metadata"]["uid"].take();
     world.lags = true;
     world.remove(NODES, "n");
     world.sync();
     assert_eq!(world.asked(), ["get n"]);
     // The watch was down: the next list shows the new one, and misses the old one.
-    world.unseen.clear();
+    world.forget_unseen();
     world.lags = false;
     world.put_node("n", "False", &out_of_service());
     world.tell(&Change::Missing(NODES, Uid::from(old.as_str().unwrap())));
@@ -461,7 +460,7 @@ fn a_server_without_nodes_any_more_loses_no_pod() {
     world.create_pod(&MkPod::new("a", "n", "Running"));
     world.sync();
     world.tell(&Change::Kind(NODES, KindState::Gone));
-    world.objects.retain(|(kind, _), _| *kind == PODS);
+    world.lose(NODES);
     world.advance(300);
     assert_eq!(world.asked(), NONE);
     assert_eq!(world.because("a"), Reason::Unlisted);
@@ -476,8 +475,8 @@ fn every_delete_names_what_was_judged() {
     world.create_pod(&MkPod::new("d", "gone", "Running"));
     world.sync();
     world.advance(100);
-    assert_eq!(world.writes.len(), 5);
-    for call in &world.writes {
+    assert_eq!(world.writes().len(), 5);
+    for call in &world.writes() {
         let judged = call.judged().unwrap();
         assert!(judged.uid.to_string().starts_with("uid-"), "{call:?}");
         assert!(judged.revision.to_string().parse::<u64>().unwrap() > 100);

@@ -1,47 +1,29 @@
-//! A model of an API server with Pods and Nodes, of watches that can lag, and of the driver.
+//! Pods and Nodes in a [`TestWorld`], and short names for what tests do to them.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use crate::podgc::{Key, PodGc, Reason, Settings};
-use crate::runtime::call::{Answer, Call, Failure, FailureKind, Judged, Proof, Target};
-use crate::runtime::controller::{CallAnswer, Change, Controller, Next, Wake};
-use crate::runtime::kind::{Catalog, Kind, KindId, KindState, Scope, Verbs};
-use crate::runtime::record::{Uid, View, decode};
+use crate::runtime::call::{Call, FailureKind};
+use crate::runtime::controller::Change;
+use crate::runtime::kind::{KindId, KindState, Scope};
+use crate::runtime::queue::RETRY_MAX;
+use crate::runtime::record::{Record, Uid, View, decode};
+use crate::test_world::{ObjectPlace, TestWorld, WorldOptions, mk_kind};
 
 pub(super) const PODS: KindId = KindId(0);
 pub(super) const NODES: KindId = KindId(1);
 
-/// How long the model waits where the driver backs off.
-const BACKOFF: Duration = Duration::from_secs(1);
-/// Decisions after which a world is never at rest.
-const STEPS_MAX: usize = 1_000_000;
-
 pub(super) struct World {
-    pub(super) gc: PodGc,
-    pub(super) now: Timestamp,
-    /// What the server has.
-    pub(super) objects: BTreeMap<(KindId, String), Value>,
-    /// What the watches have not shown yet.
-    pub(super) unseen: VecDeque<Change>,
     /// Whether watches show nothing for now.
     pub(super) lags: bool,
-    /// What was asked for, in order: `patch a`, `delete a`, `get node`.
-    pub(super) log: Vec<String>,
-    /// The calls behind the writes of the log.
-    pub(super) writes: Vec<Call>,
-    /// Requests that begin like this fail so.
+    /// Requests that begin like this fail so: `delete`, `get node`.
     pub(super) failing: Option<(&'static str, FailureKind)>,
-    /// Whether somebody takes marks off before they are stored.
+    /// Whether the server does not keep what patches write.
     pub(super) drops_marks: bool,
-    /// How many decisions were made.
-    pub(super) decisions: usize,
-    queue: BTreeMap<Key, Timestamp>,
-    revision: u64,
+    world: TestWorld<PodGc>,
 }
 
 /// A Pod to be.
@@ -52,26 +34,23 @@ pub(super) struct MkPod(pub(super) Value);
 
 impl World {
     pub(super) fn new(settings: Settings) -> Self {
-        let mut world = Self {
-            gc: PodGc::new(settings),
-            now: "2026-03-01T12:00:00Z".parse().unwrap(),
-            objects: BTreeMap::new(),
-            unseen: VecDeque::new(),
+        let kinds = [
+            mk_kind("", "v1", "Pod", "pods", Scope::Namespaced),
+            mk_kind("", "v1", "Node", "nodes", Scope::Cluster),
+        ];
+        let options = WorldOptions {
+            start: "2026-03-01T12:00:00Z".parse().unwrap(),
+            view: View::Full,
+            retry_max: RETRY_MAX,
+        };
+        let mut world = TestWorld::new(PodGc::new(settings), kinds, options);
+        world.shows_first = true;
+        Self {
             lags: false,
-            log: Vec::new(),
-            writes: Vec::new(),
             failing: None,
             drops_marks: false,
-            decisions: 0,
-            queue: BTreeMap::new(),
-            revision: 100,
-        };
-        let kinds = [
-            mk_kind("Pod", Scope::Namespaced),
-            mk_kind("Node", Scope::Cluster),
-        ];
-        world.tell(&Change::Catalog(Arc::new(Catalog::default().with(kinds))));
-        world
+            world,
+        }
     }
 
     /// With upstream's threshold, or another one.
@@ -82,10 +61,22 @@ impl World {
         })
     }
 
+    pub(super) fn gc(&self) -> &PodGc {
+        self.world.controller()
+    }
+
+    pub(super) fn decisions(&self) -> usize {
+        self.world.decisions()
+    }
+
+    /// The requests that were not reads.
+    pub(super) fn writes(&self) -> Vec<Call> {
+        let calls = self.world.calls().iter();
+        calls.filter(|call| !call.is_read()).cloned().collect()
+    }
+
     pub(super) fn tell(&mut self, change: &Change) {
-        let mut wake = Wake::default();
-        self.gc.observe(change, self.now, &mut wake);
-        self.take(&mut wake);
+        self.world.observe(change);
     }
 
     /// Both kinds have been listed: the first round.
@@ -93,7 +84,7 @@ impl World {
         for kind in [PODS, NODES] {
             self.tell(&Change::Kind(kind, KindState::Synced));
         }
-        self.run();
+        self.advance(0);
     }
 
     /// The store is set back to long ago, when it had these objects, and listed anew.
@@ -101,24 +92,39 @@ impl World {
         for kind in [PODS, NODES] {
             self.tell(&Change::Kind(kind, KindState::Frozen));
         }
-        self.revision = 1;
-        self.objects.clear();
+        {
+            let mut server = self.world.server();
+            server.revision = 1;
+            server.objects.clear();
+        }
         for (kind, object) in objects {
             self.put(kind, object);
         }
         self.sync();
     }
 
-    /// Time passes, and what becomes due is done.
+    /// Time passes, and the controller does what becomes due.
     pub(super) fn advance(&mut self, secs: i64) {
-        let until = self.now + jiff::SignedDuration::from_secs(secs);
-        while let Some(next) = self.queue.values().min().copied()
-            && next <= until
-        {
-            self.now = self.now.max(next);
-            self.run();
-        }
-        self.now = until;
+        self.configure();
+        let time = SignedDuration::from_secs(secs);
+        self.world.pass(time.unsigned_abs());
+    }
+
+    /// Hands the settings of the test to the server and the watches.
+    fn configure(&mut self) {
+        self.world.lagging = match self.lags {
+            true => [PODS, NODES].into(),
+            false => [].into(),
+        };
+        let failing = self.failing;
+        let mut server = self.world.server();
+        server.ignores_patches = self.drops_marks;
+        server.rule = Box::new(move |verb, key| {
+            let request = format!("{verb} {}", key.2);
+            failing
+                .filter(|(start, _)| request.starts_with(start))
+                .map(|(_, kind)| kind)
+        });
     }
 
     pub(super) fn create_pod(&mut self, pod: &MkPod) {
@@ -127,9 +133,10 @@ impl World {
 
     /// Makes or changes a Node.
     pub(super) fn put_node(&mut self, name: &str, ready: &str, taints: &Value) {
-        let known = self.objects.get(&(NODES, name.to_owned()));
-        let uid = known.map_or(json!(format!("node-{name}-{}", self.revision)), |node| {
-            node["metadata"]["uid"].clone()
+        let revision = self.world.server().revision;
+        let known = self.object(NODES, name);
+        let uid = known.map_or(json!(format!("node-{name}-{revision}")), |mut node| {
+            node["metadata"]["uid"].take()
         });
         self.put(
             NODES,
@@ -141,168 +148,66 @@ impl World {
         );
     }
 
-    pub(super) fn put(&mut self, kind: KindId, mut object: Value) {
-        self.revision += 1;
-        object["metadata"]["resourceVersion"] = json!(self.revision.to_string());
-        let name = object["metadata"]["name"].as_str().unwrap().to_owned();
-        self.objects.insert((kind, name), object.clone());
-        self.show(Change::Applied(mk_record(kind, &object)));
+    pub(super) fn put(&mut self, kind: KindId, object: Value) {
+        self.configure();
+        self.world.server().put(kind, object);
+        self.world.deliver_all();
     }
 
     pub(super) fn remove(&mut self, kind: KindId, name: &str) {
-        let object = self.objects.remove(&(kind, name.to_owned())).unwrap();
-        self.show(Change::Deleted(mk_record(kind, &object)));
+        self.configure();
+        self.world.server().remove(&place(kind, name));
+        self.world.deliver_all();
     }
 
     /// Shows what watches have not shown.
     pub(super) fn catch_up(&mut self) {
         self.lags = false;
-        while let Some(change) = self.unseen.pop_front() {
-            self.tell(&change);
-        }
+        self.world.catch_up();
     }
 
-    pub(super) fn pod(&self, name: &str) -> Option<&Value> {
-        self.objects.get(&(PODS, name.to_owned()))
+    /// Watches never show what they have not shown yet.
+    pub(super) fn forget_unseen(&mut self) {
+        self.world.server().events.clear();
     }
 
-    /// What was asked for since the last time.
+    pub(super) fn object(&self, kind: KindId, name: &str) -> Option<Value> {
+        let server = self.world.server();
+        server.objects.get(&place(kind, name)).cloned()
+    }
+
+    pub(super) fn pod(&self, name: &str) -> Option<Value> {
+        self.object(PODS, name)
+    }
+
+    /// The names of all objects of a kind.
+    pub(super) fn names(&self, kind: KindId) -> Vec<String> {
+        let server = self.world.server();
+        let keys = server.objects.keys().filter(|key| key.0 == kind);
+        keys.map(|key| key.2.clone()).collect()
+    }
+
+    /// The server loses all objects of a kind, and no watch shows it.
+    pub(super) fn lose(&mut self, kind: KindId) {
+        let mut server = self.world.server();
+        server.objects.retain(|key, _| key.0 != kind);
+    }
+
+    /// All requests since the last [`World::asked`].
+    pub(super) fn log(&self) -> Vec<String> {
+        self.world.server().log.clone()
+    }
+
+    /// The requests since the last time: `patch a`, `delete a`, `get node`.
     pub(super) fn asked(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.log)
+        std::mem::take(&mut self.world.server().log)
     }
 
     /// Why the controller does what it would do about a Pod now.
     pub(super) fn because(&self, name: &str) -> Reason {
-        let uid = self.pod(name).unwrap()["metadata"]["uid"].as_str().unwrap();
-        self.gc.decide(&Key::Pod(Uid::from(uid)), self.now).because
-    }
-
-    fn show(&mut self, change: Change) {
-        if self.lags {
-            self.unseen.push_back(change);
-        } else {
-            self.tell(&change);
-        }
-    }
-
-    fn take(&mut self, wake: &mut Wake<Key>) {
-        for (key, at) in wake.drain() {
-            self.schedule(key, at.unwrap_or(self.now));
-        }
-    }
-
-    fn schedule(&mut self, key: Key, at: Timestamp) {
-        let known = self.queue.entry(key).or_insert(at);
-        *known = at.min(*known);
-    }
-
-    fn run(&mut self) {
-        while let Some(key) = self.queue.iter().find(|(_, at)| **at <= self.now) {
-            let key = key.0.clone();
-            self.queue.remove(&key);
-            self.step(key);
-        }
-    }
-
-    fn step(&mut self, key: Key) {
-        self.decisions += 1;
-        assert!(self.decisions < STEPS_MAX, "never at rest: {key:?}");
-        match self.gc.decide(&key, self.now).next {
-            Next::Rest => {}
-            Next::At(time) => {
-                assert!(time > self.now, "{key:?} waits for the past");
-                self.schedule(key, time);
-            }
-            Next::Retry => self.schedule(key, self.now + BACKOFF),
-            Next::After(others) => {
-                let asked = self.log.len();
-                for other in others {
-                    self.step(other);
-                }
-                let is_failing = self.failing.is_some_and(|(start, _)| start == "get");
-                let is_answered = self.log.len() > asked && !is_failing;
-                let wait = if is_answered { Duration::ZERO } else { BACKOFF };
-                self.schedule(key, self.now + wait);
-            }
-            Next::Call(call) => self.ask(key, &call),
-        }
-    }
-
-    fn ask(&mut self, key: Key, call: &Call) {
-        let answer = self.perform(call);
-        self.answer(&key, call, &answer);
-        match answer {
-            Answer::Failed(failure) if failure.kind == FailureKind::Conflict => {
-                let target = call.target().clone();
-                self.ask(key, &Call::Get { target });
-            }
-            Answer::Failed(_) => self.schedule(key, self.now + BACKOFF),
-            Answer::Object(_) | Answer::Done | Answer::Absent(_) => self.step(key),
-        }
-    }
-
-    fn answer(&mut self, key: &Key, call: &Call, answer: &Answer) {
-        let mut wake = Wake::default();
-        self.gc.answered(CallAnswer {
-            key,
-            call,
-            answer,
-            now: self.now,
-            wake: &mut wake,
-        });
-        self.take(&mut wake);
-    }
-
-    fn perform(&mut self, call: &Call) -> Answer {
-        let line = format!("{} {}", call.verb(), call.target().name);
-        self.log.push(line.clone());
-        if !call.is_read() {
-            self.writes.push(call.clone());
-        }
-        if let Some((start, kind)) = self.failing
-            && line.starts_with(start)
-        {
-            return failed(kind);
-        }
-        let Target { kind, name, .. } = call.target();
-        let key = (*kind, name.to_string());
-        let Some(object) = self.objects.get(&key).cloned() else {
-            return Answer::Absent(Proof::NotFound);
-        };
-        if call
-            .judged()
-            .is_some_and(|judged| !is_judged(&object, judged))
-        {
-            return failed(FailureKind::Conflict);
-        }
-        match call {
-            Call::Get { .. } => Answer::Object(mk_record(*kind, &object)),
-            Call::Patch { patch, .. } => {
-                let stored = match self.drops_marks {
-                    true => object,
-                    false => with_status(object, patch),
-                };
-                self.put(*kind, stored);
-                Answer::Object(mk_record(*kind, &self.objects[&key]))
-            }
-            Call::Delete { .. } => self.delete(&key, object),
-            Call::Create { .. } => panic!("Pod GC makes nothing"),
-        }
-    }
-
-    /// A delete without grace: in two writes, as the real server does it, unless finalizers hold the Pod.
-    fn delete(&mut self, key: &(KindId, String), mut object: Value) -> Answer {
-        let meta = &mut object["metadata"];
-        if meta["deletionTimestamp"].is_null() {
-            meta["deletionTimestamp"] = json!(self.now.to_string());
-        }
-        meta["deletionGracePeriodSeconds"] = json!(0);
-        self.put(key.0, object);
-        let object = self.objects[key].clone();
-        if object["metadata"]["finalizers"].is_null() {
-            self.remove(key.0, &key.1);
-        }
-        Answer::Object(mk_record(key.0, &object))
+        let pod = self.pod(name).unwrap();
+        let uid = Uid::from(pod["metadata"]["uid"].as_str().unwrap());
+        self.world.decide(&Key::Pod(uid)).because
     }
 }
 
@@ -349,62 +254,11 @@ impl MkPod {
     }
 }
 
-fn mk_kind(name: &str, scope: Scope) -> Kind {
-    Kind {
-        group: "".into(),
-        version: "v1".into(),
-        kind: name.into(),
-        resource: format!("{}s", name.to_lowercase()).into(),
-        scope,
-        verbs: Verbs {
-            get: true,
-            list: true,
-            watch: true,
-            delete: true,
-        },
-        versions: vec!["v1".into()],
-        aliases: Vec::new(),
-    }
+fn place(kind: KindId, name: &str) -> ObjectPlace {
+    let namespace = if kind == PODS { "default" } else { "" };
+    (kind, namespace.to_owned(), name.to_owned())
 }
 
-pub(super) fn mk_record(kind: KindId, object: &Value) -> Arc<crate::runtime::record::Record> {
+pub(super) fn mk_record(kind: KindId, object: &Value) -> Arc<Record> {
     Arc::new(decode(kind, object.to_string().as_bytes(), View::Full).unwrap())
-}
-
-fn is_judged(object: &Value, judged: &Judged) -> bool {
-    let meta = &object["metadata"];
-    meta["uid"] == judged.uid.to_string() && meta["resourceVersion"] == judged.revision.to_string()
-}
-
-fn failed(kind: FailureKind) -> Answer {
-    Answer::Failed(Failure {
-        kind,
-        status: None,
-        message: String::new(),
-        retry_after: None,
-    })
-}
-
-/// The little of a strategic merge patch that is needed: members, and conditions by their type.
-fn with_status(mut object: Value, patch: &Value) -> Value {
-    for (member, value) in patch["status"].as_object().unwrap() {
-        if member != "conditions" {
-            object["status"][member] = value.clone();
-            continue;
-        }
-        let mut conditions = object["status"]["conditions"].as_array().cloned();
-        let conditions = conditions.get_or_insert_default();
-        for patched in value.as_array().unwrap() {
-            let known = conditions.iter_mut().find(|c| c["type"] == patched["type"]);
-            match known {
-                Some(known) => {
-                    let known = known.as_object_mut().unwrap();
-                    known.extend(patched.as_object().unwrap().clone());
-                }
-                None => conditions.push(patched.clone()),
-            }
-        }
-        object["status"]["conditions"] = conditions.clone().into();
-    }
-    object
 }

@@ -11,7 +11,7 @@ use crate::runtime::kind::KindState;
 
 fn count(world: &World, verb: &str) -> usize {
     world
-        .calls
+        .calls()
         .iter()
         .filter(|call| call.verb() == verb)
         .count()
@@ -27,7 +27,7 @@ fn in_the_foreground_dependents_go_first_and_then_their_owner() {
     world.delete("rc", Propagation::Foreground);
     world.settle();
     assert_eq!(world.names(), [""; 0]);
-    let last = world.calls.last().unwrap();
+    let last = world.calls().last().unwrap();
     assert_eq!((last.verb(), &*last.target().name), ("patch", "rc"));
     assert_eq!(count(&world, "get"), 1, "the owner is confirmed once");
 }
@@ -63,7 +63,7 @@ fn a_dependent_with_another_owner_stays_and_lets_the_waiting_one_go() {
     world.delete("goes", Propagation::Foreground);
     world.settle();
     assert_eq!(world.names(), ["pod", "stays"]);
-    assert_eq!(world.objects[&"pod".into()].meta.owners, [to(RCS, "stays")]);
+    assert_eq!(world.object("pod").meta.owners, [to(RCS, "stays")]);
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_dependent_with_dependents_goes_in_the_foreground_too() {
     world.delete("a", Propagation::Foreground);
     world.settle();
     let ends: Vec<&str> = world
-        .calls
+        .calls()
         .iter()
         .filter(|call| !call.is_read())
         .map(|call| &*call.target().name)
@@ -112,7 +112,7 @@ fn orphans_lose_the_reference_and_stay() {
     world.delete("rc", Propagation::Orphan);
     world.settle();
     assert_eq!(world.names(), ["1", "2", "3"]);
-    assert!(world.objects.values().all(|pod| pod.meta.owners.is_empty()));
+    assert!(world.objects().iter().all(|pod| pod.meta.owners.is_empty()));
     assert_eq!((count(&world, "patch"), count(&world, "delete")), (4, 0));
 }
 
@@ -129,11 +129,11 @@ fn the_finalizer_stays_while_one_dependent_refers_to_the_owner() {
         namespace: "ns".into(),
         name: "pod".into(),
     };
-    world.broken.insert(pod, FailureKind::Forbidden);
+    world.fail([(pod, FailureKind::Forbidden)].into());
     world.delete("rc", Propagation::Orphan);
     world.pass(Duration::from_secs(600));
     assert!(world.exists("rc"));
-    world.broken.clear();
+    world.fail([].into());
     world.pass(Duration::from_secs(60));
     assert_eq!(world.names(), ["pod"]);
 }
@@ -148,7 +148,7 @@ fn an_owner_is_let_go_once_also_while_its_end_is_not_shown_yet() {
         world.lag(RCS);
         world.settle();
         assert_eq!(
-            (world.names().len(), world.calls.len()),
+            (world.names().len(), world.calls().len()),
             (0, 1),
             "{policy:?}"
         );
@@ -160,7 +160,7 @@ fn an_owner_is_let_go_once_also_while_its_end_is_not_shown_yet() {
 fn a_dependent_that_is_seen_after_its_owner_left_orphans_is_one_too() {
     for are_feeds_faster in [false, true] {
         let mut world = World::new();
-        world.are_feeds_faster = are_feeds_faster;
+        world.shows_first = are_feeds_faster;
         world.create(object(RCS, "rc", &[]));
         world.settle();
         world.lag(PODS);
@@ -171,7 +171,7 @@ fn a_dependent_that_is_seen_after_its_owner_left_orphans_is_one_too() {
         world.catch_up();
         world.settle();
         assert_eq!(world.names(), ["pod"], "{are_feeds_faster}");
-        assert_eq!(world.objects[&"pod".into()].meta.owners, []);
+        assert_eq!(world.object("pod").meta.owners, []);
     }
 }
 
@@ -201,7 +201,7 @@ fn a_terminating_object_is_let_go_by_each_of_its_owners() {
     world.create(object(RCS, "b", &[]));
     let mut pod = object(PODS, "pod", &[to(RCS, "a"), to(RCS, "b")]);
     pod.meta.deletion = Some(jiff::Timestamp::UNIX_EPOCH);
-    world.graceful.insert("pod".into());
+    world.server().graceful.insert("pod".into());
     world.create(pod);
     world.settle();
     for owner in ["a", "b"] {
@@ -230,7 +230,8 @@ fn an_owner_with_both_finalizers_leaves_orphans() {
 fn an_end_waits_for_kinds_in_their_first_list_and_not_for_others() {
     for policy in [Propagation::Orphan, Propagation::Foreground] {
         let mut world = World::new();
-        world.observe(&Change::Kind(NODES, KindState::Syncing(world.now)));
+        let now = world.now();
+        world.observe(&Change::Kind(NODES, KindState::Syncing(now)));
         world.observe(&Change::Kind(PODS, KindState::Forbidden));
         world.create(object(RCS, "rc", &[]));
         world.delete("rc", policy);
@@ -243,8 +244,8 @@ fn an_end_waits_for_kinds_in_their_first_list_and_not_for_others() {
         assert!(world.exists("rc"));
         world.pass(Duration::from_secs(2));
         assert!(!world.exists("rc"));
-        let [note] = &world.notes[..] else {
-            panic!("{:?}", world.notes)
+        let [note] = world.notes() else {
+            panic!("not one Event")
         };
         assert!(note.message.contains("nodes"), "{}", note.message);
     }
@@ -254,7 +255,7 @@ fn an_end_waits_for_kinds_in_their_first_list_and_not_for_others() {
 #[test]
 fn a_first_list_that_fails_is_still_waited_for() {
     let mut world = World::new();
-    let now = world.now;
+    let now = world.now();
     world.observe(&Change::Kind(NODES, KindState::Syncing(now)));
     world.observe(&Change::Kind(NODES, KindState::Failing(now)));
     world.create(object(RCS, "rc", &[]));
@@ -269,7 +270,8 @@ fn a_first_list_that_fails_is_still_waited_for() {
 #[test]
 fn an_end_goes_on_at_once_when_the_last_kind_is_listed() {
     let mut world = World::new();
-    world.observe(&Change::Kind(NODES, KindState::Syncing(world.now)));
+    let now = world.now();
+    world.observe(&Change::Kind(NODES, KindState::Syncing(now)));
     world.create(object(RCS, "rc", &[]));
     world.delete("rc", Propagation::Orphan);
     world.settle();
@@ -299,15 +301,15 @@ fn a_foreground_delete_that_becomes_orphan_stops_within_the_confirmed_dependents
         assert!(world.step());
     }
     world.delete("rc", Propagation::Orphan);
-    world.now += Duration::from_secs(2);
+    world.set_time(world.now() + Duration::from_secs(2));
     world.settle();
     assert_eq!(
         count(&world, "delete"),
         150,
         "the late watch does not matter"
     );
-    assert_eq!(world.objects.len(), 350);
-    assert!(world.objects.values().all(|pod| pod.meta.owners.is_empty()));
+    assert_eq!(world.names().len(), 350);
+    assert!(world.objects().iter().all(|pod| pod.meta.owners.is_empty()));
 }
 
 #[test]
@@ -327,11 +329,9 @@ fn an_orphan_delete_that_becomes_background_leaves_nobody_stuck() {
         world.delete("rc", policy);
         world.settle();
         assert!(!world.exists("rc"));
-        let free = world
-            .objects
-            .values()
-            .filter(|pod| pod.meta.owners.is_empty());
-        assert_eq!((free.count(), world.objects.len()), (4, 4), "{policy:?}");
+        let left = world.objects();
+        let free = left.iter().filter(|pod| pod.meta.owners.is_empty());
+        assert_eq!((free.count(), left.len()), (4, 4), "{policy:?}");
     }
 }
 
@@ -377,7 +377,7 @@ fn an_object_that_is_deleting_is_left_to_who_deletes_it() {
     pod.meta.deletion = Some(jiff::Timestamp::UNIX_EPOCH);
     world.create(pod);
     world.settle();
-    assert_eq!(world.calls, []);
+    assert_eq!(world.calls(), []);
     let verdict = world.decide("pod");
     assert_eq!(
         (verdict.next, verdict.because),
@@ -395,9 +395,9 @@ fn a_second_foreground_delete_is_answered_like_the_first() {
     for _ in 0..2 {
         world.delete("pod", Propagation::Foreground);
         world.settle();
-        let finalizers = &world.objects[&"pod".into()].meta.finalizers;
-        assert_eq!(finalizers, &[Box::from("x/y")]);
+        let finalizers = world.object("pod").meta.finalizers;
+        assert_eq!(finalizers, [Box::from("x/y")]);
     }
-    assert_eq!(world.calls.len(), 2);
-    assert!(matches!(world.calls[0], Call::Patch { .. }));
+    assert_eq!(world.calls().len(), 2);
+    assert!(matches!(world.calls()[0], Call::Patch { .. }));
 }

@@ -1,0 +1,68 @@
+//! Runs a driver by hand, one decision or one answer at a time, so that tests of controllers choose the order.
+//!
+//! The parts are those of [`Driver::run`]: the same queue, the same gate, the same requests.
+
+use jiff::Timestamp;
+
+use super::Driver;
+use super::in_flight::KeyProgress;
+use crate::runtime::controller::{Change, Controller};
+use crate::runtime::queue::Due;
+
+// === impl Driver ===
+
+impl<C: Controller> Driver<C> {
+    pub(crate) fn controller(&self) -> &C {
+        &self.controller
+    }
+
+    pub(crate) fn controller_mut(&mut self) -> &mut C {
+        &mut self.controller
+    }
+
+    pub(crate) fn take_change(&mut self, change: &Change) {
+        self.observe(change);
+    }
+
+    /// Makes a key due, as a relist could.
+    pub(crate) fn wake(&mut self, key: C::Key) {
+        self.queue.add(key, self.clock.now());
+    }
+
+    /// Decides the next due key and sends its request, if it has one. False: no key is due.
+    pub(crate) fn decide_next(&mut self) -> bool {
+        let now = self.clock.now();
+        let Some(due) = self.queue.pop(now) else {
+            return false;
+        };
+        self.report.work_started(&due, now);
+        let Due { key, in_vain, .. } = due;
+        self.decide(key, KeyProgress::new(in_vain), now);
+        true
+    }
+
+    pub(crate) fn has_request(&self) -> bool {
+        self.in_flight.len() > 0
+    }
+
+    /// Waits for an answer, then takes the changes of `shown_first`, then the answer.
+    pub(crate) async fn take_answer(&mut self, shown_first: impl FnOnce() -> Vec<Change>) {
+        if let Some(finished) = self.in_flight.next().await {
+            for change in shown_first() {
+                self.observe(&change);
+            }
+            self.answered(finished);
+        }
+    }
+
+    /// When the next key becomes due.
+    pub(crate) fn next_due(&self) -> Option<Timestamp> {
+        self.queue.next_due()
+    }
+
+    /// Whether a key is due now.
+    pub(crate) fn is_due(&mut self) -> bool {
+        self.queue.promote(self.clock.now());
+        self.queue.counts().due > 0
+    }
+}
