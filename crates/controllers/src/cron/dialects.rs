@@ -56,7 +56,7 @@ pub const CRON_JOBS: &str = "cronjobs";
 /// The resource of Jobs, in both groups.
 pub const JOBS: &str = "jobs";
 
-/// Kubernetes' CronJobs.
+/// The CronJobs of Kubernetes itself.
 pub static BATCH: Dialect = Dialect {
     name: "cronjob-controller/batch",
     reporter: "cronjob-controller",
@@ -94,5 +94,5 @@ pub static VOLCANO: Dialect = Dialect {
     words: event_texts::VOLCANO,
 };
 
-/// All rows.
+/// The rows of both kinds.
 pub static DIALECTS: [&Dialect; 2] = [&BATCH, &VOLCANO];

@@ -29,7 +29,6 @@ pub enum Reason {
     NeverDue,
     /// `lastScheduleTime` lies in the future by our clock, and no slot follows it.
     LastInFuture {
-        /// `lastScheduleTime`.
         last: Timestamp,
     },
     /// The next slot lies in the future.
@@ -41,12 +40,10 @@ pub enum Reason {
     },
     /// A slot is due, and the CronJob is read first to see whether another process served it.
     Confirms {
-        /// The slot.
         slot: Timestamp,
     },
     /// A slot is due.
     Starts {
-        /// The slot.
         slot: Timestamp,
         /// The number of slots before it without a Job, up to 100.
         missed: usize,
@@ -55,7 +52,6 @@ pub enum Reason {
     },
     /// A slot is due, and the Job of an earlier slot still runs.
     Replaced {
-        /// The slot.
         slot: Timestamp,
         /// The owner of the Job.
         cron_job: Identity,
@@ -88,7 +84,6 @@ pub enum Reason {
 pub struct SkippedSlot {
     /// The schedule time.
     pub slot: Timestamp,
-    /// The cause.
     pub why: SkipReason,
 }
 
@@ -99,7 +94,7 @@ pub enum SkipReason {
     Forbidden,
     /// The deadline of the slot has passed.
     Late {
-        /// `startingDeadlineSeconds`.
+        /// The value of `startingDeadlineSeconds`.
         deadline_secs: i64,
     },
     /// A Job of another owner has the name of the slot's Job.
