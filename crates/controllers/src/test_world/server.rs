@@ -304,7 +304,7 @@ impl ScriptedServer {
     fn not_found(&self, key: &ObjectPlace) -> ServerReply {
         let kind = self.catalog.get(key.0).expect("the path names a kind");
         let details = json!({"name": key.2, "group": &*kind.group, "kind": &*kind.resource});
-        (404, status(404, "NotFound", details))
+        (404, status(404, "NotFound", &details))
     }
 }
 
@@ -388,10 +388,10 @@ fn failed(kind: FailureKind) -> ServerReply {
         FailureKind::Refused => (400, json!({})),
         FailureKind::Unavailable => (500, json!({})),
     };
-    (code, status(code, "Failure", details))
+    (code, status(code, "Failure", &details))
 }
 
-fn status(code: u16, reason: &str, details: Value) -> Value {
+fn status(code: u16, reason: &str, details: &Value) -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason,
         "message": "no", "details": details})
 }

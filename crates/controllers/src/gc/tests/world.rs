@@ -142,14 +142,14 @@ impl World {
     }
 
     pub(super) fn create(&mut self, object: Record) {
-        let kind = object.kind;
-        self.server().store(kind, to_json(&object));
+        let Record { kind, meta, .. } = object;
+        self.server().store(kind, to_json(&meta));
     }
 
     /// Stores an object as it is. No watch shows it.
     pub(super) fn restore(&mut self, object: &Record) {
         let key = place(object);
-        self.server().objects.insert(key, to_json(object));
+        self.server().objects.insert(key, to_json(&object.meta));
     }
 
     /// Removes an object. No watch shows it.
@@ -283,8 +283,7 @@ fn from_json(kind: KindId, object: &Value) -> Record {
     decode(kind, object.to_string().as_bytes(), View::Metadata).unwrap()
 }
 
-fn to_json(object: &Record) -> Value {
-    let meta = &object.meta;
+fn to_json(meta: &Meta) -> Value {
     let owners = meta.owners.iter().map(|owner| {
         json!({"apiVersion": &*owner.api_version, "kind": &*owner.kind, "name": &*owner.name,
             "uid": owner.uid.to_string(), "controller": owner.controller,
