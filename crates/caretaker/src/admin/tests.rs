@@ -134,7 +134,7 @@ async fn pages_are_read_only_and_the_graph_needs_the_collector() {
         let (code, _, text) = ask(false, "GET", uri).await;
         assert_eq!(
             (code, text.as_str()),
-            (404, "no garbage collector runs here\n"),
+            (404, "the garbage collector is not running\n"),
             "{uri}"
         );
     }
