@@ -35,7 +35,8 @@ const DEMO_MAX: Duration = Duration::from_secs(60);
 
 const INTRODUCTION: &str =
     "An API server and all controllers run in this process; objects are in memory only.
-Each line below is a write of a controller with its reason. Numbers are measured, in real time.";
+The numbered lines are writes of controllers with their reasons, in the order of the answers.
+All numbers are measured, in real time.";
 
 const NEXT_STEPS: &str = "
 Next: `caretaker up` starts such a server for kubectl. `caretaker demo --keep` keeps this one running.";

@@ -80,7 +80,11 @@ impl<'a> DemoRunner<'a> {
     /// Performs a chapter in its own namespace.
     pub(crate) async fn run(&mut self, number: usize, chapter: &Chapter) -> Result<()> {
         let title = format!("{number}. {} ({})", chapter.title, chapter.controllers);
-        self.printer.title(&format!("\n{title}\n"))?;
+        self.printer.title(&format!("\n{title}"))?;
+        // A heading brings its own empty line.
+        if !matches!(chapter.steps.first(), Some(ChapterStep::Heading(_))) {
+            self.printer.print("")?;
+        }
         self.printer.pause(SHORT_PAUSE).await;
         self.namespace = chapter.namespace.clone();
         let name = json!({"name": chapter.namespace});
@@ -256,7 +260,7 @@ impl<'a> DemoRunner<'a> {
         Ok(true)
     }
 
-    /// Prints the expected writes in the order in which they happened.
+    /// Prints the expected writes in the order of their answers.
     fn print_writes(&mut self, expected: &[ExpectedWrites]) -> Result<()> {
         let is_expected = |write: &Evidence| expected.iter().any(|writes| writes.matches(write));
         let shown = self.writes.iter().filter(|write| is_expected(write));
