@@ -86,10 +86,9 @@ async fn serve(args: &UpFlags) -> Result<ExitCode> {
     )?;
     let kubeconfig = location.write(listener.kubeconfig())?;
 
-    let mode = if args.controllers.dry_run {
-        Mode::DryRun
-    } else {
-        Mode::Act
+    let mode = match args.controllers.dry_run {
+        true => Mode::DryRun,
+        false => Mode::Act,
     };
     let workloads = match args.simulate_workloads {
         true => WorkloadMode::Simulated,
