@@ -1,6 +1,6 @@
-//! What a DELETE does to an object: the one decision that garbage collection hangs on.
+//! The decision what a DELETE does to an object, on which garbage collection relies.
 //!
-//! Pure: an object, the caller's options and the time go in, what to write comes out. Mirrors `rest/delete.go` and the
+//! A pure function of the object, the options and the time. Mirrors `rest/delete.go` and the
 //! deletion part of `registry/store.go` (upstream 1.36). Namespaces and definitions of custom kinds go through their own
 //! strategies first and end up here.
 
@@ -15,18 +15,18 @@ use crate::metadata::{self, Tree};
 
 pub(crate) use options::{DeleteOptions, Propagation};
 
-/// What follows from a delete.
+/// What a delete does to the object.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Decision {
-    /// A graceful deletion is under way and this request does not hurry it.
+    /// A graceful deletion is in progress, and this request does not shorten it.
     Pending,
-    /// The object stays, so changed, until its finalizers or its grace are done.
+    /// The changed object stays until its finalizers are removed or its grace period ends.
     Keep(Tree),
-    /// The object goes. Where upstream first writes a last state, watchers see it.
+    /// The object is removed. Where upstream first writes a last state, this is it, and watchers see it.
     Remove(Option<Tree>),
 }
 
-/// Decides a delete of `object`, as stored.
+/// Decides a delete of the stored `object`.
 pub(crate) fn decide(
     kind: &Kind,
     object: &Tree,
@@ -58,9 +58,9 @@ pub(crate) fn decide(
 
 #[derive(Debug, PartialEq)]
 enum Grace {
-    /// The kind knows no grace, or it is over.
+    /// The kind has no grace period, or it is over.
     None,
-    /// Already granted; this request asks for no less.
+    /// Granted before, and this request asks for no less.
     Pending,
     /// Granted now, in seconds.
     Until(i64),
@@ -98,7 +98,7 @@ fn grace(kind: &Kind, object: &mut Tree, options: &DeleteOptions, now: Timestamp
     Grace::Until(seconds)
 }
 
-/// A second delete can only shorten the grace, and never into the past.
+/// A second delete can only shorten the grace period, and never into the past.
 fn shorten(object: &mut Tree, asked: Option<i64>, now: Timestamp) -> Grace {
     let number = |field| metadata::get(object, field).and_then(Value::as_i64);
     let granted = number("deletionGracePeriodSeconds").unwrap_or(0);
@@ -121,7 +121,7 @@ fn shorten(object: &mut Tree, asked: Option<i64>, now: Timestamp) -> Grace {
     }
 }
 
-/// The finalizers after the collector's two have been set as the request and the kind want them.
+/// Returns the finalizers, with the garbage collector's two set as the request and the kind want them.
 fn collector_finalizers(
     kind: &Kind,
     finalizers: &[String],
@@ -156,7 +156,7 @@ fn collector_finalizers(
     result
 }
 
-/// States that a kind without grace is on its way out.
+/// Marks an object without a grace period as being deleted.
 pub(crate) fn mark_deleting(object: &mut Tree, now: Timestamp) {
     if !metadata::is_deleting(object) {
         bump_generation(object);
@@ -175,7 +175,7 @@ fn set_deadline(object: &mut Tree, deadline: Timestamp, grace_seconds: i64) {
     metadata.insert("deletionGracePeriodSeconds".into(), grace_seconds.into());
 }
 
-/// A deletion is a change of what the object shall become, where the kind counts such changes.
+/// A deletion counts as a change of the spec, where the kind counts generations.
 fn bump_generation(object: &mut Tree) {
     let metadata = metadata::of(object);
     let generation = metadata

@@ -1,8 +1,8 @@
-//! Every kind the server serves, as rows of data.
+//! The table of kinds that the server serves.
 //!
-//! Built-in rows come from two files: what the real server's discovery says (`resources.txt`) and where a kind's rules
-//! differ (`rules.txt`). Custom kinds are added and removed as their definitions come and go. The table is replaced as a
-//! whole, so a request works on one consistent view of it.
+//! Built-in rows come from two files: the discovery of the real server (`resources.txt`) and the rules that differ between
+//! kinds (`rules.txt`). Rows of custom kinds are added and removed with their definitions. The table is replaced as a
+//! whole, so a request works on one consistent table.
 
 mod rules;
 
@@ -20,10 +20,10 @@ pub(crate) use rules::{DefaultPolicy, Field, Generation, Rules};
 
 const RESOURCES: &str = include_str!("../data/resources.txt");
 
-/// One resource in one version.
+/// A row of the table: one resource in one version.
 #[derive(Debug, Clone)]
 pub(crate) struct Kind {
-    /// Where its objects are stored; the same for all versions of a resource.
+    /// The table of its objects in the store; the same for all versions of a resource.
     pub(crate) resource: ResourceId,
     pub(crate) group: String,
     pub(crate) version: String,
@@ -43,7 +43,7 @@ pub(crate) struct Kind {
     pub(crate) custom: Option<Custom>,
 }
 
-/// A part of an object with a path of its own.
+/// A subresource, as discovery lists it.
 #[derive(Debug, Clone)]
 pub(crate) struct Subresource {
     pub(crate) name: String,
@@ -56,33 +56,33 @@ pub(crate) struct Subresource {
 /// A kind that came from a CustomResourceDefinition.
 #[derive(Debug, Clone)]
 pub(crate) struct Custom {
-    /// Name of the definition, and the uid that tells it from an earlier one of that name.
+    /// Name of the definition, and the uid that distinguishes it from an earlier one of that name.
     pub(crate) definition: String,
     pub(crate) uid: String,
     /// Printer columns, as the definition has them.
     pub(crate) columns: Vec<Value>,
-    /// What its objects may say in this version.
+    /// The schema of this version.
     pub(crate) schema: Arc<CustomSchema>,
-    /// What they may say in the version they are stored in.
+    /// The schema of the version that is stored.
     pub(crate) stored_schema: Arc<CustomSchema>,
-    /// Its definition is being deleted: nothing may be created any more.
+    /// The definition is being deleted, so no object may be created.
     pub(crate) terminating: bool,
 }
 
 /// A schema of a custom kind, compiled once for all objects.
 #[derive(Debug)]
 pub(crate) struct CustomSchema {
-    /// Objects that were written under it need not be looked at again to be read.
+    /// Objects that were written under this schema are read without pruning and defaulting.
     pub(crate) id: SchemaId,
-    /// As the definition has it.
+    /// The schema in the definition.
     source: Value,
     pub(crate) compiled: Schema,
 }
 
-/// The table.
+/// All rows, by group, version and plural.
 #[derive(Debug, Clone)]
 pub(crate) struct Kinds {
-    /// In the order of discovery, which clients use to break ties.
+    /// In the order of discovery, which clients use to choose between groups.
     groups: Vec<Group>,
     builtin_groups: usize,
     kinds: BTreeMap<(String, String, String), Arc<Kind>>,
@@ -104,7 +104,7 @@ impl Kind {
         join_group(&self.group, &self.version)
     }
 
-    /// An object as most messages name it: by its resource.
+    /// Names an object by its resource, as most messages do.
     pub(crate) fn resource_named<'a>(&'a self, name: &'a str) -> Named<'a> {
         Named {
             group: &self.group,
@@ -113,7 +113,7 @@ impl Kind {
         }
     }
 
-    /// An object as messages about its content name it: by its kind.
+    /// Names an object by its kind, as messages about its content do.
     pub(crate) fn kind_named<'a>(&'a self, name: &'a str) -> Named<'a> {
         Named {
             group: &self.group,
@@ -130,7 +130,7 @@ impl Kind {
         self.subresource("status").is_some()
     }
 
-    /// The verbs that discovery shows: of a kind that is on its way out, those that help it out.
+    /// Returns the verbs that discovery shows: no creates and updates while the definition is being deleted.
     pub(crate) fn shown_verbs(&self) -> Vec<&str> {
         let ending = self
             .custom
@@ -152,7 +152,7 @@ impl Kind {
 // === impl Kinds ===
 
 impl Kinds {
-    /// The built-in kinds.
+    /// Makes the table of built-in kinds.
     pub(crate) fn builtin() -> Self {
         let mut kinds = Self {
             groups: Vec::new(),
@@ -180,14 +180,14 @@ impl Kinds {
             .get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
     }
 
-    /// The kind that an `apiVersion` and `kind` name.
+    /// Finds a row by `apiVersion` and `kind`.
     #[cfg(test)]
     pub(crate) fn by_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<Kind>> {
         self.iter()
             .find(|row| row.kind == kind && row.api_version() == api_version)
     }
 
-    /// Whether built-in kinds live in this group. What is unknown there is answered differently.
+    /// Reports whether a group has built-in kinds. Unknown resources of such a group get another response.
     pub(crate) fn is_builtin_group(&self, name: &str) -> bool {
         self.groups[..self.builtin_groups]
             .iter()
@@ -198,7 +198,7 @@ impl Kinds {
         &self.groups
     }
 
-    /// All resources of one group and version, by name.
+    /// Returns the rows of one group and version, by name.
     pub(crate) fn of<'a>(
         &'a self,
         group: &'a str,
@@ -212,7 +212,7 @@ impl Kinds {
         self.kinds.values()
     }
 
-    /// One row per stored resource, whatever the number of its versions.
+    /// Returns one row for each stored resource.
     pub(crate) fn stored(&self) -> Vec<Arc<Kind>> {
         let mut rows: BTreeMap<ResourceId, Arc<Kind>> = BTreeMap::new();
         for kind in self.iter().filter(|kind| kind.allows("list")) {
@@ -221,14 +221,14 @@ impl Kinds {
         rows.into_values().collect()
     }
 
-    /// A number for a resource that has none yet.
+    /// Returns the id for a new resource.
     pub(crate) fn allot(&mut self) -> ResourceId {
         let id = self.next;
         self.next = ResourceId(id.0 + 1);
         id
     }
 
-    /// The compiled form of a schema: one of `known` if it is the same.
+    /// Compiles a schema, or returns the one of `known` that has the same source.
     pub(crate) fn schema(
         &mut self,
         source: &Value,
@@ -246,7 +246,7 @@ impl Kinds {
         })
     }
 
-    /// Adds a kind, or replaces what was served in its place.
+    /// Adds a row, or replaces the one of the same name.
     pub(crate) fn insert(&mut self, kind: Kind) {
         match self
             .groups
@@ -370,7 +370,7 @@ impl Kinds {
     }
 }
 
-/// `group/version`, or `version` in the core group.
+/// Returns `group/version`, or `version` in the core group.
 pub(crate) fn join_group(group: &str, version: &str) -> String {
     if group.is_empty() {
         version.to_owned()
@@ -379,7 +379,7 @@ pub(crate) fn join_group(group: &str, version: &str) -> String {
     }
 }
 
-/// The group and version of an `apiVersion`.
+/// Splits an `apiVersion` into group and version.
 pub(crate) fn split_group(api_version: &str) -> (&str, &str) {
     api_version.split_once('/').unwrap_or(("", api_version))
 }

@@ -1,4 +1,4 @@
-//! `metadata`: what clients may say there, what the server fills in, and what no write may change.
+//! `metadata`: the fields that clients set, those that the server sets, and those that no write changes.
 //!
 //! Pure functions over JSON trees. They mirror `rest/create.go`, `rest/update.go` and `validation/objectmeta.go` of
 //! upstream 1.36: a write first gets its metadata into [shape](shape), then the server's own fields are set or carried
@@ -13,15 +13,15 @@ use jiff::Timestamp;
 use jiff::fmt::temporal::DateTimePrinter;
 use serde_json::{Map, Value};
 
-/// Longest part of a generateName that survives; with its suffix it makes a DNS label.
+/// Most characters that are kept of a generateName; with the suffix it makes a DNS label.
 const GENERATED_PREFIX_MAX: usize = 58;
-/// Characters of the suffix.
+/// Characters of the suffix of a generated name.
 const SUFFIX_CHARS: usize = 5;
 
-/// An object as a tree.
+/// A JSON object, with its members in order of their names.
 pub(crate) type Tree = Map<String, Value>;
 
-/// The metadata of an object; an object without any gets an empty one.
+/// Returns the metadata of an object; makes it an empty one if it is absent.
 pub(crate) fn of(object: &mut Tree) -> &mut Tree {
     let slot = object
         .entry("metadata")
@@ -32,19 +32,19 @@ pub(crate) fn of(object: &mut Tree) -> &mut Tree {
     slot.as_object_mut().expect("it was just made an object")
 }
 
-/// A text field of the metadata; empty if it is not there.
+/// Returns a text field of the metadata; empty if it is absent.
 pub(crate) fn text<'a>(object: &'a Tree, field: &str) -> &'a str {
     get(object, field)
         .and_then(Value::as_str)
         .unwrap_or_default()
 }
 
-/// Any field of the metadata.
+/// Returns a field of the metadata.
 pub(crate) fn get<'a>(object: &'a Tree, field: &str) -> Option<&'a Value> {
     object.get("metadata")?.get(field)
 }
 
-/// The finalizers, in order.
+/// Returns the finalizers in order.
 pub(crate) fn finalizers(object: &Tree) -> Vec<String> {
     let list = get(object, "finalizers").and_then(Value::as_array);
     list.into_iter()
@@ -54,7 +54,7 @@ pub(crate) fn finalizers(object: &Tree) -> Vec<String> {
         .collect()
 }
 
-/// Sets the finalizers; none means no field.
+/// Sets the finalizers; an empty list removes the field.
 pub(crate) fn set_finalizers(object: &mut Tree, finalizers: &[String]) {
     let metadata = of(object);
     if finalizers.is_empty() {
@@ -64,12 +64,12 @@ pub(crate) fn set_finalizers(object: &mut Tree, finalizers: &[String]) {
     }
 }
 
-/// Whether the object is on its way out.
+/// Reports whether the object is being deleted.
 pub(crate) fn is_deleting(object: &Tree) -> bool {
     get(object, "deletionTimestamp").is_some()
 }
 
-/// Whether the object waits for nothing but its finalizers.
+/// Reports whether the object waits for its finalizers only.
 pub(crate) fn grace_is_over(object: &Tree) -> bool {
     get(object, "deletionGracePeriodSeconds")
         .and_then(Value::as_i64)
@@ -92,14 +92,14 @@ pub(crate) fn set_create_fields(object: &mut Tree, now: Timestamp, rng: &mut Rng
     metadata.insert("creationTimestamp".into(), time(now).into());
 }
 
-/// A name for an object that has only a prefix.
+/// Returns a random name with this prefix.
 pub(crate) fn generate_name(prefix: &str, rng: &mut Rng) -> String {
     let mut name: String = prefix.chars().take(GENERATED_PREFIX_MAX).collect();
     name.push_str(&names::suffix(SUFFIX_CHARS, rng));
     name
 }
 
-/// Carries over what an update cannot say. A deletion in progress cannot be taken back by leaving it out.
+/// Copies the fields that an update cannot set. An update that leaves out a deletion in progress does not undo it.
 pub(crate) fn carry_over(old: &Tree, new: &mut Tree) {
     let metadata = of(new);
     metadata.remove("selfLink");
@@ -107,7 +107,7 @@ pub(crate) fn carry_over(old: &Tree, new: &mut Tree) {
         set(metadata, field, get(old, field).cloned());
     }
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
-        // On a live object a client that sets them is told so.
+        // Validation refuses them on an object that is not being deleted.
         if is_deleting(old) || !metadata.contains_key(field) {
             set(metadata, field, get(old, field).cloned());
         }
@@ -117,7 +117,7 @@ pub(crate) fn carry_over(old: &Tree, new: &mut Tree) {
     }
 }
 
-/// Drops repeated owner references; tells whether there were any.
+/// Drops repeated owner references and returns their uids; none if there are none.
 pub(crate) fn dedupe_owners(object: &mut Tree) -> Option<Vec<String>> {
     let owners = of(object).get_mut("ownerReferences")?.as_array_mut()?;
     let mut seen: Vec<Value> = Vec::new();
@@ -141,7 +141,7 @@ pub(crate) fn set(object: &mut Tree, field: &str, value: Option<Value>) {
     };
 }
 
-/// A time as objects carry it: UTC, whole seconds.
+/// Formats a time as in objects: UTC, whole seconds.
 pub(crate) fn time(at: Timestamp) -> String {
     const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(0));
     PRINTER.timestamp_to_string(&at)

@@ -1,44 +1,40 @@
-//! Which form an answer takes: what `Accept` prefers among what the server can produce.
+//! The form of a response: the first that `Accept` names and the server can produce.
 //!
-//! The first acceptable clause wins. A clause that asks for a conversion nobody knows is skipped; one that asks for a
-//! known conversion of the wrong thing is refused later, by whoever knows what the answer is. Protobuf and CBOR are never
-//! produced: every client that asks for them also takes JSON.
+//! A clause with an unknown conversion is skipped. A known conversion that does not fit the response is refused later,
+//! when the response is known. The server never produces Protobuf or CBOR: every client that accepts them also accepts
+//! JSON.
 
 use caretaker_machinery::status::{Details, Status};
 
-/// What the server can produce, as it says when nothing fits.
+/// Media types that the server can produce, as errors name them.
 const AVAILABLE: &str = "application/json, application/yaml";
 
-/// How an answer is written.
+/// The form and the encoding of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Format {
     pub(crate) form: Form,
     pub(crate) encoding: Encoding,
 }
 
-/// What an answer shows of an object.
+/// What a response shows of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// All of it.
     Object,
-    /// `PartialObjectMetadata`.
     Metadata,
-    /// `PartialObjectMetadataList`.
     MetadataList,
-    /// Rows for people, in this version of `meta.k8s.io`.
+    /// A Table in this version of `meta.k8s.io`.
     Table(TableVersion),
-    /// Aggregated discovery, on the two roots of the API.
+    /// Aggregated discovery, at `/api` and `/apis`.
     Discovery,
 }
 
-/// The two names of the same Table.
+/// The versions of a Table, which differ in name only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TableVersion {
     V1,
     V1Beta1,
 }
 
-/// How a tree becomes bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Json,
@@ -49,13 +45,13 @@ pub(crate) enum Encoding {
 // === impl Format ===
 
 impl Format {
-    /// The form of errors and of everything that nobody negotiates.
+    /// The format of errors and of responses that are not negotiated.
     pub(crate) const JSON: Self = Self {
         form: Form::Object,
         encoding: Encoding::Json,
     };
 
-    /// Chooses by the `Accept` header; without one, JSON.
+    /// Chooses the format by the `Accept` header; without one, JSON.
     pub(crate) fn choose(accept: &str) -> Result<Self, Status> {
         let accept = if accept.trim().is_empty() {
             "*/*"
@@ -78,7 +74,7 @@ impl Format {
         Err(not_acceptable(known_type))
     }
 
-    /// The same form, easier to read.
+    /// Returns the same format with indented JSON.
     pub(crate) fn pretty(self) -> Self {
         match self.encoding {
             Encoding::Json => Self {
@@ -108,7 +104,7 @@ impl TableVersion {
     }
 }
 
-/// The form a clause's parameters ask for; none if nobody knows it.
+/// Returns the form that a clause's parameters name; none if it is unknown.
 fn form_of<'a>(parameters: impl Iterator<Item = &'a str>) -> Option<Form> {
     let (mut form, mut group, mut version) = ("", "", "");
     for parameter in parameters {
@@ -145,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_clause_that_can_be_served_wins() {
+    fn chooses_the_first_clause_that_can_be_served() {
         let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
         let cases = [
             ("", Form::Object, Encoding::Json),
@@ -178,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_fits_is_not_acceptable() {
+    fn refuses_a_header_without_a_known_form() {
         for accept in ["text/html", "application/json;as=Table;v=v9;g=meta.k8s.io"] {
             assert_eq!(Format::choose(accept).unwrap_err().code, 406, "{accept}");
         }

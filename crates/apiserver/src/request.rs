@@ -1,6 +1,5 @@
-//! What a request asks for: its path, its query and its verb, before anything is looked up.
-//!
-//! Pure parsing. Paths follow upstream's `requestinfo.go` (1.36): everything below a group and version is
+//! Parses the path and the query of a request.
+//! Paths follow upstream's `requestinfo.go` (1.36): everything below a group and version is
 //! `[namespaces/NS/]RESOURCE[/NAME[/SUBRESOURCE]]`, and `namespaces` is a resource too.
 
 mod options;
@@ -11,7 +10,7 @@ use caretaker_machinery::status::{Status, quoted};
 
 pub(crate) use options::{ListOptions, RevisionMatch, check_dry_run, invalid_options};
 
-/// Where a path leads.
+/// What a path names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Path {
     /// `/`.
@@ -32,16 +31,18 @@ pub(crate) enum Path {
     /// `/apis/GROUP`.
     Group(String),
     /// `/api/v1`, `/apis/GROUP/VERSION`.
-    Resources { group: String, version: String },
+    Resources {
+        group: String,
+        version: String,
+    },
     /// `/openapi/v3` and what its index names.
     OpenApi(Option<String>),
     /// A collection or an object.
     Resource(ResourcePath),
-    /// Nothing.
     Unknown,
 }
 
-/// A collection, an object, or a part of one.
+/// A collection, an object, or a subresource.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ResourcePath {
     pub(crate) group: String,
@@ -54,7 +55,7 @@ pub(crate) struct ResourcePath {
     pub(crate) watch: bool,
 }
 
-/// The query, in order, decoded.
+/// The decoded parameters of a query, in order.
 #[derive(Debug, Clone, Default)]
 pub struct Query(Vec<(String, String)>);
 
@@ -65,7 +66,7 @@ impl Path {
         // Decoded as a whole, so that an escaped slash is a slash, as upstream.
         let path = decode(path);
         let trimmed = path.strip_prefix('/').unwrap_or(&path);
-        // "//x" is nobody's path, as upstream; one slash at the end is.
+        // As upstream, "//x" is unknown, and one slash at the end is ignored.
         let trimmed = trimmed.strip_suffix('/').unwrap_or(trimmed);
         let parts: Vec<&str> = trimmed.split('/').collect();
         match parts.as_slice() {
@@ -112,7 +113,7 @@ impl Path {
             [resource] => (resource, None, None),
             [resource, name] => (resource, Some(*name), None),
             [resource, name, subresource] => (resource, Some(*name), Some(*subresource)),
-            // What a proxy would forward: the subresource decides, and ours have no depth.
+            // Longer paths belong to a proxy; the subresource decides.
             [resource, name, subresource, ..] => (resource, Some(*name), Some(*subresource)),
             [] => return Path::Unknown,
         };
@@ -131,7 +132,7 @@ impl Path {
 // === impl Query ===
 
 impl Query {
-    /// Reads what stands after the question mark.
+    /// Parses the part of a URL after the question mark.
     #[must_use]
     pub fn parse(query: &str) -> Self {
         let pairs = query.split('&').filter(|pair| !pair.is_empty());
@@ -145,7 +146,7 @@ impl Query {
         )
     }
 
-    /// The first value of a key.
+    /// Returns the first value of a key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&str> {
         self.0
@@ -159,7 +160,7 @@ impl Query {
         self.tristate(key).unwrap_or(false)
     }
 
-    /// All values of a key.
+    /// Returns all values of a key.
     #[must_use]
     pub fn all(&self, key: &str) -> Vec<&str> {
         let values = self.0.iter().filter(|(name, _)| name == key);
@@ -185,7 +186,7 @@ impl Query {
     }
 }
 
-/// Percent-decodes; what is not text becomes something that matches nothing.
+/// Percent-decodes; invalid text becomes replacement characters, which match no path.
 fn decode(text: &str) -> String {
     if !text.contains('%') {
         return text.to_owned();

@@ -1,7 +1,7 @@
-//! How answers are written: objects, lists and errors as bytes in the negotiated form.
+//! Responses: objects, lists and errors as bytes in the negotiated format.
 //!
-//! An object's bytes are copied, never parsed, unless its kind is stored in another version than the one asked for or
-//! somebody wants YAML.
+//! An object's bytes are copied without parsing, unless it is stored in another version than the requested one or the
+//! client wants YAML.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -22,10 +22,10 @@ use crate::store::{Object, Page};
 use crate::strategy::convert;
 use crate::tables::{self, Include};
 
-/// Lists go out in pieces of about this size, so that a large one is never in memory twice.
+/// Bytes of a piece of a list. A list is sent in pieces, so that a large one is never in memory twice.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// The body of an answer.
+/// The body of a response.
 pub struct Body(BodyContent);
 
 enum BodyContent {
@@ -33,7 +33,7 @@ enum BodyContent {
     Stream(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
 }
 
-/// What a list says about itself.
+/// The metadata of a list.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ListMeta {
     pub(crate) revision: String,
@@ -44,7 +44,6 @@ pub(crate) struct ListMeta {
 // === impl Body ===
 
 impl Body {
-    /// No bytes at all.
     pub(crate) fn empty() -> Self {
         Self(BodyContent::Whole(None))
     }
@@ -58,7 +57,6 @@ impl Body {
     }
 }
 
-/// A body that is complete.
 impl From<String> for Body {
     fn from(text: String) -> Self {
         Self::whole(text)
@@ -96,7 +94,7 @@ impl http_body::Body for Body {
     }
 }
 
-/// A failure, or the success of a delete.
+/// Makes the response of a failure, or of the success of a delete.
 pub(crate) fn status(status: &Status, format: Format) -> Response<Body> {
     let code = if status.code == 0 { 200 } else { status.code };
     let tree = serde_json::to_value(status).unwrap_or_default();
@@ -113,7 +111,7 @@ pub(crate) fn status(status: &Status, format: Format) -> Response<Body> {
     response
 }
 
-/// A tree that is no stored object.
+/// Makes the response of a tree that is not stored.
 pub(crate) fn value(code: u16, tree: &Value, format: Format) -> Response<Body> {
     let bytes = serde_json::to_vec(tree).unwrap_or_default();
     build(
@@ -123,7 +121,7 @@ pub(crate) fn value(code: u16, tree: &Value, format: Format) -> Response<Body> {
     )
 }
 
-/// One object.
+/// Makes the response of one object.
 pub(crate) fn object(
     code: u16,
     kind: &Kind,
@@ -154,7 +152,7 @@ pub(crate) fn object(
     )
 }
 
-/// A list, streamed piece by piece.
+/// Makes the response of a list, which is streamed in pieces.
 pub(crate) fn list(
     kind: Arc<Kind>,
     page: Page,
@@ -201,24 +199,24 @@ pub(crate) fn list(
     build(200, format.content_type(), body)
 }
 
-/// An endless answer.
+/// Makes the response of a watch.
 pub(crate) fn watch(lines: impl Stream<Item = Bytes> + Send + 'static) -> Response<Body> {
     build(200, "application/json", Body::stream(lines))
 }
 
-/// A page for paths that lead nowhere, as Go's file server words it.
+/// Makes the response to an unknown path, in the words of Go's file server.
 pub(crate) fn not_found_page() -> Response<Body> {
     let body = Body::whole("404 page not found\n");
     build(404, "text/plain; charset=utf-8", body)
 }
 
-/// Plain text.
+/// Makes a response of plain text.
 pub(crate) fn text(text: &str) -> Response<Body> {
     let body = Body::whole(text.to_owned());
     build(200, "text/plain; charset=utf-8", body)
 }
 
-/// Metrics, in the form that their encoder writes.
+/// Makes the response of the metrics.
 pub(crate) fn metrics(text: &str) -> Response<Body> {
     let body = Body::whole(text.to_owned());
     build(
@@ -253,7 +251,7 @@ pub(crate) fn add_common_headers(response: &mut Response<Body>, now: Timestamp) 
     }
 }
 
-/// An object in the version of `kind`.
+/// Returns an object as JSON in the version of `kind`.
 pub(crate) fn object_bytes(kind: &Kind, object: &Object) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(object.bytes.len() + 64);
     push_object(&mut bytes, kind, object);

@@ -1,8 +1,8 @@
-//! A running watch: a cursor into one resource's history, and what its client wants to see of it.
+//! A running watch: a cursor into the history of one resource, and the view of its client.
 //!
-//! Nothing is queued for a watcher. Whenever its client takes bytes, the events after the cursor are read from the store
-//! and encoded, or copied if another watcher has encoded them already. A client that is too slow falls behind history
-//! and gets what upstream sends in that case: an ERROR event with 410, and the end.
+//! Nothing is queued for a watcher. When its client takes bytes, the watch reads the events after the cursor from the
+//! store and encodes them, or copies them if another watch has encoded them already. A client that is too slow falls
+//! behind history; it gets an ERROR event with 410, as upstream, and the watch ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,16 +22,16 @@ use crate::store::{Event, EventKind, Object, Page, Revision};
 use crate::tables;
 use crate::verbs::read::ObjectFilter;
 
-/// Events taken from the store at once, so that one watcher does not hold the others up.
+/// Events read from the store at once, so that one watch does not delay the others.
 const EVENTS_AT_ONCE: usize = 256;
-/// Bytes of one piece of the answer, about.
+/// Approximate bytes of one piece of the response.
 const PIECE_BYTES: usize = 64 * 1024;
-/// Between two bookmarks, before jitter.
+/// Time between two bookmarks, before jitter.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
-/// A last bookmark comes this long before the end.
+/// Time between the last bookmark and the end.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 
-/// What a client wants to see.
+/// The events that a client wants, and their form.
 pub(crate) struct View {
     pub(crate) kind: Arc<Kind>,
     pub(crate) namespace: Option<String>,
@@ -41,35 +41,33 @@ pub(crate) struct View {
     pub(crate) bookmarks: bool,
 }
 
-/// Where a watch begins.
+/// The beginning of a watch.
 pub(crate) enum Start {
-    /// After a revision.
     After(Revision),
-    /// With everything there is, as if it had just been added.
+    /// With the stored objects as ADDED events.
     With(Page),
-    /// Not at all.
     Failed(Box<Status>),
 }
 
-/// A watch under way.
+/// A running watch, as a stream of pieces of its response.
 pub(crate) struct Watching {
     inner: Arc<ServerState>,
     view: View,
     cursor: Revision,
-    /// Objects that existed at the start and have not been sent.
+    /// Objects of the beginning that have not been sent.
     initial: std::vec::IntoIter<Arc<Object>>,
     state: State,
     changed: watch::Receiver<()>,
     ends: Instant,
     next_bookmark: Instant,
-    /// Whether a Table's columns have been sent.
+    /// The columns of a Table have been sent.
     columns_sent: bool,
 }
 
 enum State {
     Initial,
     Live,
-    /// One more line, then the end.
+    /// Sends one more line and ends.
     Failing(Box<Status>),
     Ended,
 }
@@ -110,7 +108,7 @@ impl Watching {
         })
     }
 
-    /// The next piece of the answer; none at the end.
+    /// Returns the next piece of the response; none at the end.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             match std::mem::replace(&mut self.state, State::Ended) {
@@ -136,7 +134,7 @@ impl Watching {
         }
     }
 
-    /// Objects that were there at the start, then the bookmark that says so.
+    /// Returns objects of the beginning, then the bookmark that ends them.
     fn initial_piece(&mut self) -> Vec<u8> {
         let mut piece = Vec::new();
         while piece.len() < PIECE_BYTES {
@@ -153,7 +151,7 @@ impl Watching {
         piece
     }
 
-    /// Events since the last piece, and a bookmark if one is due.
+    /// Returns the events since the last piece, and a bookmark if one is due.
     fn live_piece(&mut self) -> Vec<u8> {
         self.changed.mark_unchanged();
         let mut piece = Vec::new();
@@ -188,7 +186,7 @@ impl Watching {
         piece
     }
 
-    /// Waits until there may be something to say. False: the watch is over.
+    /// Waits until there may be something to send. Returns false at the end of the watch.
     async fn wait(&mut self) -> bool {
         let now = Instant::now();
         if now >= self.ends {
@@ -213,7 +211,8 @@ impl Watching {
         }
     }
 
-    /// What an event is to this client: selectors make some events look like others.
+    /// Adds an event as this client sees it: an object that begins to match its selectors is added, one that ceases to
+    /// match is deleted.
     fn push_event(&mut self, piece: &mut Vec<u8>, event: &Event) {
         let view = &self.view;
         let object = &event.object;
@@ -240,7 +239,7 @@ impl Watching {
         }
     }
 
-    /// An event as it happened: encoded once for all watchers of the same form.
+    /// Adds an event as it happened, encoded once for all watches of the same form.
     fn push_shared(&mut self, piece: &mut Vec<u8>, event: &Event) {
         let line = match self.view.form {
             Form::Object if crate::strategy::convert::is_stored(&self.view.kind) => &event.line,
@@ -281,7 +280,7 @@ impl View {
         push_line(line, event, &bytes);
     }
 
-    /// An object that says nothing but how far the watch has come.
+    /// Returns an object that holds nothing but the revision of the watch.
     fn bookmark(&self, revision: Revision, end_of_initial: bool, first: bool) -> Vec<u8> {
         let mut metadata = json!({"resourceVersion": revision.to_string()});
         if end_of_initial {

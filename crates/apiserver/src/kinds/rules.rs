@@ -1,4 +1,4 @@
-//! Where a built-in kind differs from the rest: one row of `rules.txt` per kind.
+//! The rules of built-in kinds that are data: one row of `rules.txt` for each kind that differs from the rest.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 
 const RULES: &str = include_str!("../../data/rules.txt");
 
-/// Rows by group and plural.
+/// The rules by group and plural.
 pub(super) type Table = BTreeMap<(String, String), Rules>;
 
-/// What differs. The default is what most kinds do.
+/// The rules of one kind. The default is what most kinds do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rules {
     pub(crate) generation: Generation,
@@ -28,46 +28,46 @@ pub(crate) struct Rules {
     pub(crate) fields: Vec<Field>,
     /// A create may set the status although it is a subresource.
     pub(crate) keeps_status: bool,
-    /// Stored, but nothing here acts on it.
+    /// Stored, but no code of this server acts on it.
     pub(crate) unenforced: bool,
-    /// Another form of what the core group has under the same name.
+    /// Another form of the resource of the same name in the core group.
     pub(crate) of_core: bool,
 }
 
 /// A field that selectors may name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Field {
-    /// Empty if selectors cannot name it here.
+    /// Empty if selectors cannot name it in this version.
     pub(crate) name: String,
-    /// Where it stands in the object: the first of these places where there is something.
+    /// Places in the object; the first that is not empty counts.
     paths: Vec<Vec<String>>,
-    /// What a missing one counts as.
+    /// The value of an absent field.
     zero: String,
 }
 
-/// When `metadata.generation` moves.
+/// The changes that `metadata.generation` counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Generation {
-    /// The kind does not count.
+    /// The kind does not count generations.
     Untouched,
-    /// Set to 1 and left there.
+    /// Set to 1 at creation.
     Once,
     /// Counts changes outside metadata and status.
     Content,
-    /// Counts those and changes of annotations.
+    /// Counts also changes of annotations.
     ContentAndAnnotations,
-    /// Counts those and changes of labels.
+    /// Counts also changes of labels.
     ContentAndLabels,
 }
 
-/// What a delete without a policy means for dependents.
+/// What a delete without a policy does to dependents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DefaultPolicy {
-    /// No finalizer: the collector deletes them.
+    /// Sets no finalizer; the garbage collector deletes them.
     Delete,
-    /// They are orphaned.
+    /// The garbage collector orphans them.
     Orphan,
-    /// The kind never gets a collector's finalizer.
+    /// The kind never gets a finalizer of the garbage collector.
     Unsupported,
 }
 
@@ -131,7 +131,7 @@ impl Field {
         Self::new(name, path.split('/').map(parts).collect(), zero)
     }
 
-    /// A field of a custom kind: `.spec.color` as its definition writes it.
+    /// Makes the field of a custom kind; `.spec.color` is the form in its definition.
     pub(crate) fn custom(json_path: &str) -> Self {
         let path = json_path.trim_start_matches('.');
         Self::new(path, vec![parts(path)], "")
@@ -145,7 +145,7 @@ impl Field {
         }
     }
 
-    /// Its value in `object`, as selectors compare it.
+    /// Returns the value in `object` that selectors compare.
     pub(crate) fn read(&self, object: &Map<String, Value>) -> String {
         let found = self.paths.iter().find_map(|path| {
             let (first, rest) = path.split_first()?;
@@ -167,7 +167,7 @@ fn parts(path: &str) -> Vec<String> {
     path.split('.').map(str::to_owned).collect()
 }
 
-/// All rows of the file.
+/// Reads all rows of the file.
 pub(super) fn table() -> Table {
     let lines = RULES.lines().filter(|line| !line.starts_with('#'));
     lines

@@ -1,6 +1,6 @@
-//! The rules of metadata: names, labels, owners, finalizers, and what an update may not touch.
+//! Validation of metadata: names, labels, owners, finalizers, and fields that an update may not change.
 //!
-//! Each fault is said once. Upstream runs some rules more than once and repeats their causes; no client depends on it.
+//! Each cause is reported once. Upstream runs some rules more than once and repeats their causes; no client depends on it.
 
 use caretaker_machinery::names::{self, NameRule};
 use caretaker_machinery::status::Cause;
@@ -10,25 +10,25 @@ use serde_json::Value;
 use super::{Tree, finalizers, get, is_deleting, text};
 use crate::kinds::{Kind, split_group};
 
-/// All annotations of an object together.
+/// Most bytes of all annotations of an object.
 const ANNOTATION_BYTES_MAX: usize = 256 * 1024;
-/// Finalizers that need no domain: those of the collector and of namespaces.
+/// Finalizers that need no domain: those of the garbage collector and of namespaces.
 pub(crate) const STANDARD_FINALIZERS: [&str; 3] = [ORPHAN, FOREGROUND, "kubernetes"];
-/// Dependents are to be released before the object goes.
+/// The garbage collector orphans the dependents before the object is removed.
 pub(crate) const ORPHAN: &str = "orphan";
-/// Dependents are to be deleted before the object goes.
+/// The garbage collector deletes the dependents before the object is removed.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 
-/// What a finalizer of a built-in kind hears that nobody knows.
+/// The message for an unknown finalizer of a built-in kind.
 pub(crate) const UNKNOWN_FINALIZER: &str =
     "name is neither a standard finalizer name nor is it fully qualified";
 
-/// Whether a finalizer is one of the standard ones or names its domain.
+/// Reports whether a finalizer is one of the standard ones or names its domain.
 pub(crate) fn is_known_finalizer(finalizer: &str) -> bool {
     finalizer.contains('/') || STANDARD_FINALIZERS.contains(&finalizer)
 }
 
-/// The faults of an object's metadata.
+/// Returns why an object's metadata is refused.
 pub(crate) fn faults(kind: &Kind, object: &Tree) -> Vec<Cause> {
     let mut causes = Vec::new();
     name_faults(kind, object, &mut causes);
@@ -43,7 +43,7 @@ pub(crate) fn faults(kind: &Kind, object: &Tree) -> Vec<Cause> {
     causes
 }
 
-/// The faults of metadata of an object within an object, which stands at `path`.
+/// Returns why the metadata of an embedded object at `path` is refused.
 pub(crate) fn embedded_faults(metadata: &Tree, path: &str) -> Vec<Cause> {
     let object = Tree::from_iter([("metadata".to_owned(), Value::Object(metadata.clone()))]);
     let mut causes = Vec::new();
@@ -61,7 +61,7 @@ pub(crate) fn embedded_faults(metadata: &Tree, path: &str) -> Vec<Cause> {
     causes
 }
 
-/// The faults of what an update does to the metadata.
+/// Returns why the change of metadata by an update is refused.
 pub(crate) fn update_faults(old: &Tree, new: &Tree) -> Vec<Cause> {
     let mut causes = Vec::new();
     if is_deleting(old) {
@@ -89,7 +89,8 @@ pub(crate) fn update_faults(old: &Tree, new: &Tree) -> Vec<Cause> {
     causes
 }
 
-/// The faults of a prefix for names. Upstream lets the last two characters of one that ends in a dash pass for an `a`.
+/// Returns why a prefix for names is refused. Upstream checks a prefix that ends in a dash with an `a` in the place of
+/// its last two characters.
 pub(crate) fn generate_name_faults(kind: &Kind, object: &Tree) -> Vec<Cause> {
     let prefix = text(object, "generateName");
     if prefix.is_empty() {
@@ -207,7 +208,7 @@ fn owner_faults(object: &Tree, causes: &mut Vec<Cause>) {
     }
 }
 
-/// An owner reference as messages show it: in the order of its declaration, not of its letters.
+/// An owner reference as messages show it: fields in the order of their declaration.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Shown<'a> {
@@ -232,7 +233,7 @@ fn shown(owner: &Value) -> Shown<'_> {
     }
 }
 
-/// Whether finalizers must be standard ones or name their domain.
+/// Which finalizers an object may have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Standard {
     Asked,

@@ -1,7 +1,7 @@
-//! What happened to one resource lately: enough to resume a watch and to list the past.
+//! The latest events of one resource, for resuming a watch and for listing a past revision.
 //!
 //! A ring of events, each with the state before it. It holds [`EVENTS_MAX`] events, more while the oldest are younger
-//! than [`AGE_MIN`], and never more than [`EVENTS_LIMIT`]. A busy resource never expires a quiet one.
+//! than [`AGE_MIN`], and never more than [`EVENTS_LIMIT`]. Writes to one resource do not shorten the history of another.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
@@ -16,10 +16,9 @@ use super::{Object, Revision, TooOld};
 pub(crate) const EVENTS_MAX: usize = 10_000;
 /// Younger events are kept beyond [`EVENTS_MAX`]: a client that read a bookmark (every 60 s) can still resume from it.
 pub(crate) const AGE_MIN: Duration = Duration::from_secs(75);
-/// Events kept at most, so that a storm of writes cannot fill the memory.
+/// Most events of one resource, so that a burst of writes cannot fill the memory.
 pub(crate) const EVENTS_LIMIT: usize = 100_000;
 
-/// What an event did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventKind {
     Added,
@@ -27,19 +26,19 @@ pub(crate) enum EventKind {
     Deleted,
 }
 
-/// One write as watchers see it.
+/// One write as a watch sees it.
 pub(crate) struct Event {
     pub(crate) kind: EventKind,
-    /// The state after it; for a removal the last state under the removal's revision.
+    /// The state after the write; for a removal, the last state under the revision of the removal.
     pub(crate) object: Arc<Object>,
     pub(crate) previous: Option<Arc<Object>>,
-    /// The plain watch line in the stored version: encoded by the first watcher, shared by all.
+    /// The watch line in the stored version, encoded by the first watch and shared by all.
     pub(crate) line: OnceLock<Bytes>,
-    /// The same as PartialObjectMetadata.
+    /// The watch line with PartialObjectMetadata.
     pub(crate) metadata_line: OnceLock<Bytes>,
 }
 
-/// The ring.
+/// A ring of events, oldest first.
 #[derive(Default)]
 pub(super) struct History {
     events: VecDeque<(Arc<Event>, Instant)>,
@@ -92,7 +91,7 @@ impl Event {
 // === impl History ===
 
 impl History {
-    /// Nothing is known of what came before `revision`.
+    /// Makes an empty history that begins at `revision`.
     pub(super) fn since(revision: Revision) -> Self {
         Self {
             floor: Some(revision),
@@ -112,7 +111,7 @@ impl History {
         }
     }
 
-    /// At most `max` events after `cursor`, oldest first.
+    /// Returns at most `max` events after `cursor`, oldest first.
     pub(super) fn after(&self, cursor: Revision, max: usize) -> Result<Vec<Arc<Event>>, TooOld> {
         self.reaches(cursor)?;
         let start = self.first_after(cursor);
@@ -120,7 +119,7 @@ impl History {
         Ok(events.map(|(event, _)| event.clone()).collect())
     }
 
-    /// Every event after `cursor`, newest first: the order in which they are undone.
+    /// Returns every event after `cursor`, newest first, which is the order of undoing them.
     pub(super) fn undo_to(
         &self,
         cursor: Revision,

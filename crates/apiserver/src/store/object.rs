@@ -1,4 +1,4 @@
-//! One stored object: canonical JSON and the few facts that lists and watches ask for.
+//! One stored object: canonical JSON, its labels and its selectable fields.
 //!
 //! The bytes lack `apiVersion` and `kind`, which the kinds table knows and which differ by the version served. The
 //! resourceVersion is spliced in when the writer has numbered the object; until then it is a [`Draft`].
@@ -10,15 +10,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-/// A point in the history of the whole store.
+/// The number of a write, over all resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Revision(pub(crate) u64);
 
-/// The schema that an object was written under. An object under another one has to be looked at to be read.
+/// The schema that an object was written under. An object of another schema has to be pruned and defaulted when it is
+/// read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SchemaId(u32);
 
-/// Where an object stands in its table: `namespace/name`, or `name` if it has no namespace.
+/// The key of an object in its table: `namespace/name`, or `name` if it has no namespace.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key(Arc<str>);
 
@@ -29,23 +30,23 @@ pub(crate) struct Strings {
     ends: Box<[u32]>,
 }
 
-/// An object as written.
+/// An object in the store.
 pub(crate) struct Object {
     pub(crate) rev: Revision,
     pub(crate) key: Key,
-    /// Keys and values in turn.
+    /// Keys and values alternate.
     labels: Strings,
     /// Values of the kind's selectable fields, in the order of its row.
     pub(crate) fields: Strings,
-    /// Where the metadata stands in `bytes`.
+    /// The place of the metadata in `bytes`.
     meta: Range<u32>,
-    /// Where the resourceVersion stands in `bytes`, with its key and comma.
+    /// The place of the resourceVersion in `bytes`, with its key and comma.
     version: Range<u32>,
     pub(crate) schema: SchemaId,
     pub(crate) bytes: Bytes,
 }
 
-/// An object that has not been numbered.
+/// An object that has no revision yet.
 pub(crate) struct Draft {
     key: Key,
     labels: Strings,
@@ -59,7 +60,7 @@ pub(crate) struct Draft {
 // === impl SchemaId ===
 
 impl SchemaId {
-    /// Of kinds that have none.
+    /// The id for kinds without a schema.
     pub(crate) const NONE: Self = Self(0);
 
     pub(crate) fn next(self) -> Self {
@@ -70,7 +71,7 @@ impl SchemaId {
 // === impl Revision ===
 
 impl Revision {
-    /// Of an empty store. Clients take 0 for "any", so the first revision is 1.
+    /// The revision of an empty store. Clients take 0 for "any", so it is 1.
     pub(crate) const START: Self = Self(1);
 
     pub(crate) fn next(self) -> Self {
@@ -94,7 +95,7 @@ impl Key {
         }
     }
 
-    /// The key a continue token names, wherever it points.
+    /// Makes the key of a continue token, which may name any place.
     pub(crate) fn raw(text: &str) -> Self {
         Self(text.into())
     }
@@ -151,7 +152,7 @@ impl<'a> FromIterator<&'a str> for Strings {
 // === impl Object ===
 
 impl Object {
-    /// The metadata as JSON.
+    /// Returns the metadata as JSON.
     pub(crate) fn meta(&self) -> &[u8] {
         &self.bytes[self.meta.start as usize..self.meta.end as usize]
     }
@@ -167,18 +168,18 @@ impl Object {
         None
     }
 
-    /// The object as a tree, for a write to work on.
+    /// Returns the object as a tree.
     pub(crate) fn to_value(&self) -> Map<String, Value> {
         // Written by `Draft::new` from a tree, so it parses; an empty object would be refused by every rule.
         serde_json::from_slice(&self.bytes).unwrap_or_default()
     }
 
-    /// The same content under another revision.
+    /// Returns the same content under another revision.
     pub(crate) fn at(&self, rev: Revision) -> Object {
         self.to_draft().commit(rev)
     }
 
-    /// Whether a draft would change nothing.
+    /// Reports whether a draft has the same content.
     pub(crate) fn same_as(&self, draft: &Draft) -> bool {
         let (start, end) = (self.version.start as usize, self.version.end as usize);
         self.key == draft.key
@@ -241,13 +242,13 @@ impl Draft {
         }
     }
 
-    /// The same, written under a schema.
+    /// Sets the schema under which the object is written.
     pub(crate) fn under(mut self, schema: SchemaId) -> Self {
         self.schema = schema;
         self
     }
 
-    /// The object under its revision.
+    /// Returns the object under its revision.
     pub(crate) fn commit(self, rev: Revision) -> Object {
         let at = self.version_at as usize;
         let version = format!("\"resourceVersion\":\"{rev}\",");
@@ -258,7 +259,7 @@ impl Draft {
         self.assemble(rev, position(version.len()), bytes)
     }
 
-    /// The object a dry run shows that would have been created: it has no revision.
+    /// Returns the object without a revision, for the dry run of a create.
     pub(crate) fn unnumbered(mut self) -> Object {
         let bytes = std::mem::take(&mut self.bytes);
         self.assemble(Revision(0), 0, bytes)
@@ -278,8 +279,8 @@ impl Draft {
     }
 }
 
-/// Writes metadata and tells where the resourceVersion belongs. Keys are sorted and a uid, which sorts after it, is
-/// always there; were it not, the version would still land in front of the closing brace, after a comma.
+/// Writes metadata and returns the place of the resourceVersion. Keys are sorted, and a uid, which sorts after it, is
+/// always present.
 fn encode_metadata(bytes: &mut Vec<u8>, metadata: &Map<String, Value>) -> u32 {
     let mut version_at = None;
     bytes.push(b'{');

@@ -1,4 +1,4 @@
-//! One resource: its objects in key order, its history, and who wants to know.
+//! One resource: its objects in key order, its history, and its subscribers.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -19,21 +19,21 @@ pub(super) struct Table {
     closed: bool,
 }
 
-/// Which part of a table a list covers.
+/// The part of a table that a list covers.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Scope {
     pub(crate) namespace: Option<String>,
-    /// Where a continued list goes on: at this key, included.
+    /// The key at which a continued list goes on.
     pub(crate) start: Option<Key>,
 }
 
-/// Which objects of the scope a page holds.
+/// The objects of the scope that a page holds.
 pub(crate) struct Keep<'a> {
     pub(crate) matches: &'a dyn Fn(&Object) -> bool,
     pub(crate) limit: Option<usize>,
 }
 
-/// A list, or as much of it as was asked for.
+/// A list, or one page of it.
 pub(crate) struct Page {
     pub(crate) revision: Revision,
     pub(crate) objects: Vec<Arc<Object>>,
@@ -44,7 +44,7 @@ pub(crate) struct Page {
 // === impl Table ===
 
 impl Table {
-    /// An empty table whose history begins at `revision`.
+    /// Makes an empty table whose history begins at `revision`.
     pub(super) fn since(revision: Revision) -> Self {
         Self {
             history: History::since(revision),
@@ -69,7 +69,7 @@ impl Table {
         self.closed
     }
 
-    /// Closed, and nobody reads its history any more.
+    /// Reports whether the table is closed and no watch reads its history.
     pub(super) fn is_abandoned(&self) -> bool {
         self.closed && self.changed.receiver_count() == 0
     }
@@ -93,7 +93,7 @@ impl Table {
         self.history.after(cursor, max)
     }
 
-    /// A page of the present (`past` is none) or of a past revision: the present with later events undone.
+    /// Returns a page of the present, or of a past revision: the present with later events undone.
     pub(super) fn page(
         &self,
         scope: &Scope,
@@ -194,7 +194,7 @@ fn fill<'a>(
             page.objects.push(object.clone());
         }
     }
-    // Whether what remains matches is not looked at, as upstream: the last page of a selective list may be empty.
+    // As upstream, the rest is not checked against the selectors: the last page of a selective list may be empty.
     if let Some(next) = objects.next() {
         page.rest = Some((next.key.clone(), 1 + objects.count()));
     }

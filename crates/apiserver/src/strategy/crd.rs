@@ -1,8 +1,9 @@
 //! Rules of CustomResourceDefinitions, and the rows of the kinds table that follow from them.
 //!
-//! The write that stores a definition also accepts and establishes it, and the server serves its kind before it answers. DEVIATION(crd-established-at-once): upstream needs some 30 ms, and delays the first creates by 2 s; one process
-//! has no replicas to wait for. Mirrors `apiextensions-apiserver`, 1.36. DEVIATION(cel): rules in CEL are stored and answered
-//! with a warning, not evaluated, and not looked at for errors.
+//! The write that stores a definition also accepts and establishes it, and the server serves its kind before it answers.
+//! DEVIATION(crd-established-at-once): upstream needs some 30 ms, and delays the first creates by 2 s; one process has no
+//! replicas to wait for. Mirrors `apiextensions-apiserver`, 1.36. DEVIATION(cel): rules in CEL are stored and answered with
+//! a warning, not evaluated, and not checked for errors.
 
 mod check;
 mod names;

@@ -145,7 +145,6 @@ impl KindStrategy for NamespaceStrategy {
     }
 }
 
-/// Returns `spec.finalizers`.
 pub(crate) fn finalizers(object: &Tree) -> Vec<String> {
     let list = object
         .get("spec")

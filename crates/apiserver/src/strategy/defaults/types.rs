@@ -21,7 +21,7 @@ pub(super) struct Types {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TypeRef(usize);
 
-/// One struct.
+/// A struct of the Go types.
 pub(super) struct Type {
     pub(super) name: &'static str,
     pub(super) fields: BTreeMap<&'static str, Field>,
@@ -31,7 +31,7 @@ pub(super) struct Type {
 /// One field of a struct.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Field {
-    /// A zero that a client gave is kept: the field tells it from nothing.
+    /// A zero that a client sent is kept, because the field distinguishes it from an absent value.
     pub(super) optional: bool,
     /// It is written even if it holds nothing.
     pub(super) always: bool,
@@ -58,14 +58,14 @@ pub(super) enum Of {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scalar {
     Bool,
-    /// Base64.
+    /// Bytes, encoded as base64.
     Bytes,
     Int32,
     Int64,
     IntOrString,
     MicroTime,
     Quantity,
-    /// Anything.
+    /// A value of any type.
     Raw,
     String,
     /// A list of texts, as the element of a map.
@@ -89,7 +89,7 @@ enum When {
     Equals(&'static str, &'static str),
 }
 
-/// The tables.
+/// Returns the types, which are read at the first call.
 pub(super) fn types() -> &'static Types {
     static TABLES: LazyLock<Types> = LazyLock::new(Types::read);
     &TABLES
