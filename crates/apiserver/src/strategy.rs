@@ -227,17 +227,18 @@ pub(crate) fn deprecation(kind: &Kind) -> Option<String> {
     row.map(|(_, _, warning)| (*warning).to_owned())
 }
 
-/// Returns what the client should know about an object, whatever it was before.
-pub(crate) fn object_warnings(kind: &Kind, object: &Tree) -> Vec<String> {
+/// Returns the warnings about a change that do not depend on the strategy of the kind.
+pub(crate) fn general_warnings(kind: &Kind, old: Option<&Tree>, new: &Tree) -> Vec<String> {
     if kind.custom.is_some() {
-        let bare = metadata::finalizers(object)
-            .into_iter()
-            .filter(|name| !name.contains('/'));
-        return bare
-            .map(|name| {
-                format!("metadata.finalizers: {name:?}: prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers")
-            })
-            .collect();
+        let before = old.map(metadata::finalizers).unwrap_or_default();
+        let mut added = metadata::finalizers(new);
+        added.retain(|name| !name.contains('/') && !before.contains(name));
+        let warning = |name| {
+            format!(
+                "metadata.finalizers: {name:?}: prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers"
+            )
+        };
+        return added.into_iter().map(warning).collect();
     }
     if kind.rules.unenforced {
         return vec![format!(

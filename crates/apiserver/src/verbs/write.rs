@@ -153,7 +153,6 @@ impl<'a> WriteRequest<'a> {
         } = decoded;
         self.check_version(old, &new)?;
         self.warnings = warnings;
-        self.warnings.extend(strategy::object_warnings(kind, &new));
         metadata::carry_over(old, &mut new);
         let context = (&*self.server.kinds(), self.server.clock.now());
         strategy::prepare_update(kind, self.part, old, &mut new, context);
@@ -166,11 +165,13 @@ impl<'a> WriteRequest<'a> {
         })
     }
 
-    /// Collects the warnings about a change, and drops repeated owner references.
+    /// Collects the warnings about a change, in the order of upstream, and drops repeated owner references.
     fn warn_about_changes(&mut self, old: Option<&Tree>, new: &mut Tree, owners: OwnerSource) {
+        let kind = &self.request.kind;
         let repeated = metadata::dedupe_owners(new).map(|uids| owners.warning(&uids));
-        let changes = self.request.kind.strategy.warnings(old, new);
-        for warning in repeated.into_iter().chain(changes) {
+        let general = strategy::general_warnings(kind, old, new);
+        let special = kind.strategy.warnings(old, new);
+        for warning in repeated.into_iter().chain(general).chain(special) {
             if !self.warnings.contains(&warning) {
                 self.warnings.push(warning);
             }

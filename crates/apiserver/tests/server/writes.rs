@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 
 use crate::client::World;
 
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const TEAMS: &str = "/apis/example.com/v1/namespaces/default/teams";
+
 const PATH: &str = "/api/v1/namespaces/default/configmaps";
 
 #[tokio::test(start_paused = true)]
@@ -190,4 +193,89 @@ async fn an_expired_page_offers_where_to_go_on() {
         .must("GET", &format!("{PATH}?continue={token}"), Value::Null)
         .await;
     assert_eq!(rest["items"].as_array().unwrap().len(), 2);
+}
+
+/// The real server answers 422 on subresources too.
+#[tokio::test(start_paused = true)]
+async fn subresources_check_the_options_of_a_write() {
+    let world = World::new(1);
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod =
+        json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    world.must("POST", pods, pod.clone()).await;
+    let binding = json!({"metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n"}});
+    let long = format!("fieldManager={}", "x".repeat(129));
+    let unsupported = "fieldValidation: Unsupported value: \"X\": supported values: \"\", \"Ignore\", \"Strict\", \"Warn\"";
+    let too_long = "fieldManager: Too long: may not be more than 128 bytes";
+    for (method, part, body, options) in [
+        ("PUT", "status", pod, "UpdateOptions"),
+        ("POST", "binding", binding, "CreateOptions"),
+    ] {
+        for (query, fault) in [("fieldValidation=X", unsupported), (&long, too_long)] {
+            let path = format!("{pods}/a/{part}?{query}");
+            let (code, status) = world.call(method, &path, body.clone()).await;
+            assert_eq!(code, 422, "{path}: {status}");
+            assert_eq!(
+                status["message"],
+                format!("{options}.meta.k8s.io \"\" is invalid: {fault}")
+            );
+        }
+    }
+}
+
+/// The real server warns in this order, and on an update only about finalizers that are new.
+#[tokio::test(start_paused = true)]
+async fn warnings_begin_with_the_body_then_owners_then_the_kind() {
+    let world = World::new(1);
+    let definition = json!({
+        "metadata": {"name": "teams.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "teams", "singular": "team", "kind": "Team", "listKind": "TeamList"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object"}},
+            }],
+        },
+    });
+    world.must("POST", DEFINITIONS, definition).await;
+    let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u"});
+    let team = |finalizers: &[&str]| {
+        json!({
+            "apiVersion": "example.com/v1", "kind": "Team", "odd": 1,
+            "metadata": {"name": "a", "ownerReferences": [owner, owner], "finalizers": finalizers},
+        })
+    };
+    let create = warnings(&world, "POST", TEAMS, team(&["one"])).await;
+    let path = format!("{TEAMS}/a");
+    let update = warnings(&world, "PATCH", &path, team(&["one", "two"])).await;
+    for (warnings, finalizer) in [(create, "one"), (update, "two")] {
+        let begins = [
+            "299 - \"unknown field \\\"odd\\\"\"".to_owned(),
+            "299 - \".metadata.ownerReferences contains duplicate entries".to_owned(),
+            format!("299 - \"metadata.finalizers: \\\"{finalizer}\\\": prefer"),
+        ];
+        assert_eq!(warnings.len(), begins.len(), "{warnings:?}");
+        for (warning, begin) in warnings.iter().zip(&begins) {
+            assert!(warning.starts_with(begin), "{warning} {begin}");
+        }
+    }
+}
+
+async fn warnings(world: &World, method: &str, path: &str, body: Value) -> Vec<String> {
+    let content_type = if method == "PATCH" {
+        "application/merge-patch+json"
+    } else {
+        "application/json"
+    };
+    let path = format!("{path}?fieldValidation=Warn");
+    let response = world
+        .send(method, &path, content_type, &body.to_string())
+        .await;
+    assert!(response.status().is_success(), "{}", response.status());
+    let warnings = response.headers().get_all("warning").iter();
+    warnings
+        .map(|warning| warning.to_str().unwrap().to_owned())
+        .collect()
 }

@@ -47,7 +47,6 @@ impl WriteRequest<'_> {
             return Err(Status::forbidden(kind.resource_named(name), why));
         }
         self.warnings = warnings;
-        self.warnings.extend(strategy::object_warnings(kind, &tree));
         self.warn_about_changes(None, &mut tree, OwnerSource::Body);
         metadata::set_create_fields(&mut tree, self.server.clock.now(), &mut self.server.rng());
 
