@@ -9,33 +9,33 @@ mod options;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use crate::kinds::{DefaultPolicy, Kind};
+use crate::kinds::{DefaultPolicy, ServedKind};
 use crate::metadata::check::{FOREGROUND, ORPHAN};
-use crate::metadata::{self, Tree};
+use crate::metadata::{self, ObjectTree};
 
-pub(crate) use options::{DeleteOptions, Propagation};
+pub(crate) use options::{DeleteOptions, PropagationPolicy};
 
 /// What a delete does to the object.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Decision {
+pub(crate) enum DeleteDecision {
     /// A graceful deletion is in progress, and this request does not shorten it.
     Pending,
     /// The changed object stays until its finalizers are removed or its grace period ends.
-    Keep(Tree),
+    Keep(ObjectTree),
     /// The object is removed. Where upstream first writes a last state, this is it, and watchers see it.
-    Remove(Option<Tree>),
+    Remove(Option<ObjectTree>),
 }
 
 /// Decides a delete of the stored `object`.
 pub(crate) fn decide(
-    kind: &Kind,
-    object: &Tree,
+    kind: &ServedKind,
+    object: &ObjectTree,
     options: &DeleteOptions,
     now: Timestamp,
-) -> Decision {
+) -> DeleteDecision {
     let mut changed = object.clone();
     let grace = match grace(kind, &mut changed, options, now) {
-        Grace::Pending => return Decision::Pending,
+        GracePeriod::Pending => return DeleteDecision::Pending,
         grace => grace,
     };
     let before = metadata::finalizers(object);
@@ -45,19 +45,19 @@ pub(crate) fn decide(
         metadata::set_finalizers(&mut changed, &after);
     }
     let held = !after.is_empty();
-    if held && grace == Grace::None {
+    if held && grace == GracePeriod::None {
         mark_deleting(&mut changed, now);
     }
     match grace {
-        _ if held => Decision::Keep(changed),
-        Grace::Until(seconds) if seconds > 0 => Decision::Keep(changed),
-        Grace::Until(_) => Decision::Remove(Some(changed)),
-        _ => Decision::Remove(None),
+        _ if held => DeleteDecision::Keep(changed),
+        GracePeriod::Until(seconds) if seconds > 0 => DeleteDecision::Keep(changed),
+        GracePeriod::Until(_) => DeleteDecision::Remove(Some(changed)),
+        _ => DeleteDecision::Remove(None),
     }
 }
 
 #[derive(Debug, PartialEq)]
-enum Grace {
+enum GracePeriod {
     /// The kind has no grace period, or it is over.
     None,
     /// Granted before, and this request asks for no less.
@@ -67,9 +67,14 @@ enum Grace {
 }
 
 /// Applies the grace period to `object`.
-fn grace(kind: &Kind, object: &mut Tree, options: &DeleteOptions, now: Timestamp) -> Grace {
+fn grace(
+    kind: &ServedKind,
+    object: &mut ObjectTree,
+    options: &DeleteOptions,
+    now: Timestamp,
+) -> GracePeriod {
     if !kind.rules.graceful {
-        return Grace::None;
+        return GracePeriod::None;
     }
     let asked = options
         .grace_seconds
@@ -95,15 +100,15 @@ fn grace(kind: &Kind, object: &mut Tree, options: &DeleteOptions, now: Timestamp
     };
     bump_generation(object);
     set_deadline(object, later(now, seconds), seconds);
-    Grace::Until(seconds)
+    GracePeriod::Until(seconds)
 }
 
 /// A second delete can only shorten the grace period, and never into the past.
-fn shorten(object: &mut Tree, asked: Option<i64>, now: Timestamp) -> Grace {
+fn shorten(object: &mut ObjectTree, asked: Option<i64>, now: Timestamp) -> GracePeriod {
     let number = |field| metadata::get(object, field).and_then(Value::as_i64);
     let granted = number("deletionGracePeriodSeconds").unwrap_or(0);
     match asked {
-        _ if granted == 0 => Grace::None,
+        _ if granted == 0 => GracePeriod::None,
         Some(seconds) if seconds < granted => {
             let deadline: Timestamp = metadata::text(object, "deletionTimestamp")
                 .parse()
@@ -115,15 +120,15 @@ fn shorten(object: &mut Tree, asked: Option<i64>, now: Timestamp) -> Grace {
                 _ => (now, 1),
             };
             set_deadline(object, deadline, seconds);
-            Grace::Until(seconds)
+            GracePeriod::Until(seconds)
         }
-        _ => Grace::Pending,
+        _ => GracePeriod::Pending,
     }
 }
 
 /// Returns the finalizers, with the garbage collector's two set as the request and the kind want them.
 fn collector_finalizers(
-    kind: &Kind,
+    kind: &ServedKind,
     finalizers: &[String],
     options: &DeleteOptions,
 ) -> Vec<String> {
@@ -131,7 +136,7 @@ fn collector_finalizers(
     let unsupported = kind.rules.policy == DefaultPolicy::Unsupported;
     let orphan = match (options.policy, options.orphan_dependents) {
         _ if unsupported => false,
-        (Some(policy), _) => policy == Propagation::Orphan,
+        (Some(policy), _) => policy == PropagationPolicy::Orphan,
         (None, Some(orphan)) => orphan,
         (None, None) if has(ORPHAN) => true,
         (None, None) if has(FOREGROUND) => false,
@@ -139,7 +144,7 @@ fn collector_finalizers(
     };
     let foreground = match (options.policy, options.orphan_dependents) {
         _ if unsupported => false,
-        (Some(policy), _) => policy == Propagation::Foreground,
+        (Some(policy), _) => policy == PropagationPolicy::Foreground,
         (None, Some(_)) => false,
         (None, None) => has(FOREGROUND),
     };
@@ -157,7 +162,7 @@ fn collector_finalizers(
 }
 
 /// Marks an object without a grace period as being deleted.
-pub(crate) fn mark_deleting(object: &mut Tree, now: Timestamp) {
+pub(crate) fn mark_deleting(object: &mut ObjectTree, now: Timestamp) {
     if !metadata::is_deleting(object) {
         bump_generation(object);
     }
@@ -169,14 +174,14 @@ pub(crate) fn mark_deleting(object: &mut Tree, now: Timestamp) {
     metadata::of(object).insert("deletionGracePeriodSeconds".into(), 0.into());
 }
 
-fn set_deadline(object: &mut Tree, deadline: Timestamp, grace_seconds: i64) {
+fn set_deadline(object: &mut ObjectTree, deadline: Timestamp, grace_seconds: i64) {
     let metadata = metadata::of(object);
     metadata.insert("deletionTimestamp".into(), metadata::time(deadline).into());
     metadata.insert("deletionGracePeriodSeconds".into(), grace_seconds.into());
 }
 
 /// A deletion counts as a change of the spec, where the kind counts generations.
-fn bump_generation(object: &mut Tree) {
+fn bump_generation(object: &mut ObjectTree) {
     let metadata = metadata::of(object);
     let generation = metadata
         .get("generation")

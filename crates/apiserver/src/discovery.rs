@@ -9,10 +9,10 @@ use serde_json::{Map, Value, json};
 use caretaker_machinery::status::Status;
 
 use crate::etag::{self, ETag};
-use crate::kinds::{Group, Kind, Kinds, Subresource, join_group};
-use crate::negotiate::{Encoding, Form, Format};
-use crate::request::Path;
-use crate::respond::{self, Body};
+use crate::kinds::{KindTable, ServedGroup, ServedKind, ServedSubresource, join_group};
+use crate::negotiate::{ResponseEncoding, ResponseForm, ResponseFormat};
+use crate::request::RequestPath;
+use crate::respond::{self, ResponseBody};
 
 /// Content types of the aggregated form. Without the parameters, clients read the response as the legacy form.
 const AGGREGATED_JSON: &str =
@@ -41,38 +41,38 @@ const OTHER_PATHS: [&str; 12] = [
 /// DEVIATION(discovery-accept): below the roots upstream refuses an `Accept` that names only the aggregated form or a
 /// Table; here such a request gets the legacy document, because the other clauses of the header are not kept.
 pub(crate) fn serve(
-    kinds: &Kinds,
-    path: &Path,
-    format: Format,
+    kinds: &KindTable,
+    path: &RequestPath,
+    format: ResponseFormat,
     etag: Option<&str>,
-) -> Response<Body> {
-    let is_core = |group: &&Group| group.name.is_empty();
+) -> Response<ResponseBody> {
+    let is_core = |group: &&ServedGroup| group.name.is_empty();
     let groups = kinds.groups().iter();
     let document = match path {
-        Path::Core if format.form == Form::Discovery => {
+        RequestPath::Core if format.form == ResponseForm::Discovery => {
             return aggregated(kinds, groups.filter(is_core), format, etag);
         }
-        Path::Groups if format.form == Form::Discovery => {
+        RequestPath::Groups if format.form == ResponseForm::Discovery => {
             return aggregated(kinds, groups.filter(|group| !is_core(group)), format, etag);
         }
-        Path::Core => Some(core_versions(kinds)),
-        Path::Groups => {
+        RequestPath::Core => Some(core_versions(kinds)),
+        RequestPath::Groups => {
             let named = groups.filter(|group| !is_core(group));
             let groups: Vec<Value> = named.map(|group| group_entry(group).into()).collect();
             Some(json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
         }
-        Path::Group(name) => find_group(kinds, name).map(|group| {
+        RequestPath::Group(name) => find_group(kinds, name).map(|group| {
             let mut document = group_entry(group);
             document.insert("kind".into(), "APIGroup".into());
             document.insert("apiVersion".into(), "v1".into());
             document.into()
         }),
-        Path::Resources { group, version } => resource_list(kinds, group, version),
+        RequestPath::Resources { group, version } => resource_list(kinds, group, version),
         _ => None,
     };
     match (document, path) {
         (Some(document), _) => respond::value(200, &document, format),
-        (None, Path::Resources { group, .. }) if is_builtin(kinds, group) => {
+        (None, RequestPath::Resources { group, .. }) if is_builtin(kinds, group) => {
             respond::status(&Status::unknown_resource(), format)
         }
         (None, _) => respond::not_found_page(),
@@ -80,7 +80,7 @@ pub(crate) fn serve(
 }
 
 /// Serves `/`: the list of all paths.
-pub(crate) fn root(kinds: &Kinds) -> Response<Body> {
+pub(crate) fn root(kinds: &KindTable) -> Response<ResponseBody> {
     let mut paths: Vec<String> = OTHER_PATHS.map(str::to_owned).into();
     for group in kinds.groups() {
         if !group.name.is_empty() {
@@ -90,7 +90,11 @@ pub(crate) fn root(kinds: &Kinds) -> Response<Body> {
         paths.extend(versions.map(|version| format!("/{}", path_of(&group.name, version))));
     }
     paths.sort();
-    respond::value(200, &json!({ "paths": paths }), Format::JSON.pretty())
+    respond::value(
+        200,
+        &json!({ "paths": paths }),
+        ResponseFormat::JSON.pretty(),
+    )
 }
 
 /// The path of a group and version, without the leading slash.
@@ -103,11 +107,11 @@ pub(crate) fn path_of(group: &str, version: &str) -> String {
 }
 
 fn aggregated<'a>(
-    kinds: &Kinds,
-    groups: impl Iterator<Item = &'a Group>,
-    format: Format,
+    kinds: &KindTable,
+    groups: impl Iterator<Item = &'a ServedGroup>,
+    format: ResponseFormat,
     etag: Option<&str>,
-) -> Response<Body> {
+) -> Response<ResponseBody> {
     let items: Vec<Value> = groups.map(|group| aggregated_group(kinds, group)).collect();
     let document = json!({
         "kind": "APIGroupDiscoveryList",
@@ -121,8 +125,8 @@ fn aggregated<'a>(
     } else {
         let mut response = respond::value(200, &document, format);
         let content_type = match format.encoding {
-            Encoding::Json | Encoding::PrettyJson => AGGREGATED_JSON,
-            Encoding::Yaml => AGGREGATED_YAML,
+            ResponseEncoding::Json | ResponseEncoding::PrettyJson => AGGREGATED_JSON,
+            ResponseEncoding::Yaml => AGGREGATED_YAML,
         };
         let content_type = HeaderValue::from_static(content_type);
         response
@@ -136,7 +140,7 @@ fn aggregated<'a>(
     response
 }
 
-fn aggregated_group(kinds: &Kinds, group: &Group) -> Value {
+fn aggregated_group(kinds: &KindTable, group: &ServedGroup) -> Value {
     let versions = group.versions.iter().map(|version| {
         let resources = kinds.of(&group.name, version);
         let resources: Vec<Value> = resources.map(|kind| aggregated_resource(kind)).collect();
@@ -151,7 +155,7 @@ fn aggregated_group(kinds: &Kinds, group: &Group) -> Value {
     json!({"metadata": metadata, "versions": versions})
 }
 
-fn aggregated_resource(kind: &Kind) -> Value {
+fn aggregated_resource(kind: &ServedKind) -> Value {
     // Custom kinds repeat the group and version of the document; built-in ones omit them.
     let own = match &kind.custom {
         Some(_) => (kind.group.as_str(), kind.version.as_str()),
@@ -188,7 +192,7 @@ fn response_kind((group, version): (&str, &str), kind: &str) -> Value {
 
 /// DEVIATION(server-address): the address is empty. A server in process has none, a server behind a listener may not know the
 /// address that its clients use, and no client reads it.
-fn core_versions(kinds: &Kinds) -> Value {
+fn core_versions(kinds: &KindTable) -> Value {
     let versions = find_group(kinds, "").map(|group| group.versions.as_slice());
     json!({
         "kind": "APIVersions",
@@ -197,7 +201,7 @@ fn core_versions(kinds: &Kinds) -> Value {
     })
 }
 
-fn group_entry(group: &Group) -> Map<String, Value> {
+fn group_entry(group: &ServedGroup) -> Map<String, Value> {
     let entry = |version: &String| {
         let group_version = join_group(&group.name, version);
         json!({"groupVersion": group_version, "version": version})
@@ -212,7 +216,7 @@ fn group_entry(group: &Group) -> Map<String, Value> {
 }
 
 /// Resources, each followed by its subresources. The list of the core group has no `apiVersion`, for historical reasons.
-fn resource_list(kinds: &Kinds, group: &str, version: &str) -> Option<Value> {
+fn resource_list(kinds: &KindTable, group: &str, version: &str) -> Option<Value> {
     let mut resources = Vec::new();
     for kind in kinds.of(group, version) {
         resources.push(resource_entry(kind));
@@ -233,7 +237,7 @@ fn resource_list(kinds: &Kinds, group: &str, version: &str) -> Option<Value> {
     Some(document)
 }
 
-fn resource_entry(kind: &Kind) -> Value {
+fn resource_entry(kind: &ServedKind) -> Value {
     let mut entry = json!({
         "name": kind.plural,
         "singularName": kind.singular,
@@ -246,7 +250,7 @@ fn resource_entry(kind: &Kind) -> Value {
     entry
 }
 
-fn subresource_entry(kind: &Kind, part: &Subresource) -> Value {
+fn subresource_entry(kind: &ServedKind, part: &ServedSubresource) -> Value {
     let mut entry = json!({
         "name": format!("{}/{}", kind.plural, part.name),
         "singularName": "",
@@ -268,12 +272,12 @@ fn set_list<T: Clone + Into<Value>>(entry: &mut Value, name: &str, list: &[T]) {
     }
 }
 
-fn find_group<'a>(kinds: &'a Kinds, name: &str) -> Option<&'a Group> {
+fn find_group<'a>(kinds: &'a KindTable, name: &str) -> Option<&'a ServedGroup> {
     kinds.groups().iter().find(|group| group.name == name)
 }
 
 /// Upstream has a handler for each built-in group, so a missing version of one has another 404 than a missing group.
-fn is_builtin(kinds: &Kinds, group: &str) -> bool {
+fn is_builtin(kinds: &KindTable, group: &str) -> bool {
     kinds
         .iter()
         .any(|kind| kind.group == group && kind.custom.is_none())
@@ -282,16 +286,16 @@ fn is_builtin(kinds: &Kinds, group: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::Custom;
+    use crate::kinds::CustomKind;
 
-    const AGGREGATED: Format = Format {
-        form: Form::Discovery,
-        encoding: Encoding::Json,
+    const AGGREGATED: ResponseFormat = ResponseFormat {
+        form: ResponseForm::Discovery,
+        encoding: ResponseEncoding::Json,
     };
 
     /// The built-in kinds and a custom one with two subresources.
-    fn mk_kinds() -> Kinds {
-        let mut kinds = Kinds::builtin();
+    fn mk_kinds() -> KindTable {
+        let mut kinds = KindTable::builtin();
         let mut widget = (**kinds.get("apps", "v1", "deployments").unwrap()).clone();
         widget.resource = kinds.allot();
         widget.group = "example.com".into();
@@ -302,7 +306,7 @@ mod tests {
         for part in &mut widget.subresources {
             part.kind = part.kind.replace("Deployment", "Widget");
         }
-        widget.custom = Some(Custom {
+        widget.custom = Some(CustomKind {
             definition: "widgets.example.com".into(),
             uid: "u".into(),
             columns: Vec::new(),
@@ -314,11 +318,11 @@ mod tests {
         kinds
     }
 
-    fn mk_answer(path: &str, format: Format) -> Response<Body> {
-        serve(&mk_kinds(), &Path::parse(path), format, None)
+    fn mk_answer(path: &str, format: ResponseFormat) -> Response<ResponseBody> {
+        serve(&mk_kinds(), &RequestPath::parse(path), format, None)
     }
 
-    fn mk_document(path: &str, format: Format) -> Value {
+    fn mk_document(path: &str, format: ResponseFormat) -> Value {
         let response = mk_answer(path, format);
         assert_eq!(response.status(), 200, "{path}");
         serde_json::from_slice(&etag::body_of(response)).unwrap()
@@ -331,10 +335,10 @@ mod tests {
 
     #[test]
     fn lists_groups_with_preferred_version() {
-        let core = mk_document("/api", Format::JSON);
+        let core = mk_document("/api", ResponseFormat::JSON);
         assert_eq!(core["kind"], "APIVersions");
         assert_eq!(core["versions"], json!(["v1"]));
-        let groups = mk_document("/apis", Format::JSON);
+        let groups = mk_document("/apis", ResponseFormat::JSON);
         let autoscaling = entry(&groups["groups"], "name", "autoscaling");
         assert_eq!(
             autoscaling["preferredVersion"]["groupVersion"],
@@ -348,7 +352,7 @@ mod tests {
                 .iter()
                 .all(|group| group["name"] != "")
         );
-        let one = mk_document("/apis/example.com", Format::JSON);
+        let one = mk_document("/apis/example.com", ResponseFormat::JSON);
         assert_eq!(one["kind"], "APIGroup");
         assert_eq!(
             one["versions"],
@@ -358,7 +362,7 @@ mod tests {
 
     #[test]
     fn resource_list_contains_subresources() {
-        let core = mk_document("/api/v1", Format::JSON);
+        let core = mk_document("/api/v1", ResponseFormat::JSON);
         assert!(core.get("apiVersion").is_none());
         let pods = entry(&core["resources"], "name", "pods");
         assert_eq!(pods["shortNames"], json!(["po"]));
@@ -369,7 +373,7 @@ mod tests {
             json!({"name": "pods/eviction", "singularName": "", "namespaced": true, "group": "policy",
                 "version": "v1", "kind": "Eviction", "verbs": ["create"]})
         );
-        let apps = mk_document("/apis/apps/v1", Format::JSON);
+        let apps = mk_document("/apis/apps/v1", ResponseFormat::JSON);
         assert_eq!(apps["apiVersion"], "v1");
         let revisions = entry(&apps["resources"], "name", "controllerrevisions");
         assert!(revisions.get("shortNames").is_none() && revisions.get("categories").is_none());
@@ -420,12 +424,12 @@ mod tests {
     fn matching_etag_returns_not_modified() {
         let first = mk_answer("/apis", AGGREGATED);
         let tag = first.headers()[header::ETAG].to_str().unwrap().to_owned();
-        let path = Path::parse("/apis");
+        let path = RequestPath::parse("/apis");
         let again = serve(&mk_kinds(), &path, AGGREGATED, Some(&tag));
         assert_eq!(again.status(), StatusCode::NOT_MODIFIED);
         assert_eq!(again.headers()[header::ETAG], *tag);
         assert!(etag::body_of(again).is_empty());
-        let changed = serve(&Kinds::builtin(), &path, AGGREGATED, Some(&tag));
+        let changed = serve(&KindTable::builtin(), &path, AGGREGATED, Some(&tag));
         assert_eq!(changed.status(), 200);
     }
 
@@ -440,7 +444,7 @@ mod tests {
             ("/api/v9", "application/json"),
         ];
         for (path, content_type) in cases {
-            let response = mk_answer(path, Format::JSON);
+            let response = mk_answer(path, ResponseFormat::JSON);
             assert_eq!(response.status(), 404, "{path}");
             assert_eq!(
                 response.headers()[header::CONTENT_TYPE],
@@ -461,7 +465,7 @@ mod tests {
             .collect();
         assert!(paths.is_sorted() && paths.contains(&"/apis/example.com/v1"));
         for path in paths {
-            assert_ne!(Path::parse(path), Path::Unknown, "{path}");
+            assert_ne!(RequestPath::parse(path), RequestPath::Unknown, "{path}");
         }
     }
 }

@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hasher};
 
 use http::{HeaderValue, Response, StatusCode, header};
 
-use crate::respond::{self, Body};
+use crate::respond::{self, ResponseBody};
 
 /// A hash of the content. It only has to differ for different contents. A build that computes another hash costs its
 /// clients one download.
@@ -32,7 +32,7 @@ impl ETag {
     }
 
     /// Adds `ETag` and `Vary` to a response.
-    pub(crate) fn stamp(&self, response: &mut Response<Body>) {
+    pub(crate) fn stamp(&self, response: &mut Response<ResponseBody>) {
         let headers = response.headers_mut();
         if let Ok(tag) = HeaderValue::from_str(&self.quoted()) {
             headers.insert(header::ETAG, tag);
@@ -51,7 +51,7 @@ impl ETag {
 }
 
 /// A response without a body.
-pub(crate) fn empty(code: StatusCode) -> Response<Body> {
+pub(crate) fn empty(code: StatusCode) -> Response<ResponseBody> {
     let mut response = respond::text("");
     *response.status_mut() = code;
     response.headers_mut().remove(header::CONTENT_TYPE);
@@ -60,7 +60,7 @@ pub(crate) fn empty(code: StatusCode) -> Response<Body> {
 
 /// The body of a complete response.
 #[cfg(test)]
-pub(crate) fn body_of(response: Response<Body>) -> Vec<u8> {
+pub(crate) fn body_of(response: Response<ResponseBody>) -> Vec<u8> {
     use futures::FutureExt;
     use http_body_util::BodyExt;
 

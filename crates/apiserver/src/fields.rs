@@ -9,21 +9,21 @@ const FIELDS: &str = include_str!("../data/fields.txt");
 
 /// Rows of the file, types interned.
 #[derive(Default)]
-pub(crate) struct Schema {
+pub(crate) struct MergeFields {
     types: BTreeMap<&'static str, TypeId>,
     roots: BTreeMap<(&'static str, &'static str, &'static str), TypeId>,
     fields: BTreeMap<(TypeId, &'static str), FieldFacts<'static>>,
 }
 
 /// The schema of the built-in kinds.
-pub(crate) fn schema() -> &'static Schema {
-    static SCHEMA: LazyLock<Schema> = LazyLock::new(Schema::read);
+pub(crate) fn schema() -> &'static MergeFields {
+    static SCHEMA: LazyLock<MergeFields> = LazyLock::new(MergeFields::read);
     &SCHEMA
 }
 
-// === impl Schema ===
+// === impl MergeFields ===
 
-impl Schema {
+impl MergeFields {
     fn read() -> Self {
         let mut schema = Self::default();
         for line in FIELDS.lines().filter(|line| !line.starts_with('#')) {
@@ -61,7 +61,7 @@ impl Schema {
     }
 }
 
-impl PatchSchema for Schema {
+impl PatchSchema for MergeFields {
     fn field(&self, of: TypeId, name: &str) -> FieldFacts<'_> {
         self.fields
             .get(&(of, name))

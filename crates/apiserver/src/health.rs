@@ -6,9 +6,9 @@
 use http::Response;
 use serde_json::json;
 
-use crate::negotiate::Format;
-use crate::request::Query;
-use crate::respond::{self, Body};
+use crate::negotiate::ResponseFormat;
+use crate::request::RequestQuery;
+use crate::respond::{self, ResponseBody};
 
 /// The health checks. They cannot fail.
 const CHECKS: [&str; 1] = ["ping"];
@@ -22,7 +22,11 @@ const COMPATIBLE_MINOR: &str = "35";
 const GIT_VERSION: &str = "v1.36.3+caretaker";
 
 /// Serves `/healthz`, `/livez`, `/readyz` and the single checks below them.
-pub(crate) fn serve(endpoint: &str, check: Option<&str>, query: &Query) -> Response<Body> {
+pub(crate) fn serve(
+    endpoint: &str,
+    check: Option<&str>,
+    query: &RequestQuery,
+) -> Response<ResponseBody> {
     match check {
         Some(check) if !CHECKS.contains(&check) => respond::not_found_page(),
         None if query.get("verbose").is_some() => respond::text(&verbose(endpoint, query)),
@@ -31,7 +35,7 @@ pub(crate) fn serve(endpoint: &str, check: Option<&str>, query: &Query) -> Respo
 }
 
 /// Serves `/version`. The fields about Go and the build are empty.
-pub(crate) fn version() -> Response<Body> {
+pub(crate) fn version() -> Response<ResponseBody> {
     let version = json!({
         "major": MAJOR,
         "minor": MINOR,
@@ -47,10 +51,10 @@ pub(crate) fn version() -> Response<Body> {
         "compiler": "rustc",
         "platform": platform(),
     });
-    respond::value(200, &version, Format::JSON.pretty())
+    respond::value(200, &version, ResponseFormat::JSON.pretty())
 }
 
-fn verbose(endpoint: &str, query: &Query) -> String {
+fn verbose(endpoint: &str, query: &RequestQuery) -> String {
     let excluded = query.get("exclude").unwrap_or_default();
     let mut text = String::new();
     for check in CHECKS {
@@ -91,7 +95,7 @@ mod tests {
     use serde_json::Value;
 
     fn mk_text(endpoint: &str, check: Option<&str>, query: &str) -> String {
-        let response = serve(endpoint, check, &Query::parse(query));
+        let response = serve(endpoint, check, &RequestQuery::parse(query));
         String::from_utf8(body_of(response)).unwrap()
     }
 
@@ -129,7 +133,7 @@ mod tests {
             );
         }
         assert_eq!(
-            serve("healthz", Some("nope"), &Query::default()).status(),
+            serve("healthz", Some("nope"), &RequestQuery::default()).status(),
             404
         );
     }

@@ -16,13 +16,13 @@ use serde_json::Value;
 use crate::store::{ResourceId, SchemaId};
 use crate::strategy::{self, KindStrategy};
 
-pub(crate) use rules::{DefaultPolicy, Field, Generation, Rules};
+pub(crate) use rules::{DefaultPolicy, GenerationRule, KindRules, SelectableField};
 
 const RESOURCES: &str = include_str!("../data/resources.txt");
 
 /// A row of the table: one resource in one version.
 #[derive(Debug, Clone)]
-pub(crate) struct Kind {
+pub(crate) struct ServedKind {
     /// The table of its objects in the store; the same for all versions of a resource.
     pub(crate) resource: ResourceId,
     pub(crate) group: String,
@@ -35,17 +35,17 @@ pub(crate) struct Kind {
     pub(crate) short_names: Vec<String>,
     pub(crate) categories: Vec<String>,
     pub(crate) verbs: Vec<String>,
-    pub(crate) subresources: Vec<Subresource>,
-    pub(crate) rules: Rules,
+    pub(crate) subresources: Vec<ServedSubresource>,
+    pub(crate) rules: KindRules,
     /// The code of kinds that need more than rules.
     pub(crate) strategy: &'static dyn KindStrategy,
     /// What only a custom kind has.
-    pub(crate) custom: Option<Custom>,
+    pub(crate) custom: Option<CustomKind>,
 }
 
 /// A subresource, as discovery lists it.
 #[derive(Debug, Clone)]
-pub(crate) struct Subresource {
+pub(crate) struct ServedSubresource {
     pub(crate) name: String,
     pub(crate) group: String,
     pub(crate) version: String,
@@ -55,7 +55,7 @@ pub(crate) struct Subresource {
 
 /// A kind that came from a CustomResourceDefinition.
 #[derive(Debug, Clone)]
-pub(crate) struct Custom {
+pub(crate) struct CustomKind {
     /// Name of the definition, and the uid that distinguishes it from an earlier one of that name.
     pub(crate) definition: String,
     pub(crate) uid: String,
@@ -81,25 +81,25 @@ pub(crate) struct CustomSchema {
 
 /// All rows, by group, version and plural.
 #[derive(Debug, Clone)]
-pub(crate) struct Kinds {
+pub(crate) struct KindTable {
     /// In the order of discovery, which clients use to choose between groups.
-    groups: Vec<Group>,
+    groups: Vec<ServedGroup>,
     builtin_groups: usize,
-    kinds: BTreeMap<(String, String, String), Arc<Kind>>,
+    kinds: BTreeMap<(String, String, String), Arc<ServedKind>>,
     next: ResourceId,
     next_schema: SchemaId,
 }
 
 /// An API group and its versions, preferred first.
 #[derive(Debug, Clone)]
-pub(crate) struct Group {
+pub(crate) struct ServedGroup {
     pub(crate) name: String,
     pub(crate) versions: Vec<String>,
 }
 
-// === impl Kind ===
+// === impl ServedKind ===
 
-impl Kind {
+impl ServedKind {
     pub(crate) fn api_version(&self) -> String {
         join_group(&self.group, &self.version)
     }
@@ -122,7 +122,7 @@ impl Kind {
         }
     }
 
-    pub(crate) fn subresource(&self, name: &str) -> Option<&Subresource> {
+    pub(crate) fn subresource(&self, name: &str) -> Option<&ServedSubresource> {
         self.subresources.iter().find(|sub| sub.name == name)
     }
 
@@ -149,9 +149,9 @@ impl Kind {
     }
 }
 
-// === impl Kinds ===
+// === impl KindTable ===
 
-impl Kinds {
+impl KindTable {
     /// Makes the table of built-in kinds.
     pub(crate) fn builtin() -> Self {
         let mut kinds = Self {
@@ -175,14 +175,14 @@ impl Kinds {
         kinds
     }
 
-    pub(crate) fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Kind>> {
+    pub(crate) fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<ServedKind>> {
         self.kinds
             .get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
     }
 
     /// Finds a row by `apiVersion` and `kind`.
     #[cfg(test)]
-    pub(crate) fn by_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<Kind>> {
+    pub(crate) fn by_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<ServedKind>> {
         self.iter()
             .find(|row| row.kind == kind && row.api_version() == api_version)
     }
@@ -194,7 +194,7 @@ impl Kinds {
             .any(|group| group.name == name)
     }
 
-    pub(crate) fn groups(&self) -> &[Group] {
+    pub(crate) fn groups(&self) -> &[ServedGroup] {
         &self.groups
     }
 
@@ -203,18 +203,18 @@ impl Kinds {
         &'a self,
         group: &'a str,
         version: &'a str,
-    ) -> impl Iterator<Item = &'a Arc<Kind>> {
+    ) -> impl Iterator<Item = &'a Arc<ServedKind>> {
         self.iter()
             .filter(move |kind| kind.group == group && kind.version == version)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Kind>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<ServedKind>> {
         self.kinds.values()
     }
 
     /// Returns one row for each stored resource.
-    pub(crate) fn stored(&self) -> Vec<Arc<Kind>> {
-        let mut rows: BTreeMap<ResourceId, Arc<Kind>> = BTreeMap::new();
+    pub(crate) fn stored(&self) -> Vec<Arc<ServedKind>> {
+        let mut rows: BTreeMap<ResourceId, Arc<ServedKind>> = BTreeMap::new();
         for kind in self.iter().filter(|kind| kind.allows("list")) {
             rows.entry(kind.resource).or_insert_with(|| kind.clone());
         }
@@ -247,7 +247,7 @@ impl Kinds {
     }
 
     /// Adds a row, or replaces the one of the same name.
-    pub(crate) fn insert(&mut self, kind: Kind) {
+    pub(crate) fn insert(&mut self, kind: ServedKind) {
         match self
             .groups
             .iter_mut()
@@ -259,7 +259,7 @@ impl Kinds {
                 group.versions.sort_by_key(|version| version_rank(version));
             }
             None => {
-                let group = Group {
+                let group = ServedGroup {
                     name: kind.group.clone(),
                     versions: vec![kind.version.clone()],
                 };
@@ -289,14 +289,15 @@ impl Kinds {
         for group in &mut self.groups {
             let name = &group.name;
             group.versions.retain(|version| {
-                let served = |kind: &Arc<Kind>| kind.group == *name && kind.version == *version;
+                let served =
+                    |kind: &Arc<ServedKind>| kind.group == *name && kind.version == *version;
                 self.kinds.values().any(served)
             });
         }
         self.groups.retain(|group| !group.versions.is_empty());
     }
 
-    fn add_row(&mut self, columns: &[&str], rules: &mut rules::Table) {
+    fn add_row(&mut self, columns: &[&str], rules: &mut rules::RuleTable) {
         let [
             group,
             version,
@@ -324,7 +325,7 @@ impl Kinds {
             let core = core.map(|row| row.resource);
             (core.unwrap_or_else(|| self.allot()), rules)
         });
-        self.insert(Kind {
+        self.insert(ServedKind {
             resource,
             group: group.into(),
             version: (*version).into(),
@@ -360,7 +361,7 @@ impl Kinds {
             }
             None => ("", "", *kind),
         };
-        Arc::make_mut(parent).subresources.push(Subresource {
+        Arc::make_mut(parent).subresources.push(ServedSubresource {
             name: name.into(),
             group: own_group.into(),
             version: own_version.into(),
@@ -416,7 +417,7 @@ mod tests {
 
     #[test]
     fn the_builtin_table_holds_what_the_files_say() {
-        let kinds = Kinds::builtin();
+        let kinds = KindTable::builtin();
         let pods = kinds.get("", "v1", "pods").unwrap();
         assert!(pods.namespaced && pods.rules.graceful && pods.has_status());
         assert_eq!(pods.short_names, ["po"]);
@@ -428,7 +429,7 @@ mod tests {
 
     #[test]
     fn another_form_of_a_core_kind_has_its_fields_in_the_same_places() {
-        let kinds = Kinds::builtin();
+        let kinds = KindTable::builtin();
         for form in kinds.iter().filter(|kind| kind.rules.of_core) {
             let core = kinds.get("", "v1", &form.plural).unwrap();
             assert_eq!(core.resource, form.resource);
@@ -436,7 +437,7 @@ mod tests {
                 "apiVersion": "v", "resourceVersion": "r", "fieldPath": "f"}, "reason": "why", "type": "t",
                 "reportingComponent": "c", "source": {"component": "s"}});
             let object = object.as_object().unwrap();
-            let read = |kind: &Kind| -> Vec<String> {
+            let read = |kind: &ServedKind| -> Vec<String> {
                 kind.rules
                     .fields
                     .iter()
@@ -461,12 +462,12 @@ mod tests {
 
     #[test]
     fn a_removed_kind_takes_its_empty_group_along() {
-        let mut kinds = Kinds::builtin();
+        let mut kinds = KindTable::builtin();
         let before = kinds.groups().len();
         let mut widget = (**kinds.get("", "v1", "pods").unwrap()).clone();
         widget.resource = kinds.allot();
         widget.group = "example.com".into();
-        widget.custom = Some(Custom {
+        widget.custom = Some(CustomKind {
             definition: "pods.example.com".into(),
             uid: "u".into(),
             columns: Vec::new(),

@@ -1,7 +1,7 @@
 //! An embedded Kubernetes API server as one tower service.
 //!
 //! ```
-//! use caretaker_apiserver::{ApiServer, Identity};
+//! use caretaker_apiserver::{ApiServer, UserIdentity};
 //! use caretaker_machinery::clock::{Clock, REAL_TIME};
 //! use caretaker_machinery::rng::Rng;
 //! use k8s_openapi::api::core::v1::ConfigMap;
@@ -12,7 +12,7 @@
 //! // No sockets, no files: a server in this process, on a clock and with a seed of your choice.
 //! let clock = Clock::driven("2026-03-01T12:00:00Z".parse()?, REAL_TIME);
 //! let server = ApiServer::ephemeral(clock, Rng::seeded(7));
-//! let client = kube::Client::new(server.service(Identity::admin()), "default");
+//! let client = kube::Client::new(server.service(UserIdentity::admin()), "default");
 //!
 //! let config_maps: Api<ConfigMap> = Api::default_namespaced(client);
 //! let mut greeting = ConfigMap::default();
@@ -54,5 +54,5 @@ mod upkeep;
 mod verbs;
 mod watching;
 
-pub use respond::Body;
-pub use server::{ApiServer, ApiService, Identity, Upkeep};
+pub use respond::ResponseBody;
+pub use server::{ApiServer, ApiService, UpkeepTasks, UserIdentity};

@@ -9,13 +9,13 @@ mod kubeconfig;
 mod site;
 mod tls;
 
-pub use auth::{TOKEN_BYTES, Token};
+pub use auth::{BearerToken, TOKEN_BYTES};
 pub use hyper::body::Incoming;
 pub use kubeconfig::{KubeconfigError, KubeconfigFile};
-pub use site::{Door, Site};
-pub use tls::Keys;
+pub use site::{AccessCheck, HttpSite};
+pub use tls::TlsKeys;
 
-pub use crate::request::Query;
+pub use crate::request::RequestQuery;
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -40,9 +40,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tokio_rustls::TlsAcceptor;
 
-use self::auth::Gate;
-use self::tls::Tls;
-use crate::respond::Body;
+use self::auth::AccessGate;
+use self::tls::TlsSetup;
+use crate::respond::ResponseBody;
 
 /// Most concurrent connections; further ones wait to be accepted. Fewer than the default limit of 1,024 open files, so that
 /// a file descriptor is left for the next one.
@@ -79,20 +79,20 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Encryption of the connections.
 #[derive(Debug)]
-pub enum Transport {
+pub enum ListenTransport {
     /// TLS with certificates generated from these keys.
-    Tls(Box<Keys>),
+    Tls(Box<TlsKeys>),
     /// No encryption; allowed on loopback only.
     Plain,
 }
 
 /// A server's socket, ready to serve.
 #[derive(Debug)]
-pub struct Listener {
+pub struct ApiListener {
     socket: TcpListener,
     address: SocketAddr,
-    tls: Option<Tls>,
-    gate: Gate,
+    tls: Option<TlsSetup>,
+    gate: AccessGate,
 }
 
 /// A socket cannot be served.
@@ -113,16 +113,16 @@ pub enum ListenError {
 }
 
 /// State that all connections of a listener share.
-struct Shared<S> {
+struct ListenerState<S> {
     site: S,
-    gate: Gate,
+    gate: AccessGate,
     tls: Option<TlsAcceptor>,
     http: Builder<TokioExecutor>,
 }
 
 /// One connection, from its acceptance to its end.
-struct Connection<S> {
-    shared: Arc<Shared<S>>,
+struct ClientConnection<S> {
+    shared: Arc<ListenerState<S>>,
     /// The address the client connected to.
     local: IpAddr,
     /// Deadline of the first authenticated request.
@@ -131,25 +131,25 @@ struct Connection<S> {
     stop: watch::Receiver<()>,
 }
 
-// === impl Listener ===
+// === impl ApiListener ===
 
-impl Listener {
-    /// Takes a listening socket. Connections wait in its backlog until [`Listener::serve`].
+impl ApiListener {
+    /// Takes a listening socket. Connections wait in its backlog until [`ApiListener::serve`].
     ///
     /// # Errors
     /// If plain HTTP is requested for an address other than loopback, or no certificate can be generated.
     pub fn new(
         socket: TcpListener,
-        transport: Transport,
-        token: Token,
+        transport: ListenTransport,
+        token: BearerToken,
     ) -> Result<Self, ListenError> {
         let address = socket.local_addr()?;
         let (tls, default_port) = match transport {
-            Transport::Tls(keys) => (Some(Tls::new(*keys, address.ip())?), 443),
-            Transport::Plain if address.ip().is_loopback() => (None, 80),
-            Transport::Plain => return Err(ListenError::NotLoopback(address)),
+            ListenTransport::Tls(keys) => (Some(TlsSetup::new(*keys, address.ip())?), 443),
+            ListenTransport::Plain if address.ip().is_loopback() => (None, 80),
+            ListenTransport::Plain => return Err(ListenError::NotLoopback(address)),
         };
-        let gate = Gate {
+        let gate = AccessGate {
             token,
             port: address.port(),
             default_port,
@@ -175,7 +175,7 @@ impl Listener {
             socket,
             address,
             tls: self.tls.clone(),
-            gate: Gate {
+            gate: AccessGate {
                 token: self.gate.token.clone(),
                 port: address.port(),
                 default_port: self.gate.default_port,
@@ -207,8 +207,8 @@ impl Listener {
 
     /// Serves until `stop` is ready. Then it accepts no more connections, gives requests a grace period, and closes the
     /// remaining connections.
-    pub async fn serve(self, site: impl Site, stop: impl Future<Output = ()>) {
-        let shared = Arc::new(Shared {
+    pub async fn serve(self, site: impl HttpSite, stop: impl Future<Output = ()>) {
+        let shared = Arc::new(ListenerState {
             site,
             gate: self.gate,
             tls: self.tls.map(|tls| TlsAcceptor::from(tls.config)),
@@ -241,9 +241,9 @@ impl Listener {
     }
 }
 
-// === impl Shared ===
+// === impl ListenerState ===
 
-impl<S: Site> Shared<S> {
+impl<S: HttpSite> ListenerState<S> {
     async fn connection(self: Arc<Self>, stream: TcpStream, stop: watch::Receiver<()>) {
         let deadline = Instant::now() + STRANGER_WAIT;
         let Ok(local) = stream.local_addr() else {
@@ -252,7 +252,7 @@ impl<S: Site> Shared<S> {
         // Disable Nagle: small responses must not wait for acknowledgements.
         let _ = stream.set_nodelay(true);
         let tls = self.tls.clone();
-        let connection = Connection {
+        let connection = ClientConnection {
             shared: self,
             local: local.ip(),
             deadline,
@@ -273,11 +273,11 @@ impl<S: Site> Shared<S> {
         local: IpAddr,
         known: &AtomicBool,
         request: Request<Incoming>,
-    ) -> Response<Body> {
-        let door = self.site.door(request.uri().path());
+    ) -> Response<ResponseBody> {
+        let check = self.site.access_check(request.uri().path());
         let passed = self
             .gate
-            .pass(door, local, request.uri(), request.headers());
+            .pass(check, local, request.uri(), request.headers());
         let identity = match passed {
             Ok(identity) => identity,
             Err(status) => return self.site.refuse(&status),
@@ -295,9 +295,9 @@ impl<S: Site> Shared<S> {
     }
 }
 
-// === impl Connection ===
+// === impl ClientConnection ===
 
-impl<S: Site> Connection<S> {
+impl<S: HttpSite> ClientConnection<S> {
     /// Serves requests until one side closes the connection.
     async fn drive<T>(mut self, stream: T)
     where

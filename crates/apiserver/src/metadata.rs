@@ -19,10 +19,10 @@ const GENERATED_PREFIX_MAX: usize = 58;
 const SUFFIX_CHARS: usize = 5;
 
 /// A JSON object, with its members in order of their names.
-pub(crate) type Tree = Map<String, Value>;
+pub(crate) type ObjectTree = Map<String, Value>;
 
 /// Returns the metadata of an object; makes it an empty one if it is absent.
-pub(crate) fn of(object: &mut Tree) -> &mut Tree {
+pub(crate) fn of(object: &mut ObjectTree) -> &mut ObjectTree {
     let slot = object
         .entry("metadata")
         .or_insert_with(|| Value::Object(Map::new()));
@@ -33,19 +33,19 @@ pub(crate) fn of(object: &mut Tree) -> &mut Tree {
 }
 
 /// Returns a text field of the metadata; empty if it is absent.
-pub(crate) fn text<'a>(object: &'a Tree, field: &str) -> &'a str {
+pub(crate) fn text<'a>(object: &'a ObjectTree, field: &str) -> &'a str {
     get(object, field)
         .and_then(Value::as_str)
         .unwrap_or_default()
 }
 
 /// Returns a field of the metadata.
-pub(crate) fn get<'a>(object: &'a Tree, field: &str) -> Option<&'a Value> {
+pub(crate) fn get<'a>(object: &'a ObjectTree, field: &str) -> Option<&'a Value> {
     object.get("metadata")?.get(field)
 }
 
 /// Returns the finalizers in order.
-pub(crate) fn finalizers(object: &Tree) -> Vec<String> {
+pub(crate) fn finalizers(object: &ObjectTree) -> Vec<String> {
     let list = get(object, "finalizers").and_then(Value::as_array);
     list.into_iter()
         .flatten()
@@ -55,7 +55,7 @@ pub(crate) fn finalizers(object: &Tree) -> Vec<String> {
 }
 
 /// Sets the finalizers; an empty list removes the field.
-pub(crate) fn set_finalizers(object: &mut Tree, finalizers: &[String]) {
+pub(crate) fn set_finalizers(object: &mut ObjectTree, finalizers: &[String]) {
     let metadata = of(object);
     if finalizers.is_empty() {
         metadata.remove("finalizers");
@@ -65,12 +65,12 @@ pub(crate) fn set_finalizers(object: &mut Tree, finalizers: &[String]) {
 }
 
 /// Reports whether the object is being deleted.
-pub(crate) fn is_deleting(object: &Tree) -> bool {
+pub(crate) fn is_deleting(object: &ObjectTree) -> bool {
     get(object, "deletionTimestamp").is_some()
 }
 
 /// Reports whether the object waits for its finalizers only.
-pub(crate) fn grace_is_over(object: &Tree) -> bool {
+pub(crate) fn grace_is_over(object: &ObjectTree) -> bool {
     get(object, "deletionGracePeriodSeconds")
         .and_then(Value::as_i64)
         .unwrap_or(0)
@@ -78,7 +78,7 @@ pub(crate) fn grace_is_over(object: &Tree) -> bool {
 }
 
 /// Sets the metadata of a new object that the server owns, and removes what a client cannot set.
-pub(crate) fn set_create_fields(object: &mut Tree, now: Timestamp, rng: &mut Rng) {
+pub(crate) fn set_create_fields(object: &mut ObjectTree, now: Timestamp, rng: &mut Rng) {
     let metadata = of(object);
     for field in [
         "deletionTimestamp",
@@ -100,7 +100,7 @@ pub(crate) fn generate_name(prefix: &str, rng: &mut Rng) -> String {
 }
 
 /// Copies the fields that an update cannot set. An update that leaves out a deletion in progress does not undo it.
-pub(crate) fn carry_over(old: &Tree, new: &mut Tree) {
+pub(crate) fn carry_over(old: &ObjectTree, new: &mut ObjectTree) {
     let metadata = of(new);
     metadata.remove("selfLink");
     for field in ["creationTimestamp", "generation"] {
@@ -118,7 +118,7 @@ pub(crate) fn carry_over(old: &Tree, new: &mut Tree) {
 }
 
 /// Drops repeated owner references and returns their uids; none if there are none.
-pub(crate) fn dedupe_owners(object: &mut Tree) -> Option<Vec<String>> {
+pub(crate) fn dedupe_owners(object: &mut ObjectTree) -> Option<Vec<String>> {
     let owners = of(object).get_mut("ownerReferences")?.as_array_mut()?;
     let mut seen: Vec<Value> = Vec::new();
     let mut repeated = Vec::new();
@@ -134,7 +134,7 @@ pub(crate) fn dedupe_owners(object: &mut Tree) -> Option<Vec<String>> {
 }
 
 /// Sets or removes a member.
-pub(crate) fn set(object: &mut Tree, field: &str, value: Option<Value>) {
+pub(crate) fn set(object: &mut ObjectTree, field: &str, value: Option<Value>) {
     match value {
         Some(value) => object.insert(field.to_owned(), value),
         None => object.remove(field),
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn mk_tree(value: &Value) -> Tree {
+    fn mk_tree(value: &Value) -> ObjectTree {
         value.as_object().unwrap().clone()
     }
 

@@ -13,22 +13,22 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet}
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use crate::kinds::Kind;
-use crate::request::Path;
+use crate::kinds::ServedKind;
+use crate::request::RequestPath;
 
 /// Subresources that are connections.
 const CONNECTIONS: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
 
 /// All metrics of one server.
 #[derive(Debug)]
-pub(crate) struct Metrics {
+pub(crate) struct ServerMetrics {
     registry: Registry,
-    requests: Arc<Requests>,
+    requests: Arc<RequestCounters>,
 }
 
 /// The labels of one request, except the code, which is known with the response.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, EncodeLabelSet)]
-pub(crate) struct Labels {
+pub(crate) struct RequestSeries {
     code: u32,
     component: &'static str,
     dry_run: &'static str,
@@ -42,26 +42,26 @@ pub(crate) struct Labels {
 
 /// Requests by labels. Sorted, so that the text is deterministic.
 #[derive(Debug, Default)]
-struct Requests(Mutex<BTreeMap<Labels, u64>>);
+struct RequestCounters(Mutex<BTreeMap<RequestSeries, u64>>);
 
-// === impl Metrics ===
+// === impl ServerMetrics ===
 
-impl Default for Metrics {
+impl Default for ServerMetrics {
     fn default() -> Self {
-        let requests = Arc::new(Requests::default());
+        let requests = Arc::new(RequestCounters::default());
         let mut registry = Registry::default();
         registry.register_collector(Box::new(requests.clone()));
         Self { registry, requests }
     }
 }
 
-impl Metrics {
+impl ServerMetrics {
     /// Counts one response.
-    pub(crate) fn count(&self, labels: &Labels, code: StatusCode) {
+    pub(crate) fn count(&self, labels: &RequestSeries, code: StatusCode) {
         if labels.resource.is_empty() && labels.subresource.is_empty() {
             return;
         }
-        let labels = Labels {
+        let labels = RequestSeries {
             code: code.as_u16().into(),
             ..labels.clone()
         };
@@ -81,9 +81,9 @@ impl Metrics {
     }
 }
 
-// === impl Labels ===
+// === impl RequestSeries ===
 
-impl Labels {
+impl RequestSeries {
     /// The labels that follow from the method.
     pub(crate) fn of(method: &Method) -> Self {
         let verb = match *method {
@@ -101,13 +101,13 @@ impl Labels {
     }
 
     /// Sets the labels of a request to an endpoint that is not a resource. Upstream uses its name as the subresource.
-    pub(crate) fn endpoint(&mut self, path: &Path) {
+    pub(crate) fn endpoint(&mut self, path: &RequestPath) {
         let (component, name) = match path {
-            Path::Core => ("apiserver", "api".to_owned()),
-            Path::Groups => ("apiserver", "apis".to_owned()),
-            Path::OpenApi(None) => ("", "openapi/v3".to_owned()),
-            Path::OpenApi(Some(_)) => ("", "openapi/v3/".to_owned()),
-            Path::Health {
+            RequestPath::Core => ("apiserver", "api".to_owned()),
+            RequestPath::Groups => ("apiserver", "apis".to_owned()),
+            RequestPath::OpenApi(None) => ("", "openapi/v3".to_owned()),
+            RequestPath::OpenApi(Some(_)) => ("", "openapi/v3/".to_owned()),
+            RequestPath::Health {
                 endpoint,
                 check: None,
             } => ("", format!("/{endpoint}")),
@@ -121,7 +121,7 @@ impl Labels {
     /// their own verbs.
     pub(crate) fn resource(
         &mut self,
-        kind: &Kind,
+        kind: &ServedKind,
         subresource: Option<&str>,
         scope: &'static str,
         verb: &'static str,
@@ -144,9 +144,9 @@ impl Labels {
     }
 }
 
-// === impl Requests ===
+// === impl RequestCounters ===
 
-impl Collector for Requests {
+impl Collector for RequestCounters {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), std::fmt::Error> {
         let mut family = encoder.encode_descriptor(
             "apiserver_request",
@@ -166,10 +166,10 @@ impl Collector for Requests {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::Kinds;
+    use crate::kinds::KindTable;
 
     /// The lines with samples.
-    fn mk_lines(metrics: &Metrics) -> Vec<String> {
+    fn mk_lines(metrics: &ServerMetrics) -> Vec<String> {
         let text = metrics.render();
         let samples = text.lines().filter(|line| !line.starts_with('#'));
         samples.map(str::to_owned).collect()
@@ -177,15 +177,15 @@ mod tests {
 
     #[test]
     fn resource_requests_have_upstream_labels() {
-        let kinds = Kinds::builtin();
+        let kinds = KindTable::builtin();
         let pods = kinds.get("", "v1", "pods").unwrap();
         let deployments = kinds.get("apps", "v1", "deployments").unwrap();
-        let metrics = Metrics::default();
-        let mut labels = Labels::of(&Method::GET);
+        let metrics = ServerMetrics::default();
+        let mut labels = RequestSeries::of(&Method::GET);
         labels.resource(pods, None, "cluster", "LIST", false);
         metrics.count(&labels, StatusCode::OK);
         metrics.count(&labels, StatusCode::OK);
-        let mut labels = Labels::of(&Method::PUT);
+        let mut labels = RequestSeries::of(&Method::PUT);
         labels.resource(deployments, Some("status"), "resource", "PUT", true);
         metrics.count(&labels, StatusCode::CONFLICT);
         assert_eq!(
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn reports_scopes_and_verbs_like_upstream() {
-        let kinds = Kinds::builtin();
+        let kinds = KindTable::builtin();
         let pods = kinds.get("", "v1", "pods").unwrap();
         let cases = [
             (None, "namespace", "POST", ("resource", "POST")),
@@ -214,7 +214,7 @@ mod tests {
             (Some("binding"), "resource", "POST", ("resource", "POST")),
         ];
         for (subresource, scope, verb, expected) in cases {
-            let mut labels = Labels::of(&Method::POST);
+            let mut labels = RequestSeries::of(&Method::POST);
             labels.resource(pods, subresource, scope, verb, false);
             assert_eq!(
                 (labels.scope, labels.verb),
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn counts_known_endpoints_only() {
-        let metrics = Metrics::default();
+        let metrics = ServerMetrics::default();
         for path in [
             "/readyz",
             "/readyz/ping",
@@ -235,8 +235,8 @@ mod tests {
             "/version",
             "/nope",
         ] {
-            let mut labels = Labels::of(&Method::GET);
-            labels.endpoint(&Path::parse(path));
+            let mut labels = RequestSeries::of(&Method::GET);
+            labels.endpoint(&RequestPath::parse(path));
             metrics.count(&labels, StatusCode::OK);
         }
         let lines = mk_lines(&metrics);

@@ -11,14 +11,14 @@ const AVAILABLE: &str = "application/json, application/yaml";
 
 /// The form and the encoding of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Format {
-    pub(crate) form: Form,
-    pub(crate) encoding: Encoding,
+pub(crate) struct ResponseFormat {
+    pub(crate) form: ResponseForm,
+    pub(crate) encoding: ResponseEncoding,
 }
 
 /// What a response shows of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum ResponseForm {
     Object,
     Metadata,
     MetadataList,
@@ -36,19 +36,19 @@ pub(crate) enum TableVersion {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Encoding {
+pub(crate) enum ResponseEncoding {
     Json,
     PrettyJson,
     Yaml,
 }
 
-// === impl Format ===
+// === impl ResponseFormat ===
 
-impl Format {
+impl ResponseFormat {
     /// The format of errors and of responses that are not negotiated.
     pub(crate) const JSON: Self = Self {
-        form: Form::Object,
-        encoding: Encoding::Json,
+        form: ResponseForm::Object,
+        encoding: ResponseEncoding::Json,
     };
 
     /// Chooses the format by the `Accept` header; without one, JSON.
@@ -62,8 +62,8 @@ impl Format {
         for clause in accept.split(',') {
             let mut parts = clause.split(';').map(str::trim);
             let encoding = match parts.next().unwrap_or_default() {
-                "application/json" | "*/*" => Encoding::Json,
-                "application/yaml" => Encoding::Yaml,
+                "application/json" | "*/*" => ResponseEncoding::Json,
+                "application/yaml" => ResponseEncoding::Yaml,
                 _ => continue,
             };
             known_type = true;
@@ -77,8 +77,8 @@ impl Format {
     /// Returns the same format with indented JSON.
     pub(crate) fn pretty(self) -> Self {
         match self.encoding {
-            Encoding::Json => Self {
-                encoding: Encoding::PrettyJson,
+            ResponseEncoding::Json => Self {
+                encoding: ResponseEncoding::PrettyJson,
                 ..self
             },
             _ => self,
@@ -87,8 +87,8 @@ impl Format {
 
     pub(crate) fn content_type(self) -> &'static str {
         match self.encoding {
-            Encoding::Json | Encoding::PrettyJson => "application/json",
-            Encoding::Yaml => "application/yaml",
+            ResponseEncoding::Json | ResponseEncoding::PrettyJson => "application/json",
+            ResponseEncoding::Yaml => "application/yaml",
         }
     }
 }
@@ -105,7 +105,7 @@ impl TableVersion {
 }
 
 /// Returns the form that a clause's parameters name; none if it is unknown.
-fn form_of<'a>(parameters: impl Iterator<Item = &'a str>) -> Option<Form> {
+fn form_of<'a>(parameters: impl Iterator<Item = &'a str>) -> Option<ResponseForm> {
     let (mut form, mut group, mut version) = ("", "", "");
     for parameter in parameters {
         match parameter.split_once('=') {
@@ -116,12 +116,12 @@ fn form_of<'a>(parameters: impl Iterator<Item = &'a str>) -> Option<Form> {
         }
     }
     match (form, group, version) {
-        ("", _, _) => Some(Form::Object),
-        ("PartialObjectMetadata", "meta.k8s.io", "v1") => Some(Form::Metadata),
-        ("PartialObjectMetadataList", "meta.k8s.io", "v1") => Some(Form::MetadataList),
-        ("Table", "meta.k8s.io", "v1") => Some(Form::Table(TableVersion::V1)),
-        ("Table", "meta.k8s.io", "v1beta1") => Some(Form::Table(TableVersion::V1Beta1)),
-        ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2") => Some(Form::Discovery),
+        ("", _, _) => Some(ResponseForm::Object),
+        ("PartialObjectMetadata", "meta.k8s.io", "v1") => Some(ResponseForm::Metadata),
+        ("PartialObjectMetadataList", "meta.k8s.io", "v1") => Some(ResponseForm::MetadataList),
+        ("Table", "meta.k8s.io", "v1") => Some(ResponseForm::Table(TableVersion::V1)),
+        ("Table", "meta.k8s.io", "v1beta1") => Some(ResponseForm::Table(TableVersion::V1Beta1)),
+        ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2") => Some(ResponseForm::Discovery),
         _ => None,
     }
 }
@@ -144,30 +144,38 @@ mod tests {
     fn chooses_the_first_clause_that_can_be_served() {
         let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
         let cases = [
-            ("", Form::Object, Encoding::Json),
-            ("*/*", Form::Object, Encoding::Json),
+            ("", ResponseForm::Object, ResponseEncoding::Json),
+            ("*/*", ResponseForm::Object, ResponseEncoding::Json),
             (
                 "application/vnd.kubernetes.protobuf,application/json",
-                Form::Object,
-                Encoding::Json,
+                ResponseForm::Object,
+                ResponseEncoding::Json,
             ),
-            ("application/yaml", Form::Object, Encoding::Yaml),
-            (table, Form::Table(TableVersion::V1), Encoding::Json),
+            (
+                "application/yaml",
+                ResponseForm::Object,
+                ResponseEncoding::Yaml,
+            ),
+            (
+                table,
+                ResponseForm::Table(TableVersion::V1),
+                ResponseEncoding::Json,
+            ),
             (
                 "application/json;as=Table;v=v9;g=meta.k8s.io, application/json",
-                Form::Object,
-                Encoding::Json,
+                ResponseForm::Object,
+                ResponseEncoding::Json,
             ),
             (
                 "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
-                Form::MetadataList,
-                Encoding::Json,
+                ResponseForm::MetadataList,
+                ResponseEncoding::Json,
             ),
         ];
         for (accept, form, encoding) in cases {
             assert_eq!(
-                Format::choose(accept),
-                Ok(Format { form, encoding }),
+                ResponseFormat::choose(accept),
+                Ok(ResponseFormat { form, encoding }),
                 "{accept}"
             );
         }
@@ -176,7 +184,11 @@ mod tests {
     #[test]
     fn refuses_a_header_without_a_known_form() {
         for accept in ["text/html", "application/json;as=Table;v=v9;g=meta.k8s.io"] {
-            assert_eq!(Format::choose(accept).unwrap_err().code, 406, "{accept}");
+            assert_eq!(
+                ResponseFormat::choose(accept).unwrap_err().code,
+                406,
+                "{accept}"
+            );
         }
     }
 }

@@ -11,13 +11,13 @@ use serde_json::{Map, Value, json};
 
 use crate::discovery::path_of;
 use crate::etag::{self, ETag};
-use crate::kinds::{Kind, Kinds};
-use crate::negotiate::Format;
-use crate::request::Query;
-use crate::respond::{self, Body};
+use crate::kinds::{KindTable, ServedKind};
+use crate::negotiate::ResponseFormat;
+use crate::request::RequestQuery;
+use crate::respond::{self, ResponseBody};
 
 /// One operation on a path.
-struct Operation {
+struct PathOperation {
     /// The verb in discovery.
     verb: &'static str,
     method: &'static str,
@@ -65,31 +65,31 @@ const DELETE_COLLECTION_OPTIONS: &[(&str, &str)] = &[
     ("propagationPolicy", "string"),
 ];
 
-const LIST: Operation = operation("list", "get", LIST_OPTIONS, &[]);
-const CREATE: Operation = operation("create", "post", WRITE_OPTIONS, OBJECT);
-const DELETE_COLLECTION: Operation = operation(
+const LIST: PathOperation = operation("list", "get", LIST_OPTIONS, &[]);
+const CREATE: PathOperation = operation("create", "post", WRITE_OPTIONS, OBJECT);
+const DELETE_COLLECTION: PathOperation = operation(
     "deletecollection",
     "delete",
     DELETE_COLLECTION_OPTIONS,
     OBJECT,
 );
-const GET: Operation = operation("get", "get", &[], &[]);
-const UPDATE: Operation = operation("update", "put", WRITE_OPTIONS, OBJECT);
-const PATCH_OBJECT: Operation = operation("patch", "patch", WRITE_OPTIONS, PATCH);
-const DELETE: Operation = operation("delete", "delete", DELETE_OPTIONS, OBJECT);
+const GET: PathOperation = operation("get", "get", &[], &[]);
+const UPDATE: PathOperation = operation("update", "put", WRITE_OPTIONS, OBJECT);
+const PATCH_OBJECT: PathOperation = operation("patch", "patch", WRITE_OPTIONS, PATCH);
+const DELETE: PathOperation = operation("delete", "delete", DELETE_OPTIONS, OBJECT);
 
 /// Operations on a collection, an object and a subresource. The kind's verbs decide which of them exist.
-const AT_COLLECTION: [Operation; 3] = [LIST, CREATE, DELETE_COLLECTION];
-const AT_OBJECT: [Operation; 4] = [GET, UPDATE, PATCH_OBJECT, DELETE];
-const AT_PART: [Operation; 5] = [GET, CREATE, UPDATE, PATCH_OBJECT, DELETE];
+const AT_COLLECTION: [PathOperation; 3] = [LIST, CREATE, DELETE_COLLECTION];
+const AT_OBJECT: [PathOperation; 4] = [GET, UPDATE, PATCH_OBJECT, DELETE];
+const AT_PART: [PathOperation; 5] = [GET, CREATE, UPDATE, PATCH_OBJECT, DELETE];
 
 /// Serves `/openapi/v3` and the documents of its index.
 pub(crate) fn serve(
-    kinds: &Kinds,
+    kinds: &KindTable,
     document: Option<&str>,
-    query: &Query,
+    query: &RequestQuery,
     etag: Option<&str>,
-) -> Response<Body> {
+) -> Response<ResponseBody> {
     let Some(path) = document else {
         return index(kinds);
     };
@@ -110,7 +110,7 @@ pub(crate) fn serve(
         let mut response = if tag.matches(etag) {
             etag::empty(StatusCode::NOT_MODIFIED)
         } else {
-            respond::value(200, &document, Format::JSON)
+            respond::value(200, &document, ResponseFormat::JSON)
         };
         if hash.is_some() {
             let forever = HeaderValue::from_static("public, immutable");
@@ -125,7 +125,7 @@ pub(crate) fn serve(
 }
 
 /// The index. Like upstream, its content type is plain text although it is JSON.
-fn index(kinds: &Kinds) -> Response<Body> {
+fn index(kinds: &KindTable) -> Response<ResponseBody> {
     let mut paths = Map::new();
     for group in kinds.groups() {
         for version in &group.versions {
@@ -149,7 +149,7 @@ fn tag_of(document: &Value) -> ETag {
 }
 
 /// The document for a path of the index.
-fn document_at(kinds: &Kinds, path: &str) -> Option<Value> {
+fn document_at(kinds: &KindTable, path: &str) -> Option<Value> {
     let (group, version) = kinds
         .groups()
         .iter()
@@ -163,7 +163,7 @@ fn document_at(kinds: &Kinds, path: &str) -> Option<Value> {
     Some(document_of(kinds, group, version))
 }
 
-fn document_of(kinds: &Kinds, group: &str, version: &str) -> Value {
+fn document_of(kinds: &KindTable, group: &str, version: &str) -> Value {
     let mut paths = Map::new();
     let base = format!("/{}", path_of(group, version));
     for kind in kinds.of(group, version) {
@@ -178,7 +178,7 @@ fn document_of(kinds: &Kinds, group: &str, version: &str) -> Value {
 }
 
 /// Adds the paths of a kind. Like upstream, the list over all namespaces has a separate path.
-fn add_paths(paths: &mut Map<String, Value>, base: &str, kind: &Kind) {
+fn add_paths(paths: &mut Map<String, Value>, base: &str, kind: &ServedKind) {
     let plural = &kind.plural;
     let own = (
         kind.group.as_str(),
@@ -220,7 +220,7 @@ fn add_paths(paths: &mut Map<String, Value>, base: &str, kind: &Kind) {
 fn add_path(
     paths: &mut Map<String, Value>,
     path: String,
-    operations: &[Operation],
+    operations: &[PathOperation],
     verbs: &[String],
     (group, version, kind): (&str, &str, &str),
     in_path: &[&str],
@@ -249,15 +249,15 @@ fn parameter(place: &str, name: &str, of_type: &str) -> Value {
     json!({"name": name, "in": place, "required": place == "path", "schema": {"type": of_type}})
 }
 
-// === impl Operation ===
+// === impl PathOperation ===
 
 const fn operation(
     verb: &'static str,
     method: &'static str,
     parameters: &'static [(&'static str, &'static str)],
     body: &'static [&'static str],
-) -> Operation {
-    Operation {
+) -> PathOperation {
+    PathOperation {
         verb,
         method,
         parameters,
@@ -265,7 +265,7 @@ const fn operation(
     }
 }
 
-impl Operation {
+impl PathOperation {
     fn to_value(&self) -> Value {
         let parameters = self.parameters.iter();
         let parameters: Value = parameters
@@ -289,11 +289,16 @@ mod tests {
     use super::*;
     use crate::etag::body_of;
 
-    fn mk_answer(document: Option<&str>, query: &str) -> Response<Body> {
-        serve(&Kinds::builtin(), document, &Query::parse(query), None)
+    fn mk_answer(document: Option<&str>, query: &str) -> Response<ResponseBody> {
+        serve(
+            &KindTable::builtin(),
+            document,
+            &RequestQuery::parse(query),
+            None,
+        )
     }
 
-    fn mk_json(response: Response<Body>) -> Value {
+    fn mk_json(response: Response<ResponseBody>) -> Value {
         assert_eq!(response.status(), 200);
         serde_json::from_slice(&body_of(response)).unwrap()
     }
@@ -337,9 +342,9 @@ mod tests {
         let first = mk_answer(Some("api/v1"), "");
         let tag = first.headers()[header::ETAG].to_str().unwrap();
         let again = serve(
-            &Kinds::builtin(),
+            &KindTable::builtin(),
             Some("api/v1"),
-            &Query::default(),
+            &RequestQuery::default(),
             Some(tag),
         );
         assert_eq!(again.status(), StatusCode::NOT_MODIFIED);
@@ -348,7 +353,7 @@ mod tests {
 
     #[test]
     fn writes_have_kind_and_validation_parameters() {
-        let kinds = Kinds::builtin();
+        let kinds = KindTable::builtin();
         let mut patches = 0;
         for group in kinds.groups() {
             for version in &group.versions {
@@ -375,7 +380,7 @@ mod tests {
 
     #[test]
     fn paths_follow_scope_and_verbs() {
-        let core = document_of(&Kinds::builtin(), "", "v1");
+        let core = document_of(&KindTable::builtin(), "", "v1");
         let methods = |path: &str| -> Vec<&str> {
             let item = core["paths"][path].as_object();
             item.into_iter()

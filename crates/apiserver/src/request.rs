@@ -12,7 +12,7 @@ pub(crate) use options::{ListOptions, RevisionMatch, check_dry_run, invalid_opti
 
 /// What a path names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Path {
+pub(crate) enum RequestPath {
     /// `/`.
     Root,
     /// `/healthz`, `/livez`, `/readyz`, and one check below them.
@@ -57,11 +57,11 @@ pub(crate) struct ResourcePath {
 
 /// The decoded parameters of a query, in order.
 #[derive(Debug, Clone, Default)]
-pub struct Query(Vec<(String, String)>);
+pub struct RequestQuery(Vec<(String, String)>);
 
-// === impl Path ===
+// === impl RequestPath ===
 
-impl Path {
+impl RequestPath {
     pub(crate) fn parse(path: &str) -> Self {
         // Decoded as a whole, so that an escaped slash is a slash, as upstream.
         let path = decode(path);
@@ -70,30 +70,30 @@ impl Path {
         let trimmed = trimmed.strip_suffix('/').unwrap_or(trimmed);
         let parts: Vec<&str> = trimmed.split('/').collect();
         match parts.as_slice() {
-            [""] => Path::Root,
+            [""] => RequestPath::Root,
             [endpoint @ ("healthz" | "livez" | "readyz"), check @ ..] if check.len() < 2 => {
-                Path::Health {
+                RequestPath::Health {
                     endpoint: (*endpoint).to_owned(),
                     check: check.first().map(|check| (*check).to_owned()),
                 }
             }
-            ["version"] => Path::Version,
-            ["metrics"] => Path::Metrics,
-            ["openapi", "v3"] => Path::OpenApi(None),
-            ["openapi", "v3", rest @ ..] => Path::OpenApi(Some(rest.join("/"))),
-            ["api"] => Path::Core,
-            ["api", version] => Path::resources("", version),
-            ["api", version, rest @ ..] => Path::resource("", version, rest),
-            ["apis"] => Path::Groups,
-            ["apis", group] => Path::Group((*group).to_owned()),
-            ["apis", group, version] => Path::resources(group, version),
-            ["apis", group, version, rest @ ..] => Path::resource(group, version, rest),
-            _ => Path::Unknown,
+            ["version"] => RequestPath::Version,
+            ["metrics"] => RequestPath::Metrics,
+            ["openapi", "v3"] => RequestPath::OpenApi(None),
+            ["openapi", "v3", rest @ ..] => RequestPath::OpenApi(Some(rest.join("/"))),
+            ["api"] => RequestPath::Core,
+            ["api", version] => RequestPath::resources("", version),
+            ["api", version, rest @ ..] => RequestPath::resource("", version, rest),
+            ["apis"] => RequestPath::Groups,
+            ["apis", group] => RequestPath::Group((*group).to_owned()),
+            ["apis", group, version] => RequestPath::resources(group, version),
+            ["apis", group, version, rest @ ..] => RequestPath::resource(group, version, rest),
+            _ => RequestPath::Unknown,
         }
     }
 
     fn resources(group: &str, version: &str) -> Self {
-        Path::Resources {
+        RequestPath::Resources {
             group: group.to_owned(),
             version: version.to_owned(),
         }
@@ -115,9 +115,9 @@ impl Path {
             [resource, name, subresource] => (resource, Some(*name), Some(*subresource)),
             // Longer paths belong to a proxy; the subresource decides.
             [resource, name, subresource, ..] => (resource, Some(*name), Some(*subresource)),
-            [] => return Path::Unknown,
+            [] => return RequestPath::Unknown,
         };
-        Path::Resource(ResourcePath {
+        RequestPath::Resource(ResourcePath {
             group: group.to_owned(),
             version: version.to_owned(),
             namespace: namespace.map(str::to_owned),
@@ -129,9 +129,9 @@ impl Path {
     }
 }
 
-// === impl Query ===
+// === impl RequestQuery ===
 
-impl Query {
+impl RequestQuery {
     /// Parses the part of a URL after the question mark.
     #[must_use]
     pub fn parse(query: &str) -> Self {
@@ -224,8 +224,8 @@ mod tests {
     use super::*;
 
     fn mk_path(path: &str) -> ResourcePath {
-        match Path::parse(path) {
-            Path::Resource(path) => path,
+        match RequestPath::parse(path) {
+            RequestPath::Resource(path) => path,
             other => panic!("{path} is {other:?}"),
         }
     }
@@ -260,32 +260,49 @@ mod tests {
 
     #[test]
     fn other_paths_lead_elsewhere_or_nowhere() {
-        assert_eq!(Path::parse("/"), Path::Root);
-        assert_eq!(Path::parse("/apis"), Path::Groups);
-        assert_eq!(Path::parse("/api/v1"), Path::resources("", "v1"));
+        assert_eq!(RequestPath::parse("/"), RequestPath::Root);
+        assert_eq!(RequestPath::parse("/apis"), RequestPath::Groups);
         assert_eq!(
-            Path::parse("/openapi/v3/apis/batch/v1"),
-            Path::OpenApi(Some("apis/batch/v1".into()))
+            RequestPath::parse("/api/v1"),
+            RequestPath::resources("", "v1")
+        );
+        assert_eq!(
+            RequestPath::parse("/openapi/v3/apis/batch/v1"),
+            RequestPath::OpenApi(Some("apis/batch/v1".into()))
         );
         for nowhere in ["/nope", "//api/v1", "/healthz/a/b", "/version/x"] {
-            assert_eq!(Path::parse(nowhere), Path::Unknown, "{nowhere}");
+            assert_eq!(
+                RequestPath::parse(nowhere),
+                RequestPath::Unknown,
+                "{nowhere}"
+            );
         }
     }
 
     #[test]
     fn queries_are_forgiving_where_upstream_is() {
-        let query = Query::parse(
+        let query = RequestQuery::parse(
             "?&limit=5&labelSelector=a%3Db%2Cc+in+%28d%29&watch=maybe".trim_start_matches('?'),
         );
         assert_eq!(query.get("limit"), Some("5"));
         assert_eq!(query.get("labelSelector"), Some("a=b,c in (d)"));
         assert!(query.flag("watch") && !query.flag("absent"));
         assert!(
-            !Query::parse("watch=False").flag("watch") && !Query::parse("watch=0").flag("watch")
+            !RequestQuery::parse("watch=False").flag("watch")
+                && !RequestQuery::parse("watch=0").flag("watch")
         );
-        assert_eq!(Query::parse("limit=-3").list_options().unwrap().limit, None);
         assert_eq!(
-            Query::parse("limit=x").list_options().unwrap_err().code,
+            RequestQuery::parse("limit=-3")
+                .list_options()
+                .unwrap()
+                .limit,
+            None
+        );
+        assert_eq!(
+            RequestQuery::parse("limit=x")
+                .list_options()
+                .unwrap_err()
+                .code,
             400
         );
     }
@@ -294,11 +311,11 @@ mod tests {
         #[test]
         fn any_path_and_query_is_parsed_without_harm(path in "(/|%|[a-z0-9.]|%2[fF]|%00|\\PC){0,40}", query in "(&|=|%|[a-zA-Z]|\\PC){0,40}") {
             // What comes out is a place or none; nothing panics, and no part of a resource's path holds a slash.
-            if let Path::Resource(path) = Path::parse(&path) {
+            if let RequestPath::Resource(path) = RequestPath::parse(&path) {
                 prop_assert!(!path.resource.contains('/'));
                 prop_assert!(path.name.is_none_or(|name| !name.contains('/')));
             }
-            let options = Query::parse(&query).list_options();
+            let options = RequestQuery::parse(&query).list_options();
             prop_assert!(options.is_ok() || options.is_err_and(|status| status.code >= 400));
         }
 

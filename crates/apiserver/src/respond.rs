@@ -16,17 +16,17 @@ use http_body::Frame;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::kinds::Kind;
-use crate::negotiate::{Encoding, Form, Format};
-use crate::store::{Object, Page};
+use crate::kinds::ServedKind;
+use crate::negotiate::{ResponseEncoding, ResponseForm, ResponseFormat};
+use crate::store::{ObjectPage, StoredObject};
 use crate::strategy::convert;
-use crate::tables::{self, Include};
+use crate::tables::{self, IncludeObject};
 
 /// Bytes of a piece of a list. A list is sent in pieces, so that a large one is never in memory twice.
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// The body of a response.
-pub struct Body(BodyContent);
+pub struct ResponseBody(BodyContent);
 
 enum BodyContent {
     Whole(Option<Bytes>),
@@ -35,15 +35,15 @@ enum BodyContent {
 
 /// The metadata of a list.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ListMeta {
+pub(crate) struct ListHeader {
     pub(crate) revision: String,
     pub(crate) continue_token: Option<String>,
     pub(crate) remaining: Option<usize>,
 }
 
-// === impl Body ===
+// === impl ResponseBody ===
 
-impl Body {
+impl ResponseBody {
     pub(crate) fn empty() -> Self {
         Self(BodyContent::Whole(None))
     }
@@ -57,13 +57,13 @@ impl Body {
     }
 }
 
-impl From<String> for Body {
+impl From<String> for ResponseBody {
     fn from(text: String) -> Self {
         Self::whole(text)
     }
 }
 
-impl http_body::Body for Body {
+impl http_body::Body for ResponseBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -95,7 +95,7 @@ impl http_body::Body for Body {
 }
 
 /// Makes the response of a failure, or of the success of a delete.
-pub(crate) fn status(status: &Status, format: Format) -> Response<Body> {
+pub(crate) fn status(status: &Status, format: ResponseFormat) -> Response<ResponseBody> {
     let code = if status.code == 0 { 200 } else { status.code };
     let tree = serde_json::to_value(status).unwrap_or_default();
     let mut response = value(code, &tree, format);
@@ -112,34 +112,34 @@ pub(crate) fn status(status: &Status, format: Format) -> Response<Body> {
 }
 
 /// Makes the response of a tree that is not stored.
-pub(crate) fn value(code: u16, tree: &Value, format: Format) -> Response<Body> {
+pub(crate) fn value(code: u16, tree: &Value, format: ResponseFormat) -> Response<ResponseBody> {
     let bytes = serde_json::to_vec(tree).unwrap_or_default();
     build(
         code,
         format.content_type(),
-        Body::whole(encode(bytes, format.encoding)),
+        ResponseBody::whole(encode(bytes, format.encoding)),
     )
 }
 
 /// Makes the response of one object.
 pub(crate) fn object(
     code: u16,
-    kind: &Kind,
-    object: &Object,
-    format: Format,
-    tables: &tables::Context,
-) -> Response<Body> {
+    kind: &ServedKind,
+    object: &StoredObject,
+    format: ResponseFormat,
+    tables: &tables::TableContext,
+) -> Response<ResponseBody> {
     let bytes = match format.form {
-        Form::Metadata => metadata_bytes(object),
-        Form::Table(version) => {
+        ResponseForm::Metadata => metadata_bytes(object),
+        ResponseForm::Table(version) => {
             let revision = revision_text(object);
             tables.table(
                 kind,
                 version,
                 std::iter::once(object),
-                &ListMeta {
+                &ListHeader {
                     revision,
-                    ..ListMeta::default()
+                    ..ListHeader::default()
                 },
             )
         }
@@ -148,34 +148,34 @@ pub(crate) fn object(
     build(
         code,
         format.content_type(),
-        Body::whole(encode(bytes, format.encoding)),
+        ResponseBody::whole(encode(bytes, format.encoding)),
     )
 }
 
 /// Makes the response of a list, which is streamed in pieces.
 pub(crate) fn list(
-    kind: Arc<Kind>,
-    page: Page,
-    meta: &ListMeta,
-    format: Format,
-    tables: &tables::Context,
-) -> Response<Body> {
-    if let Form::Table(version) = format.form {
+    kind: Arc<ServedKind>,
+    page: ObjectPage,
+    meta: &ListHeader,
+    format: ResponseFormat,
+    tables: &tables::TableContext,
+) -> Response<ResponseBody> {
+    if let ResponseForm::Table(version) = format.form {
         let objects = page.objects.iter().map(AsRef::as_ref);
         let bytes = tables.table(&kind, version, objects, meta);
         let bytes = encode(bytes, format.encoding);
-        return build(200, format.content_type(), Body::whole(bytes));
+        return build(200, format.content_type(), ResponseBody::whole(bytes));
     }
-    let metadata = format.form == Form::MetadataList;
+    let metadata = format.form == ResponseForm::MetadataList;
     let head = list_head(&kind, meta, metadata);
-    if format.encoding != Encoding::Json {
+    if format.encoding != ResponseEncoding::Json {
         let mut bytes = head;
         for (index, object) in page.objects.iter().enumerate() {
             push_item(&mut bytes, index, &kind, object, metadata);
         }
         bytes.extend_from_slice(b"]}");
         let bytes = encode(bytes, format.encoding);
-        return build(200, format.content_type(), Body::whole(bytes));
+        return build(200, format.content_type(), ResponseBody::whole(bytes));
     }
     let mut items = page.objects.into_iter().enumerate();
     let mut piece = head;
@@ -195,30 +195,30 @@ pub(crate) fn list(
         }
         Some(Bytes::from(bytes))
     });
-    let body = Body::stream(futures::stream::iter(pieces));
+    let body = ResponseBody::stream(futures::stream::iter(pieces));
     build(200, format.content_type(), body)
 }
 
 /// Makes the response of a watch.
-pub(crate) fn watch(lines: impl Stream<Item = Bytes> + Send + 'static) -> Response<Body> {
-    build(200, "application/json", Body::stream(lines))
+pub(crate) fn watch(lines: impl Stream<Item = Bytes> + Send + 'static) -> Response<ResponseBody> {
+    build(200, "application/json", ResponseBody::stream(lines))
 }
 
 /// Makes the response to an unknown path, in the words of Go's file server.
-pub(crate) fn not_found_page() -> Response<Body> {
-    let body = Body::whole("404 page not found\n");
+pub(crate) fn not_found_page() -> Response<ResponseBody> {
+    let body = ResponseBody::whole("404 page not found\n");
     build(404, "text/plain; charset=utf-8", body)
 }
 
 /// Makes a response of plain text.
-pub(crate) fn text(text: &str) -> Response<Body> {
-    let body = Body::whole(text.to_owned());
+pub(crate) fn text(text: &str) -> Response<ResponseBody> {
+    let body = ResponseBody::whole(text.to_owned());
     build(200, "text/plain; charset=utf-8", body)
 }
 
 /// Makes the response of the metrics.
-pub(crate) fn metrics(text: &str) -> Response<Body> {
-    let body = Body::whole(text.to_owned());
+pub(crate) fn metrics(text: &str) -> Response<ResponseBody> {
+    let body = ResponseBody::whole(text.to_owned());
     build(
         200,
         "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -227,7 +227,7 @@ pub(crate) fn metrics(text: &str) -> Response<Body> {
 }
 
 /// Adds a `Warning` for every sentence, quoted as the header wants it.
-pub(crate) fn add_warnings(response: &mut Response<Body>, warnings: &[String]) {
+pub(crate) fn add_warnings(response: &mut Response<ResponseBody>, warnings: &[String]) {
     for warning in warnings {
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
@@ -237,7 +237,7 @@ pub(crate) fn add_warnings(response: &mut Response<Body>, warnings: &[String]) {
 }
 
 /// Adds the headers of every response. The date is the server's clock, because objects live by that time.
-pub(crate) fn add_common_headers(response: &mut Response<Body>, now: Timestamp) {
+pub(crate) fn add_common_headers(response: &mut Response<ResponseBody>, now: Timestamp) {
     let headers = response.headers_mut();
     if !headers.contains_key(header::CACHE_CONTROL) {
         headers.insert(
@@ -252,14 +252,14 @@ pub(crate) fn add_common_headers(response: &mut Response<Body>, now: Timestamp) 
 }
 
 /// Returns an object as JSON in the version of `kind`.
-pub(crate) fn object_bytes(kind: &Kind, object: &Object) -> Vec<u8> {
+pub(crate) fn object_bytes(kind: &ServedKind, object: &StoredObject) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(object.bytes.len() + 64);
     push_object(&mut bytes, kind, object);
     bytes
 }
 
 /// An object's metadata.
-pub(crate) fn metadata_bytes(object: &Object) -> Vec<u8> {
+pub(crate) fn metadata_bytes(object: &StoredObject) -> Vec<u8> {
     let meta = object.meta();
     let mut bytes = Vec::with_capacity(meta.len() + 96);
     bytes.extend_from_slice(
@@ -270,7 +270,7 @@ pub(crate) fn metadata_bytes(object: &Object) -> Vec<u8> {
     bytes
 }
 
-fn push_object(bytes: &mut Vec<u8>, kind: &Kind, object: &Object) {
+fn push_object(bytes: &mut Vec<u8>, kind: &ServedKind, object: &StoredObject) {
     bytes.extend_from_slice(b"{\"apiVersion\":\"");
     if !kind.group.is_empty() {
         bytes.extend_from_slice(kind.group.as_bytes());
@@ -284,7 +284,7 @@ fn push_object(bytes: &mut Vec<u8>, kind: &Kind, object: &Object) {
 }
 
 /// The members of an object, without the opening brace.
-fn push_content(bytes: &mut Vec<u8>, kind: &Kind, object: &Object) {
+fn push_content(bytes: &mut Vec<u8>, kind: &ServedKind, object: &StoredObject) {
     match convert::from_stored(kind, object) {
         Some(converted) => {
             let converted = serde_json::to_vec(&converted).unwrap_or_default();
@@ -295,7 +295,13 @@ fn push_content(bytes: &mut Vec<u8>, kind: &Kind, object: &Object) {
 }
 
 /// Items of built-in lists carry no apiVersion and kind; those of custom kinds do.
-fn push_item(bytes: &mut Vec<u8>, index: usize, kind: &Kind, object: &Object, metadata: bool) {
+fn push_item(
+    bytes: &mut Vec<u8>,
+    index: usize,
+    kind: &ServedKind,
+    object: &StoredObject,
+    metadata: bool,
+) {
     if index > 0 {
         bytes.push(b',');
     }
@@ -309,7 +315,7 @@ fn push_item(bytes: &mut Vec<u8>, index: usize, kind: &Kind, object: &Object, me
     }
 }
 
-fn list_head(kind: &Kind, meta: &ListMeta, metadata: bool) -> Vec<u8> {
+fn list_head(kind: &ServedKind, meta: &ListHeader, metadata: bool) -> Vec<u8> {
     let (api_version, list_kind) = if metadata {
         ("meta.k8s.io/v1".to_owned(), "PartialObjectMetadataList")
     } else {
@@ -320,9 +326,9 @@ fn list_head(kind: &Kind, meta: &ListMeta, metadata: bool) -> Vec<u8> {
         .into_bytes()
 }
 
-// === impl ListMeta ===
+// === impl ListHeader ===
 
-impl ListMeta {
+impl ListHeader {
     pub(crate) fn to_value(&self) -> Value {
         let mut meta = serde_json::Map::new();
         if !self.revision.is_empty() {
@@ -338,7 +344,7 @@ impl ListMeta {
     }
 }
 
-fn revision_text(object: &Object) -> String {
+fn revision_text(object: &StoredObject) -> String {
     if object.rev.0 == 0 {
         String::new()
     } else {
@@ -346,18 +352,22 @@ fn revision_text(object: &Object) -> String {
     }
 }
 
-fn encode(bytes: Vec<u8>, encoding: Encoding) -> Vec<u8> {
+fn encode(bytes: Vec<u8>, encoding: ResponseEncoding) -> Vec<u8> {
     let parsed = || serde_json::from_slice::<Value>(&bytes).unwrap_or_default();
     match encoding {
-        Encoding::Json => bytes,
-        Encoding::PrettyJson => serde_json::to_vec_pretty(&parsed()).unwrap_or_default(),
-        Encoding::Yaml => serde_saphyr::to_string(&parsed())
+        ResponseEncoding::Json => bytes,
+        ResponseEncoding::PrettyJson => serde_json::to_vec_pretty(&parsed()).unwrap_or_default(),
+        ResponseEncoding::Yaml => serde_saphyr::to_string(&parsed())
             .unwrap_or_default()
             .into_bytes(),
     }
 }
 
-pub(crate) fn build(code: u16, content_type: &'static str, body: Body) -> Response<Body> {
+pub(crate) fn build(
+    code: u16,
+    content_type: &'static str,
+    body: ResponseBody,
+) -> Response<ResponseBody> {
     let mut response = Response::new(body);
     *response.status_mut() =
         StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -369,12 +379,12 @@ pub(crate) fn build(code: u16, content_type: &'static str, body: Body) -> Respon
 }
 
 /// The parameter of `includeObject`.
-impl Include {
+impl IncludeObject {
     pub(crate) fn parse(text: Option<&str>) -> Result<Self, Status> {
         match text {
-            None | Some("" | "Metadata") => Ok(Include::Metadata),
-            Some("None") => Ok(Include::None),
-            Some("Object") => Ok(Include::Object),
+            None | Some("" | "Metadata") => Ok(IncludeObject::Metadata),
+            Some("None") => Ok(IncludeObject::None),
+            Some("Object") => Ok(IncludeObject::Object),
             Some(other) => Err(Status::bad_request(format!(
                 "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be 'Metadata', 'Object', 'None', or empty"
             ))),

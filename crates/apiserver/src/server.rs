@@ -19,14 +19,14 @@ use tower_service::Service;
 use crate::body;
 use crate::discovery;
 use crate::health;
-use crate::kinds::{Kind, Kinds};
-use crate::listen::{Door, Site};
-use crate::metrics::{Labels, Metrics};
-use crate::negotiate::Format;
+use crate::kinds::{KindTable, ServedKind};
+use crate::listen::{AccessCheck, HttpSite};
+use crate::metrics::{RequestSeries, ServerMetrics};
+use crate::negotiate::ResponseFormat;
 use crate::openapi;
-use crate::request::{Path, Query, ResourcePath};
-use crate::respond::{self, Body};
-use crate::store::Store;
+use crate::request::{RequestPath, RequestQuery, ResourcePath};
+use crate::respond::{self, ResponseBody};
+use crate::store::ObjectStore;
 use crate::strategy;
 use crate::upkeep;
 use crate::verbs::{self, ResourceRequest};
@@ -39,16 +39,16 @@ pub struct ApiServer {
 
 /// The state that all requests share.
 pub(crate) struct ServerState {
-    pub(crate) store: Store,
+    pub(crate) store: ObjectStore,
     pub(crate) clock: Clock,
-    pub(crate) metrics: Metrics,
-    kinds: RwLock<Arc<Kinds>>,
+    pub(crate) metrics: ServerMetrics,
+    kinds: RwLock<Arc<KindTable>>,
     rng: Mutex<Rng>,
 }
 
 /// The caller. The server enforces no authorization; the name is for logs and `kubectl auth whoami`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
+pub struct UserIdentity {
     /// The user name.
     pub user: String,
     /// The user's groups.
@@ -57,7 +57,7 @@ pub struct Identity {
 
 /// The tasks that the server runs. All are on by default; a test turns one off to let another program do its work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Upkeep {
+pub struct UpkeepTasks {
     /// Empty terminating namespaces and finish them.
     pub namespaces: bool,
     /// Remove the objects of a custom kind whose definition is being deleted.
@@ -70,7 +70,7 @@ pub struct Upkeep {
 #[derive(Clone)]
 pub struct ApiService {
     server: ApiServer,
-    identity: Identity,
+    identity: UserIdentity,
 }
 
 // === impl ApiServer ===
@@ -79,18 +79,18 @@ impl ApiServer {
     /// Starts a server that keeps its objects in memory. Must be called inside a tokio runtime, which runs its tasks.
     #[must_use]
     pub fn ephemeral(clock: Clock, rng: Rng) -> Self {
-        Self::ephemeral_with(clock, rng, Upkeep::default())
+        Self::ephemeral_with(clock, rng, UpkeepTasks::default())
     }
 
     /// Starts a server that runs only some of its tasks.
     #[must_use]
-    pub fn ephemeral_with(clock: Clock, rng: Rng, upkeep: Upkeep) -> Self {
+    pub fn ephemeral_with(clock: Clock, rng: Rng, upkeep: UpkeepTasks) -> Self {
         let server = Self {
             state: Arc::new(ServerState {
-                store: Store::default(),
+                store: ObjectStore::default(),
                 clock,
-                metrics: Metrics::default(),
-                kinds: RwLock::new(Arc::new(Kinds::builtin())),
+                metrics: ServerMetrics::default(),
+                kinds: RwLock::new(Arc::new(KindTable::builtin())),
                 rng: Mutex::new(rng),
             }),
         };
@@ -100,7 +100,7 @@ impl ApiServer {
 
     /// Returns the API as one caller sees it, for `kube::Client::new`.
     #[must_use]
-    pub fn service(&self, identity: Identity) -> ApiService {
+    pub fn service(&self, identity: UserIdentity) -> ApiService {
         ApiService {
             server: self.clone(),
             identity,
@@ -108,7 +108,11 @@ impl ApiServer {
     }
 
     /// Serves one request.
-    pub(crate) async fn serve<B>(&self, identity: Identity, request: Request<B>) -> Response<Body>
+    pub(crate) async fn serve<B>(
+        &self,
+        identity: UserIdentity,
+        request: Request<B>,
+    ) -> Response<ResponseBody>
     where
         B: http_body::Body,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -120,15 +124,15 @@ impl ApiServer {
                 .get(name)
                 .and_then(|value: &http::HeaderValue| value.to_str().ok())
         };
-        let query = Query::parse(parts.uri.query().unwrap_or_default());
+        let query = RequestQuery::parse(parts.uri.query().unwrap_or_default());
         let pretty = wants_pretty(&query, header(header::USER_AGENT).unwrap_or_default());
-        let format = Format::choose(header(header::ACCEPT).unwrap_or_default());
+        let format = ResponseFormat::choose(header(header::ACCEPT).unwrap_or_default());
         let format = format.map(|format| if pretty { format.pretty() } else { format });
-        let mut labels = Labels::of(&parts.method);
+        let mut labels = RequestSeries::of(&parts.method);
 
-        let path = Path::parse(parts.uri.path());
+        let path = RequestPath::parse(parts.uri.path());
         let mut response = match path {
-            Path::Resource(path) => {
+            RequestPath::Resource(path) => {
                 let content_type = header(header::CONTENT_TYPE).unwrap_or_default().to_owned();
                 let head = RequestHead {
                     method: parts.method.clone(),
@@ -147,7 +151,7 @@ impl ApiServer {
         };
         self.state.metrics.count(&labels, response.status());
         if parts.method == Method::HEAD {
-            *response.body_mut() = Body::empty();
+            *response.body_mut() = ResponseBody::empty();
         }
         respond::add_common_headers(&mut response, self.state.clock.now());
         response
@@ -157,17 +161,17 @@ impl ApiServer {
     async fn serve_resource<B>(
         &self,
         head: RequestHead,
-        format: Result<Format, Status>,
+        format: Result<ResponseFormat, Status>,
         body: B,
-        labels: &mut Labels,
-    ) -> Response<Body>
+        labels: &mut RequestSeries,
+    ) -> Response<ResponseBody>
     where
         B: http_body::Body,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let format = match format {
             Ok(format) => format,
-            Err(status) => return respond::status(&status, Format::JSON.pretty()),
+            Err(status) => return respond::status(&status, ResponseFormat::JSON.pretty()),
         };
         let kinds = self.state.kinds();
         let path = &head.path;
@@ -205,26 +209,33 @@ impl ApiServer {
     fn serve_non_resource(
         &self,
         method: &Method,
-        path: &Path,
-        query: &Query,
-        format: Result<Format, Status>,
+        path: &RequestPath,
+        query: &RequestQuery,
+        format: Result<ResponseFormat, Status>,
         etag: Option<&str>,
-    ) -> Response<Body> {
+    ) -> Response<ResponseBody> {
         if !matches!(*method, Method::GET | Method::HEAD) {
-            return respond::status(&Status::method_not_allowed(), Format::JSON);
+            return respond::status(&Status::method_not_allowed(), ResponseFormat::JSON);
         }
         let kinds = self.state.kinds();
         match path {
-            Path::Health { endpoint, check } => health::serve(endpoint, check.as_deref(), query),
-            Path::Version => health::version(),
-            Path::Metrics => respond::metrics(&self.state.metrics.render()),
-            Path::OpenApi(document) => openapi::serve(&kinds, document.as_deref(), query, etag),
-            Path::Root => discovery::root(&kinds),
-            Path::Core | Path::Groups | Path::Group(_) | Path::Resources { .. } => match format {
+            RequestPath::Health { endpoint, check } => {
+                health::serve(endpoint, check.as_deref(), query)
+            }
+            RequestPath::Version => health::version(),
+            RequestPath::Metrics => respond::metrics(&self.state.metrics.render()),
+            RequestPath::OpenApi(document) => {
+                openapi::serve(&kinds, document.as_deref(), query, etag)
+            }
+            RequestPath::Root => discovery::root(&kinds),
+            RequestPath::Core
+            | RequestPath::Groups
+            | RequestPath::Group(_)
+            | RequestPath::Resources { .. } => match format {
                 Ok(format) => discovery::serve(&kinds, path, format, etag),
-                Err(status) => respond::status(&status, Format::JSON.pretty()),
+                Err(status) => respond::status(&status, ResponseFormat::JSON.pretty()),
             },
-            Path::Resource(_) | Path::Unknown => respond::not_found_page(),
+            RequestPath::Resource(_) | RequestPath::Unknown => respond::not_found_page(),
         }
     }
 }
@@ -233,16 +244,16 @@ impl ApiServer {
 struct RequestHead {
     method: Method,
     path: ResourcePath,
-    query: Query,
+    query: RequestQuery,
     content_type: String,
-    identity: Identity,
+    identity: UserIdentity,
 }
 
 // === impl ServerState ===
 
 impl ServerState {
     /// Returns the present table of kinds.
-    pub(crate) fn kinds(&self) -> Arc<Kinds> {
+    pub(crate) fn kinds(&self) -> Arc<KindTable> {
         self.kinds
             .read()
             .unwrap_or_else(PoisonError::into_inner)
@@ -250,13 +261,13 @@ impl ServerState {
     }
 
     /// Changes the table of kinds. Requests under way keep the table that they began with.
-    pub(crate) fn change_kinds(&self, change: impl FnOnce(&mut Kinds)) {
+    pub(crate) fn change_kinds(&self, change: impl FnOnce(&mut KindTable)) {
         let mut kinds = self.kinds.write().unwrap_or_else(PoisonError::into_inner);
         change(Arc::make_mut(&mut kinds));
     }
 
     /// Returns the row of a built-in kind.
-    pub(crate) fn builtin(&self, group: &str, plural: &str) -> Arc<Kind> {
+    pub(crate) fn builtin(&self, group: &str, plural: &str) -> Arc<ServedKind> {
         let kinds = self.kinds();
         let kind = kinds.get(group, "v1", plural);
         kind.expect("a built-in kind").clone()
@@ -267,9 +278,9 @@ impl ServerState {
     }
 }
 
-// === impl Identity ===
+// === impl UserIdentity ===
 
-impl Identity {
+impl UserIdentity {
     /// The user that owns a local server.
     #[must_use]
     pub fn admin() -> Self {
@@ -280,9 +291,9 @@ impl Identity {
     }
 }
 
-// === impl Upkeep ===
+// === impl UpkeepTasks ===
 
-impl Default for Upkeep {
+impl Default for UpkeepTasks {
     fn default() -> Self {
         Self {
             namespaces: true,
@@ -294,24 +305,24 @@ impl Default for Upkeep {
 
 // === impl Site for ApiServer ===
 
-impl Site for ApiServer {
-    fn door(&self, _path: &str) -> Door {
-        Door::Guarded
+impl HttpSite for ApiServer {
+    fn access_check(&self, _path: &str) -> AccessCheck {
+        AccessCheck::Guarded
     }
 
     async fn serve(
         &self,
-        identity: Option<Identity>,
+        identity: Option<UserIdentity>,
         request: Request<Incoming>,
-    ) -> Response<Body> {
+    ) -> Response<ResponseBody> {
         match identity {
             Some(identity) => Self::serve(self, identity, request).await,
             None => self.refuse(&Status::failure(401, "Unauthorized", "Unauthorized")),
         }
     }
 
-    fn refuse(&self, status: &Status) -> Response<Body> {
-        let mut response = respond::status(status, Format::JSON);
+    fn refuse(&self, status: &Status) -> Response<ResponseBody> {
+        let mut response = respond::status(status, ResponseFormat::JSON);
         respond::add_common_headers(&mut response, self.state.clock.now());
         response
     }
@@ -325,9 +336,9 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    type Response = Response<Body>;
+    type Response = Response<ResponseBody>;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, Infallible>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
@@ -341,7 +352,7 @@ where
 }
 
 /// Terminals and browsers get indented JSON, as upstream.
-fn wants_pretty(query: &Query, user_agent: &str) -> bool {
+fn wants_pretty(query: &RequestQuery, user_agent: &str) -> bool {
     match query.get("pretty") {
         Some(_) => query.flag("pretty"),
         None => ["curl", "Wget", "Mozilla"]

@@ -1,6 +1,6 @@
 //! All objects of the server: one ordered map per resource, one revision for all, and a history for watches.
 //!
-//! Objects go in and come out as bytes. A writer prepares new bytes against what [`Store::get`] returned and proposes them
+//! Objects go in and come out as bytes. A writer prepares new bytes against what [`ObjectStore::get`] returned and proposes them
 //! with the revision of that object. The store compares, numbers and publishes; nothing else happens under the writer's
 //! lock. Readers clone pointers and encode outside.
 //!
@@ -17,11 +17,13 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-pub(crate) use history::{Event, EventKind};
-pub(crate) use object::{Draft, Key, Object, Revision, SchemaId, Strings};
-pub(crate) use table::{Keep, Page, Scope};
+pub(crate) use history::{EventKind, StoreEvent};
+pub(crate) use object::{
+    ObjectDraft, ObjectKey, PackedStrings, SchemaId, StoreRevision, StoredObject,
+};
+pub(crate) use table::{ListScope, ObjectPage, PageFilter};
 
-use table::Table;
+use table::ResourceTable;
 
 /// Names a resource for the life of the process: built-in kinds first, custom ones as they appear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,35 +31,35 @@ pub(crate) struct ResourceId(pub(crate) u32);
 
 /// Holds all tables. The writer's lock is taken first and held for a whole write.
 #[derive(Default)]
-pub(crate) struct Store {
+pub(crate) struct ObjectStore {
     writer: Mutex<()>,
     state: RwLock<StoreState>,
 }
 
 /// What readers see, always at one revision.
 struct StoreState {
-    revision: Revision,
+    revision: StoreRevision,
     changed: watch::Sender<()>,
-    tables: BTreeMap<ResourceId, Table>,
+    tables: BTreeMap<ResourceId, ResourceTable>,
 }
 
 /// A change to one object, and the state that it was prepared against.
-pub(crate) struct Proposal {
+pub(crate) struct WriteProposal {
     pub(crate) resource: ResourceId,
-    pub(crate) key: Key,
+    pub(crate) key: ObjectKey,
     /// The revision of the object; `None` if it does not exist.
-    pub(crate) expected: Option<Revision>,
+    pub(crate) expected: Option<StoreRevision>,
     /// The new content; `None` removes the object.
-    pub(crate) new: Option<Draft>,
-    pub(crate) premise: Option<Premise>,
+    pub(crate) new: Option<ObjectDraft>,
+    pub(crate) premise: Option<WritePremise>,
 }
 
 /// Another object that must not have changed: the namespace of a new object, which may be about to end.
 #[derive(Debug, Clone)]
-pub(crate) struct Premise {
+pub(crate) struct WritePremise {
     pub(crate) resource: ResourceId,
-    pub(crate) key: Key,
-    pub(crate) rev: Revision,
+    pub(crate) key: ObjectKey,
+    pub(crate) rev: StoreRevision,
 }
 
 /// The objects that a proposal relies on have changed: the writer has to prepare it again.
@@ -66,12 +68,12 @@ pub(crate) struct StaleProposal;
 
 /// History does not reach back far enough. Holds the oldest revision that it still has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TooOld(pub(crate) Revision);
+pub(crate) struct RevisionTooOld(pub(crate) StoreRevision);
 
 /// Events of one resource in order, complete up to a revision.
-pub(crate) struct Batch {
-    pub(crate) events: Vec<Arc<Event>>,
-    pub(crate) up_to: Revision,
+pub(crate) struct EventBatch {
+    pub(crate) events: Vec<Arc<StoreEvent>>,
+    pub(crate) up_to: StoreRevision,
     /// No event will follow: the resource is no longer served.
     pub(crate) last: bool,
 }
@@ -81,28 +83,31 @@ pub(crate) struct Batch {
 impl Default for StoreState {
     fn default() -> Self {
         Self {
-            revision: Revision::START,
+            revision: StoreRevision::START,
             changed: watch::Sender::new(()),
             tables: BTreeMap::new(),
         }
     }
 }
 
-// === impl Store ===
+// === impl ObjectStore ===
 
-impl Store {
+impl ObjectStore {
     /// Returns the revision of the last write.
-    pub(crate) fn revision(&self) -> Revision {
+    pub(crate) fn revision(&self) -> StoreRevision {
         self.read().revision
     }
 
-    pub(crate) fn get(&self, resource: ResourceId, key: &Key) -> Option<Arc<Object>> {
+    pub(crate) fn get(&self, resource: ResourceId, key: &ObjectKey) -> Option<Arc<StoredObject>> {
         self.read().tables.get(&resource)?.get(key)
     }
 
     /// Writes a proposal unless it is stale. Returns the object as written; for a removal, its last state under the
     /// revision of the removal.
-    pub(crate) fn write(&self, proposal: Proposal) -> Result<Arc<Object>, StaleProposal> {
+    pub(crate) fn write(
+        &self,
+        proposal: WriteProposal,
+    ) -> Result<Arc<StoredObject>, StaleProposal> {
         let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let (revision, previous) = {
             let state = self.read();
@@ -118,8 +123,8 @@ impl Store {
             (state.revision.next(), current)
         };
         let event = match (proposal.new, previous) {
-            (Some(draft), previous) => Event::put(Arc::new(draft.commit(revision)), previous),
-            (None, Some(previous)) => Event::delete(Arc::new(previous.at(revision)), previous),
+            (Some(draft), previous) => StoreEvent::put(Arc::new(draft.commit(revision)), previous),
+            (None, Some(previous)) => StoreEvent::delete(Arc::new(previous.at(revision)), previous),
             // The removal of an object that does not exist.
             (None, None) => return Err(StaleProposal),
         };
@@ -132,15 +137,15 @@ impl Store {
     pub(crate) fn list(
         &self,
         resource: ResourceId,
-        scope: &Scope,
-        at: Option<Revision>,
-        keep: &Keep<'_>,
-    ) -> Result<Page, TooOld> {
+        scope: &ListScope,
+        at: Option<StoreRevision>,
+        keep: &PageFilter<'_>,
+    ) -> Result<ObjectPage, RevisionTooOld> {
         let state = self.read();
         let now = state.revision;
         match state.tables.get(&resource) {
             Some(table) => table.page(scope, at.filter(|at| *at < now), now, keep),
-            None => Ok(Page::empty(at.unwrap_or(now))),
+            None => Ok(ObjectPage::empty(at.unwrap_or(now))),
         }
     }
 
@@ -162,12 +167,12 @@ impl Store {
     pub(crate) fn events_after(
         &self,
         resource: ResourceId,
-        cursor: Revision,
+        cursor: StoreRevision,
         max: usize,
-    ) -> Result<Batch, TooOld> {
+    ) -> Result<EventBatch, RevisionTooOld> {
         let state = self.read();
         let Some(table) = state.tables.get(&resource) else {
-            return Ok(Batch {
+            return Ok(EventBatch {
                 events: Vec::new(),
                 up_to: state.revision,
                 last: true,
@@ -179,7 +184,7 @@ impl Store {
             _ => (state.revision.max(cursor), true),
         };
         let last = complete && table.is_closed();
-        Ok(Batch {
+        Ok(EventBatch {
             events,
             up_to,
             last,
@@ -190,7 +195,7 @@ impl Store {
     pub(crate) fn open(&self, resource: ResourceId) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let now = state.revision;
-        state.tables.insert(resource, Table::since(now));
+        state.tables.insert(resource, ResourceTable::since(now));
     }
 
     /// Closes a resource that is no longer served. Its watches get the remaining events and end; then it is dropped.
@@ -202,7 +207,7 @@ impl Store {
         state.tables.retain(|_, table| !table.is_abandoned());
     }
 
-    fn publish(&self, resource: ResourceId, event: Event) {
+    fn publish(&self, resource: ResourceId, event: StoreEvent) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         state.revision = event.rev();
         let table = state.tables.entry(resource).or_default();
@@ -227,41 +232,48 @@ mod tests {
 
     fn mk_proposal(
         resource: ResourceId,
-        key: &Key,
-        expected: Option<Revision>,
+        key: &ObjectKey,
+        expected: Option<StoreRevision>,
         value: &str,
-    ) -> Proposal {
+    ) -> WriteProposal {
         let tree = json!({"metadata": {"uid": "u"}, "data": value});
         let tree = tree.as_object().unwrap();
-        Proposal {
+        WriteProposal {
             resource,
             key: key.clone(),
             expected,
-            new: Some(Draft::new(key.clone(), tree, Strings::default())),
+            new: Some(ObjectDraft::new(
+                key.clone(),
+                tree,
+                PackedStrings::default(),
+            )),
             premise: None,
         }
     }
 
     #[test]
     fn a_proposal_whose_object_or_premise_has_changed_is_refused() {
-        let store = Store::default();
-        let (namespace, object) = (Key::new(None, "shop"), Key::new(Some("shop"), "a"));
+        let store = ObjectStore::default();
+        let (namespace, object) = (
+            ObjectKey::new(None, "shop"),
+            ObjectKey::new(Some("shop"), "a"),
+        );
         let active = store
             .write(mk_proposal(NAMESPACES, &namespace, None, "active"))
             .unwrap();
-        let premise = Premise {
+        let premise = WritePremise {
             resource: NAMESPACES,
             key: namespace.clone(),
             rev: active.rev,
         };
-        let create = || Proposal {
+        let create = || WriteProposal {
             premise: Some(premise.clone()),
             ..mk_proposal(CONFIG_MAPS, &object, None, "x")
         };
         let created = store.write(create()).unwrap();
         assert!(store.write(create()).is_err());
 
-        let removed = Proposal {
+        let removed = WriteProposal {
             new: None,
             ..mk_proposal(CONFIG_MAPS, &object, Some(created.rev), "")
         };

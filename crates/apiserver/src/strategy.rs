@@ -24,11 +24,11 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::body::{self, FieldError};
-use crate::deletion::{self, Decision, DeleteOptions};
-use crate::kinds::{Generation, Kind, Kinds};
-use crate::metadata::{self, Tree};
+use crate::deletion::{self, DeleteDecision, DeleteOptions};
+use crate::kinds::{GenerationRule, KindTable, ServedKind};
+use crate::metadata::{self, ObjectTree};
 use crate::server::ServerState;
-use crate::store::Key;
+use crate::store::ObjectKey;
 
 /// The part of an object that a write may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,11 +41,11 @@ pub(crate) enum ObjectPart {
 /// A write that a strategy validates.
 #[derive(Clone, Copy)]
 pub(crate) struct ObjectChange<'a> {
-    pub(crate) kind: &'a Kind,
+    pub(crate) kind: &'a ServedKind,
     pub(crate) part: ObjectPart,
-    pub(crate) new: &'a Tree,
+    pub(crate) new: &'a ObjectTree,
     /// The stored object that `new` replaces; none for a create.
-    pub(crate) old: Option<&'a Tree>,
+    pub(crate) old: Option<&'a ObjectTree>,
 }
 
 /// A precondition of a delete that does not hold.
@@ -59,28 +59,39 @@ pub(crate) struct FailedPrecondition<'a> {
 /// The rules of one kind.
 pub(crate) trait KindStrategy: fmt::Debug + Sync {
     /// Brings a body into the form that the decoder of this kind reads.
-    fn normalize(&self, kind: &Kind, object: &mut Tree) {
+    fn normalize(&self, kind: &ServedKind, object: &mut ObjectTree) {
         if !defaults::knows(kind) {
             body::drop_nulls(object);
         }
     }
 
     /// Reads the parts of a body whose types are not in the table of types. Returns the paths of unknown members.
-    fn read(&self, _kind: &Kind, _object: &mut Tree) -> Result<Vec<String>, FieldError> {
+    fn read(
+        &self,
+        _kind: &ServedKind,
+        _object: &mut ObjectTree,
+    ) -> Result<Vec<String>, FieldError> {
         Ok(Vec::new())
     }
 
     /// Sets the fields that a new object of this kind starts with.
-    fn prepare_create(&self, _object: &mut Tree, _kinds: &Kinds, _now: Timestamp) {}
+    fn prepare_create(&self, _object: &mut ObjectTree, _kinds: &KindTable, _now: Timestamp) {}
 
     /// Sets the fields of `new` that a client may not change, or may leave out.
-    fn prepare_update(&self, _old: &Tree, _new: &mut Tree, _kinds: &Kinds, _now: Timestamp) {}
+    fn prepare_update(
+        &self,
+        _old: &ObjectTree,
+        _new: &mut ObjectTree,
+        _kinds: &KindTable,
+        _now: Timestamp,
+    ) {
+    }
 
     /// Restores the metadata that a write to the status may not change.
-    fn prepare_status(&self, _old: &Tree, _new: &mut Tree) {}
+    fn prepare_status(&self, _old: &ObjectTree, _new: &mut ObjectTree) {}
 
     /// Restores what a write to `finalize` may not change.
-    fn prepare_finalize(&self, _old: &Tree, _new: &mut Tree) {}
+    fn prepare_finalize(&self, _old: &ObjectTree, _new: &mut ObjectTree) {}
 
     /// Returns why the server refuses a change.
     fn validate(&self, _change: &ObjectChange<'_>) -> Vec<Cause> {
@@ -88,14 +99,14 @@ pub(crate) trait KindStrategy: fmt::Debug + Sync {
     }
 
     /// Returns what the client should know about the difference between `old` and `new`.
-    fn warnings(&self, _old: Option<&Tree>, _new: &Tree) -> Vec<String> {
+    fn warnings(&self, _old: Option<&ObjectTree>, _new: &ObjectTree) -> Vec<String> {
         Vec::new()
     }
 
     /// Returns the conflict that a failed precondition of a delete is answered with.
     fn precondition_conflict(
         &self,
-        kind: &Kind,
+        kind: &ServedKind,
         name: &str,
         failed: &FailedPrecondition<'_>,
     ) -> Status {
@@ -117,21 +128,21 @@ pub(crate) trait KindStrategy: fmt::Debug + Sync {
     /// Decides what a delete does to `object`.
     fn decide_delete(
         &self,
-        kind: &Kind,
-        object: &Tree,
+        kind: &ServedKind,
+        object: &ObjectTree,
         options: &DeleteOptions,
         now: Timestamp,
-    ) -> Result<Decision, Status> {
+    ) -> Result<DeleteDecision, Status> {
         Ok(deletion::decide(kind, object, options, now))
     }
 
     /// Reports whether nothing but `metadata` holds an object that is being deleted.
-    fn is_released(&self, _object: &Tree) -> bool {
+    fn is_released(&self, _object: &ObjectTree) -> bool {
         true
     }
 
     /// Runs after the store has taken a write and before the client gets its answer.
-    fn after_commit(&self, _server: &ServerState, _kind: &Kind, _key: &Key) {}
+    fn after_commit(&self, _server: &ServerState, _kind: &ServedKind, _key: &ObjectKey) {}
 }
 
 /// The strategy of built-in kinds without rules of their own.
@@ -173,11 +184,16 @@ pub(crate) fn of_custom(group: &str, plural: &str) -> &'static dyn KindStrategy 
 }
 
 /// Sets the fields that a new object starts with.
-pub(crate) fn prepare_create(kind: &Kind, object: &mut Tree, kinds: &Kinds, now: Timestamp) {
+pub(crate) fn prepare_create(
+    kind: &ServedKind,
+    object: &mut ObjectTree,
+    kinds: &KindTable,
+    now: Timestamp,
+) {
     if kind.has_status() && !kind.rules.keeps_status {
         object.remove("status");
     }
-    if kind.rules.generation != Generation::Untouched {
+    if kind.rules.generation != GenerationRule::Untouched {
         metadata::of(object).insert("generation".into(), 1.into());
     }
     kind.strategy.prepare_create(object, kinds, now);
@@ -186,11 +202,11 @@ pub(crate) fn prepare_create(kind: &Kind, object: &mut Tree, kinds: &Kinds, now:
 
 /// Restores in `new` what a write to this part may not change, and counts generations.
 pub(crate) fn prepare_update(
-    kind: &Kind,
+    kind: &ServedKind,
     part: ObjectPart,
-    old: &Tree,
-    new: &mut Tree,
-    (kinds, now): (&Kinds, Timestamp),
+    old: &ObjectTree,
+    new: &mut ObjectTree,
+    (kinds, now): (&KindTable, Timestamp),
 ) {
     match part {
         ObjectPart::Main => {
@@ -206,7 +222,7 @@ pub(crate) fn prepare_update(
 }
 
 /// Reports whether nothing holds an object that is being deleted any more.
-pub(crate) fn is_finished(kind: &Kind, object: &Tree) -> bool {
+pub(crate) fn is_finished(kind: &ServedKind, object: &ObjectTree) -> bool {
     metadata::is_deleting(object)
         && metadata::grace_is_over(object)
         && metadata::finalizers(object).is_empty()
@@ -221,14 +237,18 @@ const DEPRECATED: [(&str, &str, &str); 1] = [(
 )];
 
 /// Returns the warning that every answer about a deprecated kind carries.
-pub(crate) fn deprecation(kind: &Kind) -> Option<String> {
+pub(crate) fn deprecation(kind: &ServedKind) -> Option<String> {
     let mut rows = DEPRECATED.iter();
     let row = rows.find(|(group, name, _)| (*group, *name) == (&kind.group, &kind.kind));
     row.map(|(_, _, warning)| (*warning).to_owned())
 }
 
 /// Returns the warnings about a change that do not depend on the strategy of the kind.
-pub(crate) fn general_warnings(kind: &Kind, old: Option<&Tree>, new: &Tree) -> Vec<String> {
+pub(crate) fn general_warnings(
+    kind: &ServedKind,
+    old: Option<&ObjectTree>,
+    new: &ObjectTree,
+) -> Vec<String> {
     if kind.custom.is_some() {
         let before = old.map(metadata::finalizers).unwrap_or_default();
         let mut added = metadata::finalizers(new);
@@ -250,7 +270,7 @@ pub(crate) fn general_warnings(kind: &Kind, old: Option<&Tree>, new: &Tree) -> V
 }
 
 /// A write to the status leaves the rest of the object as it is. Built-in kinds let it change metadata too.
-fn prepare_status(kind: &Kind, old: &Tree, new: &mut Tree) {
+fn prepare_status(kind: &ServedKind, old: &ObjectTree, new: &mut ObjectTree) {
     let status = new.remove("status");
     let mut sent = std::mem::replace(new, old.clone());
     metadata::set(new, "status", status);
@@ -263,20 +283,20 @@ fn prepare_status(kind: &Kind, old: &Tree, new: &mut Tree) {
 }
 
 /// Sets fields of the metadata to the values that they have in `old`.
-fn restore_metadata(old: &Tree, new: &mut Tree, fields: &[&str]) {
+fn restore_metadata(old: &ObjectTree, new: &mut ObjectTree, fields: &[&str]) {
     for field in fields {
         metadata::set(metadata::of(new), field, metadata::get(old, field).cloned());
     }
 }
 
-fn count_generation(kind: &Kind, old: &Tree, new: &mut Tree) {
+fn count_generation(kind: &ServedKind, old: &ObjectTree, new: &mut ObjectTree) {
     let also = match kind.rules.generation {
-        Generation::Untouched | Generation::Once => return,
-        Generation::Content => None,
-        Generation::ContentAndAnnotations => Some("annotations"),
-        Generation::ContentAndLabels => Some("labels"),
+        GenerationRule::Untouched | GenerationRule::Once => return,
+        GenerationRule::Content => None,
+        GenerationRule::ContentAndAnnotations => Some("annotations"),
+        GenerationRule::ContentAndLabels => Some("labels"),
     };
-    let content = |tree: &Tree| -> Tree {
+    let content = |tree: &ObjectTree| -> ObjectTree {
         let counted = tree
             .iter()
             .filter(|(name, _)| *name != "metadata" && (*name != "status" || !kind.has_status()));

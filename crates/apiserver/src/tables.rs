@@ -18,41 +18,41 @@ mod workloads;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::kinds::Kind;
+use crate::kinds::ServedKind;
 use crate::negotiate::TableVersion;
-use crate::respond::{self, ListMeta};
-use crate::store::Object;
+use crate::respond::{self, ListHeader};
+use crate::store::StoredObject;
 
-use columns::Columns;
+use columns::TableColumns;
 
 /// The table options of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Context {
-    pub(crate) include: Include,
+pub(crate) struct TableContext {
+    pub(crate) include: IncludeObject,
     /// The current time, for ages.
     pub(crate) now: Timestamp,
 }
 
 /// The `includeObject` option: the object in each row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Include {
+pub(crate) enum IncludeObject {
     None,
     Metadata,
     Object,
 }
 
-// === impl Context ===
+// === impl TableContext ===
 
-impl Context {
+impl TableContext {
     /// The table of a list or of one object.
     pub(crate) fn table<'a>(
         &self,
-        kind: &Kind,
+        kind: &ServedKind,
         version: TableVersion,
-        objects: impl Iterator<Item = &'a Object>,
-        meta: &ListMeta,
+        objects: impl Iterator<Item = &'a StoredObject>,
+        meta: &ListHeader,
     ) -> Vec<u8> {
-        let columns = Columns::of(kind);
+        let columns = TableColumns::of(kind);
         let mut bytes = head(version, &meta.to_value(), Some(&columns));
         for (index, object) in objects.enumerate() {
             if index > 0 {
@@ -67,12 +67,12 @@ impl Context {
     /// The table of one watch event. `first` is true for the first event, which has the column definitions.
     pub(crate) fn event(
         &self,
-        kind: &Kind,
+        kind: &ServedKind,
         version: TableVersion,
-        object: &Object,
+        object: &StoredObject,
         first: bool,
     ) -> Vec<u8> {
-        let columns = Columns::of(kind);
+        let columns = TableColumns::of(kind);
         let metadata = json!({"resourceVersion": object.rev.to_string()});
         let mut bytes = head(version, &metadata, first.then_some(&columns));
         self.push_row(&mut bytes, kind, version, &columns, object);
@@ -83,12 +83,12 @@ impl Context {
     /// The table of a bookmark: one row with empty cells that always contains the object.
     pub(crate) fn bookmark(
         &self,
-        kind: &Kind,
+        kind: &ServedKind,
         version: TableVersion,
         metadata: &Value,
         first: bool,
     ) -> Vec<u8> {
-        let columns = Columns::of(kind);
+        let columns = TableColumns::of(kind);
         let own = json!({"resourceVersion": metadata["resourceVersion"]});
         let mut bytes = head(version, &own, first.then_some(&columns));
         let tree = json!({ "metadata": metadata });
@@ -101,19 +101,19 @@ impl Context {
     fn push_row(
         &self,
         bytes: &mut Vec<u8>,
-        kind: &Kind,
+        kind: &ServedKind,
         version: TableVersion,
-        columns: &Columns,
-        object: &Object,
+        columns: &TableColumns,
+        object: &StoredObject,
     ) {
         let tree = tree_of(kind, columns, object);
         let cells = columns.cells(object.key.name(), &tree, self.now);
         let conditions = builtin::conditions(kind, &tree);
         push_cells(bytes, &cells, conditions.as_ref());
         match self.include {
-            Include::None => bytes.extend_from_slice(b"null"),
-            Include::Metadata => push_metadata(bytes, version, object.meta()),
-            Include::Object => bytes.extend_from_slice(&respond::object_bytes(kind, object)),
+            IncludeObject::None => bytes.extend_from_slice(b"null"),
+            IncludeObject::Metadata => push_metadata(bytes, version, object.meta()),
+            IncludeObject::Object => bytes.extend_from_slice(&respond::object_bytes(kind, object)),
         }
         bytes.push(b'}');
     }
@@ -121,7 +121,7 @@ impl Context {
 
 /// Decodes the part of an object that its columns need: for many built-in kinds only the metadata. The cell functions of
 /// built-in kinds use the stored version, independent of the requested one.
-fn tree_of(kind: &Kind, columns: &Columns, object: &Object) -> Value {
+fn tree_of(kind: &ServedKind, columns: &TableColumns, object: &StoredObject) -> Value {
     if kind.custom.is_some() {
         serde_json::from_slice(&respond::object_bytes(kind, object)).unwrap_or_default()
     } else if columns.look_beyond_metadata() {
@@ -133,9 +133,9 @@ fn tree_of(kind: &Kind, columns: &Columns, object: &Object) -> Value {
 }
 
 /// The start of a table, up to its first row.
-fn head(version: TableVersion, metadata: &Value, columns: Option<&Columns>) -> Vec<u8> {
+fn head(version: TableVersion, metadata: &Value, columns: Option<&TableColumns>) -> Vec<u8> {
     let api_version = version.api_version();
-    let columns = columns.map_or(Value::Null, Columns::definitions);
+    let columns = columns.map_or(Value::Null, TableColumns::definitions);
     format!(
         r#"{{"kind":"Table","apiVersion":"{api_version}","metadata":{metadata},"columnDefinitions":{columns},"rows":["#
     )
@@ -163,23 +163,24 @@ fn push_metadata(bytes: &mut Vec<u8>, version: TableVersion, metadata: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::{Custom, Kinds};
-    use crate::store::{Draft, Key, Revision, Strings};
+    use crate::kinds::{CustomKind, KindTable};
+    use crate::store::{ObjectDraft, ObjectKey, PackedStrings, StoreRevision};
 
-    fn mk_context(include: Include) -> Context {
-        Context {
+    fn mk_context(include: IncludeObject) -> TableContext {
+        TableContext {
             include,
             now: "2026-01-01T00:05:16Z".parse().unwrap(),
         }
     }
 
-    fn mk_object(tree: &Value) -> Object {
+    fn mk_object(tree: &Value) -> StoredObject {
         let name = tree["metadata"]["name"].as_str().unwrap();
-        let key = Key::new(Some("shop"), name);
-        Draft::new(key, tree.as_object().unwrap(), Strings::default()).commit(Revision(7))
+        let key = ObjectKey::new(Some("shop"), name);
+        ObjectDraft::new(key, tree.as_object().unwrap(), PackedStrings::default())
+            .commit(StoreRevision(7))
     }
 
-    fn mk_widget() -> Object {
+    fn mk_widget() -> StoredObject {
         mk_object(&json!({
             "metadata": {"name": "a", "namespace": "shop", "uid": "u",
                 "creationTimestamp": "2026-01-01T00:00:00Z"},
@@ -187,14 +188,14 @@ mod tests {
         }))
     }
 
-    fn mk_kind(columns: &Value) -> Kind {
-        let mut kinds = Kinds::builtin();
+    fn mk_kind(columns: &Value) -> ServedKind {
+        let mut kinds = KindTable::builtin();
         let mut kind = (**kinds.get("", "v1", "configmaps").unwrap()).clone();
         kind.group = "example.com".into();
         kind.kind = "Widget".into();
         let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         let schema = kinds.schema(&free, &[]);
-        kind.custom = Some(Custom {
+        kind.custom = Some(CustomKind {
             definition: "widgets.example.com".into(),
             uid: "u".into(),
             columns: columns.as_array().unwrap().clone(),
@@ -205,10 +206,10 @@ mod tests {
         kind
     }
 
-    fn mk_table(kind: &Kind, include: Include, object: &Object) -> Value {
-        let meta = ListMeta {
+    fn mk_table(kind: &ServedKind, include: IncludeObject, object: &StoredObject) -> Value {
+        let meta = ListHeader {
             revision: "9".into(),
-            ..ListMeta::default()
+            ..ListHeader::default()
         };
         let objects = std::iter::once(object);
         let bytes = mk_context(include).table(kind, TableVersion::V1, objects, &meta);
@@ -217,9 +218,9 @@ mod tests {
 
     #[test]
     fn builtin_kinds_show_name_and_age() {
-        let kinds = Kinds::builtin();
+        let kinds = KindTable::builtin();
         let kind = kinds.get("", "v1", "serviceaccounts").unwrap();
-        let table = mk_table(kind, Include::Metadata, &mk_widget());
+        let table = mk_table(kind, IncludeObject::Metadata, &mk_widget());
         assert_eq!(table["kind"], "Table");
         assert_eq!(table["metadata"], json!({"resourceVersion": "9"}));
         let names: Vec<&Value> = table["columnDefinitions"]
@@ -238,13 +239,17 @@ mod tests {
 
     #[test]
     fn builtin_kinds_with_columns_decode_the_whole_object() {
-        let kinds = Kinds::builtin();
+        let kinds = KindTable::builtin();
         let pod = mk_object(&json!({
             "metadata": {"name": "a", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"},
             "spec": {"containers": [{"name": "c"}], "nodeName": "n"},
             "status": {"phase": "Failed", "reason": "Evicted"},
         }));
-        let table = mk_table(kinds.get("", "v1", "pods").unwrap(), Include::None, &pod);
+        let table = mk_table(
+            kinds.get("", "v1", "pods").unwrap(),
+            IncludeObject::None,
+            &pod,
+        );
         let none = "<none>";
         let cells = json!(["a", "0/1", "Evicted", "0", "5m16s", none, "n", none, none]);
         assert_eq!(table["rows"][0]["cells"], cells);
@@ -255,7 +260,7 @@ mod tests {
 
     #[test]
     fn events_have_equal_tables_in_both_groups() {
-        let kinds = Kinds::builtin();
+        let kinds = KindTable::builtin();
         let event = mk_object(&json!({
             "metadata": {"name": "a", "uid": "u"},
             "involvedObject": {"kind": "Pod", "name": "p"},
@@ -263,7 +268,7 @@ mod tests {
         }));
         for group in ["", "events.k8s.io"] {
             let kind = kinds.get(group, "v1", "events").unwrap();
-            let table = mk_table(kind, Include::None, &event);
+            let table = mk_table(kind, IncludeObject::None, &event);
             let cells = json!(["16s", "", "", "pod/p", "", "", "", "<unknown>", 1, "a"]);
             assert_eq!(table["rows"][0]["cells"], cells, "{group}");
             assert_eq!(table["columnDefinitions"][9]["format"], "name");
@@ -278,7 +283,7 @@ mod tests {
             {"name": "Weight", "type": "number", "jsonPath": ".spec.weight"},
             {"name": "Kind", "type": "string", "jsonPath": ".kind"},
         ]));
-        let table = mk_table(&kind, Include::Object, &mk_widget());
+        let table = mk_table(&kind, IncludeObject::Object, &mk_widget());
         assert_eq!(
             table["rows"][0]["cells"],
             json!(["a", "red", 3, null, "Widget"])
@@ -292,7 +297,7 @@ mod tests {
             table["columnDefinitions"][2],
             json!({"name": "Size", "type": "integer", "format": "", "description": "how big", "priority": 1})
         );
-        let table = mk_table(&mk_kind(&json!([])), Include::None, &mk_widget());
+        let table = mk_table(&mk_kind(&json!([])), IncludeObject::None, &mk_widget());
         assert_eq!(table["columnDefinitions"][1]["name"], "Age");
         assert_eq!(table["columnDefinitions"][1]["type"], "date");
         assert_eq!(
@@ -304,7 +309,7 @@ mod tests {
     #[test]
     fn only_the_first_event_has_column_definitions() {
         let kind = mk_kind(&json!([]));
-        let context = mk_context(Include::Metadata);
+        let context = mk_context(IncludeObject::Metadata);
         let event = |first| -> Value {
             let bytes = context.event(&kind, TableVersion::V1Beta1, &mk_widget(), first);
             serde_json::from_slice(&bytes).unwrap()
@@ -326,7 +331,7 @@ mod tests {
     fn bookmark_is_a_row_without_a_name() {
         let metadata =
             json!({"resourceVersion": "12", "annotations": {"k8s.io/initial-events-end": "true"}});
-        let kinds = Kinds::builtin();
+        let kinds = KindTable::builtin();
         let cases = [
             (mk_kind(&json!([])), json!(["", null])),
             (
@@ -340,7 +345,7 @@ mod tests {
         ];
         for (kind, cells) in cases {
             let bytes =
-                mk_context(Include::None).bookmark(&kind, TableVersion::V1, &metadata, false);
+                mk_context(IncludeObject::None).bookmark(&kind, TableVersion::V1, &metadata, false);
             let table: Value = serde_json::from_slice(&bytes).unwrap();
             assert_eq!(table["metadata"], json!({"resourceVersion": "12"}));
             assert_eq!(table["rows"][0]["cells"], cells);
@@ -352,8 +357,12 @@ mod tests {
     fn empty_list_has_columns_and_no_rows() {
         let kind = mk_kind(&json!([]));
         let none = std::iter::empty();
-        let bytes =
-            mk_context(Include::None).table(&kind, TableVersion::V1, none, &ListMeta::default());
+        let bytes = mk_context(IncludeObject::None).table(
+            &kind,
+            TableVersion::V1,
+            none,
+            &ListHeader::default(),
+        );
         let table: Value = serde_json::from_slice(&bytes).unwrap();
         assert_eq!(table["rows"], json!([]));
         assert_eq!(table["columnDefinitions"].as_array().unwrap().len(), 2);

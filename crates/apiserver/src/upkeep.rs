@@ -13,10 +13,10 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::sync::watch;
 
-use crate::kinds::Kind;
+use crate::kinds::ServedKind;
 use crate::metadata;
-use crate::server::{ServerState, Upkeep};
-use crate::store::{Keep, Key, Object, Proposal, Scope};
+use crate::server::{ServerState, UpkeepTasks};
+use crate::store::{ListScope, ObjectKey, PageFilter, StoredObject, WriteProposal};
 use crate::strategy;
 use crate::strategy::namespace::DEFAULT_NAMESPACES;
 use crate::verbs::write;
@@ -25,20 +25,20 @@ use crate::verbs::write;
 const SETTLE: Duration = Duration::from_millis(2);
 
 /// Wakes a task: after any write while it has work, otherwise after a write that may start new work.
-struct Wake {
+struct TaskWake {
     any: watch::Receiver<()>,
     own: watch::Receiver<()>,
 }
 
 /// Whether a task waits for objects to disappear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Work {
+enum PendingWork {
     None,
     Waiting,
 }
 
 /// Creates the default namespaces and starts the tasks.
-pub(crate) fn start(inner: &Arc<ServerState>, upkeep: Upkeep) {
+pub(crate) fn start(inner: &Arc<ServerState>, upkeep: UpkeepTasks) {
     create_default_namespaces(inner);
     if upkeep.namespaces {
         tokio::spawn(namespaces::run(Arc::downgrade(inner)));
@@ -55,12 +55,12 @@ fn create_default_namespaces(inner: &ServerState) {
     let kind = inner.builtin("", "namespaces");
     let now = inner.clock.now();
     for (name, _) in DEFAULT_NAMESPACES {
-        let mut tree = metadata::Tree::new();
+        let mut tree = metadata::ObjectTree::new();
         tree.insert("metadata".into(), json!({"name": name}));
         metadata::set_create_fields(&mut tree, now, &mut inner.rng());
         strategy::prepare_create(&kind, &mut tree, &inner.kinds(), now);
-        let key = Key::new(None, name);
-        let proposal = Proposal {
+        let key = ObjectKey::new(None, name);
+        let proposal = WriteProposal {
             resource: kind.resource,
             expected: None,
             new: Some(write::encode(&kind, &key, &tree)),
@@ -73,12 +73,16 @@ fn create_default_namespaces(inner: &ServerState) {
 }
 
 /// All objects of a kind, or of one namespace of it.
-fn objects(inner: &ServerState, kind: &Kind, namespace: Option<&str>) -> Vec<Arc<Object>> {
-    let scope = Scope {
+fn objects(
+    inner: &ServerState,
+    kind: &ServedKind,
+    namespace: Option<&str>,
+) -> Vec<Arc<StoredObject>> {
+    let scope = ListScope {
         namespace: namespace.map(str::to_owned),
         start: None,
     };
-    let keep = Keep {
+    let keep = PageFilter {
         matches: &|_| true,
         limit: None,
     };
@@ -86,11 +90,11 @@ fn objects(inner: &ServerState, kind: &Kind, namespace: Option<&str>) -> Vec<Arc
     page.map(|page| page.objects).unwrap_or_default()
 }
 
-// === impl Wake ===
+// === impl TaskWake ===
 
-impl Wake {
+impl TaskWake {
     /// `begins` is the kind whose deletion starts the work.
-    fn new(inner: &ServerState, begins: &Kind) -> Self {
+    fn new(inner: &ServerState, begins: &ServedKind) -> Self {
         Self {
             any: inner.store.subscribe_all(),
             own: inner.store.subscribe(begins.resource),
@@ -104,10 +108,10 @@ impl Wake {
     }
 
     /// Waits for the next wake. Returns false if the server is gone.
-    async fn next(&mut self, work: Work) -> bool {
+    async fn next(&mut self, work: PendingWork) -> bool {
         let changed = match work {
-            Work::Waiting => self.any.changed().await,
-            Work::None => self.own.changed().await,
+            PendingWork::Waiting => self.any.changed().await,
+            PendingWork::None => self.own.changed().await,
         };
         tokio::time::sleep(SETTLE).await;
         changed.is_ok()

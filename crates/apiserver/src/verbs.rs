@@ -22,29 +22,29 @@ use caretaker_machinery::status::{Details, Status, quoted};
 use http::{Method, Response};
 use serde_json::Value;
 
-use crate::kinds::Kind;
-use crate::metrics::Labels;
-use crate::negotiate::{Form, Format};
-use crate::request::Query;
-use crate::respond::{self, Body, ListMeta};
-use crate::server::{Identity, ServerState};
-use crate::store::{Key, Object, Page};
+use crate::kinds::ServedKind;
+use crate::metrics::RequestSeries;
+use crate::negotiate::{ResponseForm, ResponseFormat};
+use crate::request::RequestQuery;
+use crate::respond::{self, ListHeader, ResponseBody};
+use crate::server::{ServerState, UserIdentity};
+use crate::store::{ObjectKey, ObjectPage, StoredObject};
 use crate::strategy::ObjectPart;
-use crate::tables::{self, Include};
+use crate::tables::{self, IncludeObject};
 
 /// A request for a resource whose kind is known.
 #[derive(Clone)]
 pub(crate) struct ResourceRequest {
-    pub(crate) kind: Arc<Kind>,
+    pub(crate) kind: Arc<ServedKind>,
     pub(crate) namespace: Option<String>,
     pub(crate) name: Option<String>,
     pub(crate) subresource: Option<String>,
     pub(crate) legacy_watch: bool,
     pub(crate) method: Method,
-    pub(crate) query: Query,
+    pub(crate) query: RequestQuery,
     pub(crate) content_type: String,
-    pub(crate) identity: Identity,
-    pub(crate) format: Format,
+    pub(crate) identity: UserIdentity,
+    pub(crate) format: ResponseFormat,
     pub(crate) body: Bytes,
 }
 
@@ -52,12 +52,12 @@ pub(crate) struct ResourceRequest {
 pub(crate) enum VerbReply {
     Object {
         code: u16,
-        object: Arc<Object>,
+        object: Arc<StoredObject>,
         warnings: Vec<String>,
     },
     List {
-        page: Page,
-        meta: ListMeta,
+        page: ObjectPage,
+        meta: ListHeader,
     },
     /// The success of a delete or of a binding.
     Status {
@@ -69,7 +69,7 @@ pub(crate) enum VerbReply {
         code: u16,
         value: Value,
     },
-    Watch(Response<Body>),
+    Watch(Response<ResponseBody>),
 }
 
 /// The verbs, with their names in discovery and in metrics.
@@ -89,8 +89,8 @@ enum ApiVerb {
 pub(crate) async fn serve(
     server: &Arc<ServerState>,
     request: ResourceRequest,
-    labels: &mut Labels,
-) -> Response<Body> {
+    labels: &mut RequestSeries,
+) -> Response<ResponseBody> {
     let format = request.format;
     let Some(verb) = ApiVerb::of(&request) else {
         let custom = request.kind.custom.is_some();
@@ -203,13 +203,13 @@ impl ApiVerb {
 
 impl ResourceRequest {
     /// Returns the key of the object that the path names.
-    pub(crate) fn key(&self) -> Key {
+    pub(crate) fn key(&self) -> ObjectKey {
         self.key_of(self.name.as_deref().unwrap_or_default())
     }
 
-    pub(crate) fn key_of(&self, name: &str) -> Key {
+    pub(crate) fn key_of(&self, name: &str) -> ObjectKey {
         let namespace = self.namespace.as_deref().filter(|_| self.kind.namespaced);
-        Key::new(namespace, name)
+        ObjectKey::new(namespace, name)
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -237,10 +237,10 @@ impl ResourceRequest {
         self.check_name()?;
         let is_list = matches!(verb, ApiVerb::List | ApiVerb::DeleteCollection);
         let (form, article) = match (self.format.form, is_list) {
-            (Form::Metadata, true) => ("PartialObjectMetadata", "a list"),
+            (ResponseForm::Metadata, true) => ("PartialObjectMetadata", "a list"),
             // A watch shows single objects although the client accepts a list.
-            (Form::MetadataList, false) if verb == ApiVerb::Watch => return Ok(()),
-            (Form::MetadataList, false) => ("PartialObjectMetadataList", "not a list"),
+            (ResponseForm::MetadataList, false) if verb == ApiVerb::Watch => return Ok(()),
+            (ResponseForm::MetadataList, false) => ("PartialObjectMetadataList", "not a list"),
             _ => return Ok(()),
         };
         let kind = if is_list {
@@ -264,7 +264,7 @@ impl ResourceRequest {
         Err(Status::failure(406, "NotAcceptable", message))
     }
 
-    fn set_labels(&self, labels: &mut Labels, verb: ApiVerb) {
+    fn set_labels(&self, labels: &mut RequestSeries, verb: ApiVerb) {
         let scope = match (&self.name, &self.namespace) {
             (Some(_), _) => "resource",
             (None, Some(_)) => "namespace",
@@ -282,18 +282,22 @@ impl ResourceRequest {
     }
 
     /// Returns how tables show objects.
-    pub(crate) fn tables(&self, server: &ServerState) -> Result<tables::Context, Status> {
+    pub(crate) fn tables(&self, server: &ServerState) -> Result<tables::TableContext, Status> {
         let include = match self.format.form {
-            Form::Table(_) => Include::parse(self.query.get("includeObject"))?,
-            _ => Include::Metadata,
+            ResponseForm::Table(_) => IncludeObject::parse(self.query.get("includeObject"))?,
+            _ => IncludeObject::Metadata,
         };
-        Ok(tables::Context {
+        Ok(tables::TableContext {
             include,
             now: server.clock.now(),
         })
     }
 
-    fn render(&self, reply: VerbReply, server: &ServerState) -> Result<Response<Body>, Status> {
+    fn render(
+        &self,
+        reply: VerbReply,
+        server: &ServerState,
+    ) -> Result<Response<ResponseBody>, Status> {
         let tables = self.tables(server)?;
         let (mut response, warnings) = match reply {
             VerbReply::Object {

@@ -14,11 +14,11 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::kinds::Kind;
-use crate::negotiate::Form;
+use crate::kinds::ServedKind;
+use crate::negotiate::ResponseForm;
 use crate::respond::{metadata_bytes, object_bytes};
 use crate::server::ServerState;
-use crate::store::{Event, EventKind, Object, Page, Revision};
+use crate::store::{EventKind, ObjectPage, StoreEvent, StoreRevision, StoredObject};
 use crate::tables;
 use crate::verbs::read::ObjectFilter;
 
@@ -32,31 +32,31 @@ const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 
 /// The events that a client wants, and their form.
-pub(crate) struct View {
-    pub(crate) kind: Arc<Kind>,
+pub(crate) struct WatchView {
+    pub(crate) kind: Arc<ServedKind>,
     pub(crate) namespace: Option<String>,
     pub(crate) filter: ObjectFilter,
-    pub(crate) form: Form,
-    pub(crate) tables: tables::Context,
+    pub(crate) form: ResponseForm,
+    pub(crate) tables: tables::TableContext,
     pub(crate) bookmarks: bool,
 }
 
 /// The beginning of a watch.
-pub(crate) enum Start {
-    After(Revision),
+pub(crate) enum WatchStart {
+    After(StoreRevision),
     /// With the stored objects as ADDED events.
-    With(Page),
+    With(ObjectPage),
     Failed(Box<Status>),
 }
 
 /// A running watch, as a stream of pieces of its response.
-pub(crate) struct Watching {
+pub(crate) struct WatchStream {
     inner: Arc<ServerState>,
-    view: View,
-    cursor: Revision,
+    view: WatchView,
+    cursor: StoreRevision,
     /// Objects of the beginning that have not been sent.
-    initial: std::vec::IntoIter<Arc<Object>>,
-    state: State,
+    initial: std::vec::IntoIter<Arc<StoredObject>>,
+    state: WatchState,
     changed: watch::Receiver<()>,
     ends: Instant,
     next_bookmark: Instant,
@@ -64,7 +64,7 @@ pub(crate) struct Watching {
     columns_sent: bool,
 }
 
-enum State {
+enum WatchState {
     Initial,
     Live,
     /// Sends one more line and ends.
@@ -72,22 +72,24 @@ enum State {
     Ended,
 }
 
-// === impl Watching ===
+// === impl WatchStream ===
 
-impl Watching {
+impl WatchStream {
     pub(crate) fn new(
         inner: Arc<ServerState>,
-        view: View,
-        start: Start,
+        view: WatchView,
+        start: WatchStart,
         changed: watch::Receiver<()>,
         life: Duration,
     ) -> Self {
         let now = Instant::now();
         let jitter = inner.rng().duration(Duration::ZERO..BOOKMARK_EVERY / 10);
         let (state, cursor, objects) = match start {
-            Start::After(revision) => (State::Live, revision, Vec::new()),
-            Start::With(page) => (State::Initial, page.revision, page.objects),
-            Start::Failed(status) => (State::Failing(status), Revision(0), Vec::new()),
+            WatchStart::After(revision) => (WatchState::Live, revision, Vec::new()),
+            WatchStart::With(page) => (WatchState::Initial, page.revision, page.objects),
+            WatchStart::Failed(status) => {
+                (WatchState::Failing(status), StoreRevision(0), Vec::new())
+            }
         };
         Self {
             inner,
@@ -111,23 +113,23 @@ impl Watching {
     /// Returns the next piece of the response; none at the end.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            match std::mem::replace(&mut self.state, State::Ended) {
-                State::Initial => {
+            match std::mem::replace(&mut self.state, WatchState::Ended) {
+                WatchState::Initial => {
                     let piece = self.initial_piece();
                     if !piece.is_empty() {
                         return Some(piece.into());
                     }
                 }
-                State::Failing(status) => return Some(error_line(&status)),
-                State::Ended => return None,
-                State::Live => {
-                    self.state = State::Live;
+                WatchState::Failing(status) => return Some(error_line(&status)),
+                WatchState::Ended => return None,
+                WatchState::Live => {
+                    self.state = WatchState::Live;
                     let piece = self.live_piece();
                     if !piece.is_empty() {
                         return Some(piece.into());
                     }
-                    if matches!(self.state, State::Live) && !self.wait().await {
-                        self.state = State::Ended;
+                    if matches!(self.state, WatchState::Live) && !self.wait().await {
+                        self.state = WatchState::Ended;
                     }
                 }
             }
@@ -142,12 +144,12 @@ impl Watching {
                 if self.view.bookmarks {
                     self.push_bookmark(&mut piece, true);
                 }
-                self.state = State::Live;
+                self.state = WatchState::Live;
                 return piece;
             };
             self.push(&mut piece, EventKind::Added, &object);
         }
-        self.state = State::Initial;
+        self.state = WatchState::Initial;
         piece
     }
 
@@ -167,14 +169,14 @@ impl Watching {
                 }
                 self.cursor = batch.up_to;
                 if batch.last {
-                    self.state = State::Ended;
+                    self.state = WatchState::Ended;
                     return piece;
                 }
             }
             Err(too_old) => {
                 let (asked, floor) = (self.cursor, too_old.0);
                 let message = format!("too old resource version: {asked} ({floor})");
-                self.state = State::Failing(Box::new(Status::expired(message)));
+                self.state = WatchState::Failing(Box::new(Status::expired(message)));
                 return piece;
             }
         }
@@ -213,7 +215,7 @@ impl Watching {
 
     /// Adds an event as this client sees it: an object that begins to match its selectors is added, one that ceases to
     /// match is deleted.
-    fn push_event(&mut self, piece: &mut Vec<u8>, event: &Event) {
+    fn push_event(&mut self, piece: &mut Vec<u8>, event: &StoreEvent) {
         let view = &self.view;
         let object = &event.object;
         if view.namespace.is_some() && view.namespace.as_deref() != object.key.namespace() {
@@ -240,10 +242,12 @@ impl Watching {
     }
 
     /// Adds an event as it happened, encoded once for all watches of the same form.
-    fn push_shared(&mut self, piece: &mut Vec<u8>, event: &Event) {
+    fn push_shared(&mut self, piece: &mut Vec<u8>, event: &StoreEvent) {
         let line = match self.view.form {
-            Form::Object if crate::strategy::convert::is_stored(&self.view.kind) => &event.line,
-            Form::Metadata => &event.metadata_line,
+            ResponseForm::Object if crate::strategy::convert::is_stored(&self.view.kind) => {
+                &event.line
+            }
+            ResponseForm::Metadata => &event.metadata_line,
             _ => return self.push(piece, event.kind, &event.object),
         };
         let line = line.get_or_init(|| {
@@ -255,7 +259,7 @@ impl Watching {
         piece.extend_from_slice(line);
     }
 
-    fn push(&mut self, piece: &mut Vec<u8>, kind: EventKind, object: &Object) {
+    fn push(&mut self, piece: &mut Vec<u8>, kind: EventKind, object: &StoredObject) {
         let first = !std::mem::replace(&mut self.columns_sent, true);
         self.view.tables.now = self.inner.clock.now();
         self.view.push_line(piece, kind.as_str(), object, first);
@@ -268,27 +272,27 @@ impl Watching {
     }
 }
 
-// === impl View ===
+// === impl WatchView ===
 
-impl View {
-    fn push_line(&self, line: &mut Vec<u8>, event: &str, object: &Object, first: bool) {
+impl WatchView {
+    fn push_line(&self, line: &mut Vec<u8>, event: &str, object: &StoredObject, first: bool) {
         let bytes = match self.form {
-            Form::Metadata => metadata_bytes(object),
-            Form::Table(version) => self.tables.event(&self.kind, version, object, first),
+            ResponseForm::Metadata => metadata_bytes(object),
+            ResponseForm::Table(version) => self.tables.event(&self.kind, version, object, first),
             _ => object_bytes(&self.kind, object),
         };
         push_line(line, event, &bytes);
     }
 
     /// Returns an object that holds nothing but the revision of the watch.
-    fn bookmark(&self, revision: Revision, end_of_initial: bool, first: bool) -> Vec<u8> {
+    fn bookmark(&self, revision: StoreRevision, end_of_initial: bool, first: bool) -> Vec<u8> {
         let mut metadata = json!({"resourceVersion": revision.to_string()});
         if end_of_initial {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
         let (api_version, kind) = match self.form {
-            Form::Metadata => ("meta.k8s.io/v1".to_owned(), "PartialObjectMetadata"),
-            Form::Table(version) => {
+            ResponseForm::Metadata => ("meta.k8s.io/v1".to_owned(), "PartialObjectMetadata"),
+            ResponseForm::Table(version) => {
                 return self.tables.bookmark(&self.kind, version, &metadata, first);
             }
             _ => (self.kind.api_version(), self.kind.kind.as_str()),

@@ -14,8 +14,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use caretaker_apiserver::listen::{Door, Incoming, Query, Site};
-use caretaker_apiserver::{Body, Identity};
+use caretaker_apiserver::listen::{AccessCheck, HttpSite, Incoming, RequestQuery};
+use caretaker_apiserver::{ResponseBody, UserIdentity};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 
 /// Plain text, as Go's servers mark it.
@@ -79,7 +79,7 @@ impl AdminPages {
         Self { diagnostics }
     }
 
-    async fn page(&self, method: &Method, uri: &Uri) -> Response<Body> {
+    async fn page(&self, method: &Method, uri: &Uri) -> Response<ResponseBody> {
         let Some(page) = AdminPage::at(uri.path()) else {
             return build(404, TEXT, "404 page not found\n".into());
         };
@@ -89,7 +89,7 @@ impl AdminPages {
             response.headers_mut().insert(header::ALLOW, allowed);
             return response;
         }
-        let query = Query::parse(uri.query().unwrap_or_default());
+        let query = RequestQuery::parse(uri.query().unwrap_or_default());
         let diagnostics = &self.diagnostics;
         match page {
             AdminPage::Health(endpoint, check) => {
@@ -114,19 +114,19 @@ impl AdminPages {
     }
 }
 
-impl Site for AdminPages {
-    fn door(&self, path: &str) -> Door {
+impl HttpSite for AdminPages {
+    fn access_check(&self, path: &str) -> AccessCheck {
         match AdminPage::at(path) {
-            Some(AdminPage::Health(..)) => Door::Open,
-            _ => Door::Token,
+            Some(AdminPage::Health(..)) => AccessCheck::Open,
+            _ => AccessCheck::Token,
         }
     }
 
     async fn serve(
         &self,
-        _identity: Option<Identity>,
+        _identity: Option<UserIdentity>,
         request: Request<Incoming>,
-    ) -> Response<Body> {
+    ) -> Response<ResponseBody> {
         self.page(request.method(), request.uri()).await
     }
 }
@@ -170,8 +170,8 @@ impl HealthEndpoint {
     }
 }
 
-fn build(code: u16, content_type: &'static str, text: String) -> Response<Body> {
-    let mut response = Response::new(Body::from(text));
+fn build(code: u16, content_type: &'static str, text: String) -> Response<ResponseBody> {
+    let mut response = Response::new(ResponseBody::from(text));
     *response.status_mut() =
         StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = [

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use caretaker_apiserver::listen::{KubeconfigFile, Listener};
+use caretaker_apiserver::listen::{ApiListener, KubeconfigFile};
 use caretaker_controllers::runtime::clients::{Choice, Clients, Environment};
 use caretaker_controllers::runtime::driver::Mode;
 use caretaker_controllers::runtime::driver::clock_skew::Timing;
@@ -98,7 +98,7 @@ async fn run_controllers(args: &RunFlags) -> Result<ExitCode> {
 }
 
 /// Opens the admin server's socket, and writes the kubeconfig with its token unless the user gave one.
-async fn open_admin(args: &RunFlags) -> Result<Option<(Listener, Option<KubeconfigFile>)>> {
+async fn open_admin(args: &RunFlags) -> Result<Option<(ApiListener, Option<KubeconfigFile>)>> {
     if args.secure_port == 0 {
         return Ok(None);
     }
@@ -111,7 +111,7 @@ async fn open_admin(args: &RunFlags) -> Result<Option<(Listener, Option<Kubeconf
 }
 
 fn serve_admin(
-    listener: Listener,
+    listener: ApiListener,
     file: Option<&KubeconfigFile>,
     controllers: &ControllerSet,
     stopped: oneshot::Receiver<()>,

@@ -14,8 +14,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use caretaker_apiserver::listen::{Listener, Transport};
-use caretaker_apiserver::{ApiServer, Identity};
+use caretaker_apiserver::listen::{ApiListener, ListenTransport};
+use caretaker_apiserver::{ApiServer, UserIdentity};
 use caretaker_controllers::runtime::clients::Clients;
 use caretaker_controllers::runtime::driver::Mode;
 use caretaker_controllers::runtime::driver::clock_skew::Timing;
@@ -78,7 +78,7 @@ async fn serve(args: &UpFlags) -> Result<ExitCode> {
         Some(0) => None,
         port => Some(open_admin(&listener, port.unwrap_or_default()).await?),
     };
-    let admin_url = admin.as_ref().map(Listener::url);
+    let admin_url = admin.as_ref().map(ApiListener::url);
     let location = KubeconfigLocation::choose(
         args.kubeconfig_out.as_deref(),
         port,
@@ -165,7 +165,7 @@ pub(crate) fn start_controllers(
 
 /// A client that calls the server directly, without a socket.
 pub(crate) fn in_process_client(server: &ApiServer) -> kube::Client {
-    let identity = Identity {
+    let identity = UserIdentity {
         user: "system:kube-controller-manager".to_owned(),
         groups: vec!["system:authenticated".to_owned()],
     };
@@ -176,19 +176,19 @@ pub(crate) fn in_process_client(server: &ApiServer) -> kube::Client {
 pub(crate) async fn open(
     listen: Option<ListenAddress>,
     wire: ApiTransport,
-) -> Result<(Listener, u16)> {
+) -> Result<(ApiListener, u16)> {
     let socket = bind(listen).await?;
     let address = socket.local_addr().context("the socket has no address")?;
     let transport = match wire {
-        ApiTransport::Plain => Transport::Plain,
+        ApiTransport::Plain => ListenTransport::Plain,
         ApiTransport::Tls => wiring::tls()?,
     };
-    let listener = Listener::new(socket, transport, wiring::token()?)?;
+    let listener = ApiListener::new(socket, transport, wiring::token()?)?;
     Ok((listener, address.port()))
 }
 
 /// Opens the admin server's listener with the API server's certificates and token.
-async fn open_admin(listener: &Listener, port: u16) -> Result<Listener> {
+async fn open_admin(listener: &ApiListener, port: u16) -> Result<ApiListener> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let socket = TcpListener::bind(address).await;
     let socket = socket.with_context(|| {

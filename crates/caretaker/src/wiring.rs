@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, Result, anyhow};
 use caretaker_apiserver::ApiServer;
-use caretaker_apiserver::listen::{Keys, TOKEN_BYTES, Token, Transport};
+use caretaker_apiserver::listen::{BearerToken, ListenTransport, TOKEN_BYTES, TlsKeys};
 use caretaker_machinery::clock::Clock;
 use caretaker_machinery::cron::zone;
 use caretaker_machinery::rng::Rng;
@@ -67,14 +67,14 @@ pub(crate) fn rng() -> Result<Rng> {
 }
 
 /// A random bearer token.
-pub(crate) fn token() -> Result<Token> {
-    Ok(Token::from_random(random::<TOKEN_BYTES>()?))
+pub(crate) fn token() -> Result<BearerToken> {
+    Ok(BearerToken::from_random(random::<TOKEN_BYTES>()?))
 }
 
 /// TLS with new keys.
-pub(crate) fn tls() -> Result<Transport> {
+pub(crate) fn tls() -> Result<ListenTransport> {
     let key = || KeyPair::generate().context("cannot generate a TLS key");
-    Ok(Transport::Tls(Box::new(Keys {
+    Ok(ListenTransport::Tls(Box::new(TlsKeys {
         authority: key()?,
         server: key()?,
         now: Timestamp::now(),

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use anyhow::Context as _;
-use caretaker_apiserver::{ApiServer, Identity, Upkeep};
+use caretaker_apiserver::{ApiServer, UpkeepTasks, UserIdentity};
 use caretaker_controllers::cron::{self, CronJobs};
 use caretaker_controllers::gc::{self, GarbageCollector};
 use caretaker_controllers::podgc::{self, PodGc};
@@ -88,7 +88,7 @@ impl Target {
 
     /// A new embedded server. It does not look after namespaces and events by itself, as a bare kube-apiserver does not.
     pub fn embedded() -> Self {
-        let upkeep = Upkeep {
+        let upkeep = UpkeepTasks {
             namespaces: false,
             crds: true,
             events: false,
@@ -97,7 +97,7 @@ impl Target {
         let server = ApiServer::ephemeral_with(clock.clone(), Rng::seeded(SEED), upkeep);
         Self {
             server: Server::Embedded,
-            client: Client::new(server.service(Identity::admin()), "default"),
+            client: Client::new(server.service(UserIdentity::admin()), "default"),
             config: None,
             clock: Some(clock),
         }

@@ -4,13 +4,13 @@ use caretaker_machinery::status::{Cause, Status};
 use serde_json::{Map, Value};
 
 use crate::body::{self, BodyError};
-use crate::request::{Query, check_dry_run, invalid_options};
+use crate::request::{RequestQuery, check_dry_run, invalid_options};
 
 /// Options of a delete.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct DeleteOptions {
     pub(crate) grace_seconds: Option<i64>,
-    pub(crate) policy: Option<Propagation>,
+    pub(crate) policy: Option<PropagationPolicy>,
     /// The old form of `policy`.
     pub(crate) orphan_dependents: Option<bool>,
     pub(crate) uid: Option<String>,
@@ -20,7 +20,7 @@ pub(crate) struct DeleteOptions {
 
 /// What becomes of dependents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Propagation {
+pub(crate) enum PropagationPolicy {
     Background,
     Foreground,
     Orphan,
@@ -29,7 +29,11 @@ pub(crate) enum Propagation {
 // === impl DeleteOptions ===
 
 impl DeleteOptions {
-    pub(crate) fn read(content_type: &str, body: &[u8], query: &Query) -> Result<Self, Status> {
+    pub(crate) fn read(
+        content_type: &str,
+        body: &[u8],
+        query: &RequestQuery,
+    ) -> Result<Self, Status> {
         let given = if body.is_empty() {
             from_query(query)?
         } else {
@@ -121,7 +125,7 @@ fn from_body(content_type: &str, bytes: &[u8]) -> Result<Map<String, Value>, Sta
     }
 }
 
-fn from_query(query: &Query) -> Result<Map<String, Value>, Status> {
+fn from_query(query: &RequestQuery) -> Result<Map<String, Value>, Status> {
     let mut given = Map::new();
     if let Some(seconds) = query.integer("gracePeriodSeconds")? {
         given.insert("gracePeriodSeconds".into(), seconds.into());
@@ -142,13 +146,13 @@ fn from_query(query: &Query) -> Result<Map<String, Value>, Status> {
     Ok(given)
 }
 
-fn policy(given: &Map<String, Value>) -> Result<Option<Propagation>, Status> {
+fn policy(given: &Map<String, Value>) -> Result<Option<PropagationPolicy>, Status> {
     match given.get("propagationPolicy") {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => match text.as_str() {
-            "Background" => Ok(Some(Propagation::Background)),
-            "Foreground" => Ok(Some(Propagation::Foreground)),
-            "Orphan" => Ok(Some(Propagation::Orphan)),
+            "Background" => Ok(Some(PropagationPolicy::Background)),
+            "Foreground" => Ok(Some(PropagationPolicy::Foreground)),
+            "Orphan" => Ok(Some(PropagationPolicy::Orphan)),
             other => {
                 let known = ["Foreground", "Background", "Orphan", "nil"];
                 let cause = Cause::not_supported("propagationPolicy", other, &known);

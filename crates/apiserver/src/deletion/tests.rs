@@ -1,29 +1,29 @@
 use super::*;
-use crate::kinds::Kinds;
+use crate::kinds::KindTable;
 use serde_json::json;
 
 const NOW: &str = "2026-03-01T12:00:00Z";
 
-fn mk_tree(value: &Value) -> Tree {
+fn mk_tree(value: &Value) -> ObjectTree {
     value.as_object().unwrap().clone()
 }
 
-fn mk_decision(kind: (&str, &str), object: &Value, options: &DeleteOptions) -> Decision {
-    let kinds = Kinds::builtin();
+fn mk_decision(kind: (&str, &str), object: &Value, options: &DeleteOptions) -> DeleteDecision {
+    let kinds = KindTable::builtin();
     let kind = kinds.by_kind(kind.0, kind.1).unwrap();
     decide(kind, &mk_tree(object), options, NOW.parse().unwrap())
 }
 
-fn with_policy(policy: Propagation) -> DeleteOptions {
+fn with_policy(policy: PropagationPolicy) -> DeleteOptions {
     DeleteOptions {
         policy: Some(policy),
         ..DeleteOptions::default()
     }
 }
 
-fn finalizers_kept(decision: &Decision) -> Vec<String> {
+fn finalizers_kept(decision: &DeleteDecision) -> Vec<String> {
     match decision {
-        Decision::Keep(object) => metadata::finalizers(object),
+        DeleteDecision::Keep(object) => metadata::finalizers(object),
         other => panic!("not kept: {other:?}"),
     }
 }
@@ -39,19 +39,19 @@ fn an_object_that_nothing_holds_goes_in_one_write() {
         &json!({"metadata": {"name": "a"}}),
         &DeleteOptions::default(),
     );
-    assert_eq!(decision, Decision::Remove(None));
+    assert_eq!(decision, DeleteDecision::Remove(None));
 }
 
 #[test]
 fn the_policy_decides_about_the_collectors_finalizers() {
     let held = json!({"metadata": {"finalizers": ["foregroundDeletion", "x.io/y"]}});
     let cases = [
-        (Propagation::Background, vec!["x.io/y"]),
+        (PropagationPolicy::Background, vec!["x.io/y"]),
         (
-            Propagation::Foreground,
+            PropagationPolicy::Foreground,
             vec!["foregroundDeletion", "x.io/y"],
         ),
-        (Propagation::Orphan, vec!["x.io/y", "orphan"]),
+        (PropagationPolicy::Orphan, vec!["x.io/y", "orphan"]),
     ];
     for (policy, expected) in cases {
         let decision = mk_decision(CONFIG_MAP, &held, &with_policy(policy));
@@ -69,23 +69,27 @@ fn kinds_differ_in_what_no_policy_means() {
     let event = mk_decision(
         ("v1", "Event"),
         &object,
-        &with_policy(Propagation::Foreground),
+        &with_policy(PropagationPolicy::Foreground),
     );
-    assert_eq!(event, Decision::Remove(None));
+    assert_eq!(event, DeleteDecision::Remove(None));
 }
 
 #[test]
 fn a_second_delete_can_release_what_the_first_one_held() {
     let object = json!({"metadata": {"finalizers": ["foregroundDeletion"], "deletionTimestamp": NOW,
         "deletionGracePeriodSeconds": 0}});
-    let decision = mk_decision(CONFIG_MAP, &object, &with_policy(Propagation::Background));
-    assert_eq!(decision, Decision::Remove(None));
+    let decision = mk_decision(
+        CONFIG_MAP,
+        &object,
+        &with_policy(PropagationPolicy::Background),
+    );
+    assert_eq!(decision, DeleteDecision::Remove(None));
 }
 
 #[test]
 fn a_held_object_is_marked_and_counted_once() {
     let object = json!({"metadata": {"generation": 1, "finalizers": ["x.io/y"]}});
-    let Decision::Keep(kept) = mk_decision(
+    let DeleteDecision::Keep(kept) = mk_decision(
         ("apps/v1", "Deployment"),
         &object,
         &DeleteOptions::default(),
@@ -100,7 +104,7 @@ fn a_held_object_is_marked_and_counted_once() {
         &Value::Object(kept.clone()),
         &DeleteOptions::default(),
     );
-    assert_eq!(again, Decision::Keep(kept));
+    assert_eq!(again, DeleteDecision::Keep(kept));
 }
 
 #[test]
@@ -109,8 +113,8 @@ fn only_scheduled_running_pods_get_grace() {
         json!({"metadata": {"name": "a"}, "spec": {"nodeName": node, "terminationGracePeriodSeconds": 30},
             "status": {"phase": phase}})
     };
-    let grace = |decision: Decision| match decision {
-        Decision::Keep(object) | Decision::Remove(Some(object)) => {
+    let grace = |decision: DeleteDecision| match decision {
+        DeleteDecision::Keep(object) | DeleteDecision::Remove(Some(object)) => {
             object["metadata"]["deletionGracePeriodSeconds"]
                 .as_i64()
                 .unwrap()
@@ -141,7 +145,7 @@ fn only_scheduled_running_pods_get_grace() {
         0
     );
     let unscheduled = mk_decision(POD, &pod("", "Pending"), &ask(60));
-    assert!(matches!(unscheduled, Decision::Remove(Some(_))));
+    assert!(matches!(unscheduled, DeleteDecision::Remove(Some(_))));
 }
 
 #[test]
@@ -157,27 +161,27 @@ fn grace_can_only_be_shortened_and_not_into_the_past() {
     let soon = "2026-03-01T12:00:20Z";
     assert_eq!(
         mk_decision(POD, &deleting(soon), &ask(None)),
-        Decision::Pending
+        DeleteDecision::Pending
     );
     assert_eq!(
         mk_decision(POD, &deleting(soon), &ask(Some(30))),
-        Decision::Pending
+        DeleteDecision::Pending
     );
-    let Decision::Keep(kept) = mk_decision(POD, &deleting(soon), &ask(Some(25))) else {
+    let DeleteDecision::Keep(kept) = mk_decision(POD, &deleting(soon), &ask(Some(25))) else {
         panic!("not kept");
     };
     assert_eq!(
         kept["metadata"]["deletionTimestamp"],
         "2026-03-01T12:00:15Z"
     );
-    let Decision::Keep(kept) = mk_decision(POD, &deleting(soon), &ask(Some(5))) else {
+    let DeleteDecision::Keep(kept) = mk_decision(POD, &deleting(soon), &ask(Some(5))) else {
         panic!("not kept");
     };
     assert_eq!(kept["metadata"]["deletionTimestamp"], NOW);
     assert_eq!(kept["metadata"]["deletionGracePeriodSeconds"], 1);
     assert!(matches!(
         mk_decision(POD, &deleting(soon), &ask(Some(0))),
-        Decision::Remove(Some(_))
+        DeleteDecision::Remove(Some(_))
     ));
 }
 
@@ -188,5 +192,8 @@ fn a_pod_with_a_finalizer_stays_whatever_its_grace() {
         grace_seconds: Some(0),
         ..DeleteOptions::default()
     };
-    assert!(matches!(mk_decision(POD, &pod, &now), Decision::Keep(_)));
+    assert!(matches!(
+        mk_decision(POD, &pod, &now),
+        DeleteDecision::Keep(_)
+    ));
 }

@@ -8,12 +8,12 @@ use serde_json::{Map, Value};
 const RULES: &str = include_str!("../../data/rules.txt");
 
 /// The rules by group and plural.
-pub(super) type Table = BTreeMap<(String, String), Rules>;
+pub(super) type RuleTable = BTreeMap<(String, String), KindRules>;
 
 /// The rules of one kind. The default is what most kinds do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Rules {
-    pub(crate) generation: Generation,
+pub(crate) struct KindRules {
+    pub(crate) generation: GenerationRule,
     /// An update must name the resourceVersion.
     pub(crate) versioned: bool,
     /// An update of a missing object creates it.
@@ -25,7 +25,7 @@ pub(crate) struct Rules {
     pub(crate) graceful: bool,
     pub(crate) names: NameRule,
     /// Selectable fields beyond the metadata's.
-    pub(crate) fields: Vec<Field>,
+    pub(crate) fields: Vec<SelectableField>,
     /// A create may set the status although it is a subresource.
     pub(crate) keeps_status: bool,
     /// Stored, but no code of this server acts on it.
@@ -36,7 +36,7 @@ pub(crate) struct Rules {
 
 /// A field that selectors may name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Field {
+pub(crate) struct SelectableField {
     /// Empty if selectors cannot name it in this version.
     pub(crate) name: String,
     /// Places in the object; the first that is not empty counts.
@@ -47,7 +47,7 @@ pub(crate) struct Field {
 
 /// The changes that `metadata.generation` counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Generation {
+pub(crate) enum GenerationRule {
     /// The kind does not count generations.
     Untouched,
     /// Set to 1 at creation.
@@ -71,12 +71,12 @@ pub(crate) enum DefaultPolicy {
     Unsupported,
 }
 
-// === impl Rules ===
+// === impl KindRules ===
 
-impl Default for Rules {
+impl Default for KindRules {
     fn default() -> Self {
         Self {
-            generation: Generation::Untouched,
+            generation: GenerationRule::Untouched,
             versioned: false,
             upsert: false,
             returns_object: false,
@@ -91,16 +91,16 @@ impl Default for Rules {
     }
 }
 
-impl Rules {
+impl KindRules {
     fn parse(words: &str) -> Self {
         let mut rules = Self::default();
         for word in words.split(' ') {
             match word.split_once('=').unwrap_or((word, "")) {
-                ("generation", "") => rules.generation = Generation::Content,
-                ("generation", "once") => rules.generation = Generation::Once,
-                ("generation", "labels") => rules.generation = Generation::ContentAndLabels,
+                ("generation", "") => rules.generation = GenerationRule::Content,
+                ("generation", "once") => rules.generation = GenerationRule::Once,
+                ("generation", "labels") => rules.generation = GenerationRule::ContentAndLabels,
                 ("generation", "annotations") => {
-                    rules.generation = Generation::ContentAndAnnotations;
+                    rules.generation = GenerationRule::ContentAndAnnotations;
                 }
                 ("versioned", "") => rules.versioned = true,
                 ("upsert", "") => rules.upsert = true,
@@ -110,7 +110,9 @@ impl Rules {
                 ("graceful", "") => rules.graceful = true,
                 ("name", "label") => rules.names = NameRule::Label,
                 ("name", "path") => rules.names = NameRule::PathSegment,
-                ("fields", list) => rules.fields = list.split(',').map(Field::parse).collect(),
+                ("fields", list) => {
+                    rules.fields = list.split(',').map(SelectableField::parse).collect();
+                }
                 ("keeps-status", "") => rules.keeps_status = true,
                 ("unenforced", "") => rules.unenforced = true,
                 ("of-core", "") => rules.of_core = true,
@@ -121,9 +123,9 @@ impl Rules {
     }
 }
 
-// === impl Field ===
+// === impl SelectableField ===
 
-impl Field {
+impl SelectableField {
     /// Reads `name`, `name>path`, `name>path/path`, `name|zero` or all of it.
     fn parse(text: &str) -> Self {
         let (text, zero) = text.split_once('|').unwrap_or((text, ""));
@@ -168,7 +170,7 @@ fn parts(path: &str) -> Vec<String> {
 }
 
 /// Reads all rows of the file.
-pub(super) fn table() -> Table {
+pub(super) fn table() -> RuleTable {
     let lines = RULES.lines().filter(|line| !line.starts_with('#'));
     lines
         .map(|line| {
@@ -176,7 +178,10 @@ pub(super) fn table() -> Table {
             let mut next = || columns.next().unwrap_or_default();
             let (group, plural, words) = (next(), next(), next());
             let group = if group == "-" { "" } else { group };
-            ((group.to_owned(), plural.to_owned()), Rules::parse(words))
+            (
+                (group.to_owned(), plural.to_owned()),
+                KindRules::parse(words),
+            )
         })
         .collect()
 }

@@ -12,8 +12,8 @@ use http::uri::Authority;
 use http::{HeaderMap, Uri, header};
 use subtle::ConstantTimeEq;
 
-use super::site::Door;
-use crate::server::Identity;
+use super::site::AccessCheck;
+use crate::server::UserIdentity;
 
 /// Random bytes of a token: 256 bits, which cannot be guessed.
 pub const TOKEN_BYTES: usize = 32;
@@ -29,19 +29,19 @@ pub(super) const LOOPBACK: [IpAddr; 2] = [
 
 /// The bearer token of the administrator.
 #[derive(Clone)]
-pub struct Token(String);
+pub struct BearerToken(String);
 
 /// Checks requests. `default_port` is the port of a `Host` without one.
 #[derive(Debug)]
-pub(super) struct Gate {
-    pub(super) token: Token,
+pub(super) struct AccessGate {
+    pub(super) token: BearerToken,
     pub(super) port: u16,
     pub(super) default_port: u16,
 }
 
-// === impl Token ===
+// === impl BearerToken ===
 
-impl Token {
+impl BearerToken {
     /// A token in hexadecimal. The bytes must come from the operating system's random source.
     #[must_use]
     pub fn from_random(bytes: [u8; TOKEN_BYTES]) -> Self {
@@ -68,33 +68,33 @@ impl Token {
     }
 }
 
-impl fmt::Debug for Token {
+impl fmt::Debug for BearerToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token(…)")
     }
 }
 
-// === impl Gate ===
+// === impl AccessGate ===
 
-impl Gate {
-    /// Checks a request that was received at the address `local`, as `door` requires. Returns the identity of the sender;
+impl AccessGate {
+    /// Checks a request that was received at the address `local`, as `check` requires. Returns the identity of the sender;
     /// `None` if there is no check.
     pub(super) fn pass(
         &self,
-        door: Door,
+        check: AccessCheck,
         local: IpAddr,
         uri: &Uri,
         headers: &HeaderMap,
-    ) -> Result<Option<Identity>, Status> {
-        match door {
-            Door::Guarded => self.admit(local, uri, headers).map(Some),
-            Door::Token => self.identify(headers).map(Some),
-            Door::Open => Ok(None),
+    ) -> Result<Option<UserIdentity>, Status> {
+        match check {
+            AccessCheck::Guarded => self.admit(local, uri, headers).map(Some),
+            AccessCheck::Token => self.identify(headers).map(Some),
+            AccessCheck::Open => Ok(None),
         }
     }
 
     /// Checks host and token of a request that was received at the address `local`.
-    fn admit(&self, local: IpAddr, uri: &Uri, headers: &HeaderMap) -> Result<Identity, Status> {
+    fn admit(&self, local: IpAddr, uri: &Uri, headers: &HeaderMap) -> Result<UserIdentity, Status> {
         if !self.is_for_us(local, uri, headers) {
             return Err(self.misdirected(local));
         }
@@ -102,10 +102,10 @@ impl Gate {
     }
 
     /// Checks the token.
-    fn identify(&self, headers: &HeaderMap) -> Result<Identity, Status> {
+    fn identify(&self, headers: &HeaderMap) -> Result<UserIdentity, Status> {
         let given = bearer(headers).is_some_and(|token| self.token.matches(token));
         if given {
-            Ok(Identity::admin())
+            Ok(UserIdentity::admin())
         } else {
             Err(Status::failure(401, "Unauthorized", "Unauthorized"))
         }
@@ -188,9 +188,9 @@ mod tests {
 
     const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
 
-    fn mk_gate() -> Gate {
-        Gate {
-            token: Token::from_random([7; TOKEN_BYTES]),
+    fn mk_gate() -> AccessGate {
+        AccessGate {
+            token: BearerToken::from_random([7; TOKEN_BYTES]),
             port: 6443,
             default_port: 443,
         }
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn host_without_port_uses_the_default_port() {
-        let gate = Gate {
+        let gate = AccessGate {
             port: 443,
             ..mk_gate()
         };
@@ -321,7 +321,7 @@ mod tests {
             headers.insert(header::AUTHORIZATION, value.clone());
             let answer = mk_gate().admit(HERE, &"/api".parse().unwrap(), &headers);
             match answer {
-                Ok(identity) => assert!(admitted && identity == Identity::admin(), "{value:?}"),
+                Ok(identity) => assert!(admitted && identity == UserIdentity::admin(), "{value:?}"),
                 Err(status) => {
                     assert!(!admitted && status.code == 401, "{value:?}");
                     assert_eq!(status.message, "Unauthorized");
@@ -339,7 +339,7 @@ mod tests {
 
     #[test]
     fn debug_hides_the_token() {
-        let token = Token::from_random([0xab; TOKEN_BYTES]);
+        let token = BearerToken::from_random([0xab; TOKEN_BYTES]);
         assert_eq!(token.reveal(), "ab".repeat(TOKEN_BYTES));
         assert!(!format!("{token:?}").contains("ab"));
     }

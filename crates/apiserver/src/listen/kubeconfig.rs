@@ -13,7 +13,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tempfile::{Builder, NamedTempFile};
 
-use super::auth::Token;
+use super::auth::BearerToken;
 
 /// Marks a file that an earlier process wrote and could not remove; such a file is overwritten.
 const MARK: &str = "# Written by caretaker, which removes it when it ends.\n";
@@ -49,7 +49,7 @@ pub enum KubeconfigError {
 }
 
 /// The text of a kubeconfig for the server at `url`. `authority` is the PEM of its certificate authority.
-pub(super) fn render(url: &str, authority: Option<&str>, token: &Token) -> String {
+pub(super) fn render(url: &str, authority: Option<&str>, token: &BearerToken) -> String {
     let trust = authority.map_or_else(String::new, |pem| {
         let pem = STANDARD.encode(pem);
         format!("    certificate-authority-data: {pem}\n")
@@ -185,7 +185,7 @@ mod tests {
     use crate::listen::auth::TOKEN_BYTES;
 
     fn mk_text(url: &str) -> String {
-        let token = Token::from_random([7; TOKEN_BYTES]);
+        let token = BearerToken::from_random([7; TOKEN_BYTES]);
         render(url, Some("-----BEGIN…"), &token)
     }
 
@@ -223,7 +223,7 @@ mod tests {
         let text = render(
             "http://[::1]:80",
             None,
-            &Token::from_random([0x11; TOKEN_BYTES]),
+            &BearerToken::from_random([0x11; TOKEN_BYTES]),
         );
         let config: Value = serde_saphyr::from_str(&text).unwrap();
         assert_eq!(

@@ -9,13 +9,13 @@ use caretaker_machinery::status::Status;
 use http::{Request, Response};
 use hyper::body::Incoming;
 
-use crate::negotiate::Format;
-use crate::respond::{self, Body};
-use crate::server::Identity;
+use crate::negotiate::ResponseFormat;
+use crate::respond::{self, ResponseBody};
+use crate::server::UserIdentity;
 
 /// The checks that a request has to pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Door {
+pub enum AccessCheck {
     /// The host that it names, and the token.
     Guarded,
     /// The token only, for pages that may be reached under any host name.
@@ -25,19 +25,19 @@ pub enum Door {
 }
 
 /// A service behind a listener.
-pub trait Site: Send + Sync + 'static {
+pub trait HttpSite: Send + Sync + 'static {
     /// Returns the checks for a path.
-    fn door(&self, path: &str) -> Door;
+    fn access_check(&self, path: &str) -> AccessCheck;
 
     /// Serves a request that passed its checks. There is no identity if the token was not checked.
     fn serve(
         &self,
-        identity: Option<Identity>,
+        identity: Option<UserIdentity>,
         request: Request<Incoming>,
-    ) -> impl Future<Output = Response<Body>> + Send;
+    ) -> impl Future<Output = Response<ResponseBody>> + Send;
 
     /// Returns the response to a request that failed its checks, or whose handler panicked.
-    fn refuse(&self, status: &Status) -> Response<Body> {
-        respond::status(status, Format::JSON)
+    fn refuse(&self, status: &Status) -> Response<ResponseBody> {
+        respond::status(status, ResponseFormat::JSON)
     }
 }

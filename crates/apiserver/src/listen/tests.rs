@@ -21,10 +21,10 @@ struct Running {
 
 impl Running {
     async fn start() -> Self {
-        let token = Token::from_random([7; TOKEN_BYTES]);
+        let token = BearerToken::from_random([7; TOKEN_BYTES]);
         let bearer = format!("Bearer {}", token.reveal());
         let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let listener = Listener::new(socket, Transport::Plain, token).unwrap();
+        let listener = ApiListener::new(socket, ListenTransport::Plain, token).unwrap();
         let clock = Clock::driven(Timestamp::UNIX_EPOCH, REAL_TIME);
         let server = ApiServer::ephemeral(clock, Rng::seeded(1));
         let (stop, stopped) = oneshot::channel();
@@ -163,18 +163,18 @@ async fn h2_allows_a_thousand_concurrent_requests() {
 
 #[tokio::test]
 async fn plain_http_is_limited_to_loopback() {
-    let token = || Token::from_random([7; TOKEN_BYTES]);
+    let token = || BearerToken::from_random([7; TOKEN_BYTES]);
     let socket = TcpListener::bind("0.0.0.0:0").await.unwrap();
-    let refused = Listener::new(socket, Transport::Plain, token());
+    let refused = ApiListener::new(socket, ListenTransport::Plain, token());
     assert!(matches!(refused, Err(ListenError::NotLoopback(_))));
 
     let socket = TcpListener::bind("0.0.0.0:0").await.unwrap();
-    let keys = Keys {
+    let keys = TlsKeys {
         authority: KeyPair::generate().unwrap(),
         server: KeyPair::generate().unwrap(),
         now: Timestamp::UNIX_EPOCH,
     };
-    let listener = Listener::new(socket, Transport::Tls(Box::new(keys)), token()).unwrap();
+    let listener = ApiListener::new(socket, ListenTransport::Tls(Box::new(keys)), token()).unwrap();
     let port = listener.address.port();
     assert_eq!(listener.url(), format!("https://127.0.0.1:{port}"));
     assert!(listener.kubeconfig().contains(&listener.url()));
@@ -182,21 +182,22 @@ async fn plain_http_is_limited_to_loopback() {
 
 #[tokio::test]
 async fn second_listener_shares_authority_and_token() {
-    let token = || Token::from_random([7; TOKEN_BYTES]);
+    let token = || BearerToken::from_random([7; TOKEN_BYTES]);
     let socket = async |address| TcpListener::bind(address).await.unwrap();
-    let keys = Keys {
+    let keys = TlsKeys {
         authority: KeyPair::generate().unwrap(),
         server: KeyPair::generate().unwrap(),
         now: Timestamp::UNIX_EPOCH,
     };
-    let tls = Transport::Tls(Box::new(keys));
-    let first = Listener::new(socket("127.0.0.1:0").await, tls, token()).unwrap();
+    let tls = ListenTransport::Tls(Box::new(keys));
+    let first = ApiListener::new(socket("127.0.0.1:0").await, tls, token()).unwrap();
     let second = first.beside(socket("127.0.0.1:0").await).unwrap();
     assert_ne!(first.url(), second.url());
     let moved = first.kubeconfig().replace(&first.url(), &second.url());
     assert_eq!(second.kubeconfig(), moved);
 
-    let plain = Listener::new(socket("127.0.0.1:0").await, Transport::Plain, token()).unwrap();
+    let plain =
+        ApiListener::new(socket("127.0.0.1:0").await, ListenTransport::Plain, token()).unwrap();
     assert!(plain.beside(socket("127.0.0.1:0").await).is_ok());
     let refused = plain.beside(socket("0.0.0.0:0").await);
     assert!(matches!(refused, Err(ListenError::NotLoopback(_))));
@@ -205,20 +206,20 @@ async fn second_listener_shares_authority_and_token() {
 /// A site with one path for each kind of check.
 struct Doors;
 
-impl Site for Doors {
-    fn door(&self, path: &str) -> Door {
+impl HttpSite for Doors {
+    fn access_check(&self, path: &str) -> AccessCheck {
         match path {
-            "/open" => Door::Open,
-            "/token" => Door::Token,
-            _ => Door::Guarded,
+            "/open" => AccessCheck::Open,
+            "/token" => AccessCheck::Token,
+            _ => AccessCheck::Guarded,
         }
     }
 
     async fn serve(
         &self,
-        identity: Option<crate::Identity>,
+        identity: Option<crate::UserIdentity>,
         _request: Request<Incoming>,
-    ) -> Response<Body> {
+    ) -> Response<ResponseBody> {
         let user = identity.map_or_else(|| "nobody".to_owned(), |identity| identity.user);
         Response::new(user.into())
     }
@@ -226,9 +227,9 @@ impl Site for Doors {
 
 #[tokio::test]
 async fn site_decides_the_checks_of_each_path() {
-    let token = Token::from_text(" secret\n").unwrap();
+    let token = BearerToken::from_text(" secret\n").unwrap();
     let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let listener = Listener::new(socket, Transport::Plain, token).unwrap();
+    let listener = ApiListener::new(socket, ListenTransport::Plain, token).unwrap();
     let address = listener.address.to_string();
     let serving = tokio::spawn(listener.serve(Doors, std::future::pending()));
     let own = address.as_str();
@@ -270,7 +271,7 @@ fn token_files_may_only_contain_bearer_characters() {
         ("a\"b", None),
         ("\u{e4}", None),
     ] {
-        let read = Token::from_text(text);
-        assert_eq!(read.as_ref().map(Token::reveal), token, "{text:?}");
+        let read = BearerToken::from_text(text);
+        assert_eq!(read.as_ref().map(BearerToken::reveal), token, "{text:?}");
     }
 }

@@ -30,7 +30,7 @@ const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
 /// Input for the certificates of a server. The keys must be fresh and random.
 #[derive(Debug)]
-pub struct Keys {
+pub struct TlsKeys {
     /// Signs the server's certificate, once.
     pub authority: KeyPair,
     /// The key of the server certificate.
@@ -41,18 +41,18 @@ pub struct Keys {
 
 /// The TLS configuration of a server.
 #[derive(Debug, Clone)]
-pub(super) struct Tls {
+pub(super) struct TlsSetup {
     pub(super) config: Arc<ServerConfig>,
     /// The certificate of the authority as PEM.
     pub(super) authority: String,
 }
 
-// === impl Tls ===
+// === impl TlsSetup ===
 
-impl Tls {
+impl TlsSetup {
     /// Certificates for a server that listens on `address`.
-    pub(super) fn new(keys: Keys, address: IpAddr) -> Result<Self, ListenError> {
-        let Keys {
+    pub(super) fn new(keys: TlsKeys, address: IpAddr) -> Result<Self, ListenError> {
+        let TlsKeys {
             authority,
             server,
             now,
@@ -130,16 +130,16 @@ mod tests {
         }
     }
 
-    fn mk_tls(address: &str) -> Tls {
-        let keys = Keys {
+    fn mk_tls(address: &str) -> TlsSetup {
+        let keys = TlsKeys {
             authority: KeyPair::generate().unwrap(),
             server: KeyPair::generate().unwrap(),
             now: NOW.parse().unwrap(),
         };
-        Tls::new(keys, address.parse().unwrap()).unwrap()
+        TlsSetup::new(keys, address.parse().unwrap()).unwrap()
     }
 
-    fn mk_client(tls: &Tls, name: &str, time: &str) -> ClientConnection {
+    fn mk_client(tls: &TlsSetup, name: &str, time: &str) -> ClientConnection {
         let mut roots = RootCertStore::empty();
         let authority = CertificateDer::from_pem_slice(tls.authority.as_bytes()).unwrap();
         roots.add(authority).unwrap();
@@ -158,7 +158,7 @@ mod tests {
     }
 
     /// An in-memory handshake of a client that connects to `name` at `time`.
-    fn accepts(tls: &Tls, name: &str, time: &str) -> bool {
+    fn accepts(tls: &TlsSetup, name: &str, time: &str) -> bool {
         let mut client = mk_client(tls, name, time);
         let mut server = ServerConnection::new(tls.config.clone()).unwrap();
         while client.is_handshaking() {
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn authority_is_trusted_for_its_own_server_only() {
         let (one, other) = (mk_tls("127.0.0.1"), mk_tls("127.0.0.1"));
-        let mixed = Tls {
+        let mixed = TlsSetup {
             config: one.config.clone(),
             authority: other.authority.clone(),
         };

@@ -7,8 +7,8 @@ use caretaker_machinery::status::Cause;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Tree, finalizers, get, is_deleting, text};
-use crate::kinds::{Kind, split_group};
+use super::{ObjectTree, finalizers, get, is_deleting, text};
+use crate::kinds::{ServedKind, split_group};
 
 /// Most bytes of all annotations of an object.
 const ANNOTATION_BYTES_MAX: usize = 256 * 1024;
@@ -29,23 +29,23 @@ pub(crate) fn is_known_finalizer(finalizer: &str) -> bool {
 }
 
 /// Returns why an object's metadata is refused.
-pub(crate) fn faults(kind: &Kind, object: &Tree) -> Vec<Cause> {
+pub(crate) fn faults(kind: &ServedKind, object: &ObjectTree) -> Vec<Cause> {
     let mut causes = Vec::new();
     name_faults(kind, object, &mut causes);
     label_faults(object, &mut causes);
     annotation_faults(object, &mut causes);
     owner_faults(object, &mut causes);
     let standard = match kind.custom {
-        Some(_) => Standard::NotAsked,
-        None => Standard::Asked,
+        Some(_) => FinalizerCheck::NotAsked,
+        None => FinalizerCheck::Asked,
     };
     finalizer_faults(standard, object, &mut causes);
     causes
 }
 
 /// Returns why the metadata of an embedded object at `path` is refused.
-pub(crate) fn embedded_faults(metadata: &Tree, path: &str) -> Vec<Cause> {
-    let object = Tree::from_iter([("metadata".to_owned(), Value::Object(metadata.clone()))]);
+pub(crate) fn embedded_faults(metadata: &ObjectTree, path: &str) -> Vec<Cause> {
+    let object = ObjectTree::from_iter([("metadata".to_owned(), Value::Object(metadata.clone()))]);
     let mut causes = Vec::new();
     let name = text(&object, "name");
     for fault in NameRule::PathSegment.faults(name) {
@@ -54,7 +54,7 @@ pub(crate) fn embedded_faults(metadata: &Tree, path: &str) -> Vec<Cause> {
     label_faults(&object, &mut causes);
     annotation_faults(&object, &mut causes);
     owner_faults(&object, &mut causes);
-    finalizer_faults(Standard::NotAsked, &object, &mut causes);
+    finalizer_faults(FinalizerCheck::NotAsked, &object, &mut causes);
     for cause in &mut causes {
         cause.field.replace_range(.."metadata".len(), path);
     }
@@ -62,7 +62,7 @@ pub(crate) fn embedded_faults(metadata: &Tree, path: &str) -> Vec<Cause> {
 }
 
 /// Returns why the change of metadata by an update is refused.
-pub(crate) fn update_faults(old: &Tree, new: &Tree) -> Vec<Cause> {
+pub(crate) fn update_faults(old: &ObjectTree, new: &ObjectTree) -> Vec<Cause> {
     let mut causes = Vec::new();
     if is_deleting(old) {
         let known = finalizers(old);
@@ -91,7 +91,7 @@ pub(crate) fn update_faults(old: &Tree, new: &Tree) -> Vec<Cause> {
 
 /// Returns why a prefix for names is refused. Upstream checks a prefix that ends in a dash with an `a` in the place of
 /// its last two characters.
-pub(crate) fn generate_name_faults(kind: &Kind, object: &Tree) -> Vec<Cause> {
+pub(crate) fn generate_name_faults(kind: &ServedKind, object: &ObjectTree) -> Vec<Cause> {
     let prefix = text(object, "generateName");
     if prefix.is_empty() {
         return Vec::new();
@@ -109,7 +109,7 @@ pub(crate) fn generate_name_faults(kind: &Kind, object: &Tree) -> Vec<Cause> {
         .collect()
 }
 
-fn name_faults(kind: &Kind, object: &Tree, causes: &mut Vec<Cause>) {
+fn name_faults(kind: &ServedKind, object: &ObjectTree, causes: &mut Vec<Cause>) {
     let name = text(object, "name");
     if name.is_empty() {
         causes.push(Cause::required(
@@ -134,7 +134,7 @@ fn name_faults(kind: &Kind, object: &Tree, causes: &mut Vec<Cause>) {
     }
 }
 
-fn label_faults(object: &Tree, causes: &mut Vec<Cause>) {
+fn label_faults(object: &ObjectTree, causes: &mut Vec<Cause>) {
     let labels = get(object, "labels").and_then(Value::as_object);
     for (key, value) in labels.into_iter().flatten() {
         for fault in names::qualified_name(key) {
@@ -147,7 +147,7 @@ fn label_faults(object: &Tree, causes: &mut Vec<Cause>) {
     }
 }
 
-fn annotation_faults(object: &Tree, causes: &mut Vec<Cause>) {
+fn annotation_faults(object: &ObjectTree, causes: &mut Vec<Cause>) {
     let annotations = get(object, "annotations").and_then(Value::as_object);
     let mut bytes = 0;
     for (key, value) in annotations.into_iter().flatten() {
@@ -165,7 +165,7 @@ fn annotation_faults(object: &Tree, causes: &mut Vec<Cause>) {
     }
 }
 
-fn owner_faults(object: &Tree, causes: &mut Vec<Cause>) {
+fn owner_faults(object: &ObjectTree, causes: &mut Vec<Cause>) {
     let field = "metadata.ownerReferences";
     let owners = get(object, "ownerReferences").and_then(Value::as_array);
     let owners = owners.map(Vec::as_slice).unwrap_or_default();
@@ -203,7 +203,7 @@ fn owner_faults(object: &Tree, causes: &mut Vec<Cause>) {
         let why = format!(
             "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {second}"
         );
-        let all: Vec<Shown<'_>> = owners.iter().map(shown).collect();
+        let all: Vec<ShownOwner<'_>> = owners.iter().map(shown).collect();
         causes.push(Cause::invalid(field, all, &why));
     }
 }
@@ -211,7 +211,7 @@ fn owner_faults(object: &Tree, causes: &mut Vec<Cause>) {
 /// An owner reference as messages show it: fields in the order of their declaration.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Shown<'a> {
+struct ShownOwner<'a> {
     api_version: &'a Value,
     kind: &'a Value,
     name: &'a Value,
@@ -222,8 +222,8 @@ struct Shown<'a> {
     block_owner_deletion: Option<&'a Value>,
 }
 
-fn shown(owner: &Value) -> Shown<'_> {
-    Shown {
+fn shown(owner: &Value) -> ShownOwner<'_> {
+    ShownOwner {
         api_version: &owner["apiVersion"],
         kind: &owner["kind"],
         name: &owner["name"],
@@ -235,18 +235,18 @@ fn shown(owner: &Value) -> Shown<'_> {
 
 /// Which finalizers an object may have.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Standard {
+enum FinalizerCheck {
     Asked,
     NotAsked,
 }
 
-fn finalizer_faults(standard: Standard, object: &Tree, causes: &mut Vec<Cause>) {
+fn finalizer_faults(standard: FinalizerCheck, object: &ObjectTree, causes: &mut Vec<Cause>) {
     let list = finalizers(object);
     for (index, finalizer) in list.iter().enumerate() {
         for fault in names::qualified_name(finalizer) {
             causes.push(Cause::invalid("metadata.finalizers", finalizer, &fault));
         }
-        if standard == Standard::Asked && !is_known_finalizer(finalizer) {
+        if standard == FinalizerCheck::Asked && !is_known_finalizer(finalizer) {
             let path = format!("metadata.finalizers[{index}]");
             causes.push(Cause::invalid(path, finalizer, UNKNOWN_FINALIZER));
         }

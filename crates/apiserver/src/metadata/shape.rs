@@ -7,7 +7,7 @@
 
 use serde_json::{Map, Value};
 
-use super::Tree;
+use super::ObjectTree;
 use crate::body::{FieldError, type_name};
 
 /// The type of a field of the metadata.
@@ -49,7 +49,7 @@ const OWNER_TEXTS: [&str; 4] = ["apiVersion", "kind", "name", "uid"];
 const OWNER_FLAGS: [&str; 2] = ["blockOwnerDeletion", "controller"];
 
 /// Brings an object's metadata into shape. Drops unknown members and returns their paths.
-pub(crate) fn shape(object: &mut Tree, kind: &str) -> Result<Vec<String>, FieldError> {
+pub(crate) fn shape(object: &mut ObjectTree, kind: &str) -> Result<Vec<String>, FieldError> {
     match object.entry("metadata").or_insert(Value::Null) {
         Value::Object(metadata) => shape_members(metadata),
         nothing @ Value::Null => {
@@ -83,7 +83,7 @@ pub(crate) fn shape_embedded(metadata: &mut Value) -> Result<Vec<String>, String
     }
 }
 
-fn shape_members(metadata: &mut Tree) -> Result<Vec<String>, FieldError> {
+fn shape_members(metadata: &mut ObjectTree) -> Result<Vec<String>, FieldError> {
     let mut unknown = Vec::new();
     let mut shaped = Map::new();
     for (name, value) in std::mem::take(metadata) {

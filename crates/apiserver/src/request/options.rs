@@ -3,7 +3,7 @@
 use caretaker_machinery::status::{Cause, Named, Status};
 use serde_json::Value;
 
-use super::Query;
+use super::RequestQuery;
 use crate::body;
 
 /// Most characters of the name of a field manager, as upstream.
@@ -39,9 +39,9 @@ pub(crate) enum RevisionMatch {
     Unknown(String),
 }
 
-// === impl Query ===
+// === impl RequestQuery ===
 
-impl Query {
+impl RequestQuery {
     pub(crate) fn list_options(&self) -> Result<ListOptions, Status> {
         let text = |key| {
             self.get(key)
@@ -244,7 +244,7 @@ mod tests {
         ];
         for case in cases {
             assert_eq!(
-                Query::parse(case).list_options().unwrap_err().code,
+                RequestQuery::parse(case).list_options().unwrap_err().code,
                 422,
                 "{case}"
             );

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::{Object, Revision, TooOld};
+use super::{RevisionTooOld, StoreRevision, StoredObject};
 
 /// Events kept of one resource, whatever their age.
 pub(crate) const EVENTS_MAX: usize = 10_000;
@@ -27,11 +27,11 @@ pub(crate) enum EventKind {
 }
 
 /// One write as a watch sees it.
-pub(crate) struct Event {
+pub(crate) struct StoreEvent {
     pub(crate) kind: EventKind,
     /// The state after the write; for a removal, the last state under the revision of the removal.
-    pub(crate) object: Arc<Object>,
-    pub(crate) previous: Option<Arc<Object>>,
+    pub(crate) object: Arc<StoredObject>,
+    pub(crate) previous: Option<Arc<StoredObject>>,
     /// The watch line in the stored version, encoded by the first watch and shared by all.
     pub(crate) line: OnceLock<Bytes>,
     /// The watch line with PartialObjectMetadata.
@@ -40,10 +40,10 @@ pub(crate) struct Event {
 
 /// A ring of events, oldest first.
 #[derive(Default)]
-pub(super) struct History {
-    events: VecDeque<(Arc<Event>, Instant)>,
+pub(super) struct EventHistory {
+    events: VecDeque<(Arc<StoreEvent>, Instant)>,
     /// The newest revision that was dropped; history is complete after it.
-    floor: Option<Revision>,
+    floor: Option<StoreRevision>,
 }
 
 // === impl EventKind ===
@@ -58,10 +58,10 @@ impl EventKind {
     }
 }
 
-// === impl Event ===
+// === impl StoreEvent ===
 
-impl Event {
-    pub(super) fn put(object: Arc<Object>, previous: Option<Arc<Object>>) -> Self {
+impl StoreEvent {
+    pub(super) fn put(object: Arc<StoredObject>, previous: Option<Arc<StoredObject>>) -> Self {
         let kind = match previous {
             None => EventKind::Added,
             Some(_) => EventKind::Modified,
@@ -69,11 +69,15 @@ impl Event {
         Self::new(kind, object, previous)
     }
 
-    pub(super) fn delete(object: Arc<Object>, previous: Arc<Object>) -> Self {
+    pub(super) fn delete(object: Arc<StoredObject>, previous: Arc<StoredObject>) -> Self {
         Self::new(EventKind::Deleted, object, Some(previous))
     }
 
-    fn new(kind: EventKind, object: Arc<Object>, previous: Option<Arc<Object>>) -> Self {
+    fn new(
+        kind: EventKind,
+        object: Arc<StoredObject>,
+        previous: Option<Arc<StoredObject>>,
+    ) -> Self {
         Self {
             kind,
             object,
@@ -83,23 +87,23 @@ impl Event {
         }
     }
 
-    pub(crate) fn rev(&self) -> Revision {
+    pub(crate) fn rev(&self) -> StoreRevision {
         self.object.rev
     }
 }
 
-// === impl History ===
+// === impl EventHistory ===
 
-impl History {
+impl EventHistory {
     /// Makes an empty history that begins at `revision`.
-    pub(super) fn since(revision: Revision) -> Self {
+    pub(super) fn since(revision: StoreRevision) -> Self {
         Self {
             floor: Some(revision),
             ..Self::default()
         }
     }
 
-    pub(super) fn push(&mut self, event: Arc<Event>, now: Instant) {
+    pub(super) fn push(&mut self, event: Arc<StoreEvent>, now: Instant) {
         self.events.push_back((event, now));
         while let Some((oldest, at)) = self.events.front() {
             let expired = self.events.len() > EVENTS_MAX && now.duration_since(*at) > AGE_MIN;
@@ -112,7 +116,11 @@ impl History {
     }
 
     /// Returns at most `max` events after `cursor`, oldest first.
-    pub(super) fn after(&self, cursor: Revision, max: usize) -> Result<Vec<Arc<Event>>, TooOld> {
+    pub(super) fn after(
+        &self,
+        cursor: StoreRevision,
+        max: usize,
+    ) -> Result<Vec<Arc<StoreEvent>>, RevisionTooOld> {
         self.reaches(cursor)?;
         let start = self.first_after(cursor);
         let events = self.events.range(start..).take(max);
@@ -122,21 +130,21 @@ impl History {
     /// Returns every event after `cursor`, newest first, which is the order of undoing them.
     pub(super) fn undo_to(
         &self,
-        cursor: Revision,
-    ) -> Result<impl Iterator<Item = &Arc<Event>>, TooOld> {
+        cursor: StoreRevision,
+    ) -> Result<impl Iterator<Item = &Arc<StoreEvent>>, RevisionTooOld> {
         self.reaches(cursor)?;
         let start = self.first_after(cursor);
         Ok(self.events.range(start..).rev().map(|(event, _)| event))
     }
 
-    fn first_after(&self, cursor: Revision) -> usize {
+    fn first_after(&self, cursor: StoreRevision) -> usize {
         self.events
             .partition_point(|(event, _)| event.rev() <= cursor)
     }
 
-    fn reaches(&self, cursor: Revision) -> Result<(), TooOld> {
+    fn reaches(&self, cursor: StoreRevision) -> Result<(), RevisionTooOld> {
         match self.floor {
-            Some(floor) if cursor < floor => Err(TooOld(floor)),
+            Some(floor) if cursor < floor => Err(RevisionTooOld(floor)),
             _ => Ok(()),
         }
     }

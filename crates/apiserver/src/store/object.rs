@@ -1,7 +1,7 @@
 //! One stored object: canonical JSON, its labels and its selectable fields.
 //!
 //! The bytes lack `apiVersion` and `kind`, which the kinds table knows and which differ by the version served. The
-//! resourceVersion is spliced in when the writer has numbered the object; until then it is a [`Draft`].
+//! resourceVersion is spliced in when the writer has numbered the object; until then it is a [`ObjectDraft`].
 
 use std::fmt;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 /// The number of a write, over all resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Revision(pub(crate) u64);
+pub(crate) struct StoreRevision(pub(crate) u64);
 
 /// The schema that an object was written under. An object of another schema has to be pruned and defaulted when it is
 /// read.
@@ -21,23 +21,23 @@ pub(crate) struct SchemaId(u32);
 
 /// The key of an object in its table: `namespace/name`, or `name` if it has no namespace.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Key(Arc<str>);
+pub(crate) struct ObjectKey(Arc<str>);
 
 /// A list of strings in one allocation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Strings {
+pub(crate) struct PackedStrings {
     text: Box<str>,
     ends: Box<[u32]>,
 }
 
 /// An object in the store.
-pub(crate) struct Object {
-    pub(crate) rev: Revision,
-    pub(crate) key: Key,
+pub(crate) struct StoredObject {
+    pub(crate) rev: StoreRevision,
+    pub(crate) key: ObjectKey,
     /// Keys and values alternate.
-    labels: Strings,
+    labels: PackedStrings,
     /// Values of the kind's selectable fields, in the order of its row.
-    pub(crate) fields: Strings,
+    pub(crate) fields: PackedStrings,
     /// The place of the metadata in `bytes`.
     meta: Range<u32>,
     /// The place of the resourceVersion in `bytes`, with its key and comma.
@@ -47,10 +47,10 @@ pub(crate) struct Object {
 }
 
 /// An object that has no revision yet.
-pub(crate) struct Draft {
-    key: Key,
-    labels: Strings,
-    fields: Strings,
+pub(crate) struct ObjectDraft {
+    key: ObjectKey,
+    labels: PackedStrings,
+    fields: PackedStrings,
     meta: Range<u32>,
     version_at: u32,
     schema: SchemaId,
@@ -68,9 +68,9 @@ impl SchemaId {
     }
 }
 
-// === impl Revision ===
+// === impl StoreRevision ===
 
-impl Revision {
+impl StoreRevision {
     /// The revision of an empty store. Clients take 0 for "any", so it is 1.
     pub(crate) const START: Self = Self(1);
 
@@ -79,15 +79,15 @@ impl Revision {
     }
 }
 
-impl fmt::Display for Revision {
+impl fmt::Display for StoreRevision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-// === impl Key ===
+// === impl ObjectKey ===
 
-impl Key {
+impl ObjectKey {
     pub(crate) fn new(namespace: Option<&str>, name: &str) -> Self {
         match namespace {
             Some(namespace) => Self(format!("{namespace}/{name}").into()),
@@ -113,15 +113,15 @@ impl Key {
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-// === impl Strings ===
+// === impl PackedStrings ===
 
-impl Strings {
+impl PackedStrings {
     pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts
@@ -134,7 +134,7 @@ impl Strings {
     }
 }
 
-impl<'a> FromIterator<&'a str> for Strings {
+impl<'a> FromIterator<&'a str> for PackedStrings {
     fn from_iter<I: IntoIterator<Item = &'a str>>(strings: I) -> Self {
         let mut text = String::new();
         let mut ends = Vec::new();
@@ -149,9 +149,9 @@ impl<'a> FromIterator<&'a str> for Strings {
     }
 }
 
-// === impl Object ===
+// === impl StoredObject ===
 
-impl Object {
+impl StoredObject {
     /// Returns the metadata as JSON.
     pub(crate) fn meta(&self) -> &[u8] {
         &self.bytes[self.meta.start as usize..self.meta.end as usize]
@@ -175,24 +175,24 @@ impl Object {
     }
 
     /// Returns the same content under another revision.
-    pub(crate) fn at(&self, rev: Revision) -> Object {
+    pub(crate) fn at(&self, rev: StoreRevision) -> StoredObject {
         self.to_draft().commit(rev)
     }
 
     /// Reports whether a draft has the same content.
-    pub(crate) fn same_as(&self, draft: &Draft) -> bool {
+    pub(crate) fn same_as(&self, draft: &ObjectDraft) -> bool {
         let (start, end) = (self.version.start as usize, self.version.end as usize);
         self.key == draft.key
             && self.bytes[..start] == draft.bytes[..draft.bytes.len().min(start)]
             && self.bytes[end..] == draft.bytes[draft.bytes.len().min(start)..]
     }
 
-    fn to_draft(&self) -> Draft {
+    fn to_draft(&self) -> ObjectDraft {
         let (start, end) = (self.version.start as usize, self.version.end as usize);
         let mut bytes = Vec::with_capacity(self.bytes.len());
         bytes.extend_from_slice(&self.bytes[..start]);
         bytes.extend_from_slice(&self.bytes[end..]);
-        Draft {
+        ObjectDraft {
             key: self.key.clone(),
             labels: self.labels.clone(),
             fields: self.fields.clone(),
@@ -204,12 +204,12 @@ impl Object {
     }
 }
 
-// === impl Draft ===
+// === impl ObjectDraft ===
 
-impl Draft {
+impl ObjectDraft {
     /// Encodes `object`, whose apiVersion, kind and resourceVersion do not count. `fields` are the values of the kind's
     /// selectable fields.
-    pub(crate) fn new(key: Key, object: &Map<String, Value>, fields: Strings) -> Self {
+    pub(crate) fn new(key: ObjectKey, object: &Map<String, Value>, fields: PackedStrings) -> Self {
         let mut bytes = Vec::with_capacity(1024);
         let mut meta = 0..0;
         let mut version_at = 0;
@@ -249,7 +249,7 @@ impl Draft {
     }
 
     /// Returns the object under its revision.
-    pub(crate) fn commit(self, rev: Revision) -> Object {
+    pub(crate) fn commit(self, rev: StoreRevision) -> StoredObject {
         let at = self.version_at as usize;
         let version = format!("\"resourceVersion\":\"{rev}\",");
         let mut bytes = Vec::with_capacity(self.bytes.len() + version.len());
@@ -260,13 +260,13 @@ impl Draft {
     }
 
     /// Returns the object without a revision, for the dry run of a create.
-    pub(crate) fn unnumbered(mut self) -> Object {
+    pub(crate) fn unnumbered(mut self) -> StoredObject {
         let bytes = std::mem::take(&mut self.bytes);
-        self.assemble(Revision(0), 0, bytes)
+        self.assemble(StoreRevision(0), 0, bytes)
     }
 
-    fn assemble(self, rev: Revision, version_len: u32, bytes: Vec<u8>) -> Object {
-        Object {
+    fn assemble(self, rev: StoreRevision, version_len: u32, bytes: Vec<u8>) -> StoredObject {
+        StoredObject {
             rev,
             key: self.key,
             labels: self.labels,
@@ -301,7 +301,7 @@ fn encode_metadata(bytes: &mut Vec<u8>, metadata: &Map<String, Value>) -> u32 {
     version_at.unwrap_or(end)
 }
 
-fn labels_of(object: &Map<String, Value>) -> Strings {
+fn labels_of(object: &Map<String, Value>) -> PackedStrings {
     let labels = object
         .get("metadata")
         .and_then(|metadata| metadata.get("labels"))
@@ -334,11 +334,11 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn mk_draft(object: &Value) -> Draft {
-        Draft::new(
-            Key::new(Some("ns"), "a"),
+    fn mk_draft(object: &Value) -> ObjectDraft {
+        ObjectDraft::new(
+            ObjectKey::new(Some("ns"), "a"),
             object.as_object().unwrap(),
-            Strings::default(),
+            PackedStrings::default(),
         )
     }
 
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn the_revision_is_spliced_into_the_metadata() {
-        let object = mk_draft(&mk_object()).commit(Revision(42));
+        let object = mk_draft(&mk_object()).commit(StoreRevision(42));
         let value: Value = serde_json::from_slice(&object.bytes).unwrap();
         assert_eq!(value["metadata"]["resourceVersion"], "42");
         assert_eq!(value["data"]["k"], "v");
@@ -361,16 +361,16 @@ mod tests {
 
     #[test]
     fn another_revision_changes_nothing_else() {
-        let object = mk_draft(&mk_object()).commit(Revision(9));
-        let later = object.at(Revision(1_000));
-        assert_eq!(later.at(Revision(9)).bytes, object.bytes);
+        let object = mk_draft(&mk_object()).commit(StoreRevision(9));
+        let later = object.at(StoreRevision(1_000));
+        assert_eq!(later.at(StoreRevision(9)).bytes, object.bytes);
         let meta: Value = serde_json::from_slice(later.meta()).unwrap();
         assert_eq!(meta["resourceVersion"], "1000");
     }
 
     #[test]
     fn equal_content_is_recognised_whatever_its_revision() {
-        let object = mk_draft(&mk_object()).commit(Revision(9));
+        let object = mk_draft(&mk_object()).commit(StoreRevision(9));
         assert!(object.same_as(&mk_draft(&mk_object())));
         let mut other = mk_object();
         other["data"]["k"] = json!("w");
@@ -381,7 +381,7 @@ mod tests {
 
     #[test]
     fn labels_are_found_by_name() {
-        let object = mk_draft(&mk_object()).commit(Revision(9));
+        let object = mk_draft(&mk_object()).commit(StoreRevision(9));
         assert_eq!(object.label("tier"), Some("y"));
         assert_eq!(object.label("x"), None);
     }
@@ -395,15 +395,15 @@ mod tests {
 
     #[test]
     fn keys_know_their_parts() {
-        let key = Key::new(Some("ns"), "a");
+        let key = ObjectKey::new(Some("ns"), "a");
         assert_eq!((key.namespace(), key.name()), (Some("ns"), "a"));
-        let key = Key::new(None, "a");
+        let key = ObjectKey::new(None, "a");
         assert_eq!((key.namespace(), key.name()), (None, "a"));
     }
 
     #[test]
     fn strings_keep_their_order_and_empty_members() {
-        let strings: Strings = ["a", "", "bc"].into_iter().collect();
+        let strings: PackedStrings = ["a", "", "bc"].into_iter().collect();
         assert_eq!(strings.iter().collect::<Vec<_>>(), ["a", "", "bc"]);
         assert_eq!(strings.get(2), Some("bc"));
         assert_eq!(strings.get(3), None);

@@ -7,52 +7,52 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::history::{Event, EventKind, History};
-use super::{Key, Object, Revision, TooOld};
+use super::history::{EventHistory, EventKind, StoreEvent};
+use super::{ObjectKey, RevisionTooOld, StoreRevision, StoredObject};
 
 /// Objects of one resource. Changed by the writer only.
 #[derive(Default)]
-pub(super) struct Table {
-    objects: BTreeMap<Key, Arc<Object>>,
-    history: History,
+pub(super) struct ResourceTable {
+    objects: BTreeMap<ObjectKey, Arc<StoredObject>>,
+    history: EventHistory,
     changed: watch::Sender<()>,
     closed: bool,
 }
 
 /// The part of a table that a list covers.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Scope {
+pub(crate) struct ListScope {
     pub(crate) namespace: Option<String>,
     /// The key at which a continued list goes on.
-    pub(crate) start: Option<Key>,
+    pub(crate) start: Option<ObjectKey>,
 }
 
 /// The objects of the scope that a page holds.
-pub(crate) struct Keep<'a> {
-    pub(crate) matches: &'a dyn Fn(&Object) -> bool,
+pub(crate) struct PageFilter<'a> {
+    pub(crate) matches: &'a dyn Fn(&StoredObject) -> bool,
     pub(crate) limit: Option<usize>,
 }
 
 /// A list, or one page of it.
-pub(crate) struct Page {
-    pub(crate) revision: Revision,
-    pub(crate) objects: Vec<Arc<Object>>,
+pub(crate) struct ObjectPage {
+    pub(crate) revision: StoreRevision,
+    pub(crate) objects: Vec<Arc<StoredObject>>,
     /// The first key that did not fit, and how many objects of the scope remain from there.
-    pub(crate) rest: Option<(Key, usize)>,
+    pub(crate) rest: Option<(ObjectKey, usize)>,
 }
 
-// === impl Table ===
+// === impl ResourceTable ===
 
-impl Table {
+impl ResourceTable {
     /// Makes an empty table whose history begins at `revision`.
-    pub(super) fn since(revision: Revision) -> Self {
+    pub(super) fn since(revision: StoreRevision) -> Self {
         Self {
-            history: History::since(revision),
+            history: EventHistory::since(revision),
             ..Self::default()
         }
     }
 
-    pub(super) fn get(&self, key: &Key) -> Option<Arc<Object>> {
+    pub(super) fn get(&self, key: &ObjectKey) -> Option<Arc<StoredObject>> {
         self.objects.get(key).cloned()
     }
 
@@ -74,7 +74,7 @@ impl Table {
         self.closed && self.changed.receiver_count() == 0
     }
 
-    pub(super) fn apply(&mut self, event: Event, now: Instant) {
+    pub(super) fn apply(&mut self, event: StoreEvent, now: Instant) {
         let key = event.object.key.clone();
         if event.kind == EventKind::Deleted {
             self.objects.remove(&key);
@@ -87,20 +87,20 @@ impl Table {
 
     pub(super) fn events_after(
         &self,
-        cursor: Revision,
+        cursor: StoreRevision,
         max: usize,
-    ) -> Result<Vec<Arc<Event>>, TooOld> {
+    ) -> Result<Vec<Arc<StoreEvent>>, RevisionTooOld> {
         self.history.after(cursor, max)
     }
 
     /// Returns a page of the present, or of a past revision: the present with later events undone.
     pub(super) fn page(
         &self,
-        scope: &Scope,
-        past: Option<Revision>,
-        now: Revision,
-        keep: &Keep<'_>,
-    ) -> Result<Page, TooOld> {
+        scope: &ListScope,
+        past: Option<StoreRevision>,
+        now: StoreRevision,
+        keep: &PageFilter<'_>,
+    ) -> Result<ObjectPage, RevisionTooOld> {
         let (low, high) = scope.bounds();
         let present = self.objects.range::<str, _>((
             low.as_ref().map(String::as_str),
@@ -109,7 +109,7 @@ impl Table {
         match past {
             None => Ok(fill(now, present.map(|(_, object)| object), keep)),
             Some(past) => {
-                let mut objects: BTreeMap<&str, &Arc<Object>> = present
+                let mut objects: BTreeMap<&str, &Arc<StoredObject>> = present
                     .map(|(key, object)| (key.as_str(), object))
                     .collect();
                 for event in self.history.undo_to(past)? {
@@ -128,9 +128,9 @@ impl Table {
     }
 }
 
-// === impl Scope ===
+// === impl ListScope ===
 
-impl Scope {
+impl ListScope {
     fn bounds(&self) -> (Bound<String>, Bound<String>) {
         // '0' follows '/': all keys of a namespace and no other lie between the two.
         let (first, end) = match &self.namespace {
@@ -164,10 +164,10 @@ impl Scope {
     }
 }
 
-// === impl Page ===
+// === impl ObjectPage ===
 
-impl Page {
-    pub(super) fn empty(revision: Revision) -> Self {
+impl ObjectPage {
+    pub(super) fn empty(revision: StoreRevision) -> Self {
         Self {
             revision,
             objects: Vec::new(),
@@ -176,18 +176,18 @@ impl Page {
     }
 }
 
-impl std::borrow::Borrow<str> for Key {
+impl std::borrow::Borrow<str> for ObjectKey {
     fn borrow(&self) -> &str {
         self.as_str()
     }
 }
 
 fn fill<'a>(
-    revision: Revision,
-    objects: impl Iterator<Item = &'a Arc<Object>>,
-    keep: &Keep<'_>,
-) -> Page {
-    let mut page = Page::empty(revision);
+    revision: StoreRevision,
+    objects: impl Iterator<Item = &'a Arc<StoredObject>>,
+    keep: &PageFilter<'_>,
+) -> ObjectPage {
+    let mut page = ObjectPage::empty(revision);
     let mut objects = objects.peekable();
     while let Some(object) = objects.next_if(|_| keep.limit != Some(page.objects.len())) {
         if (keep.matches)(object) {

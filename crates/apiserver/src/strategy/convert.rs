@@ -6,9 +6,9 @@
 use serde_json::{Map, Value, json};
 
 use super::custom;
-use crate::kinds::Kind;
-use crate::metadata::Tree;
-use crate::store::Object;
+use crate::kinds::ServedKind;
+use crate::metadata::ObjectTree;
+use crate::store::StoredObject;
 
 /// Names of an Event's fields in `events.k8s.io/v1` and in the core group, which is stored.
 const EVENT_FIELDS: [(&str, &str); 6] = [
@@ -32,7 +32,7 @@ enum VersionConversion {
 }
 
 impl VersionConversion {
-    fn of(kind: &Kind) -> Self {
+    fn of(kind: &ServedKind) -> Self {
         match (
             kind.group.as_str(),
             kind.version.as_str(),
@@ -46,13 +46,13 @@ impl VersionConversion {
 }
 
 /// Reports whether objects of this row are served as they are stored.
-pub(crate) fn is_stored(kind: &Kind) -> bool {
+pub(crate) fn is_stored(kind: &ServedKind) -> bool {
     // Versions of a custom kind differ in their apiVersion, so a watch line of one is not a line of the other.
     VersionConversion::of(kind) == VersionConversion::None && kind.custom.is_none()
 }
 
 /// Returns the object in the version of `kind`; none if the stored bytes can be served.
-pub(crate) fn from_stored(kind: &Kind, object: &Object) -> Option<Tree> {
+pub(crate) fn from_stored(kind: &ServedKind, object: &StoredObject) -> Option<ObjectTree> {
     match VersionConversion::of(kind) {
         VersionConversion::None if custom::needs_conversion(kind, object) => {
             Some(custom::to_served(kind, object))
@@ -63,7 +63,7 @@ pub(crate) fn from_stored(kind: &Kind, object: &Object) -> Option<Tree> {
 }
 
 /// Returns the tree that a write starts from: as stored, and for a custom kind as its present schema prunes and defaults it.
-pub(crate) fn current(kind: &Kind, object: &Object) -> Tree {
+pub(crate) fn current(kind: &ServedKind, object: &StoredObject) -> ObjectTree {
     match kind.custom {
         Some(_) => custom::to_served(kind, object),
         None => object.to_value(),
@@ -71,7 +71,7 @@ pub(crate) fn current(kind: &Kind, object: &Object) -> Tree {
 }
 
 /// Returns a stored tree in the version of `kind`.
-pub(crate) fn served(kind: &Kind, stored: &Tree) -> Value {
+pub(crate) fn served(kind: &ServedKind, stored: &ObjectTree) -> Value {
     let mut tree = serve(VersionConversion::of(kind), stored.clone());
     tree.insert("apiVersion".into(), kind.api_version().into());
     tree.insert("kind".into(), kind.kind.clone().into());
@@ -79,7 +79,7 @@ pub(crate) fn served(kind: &Kind, stored: &Tree) -> Value {
 }
 
 /// Returns the stored form of a tree that a client sent in the version of `kind`.
-pub(crate) fn to_stored(kind: &Kind, mut tree: Tree) -> Tree {
+pub(crate) fn to_stored(kind: &ServedKind, mut tree: ObjectTree) -> ObjectTree {
     match VersionConversion::of(kind) {
         VersionConversion::None => tree,
         VersionConversion::Event => {
@@ -94,7 +94,7 @@ pub(crate) fn to_stored(kind: &Kind, mut tree: Tree) -> Tree {
     }
 }
 
-fn serve(conversion: VersionConversion, mut tree: Tree) -> Tree {
+fn serve(conversion: VersionConversion, mut tree: ObjectTree) -> ObjectTree {
     match conversion {
         VersionConversion::None => {}
         VersionConversion::Event => {
@@ -109,13 +109,13 @@ fn serve(conversion: VersionConversion, mut tree: Tree) -> Tree {
     tree
 }
 
-fn rename(tree: &mut Tree, from: &str, to: &str) {
+fn rename(tree: &mut ObjectTree, from: &str, to: &str) {
     if let Some(value) = tree.remove(from) {
         tree.insert(to.to_owned(), value);
     }
 }
 
-fn cpu_target_to_metric(tree: &mut Tree) {
+fn cpu_target_to_metric(tree: &mut ObjectTree) {
     let Some(spec) = tree.get_mut("spec").and_then(Value::as_object_mut) else {
         return;
     };
@@ -127,7 +127,7 @@ fn cpu_target_to_metric(tree: &mut Tree) {
 }
 
 /// Shows the CPU target; other metrics do not exist in the old version and stay stored.
-fn metric_to_cpu_target(tree: &mut Tree) {
+fn metric_to_cpu_target(tree: &mut ObjectTree) {
     let Some(spec) = tree.get_mut("spec").and_then(Value::as_object_mut) else {
         return;
     };

@@ -19,11 +19,14 @@ use serde_json::{Value, json};
 
 use super::{KindStrategy, ObjectChange, PlainStrategy};
 use crate::body::FieldError;
-use crate::deletion::{self, Decision, DeleteOptions};
-use crate::kinds::{Custom, CustomSchema, Field, Generation, Kind, Kinds, Rules, Subresource};
-use crate::metadata::{self, Tree};
+use crate::deletion::{self, DeleteDecision, DeleteOptions};
+use crate::kinds::{
+    CustomKind, CustomSchema, GenerationRule, KindRules, KindTable, SelectableField, ServedKind,
+    ServedSubresource,
+};
+use crate::metadata::{self, ObjectTree};
 use crate::server::ServerState;
-use crate::store::{Key, ResourceId};
+use crate::store::{ObjectKey, ResourceId};
 
 use names::accept;
 
@@ -52,7 +55,7 @@ const ALL_VERBS: [&str; 8] = [
 
 impl KindStrategy for DefinitionStrategy {
     /// Schemas keep their nulls: there, a null means something.
-    fn normalize(&self, kind: &Kind, object: &mut Tree) {
+    fn normalize(&self, kind: &ServedKind, object: &mut ObjectTree) {
         let slots = schema_slots(object).into_iter();
         // Something stays in each slot, or it would not be a slot afterwards.
         let schemas: Vec<Value> = slots.map(|slot| mem::replace(slot, true.into())).collect();
@@ -62,7 +65,7 @@ impl KindStrategy for DefinitionStrategy {
         }
     }
 
-    fn read(&self, _kind: &Kind, object: &mut Tree) -> Result<Vec<String>, FieldError> {
+    fn read(&self, _kind: &ServedKind, object: &mut ObjectTree) -> Result<Vec<String>, FieldError> {
         let mut unknown = Vec::new();
         let versions = object
             .get_mut("spec")
@@ -80,14 +83,20 @@ impl KindStrategy for DefinitionStrategy {
         Ok(unknown)
     }
 
-    fn prepare_create(&self, object: &mut Tree, kinds: &Kinds, now: Timestamp) {
+    fn prepare_create(&self, object: &mut ObjectTree, kinds: &KindTable, now: Timestamp) {
         default_names(object);
         let mut status = json!({"storedVersions": storage_versions(object)});
         accept(object, &mut status, kinds, now);
         object.insert("status".into(), status);
     }
 
-    fn prepare_update(&self, old: &Tree, new: &mut Tree, kinds: &Kinds, now: Timestamp) {
+    fn prepare_update(
+        &self,
+        old: &ObjectTree,
+        new: &mut ObjectTree,
+        kinds: &KindTable,
+        now: Timestamp,
+    ) {
         default_names(new);
         let mut status = old.get("status").cloned().unwrap_or_else(|| json!({}));
         let stored = status["storedVersions"].as_array();
@@ -109,30 +118,30 @@ impl KindStrategy for DefinitionStrategy {
         check::faults(new, old)
     }
 
-    fn warnings(&self, old: Option<&Tree>, new: &Tree) -> Vec<String> {
+    fn warnings(&self, old: Option<&ObjectTree>, new: &ObjectTree) -> Vec<String> {
         schema_warnings(old, new)
     }
 
     /// A definition stays until its objects are gone.
     fn decide_delete(
         &self,
-        kind: &Kind,
-        object: &Tree,
+        kind: &ServedKind,
+        object: &ObjectTree,
         options: &DeleteOptions,
         now: Timestamp,
-    ) -> Result<Decision, Status> {
+    ) -> Result<DeleteDecision, Status> {
         let finalizers = metadata::finalizers(object);
         if metadata::is_deleting(object) {
             return Ok(
                 if finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
-                    Decision::Pending
+                    DeleteDecision::Pending
                 } else {
                     deletion::decide(kind, object, options, now)
                 },
             );
         }
         let mut changed = object.clone();
-        if let Decision::Keep(held) = deletion::decide(kind, object, options, now) {
+        if let DeleteDecision::Keep(held) = deletion::decide(kind, object, options, now) {
             metadata::set_finalizers(&mut changed, &metadata::finalizers(&held));
         }
         let mut finalizers = metadata::finalizers(&changed);
@@ -147,16 +156,16 @@ impl KindStrategy for DefinitionStrategy {
         );
         let status = changed.entry("status").or_insert_with(|| json!({}));
         set_condition(status, "Terminating", "True", why, now);
-        Ok(Decision::Keep(changed))
+        Ok(DeleteDecision::Keep(changed))
     }
 
-    fn after_commit(&self, server: &ServerState, kind: &Kind, key: &Key) {
+    fn after_commit(&self, server: &ServerState, kind: &ServedKind, key: &ObjectKey) {
         update_kinds(server, kind, key);
     }
 }
 
 /// Returns the places of the schemas of all versions.
-fn schema_slots(object: &mut Tree) -> Vec<&mut Value> {
+fn schema_slots(object: &mut ObjectTree) -> Vec<&mut Value> {
     let versions = object
         .get_mut("spec")
         .and_then(|spec| spec.get_mut("versions"))
@@ -168,7 +177,7 @@ fn schema_slots(object: &mut Tree) -> Vec<&mut Value> {
 }
 
 /// Warns about unknown formats and about rules that are not evaluated.
-fn schema_warnings(old: Option<&Tree>, new: &Tree) -> Vec<String> {
+fn schema_warnings(old: Option<&ObjectTree>, new: &ObjectTree) -> Vec<String> {
     let schemas = |object| {
         distinct_schemas(object)
             .into_iter()
@@ -198,7 +207,7 @@ fn schema_warnings(old: Option<&Tree>, new: &Tree) -> Vec<String> {
 
 /// Returns the schemas of a definition and the paths that causes name. A schema that all versions share is checked once,
 /// under the path that it had in an older form of the definition.
-fn distinct_schemas(object: &Tree) -> Vec<(String, &Value)> {
+fn distinct_schemas(object: &ObjectTree) -> Vec<(String, &Value)> {
     let all = versions(object)
         .iter()
         .map(|version| &version["schema"][SCHEMA]);
@@ -211,7 +220,7 @@ fn distinct_schemas(object: &Tree) -> Vec<(String, &Value)> {
         .collect()
 }
 
-fn default_names(object: &mut Tree) {
+fn default_names(object: &mut ObjectTree) {
     let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else {
         return;
     };
@@ -235,14 +244,14 @@ fn default_names(object: &mut Tree) {
     }
 }
 
-fn storage_versions(object: &Tree) -> Vec<Value> {
+fn storage_versions(object: &ObjectTree) -> Vec<Value> {
     let names = versions(object)
         .iter()
         .filter(|version| version["storage"] == true);
     names.map(|version| version["name"].clone()).collect()
 }
 
-fn versions(object: &Tree) -> &[Value] {
+fn versions(object: &ObjectTree) -> &[Value] {
     let versions = object
         .get("spec")
         .and_then(|spec| spec["versions"].as_array());
@@ -286,7 +295,7 @@ fn is_established(status: &Value) -> bool {
 }
 
 /// Brings the kinds table up to date with the stored definition.
-fn update_kinds(server: &ServerState, kind: &Kind, key: &Key) {
+fn update_kinds(server: &ServerState, kind: &ServedKind, key: &ObjectKey) {
     let mut gone = None;
     server.change_kinds(|kinds| {
         let schemas: Vec<Arc<CustomSchema>> = kinds
@@ -344,11 +353,11 @@ fn update_kinds(server: &ServerState, kind: &Kind, key: &Key) {
 
 /// Makes a row for every version that is served. Known schemas are not compiled again.
 fn rows(
-    definition: &Tree,
+    definition: &ObjectTree,
     resource: ResourceId,
     mut schemas: Vec<Arc<CustomSchema>>,
-    kinds: &mut Kinds,
-) -> Vec<Kind> {
+    kinds: &mut KindTable,
+) -> Vec<ServedKind> {
     let spec = &definition["spec"];
     let names = &definition["status"]["acceptedNames"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -370,7 +379,7 @@ fn rows(
         .iter()
         .filter(|version| version["served"] == true);
     served
-        .map(|version| Kind {
+        .map(|version| ServedKind {
             resource,
             group: text(&spec["group"]),
             version: text(&version["name"]),
@@ -383,13 +392,13 @@ fn rows(
             categories: list(&names["categories"]),
             verbs: ALL_VERBS.map(str::to_owned).to_vec(),
             subresources: subresources(version, &text(&names["kind"])),
-            rules: Rules {
-                generation: Generation::Content,
+            rules: KindRules {
+                generation: GenerationRule::Content,
                 fields: selectable(version),
-                ..Rules::default()
+                ..KindRules::default()
             },
             strategy: super::of_custom(&text(&spec["group"]), &text(&names["plural"])),
-            custom: Some(Custom {
+            custom: Some(CustomKind {
                 definition: metadata::text(definition, "name").to_owned(),
                 uid: metadata::text(definition, "uid").to_owned(),
                 columns: version["additionalPrinterColumns"]
@@ -404,8 +413,8 @@ fn rows(
         .collect()
 }
 
-fn subresources(version: &Value, kind: &str) -> Vec<Subresource> {
-    let part = |name: &str, group: &str, version: &str, kind: &str| Subresource {
+fn subresources(version: &Value, kind: &str) -> Vec<ServedSubresource> {
+    let part = |name: &str, group: &str, version: &str, kind: &str| ServedSubresource {
         name: name.into(),
         group: group.into(),
         version: version.into(),
@@ -423,10 +432,10 @@ fn subresources(version: &Value, kind: &str) -> Vec<Subresource> {
     parts
 }
 
-fn selectable(version: &Value) -> Vec<Field> {
+fn selectable(version: &Value) -> Vec<SelectableField> {
     let fields = version["selectableFields"].as_array().into_iter().flatten();
     fields
         .filter_map(|field| field["jsonPath"].as_str())
-        .map(Field::custom)
+        .map(SelectableField::custom)
         .collect()
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::validation::{negative_faults, unsupported_fault, value_at};
 use super::{KindStrategy, ObjectChange, ObjectPart, job, pod};
-use crate::metadata::{self, Tree};
+use crate::metadata::{self, ObjectTree};
 
 /// The rules of CronJobs.
 #[derive(Debug)]
@@ -43,13 +43,13 @@ impl KindStrategy for CronJobStrategy {
         }
     }
 
-    fn warnings(&self, old: Option<&Tree>, new: &Tree) -> Vec<String> {
+    fn warnings(&self, old: Option<&ObjectTree>, new: &ObjectTree) -> Vec<String> {
         deadline_warnings(old, new)
     }
 }
 
 /// Warns about a deadline that no Job can meet, for CronJobs of both kinds. A suspended CronJob starts no Jobs anyway.
-pub(super) fn deadline_warnings(old: Option<&Tree>, new: &Tree) -> Vec<String> {
+pub(super) fn deadline_warnings(old: Option<&ObjectTree>, new: &ObjectTree) -> Vec<String> {
     let is_same = old.is_some_and(|old| old.get("spec") == new.get("spec"));
     let spec = value_at(new, "/spec");
     let is_hopeless = spec["startingDeadlineSeconds"] == 0 && spec["suspend"] != true;
@@ -58,7 +58,7 @@ pub(super) fn deadline_warnings(old: Option<&Tree>, new: &Tree) -> Vec<String> {
 }
 
 /// Returns why a CronJob is refused, in the order of upstream's checks.
-fn faults(new: &Tree, old: Option<&Tree>) -> Vec<Cause> {
+fn faults(new: &ObjectTree, old: Option<&ObjectTree>) -> Vec<Cause> {
     let spec = value_at(new, "/spec");
     let mut causes = schedule_faults(spec, old);
     causes.extend(negative_faults(spec, "spec", &["startingDeadlineSeconds"]));
@@ -83,7 +83,7 @@ fn faults(new: &Tree, old: Option<&Tree>) -> Vec<Cause> {
     causes
 }
 
-fn schedule_faults(spec: &Value, old: Option<&Tree>) -> Vec<Cause> {
+fn schedule_faults(spec: &Value, old: Option<&ObjectTree>) -> Vec<Cause> {
     let path = "spec.schedule";
     let text = spec["schedule"].as_str().unwrap_or_default();
     if text.is_empty() {
@@ -122,7 +122,7 @@ fn zone_faults(name: &str) -> Vec<Cause> {
 }
 
 /// Checks the spec of the Jobs that the CronJob makes.
-fn template_faults(object: &Tree) -> Vec<Cause> {
+fn template_faults(object: &ObjectTree) -> Vec<Cause> {
     let job = value_at(object, "/spec/jobTemplate/spec");
     let mut causes = Vec::new();
     if !job["selector"].is_null() {

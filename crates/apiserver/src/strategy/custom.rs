@@ -13,9 +13,9 @@ use serde_json::Value;
 
 use super::{KindStrategy, ObjectChange, ObjectPart};
 use crate::body::FieldError;
-use crate::kinds::{Custom, Kind};
-use crate::metadata::{Tree, check, shape};
-use crate::store::{Object, SchemaId};
+use crate::kinds::{CustomKind, ServedKind};
+use crate::metadata::{ObjectTree, check, shape};
+use crate::store::{SchemaId, StoredObject};
 
 /// The rules of all custom kinds.
 #[derive(Debug)]
@@ -33,12 +33,12 @@ pub(super) const METADATA: Metadata = Metadata {
 // === impl CustomStrategy ===
 
 impl KindStrategy for CustomStrategy {
-    fn normalize(&self, _kind: &Kind, object: &mut Tree) {
+    fn normalize(&self, _kind: &ServedKind, object: &mut ObjectTree) {
         object.values_mut().for_each(normalize_numbers);
     }
 
     /// Drops what the schema does not know and fills in its defaults.
-    fn read(&self, kind: &Kind, object: &mut Tree) -> Result<Vec<String>, FieldError> {
+    fn read(&self, kind: &ServedKind, object: &mut ObjectTree) -> Result<Vec<String>, FieldError> {
         let Some(custom) = &kind.custom else {
             return Ok(Vec::new());
         };
@@ -72,8 +72,8 @@ impl KindStrategy for CustomStrategy {
 }
 
 /// Reports whether the stored bytes are not what a client of this row sees.
-pub(super) fn needs_conversion(kind: &Kind, object: &Object) -> bool {
-    let differs = |custom: &Custom| {
+pub(super) fn needs_conversion(kind: &ServedKind, object: &StoredObject) -> bool {
+    let differs = |custom: &CustomKind| {
         custom.stored_schema.id != object.schema || custom.schema.id != object.schema
     };
     kind.custom.as_ref().is_some_and(differs)
@@ -81,7 +81,7 @@ pub(super) fn needs_conversion(kind: &Kind, object: &Object) -> bool {
 
 /// Returns a stored object in this row's version: first in the present form of its stored version, then without what
 /// this version does not know.
-pub(super) fn to_served(kind: &Kind, object: &Object) -> Tree {
+pub(super) fn to_served(kind: &ServedKind, object: &StoredObject) -> ObjectTree {
     let mut tree = object.to_value();
     if let Some(custom) = &kind.custom {
         // Embedded metadata that has become unreadable stays as it is; upstream drops its bad fields.
@@ -97,7 +97,10 @@ pub(super) fn to_served(kind: &Kind, object: &Object) -> Tree {
 
 /// Returns what the store keeps of an object of this row, and under which schema. What the stored version does not know
 /// is lost.
-pub(crate) fn to_stored<'a>(kind: &Kind, tree: &'a Tree) -> (SchemaId, Cow<'a, Tree>) {
+pub(crate) fn to_stored<'a>(
+    kind: &ServedKind,
+    tree: &'a ObjectTree,
+) -> (SchemaId, Cow<'a, ObjectTree>) {
     let Some(custom) = &kind.custom else {
         return (SchemaId::NONE, Cow::Borrowed(tree));
     };

@@ -14,18 +14,18 @@ mod types;
 use serde_json::Value;
 
 use crate::body::FieldError;
-use crate::kinds::Kind;
-use crate::metadata::Tree;
+use crate::kinds::ServedKind;
+use crate::metadata::ObjectTree;
 use read::TypeReader;
-use types::{Of, TypeRef, types};
+use types::{TypeRef, ValueType, types};
 
 /// Reports whether the types of this kind are known.
-pub(crate) fn knows(kind: &Kind) -> bool {
+pub(crate) fn knows(kind: &ServedKind) -> bool {
     types().root(kind).is_some()
 }
 
 /// Decodes an object in its stored form. Returns the paths of unknown members; those outside the metadata are dropped.
-pub(crate) fn read(kind: &Kind, object: &mut Tree) -> Result<Vec<String>, FieldError> {
+pub(crate) fn read(kind: &ServedKind, object: &mut ObjectTree) -> Result<Vec<String>, FieldError> {
     let mut reader = TypeReader::default();
     if let Some(root) = types().root(kind) {
         reader.read_root(root, object)?;
@@ -34,15 +34,15 @@ pub(crate) fn read(kind: &Kind, object: &mut Tree) -> Result<Vec<String>, FieldE
 }
 
 /// Sets the defaults of a decoded object.
-pub(crate) fn fill(kind: &Kind, object: &mut Tree) {
+pub(crate) fn fill(kind: &ServedKind, object: &mut ObjectTree) {
     if let Some(root) = types().root(kind) {
         fill_type(root, object);
     }
 }
 
-fn fill_type(of: TypeRef, object: &mut Tree) {
+fn fill_type(of: TypeRef, object: &mut ObjectTree) {
     let row = types().get(of);
-    let missing = |object: &Tree, name: &str| !object.contains_key(name);
+    let missing = |object: &ObjectTree, name: &str| !object.contains_key(name);
     for (name, field) in &row.fields {
         if field.always && field.is_inline() && missing(object, name) {
             object.insert((*name).into(), field.zero());
@@ -52,7 +52,7 @@ fn fill_type(of: TypeRef, object: &mut Tree) {
         default.apply(object);
     }
     for (name, value) in object.iter_mut() {
-        if let Some(Of::Struct(of)) = row.fields.get(name.as_str()).map(|field| field.of) {
+        if let Some(ValueType::Struct(of)) = row.fields.get(name.as_str()).map(|field| field.of) {
             each_struct(value, |members| fill_type(of, members));
         }
     }
@@ -65,7 +65,7 @@ fn fill_type(of: TypeRef, object: &mut Tree) {
 }
 
 /// Visits the structs that a field holds: one, a list or a map of them.
-fn each_struct(value: &mut Value, mut visit: impl FnMut(&mut Tree)) {
+fn each_struct(value: &mut Value, mut visit: impl FnMut(&mut ObjectTree)) {
     match value {
         Value::Array(items) => {
             for item in items {
@@ -80,16 +80,16 @@ fn each_struct(value: &mut Value, mut visit: impl FnMut(&mut Tree)) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::Kinds;
+    use crate::kinds::KindTable;
     use serde_json::json;
 
     fn settled(api_version: &str, kind: &str, object: Value) -> Value {
-        let kinds = Kinds::builtin();
+        let kinds = KindTable::builtin();
         let kind = kinds.by_kind(api_version, kind).unwrap();
         let Value::Object(mut object) = object else {
             panic!("{object} is no object");
         };
-        let mut once = Tree::new();
+        let mut once = ObjectTree::new();
         for _ in 0..2 {
             once = object.clone();
             let unknown = read(kind, &mut object).unwrap();

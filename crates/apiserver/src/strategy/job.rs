@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use super::validation::{immutable_faults, negative_faults, unsupported_fault, value_at};
 use super::{KindStrategy, ObjectChange, ObjectPart, pod, workload};
-use crate::kinds::Kinds;
-use crate::metadata::{self, Tree};
+use crate::kinds::KindTable;
+use crate::metadata::{self, ObjectTree};
 
 /// The rules of Jobs.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ struct UncountedPods<'a> {
 // === impl JobStrategy ===
 
 impl KindStrategy for JobStrategy {
-    fn prepare_create(&self, object: &mut Tree, _kinds: &Kinds, _now: Timestamp) {
+    fn prepare_create(&self, object: &mut ObjectTree, _kinds: &KindTable, _now: Timestamp) {
         set_selector(object);
     }
 
@@ -104,7 +104,7 @@ impl KindStrategy for JobStrategy {
 }
 
 /// Makes a Job select the Pods that bear its uid.
-fn set_selector(object: &mut Tree) {
+fn set_selector(object: &mut ObjectTree) {
     let uid = metadata::text(object, "uid").to_owned();
     let name = metadata::text(object, "name").to_owned();
     let Some(Value::Object(spec)) = object.get_mut("spec") else {
@@ -128,9 +128,9 @@ fn set_selector(object: &mut Tree) {
 
 /// A suspended Job may get another template. An elastic Job, whose parallelism is its number of completions, may change
 /// both together.
-fn may_change(path: &str, new: &Tree, old: &Tree) -> bool {
-    let spec = |job: &Tree, field: &str| value_at(job, &format!("/spec/{field}")).clone();
-    let elastic = |job: &Tree| spec(job, "completions") == spec(job, "parallelism");
+fn may_change(path: &str, new: &ObjectTree, old: &ObjectTree) -> bool {
+    let spec = |job: &ObjectTree, field: &str| value_at(job, &format!("/spec/{field}")).clone();
+    let elastic = |job: &ObjectTree| spec(job, "completions") == spec(job, "parallelism");
     match path {
         "/spec/template" => spec(old, "suspend") == json!(true),
         "/spec/completions" => {
@@ -179,7 +179,7 @@ fn restart_faults(job: &Value, path: &str) -> Vec<Cause> {
 }
 
 /// Returns why a changed status is refused: it contradicts itself or the old one.
-fn status_faults(new: &Tree, old: &Tree) -> Vec<Cause> {
+fn status_faults(new: &ObjectTree, old: &ObjectTree) -> Vec<Cause> {
     let (was, now) = (value_at(old, "/status"), value_at(new, "/status"));
     if was == now {
         return Vec::new();

@@ -8,10 +8,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{FailedPrecondition, KindStrategy, ObjectChange};
-use crate::deletion::{self, Decision, DeleteOptions};
-use crate::kinds::{Kind, Kinds};
+use crate::deletion::{self, DeleteDecision, DeleteOptions};
+use crate::kinds::{KindTable, ServedKind};
 use crate::metadata::check::{UNKNOWN_FINALIZER, is_known_finalizer};
-use crate::metadata::{self, Tree};
+use crate::metadata::{self, ObjectTree};
 
 /// The finalizer of the namespace controller.
 pub(crate) const FINALIZER: &str = "kubernetes";
@@ -38,7 +38,7 @@ pub(super) struct NamespaceStrategy;
 // === impl NamespaceStrategy ===
 
 impl KindStrategy for NamespaceStrategy {
-    fn prepare_create(&self, object: &mut Tree, _kinds: &Kinds, _now: Timestamp) {
+    fn prepare_create(&self, object: &mut ObjectTree, _kinds: &KindTable, _now: Timestamp) {
         object.insert("status".into(), json!({"phase": "Active"}));
         let mut finalizers = finalizers(object);
         if !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
@@ -49,16 +49,22 @@ impl KindStrategy for NamespaceStrategy {
     }
 
     /// Only a write to `finalize` changes `spec.finalizers`.
-    fn prepare_update(&self, old: &Tree, new: &mut Tree, _kinds: &Kinds, _now: Timestamp) {
+    fn prepare_update(
+        &self,
+        old: &ObjectTree,
+        new: &mut ObjectTree,
+        _kinds: &KindTable,
+        _now: Timestamp,
+    ) {
         set_finalizers(new, &finalizers(old));
         set_name_label(new);
     }
 
-    fn prepare_status(&self, _old: &Tree, new: &mut Tree) {
+    fn prepare_status(&self, _old: &ObjectTree, new: &mut ObjectTree) {
         set_name_label(new);
     }
 
-    fn prepare_finalize(&self, old: &Tree, new: &mut Tree) {
+    fn prepare_finalize(&self, old: &ObjectTree, new: &mut ObjectTree) {
         metadata::set(new, "status", old.get("status").cloned());
         let finalizers = finalizers(new);
         set_finalizers(new, &finalizers);
@@ -93,7 +99,7 @@ impl KindStrategy for NamespaceStrategy {
 
     fn precondition_conflict(
         &self,
-        kind: &Kind,
+        kind: &ServedKind,
         name: &str,
         failed: &FailedPrecondition<'_>,
     ) -> Status {
@@ -110,11 +116,11 @@ impl KindStrategy for NamespaceStrategy {
 
     fn decide_delete(
         &self,
-        kind: &Kind,
-        object: &Tree,
+        kind: &ServedKind,
+        object: &ObjectTree,
         options: &DeleteOptions,
         now: Timestamp,
-    ) -> Result<Decision, Status> {
+    ) -> Result<DeleteDecision, Status> {
         let name = metadata::text(object, "name");
         if DEFAULT_NAMESPACES.contains(&(name, DeleteProtection::Protected)) {
             let why = "this namespace may not be deleted";
@@ -124,28 +130,28 @@ impl KindStrategy for NamespaceStrategy {
             return Ok(if self.is_released(object) {
                 deletion::decide(kind, object, options, now)
             } else {
-                Decision::Pending
+                DeleteDecision::Pending
             });
         }
         let mut changed = object.clone();
         // The delete sets the garbage collector's finalizers as for any object; the namespace stays without them, too.
-        if let Decision::Keep(held) = deletion::decide(kind, object, options, now) {
+        if let DeleteDecision::Keep(held) = deletion::decide(kind, object, options, now) {
             metadata::set_finalizers(&mut changed, &metadata::finalizers(&held));
         }
         let deadline = metadata::time(now);
         metadata::of(&mut changed).insert("deletionTimestamp".into(), deadline.into());
         let status = changed.entry("status").or_insert_with(|| json!({}));
         status["phase"] = "Terminating".into();
-        Ok(Decision::Keep(changed))
+        Ok(DeleteDecision::Keep(changed))
     }
 
     /// The namespace controller removes its finalizer when the namespace is empty.
-    fn is_released(&self, object: &Tree) -> bool {
+    fn is_released(&self, object: &ObjectTree) -> bool {
         finalizers(object).is_empty()
     }
 }
 
-pub(crate) fn finalizers(object: &Tree) -> Vec<String> {
+pub(crate) fn finalizers(object: &ObjectTree) -> Vec<String> {
     let list = object
         .get("spec")
         .and_then(|spec| spec["finalizers"].as_array());
@@ -154,7 +160,7 @@ pub(crate) fn finalizers(object: &Tree) -> Vec<String> {
 }
 
 /// Sets `spec.finalizers`; an empty list removes the field.
-pub(crate) fn set_finalizers(object: &mut Tree, finalizers: &[String]) {
+pub(crate) fn set_finalizers(object: &mut ObjectTree, finalizers: &[String]) {
     let spec = if finalizers.is_empty() {
         json!({})
     } else {
@@ -164,7 +170,7 @@ pub(crate) fn set_finalizers(object: &mut Tree, finalizers: &[String]) {
 }
 
 /// Every namespace has its name as a label, so that selectors can name it.
-fn set_name_label(object: &mut Tree) {
+fn set_name_label(object: &mut ObjectTree) {
     let name = metadata::text(object, "name").to_owned();
     let labels = metadata::of(object)
         .entry("labels")

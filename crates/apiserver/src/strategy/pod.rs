@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 
 use super::validation::{restore_field, value_at};
 use super::{KindStrategy, ObjectChange, restore_metadata};
-use crate::kinds::Kinds;
-use crate::metadata::{self, Tree};
+use crate::kinds::KindTable;
+use crate::metadata::{self, ObjectTree};
 
 /// The rules of Pods.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ const FIXED: &str = "pod updates may not change fields other than `spec.containe
 // === impl PodStrategy ===
 
 impl KindStrategy for PodStrategy {
-    fn prepare_create(&self, object: &mut Tree, _kinds: &Kinds, now: Timestamp) {
+    fn prepare_create(&self, object: &mut ObjectTree, _kinds: &KindTable, now: Timestamp) {
         if let Some(Value::Object(spec)) = object.get_mut("spec") {
             let values: [Value; 2] = ["PreemptLowerPriority".into(), 0.into()];
             for (field, value) in PRIORITY.iter().zip(values) {
@@ -50,7 +50,13 @@ impl KindStrategy for PodStrategy {
     }
 
     /// An update that leaves out what admission set at creation does not remove it.
-    fn prepare_update(&self, old: &Tree, new: &mut Tree, _kinds: &Kinds, _now: Timestamp) {
+    fn prepare_update(
+        &self,
+        old: &ObjectTree,
+        new: &mut ObjectTree,
+        _kinds: &KindTable,
+        _now: Timestamp,
+    ) {
         let Some(Value::Object(spec)) = new.get_mut("spec") else {
             return;
         };
@@ -63,7 +69,7 @@ impl KindStrategy for PodStrategy {
         add_tolerations(spec);
     }
 
-    fn prepare_status(&self, old: &Tree, new: &mut Tree) {
+    fn prepare_status(&self, old: &ObjectTree, new: &mut ObjectTree) {
         restore_metadata(old, new, &["ownerReferences", "deletionTimestamp"]);
     }
 
@@ -76,7 +82,7 @@ impl KindStrategy for PodStrategy {
 }
 
 /// Returns why a Pod's spec is refused. `path` is the JSON pointer to it in `object`: of a Pod, or of a template.
-pub(super) fn spec_faults(object: &Tree, path: &str) -> Vec<Cause> {
+pub(super) fn spec_faults(object: &ObjectTree, path: &str) -> Vec<Cause> {
     let (spec, mut causes) = (value_at(object, path), Vec::new());
     let path = path.trim_start_matches('/').replace('/', ".");
     for (index, volume) in spec["volumes"].as_array().into_iter().flatten().enumerate() {
@@ -93,7 +99,7 @@ pub(super) fn spec_faults(object: &Tree, path: &str) -> Vec<Cause> {
     causes
 }
 
-fn update_faults(new: &Tree, old: &Tree) -> Vec<Cause> {
+fn update_faults(new: &ObjectTree, old: &ObjectTree) -> Vec<Cause> {
     let (new, old) = (value_at(new, "/spec"), value_at(old, "/spec"));
     let mut causes = Vec::new();
     for field in ["containers", "initContainers"] {
@@ -154,7 +160,7 @@ fn with_mutable_fields_of(old: &Value, new: &Value) -> Value {
 }
 
 /// Adds the tolerations that every Pod has.
-fn add_tolerations(spec: &mut Tree) {
+fn add_tolerations(spec: &mut ObjectTree) {
     let tolerations = spec.entry("tolerations").or_insert_with(|| json!([]));
     let Some(tolerations) = tolerations.as_array_mut() else {
         return;

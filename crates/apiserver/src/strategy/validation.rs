@@ -9,7 +9,7 @@ use caretaker_machinery::status::Cause;
 use serde_json::{Value, json};
 
 use super::{KindStrategy, ObjectChange};
-use crate::metadata::Tree;
+use crate::metadata::ObjectTree;
 
 /// Most bytes of all data of a ConfigMap or Secret.
 const DATA_BYTES_MAX: usize = 1024 * 1024;
@@ -73,7 +73,7 @@ impl KindStrategy for ConfigDataStrategy {
 }
 
 impl ConfigDataStrategy {
-    fn data_faults(&self, new: &Tree) -> Vec<Cause> {
+    fn data_faults(&self, new: &ObjectTree) -> Vec<Cause> {
         let mut causes = Vec::new();
         let mut bytes = 0;
         for field in ["data", "binaryData"] {
@@ -102,8 +102,8 @@ impl ConfigDataStrategy {
     }
 }
 
-fn frozen_faults(new: &Tree, old: &Tree) -> Vec<Cause> {
-    let frozen = |tree: &Tree| tree.get("immutable") == Some(&Value::Bool(true));
+fn frozen_faults(new: &ObjectTree, old: &ObjectTree) -> Vec<Cause> {
+    let frozen = |tree: &ObjectTree| tree.get("immutable") == Some(&Value::Bool(true));
     if !frozen(old) {
         return Vec::new();
     }
@@ -188,7 +188,7 @@ impl KindStrategy for PriorityClassStrategy {
 }
 
 /// Returns a value inside an object by its JSON pointer; null if it is absent.
-pub(super) fn value_at<'a>(object: &'a Tree, path: &str) -> &'a Value {
+pub(super) fn value_at<'a>(object: &'a ObjectTree, path: &str) -> &'a Value {
     let mut parts = path.split('/').skip(1);
     let first = parts.next().and_then(|part| object.get(part));
     let value = parts.try_fold(first.unwrap_or(&Value::Null), |value, part| value.get(part));
@@ -196,7 +196,7 @@ pub(super) fn value_at<'a>(object: &'a Tree, path: &str) -> &'a Value {
 }
 
 /// Returns a cause for each of these JSON pointers whose value has changed.
-pub(super) fn immutable_faults(paths: &[&str], new: &Tree, old: &Tree) -> Vec<Cause> {
+pub(super) fn immutable_faults(paths: &[&str], new: &ObjectTree, old: &ObjectTree) -> Vec<Cause> {
     let changed = paths
         .iter()
         .filter(|path| value_at(new, path) != value_at(old, path));
@@ -247,10 +247,10 @@ pub(super) fn unsupported_fault(
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::kinds::Kinds;
+    use crate::kinds::KindTable;
     use crate::strategy::ObjectPart;
 
-    fn mk_tree(value: Value) -> Tree {
+    fn mk_tree(value: Value) -> ObjectTree {
         let Value::Object(tree) = value else {
             panic!("{value} is no object");
         };
@@ -264,7 +264,7 @@ pub(super) mod tests {
         new: Value,
         old: Option<Value>,
     ) -> Vec<String> {
-        let kinds = Kinds::builtin();
+        let kinds = KindTable::builtin();
         let kind = kinds.by_kind(api_version, kind).unwrap();
         let old = old.map(mk_tree);
         let causes = kind.strategy.validate(&ObjectChange {

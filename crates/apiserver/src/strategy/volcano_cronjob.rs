@@ -18,8 +18,8 @@ use super::custom::CustomStrategy;
 use super::validation::value_at;
 use super::{KindStrategy, ObjectChange, ObjectPart};
 use crate::body::FieldError;
-use crate::kinds::Kind;
-use crate::metadata::{self, Tree};
+use crate::kinds::ServedKind;
+use crate::metadata::{self, ObjectTree};
 
 /// The rules of Volcano's CronJobs, beside those of their schema.
 #[derive(Debug)]
@@ -55,11 +55,11 @@ const JOB: &str = "spec.jobTemplate.spec";
 // === impl VolcanoCronJobStrategy ===
 
 impl KindStrategy for VolcanoCronJobStrategy {
-    fn normalize(&self, kind: &Kind, object: &mut Tree) {
+    fn normalize(&self, kind: &ServedKind, object: &mut ObjectTree) {
         CustomStrategy.normalize(kind, object);
     }
 
-    fn read(&self, kind: &Kind, object: &mut Tree) -> Result<Vec<String>, FieldError> {
+    fn read(&self, kind: &ServedKind, object: &mut ObjectTree) -> Result<Vec<String>, FieldError> {
         CustomStrategy.read(kind, object)
     }
 
@@ -72,13 +72,13 @@ impl KindStrategy for VolcanoCronJobStrategy {
         causes
     }
 
-    fn warnings(&self, old: Option<&Tree>, new: &Tree) -> Vec<String> {
+    fn warnings(&self, old: Option<&ObjectTree>, new: &ObjectTree) -> Vec<String> {
         deadline_warnings(old, new)
     }
 }
 
 /// Returns why the webhooks refuse a CronJob, new or changed.
-fn faults(object: &Tree) -> Vec<Cause> {
+fn faults(object: &ObjectTree) -> Vec<Cause> {
     let spec = value_at(object, "/spec");
     let name = metadata::text(object, "name");
     let mut causes: Vec<Cause> = schedule_fault(&spec["schedule"]).into_iter().collect();

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::validation::{immutable_faults, restore_field, value_at};
 use super::{KindStrategy, ObjectChange, pod, restore_metadata};
-use crate::metadata::Tree;
+use crate::metadata::ObjectTree;
 
 /// The rules of one workload.
 #[derive(Debug)]
@@ -88,7 +88,7 @@ const BOUNDS: [CountBound; 5] = [
 // === impl WorkloadStrategy ===
 
 impl KindStrategy for WorkloadStrategy {
-    fn prepare_status(&self, old: &Tree, new: &mut Tree) {
+    fn prepare_status(&self, old: &ObjectTree, new: &mut ObjectTree) {
         restore_metadata(old, new, self.status_keeps);
     }
 
@@ -106,7 +106,7 @@ impl KindStrategy for WorkloadStrategy {
 }
 
 impl WorkloadStrategy {
-    fn spec_fault(&self, new: &Tree, old: &Tree) -> Option<Cause> {
+    fn spec_fault(&self, new: &ObjectTree, old: &ObjectTree) -> Option<Cause> {
         let was = value_at(old, "/spec");
         let mut spec = value_at(new, "/spec").clone();
         for field in self.mutable_spec? {
@@ -115,7 +115,7 @@ impl WorkloadStrategy {
         (spec != *was).then(|| Cause::forbidden("spec", STATEFUL_FIXED))
     }
 
-    fn count_faults(&self, new: &Tree, old: &Tree) -> Vec<Cause> {
+    fn count_faults(&self, new: &ObjectTree, old: &ObjectTree) -> Vec<Cause> {
         if new.get("status") == old.get("status") {
             return Vec::new();
         }
@@ -138,7 +138,7 @@ impl WorkloadStrategy {
 }
 
 /// Checks that a selector selects the Pods of the template.
-pub(super) fn selector_fault(object: &Tree) -> Option<Cause> {
+pub(super) fn selector_fault(object: &ObjectTree) -> Option<Cause> {
     let selector = value_at(object, "/spec/selector");
     let labels = value_at(object, "/spec/template/metadata/labels");
     let selects = match selector.as_object()? {

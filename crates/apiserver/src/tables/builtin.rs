@@ -8,23 +8,23 @@
 use serde_json::Value;
 
 use super::cells::NONE;
-use super::columns::Cell::{Age, At, CreatedAt, Name, NameOf, Number, Of, Text};
-use super::columns::{Cell, Column};
+use super::columns::CellSource::{Age, At, CreatedAt, Name, NameOf, Number, Of, Text};
+use super::columns::{CellSource, TableColumn};
 use super::{events, nodes, pods, services, volumes, workloads};
-use crate::kinds::Kind;
+use crate::kinds::ServedKind;
 
 const UNKNOWN: &str = "<unknown>";
 const UNSET: &str = "<unset>";
 
 /// The columns of a built-in kind.
-pub(super) fn columns(kind: &Kind) -> &'static [Column] {
+pub(super) fn columns(kind: &ServedKind) -> &'static [TableColumn] {
     let mut rows = KINDS.iter();
     let row = rows.find(|(group, plural, _)| *group == kind.group && *plural == kind.plural);
     row.map_or(NAME_AND_AGE, |(_, _, columns)| columns)
 }
 
 /// The conditions of a row.
-pub(super) fn conditions(kind: &Kind, tree: &Value) -> Option<Value> {
+pub(super) fn conditions(kind: &ServedKind, tree: &Value) -> Option<Value> {
     match (kind.group.as_str(), kind.plural.as_str()) {
         ("", "pods") => pods::conditions(tree),
         _ => None,
@@ -32,7 +32,7 @@ pub(super) fn conditions(kind: &Kind, tree: &Value) -> Option<Value> {
 }
 
 /// Group, plural and columns of the kinds that show more than name and age.
-const KINDS: [(&str, &str, &[Column]); 26] = [
+const KINDS: [(&str, &str, &[TableColumn]); 26] = [
     ("", "configmaps", CONFIG_MAPS),
     ("", "endpoints", ENDPOINTS),
     ("", "events", EVENTS),
@@ -69,13 +69,14 @@ const KINDS: [(&str, &str, &[Column]); 26] = [
     ("storage.k8s.io", "storageclasses", STORAGE_CLASSES),
 ];
 
-const NAME: Column = text("Name", Name);
-const AGE: Column = text("Age", Age);
-const NAME_AND_AGE: &[Column] = &[NAME, AGE];
+const NAME: TableColumn = text("Name", Name);
+const AGE: TableColumn = text("Age", Age);
+const NAME_AND_AGE: &[TableColumn] = &[NAME, AGE];
 /// Columns of kinds that upstream has no printer for.
-const NAME_AND_CREATION: &[Column] = &[NAME, Column::new("Created At", "date", CreatedAt)];
+const NAME_AND_CREATION: &[TableColumn] =
+    &[NAME, TableColumn::new("Created At", "date", CreatedAt)];
 
-const CONFIG_MAPS: &[Column] = &[
+const CONFIG_MAPS: &[TableColumn] = &[
     NAME,
     text(
         "Data",
@@ -84,18 +85,18 @@ const CONFIG_MAPS: &[Column] = &[
     AGE,
 ];
 
-const SECRETS: &[Column] = &[
+const SECRETS: &[TableColumn] = &[
     NAME,
     text("Type", Text("/type", "")),
     text("Data", Of(|secret| volumes::entries(secret, &["data"]))),
     AGE,
 ];
 
-const LEASES: &[Column] = &[NAME, text("Holder", Text("/spec/holderIdentity", "")), AGE];
+const LEASES: &[TableColumn] = &[NAME, text("Holder", Text("/spec/holderIdentity", "")), AGE];
 
-const NAMESPACES: &[Column] = &[NAME, text("Status", Text("/status/phase", "")), AGE];
+const NAMESPACES: &[TableColumn] = &[NAME, text("Status", Text("/status/phase", "")), AGE];
 
-const PRIORITY_CLASSES: &[Column] = &[
+const PRIORITY_CLASSES: &[TableColumn] = &[
     NAME,
     number("Value", Number("/value")),
     flag(
@@ -106,7 +107,7 @@ const PRIORITY_CLASSES: &[Column] = &[
     text("PreemptionPolicy", Text("/preemptionPolicy", "")),
 ];
 
-const EVENTS: &[Column] = &[
+const EVENTS: &[TableColumn] = &[
     text("Last Seen", At(events::last_seen)),
     text("Type", Text("/type", "")),
     text("Reason", Text("/reason", "")),
@@ -119,7 +120,7 @@ const EVENTS: &[Column] = &[
     wide("Name", Name),
 ];
 
-const PODS: &[Column] = &[
+const PODS: &[TableColumn] = &[
     NAME,
     text("Ready", Of(pods::ready)),
     text("Status", Of(pods::status)),
@@ -131,7 +132,7 @@ const PODS: &[Column] = &[
     wide("Readiness Gates", Of(pods::readiness_gates)),
 ];
 
-const JOBS: &[Column] = &[
+const JOBS: &[TableColumn] = &[
     NAME,
     text("Status", Of(workloads::job_status)),
     text("Completions", Of(workloads::completions)),
@@ -142,7 +143,7 @@ const JOBS: &[Column] = &[
     SELECTOR,
 ];
 
-const CRON_JOBS: &[Column] = &[
+const CRON_JOBS: &[TableColumn] = &[
     NAME,
     text("Schedule", Text("/spec/schedule", "")),
     text("Timezone", Text("/spec/timeZone", NONE)),
@@ -165,11 +166,11 @@ const CRON_JOBS: &[Column] = &[
 ];
 
 /// Wide columns of workloads: containers, images, selector.
-const CONTAINERS: Column = wide("Containers", Of(|of| workloads::containers(of, "name")));
-const IMAGES: Column = wide("Images", Of(|of| workloads::containers(of, "image")));
-const SELECTOR: Column = wide("Selector", Of(workloads::selector));
+const CONTAINERS: TableColumn = wide("Containers", Of(|of| workloads::containers(of, "name")));
+const IMAGES: TableColumn = wide("Images", Of(|of| workloads::containers(of, "image")));
+const SELECTOR: TableColumn = wide("Selector", Of(workloads::selector));
 
-const REPLICA_SETS: &[Column] = &[
+const REPLICA_SETS: &[TableColumn] = &[
     NAME,
     number("Desired", Number("/spec/replicas")),
     number("Current", Number("/status/replicas")),
@@ -180,7 +181,7 @@ const REPLICA_SETS: &[Column] = &[
     SELECTOR,
 ];
 
-const REPLICATION_CONTROLLERS: &[Column] = &[
+const REPLICATION_CONTROLLERS: &[TableColumn] = &[
     NAME,
     number("Desired", Number("/spec/replicas")),
     number("Current", Number("/status/replicas")),
@@ -191,7 +192,7 @@ const REPLICATION_CONTROLLERS: &[Column] = &[
     wide("Selector", Of(services::selector)),
 ];
 
-const DEPLOYMENTS: &[Column] = &[
+const DEPLOYMENTS: &[TableColumn] = &[
     NAME,
     text("Ready", Of(workloads::ready)),
     text("Up-to-date", Number("/status/updatedReplicas")),
@@ -202,7 +203,7 @@ const DEPLOYMENTS: &[Column] = &[
     wide("Selector", Of(workloads::plain_selector)),
 ];
 
-const STATEFUL_SETS: &[Column] = &[
+const STATEFUL_SETS: &[TableColumn] = &[
     NAME,
     text("Ready", Of(workloads::ready)),
     AGE,
@@ -210,7 +211,7 @@ const STATEFUL_SETS: &[Column] = &[
     IMAGES,
 ];
 
-const DAEMON_SETS: &[Column] = &[
+const DAEMON_SETS: &[TableColumn] = &[
     NAME,
     number("Desired", Number("/status/desiredNumberScheduled")),
     number("Current", Number("/status/currentNumberScheduled")),
@@ -224,7 +225,7 @@ const DAEMON_SETS: &[Column] = &[
     SELECTOR,
 ];
 
-const NODES: &[Column] = &[
+const NODES: &[TableColumn] = &[
     NAME,
     text("Status", Of(nodes::status)),
     text("Roles", Of(nodes::roles)),
@@ -240,7 +241,7 @@ const NODES: &[Column] = &[
     ),
 ];
 
-const SERVICES: &[Column] = &[
+const SERVICES: &[TableColumn] = &[
     NAME,
     text("Type", Text("/spec/type", "")),
     text("Cluster-IP", Text("/spec/clusterIP", NONE)),
@@ -250,9 +251,9 @@ const SERVICES: &[Column] = &[
     wide("Selector", Of(services::selector)),
 ];
 
-const ENDPOINTS: &[Column] = &[NAME, text("Endpoints", Of(services::endpoints)), AGE];
+const ENDPOINTS: &[TableColumn] = &[NAME, text("Endpoints", Of(services::endpoints)), AGE];
 
-const CLAIMS: &[Column] = &[
+const CLAIMS: &[TableColumn] = &[
     NAME,
     text("Status", Of(volumes::status)),
     text("Volume", Text("/spec/volumeName", "")),
@@ -267,7 +268,7 @@ const CLAIMS: &[Column] = &[
     wide("VolumeMode", Text("/spec/volumeMode", UNSET)),
 ];
 
-const VOLUMES: &[Column] = &[
+const VOLUMES: &[TableColumn] = &[
     NAME,
     text("Capacity", Text("/spec/capacity/storage", "0")),
     text(
@@ -290,7 +291,7 @@ const VOLUMES: &[Column] = &[
     wide("VolumeMode", Text("/spec/volumeMode", UNSET)),
 ];
 
-const STORAGE_CLASSES: &[Column] = &[
+const STORAGE_CLASSES: &[TableColumn] = &[
     text("Name", NameOf(volumes::class_name)),
     text("Provisioner", Text("/provisioner", "")),
     text("ReclaimPolicy", Text("/reclaimPolicy", "Delete")),
@@ -302,18 +303,18 @@ const STORAGE_CLASSES: &[Column] = &[
     AGE,
 ];
 
-const fn text(name: &'static str, cell: Cell) -> Column {
-    Column::new(name, "string", cell)
+const fn text(name: &'static str, cell: CellSource) -> TableColumn {
+    TableColumn::new(name, "string", cell)
 }
 
-const fn number(name: &'static str, cell: Cell) -> Column {
-    Column::new(name, "integer", cell)
+const fn number(name: &'static str, cell: CellSource) -> TableColumn {
+    TableColumn::new(name, "integer", cell)
 }
 
-const fn flag(name: &'static str, cell: Cell) -> Column {
-    Column::new(name, "boolean", cell)
+const fn flag(name: &'static str, cell: CellSource) -> TableColumn {
+    TableColumn::new(name, "boolean", cell)
 }
 
-const fn wide(name: &'static str, cell: Cell) -> Column {
-    Column::wide(name, cell)
+const fn wide(name: &'static str, cell: CellSource) -> TableColumn {
+    TableColumn::wide(name, cell)
 }

@@ -17,7 +17,7 @@ const YEAR: i64 = 365 * DAY;
 
 /// Formats of ages: below this many seconds, the unit, and the smaller unit for the remainder. Longer ages have fewer
 /// details.
-const STEPS: [(i64, Unit, Option<Unit>); 8] = [
+const STEPS: [(i64, TimeUnit, Option<TimeUnit>); 8] = [
     (2 * MINUTE, SECONDS, None),
     (10 * MINUTE, MINUTES, Some(SECONDS)),
     (3 * HOUR, MINUTES, None),
@@ -28,12 +28,12 @@ const STEPS: [(i64, Unit, Option<Unit>); 8] = [
     (8 * YEAR, YEARS, Some(DAYS)),
 ];
 
-type Unit = (i64, char);
-const SECONDS: Unit = (1, 's');
-const MINUTES: Unit = (MINUTE, 'm');
-const HOURS: Unit = (HOUR, 'h');
-const DAYS: Unit = (DAY, 'd');
-const YEARS: Unit = (YEAR, 'y');
+type TimeUnit = (i64, char);
+const SECONDS: TimeUnit = (1, 's');
+const MINUTES: TimeUnit = (MINUTE, 'm');
+const HOURS: TimeUnit = (HOUR, 'h');
+const DAYS: TimeUnit = (DAY, 'd');
+const YEARS: TimeUnit = (YEAR, 'y');
 
 /// The age of a time in a field.
 pub(super) fn age(time: &str, now: Timestamp) -> String {

@@ -9,26 +9,26 @@ use serde_json::{Value, json};
 
 use super::path::JsonPath;
 use super::{builtin, cells};
-use crate::kinds::Kind;
+use crate::kinds::ServedKind;
 
 /// The columns of a kind in order.
-pub(super) struct Columns(Cow<'static, [Column]>);
+pub(super) struct TableColumns(Cow<'static, [TableColumn]>);
 
 /// One column of a table.
 #[derive(Clone)]
-pub(super) struct Column {
+pub(super) struct TableColumn {
     name: Cow<'static, str>,
     of_type: Cow<'static, str>,
     format: Cow<'static, str>,
     description: String,
     /// Greater than 0 for columns that only `-o wide` shows.
     priority: i64,
-    cell: Cell,
+    cell: CellSource,
 }
 
 /// The source of the cells of a column.
 #[derive(Clone)]
-pub(super) enum Cell {
+pub(super) enum CellSource {
     /// The name of the object.
     Name,
     /// A function of the object, shown instead of the name.
@@ -51,10 +51,10 @@ pub(super) enum Cell {
     Path(Option<JsonPath>, String),
 }
 
-// === impl Columns ===
+// === impl TableColumns ===
 
-impl Columns {
-    pub(super) fn of(kind: &Kind) -> Self {
+impl TableColumns {
+    pub(super) fn of(kind: &ServedKind) -> Self {
         Self(match &kind.custom {
             Some(custom) => custom_columns(&custom.columns).into(),
             None => builtin::columns(kind).into(),
@@ -63,7 +63,7 @@ impl Columns {
 
     /// The column definitions in wire format.
     pub(super) fn definitions(&self) -> Value {
-        self.0.iter().map(Column::definition).collect()
+        self.0.iter().map(TableColumn::definition).collect()
     }
 
     /// Whether a cell needs more than the metadata of an object.
@@ -75,18 +75,18 @@ impl Columns {
 
     /// The cells of one row.
     pub(super) fn cells(&self, name: &str, tree: &Value, now: Timestamp) -> Value {
-        let cell = |column: &Column| column.cell.show(name, tree, now);
+        let cell = |column: &TableColumn| column.cell.show(name, tree, now);
         self.0.iter().map(cell).collect()
     }
 }
 
-// === impl Column ===
+// === impl TableColumn ===
 
-impl Column {
+impl TableColumn {
     /// A column of a built-in kind.
     ///
     /// DEVIATION(column-descriptions): upstream has descriptions from its API reference; no client reads them.
-    pub(super) const fn new(name: &'static str, of_type: &'static str, cell: Cell) -> Self {
+    pub(super) const fn new(name: &'static str, of_type: &'static str, cell: CellSource) -> Self {
         let format = if cell.is_name() { "name" } else { "" };
         Self {
             name: Cow::Borrowed(name),
@@ -99,7 +99,7 @@ impl Column {
     }
 
     /// A text column that only `-o wide` shows.
-    pub(super) const fn wide(name: &'static str, cell: Cell) -> Self {
+    pub(super) const fn wide(name: &'static str, cell: CellSource) -> Self {
         let mut column = Self::new(name, "string", cell);
         column.priority = 1;
         column
@@ -121,7 +121,7 @@ impl Column {
             format: text("format").into(),
             description,
             priority: column["priority"].as_i64().unwrap_or_default(),
-            cell: Cell::Path(JsonPath::parse(&path), text("type")),
+            cell: CellSource::Path(JsonPath::parse(&path), text("type")),
         }
     }
 
@@ -136,9 +136,9 @@ impl Column {
     }
 }
 
-// === impl Cell ===
+// === impl CellSource ===
 
-impl Cell {
+impl CellSource {
     const fn is_name(&self) -> bool {
         matches!(self, Self::Name | Self::NameOf(_))
     }
@@ -172,13 +172,13 @@ impl Cell {
 }
 
 /// The name and the columns of the definition; the age if it has none.
-fn custom_columns(columns: &[Value]) -> Vec<Column> {
-    let mut all = vec![Column::new("Name", "string", Cell::Name)];
+fn custom_columns(columns: &[Value]) -> Vec<TableColumn> {
+    let mut all = vec![TableColumn::new("Name", "string", CellSource::Name)];
     if columns.is_empty() {
         let path = JsonPath::parse(".metadata.creationTimestamp");
-        let age = Cell::Path(path, "date".into());
-        all.push(Column::new("Age", "date", age));
+        let age = CellSource::Path(path, "date".into());
+        all.push(TableColumn::new("Age", "date", age));
     }
-    all.extend(columns.iter().map(Column::custom));
+    all.extend(columns.iter().map(TableColumn::custom));
     all
 }

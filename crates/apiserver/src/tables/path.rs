@@ -10,10 +10,10 @@ use serde_json::Value;
 
 /// A parsed JSONPath.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct JsonPath(Vec<Step>);
+pub(super) struct JsonPath(Vec<PathSegment>);
 
 #[derive(Debug, Clone, PartialEq)]
-enum Step {
+enum PathSegment {
     Field(String),
     /// From the end if negative.
     Index(i64),
@@ -22,18 +22,18 @@ enum Step {
     /// All members of a list, all values of a map.
     All,
     /// Items of a list that satisfy a comparison, or that have a field.
-    Filter(Operand, Option<(Comparison, Operand)>),
+    Filter(FilterOperand, Option<(FilterComparison, FilterOperand)>),
 }
 
 /// One side of a comparison.
 #[derive(Debug, Clone, PartialEq)]
-enum Operand {
+enum FilterOperand {
     Path(JsonPath),
     Literal(Value),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Comparison {
+enum FilterComparison {
     Equal,
     NotEqual,
     Less,
@@ -44,7 +44,7 @@ enum Comparison {
 
 /// Whether a filter is allowed here. The text comes from a user, so nesting must be limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Filters {
+enum FilterUse {
     Allowed,
     Refused,
 }
@@ -54,7 +54,7 @@ enum Filters {
 impl JsonPath {
     /// `None` if the path is malformed or not supported.
     pub(super) fn parse(text: &str) -> Option<Self> {
-        Self::parse_with(text, Filters::Allowed)
+        Self::parse_with(text, FilterUse::Allowed)
     }
 
     /// The first value at the path.
@@ -67,7 +67,7 @@ impl JsonPath {
         steps.try_fold(vec![root], |found, step| step.follow(found))
     }
 
-    fn parse_with(text: &str, filters: Filters) -> Option<Self> {
+    fn parse_with(text: &str, filters: FilterUse) -> Option<Self> {
         let mut steps = Vec::new();
         let mut rest = text;
         while let Some(first) = rest.chars().next() {
@@ -77,23 +77,23 @@ impl JsonPath {
                 '.' => {
                     let end = 1 + field_len(&rest[1..]);
                     steps.push(match &rest[1..end] {
-                        "*" => Step::All,
-                        name => Step::Field(name.replace('\\', "")),
+                        "*" => PathSegment::All,
+                        name => PathSegment::Field(name.replace('\\', "")),
                     });
                     &rest[end..]
                 }
                 '[' if rest.starts_with("[?(") => {
-                    if filters == Filters::Refused {
+                    if filters == FilterUse::Refused {
                         return None;
                     }
                     let inner = &rest[3..];
                     let end = filter_len(inner)?;
-                    steps.push(Step::filter(&inner[..end])?);
+                    steps.push(PathSegment::filter(&inner[..end])?);
                     &inner[end + 2..]
                 }
                 '[' => {
                     let end = rest.find(']')?;
-                    steps.extend(Step::bracket(&rest[1..end])?);
+                    steps.extend(PathSegment::bracket(&rest[1..end])?);
                     &rest[end + 1..]
                 }
                 _ => return None,
@@ -103,25 +103,25 @@ impl JsonPath {
     }
 }
 
-// === impl Step ===
+// === impl PathSegment ===
 
-impl Step {
+impl PathSegment {
     /// Parses the text between brackets.
     fn bracket(inner: &str) -> Option<Vec<Self>> {
         if inner == "*" {
-            return Some(vec![Step::All]);
+            return Some(vec![PathSegment::All]);
         }
         match inner
             .strip_prefix('\'')
             .and_then(|rest| rest.strip_suffix('\''))
         {
             Some(name) if !name.contains('\'') => {
-                let path = JsonPath::parse_with(&format!(".{name}"), Filters::Refused)?;
+                let path = JsonPath::parse_with(&format!(".{name}"), FilterUse::Refused)?;
                 Some(path.0)
             }
             _ => match inner.split_once(':') {
-                Some((from, to)) => Some(vec![Step::Slice(bound(from)?, bound(to)?)]),
-                None => Some(vec![Step::Index(inner.parse().ok()?)]),
+                Some((from, to)) => Some(vec![PathSegment::Slice(bound(from)?, bound(to)?)]),
+                None => Some(vec![PathSegment::Index(inner.parse().ok()?)]),
             },
         }
     }
@@ -129,21 +129,21 @@ impl Step {
     fn filter(text: &str) -> Option<Self> {
         let is_sign = |c: char| "!<>=".contains(c);
         let Some(start) = text.find(is_sign) else {
-            return Some(Step::Filter(Operand::parse(text)?, None));
+            return Some(PathSegment::Filter(FilterOperand::parse(text)?, None));
         };
         let signs = text[start..].find(|c| !is_sign(c))?;
         let comparison = match &text[start..start + signs] {
-            "==" => Comparison::Equal,
-            "!=" => Comparison::NotEqual,
-            "<" => Comparison::Less,
-            "<=" => Comparison::LessOrEqual,
-            ">" => Comparison::Greater,
-            ">=" => Comparison::GreaterOrEqual,
+            "==" => FilterComparison::Equal,
+            "!=" => FilterComparison::NotEqual,
+            "<" => FilterComparison::Less,
+            "<=" => FilterComparison::LessOrEqual,
+            ">" => FilterComparison::Greater,
+            ">=" => FilterComparison::GreaterOrEqual,
             _ => return None,
         };
-        let right = Operand::parse(&text[start + signs..])?;
-        Some(Step::Filter(
-            Operand::parse(&text[..start])?,
+        let right = FilterOperand::parse(&text[start + signs..])?;
+        Some(PathSegment::Filter(
+            FilterOperand::parse(&text[..start])?,
             Some((comparison, right)),
         ))
     }
@@ -153,30 +153,33 @@ impl Step {
         let mut next = Vec::new();
         for value in found {
             match (self, value) {
-                (Step::Field(name), value) => next.extend(value.get(name)),
-                (Step::All, Value::Array(members)) => next.extend(members),
-                (Step::All, Value::Object(members)) => next.extend(members.values()),
-                (Step::All, _) | (Step::Index(_) | Step::Slice(..), Value::Null) => {}
-                (Step::Slice(from, to), Value::Array(members)) => {
+                (PathSegment::Field(name), value) => next.extend(value.get(name)),
+                (PathSegment::All, Value::Array(members)) => next.extend(members),
+                (PathSegment::All, Value::Object(members)) => next.extend(members.values()),
+                (PathSegment::All, _)
+                | (PathSegment::Index(_) | PathSegment::Slice(..), Value::Null) => {}
+                (PathSegment::Slice(from, to), Value::Array(members)) => {
                     let len = i64::try_from(members.len()).ok()?;
                     let place = |bound: i64| if bound < 0 { bound + len } else { bound };
                     let from = usize::try_from(place(from.unwrap_or(0))).ok()?;
                     let to = usize::try_from(place(to.unwrap_or(len)).min(len)).ok()?;
                     next.extend(members.get(from..to)?);
                 }
-                (Step::Index(index), Value::Array(members)) => {
+                (PathSegment::Index(index), Value::Array(members)) => {
                     let len = i64::try_from(members.len()).ok()?;
                     let index = if *index < 0 { index + len } else { *index };
                     next.push(members.get(usize::try_from(index).ok()?)?);
                 }
-                (Step::Filter(left, test), Value::Array(members)) => {
+                (PathSegment::Filter(left, test), Value::Array(members)) => {
                     for member in members {
                         if holds(left, test.as_ref(), member)? {
                             next.push(member);
                         }
                     }
                 }
-                (Step::Index(_) | Step::Slice(..) | Step::Filter(..), _) => return None,
+                (PathSegment::Index(_) | PathSegment::Slice(..) | PathSegment::Filter(..), _) => {
+                    return None;
+                }
             }
         }
         Some(next)
@@ -192,9 +195,9 @@ fn bound(text: &str) -> Option<Option<i64>> {
     }
 }
 
-// === impl Operand ===
+// === impl FilterOperand ===
 
-impl Operand {
+impl FilterOperand {
     fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let quoted = |quote: char| text.strip_prefix(quote)?.strip_suffix(quote);
@@ -209,37 +212,46 @@ impl Operand {
                 (Some(string), _, _) => string.into(),
                 (_, Ok(integer), _) => integer.into(),
                 (_, _, Ok(float)) => float.into(),
-                _ => return Some(Operand::Path(JsonPath::parse_with(text, Filters::Refused)?)),
+                _ => {
+                    return Some(FilterOperand::Path(JsonPath::parse_with(
+                        text,
+                        FilterUse::Refused,
+                    )?));
+                }
             },
         };
-        Some(Operand::Literal(literal))
+        Some(FilterOperand::Literal(literal))
     }
 
     fn find_all<'a>(&'a self, member: &'a Value) -> Option<Vec<&'a Value>> {
         match self {
-            Operand::Path(path) => path.find_all(member),
-            Operand::Literal(value) => Some(vec![value]),
+            FilterOperand::Path(path) => path.find_all(member),
+            FilterOperand::Literal(value) => Some(vec![value]),
         }
     }
 }
 
-// === impl Comparison ===
+// === impl FilterComparison ===
 
-impl Comparison {
+impl FilterComparison {
     fn accepts(self, order: Ordering) -> bool {
         match self {
-            Comparison::Equal => order.is_eq(),
-            Comparison::NotEqual => order.is_ne(),
-            Comparison::Less => order.is_lt(),
-            Comparison::LessOrEqual => order.is_le(),
-            Comparison::Greater => order.is_gt(),
-            Comparison::GreaterOrEqual => order.is_ge(),
+            FilterComparison::Equal => order.is_eq(),
+            FilterComparison::NotEqual => order.is_ne(),
+            FilterComparison::Less => order.is_lt(),
+            FilterComparison::LessOrEqual => order.is_le(),
+            FilterComparison::Greater => order.is_gt(),
+            FilterComparison::GreaterOrEqual => order.is_ge(),
         }
     }
 }
 
 /// Whether an item satisfies a filter; `None` if the operands cannot be compared.
-fn holds(left: &Operand, test: Option<&(Comparison, Operand)>, member: &Value) -> Option<bool> {
+fn holds(
+    left: &FilterOperand,
+    test: Option<&(FilterComparison, FilterOperand)>,
+    member: &Value,
+) -> Option<bool> {
     let Some((comparison, right)) = test else {
         return Some(left.find_all(member).is_some_and(|found| !found.is_empty()));
     };

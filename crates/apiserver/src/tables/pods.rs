@@ -11,14 +11,14 @@ use super::cells::{self, items, text};
 
 /// Summary of the containers of a Pod.
 #[derive(Debug, Default)]
-struct Look {
+struct ContainerSummary {
     word: String,
     ready: usize,
-    restarts: Restarts,
+    restarts: RestartCount,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
-struct Restarts {
+struct RestartCount {
     count: i64,
     /// When the container that was restarted last had ended.
     last: Option<Timestamp>,
@@ -46,11 +46,11 @@ pub(super) fn status(pod: &Value) -> Value {
 /// The number of restarts and the age of the last one.
 pub(super) fn restarts(pod: &Value, now: Timestamp) -> Value {
     match look(pod).restarts {
-        Restarts {
+        RestartCount {
             count,
             last: Some(last),
         } if count != 0 => format!("{count} ({} ago)", cells::since(last, now)).into(),
-        Restarts { count, .. } => count.to_string().into(),
+        RestartCount { count, .. } => count.to_string().into(),
     }
 }
 
@@ -78,12 +78,12 @@ pub(super) fn conditions(pod: &Value) -> Option<Value> {
     Some(json!([{"type": "Completed", "status": "True", "reason": reason, "message": message}]))
 }
 
-fn look(pod: &Value) -> Look {
-    let mut look = Look {
+fn look(pod: &Value) -> ContainerSummary {
+    let mut look = ContainerSummary {
         word: first_word(pod),
-        ..Look::default()
+        ..ContainerSummary::default()
     };
-    let mut sidecars = Restarts::default();
+    let mut sidecars = RestartCount::default();
     if let Some(word) = look_at_inits(pod, &mut look, &mut sidecars) {
         look.word = word;
         if !holds(pod, "Initialized") {
@@ -112,7 +112,11 @@ fn first_word(pod: &Value) -> String {
 }
 
 /// Examines the init containers up to the current one; returns its status, if it decides that of the Pod.
-fn look_at_inits(pod: &Value, look: &mut Look, stay: &mut Restarts) -> Option<String> {
+fn look_at_inits(
+    pod: &Value,
+    look: &mut ContainerSummary,
+    stay: &mut RestartCount,
+) -> Option<String> {
     let all = items(&pod["spec"]["initContainers"]).count();
     for (index, container) in items(&pod["status"]["initContainerStatuses"]).enumerate() {
         let is_sidecar = sidecars(pod).any(|name| *name == container["name"]);
@@ -138,7 +142,7 @@ fn look_at_inits(pod: &Value, look: &mut Look, stay: &mut Restarts) -> Option<St
     None
 }
 
-fn look_at_containers(pod: &Value, look: &mut Look) {
+fn look_at_containers(pod: &Value, look: &mut ContainerSummary) {
     let (mut first, mut some_run) = (None, false);
     for container in items(&pod["status"]["containerStatuses"]) {
         look.restarts.add(container);
@@ -186,9 +190,9 @@ fn holds(pod: &Value, condition: &str) -> bool {
     cells::holds(&pod["status"], condition)
 }
 
-// === impl Restarts ===
+// === impl RestartCount ===
 
-impl Restarts {
+impl RestartCount {
     fn add(&mut self, container: &Value) {
         self.count += container["restartCount"].as_i64().unwrap_or_default();
         let ended = text(&container["lastState"]["terminated"]["finishedAt"]);

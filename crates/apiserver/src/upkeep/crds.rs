@@ -6,12 +6,12 @@ use std::sync::Weak;
 
 use caretaker_machinery::status::Status;
 
-use super::{Wake, Work, objects};
+use super::{PendingWork, TaskWake, objects};
 use crate::deletion::DeleteOptions;
-use crate::kinds::{Custom, Kind};
+use crate::kinds::{CustomKind, ServedKind};
 use crate::metadata;
 use crate::server::ServerState;
-use crate::store::Key;
+use crate::store::ObjectKey;
 use crate::strategy::crd::{FINALIZER, set_condition};
 use crate::strategy::is_finished;
 use crate::verbs::delete::delete_object;
@@ -22,18 +22,18 @@ pub(super) async fn run(inner: Weak<ServerState>) {
         return;
     };
     let definitions = server.builtin("apiextensions.k8s.io", "customresourcedefinitions");
-    let mut wake = Wake::new(&server, &definitions);
+    let mut wake = TaskWake::new(&server, &definitions);
     drop(server);
     loop {
         let Some(server) = inner.upgrade() else {
             return;
         };
         wake.looked();
-        let mut work = Work::None;
+        let mut work = PendingWork::None;
         for kind in server.kinds().stored() {
             if let Some(custom) = kind.custom.as_ref().filter(|custom| custom.terminating) {
                 finish(&server, &definitions, &kind, custom).await;
-                work = Work::Waiting;
+                work = PendingWork::Waiting;
             }
         }
         drop(server);
@@ -43,7 +43,12 @@ pub(super) async fn run(inner: Weak<ServerState>) {
     }
 }
 
-async fn finish(inner: &ServerState, definitions: &Kind, kind: &Kind, custom: &Custom) {
+async fn finish(
+    inner: &ServerState,
+    definitions: &ServedKind,
+    kind: &ServedKind,
+    custom: &CustomKind,
+) {
     for object in objects(inner, kind, None) {
         if !metadata::is_deleting(&object.to_value()) {
             // An object that cannot be deleted is counted below.
@@ -51,7 +56,7 @@ async fn finish(inner: &ServerState, definitions: &Kind, kind: &Kind, custom: &C
         }
     }
     let left = objects(inner, kind, None).len();
-    let key = Key::new(None, &custom.definition);
+    let key = ObjectKey::new(None, &custom.definition);
     let now = inner.clock.now();
     let target = WriteTarget {
         server: inner,

@@ -6,7 +6,7 @@ use std::sync::Weak;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::server::ServerState;
-use crate::store::{EventKind, Key, Proposal, Revision};
+use crate::store::{EventKind, ObjectKey, StoreRevision, WriteProposal};
 
 /// Time to live of an Event after its last write.
 const LIFE: SignedDuration = SignedDuration::from_hours(1);
@@ -20,8 +20,8 @@ pub(super) async fn run(inner: Weak<ServerState>) {
     let kind = server.builtin("", "events");
     let mut changed = server.store.subscribe(kind.resource);
     let clock = server.clock.clone();
-    let mut cursor = Revision(0);
-    let mut due: VecDeque<(Timestamp, Key, Revision)> = VecDeque::new();
+    let mut cursor = StoreRevision(0);
+    let mut due: VecDeque<(Timestamp, ObjectKey, StoreRevision)> = VecDeque::new();
     drop(server);
     loop {
         let Some(server) = inner.upgrade() else {
@@ -49,7 +49,7 @@ pub(super) async fn run(inner: Weak<ServerState>) {
                 break;
             }
             // The Event was written again; its later entry counts.
-            let _ = server.store.write(Proposal {
+            let _ = server.store.write(WriteProposal {
                 resource: kind.resource,
                 key: key.clone(),
                 expected: Some(*revision),

@@ -9,12 +9,12 @@ use std::sync::{Arc, Weak};
 use caretaker_machinery::status::Status;
 use serde_json::json;
 
-use super::{Wake, Work, objects};
-use crate::deletion::{DeleteOptions, Propagation};
-use crate::kinds::Kind;
-use crate::metadata::{self, Tree};
+use super::{PendingWork, TaskWake, objects};
+use crate::deletion::{DeleteOptions, PropagationPolicy};
+use crate::kinds::ServedKind;
+use crate::metadata::{self, ObjectTree};
 use crate::server::ServerState;
-use crate::store::{Key, Object};
+use crate::store::{ObjectKey, StoredObject};
 use crate::strategy::crd::set_condition;
 use crate::strategy::is_finished;
 use crate::strategy::namespace::{FINALIZER, finalizers, set_finalizers};
@@ -26,7 +26,7 @@ pub(super) async fn run(inner: Weak<ServerState>) {
         return;
     };
     let kind = server.builtin("", "namespaces");
-    let mut wake = Wake::new(&server, &kind);
+    let mut wake = TaskWake::new(&server, &kind);
     drop(server);
     loop {
         let Some(server) = inner.upgrade() else {
@@ -34,10 +34,10 @@ pub(super) async fn run(inner: Weak<ServerState>) {
         };
         wake.looked();
         let namespaces = objects(&server, &kind, None);
-        let mut work = Work::None;
+        let mut work = PendingWork::None;
         for namespace in namespaces.iter().filter(|object| is_terminating(object)) {
             finish(&server, &kind, namespace.key.name()).await;
-            work = Work::Waiting;
+            work = PendingWork::Waiting;
         }
         drop(server);
         if !wake.next(work).await {
@@ -46,13 +46,13 @@ pub(super) async fn run(inner: Weak<ServerState>) {
     }
 }
 
-fn is_terminating(namespace: &Object) -> bool {
+fn is_terminating(namespace: &StoredObject) -> bool {
     namespace.fields.get(0) == Some("Terminating")
 }
 
 /// One pass over a namespace: deletes its objects, and finalizes it when none is left.
-async fn finish(inner: &ServerState, kind: &Kind, namespace: &str) {
-    let kinds: Vec<Arc<Kind>> = inner.kinds().stored();
+async fn finish(inner: &ServerState, kind: &ServedKind, namespace: &str) {
+    let kinds: Vec<Arc<ServedKind>> = inner.kinds().stored();
     let (pods, others): (Vec<_>, Vec<_>) = kinds
         .into_iter()
         .filter(|kind| kind.namespaced && kind.allows("delete"))
@@ -61,7 +61,7 @@ async fn finish(inner: &ServerState, kind: &Kind, namespace: &str) {
     if remains.is_empty() {
         remains = empty(inner, &others, namespace).await;
     }
-    let key = Key::new(None, namespace);
+    let key = ObjectKey::new(None, namespace);
     let now = inner.clock.now();
     let target = WriteTarget {
         server: inner,
@@ -96,11 +96,11 @@ async fn finish(inner: &ServerState, kind: &Kind, namespace: &str) {
 /// Deletes the objects of `kinds` in the namespace; returns the remaining ones.
 async fn empty(
     inner: &ServerState,
-    kinds: &[Arc<Kind>],
+    kinds: &[Arc<ServedKind>],
     namespace: &str,
-) -> Vec<(Arc<Kind>, Vec<Tree>)> {
+) -> Vec<(Arc<ServedKind>, Vec<ObjectTree>)> {
     let options = DeleteOptions {
-        policy: Some(Propagation::Background),
+        policy: Some(PropagationPolicy::Background),
         ..DeleteOptions::default()
     };
     let mut remains = Vec::new();
@@ -111,7 +111,7 @@ async fn empty(
                 let _ = delete_object(inner, kind, &object.key, &options).await;
             }
         }
-        let left: Vec<Tree> = objects(inner, kind, Some(namespace))
+        let left: Vec<ObjectTree> = objects(inner, kind, Some(namespace))
             .iter()
             .map(|object| object.to_value())
             .collect();
@@ -123,7 +123,11 @@ async fn empty(
 }
 
 /// Sets the conditions of a namespace that still has objects.
-fn explain(namespace: &mut Tree, remains: &[(Arc<Kind>, Vec<Tree>)], now: jiff::Timestamp) {
+fn explain(
+    namespace: &mut ObjectTree,
+    remains: &[(Arc<ServedKind>, Vec<ObjectTree>)],
+    now: jiff::Timestamp,
+) {
     let mut content = Vec::new();
     let mut holders: BTreeMap<String, usize> = BTreeMap::new();
     for (kind, objects) in remains {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::write::{WritePlan, WriteRequest, WriteTarget, set_namespace};
 use super::{ResourceRequest, VerbReply, decode};
-use crate::metadata::{self, Tree};
+use crate::metadata::{self, ObjectTree};
 use crate::server::ServerState;
 use crate::strategy::ObjectPart;
 
@@ -43,7 +43,11 @@ pub(super) async fn create_pod_binding(
 }
 
 /// Assigns the Pod of that name to the node of the Binding.
-async fn bind(write: &WriteRequest<'_>, binding: &Tree, name: &str) -> Result<VerbReply, Status> {
+async fn bind(
+    write: &WriteRequest<'_>,
+    binding: &ObjectTree,
+    name: &str,
+) -> Result<VerbReply, Status> {
     let node = target_node(binding)?;
     let pods = write.server.builtin("", "pods");
     let named = pods.resource_named(name);
@@ -79,7 +83,7 @@ async fn bind(write: &WriteRequest<'_>, binding: &Tree, name: &str) -> Result<Ve
 }
 
 /// Decodes the body as a Binding, whichever path it came by.
-fn decode_binding(server: &ServerState, request: &ResourceRequest) -> Result<Tree, Status> {
+fn decode_binding(server: &ServerState, request: &ResourceRequest) -> Result<ObjectTree, Status> {
     let request = ResourceRequest {
         kind: server.builtin("", "bindings"),
         ..request.clone()
@@ -90,7 +94,7 @@ fn decode_binding(server: &ServerState, request: &ResourceRequest) -> Result<Tre
 }
 
 /// Returns the node that a Binding names. Upstream reports an invalid target as an internal error.
-fn target_node(binding: &Tree) -> Result<&str, Status> {
+fn target_node(binding: &ObjectTree) -> Result<&str, Status> {
     let target = binding.get("target").unwrap_or(&Value::Null);
     let text = |field: &str| target[field].as_str().unwrap_or_default();
     let mut causes = Vec::new();
@@ -113,7 +117,7 @@ fn target_node(binding: &Tree) -> Result<&str, Status> {
 }
 
 /// A Binding may name the uid and the revision of its Pod.
-fn failed_precondition(binding: &Tree, pod: &Tree, key: &str) -> Option<String> {
+fn failed_precondition(binding: &ObjectTree, pod: &ObjectTree, key: &str) -> Option<String> {
     for (field, called) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
         let (wanted, found) = (metadata::text(binding, field), metadata::text(pod, field));
         if !wanted.is_empty() && wanted != found {
@@ -126,7 +130,7 @@ fn failed_precondition(binding: &Tree, pod: &Tree, key: &str) -> Option<String> 
 }
 
 /// Returns why a Pod cannot be bound.
-fn binding_conflict(pod: &Tree, name: &str) -> Option<String> {
+fn binding_conflict(pod: &ObjectTree, name: &str) -> Option<String> {
     let spec = pod.get("spec").unwrap_or(&Value::Null);
     let node = spec["nodeName"].as_str().unwrap_or_default();
     if metadata::is_deleting(pod) {
@@ -145,7 +149,7 @@ fn binding_conflict(pod: &Tree, name: &str) -> Option<String> {
     }
 }
 
-fn assign(pod: &mut Tree, binding: &Tree, node: &str, now: &str) {
+fn assign(pod: &mut ObjectTree, binding: &ObjectTree, node: &str, now: &str) {
     pod.entry("spec").or_insert_with(|| json!({}))["nodeName"] = node.into();
     for field in ["annotations", "labels"] {
         let Some(Value::Object(given)) = metadata::get(binding, field) else {
@@ -178,7 +182,7 @@ fn assign(pod: &mut Tree, binding: &Tree, node: &str, now: &str) {
 mod tests {
     use super::*;
 
-    fn mk_tree(value: &Value) -> Tree {
+    fn mk_tree(value: &Value) -> ObjectTree {
         value.as_object().unwrap().clone()
     }
 

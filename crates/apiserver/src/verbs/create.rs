@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::write::{InsertOrigin, WriteRequest};
 use super::{ResourceRequest, VerbReply, binding, decode};
-use crate::metadata::Tree;
+use crate::metadata::ObjectTree;
 use crate::server::ServerState;
 use crate::strategy::{ObjectPart, convert};
 
@@ -27,7 +27,7 @@ pub(super) async fn create(
 
 /// Answers a review: its status is filled in, and it is not stored. Every client with the token may do everything, so
 /// access reviews allow it.
-fn review(request: &ResourceRequest, mut tree: Tree) -> Result<VerbReply, Status> {
+fn review(request: &ResourceRequest, mut tree: ObjectTree) -> Result<VerbReply, Status> {
     let status = match request.kind.kind.as_str() {
         "SelfSubjectAccessReview" | "SubjectAccessReview" | "LocalSubjectAccessReview" => {
             json!({"allowed": true, "reason": "this server enforces no authorization"})
@@ -47,7 +47,7 @@ fn review(request: &ResourceRequest, mut tree: Tree) -> Result<VerbReply, Status
         }
     };
     tree.insert("status".into(), status);
-    tree.insert("metadata".into(), Value::Object(Tree::new()));
+    tree.insert("metadata".into(), Value::Object(ObjectTree::new()));
     Ok(VerbReply::Value {
         code: 201,
         value: convert::served(&request.kind, &tree),

@@ -8,19 +8,22 @@ use serde_json::Value;
 
 use super::ResourceRequest;
 use crate::body::{self, FieldError};
-use crate::kinds::{Kind, Kinds, split_group};
-use crate::metadata::{self, Tree, shape};
+use crate::kinds::{KindTable, ServedKind, split_group};
+use crate::metadata::{self, ObjectTree, shape};
 use crate::strategy::{convert, defaults};
 
 /// An object in its stored form, and warnings about its unknown members.
 #[derive(Clone)]
 pub(super) struct DecodedBody {
-    pub(super) tree: Tree,
+    pub(super) tree: ObjectTree,
     pub(super) warnings: Vec<String>,
 }
 
 /// Decodes the body of a create or update.
-pub(super) fn decode_body(kinds: &Kinds, request: &ResourceRequest) -> Result<DecodedBody, Status> {
+pub(super) fn decode_body(
+    kinds: &KindTable,
+    request: &ResourceRequest,
+) -> Result<DecodedBody, Status> {
     let kind = &request.kind;
     let value = body::parse(&request.content_type, &request.body)
         .map_err(|error| error.to_status(&kind.kind))?;
@@ -64,7 +67,7 @@ pub(super) fn decode_patched(
 }
 
 /// Brings a tree into its stored form.
-fn decode_tree(request: &ResourceRequest, mut tree: Tree) -> Result<DecodedBody, FieldError> {
+fn decode_tree(request: &ResourceRequest, mut tree: ObjectTree) -> Result<DecodedBody, FieldError> {
     let kind = &request.kind;
     tree.remove("apiVersion");
     tree.remove("kind");
@@ -92,7 +95,7 @@ fn decode_tree(request: &ResourceRequest, mut tree: Tree) -> Result<DecodedBody,
     Ok(DecodedBody { tree, warnings })
 }
 
-fn check_builtin(kinds: &Kinds, kind: &Kind, tree: &Tree) -> Result<(), Status> {
+fn check_builtin(kinds: &KindTable, kind: &ServedKind, tree: &ObjectTree) -> Result<(), Status> {
     let given = |field: &str| {
         tree.get(field)
             .and_then(Value::as_str)
@@ -141,7 +144,7 @@ fn check_builtin(kinds: &Kinds, kind: &Kind, tree: &Tree) -> Result<(), Status> 
     )))
 }
 
-fn check_custom(request: &ResourceRequest, tree: &Tree) -> Result<(), Status> {
+fn check_custom(request: &ResourceRequest, tree: &ObjectTree) -> Result<(), Status> {
     let kind = &request.kind;
     let given = |field: &str| tree.get(field).and_then(Value::as_str).unwrap_or_default();
     if given("kind").is_empty() {
@@ -165,7 +168,7 @@ fn check_version(own: &str, given: &str) -> Result<(), Status> {
     )))
 }
 
-fn check_custom_kind(kind: &Kind, given: &str, tree: &Tree) -> Result<(), Status> {
+fn check_custom_kind(kind: &ServedKind, given: &str, tree: &ObjectTree) -> Result<(), Status> {
     if given == kind.kind {
         return Ok(());
     }

@@ -7,11 +7,11 @@ use caretaker_machinery::status::Status;
 
 use super::write::{WriteMode, WriteOutcome, WritePlan, WriteTarget};
 use super::{ResourceRequest, VerbReply, read};
-use crate::deletion::{Decision, DeleteOptions};
-use crate::kinds::{DefaultPolicy, Kind};
-use crate::metadata::{self, Tree};
+use crate::deletion::{DeleteDecision, DeleteOptions};
+use crate::kinds::{DefaultPolicy, ServedKind};
+use crate::metadata::{self, ObjectTree};
 use crate::server::ServerState;
-use crate::store::Key;
+use crate::store::ObjectKey;
 use crate::strategy::{FailedPrecondition, convert};
 
 pub(super) async fn delete(
@@ -70,8 +70,8 @@ pub(super) async fn delete_collection(
 /// Deletes the object under `key`.
 pub(crate) async fn delete_object(
     server: &ServerState,
-    kind: &Kind,
-    key: &Key,
+    kind: &ServedKind,
+    key: &ObjectKey,
     options: &DeleteOptions,
 ) -> Result<WriteOutcome, Status> {
     let now = server.clock.now();
@@ -88,18 +88,18 @@ pub(crate) async fn delete_object(
         check_preconditions(kind, key.name(), &object, options)?;
         let decision = kind.strategy.decide_delete(kind, &object, options, now)?;
         Ok(match decision {
-            Decision::Pending => WritePlan::Keep,
-            Decision::Keep(changed) => WritePlan::Put(changed),
-            Decision::Remove(last) => WritePlan::Remove(last),
+            DeleteDecision::Pending => WritePlan::Keep,
+            DeleteDecision::Keep(changed) => WritePlan::Put(changed),
+            DeleteDecision::Remove(last) => WritePlan::Remove(last),
         })
     });
     delete.await
 }
 
 fn check_preconditions(
-    kind: &Kind,
+    kind: &ServedKind,
     name: &str,
-    object: &Tree,
+    object: &ObjectTree,
     options: &DeleteOptions,
 ) -> Result<(), Status> {
     let checks = [
@@ -121,7 +121,7 @@ fn check_preconditions(
 }
 
 /// Deleting a Job without a policy surprises people: its Pods stay.
-fn policy_warning(kind: &Kind, options: &DeleteOptions) -> Option<String> {
+fn policy_warning(kind: &ServedKind, options: &DeleteOptions) -> Option<String> {
     let has_policy = options.policy.is_some() || options.orphan_dependents.is_some();
     let is_job = kind.group == "batch" && kind.rules.policy == DefaultPolicy::Orphan;
     (is_job && !has_policy).then(|| {

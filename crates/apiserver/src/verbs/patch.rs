@@ -8,7 +8,7 @@ use super::write::{OwnerSource, WritePlan, WriteRequest};
 use super::{ResourceRequest, VerbReply, decode};
 use crate::body;
 use crate::fields;
-use crate::metadata::Tree;
+use crate::metadata::ObjectTree;
 use crate::server::ServerState;
 use crate::strategy::{ObjectPart, convert};
 
@@ -38,7 +38,7 @@ pub(super) async fn patch(
     }
     let patch: Value = serde_json::from_slice(&request.body)
         .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
-    let apply = |write: &mut WriteRequest<'_>, old: &Tree| -> Result<WritePlan, Status> {
+    let apply = |write: &mut WriteRequest<'_>, old: &ObjectTree| -> Result<WritePlan, Status> {
         let served = convert::served(&request.kind, old);
         let patched = patch_type.apply(request, served, patch.clone())?;
         let mut decoded = decode::decode_patched(request, &patched)?;

@@ -10,12 +10,14 @@ use caretaker_machinery::status::Status;
 use serde::{Deserialize, Serialize};
 
 use super::{ResourceRequest, VerbReply};
-use crate::kinds::Kind;
-use crate::negotiate::Form;
+use crate::kinds::ServedKind;
+use crate::negotiate::ResponseForm;
 use crate::request::{ListOptions, RevisionMatch};
-use crate::respond::ListMeta;
+use crate::respond::ListHeader;
 use crate::server::ServerState;
-use crate::store::{Keep, Key, Object, Page, Revision, Scope, TooOld};
+use crate::store::{
+    ListScope, ObjectKey, ObjectPage, PageFilter, RevisionTooOld, StoreRevision, StoredObject,
+};
 
 /// How long a read waits for a revision that the store has not reached.
 const FUTURE_WAIT: Duration = Duration::from_secs(3);
@@ -84,27 +86,27 @@ pub(super) async fn list_page(
     server: &ServerState,
     request: &ResourceRequest,
     options: &ListOptions,
-) -> Result<(Page, ListMeta), Status> {
+) -> Result<(ObjectPage, ListHeader), Status> {
     let filter = ObjectFilter::parse(&request.kind, options)?;
     let at = ListStart::of(server, options).await?;
-    let scope = Scope {
+    let scope = ListScope {
         namespace: request.namespace.clone(),
         start: at.start.clone(),
     };
-    let keep = Keep {
-        matches: &|object: &Object| filter.matches(object),
+    let keep = PageFilter {
+        matches: &|object: &StoredObject| filter.matches(object),
         limit: options.limit.filter(|_| !at.ignores_limit),
     };
     let page = server
         .store
         .list(request.kind.resource, &scope, at.revision, &keep)
         .map_err(|too_old| at.expired(server, too_old))?;
-    let meta = ListMeta {
+    let meta = ListHeader {
         revision: page.revision.to_string(),
         continue_token: match &page.rest {
             Some((next, _)) => Some(token(page.revision, next)),
             // Lists of custom kinds always have the field `continue`.
-            None if request.format.form == Form::Object => {
+            None if request.format.form == ResponseForm::Object => {
                 request.kind.custom.as_ref().map(|_| String::new())
             }
             None => None,
@@ -121,8 +123,8 @@ pub(super) async fn list_page(
 /// The revision and the position at which a list begins.
 struct ListStart {
     /// None for the present.
-    revision: Option<Revision>,
-    start: Option<Key>,
+    revision: Option<StoreRevision>,
+    start: Option<ObjectKey>,
     /// resourceVersion "0" lists everything.
     ignores_limit: bool,
 }
@@ -150,8 +152,8 @@ impl ListStart {
             at.revision = u64::try_from(token.rv)
                 .ok()
                 .filter(|rv| *rv > 0)
-                .map(Revision);
-            at.start = Some(Key::raw(&token.start));
+                .map(StoreRevision);
+            at.start = Some(ObjectKey::raw(&token.start));
             return Ok(at);
         }
         let Some(text) = &options.revision else {
@@ -175,7 +177,7 @@ impl ListStart {
     }
 
     /// Returns the error of a revision that history no longer has, with a token to go on inconsistently.
-    fn expired(&self, server: &ServerState, too_old: TooOld) -> Status {
+    fn expired(&self, server: &ServerState, too_old: RevisionTooOld) -> Status {
         let Some(start) = &self.start else {
             let asked = self.revision.map_or(0, |revision| revision.0);
             return Status::expired(format!("too old resource version: {asked} ({})", too_old.0));
@@ -192,7 +194,7 @@ impl ListStart {
 // === impl ObjectFilter ===
 
 impl ObjectFilter {
-    pub(crate) fn parse(kind: &Kind, options: &ListOptions) -> Result<Self, Status> {
+    pub(crate) fn parse(kind: &ServedKind, options: &ListOptions) -> Result<Self, Status> {
         let labels = LabelSelector::parse(&options.label_selector)
             .map_err(|error| Status::bad_request(error.to_string()))?;
         let fields = FieldSelector::parse(&options.field_selector)
@@ -224,7 +226,7 @@ impl ObjectFilter {
         self
     }
 
-    pub(crate) fn matches(&self, object: &Object) -> bool {
+    pub(crate) fn matches(&self, object: &StoredObject) -> bool {
         self.labels.matches(|label| object.label(label))
             && self.fields.iter().all(|condition| {
                 let value = match condition.source {
@@ -244,7 +246,7 @@ impl ObjectFilter {
 // === impl FieldSource ===
 
 impl FieldSource {
-    fn of(kind: &Kind, field: &str) -> Result<Self, Status> {
+    fn of(kind: &ServedKind, field: &str) -> Result<Self, Status> {
         match field {
             "metadata.name" => return Ok(FieldSource::Name),
             "metadata.namespace" if kind.namespaced || kind.rules.fields.is_empty() => {
@@ -269,8 +271,8 @@ impl FieldSource {
 }
 
 /// Parses a revision; the message is Go's.
-pub(crate) fn parse_revision(text: &str) -> Result<Revision, Status> {
-    text.parse().map(Revision).map_err(|error: std::num::ParseIntError| {
+pub(crate) fn parse_revision(text: &str) -> Result<StoreRevision, Status> {
+    text.parse().map(StoreRevision).map_err(|error: std::num::ParseIntError| {
         let why = match error.kind() {
             IntErrorKind::PosOverflow => "value out of range",
             _ => "invalid syntax",
@@ -284,7 +286,7 @@ pub(crate) fn parse_revision(text: &str) -> Result<Revision, Status> {
 /// Waits for a revision that the store has not reached, for a limited time.
 pub(crate) async fn wait_for_revision(
     server: &ServerState,
-    revision: Revision,
+    revision: StoreRevision,
 ) -> Result<(), Status> {
     let deadline = tokio::time::Instant::now() + FUTURE_WAIT;
     while server.store.revision() < revision {
@@ -297,16 +299,16 @@ pub(crate) async fn wait_for_revision(
     Ok(())
 }
 
-fn token(revision: Revision, next: &Key) -> String {
+fn token(revision: StoreRevision, next: &ObjectKey) -> String {
     encode_token(i64::try_from(revision.0).unwrap_or(i64::MAX), next)
 }
 
 /// Returns a token that goes on at the revision that is then current.
-fn inconsistent_token(start: &Key) -> String {
+fn inconsistent_token(start: &ObjectKey) -> String {
     encode_token(-1, start)
 }
 
-fn encode_token(rv: i64, start: &Key) -> String {
+fn encode_token(rv: i64, start: &ObjectKey) -> String {
     let token = ContinueToken {
         v: "meta.k8s.io/v1".into(),
         rv,
@@ -356,7 +358,7 @@ mod tests {
     #[test]
     fn tokens_survive_the_trip_to_the_client() {
         for start in ["a", "ns/name", "ns/some-longer-name.with.dots"] {
-            let token = read_token(&token(Revision(42), &Key::raw(start))).unwrap();
+            let token = read_token(&token(StoreRevision(42), &ObjectKey::raw(start))).unwrap();
             assert_eq!((token.rv, token.start.as_str()), (42, start));
         }
     }

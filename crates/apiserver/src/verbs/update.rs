@@ -4,7 +4,7 @@ use caretaker_machinery::status::Status;
 
 use super::write::{InsertOrigin, OwnerSource, WriteRequest};
 use super::{ResourceRequest, VerbReply, decode};
-use crate::metadata::{self, Tree};
+use crate::metadata::{self, ObjectTree};
 use crate::server::ServerState;
 use crate::strategy::ObjectPart;
 
@@ -19,11 +19,11 @@ pub(super) async fn update(
     if part == ObjectPart::Main && request.kind.rules.upsert {
         let stored = server.store.get(request.kind.resource, &request.key());
         if stored.is_none() {
-            check_uid(request, &Tree::new(), &decoded.tree)?;
+            check_uid(request, &ObjectTree::new(), &decoded.tree)?;
             return write.insert(decoded, InsertOrigin::Update).await;
         }
     }
-    let replace = |write: &mut WriteRequest<'_>, old: &Tree| {
+    let replace = |write: &mut WriteRequest<'_>, old: &ObjectTree| {
         check_uid(request, old, &decoded.tree)?;
         write.plan_update(old, decoded.clone(), OwnerSource::Body)
     };
@@ -31,7 +31,7 @@ pub(super) async fn update(
 }
 
 /// An update that names a uid is refused if the stored object has another one.
-fn check_uid(request: &ResourceRequest, old: &Tree, new: &Tree) -> Result<(), Status> {
+fn check_uid(request: &ResourceRequest, old: &ObjectTree, new: &ObjectTree) -> Result<(), Status> {
     let (given, found) = (metadata::text(new, "uid"), metadata::text(old, "uid"));
     if given.is_empty() || given == found {
         return Ok(());

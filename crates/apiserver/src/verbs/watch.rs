@@ -1,4 +1,4 @@
-//! GET with `watch`: decides at which revision a watch begins. [`Watching`] runs it.
+//! GET with `watch`: decides at which revision a watch begins. [`WatchStream`] runs it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,11 +7,11 @@ use caretaker_machinery::status::Status;
 
 use super::read::{ObjectFilter, parse_revision, wait_for_revision};
 use super::{ResourceRequest, VerbReply};
-use crate::negotiate::Form;
+use crate::negotiate::ResponseForm;
 use crate::respond;
 use crate::server::ServerState;
-use crate::store::{Keep, Revision, Scope};
-use crate::watching::{Start, View, Watching};
+use crate::store::{ListScope, PageFilter, StoreRevision};
+use crate::watching::{WatchStart, WatchStream, WatchView};
 
 /// Shortest life of a watch without a limit; jitter makes it up to twice as long, as upstream.
 const LIFE_MIN: Duration = Duration::from_secs(30 * 60);
@@ -31,7 +31,7 @@ pub(super) async fn watch(
     }
     let revision = match &options.revision {
         Some(text) => parse_revision(text).map_err(|status| Status::unexplained(status.message))?,
-        None => Revision(0),
+        None => StoreRevision(0),
     };
     let initial = options.initial_events.unwrap_or(revision.0 == 0);
     let life = match options.timeout_secs {
@@ -46,34 +46,34 @@ pub(super) async fn watch(
         } else {
             revision
         };
-        Start::After(from)
+        WatchStart::After(from)
     } else if let Err(status) = wait_for_revision(server, revision).await {
-        Start::Failed(Box::new(status))
+        WatchStart::Failed(Box::new(status))
     } else {
-        let scope = Scope {
+        let scope = ListScope {
             namespace: request.namespace.clone(),
             start: None,
         };
-        let keep = Keep {
+        let keep = PageFilter {
             matches: &|object| filter.matches(object),
             limit: None,
         };
         let page = server
             .store
             .list(request.kind.resource, &scope, None, &keep);
-        Start::With(page.map_err(|_| Status::expired("history is incomplete"))?)
+        WatchStart::With(page.map_err(|_| Status::expired("history is incomplete"))?)
     };
-    let view = View {
+    let view = WatchView {
         kind: request.kind.clone(),
         namespace: request.namespace.clone(),
         filter,
         form: match request.format.form {
-            Form::MetadataList => Form::Metadata,
+            ResponseForm::MetadataList => ResponseForm::Metadata,
             form => form,
         },
         tables: request.tables(server)?,
         bookmarks: options.bookmarks,
     };
-    let watching = Watching::new(server.clone(), view, start, changed, life);
+    let watching = WatchStream::new(server.clone(), view, start, changed, life);
     Ok(VerbReply::Watch(respond::watch(watching.into_stream())))
 }

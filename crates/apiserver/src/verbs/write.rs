@@ -14,10 +14,12 @@ use caretaker_machinery::status::{Cause, Status};
 use super::decode::DecodedBody;
 use super::read::parse_revision;
 use super::{ResourceRequest, VerbReply};
-use crate::kinds::Kind;
-use crate::metadata::{self, Tree, check};
+use crate::kinds::ServedKind;
+use crate::metadata::{self, ObjectTree, check};
 use crate::server::ServerState;
-use crate::store::{Draft, Key, Object, Premise, Proposal, StaleProposal, Strings};
+use crate::store::{
+    ObjectDraft, ObjectKey, PackedStrings, StaleProposal, StoredObject, WritePremise, WriteProposal,
+};
 use crate::strategy::{self, ObjectChange, ObjectPart, convert};
 
 pub(super) use insert::InsertOrigin;
@@ -50,8 +52,8 @@ pub(crate) enum WriteMode {
 /// The stored object that a change is about.
 pub(crate) struct WriteTarget<'a> {
     pub(crate) server: &'a ServerState,
-    pub(crate) kind: &'a Kind,
-    pub(crate) key: &'a Key,
+    pub(crate) kind: &'a ServedKind,
+    pub(crate) key: &'a ObjectKey,
     pub(crate) mode: WriteMode,
 }
 
@@ -59,22 +61,22 @@ pub(crate) struct WriteTarget<'a> {
 pub(crate) enum WritePlan {
     /// Leaves it as it is.
     Keep,
-    Put(Tree),
+    Put(ObjectTree),
     /// Writes a new object, as long as the object that it relies on has not changed.
-    Create(Tree, Option<Premise>),
+    Create(ObjectTree, Option<WritePremise>),
     /// Removes it; first writes this last state, if there is one.
-    Remove(Option<Tree>),
+    Remove(Option<ObjectTree>),
     /// Removes it because this change takes away what held it. The reply shows the change under the revision that it was
     /// made at.
-    Finish(Tree),
+    Finish(ObjectTree),
 }
 
 /// The object after a change.
 pub(crate) enum WriteOutcome {
     /// It is stored, by this change or already before.
-    Stored(Arc<Object>),
+    Stored(Arc<StoredObject>),
     /// It is removed; this is its last state.
-    Removed(Arc<Object>),
+    Removed(Arc<StoredObject>),
 }
 
 /// Where the server found repeated owner references.
@@ -104,7 +106,7 @@ impl<'a> WriteRequest<'a> {
     }
 
     /// Checks that name and namespace in the object are those of the path, and sets the namespace if it is absent.
-    pub(super) fn match_path(&self, tree: &mut Tree) -> Result<(), Status> {
+    pub(super) fn match_path(&self, tree: &mut ObjectTree) -> Result<(), Status> {
         let (given, expected) = (metadata::text(tree, "name"), self.request.name());
         if given.is_empty() {
             return Err(Status::bad_request(format!(
@@ -122,7 +124,7 @@ impl<'a> WriteRequest<'a> {
     /// Updates the stored object as `plan` wants it, which gets the stored tree.
     pub(super) async fn update(
         mut self,
-        mut plan: impl FnMut(&mut Self, &Tree) -> Result<WritePlan, Status>,
+        mut plan: impl FnMut(&mut Self, &ObjectTree) -> Result<WritePlan, Status>,
     ) -> Result<VerbReply, Status> {
         let (request, key) = (self.request, self.request.key());
         let target = WriteTarget {
@@ -142,7 +144,7 @@ impl<'a> WriteRequest<'a> {
     /// Plans the replacement of `old` by a decoded object. Every change of a stored object goes through here.
     pub(super) fn plan_update(
         &mut self,
-        old: &Tree,
+        old: &ObjectTree,
         decoded: DecodedBody,
         owners: OwnerSource,
     ) -> Result<WritePlan, Status> {
@@ -166,7 +168,12 @@ impl<'a> WriteRequest<'a> {
     }
 
     /// Collects the warnings about a change, in the order of upstream, and drops repeated owner references.
-    fn warn_about_changes(&mut self, old: Option<&Tree>, new: &mut Tree, owners: OwnerSource) {
+    fn warn_about_changes(
+        &mut self,
+        old: Option<&ObjectTree>,
+        new: &mut ObjectTree,
+        owners: OwnerSource,
+    ) {
         let kind = &self.request.kind;
         let repeated = metadata::dedupe_owners(new).map(|uids| owners.warning(&uids));
         let general = strategy::general_warnings(kind, old, new);
@@ -178,7 +185,7 @@ impl<'a> WriteRequest<'a> {
         }
     }
 
-    fn validate(&self, new: &Tree, old: Option<&Tree>) -> Result<(), Status> {
+    fn validate(&self, new: &ObjectTree, old: Option<&ObjectTree>) -> Result<(), Status> {
         let kind = &self.request.kind;
         let mut causes = match old {
             Some(old) => check::update_faults(old, new),
@@ -202,7 +209,7 @@ impl<'a> WriteRequest<'a> {
     }
 
     /// A write that names a revision is refused if the stored object has another one.
-    fn check_version(&self, old: &Tree, new: &Tree) -> Result<(), Status> {
+    fn check_version(&self, old: &ObjectTree, new: &ObjectTree) -> Result<(), Status> {
         let kind = &self.request.kind;
         let named = kind.resource_named(self.request.name());
         let given = metadata::text(new, "resourceVersion");
@@ -227,7 +234,7 @@ impl<'a> WriteRequest<'a> {
         Ok(())
     }
 
-    fn reply(self, code: u16, object: Arc<Object>) -> VerbReply {
+    fn reply(self, code: u16, object: Arc<StoredObject>) -> VerbReply {
         VerbReply::Object {
             code,
             object,
@@ -242,7 +249,7 @@ impl WriteTarget<'_> {
     /// Carries out what `plan` makes of the stored object, and plans again as long as another write comes first.
     pub(crate) async fn commit(
         &self,
-        mut plan: impl FnMut(Option<&Arc<Object>>) -> Result<WritePlan, Status>,
+        mut plan: impl FnMut(Option<&Arc<StoredObject>>) -> Result<WritePlan, Status>,
     ) -> Result<WriteOutcome, Status> {
         for _ in 0..ATTEMPTS_MAX {
             let current = self.server.store.get(self.kind.resource, self.key);
@@ -265,7 +272,7 @@ impl WriteTarget<'_> {
     fn carry_out(
         &self,
         plan: WritePlan,
-        current: Option<Arc<Object>>,
+        current: Option<Arc<StoredObject>>,
     ) -> Result<WriteOutcome, StaleProposal> {
         match (plan, current) {
             (WritePlan::Put(tree), current) => {
@@ -296,10 +303,10 @@ impl WriteTarget<'_> {
     /// Writes `tree` unless it equals the stored object.
     fn put(
         &self,
-        tree: &Tree,
-        current: Option<Arc<Object>>,
-        premise: Option<Premise>,
-    ) -> Result<Arc<Object>, StaleProposal> {
+        tree: &ObjectTree,
+        current: Option<Arc<StoredObject>>,
+        premise: Option<WritePremise>,
+    ) -> Result<Arc<StoredObject>, StaleProposal> {
         let draft = encode(self.kind, self.key, tree);
         match current {
             Some(current) if current.same_as(&draft) => Ok(current),
@@ -307,7 +314,7 @@ impl WriteTarget<'_> {
                 Ok(Arc::new(draft.commit(current.rev)))
             }
             None if self.mode == WriteMode::DryRun => Ok(Arc::new(draft.unnumbered())),
-            current => self.server.store.write(Proposal {
+            current => self.server.store.write(WriteProposal {
                 resource: self.kind.resource,
                 key: self.key.clone(),
                 expected: current.map(|object| object.rev),
@@ -317,11 +324,11 @@ impl WriteTarget<'_> {
         }
     }
 
-    fn remove(&self, current: Arc<Object>) -> Result<Arc<Object>, StaleProposal> {
+    fn remove(&self, current: Arc<StoredObject>) -> Result<Arc<StoredObject>, StaleProposal> {
         if self.mode == WriteMode::DryRun {
             return Ok(current);
         }
-        self.server.store.write(Proposal {
+        self.server.store.write(WriteProposal {
             resource: self.kind.resource,
             key: current.key.clone(),
             expected: Some(current.rev),
@@ -346,7 +353,7 @@ impl WriteMode {
 // === impl WriteOutcome ===
 
 impl WriteOutcome {
-    fn into_object(self) -> Arc<Object> {
+    fn into_object(self) -> Arc<StoredObject> {
         match self {
             WriteOutcome::Stored(object) | WriteOutcome::Removed(object) => object,
         }
@@ -369,7 +376,10 @@ impl OwnerSource {
 }
 
 /// Checks that the namespace in the object is that of the path, and sets it if it is absent.
-pub(super) fn set_namespace(request: &ResourceRequest, tree: &mut Tree) -> Result<(), Status> {
+pub(super) fn set_namespace(
+    request: &ResourceRequest,
+    tree: &mut ObjectTree,
+) -> Result<(), Status> {
     if !request.kind.namespaced {
         metadata::of(tree).remove("namespace");
         return Ok(());
@@ -386,10 +396,10 @@ pub(super) fn set_namespace(request: &ResourceRequest, tree: &mut Tree) -> Resul
 }
 
 /// Encodes a tree for the store.
-pub(crate) fn encode(kind: &Kind, key: &Key, tree: &Tree) -> Draft {
+pub(crate) fn encode(kind: &ServedKind, key: &ObjectKey, tree: &ObjectTree) -> ObjectDraft {
     let fields = kind.rules.fields.iter();
     let fields: Vec<String> = fields.map(|field| field.read(tree)).collect();
-    let fields: Strings = fields.iter().map(String::as_str).collect();
+    let fields: PackedStrings = fields.iter().map(String::as_str).collect();
     let (schema, stored) = strategy::custom::to_stored(kind, tree);
-    Draft::new(key.clone(), &stored, fields).under(schema)
+    ObjectDraft::new(key.clone(), &stored, fields).under(schema)
 }

@@ -1,6 +1,6 @@
 //! A client without a wire: requests go straight into the service.
 
-use caretaker_apiserver::{ApiServer, ApiService, Body, Identity};
+use caretaker_apiserver::{ApiServer, ApiService, ResponseBody, UserIdentity};
 use caretaker_machinery::clock::{Clock, REAL_TIME};
 use caretaker_machinery::rng::Rng;
 use http::{Request, Response};
@@ -18,7 +18,7 @@ pub(crate) struct World {
 
 /// A watch that has been opened.
 pub(crate) struct Watch {
-    body: Body,
+    body: ResponseBody,
     rest: Vec<u8>,
 }
 
@@ -28,7 +28,7 @@ impl World {
         let server = ApiServer::ephemeral(clock.clone(), Rng::seeded(seed));
         Self {
             clock,
-            service: server.service(Identity::admin()),
+            service: server.service(UserIdentity::admin()),
         }
     }
 
@@ -38,7 +38,7 @@ impl World {
         path: &str,
         content_type: &str,
         body: &str,
-    ) -> Response<Body> {
+    ) -> Response<ResponseBody> {
         let request = Request::builder()
             .method(method)
             .uri(path)

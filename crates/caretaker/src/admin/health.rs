@@ -2,7 +2,7 @@
 //!
 //! Every page has a short form, a verbose form, and one for a single check.
 
-use caretaker_apiserver::listen::Query;
+use caretaker_apiserver::listen::RequestQuery;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct HealthReport {
@@ -22,7 +22,12 @@ pub(crate) struct HealthCheck {
 
 impl HealthReport {
     /// Status and text of `endpoint`, or of one check below it.
-    pub(super) fn page(&self, endpoint: &str, check: Option<&str>, query: &Query) -> (u16, String) {
+    pub(super) fn page(
+        &self,
+        endpoint: &str,
+        check: Option<&str>,
+        query: &RequestQuery,
+    ) -> (u16, String) {
         if let Some(name) = check {
             return match self.checks.iter().find(|check| check.name == name) {
                 None => (404, "404 page not found\n".into()),
@@ -132,10 +137,10 @@ mod tests {
             ),
         ];
         for (health, check, query, code, text) in cases {
-            let page = health.page("livez", check, &Query::parse(query));
+            let page = health.page("livez", check, &RequestQuery::parse(query));
             assert_eq!(page, (code, text.to_owned()), "{check:?} {query}");
         }
-        let nothing = HealthReport::default().page("readyz", None, &Query::default());
+        let nothing = HealthReport::default().page("readyz", None, &RequestQuery::default());
         assert_eq!(nothing, (200, "ok".into()));
     }
 }

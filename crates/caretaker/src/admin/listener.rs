@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use caretaker_apiserver::listen::{KubeconfigFile, Listener, Token};
+use caretaker_apiserver::listen::{ApiListener, BearerToken, KubeconfigFile};
 use tokio::net::TcpListener;
 
 use crate::wiring::{self, notice};
@@ -33,7 +33,7 @@ pub(crate) async fn open(
     address: IpAddr,
     port: u16,
     token_source: &TokenSource,
-) -> Result<(Listener, Option<KubeconfigFile>)> {
+) -> Result<(ApiListener, Option<KubeconfigFile>)> {
     let address = SocketAddr::new(address, port);
     let token = match token_source {
         TokenSource::File(path) => read_token(path)?,
@@ -47,7 +47,7 @@ pub(crate) async fn open(
         .local_addr()
         .context("the socket has no address")?
         .port();
-    let listener = Listener::new(socket, wiring::tls()?, token)?;
+    let listener = ApiListener::new(socket, wiring::tls()?, token)?;
     let TokenSource::Generated(directory) = token_source else {
         return Ok((listener, None));
     };
@@ -65,7 +65,7 @@ pub(crate) async fn open(
     Ok((listener, file))
 }
 
-fn read_token(path: &Path) -> Result<Token> {
+fn read_token(path: &Path) -> Result<BearerToken> {
     let name = path.display();
     let length = std::fs::metadata(path)
         .with_context(|| format!("cannot read {name}"))?
@@ -74,7 +74,7 @@ fn read_token(path: &Path) -> Result<Token> {
         bail!("{name} is too large for a token file");
     }
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
-    Token::from_text(&text).with_context(|| {
+    BearerToken::from_text(&text).with_context(|| {
         format!("{name} contains no token: expected one line of letters, digits and -._~+/=")
     })
 }

@@ -1,6 +1,6 @@
 //! Tables of Leases and Pods, and requests to a server in process.
 
-use caretaker_apiserver::{ApiServer, Identity as Caller};
+use caretaker_apiserver::{ApiServer, UserIdentity as Caller};
 use caretaker_machinery::clock::{Clock, REAL_TIME};
 use caretaker_machinery::rng::Rng;
 use serde_json::{Value, json};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use caretaker_apiserver::ApiServer;
-use caretaker_apiserver::listen::{Listener, TOKEN_BYTES, Token, Transport};
+use caretaker_apiserver::listen::{ApiListener, BearerToken, ListenTransport, TOKEN_BYTES};
 use caretaker_controllers::runtime::call::{Answer, Call, FailureKind, Target};
 use caretaker_controllers::runtime::clients::{Choice, Clients, Environment, Proxies};
 use caretaker_controllers::runtime::effects::Effects;
@@ -30,9 +30,9 @@ async fn serve() -> Served {
     let clock = Clock::driven(START.parse().unwrap(), REAL_TIME);
     let server = ApiServer::ephemeral(clock, Rng::seeded(7));
     let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let token = Token::from_random([7; TOKEN_BYTES]);
+    let token = BearerToken::from_random([7; TOKEN_BYTES]);
     let revealed = token.reveal().to_owned();
-    let listener = Listener::new(socket, Transport::Plain, token).unwrap();
+    let listener = ApiListener::new(socket, ListenTransport::Plain, token).unwrap();
     let served = Served {
         url: listener.url(),
         token: revealed,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use caretaker_apiserver::{ApiServer, Identity};
+use caretaker_apiserver::{ApiServer, UserIdentity};
 use caretaker_controllers::runtime::call::{
     Answer, Call, FailureKind, Judged, PatchForm, Proof, Target,
 };
@@ -31,7 +31,7 @@ impl Bench {
     fn new() -> Self {
         let clock = Clock::driven(START.parse().unwrap(), REAL_TIME);
         let server = ApiServer::ephemeral(clock, Rng::seeded(7));
-        let client = kube::Client::new(server.service(Identity::admin()), "default");
+        let client = kube::Client::new(server.service(UserIdentity::admin()), "default");
         let (catalog, receiver) = watch::channel(Arc::new(mk_catalog()));
         let effects = Effects::new(client.clone(), receiver, Metrics::new());
         Self {

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use caretaker_apiserver::{ApiServer, ApiService, Identity};
+use caretaker_apiserver::{ApiServer, ApiService, UserIdentity};
 use caretaker_controllers::runtime::controller::Change;
 use caretaker_controllers::runtime::driver::{Driver, End, Handle, Options, Parts};
 use caretaker_controllers::runtime::effects::Effects;
@@ -84,7 +84,7 @@ impl World {
     pub(crate) fn of(toy: Toy, options: Options) -> Self {
         let clock = Clock::driven(START.parse().unwrap(), REAL_TIME);
         let server = ApiServer::ephemeral(clock.clone(), Rng::seeded(7));
-        let server = server.service(Identity::admin());
+        let server = server.service(UserIdentity::admin());
         let wire = Wire {
             server: server.clone(),
             rule: Arc::new(Mutex::new(Box::new(|_, _| Fate::Pass))),

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use caretaker_apiserver::{ApiServer, Identity};
+use caretaker_apiserver::{ApiServer, UserIdentity};
 use caretaker_controllers::runtime::driver::Options;
 use caretaker_controllers::runtime::events::Events;
 use caretaker_controllers::runtime::evidence::{Outcome, Trail};
@@ -210,7 +210,7 @@ async fn a_controllers_start_sync_panic_and_stop_are_logged() {
     let (log, _guard) = CapturedLog::start(Level::INFO);
     let clock = Clock::driven(START.parse().unwrap(), REAL_TIME);
     let server = ApiServer::ephemeral(clock.clone(), Rng::seeded(7));
-    let server = server.service(Identity::admin());
+    let server = server.service(UserIdentity::admin());
     let client = kube::Client::new(server.clone(), "default");
     let options = FeedSetOptions::default();
     let mut manager = Manager::new(Shared {

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use caretaker_apiserver::{ApiServer, ApiService, Identity};
+use caretaker_apiserver::{ApiServer, ApiService, UserIdentity};
 use caretaker_controllers::runtime::controller::Change;
 use caretaker_controllers::runtime::feed_set::{FeedSet, FeedSetOptions, Interest};
 use caretaker_controllers::runtime::kind::{Catalog, KindId, KindState};
@@ -104,7 +104,7 @@ impl World {
     pub(crate) fn with(prepare: impl FnOnce(&Self)) -> Self {
         let clock = Clock::driven(START.parse().unwrap(), REAL_TIME);
         let server = ApiServer::ephemeral(clock.clone(), Rng::seeded(1));
-        let service = server.service(Identity::admin());
+        let service = server.service(UserIdentity::admin());
         let wire = Arc::new(Mutex::new(Wire::default()));
         let faulty = Faulty {
             inner: service.clone(),

@@ -8,11 +8,11 @@ use caretaker_machinery::status::Cause;
 use serde_json::Value;
 
 use super::{SCHEMA, distinct_schemas, storage_versions, versions};
-use crate::metadata::{self, Tree};
+use crate::metadata::{self, ObjectTree};
 use crate::strategy::custom::METADATA;
 
 /// Returns why a definition is refused.
-pub(super) fn faults(new: &Tree, old: Option<&Tree>) -> Vec<Cause> {
+pub(super) fn faults(new: &ObjectTree, old: Option<&ObjectTree>) -> Vec<Cause> {
     let mut causes = Vec::new();
     let spec = new.get("spec").cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -78,7 +78,7 @@ pub(super) fn faults(new: &Tree, old: Option<&Tree>) -> Vec<Cause> {
 }
 
 /// Checks that exactly one version is stored, that names differ, and that each version has a valid schema.
-fn version_faults(new: &Tree, spec: &Value, causes: &mut Vec<Cause>) {
+fn version_faults(new: &ObjectTree, spec: &Value, causes: &mut Vec<Cause>) {
     let versions = versions(new);
     let names: BTreeSet<&str> = versions
         .iter()

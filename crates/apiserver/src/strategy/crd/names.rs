@@ -4,17 +4,17 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{is_established, set_condition};
-use crate::kinds::Kinds;
-use crate::metadata::{self, Tree};
+use crate::kinds::KindTable;
+use crate::metadata::{self, ObjectTree};
 
 /// Accepts each name unless another definition of the group has it, and establishes the kind if all are free.
-pub(super) fn accept(object: &Tree, status: &mut Value, kinds: &Kinds, now: Timestamp) {
+pub(super) fn accept(object: &ObjectTree, status: &mut Value, kinds: &KindTable, now: Timestamp) {
     let spec = object.get("spec").cloned().unwrap_or_default();
     let names = &spec["names"];
     if !status["acceptedNames"].is_object() {
         status["acceptedNames"] = json!({"plural": "", "kind": ""});
     }
-    let taken = Taken::by_others(object, kinds);
+    let taken = TakenNames::by_others(object, kinds);
     let mut refused = None;
     for (field, reason) in NAMES {
         match taken.find(field, &names[field]) {
@@ -54,13 +54,13 @@ const NAMES: [(&str, &str); 6] = [
 ];
 
 /// Names that other definitions of a group have.
-struct Taken {
+struct TakenNames {
     resources: Vec<String>,
     kinds: Vec<String>,
 }
 
-impl Taken {
-    fn by_others(object: &Tree, kinds: &Kinds) -> Self {
+impl TakenNames {
+    fn by_others(object: &ObjectTree, kinds: &KindTable) -> Self {
         let uid = metadata::text(object, "uid");
         let group = object
             .get("spec")

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 
-pub(in crate::strategy) fn mk_tree(value: Value) -> Tree {
+pub(in crate::strategy) fn mk_tree(value: Value) -> ObjectTree {
     let Value::Object(tree) = value else {
         panic!("{value} is no object");
     };
@@ -29,7 +29,7 @@ pub(in crate::strategy) fn with(mut value: Value, changes: &Value) -> Value {
     value
 }
 
-fn mk_batch(spec: &Value) -> Tree {
+fn mk_batch(spec: &Value) -> ObjectTree {
     let pods = json!({"restartPolicy": "Never", "containers": [{"name": "c"}]});
     let job = json!({"spec": {"template": {"spec": pods}}});
     let whole = json!({"schedule": "* * * * *", "jobTemplate": job});
@@ -275,7 +275,7 @@ fn warns_about_a_deadline_that_no_job_can_meet() {
         assert!(deadline_warnings(Some(&tree), &tree).is_empty());
     }
     let suspended = mk_tree(json!({"spec": {"startingDeadlineSeconds": 0, "suspend": true}}));
-    for tree in [suspended, Tree::new()] {
+    for tree in [suspended, ObjectTree::new()] {
         assert!(deadline_warnings(None, &tree).is_empty());
     }
 }

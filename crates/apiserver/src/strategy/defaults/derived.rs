@@ -7,13 +7,13 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::each_struct;
-use crate::metadata::{self, Tree};
+use crate::metadata::{self, ObjectTree};
 
 /// Completes an object in place.
-type Complete = fn(&mut Tree);
+type CompleteFn = fn(&mut ObjectTree);
 
 /// Types with code, and the code, by name.
-const COMPLETE: [(&str, Complete); 16] = [
+const COMPLETE: [(&str, CompleteFn); 16] = [
     ("apps.v1.StatefulSetSpec", claim_templates),
     ("batch.v1.Job", job),
     ("core.v1.Container", pull_policy),
@@ -33,14 +33,14 @@ const COMPLETE: [(&str, Complete); 16] = [
 ];
 
 /// Completes an object of the type named so.
-pub(super) fn complete(of: &str, object: &mut Tree) {
+pub(super) fn complete(of: &str, object: &mut ObjectTree) {
     if let Ok(at) = COMPLETE.binary_search_by_key(&of, |(name, _)| name) {
         COMPLETE[at].1(object);
     }
 }
 
 /// Claims in a StatefulSet say what they are.
-fn claim_templates(spec: &mut Tree) {
+fn claim_templates(spec: &mut ObjectTree) {
     let templates = spec.get_mut("volumeClaimTemplates");
     each_struct(templates.unwrap_or(&mut Value::Null), |claim| {
         claim.insert("apiVersion".into(), "v1".into());
@@ -49,14 +49,14 @@ fn claim_templates(spec: &mut Tree) {
 }
 
 /// A Job without labels gets its template's.
-fn job(job: &mut Tree) {
+fn job(job: &mut ObjectTree) {
     if let Some(labels) = template_labels(job) {
         label(job, labels);
     }
 }
 
 /// A controller without labels or selector gets its template's.
-fn replication_controller(controller: &mut Tree) {
+fn replication_controller(controller: &mut ObjectTree) {
     let Some(labels) = template_labels(controller) else {
         return;
     };
@@ -69,25 +69,25 @@ fn replication_controller(controller: &mut Tree) {
     label(controller, labels);
 }
 
-fn template_labels(object: &Tree) -> Option<Value> {
+fn template_labels(object: &ObjectTree) -> Option<Value> {
     let labels = object.get("spec")?.pointer("/template/metadata/labels")?;
     Some(labels.clone())
 }
 
-fn label(object: &mut Tree, labels: Value) {
+fn label(object: &mut ObjectTree, labels: Value) {
     metadata::of(object).entry("labels").or_insert(labels);
 }
 
-fn pull_policy(container: &mut Tree) {
+fn pull_policy(container: &mut ObjectTree) {
     pull_policy_by(container, "image", "imagePullPolicy");
 }
 
-fn volume_pull_policy(source: &mut Tree) {
+fn volume_pull_policy(source: &mut ObjectTree) {
     pull_policy_by(source, "reference", "pullPolicy");
 }
 
 /// An image whose tag moves is pulled each time.
-fn pull_policy_by(object: &mut Tree, image: &str, policy: &str) {
+fn pull_policy_by(object: &mut ObjectTree, image: &str, policy: &str) {
     let image = object.get(image).and_then(Value::as_str).unwrap_or("");
     let default = if is_latest(image) {
         "Always"
@@ -105,11 +105,12 @@ fn is_latest(image: &str) -> bool {
 }
 
 /// Limits of containers also bound what is requested where nothing is said.
-fn limit_range_item(item: &mut Tree) {
+fn limit_range_item(item: &mut ObjectTree) {
     if item.get("type").and_then(Value::as_str) != Some("Container") {
         return;
     }
-    let amounts = |item: &Tree, field: &str| item.get(field).and_then(Value::as_object).cloned();
+    let amounts =
+        |item: &ObjectTree, field: &str| item.get(field).and_then(Value::as_object).cloned();
     for (into, from) in [
         ("default", "max"),
         ("defaultRequest", "default"),
@@ -119,14 +120,14 @@ fn limit_range_item(item: &mut Tree) {
     }
 }
 
-fn node_status(status: &mut Tree) {
+fn node_status(status: &mut ObjectTree) {
     if let (Some(capacity), None) = (status.get("capacity"), status.get("allocatable")) {
         status.insert("allocatable".into(), capacity.clone());
     }
 }
 
 /// What a container may use is what it requests, and ports of the host are those of the container.
-fn pod(pod: &mut Tree) {
+fn pod(pod: &mut ObjectTree) {
     let Some(Value::Object(spec)) = pod.get_mut("spec") else {
         return;
     };
@@ -152,7 +153,7 @@ fn pod(pod: &mut Tree) {
 }
 
 /// Adds to a map of amounts what another has in addition.
-fn add_missing(object: &mut Tree, field: &str, amounts: Option<Map<String, Value>>) {
+fn add_missing(object: &mut ObjectTree, field: &str, amounts: Option<Map<String, Value>>) {
     let Some(amounts) = amounts.filter(|amounts| !amounts.is_empty()) else {
         return;
     };
@@ -165,7 +166,7 @@ fn add_missing(object: &mut Tree, field: &str, amounts: Option<Map<String, Value
 }
 
 /// The account has an old name and a new one.
-fn service_account(spec: &mut Tree) {
+fn service_account(spec: &mut ObjectTree) {
     let name = spec
         .get("serviceAccountName")
         .or(spec.get("serviceAccount"));
@@ -176,7 +177,7 @@ fn service_account(spec: &mut Tree) {
 }
 
 /// The first of a Pod's addresses stands alone, too.
-fn pod_ips(status: &mut Tree) {
+fn pod_ips(status: &mut ObjectTree) {
     let first = status.get("podIPs").and_then(|ips| ips.get(0)?.get("ip"));
     match (first.cloned(), status.get("podIP").cloned()) {
         (Some(first), None) => {
@@ -190,7 +191,7 @@ fn pod_ips(status: &mut Tree) {
 }
 
 /// What is written as text is stored as bytes.
-fn secret(secret: &mut Tree) {
+fn secret(secret: &mut ObjectTree) {
     let Some(Value::Object(texts)) = secret.remove("stringData") else {
         return;
     };
@@ -203,23 +204,23 @@ fn secret(secret: &mut Tree) {
     }
 }
 
-fn target_port(port: &mut Tree) {
+fn target_port(port: &mut ObjectTree) {
     let number = port.get("port").cloned().unwrap_or_else(|| 0.into());
     port.entry("targetPort").or_insert(number);
 }
 
 /// The first of a Service's addresses stands alone, too.
-fn cluster_ips(spec: &mut Tree) {
+fn cluster_ips(spec: &mut ObjectTree) {
     first_alone(spec, "clusterIP", "clusterIPs");
 }
 
 /// So does the first range of a Node.
-fn pod_cidrs(spec: &mut Tree) {
+fn pod_cidrs(spec: &mut ObjectTree) {
     first_alone(spec, "podCIDR", "podCIDRs");
 }
 
 /// Of a field that became a list, the first element and the list say the same.
-fn first_alone(object: &mut Tree, one: &str, all: &str) {
+fn first_alone(object: &mut ObjectTree, one: &str, all: &str) {
     let first = object.get(all).and_then(|list| list.get(0)).cloned();
     match (first, object.get(one).cloned()) {
         (Some(first), None) => {
@@ -233,7 +234,7 @@ fn first_alone(object: &mut Tree, one: &str, all: &str) {
 }
 
 /// A volume that is nothing in particular is an empty directory.
-fn volume(volume: &mut Tree) {
+fn volume(volume: &mut ObjectTree) {
     if volume.keys().all(|field| field == "name") {
         volume.insert("emptyDir".into(), json!({}));
     }

@@ -13,9 +13,9 @@ use jiff::Timestamp;
 use jiff::fmt::temporal::DateTimePrinter;
 use serde_json::{Map, Value};
 
-use super::types::{Field, Of, Scalar, Shape, Type, TypeRef, types};
+use super::types::{FieldArity, GoStruct, ScalarType, StructField, TypeRef, ValueType, types};
 use crate::body::{FieldError, type_name};
-use crate::metadata::{self, Tree};
+use crate::metadata::{self, ObjectTree};
 
 /// Members of a nested object that say what it is.
 const TYPE_MEMBERS: [&str; 2] = ["apiVersion", "kind"];
@@ -48,10 +48,14 @@ enum PathStep {
 
 impl TypeReader {
     /// Reads a whole object. Its metadata has rules of its own: only what is unknown there is noted.
-    pub(super) fn read_root(&mut self, of: TypeRef, object: &mut Tree) -> Result<(), FieldError> {
+    pub(super) fn read_root(
+        &mut self,
+        of: TypeRef,
+        object: &mut ObjectTree,
+    ) -> Result<(), FieldError> {
         let metadata = object.remove("metadata");
         let field = types().get(of).fields.get("metadata");
-        if let (Some(Value::Object(given)), Some(Of::Struct(of))) =
+        if let (Some(Value::Object(given)), Some(ValueType::Struct(of))) =
             (&metadata, field.map(|field| field.of))
         {
             self.path.push(PathStep::Field("metadata".into()));
@@ -66,7 +70,7 @@ impl TypeReader {
         Ok(())
     }
 
-    fn read_struct(&mut self, of: TypeRef, object: &mut Tree) -> Result<(), FieldError> {
+    fn read_struct(&mut self, of: TypeRef, object: &mut ObjectTree) -> Result<(), FieldError> {
         let row = types().get(of);
         for (name, value) in std::mem::take(object) {
             let Some(field) = row.fields.get(name.as_str()) else {
@@ -93,13 +97,13 @@ impl TypeReader {
 
     fn read_field(
         &mut self,
-        owner: &Type,
-        field: &Field,
+        owner: &GoStruct,
+        field: &StructField,
         value: Value,
     ) -> Result<Value, FieldError> {
         match (field.shape, value) {
-            (Shape::One, value) => self.read_value(owner, field, value),
-            (Shape::List, Value::Array(items)) => {
+            (FieldArity::One, value) => self.read_value(owner, field, value),
+            (FieldArity::List, Value::Array(items)) => {
                 let mut read = Vec::with_capacity(items.len());
                 for (at, item) in items.into_iter().enumerate() {
                     self.path.push(PathStep::Item(at));
@@ -108,7 +112,7 @@ impl TypeReader {
                 }
                 Ok(read.into())
             }
-            (Shape::Map, Value::Object(members)) => {
+            (FieldArity::Map, Value::Object(members)) => {
                 let mut read = Map::new();
                 for (key, value) in members {
                     self.path.push(PathStep::Key(key.clone()));
@@ -124,29 +128,29 @@ impl TypeReader {
     /// Reads one value of a field, or one of those it holds.
     fn read_value(
         &mut self,
-        owner: &Type,
-        field: &Field,
+        owner: &GoStruct,
+        field: &StructField,
         value: Value,
     ) -> Result<Value, FieldError> {
         match (field.of, value) {
-            (Of::Struct(of), Value::Null) => self.read_members(of, Map::new()),
-            (Of::Struct(of), Value::Object(members)) => self.read_members(of, members),
-            (Of::Struct(_), other) => Err(self.wrong(owner, &other, &go_name(field.of))),
+            (ValueType::Struct(of), Value::Null) => self.read_members(of, Map::new()),
+            (ValueType::Struct(of), Value::Object(members)) => self.read_members(of, members),
+            (ValueType::Struct(_), other) => Err(self.wrong(owner, &other, &go_name(field.of))),
             (of, Value::Null) => Ok(of.zero()),
-            (Of::Scalar(scalar), value) => {
+            (ValueType::Scalar(scalar), value) => {
                 let fits = scalar.read(&value, field.shape)?;
                 fits.ok_or_else(|| self.wrong(owner, &value, &go_name(field.of)))
             }
         }
     }
 
-    fn read_members(&mut self, of: TypeRef, mut members: Tree) -> Result<Value, FieldError> {
+    fn read_members(&mut self, of: TypeRef, mut members: ObjectTree) -> Result<Value, FieldError> {
         self.read_struct(of, &mut members)?;
         Ok(Value::Object(members))
     }
 
     /// The error of a value that does not fit its field.
-    fn wrong(&self, owner: &Type, value: &Value, go_type: &str) -> FieldError {
+    fn wrong(&self, owner: &GoStruct, value: &Value, go_type: &str) -> FieldError {
         let found = match value {
             Value::Number(number) if go_type.starts_with("int") => format!("number {number}"),
             _ => type_name(value).to_owned(),
@@ -182,28 +186,28 @@ impl TypeReader {
     }
 }
 
-// === impl Scalar ===
+// === impl ScalarType ===
 
-impl Scalar {
+impl ScalarType {
     /// The value in its one form; none if it is of another type.
-    fn read(self, value: &Value, shape: Shape) -> Result<Option<Value>, FieldError> {
+    fn read(self, value: &Value, shape: FieldArity) -> Result<Option<Value>, FieldError> {
         let text = value.as_str();
         let same = |fits: bool| Ok(fits.then(|| value.clone()));
         match self {
-            Scalar::Raw => same(true),
-            Scalar::Bool => same(value.is_boolean()),
-            Scalar::String => same(value.is_string()),
-            Scalar::Int64 => same(value.as_i64().is_some()),
-            Scalar::Int32 => same(is_int32(value)),
-            Scalar::IntOrString => same(value.is_string() || is_int32(value)),
-            Scalar::Strings => {
+            ScalarType::Raw => same(true),
+            ScalarType::Bool => same(value.is_boolean()),
+            ScalarType::String => same(value.is_string()),
+            ScalarType::Int64 => same(value.as_i64().is_some()),
+            ScalarType::Int32 => same(is_int32(value)),
+            ScalarType::IntOrString => same(value.is_string() || is_int32(value)),
+            ScalarType::Strings => {
                 let items = value.as_array();
                 same(items.is_some_and(|items| items.iter().all(Value::is_string)))
             }
-            Scalar::Quantity => read_quantity(value, shape).map(Some),
-            Scalar::Bytes => text.map(read_bytes).transpose(),
-            Scalar::Time => text.map(read_time).transpose(),
-            Scalar::MicroTime => text.map(read_micro_time).transpose(),
+            ScalarType::Quantity => read_quantity(value, shape).map(Some),
+            ScalarType::Bytes => text.map(read_bytes).transpose(),
+            ScalarType::Time => text.map(read_time).transpose(),
+            ScalarType::MicroTime => text.map(read_micro_time).transpose(),
         }
     }
 }
@@ -225,15 +229,15 @@ fn is_zero(value: &Value) -> bool {
 }
 
 /// An amount; in a map of them, nothing finer than a thousandth.
-fn read_quantity(value: &Value, shape: Shape) -> Result<Value, FieldError> {
+fn read_quantity(value: &Value, shape: FieldArity) -> Result<Value, FieldError> {
     let text = match value {
         Value::String(text) => text.trim().to_owned(),
         other => other.to_string(),
     };
     let quantity = Quantity::parse(&text)?;
     let quantity = match shape {
-        Shape::Map => quantity.rounded_to_milli(),
-        Shape::One | Shape::List => quantity,
+        FieldArity::Map => quantity.rounded_to_milli(),
+        FieldArity::One | FieldArity::List => quantity,
     };
     Ok(quantity.to_string().into())
 }
@@ -299,31 +303,31 @@ fn illegal_at(text: &str, error: &DecodeError) -> usize {
 }
 
 /// The Go name of a field's type.
-fn go_type(field: &Field) -> String {
+fn go_type(field: &StructField) -> String {
     match (field.shape, field.of) {
-        (Shape::Map, Of::Scalar(Scalar::Quantity)) => "v1.ResourceList".into(),
-        (Shape::One, of) => go_name(of),
-        (Shape::List, of) => format!("[]{}", go_name(of)),
-        (Shape::Map, of) => format!("map[string]{}", go_name(of)),
+        (FieldArity::Map, ValueType::Scalar(ScalarType::Quantity)) => "v1.ResourceList".into(),
+        (FieldArity::One, of) => go_name(of),
+        (FieldArity::List, of) => format!("[]{}", go_name(of)),
+        (FieldArity::Map, of) => format!("map[string]{}", go_name(of)),
     }
 }
 
-fn go_name(of: Of) -> String {
+fn go_name(of: ValueType) -> String {
     let scalar = match of {
-        Of::Struct(at) => {
+        ValueType::Struct(at) => {
             let name = types().get(at).name;
             return name.split_once('.').map_or(name, |(_, rest)| rest).into();
         }
-        Of::Scalar(scalar) => scalar,
+        ValueType::Scalar(scalar) => scalar,
     };
     match scalar {
-        Scalar::Bool => "bool",
-        Scalar::Bytes => "[]uint8",
-        Scalar::Int32 | Scalar::IntOrString => "int32",
-        Scalar::Int64 => "int64",
-        Scalar::Strings => "[]string",
-        Scalar::Raw | Scalar::Quantity => "interface {}",
-        Scalar::String | Scalar::Time | Scalar::MicroTime => "string",
+        ScalarType::Bool => "bool",
+        ScalarType::Bytes => "[]uint8",
+        ScalarType::Int32 | ScalarType::IntOrString => "int32",
+        ScalarType::Int64 => "int64",
+        ScalarType::Strings => "[]string",
+        ScalarType::Raw | ScalarType::Quantity => "interface {}",
+        ScalarType::String | ScalarType::Time | ScalarType::MicroTime => "string",
     }
     .into()
 }

@@ -5,43 +5,43 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
-use crate::kinds::Kind;
-use crate::metadata::Tree;
+use crate::kinds::ServedKind;
+use crate::metadata::ObjectTree;
 
 const TYPES: &str = include_str!("../../../data/types.txt");
 const DEFAULTS: &str = include_str!("../../../data/defaults.txt");
 
 /// Rows of both files.
-pub(super) struct Types {
-    rows: Vec<Type>,
+pub(super) struct TypeTable {
+    rows: Vec<GoStruct>,
     by_name: BTreeMap<&'static str, TypeRef>,
 }
 
-/// A row of [`Types`].
+/// A row of [`TypeTable`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TypeRef(usize);
 
 /// A struct of the Go types.
-pub(super) struct Type {
+pub(super) struct GoStruct {
     pub(super) name: &'static str,
-    pub(super) fields: BTreeMap<&'static str, Field>,
-    pub(super) defaults: Vec<Default>,
+    pub(super) fields: BTreeMap<&'static str, StructField>,
+    pub(super) defaults: Vec<FieldDefault>,
 }
 
 /// One field of a struct.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Field {
+pub(super) struct StructField {
     /// A zero that a client sent is kept, because the field distinguishes it from an absent value.
     pub(super) optional: bool,
     /// It is written even if it holds nothing.
     pub(super) always: bool,
-    pub(super) shape: Shape,
-    pub(super) of: Of,
+    pub(super) shape: FieldArity,
+    pub(super) of: ValueType,
 }
 
 /// How many values a field holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum FieldArity {
     One,
     List,
     Map,
@@ -49,14 +49,14 @@ pub(super) enum Shape {
 
 /// What a value is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Of {
+pub(super) enum ValueType {
     Struct(TypeRef),
-    Scalar(Scalar),
+    Scalar(ScalarType),
 }
 
 /// Values without fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scalar {
+pub(super) enum ScalarType {
     Bool,
     /// Bytes, encoded as base64.
     Bytes,
@@ -74,15 +74,15 @@ pub(super) enum Scalar {
 }
 
 /// What a field holds when nothing was said.
-pub(super) struct Default {
+pub(super) struct FieldDefault {
     parents: Vec<&'static str>,
     field: &'static str,
     value: Value,
-    when: When,
+    when: DefaultCondition,
 }
 
 /// Whether a default holds, by a sibling of the field.
-enum When {
+enum DefaultCondition {
     Always,
     Present(&'static str),
     Absent(&'static str),
@@ -90,14 +90,14 @@ enum When {
 }
 
 /// Returns the types, which are read at the first call.
-pub(super) fn types() -> &'static Types {
-    static TABLES: LazyLock<Types> = LazyLock::new(Types::read);
+pub(super) fn types() -> &'static TypeTable {
+    static TABLES: LazyLock<TypeTable> = LazyLock::new(TypeTable::read);
     &TABLES
 }
 
-// === impl Types ===
+// === impl TypeTable ===
 
-impl Types {
+impl TypeTable {
     fn read() -> Self {
         let lines = TYPES.lines().filter(|line| !line.starts_with('#'));
         let lines: Vec<(&str, &str)> = lines
@@ -107,11 +107,11 @@ impl Types {
         let by_name = names
             .map(|(at, (name, _))| (*name, TypeRef(at)))
             .collect::<BTreeMap<_, _>>();
-        let rows = lines.iter().map(|(name, fields)| Type {
+        let rows = lines.iter().map(|(name, fields)| GoStruct {
             name,
             fields: fields
                 .split_terminator(' ')
-                .map(|field| Field::parse(field, &by_name))
+                .map(|field| StructField::parse(field, &by_name))
                 .collect(),
             defaults: Vec::new(),
         });
@@ -128,8 +128,8 @@ impl Types {
     fn add_default(&mut self, line: &'static str) {
         let columns: Vec<&'static str> = line.split('\t').collect();
         let (of, path, value, when) = match *columns.as_slice() {
-            [of, path, value] => (of, path, value, When::Always),
-            [of, path, value, when] => (of, path, value, When::parse(when)),
+            [of, path, value] => (of, path, value, DefaultCondition::Always),
+            [of, path, value, when] => (of, path, value, DefaultCondition::parse(when)),
             _ => unreachable!("defaults.txt: {line:?}"),
         };
         let mut parents: Vec<&'static str> = path.split('.').collect();
@@ -140,7 +140,7 @@ impl Types {
         ) else {
             unreachable!("defaults.txt: {line:?}");
         };
-        self.rows[at.0].defaults.push(Default {
+        self.rows[at.0].defaults.push(FieldDefault {
             parents,
             field,
             value,
@@ -148,12 +148,12 @@ impl Types {
         });
     }
 
-    pub(super) fn get(&self, at: TypeRef) -> &Type {
+    pub(super) fn get(&self, at: TypeRef) -> &GoStruct {
         &self.rows[at.0]
     }
 
     /// The type of a kind's stored objects; none for custom kinds and the few the table leaves out.
-    pub(super) fn root(&self, kind: &Kind) -> Option<TypeRef> {
+    pub(super) fn root(&self, kind: &ServedKind) -> Option<TypeRef> {
         if kind.custom.is_some() {
             return None;
         }
@@ -174,9 +174,9 @@ impl Types {
     }
 }
 
-// === impl Field ===
+// === impl StructField ===
 
-impl Field {
+impl StructField {
     /// Reads `name:[*|+|+*][[]|{}]type`.
     fn parse(
         text: &'static str,
@@ -186,13 +186,13 @@ impl Field {
         let (always, value) = strip(value, "+");
         let (optional, value) = strip(value, "*");
         let (shape, value) = match (strip(value, "[]"), strip(value, "{}")) {
-            ((true, value), _) => (Shape::List, value),
-            (_, (true, value)) => (Shape::Map, value),
-            _ => (Shape::One, value),
+            ((true, value), _) => (FieldArity::List, value),
+            (_, (true, value)) => (FieldArity::Map, value),
+            _ => (FieldArity::One, value),
         };
         let of = match by_name.get(value) {
-            Some(at) => Of::Struct(*at),
-            None => Of::Scalar(Scalar::parse(value)),
+            Some(at) => ValueType::Struct(*at),
+            None => ValueType::Scalar(ScalarType::parse(value)),
         };
         let field = Self {
             optional,
@@ -209,62 +209,68 @@ impl Field {
     }
 
     pub(super) fn is_struct(&self) -> bool {
-        self.shape == Shape::One && matches!(self.of, Of::Struct(_))
+        self.shape == FieldArity::One && matches!(self.of, ValueType::Struct(_))
     }
 
     /// What the field holds when it holds nothing.
     pub(super) fn zero(&self) -> Value {
         match (self.optional, self.shape) {
-            (false, Shape::One) => self.of.zero(),
+            (false, FieldArity::One) => self.of.zero(),
             _ => Value::Null,
         }
     }
 }
 
-// === impl Of ===
+// === impl ValueType ===
 
-impl Of {
+impl ValueType {
     /// The value that stands for none.
     pub(super) fn zero(self) -> Value {
         match self {
-            Of::Struct(_) => Value::Object(Map::new()),
-            Of::Scalar(Scalar::Bool) => false.into(),
-            Of::Scalar(Scalar::Int32 | Scalar::Int64 | Scalar::IntOrString) => 0.into(),
-            Of::Scalar(Scalar::String) => "".into(),
-            Of::Scalar(Scalar::Quantity) => "0".into(),
-            Of::Scalar(
-                Scalar::Bytes | Scalar::MicroTime | Scalar::Raw | Scalar::Strings | Scalar::Time,
+            ValueType::Struct(_) => Value::Object(Map::new()),
+            ValueType::Scalar(ScalarType::Bool) => false.into(),
+            ValueType::Scalar(ScalarType::Int32 | ScalarType::Int64 | ScalarType::IntOrString) => {
+                0.into()
+            }
+            ValueType::Scalar(ScalarType::String) => "".into(),
+            ValueType::Scalar(ScalarType::Quantity) => "0".into(),
+            ValueType::Scalar(
+                ScalarType::Bytes
+                | ScalarType::MicroTime
+                | ScalarType::Raw
+                | ScalarType::Strings
+                | ScalarType::Time,
             ) => Value::Null,
         }
     }
 }
 
-// === impl Scalar ===
+// === impl ScalarType ===
 
-impl Scalar {
+impl ScalarType {
     fn parse(name: &str) -> Self {
         match name {
-            "bool" => Scalar::Bool,
-            "bytes" => Scalar::Bytes,
-            "int32" => Scalar::Int32,
-            "int64" => Scalar::Int64,
-            "intorstring" => Scalar::IntOrString,
-            "microtime" => Scalar::MicroTime,
-            "quantity" => Scalar::Quantity,
-            "raw" => Scalar::Raw,
-            "string" => Scalar::String,
-            "strings" => Scalar::Strings,
-            "time" => Scalar::Time,
+            "bool" => ScalarType::Bool,
+            "bytes" => ScalarType::Bytes,
+            "int32" => ScalarType::Int32,
+            "int64" => ScalarType::Int64,
+            "intorstring" => ScalarType::IntOrString,
+            "microtime" => ScalarType::MicroTime,
+            "quantity" => ScalarType::Quantity,
+            "raw" => ScalarType::Raw,
+            "string" => ScalarType::String,
+            "strings" => ScalarType::Strings,
+            "time" => ScalarType::Time,
             _ => unreachable!("types.txt: {name:?}"),
         }
     }
 }
 
-// === impl Default ===
+// === impl FieldDefault ===
 
-impl Default {
+impl FieldDefault {
     /// Fills it in where the object says nothing.
-    pub(super) fn apply(&self, object: &mut Tree) {
+    pub(super) fn apply(&self, object: &mut ObjectTree) {
         let mut owner = object;
         for parent in &self.parents {
             let Some(Value::Object(next)) = owner.get_mut(*parent) else {
@@ -278,23 +284,25 @@ impl Default {
     }
 }
 
-// === impl When ===
+// === impl DefaultCondition ===
 
-impl When {
+impl DefaultCondition {
     fn parse(text: &'static str) -> Self {
         match (text.split_once('='), text.strip_prefix('!')) {
-            (Some((field, value)), _) => When::Equals(field, value),
-            (_, Some(field)) => When::Absent(field),
-            _ => When::Present(text),
+            (Some((field, value)), _) => DefaultCondition::Equals(field, value),
+            (_, Some(field)) => DefaultCondition::Absent(field),
+            _ => DefaultCondition::Present(text),
         }
     }
 
-    fn holds(&self, owner: &Tree) -> bool {
+    fn holds(&self, owner: &ObjectTree) -> bool {
         match *self {
-            When::Always => true,
-            When::Present(field) => owner.contains_key(field),
-            When::Absent(field) => !owner.contains_key(field),
-            When::Equals(field, value) => owner.get(field).and_then(Value::as_str) == Some(value),
+            DefaultCondition::Always => true,
+            DefaultCondition::Present(field) => owner.contains_key(field),
+            DefaultCondition::Absent(field) => !owner.contains_key(field),
+            DefaultCondition::Equals(field, value) => {
+                owner.get(field).and_then(Value::as_str) == Some(value)
+            }
         }
     }
 }
@@ -310,11 +318,11 @@ fn strip<'a>(text: &'a str, prefix: &str) -> (bool, &'a str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::Kinds;
+    use crate::kinds::KindTable;
 
     #[test]
     fn every_kind_that_is_stored_has_a_type_but_definitions() {
-        let missing: Vec<String> = Kinds::builtin()
+        let missing: Vec<String> = KindTable::builtin()
             .iter()
             .filter(|kind| kind.allows("create") && kind.allows("get"))
             .filter(|kind| types().root(kind).is_none())
@@ -329,7 +337,7 @@ mod tests {
             for default in &row.defaults {
                 let mut at = row;
                 for parent in &default.parents {
-                    let Of::Struct(next) = at.fields[parent].of else {
+                    let ValueType::Struct(next) = at.fields[parent].of else {
                         panic!("{}: {parent} is no struct", row.name);
                     };
                     at = types().get(next);
@@ -352,13 +360,13 @@ mod tests {
                 panic!("{line}");
             };
             let shape = match columns[3] {
-                "list" => Shape::List,
-                "map" => Shape::Map,
-                _ => Shape::One,
+                "list" => FieldArity::List,
+                "map" => FieldArity::Map,
+                _ => FieldArity::One,
             };
             assert_eq!(field.shape, shape, "{line}");
             if columns[4] != "-" {
-                let of = types().named(columns[4]).map(Of::Struct);
+                let of = types().named(columns[4]).map(ValueType::Struct);
                 assert_eq!(Some(field.of), of, "{line}");
             }
         }

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::super::cronjob::tests::{mk_tree, shown, with};
 use super::*;
 
-fn mk_volcano(name: &str, spec: &Value) -> Tree {
+fn mk_volcano(name: &str, spec: &Value) -> ObjectTree {
     let task =
         json!({"name": "t", "replicas": 1, "template": {"spec": {"containers": [{"name": "c"}]}}});
     let whole = json!({"schedule": "* * * * *", "jobTemplate": {"spec": {"tasks": [task]}}});

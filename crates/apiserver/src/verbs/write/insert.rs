@@ -5,8 +5,8 @@ use std::sync::Arc;
 use caretaker_machinery::status::{Cause, Named, Status};
 
 use super::{OwnerSource, WritePlan, WriteRequest, WriteTarget, set_namespace};
-use crate::metadata::{self, Tree};
-use crate::store::{Key, Object, Premise};
+use crate::metadata::{self, ObjectTree};
+use crate::store::{ObjectKey, StoredObject, WritePremise};
 use crate::strategy;
 use crate::verbs::decode::DecodedBody;
 use crate::verbs::{ResourceRequest, VerbReply};
@@ -74,7 +74,7 @@ impl WriteRequest<'_> {
         }
     }
 
-    async fn try_insert(&self, mut tree: Tree) -> Result<Arc<Object>, Status> {
+    async fn try_insert(&self, mut tree: ObjectTree) -> Result<Arc<StoredObject>, Status> {
         let kind = &self.request.kind;
         // Not before the name is final: some kinds write it into their spec.
         let now = self.server.clock.now();
@@ -99,14 +99,14 @@ impl WriteRequest<'_> {
 
     /// Checks that the namespace of a new object exists and is not terminating. The store checks the premise again when it
     /// takes the object.
-    fn namespace_premise(&self, name: &str) -> Result<Option<Premise>, Status> {
+    fn namespace_premise(&self, name: &str) -> Result<Option<WritePremise>, Status> {
         let kind = &self.request.kind;
         let namespace = self.request.namespace.as_deref();
         let Some(namespace) = namespace.filter(|_| kind.namespaced) else {
             return Ok(None);
         };
         let resource = self.server.builtin("", "namespaces").resource;
-        let key = Key::new(None, namespace);
+        let key = ObjectKey::new(None, namespace);
         let Some(found) = self.server.store.get(resource, &key) else {
             return Err(Status::not_found(Named {
                 group: "",
@@ -115,7 +115,7 @@ impl WriteRequest<'_> {
             }));
         };
         if found.fields.get(0) != Some("Terminating") {
-            return Ok(Some(Premise {
+            return Ok(Some(WritePremise {
                 resource,
                 key,
                 rev: found.rev,
@@ -136,7 +136,7 @@ impl WriteRequest<'_> {
     }
 }
 
-fn already_exists(request: &ResourceRequest, name: &str, current: &Object) -> Status {
+fn already_exists(request: &ResourceRequest, name: &str, current: &StoredObject) -> Status {
     let mut status = Status::already_exists(request.kind.resource_named(name));
     if metadata::is_deleting(&current.to_value()) {
         status.message.insert_str(0, "object is being deleted: ");
