@@ -6,13 +6,11 @@
 
 mod auth;
 mod kubeconfig;
-mod site;
 mod tls;
 
-pub use auth::{BearerToken, TOKEN_BYTES};
+pub use auth::{AccessCheck, BearerToken, TOKEN_BYTES};
 pub use hyper::body::Incoming;
 pub use kubeconfig::{KubeconfigError, KubeconfigFile};
-pub use site::{AccessCheck, HttpSite};
 pub use tls::TlsKeys;
 
 pub use crate::request::RequestQuery;
@@ -42,7 +40,9 @@ use tokio_rustls::TlsAcceptor;
 
 use self::auth::AccessGate;
 use self::tls::TlsSetup;
-use crate::respond::ResponseBody;
+use crate::negotiate::ResponseFormat;
+use crate::respond::{self, ResponseBody};
+use crate::server::UserIdentity;
 
 /// Most concurrent connections; further ones wait to be accepted. Fewer than the default limit of 1,024 open files, so that
 /// a file descriptor is left for the next one.
@@ -76,6 +76,24 @@ const STOP_WAIT: Duration = Duration::from_millis(250);
 
 /// Pause after accept failed because of missing file descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// The requests that a listener serves: those of the Kubernetes API, or those of the binary's admin server.
+pub trait HttpSite: Send + Sync + 'static {
+    /// Returns the checks for a path.
+    fn access_check(&self, path: &str) -> AccessCheck;
+
+    /// Serves a request that passed its checks. There is no identity if the token was not checked.
+    fn serve(
+        &self,
+        identity: Option<UserIdentity>,
+        request: Request<Incoming>,
+    ) -> impl Future<Output = Response<ResponseBody>> + Send;
+
+    /// Returns the response to a request that failed its checks, or whose handler panicked.
+    fn refuse(&self, status: &Status) -> Response<ResponseBody> {
+        respond::status(status, ResponseFormat::JSON)
+    }
+}
 
 /// Encryption of the connections.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
-//! From a request to the verb that serves it, and from the verb's reply to the response.
+//! Finds the verb that serves a request, and makes the response of its reply.
 //!
-//! Each verb is a module that knows nothing of HTTP: it gets a [`ResourceRequest`] and returns a [`VerbReply`] or a
+//! Each verb is a module without HTTP: it gets a [`ResourceRequest`] and returns a [`VerbReply`] or a
 //! `Status`. The row of a kind lists the verbs that it allows. Of the subresources, `status`, `finalize` and `binding` are
 //! served; the others appear in discovery because clients look for them, and answer 501.
 
@@ -8,7 +8,6 @@ mod binding;
 mod create;
 mod decode;
 pub(crate) mod delete;
-mod patch;
 pub(crate) mod read;
 mod update;
 mod watch;
@@ -48,7 +47,7 @@ pub(crate) struct ResourceRequest {
     pub(crate) body: Bytes,
 }
 
-/// What a verb returns.
+/// The result of a verb.
 pub(crate) enum VerbReply {
     Object {
         code: u16,
@@ -131,7 +130,7 @@ async fn run(
         ApiVerb::List => read::list(server, request).await,
         ApiVerb::Watch => watch::watch(server, request).await,
         ApiVerb::Update => update::update(server, request, part).await,
-        ApiVerb::Patch => patch::patch(server, request, part).await,
+        ApiVerb::Patch => update::patch(server, request, part).await,
         ApiVerb::Delete => delete::delete(server, request).await,
         ApiVerb::DeleteCollection => delete::delete_collection(server, request).await,
     }
@@ -325,7 +324,7 @@ impl ResourceRequest {
     }
 }
 
-/// Returns why path and method select no verb.
+/// Returns the status of a method that the path does not take.
 fn no_such_verb(request: &ResourceRequest) -> Status {
     let wrong_scope = request.namespace.is_some() && !request.kind.namespaced
         || request.namespace.is_none() && request.kind.namespaced && request.name.is_some();
@@ -342,7 +341,7 @@ fn no_such_verb(request: &ResourceRequest) -> Status {
     }
 }
 
-/// DEVIATION(subresources): a subresource that is not served says so, with 501.
+/// DEVIATION(subresources): a subresource that this server does not implement returns 501.
 fn not_implemented(request: &ResourceRequest, subresource: &str) -> Status {
     let why = match subresource {
         "log" | "exec" | "attach" | "portforward" | "proxy" => {

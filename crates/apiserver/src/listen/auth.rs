@@ -12,7 +12,6 @@ use http::uri::Authority;
 use http::{HeaderMap, Uri, header};
 use subtle::ConstantTimeEq;
 
-use super::site::AccessCheck;
 use crate::server::UserIdentity;
 
 /// Random bytes of a token: 256 bits, which cannot be guessed.
@@ -26,6 +25,17 @@ pub(super) const LOOPBACK: [IpAddr; 2] = [
     IpAddr::V4(Ipv4Addr::LOCALHOST),
     IpAddr::V6(Ipv6Addr::LOCALHOST),
 ];
+
+/// The checks that a request has to pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AccessCheck {
+    /// The host that it names, and the token.
+    Guarded,
+    /// The token only, for pages that may be reached under any host name.
+    Token,
+    /// No check. A connection without an authenticated request is closed at the same deadline as any other.
+    Open,
+}
 
 /// The bearer token of the administrator.
 #[derive(Clone)]

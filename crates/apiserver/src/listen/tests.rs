@@ -204,9 +204,9 @@ async fn second_listener_shares_authority_and_token() {
 }
 
 /// A site with one path for each kind of check.
-struct Doors;
+struct CheckedPaths;
 
-impl HttpSite for Doors {
+impl HttpSite for CheckedPaths {
     fn access_check(&self, path: &str) -> AccessCheck {
         match path {
             "/open" => AccessCheck::Open,
@@ -220,7 +220,7 @@ impl HttpSite for Doors {
         identity: Option<crate::UserIdentity>,
         _request: Request<Incoming>,
     ) -> Response<ResponseBody> {
-        let user = identity.map_or_else(|| "nobody".to_owned(), |identity| identity.user);
+        let user = identity.map_or_else(|| "anonymous".to_owned(), |identity| identity.user);
         Response::new(user.into())
     }
 }
@@ -231,7 +231,7 @@ async fn site_decides_the_checks_of_each_path() {
     let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let listener = ApiListener::new(socket, ListenTransport::Plain, token).unwrap();
     let address = listener.address.to_string();
-    let serving = tokio::spawn(listener.serve(Doors, std::future::pending()));
+    let serving = tokio::spawn(listener.serve(CheckedPaths, std::future::pending()));
     let own = address.as_str();
     let cases = [
         ("/open", own, "", 200),
@@ -251,7 +251,7 @@ async fn site_decides_the_checks_of_each_path() {
         let expected = format!("HTTP/1.1 {code} ");
         assert!(answer.starts_with(&expected), "{path} {host}: {answer}");
         let user = if path == "/open" {
-            "nobody"
+            "anonymous"
         } else {
             "caretaker-admin"
         };

@@ -1,13 +1,27 @@
-//! PUT: replaces an object, or one part of it, by the body.
+//! PUT and PATCH: a change of a stored object, or of one part of it.
 
-use caretaker_machinery::status::Status;
+use caretaker_machinery::patch::{json, merge, strategic};
+use caretaker_machinery::status::{Cause, Details, Status};
+use serde_json::Value;
 
-use super::write::{InsertOrigin, OwnerSource, WriteRequest};
+use super::write::{InsertOrigin, OwnerSource, WritePlan, WriteRequest};
 use super::{ResourceRequest, VerbReply, decode};
+use crate::body;
+use crate::fields;
 use crate::metadata::{self, ObjectTree};
+use crate::request::invalid_options;
 use crate::server::ServerState;
-use crate::strategy::ObjectPart;
+use crate::strategy::{ObjectPart, convert};
 
+/// The patch types that the server applies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PatchType {
+    Json,
+    Merge,
+    Strategic,
+}
+
+/// Replaces an object by the body; creates it if the kind allows that and it does not exist.
 pub(super) async fn update(
     server: &ServerState,
     request: &ResourceRequest,
@@ -30,6 +44,82 @@ pub(super) async fn update(
     write.update(replace).await
 }
 
+/// Applies a patch to the stored object.
+pub(super) async fn patch(
+    server: &ServerState,
+    request: &ResourceRequest,
+    part: ObjectPart,
+) -> Result<VerbReply, Status> {
+    let write = WriteRequest::new(server, request, part, "PatchOptions")?;
+    let patch_type = PatchType::of(request)?;
+    if request.query.get("force").is_some() {
+        let cause = Cause::forbidden("force", "may not be specified for non-apply patch");
+        return Err(invalid_options("PatchOptions", vec![cause]));
+    }
+    let patch: Value = serde_json::from_slice(&request.body)
+        .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
+    let apply = |write: &mut WriteRequest<'_>, old: &ObjectTree| -> Result<WritePlan, Status> {
+        let served = convert::served(&request.kind, old);
+        let patched = patch_type.apply(request, served, patch.clone())?;
+        let mut decoded = decode::decode_patched(request, &patched)?;
+        write.match_path(&mut decoded.tree)?;
+        write.plan_update(old, decoded, OwnerSource::PatchedObject)
+    };
+    write.update(apply).await
+}
+
+// === impl PatchType ===
+
+impl PatchType {
+    fn of(request: &ResourceRequest) -> Result<Self, Status> {
+        match body::media_type(&request.content_type) {
+            "application/json-patch+json" => Ok(PatchType::Json),
+            "application/merge-patch+json" => Ok(PatchType::Merge),
+            "application/strategic-merge-patch+json" if request.kind.custom.is_none() => {
+                Ok(PatchType::Strategic)
+            }
+            "application/strategic-merge-patch+json" => Err(Status::failure(
+                415,
+                "UnsupportedMediaType",
+                "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+            )),
+            "application/apply-patch+yaml" => Err(Status::failure(
+                415,
+                "UnsupportedMediaType",
+                "this server does not do server-side apply yet: use kubectl apply without --server-side, or a merge patch",
+            )),
+            _ => Err(
+                Status::failure(415, "UnsupportedMediaType", "415: Unsupported Media Type")
+                    .with(Details::default()),
+            ),
+        }
+    }
+
+    fn apply(
+        self,
+        request: &ResourceRequest,
+        object: Value,
+        patch: Value,
+    ) -> Result<Value, Status> {
+        match self {
+            PatchType::Json => json::apply(object, patch)
+                .map_err(|error| patch_error(error.code(), &undecodable(error.code(), &error))),
+            PatchType::Merge => merge::apply(object, patch)
+                .map_err(|error| patch_error(400, &undecodable(400, &error))),
+            PatchType::Strategic => {
+                let schema = fields::schema();
+                let root = schema.root(
+                    &request.kind.group,
+                    &request.kind.version,
+                    &request.kind.kind,
+                );
+                strategic::apply(object, patch, schema, root)
+                    .map_err(|error| patch_error(error.code(), &error.to_string()))
+            }
+        }
+    }
+}
+
 /// An update that names a uid is refused if the stored object has another one.
 fn check_uid(request: &ResourceRequest, old: &ObjectTree, new: &ObjectTree) -> Result<(), Status> {
     let (given, found) = (metadata::text(new, "uid"), metadata::text(old, "uid"));
@@ -47,4 +137,32 @@ fn check_uid(request: &ResourceRequest, old: &ObjectTree, new: &ObjectTree) -> R
         request.key().as_str(),
     );
     Err(Status::conflict(kind.resource_named(request.name()), &why))
+}
+
+/// Upstream reports a malformed patch as a decoding error, except strategic ones.
+fn undecodable(code: u16, error: &dyn std::fmt::Display) -> String {
+    if code == 400 {
+        format!("error decoding patch: {error}")
+    } else {
+        error.to_string()
+    }
+}
+
+/// Returns the status of a patch that could not be applied.
+fn patch_error(code: u16, why: &str) -> Status {
+    match code {
+        400 => Status::bad_request(why),
+        413 => Status::failure(
+            413,
+            "RequestEntityTooLarge",
+            format!("Request entity too large: {why}"),
+        ),
+        422 => Status::failure(
+            422,
+            "Invalid",
+            "the server rejected our request due to an error in our request",
+        )
+        .with(Details::default()),
+        _ => Status::unexplained(why),
+    }
 }

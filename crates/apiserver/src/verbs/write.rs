@@ -24,8 +24,7 @@ use crate::strategy::{self, ObjectChange, ObjectPart, convert};
 
 pub(super) use insert::InsertOrigin;
 
-/// How often a change is planned again before the client has to send it again. Forty clients that patch one object at
-/// once all succeed.
+/// Most attempts at a commit before the client gets a conflict. Forty clients that patch one object at once all succeed.
 const ATTEMPTS_MAX: usize = 256;
 
 /// The end of the message of a conflict with another write.
@@ -66,7 +65,7 @@ pub(crate) enum WritePlan {
     Create(ObjectTree, Option<WritePremise>),
     /// Removes it; first writes this last state, if there is one.
     Remove(Option<ObjectTree>),
-    /// Removes it because this change takes away what held it. The reply shows the change under the revision that it was
+    /// Removes it because this change removes its last finalizer. The reply shows the change under the revision that it was
     /// made at.
     Finish(ObjectTree),
 }
@@ -79,7 +78,7 @@ pub(crate) enum WriteOutcome {
     Removed(Arc<StoredObject>),
 }
 
-/// Where the server found repeated owner references.
+/// The place of duplicate owner references, which the warning names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OwnerSource {
     Body,
@@ -121,7 +120,7 @@ impl<'a> WriteRequest<'a> {
         set_namespace(self.request, tree)
     }
 
-    /// Updates the stored object as `plan` wants it, which gets the stored tree.
+    /// Updates the stored object. `plan` gets the stored tree, and runs again at each attempt.
     pub(super) async fn update(
         mut self,
         mut plan: impl FnMut(&mut Self, &ObjectTree) -> Result<WritePlan, Status>,
@@ -222,11 +221,11 @@ impl<'a> WriteRequest<'a> {
             return Err(Status::invalid(named, vec![cause]));
         }
         let wanted = parse_revision(given).map_err(|status| {
-            // Upstream gives no reason here, and only the end of the sentence.
+            // Upstream gives no reason here, and only the end of the message.
             let at = status.message.find("strconv").unwrap_or(0);
             Status::unexplained(&status.message[at..])
         })?;
-        // Compared as numbers, because leading zeros mean nothing.
+        // Compared as numbers, because leading zeros do not count.
         let found = parse_revision(metadata::text(old, "resourceVersion"));
         if wanted.0 > 0 && !found.is_ok_and(|found| found == wanted) {
             return Err(Status::conflict(named, MODIFIED));
@@ -246,7 +245,7 @@ impl<'a> WriteRequest<'a> {
 // === impl WriteTarget ===
 
 impl WriteTarget<'_> {
-    /// Carries out what `plan` makes of the stored object, and plans again as long as another write comes first.
+    /// Plans a change of the stored object and carries it out. Plans again if another write came first.
     pub(crate) async fn commit(
         &self,
         mut plan: impl FnMut(Option<&Arc<StoredObject>>) -> Result<WritePlan, Status>,
@@ -276,12 +275,10 @@ impl WriteTarget<'_> {
     ) -> Result<WriteOutcome, StaleProposal> {
         match (plan, current) {
             (WritePlan::Put(tree), current) => {
-                let stored = self.put(&tree, current, None)?;
-                Ok(WriteOutcome::Stored(stored))
+                self.put(&tree, current, None).map(WriteOutcome::Stored)
             }
             (WritePlan::Create(tree, premise), current) => {
-                let stored = self.put(&tree, current, premise)?;
-                Ok(WriteOutcome::Stored(stored))
+                self.put(&tree, current, premise).map(WriteOutcome::Stored)
             }
             (WritePlan::Keep, Some(current)) => Ok(WriteOutcome::Stored(current)),
             (WritePlan::Remove(last), Some(current)) => {
