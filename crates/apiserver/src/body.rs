@@ -30,7 +30,7 @@ where
 
 /// Parses a body by its content type; no type means JSON. The last of duplicate keys counts.
 ///
-/// DEVIATION(invalid-utf8): broken text is refused, not mended.
+/// DEVIATION(invalid-utf8): invalid UTF-8 is refused; upstream replaces it.
 pub(crate) fn parse(content_type: &str, bytes: &[u8]) -> Result<Value, BodyError> {
     match media_type(content_type).to_ascii_lowercase().as_str() {
         "" | "application/json" => Ok(serde_json::from_slice(bytes)?),
@@ -52,7 +52,7 @@ pub(crate) enum BodyError {
     Syntax(String),
 }
 
-/// A body that does not decode into the type of its kind. The sentences are those of upstream's decoder.
+/// A body that does not decode into the type of its kind. The messages are those of upstream's decoder.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FieldError {
     #[error("json: cannot unmarshal {found} into Go struct field {field} of type {go_type}")]
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_and_yaml_are_read_and_the_rest_is_refused() {
+    fn reads_json_and_yaml_and_refuses_other_types() {
         let tree = serde_json::json!({"metadata": {"name": "a"}});
         assert_eq!(parse("", br#"{"metadata":{"name":"a"}}"#).unwrap(), tree);
         assert_eq!(
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_bodies_are_bad_requests() {
+    fn malformed_bodies_are_bad_requests() {
         let deep = "[".repeat(100_000);
         let bomb = "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e]\ng: &g [*f,*f,*f,*f,*f,*f,*f,*f]\nh: [*g,*g,*g,*g,*g,*g,*g,*g]\n";
         for (content_type, body) in [

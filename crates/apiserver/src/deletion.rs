@@ -1,8 +1,8 @@
 //! The decision what a DELETE does to an object, on which garbage collection relies.
 //!
-//! A pure function of the object, the options and the time. Mirrors `rest/delete.go` and the
-//! deletion part of `registry/store.go` (upstream 1.36). Namespaces and definitions of custom kinds go through their own
-//! strategies first and end up here.
+//! A pure function of the object, the options and the time. Mirrors `rest/delete.go` and the deletion part of
+//! `registry/store.go` (upstream 1.36). The strategies of namespaces and of CustomResourceDefinitions call it after their
+//! own rules.
 
 mod options;
 
@@ -60,7 +60,7 @@ pub(crate) fn decide(
 enum GracePeriod {
     /// The kind has no grace period, or it is over.
     None,
-    /// Granted before, and this request asks for no less.
+    /// Granted before, and this request does not shorten it.
     Pending,
     /// Granted now, in seconds.
     Until(i64),
@@ -126,7 +126,7 @@ fn shorten(object: &mut ObjectTree, asked: Option<i64>, now: Timestamp) -> Grace
     }
 }
 
-/// Returns the finalizers, with the garbage collector's two set as the request and the kind want them.
+/// Returns the finalizers, with the two of the garbage collector set as the request and the kind require.
 fn collector_finalizers(
     kind: &ServedKind,
     finalizers: &[String],

@@ -1,4 +1,4 @@
-//! Types of built-in kinds, as far as strategic merge walks them: `fields.txt`, read once.
+//! The fields of built-in kinds that strategic merge patches need: `fields.txt`, read once.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -7,7 +7,7 @@ use caretaker_machinery::patch::strategic::{FieldFacts, PatchSchema, Rule, TypeI
 
 const FIELDS: &str = include_str!("../data/fields.txt");
 
-/// Rows of the file, types interned.
+/// The rows of the file, with interned types.
 #[derive(Default)]
 pub(crate) struct MergeFields {
     types: BTreeMap<&'static str, TypeId>,
@@ -15,7 +15,7 @@ pub(crate) struct MergeFields {
     fields: BTreeMap<(TypeId, &'static str), FieldFacts<'static>>,
 }
 
-/// The schema of the built-in kinds.
+/// Returns the schema of the built-in kinds.
 pub(crate) fn schema() -> &'static MergeFields {
     static SCHEMA: LazyLock<MergeFields> = LazyLock::new(MergeFields::read);
     &SCHEMA
@@ -49,7 +49,7 @@ impl MergeFields {
         schema
     }
 
-    /// The type of a kind; one without fields for a kind that the file does not name.
+    /// Returns the type of a kind; one without fields for a kind that the file does not list.
     pub(crate) fn root(&self, group: &str, version: &str, kind: &str) -> TypeId {
         let root = self.roots.get(&(group, version, kind));
         root.copied().unwrap_or(TypeId(u16::MAX))
@@ -70,7 +70,7 @@ impl PatchSchema for MergeFields {
     }
 }
 
-/// How a field merges. `retainKeys` needs no rule of its own: the directive in a patch says it all.
+/// Returns the merge rule of a field. `retainKeys` needs no rule: the directive in a patch is sufficient.
 fn rule(shape: &str, strategy: &str, key: &'static str) -> Rule<'static> {
     let says = |word: &str| strategy.split(',').any(|part| part == word);
     match shape {
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_way_from_a_kind_to_its_merge_keys_is_known() {
+    fn finds_the_merge_keys_of_a_kind() {
         let schema = schema();
         let mut at = schema.root("apps", "v1", "Deployment");
         for field in ["spec", "template", "spec"] {

@@ -39,7 +39,7 @@ pub(crate) struct ServedKind {
     pub(crate) rules: KindRules,
     /// The code of kinds that need more than rules.
     pub(crate) strategy: &'static dyn KindStrategy,
-    /// What only a custom kind has.
+    /// The definition and the schemas of a custom kind.
     pub(crate) custom: Option<CustomKind>,
 }
 
@@ -416,7 +416,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_builtin_table_holds_what_the_files_say() {
+    fn builtin_table_matches_the_files() {
         let kinds = KindTable::builtin();
         let pods = kinds.get("", "v1", "pods").unwrap();
         assert!(pods.namespaced && pods.rules.graceful && pods.has_status());
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn another_form_of_a_core_kind_has_its_fields_in_the_same_places() {
+    fn events_of_both_groups_have_the_same_selectable_fields() {
         let kinds = KindTable::builtin();
         for form in kinds.iter().filter(|kind| kind.rules.of_core) {
             let core = kinds.get("", "v1", &form.plural).unwrap();
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_ordered_stable_first() {
+    fn stable_versions_come_first() {
         let mut versions = ["v1alpha1", "v2beta1", "v1", "v10", "v2", "foo", "v2beta2"];
         versions.sort_by_key(|version| version_rank(version));
         assert_eq!(
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_kind_takes_its_empty_group_along() {
+    fn removing_the_last_kind_removes_its_group() {
         let mut kinds = KindTable::builtin();
         let before = kinds.groups().len();
         let mut widget = (**kinds.get("", "v1", "pods").unwrap()).clone();

@@ -27,10 +27,10 @@
 //! # }
 //! ```
 //!
-//! A request goes through `server`, which parses it (`request`, `negotiate`, `body`), looks its kind up
-//! (`kinds`), asks a verb (`verbs`, with `metadata`, `deletion`, `strategy`) that reads and writes the
-//! `store`, and writes the answer (`respond`, `tables`, `watching`). Around it: `discovery`, `openapi`,
-//! `health`, `metrics`, and the tasks of `upkeep`.
+//! A request goes through `server`, which parses it (`request`, `negotiate`, `body`), finds its kind (`kinds`) and calls a
+//! verb (`verbs`, with `metadata`, `deletion`, `strategy`). The verb reads and writes the `store`. `respond`, `tables` and
+//! `watching` write the response. `discovery`, `openapi`, `health` and `metrics` serve the other paths; `upkeep` runs the
+//! background tasks.
 
 mod body;
 mod deletion;

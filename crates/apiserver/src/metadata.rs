@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_object_gets_the_servers_fields_and_loses_the_clients() {
+    fn create_sets_server_fields_and_drops_those_of_the_client() {
         let mut object = mk_tree(&json!({"metadata": {"name": "a", "uid": "mine",
             "creationTimestamp": "1999-01-01T00:00:00Z", "deletionTimestamp": "1999-01-01T00:00:00Z",
             "deletionGracePeriodSeconds": 3, "selfLink": "x", "resourceVersion": "9"}}));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn generated_names_fit_into_a_label() {
+    fn generated_names_are_dns_labels() {
         let name = generate_name(&"x".repeat(81), &mut Rng::seeded(1));
         assert_eq!(name.len(), 63);
         assert!(
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_cannot_take_back_a_deletion() {
+    fn update_cannot_undo_a_deletion() {
         let old = mk_tree(
             &json!({"metadata": {"name": "a", "uid": "u", "generation": 3,
             "creationTimestamp": "T", "deletionTimestamp": "D", "deletionGracePeriodSeconds": 0}}),
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn exact_repetitions_of_an_owner_go_and_near_ones_stay() {
+    fn drops_only_exact_duplicates_of_an_owner() {
         let owner = json!({"uid": "u", "name": "a"});
         let other = json!({"uid": "u", "name": "a", "controller": true});
         let mut object = mk_tree(&json!({"metadata": {"ownerReferences": [owner, other, owner]}}));

@@ -16,7 +16,7 @@ pub(crate) struct ResponseFormat {
     pub(crate) encoding: ResponseEncoding,
 }
 
-/// What a response shows of an object.
+/// The representation of an object in a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ResponseForm {
     Object,

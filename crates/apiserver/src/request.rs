@@ -10,32 +10,32 @@ use caretaker_machinery::status::{Status, quoted};
 
 pub(crate) use options::{ListOptions, RevisionMatch, check_dry_run, invalid_options};
 
-/// What a path names.
+/// The endpoint or resource that a path names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RequestPath {
-    /// `/`.
+    /// The list of all paths, at `/`.
     Root,
     /// `/healthz`, `/livez`, `/readyz`, and one check below them.
     Health {
         endpoint: String,
         check: Option<String>,
     },
-    /// `/version`.
+    /// The version of the server, at `/version`.
     Version,
-    /// `/metrics`.
+    /// Metrics in the Prometheus text format, at `/metrics`.
     Metrics,
     /// `/api`: versions of the core group.
     Core,
     /// `/apis`: all other groups.
     Groups,
-    /// `/apis/GROUP`.
+    /// The versions of one group, at `/apis/GROUP`.
     Group(String),
-    /// `/api/v1`, `/apis/GROUP/VERSION`.
+    /// The resources of one version, at `/api/v1` or `/apis/GROUP/VERSION`.
     Resources {
         group: String,
         version: String,
     },
-    /// `/openapi/v3` and what its index names.
+    /// `/openapi/v3` and the documents of its index.
     OpenApi(Option<String>),
     /// A collection or an object.
     Resource(ResourcePath),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_lead_to_collections_objects_and_their_parts() {
+    fn parses_collections_objects_and_subresources() {
         let pods = mk_path("/api/v1/namespaces/shop/pods/web/status");
         assert_eq!(pods.namespace.as_deref(), Some("shop"));
         assert_eq!(
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn other_paths_lead_elsewhere_or_nowhere() {
+    fn parses_other_endpoints_and_unknown_paths() {
         assert_eq!(RequestPath::parse("/"), RequestPath::Root);
         assert_eq!(RequestPath::parse("/apis"), RequestPath::Groups);
         assert_eq!(
@@ -310,7 +310,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_path_and_query_is_parsed_without_harm(path in "(/|%|[a-z0-9.]|%2[fF]|%00|\\PC){0,40}", query in "(&|=|%|[a-zA-Z]|\\PC){0,40}") {
-            // What comes out is a place or none; nothing panics, and no part of a resource's path holds a slash.
+            // No text panics, and no part of a resource path contains a slash.
             if let RequestPath::Resource(path) = RequestPath::parse(&path) {
                 prop_assert!(!path.resource.contains('/'));
                 prop_assert!(path.name.is_none_or(|name| !name.contains('/')));

@@ -204,7 +204,7 @@ pub(crate) fn watch(lines: impl Stream<Item = Bytes> + Send + 'static) -> Respon
     build(200, "application/json", ResponseBody::stream(lines))
 }
 
-/// Makes the response to an unknown path, in the words of Go's file server.
+/// Makes the response to an unknown path, with the text of Go's file server.
 pub(crate) fn not_found_page() -> Response<ResponseBody> {
     let body = ResponseBody::whole("404 page not found\n");
     build(404, "text/plain; charset=utf-8", body)
@@ -226,7 +226,7 @@ pub(crate) fn metrics(text: &str) -> Response<ResponseBody> {
     )
 }
 
-/// Adds a `Warning` for every sentence, quoted as the header wants it.
+/// Adds a `Warning` header for each warning, with the text quoted.
 pub(crate) fn add_warnings(response: &mut Response<ResponseBody>, warnings: &[String]) {
     for warning in warnings {
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
@@ -236,7 +236,7 @@ pub(crate) fn add_warnings(response: &mut Response<ResponseBody>, warnings: &[St
     }
 }
 
-/// Adds the headers of every response. The date is the server's clock, because objects live by that time.
+/// Adds the headers of every response. The date comes from the server's clock, because the times in objects do.
 pub(crate) fn add_common_headers(response: &mut Response<ResponseBody>, now: Timestamp) {
     let headers = response.headers_mut();
     if !headers.contains_key(header::CACHE_CONTROL) {
@@ -258,7 +258,7 @@ pub(crate) fn object_bytes(kind: &ServedKind, object: &StoredObject) -> Vec<u8> 
     bytes
 }
 
-/// An object's metadata.
+/// Returns the metadata of an object as JSON.
 pub(crate) fn metadata_bytes(object: &StoredObject) -> Vec<u8> {
     let meta = object.meta();
     let mut bytes = Vec::with_capacity(meta.len() + 96);
@@ -283,7 +283,7 @@ fn push_object(bytes: &mut Vec<u8>, kind: &ServedKind, object: &StoredObject) {
     push_content(bytes, kind, object);
 }
 
-/// The members of an object, without the opening brace.
+/// Writes the members of an object, without the opening brace.
 fn push_content(bytes: &mut Vec<u8>, kind: &ServedKind, object: &StoredObject) {
     match convert::from_stored(kind, object) {
         Some(converted) => {

@@ -1,4 +1,4 @@
-//! The server as a value: its state, its start, and the way of a request through it.
+//! The server: its state, its start, and the handling of a request.
 //!
 //! One handler serves all paths: it parses the path, finds the kind in the table, runs the verb, and writes the response
 //! in the form that the client prefers. In-process callers and the listener call the same handler.
@@ -260,7 +260,7 @@ impl ServerState {
             .clone()
     }
 
-    /// Changes the table of kinds. Requests under way keep the table that they began with.
+    /// Changes the table of kinds. Running requests keep the table that they began with.
     pub(crate) fn change_kinds(&self, change: impl FnOnce(&mut KindTable)) {
         let mut kinds = self.kinds.write().unwrap_or_else(PoisonError::into_inner);
         change(Arc::make_mut(&mut kinds));
@@ -281,7 +281,7 @@ impl ServerState {
 // === impl UserIdentity ===
 
 impl UserIdentity {
-    /// The user that owns a local server.
+    /// Returns the administrator, who is the only user of a local server.
     #[must_use]
     pub fn admin() -> Self {
         Self {
@@ -351,7 +351,7 @@ where
     }
 }
 
-/// Terminals and browsers get indented JSON, as upstream.
+/// Reports whether the client gets indented JSON: terminals and browsers do, as upstream.
 fn wants_pretty(query: &RequestQuery, user_agent: &str) -> bool {
     match query.get("pretty") {
         Some(_) => query.flag("pretty"),

@@ -36,7 +36,7 @@ pub(crate) struct ObjectStore {
     state: RwLock<StoreState>,
 }
 
-/// What readers see, always at one revision.
+/// The state that readers see, always at one revision.
 struct StoreState {
     revision: StoreRevision,
     changed: watch::Sender<()>,
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proposal_whose_object_or_premise_has_changed_is_refused() {
+    fn refuses_proposals_whose_object_or_premise_has_changed() {
         let store = ObjectStore::default();
         let (namespace, object) = (
             ObjectKey::new(None, "shop"),

@@ -98,12 +98,12 @@ pub(crate) trait KindStrategy: fmt::Debug + Sync {
         Vec::new()
     }
 
-    /// Returns what the client should know about the difference between `old` and `new`.
+    /// Returns warnings for the client about the change from `old` to `new`.
     fn warnings(&self, _old: Option<&ObjectTree>, _new: &ObjectTree) -> Vec<String> {
         Vec::new()
     }
 
-    /// Returns the conflict that a failed precondition of a delete is answered with.
+    /// Returns the conflict for a failed precondition of a delete.
     fn precondition_conflict(
         &self,
         kind: &ServedKind,
@@ -136,12 +136,12 @@ pub(crate) trait KindStrategy: fmt::Debug + Sync {
         Ok(deletion::decide(kind, object, options, now))
     }
 
-    /// Reports whether nothing but `metadata` holds an object that is being deleted.
+    /// Reports whether the kind itself, besides `metadata`, allows the removal of an object that is being deleted.
     fn is_released(&self, _object: &ObjectTree) -> bool {
         true
     }
 
-    /// Runs after the store has taken a write and before the client gets its answer.
+    /// Runs after a write is stored and before the client gets its response.
     fn after_commit(&self, _server: &ServerState, _kind: &ServedKind, _key: &ObjectKey) {}
 }
 
@@ -221,7 +221,7 @@ pub(crate) fn prepare_update(
     }
 }
 
-/// Reports whether nothing holds an object that is being deleted any more.
+/// Reports whether an object that is being deleted can be removed.
 pub(crate) fn is_finished(kind: &ServedKind, object: &ObjectTree) -> bool {
     metadata::is_deleting(object)
         && metadata::grace_is_over(object)
@@ -236,7 +236,7 @@ const DEPRECATED: [(&str, &str, &str); 1] = [(
     "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
 )];
 
-/// Returns the warning that every answer about a deprecated kind carries.
+/// Returns the warning that every response about a deprecated kind has.
 pub(crate) fn deprecation(kind: &ServedKind) -> Option<String> {
     let mut rows = DEPRECATED.iter();
     let row = rows.find(|(group, name, _)| (*group, *name) == (&kind.group, &kind.kind));

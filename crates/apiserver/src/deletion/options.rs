@@ -11,14 +11,14 @@ use crate::request::{RequestQuery, check_dry_run, invalid_options};
 pub(crate) struct DeleteOptions {
     pub(crate) grace_seconds: Option<i64>,
     pub(crate) policy: Option<PropagationPolicy>,
-    /// The old form of `policy`.
+    /// The deprecated form of `policy`.
     pub(crate) orphan_dependents: Option<bool>,
     pub(crate) uid: Option<String>,
     pub(crate) revision: Option<String>,
     pub(crate) dry_run: bool,
 }
 
-/// What becomes of dependents.
+/// The treatment of dependents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PropagationPolicy {
     Background,

@@ -33,7 +33,7 @@ const POD: (&str, &str) = ("v1", "Pod");
 const JOB: (&str, &str) = ("batch/v1", "Job");
 
 #[test]
-fn an_object_that_nothing_holds_goes_in_one_write() {
+fn object_without_finalizers_is_removed_in_one_write() {
     let decision = mk_decision(
         CONFIG_MAP,
         &json!({"metadata": {"name": "a"}}),
@@ -43,7 +43,7 @@ fn an_object_that_nothing_holds_goes_in_one_write() {
 }
 
 #[test]
-fn the_policy_decides_about_the_collectors_finalizers() {
+fn policy_sets_the_finalizers_of_the_garbage_collector() {
     let held = json!({"metadata": {"finalizers": ["foregroundDeletion", "x.io/y"]}});
     let cases = [
         (PropagationPolicy::Background, vec!["x.io/y"]),
@@ -62,7 +62,7 @@ fn the_policy_decides_about_the_collectors_finalizers() {
 }
 
 #[test]
-fn kinds_differ_in_what_no_policy_means() {
+fn default_policy_depends_on_the_kind() {
     let object = json!({"metadata": {"name": "a"}});
     let job = mk_decision(JOB, &object, &DeleteOptions::default());
     assert_eq!(finalizers_kept(&job), ["orphan"]);
@@ -75,7 +75,7 @@ fn kinds_differ_in_what_no_policy_means() {
 }
 
 #[test]
-fn a_second_delete_can_release_what_the_first_one_held() {
+fn second_delete_can_replace_the_policy_of_the_first() {
     let object = json!({"metadata": {"finalizers": ["foregroundDeletion"], "deletionTimestamp": NOW,
         "deletionGracePeriodSeconds": 0}});
     let decision = mk_decision(
@@ -87,7 +87,7 @@ fn a_second_delete_can_release_what_the_first_one_held() {
 }
 
 #[test]
-fn a_held_object_is_marked_and_counted_once() {
+fn deletion_of_object_with_finalizer_counts_one_generation() {
     let object = json!({"metadata": {"generation": 1, "finalizers": ["x.io/y"]}});
     let DeleteDecision::Keep(kept) = mk_decision(
         ("apps/v1", "Deployment"),
@@ -108,7 +108,7 @@ fn a_held_object_is_marked_and_counted_once() {
 }
 
 #[test]
-fn only_scheduled_running_pods_get_grace() {
+fn only_scheduled_running_pods_get_a_grace_period() {
     let pod = |node: &str, phase: &str| {
         json!({"metadata": {"name": "a"}, "spec": {"nodeName": node, "terminationGracePeriodSeconds": 30},
             "status": {"phase": phase}})
@@ -149,7 +149,7 @@ fn only_scheduled_running_pods_get_grace() {
 }
 
 #[test]
-fn grace_can_only_be_shortened_and_not_into_the_past() {
+fn grace_period_can_only_be_shortened_and_not_into_the_past() {
     let deleting = |deadline: &str| {
         json!({"metadata": {"deletionTimestamp": deadline, "deletionGracePeriodSeconds": 30},
             "spec": {"nodeName": "n"}})
@@ -186,7 +186,7 @@ fn grace_can_only_be_shortened_and_not_into_the_past() {
 }
 
 #[test]
-fn a_pod_with_a_finalizer_stays_whatever_its_grace() {
+fn pod_with_finalizer_stays_after_its_grace_period() {
     let pod = json!({"metadata": {"finalizers": ["x.io/y"]}, "spec": {"nodeName": "n"}});
     let now = DeleteOptions {
         grace_seconds: Some(0),

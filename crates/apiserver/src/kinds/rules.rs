@@ -18,7 +18,7 @@ pub(crate) struct KindRules {
     pub(crate) versioned: bool,
     /// An update of a missing object creates it.
     pub(crate) upsert: bool,
-    /// A delete that removes the object answers with it.
+    /// A delete that removes the object returns it, not a Status.
     pub(crate) returns_object: bool,
     pub(crate) policy: DefaultPolicy,
     /// A delete waits for the grace period.

@@ -72,12 +72,12 @@ async fn closes_unauthenticated_connections_at_the_deadline() {
     let half = "GET /api HTTP/1.1\r\nHost: ";
     let stranger = format!("GET /api HTTP/1.1\r\nHost: {}\r\n\r\n", running.address);
     let preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\u{4}\0\0\0\0\0";
-    for said in ["", half, &stranger, preface] {
+    for sent in ["", half, &stranger, preface] {
         let mut stream = running.connect().await;
-        stream.write_all(said.as_bytes()).await.unwrap();
+        stream.write_all(sent.as_bytes()).await.unwrap();
         let open = open_for(&mut stream).await;
         let late = open.abs_diff(STRANGER_WAIT);
-        assert!(late < Duration::from_secs(1), "{said:?}: {open:?}");
+        assert!(late < Duration::from_secs(1), "{sent:?}: {open:?}");
     }
 }
 

@@ -233,7 +233,7 @@ fn shown(owner: &Value) -> ShownOwner<'_> {
     }
 }
 
-/// Which finalizers an object may have.
+/// Whether finalizers must be standard ones or name their domain.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FinalizerCheck {
     Asked,

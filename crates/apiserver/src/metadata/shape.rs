@@ -1,7 +1,7 @@
 //! The types of metadata's fields: which values decode, and what is kept of them.
 //!
-//! Upstream decodes metadata into a struct: unknown members vanish, empty ones are left out when it is written again, and
-//! a wrong type is an error that names the field. The table below is that struct. managedFields are not kept: the server
+//! Upstream decodes metadata into a struct: it drops unknown and empty members, and a wrong type is an error that names
+//! the field. The table below is that struct. managedFields are not kept: the server
 //! does not track field managers.
 //! DEVIATION(managed-fields): they are dropped on every write until server-side apply exists.
 
@@ -16,9 +16,9 @@ enum MetadataShape {
     Text,
     Time,
     Integer,
-    /// A map of texts.
+    /// A map of strings.
     Texts,
-    /// A list of texts.
+    /// A list of strings.
     List,
     /// A list of owner references.
     Owners,
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_and_empty_members_vanish() {
+    fn drops_unknown_and_empty_members() {
         let metadata = json!({"name": "a", "foo": 1, "labels": {}, "annotations": null, "finalizers": [],
             "generation": 0, "managedFields": [{}], "ownerReferences": [{"uid": "u", "extra": 1}]});
         let owner = json!({"apiVersion": "", "kind": "", "name": "", "uid": "u"});
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_types_are_named_with_their_field() {
+    fn type_errors_name_the_field() {
         let cases = [
             (
                 json!(5),
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_null_label_is_an_empty_one() {
+    fn null_label_is_empty() {
         assert_eq!(
             shaped(json!({"labels": {"a": null}})),
             Ok(json!({"labels": {"a": ""}}))

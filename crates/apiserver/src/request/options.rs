@@ -30,7 +30,7 @@ pub(crate) struct ListOptions {
     pub(crate) watch: bool,
 }
 
-/// How a list uses its resourceVersion.
+/// The `resourceVersionMatch` option of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RevisionMatch {
     Exact,
@@ -72,8 +72,8 @@ impl RequestQuery {
 
     /// Reads the options of a write; `options` is their kind, which errors name.
     ///
-    /// `fieldValidation` and `fieldManager` are checked for form. DEVIATION(field-validation): repeated fields are not
-    /// looked at.
+    /// `fieldValidation` and `fieldManager` are checked for form. DEVIATION(field-validation): duplicate fields are not
+    /// reported.
     pub(crate) fn write_options(&self, options: &str) -> Result<WriteOptions, Status> {
         let dry_run = check_dry_run(Some(&self.all("dryRun").into()), options)?;
         let mut causes = Vec::new();
@@ -102,7 +102,7 @@ impl RequestQuery {
 // === impl ListOptions ===
 
 impl ListOptions {
-    /// Refuses combinations that mean nothing.
+    /// Refuses invalid combinations of options.
     fn check(&self) -> Result<(), Status> {
         let causes = if self.watch {
             self.watch_faults()
@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn meaningless_combinations_are_refused() {
+    fn refuses_invalid_combinations() {
         let cases = [
             "resourceVersionMatch=Exact",
             "resourceVersionMatch=Exact&resourceVersion=0",

@@ -1,7 +1,7 @@
 //! One stored object: canonical JSON, its labels and its selectable fields.
 //!
 //! The bytes lack `apiVersion` and `kind`, which the kinds table knows and which differ by the version served. The
-//! resourceVersion is spliced in when the writer has numbered the object; until then it is a [`ObjectDraft`].
+//! resourceVersion is inserted when the store has numbered the object; until then it is a [`ObjectDraft`].
 
 use std::fmt;
 use std::ops::Range;
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn the_revision_is_spliced_into_the_metadata() {
+    fn revision_is_inserted_into_the_metadata() {
         let object = mk_draft(&mk_object()).commit(StoreRevision(42));
         let value: Value = serde_json::from_slice(&object.bytes).unwrap();
         assert_eq!(value["metadata"]["resourceVersion"], "42");
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn another_revision_changes_nothing_else() {
+    fn new_revision_keeps_the_content() {
         let object = mk_draft(&mk_object()).commit(StoreRevision(9));
         let later = object.at(StoreRevision(1_000));
         assert_eq!(later.at(StoreRevision(9)).bytes, object.bytes);
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_content_is_recognised_whatever_its_revision() {
+    fn comparison_ignores_the_revision() {
         let object = mk_draft(&mk_object()).commit(StoreRevision(9));
         assert!(object.same_as(&mk_draft(&mk_object())));
         let mut other = mk_object();
@@ -380,21 +380,21 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_found_by_name() {
+    fn finds_labels_by_name() {
         let object = mk_draft(&mk_object()).commit(StoreRevision(9));
         assert_eq!(object.label("tier"), Some("y"));
         assert_eq!(object.label("x"), None);
     }
 
     #[test]
-    fn a_dry_run_object_has_no_revision() {
+    fn dry_run_object_has_no_revision() {
         let object = mk_draft(&mk_object()).unnumbered();
         let meta: Value = serde_json::from_slice(object.meta()).unwrap();
         assert!(meta.get("resourceVersion").is_none());
     }
 
     #[test]
-    fn keys_know_their_parts() {
+    fn key_has_namespace_and_name() {
         let key = ObjectKey::new(Some("ns"), "a");
         assert_eq!((key.namespace(), key.name()), (Some("ns"), "a"));
         let key = ObjectKey::new(None, "a");

@@ -23,7 +23,7 @@ pub(super) struct ResourceTable {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ListScope {
     pub(crate) namespace: Option<String>,
-    /// The key at which a continued list goes on.
+    /// The key at which a continued list begins.
     pub(crate) start: Option<ObjectKey>,
 }
 

@@ -54,10 +54,10 @@ const ALL_VERBS: [&str; 8] = [
 // === impl DefinitionStrategy ===
 
 impl KindStrategy for DefinitionStrategy {
-    /// Schemas keep their nulls: there, a null means something.
+    /// Drops nulls except in schemas, where a null can be a default or an enum value.
     fn normalize(&self, kind: &ServedKind, object: &mut ObjectTree) {
         let slots = schema_slots(object).into_iter();
-        // Something stays in each slot, or it would not be a slot afterwards.
+        // A placeholder stays in each slot: an empty one would be dropped with the nulls.
         let schemas: Vec<Value> = slots.map(|slot| mem::replace(slot, true.into())).collect();
         PlainStrategy.normalize(kind, object);
         for (slot, schema) in schema_slots(object).into_iter().zip(schemas) {

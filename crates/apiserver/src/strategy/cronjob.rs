@@ -2,8 +2,8 @@
 //!
 //! Mirrors `ValidateCronJobCreate` and `ValidateCronJobUpdate` of Kubernetes 1.36, ratchets included: a stored schedule
 //! that names a zone may stay, an unchanged zone is not checked again, and a name is checked once. Errors in a schedule
-//! are those of `machinery::cron`. DEVIATION(schedule-words): upstream repeats what its parser says, runtime errors of Go
-//! included.
+//! are those of `machinery::cron`. DEVIATION(schedule-words): upstream returns the messages of its parser, runtime errors of
+//! Go included.
 
 use caretaker_machinery::cron::{Schedule, zone};
 use caretaker_machinery::status::Cause;
@@ -21,7 +21,7 @@ pub(super) struct CronJobStrategy;
 /// that Job's Pods need room too.
 pub(super) const NAME_CHARS_MAX: usize = 52;
 
-/// DEVIATION(cron-deadline-warning): upstream stores such a CronJob without a word, and it never runs.
+/// DEVIATION(cron-deadline-warning): upstream stores such a CronJob without a warning, and it never runs.
 const NO_TIME: &str =
     "spec.startingDeadlineSeconds: 0 leaves no time to start a Job: every slot will be missed";
 const ZONE_IN_SCHEDULE: &str = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";

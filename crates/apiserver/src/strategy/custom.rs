@@ -21,7 +21,7 @@ use crate::store::{SchemaId, StoredObject};
 #[derive(Debug)]
 pub(super) struct CustomStrategy;
 
-/// Beyond this, not every whole number is a float.
+/// The largest integer up to which every integer is a float.
 const WHOLE_FLOAT_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// Checks of the metadata of embedded objects.

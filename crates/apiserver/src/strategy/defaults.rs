@@ -5,7 +5,7 @@
 //! tags of the Go types and the `defaults.go` of each group, 1.36, and runs like upstream's decoder on every write, so
 //! that a PUT without defaults changes nothing.
 //! DEVIATION(defaults): no cluster IPs and node ports are allotted, no defaults are computed for Pod-level resources, and
-//! no protection finalizers are set on volumes and claims: nothing here would take them off.
+//! no protection finalizers are set on volumes and claims: no code of this server would remove them.
 
 mod derived;
 mod read;
@@ -116,14 +116,14 @@ mod tests {
             "securityContext": {}, "terminationGracePeriodSeconds": 30}})
     }
 
-    /// The least that a workload says.
+    /// A workload with required fields only.
     fn mk_workload() -> Value {
         json!({"metadata": {"name": "a"}, "spec": {"selector": {"matchLabels": {"app": "a"}},
             "template": {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [mk_container()]}}}})
     }
 
     #[test]
-    fn workloads_are_filled_up_as_the_real_server_does() {
+    fn defaults_workloads_as_the_real_server_does() {
         let selector = json!({"matchLabels": {"app": "a"}});
         let template = filled_template();
         let cases = [
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_strategy_that_rolls_nothing_gets_no_rolling_update() {
+    fn recreate_strategy_gets_no_rolling_update() {
         let mut given = mk_workload();
         given["spec"]["strategy"] = json!({"type": "Recreate"});
         let deployment = settled("apps/v1", "Deployment", given);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_job_of_a_cron_job_is_filled_up_only_when_it_is_made() {
+    fn job_template_gets_job_defaults_only_at_creation() {
         let spec = json!({"template": {"spec": {"restartPolicy": "Never", "containers": [mk_container()]}}});
         let job = settled("batch/v1", "Job", json!({"spec": spec}));
         let expected = json!({"backoffLimit": 6, "completionMode": "NonIndexed", "completions": 1,
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn parallel_jobs_complete_as_often_as_they_like() {
+    fn parallel_jobs_get_no_default_completions() {
         let job = settled("batch/v1", "Job", json!({"spec": {"parallelism": 3}}));
         assert_eq!(job["spec"].get("completions"), None);
         let job = settled(
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_get_requests_probes_ports_and_volumes() {
+    fn defaults_requests_probes_ports_and_volumes_of_pods() {
         let pod = settled(
             "v1",
             "Pod",
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(pod["spec"]["enableServiceLinks"], true);
     }
 
-    /// An object of a kind as it comes, and as it is stored.
+    /// apiVersion, kind, an object as a client sends it, and the object as it is stored.
     const OTHER_KINDS: &[(&str, &str, &str, &str)] = &[
         (
             "rbac.authorization.k8s.io/v1",
@@ -293,7 +293,7 @@ mod tests {
     ];
 
     #[test]
-    fn other_kinds_say_what_they_always_say() {
+    fn defaults_other_kinds() {
         for (api_version, kind, given, expected) in OTHER_KINDS {
             let given = serde_json::from_str(given).unwrap();
             let expected: Value = serde_json::from_str(expected).unwrap();

@@ -1,6 +1,6 @@
 //! Rules of Jobs: how a Job finds its Pods, which fields keep their value, and which status is consistent.
 //!
-//! A Job's Pods bear its uid, and it selects them by that, unless `manualSelector` is set. A status must not contradict
+//! A Job's Pods have its uid as a label, and it selects them by that, unless `manualSelector` is set. A status must not contradict
 //! itself, and the conditions of its end stay. Mirrors `registry/batch/job/strategy.go` and `batch/validation`, 1.36,
 //! without the rules about indexes and failure policies.
 
@@ -44,7 +44,7 @@ const SPEC_COUNTS: [&str; 7] = [
     "backoffLimitPerIndex",
     "maxFailedIndexes",
 ];
-/// Fields of the spec that hold one of a few words.
+/// Fields of the spec with a fixed set of values.
 const SPEC_WORDS: [(&str, &[&str]); 2] = [
     ("completionMode", &["NonIndexed", "Indexed"]),
     ("podReplacementPolicy", &["Failed", "TerminatingOrFailed"]),
@@ -103,7 +103,7 @@ impl KindStrategy for JobStrategy {
     }
 }
 
-/// Makes a Job select the Pods that bear its uid.
+/// Makes a Job select the Pods that have its uid as a label.
 fn set_selector(object: &mut ObjectTree) {
     let uid = metadata::text(object, "uid").to_owned();
     let name = metadata::text(object, "name").to_owned();

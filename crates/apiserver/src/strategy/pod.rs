@@ -16,12 +16,12 @@ use crate::metadata::{self, ObjectTree};
 #[derive(Debug)]
 pub(super) struct PodStrategy;
 
-/// Taints that a Pod tolerates for a while unless its spec says otherwise.
+/// Taints that a Pod tolerates for a limited time unless its spec has another toleration of them.
 const TOLERATED: [&str; 2] = [
     "node.kubernetes.io/not-ready",
     "node.kubernetes.io/unreachable",
 ];
-/// How long a Pod tolerates them.
+/// The seconds for which a Pod tolerates them.
 const TOLERATED_SECS: u32 = 300;
 /// Fields that the priority admission sets.
 const PRIORITY: [&str; 2] = ["preemptionPolicy", "priority"];
@@ -166,12 +166,12 @@ fn add_tolerations(spec: &mut ObjectTree) {
         return;
     };
     for taint in TOLERATED {
-        let says = |toleration: &Value, field: &str, value: &str| {
-            let said = toleration[field].as_str().unwrap_or_default();
-            said.is_empty() || said == value
+        let covers = |toleration: &Value, field: &str, wanted: &str| {
+            let value = toleration[field].as_str().unwrap_or_default();
+            value.is_empty() || value == wanted
         };
         let tolerated = tolerations.iter().any(|toleration| {
-            says(toleration, "key", taint) && says(toleration, "effect", "NoExecute")
+            covers(toleration, "key", taint) && covers(toleration, "effect", "NoExecute")
         });
         if !tolerated {
             tolerations.push(
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_quality_follows_requests_and_limits() {
+    fn qos_class_follows_requests_and_limits() {
         let spec =
             |resources: Value| json!({"containers": [{"name": "c", "resources": resources}]});
         let full = json!({"cpu": "1", "memory": "1Gi"});
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn every_pod_tolerates_a_lost_node_for_a_while_unless_it_says_otherwise() {
+    fn pods_get_tolerations_for_lost_nodes() {
         let cases = [
             (json!([]), 2),
             (json!([{"operator": "Exists"}]), 1),
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn little_of_a_pod_may_change() {
+    fn refuses_changes_of_immutable_pod_fields() {
         let old = json!({"containers": [{"name": "c", "image": "a"}], "activeDeadlineSeconds": 5,
             "terminationGracePeriodSeconds": 30, "tolerations": [{"key": "a"}]});
         let cases = [
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_has_containers_and_its_volumes_are_one_thing_each() {
+    fn requires_containers_and_one_source_per_volume() {
         let spec = json!({"containers": [], "volumes": [{"name": "a", "emptyDir": {}, "hostPath": {"path": "/"}}]});
         let expected = [
             "spec.volumes[0].hostPath: Forbidden: may not specify more than 1 volume type",

@@ -1,6 +1,6 @@
 //! Small rules of built-in kinds, and the checks that several strategies share.
 //!
-//! Mirrors the parts of upstream's validation, 1.36, that guard identity: types, bound claims, data that was frozen.
+//! Mirrors the parts of upstream's validation, 1.36, that guard identity: types, bound claims, immutable data.
 //! DEVIATION(validation): the rest of specs is not validated, and messages carry no diff of the two specs.
 
 use base64::Engine as _;
@@ -21,7 +21,7 @@ const NEGATIVE: &str = "must be greater than or equal to 0";
 const CLAIM_FIXED: &str = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
 const BAD_KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
 
-/// ConfigMaps and Secrets: data of limited size, which may be frozen.
+/// ConfigMaps and Secrets: data of limited size, which may be immutable.
 #[derive(Debug)]
 pub(super) struct ConfigDataStrategy {
     /// JSON pointers to fields that keep their value.
@@ -221,7 +221,7 @@ pub(super) fn restore_field(new: &mut Value, old: &Value, field: &str) {
     }
 }
 
-/// Returns a cause for each of these members of `object`, which stands at `path`, that is below zero.
+/// Returns a cause for each of these members of the object at `path` that is below zero.
 pub(super) fn negative_faults(object: &Value, path: &str, fields: &[&str]) -> Vec<Cause> {
     let below = fields.iter().filter_map(|field| {
         let value = object[*field].as_i64().filter(|value| *value < 0)?;
@@ -230,7 +230,7 @@ pub(super) fn negative_faults(object: &Value, path: &str, fields: &[&str]) -> Ve
     below.collect()
 }
 
-/// Returns a cause if a member of `object`, which stands at `path`, is none of the supported words.
+/// Returns a cause if a member of the object at `path` is none of the supported values.
 pub(super) fn unsupported_fault(
     object: &Value,
     path: &str,
@@ -280,7 +280,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn secrets_roles_and_claims_keep_what_they_are() {
+    fn refuses_changes_of_immutable_fields() {
         let cases = [
             (
                 "v1",
@@ -329,7 +329,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn keys_of_data_are_plain_and_not_repeated() {
+    fn refuses_invalid_and_duplicate_data_keys() {
         let causes = found(
             "v1",
             "ConfigMap",
@@ -343,7 +343,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn data_counts_as_the_bytes_it_holds() {
+    fn data_size_is_that_of_the_decoded_bytes() {
         let text = "x".repeat(DATA_BYTES_MAX);
         let bytes = STANDARD.encode(&text);
         assert!(found("v1", "ConfigMap", json!({"data": {"a": text}}), None).is_empty());

@@ -3,7 +3,7 @@
 //! Schedule, zone and name are checked as by its webhook for CronJobs (1.13), on every write, without ratchets. Its
 //! webhook for Jobs would refuse the Jobs of some CronJobs at every schedule time; what can be seen in the template alone
 //! is refused when the CronJob is written: tasks, their names and numbers, plugins, volumes.
-//! DEVIATION(volcano-rules): Volcano answers 400 with all sentences in one, and takes any template. Queues, policies,
+//! DEVIATION(volcano-rules): Volcano answers 400 with all messages in one, and accepts any template. Queues, policies,
 //! partitions and what single plugins need are not checked here either.
 
 use std::collections::{BTreeMap, BTreeSet};

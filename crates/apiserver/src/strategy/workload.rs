@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_not_more_than_the_whole() {
+    fn partial_counts_do_not_exceed_the_total() {
         let tree = |status: &Value| json!({"status": status}).as_object().unwrap().clone();
         let cases = [
             (
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selector_stays_and_selects_what_its_template_makes() {
+    fn selector_is_immutable_and_matches_the_template() {
         let workload = |app: &str| {
             json!({"spec": {"selector": {"matchLabels": {"app": app}},
                 "template": {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c"}]}}}})
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions_of_a_selector_count() {
+    fn match_expressions_are_evaluated() {
         let labels = json!({"app": "a"});
         let cases = [
             ("In", json!(["a", "b"]), true),

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_bound_once_alive_and_when_nothing_gates_it() {
+    fn binds_a_pod_once_if_it_has_no_gates_and_is_not_deleted() {
         let cases = [
             (json!({"spec": {}}), None),
             (json!({"spec": {"schedulingGates": []}}), None),
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn binding_replaces_the_condition_and_what_was_only_nominated() {
+    fn binding_replaces_condition_and_nominated_node() {
         let mut pod = mk_tree(
             &json!({"metadata": {"labels": {"a": "1"}}, "status": {"nominatedNodeName": "x",
             "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}, {"type": "Other"}]}}),

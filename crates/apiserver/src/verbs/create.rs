@@ -1,4 +1,4 @@
-//! POST: a new object, or a question that the server answers without storing anything.
+//! POST: a new object, or a review, which is answered and not stored.
 
 use caretaker_machinery::status::{Details, Status};
 use serde_json::{Value, json};
@@ -25,8 +25,8 @@ pub(super) async fn create(
     }
 }
 
-/// Answers a review: its status is filled in, and it is not stored. Every client with the token may do everything, so
-/// access reviews allow it.
+/// Answers a review: its status is filled in, and it is not stored. A client with the token has all permissions, so
+/// access reviews allow every action.
 fn review(request: &ResourceRequest, mut tree: ObjectTree) -> Result<VerbReply, Status> {
     let status = match request.kind.kind.as_str() {
         "SelfSubjectAccessReview" | "SubjectAccessReview" | "LocalSubjectAccessReview" => {

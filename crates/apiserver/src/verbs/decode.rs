@@ -1,7 +1,7 @@
-//! From a body, or a patched object, to an object of the kind that the path names.
+//! Decodes a body, or a patched object, into an object of the kind that the path names.
 //!
-//! Upstream decodes into Go types; this does what is visible of it without them: apiVersion and kind must fit, metadata
-//! gets its shape, null members count as absent.
+//! Upstream decodes into Go types. This module has the same visible effects: apiVersion and kind must match, metadata gets
+//! its shape, null members count as absent.
 
 use caretaker_machinery::status::{Cause, Named, Status, quoted};
 use serde_json::Value;
@@ -41,7 +41,7 @@ pub(super) fn decode_body(
     })
 }
 
-/// Decodes what a patch made of an object.
+/// Decodes an object after a patch.
 pub(super) fn decode_patched(
     request: &ResourceRequest,
     patched: &Value,

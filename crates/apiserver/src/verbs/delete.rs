@@ -24,7 +24,7 @@ pub(super) async fn delete(
     let outcome = delete_object(server, kind, &request.key(), &options).await?;
     Ok(match outcome {
         WriteOutcome::Stored(object) => VerbReply::Object {
-            // Upstream's sign that the old form of the policy left the object waiting.
+            // Upstream answers 202 if the deprecated form of the policy leaves the object waiting.
             code: match options.orphan_dependents {
                 Some(false) => 202,
                 _ => 200,
@@ -120,7 +120,7 @@ fn check_preconditions(
     Ok(())
 }
 
-/// Deleting a Job without a policy surprises people: its Pods stay.
+/// Warns about the delete of a Job without a policy, which orphans its Pods.
 fn policy_warning(kind: &ServedKind, options: &DeleteOptions) -> Option<String> {
     let has_policy = options.policy.is_some() || options.orphan_dependents.is_some();
     let is_job = kind.group == "batch" && kind.rules.policy == DefaultPolicy::Orphan;

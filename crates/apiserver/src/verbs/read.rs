@@ -19,9 +19,9 @@ use crate::store::{
     ListScope, ObjectKey, ObjectPage, PageFilter, RevisionTooOld, StoreRevision, StoredObject,
 };
 
-/// How long a read waits for a revision that the store has not reached.
+/// Longest wait of a read for a revision that the store has not reached.
 const FUTURE_WAIT: Duration = Duration::from_secs(3);
-/// How often it looks at the store.
+/// Time between two checks of the store during this wait.
 const FUTURE_POLL: Duration = Duration::from_millis(50);
 
 /// The selectors of a request.
@@ -303,7 +303,7 @@ fn token(revision: StoreRevision, next: &ObjectKey) -> String {
     encode_token(i64::try_from(revision.0).unwrap_or(i64::MAX), next)
 }
 
-/// Returns a token that goes on at the revision that is then current.
+/// Returns a token that continues at the revision of the next request.
 fn inconsistent_token(start: &ObjectKey) -> String {
     encode_token(-1, start)
 }
@@ -356,7 +356,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_survive_the_trip_to_the_client() {
+    fn continue_tokens_round_trip() {
         for start in ["a", "ns/name", "ns/some-longer-name.with.dots"] {
             let token = read_token(&token(StoreRevision(42), &ObjectKey::raw(start))).unwrap();
             assert_eq!((token.rv, token.start.as_str()), (42, start));
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn forged_tokens_are_refused() {
+    fn refuses_forged_tokens() {
         for forged in [
             "abc",
             "!!!",

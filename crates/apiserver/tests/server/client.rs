@@ -1,4 +1,4 @@
-//! A client without a wire: requests go straight into the service.
+//! A client in process, which calls the service directly.
 
 use caretaker_apiserver::{ApiServer, ApiService, ResponseBody, UserIdentity};
 use caretaker_machinery::clock::{Clock, REAL_TIME};
@@ -10,13 +10,13 @@ use tower_service::Service;
 
 pub(crate) const START: &str = "2026-03-01T12:00:00Z";
 
-/// A server on a clock of its own.
+/// A server with its own clock.
 pub(crate) struct World {
     pub(crate) clock: Clock,
     service: ApiService,
 }
 
-/// A watch that has been opened.
+/// A running watch.
 pub(crate) struct Watch {
     body: ResponseBody,
     rest: Vec<u8>,
@@ -48,7 +48,7 @@ impl World {
         self.service.clone().call(request).await.unwrap()
     }
 
-    /// Sends JSON, returns the code and the tree.
+    /// Sends JSON; returns the status code and the body.
     pub(crate) async fn call(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
         let body = if body.is_null() {
             String::new()
@@ -82,7 +82,7 @@ impl World {
         }
     }
 
-    /// Asks until the object is gone.
+    /// Polls until the object does not exist.
     pub(crate) async fn until_gone(&self, path: &str) {
         for _ in 0..1000 {
             if self.call("GET", path, Value::Null).await.0 == 404 {
@@ -95,7 +95,7 @@ impl World {
 }
 
 impl Watch {
-    /// The next line; none at the end.
+    /// Returns the next line; none at the end.
     pub(crate) async fn line(&mut self) -> Option<Vec<u8>> {
         loop {
             if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
@@ -106,7 +106,7 @@ impl Watch {
         }
     }
 
-    /// The next event as its type and its object.
+    /// Returns the type and the object of the next event.
     pub(crate) async fn event(&mut self) -> Option<(String, Value)> {
         let line = self.line().await?;
         let mut event: Value = serde_json::from_slice(&line).unwrap();

@@ -1,4 +1,4 @@
-//! CronJobs of Volcano: their definition is like any other, and their rules apply behind its schema.
+//! Tests of the rules of CronJobs. Those of Volcano apply after the schema of their definition.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::client::World;
 
 const PATH: &str = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/cronjobs";
 
-/// A server that has such a kind, with a schema that asks for a schedule and for nothing else.
+/// Starts a server with the definition of Volcano's CronJobs, whose schema requires only a schedule.
 async fn world() -> World {
     let world = World::new(1);
     let spec = json!({"type": "object", "required": ["schedule"], "x-kubernetes-preserve-unknown-fields": true,
@@ -35,7 +35,7 @@ fn mk_cron_job(name: &str, spec: &Value) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cron_job_of_volcano_that_could_not_run_is_refused() {
+async fn refuses_volcano_cron_jobs_that_cannot_run() {
     let world = world().await;
     let long = "a".repeat(51);
     let cases = [
@@ -58,7 +58,7 @@ async fn a_cron_job_of_volcano_that_could_not_run_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cron_job_of_volcano_is_judged_at_every_change_but_not_by_its_status() {
+async fn checks_volcano_cron_jobs_on_every_write_except_status() {
     let world = world().await;
     world.must("POST", PATH, mk_cron_job("a", &json!({}))).await;
     let object = format!("{PATH}/a");
@@ -69,14 +69,15 @@ async fn a_cron_job_of_volcano_is_judged_at_every_change_but_not_by_its_status()
     let expected = "CronJob.batch.volcano.sh \"a\" is invalid: spec.schedule: Invalid value: \"never\": schedule is not a valid cron expression: ";
     assert!(message.starts_with(expected), "{message}");
     let status = format!("{object}/status");
-    let told = json!({"spec": bad["spec"], "status": {"lastScheduleTime": "2026-01-01T00:00:00Z"}});
-    let stored = world.must("PATCH", &status, told).await;
+    let change =
+        json!({"spec": bad["spec"], "status": {"lastScheduleTime": "2026-01-01T00:00:00Z"}});
+    let stored = world.must("PATCH", &status, change).await;
     assert_eq!(stored["spec"]["schedule"], "* * * * *");
     assert_eq!(stored["status"]["lastScheduleTime"], "2026-01-01T00:00:00Z");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cron_job_of_either_kind_that_can_never_start_a_job_is_warned_about() {
+async fn warns_about_cron_jobs_that_can_never_start_a_job() {
     let world = world().await;
     let batch = |name: &str, spec: &Value| {
         let mut cron_job = mk_cron_job(name, spec);
@@ -85,7 +86,7 @@ async fn a_cron_job_of_either_kind_that_can_never_start_a_job_is_warned_about() 
         cron_job["spec"]["jobTemplate"] = json!({"spec": {"template": {"spec": pods}}});
         cron_job
     };
-    let told = async |method: &str, path: &str, body: Value| {
+    let warns = async |method: &str, path: &str, body: Value| {
         let form = match method {
             "PATCH" => "application/merge-patch+json",
             _ => "application/json",
@@ -108,17 +109,17 @@ async fn a_cron_job_of_either_kind_that_can_never_start_a_job_is_warned_about() 
         (PATH, &mk_cron_job as &dyn Fn(&str, &Value) -> Value),
         (batch_path, &batch),
     ] {
-        assert!(told("POST", path, make("a", &never)).await, "{path}");
-        assert!(!told("POST", path, make("b", &soon)).await, "{path}");
+        assert!(warns("POST", path, make("a", &never)).await, "{path}");
+        assert!(!warns("POST", path, make("b", &soon)).await, "{path}");
         let object = format!("{path}/b");
         assert!(
-            told("PATCH", &object, json!({"spec": never})).await,
+            warns("PATCH", &object, json!({"spec": never})).await,
             "{path}"
         );
-        // What others write does not concern whoever made it.
+        // A write to the status does not concern the author of the spec.
         let status = json!({"status": {"lastScheduleTime": "2026-01-01T00:00:00Z"}});
         assert!(
-            !told("PATCH", &format!("{object}/status"), status).await,
+            !warns("PATCH", &format!("{object}/status"), status).await,
             "{path}"
         );
     }

@@ -1,4 +1,4 @@
-//! Same seed, same bytes: what simulations stand on.
+//! Two servers with the same seed return the same bytes. Simulations rely on it.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::client::World;
 
-/// Writers that race, watchers that watch, and everything the watchers saw.
+/// Runs concurrent writers and watchers, and returns all bytes of the watches.
 async fn play(seed: u64) -> Vec<u8> {
     let world = std::sync::Arc::new(World::new(seed));
     let path = "/api/v1/namespaces/default/configmaps";
@@ -63,7 +63,7 @@ fn in_a_runtime_of_its_own(seed: u64) -> Vec<u8> {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_bytes_and_another_one_others() {
+fn equal_seeds_give_equal_bytes_and_other_seeds_do_not() {
     let first = in_a_runtime_of_its_own(1);
     assert!(first.len() > 10_000);
     assert!(

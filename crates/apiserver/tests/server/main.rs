@@ -1,4 +1,4 @@
-//! The server as its users have it: through the service, on paused time.
+//! Tests of the server through its service, with paused time.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod client;

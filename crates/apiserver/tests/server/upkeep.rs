@@ -1,4 +1,4 @@
-//! What the server does by itself.
+//! Tests of the background tasks.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn mk_widget() -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_namespace_empties_itself_and_goes() {
+async fn deleted_namespace_is_emptied_and_removed() {
     let world = World::new(1);
     world
         .must(
@@ -73,7 +73,7 @@ async fn a_deleted_namespace_empties_itself_and_goes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_says_what_it_waits_for() {
+async fn conditions_of_a_namespace_list_remaining_objects() {
     let world = World::new(1);
     world
         .must(
@@ -118,7 +118,7 @@ async fn a_namespace_says_what_it_waits_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bound_pod_holds_its_namespace_until_its_grace_is_ended() {
+async fn bound_pod_holds_its_namespace_until_its_grace_period_ends() {
     let world = World::new(1);
     world
         .must(
@@ -152,7 +152,7 @@ async fn a_bound_pod_holds_its_namespace_until_its_grace_is_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_definition_goes_with_its_objects_and_its_watches_end() {
+async fn deleted_definition_removes_its_objects_and_ends_watches() {
     let world = World::new(1);
     world.must("POST", CRDS, mk_definition()).await;
     world
@@ -186,7 +186,7 @@ async fn a_definition_goes_with_its_objects_and_its_watches_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_with_a_finalizer_holds_its_definition() {
+async fn object_with_finalizer_holds_its_definition() {
     let world = World::new(1);
     world.must("POST", CRDS, mk_definition()).await;
     let mut widget = mk_widget();

@@ -1,4 +1,4 @@
-//! Writers that meet, and watchers that see everything once.
+//! Tests of concurrent writes, watches, pages and warnings.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ const TEAMS: &str = "/apis/example.com/v1/namespaces/default/teams";
 const PATH: &str = "/api/v1/namespaces/default/configmaps";
 
 #[tokio::test(start_paused = true)]
-async fn forty_patches_at_once_all_succeed() {
+async fn forty_concurrent_patches_succeed() {
     let world = Arc::new(World::new(1));
     world
         .must("POST", PATH, json!({"metadata": {"name": "a"}}))
@@ -33,7 +33,7 @@ async fn forty_patches_at_once_all_succeed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_from_a_list_misses_nothing_and_repeats_nothing() {
+async fn watch_from_a_list_gets_every_event_once() {
     let world = World::new(1);
     for name in ["a", "b"] {
         world
@@ -67,7 +67,7 @@ async fn a_watch_from_a_list_misses_nothing_and_repeats_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watcher_that_sleeps_too_long_is_cut_with_410() {
+async fn watch_behind_the_history_ends_with_410() {
     let world = World::new(1);
     world
         .must("POST", PATH, json!({"metadata": {"name": "a"}}))
@@ -105,7 +105,7 @@ async fn a_watcher_that_sleeps_too_long_is_cut_with_410() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pages_show_one_revision_while_others_write() {
+async fn pages_show_one_revision_during_writes() {
     let world = World::new(1);
     for name in ["a", "b", "c", "d", "e"] {
         world
@@ -152,7 +152,7 @@ async fn pages_show_one_revision_while_others_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_expired_page_offers_where_to_go_on() {
+async fn expired_page_has_a_token_to_continue() {
     let world = World::new(1);
     for name in ["a", "b", "c"] {
         world
@@ -225,7 +225,7 @@ async fn subresources_check_the_options_of_a_write() {
 
 /// The real server warns in this order, and on an update only about finalizers that are new.
 #[tokio::test(start_paused = true)]
-async fn warnings_begin_with_the_body_then_owners_then_the_kind() {
+async fn warnings_are_about_body_then_owners_then_kind() {
     let world = World::new(1);
     let definition = json!({
         "metadata": {"name": "teams.example.com"},

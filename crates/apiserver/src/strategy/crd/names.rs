@@ -43,7 +43,7 @@ pub(super) fn accept(object: &ObjectTree, status: &mut Value, kinds: &KindTable,
     }
 }
 
-/// Names of a definition in the order they are looked at, and what a conflict about each is called.
+/// The name fields of a definition in the order of the checks, and the reason of the condition that a conflict sets.
 const NAMES: [(&str, &str); 6] = [
     ("plural", "PluralConflict"),
     ("singular", "SingularConflict"),
@@ -85,7 +85,7 @@ impl TakenNames {
         taken
     }
 
-    /// The name in `value`, or one of them, that is taken.
+    /// Returns the first name in `value` that is taken.
     fn find<'a>(&self, field: &str, value: &'a Value) -> Option<&'a str> {
         let taken = match field {
             "kind" | "listKind" => &self.kinds,

@@ -46,7 +46,7 @@ pub(in crate::strategy) fn shown(causes: &[Cause]) -> Vec<String> {
 const TZ: &str = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
 
 #[test]
-fn schedules_and_zones_are_judged_as_by_kubernetes() {
+fn checks_schedules_and_zones_as_kubernetes_does() {
     let place =
         "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
     let schedule = |text: &str| json!({"schedule": text});
@@ -116,7 +116,7 @@ fn schedules_and_zones_are_judged_as_by_kubernetes() {
 }
 
 #[test]
-fn a_schedule_that_cannot_be_read_says_what_is_wrong_with_it() {
+fn invalid_schedule_gets_a_reason() {
     for (text, expected) in [
         (
             "x",
@@ -142,7 +142,7 @@ fn a_schedule_that_cannot_be_read_says_what_is_wrong_with_it() {
 }
 
 #[test]
-fn what_was_allowed_once_may_stay() {
+fn stored_values_stay_valid() {
     let old = mk_batch(&json!({"schedule": "TZ=UTC @daily", "timeZone": "Atlantis/Capital"}));
     let cases = [
         (json!({"schedule": "TZ=Asia/Tokyo @daily"}), None),
@@ -177,7 +177,7 @@ fn what_was_allowed_once_may_stay() {
 }
 
 #[test]
-fn numbers_words_and_the_job_are_judged_in_upstreams_order() {
+fn causes_have_the_order_of_upstream() {
     let spec = json!({"schedule": "", "startingDeadlineSeconds": -1, "timeZone": "", "concurrencyPolicy": "x",
         "successfulJobsHistoryLimit": -1, "failedJobsHistoryLimit": -2,
         "jobTemplate": {"spec": {"parallelism": -1, "template": {"spec": {"restartPolicy": "Always", "containers": null}}}}});
@@ -206,7 +206,7 @@ fn numbers_words_and_the_job_are_judged_in_upstreams_order() {
 }
 
 #[test]
-fn the_template_has_nothing_that_only_a_job_can_have() {
+fn template_refuses_fields_of_running_jobs() {
     let restart = "template.spec.restartPolicy";
     let cases = [
         (
@@ -281,7 +281,7 @@ fn warns_about_a_deadline_that_no_job_can_meet() {
 }
 
 #[test]
-fn objects_of_odd_shapes_are_refused() {
+fn refuses_values_of_wrong_types() {
     let shapes = [
         json!({}),
         json!({"spec": 5}),

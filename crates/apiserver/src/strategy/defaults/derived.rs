@@ -1,6 +1,6 @@
-//! Defaults that depend on more than a sibling of the field: one function per type that has some.
+//! Defaults that depend on more than one other field: one function for each type that has such defaults.
 //!
-//! They run after everything below the object has been filled up.
+//! A function runs after the defaults of all nested objects are set.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,10 +9,10 @@ use serde_json::{Map, Value, json};
 use super::each_struct;
 use crate::metadata::{self, ObjectTree};
 
-/// Completes an object in place.
+/// Sets the derived defaults of an object.
 type CompleteFn = fn(&mut ObjectTree);
 
-/// Types with code, and the code, by name.
+/// The functions by type, sorted by name.
 const COMPLETE: [(&str, CompleteFn); 16] = [
     ("apps.v1.StatefulSetSpec", claim_templates),
     ("batch.v1.Job", job),
@@ -32,14 +32,14 @@ const COMPLETE: [(&str, CompleteFn); 16] = [
     ("core.v1.Volume", volume),
 ];
 
-/// Completes an object of the type named so.
+/// Sets the derived defaults of an object of type `of`.
 pub(super) fn complete(of: &str, object: &mut ObjectTree) {
     if let Ok(at) = COMPLETE.binary_search_by_key(&of, |(name, _)| name) {
         COMPLETE[at].1(object);
     }
 }
 
-/// Claims in a StatefulSet say what they are.
+/// Sets apiVersion and kind of the claim templates of a StatefulSet.
 fn claim_templates(spec: &mut ObjectTree) {
     let templates = spec.get_mut("volumeClaimTemplates");
     each_struct(templates.unwrap_or(&mut Value::Null), |claim| {
@@ -48,14 +48,14 @@ fn claim_templates(spec: &mut ObjectTree) {
     });
 }
 
-/// A Job without labels gets its template's.
+/// Copies the labels of the template to a Job without labels.
 fn job(job: &mut ObjectTree) {
     if let Some(labels) = template_labels(job) {
         label(job, labels);
     }
 }
 
-/// A controller without labels or selector gets its template's.
+/// Uses the labels of the template as absent labels and absent selector.
 fn replication_controller(controller: &mut ObjectTree) {
     let Some(labels) = template_labels(controller) else {
         return;
@@ -86,7 +86,7 @@ fn volume_pull_policy(source: &mut ObjectTree) {
     pull_policy_by(source, "reference", "pullPolicy");
 }
 
-/// An image whose tag moves is pulled each time.
+/// Sets the pull policy: `Always` for the tag `latest`, which moves, otherwise `IfNotPresent`.
 fn pull_policy_by(object: &mut ObjectTree, image: &str, policy: &str) {
     let image = object.get(image).and_then(Value::as_str).unwrap_or("");
     let default = if is_latest(image) {
@@ -97,14 +97,14 @@ fn pull_policy_by(object: &mut ObjectTree, image: &str, policy: &str) {
     object.entry(policy).or_insert_with(|| default.into());
 }
 
-/// Whether an image has the tag `latest`, be it because it names no tag or digest. What is no image is not.
+/// Reports whether an image has the tag `latest`, or neither tag nor digest. An invalid image name has none.
 fn is_latest(image: &str) -> bool {
     let last = image.rsplit('/').next().unwrap_or_default();
     let tag = last.split_once(':').map(|(_, tag)| tag);
     !last.is_empty() && !image.contains('@') && tag.is_none_or(|tag| tag == "latest")
 }
 
-/// Limits of containers also bound what is requested where nothing is said.
+/// Derives the defaults of a limit range for containers from its maxima, minima and default limits.
 fn limit_range_item(item: &mut ObjectTree) {
     if item.get("type").and_then(Value::as_str) != Some("Container") {
         return;
@@ -126,7 +126,7 @@ fn node_status(status: &mut ObjectTree) {
     }
 }
 
-/// What a container may use is what it requests, and ports of the host are those of the container.
+/// Derives absent requests from limits, and the host ports of a Pod in the host network from its container ports.
 fn pod(pod: &mut ObjectTree) {
     let Some(Value::Object(spec)) = pod.get_mut("spec") else {
         return;
@@ -152,7 +152,7 @@ fn pod(pod: &mut ObjectTree) {
     }
 }
 
-/// Adds to a map of amounts what another has in addition.
+/// Adds the quantities that the map in `field` lacks.
 fn add_missing(object: &mut ObjectTree, field: &str, amounts: Option<Map<String, Value>>) {
     let Some(amounts) = amounts.filter(|amounts| !amounts.is_empty()) else {
         return;
@@ -165,7 +165,7 @@ fn add_missing(object: &mut ObjectTree, field: &str, amounts: Option<Map<String,
     }
 }
 
-/// The account has an old name and a new one.
+/// Keeps the old field of the service account equal to the new one.
 fn service_account(spec: &mut ObjectTree) {
     let name = spec
         .get("serviceAccountName")
@@ -176,7 +176,7 @@ fn service_account(spec: &mut ObjectTree) {
     }
 }
 
-/// The first of a Pod's addresses stands alone, too.
+/// Keeps `podIP` equal to the first of `podIPs`.
 fn pod_ips(status: &mut ObjectTree) {
     let first = status.get("podIPs").and_then(|ips| ips.get(0)?.get("ip"));
     match (first.cloned(), status.get("podIP").cloned()) {
@@ -190,7 +190,7 @@ fn pod_ips(status: &mut ObjectTree) {
     }
 }
 
-/// What is written as text is stored as bytes.
+/// Moves `stringData` into `data`, encoded as base64.
 fn secret(secret: &mut ObjectTree) {
     let Some(Value::Object(texts)) = secret.remove("stringData") else {
         return;
@@ -209,18 +209,18 @@ fn target_port(port: &mut ObjectTree) {
     port.entry("targetPort").or_insert(number);
 }
 
-/// The first of a Service's addresses stands alone, too.
+/// Keeps `clusterIP` equal to the first of `clusterIPs`.
 fn cluster_ips(spec: &mut ObjectTree) {
-    first_alone(spec, "clusterIP", "clusterIPs");
+    sync_first(spec, "clusterIP", "clusterIPs");
 }
 
-/// So does the first range of a Node.
+/// Keeps `podCIDR` equal to the first of `podCIDRs`.
 fn pod_cidrs(spec: &mut ObjectTree) {
-    first_alone(spec, "podCIDR", "podCIDRs");
+    sync_first(spec, "podCIDR", "podCIDRs");
 }
 
-/// Of a field that became a list, the first element and the list say the same.
-fn first_alone(object: &mut ObjectTree, one: &str, all: &str) {
+/// Keeps a single field and the first element of its list equal; the one that is present sets the other.
+fn sync_first(object: &mut ObjectTree, one: &str, all: &str) {
     let first = object.get(all).and_then(|list| list.get(0)).cloned();
     match (first, object.get(one).cloned()) {
         (Some(first), None) => {
@@ -233,7 +233,7 @@ fn first_alone(object: &mut ObjectTree, one: &str, all: &str) {
     }
 }
 
-/// A volume that is nothing in particular is an empty directory.
+/// A volume without a source is an empty directory.
 fn volume(volume: &mut ObjectTree) {
     if volume.keys().all(|field| field == "name") {
         volume.insert("emptyDir".into(), json!({}));
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_is_pulled_each_time_unless_it_says_which() {
+    fn pulls_always_without_a_fixed_tag() {
         let cases = [
             ("x", "Always"),
             ("x:latest", "Always"),
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_of_a_secret_go_over_its_bytes() {
+    fn string_data_replaces_data_of_a_secret() {
         let secret = json!({"data": {"a": "YQ==", "b": "Yg=="}, "stringData": {"b": "new"}});
         assert_eq!(
             completed("core.v1.Secret", secret),
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_without_labels_get_their_templates() {
+    fn objects_without_labels_get_those_of_the_template() {
         let template = json!({"metadata": {"labels": {"app": "a"}}});
         let controller = completed(
             "core.v1.ReplicationController",
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_of_a_range_fill_in_for_each_other() {
+    fn limit_range_derives_defaults_from_limits() {
         let item =
             json!({"type": "Container", "max": {"cpu": "500m"}, "min": {"memory": "1000Ki"}});
         let item = completed("core.v1.LimitRangeItem", item);
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_and_the_list_it_became_tell_the_same() {
+    fn single_field_and_list_stay_equal() {
         let both = json!({"clusterIP": "None", "clusterIPs": ["None"]});
         for given in [
             json!({"clusterIP": "None"}),
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_a_pod_tell_the_same() {
+    fn pod_ip_and_pod_ips_stay_equal() {
         let cases = [
             (
                 json!({"podIP": "1"}),

@@ -1,5 +1,5 @@
-//! Decodes a body as upstream's decoder does: it refuses wrong types in the same words, drops unknown members and zeros
-//! that mean nothing, and brings amounts, times and bytes into their canonical form.
+//! Decodes a body as upstream's decoder does: it refuses wrong types with the same messages, drops unknown members and
+//! optional zeros, and brings quantities, times and bytes into their canonical form.
 //!
 //! DEVIATION(decode-errors): a field of a named text type is reported as `string`, and members of embedded structs without
 //! the struct's name.
@@ -17,11 +17,11 @@ use super::types::{FieldArity, GoStruct, ScalarType, StructField, TypeRef, Value
 use crate::body::{FieldError, type_name};
 use crate::metadata::{self, ObjectTree};
 
-/// Members of a nested object that say what it is.
+/// The members of a nested object that name its type.
 const TYPE_MEMBERS: [&str; 2] = ["apiVersion", "kind"];
-/// Digits after the point of a time of that precision.
+/// Digits after the decimal point of a MicroTime.
 const MICRO_DIGITS: usize = 6;
-/// Unused bits of the last character are ignored.
+/// Like Go, ignores unused bits of the last character.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new()
@@ -29,15 +29,15 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::RequireCanonical),
 );
 
-/// Decodes one object, and keeps track of the path.
+/// Decodes one object and tracks the path of the current value for errors.
 #[derive(Default)]
 pub(super) struct TypeReader {
     path: Vec<PathStep>,
-    /// Members that no type has, by their paths.
+    /// Paths of members that the types do not have.
     pub(super) unknown: Vec<String>,
 }
 
-/// A step from a value to one inside it.
+/// A step from a value to one that it contains.
 enum PathStep {
     Field(String),
     Item(usize),
@@ -47,7 +47,7 @@ enum PathStep {
 // === impl TypeReader ===
 
 impl TypeReader {
-    /// Reads a whole object. Its metadata has rules of its own: only what is unknown there is noted.
+    /// Reads a whole object. Of its metadata only the unknown members are recorded; `metadata::shape` reads the rest.
     pub(super) fn read_root(
         &mut self,
         of: TypeRef,
@@ -59,7 +59,7 @@ impl TypeReader {
             (&metadata, field.map(|field| field.of))
         {
             self.path.push(PathStep::Field("metadata".into()));
-            // What is wrong there is said by those rules.
+            // `metadata::shape` reports the errors in metadata.
             let _ = self.read_struct(of, &mut given.clone());
             self.path.clear();
         }
@@ -125,7 +125,7 @@ impl TypeReader {
         }
     }
 
-    /// Reads one value of a field, or one of those it holds.
+    /// Reads the value of a field, or one element of its list or map.
     fn read_value(
         &mut self,
         owner: &GoStruct,
@@ -149,7 +149,7 @@ impl TypeReader {
         Ok(Value::Object(members))
     }
 
-    /// The error of a value that does not fit its field.
+    /// Returns the error of a value that does not fit the type of its field.
     fn wrong(&self, owner: &GoStruct, value: &Value, go_type: &str) -> FieldError {
         let found = match value {
             Value::Number(number) if go_type.starts_with("int") => format!("number {number}"),
@@ -168,7 +168,7 @@ impl TypeReader {
         }
     }
 
-    /// Where the walk is, items and keys included.
+    /// Returns the path of the current value, with list indexes and map keys.
     fn place(&self) -> String {
         let mut place = String::new();
         for step in &self.path {
@@ -189,7 +189,7 @@ impl TypeReader {
 // === impl ScalarType ===
 
 impl ScalarType {
-    /// The value in its one form; none if it is of another type.
+    /// Returns the value in its canonical form; none if it has another type.
     fn read(self, value: &Value, shape: FieldArity) -> Result<Option<Value>, FieldError> {
         let text = value.as_str();
         let same = |fits: bool| Ok(fits.then(|| value.clone()));
@@ -216,7 +216,7 @@ fn is_int32(value: &Value) -> bool {
     value.as_i64().is_some_and(|n| i32::try_from(n).is_ok())
 }
 
-/// Whether a value is what its type starts as.
+/// Reports whether a value is the zero of its type.
 fn is_zero(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -228,7 +228,7 @@ fn is_zero(value: &Value) -> bool {
     }
 }
 
-/// An amount; in a map of them, nothing finer than a thousandth.
+/// Reads a quantity. In a map, quantities are rounded up to thousandths.
 fn read_quantity(value: &Value, shape: FieldArity) -> Result<Value, FieldError> {
     let text = match value {
         Value::String(text) => text.trim().to_owned(),
@@ -273,7 +273,7 @@ fn no_time(text: &str, fraction: &str) -> FieldError {
     }
 }
 
-/// Base64, line breaks allowed.
+/// Reads base64, in which line breaks are allowed.
 fn read_bytes(text: &str) -> Result<Value, FieldError> {
     let joined: String = text.chars().filter(|c| !"\r\n".contains(*c)).collect();
     let bytes = LENIENT.decode(&joined);
@@ -281,8 +281,8 @@ fn read_bytes(text: &str) -> Result<Value, FieldError> {
     Ok(STANDARD.encode(bytes).into())
 }
 
-/// The byte that upstream's decoder names: the first that may not stand there, else the start of the last, broken group,
-/// or its end where padding is missing.
+/// Returns the position that upstream's decoder reports: the first invalid byte, else the start of an incomplete last
+/// group, or its end if padding is missing.
 fn illegal_at(text: &str, error: &DecodeError) -> usize {
     let padding = text.find('=').unwrap_or(text.len());
     let symbol = match error {
@@ -297,12 +297,12 @@ fn illegal_at(text: &str, error: &DecodeError) -> usize {
     } else if padding % 4 < 2 {
         padding
     } else {
-        // What follows the padding of a whole group, or the end if that is cut short.
+        // The byte after the padding of a complete group, or the end of the text.
         (group + 4).min(text.len())
     }
 }
 
-/// The Go name of a field's type.
+/// Returns the Go name of the type of a field.
 fn go_type(field: &StructField) -> String {
     match (field.shape, field.of) {
         (FieldArity::Map, ValueType::Scalar(ScalarType::Quantity)) => "v1.ResourceList".into(),
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_types_are_refused_in_upstreams_words() {
+    fn refuses_wrong_types_with_upstream_messages() {
         let container = |field: Value| json!({"spec": {"containers": [field]}});
         let cases = [
             (
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn drops_zeros_that_mean_nothing() {
+    fn drops_zeros_of_optional_fields() {
         let given = json!({"spec": {"hostNetwork": false, "nodeName": "", "nodeSelector": {}, "containers": [],
             "securityContext": {}, "activeDeadlineSeconds": 0, "volumes": null, "overhead": {"cpu": null},
             "affinity": null, "hostAliases": [null]}});
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_members_are_dropped_and_reported() {
+    fn drops_and_reports_unknown_members() {
         let given = json!({"metadata": {"neither": 1, "ownerReferences": [{"nor": 1}]},
             "nope": 1, "spec": {"containers": [{"name": "a"}, {"nope": 1}]}});
         let (mut kept, unknown) = read("core.v1.Pod", &given).unwrap();
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_checked_as_upstream_checks_them() {
+    fn checks_base64_as_upstream_does() {
         let cases = [
             ("YQ==", Ok("YQ==")),
             ("Y\nQ==", Ok("YQ==")),
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn times_get_their_one_form() {
+    fn times_get_their_canonical_form() {
         assert_eq!(
             read_time("2026-01-01T00:00:00.7+01:00"),
             Ok("2025-12-31T23:00:00Z".into())

@@ -11,7 +11,7 @@ use crate::metadata::ObjectTree;
 const TYPES: &str = include_str!("../../../data/types.txt");
 const DEFAULTS: &str = include_str!("../../../data/defaults.txt");
 
-/// Rows of both files.
+/// The rows of both files.
 pub(super) struct TypeTable {
     rows: Vec<GoStruct>,
     by_name: BTreeMap<&'static str, TypeRef>,
@@ -33,13 +33,13 @@ pub(super) struct GoStruct {
 pub(super) struct StructField {
     /// A zero that a client sent is kept, because the field distinguishes it from an absent value.
     pub(super) optional: bool,
-    /// It is written even if it holds nothing.
+    /// The field is written even if it is empty.
     pub(super) always: bool,
     pub(super) shape: FieldArity,
     pub(super) of: ValueType,
 }
 
-/// How many values a field holds.
+/// The number of values of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FieldArity {
     One,
@@ -47,14 +47,14 @@ pub(super) enum FieldArity {
     Map,
 }
 
-/// What a value is.
+/// The type of one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ValueType {
     Struct(TypeRef),
     Scalar(ScalarType),
 }
 
-/// Values without fields.
+/// The types of values without fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ScalarType {
     Bool,
@@ -68,12 +68,12 @@ pub(super) enum ScalarType {
     /// A value of any type.
     Raw,
     String,
-    /// A list of texts, as the element of a map.
+    /// A list of strings, as the element of a map.
     Strings,
     Time,
 }
 
-/// What a field holds when nothing was said.
+/// The value of an absent field.
 pub(super) struct FieldDefault {
     parents: Vec<&'static str>,
     field: &'static str,
@@ -81,7 +81,7 @@ pub(super) struct FieldDefault {
     when: DefaultCondition,
 }
 
-/// Whether a default holds, by a sibling of the field.
+/// The condition under which a default applies; it names another field of the same struct.
 enum DefaultCondition {
     Always,
     Present(&'static str),
@@ -152,13 +152,13 @@ impl TypeTable {
         &self.rows[at.0]
     }
 
-    /// The type of a kind's stored objects; none for custom kinds and the few the table leaves out.
+    /// Returns the type of the stored objects of a kind; none for custom kinds and kinds that the table does not list.
     pub(super) fn root(&self, kind: &ServedKind) -> Option<TypeRef> {
         if kind.custom.is_some() {
             return None;
         }
         let package = kind.group.split('.').next().unwrap_or_default();
-        // Two resources have several forms; `convert` stores one of each.
+        // Two resources are served in several forms; `convert` stores one of each.
         let (package, version) = match (package, kind.kind.as_str()) {
             ("" | "events", _) => ("core", "v1"),
             ("autoscaling", "HorizontalPodAutoscaler") => ("autoscaling", "v2"),
@@ -177,7 +177,7 @@ impl TypeTable {
 // === impl StructField ===
 
 impl StructField {
-    /// Reads `name:[*|+|+*][[]|{}]type`.
+    /// Reads a field in the notation `name:[*|+|+*][[]|{}]type`.
     fn parse(
         text: &'static str,
         by_name: &BTreeMap<&'static str, TypeRef>,
@@ -203,7 +203,7 @@ impl StructField {
         (name, field)
     }
 
-    /// One struct that is always there.
+    /// Reports whether the field is one struct that is always present.
     pub(super) fn is_inline(&self) -> bool {
         self.is_struct() && !self.optional
     }
@@ -212,7 +212,7 @@ impl StructField {
         self.shape == FieldArity::One && matches!(self.of, ValueType::Struct(_))
     }
 
-    /// What the field holds when it holds nothing.
+    /// Returns the value of the field when it is empty.
     pub(super) fn zero(&self) -> Value {
         match (self.optional, self.shape) {
             (false, FieldArity::One) => self.of.zero(),
@@ -224,7 +224,7 @@ impl StructField {
 // === impl ValueType ===
 
 impl ValueType {
-    /// The value that stands for none.
+    /// Returns the zero value of the type.
     pub(super) fn zero(self) -> Value {
         match self {
             ValueType::Struct(_) => Value::Object(Map::new()),
@@ -269,7 +269,7 @@ impl ScalarType {
 // === impl FieldDefault ===
 
 impl FieldDefault {
-    /// Fills it in where the object says nothing.
+    /// Sets the default where the object has no value and the condition holds.
     pub(super) fn apply(&self, object: &mut ObjectTree) {
         let mut owner = object;
         for parent in &self.parents {
@@ -307,7 +307,7 @@ impl DefaultCondition {
     }
 }
 
-/// Whether `text` starts with `prefix`, and the rest.
+/// Returns whether `text` starts with `prefix`, and the text without it.
 fn strip<'a>(text: &'a str, prefix: &str) -> (bool, &'a str) {
     match text.strip_prefix(prefix) {
         Some(rest) => (true, rest),
@@ -321,7 +321,7 @@ mod tests {
     use crate::kinds::KindTable;
 
     #[test]
-    fn every_kind_that_is_stored_has_a_type_but_definitions() {
+    fn every_stored_kind_except_definitions_has_a_type() {
         let missing: Vec<String> = KindTable::builtin()
             .iter()
             .filter(|kind| kind.allows("create") && kind.allows("get"))
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn every_default_is_of_a_field_that_its_type_has() {
+    fn every_default_names_a_field_of_its_type() {
         for row in &types().rows {
             for default in &row.defaults {
                 let mut at = row;
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn merge_keys_and_types_tell_the_same_fields() {
+    fn merge_keys_name_fields_of_the_types() {
         let fields = include_str!("../../../data/fields.txt");
         for line in fields.lines().filter(|line| line.starts_with("field\t")) {
             let columns: Vec<&str> = line.split('\t').collect();

@@ -1,4 +1,4 @@
-//! Tables of what Jobs may say.
+//! Tests of the rules of Jobs.
 
 use super::super::validation::tests::found;
 use super::*;
@@ -11,7 +11,7 @@ fn prepared(spec: &Value) -> Value {
 }
 
 #[test]
-fn a_job_selects_the_pods_that_bear_its_uid() {
+fn selects_pods_by_the_uid_of_the_job() {
     let spec = prepared(&json!({"template": {"metadata": {"labels": {"own": "x"}}}}));
     assert_eq!(
         spec["selector"],
@@ -30,7 +30,7 @@ fn condition(kind: &str) -> Value {
     json!({"type": kind, "status": "True"})
 }
 
-fn said(now: &Value, was: &Value) -> Vec<String> {
+fn status_messages(now: &Value, was: &Value) -> Vec<String> {
     let job = |status: &Value| json!({"status": status}).as_object().unwrap().clone();
     let causes = status_faults(&job(now), &job(was));
     causes
@@ -40,7 +40,7 @@ fn said(now: &Value, was: &Value) -> Vec<String> {
 }
 
 #[test]
-fn a_status_agrees_with_itself() {
+fn refuses_contradictory_status() {
     let complete = json!([condition("SuccessCriteriaMet"), condition("Complete")]);
     let failed = json!([condition("FailureTarget"), condition("Failed")]);
     let cases = [
@@ -74,12 +74,12 @@ fn a_status_agrees_with_itself() {
         ),
     ];
     for (now, expected) in cases {
-        assert_eq!(said(&now, &json!({})), expected, "{now}");
+        assert_eq!(status_messages(&now, &json!({})), expected, "{now}");
     }
 }
 
 #[test]
-fn what_a_status_said_about_the_end_holds() {
+fn terminal_status_cannot_change() {
     let was =
         json!({"startTime": TIME, "succeeded": 1, "conditions": [condition("SuccessCriteriaMet")]});
     let expected = [
@@ -87,12 +87,12 @@ fn what_a_status_said_about_the_end_holds() {
         "status.startTime: Invalid value: null: field is immutable for unsuspended job once set",
         "status.succeeded: Invalid value: 0: cannot decrease the succeeded counter",
     ];
-    assert_eq!(said(&json!({}), &was), expected);
-    assert!(said(&was, &was).is_empty());
+    assert_eq!(status_messages(&json!({}), &was), expected);
+    assert!(status_messages(&was, &was).is_empty());
 }
 
 #[test]
-fn a_job_that_selects_by_hand_is_left_alone() {
+fn manual_selector_is_not_changed() {
     let spec = json!({"manualSelector": true, "selector": {"matchLabels": {"own": "x"}}});
     assert_eq!(prepared(&spec), spec);
 }
@@ -106,7 +106,7 @@ fn mk_job(mut spec: Value) -> Value {
 }
 
 #[test]
-fn a_job_keeps_its_completions_unless_it_is_elastic_and_its_template_unless_it_is_suspended() {
+fn elastic_jobs_may_change_completions_and_suspended_jobs_their_template() {
     let indexed = |count: i64| json!({"completionMode": "Indexed", "completions": count, "parallelism": count});
     let cases = [
         (

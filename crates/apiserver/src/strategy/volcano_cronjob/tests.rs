@@ -12,7 +12,7 @@ fn mk_volcano(name: &str, spec: &Value) -> ObjectTree {
     mk_tree(json!({"metadata": {"name": name}, "spec": with(whole, spec)}))
 }
 
-/// `TestValidateCronJobSpec`.
+/// The cases of Volcano's `TestValidateCronJobSpec`.
 #[test]
 fn volcano_validate_cron_job_spec() {
     let tz =
@@ -81,7 +81,7 @@ fn volcano_validate_cron_job_name() {
 }
 
 #[test]
-fn a_cron_job_and_a_task_of_volcano_have_51_characters_together() {
+fn names_of_cron_job_and_task_have_at_most_51_characters() {
     let task = |name: &str| json!({"name": name, "replicas": 1, "template": {"spec": {"containers": [{"name": "c"}]}}});
     let found = |cron_job: usize, tasks: Vec<Value>| {
         let spec = json!({"jobTemplate": {"spec": {"tasks": tasks}}});
@@ -106,7 +106,7 @@ fn a_cron_job_and_a_task_of_volcano_have_51_characters_together() {
 }
 
 #[test]
-fn a_template_of_volcano_that_no_job_could_come_of_is_refused() {
+fn refuses_templates_that_make_no_valid_job() {
     let task = |name: &str, more: Value| {
         let plain = json!({"name": name, "replicas": 1, "template": {"spec": {"containers": [{"name": "c"}]}}});
         with(plain, &more)
@@ -173,7 +173,7 @@ fn a_template_of_volcano_that_no_job_could_come_of_is_refused() {
 }
 
 #[test]
-fn tens_of_thousands_of_tasks_are_judged_in_one_go() {
+fn checks_tens_of_thousands_of_tasks_fast() {
     let tasks: Vec<Value> = (0..30_000)
         .map(|index| json!({"name": format!("t{index}"), "dependsOn": {"name": [format!("t{}", index + 1)]}}))
         .collect();
@@ -182,7 +182,7 @@ fn tens_of_thousands_of_tasks_are_judged_in_one_go() {
 }
 
 #[test]
-fn replicas_of_any_size_add_up() {
+fn sum_of_replicas_does_not_overflow() {
     let task = |name: &str, replicas: i64| {
         json!({"name": name, "replicas": replicas,
         "template": {"spec": {"containers": [{"name": "c"}]}}})
@@ -199,7 +199,7 @@ fn replicas_of_any_size_add_up() {
 }
 
 #[test]
-fn objects_of_odd_shapes_are_refused() {
+fn refuses_values_of_wrong_types() {
     let shapes = [
         json!({}),
         json!({"spec": 5}),

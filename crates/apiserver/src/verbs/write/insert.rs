@@ -11,7 +11,7 @@ use crate::strategy;
 use crate::verbs::decode::DecodedBody;
 use crate::verbs::{ResourceRequest, VerbReply};
 
-/// How many generated names the server tries before the client has to try again.
+/// Most generated names that the server tries before the client has to try again.
 const GENERATED_NAMES_MAX: usize = 8;
 
 /// The verb that inserts an object.
