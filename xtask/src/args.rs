@@ -22,7 +22,7 @@ pub(crate) enum Command {
     /// A real Kubernetes control plane to check everything against
     #[command(subcommand)]
     Real(RealCommand),
-    /// The same scenarios with ours and with the real one
+    /// The same cases with ours and with the real one
     #[command(subcommand)]
     Conformance(Conformance),
     /// Measure ours and the Go programs in the same run
@@ -151,15 +151,15 @@ pub(crate) enum Conformance {
     /// Requests, watches, conflicts and deletes, as any client sees them
     Api(ConformanceApi),
     /// Ownership, cascades and orphans on a real server, with `caretaker run` as its only collector
-    Gc(ConformancePlays),
+    Gc(ConformanceSuite),
     /// Pods that nobody else removes on a real server, with `caretaker run` as its only Pod GC and collector
-    Podgc(ConformancePlays),
+    Podgc(ConformanceSuite),
     /// CronJobs on a real server, with `caretaker run` as its only CronJob and TTL controller and collector
-    Cron(ConformancePlays),
+    Cron(ConformanceSuite),
     /// The TTL of finished Jobs on a real server, with `caretaker run` as its only TTL controller and collector
-    Ttl(ConformancePlays),
+    Ttl(ConformanceSuite),
     /// Simulated Pods, Deployments and Jobs on a real server, with our actors and `caretaker run` as its only collector
-    Workloads(ConformancePlays),
+    Workloads(ConformanceSuite),
     /// Random scripts on a real server, once with the Go collector and once with ours: the same objects are left
     GcRandom(ConformanceGcRandom),
     /// Random schemas and objects on the embedded and on a real server: the same verdicts and the same objects
@@ -168,7 +168,7 @@ pub(crate) enum Conformance {
 
 #[derive(Debug, ArgGroup)]
 pub(crate) struct ConformanceApi {
-    /// Only scenarios whose name contains this
+    /// Only cases whose name contains this
     #[arg(long, value_name = "TEXT")]
     pub(crate) only: Option<String>,
     /// Also freeze what the real server answers, for `cargo test`
@@ -177,8 +177,8 @@ pub(crate) struct ConformanceApi {
 }
 
 #[derive(Debug, ArgGroup)]
-pub(crate) struct ConformancePlays {
-    /// Only plays whose name contains this
+pub(crate) struct ConformanceSuite {
+    /// Only cases whose name contains this
     #[arg(long, value_name = "TEXT")]
     pub(crate) only: Option<String>,
     /// With the controllers of kube-controller-manager instead of ours

@@ -22,19 +22,19 @@ pub(crate) fn run(command: args::Command, out: &mut impl Write) -> Result<()> {
         args::Command::Real(command) => real(command, out),
         args::Command::Conformance(args::Conformance::Api(args)) => conformance_api(args, out),
         args::Command::Conformance(args::Conformance::Gc(args)) => {
-            plays(conformance::GC, args, out)
+            run_suite(conformance::GC, args, out)
         }
         args::Command::Conformance(args::Conformance::Podgc(args)) => {
-            plays(conformance::POD_GC, args, out)
+            run_suite(conformance::POD_GC, args, out)
         }
         args::Command::Conformance(args::Conformance::Cron(args)) => {
-            plays(conformance::CRON, args, out)
+            run_suite(conformance::CRON, args, out)
         }
         args::Command::Conformance(args::Conformance::Ttl(args)) => {
-            plays(conformance::TTL, args, out)
+            run_suite(conformance::TTL, args, out)
         }
         args::Command::Conformance(args::Conformance::Workloads(args)) => {
-            plays(conformance::WORKLOADS, args, out)
+            run_suite(conformance::WORKLOADS, args, out)
         }
         args::Command::Conformance(args::Conformance::GcRandom(args)) => gc_random(&args, out),
         args::Command::Conformance(args::Conformance::Schema(args)) => schema(&args, out),
@@ -250,22 +250,22 @@ fn conformance_api(args: args::ConformanceApi, out: &mut impl Write) -> Result<(
     }
 }
 
-fn plays(
-    suite: conformance::Suite,
-    args: args::ConformancePlays,
+fn run_suite(
+    suite: conformance::ConformanceSuite,
+    args: args::ConformanceSuite,
     out: &mut impl Write,
 ) -> Result<()> {
     interrupt::watch()?;
-    let wanted = conformance::PlaysWanted {
+    let request = conformance::SuiteRequest {
         only: args.only,
-        collector: if args.peer { Whose::Peer } else { Whose::Ours },
+        controllers: if args.peer { Whose::Peer } else { Whose::Ours },
         apiserver_flags: args.apiserver_flag,
     };
-    let report = conformance::plays(suite, &wanted)?;
+    let report = conformance::run_suite(suite, &request)?;
     write!(out, "{report}")?;
     match report.failed() {
         0 => Ok(()),
-        count => bail!("{count} plays did not end as they should"),
+        count => bail!("{count} cases failed"),
     }
 }
 

@@ -1,13 +1,13 @@
-//! Conformance: the same scenarios on the embedded server and on a real one, answer by answer.
+//! Conformance: the same cases on the embedded server and on a real one, answer by answer.
 //!
-//! The scenarios, what makes two answers comparable and the list of differences that are meant belong to the `suites`
-//! binary of `testbed`; this starts the real server, has `suites` run and compare, and tells the outcome. Frozen answers are
-//! written on request only, and always from the real server. The suites with a controller, where a play says itself what
-//! it expects, have modules of their own.
+//! The cases, the normalisation of answers and the list of allowed differences belong to the `suites` binary of `testbed`.
+//! This module starts the real server, has `suites` run and compare, and prints the outcome. Frozen answers are written on
+//! request only, and always from the real server. The suites with controllers, whose cases state their own expectations,
+//! are in `suite`.
 
-mod plays;
 mod random;
 mod schema;
+mod suite;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,12 +22,11 @@ use serde::Deserialize;
 use crate::cargo::{Binary, Running, workspace};
 use crate::real::{Identity, Instance, Options};
 
-pub use plays::{
-    CRON, GC, POD_GC, Report as PlaysReport, Suite, TTL, WORKLOADS, Wanted as PlaysWanted, Whose,
-    plays,
-};
 pub use random::{Report as RandomReport, Wanted as RandomWanted, gc_random};
 pub use schema::{Report as SchemaReport, Wanted as SchemaWanted, schema};
+pub use suite::{
+    CRON, ConformanceSuite, GC, POD_GC, SuiteReport, SuiteRequest, TTL, WORKLOADS, Whose, run_suite,
+};
 
 const SUITES: Binary = Binary {
     package: "caretaker-testbed",
@@ -38,7 +37,7 @@ const SUITES: Binary = Binary {
 /// What to run.
 #[derive(Debug, Default)]
 pub struct Wanted {
-    /// Only scenarios whose name contains this.
+    /// Only cases whose name contains this.
     pub only: Option<String>,
     /// Freeze the real server's answers for `cargo test`.
     pub record: bool,
@@ -47,11 +46,10 @@ pub struct Wanted {
 /// What became of a run.
 #[derive(Debug)]
 pub struct Report {
-    /// Each difference that nobody allowed, for people.
+    /// Each difference that no row allows, as text.
     pub differences: String,
-    /// The numbers.
     pub summary: Summary,
-    /// How long the real server took for all scenarios.
+    /// How long the real server took for all cases.
     pub real: Duration,
     /// How long the embedded one took.
     pub embedded: Duration,
@@ -60,7 +58,7 @@ pub struct Report {
 /// The last line of `suites compare`.
 #[derive(Debug, Deserialize)]
 pub struct Summary {
-    /// Scenarios, those that were skipped among them.
+    /// Cases, including the skipped ones.
     pub checks: usize,
     /// Those that both servers answered alike.
     pub equal: usize,

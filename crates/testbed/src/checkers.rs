@@ -1,4 +1,4 @@
-//! Whether what happened was allowed to happen: rules over the server's own history, which nobody can lie about.
+//! The safety rules, checked on the server's own history, which controllers cannot forge.
 //!
 //! A checker knows what the controllers cannot: every version of every object, and which request made it. The rules are
 //! S1 to S8 of `docs/safety.md`; a violation begins with the code of its rule. They are pure functions; the history is
@@ -7,5 +7,5 @@
 mod history;
 mod rules;
 
-pub use history::{History, Known, Stored};
+pub use history::{History, KnownKind, StoredObject};
 pub use rules::violations;

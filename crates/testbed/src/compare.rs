@@ -1,7 +1,7 @@
 //! What differs between two normalised transcripts, and which differences are allowed.
 //!
 //! Pure. A difference is a place (JSON pointer into the transcript) and the two values there. The allow file has one row
-//! per accepted difference: scenario, place, reason, separated by tabs; a row covers its place and everything below it.
+//! per accepted difference: case, place, reason, separated by tabs; a row covers its place and everything below it.
 //! A row whose difference is gone is an error too, so that the file only ever says what is true.
 
 use std::collections::BTreeMap;
@@ -25,16 +25,16 @@ pub struct Difference {
     pub ours: Option<Value>,
 }
 
-/// The accepted differences, by scenario and place.
+/// The accepted differences, by case and place.
 #[derive(Debug, Default)]
 pub struct Allowed {
     rows: BTreeMap<(String, String), String>,
 }
 
-/// What became of one scenario's comparison.
+/// The comparison of one case.
 #[derive(Debug, Default, PartialEq)]
 pub struct Judgement {
-    /// Differences nobody allowed.
+    /// Differences that no row allows.
     pub unexplained: Vec<Difference>,
     /// How many differences a row allows.
     pub allowed: usize,
@@ -92,18 +92,18 @@ impl Allowed {
             .zip(1..)
             .filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
         for (line, number) in lines {
-            let [scenario, at, reason] = line.split('\t').collect::<Vec<_>>()[..] else {
+            let [case, at, reason] = line.split('\t').collect::<Vec<_>>()[..] else {
                 return Err(format!(
-                    "line {number}: want scenario, place and reason, separated by tabs"
+                    "line {number}: want case, place and reason, separated by tabs"
                 ));
             };
-            if scenario.is_empty() || !at.starts_with('/') || reason.trim().is_empty() {
+            if case.is_empty() || !at.starts_with('/') || reason.trim().is_empty() {
                 return Err(format!(
-                    "line {number}: scenario, place (a JSON pointer) and reason must all be there"
+                    "line {number}: case, place (a JSON pointer) and reason must all be there"
                 ));
             }
             if rows
-                .insert((scenario.to_owned(), at.to_owned()), reason.to_owned())
+                .insert((case.to_owned(), at.to_owned()), reason.to_owned())
                 .is_some()
             {
                 return Err(format!("line {number}: the same place twice"));
@@ -112,17 +112,17 @@ impl Allowed {
         Ok(Self { rows })
     }
 
-    /// The scenarios that have rows.
-    pub fn scenarios(&self) -> impl Iterator<Item = &str> {
-        self.rows.keys().map(|(scenario, _)| scenario.as_str())
+    /// The cases that have rows.
+    pub fn cases(&self) -> impl Iterator<Item = &str> {
+        self.rows.keys().map(|(case, _)| case.as_str())
     }
 
-    /// Sorts a scenario's differences into allowed and unexplained ones, and finds rows that are not needed.
-    pub fn judge(&self, scenario: &str, differences: Vec<Difference>) -> Judgement {
+    /// Sorts a case's differences into allowed and unexplained ones, and finds rows that are not needed.
+    pub fn judge(&self, case: &str, differences: Vec<Difference>) -> Judgement {
         let mut rows: BTreeMap<&str, bool> = self
             .rows
             .keys()
-            .filter(|(s, _)| s == scenario)
+            .filter(|(s, _)| s == case)
             .map(|(_, at)| (at.as_str(), false))
             .collect();
         let mut judgement = Judgement::default();
@@ -152,14 +152,14 @@ fn covers(row: &str, at: &str) -> bool {
 // === impl Judgement ===
 
 impl Judgement {
-    /// Whether nothing has to be done about this scenario.
+    /// Whether the case passes.
     pub fn is_fine(&self) -> bool {
         self.unexplained.is_empty() && self.stale.is_empty()
     }
 
     /// The judgement for people: each difference under the request it belongs to.
-    pub fn report(&self, scenario: &str, real: &[Value]) -> String {
-        let mut out = format!("{scenario}\n");
+    pub fn report(&self, case: &str, real: &[Value]) -> String {
+        let mut out = format!("{case}\n");
         let mut last = None;
         for difference in self
             .unexplained

@@ -1,253 +1,197 @@
-//! Controllers that die at every request they make: before it, inside it, after it.
+//! Controllers that crash at every request they send: before it, inside it, after it.
 //!
-//! A reference run counts the requests about single objects. Then the scenario is played again for every request and
-//! every moment: the wire of the controllers is cut there, which leaves them no way to do anything more, others are
-//! started in their place, and the end has to be the reference's. In between the checkers watch every write. Time is
-//! tokio's paused time and everything is seeded, so the same numbers mean the same crash.
+//! A reference run counts the requests about single objects. Then the case runs again for every request and every moment:
+//! the wire of the controllers is cut there, another process is started in their place, and the final state has to be the
+//! reference's. The checkers judge every write in between. Time is tokio's paused time and everything is seeded, so the
+//! same numbers mean the same crash.
 
-mod generation;
-pub mod scenarios;
+pub mod cases;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures::future::LocalBoxFuture;
 use jiff::SignedDuration;
 use serde_json::Value;
-use tokio::time::Instant;
 
-pub use generation::{Cast, Generation};
+pub use cases::SUITE;
 
+use crate::case::{CaseBody, CheckResult, ConvergentSteps, TestCase};
 use crate::checkers::{History, violations};
-use crate::collector::Collector;
-use crate::suites::Checked;
+use crate::controllers::process::ProcessOptions;
+use crate::environment::{Environment, ProcessFaults};
 use crate::suites::cron::VOLCANO;
-use crate::suites::stage::{Made, Stage};
-use crate::target::Target;
-use crate::wire::{Asked, Fate, Log, Meddler, Moment, Trace, Who, Wire};
+use crate::wire::{CrashMoment, FaultInjector, RequestFate, WireRequest, WireTrace};
 
-/// How long nothing must happen for a run to be over: longer than any backoff and any wait of the collector.
-const QUIET: Duration = Duration::from_secs(300);
-/// How long controllers get to know everything before the scenario goes on.
+/// Time for controllers to list everything before the users act.
 const SETTLED: Duration = Duration::from_secs(5);
-/// How long what is left of dead controllers may take to end: its requests are never answered and time out.
-const GONE: Duration = Duration::from_secs(60);
-/// Nothing changes about the kinds of a scenario, and each discovery costs as much as all the rest.
+/// Time for the remains of crashed controllers to end: their requests are never answered and time out.
+const TIMED_OUT: Duration = Duration::from_secs(60);
+/// The kinds of a case never change, and each discovery costs as much as all the rest.
 const DISCOVERY: Duration = Duration::from_secs(3_600);
-/// Runs that are not over after so many waits are never over.
-const WAITS_MAX: usize = 20;
 
-/// The moments of a request at which controllers die.
-pub const MOMENTS: [Moment; 3] = [Moment::Before, Moment::Inside, Moment::After];
+/// The moments of a request at which controllers crash.
+pub const MOMENTS: [CrashMoment; 3] =
+    [CrashMoment::Before, CrashMoment::Inside, CrashMoment::After];
 
-/// What is played while controllers die.
-pub struct Scenario {
-    /// What it is about.
-    pub name: &'static str,
-    /// Who dies.
-    pub controllers: &'static [&'static str],
-    /// Whether it is about kinds of Volcano.
-    pub is_volcano: bool,
-    /// Makes the objects, while no controller runs.
-    pub make: for<'a> fn(&'a Stage) -> LocalBoxFuture<'a, Checked<Vec<Made>>>,
-    /// What users do then.
-    pub act: for<'a> fn(&'a Stage, &'a [Made]) -> LocalBoxFuture<'a, Checked>,
-    /// Objects that may be there or not in the end, because it depends on who was faster.
-    pub open: &'static [&'static str],
-}
-
-/// A death: at the n-th request of a generation, counted from one.
+/// A crash at the n-th request of a process, counted from one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Crash {
-    /// Which request.
+pub struct CrashPoint {
     pub call: usize,
-    /// When.
-    pub moment: Moment,
+    pub moment: CrashMoment,
 }
 
-/// How a run ended.
+/// The end of one run of a case.
 #[derive(Debug)]
-pub struct Run {
-    /// What is left: owners, finalizers and whether it is being deleted, by kind and name.
-    pub end: BTreeMap<String, String>,
-    /// How many requests the controllers made, all generations together.
+pub struct CrashRun {
+    /// Owners, finalizers and deletion of each object that is left, by kind and name.
+    pub left: BTreeMap<String, String>,
+    /// Number of requests of all processes.
     pub calls: usize,
-    /// How many of the crashes came to pass.
+    /// Number of crashes that happened.
     pub crashes: usize,
-    /// What must never happen and did.
+    /// The safety rules that were broken.
     pub violations: Vec<String>,
 }
 
-/// A meddler for each generation of controllers, if it is to have one.
-pub type Meddlers<'a> = &'a dyn Fn(usize) -> Option<Box<dyn Meddler>>;
-
-/// Ends its wire at one request.
-struct Killer {
-    crash: Crash,
+/// Cuts its wire at one request.
+struct CrashTrigger {
+    point: CrashPoint,
     seen: usize,
 }
 
-// === impl Killer ===
+// === impl CrashTrigger ===
 
-impl Meddler for Killer {
-    fn fate(&mut self, asked: &Asked<'_>) -> Fate {
+impl FaultInjector for CrashTrigger {
+    fn fate(&mut self, asked: &WireRequest<'_>) -> RequestFate {
         if !asked.is_effect {
-            return Fate::Pass;
+            return RequestFate::Pass;
         }
         self.seen += 1;
-        if self.seen == self.crash.call {
-            Fate::End(self.crash.moment)
+        if self.seen == self.point.call {
+            RequestFate::End(self.point.moment)
         } else {
-            Fate::Pass
+            RequestFate::Pass
         }
     }
 }
 
-/// Plays a scenario with a crash at every request and moment. Gives the number of runs, or what went wrong in which.
-pub async fn crash_everywhere(scenario: &Scenario) -> Result<usize, String> {
-    let reference = reference(scenario).await?;
+/// Runs a case with a crash at every request and moment. Returns the number of runs.
+pub async fn crash_everywhere(case: &TestCase) -> CheckResult<usize> {
+    let reference = reference(case).await?;
     let mut runs = 0;
     for call in 1..=reference.calls {
         for moment in MOMENTS {
-            judge(scenario, &reference, &[Crash { call, moment }]).await?;
+            compare(case, &reference, &[CrashPoint { call, moment }]).await?;
             runs += 1;
         }
     }
     Ok(runs)
 }
 
-/// Plays a scenario with two crashes, so many times, at requests and moments that `draw` chooses below a limit.
+/// Runs a case `times` times with two crashes, at requests and moments that `draw` chooses below a limit.
 pub async fn crash_twice(
-    scenario: &Scenario,
+    case: &TestCase,
     times: usize,
     mut draw: impl FnMut(usize) -> usize,
-) -> Result<(), String> {
-    let reference = reference(scenario).await?;
+) -> CheckResult {
+    let reference = reference(case).await?;
     for _ in 0..times {
-        let mut crash = || Crash {
+        let mut point = || CrashPoint {
             call: 1 + draw(reference.calls),
             moment: MOMENTS[draw(MOMENTS.len())],
         };
-        let crashes = [crash(), crash()];
-        judge(scenario, &reference, &crashes).await?;
+        let points = [point(), point()];
+        compare(case, &reference, &points).await?;
     }
     Ok(())
 }
 
-async fn reference(scenario: &Scenario) -> Result<Run, String> {
-    let reference = play(scenario, &|_| None).await?;
-    let told = |what: &str| Err(format!("{}: {what}: {reference:?}", scenario.name));
+/// Runs a case without a crash; fails if a rule is broken or the controllers send nothing.
+pub async fn reference(case: &TestCase) -> CheckResult<CrashRun> {
+    let reference = run(case, &|_| None).await?;
+    let failed = |why: &str| Err(format!("{}: {why}: {reference:?}", case.name));
     if !reference.violations.is_empty() {
-        return told("without any crash");
+        return failed("broken without any crash");
     }
     if reference.calls == 0 {
-        return told("nothing was ever asked");
+        return failed("the controllers sent no request");
     }
     Ok(reference)
 }
 
-async fn judge(scenario: &Scenario, reference: &Run, crashes: &[Crash]) -> Result<(), String> {
-    let killers = |generation: usize| {
-        let crash = *crashes.get(generation)?;
-        Some(Box::new(Killer { crash, seen: 0 }) as Box<dyn Meddler>)
+async fn compare(case: &TestCase, reference: &CrashRun, points: &[CrashPoint]) -> CheckResult {
+    let triggers = |process: usize| {
+        let point = *points.get(process)?;
+        Some(Box::new(CrashTrigger { point, seen: 0 }) as Box<dyn FaultInjector>)
     };
-    let run = play(scenario, &killers).await?;
-    let without_open = |end: &BTreeMap<String, String>| {
-        let mut end = end.clone();
-        end.retain(|name, _| !scenario.open.iter().any(|open| name.ends_with(open)));
-        end
+    let run = run(case, &triggers).await?;
+    let undetermined = steps(case)?.undetermined;
+    let determined = |left: &BTreeMap<String, String>| {
+        let mut left = left.clone();
+        left.retain(|name, _| !undetermined.iter().any(|open| name.ends_with(open)));
+        left
     };
-    // The first crash always comes to pass; the second only if that many requests were left.
-    let is_same = without_open(&run.end) == without_open(&reference.end);
+    // The first crash always happens; the second only if that many requests were left.
+    let is_same = determined(&run.left) == determined(&reference.left);
     if is_same && run.violations.is_empty() && run.crashes > 0 {
         return Ok(());
     }
     Err(format!(
-        "{} {crashes:?}: {run:#?}\nwithout a crash: {:#?}",
-        scenario.name, reference.end
+        "{} {points:?}: {run:#?}\nwithout a crash: {:#?}",
+        case.name, reference.left
     ))
 }
 
-/// Plays a scenario once; each generation of controllers meets its own meddler.
-pub async fn play(scenario: &Scenario, meddlers: Meddlers<'_>) -> Result<Run, String> {
-    let target = Target::embedded();
-    let log = Log::default();
-    let (kinds, watched) = scenarios::kinds(scenario.is_volcano);
-    let words = |error: anyhow::Error| format!("{}: {error:#}", scenario.name);
-    let users = Wire::new(target.client(), Who::User, &log, None);
-    let through = target.through(users.client());
-    let stage = Stage::set(&through, &Collector::Standing, "crash".to_owned()).await;
-    if scenario.is_volcano {
-        // The history of a kind begins with its definition.
-        VOLCANO.define(&stage).await?;
+/// Runs a case once; each controller process meets its own fault injector.
+pub async fn run(case: &TestCase, faults: ProcessFaults<'_>) -> CheckResult<CrashRun> {
+    let steps = steps(case)?;
+    let named = |why: String| format!("{}: {why}", case.name);
+    let (kinds, watched) = cases::kinds(steps.is_volcano);
+    let env = Environment::recorded("crash").await?;
+    if steps.is_volcano {
+        VOLCANO.define(&env).await?;
+        env.start_history().await?;
     }
-    let since = History::now(target.client()).await.map_err(words)?;
-    let made = (scenario.make)(&stage).await?;
-    let story = async {
+    let created = (steps.create)(&env).await.map_err(named)?;
+    let act = async {
         tokio::time::sleep(SETTLED).await;
-        (scenario.act)(&stage, &made).await?;
-        until_quiet(&log).await
+        (steps.act)(&env, &created).await?;
+        env.until_quiet().await
     };
-    let mut dead = Vec::new();
-    let cast = Cast {
-        names: scenario.controllers,
+    let options = ProcessOptions {
+        names: steps.controllers,
         kinds: &watched,
         discovery: DISCOVERY,
         ahead: SignedDuration::ZERO,
     };
-    let lives = live(&target, &cast, &log, meddlers, &mut dead);
+    let mut dead = Vec::new();
     tokio::select! {
         biased;
-        ended = lives => ended?,
-        ended = story => ended.map_err(|why| format!("{}: {why}", scenario.name))?,
+        ended = env.run_processes(&options, faults, &mut dead) => ended?,
+        ended = act => ended.map_err(named)?,
     }
-    tokio::time::sleep(GONE).await;
-    if !dead.iter().all(Trace::is_gone) {
-        return Err(format!("{}: something that died lives on", scenario.name));
+    tokio::time::sleep(TIMED_OUT).await;
+    if !dead.iter().all(WireTrace::is_gone) {
+        return Err(named("a crashed process still holds its wire".to_owned()));
     }
-    let history = History::read(target.client(), &kinds, since)
-        .await
-        .map_err(words)?;
-    Ok(Run {
-        end: end(&history),
-        calls: log.effects(),
+    let history = env.history(&kinds).await.map_err(named)?;
+    Ok(CrashRun {
+        left: final_state(&history),
+        calls: env.log().effects(),
         crashes: dead.len(),
-        violations: violations(&history, &log.acts()),
+        violations: violations(&history, &env.log().acts()),
     })
 }
 
-/// One generation of controllers after the other, for ever. What is left of those that died can do nothing, and has to
-/// end some time.
-pub(crate) async fn live(
-    target: &Target,
-    cast: &Cast<'_>,
-    log: &Log,
-    meddlers: Meddlers<'_>,
-    dead: &mut Vec<Trace>,
-) -> Result<(), String> {
-    loop {
-        let wire = Wire::new(target.client(), Who::Controllers, log, meddlers(dead.len()));
-        let _generation = Generation::start(target, &wire, cast)?;
-        wire.until_cut().await;
-        dead.push(wire.trace());
+fn steps(case: &TestCase) -> CheckResult<ConvergentSteps> {
+    match case.body {
+        CaseBody::Convergent(steps) => Ok(steps),
+        _ => Err(format!("{} is not a convergent case", case.name)),
     }
-}
-
-/// Waits until the controllers have written nothing for a while. An owner that no feed shows is asked for for ever.
-pub(crate) async fn until_quiet(log: &Log) -> Checked {
-    let mut quiet_at = Instant::now() + QUIET;
-    for _ in 0..WAITS_MAX {
-        tokio::time::sleep_until(quiet_at).await;
-        match log.last_write().map(|last| last + QUIET) {
-            Some(later) if later > quiet_at => quiet_at = later,
-            _ => return Ok(()),
-        }
-    }
-    Err("the controllers are never done".to_owned())
 }
 
 /// What is left, in words that do not depend on uids.
-pub(crate) fn end(history: &History) -> BTreeMap<String, String> {
+pub(crate) fn final_state(history: &History) -> BTreeMap<String, String> {
     let words = |value: &Value, member: &str| {
         let list = value.as_array().into_iter().flatten();
         let list = list.map(|item| match member {
@@ -278,7 +222,7 @@ pub(crate) fn end(history: &History) -> BTreeMap<String, String> {
                 Some(last) => format!(" active [{}] last {last}", words(&status["active"], "name")),
                 None => String::new(),
             },
-            // When it was depends on when somebody ran the Job.
+            // The time depends on when the case ended the Job.
             match status["lastSuccessfulTime"].is_string() {
                 true => " has succeeded",
                 false => "",

@@ -6,7 +6,6 @@
 
 mod cascade;
 mod create;
-mod expiry;
 mod family;
 mod following;
 mod lateness;
@@ -14,17 +13,16 @@ mod memory;
 mod pods;
 mod read;
 mod server_clock;
-mod ticks;
+mod timed;
 
 pub use cascade::{Cascade, Collected, Policy};
 pub use create::{Creates, Deletes};
-pub use expiry::{Ended, Expiry};
 pub use family::{Family, Plant, Shape};
 pub use lateness::Late;
 pub use memory::{GraphMemory, Held};
 pub use pods::{Pods, Removal, Removed};
 pub use read::{Fanout, List};
-pub use ticks::{Ticked, Ticks};
+pub use timed::{TimedEvent, TimedLoad, TimedResult};
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -109,7 +107,7 @@ fn cpu_time() -> Duration {
         .unwrap_or_default()
 }
 
-/// So many clients with a connection each, which is open already.
+/// Clients with an open connection each.
 async fn connected(kubeconfig: &Path, clients: usize) -> anyhow::Result<Vec<Client>> {
     let connect = || async {
         let client = Target::real(kubeconfig).await?.client().clone();

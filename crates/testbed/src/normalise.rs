@@ -1,10 +1,10 @@
-//! Makes transcripts of two servers comparable: what must differ gets a name, what nobody compares is dropped.
+//! Makes transcripts of two servers comparable: values that must differ get a name, values that are not compared are dropped.
 //!
 //! A pure function over a whole transcript, because names are given by order: uids `U1`, `U2`, … and continue tokens
 //! `C1`, … as they appear; resourceVersions of objects `R1` < `R2` < … by value, so that order and equality stay
 //! visible while absolute values and gaps do not. A list's (or bookmark's) resourceVersion is the store's, which other
 //! writers move at any time: it becomes `R3+`, the last object version it covers. Times become `T`, ages `AGE`.
-//! Literals that scenarios invent are recognisable and stay: uids that begin with eight zeros, times outside 2020–2099.
+//! Literals that cases invent are recognisable and stay: uids that begin with eight zeros, times outside 2020–2099.
 //! Dropped are descriptions of columns, and managedFields, also where a message quotes a whole object. Repeated causes
 //! of a Status count once and have no order; a Status whose other fields are what they always are is written as
 //! `{"Failure": {reason, message, details}}` (or `Success`), for the reader's sake.
@@ -15,7 +15,7 @@ use std::sync::LazyLock;
 use regex::{Captures, Regex};
 use serde_json::{Map, Value, json};
 
-/// What a scenario invents as a uid begins with this and keeps its value.
+/// What a case invents as a uid begins with this and keeps its value.
 const INVENTED_UID: &str = "00000000-";
 
 static UID: LazyLock<Regex> =
@@ -46,7 +46,6 @@ struct Names<'a> {
 /// Whose resourceVersion is being looked at.
 #[derive(Clone, Copy, PartialEq)]
 enum Inside {
-    /// An object's.
     Object,
     /// The store's, in the metadata of a list.
     ListMeta,
@@ -54,7 +53,7 @@ enum Inside {
     Bookmark,
 }
 
-/// The normalised form of the transcript of a scenario that ran in namespace `ns`.
+/// The normalised form of the transcript of a case that ran in namespace `ns`.
 pub fn normalise(transcript: &[Value], ns: &str) -> Vec<Value> {
     let mut names = Names {
         ns,

@@ -1,6 +1,6 @@
-//! The resources and objects scenarios work with: paths as constants, objects from `mk_*` builders.
+//! The resources and objects of cases: paths as constants, objects from `mk_*` builders.
 //!
-//! Builders give the least the server accepts; a scenario says what is special about its object with [`with`].
+//! Builders give the least the server accepts; a case adds the rest with [`with`].
 
 use std::borrow::Cow;
 
@@ -33,7 +33,7 @@ macro_rules! resources {
                 scope: Scope::$scope,
             };
         )*)*
-        /// Every resource scenarios may leave objects of.
+        /// Every resource of which cases may leave objects.
         pub const RESOURCES: &[Resource] = &[$($($name),*),*];
     };
 }
@@ -186,12 +186,10 @@ pub fn mk_workload(kind: &str, name: &str) -> Value {
     with(mk_object("apps/v1", kind, name), json!({ "spec": spec }))
 }
 
-/// A Deployment.
 pub fn mk_deployment(name: &str) -> Value {
     mk_workload("Deployment", name)
 }
 
-/// A Job.
 pub fn mk_job(name: &str) -> Value {
     let spec = with(mk_pod_spec(), json!({"restartPolicy": "Never"}));
     with(
@@ -210,7 +208,6 @@ pub fn mk_volcano_job(name: &str) -> Value {
     )
 }
 
-/// A CronJob.
 pub fn mk_cron_job(name: &str) -> Value {
     let job = json!({"spec": mk_job("x")["spec"]});
     with(
@@ -219,7 +216,6 @@ pub fn mk_cron_job(name: &str) -> Value {
     )
 }
 
-/// A Lease.
 pub fn mk_lease(name: &str) -> Value {
     with(
         mk_object("coordination.k8s.io/v1", "Lease", name),
@@ -244,7 +240,6 @@ pub fn mk_event(name: &str, ns: &str) -> Value {
     )
 }
 
-/// A Namespace.
 pub fn mk_namespace(name: &str) -> Value {
     mk_object("v1", "Namespace", name)
 }

@@ -1,6 +1,6 @@
 //! Random schemas and objects, sent to two servers: do they say the same?
 //!
-//! A seed makes a [`Case`]: a definition, which is sometimes no good, and objects that fit its schema more or less. The
+//! A seed makes a [`SchemaCase`]: a definition, which is sometimes no good, and objects that fit its schema more or less. The
 //! case is performed on each server by itself, and what came back is compared: whether each was taken, what is stored of
 //! it, what was warned about, and the set of causes where it was refused. `cargo xtask conformance schema` sets the embedded
 //! server beside a real one.
@@ -26,19 +26,18 @@ const LOOK_STEP: Duration = Duration::from_millis(50);
 
 /// A schema, and what is sent to it.
 #[derive(Debug)]
-pub struct Case {
+pub struct SchemaCase {
     /// What made it.
     pub seed: u64,
-    /// The schema.
     pub schema: Value,
     status: Value,
     /// Content of objects, and what each is changed into.
     objects: Vec<(Value, Value)>,
 }
 
-// === impl Case ===
+// === impl SchemaCase ===
 
-impl Case {
+impl SchemaCase {
     /// The case of a seed.
     pub fn of(seed: u64) -> Self {
         let mut rng = Rng::seeded(seed);
@@ -59,7 +58,7 @@ impl Case {
     }
 
     /// What a server makes of it, answer by answer.
-    pub async fn perform(&self, target: &Target) -> Vec<Value> {
+    pub async fn run(&self, target: &Target) -> Vec<Value> {
         let s = Session::new(target.clone(), String::new());
         let group = format!("s{}.example.com", self.seed);
         let version = json!({"name": "v1", "served": true, "storage": true, "subresources": self.status, "schema": {"openAPIV3Schema": self.schema}});

@@ -1,8 +1,8 @@
-//! One scenario's conversation with a server: raw requests out, what came back written down.
+//! The recording client of a case: raw requests out, answers recorded.
 //!
-//! A `Session` belongs to the scenario that runs. Every exchange is recorded as JSON: the request line, the status, the
+//! A `Session` belongs to the case that runs. Every exchange is recorded as JSON: the request line, the status, the
 //! headers that matter and the body, all as they were; making them comparable is `normalise`'s work. Nothing here
-//! decides whether an answer is right: a scenario only asks, the comparison with the real server's answers judges.
+//! decides whether an answer is right: a case only asks, the comparison with the real server's answers judges.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,7 +25,7 @@ const UNTIL_STEP: Duration = Duration::from_millis(50);
 /// Response headers that are part of an answer. A Content-Type of plain JSON is not written down.
 const RECORDED: &[&str] = &["content-type", "warning", "retry-after", "location"];
 
-/// Fields of Pod templates and Services that the server fills in. Scenarios about other things leave them out.
+/// Fields of Pod templates and Services that the server fills in. Cases about other things leave them out.
 const DEFAULTED: &[&str] = &[
     "clusterIPs",
     "dnsPolicy",
@@ -79,7 +79,7 @@ enum Token {
     Other(Option<&'static str>),
 }
 
-/// One answer, for the scenario's own use.
+/// One answer, for the case's own use.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
     /// HTTP status; 0 if none came.
@@ -105,7 +105,7 @@ impl Session {
         }
     }
 
-    /// The scenario's own namespace.
+    /// The case's own namespace.
     pub fn ns(&self) -> &str {
         &self.ns
     }
@@ -120,12 +120,12 @@ impl Session {
         self.transcript
     }
 
-    /// The path of `resource`'s collection, in the scenario's namespace if it lives in one.
+    /// The path of `resource`'s collection, in the case's namespace if it lives in one.
     pub fn path(&self, resource: &Resource) -> String {
         resource.collection(&self.ns)
     }
 
-    /// A word about the next exchange, for whoever reads the record.
+    /// A word about the next exchange, for the reader of the transcript.
     pub fn note(&mut self, note: &'static str) -> &mut Self {
         self.note = Some(note);
         self
@@ -267,7 +267,7 @@ impl Session {
         }
     }
 
-    /// From now on these parts of objects are not written down: `spec` and `status`, where a scenario is not about them.
+    /// From now on these parts of objects are not written down: `spec` and `status`, where a case is not about them.
     pub fn hide(&mut self, parts: &'static [&'static str]) {
         self.hidden = parts;
     }
@@ -345,7 +345,6 @@ impl Ask {
         }
     }
 
-    /// A GET.
     pub fn get(path: impl Into<String>) -> Self {
         Self::new(Method::GET, path)
     }
@@ -394,7 +393,7 @@ impl Ask {
         self
     }
 
-    /// With a token nobody gave out.
+    /// With a token that was never issued.
     pub fn forged(mut self) -> Self {
         self.token = Token::Other(Some("forged"));
         self

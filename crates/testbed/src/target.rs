@@ -1,7 +1,7 @@
-//! The server under test: where a scenario's requests go.
+//! The server under test.
 //!
-//! A `Target` is made by the `suites` binary or by a test and only read afterwards. A real server is reached through a
-//! kubeconfig. Retries are off, so that what a scenario writes down is what the server said.
+//! The `suites` binary or a test creates a `Target` and only reads it afterwards. A real server is reached through a
+//! kubeconfig. The client does not retry, so a transcript holds every answer of the server.
 
 use std::path::Path;
 
@@ -30,19 +30,18 @@ use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 
 /// When the embedded server's time begins: the first second of 2026.
 const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
-/// What the embedded server's randomness begins with; any number does, as long as it stays.
+/// The seed of the embedded server's randomness; fixed, so that runs repeat.
 const SEED: u64 = 4;
 
-/// How many terminated Pods are kept by the Pod GC of suites: more than all plays make together that are about something
-/// else.
+/// Pod GC's threshold in suites: more terminated Pods than all cases about other things create together.
 pub const TERMINATED_PODS_KEPT: usize = 30;
 
-/// Which kind of server a [`Target`] is; decides which scenarios can run and whether anything is left to clean up.
+/// Which kind of server a [`Target`] is; decides which cases can run and whether a cleanup is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Server {
-    /// Our own server, in this process, made for one scenario.
+    /// Our own server, in this process, for one case.
     Embedded,
-    /// A server behind a kubeconfig; it was there before and stays afterwards.
+    /// A server behind a kubeconfig; it outlives the case.
     Real,
 }
 
@@ -51,25 +50,23 @@ pub enum Server {
 pub struct Target {
     server: Server,
     client: Client,
-    /// What a client without or with another token is made from; none where there is no wire to authenticate on.
+    /// The configuration for clients with another token; `None` for the embedded server, which has no network.
     config: Option<kube::Config>,
-    /// The embedded server's time; a real server has its own.
+    /// The embedded server's clock.
     clock: Option<Clock>,
 }
 
-/// Controllers in this process; they end with this value.
-pub struct Controllers {
+/// Controllers in this process; dropping it ends them.
+pub struct InProcessControllers {
     _manager: Manager,
-    /// What they have written so far.
     pub evidence: Trail,
-    /// What they have counted so far.
     pub metrics: Metrics,
 }
 
 // === impl Target ===
 
 impl Target {
-    /// The server that a kubeconfig's current context names.
+    /// The server of a kubeconfig's current context.
     pub async fn real(kubeconfig: &Path) -> anyhow::Result<Self> {
         let file = Kubeconfig::read_from(kubeconfig).context("kubeconfig")?;
         let mut config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
@@ -86,7 +83,7 @@ impl Target {
         })
     }
 
-    /// A new embedded server. It does not look after namespaces and events by itself, as a bare kube-apiserver does not.
+    /// A new embedded server. Like a bare kube-apiserver it neither empties namespaces nor expires Events.
     pub fn embedded() -> Self {
         let upkeep = UpkeepTasks {
             namespaces: false,
@@ -112,24 +109,22 @@ impl Target {
         }
     }
 
-    /// Which kind of server this is.
     pub fn server(&self) -> Server {
         self.server
     }
 
-    /// The client of an all-powerful user.
+    /// A client with all rights.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// The time of the embedded server.
+    /// The clock of the embedded server; `None` for a real one.
     pub fn clock(&self) -> Option<&Clock> {
         self.clock.as_ref()
     }
 
-    /// Starts controllers beside the embedded server, by the names that `--controllers` has for them, on its clock:
-    /// one or several with commas between.
-    pub fn controllers(&self, list: &str) -> anyhow::Result<Controllers> {
+    /// Starts controllers beside the embedded server, on its clock; `list` is what `--controllers` takes.
+    pub fn controllers(&self, list: &str) -> anyhow::Result<InProcessControllers> {
         let Some(clock) = self.clock() else {
             anyhow::bail!("{list} cannot run in process beside a real server");
         };
@@ -143,9 +138,9 @@ impl Target {
         };
         let names: Vec<&str> = list.split(',').collect();
         for name in &names {
-            hire(&mut manager, name, &names, &interest)?;
+            start_controller(&mut manager, name, &names, &interest)?;
         }
-        Ok(Controllers {
+        Ok(InProcessControllers {
             _manager: manager,
             evidence,
             metrics,
@@ -153,7 +148,7 @@ impl Target {
     }
 
     /// Starts simulated Nodes and workloads beside the server, with the kinds of Volcano installed.
-    pub async fn actors(&self) -> anyhow::Result<Controllers> {
+    pub async fn actors(&self) -> anyhow::Result<InProcessControllers> {
         volcano::install(&self.client).await?;
         let clock = match self.clock() {
             Some(clock) => clock.clone(),
@@ -162,14 +157,13 @@ impl Target {
         let metrics = Metrics::new();
         let (mut manager, evidence) = self.manager(&clock, Events::none(), &metrics);
         caretaker_simulator::start(&mut manager);
-        Ok(Controllers {
+        Ok(InProcessControllers {
             _manager: manager,
             evidence,
             metrics,
         })
     }
 
-    /// What controllers of this process are started with, and what they will have written.
     fn manager(&self, clock: &Clock, events: Events, metrics: &Metrics) -> (Manager, Trail) {
         let (options, rng) = (FeedSetOptions::default(), Rng::seeded(SEED));
         let evidence = Trail::new();
@@ -185,7 +179,7 @@ impl Target {
         (manager, evidence)
     }
 
-    /// A client that presents `token`, or nothing; `None` where the server is not behind a wire.
+    /// A client with this token or none; `None` for the embedded server, which authenticates no connections.
     pub fn stranger(&self, token: Option<&str>) -> Option<Client> {
         let mut config = self.config.clone()?;
         config.auth_info = AuthInfo {
@@ -196,21 +190,21 @@ impl Target {
     }
 }
 
-/// The server's time, by what it says about an answer.
+/// The server's time, by the `Date` header of an answer.
 pub(crate) async fn date(client: &Client) -> anyhow::Result<Timestamp> {
     let request = Request::get("/version").body(Body::empty())?;
     let (parts, body) = client.send(request).await?.into_parts();
     // Read to its end, so that the connection can be used again.
     body.collect_bytes().await?;
     let date = parts.headers.get(header::DATE);
-    let date = date.context("the server does not tell its time")?;
+    let date = date.context("the server sends no Date header")?;
     let date = rfc2822::parse(date.to_str()?).context("the server's time")?;
     Ok(date.timestamp())
 }
 
-/// Starts the controller of this name in this process, where all of `names` work. The collector gets to see what is
+/// Starts the controller of this name in this process, beside the others of `names`. The garbage collector watches
 /// `collected`.
-pub(crate) fn hire(
+pub(crate) fn start_controller(
     manager: &mut Manager,
     name: &str,
     names: &[&str],
@@ -228,7 +222,7 @@ pub(crate) fn hire(
         return Ok(());
     }
     match name {
-        // Nobody asks it anything.
+        // The handle is for questions of `explain`, which no case asks.
         gc::NAME => drop(manager.start(collected.clone(), options, || GarbageCollector::new(SEED))),
         podgc::NAME => drop(manager.start(podgc::interest(), options, pod_gc)),
         _ => {
@@ -250,7 +244,7 @@ pub(crate) fn hire(
     Ok(())
 }
 
-/// Pod GC as suites expect it: few terminated Pods are kept, so that few have to be made.
+/// Pod GC with a low threshold, so that cases need few terminated Pods.
 fn pod_gc() -> PodGc {
     PodGc::new(podgc::Settings {
         threshold: Some(TERMINATED_PODS_KEPT),

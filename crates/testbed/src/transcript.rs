@@ -1,6 +1,6 @@
 //! How transcripts are kept as files: JSON that reads well in a review.
 //!
-//! One file per theme, an object of scenario name to its exchanges in table order. What fits on a line stands on one
+//! One file per theme, an object of case name to its exchanges in table order. What fits on a line stands on one
 //! line; the bytes depend on the content alone, so that two recordings can be compared with `diff`.
 
 use std::fmt::Write as _;
@@ -11,9 +11,9 @@ use serde_json::{Map, Value};
 const LINE_MAX: usize = 140;
 
 /// The text of a file of transcripts.
-pub fn written(scenarios: &[(String, Vec<Value>)]) -> String {
+pub fn written(cases: &[(String, Vec<Value>)]) -> String {
     let mut out = String::from("{");
-    for (at, (name, transcript)) in scenarios.iter().enumerate() {
+    for (at, (name, transcript)) in cases.iter().enumerate() {
         let comma = if at == 0 { "" } else { "," };
         let _ = write!(out, "{comma}\n\n  {}: ", Value::from(name.as_str()));
         write_value(&mut out, &Value::from(transcript.clone()), 2, 0);
@@ -22,7 +22,7 @@ pub fn written(scenarios: &[(String, Vec<Value>)]) -> String {
     out
 }
 
-/// The transcripts of a file, by scenario.
+/// The transcripts of a file, by case.
 pub fn read(text: &str) -> Result<Vec<(String, Vec<Value>)>, serde_json::Error> {
     let map: Map<String, Value> = serde_json::from_str(text)?;
     let transcripts = map.into_iter().map(|(name, value)| match value {
@@ -127,12 +127,12 @@ mod tests {
     fn what_is_written_can_be_read_and_is_written_the_same_again() {
         let long = "x".repeat(LINE_MAX);
         let exchange = json!({"request": "GET /", "status": 200, "body": {"text": long, "empty": {}, "none": []}});
-        let scenarios = vec![
+        let cases = vec![
             ("a".to_owned(), vec![exchange.clone(), exchange]),
             ("b".to_owned(), vec![]),
         ];
-        let text = written(&scenarios);
-        assert_eq!(read(&text).unwrap(), scenarios);
+        let text = written(&cases);
+        assert_eq!(read(&text).unwrap(), cases);
         assert_eq!(written(&read(&text).unwrap()), text);
     }
 

@@ -80,7 +80,7 @@ impl Session {
         self.record_events(&watch.request, event.as_slice(), "left");
     }
 
-    /// Reads `due` events without writing them down: for events whose order is nobody's promise.
+    /// Reads `due` events without writing them down: for events whose order is undefined.
     pub async fn take_quietly(&self, watch: &mut Watch, due: usize) -> Vec<Value> {
         read(watch, due, SILENCE).await.0
     }

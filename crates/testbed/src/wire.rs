@@ -1,8 +1,8 @@
-//! What stands between a client and the server: it writes down every request about one object, and can do harm to any.
+//! A transport between a client and the server that records every request about one object and can inject faults.
 //!
-//! A [`Wire`] is the transport of a `kube::Client`. What happens to a request is said by a [`Meddler`]; without one
-//! everything passes. A wire that is cut is the end of whoever used it: nothing it asks from then on, and nothing it had
-//! asked for, has any effect or answer. That is how controllers are killed without asking them.
+//! A [`Wire`] is the transport of a `kube::Client`. A [`FaultInjector`] decides about each request; without one everything
+//! passes. After a wire is cut, no request on it has an effect or an answer, neither a new one nor a pending one. That is how
+//! a crash of controllers is simulated.
 
 use std::future::{Future, pending};
 use std::pin::Pin;
@@ -11,6 +11,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use caretaker_machinery::rng::Rng;
 use futures::StreamExt as _;
 use http::{Method, Request, Response, header};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -25,81 +26,73 @@ use tower_service::Service;
 type Error = Box<dyn std::error::Error + Send + Sync>;
 type AnyBody = UnsyncBoxBody<Bytes, Error>;
 
-/// Who sends through a wire.
+/// The sender of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Who {
-    /// People and what they use.
+pub enum RequestSender {
     User,
-    /// The controllers under test.
     Controllers,
 }
 
 /// One request about one object that the server has carried out or refused.
 #[derive(Clone, Debug)]
-pub struct Act {
-    /// Who asked.
-    pub who: Who,
-    /// When it was asked.
+pub struct RecordedRequest {
+    pub who: RequestSender,
     pub sent: Instant,
-    /// The verb.
     pub method: Method,
-    /// The path, without query.
+    /// Without the query.
     pub path: String,
-    /// What was sent along.
     pub body: Value,
-    /// What the server answered, whether or not that ever arrived.
+    /// The server's answer, even if it never arrived.
     pub status: u16,
-    /// The answer's body.
     pub answer: Value,
 }
 
-/// All requests about single objects, of everybody, in the order of their answers. Clones are the same log.
+/// All requests about single objects, of all senders, in the order of their answers. Clones share the log.
 #[derive(Clone, Default)]
-pub struct Log(Arc<Mutex<Vec<Act>>>);
+pub struct RequestLog(Arc<Mutex<Vec<RecordedRequest>>>);
 
-/// A request as a [`Meddler`] sees it.
+/// A request as a [`FaultInjector`] sees it.
 #[derive(Debug)]
-pub struct Asked<'a> {
-    /// The verb.
+pub struct WireRequest<'a> {
     pub method: &'a Method,
     /// Path and query.
     pub uri: &'a str,
-    /// Whether it is about one object: what the controllers do to objects, not how they learn of them.
+    /// Whether it is about one object, in contrast to lists, watches and discovery.
     pub is_effect: bool,
     /// Whether it is answered by a stream of events.
     pub is_watch: bool,
-    /// What is sent along.
     pub body: &'a Value,
 }
 
 /// What happens to a request.
 #[derive(Debug)]
-pub enum Fate {
-    /// Nothing out of the ordinary.
+pub enum RequestFate {
     Pass,
     /// It is sent later.
     Late(Duration),
     /// It is sent with another body.
     Body(Value),
     /// It is not sent, and answered like this.
-    Reply(Reply),
+    Reply(FakeReply),
     /// It is carried out, and answered like this.
-    Instead(Reply),
+    Instead(FakeReply),
     /// It is not sent, and never answered.
     Swallowed,
     /// It is carried out, and never answered.
     Ghost,
-    /// Its answer ends after so long, wherever that is.
+    /// Its answer ends after this time, even in the middle of an event.
     Cut(Duration),
-    /// Its answer is shown to this before it is delivered.
-    Altered(fn(Reply) -> Reply),
+    /// Every part of its answer is delayed by a random time up to this one; their order stays.
+    Lag(Rng, Duration),
+    /// Its answer is changed before it is delivered.
+    Altered(fn(FakeReply) -> FakeReply),
     /// The wire is cut.
-    End(Moment),
+    End(CrashMoment),
 }
 
 /// When a wire is cut, as seen from one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
+pub enum CrashMoment {
     /// Before it reaches the server.
     Before,
     /// When the server has carried it out, before the answer arrives.
@@ -108,53 +101,48 @@ pub enum Moment {
     After,
 }
 
-/// An answer made up here, or read as a whole.
+/// An invented answer, or a real one that was read to its end.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reply {
-    /// The HTTP status.
+pub struct FakeReply {
     pub status: u16,
-    /// The media type.
     pub content_type: String,
-    /// Seconds to wait, if it says so.
+    /// The header of this name.
     pub retry_after: Option<String>,
-    /// The text.
     pub text: String,
 }
 
-/// Decides what happens to requests.
-pub trait Meddler: Send {
-    /// What happens to the next request.
-    fn fate(&mut self, asked: &Asked<'_>) -> Fate;
+/// Decides about every request on a wire.
+pub trait FaultInjector: Send {
+    fn fate(&mut self, asked: &WireRequest<'_>) -> RequestFate;
 }
 
-/// The transport of a client. Clones are the same wire.
+/// The transport of a client. Clones share the wire.
 #[derive(Clone)]
 pub struct Wire {
-    shared: Arc<Shared>,
+    shared: Arc<WireState>,
 }
 
-/// Tells whether anybody still holds a wire.
-pub struct Trace(Weak<Shared>);
+/// Shows whether a wire is still held.
+pub struct WireTrace(Weak<WireState>);
 
-struct Shared {
-    who: Who,
+struct WireState {
+    who: RequestSender,
     server: Client,
-    log: Log,
-    meddler: Mutex<Option<Box<dyn Meddler>>>,
+    log: RequestLog,
+    injector: Mutex<Option<Box<dyn FaultInjector>>>,
     is_cut: watch::Sender<bool>,
 }
 
-impl<F: FnMut(&Asked<'_>) -> Fate + Send> Meddler for F {
-    fn fate(&mut self, asked: &Asked<'_>) -> Fate {
+impl<F: FnMut(&WireRequest<'_>) -> RequestFate + Send> FaultInjector for F {
+    fn fate(&mut self, asked: &WireRequest<'_>) -> RequestFate {
         self(asked)
     }
 }
 
-// === impl Log ===
+// === impl RequestLog ===
 
-impl Log {
-    /// Everything so far.
-    pub fn acts(&self) -> Vec<Act> {
+impl RequestLog {
+    pub fn acts(&self) -> Vec<RecordedRequest> {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -165,26 +153,28 @@ impl Log {
     pub fn effects(&self) -> usize {
         let acts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         acts.iter()
-            .filter(|act| act.who == Who::Controllers)
+            .filter(|act| act.who == RequestSender::Controllers)
             .count()
     }
 
     /// When the controllers last tried to write something.
     pub fn last_write(&self) -> Option<Instant> {
         let acts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_write = |act: &&Act| act.who == Who::Controllers && act.method != Method::GET;
+        let is_write = |act: &&RecordedRequest| {
+            act.who == RequestSender::Controllers && act.method != Method::GET
+        };
         acts.iter().filter(is_write).map(|act| act.sent).max()
     }
 
-    fn push(&self, act: Act) {
+    fn push(&self, act: RecordedRequest) {
         let mut acts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         acts.push(act);
     }
 }
 
-// === impl Reply ===
+// === impl FakeReply ===
 
-impl Reply {
+impl FakeReply {
     /// A JSON answer.
     pub fn json(status: u16, body: &Value) -> Self {
         Self {
@@ -195,14 +185,13 @@ impl Reply {
         }
     }
 
-    /// A failure as API servers tell it.
+    /// A failure as API servers send it.
     pub fn failure(status: u16, reason: &str) -> Self {
         let status_object = serde_json::json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": "made up", "reason": reason, "code": status});
         Self::json(status, &status_object)
     }
 
-    /// A text.
     pub fn text(status: u16, text: &str) -> Self {
         Self {
             status,
@@ -223,10 +212,10 @@ impl Reply {
     }
 }
 
-// === impl Trace ===
+// === impl WireTrace ===
 
-impl Trace {
-    /// Whether nobody is left who could use the wire.
+impl WireTrace {
+    /// Whether no client is left that could use the wire.
     pub fn is_gone(&self) -> bool {
         self.0.strong_count() == 0
     }
@@ -236,13 +225,18 @@ impl Trace {
 
 impl Wire {
     /// A wire to the server that `server` talks to.
-    pub fn new(server: &Client, who: Who, log: &Log, meddler: Option<Box<dyn Meddler>>) -> Self {
+    pub fn new(
+        server: &Client,
+        who: RequestSender,
+        log: &RequestLog,
+        injector: Option<Box<dyn FaultInjector>>,
+    ) -> Self {
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(WireState {
                 who,
                 server: server.clone(),
                 log: log.clone(),
-                meddler: Mutex::new(meddler),
+                injector: Mutex::new(injector),
                 is_cut: watch::Sender::new(false),
             }),
         }
@@ -254,9 +248,9 @@ impl Wire {
     }
 
     /// Replaces who decides about requests.
-    pub fn meddle(&self, meddler: Option<Box<dyn Meddler>>) {
-        let current = self.shared.meddler.lock();
-        *current.unwrap_or_else(PoisonError::into_inner) = meddler;
+    pub fn set_injector(&self, injector: Option<Box<dyn FaultInjector>>) {
+        let current = self.shared.injector.lock();
+        *current.unwrap_or_else(PoisonError::into_inner) = injector;
     }
 
     /// Ends everything that goes through it.
@@ -270,8 +264,8 @@ impl Wire {
     }
 
     /// What tells when it is not used any more.
-    pub fn trace(&self) -> Trace {
-        Trace(Arc::downgrade(&self.shared))
+    pub fn trace(&self) -> WireTrace {
+        WireTrace(Arc::downgrade(&self.shared))
     }
 }
 
@@ -290,9 +284,9 @@ impl Service<Request<Body>> for Wire {
     }
 }
 
-// === impl Shared ===
+// === impl WireState ===
 
-impl Shared {
+impl WireState {
     async fn carry(&self, request: Request<Body>) -> Result<Response<AnyBody>, Error> {
         if *self.is_cut.borrow() {
             return pending().await;
@@ -301,7 +295,7 @@ impl Shared {
         let bytes = body.collect_bytes().await?;
         let body: Value = serde_json::from_slice(&bytes).unwrap_or_default();
         let uri = parts.uri.to_string();
-        let asked = Asked {
+        let asked = WireRequest {
             method: &parts.method,
             uri: &uri,
             is_effect: is_effect(&parts.method, parts.uri.path()),
@@ -309,10 +303,10 @@ impl Shared {
             body: &body,
         };
         let fate = {
-            let mut meddler = self.meddler.lock().unwrap_or_else(PoisonError::into_inner);
-            meddler
+            let mut injector = self.injector.lock().unwrap_or_else(PoisonError::into_inner);
+            injector
                 .as_mut()
-                .map_or(Fate::Pass, |meddler| meddler.fate(&asked))
+                .map_or(RequestFate::Pass, |injector| injector.fate(&asked))
         };
         let is_effect = asked.is_effect;
         let request = Request::from_parts(parts, Body::from(bytes.to_vec()));
@@ -326,21 +320,21 @@ impl Shared {
 
     async fn meet(
         &self,
-        fate: Fate,
+        fate: RequestFate,
         mut request: Request<Body>,
         mut body: Value,
         is_effect: bool,
     ) -> Result<Response<AnyBody>, Error> {
         let cut = || self.is_cut.send_replace(true);
         match fate {
-            Fate::Reply(reply) => return reply.into_response(),
-            Fate::Swallowed => return pending().await,
-            Fate::End(Moment::Before) => {
+            RequestFate::Reply(reply) => return reply.into_response(),
+            RequestFate::Swallowed => return pending().await,
+            RequestFate::End(CrashMoment::Before) => {
                 cut();
                 return pending().await;
             }
-            Fate::Late(wait) => tokio::time::sleep(wait).await,
-            Fate::Body(ref other) => {
+            RequestFate::Late(wait) => tokio::time::sleep(wait).await,
+            RequestFate::Body(ref other) => {
                 body = other.clone();
                 *request.body_mut() = Body::from(body.to_string().into_bytes());
             }
@@ -348,18 +342,19 @@ impl Shared {
         }
         let response = self.send(request, body, is_effect).await?;
         match fate {
-            Fate::Instead(reply) => reply.into_response(),
-            Fate::Ghost => pending().await,
-            Fate::End(Moment::Inside) => {
+            RequestFate::Instead(reply) => reply.into_response(),
+            RequestFate::Ghost => pending().await,
+            RequestFate::End(CrashMoment::Inside) => {
                 cut();
                 pending().await
             }
-            Fate::End(Moment::After) => {
+            RequestFate::End(CrashMoment::After) => {
                 cut();
                 Ok(response)
             }
-            Fate::Cut(after) => Ok(response.map(|body| shortened(body, after))),
-            Fate::Altered(alter) => alter(read(response).await?).into_response(),
+            RequestFate::Cut(after) => Ok(response.map(|body| shortened(body, after))),
+            RequestFate::Lag(rng, max) => Ok(response.map(|body| delayed(body, rng, max))),
+            RequestFate::Altered(alter) => alter(read(response).await?).into_response(),
             _ => Ok(response),
         }
     }
@@ -379,7 +374,7 @@ impl Shared {
         }
         let (parts, answer) = response.into_parts();
         let answer = answer.collect_bytes().await?;
-        self.log.push(Act {
+        self.log.push(RecordedRequest {
             who: self.who,
             sent,
             method,
@@ -408,14 +403,25 @@ fn shortened(body: AnyBody, after: Duration) -> AnyBody {
     StreamBody::new(stream).boxed_unsync()
 }
 
-async fn read(response: Response<AnyBody>) -> Result<Reply, Error> {
+fn delayed(body: AnyBody, mut rng: Rng, max: Duration) -> AnyBody {
+    let stream = BodyStream::new(body).then(move |frame| {
+        let delay = rng.duration(Duration::ZERO..max);
+        async move {
+            tokio::time::sleep(delay).await;
+            frame
+        }
+    });
+    StreamBody::new(stream).boxed_unsync()
+}
+
+async fn read(response: Response<AnyBody>) -> Result<FakeReply, Error> {
     let (parts, body) = response.into_parts();
     let bytes = body.collect().await?.to_bytes();
     let header = |name| {
         let value = parts.headers.get(name)?.to_str().ok()?;
         Some(value.to_owned())
     };
-    Ok(Reply {
+    Ok(FakeReply {
         status: parts.status.as_u16(),
         content_type: header(header::CONTENT_TYPE).unwrap_or_default(),
         retry_after: header(header::RETRY_AFTER),
@@ -447,7 +453,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_about_one_object_are_told_from_the_others() {
+    fn recognises_requests_about_one_object() {
         let table = [
             (Method::GET, "/api/v1/namespaces/n/configmaps/a", true),
             (Method::DELETE, "/api/v1/nodes/a", true),

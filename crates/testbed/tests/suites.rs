@@ -1,10 +1,10 @@
-//! The suites against frozen answers: what the real server said, the embedded one has to say.
+//! What holds across all cases, faults that need a world of their own, and broken controllers that the checkers catch.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 #[path = "suites/chaos.rs"]
 mod chaos;
 #[path = "suites/crash.rs"]
-mod crash;
+mod crash_mutants;
 #[path = "suites/cron.rs"]
 mod cron_inputs;
 #[path = "suites/inputs.rs"]
@@ -14,94 +14,81 @@ mod pod_gc;
 #[path = "suites/ttl.rs"]
 mod ttl_inputs;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use caretaker_testbed::collector::Collector;
-use caretaker_testbed::compare::{Allowed, differences};
+use caretaker_testbed::case::{CaseBody, CaseNeed, TestCase};
+use caretaker_testbed::compare::Allowed;
+use caretaker_testbed::controllers::ControllerSource;
+use caretaker_testbed::crash;
+use caretaker_testbed::environment::Environment;
 use caretaker_testbed::objects::{
     CRDS, DEPLOYMENTS, JOBS, VOLCANO_JOBS, mk_deployment, mk_job, mk_volcano_job,
 };
-use caretaker_testbed::script::perform::Theatre;
-use caretaker_testbed::script::{Script, model};
 use caretaker_testbed::session::{Ask, Session};
-use caretaker_testbed::suites::stage::Stage;
-use caretaker_testbed::suites::{
-    Ending, Need, Outcome, Play, Scenario, Theme, api, cron, gc, podgc, ttl, workloads,
-};
+use caretaker_testbed::suites::{SUITES, api, workloads};
 use caretaker_testbed::target::Target;
 use caretaker_testbed::transcript;
-use serde_json::Value;
 
-/// How many random scripts `cargo test` performs; `cargo xtask conformance gc-random` performs more.
-const SCRIPTS: u64 = 24;
-
-fn data(suite: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("data")
-        .join(suite)
+fn data() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("data/api")
 }
 
-fn frozen(suite: &str, theme: &Theme) -> BTreeMap<String, Vec<Value>> {
-    let file = data(suite).join(format!("{}.json", theme.name));
-    let text =
-        fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-    transcript::read(&text)
-        .expect("frozen answers are JSON")
-        .into_iter()
-        .collect()
+/// The cases that may run on one real server.
+fn cases() -> impl Iterator<Item = &'static TestCase> {
+    SUITES
+        .iter()
+        .flat_map(|suite| suite.cases())
+        .map(|(_, case)| case)
 }
 
-fn allowed(suite: &str) -> Allowed {
-    let text =
-        fs::read_to_string(data(suite).join("allowed.txt")).expect("every suite has this file");
-    Allowed::parse(&text).expect("rows of the allow file")
-}
-
-fn scenarios() -> impl Iterator<Item = &'static Scenario> {
-    api::THEMES.iter().flat_map(|theme| theme.scenarios)
-}
-
-/// Every play, with those who are at work beside the collector.
-fn plays() -> impl Iterator<Item = (&'static Play, &'static [&'static str])> {
-    let suites: [(&[&[Play]], &[&str]); 5] = [
-        (cron::PLAYS, cron::CONTROLLERS),
-        (gc::PLAYS, &[]),
-        (podgc::PLAYS, podgc::CONTROLLERS),
-        (ttl::PLAYS, ttl::CONTROLLERS),
-        (workloads::PLAYS, workloads::CONTROLLERS),
-    ];
-    suites.into_iter().flat_map(|(plays, others)| {
-        plays
-            .iter()
-            .copied()
-            .flatten()
-            .map(move |play| (play, others))
-    })
-}
-
-/// Name and namespace of every scenario and every play: they may all run on one server.
-fn named() -> Vec<(&'static str, String)> {
-    let scenarios = scenarios().map(|s| (s.name, s.namespace()));
-    let plays = plays().map(|(p, _)| (p.name, p.namespace()));
-    scenarios.chain(plays).collect()
+fn convergent_case(name: &str) -> &'static TestCase {
+    let mut all = crash::SUITE.cases().map(|(_, case)| case);
+    all.find(|case| case.name == name)
+        .unwrap_or_else(|| panic!("there is no case {name}"))
 }
 
 #[test]
-fn every_scenario_has_a_name_and_a_namespace_of_its_own() {
+fn no_table_has_lost_its_cases() {
+    let count = |is_counted: fn(&TestCase) -> bool| cases().filter(|case| is_counted(case)).count();
+    let recorded = count(|case| matches!(case.body, CaseBody::Recorded(_)));
+    let checked = count(|case| matches!(case.body, CaseBody::Checked(_)));
+    let idle = count(|case| {
+        let is_checked = matches!(case.body, CaseBody::Checked(_));
+        is_checked && !case.is_fresh() && !case.needs.contains(&CaseNeed::Actors)
+    });
+    let convergent = crash::SUITE.cases().count();
+    assert!(recorded >= 440, "{recorded} API cases");
+    assert!(
+        checked >= 116 && idle >= 80,
+        "{checked} and {idle} controller cases"
+    );
+    assert!(convergent >= 29, "{convergent} convergent cases");
+}
+
+#[test]
+fn every_case_has_a_name_and_a_namespace_of_its_own() {
     let (mut names, mut namespaces) = (BTreeSet::new(), BTreeSet::new());
-    for (name, ns) in named() {
-        assert!(names.insert(name), "{name} is there twice");
-        assert!(namespaces.insert(ns), "{name} shares its namespace");
+    for case in cases() {
+        let name = case.name;
+        assert!(names.insert(name), "{name} occurs twice");
+        assert!(
+            namespaces.insert(case.namespace()),
+            "{name} shares its namespace"
+        );
+    }
+    let convergent = crash::SUITE.cases().map(|(_, case)| case.name);
+    for name in convergent {
+        assert!(names.insert(name), "{name} occurs twice");
     }
 }
 
 #[test]
 fn no_namespace_is_part_of_another() {
-    // What a scenario leaves is found by its namespace's name.
-    let all: Vec<String> = named().into_iter().map(|(_, ns)| ns).collect();
+    // The cleanup finds the objects of a case by its namespace's name.
+    let all: Vec<String> = cases().map(TestCase::namespace).collect();
     for a in &all {
         let within: Vec<&String> = all
             .iter()
@@ -112,89 +99,46 @@ fn no_namespace_is_part_of_another() {
 }
 
 #[test]
-fn every_scenario_has_frozen_answers_and_there_are_no_others() {
-    for theme in api::THEMES {
-        let table: BTreeSet<String> = theme.scenarios.iter().map(|s| s.name.to_owned()).collect();
-        let frozen: BTreeSet<String> = frozen("api", theme).into_keys().collect();
-        assert_eq!(
-            table, frozen,
-            "{}: record it again from the real server",
-            theme.name
-        );
+fn every_api_case_has_a_frozen_transcript_and_there_are_no_others() {
+    for theme in api::SUITE.themes {
+        let text = fs::read_to_string(data().join(format!("{}.json", theme.name))).unwrap();
+        let frozen = transcript::read(&text).expect("frozen transcripts are JSON");
+        let frozen: BTreeSet<String> = frozen.into_iter().map(|(name, _)| name).collect();
+        let table: BTreeSet<String> = theme.cases.iter().map(|s| s.name.to_owned()).collect();
+        let hint = "record it again from the real server";
+        assert_eq!(table, frozen, "{}: {hint}", theme.name);
     }
 }
 
 #[test]
-fn every_allowed_difference_names_a_scenario() {
-    let names: BTreeSet<&str> = scenarios().map(|s| s.name).collect();
-    for name in allowed("api").scenarios() {
+fn every_allowed_difference_names_a_case() {
+    let text = fs::read_to_string(data().join("allowed.txt")).unwrap();
+    let allowed = Allowed::parse(&text).expect("rows of tabs");
+    let names: BTreeSet<&str> = cases().map(|case| case.name).collect();
+    for name in allowed.cases() {
         assert!(
             names.contains(name),
-            "{name} is allowed to differ, but is no scenario"
+            "{name} may differ, but there is no such case"
         );
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_embedded_server_answers_like_the_real_one() {
-    let allowed = allowed("api");
-    let (mut checks, mut equal, mut reports) = (0, 0, Vec::new());
-    for theme in api::THEMES {
-        let frozen = frozen("api", theme);
-        for scenario in theme.scenarios {
-            let Outcome::Ran(ours) = scenario.run(&Target::embedded()).await else {
-                continue;
-            };
-            let real = &frozen[scenario.name];
-            let judgement = allowed.judge(scenario.name, differences(real, &ours));
-            checks += 1;
-            if judgement.is_fine() {
-                equal += 1;
-            } else {
-                reports.push(judgement.report(scenario.name, real));
-            }
-        }
-    }
-    assert!(
-        reports.is_empty(),
-        "{equal} of {checks} are as they should be; the others:\n\n{}",
-        reports.join("\n")
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_controllers_in_process_end_every_play_as_they_should() {
-    let (mut passed, mut failed) = (0, Vec::new());
-    for (play, others) in plays() {
-        match play
-            .run(&Target::embedded(), &Collector::InProcess(others))
-            .await
-        {
-            Ending::Passed => passed += 1,
-            Ending::Failed(why) => failed.push(format!("{}: {why}", play.name)),
-            Ending::Skipped(_) => {}
-        }
-    }
-    assert!(
-        failed.is_empty(),
-        "{passed} plays ended well; the others:\n\n{}",
-        failed.join("\n")
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn no_workload_lives_without_actors() {
-    let play = &workloads::PLAYS[0][0];
-    let target = Target::embedded();
-    let stage = Stage::set(&target, &Collector::Standing, play.namespace()).await;
-    let Err(why) = (play.run)(&stage).await else {
-        panic!("{} ends well", play.name)
+async fn workload_cases_fail_without_actors() {
+    let case = &workloads::SUITE.themes[0].cases[0];
+    let CaseBody::Checked(run) = case.body else {
+        panic!("{} checks nothing", case.name)
     };
-    assert!(why.ends_with(" after 150 s"), "{}: {why}", play.name);
+    let source = ControllerSource::Running;
+    let env = Environment::new(&Target::embedded(), &source, case.namespace()).await;
+    let Err(why) = run(&env).await else {
+        panic!("{} passes", case.name)
+    };
+    assert!(why.ends_with(" after 150 s"), "{}: {why}", case.name);
 }
 
-/// What actors do about a Job of each kind and a Deployment within a minute.
-async fn played() -> Vec<String> {
+/// The actors' writes about a Job of each dialect and a Deployment within a minute.
+async fn actors_writes() -> Vec<String> {
     let target = Target::embedded();
     let actors = target.actors().await.unwrap();
     let session = Session::new(target, "default".to_owned());
@@ -215,9 +159,9 @@ async fn played() -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn actors_do_the_same_every_time() {
-    let first = played().await;
+    let first = actors_writes().await;
     assert!(first.len() > 20, "{first:?}");
-    assert_eq!(first, played().await);
+    assert_eq!(first, actors_writes().await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -240,42 +184,4 @@ async fn the_jobs_of_volcanos_cron_jobs_are_like_its_jobs() {
         spec("cronjobs", "/properties/jobTemplate/properties/spec").await,
         job
     );
-}
-
-#[tokio::test(start_paused = true)]
-async fn no_play_ends_well_when_nobody_is_at_work() {
-    // Actors make some plays end well all by themselves.
-    let is_alone = |play: &Play| !play.is_fresh() && !play.needs.contains(&Need::Actors);
-    for (play, _) in plays().filter(|(play, _)| is_alone(play)) {
-        let ending = play.run(&Target::embedded(), &Collector::Standing).await;
-        let Ending::Failed(why) = ending else {
-            panic!("{}: {ending:?}", play.name)
-        };
-        // It has waited in vain, and was not refused anything.
-        assert!(why.ends_with(" after 150 s"), "{}: {why}", play.name);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn random_scripts_end_as_the_model_says() {
-    let scripts: Vec<Script> = (0..SCRIPTS).map(Script::of).collect();
-    let target = Target::embedded();
-    let mut theatre = Theatre::open(&target, &Collector::InProcess(&[]))
-        .await
-        .unwrap();
-    let ends = theatre.perform(&scripts).await.unwrap();
-    let (mut determined, mut races, mut wrong) = (0, 0, Vec::new());
-    for (script, ends) in scripts.iter().zip(&ends) {
-        for (number, (expected, end)) in model::expected(script).iter().zip(ends).enumerate() {
-            match expected.is {
-                Some(_) => determined += 1,
-                None => races += 1,
-            }
-            let unlike = expected.unlike(end);
-            wrong.extend(unlike.map(|why| format!("{}: {why}\n{script}", script.name(number))));
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    // Where everything is a race, nothing is shown.
-    assert!(races * 5 < determined, "{races} of {determined}");
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use super::plays::{self, GC, Whose};
+use super::suite::{self, GC, Whose};
 use super::{SUITES, run_into};
 use crate::real::{Identity, Instance, Options};
 
@@ -23,7 +23,6 @@ use crate::real::{Identity, Instance, Options};
 pub struct Wanted {
     /// The first seed.
     pub seed: u64,
-    /// How many.
     pub seeds: u64,
     /// The collector that is set beside the Go one.
     pub against: Whose,
@@ -84,16 +83,16 @@ pub fn gc_random(wanted: &Wanted) -> Result<Report> {
 /// Performs the scripts with one collector on a server of their own. What was said stays in a file of this name.
 fn side(suites: &Path, wanted: &Wanted, whose: Whose, file: &str) -> Result<Vec<Line>> {
     let caretaker = match whose {
-        Whose::Ours => Some(plays::caretaker()?),
+        Whose::Ours => Some(suite::caretaker()?),
         Whose::Peer => None,
     };
-    let log = plays::log(GC.name, whose)?;
+    let log = suite::log(GC.name, whose)?;
     let output: PathBuf = log.with_file_name(format!("{file}.jsonl"));
     let name = format!("conformance-random-{}", std::process::id());
     let instance = Instance::start(&name, &Options::default())?;
     let line = match &caretaker {
-        Some(program) => plays::ours(GC, program, &instance),
-        None => plays::peer(GC, &instance)?,
+        Some(program) => suite::ours(GC, program, &instance),
+        None => suite::peer(GC, &instance)?,
     };
     eprintln!("performing with {}; this takes minutes", line[0]);
     let mut command = Command::new(suites);
@@ -209,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_is_told_with_its_script() {
+    fn a_difference_is_printed_with_its_script() {
         let text = "\
 o1 Go: Gone [] [], ours: There [] []
 seed 7

@@ -24,7 +24,6 @@ const SHOWN_MAX: usize = 10;
 pub struct Wanted {
     /// The first seed.
     pub seed: u64,
-    /// How many.
     pub seeds: u64,
 }
 

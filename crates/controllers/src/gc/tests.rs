@@ -9,5 +9,4 @@ mod deletion;
 mod explain;
 mod hostile;
 mod process_event;
-mod property;
 mod world;

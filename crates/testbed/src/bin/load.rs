@@ -7,10 +7,10 @@ use anyhow::Context as _;
 use caretaker_controllers::gc::GarbageCollector;
 use caretaker_simulator::volcano;
 use caretaker_testbed::load::{
-    Cascade, Creates, Deletes, Expiry, Family, Fanout, GraphMemory, List, Plant, Pods, Policy,
-    Removal, Shape, Ticks,
+    Cascade, Creates, Deletes, Family, Fanout, GraphMemory, List, Plant, Pods, Policy, Removal,
+    Shape, TimedEvent, TimedLoad,
 };
-use caretaker_testbed::suites::cron::{BATCH, Kind, VOLCANO};
+use caretaker_testbed::suites::cron::{BATCH, JobDialect, VOLCANO};
 use caretaker_testbed::target::Target;
 use clap::{Args, Parser, Subcommand};
 use serde_json::{Value, to_value};
@@ -36,9 +36,9 @@ enum Command {
     Delete(Many),
     /// List all ConfigMaps of a namespace
     List {
-        /// Which
+        /// The namespace of the ConfigMaps
         namespace: String,
-        /// How often
+        /// The number of lists
         #[arg(long)]
         times: usize,
     },
@@ -72,7 +72,7 @@ enum Command {
     },
     /// Make Pods that Pod GC has to remove
     PodsPlant(Planted),
-    /// Wait until only so many Pods are left
+    /// Wait until only `left` Pods are left
     PodsRun(Awaited),
     /// Define the kinds of Volcano
     VolcanoInstall,
@@ -97,9 +97,9 @@ enum Command {
 /// Pods to make.
 #[derive(Args)]
 struct Planted {
-    /// Where
+    /// The namespace of the objects
     namespace: String,
-    /// How many
+    /// The number of objects
     #[arg(long)]
     pods: usize,
     /// The Node that they run on and that does not exist; without one they have terminated
@@ -113,7 +113,7 @@ struct Planted {
 /// Pods to wait for.
 #[derive(Args)]
 struct Awaited {
-    /// Where
+    /// The namespace of the objects
     namespace: String,
     /// How many stay
     #[arg(long)]
@@ -126,9 +126,9 @@ struct Awaited {
 /// Objects whose time comes.
 #[derive(Args)]
 struct Timed {
-    /// Where
+    /// The namespace of the objects
     namespace: String,
-    /// How many
+    /// The number of objects
     #[arg(long)]
     count: usize,
     /// Volcano's instead of Kubernetes' own
@@ -148,7 +148,7 @@ struct Timed {
 /// ConfigMaps of a namespace.
 #[derive(Args)]
 struct Many {
-    /// Where
+    /// The namespace of the objects
     namespace: String,
     /// The number of the first one, from which its name is made
     #[arg(long, default_value_t = 0)]
@@ -164,7 +164,7 @@ struct Many {
 /// Owners and dependents.
 #[derive(Args)]
 struct Kin {
-    /// Where
+    /// The namespace of the objects
     namespace: String,
     /// How they hang together
     #[arg(long)]
@@ -250,8 +250,11 @@ async fn run(kubeconfig: Option<PathBuf>, command: Command) -> anyhow::Result<Va
             volcano::install(Target::real(&server).await?.client()).await?;
             Value::Null
         }
-        Command::TtlRun { timed, apart } => to_value(timed.expiry(apart).run(&server).await?)?,
-        Command::CronRun(timed) => to_value(timed.ticks().run(&server).await?)?,
+        Command::TtlRun { timed, apart } => {
+            let expiry = TimedEvent::JobExpiry { apart };
+            to_value(timed.load(expiry).run(&server).await?)?
+        }
+        Command::CronRun(timed) => to_value(timed.load(TimedEvent::CronTick).run(&server).await?)?,
         Command::GraphMemory { objects } => graph_memory(objects)?,
     })
 }
@@ -292,30 +295,19 @@ impl Awaited {
 // === impl Timed ===
 
 impl Timed {
-    fn kind(&self) -> &'static Kind {
+    fn dialect(&self) -> &'static JobDialect {
         match self.volcano {
             true => &VOLCANO,
             false => &BATCH,
         }
     }
 
-    fn expiry(self, apart: u32) -> Expiry {
-        Expiry {
-            kind: self.kind(),
+    fn load(self, event: TimedEvent) -> TimedLoad {
+        TimedLoad {
+            event,
+            dialect: self.dialect(),
             namespace: self.namespace,
-            jobs: self.count,
-            apart,
-            lead: Duration::from_secs(self.lead),
-            clients: self.clients,
-            within: Duration::from_secs(self.within),
-        }
-    }
-
-    fn ticks(self) -> Ticks {
-        Ticks {
-            kind: self.kind(),
-            namespace: self.namespace,
-            cron_jobs: self.count,
+            count: self.count,
             lead: Duration::from_secs(self.lead),
             clients: self.clients,
             within: Duration::from_secs(self.within),

@@ -1,12 +1,10 @@
-//! Runs a suite on one server and prints what was answered, or compares what two servers answered.
+//! Runs a suite on one server and prints the outcomes, or compares the transcripts of two servers.
 //!
-//! `suites api` prints one JSON line per scenario; `suites compare` reads two such outputs. `cargo xtask conformance` does
-//! the one on two servers and then the other. `suites api --record` freezes the answers of the real server for `cargo test`.
-//! `suites cron`, `suites gc`, `suites podgc` and `suites ttl` play with whatever controllers they are given and print one JSON line per
-//! play: how it ended, and why.
-//! `suites workloads` does the same beside simulated Nodes and workloads.
-//! `suites schema` sends random schemas and objects to two servers and prints where they disagree.
-//! `suites gc-random` performs random scripts with it and prints one JSON line per script: what was left.
+//! Every suite prints one JSON line per case and a last line with their number, by which `cargo xtask conformance` sees
+//! that the output is complete. `suites api --record` freezes the transcripts of the real server for `cargo test`, and
+//! `suites compare` reads the output of two runs of `suites api`. The other suites run with the controllers of their
+//! command line. `suites schema` sends random schemas and objects to two servers and prints their disagreements.
+//! `suites gc-random` runs random ownership scripts and prints what was left of each.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -14,16 +12,15 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use caretaker_testbed::collector::Collector;
+use caretaker_testbed::case::{CaseNeed, CaseOutcome, TestCase};
 use caretaker_testbed::compare::{Allowed, differences};
-use caretaker_testbed::schemas::Case;
-use caretaker_testbed::script::Script;
-use caretaker_testbed::script::model::{self, End, Expected};
-use caretaker_testbed::script::perform::Theatre;
-use caretaker_testbed::suites::stage::Stage;
-use caretaker_testbed::suites::{
-    Ending, Need, Outcome, Play, Scenario, Theme, api, cron, gc, podgc, ttl, workloads,
-};
+use caretaker_testbed::controllers::ControllerSource;
+use caretaker_testbed::environment::Environment;
+use caretaker_testbed::ownership::model::{self, ExpectedEnd, ModelScope, ObjectEnd};
+use caretaker_testbed::ownership::run::ScriptRunner;
+use caretaker_testbed::ownership::{OwnershipScript, ScriptShape};
+use caretaker_testbed::schemas::SchemaCase;
+use caretaker_testbed::suites::{CaseSuite, CaseTheme, api, cron, gc, podgc, ttl, workloads};
 use caretaker_testbed::target::Target;
 use caretaker_testbed::transcript;
 use clap::{Args, Parser, Subcommand};
@@ -32,7 +29,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
-/// Runs suites of scenarios on API servers.
+/// Runs suites of test cases on API servers.
 #[derive(Parser)]
 struct Cli {
     #[command(subcommand)]
@@ -42,334 +39,328 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Requests, watches, conflicts and deletes, as any client sees them
-    Api(Run),
+    Api(SuiteArgs),
     /// Ownership, cascades, orphans and waiting owners, with a garbage collector
-    Gc(Plays),
+    Gc(SuiteArgs),
     /// Pods that have terminated, lost their Node or were never bound, with Pod GC and a garbage collector
-    Podgc(Plays),
-    /// CronJobs of both kinds, with CronJob and TTL controllers and a garbage collector
-    Cron(Plays),
+    Podgc(SuiteArgs),
+    /// CronJobs of both dialects, with CronJob and TTL controllers and a garbage collector
+    Cron(SuiteArgs),
     /// The TTL of finished Jobs, with TTL controllers and a garbage collector
-    Ttl(Plays),
-    /// Random objects with random owners, deleted at random, with a garbage collector
-    GcRandom(GcRandom),
-    /// Random schemas and objects, on the embedded server and on another one
-    Schema(Schemas),
+    Ttl(SuiteArgs),
     /// Simulated Pods, Deployments and Jobs, also of Volcano, with a garbage collector; the actors run in this process
-    Workloads(Plays),
+    Workloads(SuiteArgs),
+    /// Random objects with random owners and deletes, with a garbage collector
+    GcRandom(RandomArgs),
+    /// Random schemas and objects, on the embedded server and on another one
+    Schema(SchemaArgs),
     /// Compare two outputs of the same suite
-    Compare(Compare),
+    Compare(CompareArgs),
 }
 
 #[derive(Args)]
-struct Run {
+struct SuiteArgs {
     /// The server: the current context of this kubeconfig
     #[arg(long, required_unless_present = "embedded")]
     kubeconfig: Option<PathBuf>,
-    /// The server: a new embedded one for every scenario, on paused time
-    #[arg(long, conflicts_with_all = ["kubeconfig", "record"])]
+    /// The server: a new embedded one for every case, on paused time, with our controllers in process
+    #[arg(long, conflicts_with_all = ["kubeconfig", "record", "controllers", "log"])]
     embedded: bool,
-    /// Only scenarios whose name contains this
+    /// Only cases whose name contains this
     #[arg(long, default_value = "")]
     only: String,
     /// Only this theme
     #[arg(long)]
     theme: Option<String>,
-    /// Scenarios that run at the same time
-    #[arg(long, default_value_t = 4)]
-    jobs: usize,
-    /// Freeze the answers in this directory, one file per theme; only from the real server
-    #[arg(long, conflicts_with = "only")]
-    record: Option<PathBuf>,
-}
-
-#[derive(Args)]
-struct Plays {
-    /// The server: the current context of this kubeconfig
-    #[arg(long, required_unless_present = "embedded")]
-    kubeconfig: Option<PathBuf>,
-    /// The server: a new embedded one for every play, on paused time, with our collector in process
-    #[arg(long, conflicts_with_all = ["kubeconfig", "collector", "log"])]
-    embedded: bool,
-    /// Only plays whose name contains this
-    #[arg(long, default_value = "")]
-    only: String,
-    /// What the controllers do not have, so that plays that need it are skipped: the name of a need
+    /// A need that the controllers do not meet; cases with this need are skipped
     #[arg(long)]
     lacks: Option<String>,
-    /// Plays that run at the same time; those that start the collector themselves run alone
+    /// Cases that run at the same time; those that start the controllers themselves run alone
     #[arg(long, default_value_t = 8)]
     jobs: usize,
-    /// Where the collector's output goes; without it to stderr
+    /// Freeze the transcripts in this directory, one file per theme; only from the real server
+    #[arg(long, conflicts_with = "only")]
+    record: Option<PathBuf>,
+    /// File for the controllers' output; otherwise it goes to stderr
     #[arg(long)]
     log: Option<PathBuf>,
-    /// The command that is the collector, started and killed here; without it one has to be running
+    /// The command of the controllers, started and killed here; without it they have to run already
     #[arg(last = true)]
-    collector: Vec<String>,
+    controllers: Vec<String>,
 }
 
 #[derive(Args)]
-struct GcRandom {
-    /// The server: the current context of this kubeconfig; it keeps what is made
+struct RandomArgs {
+    /// The server: the current context of this kubeconfig; the objects stay there
     #[arg(long)]
     kubeconfig: PathBuf,
     /// The first seed
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// How many seeds
+    /// Number of seeds
     #[arg(long, default_value_t = 1)]
     seeds: u64,
-    /// Scripts that are performed at the same time
+    /// Scripts that run at the same time
     #[arg(long, default_value_t = 50)]
     jobs: usize,
-    /// Where the collector's output goes; without it to stderr
+    /// File for the controllers' output; otherwise it goes to stderr
     #[arg(long)]
     log: Option<PathBuf>,
-    /// The command that is the collector, started and killed here; without it one has to be running
+    /// The command of the garbage collector, started and killed here; without it one has to run already
     #[arg(last = true)]
-    collector: Vec<String>,
+    controllers: Vec<String>,
 }
 
 #[derive(Args)]
-struct Schemas {
+struct SchemaArgs {
     /// The other server: the current context of this kubeconfig
     #[arg(long)]
     kubeconfig: PathBuf,
     /// The first seed
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// How many seeds
+    /// Number of seeds
     #[arg(long, default_value_t = 1)]
     seeds: u64,
-    /// Cases that are performed at the same time
+    /// Cases that run at the same time
     #[arg(long, default_value_t = 16)]
     jobs: usize,
 }
 
 #[derive(Args)]
-struct Compare {
-    /// What the real server answered
+struct CompareArgs {
+    /// The output of the real server's run
     real: PathBuf,
-    /// What the server under test answered
+    /// The output of the run on the server under test
     ours: PathBuf,
-    /// Where the frozen answers are, and in `allowed.txt` the differences that are meant
+    /// Directory of the frozen transcripts and of `allowed.txt`, the differences that are meant
     #[arg(long)]
     data: PathBuf,
 }
 
-/// How a play ended, and after how many seconds of the runtime's time.
-struct Played {
-    play: &'static Play,
-    ending: Ending,
+/// One case of a suite with its outcome and the seconds it took on the runtime's clock.
+struct CaseReport {
+    theme: &'static CaseTheme,
+    case: &'static TestCase,
+    outcome: CaseOutcome,
     secs: f64,
 }
 
-/// What is printed about plays.
-struct Lines {
-    suite: &'static str,
-    said: usize,
+/// Prints reports, and collects transcripts for `--record`.
+struct ReportPrinter {
+    suite: &'static CaseSuite,
+    printed: usize,
     failed: usize,
+    recorded: BTreeMap<&'static str, Vec<(String, Vec<Value>)>>,
 }
 
-/// What an output says of one scenario: its transcript, or the word why it was skipped.
-type Said = Result<Vec<Value>, String>;
+/// The transcript of a case in an output, or the need for which it was skipped.
+type ReportedTranscript = Result<Vec<Value>, String>;
 
 fn main() -> anyhow::Result<ExitCode> {
-    match Cli::parse().command {
-        Command::Api(run) => {
-            runtime(run.embedded)?.block_on(run.suite("api", api::THEMES))?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Command::Cron(plays) => {
-            let suite = plays.suite("cron", cron::PLAYS, cron::CONTROLLERS);
-            runtime(plays.embedded)?.block_on(suite)
-        }
-        Command::Gc(plays) => runtime(plays.embedded)?.block_on(plays.suite("gc", gc::PLAYS, &[])),
-        Command::Podgc(plays) => {
-            let suite = plays.suite("podgc", podgc::PLAYS, podgc::CONTROLLERS);
-            runtime(plays.embedded)?.block_on(suite)
-        }
-        Command::Ttl(plays) => {
-            let suite = plays.suite("ttl", ttl::PLAYS, ttl::CONTROLLERS);
-            runtime(plays.embedded)?.block_on(suite)
-        }
-        Command::Workloads(plays) => {
-            let suite = plays.suite("workloads", workloads::PLAYS, workloads::CONTROLLERS);
-            runtime(plays.embedded)?.block_on(suite)
-        }
+    let (suite, args) = match Cli::parse().command {
+        Command::Api(args) => (&api::SUITE, args),
+        Command::Cron(args) => (&cron::SUITE, args),
+        Command::Gc(args) => (&gc::SUITE, args),
+        Command::Podgc(args) => (&podgc::SUITE, args),
+        Command::Ttl(args) => (&ttl::SUITE, args),
+        Command::Workloads(args) => (&workloads::SUITE, args),
         Command::GcRandom(random) => {
             runtime(false)?.block_on(random.run())?;
-            Ok(ExitCode::SUCCESS)
+            return Ok(ExitCode::SUCCESS);
         }
         Command::Schema(schemas) => {
             runtime(false)?.block_on(schemas.run())?;
-            Ok(ExitCode::SUCCESS)
+            return Ok(ExitCode::SUCCESS);
         }
-        Command::Compare(compare) => compare.run(),
-    }
+        Command::Compare(compare) => return compare.run(),
+    };
+    runtime(args.embedded)?.block_on(args.run(suite))
 }
 
-/// The embedded server's time is paused: nobody waits for it.
+/// A runtime whose time is paused for the embedded server, so that waits cost nothing.
 fn runtime(embedded: bool) -> std::io::Result<Runtime> {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.enable_all().start_paused(embedded).build()
 }
 
-// === impl Run ===
+// === impl SuiteArgs ===
 
-impl Run {
-    async fn suite(&self, suite: &str, themes: &[Theme]) -> anyhow::Result<()> {
-        let real = match &self.kubeconfig {
-            Some(file) => Some(Target::real(file).await?),
-            None => None,
+impl SuiteArgs {
+    /// Runs all cases; the exit code says whether one failed.
+    async fn run(&self, suite: &'static CaseSuite) -> anyhow::Result<ExitCode> {
+        let mut printer = ReportPrinter::new(suite);
+        let is_wanted = |theme: &CaseTheme, case: &TestCase| {
+            case.name.contains(&self.only) && self.theme.as_deref().is_none_or(|t| t == theme.name)
         };
-        // Scenarios on one paused runtime would move each other's time.
-        let jobs = if self.embedded { 1 } else { self.jobs.max(1) };
-        let wanted = |theme: &&Theme| self.theme.as_deref().is_none_or(|name| name == theme.name);
-        for theme in themes.iter().filter(wanted) {
-            let chosen = theme
-                .scenarios
-                .iter()
-                .filter(|s| s.name.contains(&self.only));
-            let runs = chosen.map(|scenario| run(scenario, real.as_ref()));
-            let mut runs = futures::stream::iter(runs).buffered(jobs);
-            let mut recorded = Vec::new();
-            while let Some((name, outcome)) = runs.next().await {
-                let mut line = json!({"suite": suite, "theme": theme.name, "name": name});
-                match outcome {
-                    Outcome::Skipped(need) => line["skipped"] = format!("{need:?}").into(),
-                    Outcome::Ran(transcript) => {
-                        line["transcript"] = transcript.clone().into();
-                        recorded.push((name.to_owned(), transcript));
-                    }
-                }
-                writeln!(std::io::stdout().lock(), "{line}")?;
+        let (mut usual, mut fresh) = (Vec::new(), Vec::new());
+        for (theme, case) in suite.cases().filter(|(theme, case)| is_wanted(theme, case)) {
+            match self.lacking(case) {
+                Some(need) => printer.print(CaseReport {
+                    theme,
+                    case,
+                    outcome: CaseOutcome::Skipped(need),
+                    secs: 0.0,
+                })?,
+                None if case.is_fresh() => fresh.push((theme, case)),
+                None => usual.push((theme, case)),
             }
-            if let Some(directory) = &self.record {
-                let file = directory.join(format!("{}.json", theme.name));
-                std::fs::write(&file, transcript::written(&recorded))
-                    .with_context(|| file.display().to_string())?;
+        }
+        let Some(file) = &self.kubeconfig else {
+            let source = ControllerSource::InProcess(suite.controllers);
+            for (theme, case) in usual.into_iter().chain(fresh) {
+                // Cases on one paused runtime would advance each other's time.
+                let report = report(theme, case, &Target::embedded(), &source).await;
+                printer.print(report)?;
             }
+            return printer.finish(None);
+        };
+        let target = Target::real(file).await?;
+        let source = source(&self.controllers, self.log.as_ref());
+        let needs_actors = |(_, case): &(_, &TestCase)| case.needs.contains(&CaseNeed::Actors);
+        let _actors = match usual.iter().chain(&fresh).any(needs_actors) {
+            true => Some(target.actors().await?),
+            false => None,
+        };
+        self.run_together(&usual, &target, &source, &mut printer)
+            .await?;
+        for (theme, case) in fresh {
+            printer.print(report(theme, case, &target, &source).await)?;
+        }
+        printer.finish(self.record.as_deref())
+    }
+
+    /// The need of a case that `--lacks` names.
+    fn lacking(&self, case: &TestCase) -> Option<CaseNeed> {
+        let lacks = self.lacks.as_deref()?;
+        let mut needs = case.needs.iter().copied();
+        needs.find(|need| format!("{need:?}") == lacks)
+    }
+
+    /// Runs several cases at a time, with the same controllers for all.
+    async fn run_together(
+        &self,
+        cases: &[(&'static CaseTheme, &'static TestCase)],
+        target: &Target,
+        source: &ControllerSource,
+        printer: &mut ReportPrinter,
+    ) -> anyhow::Result<()> {
+        let env = match source {
+            ControllerSource::Program { .. } if !cases.is_empty() => {
+                let env = Environment::new(target, source, "controllers-run".to_owned()).await;
+                env.start_controllers().await.map_err(anyhow::Error::msg)?;
+                Some(env)
+            }
+            _ => None,
+        };
+        let runs = cases
+            .iter()
+            .map(|(theme, case)| report(theme, case, target, &ControllerSource::Running));
+        let mut runs = futures::stream::iter(runs).buffered(self.jobs.max(1));
+        while let Some(report) = runs.next().await {
+            printer.print(report)?;
+            if let Some(env) = &env {
+                env.check_running().map_err(anyhow::Error::msg)?;
+            }
+        }
+        if let Some(env) = env {
+            env.clean_up().await;
         }
         Ok(())
     }
 }
 
-async fn run<'s>(scenario: &'s Scenario, real: Option<&Target>) -> (&'s str, Outcome) {
-    let target = real.cloned().unwrap_or_else(Target::embedded);
-    (scenario.name, scenario.run(&target).await)
-}
-
-// === impl Plays ===
-
-impl Plays {
-    /// Plays everything; success means that nothing failed.
-    async fn suite(
-        &self,
-        suite: &'static str,
-        plays: &[&'static [Play]],
-        others: &'static [&'static str],
-    ) -> anyhow::Result<ExitCode> {
-        let chosen = plays.iter().copied().flatten();
-        let chosen = chosen.filter(|play| play.name.contains(&self.only));
-        let (idle, chosen): (Vec<&Play>, Vec<&Play>) =
-            chosen.partition(|play| self.lacking(play).is_some());
-        let chosen = chosen.into_iter();
-        let (fresh, usual): (Vec<&Play>, Vec<&Play>) = chosen.partition(|play| play.is_fresh());
-        let mut lines = Lines {
-            suite,
-            said: 0,
-            failed: 0,
-        };
-        let Some(file) = &self.kubeconfig else {
-            let controllers = Collector::InProcess(others);
-            for play in usual.into_iter().chain(fresh) {
-                // Plays on one paused runtime would move each other's time.
-                lines.say(&timed(play, &Target::embedded(), &controllers).await)?;
-            }
-            return Ok(lines.end()?);
-        };
-        let (target, collector) = (
-            Target::real(file).await?,
-            collector(&self.collector, self.log.as_ref()),
-        );
-        let has_actors = |play: &&&Play| play.needs.contains(&Need::Actors);
-        let _actors = match usual.iter().chain(&fresh).any(|play| has_actors(&play)) {
-            true => Some(target.actors().await?),
-            false => None,
-        };
-        for play in idle {
-            let need = self.lacking(play);
-            let ending = need.map_or(Ending::Passed, Ending::Skipped);
-            let secs = 0.0;
-            lines.say(&Played { play, ending, secs })?;
-        }
-        if !usual.is_empty() {
-            self.together(&usual, &target, &collector, &mut lines)
-                .await?;
-        }
-        for play in fresh {
-            lines.say(&timed(play, &target, &collector).await)?;
-        }
-        Ok(lines.end()?)
+/// The controllers of a command line.
+fn source(command: &[String], log: Option<&PathBuf>) -> ControllerSource {
+    if command.is_empty() {
+        return ControllerSource::Running;
     }
-
-    /// What a play needs that the controllers do not have.
-    fn lacking(&self, play: &Play) -> Option<Need> {
-        let lacks = self.lacks.as_deref()?;
-        let mut needs = play.needs.iter().copied();
-        needs.find(|need| format!("{need:?}") == lacks)
-    }
-
-    /// Plays several at a time, with one collector for all.
-    async fn together(
-        &self,
-        plays: &[&'static Play],
-        target: &Target,
-        collector: &Collector,
-        lines: &mut Lines,
-    ) -> anyhow::Result<()> {
-        let stage = Stage::set(target, collector, "collector-is-there".to_owned()).await;
-        let mut played = stage.start_collector().await;
-        let runs = plays
-            .iter()
-            .map(|play| timed(play, target, &Collector::Standing));
-        let mut runs = futures::stream::iter(runs).buffered(self.jobs.max(1));
-        while played.is_ok()
-            && let Some(run) = runs.next().await
-        {
-            lines.say(&run)?;
-            played = stage.still_collected();
-        }
-        stage.strike().await;
-        played.map_err(anyhow::Error::msg)
-    }
-}
-
-/// The collector that a command line names.
-fn collector(line: &[String], log: Option<&PathBuf>) -> Collector {
-    if line.is_empty() {
-        return Collector::Standing;
-    }
-    Collector::Program {
-        line: line.to_vec(),
+    ControllerSource::Program {
+        line: command.to_vec(),
         log: log.cloned(),
     }
 }
 
-// === impl GcRandom ===
+async fn report(
+    theme: &'static CaseTheme,
+    case: &'static TestCase,
+    target: &Target,
+    source: &ControllerSource,
+) -> CaseReport {
+    let started = Instant::now();
+    let outcome = case.run(target, source).await;
+    CaseReport {
+        theme,
+        case,
+        outcome,
+        secs: started.elapsed().as_secs_f64(),
+    }
+}
 
-impl GcRandom {
-    /// Performs everything, then says how many scripts there were.
+// === impl ReportPrinter ===
+
+impl ReportPrinter {
+    fn new(suite: &'static CaseSuite) -> Self {
+        Self {
+            suite,
+            printed: 0,
+            failed: 0,
+            recorded: BTreeMap::new(),
+        }
+    }
+
+    fn print(&mut self, report: CaseReport) -> std::io::Result<()> {
+        let CaseReport { theme, case, .. } = report;
+        self.printed += 1;
+        let mut line = json!({
+            "suite": self.suite.name, "theme": theme.name, "name": case.name, "deviation": case.deviation,
+            "secs": report.secs,
+        });
+        match report.outcome {
+            CaseOutcome::Passed => line["passed"] = true.into(),
+            CaseOutcome::Skipped(need) => line["skipped"] = format!("{need:?}").into(),
+            CaseOutcome::Recorded(transcript) => {
+                line["transcript"] = transcript.clone().into();
+                let recorded = self.recorded.entry(theme.name).or_default();
+                recorded.push((case.name.to_owned(), transcript));
+            }
+            CaseOutcome::Failed(why) => {
+                self.failed += 1;
+                line["failed"] = why.into();
+            }
+        }
+        writeln!(std::io::stdout().lock(), "{line}")
+    }
+
+    /// Freezes transcripts if wanted, and prints the number of cases, by which a truncated output is recognised.
+    fn finish(&self, record: Option<&Path>) -> anyhow::Result<ExitCode> {
+        if let Some(directory) = record {
+            for (theme, transcripts) in &self.recorded {
+                let file = directory.join(format!("{theme}.json"));
+                std::fs::write(&file, transcript::written(transcripts))
+                    .with_context(|| file.display().to_string())?;
+            }
+        }
+        let line = json!({"suite": self.suite.name, "cases": self.printed, "failed": self.failed});
+        writeln!(std::io::stdout().lock(), "{line}")?;
+        Ok(ExitCode::from(u8::from(self.failed > 0)))
+    }
+}
+
+// === impl RandomArgs ===
+
+impl RandomArgs {
+    /// Runs all scripts, then prints their number.
     async fn run(&self) -> anyhow::Result<()> {
         let target = Target::real(&self.kubeconfig).await?;
-        let collector = collector(&self.collector, self.log.as_ref());
-        let theatre = Theatre::open(&target, &collector).await;
-        let mut theatre = theatre.map_err(anyhow::Error::msg)?;
+        let source = source(&self.controllers, self.log.as_ref());
+        let runner = ScriptRunner::start(&target, &source).await;
+        let mut runner = runner.map_err(anyhow::Error::msg)?;
         let seeds = self.seed..self.seed.saturating_add(self.seeds);
-        let scripts: Vec<Script> = seeds.map(Script::of).collect();
+        let script = |seed| OwnershipScript::of(seed, ScriptShape::LARGE);
+        let scripts: Vec<OwnershipScript> = seeds.map(script).collect();
         for group in scripts.chunks(self.jobs.max(1)) {
-            let ends = theatre.perform(group).await.map_err(anyhow::Error::msg)?;
+            let ends = runner.run(group).await.map_err(anyhow::Error::msg)?;
             for (script, ends) in group.iter().zip(&ends) {
                 writeln!(std::io::stdout().lock(), "{}", ended(script, ends))?;
             }
@@ -380,30 +371,29 @@ impl GcRandom {
     }
 }
 
-/// What was left of a script. What the model calls a race is `?`, because nobody has to do as somebody else did; how it
-/// really ended is beside it.
-fn ended(script: &Script, ends: &[End]) -> Value {
-    let expected = model::expected(script);
+/// The line about a script. `must` has a `?` where the model calls the end a race; `was` is the actual end.
+fn ended(script: &OwnershipScript, ends: &[ObjectEnd]) -> Value {
+    let expected = model::expected(script, ModelScope::Both);
     let (mut left, mut unlike) = (serde_json::Map::new(), Vec::new());
     for (number, (expected, end)) in expected.iter().zip(ends).enumerate() {
         let name = script.name(number);
-        unlike.extend(expected.unlike(end).map(|why| format!("{name}: {why}")));
+        unlike.extend(expected.difference(end).map(|why| format!("{name}: {why}")));
         left.insert(name, left_of(expected, end));
     }
-    let races = expected.iter().filter(|own| own.is.is_none()).count();
+    let races = expected.iter().filter(|own| own.presence.is_none()).count();
     json!({
         "seed": script.seed, "objects": ends.len(), "races": races, "left": left, "unlike": unlike,
         "script": script.to_string(),
     })
 }
 
-fn left_of(expected: &Expected, end: &End) -> Value {
+fn left_of(expected: &ExpectedEnd, end: &ObjectEnd) -> Value {
     let shown = |is_determined: bool, text: String| match is_determined {
         true => text,
         false => "?".to_owned(),
     };
     let text = [
-        shown(expected.is.is_some(), format!("{:?}", end.is)),
+        shown(expected.presence.is_some(), format!("{:?}", end.presence)),
         shown(
             expected.finalizers.is_some(),
             format!("{:?}", end.finalizers),
@@ -413,17 +403,17 @@ fn left_of(expected: &Expected, end: &End) -> Value {
             format!("{:?}", end.references),
         ),
     ];
-    json!({"must": text.join(" "), "was": format!("{:?} {:?} {:?}", end.is, end.finalizers, end.references)})
+    json!({"must": text.join(" "), "was": format!("{:?} {:?} {:?}", end.presence, end.finalizers, end.references)})
 }
 
-// === impl Schemas ===
+// === impl SchemaArgs ===
 
-impl Schemas {
-    /// Performs every case on both servers; one line for each, then how many there were.
+impl SchemaArgs {
+    /// Runs every case on both servers; prints a line for each, then their number.
     async fn run(&self) -> anyhow::Result<()> {
         let real = Target::real(&self.kubeconfig).await?;
         let seeds = self.seed..self.seed.saturating_add(self.seeds);
-        let lines = seeds.map(|seed| compared(Case::of(seed), &real));
+        let lines = seeds.map(|seed| compared(SchemaCase::of(seed), &real));
         let mut lines = futures::stream::iter(lines).buffered(self.jobs.max(1));
         let mut cases = 0;
         while let Some(line) = lines.next().await {
@@ -435,12 +425,9 @@ impl Schemas {
     }
 }
 
-/// Where two servers say different things about a case.
-async fn compared(case: Case, real: &Target) -> Value {
-    let (real, ours) = (
-        case.perform(real).await,
-        case.perform(&Target::embedded()).await,
-    );
+/// The line about a case: where the answers of the two servers differ.
+async fn compared(case: SchemaCase, real: &Target) -> Value {
+    let (real, ours) = (case.run(real).await, case.run(&Target::embedded()).await);
     let pairs = real.iter().zip(&ours).enumerate();
     let unlike: Vec<Value> = pairs
         .filter(|(_, (real, ours))| real != ours)
@@ -457,56 +444,16 @@ async fn compared(case: Case, real: &Target) -> Value {
     line
 }
 
-// === impl Lines ===
+// === impl CompareArgs ===
 
-impl Lines {
-    fn say(&mut self, played: &Played) -> std::io::Result<()> {
-        let Played { play, ending, secs } = played;
-        self.said += 1;
-        let mut line = json!({
-            "suite": self.suite, "name": play.name, "deviation": play.deviation, "secs": secs,
-        });
-        match ending {
-            Ending::Passed => line["passed"] = true.into(),
-            Ending::Skipped(need) => line["skipped"] = format!("{need:?}").into(),
-            Ending::Failed(why) => {
-                self.failed += 1;
-                line["failed"] = why.as_str().into();
-            }
-        }
-        writeln!(std::io::stdout().lock(), "{line}")
-    }
-
-    /// Says how many there were, so that an output that was cut off is recognised.
-    fn end(&self) -> std::io::Result<ExitCode> {
-        let Self {
-            suite,
-            said,
-            failed,
-        } = self;
-        let line = json!({"suite": suite, "plays": said, "failed": failed});
-        writeln!(std::io::stdout().lock(), "{line}")?;
-        Ok(ExitCode::from(u8::from(*failed > 0)))
-    }
-}
-
-async fn timed(play: &'static Play, target: &Target, collector: &Collector) -> Played {
-    let started = Instant::now();
-    let ending = play.run(target, collector).await;
-    let secs = started.elapsed().as_secs_f64();
-    Played { play, ending, secs }
-}
-
-// === impl Compare ===
-
-impl Compare {
-    /// Prints every difference that is not allowed, then one line of JSON: the numbers, the words for what was skipped,
-    /// and the scenarios whose frozen answers are not what the real server says now.
+impl CompareArgs {
+    /// Prints every difference that is not allowed, then one line of JSON: the numbers, the needs for which cases were
+    /// skipped, and the cases whose frozen transcript is not the real server's current one.
     fn run(&self) -> anyhow::Result<ExitCode> {
         let file = self.data.join("allowed.txt");
         let allowed = Allowed::parse(&read(&file)?)
             .map_err(|error| anyhow::anyhow!("{}: {error}", file.display()))?;
-        let (real, ours, frozen) = (said(&self.real)?, said(&self.ours)?, self.frozen()?);
+        let (real, ours, frozen) = (reported(&self.real)?, reported(&self.ours)?, self.frozen()?);
         let (mut equal, mut meant, mut different) = (0, 0, 0);
         let (mut skipped, mut stale) = (BTreeMap::<&str, usize>::new(), Vec::new());
         for (name, real) in &real {
@@ -543,7 +490,7 @@ impl Compare {
         Ok(ExitCode::from(u8::from(different > 0)))
     }
 
-    /// The frozen answers of all themes, by scenario.
+    /// The frozen transcripts of all themes, by case.
     fn frozen(&self) -> anyhow::Result<BTreeMap<String, Vec<Value>>> {
         let mut all = BTreeMap::new();
         for entry in
@@ -567,14 +514,19 @@ fn read(file: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(file).with_context(|| file.display().to_string())
 }
 
-/// What an output says, by scenario.
-fn said(file: &Path) -> anyhow::Result<BTreeMap<String, Said>> {
+/// The transcripts of an output, by case; its last line is about no case.
+fn reported(file: &Path) -> anyhow::Result<BTreeMap<String, ReportedTranscript>> {
     let mut all = BTreeMap::new();
     for line in read(file)?.lines() {
         let line: Value = serde_json::from_str(line).with_context(|| file.display().to_string())?;
-        let name = line["name"].as_str().unwrap_or_default().to_owned();
+        let Some(name) = line["name"].as_str() else {
+            continue;
+        };
         let word = line["skipped"].as_str().unwrap_or_default().to_owned();
-        all.insert(name, line["transcript"].as_array().cloned().ok_or(word));
+        all.insert(
+            name.to_owned(),
+            line["transcript"].as_array().cloned().ok_or(word),
+        );
     }
     Ok(all)
 }

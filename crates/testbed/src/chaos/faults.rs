@@ -1,7 +1,7 @@
-//! The faults of a run: each request meets one with some probability, drawn from the run's seed.
+//! The disturbances of a chaos run, drawn from the run's seed.
 //!
-//! Every fault is one that a server, a proxy or a network has been seen to do. None lies about facts: an answer that
-//! says something false about an object in a well-formed way is nobody's fault and not the controllers' to survive.
+//! Every fault is one that a server, a proxy or a network has been seen to cause. None states something false about an
+//! object in a well-formed answer: controllers need not survive that.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,40 +11,66 @@ use caretaker_machinery::rng::Rng;
 use http::Method;
 use serde_json::json;
 
-use crate::wire::{Asked, Fate, Meddler, Moment, Reply};
+use crate::wire::{CrashMoment, FakeReply, FaultInjector, RequestFate, WireRequest};
 
-/// One request about an object in so many meets a fault.
+/// One in this number of requests about an object meets a fault.
 const EFFECTS: usize = 3;
-/// One watch in so many does.
+/// The same for watches.
 const WATCHES: usize = 4;
-/// One other request in so many does.
+/// The same for other requests.
 const OTHERS: usize = 12;
-/// One faulty request about an object in so many is the controllers' last.
-const DEATHS: usize = 6;
-/// The longest that a request is held up.
+/// One in this number of faults of requests about an object is a crash.
+const CRASHES: usize = 6;
+/// Longest delay of a request.
 const LATE_MAX: Duration = Duration::from_secs(3);
-/// The longest that a watch lasts which breaks.
+/// Longest life of a watch that breaks.
 const WATCH_MAX: Duration = Duration::from_secs(40);
 
-/// Draws faults until it is told to stop.
+/// Draws faults, except while `is_calm`.
 pub struct Faults {
     rng: Rng,
     is_calm: Arc<AtomicBool>,
 }
 
+/// Delays every event of every watch, and every request about an object.
+pub struct WatchLag {
+    rng: Rng,
+    max: Duration,
+}
+
+// === impl WatchLag ===
+
+impl WatchLag {
+    /// Each event is delayed by up to `max`, after the one before it.
+    pub fn new(rng: Rng, max: Duration) -> Self {
+        Self { rng, max }
+    }
+}
+
+impl FaultInjector for WatchLag {
+    fn fate(&mut self, asked: &WireRequest<'_>) -> RequestFate {
+        if asked.is_watch {
+            RequestFate::Lag(self.rng.fork(), self.max)
+        } else if asked.is_effect {
+            RequestFate::Late(self.rng.duration(Duration::ZERO..LATE_MAX))
+        } else {
+            RequestFate::Pass
+        }
+    }
+}
+
 // === impl Faults ===
 
 impl Faults {
-    /// Faults that end when `is_calm` says so.
     pub fn new(rng: Rng, is_calm: Arc<AtomicBool>) -> Self {
         Self { rng, is_calm }
     }
 
-    fn late(&mut self) -> Fate {
-        Fate::Late(self.rng.duration(Duration::from_millis(1)..LATE_MAX))
+    fn late(&mut self) -> RequestFate {
+        RequestFate::Late(self.rng.duration(Duration::from_millis(1)..LATE_MAX))
     }
 
-    fn busy(&mut self) -> Reply {
+    fn busy(&mut self) -> FakeReply {
         let waits = [
             None,
             Some("0"),
@@ -54,89 +80,91 @@ impl Faults {
             Some("soon"),
         ];
         let wait = waits[self.rng.below(waits.len())];
-        Reply {
+        FakeReply {
             retry_after: wait.map(ToOwned::to_owned),
-            ..Reply::failure(429, "TooManyRequests")
+            ..FakeReply::failure(429, "TooManyRequests")
         }
     }
 
-    fn broken(&mut self) -> Reply {
+    fn broken(&mut self) -> FakeReply {
         match self.rng.below(4) {
-            0 => Reply::failure(500, "InternalError"),
-            1 => Reply::failure(503, "ServiceUnavailable"),
-            2 => Reply::text(502, "<html>Bad Gateway</html>"),
-            _ => Reply::failure(504, "Timeout"),
+            0 => FakeReply::failure(500, "InternalError"),
+            1 => FakeReply::failure(503, "ServiceUnavailable"),
+            2 => FakeReply::text(502, "<html>Bad Gateway</html>"),
+            _ => FakeReply::failure(504, "Timeout"),
         }
     }
 
-    fn effect(&mut self, method: &Method) -> Fate {
-        if self.rng.below(DEATHS) == 0 {
-            let moments = [Moment::Before, Moment::Inside, Moment::After];
-            return Fate::End(moments[self.rng.below(moments.len())]);
+    fn effect(&mut self, method: &Method) -> RequestFate {
+        if self.rng.below(CRASHES) == 0 {
+            let moments = [CrashMoment::Before, CrashMoment::Inside, CrashMoment::After];
+            return RequestFate::End(moments[self.rng.below(moments.len())]);
         }
         let is_read = *method == Method::GET;
         match self.rng.below(8) {
             0 | 1 => self.late(),
-            2 => Fate::Reply(self.busy()),
-            3 => Fate::Reply(self.broken()),
-            4 => Fate::Instead(self.broken()),
-            5 => Fate::Ghost,
-            6 => Fate::Swallowed,
-            _ if !is_read => Fate::Reply(Reply::failure(409, "Conflict")),
-            _ if self.rng.below(2) == 0 => Fate::Reply(Reply::text(404, "404 page not found\n")),
-            _ => Fate::Reply(Reply::failure(403, "Forbidden")),
+            2 => RequestFate::Reply(self.busy()),
+            3 => RequestFate::Reply(self.broken()),
+            4 => RequestFate::Instead(self.broken()),
+            5 => RequestFate::Ghost,
+            6 => RequestFate::Swallowed,
+            _ if !is_read => RequestFate::Reply(FakeReply::failure(409, "Conflict")),
+            _ if self.rng.below(2) == 0 => {
+                RequestFate::Reply(FakeReply::text(404, "404 page not found\n"))
+            }
+            _ => RequestFate::Reply(FakeReply::failure(403, "Forbidden")),
         }
     }
 
-    fn watch(&mut self) -> Fate {
-        let expired = Reply::failure(410, "Expired");
+    fn watch(&mut self) -> RequestFate {
+        let expired = FakeReply::failure(410, "Expired");
         match self.rng.below(6) {
-            0 => Fate::Reply(expired),
+            0 => RequestFate::Reply(expired),
             1 => {
                 let status = json!({"kind": "Status", "code": 410, "reason": "Expired"});
                 let event = json!({"type": "ERROR", "object": status});
-                let mut reply = Reply::json(200, &event);
+                let mut reply = FakeReply::json(200, &event);
                 reply.text.push('\n');
-                Fate::Reply(reply)
+                RequestFate::Reply(reply)
             }
             2 => self.late(),
-            3 => Fate::Reply(self.broken()),
-            _ => Fate::Cut(self.rng.duration(Duration::ZERO..WATCH_MAX)),
+            3 => RequestFate::Reply(self.broken()),
+            _ => RequestFate::Cut(self.rng.duration(Duration::ZERO..WATCH_MAX)),
         }
     }
 
-    fn other(&mut self) -> Fate {
+    fn other(&mut self) -> RequestFate {
         match self.rng.below(4) {
             0 => self.late(),
-            1 => Fate::Reply(self.busy()),
-            2 => Fate::Reply(Reply::text(404, "404 page not found\n")),
-            _ => Fate::Reply(self.broken()),
+            1 => RequestFate::Reply(self.busy()),
+            2 => RequestFate::Reply(FakeReply::text(404, "404 page not found\n")),
+            _ => RequestFate::Reply(self.broken()),
         }
     }
 }
 
-impl Meddler for Faults {
-    fn fate(&mut self, asked: &Asked<'_>) -> Fate {
+impl FaultInjector for Faults {
+    fn fate(&mut self, asked: &WireRequest<'_>) -> RequestFate {
         if self.is_calm.load(Ordering::Relaxed) || *asked.method == Method::POST {
-            return Fate::Pass;
+            return RequestFate::Pass;
         }
         let one_in = match asked {
-            Asked {
+            WireRequest {
                 is_effect: true, ..
             } => EFFECTS,
-            Asked { is_watch: true, .. } => WATCHES,
+            WireRequest { is_watch: true, .. } => WATCHES,
             _ => OTHERS,
         };
         if self.rng.below(one_in) > 0 {
-            return Fate::Pass;
+            return RequestFate::Pass;
         }
         match asked {
-            Asked {
+            WireRequest {
                 is_effect: true,
                 method,
                 ..
             } => self.effect(method),
-            Asked { is_watch: true, .. } => self.watch(),
+            WireRequest { is_watch: true, .. } => self.watch(),
             _ => self.other(),
         }
     }

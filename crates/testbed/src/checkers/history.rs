@@ -12,7 +12,7 @@ use crate::objects::{Resource, Scope};
 
 /// A kind whose objects are followed.
 #[derive(Clone, Debug)]
-pub struct Known {
+pub struct KnownKind {
     /// Where its objects are.
     pub resource: Resource,
     /// Group and version, as references spell them.
@@ -23,7 +23,7 @@ pub struct Known {
 
 /// One version of an object.
 #[derive(Clone, Debug)]
-pub struct Stored {
+pub struct StoredObject {
     /// When, on the one scale that all objects share.
     pub revision: u64,
     /// Whether this is its end.
@@ -37,14 +37,13 @@ pub struct Stored {
 /// What was stored since some revision.
 #[derive(Debug, Default)]
 pub struct History {
-    kinds: Vec<Known>,
-    stored: Vec<Stored>,
+    kinds: Vec<KnownKind>,
+    stored: Vec<StoredObject>,
 }
 
-// === impl Known ===
+// === impl KnownKind ===
 
-impl Known {
-    /// A kind.
+impl KnownKind {
     pub fn new(resource: Resource, api_version: &str, kind: &str) -> Self {
         Self {
             resource,
@@ -54,9 +53,9 @@ impl Known {
     }
 }
 
-// === impl Stored ===
+// === impl StoredObject ===
 
-impl Stored {
+impl StoredObject {
     pub(super) fn uid(&self) -> &str {
         self.object["metadata"]["uid"].as_str().unwrap_or_default()
     }
@@ -90,8 +89,8 @@ impl Stored {
 // === impl History ===
 
 impl History {
-    /// Made from versions in any order.
-    pub fn new(kinds: &[Known], mut stored: Vec<Stored>) -> Self {
+    /// CreatedObject from versions in any order.
+    pub fn new(kinds: &[KnownKind], mut stored: Vec<StoredObject>) -> Self {
         stored.sort_by_key(|version| version.revision);
         Self {
             kinds: kinds.to_vec(),
@@ -107,7 +106,7 @@ impl History {
     }
 
     /// Asks the server for everything that happened after a revision. Takes a second of time.
-    pub async fn read(client: &Client, kinds: &[Known], since: u64) -> anyhow::Result<Self> {
+    pub async fn read(client: &Client, kinds: &[KnownKind], since: u64) -> anyhow::Result<Self> {
         let mut stored = Vec::new();
         for (known, kind) in kinds.iter().enumerate() {
             let path = kind.resource.everywhere();
@@ -120,7 +119,7 @@ impl History {
                 let event: Value = serde_json::from_slice(line)?;
                 let word = event["type"].as_str().unwrap_or_default();
                 anyhow::ensure!(word != "ERROR", "{path}: {event}");
-                stored.push(Stored {
+                stored.push(StoredObject {
                     revision: revision(&event["object"]).context("no resourceVersion")?,
                     is_gone: word == "DELETED",
                     object: event["object"].clone(),
@@ -132,7 +131,7 @@ impl History {
     }
 
     /// The kinds that are followed.
-    pub fn kinds(&self) -> &[Known] {
+    pub fn kinds(&self) -> &[KnownKind] {
         &self.kinds
     }
 
@@ -148,7 +147,7 @@ impl History {
     }
 
     /// The objects that were there just before a revision, by uid.
-    pub fn before(&self, revision: u64) -> BTreeMap<&str, &Stored> {
+    pub fn before(&self, revision: u64) -> BTreeMap<&str, &StoredObject> {
         let mut there = BTreeMap::new();
         for version in self.stored.iter().take_while(|v| v.revision < revision) {
             if version.is_gone {
@@ -161,22 +160,22 @@ impl History {
     }
 
     /// What is there in the end.
-    pub fn end(&self) -> Vec<&Stored> {
+    pub fn end(&self) -> Vec<&StoredObject> {
         self.before(u64::MAX).into_values().collect()
     }
 
     /// Every version of everything, in its order.
-    pub(super) fn all(&self) -> impl Iterator<Item = &Stored> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &StoredObject> {
         self.stored.iter()
     }
 
     /// All versions of an object.
-    pub(super) fn of(&self, uid: &str) -> impl Iterator<Item = &Stored> {
+    pub(super) fn of(&self, uid: &str) -> impl Iterator<Item = &StoredObject> {
         self.stored.iter().filter(move |v| v.uid() == uid)
     }
 
     /// The version after another one of the same object.
-    pub(super) fn next(&self, uid: &str, revision: u64) -> Option<&Stored> {
+    pub(super) fn next(&self, uid: &str, revision: u64) -> Option<&StoredObject> {
         self.of(uid).find(|version| version.revision > revision)
     }
 }

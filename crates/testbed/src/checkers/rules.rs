@@ -15,9 +15,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::history::{History, Stored};
+use super::history::{History, StoredObject};
 use crate::objects::Scope;
-use crate::wire::{Act, Who};
+use crate::wire::{RecordedRequest, RequestSender};
 
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
@@ -26,9 +26,9 @@ const ORPHAN: &str = "orphan";
 const CONFIRMED_FOR: Duration = Duration::from_secs(1);
 
 /// What the controllers did that they must never do, in words; nothing if all is well.
-pub fn violations(history: &History, acts: &[Act]) -> Vec<String> {
+pub fn violations(history: &History, acts: &[RecordedRequest]) -> Vec<String> {
     let times = times(acts);
-    let done = |act: &&Act| act.who == Who::Controllers && act.status < 300;
+    let done = |act: &&RecordedRequest| act.who == RequestSender::Controllers && act.status < 300;
     let mut found = Vec::new();
     for act in acts.iter().filter(done) {
         let checked = match act.method {
@@ -48,14 +48,14 @@ pub fn violations(history: &History, acts: &[Act]) -> Vec<String> {
     found
 }
 
-/// When revisions came about, as far as somebody's answer tells.
-fn times(acts: &[Act]) -> BTreeMap<u64, Instant> {
-    let told = acts.iter().filter(|act| act.method != Method::GET);
-    let told = told.filter_map(|act| {
+/// The times of revisions, as far as an answer shows them.
+fn times(acts: &[RecordedRequest]) -> BTreeMap<u64, Instant> {
+    let writes = acts.iter().filter(|act| act.method != Method::GET);
+    let writes = writes.filter_map(|act| {
         let revision = act.answer["metadata"]["resourceVersion"].as_str()?;
         Some((revision.parse().ok()?, act.sent))
     });
-    told.collect()
+    writes.collect()
 }
 
 /// The object as it was judged and as it was next, unless the write changed nothing.
@@ -63,7 +63,7 @@ fn judged<'a>(
     history: &'a History,
     uid: &Value,
     revision: &Value,
-) -> Result<Option<(&'a Stored, &'a Stored)>, String> {
+) -> Result<Option<(&'a StoredObject, &'a StoredObject)>, String> {
     let (Some(uid), Some(revision)) = (uid.as_str(), revision.as_str()) else {
         return Err("S2: it says not which copy was judged".to_owned());
     };
@@ -78,7 +78,11 @@ fn judged<'a>(
     Ok(history.next(uid, revision).map(|after| (before, after)))
 }
 
-fn delete(history: &History, act: &Act, times: &BTreeMap<u64, Instant>) -> Result<(), String> {
+fn delete(
+    history: &History,
+    act: &RecordedRequest,
+    times: &BTreeMap<u64, Instant>,
+) -> Result<(), String> {
     let preconditions = &act.body["preconditions"];
     let (uid, revision) = (&preconditions["uid"], &preconditions["resourceVersion"]);
     let Some((before, after)) = judged(history, uid, revision)? else {
@@ -101,15 +105,15 @@ fn delete(history: &History, act: &Act, times: &BTreeMap<u64, Instant>) -> Resul
     Ok(())
 }
 
-/// What nobody owned may go only because it has finished and its TTL was over by the server's clock.
-fn expired(before: &Stored, act: &Act) -> Result<(), String> {
+/// An object without owners may be deleted only after it has finished and its TTL is over by the server's clock.
+fn expired(before: &StoredObject, act: &RecordedRequest) -> Result<(), String> {
     let time = |value: &Value| {
         value
             .as_str()
             .and_then(|text| text.parse::<Timestamp>().ok())
     };
     let Some(ttl_secs) = before.object["spec"]["ttlSecondsAfterFinished"].as_i64() else {
-        return Err("S1: nobody owned it".to_owned());
+        return Err("S1: it had no owner".to_owned());
     };
     let Some(finish) = ending(&before.object).and_then(|end| time(&end["lastTransitionTime"]))
     else {
@@ -140,10 +144,10 @@ fn ending(job: &Value) -> Option<&Value> {
 /// Whether an owner was absent or waiting for its dependents when something took effect.
 fn is_lost(
     history: &History,
-    dependent: &Stored,
+    dependent: &StoredObject,
     reference: &Value,
     at: u64,
-    act: &Act,
+    act: &RecordedRequest,
     times: &BTreeMap<u64, Instant>,
 ) -> bool {
     let Some(known) = history.kind(reference) else {
@@ -164,14 +168,19 @@ fn is_lost(
     !is_meant || is_waiting(owner) || waited(history, owner, act, times)
 }
 
-fn is_waiting(owner: &Stored) -> bool {
+fn is_waiting(owner: &StoredObject) -> bool {
     owner.is_deleting() && owner.finalizers().contains(&FOREGROUND)
 }
 
-/// Whether the owner was waiting until so short a time ago that nobody could know better.
-fn waited(history: &History, owner: &Stored, act: &Act, times: &BTreeMap<u64, Instant>) -> bool {
+/// Whether the owner was waiting until so recently that the controller could not know better.
+fn waited(
+    history: &History,
+    owner: &StoredObject,
+    act: &RecordedRequest,
+    times: &BTreeMap<u64, Instant>,
+) -> bool {
     let uid = owner.uid();
-    let versions: Vec<&Stored> = history.of(uid).collect();
+    let versions: Vec<&StoredObject> = history.of(uid).collect();
     let changed = versions
         .windows(2)
         .rev()
@@ -180,7 +189,11 @@ fn waited(history: &History, owner: &Stored, act: &Act, times: &BTreeMap<u64, In
     changed.is_some_and(|changed| act.sent.saturating_duration_since(*changed) <= CONFIRMED_FOR)
 }
 
-fn patch(history: &History, act: &Act, times: &BTreeMap<u64, Instant>) -> Result<(), String> {
+fn patch(
+    history: &History,
+    act: &RecordedRequest,
+    times: &BTreeMap<u64, Instant>,
+) -> Result<(), String> {
     let metadata = &act.body["metadata"];
     let (uid, revision) = (&metadata["uid"], &metadata["resourceVersion"]);
     let Some((before, after)) = judged(history, uid, revision)? else {
@@ -195,7 +208,7 @@ fn patch(history: &History, act: &Act, times: &BTreeMap<u64, Instant>) -> Result
             });
         return finalizers(history, before, &asked, after.revision);
     }
-    let rest = |stored: &Stored| {
+    let rest = |stored: &StoredObject| {
         let mut object = stored.object.clone();
         if let Some(metadata) = object["metadata"].as_object_mut() {
             for ours in [
@@ -219,7 +232,7 @@ fn patch(history: &History, act: &Act, times: &BTreeMap<u64, Instant>) -> Result
 /// Finalizers only go, only ours, and only when nothing holds them any more.
 fn finalizers(
     history: &History,
-    before: &Stored,
+    before: &StoredObject,
     after: &[&str],
     revision: u64,
 ) -> Result<(), String> {
@@ -228,7 +241,7 @@ fn finalizers(
         return Err(format!("S4: the finalizer {new} is new"));
     }
     let there = history.before(revision);
-    let refers = |stored: &Stored, is_counted: fn(&Value) -> bool| {
+    let refers = |stored: &StoredObject, is_counted: fn(&Value) -> bool| {
         let mut owners = stored.owners().iter();
         owners.any(|owner| owner["uid"] == before.uid() && is_counted(owner))
     };
@@ -251,9 +264,9 @@ fn finalizers(
 /// References only go, or stop blocking; and only those to owners that are lost or leave orphans behind.
 fn references(
     history: &History,
-    before: &Stored,
-    after: &Stored,
-    act: &Act,
+    before: &StoredObject,
+    after: &StoredObject,
+    act: &RecordedRequest,
     times: &BTreeMap<u64, Instant>,
 ) -> Result<(), String> {
     let unblocked = |reference: &Value| {

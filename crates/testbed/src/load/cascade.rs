@@ -1,7 +1,7 @@
 //! Deleting owners and waiting, by a watch of metadata, until the cascade is over.
 //!
-//! Who collects is none of this driver's business. It says how long it took and which requests were its own, so that
-//! whoever counts requests at the server can take them off. The clock starts with the first owner's delete.
+//! Any collector may run. The driver says how long it took and which requests were its own, so that
+//! a reader of the server's metrics can subtract them. The clock starts with the first owner's delete.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -35,7 +35,7 @@ pub enum Policy {
 /// A cascade to start and to wait for.
 #[derive(Clone, Debug)]
 pub struct Cascade {
-    /// Who is in it.
+    /// The objects to delete.
     pub family: Family,
     /// How its owners are deleted.
     pub policy: Policy,
@@ -60,7 +60,7 @@ pub struct Collected {
     pub cpu_secs: f64,
 }
 
-/// Who has not yet gone, or not yet been let go.
+/// The objects that are not yet gone or released.
 struct Waiting {
     policy: Policy,
     owners: BTreeSet<String>,
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_cascade_that_nobody_carries_on_is_given_up_with_what_is_left() {
+    async fn gives_up_a_cascade_without_a_collector() {
         let clients = planted().await;
         let error = cascade(Policy::Background).run_with(&clients).await;
         let error = error.unwrap_err().to_string();

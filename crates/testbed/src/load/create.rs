@@ -15,7 +15,6 @@ const OBJECT_BYTES: usize = 1000;
 /// ConfigMaps to create in one namespace, which is made when it is missing.
 #[derive(Clone, Debug)]
 pub struct Creates {
-    /// The namespace.
     pub namespace: String,
     /// The number of the first one, from which its name is made.
     pub first: usize,
@@ -32,7 +31,6 @@ pub struct Deletes(pub Creates);
 // === impl Creates ===
 
 impl Creates {
-    /// Creates them.
     pub async fn run(&self, kubeconfig: &Path) -> anyhow::Result<Measured> {
         let clients = connected(kubeconfig, self.clients).await?;
         self.run_with(&clients).await
@@ -60,7 +58,6 @@ impl Creates {
 // === impl Deletes ===
 
 impl Deletes {
-    /// Deletes them.
     pub async fn run(&self, kubeconfig: &Path) -> anyhow::Result<Measured> {
         let clients = connected(kubeconfig, self.0.clients).await?;
         self.run_with(&clients).await

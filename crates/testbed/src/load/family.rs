@@ -1,7 +1,7 @@
 //! Owners and their dependents: which objects a cascade is about, and creating them.
 //!
-//! All of them are ConfigMaps of one namespace. Everyone in it can be named from the numbers alone, so that whoever
-//! deletes and waits need not be whoever created.
+//! All of them are ConfigMaps of one namespace. The numbers alone give every name, so the process that
+//! deletes and waits need not be the one that created.
 
 use std::path::Path;
 
@@ -40,7 +40,6 @@ pub struct Family {
 /// Creates a family.
 #[derive(Clone, Debug)]
 pub struct Plant {
-    /// Which.
     pub family: Family,
     /// How many clients at once.
     pub clients: usize,

@@ -1,7 +1,7 @@
 //! Pods that Pod GC has to remove: terminated ones that are too many, or running ones on a Node that does not exist.
 //!
 //! They are made before the controller starts, and watched while it does: the time is from the first Pod that goes to the
-//! last, so that neither rounds nor the quarantine are in it. Who removes them is none of this driver's business.
+//! last, so that neither rounds nor the quarantine are in it. Any controller may remove them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,9 +21,7 @@ use crate::objects::{PODS, mk_pod, with};
 /// Pods to make.
 #[derive(Clone, Debug)]
 pub struct Pods {
-    /// Where.
     pub namespace: String,
-    /// How many.
     pub pods: usize,
     /// The Node they are bound to, which does not exist; without one they have terminated.
     pub node: Option<String>,
@@ -34,7 +32,6 @@ pub struct Pods {
 /// Pods to wait for.
 #[derive(Clone, Debug)]
 pub struct Removal {
-    /// Where.
     pub namespace: String,
     /// How many stay.
     pub left: usize,
@@ -95,7 +92,7 @@ impl Pods {
 // === impl Removal ===
 
 impl Removal {
-    /// Watches until so many are left.
+    /// Watches until `left` Pods are left.
     pub async fn run(&self, kubeconfig: &Path) -> anyhow::Result<Removed> {
         let clients = connected(kubeconfig, 1).await?;
         let client = clients.first().context("one client")?;

@@ -19,9 +19,7 @@ use super::{Creates, Measured, Started, connected, namespace, refuse, send};
 /// Listing all ConfigMaps of a namespace in one answer, several times.
 #[derive(Clone, Debug)]
 pub struct List {
-    /// The namespace.
     pub namespace: String,
-    /// How often.
     pub times: usize,
 }
 
@@ -43,7 +41,6 @@ struct Items {
 // === impl List ===
 
 impl List {
-    /// Lists them.
     pub async fn run(&self, kubeconfig: &Path) -> anyhow::Result<Measured> {
         let clients = connected(kubeconfig, 1).await?;
         let client = clients.first().context("one was asked for")?;

@@ -1,7 +1,7 @@
 //! The API suite: what any client of a Kubernetes API server can see of requests, watches, conflicts and deletes.
 //!
 //! The answers of the real server are frozen under `data/api`, one file per theme; the embedded server has to give the
-//! same ones. Every scenario is one check of the facts collected about the real server, or a small group of them.
+//! same ones. Every case checks one fact about the real server, or a small group of them.
 
 mod collection;
 mod columns;
@@ -24,88 +24,37 @@ mod update;
 mod watch;
 mod workloads;
 
-use super::Theme;
+use super::{CaseSuite, CaseTheme};
+use crate::case::TestCase;
 
-/// The themes of the suite.
-pub const THEMES: &[Theme] = &[
-    Theme {
-        name: "paths",
-        scenarios: paths::SCENARIOS,
-    },
-    Theme {
-        name: "discovery",
-        scenarios: discovery::SCENARIOS,
-    },
-    Theme {
-        name: "create",
-        scenarios: create::SCENARIOS,
-    },
-    Theme {
-        name: "update",
-        scenarios: update::SCENARIOS,
-    },
-    Theme {
-        name: "patch",
-        scenarios: patch::SCENARIOS,
-    },
-    Theme {
-        name: "strategic",
-        scenarios: strategic::SCENARIOS,
-    },
-    Theme {
-        name: "owners",
-        scenarios: owners::SCENARIOS,
-    },
-    Theme {
-        name: "delete",
-        scenarios: delete::SCENARIOS,
-    },
-    Theme {
-        name: "collection",
-        scenarios: collection::SCENARIOS,
-    },
-    Theme {
-        name: "namespace",
-        scenarios: namespace::SCENARIOS,
-    },
-    Theme {
-        name: "list",
-        scenarios: list::SCENARIOS,
-    },
-    Theme {
-        name: "watch",
-        scenarios: watch::SCENARIOS,
-    },
-    Theme {
-        name: "table",
-        scenarios: table::SCENARIOS,
-    },
-    Theme {
-        name: "columns",
-        scenarios: columns::SCENARIOS,
-    },
-    Theme {
-        name: "hostile",
-        scenarios: hostile::SCENARIOS,
-    },
-    Theme {
-        name: "crd",
-        scenarios: crd::SCENARIOS,
-    },
-    Theme {
-        name: "custom",
-        scenarios: custom::SCENARIOS,
-    },
-    Theme {
-        name: "schema",
-        scenarios: schema::SCENARIOS,
-    },
-    Theme {
-        name: "workloads",
-        scenarios: workloads::SCENARIOS,
-    },
-    Theme {
-        name: "cronjobs",
-        scenarios: cronjobs::SCENARIOS,
-    },
-];
+/// The suite; its cases run without controllers.
+pub static SUITE: CaseSuite = CaseSuite {
+    name: "api",
+    controllers: &[],
+    themes: &[
+        theme("paths", paths::CASES),
+        theme("discovery", discovery::CASES),
+        theme("create", create::CASES),
+        theme("update", update::CASES),
+        theme("patch", patch::CASES),
+        theme("strategic", strategic::CASES),
+        theme("owners", owners::CASES),
+        theme("delete", delete::CASES),
+        theme("collection", collection::CASES),
+        theme("namespace", namespace::CASES),
+        theme("list", list::CASES),
+        theme("watch", watch::CASES),
+        theme("table", table::CASES),
+        theme("columns", columns::CASES),
+        theme("hostile", hostile::CASES),
+        theme("crd", crd::CASES),
+        theme("custom", custom::CASES),
+        theme("schema", schema::CASES),
+        theme("workloads", workloads::CASES),
+        theme("cronjobs", cronjobs::CASES),
+    ],
+};
+
+const fn theme(name: &'static str, cases: &'static [TestCase]) -> CaseTheme {
+    CaseTheme { name, cases }
+}

@@ -1,23 +1,25 @@
 //! The suite of the CronJob controllers: what a client sees of CronJobs of both kinds and their Jobs.
 //!
-//! The plays restate the integration and e2e cases of both originals, and add what these never tested. Nobody waits for a
-//! slot: a CronJob is made suspended, its status is told that the last slot was long ago, and when it is resumed a slot is
-//! overdue. No Job controller runs: plays write the status of Jobs themselves.
+//! The cases restate the integration and e2e cases of both originals and add inputs that these never tested. No case waits
+//! for a schedule time: it creates a suspended CronJob, writes a last schedule time of long ago into the status, and resumes
+//! the CronJob, so that a schedule time is overdue. No Job controller runs: cases write the status of Jobs themselves.
 
-mod plays;
+mod cases;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::stage::{Made, Stage};
 use super::ttl::ended;
-use super::{Checked, Play};
+use super::{CaseSuite, CaseTheme};
+use crate::case::CheckResult;
+use crate::environment::Environment;
+use crate::fixtures::CreatedObject;
 use crate::objects::{
     CRON_JOBS, EVENTS, JOBS, Resource, VOLCANO_CRON_JOBS, VOLCANO_JOBS, mk_cron_job, mk_job,
     mk_object, mk_pod_spec, with,
 };
 
-/// The controllers it is about.
+/// The controllers under test.
 pub const CONTROLLERS: &[&str] = &[
     "cronjob-controller/batch",
     "cronjob-controller/volcano",
@@ -25,33 +27,43 @@ pub const CONTROLLERS: &[&str] = &[
     "gc-controller",
 ];
 
-/// The plays, by the kind of CronJob.
-pub const PLAYS: &[&[Play]] = &[plays::BATCH, plays::VOLCANO];
+pub static SUITE: CaseSuite = CaseSuite {
+    name: "cron",
+    controllers: CONTROLLERS,
+    themes: &[
+        CaseTheme {
+            name: "batch",
+            cases: cases::BATCH,
+        },
+        CaseTheme {
+            name: "volcano",
+            cases: cases::VOLCANO,
+        },
+    ],
+};
 
 /// How long ago the slot is that is overdue, in minutes.
 const AGO_MINS: i64 = 10;
 
 /// A kind of CronJobs and the Jobs that it makes.
-pub struct Kind {
-    /// The CronJobs.
+pub struct JobDialect {
     pub crons: Resource,
-    /// The Jobs.
     pub jobs: Resource,
     /// The version of both.
     pub api_version: &'static str,
     is_volcano: bool,
 }
 
-/// Kubernetes' own.
-pub static BATCH: Kind = Kind {
+/// The Jobs and CronJobs of Kubernetes.
+pub static BATCH: JobDialect = JobDialect {
     crons: CRON_JOBS,
     jobs: JOBS,
     api_version: "batch/v1",
     is_volcano: false,
 };
 
-/// Volcano's.
-pub static VOLCANO: Kind = Kind {
+/// The Jobs and CronJobs of Volcano.
+pub static VOLCANO: JobDialect = JobDialect {
     crons: VOLCANO_CRON_JOBS,
     jobs: VOLCANO_JOBS,
     api_version: "batch.volcano.sh/v1alpha1",
@@ -60,27 +72,26 @@ pub static VOLCANO: Kind = Kind {
 
 /// A CronJob with a slot that has come.
 pub struct Overdue {
-    /// The CronJob.
-    pub cron: Made,
-    /// The slot.
+    pub cron: CreatedObject,
+    /// The schedule time that has passed.
     pub slot: Timestamp,
     /// The name that its Job has to have.
     pub job: String,
 }
 
-// === impl Kind ===
+// === impl JobDialect ===
 
-impl Kind {
+impl JobDialect {
     /// Whether it is Volcano's.
     pub const fn is_volcano(&self) -> bool {
         self.is_volcano
     }
 
     /// Has the server serve it.
-    pub async fn define(&self, stage: &Stage) -> Checked {
+    pub async fn define(&self, env: &Environment) -> CheckResult {
         if self.is_volcano() {
-            stage.define_volcano("Job", &self.jobs).await?;
-            stage.define_volcano("CronJob", &self.crons).await?;
+            env.define_volcano("Job", &self.jobs).await?;
+            env.define_volcano("CronJob", &self.crons).await?;
         }
         Ok(())
     }
@@ -98,7 +109,6 @@ impl Kind {
         cron
     }
 
-    /// A Job.
     pub fn mk_job(&self, name: &str) -> Value {
         match self.is_volcano() {
             true => with(
@@ -121,62 +131,87 @@ impl Kind {
     }
 
     /// A Job that belongs to a CronJob, made by hand.
-    pub async fn job_of(&self, stage: &Stage, cron: &Made, name: &str) -> Checked<Made> {
+    pub async fn job_of(
+        &self,
+        env: &Environment,
+        cron: &CreatedObject,
+        name: &str,
+    ) -> CheckResult<CreatedObject> {
         let owner = with(cron.reference(), json!({"controller": true}));
         let owned = json!({"metadata": {"ownerReferences": [owner]}});
-        stage.make(&self.jobs, with(self.mk_job(name), owned)).await
+        env.make(&self.jobs, with(self.mk_job(name), owned)).await
     }
 
-    /// Ends a Job so many seconds ago: `Complete` or `Failed`.
-    pub async fn end(&self, stage: &Stage, job: &Made, how: &str, secs_ago: i64) -> Checked {
-        let at = stage.now().await? - SignedDuration::from_secs(secs_ago);
-        stage.change_status(job, self.ended(how, at)).await
+    /// Writes that a Job has ended `secs_ago`: `Complete` or `Failed`.
+    pub async fn end(
+        &self,
+        env: &Environment,
+        job: &CreatedObject,
+        how: &str,
+        secs_ago: i64,
+    ) -> CheckResult {
+        let at = env.now().await? - SignedDuration::from_secs(secs_ago);
+        env.change_status(job, self.ended(how, at)).await
     }
 
     /// A CronJob that is suspended, whose last slot was two hours ago, with a slot ten minutes ago: it comes once in an
     /// hour. Jobs of `active` are in its status.
-    pub async fn suspended(&self, stage: &Stage, name: &str, spec: Value) -> Checked<Overdue> {
-        self.define(stage).await?;
-        let now = stage.now().await?;
+    pub async fn suspended(
+        &self,
+        env: &Environment,
+        name: &str,
+        spec: Value,
+    ) -> CheckResult<Overdue> {
+        self.define(env).await?;
+        let now = env.now().await?;
         let slot = now - SignedDuration::from_mins(AGO_MINS);
         let slot = slot - SignedDuration::from_secs(slot.as_second().rem_euclid(60));
         let minute = slot.as_second().div_euclid(60).rem_euclid(60);
         let schedule = json!({"schedule": format!("{minute} * * * *"), "suspend": true});
         let cron = self.mk_cron(name, with(schedule, spec));
-        let cron = stage.make(&self.crons, cron).await?;
+        let cron = env.make(&self.crons, cron).await?;
         let last = slot - SignedDuration::from_hours(2);
-        stage
-            .change_status(&cron, json!({"lastScheduleTime": last}))
+        env.change_status(&cron, json!({"lastScheduleTime": last}))
             .await?;
         let job = format!("{name}-{}", slot.as_second().div_euclid(60));
         Ok(Overdue { cron, slot, job })
     }
 
     /// The same, and it is resumed.
-    pub async fn overdue(&self, stage: &Stage, name: &str, spec: Value) -> Checked<Overdue> {
-        let overdue = self.suspended(stage, name, spec).await?;
-        overdue.resume(stage).await?;
+    pub async fn overdue(
+        &self,
+        env: &Environment,
+        name: &str,
+        spec: Value,
+    ) -> CheckResult<Overdue> {
+        let overdue = self.suspended(env, name, spec).await?;
+        overdue.resume(env).await?;
         Ok(overdue)
     }
 
     /// Tells the status of a CronJob that these Jobs run.
-    pub async fn list(&self, stage: &Stage, cron: &Made, jobs: &[&Made]) -> Checked {
+    pub async fn list(
+        &self,
+        env: &Environment,
+        cron: &CreatedObject,
+        jobs: &[&CreatedObject],
+    ) -> CheckResult {
         let refs = jobs.iter().map(|job| {
-            json!({"apiVersion": self.api_version, "kind": "Job", "name": job.name(), "namespace": stage.ns(), "uid": job.uid()})
+            json!({"apiVersion": self.api_version, "kind": "Job", "name": job.name(), "namespace": env.ns(), "uid": job.uid()})
         });
         let refs: Vec<Value> = refs.collect();
-        stage.change_status(cron, json!({ "active": refs })).await
+        env.change_status(cron, json!({ "active": refs })).await
     }
 
     /// The Job of this name, once it is there.
-    pub async fn started(&self, stage: &Stage, name: &str) -> Checked<Made> {
-        let path = format!("{}/{name}", self.jobs.collection(stage.ns()));
+    pub async fn started(&self, env: &Environment, name: &str) -> CheckResult<CreatedObject> {
+        let path = format!("{}/{name}", self.jobs.collection(env.ns()));
         let there = async || {
             let get = crate::session::Ask::get(&path);
-            stage.send(get, &[200]).await.map(|_| ())
+            env.send(get, &[200]).await.map(|_| ())
         };
-        stage.until(there).await?;
-        stage.known(&self.jobs, name).await
+        env.until(there).await?;
+        env.known(&self.jobs, name).await
     }
 }
 
@@ -184,15 +219,14 @@ impl Kind {
 
 impl Overdue {
     /// Resumes the CronJob.
-    pub async fn resume(&self, stage: &Stage) -> Checked {
-        stage
-            .change(&self.cron, json!({"spec": {"suspend": false}}))
+    pub async fn resume(&self, env: &Environment) -> CheckResult {
+        env.change(&self.cron, json!({"spec": {"suspend": false}}))
             .await
     }
 
     /// The status tells the slot.
-    pub async fn recorded(&self, stage: &Stage) -> Checked {
-        let cron = stage.there(&self.cron).await?;
+    pub async fn recorded(&self, env: &Environment) -> CheckResult {
+        let cron = env.there(&self.cron).await?;
         let last = &cron["status"]["lastScheduleTime"];
         if *last == format!("{:.0}", self.slot) {
             return Ok(());
@@ -204,7 +238,7 @@ impl Overdue {
     }
 
     /// Gives the CronJob another slot that has come, five minutes after this one.
-    pub async fn another(self, stage: &Stage) -> Checked<Self> {
+    pub async fn another(self, env: &Environment) -> CheckResult<Self> {
         let slot = self.slot + SignedDuration::from_mins(AGO_MINS / 2);
         let minute = slot.as_second().div_euclid(60);
         let schedule = format!("{} * * * *", minute.rem_euclid(60));
@@ -214,16 +248,16 @@ impl Overdue {
             json!({"metadata": {"labels": {"touched": "yes"}}}),
         ];
         for change in changes {
-            stage.change(&self.cron, change).await?;
+            env.change(&self.cron, change).await?;
         }
         let job = format!("{}-{minute}", self.cron.name());
         Ok(Self { slot, job, ..self })
     }
 
-    /// The users of the CronJob are told this, in any order, and nothing else.
-    pub async fn told(&self, stage: &Stage, meant: &[&str]) -> Checked {
+    /// The CronJob has Events with exactly these reasons, in any order.
+    pub async fn has_events(&self, env: &Environment, meant: &[&str]) -> CheckResult {
         let exactly = async || {
-            let events = stage.list(&EVENTS).await?;
+            let events = env.list(&EVENTS).await?;
             let about = events
                 .iter()
                 .filter(|event| event["involvedObject"]["uid"] == self.cron.uid());
@@ -231,16 +265,16 @@ impl Overdue {
             found.sort_unstable();
             match found == meant {
                 true => Ok(()),
-                false => Err(format!("{found:?} were told instead of {meant:?}")),
+                false => Err(format!("the Events {found:?} instead of {meant:?}")),
             }
         };
-        stage.until(&exactly).await?;
-        stage.stays(&exactly).await
+        env.until(&exactly).await?;
+        env.stays(&exactly).await
     }
 
     /// These Jobs are active.
-    pub async fn active(&self, stage: &Stage, meant: &[&str]) -> Checked {
-        let cron = stage.there(&self.cron).await?;
+    pub async fn active(&self, env: &Environment, meant: &[&str]) -> CheckResult {
+        let cron = env.there(&self.cron).await?;
         let active = cron["status"]["active"].as_array().into_iter().flatten();
         let mut found: Vec<&str> = active.filter_map(|job| job["name"].as_str()).collect();
         found.sort_unstable();
@@ -254,9 +288,9 @@ impl Overdue {
 }
 
 /// The status of a CronJob tells when a Job succeeded.
-pub async fn succeeded(stage: &Stage, cron: &Made) -> Checked {
-    match stage.there(cron).await?["status"]["lastSuccessfulTime"].is_string() {
+pub async fn succeeded(env: &Environment, cron: &CreatedObject) -> CheckResult {
+    match env.there(cron).await?["status"]["lastSuccessfulTime"].is_string() {
         true => Ok(()),
-        false => Err("nobody wrote when it succeeded".to_owned()),
+        false => Err("lastSuccessfulTime is not set".to_owned()),
     }
 }

@@ -1,56 +1,65 @@
 //! Simulated workloads: what a client sees of Pods that live and of the controllers that make them, and that what they
 //! make goes with its owner.
 //!
-//! The actors are ours in process, beside the embedded and beside the real server; the collector is whoever it is. What
-//! they write is judged by the server: on the real one, by its validation.
+//! The actors are ours in process, beside the embedded and beside the real server; the garbage collector is any. The
+//! server judges the actors' writes: the real one by its validation.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::play::play;
-use super::stage::{Made, Stage};
-use super::{Checked, Play};
+use super::{CaseSuite, CaseTheme};
+use crate::case::{CheckResult, TestCase, case};
+use crate::environment::Environment;
+use crate::fixtures::CreatedObject;
 use crate::objects::{
     COMMANDS, DEPLOYMENTS, JOBS, POD_GROUPS, PODS, REPLICA_SETS, Resource, VOLCANO_JOBS,
     mk_deployment, mk_job, mk_object, mk_pod, mk_volcano_job, with,
 };
 
-/// The controllers it takes beside the collector.
+/// The controllers beside the garbage collector.
 pub const CONTROLLERS: &[&str] = super::ttl::CONTROLLERS;
 
-/// The plays.
-pub const PLAYS: &[&[Play]] = &[&[
-    play!(a_pod_is_bound_runs_and_succeeds, Actors),
-    play!(a_pod_fails_if_it_is_told_to, Actors),
-    play!(a_deleted_pod_goes_after_its_grace, Actors),
-    play!(a_deployment_has_as_many_running_pods_as_it_wants, Actors),
-    play!(a_deployment_rolls_to_a_new_template, Actors),
-    play!(a_deployment_takes_everything_along_when_it_goes, Actors),
-    play!(a_job_reaches_its_completions, Actors),
-    play!(a_job_fails_after_its_last_retry, Actors),
-    play!(a_job_takes_its_pods_along_when_it_goes, Actors),
-    play!(a_job_with_a_ttl_goes_after_its_pods, Actors),
-    play!(a_volcano_job_completes, Actors, Crds),
-    play!(a_volcano_job_fails, Actors, Crds),
-    play!(a_volcano_job_is_terminated, Actors, Crds),
-    play!(a_volcano_job_is_aborted, Actors, Crds),
-    play!(
+pub static SUITE: CaseSuite = CaseSuite {
+    name: "workloads",
+    controllers: CONTROLLERS,
+    themes: &[CaseTheme {
+        name: "workloads",
+        cases: CASES,
+    }],
+};
+
+const CASES: &[TestCase] = &[
+    case!(a_pod_is_bound_runs_and_succeeds, Actors),
+    case!(a_pod_fails_if_its_annotation_says_so, Actors),
+    case!(a_deleted_pod_goes_after_its_grace, Actors),
+    case!(a_deployment_has_as_many_running_pods_as_it_wants, Actors),
+    case!(a_deployment_rolls_to_a_new_template, Actors),
+    case!(a_deployment_takes_everything_along_when_it_goes, Actors),
+    case!(a_job_reaches_its_completions, Actors),
+    case!(a_job_fails_after_its_last_retry, Actors),
+    case!(a_job_takes_its_pods_along_when_it_goes, Actors),
+    case!(a_job_with_a_ttl_goes_after_its_pods, Actors),
+    case!(a_volcano_job_completes, Actors, Crds),
+    case!(a_volcano_job_fails, Actors, Crds),
+    case!(a_volcano_job_is_terminated, Actors, Crds),
+    case!(a_volcano_job_is_aborted, Actors, Crds),
+    case!(
         a_volcano_job_obeys_commands_to_abort_and_resume,
         Actors,
         Crds
     ),
-    play!(
+    case!(
         a_volcano_job_takes_everything_along_when_it_goes,
         Actors,
         Crds
     ),
-    play!(
+    case!(
         a_volcano_job_with_a_ttl_goes_after_its_pods,
         Actors,
         Crds,
         VolcanoTtl
     ),
-]];
+];
 
 /// The TTL of Jobs that have one: long enough to be seen.
 const TTL_SECS: u32 = 5;
@@ -102,40 +111,43 @@ fn mk_quick_volcano_job(name: &str, annotations: Value) -> Value {
 }
 
 /// Waits until an object says so at a place.
-async fn says(stage: &Stage, made: &Made, pointer: &str, meant: &Value) -> Checked<Value> {
-    stage
-        .until(async || {
-            let object = stage.there(made).await?;
-            let found = object.pointer(pointer).unwrap_or(&Value::Null);
-            if found != meant {
-                let path = made.path();
-                return Err(format!(
-                    "{path} has {found} at {pointer} instead of {meant}"
-                ));
-            }
-            Ok(())
-        })
-        .await?;
-    stage.there(made).await
+async fn says(
+    env: &Environment,
+    made: &CreatedObject,
+    pointer: &str,
+    meant: &Value,
+) -> CheckResult<Value> {
+    env.until(async || {
+        let object = env.there(made).await?;
+        let found = object.pointer(pointer).unwrap_or(&Value::Null);
+        if found != meant {
+            let path = made.path();
+            return Err(format!(
+                "{path} has {found} at {pointer} instead of {meant}"
+            ));
+        }
+        Ok(())
+    })
+    .await?;
+    env.there(made).await
 }
 
-/// Waits until there are so many objects of a resource that are not being deleted, and shows them.
-async fn some(stage: &Stage, resource: &Resource, meant: usize) -> Checked<Vec<Value>> {
+/// Waits until exactly `meant` objects of a resource are not being deleted; returns them.
+async fn some(env: &Environment, resource: &Resource, meant: usize) -> CheckResult<Vec<Value>> {
     let living = async || {
-        let mut all = stage.list(resource).await?;
+        let mut all = env.list(resource).await?;
         all.retain(|object| object["metadata"]["deletionTimestamp"].is_null());
         Ok::<Vec<Value>, String>(all)
     };
-    stage
-        .until(async || {
-            let found = living().await?.len();
-            if found != meant {
-                let path = resource.collection(stage.ns());
-                return Err(format!("{found} of {path} instead of {meant}"));
-            }
-            Ok(())
-        })
-        .await?;
+    env.until(async || {
+        let found = living().await?.len();
+        if found != meant {
+            let path = resource.collection(env.ns());
+            return Err(format!("{found} of {path} instead of {meant}"));
+        }
+        Ok(())
+    })
+    .await?;
     living().await
 }
 
@@ -149,86 +161,85 @@ fn conditions(object: &Value) -> Vec<&str> {
     is_true.filter_map(|known| known["type"].as_str()).collect()
 }
 
-fn must(is_so: bool, what: &str, object: &Value) -> Checked {
+fn must(is_so: bool, what: &str, object: &Value) -> CheckResult {
     match is_so {
         true => Ok(()),
         false => Err(format!("{what}: {}", object["status"])),
     }
 }
 
-async fn a_pod_is_bound_runs_and_succeeds(stage: &Stage) -> Checked {
-    let pod = stage.make(&PODS, mk_brief_pod("a")).await?;
-    let ran = says(stage, &pod, "/status/phase", &json!("Running")).await?;
+async fn a_pod_is_bound_runs_and_succeeds(env: &Environment) -> CheckResult {
+    let pod = env.make(&PODS, mk_brief_pod("a")).await?;
+    let ran = says(env, &pod, "/status/phase", &json!("Running")).await?;
     must(ran["spec"]["nodeName"].is_string(), "it has no Node", &ran)?;
     must(conditions(&ran).contains(&"Ready"), "it is not ready", &ran)?;
-    let ended = says(stage, &pod, "/status/phase", &json!("Succeeded")).await?;
+    let ended = says(env, &pod, "/status/phase", &json!("Succeeded")).await?;
     must(
         !conditions(&ended).contains(&"Ready"),
         "it is ready",
         &ended,
     )?;
-    stage.remain(&[&pod]).await
+    env.remain(&[&pod]).await
 }
 
-async fn a_pod_fails_if_it_is_told_to(stage: &Stage) -> Checked {
-    let told = json!({"simulate.caretaker.dev/outcome": "failed"});
-    let pod = stage
-        .make(&PODS, annotated(mk_brief_pod("a"), &told))
+async fn a_pod_fails_if_its_annotation_says_so(env: &Environment) -> CheckResult {
+    let outcome = json!({"simulate.caretaker.dev/outcome": "failed"});
+    let pod = env
+        .make(&PODS, annotated(mk_brief_pod("a"), &outcome))
         .await?;
-    let ended = says(stage, &pod, "/status/phase", &json!("Failed")).await?;
+    let ended = says(env, &pod, "/status/phase", &json!("Failed")).await?;
     let code = &ended["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"];
     must(*code == 1, "its container has not failed", &ended)
 }
 
-async fn a_deleted_pod_goes_after_its_grace(stage: &Stage) -> Checked {
-    let told = json!({"simulate.caretaker.dev/run-seconds": "forever"});
-    let pod = annotated(mk_brief_pod("a"), &told);
+async fn a_deleted_pod_goes_after_its_grace(env: &Environment) -> CheckResult {
+    let forever = json!({"simulate.caretaker.dev/run-seconds": "forever"});
+    let pod = annotated(mk_brief_pod("a"), &forever);
     let pod = with(pod, json!({"spec": {"terminationGracePeriodSeconds": 3}}));
-    let pod = stage.make(&PODS, pod).await?;
-    says(stage, &pod, "/status/phase", &json!("Running")).await?;
-    stage.delete(&pod, json!({})).await?;
-    stage.deleting(&[&pod]).await?;
-    stage.goes(&[&pod]).await
+    let pod = env.make(&PODS, pod).await?;
+    says(env, &pod, "/status/phase", &json!("Running")).await?;
+    env.delete(&pod, json!({})).await?;
+    env.deleting(&[&pod]).await?;
+    env.goes(&[&pod]).await
 }
 
-async fn a_deployment_has_as_many_running_pods_as_it_wants(stage: &Stage) -> Checked {
+async fn a_deployment_has_as_many_running_pods_as_it_wants(env: &Environment) -> CheckResult {
     let deployment = mk_quick_deployment("d", 3);
-    let deployment = stage.make(&DEPLOYMENTS, deployment).await?;
-    let available = says(stage, &deployment, "/status/availableReplicas", &json!(3)).await?;
+    let deployment = env.make(&DEPLOYMENTS, deployment).await?;
+    let available = says(env, &deployment, "/status/availableReplicas", &json!(3)).await?;
     must(
         conditions(&available) == ["Available", "Progressing"],
         "its conditions are others",
         &available,
     )?;
-    some(stage, &REPLICA_SETS, 1).await?;
-    for pod in some(stage, &PODS, 3).await? {
+    some(env, &REPLICA_SETS, 1).await?;
+    for pod in some(env, &PODS, 3).await? {
         must(pod["status"]["phase"] == "Running", "it does not run", &pod)?;
     }
     let fewer = json!({"spec": {"replicas": 1}});
-    stage.change(&deployment, fewer).await?;
-    says(stage, &deployment, "/status/replicas", &json!(1)).await?;
-    some(stage, &PODS, 1).await.map(|_| ())
+    env.change(&deployment, fewer).await?;
+    says(env, &deployment, "/status/replicas", &json!(1)).await?;
+    some(env, &PODS, 1).await.map(|_| ())
 }
 
-async fn a_deployment_rolls_to_a_new_template(stage: &Stage) -> Checked {
+async fn a_deployment_rolls_to_a_new_template(env: &Environment) -> CheckResult {
     let deployment = mk_quick_deployment("d", 2);
-    let deployment = stage.make(&DEPLOYMENTS, deployment).await?;
-    says(stage, &deployment, "/status/availableReplicas", &json!(2)).await?;
+    let deployment = env.make(&DEPLOYMENTS, deployment).await?;
+    says(env, &deployment, "/status/availableReplicas", &json!(2)).await?;
     let image =
         json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "other"}]}}}});
-    stage.change(&deployment, image).await?;
-    stage
-        .until(async || {
-            let pods = stage.list(&PODS).await?;
-            let is_new = |pod: &&Value| pod["spec"]["containers"][0]["image"] == "other";
-            match (pods.len(), pods.iter().filter(is_new).count()) {
-                (2, 2) => Ok(()),
-                (all, new) => Err(format!("{new} of {all} Pods are new")),
-            }
-        })
-        .await?;
-    some(stage, &REPLICA_SETS, 2).await?;
-    let done = says(stage, &deployment, "/status/updatedReplicas", &json!(2)).await?;
+    env.change(&deployment, image).await?;
+    env.until(async || {
+        let pods = env.list(&PODS).await?;
+        let is_new = |pod: &&Value| pod["spec"]["containers"][0]["image"] == "other";
+        match (pods.len(), pods.iter().filter(is_new).count()) {
+            (2, 2) => Ok(()),
+            (all, new) => Err(format!("{new} of {all} Pods are new")),
+        }
+    })
+    .await?;
+    some(env, &REPLICA_SETS, 2).await?;
+    let done = says(env, &deployment, "/status/updatedReplicas", &json!(2)).await?;
     must(
         done["status"]["observedGeneration"] == 2,
         "it has not seen the change",
@@ -236,25 +247,25 @@ async fn a_deployment_rolls_to_a_new_template(stage: &Stage) -> Checked {
     )
 }
 
-async fn a_deployment_takes_everything_along_when_it_goes(stage: &Stage) -> Checked {
+async fn a_deployment_takes_everything_along_when_it_goes(env: &Environment) -> CheckResult {
     let deployment = mk_quick_deployment("d", 2);
-    let deployment = stage.make(&DEPLOYMENTS, deployment).await?;
-    says(stage, &deployment, "/status/availableReplicas", &json!(2)).await?;
+    let deployment = env.make(&DEPLOYMENTS, deployment).await?;
+    says(env, &deployment, "/status/availableReplicas", &json!(2)).await?;
     let foreground = json!({"propagationPolicy": "Foreground"});
-    stage.delete(&deployment, foreground).await?;
-    stage.goes(&[&deployment]).await?;
+    env.delete(&deployment, foreground).await?;
+    env.goes(&[&deployment]).await?;
     // Its dependents went before it.
-    stage.count(&REPLICA_SETS, 0).await?;
-    stage.count(&PODS, 0).await
+    env.count(&REPLICA_SETS, 0).await?;
+    env.count(&PODS, 0).await
 }
 
-async fn a_job_reaches_its_completions(stage: &Stage) -> Checked {
+async fn a_job_reaches_its_completions(env: &Environment) -> CheckResult {
     let spec = json!({"completions": 3, "parallelism": 2});
-    let job = stage
+    let job = env
         .make(&JOBS, mk_quick_job("j", &spec, "succeeded"))
         .await?;
-    says(stage, &job, "/status/active", &json!(2)).await?;
-    let over = says(stage, &job, "/status/succeeded", &json!(3)).await?;
+    says(env, &job, "/status/active", &json!(2)).await?;
+    let over = says(env, &job, "/status/succeeded", &json!(3)).await?;
     must(
         conditions(&over) == ["SuccessCriteriaMet", "Complete"],
         "its conditions are others",
@@ -270,15 +281,13 @@ async fn a_job_reaches_its_completions(stage: &Stage) -> Checked {
         "something has failed",
         &over,
     )?;
-    stage.count(&PODS, 3).await
+    env.count(&PODS, 3).await
 }
 
-async fn a_job_fails_after_its_last_retry(stage: &Stage) -> Checked {
+async fn a_job_fails_after_its_last_retry(env: &Environment) -> CheckResult {
     let spec = json!({"backoffLimit": 1});
-    let job = stage
-        .make(&JOBS, mk_quick_job("j", &spec, "failed"))
-        .await?;
-    let over = says(stage, &job, "/status/failed", &json!(2)).await?;
+    let job = env.make(&JOBS, mk_quick_job("j", &spec, "failed")).await?;
+    let over = says(env, &job, "/status/failed", &json!(2)).await?;
     must(
         conditions(&over) == ["FailureTarget", "Failed"],
         "its conditions are others",
@@ -291,37 +300,37 @@ async fn a_job_fails_after_its_last_retry(stage: &Stage) -> Checked {
     )
 }
 
-async fn a_job_takes_its_pods_along_when_it_goes(stage: &Stage) -> Checked {
+async fn a_job_takes_its_pods_along_when_it_goes(env: &Environment) -> CheckResult {
     let spec = json!({"template": {"metadata": {"annotations": {"simulate.caretaker.dev/run-seconds": "forever"}}}});
-    let job = stage
+    let job = env
         .make(&JOBS, mk_quick_job("j", &spec, "succeeded"))
         .await?;
-    says(stage, &job, "/status/ready", &json!(1)).await?;
+    says(env, &job, "/status/ready", &json!(1)).await?;
     let background = json!({"propagationPolicy": "Background"});
-    stage.delete(&job, background).await?;
-    stage.goes(&[&job]).await?;
-    stage.until(async || stage.count(&PODS, 0).await).await
+    env.delete(&job, background).await?;
+    env.goes(&[&job]).await?;
+    env.until(async || env.count(&PODS, 0).await).await
 }
 
-async fn a_job_with_a_ttl_goes_after_its_pods(stage: &Stage) -> Checked {
+async fn a_job_with_a_ttl_goes_after_its_pods(env: &Environment) -> CheckResult {
     let spec = json!({"completions": 2, "parallelism": 2, "ttlSecondsAfterFinished": TTL_SECS});
     let job = mk_quick_job("j", &spec, "succeeded");
-    let job = stage.make(&JOBS, job).await?;
-    says(stage, &job, "/status/succeeded", &json!(2)).await?;
-    goes_with_its_ttl(stage, &job, "/status/completionTime").await
+    let job = env.make(&JOBS, job).await?;
+    says(env, &job, "/status/succeeded", &json!(2)).await?;
+    goes_with_its_ttl(env, &job, "/status/completionTime").await
 }
 
 /// A Job that has finished is there with its Pods until its time is over, and then goes after them.
-async fn goes_with_its_ttl(stage: &Stage, job: &Made, finish: &str) -> Checked {
-    let over = stage.there(job).await?;
-    stage.count(&PODS, 2).await?;
-    stage.goes(&[job]).await?;
-    stage.count(&PODS, 0).await?;
+async fn goes_with_its_ttl(env: &Environment, job: &CreatedObject, finish: &str) -> CheckResult {
+    let over = env.there(job).await?;
+    env.count(&PODS, 2).await?;
+    env.goes(&[job]).await?;
+    env.count(&PODS, 0).await?;
     let finish = over.pointer(finish).and_then(Value::as_str);
     let finish: Option<Timestamp> = finish.and_then(|time| time.parse().ok());
     let finish = finish.ok_or("it says not when it ended")?;
     let due = finish + SignedDuration::from_secs(TTL_SECS.into());
-    let now = stage.now().await?;
+    let now = env.now().await?;
     match now >= due {
         true => Ok(()),
         false => Err(format!("it was gone at {now}, before {due}")),
@@ -329,15 +338,18 @@ async fn goes_with_its_ttl(stage: &Stage, job: &Made, finish: &str) -> Checked {
 }
 
 /// A Volcano Job with these annotations goes through these phases; what is left of it.
-async fn volcano(stage: &Stage, annotations: Value, phases: &[&str], pods: usize) -> Checked {
+async fn volcano(
+    env: &Environment,
+    annotations: Value,
+    phases: &[&str],
+    pods: usize,
+) -> CheckResult {
     let job = mk_quick_volcano_job("j", annotations);
-    let job = stage.make(&VOLCANO_JOBS, job).await?;
+    let job = env.make(&VOLCANO_JOBS, job).await?;
     let last = phases.last().copied().unwrap_or_default();
-    says(stage, &job, "/status/state/phase", &json!(last)).await?;
-    stage
-        .until(async || stage.count(&POD_GROUPS, 0).await)
-        .await?;
-    let over = stage.there(&job).await?;
+    says(env, &job, "/status/state/phase", &json!(last)).await?;
+    env.until(async || env.count(&POD_GROUPS, 0).await).await?;
+    let over = env.there(&job).await?;
     let went = over["status"]["conditions"]
         .as_array()
         .into_iter()
@@ -354,35 +366,35 @@ async fn volcano(stage: &Stage, annotations: Value, phases: &[&str], pods: usize
         "it still counts",
         &over,
     )?;
-    stage.count(&PODS, pods).await
+    env.count(&PODS, pods).await
 }
 
-async fn a_volcano_job_completes(stage: &Stage) -> Checked {
-    volcano(stage, json!({}), &["Pending", "Running", "Completed"], 2).await
+async fn a_volcano_job_completes(env: &Environment) -> CheckResult {
+    volcano(env, json!({}), &["Pending", "Running", "Completed"], 2).await
 }
 
-async fn a_volcano_job_fails(stage: &Stage) -> Checked {
+async fn a_volcano_job_fails(env: &Environment) -> CheckResult {
     let end = json!({"simulate.caretaker.dev/end": "Failed"});
-    volcano(stage, end, &["Pending", "Running", "Failed"], 2).await
+    volcano(env, end, &["Pending", "Running", "Failed"], 2).await
 }
 
-async fn a_volcano_job_is_terminated(stage: &Stage) -> Checked {
+async fn a_volcano_job_is_terminated(env: &Environment) -> CheckResult {
     let end = json!({"simulate.caretaker.dev/end": "Terminated"});
     let phases = ["Pending", "Running", "Terminating", "Terminated"];
-    volcano(stage, end, &phases, 0).await
+    volcano(env, end, &phases, 0).await
 }
 
-async fn a_volcano_job_is_aborted(stage: &Stage) -> Checked {
+async fn a_volcano_job_is_aborted(env: &Environment) -> CheckResult {
     let end = json!({"simulate.caretaker.dev/end": "Aborted"});
     let phases = ["Pending", "Running", "Aborting", "Aborted"];
-    volcano(stage, end, &phases, 0).await
+    volcano(env, end, &phases, 0).await
 }
 
-async fn a_volcano_job_obeys_commands_to_abort_and_resume(stage: &Stage) -> Checked {
+async fn a_volcano_job_obeys_commands_to_abort_and_resume(env: &Environment) -> CheckResult {
     let endless = json!({"simulate.caretaker.dev/run-seconds": "forever"});
     let job = mk_quick_volcano_job("j", endless);
-    let job = stage.make(&VOLCANO_JOBS, job).await?;
-    says(stage, &job, "/status/running", &json!(2)).await?;
+    let job = env.make(&VOLCANO_JOBS, job).await?;
+    says(env, &job, "/status/running", &json!(2)).await?;
     let command = |action: &str| {
         let command = mk_object("bus.volcano.sh/v1alpha1", "Command", &action.to_lowercase());
         with(
@@ -390,13 +402,13 @@ async fn a_volcano_job_obeys_commands_to_abort_and_resume(stage: &Stage) -> Chec
             json!({"action": action, "target": job.reference()}),
         )
     };
-    let abort = stage.make(&COMMANDS, command("AbortJob")).await?;
-    stage.goes(&[&abort]).await?;
-    says(stage, &job, "/status/state/phase", &json!("Aborted")).await?;
-    stage.count(&PODS, 0).await?;
-    let resume = stage.make(&COMMANDS, command("ResumeJob")).await?;
-    stage.goes(&[&resume]).await?;
-    let again = says(stage, &job, "/status/running", &json!(2)).await?;
+    let abort = env.make(&COMMANDS, command("AbortJob")).await?;
+    env.goes(&[&abort]).await?;
+    says(env, &job, "/status/state/phase", &json!("Aborted")).await?;
+    env.count(&PODS, 0).await?;
+    let resume = env.make(&COMMANDS, command("ResumeJob")).await?;
+    env.goes(&[&resume]).await?;
+    let again = says(env, &job, "/status/running", &json!(2)).await?;
     must(
         again["status"]["retryCount"] == 1,
         "it does not count retries",
@@ -404,24 +416,24 @@ async fn a_volcano_job_obeys_commands_to_abort_and_resume(stage: &Stage) -> Chec
     )
 }
 
-async fn a_volcano_job_takes_everything_along_when_it_goes(stage: &Stage) -> Checked {
+async fn a_volcano_job_takes_everything_along_when_it_goes(env: &Environment) -> CheckResult {
     let endless = json!({"simulate.caretaker.dev/run-seconds": "forever"});
     let job = mk_quick_volcano_job("j", endless);
-    let job = stage.make(&VOLCANO_JOBS, job).await?;
-    says(stage, &job, "/status/running", &json!(2)).await?;
-    stage.count(&POD_GROUPS, 1).await?;
+    let job = env.make(&VOLCANO_JOBS, job).await?;
+    says(env, &job, "/status/running", &json!(2)).await?;
+    env.count(&POD_GROUPS, 1).await?;
     let foreground = json!({"propagationPolicy": "Foreground"});
-    stage.delete(&job, foreground).await?;
-    stage.goes(&[&job]).await?;
+    env.delete(&job, foreground).await?;
+    env.goes(&[&job]).await?;
     // Its dependents went before it.
-    stage.count(&PODS, 0).await?;
-    stage.count(&POD_GROUPS, 0).await
+    env.count(&PODS, 0).await?;
+    env.count(&POD_GROUPS, 0).await
 }
 
-async fn a_volcano_job_with_a_ttl_goes_after_its_pods(stage: &Stage) -> Checked {
+async fn a_volcano_job_with_a_ttl_goes_after_its_pods(env: &Environment) -> CheckResult {
     let job = mk_quick_volcano_job("j", json!({}));
     let job = with(job, json!({"spec": {"ttlSecondsAfterFinished": TTL_SECS}}));
-    let job = stage.make(&VOLCANO_JOBS, job).await?;
-    says(stage, &job, "/status/state/phase", &json!("Completed")).await?;
-    goes_with_its_ttl(stage, &job, "/status/state/lastTransitionTime").await
+    let job = env.make(&VOLCANO_JOBS, job).await?;
+    says(env, &job, "/status/state/phase", &json!("Completed")).await?;
+    goes_with_its_ttl(env, &job, "/status/state/lastTransitionTime").await
 }

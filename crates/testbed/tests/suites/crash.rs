@@ -1,127 +1,80 @@
-//! The collector dies at every request it makes, and nothing comes of it; and what the checkers see when it is broken.
+//! Broken collectors, and the safety rules by which the checkers notice them.
 
-use caretaker_machinery::rng::Rng;
-use caretaker_testbed::crash::scenarios::SCENARIOS;
-use caretaker_testbed::crash::{Scenario, crash_everywhere, crash_twice, play};
-use caretaker_testbed::wire::{Asked, Fate, Meddler, Reply};
+use caretaker_testbed::crash::run;
+use caretaker_testbed::wire::{FakeReply, RequestFate, WireRequest};
 use http::Method;
 use serde_json::{Value, json};
 
-/// How many pairs of crashes are drawn for each scenario.
-const PAIRS: usize = 4;
+use crate::convergent_case;
 
-fn scenario(name: &str) -> &'static Scenario {
-    let mut all = SCENARIOS.iter();
-    all.find(|scenario| scenario.name == name)
-        .unwrap_or_else(|| panic!("{name} is no scenario"))
+/// Sends deletes without preconditions.
+fn drops_preconditions(asked: &WireRequest<'_>) -> RequestFate {
+    if *asked.method != Method::DELETE {
+        return RequestFate::Pass;
+    }
+    let mut body = asked.body.clone();
+    body["preconditions"] = Value::Null;
+    RequestFate::Body(body)
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_collector_that_dies_at_any_request_ends_like_one_that_lives() {
-    for scenario in SCENARIOS {
-        let runs = crash_everywhere(scenario).await;
-        let runs = runs.unwrap_or_else(|why| panic!("{why}"));
-        assert!(runs >= 6, "{}: only {runs} runs", scenario.name);
+fn is_owner_read(asked: &WireRequest<'_>) -> bool {
+    *asked.method == Method::GET && asked.is_effect
+}
+
+/// Takes a page-not-found for every owner, and for the proof that rule S1 asks for.
+fn believes_a_text_404(asked: &WireRequest<'_>) -> RequestFate {
+    if !is_owner_read(asked) {
+        return RequestFate::Pass;
+    }
+    let mut parts = asked.uri.rsplit('/');
+    let (name, resource) = (parts.next().unwrap(), parts.next().unwrap());
+    let proof = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "NotFound",
+        "details": {"name": name, "kind": resource}, "code": 404});
+    RequestFate::Reply(FakeReply::json(404, &proof))
+}
+
+/// The same page, as starting servers send it.
+fn gets_a_text_404(asked: &WireRequest<'_>) -> RequestFate {
+    match is_owner_read(asked) {
+        true => RequestFate::Reply(FakeReply::text(404, "404 page not found\n")),
+        false => RequestFate::Pass,
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_collector_that_dies_twice_ends_like_one_that_lives() {
-    for (seed, scenario) in (0..).zip(SCENARIOS) {
-        let mut rng = Rng::seeded(seed);
-        let done = crash_twice(scenario, PAIRS, |limit| rng.below(limit)).await;
-        done.unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+/// Writes a field that is not the collector's with every patch.
+fn patches_labels(asked: &WireRequest<'_>) -> RequestFate {
+    if *asked.method != Method::PATCH {
+        return RequestFate::Pass;
     }
+    let mut body = asked.body.clone();
+    body["metadata"]["labels"] = json!({"seen": "yes"});
+    RequestFate::Body(body)
 }
 
-/// Forgets to say what a delete was judged from.
-struct Careless;
-
-impl Meddler for Careless {
-    fn fate(&mut self, asked: &Asked<'_>) -> Fate {
-        if *asked.method != Method::DELETE {
-            return Fate::Pass;
-        }
-        let mut body = asked.body.clone();
-        body["preconditions"] = Value::Null;
-        Fate::Body(body)
+/// Removes every finalizer instead of one.
+fn removes_all_finalizers(asked: &WireRequest<'_>) -> RequestFate {
+    if *asked.method != Method::PATCH {
+        return RequestFate::Pass;
     }
+    let mut body = asked.body.clone();
+    body["metadata"]["finalizers"] = Value::Null;
+    RequestFate::Body(body)
 }
 
-/// Receives a page-not-found for every owner, and takes it for the proof that S1 asks for.
-struct Gullible;
-
-impl Meddler for Gullible {
-    fn fate(&mut self, asked: &Asked<'_>) -> Fate {
-        if *asked.method != Method::GET || !asked.is_effect {
-            return Fate::Pass;
-        }
-        let mut parts = asked.uri.rsplit('/');
-        let (name, resource) = (parts.next().unwrap(), parts.next().unwrap());
-        let proof = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "NotFound",
-            "details": {"name": name, "kind": resource}, "code": 404});
-        Fate::Reply(Reply::json(404, &proof))
+/// Believes that dependents are orphaned although their references were not removed.
+fn believes_orphaned(asked: &WireRequest<'_>) -> RequestFate {
+    let metadata = &asked.body["metadata"];
+    if *asked.method != Method::PATCH || metadata.get("ownerReferences").is_none() {
+        return RequestFate::Pass;
     }
+    let name = asked.uri.rsplit('/').next().unwrap();
+    let object = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {
+        "name": name, "namespace": "crash", "uid": metadata["uid"], "resourceVersion": "1000000"}});
+    RequestFate::Reply(FakeReply::json(200, &object))
 }
 
-/// The same page, as servers that are starting send it.
-struct Starting;
-
-impl Meddler for Starting {
-    fn fate(&mut self, asked: &Asked<'_>) -> Fate {
-        if *asked.method != Method::GET || !asked.is_effect {
-            return Fate::Pass;
-        }
-        Fate::Reply(Reply::text(404, "404 page not found\n"))
-    }
-}
-
-/// Writes to a field that is not the collector's whenever it patches.
-struct Meddlesome;
-
-impl Meddler for Meddlesome {
-    fn fate(&mut self, asked: &Asked<'_>) -> Fate {
-        if *asked.method != Method::PATCH {
-            return Fate::Pass;
-        }
-        let mut body = asked.body.clone();
-        body["metadata"]["labels"] = json!({"seen": "yes"});
-        Fate::Body(body)
-    }
-}
-
-/// Takes every finalizer off, where it should take off one.
-struct Hasty;
-
-impl Meddler for Hasty {
-    fn fate(&mut self, asked: &Asked<'_>) -> Fate {
-        if *asked.method != Method::PATCH {
-            return Fate::Pass;
-        }
-        let mut body = asked.body.clone();
-        body["metadata"]["finalizers"] = Value::Null;
-        Fate::Body(body)
-    }
-}
-
-/// Believes that dependents lost their references when nobody has taken them off.
-struct Dreaming;
-
-impl Meddler for Dreaming {
-    fn fate(&mut self, asked: &Asked<'_>) -> Fate {
-        let metadata = &asked.body["metadata"];
-        if *asked.method != Method::PATCH || metadata.get("ownerReferences").is_none() {
-            return Fate::Pass;
-        }
-        let name = asked.uri.rsplit('/').next().unwrap();
-        let object = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {
-            "name": name, "namespace": "crash", "uid": metadata["uid"], "resourceVersion": "1000000"}});
-        Fate::Reply(Reply::json(200, &object))
-    }
-}
-
-async fn complaints(name: &str, mutant: fn() -> Box<dyn Meddler>) -> Vec<String> {
-    let run = play(scenario(name), &|_| Some(mutant())).await;
+async fn violations(name: &str, mutant: fn(&WireRequest<'_>) -> RequestFate) -> Vec<String> {
+    let run = run(convergent_case(name), &|_| Some(Box::new(mutant))).await;
     run.unwrap_or_else(|why| panic!("{why}")).violations
 }
 
@@ -132,33 +85,30 @@ fn check_rule(found: &[String], rule: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn deletes_without_preconditions_are_noticed() {
-    check_rule(
-        &complaints("background_fan", || Box::new(Careless)).await,
-        "S2",
-    );
+    let found = violations("background_fan", drops_preconditions).await;
+    check_rule(&found, "S2");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_text_404_taken_for_proof_is_noticed() {
     let name = "unlisted_owner";
-    check_rule(&complaints(name, || Box::new(Gullible)).await, "S1");
-    // And what it looks like when it is not taken for proof.
+    check_rule(&violations(name, believes_a_text_404).await, "S1");
+    // A collector that does not take it for proof breaks no rule.
     let none: Vec<String> = Vec::new();
-    assert_eq!(complaints(name, || Box::new(Starting)).await, none);
+    assert_eq!(violations(name, gets_a_text_404).await, none);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_patch_of_anything_else_is_noticed() {
-    check_rule(&complaints("orphan", || Box::new(Meddlesome)).await, "S4");
+    check_rule(&violations("orphan", patches_labels).await, "S4");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_finalizer_of_somebody_else_that_goes_is_noticed() {
-    let found = complaints("orphan", || Box::new(Hasty)).await;
-    check_rule(&found, "S4");
+async fn a_removed_finalizer_of_another_client_is_noticed() {
+    check_rule(&violations("orphan", removes_all_finalizers).await, "S4");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_that_leaves_before_its_orphans_are_free_is_noticed() {
-    check_rule(&complaints("orphan", || Box::new(Dreaming)).await, "S3");
+async fn an_owner_that_goes_before_its_dependents_are_orphaned_is_noticed() {
+    check_rule(&violations("orphan", believes_orphaned).await, "S3");
 }

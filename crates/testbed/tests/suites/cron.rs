@@ -1,146 +1,117 @@
-//! CronJobs whose controllers die at every request, for years, and while clocks jump: no slot has two Jobs.
+//! CronJobs whose controllers crash, for years, and while clocks jump: no schedule time has two Jobs.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use caretaker_machinery::cron::{Schedule, zone};
 use caretaker_machinery::rng::Rng;
-use caretaker_testbed::checkers::Known;
-use caretaker_testbed::collector::Collector;
-use caretaker_testbed::crash::scenarios::cron::{OF_BATCH, OF_VOLCANO, SCENARIOS};
-use caretaker_testbed::crash::{Cast, Generation, MOMENTS, crash_everywhere, crash_twice, play};
+use caretaker_testbed::checkers::KnownKind;
+use caretaker_testbed::controllers::process::{ControllerProcess, ProcessOptions};
+use caretaker_testbed::crash::cases::cron::{OF_BATCH, OF_VOLCANO};
+use caretaker_testbed::crash::{MOMENTS, run};
+use caretaker_testbed::environment::Environment;
+use caretaker_testbed::fixtures::CreatedObject;
 use caretaker_testbed::objects::EVENTS;
 use caretaker_testbed::session::Ask;
-use caretaker_testbed::suites::cron::{BATCH, Kind, VOLCANO};
-use caretaker_testbed::suites::stage::{Made, Stage};
-use caretaker_testbed::target::Target;
-use caretaker_testbed::wire::{Asked, Fate, Log, Meddler, Moment, Reply, Who, Wire};
+use caretaker_testbed::suites::cron::{BATCH, JobDialect, VOLCANO};
+use caretaker_testbed::wire::{
+    CrashMoment, FakeReply, FaultInjector, RequestFate, RequestSender, Wire, WireRequest,
+};
 use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-#[tokio::test(start_paused = true)]
-async fn cron_controllers_that_die_at_any_request_end_like_those_that_live() {
-    for scenario in SCENARIOS {
-        let runs = crash_everywhere(scenario).await;
-        let runs = runs.unwrap_or_else(|why| panic!("{why}"));
-        assert!(runs >= 6, "{}: only {runs} runs", scenario.name);
-    }
-}
+use crate::convergent_case;
+
+/// Changes requests so that they break a rule.
+type Breaks = fn(&WireRequest<'_>) -> RequestFate;
 
 #[tokio::test(start_paused = true)]
-async fn cron_controllers_that_die_twice_end_like_those_that_live() {
-    for (seed, scenario) in (0..).zip(SCENARIOS) {
-        let mut rng = Rng::seeded(seed);
-        let done = crash_twice(scenario, 4, |limit| rng.below(limit)).await;
-        done.unwrap_or_else(|why| panic!("seed {seed}: {why}"));
-    }
-}
-
-/// Breaks a rule on the way to the server.
-type Breaks = fn(&Asked<'_>) -> Fate;
-
-/// Controllers that do what they must not, and the rule that says so.
-#[tokio::test(start_paused = true)]
-async fn a_cron_controller_that_is_broken_is_noticed() {
+async fn checkers_notice_a_broken_cron_controller() {
     let cases: [(&str, Breaks, &str); 3] = [
-        ("tick of BATCH", writes_specs, "S4: more than the status"),
+        ("batch_tick", writes_specs, "S4: more than the status"),
         (
-            "replace of BATCH",
-            gives_to_nobody,
-            "S6: a Job was made that belongs to nobody",
+            "batch_replace",
+            creates_unowned_jobs,
+            "S6: a Job was created without an owner",
         ),
-        ("replace of BATCH", skips_deletes, "S7: "),
+        ("batch_replace", skips_deletes, "S7: "),
     ];
     for (name, breaks, rule) in cases {
-        let scenario = SCENARIOS
-            .iter()
-            .find(|scenario| scenario.name == name)
-            .unwrap();
-        let run = play(scenario, &|_| Some(Box::new(breaks))).await;
-        let told = match &run {
+        let run = run(convergent_case(name), &|_| Some(Box::new(breaks))).await;
+        let found = match &run {
             Ok(run) => run.violations.join(" "),
             Err(why) => why.clone(),
         };
-        assert!(told.contains(rule), "{name} should break {rule:?}: {told}");
+        assert!(
+            found.contains(rule),
+            "{name} should break {rule:?}: {found}"
+        );
     }
 }
 
-fn is_status(asked: &Asked<'_>) -> bool {
+fn is_status(asked: &WireRequest<'_>) -> bool {
     *asked.method == Method::PATCH && asked.uri.ends_with("/cronjobs/a/status")
 }
 
-fn writes_specs(asked: &Asked<'_>) -> Fate {
+fn writes_specs(asked: &WireRequest<'_>) -> RequestFate {
     if !is_status(asked) {
-        return Fate::Pass;
+        return RequestFate::Pass;
     }
     let mut body = asked.body.clone();
     body["metadata"]["annotations"] = json!({"x": "y"});
-    Fate::Body(body)
+    RequestFate::Body(body)
 }
 
-fn gives_to_nobody(asked: &Asked<'_>) -> Fate {
+fn creates_unowned_jobs(asked: &WireRequest<'_>) -> RequestFate {
     if *asked.method != Method::POST || !asked.is_effect {
-        return Fate::Pass;
+        return RequestFate::Pass;
     }
     let mut body = asked.body.clone();
     body["metadata"]["ownerReferences"] = json!([]);
-    Fate::Body(body)
+    RequestFate::Body(body)
 }
 
-fn skips_deletes(asked: &Asked<'_>) -> Fate {
+fn skips_deletes(asked: &WireRequest<'_>) -> RequestFate {
     match *asked.method == Method::DELETE && asked.uri.contains("/jobs/old") {
-        true => Fate::Reply(Reply::json(
+        true => RequestFate::Reply(FakeReply::json(
             200,
             &json!({"kind": "Status", "apiVersion": "v1", "status": "Success"}),
         )),
-        false => Fate::Pass,
+        false => RequestFate::Pass,
     }
 }
 
-/// Both kinds.
-static KINDS: [&Kind; 2] = [&BATCH, &VOLCANO];
+static KINDS: [&JobDialect; 2] = [&BATCH, &VOLCANO];
 
-/// A server, users of it, and everything that was asked.
-struct World {
-    kind: &'static Kind,
-    target: Target,
-    stage: Stage,
-    log: Log,
+/// An environment with CronJobs of one dialect.
+struct CronWorld {
+    kind: &'static JobDialect,
+    env: Environment,
 }
 
-/// What happens between two looks at the world, by the controllers' time.
+/// Time for the controllers to do their work, by their clock.
 const WORKED: Duration = Duration::from_secs(3);
 
-// === impl World ===
+// === impl CronWorld ===
 
-impl World {
-    async fn new(kind: &'static Kind) -> Self {
-        let target = Target::embedded();
-        let log = Log::default();
-        let users = Wire::new(target.client(), Who::User, &log, None);
-        let through = target.through(users.client());
-        let stage = Stage::set(&through, &Collector::Standing, "cron".to_owned()).await;
-        kind.define(&stage).await.unwrap();
-        Self {
-            kind,
-            target,
-            stage,
-            log,
-        }
+impl CronWorld {
+    async fn new(kind: &'static JobDialect) -> Self {
+        let env = Environment::recorded("cron").await.unwrap();
+        kind.define(&env).await.unwrap();
+        Self { kind, env }
     }
 
-    async fn cron(&self, name: &str, spec: Value) -> Made {
+    async fn cron(&self, name: &str, spec: Value) -> CreatedObject {
         let cron = self.kind.mk_cron(name, spec);
-        self.stage.make(&self.kind.crons, cron).await.unwrap()
+        self.env.make(&self.kind.crons, cron).await.unwrap()
     }
 
-    fn start(&self, meddler: Option<Box<dyn Meddler>>) -> (Wire, Generation) {
-        let wire = Wire::new(self.target.client(), Who::Controllers, &self.log, meddler);
+    fn start(&self, injector: Option<Box<dyn FaultInjector>>) -> (Wire, ControllerProcess) {
         let kind = self.kind;
-        let kinds = [Known::new(kind.jobs.clone(), kind.api_version, "Job")];
-        let cast = Cast {
+        let kinds = [KnownKind::new(kind.jobs.clone(), kind.api_version, "Job")];
+        let options = ProcessOptions {
             names: if kind.is_volcano() {
                 OF_VOLCANO
             } else {
@@ -150,27 +121,26 @@ impl World {
             discovery: Duration::from_secs(3_600),
             ahead: SignedDuration::ZERO,
         };
-        let generation = Generation::start(&self.target, &wire, &cast).unwrap();
-        (wire, generation)
+        self.env.start_process(&options, injector).unwrap()
     }
 
     fn now(&self) -> Timestamp {
-        self.target.clock().unwrap().now()
+        self.env.target().clock().unwrap().now()
     }
 
-    /// Moves everybody's clock, and lets everybody see that.
+    /// Moves the clock of server and controllers and gives them time to react.
     async fn jump(&self, by: SignedDuration) {
-        self.target.clock().unwrap().jump(by).unwrap();
+        self.env.target().clock().unwrap().jump(by).unwrap();
         sleep(WORKED).await;
     }
 
-    /// To a second before a time, and past it.
+    /// Moves the clock to a second before a time and lets it pass.
     async fn pass(&self, time: Timestamp) {
         let before = time.duration_since(self.now()) - SignedDuration::from_secs(1);
         self.jump(before.max(SignedDuration::ZERO)).await;
     }
 
-    /// The same with the next minute, which is told in minutes since 1970.
+    /// Lets the next minute begin; returns it in minutes since 1970.
     async fn pass_minute(&self) -> i64 {
         let minute = self.now().as_second() / 60 + 1;
         self.pass(Timestamp::from_second(minute * 60).unwrap())
@@ -178,12 +148,11 @@ impl World {
         minute
     }
 
-    /// All Jobs there are.
     async fn jobs(&self) -> Vec<Value> {
-        self.stage.list(&self.kind.jobs).await.unwrap()
+        self.env.list(&self.kind.jobs).await.unwrap()
     }
 
-    /// Ends every Job that runs, as whoever runs them would.
+    /// Ends every active Job, as a Job controller would.
     async fn run_jobs(&self) {
         let status = json!({"status": self.kind.ended("Complete", self.now())}).to_string();
         let jobs = self.jobs().await;
@@ -193,24 +162,24 @@ impl World {
         };
         for job in jobs.iter().filter(runs) {
             let name = job["metadata"]["name"].as_str().unwrap();
-            let jobs = self.kind.jobs.collection(self.stage.ns());
+            let jobs = self.kind.jobs.collection(self.env.ns());
             let patch = Ask::new(Method::PATCH, format!("{jobs}/{name}/status"));
             let patch = patch.body(status.clone());
             let patch = patch.content_type("application/merge-patch+json");
-            self.stage.send(patch, &[200]).await.unwrap();
+            self.env.send(patch, &[200]).await.unwrap();
         }
     }
 
-    /// The names of the Jobs that were made, whether or not anybody heard of it.
+    /// The names of the Jobs that the controllers created, even if the answer got lost.
     fn made(&self) -> Vec<String> {
-        let acts = self.log.acts().into_iter();
+        let acts = self.env.log().acts().into_iter();
         let made = acts.filter(|act| act.method == Method::POST && act.status == 201);
-        let made = made.filter(|act| act.who == Who::Controllers);
+        let made = made.filter(|act| act.who == RequestSender::Controllers);
         made.map(|act| act.answer["metadata"]["name"].as_str().unwrap().to_owned())
             .collect()
     }
 
-    /// How many slots had a Job; none had two.
+    /// The number of schedule times with a Job; none may have two.
     fn served(&self) -> usize {
         let made = self.made();
         let distinct: BTreeSet<&String> = made.iter().collect();
@@ -219,7 +188,7 @@ impl World {
     }
 
     async fn count(&self, jobs: usize) {
-        self.stage.count(&self.kind.jobs, jobs).await.unwrap();
+        self.env.count(&self.kind.jobs, jobs).await.unwrap();
     }
 }
 
@@ -231,7 +200,7 @@ async fn a_year_of_a_zone_with_summer_time() {
         (&BATCH, "0 2,3 25,29 3,10 *", 8),
         (&VOLCANO, "0 2,3 25,29 3,10 *", 8),
     ] {
-        let world = World::new(kind).await;
+        let world = CronWorld::new(kind).await;
         let zone = zone::find("Europe/Berlin").unwrap();
         let schedule = Schedule::parse(text).unwrap();
         let spec =
@@ -268,29 +237,29 @@ async fn a_year_of_a_zone_with_summer_time() {
     }
 }
 
-/// Dies at a request that is drawn.
-struct Doomed {
+/// Crashes at a random request.
+struct RandomCrash {
     left: usize,
-    moment: Moment,
+    moment: CrashMoment,
 }
 
-impl Meddler for Doomed {
-    fn fate(&mut self, asked: &Asked<'_>) -> Fate {
+impl FaultInjector for RandomCrash {
+    fn fate(&mut self, asked: &WireRequest<'_>) -> RequestFate {
         if !asked.is_effect {
-            return Fate::Pass;
+            return RequestFate::Pass;
         }
         self.left = self.left.saturating_sub(1);
         match self.left {
-            0 => Fate::End(self.moment),
-            _ => Fate::Pass,
+            0 => RequestFate::End(self.moment),
+            _ => RequestFate::Pass,
         }
     }
 }
 
-/// Many CronJobs whose Jobs are gone as soon as they are done, many minutes, and controllers that die all the time. Tells
-/// how many slots had a Job.
-async fn ticks_with_crashes(kind: &'static Kind, crons: usize, minutes: usize) -> usize {
-    let world = World::new(kind).await;
+/// Many CronJobs whose finished Jobs are deleted at once, many minutes, and controllers that crash all the time. Returns the
+/// number of schedule times with a Job.
+async fn ticks_with_crashes(kind: &'static JobDialect, crons: usize, minutes: usize) -> usize {
+    let world = CronWorld::new(kind).await;
     for number in 0..crons {
         let spec = match number % 2 {
             0 => json!({"jobTemplate": {"spec": {"ttlSecondsAfterFinished": 0}}}),
@@ -300,23 +269,23 @@ async fn ticks_with_crashes(kind: &'static Kind, crons: usize, minutes: usize) -
     }
     let mut rng = Rng::seeded(8);
     let mut crashes = 0;
-    let lives = async {
+    let processes = async {
         loop {
-            let doomed = Doomed {
+            let crash = RandomCrash {
                 left: 1 + rng.below(1_000),
                 moment: MOMENTS[rng.below(MOMENTS.len())],
             };
-            let (wire, _generation) = world.start(Some(Box::new(doomed)));
+            let (wire, _process) = world.start(Some(Box::new(crash)));
             wire.until_cut().await;
             crashes += 1;
         }
     };
-    let story = async {
+    let users = async {
         for _ in 0..minutes {
             let slot = format!("-{}", world.pass_minute().await);
             let is_of_slot =
                 |job: &&Value| job["metadata"]["name"].as_str().unwrap().ends_with(&slot);
-            // Whoever comes after a crash has the rest of the minute to serve it.
+            // The process after a crash has the rest of the minute to create the Jobs.
             for _ in 0..10 {
                 if world.jobs().await.iter().filter(is_of_slot).count() == crons {
                     break;
@@ -330,8 +299,8 @@ async fn ticks_with_crashes(kind: &'static Kind, crons: usize, minutes: usize) -
     };
     tokio::select! {
         biased;
-        () = lives => {}
-        () = story => {}
+        () = processes => {}
+        () = users => {}
     }
     assert!(crashes > crons * minutes / 400, "{crashes} crashes");
     world.served()
@@ -347,7 +316,7 @@ async fn two_thousand_ticks_of_volcanos_with_crashes_have_a_job_each() {
     assert_eq!(ticks_with_crashes(&VOLCANO, 40, 50).await, 2_000);
 }
 
-/// Whoever looks after hours is told what happened minutes ago.
+/// An Event is still refreshed after hours.
 #[tokio::test(start_paused = true)]
 async fn jobs_that_never_end_are_forbidden_or_replaced() {
     for (kind, policy, minutes, made, reason) in [
@@ -356,7 +325,7 @@ async fn jobs_that_never_end_are_forbidden_or_replaced() {
         (&VOLCANO, "Forbid", 60, 1, "ForbidConcurrent"),
         (&VOLCANO, "Replace", 60, 60, "ReplaceConcurrent"),
     ] {
-        let world = World::new(kind).await;
+        let world = CronWorld::new(kind).await;
         world.cron("a", json!({"concurrencyPolicy": policy})).await;
         let _controllers = world.start(None);
         sleep(WORKED).await;
@@ -365,7 +334,7 @@ async fn jobs_that_never_end_are_forbidden_or_replaced() {
             world.count(1).await;
         }
         assert_eq!(world.made().len(), made, "{policy}");
-        let events = world.stage.list(&EVENTS).await.unwrap();
+        let events = world.env.list(&EVENTS).await.unwrap();
         let events = events.iter().filter(|event| event["reason"] == reason);
         let last = events.filter_map(|event| event["lastTimestamp"].as_str());
         let last: Timestamp = last.max().unwrap().parse().unwrap();
@@ -377,7 +346,7 @@ async fn jobs_that_never_end_are_forbidden_or_replaced() {
 #[tokio::test(start_paused = true)]
 async fn clocks_that_jump_start_the_latest_slot_once() {
     for kind in KINDS {
-        let world = World::new(kind).await;
+        let world = CronWorld::new(kind).await;
         world.cron("a", json!({})).await;
         let _controllers = world.start(None);
         sleep(WORKED).await;
@@ -408,7 +377,7 @@ async fn two_leaders_at_a_tick_make_one_job() {
         json!({"jobTemplate": {"spec": {"ttlSecondsAfterFinished": 0}}}),
     ];
     for kind in KINDS {
-        let world = World::new(kind).await;
+        let world = CronWorld::new(kind).await;
         for (number, spec) in specs.iter().enumerate() {
             world.cron(&format!("c{number}"), spec.clone()).await;
         }
@@ -427,7 +396,7 @@ async fn two_leaders_at_a_tick_make_one_job() {
 #[tokio::test(start_paused = true)]
 async fn a_cron_job_that_is_made_again_around_a_tick_starts_no_slot_twice() {
     for kind in KINDS {
-        let world = World::new(kind).await;
+        let world = CronWorld::new(kind).await;
         let mut cron = world.cron("a", json!({})).await;
         let _controllers = world.start(None);
         sleep(WORKED).await;
@@ -435,12 +404,12 @@ async fn a_cron_job_that_is_made_again_around_a_tick_starts_no_slot_twice() {
             let is_before = minute % 2 == 0;
             if is_before {
                 let left = SignedDuration::from_secs(59 - world.now().as_second() % 60);
-                world.target.clock().unwrap().jump(left).unwrap();
+                world.env.target().clock().unwrap().jump(left).unwrap();
             } else {
                 world.pass_minute().await;
             }
             let background = json!({"propagationPolicy": "Background"});
-            world.stage.delete(&cron, background).await.unwrap();
+            world.env.delete(&cron, background).await.unwrap();
             cron = world.cron("a", json!({})).await;
             sleep(WORKED).await;
             assert_eq!(world.served(), minute);
@@ -452,24 +421,25 @@ async fn a_cron_job_that_is_made_again_around_a_tick_starts_no_slot_twice() {
 #[tokio::test(start_paused = true)]
 async fn ten_thousand_cron_jobs_in_one_minute_cost_two_requests_each() {
     for (kind, crons) in [(&BATCH, 10_000), (&VOLCANO, 1_000)] {
-        let world = World::new(kind).await;
+        let world = CronWorld::new(kind).await;
         for number in 0..crons {
             world
                 .cron(&format!("c{number}"), json!({"schedule": "30 * * * *"}))
                 .await;
         }
-        let (_wire, _generation) = world.start(None);
+        let (_wire, _process) = world.start(None);
         sleep(WORKED).await;
-        let before = world.log.effects();
+        let before = world.env.log().effects();
         assert_eq!(before, 0, "those that wait cost nothing");
         world.jump(SignedDuration::from_mins(31)).await;
         sleep(Duration::from_secs(60)).await;
         world.count(crons).await;
         let acts = world
-            .log
+            .env
+            .log()
             .acts()
             .into_iter()
-            .filter(|act| act.who == Who::Controllers);
+            .filter(|act| act.who == RequestSender::Controllers);
         let of_cron = acts.filter(|act| act.method != Method::GET);
         assert_eq!(of_cron.count(), 2 * crons);
     }

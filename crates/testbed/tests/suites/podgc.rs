@@ -1,69 +1,49 @@
-//! Pod GC dies at every request it makes, is broken on purpose, and is counted.
+//! Pod GC: broken versions that the checkers notice, and its metrics.
 
 use caretaker_controllers::podgc::NAME;
-use caretaker_testbed::collector::Collector;
-use caretaker_testbed::crash::scenarios::podgc::SCENARIOS;
-use caretaker_testbed::crash::{crash_everywhere, play};
+use caretaker_testbed::controllers::ControllerSource;
+use caretaker_testbed::crash::run;
+use caretaker_testbed::environment::Environment;
 use caretaker_testbed::objects::{PODS, mk_pod, with};
-use caretaker_testbed::suites::stage::Stage;
 use caretaker_testbed::target::Target;
-use caretaker_testbed::wire::{Asked, Fate, Meddler};
+use caretaker_testbed::wire::{RequestFate, WireRequest};
 use http::Method;
 use serde_json::{Value, json};
 
-#[tokio::test(start_paused = true)]
-async fn a_pod_gc_that_dies_at_any_request_ends_like_one_that_lives() {
-    for scenario in SCENARIOS {
-        let runs = crash_everywhere(scenario).await;
-        let runs = runs.unwrap_or_else(|why| panic!("{why}"));
-        assert!(runs >= 3, "{}: only {runs} runs", scenario.name);
+use crate::convergent_case;
+
+/// Sends deletes without preconditions.
+fn drops_preconditions(asked: &WireRequest<'_>) -> RequestFate {
+    if *asked.method != Method::DELETE {
+        return RequestFate::Pass;
     }
+    let mut body = asked.body.clone();
+    body["preconditions"] = Value::Null;
+    RequestFate::Body(body)
 }
 
-/// Forgets to say what a delete was judged from.
-struct Careless;
-
-impl Meddler for Careless {
-    fn fate(&mut self, asked: &Asked<'_>) -> Fate {
-        if *asked.method != Method::DELETE {
-            return Fate::Pass;
-        }
-        let mut body = asked.body.clone();
-        body["preconditions"] = Value::Null;
-        Fate::Body(body)
+/// Patches more of a Pod's status than its failure.
+fn patches_too_much(asked: &WireRequest<'_>) -> RequestFate {
+    if *asked.method != Method::PATCH {
+        return RequestFate::Pass;
     }
+    let mut body = asked.body.clone();
+    body["status"]["hostIP"] = json!("10.0.0.1");
+    RequestFate::Body(body)
 }
 
-/// Says more than that a Pod failed.
-struct Chatty;
-
-impl Meddler for Chatty {
-    fn fate(&mut self, asked: &Asked<'_>) -> Fate {
-        if *asked.method != Method::PATCH {
-            return Fate::Pass;
-        }
-        let mut body = asked.body.clone();
-        body["status"]["hostIP"] = json!("10.0.0.1");
-        Fate::Body(body)
-    }
-}
-
-/// Makes one that is broken, and the rule it breaks.
-type Mutant<'a> = (fn() -> Box<dyn Meddler>, &'a str);
+/// Changes requests so that they break a rule, and the rule.
+type Mutant<'a> = (fn(&WireRequest<'_>) -> RequestFate, &'a str);
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_gc_that_is_broken_is_noticed() {
+async fn checkers_notice_a_broken_pod_gc() {
     let mutants: [Mutant<'_>; 2] = [
-        (|| Box::new(Careless), ": S2: "),
-        (|| Box::new(Chatty), ": S8: "),
+        (drops_preconditions, ": S2: "),
+        (patches_too_much, ": S8: "),
     ];
-    let mut all = SCENARIOS.iter();
-    let scenario = all
-        .find(|scenario| scenario.name == "a_node_that_goes")
-        .unwrap();
-    assert_eq!(scenario.controllers, [NAME]);
+    let case = convergent_case("a_node_that_goes");
     for (mutant, rule) in mutants {
-        let run = play(scenario, &|_| Some(mutant())).await;
+        let run = run(case, &|_| Some(Box::new(mutant))).await;
         let found = run.unwrap_or_else(|why| panic!("{why}")).violations;
         assert!(found.iter().any(|why| why.contains(rule)), "{found:?}");
     }
@@ -72,12 +52,12 @@ async fn a_pod_gc_that_is_broken_is_noticed() {
 #[tokio::test(start_paused = true)]
 async fn what_is_removed_is_counted_by_namespace_and_reason() {
     let target = Target::embedded();
-    let stage = Stage::set(&target, &Collector::Standing, "counted".to_owned()).await;
+    let env = Environment::new(&target, &ControllerSource::Running, "counted".to_owned()).await;
     let orphan = with(mk_pod("orphan"), json!({"spec": {"nodeName": "gone"}}));
-    let orphan = stage.make(&PODS, orphan).await.unwrap();
+    let orphan = env.make(&PODS, orphan).await.unwrap();
     let controllers = target.controllers(NAME).unwrap();
-    stage.goes(&[&orphan]).await.unwrap();
-    // The answer may come after the watch's word.
+    env.goes(&[&orphan]).await.unwrap();
+    // The answer may arrive after the watch event.
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     let text = controllers.metrics.encode();
     let labels = r#"{namespace="counted",reason="orphaned"}"#;
@@ -87,5 +67,5 @@ async fn what_is_removed_is_counted_by_namespace_and_reason() {
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }
-    stage.strike().await;
+    env.clean_up().await;
 }

@@ -4,34 +4,38 @@
 use http::Method;
 use serde_json::Value;
 
-use super::{History, Stored, judged};
-use crate::wire::Act;
+use super::{History, StoredObject, judged};
+use crate::wire::RecordedRequest;
 
-/// Whether a request makes an object. Nobody but the CronJob controllers does.
-pub(super) fn is_start(act: &Act) -> bool {
+/// Whether a request creates an object. Only the CronJob controllers create any.
+pub(super) fn is_start(act: &RecordedRequest) -> bool {
     act.method == Method::POST
 }
 
 /// Whether a request tells the status of a CronJob.
-pub(super) fn is_record(act: &Act) -> bool {
+pub(super) fn is_record(act: &RecordedRequest) -> bool {
     act.method == Method::PATCH && act.path.contains("/cronjobs/") && act.path.ends_with("/status")
 }
 
 /// The CronJob that a Job belongs to as it was when something happened to the Job, unless that was gone or going.
-pub(super) fn master<'a>(history: &'a History, job: &Stored, at: u64) -> Option<&'a Stored> {
+pub(super) fn master<'a>(
+    history: &'a History,
+    job: &StoredObject,
+    at: u64,
+) -> Option<&'a StoredObject> {
     let uid = controller(&job.object)?;
     let there = history.before(at);
     there.get(uid).copied().filter(|cron| !cron.is_deleting())
 }
 
 /// A Job was made.
-pub(super) fn start(history: &History, act: &Act) -> Result<(), String> {
+pub(super) fn start(history: &History, act: &RecordedRequest) -> Result<(), String> {
     let made = &act.answer;
     let (Some(owner), Some(name)) = (controller(made), made["metadata"]["name"].as_str()) else {
-        return Err("S6: a Job was made that belongs to nobody".to_owned());
+        return Err("S6: a Job was created without an owner".to_owned());
     };
     let uid = made["metadata"]["uid"].as_str().unwrap_or_default();
-    let of_owner = |stored: &&Stored| controller(&stored.object) == Some(owner);
+    let of_owner = |stored: &&StoredObject| controller(&stored.object) == Some(owner);
     let mut others = history.all().filter(of_owner);
     if others.any(|other| other.name() == name && other.uid() != uid) {
         return Err(format!("S6: the slot of {name} had a Job before"));
@@ -55,7 +59,7 @@ pub(super) fn start(history: &History, act: &Act) -> Result<(), String> {
 }
 
 /// A Job was deleted whose CronJob lives.
-pub(super) fn delete(job: &Stored, cron: &Stored) -> Result<(), String> {
+pub(super) fn delete(job: &StoredObject, cron: &StoredObject) -> Result<(), String> {
     let prefix = format!("{}-", cron.name());
     let minute: Option<i64> = job
         .name()
@@ -78,13 +82,13 @@ pub(super) fn delete(job: &Stored, cron: &Stored) -> Result<(), String> {
 }
 
 /// The status of a CronJob was written: nothing else has changed.
-pub(super) fn record(history: &History, act: &Act) -> Result<(), String> {
+pub(super) fn record(history: &History, act: &RecordedRequest) -> Result<(), String> {
     let metadata = &act.body["metadata"];
     let Some((before, after)) = judged(history, &metadata["uid"], &metadata["resourceVersion"])?
     else {
         return Ok(());
     };
-    let rest = |stored: &Stored| {
+    let rest = |stored: &StoredObject| {
         let mut object = stored.object.clone();
         object["status"] = Value::Null;
         object["metadata"]["resourceVersion"] = Value::Null;
@@ -110,18 +114,18 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::checkers::Known;
+    use crate::checkers::KnownKind;
     use crate::objects::{CRON_JOBS, JOBS};
-    use crate::wire::Who;
+    use crate::wire::RequestSender;
 
     /// A version of a Job of the CronJob `c`, or of that itself.
-    fn stored(revision: u64, uid: &str, name: &str, changes: Value) -> Stored {
+    fn stored(revision: u64, uid: &str, name: &str, changes: Value) -> StoredObject {
         let mut object = json!({"metadata": {"uid": uid, "name": name}});
         if uid != "c" {
             object["metadata"]["ownerReferences"] =
                 json!([{"kind": "CronJob", "uid": "c", "controller": true}]);
         }
-        Stored {
+        StoredObject {
             revision,
             is_gone: false,
             known: usize::from(uid == "c"),
@@ -129,17 +133,17 @@ mod tests {
         }
     }
 
-    fn history(stored: Vec<Stored>) -> History {
+    fn history(stored: Vec<StoredObject>) -> History {
         let kinds = [
-            Known::new(JOBS, "batch/v1", "Job"),
-            Known::new(CRON_JOBS, "batch/v1", "CronJob"),
+            KnownKind::new(JOBS, "batch/v1", "Job"),
+            KnownKind::new(CRON_JOBS, "batch/v1", "CronJob"),
         ];
         History::new(&kinds, stored)
     }
 
-    fn made(job: &Stored) -> Act {
-        Act {
-            who: Who::Controllers,
+    fn made(job: &StoredObject) -> RecordedRequest {
+        RecordedRequest {
+            who: RequestSender::Controllers,
             sent: Instant::now(),
             method: Method::POST,
             path: String::new(),
@@ -168,8 +172,11 @@ mod tests {
             stored(3, "y", "a-1", json!({})),
         );
         let act = made(&again);
-        let told = start(&history(vec![cron, first, again]), &act);
-        assert_eq!(told, Err("S6: the slot of a-1 had a Job before".to_owned()));
+        let judged = start(&history(vec![cron, first, again]), &act);
+        assert_eq!(
+            judged,
+            Err("S6: the slot of a-1 had a Job before".to_owned())
+        );
     }
 
     #[test]

@@ -10,25 +10,29 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::judged;
-use crate::checkers::history::{History, Stored};
+use crate::checkers::history::{History, StoredObject};
 use crate::objects::with;
 use crate::target::TERMINATED_PODS_KEPT;
-use crate::wire::{Act, Who};
+use crate::wire::{RecordedRequest, RequestSender};
 
 /// How long a Node has to be gone, restated.
 const QUARANTINE: Duration = Duration::from_secs(40);
 
 /// Whether a delete is one of those that leave a Pod no time.
-pub(super) fn is_forced(act: &Act) -> bool {
+pub(super) fn is_forced(act: &RecordedRequest) -> bool {
     act.method == Method::DELETE && act.body["gracePeriodSeconds"] == 0
 }
 
 /// Whether a patch writes into what a Pod says about itself.
-pub(super) fn is_mark(act: &Act) -> bool {
+pub(super) fn is_mark(act: &RecordedRequest) -> bool {
     act.method == Method::PATCH && act.path.ends_with("/status")
 }
 
-pub(super) fn delete(history: &History, act: &Act, acts: &[Act]) -> Result<(), String> {
+pub(super) fn delete(
+    history: &History,
+    act: &RecordedRequest,
+    acts: &[RecordedRequest],
+) -> Result<(), String> {
     let preconditions = &act.body["preconditions"];
     let (uid, revision) = (&preconditions["uid"], &preconditions["resourceVersion"]);
     let Some((before, after)) = judged(history, uid, revision)? else {
@@ -37,7 +41,11 @@ pub(super) fn delete(history: &History, act: &Act, acts: &[Act]) -> Result<(), S
     is_wanted(history, before, after.revision, act, acts)
 }
 
-pub(super) fn patch(history: &History, act: &Act, acts: &[Act]) -> Result<(), String> {
+pub(super) fn patch(
+    history: &History,
+    act: &RecordedRequest,
+    acts: &[RecordedRequest],
+) -> Result<(), String> {
     let metadata = &act.body["metadata"];
     let (uid, revision) = (&metadata["uid"], &metadata["resourceVersion"]);
     let Some((before, after)) = judged(history, uid, revision)? else {
@@ -54,10 +62,10 @@ pub(super) fn patch(history: &History, act: &Act, acts: &[Act]) -> Result<(), St
 
 fn is_wanted(
     history: &History,
-    pod: &Stored,
+    pod: &StoredObject,
     at: u64,
-    act: &Act,
-    acts: &[Act],
+    act: &RecordedRequest,
+    acts: &[RecordedRequest],
 ) -> Result<(), String> {
     let there = history.before(at);
     let of = |kind: &'static str| {
@@ -74,7 +82,7 @@ fn is_wanted(
     if name.is_empty() {
         return match pod.is_deleting() {
             true => Ok(()),
-            false => Err("S8: nobody wanted it to end".to_owned()),
+            false => Err("S8: no rule says that it ends".to_owned()),
         };
     }
     match of("Node").find(|node| node.name() == name) {
@@ -87,15 +95,15 @@ fn is_wanted(
     }
 }
 
-fn phase(pod: &Stored) -> &str {
+fn phase(pod: &StoredObject) -> &str {
     pod.object["status"]["phase"].as_str().unwrap_or_default()
 }
 
-fn is_terminated(pod: &Stored) -> bool {
+fn is_terminated(pod: &StoredObject) -> bool {
     !["Pending", "Running", "Unknown"].contains(&phase(pod))
 }
 
-fn is_lost(node: &Stored) -> bool {
+fn is_lost(node: &StoredObject) -> bool {
     let has = |list: &Value, wanted: &dyn Fn(&Value) -> bool| {
         list.as_array().into_iter().flatten().any(wanted)
     };
@@ -109,17 +117,19 @@ fn is_lost(node: &Stored) -> bool {
     !is_ready && is_tainted
 }
 
-/// Whether somebody deleted the Node less than a quarantine ago.
-fn is_quarantined(name: &str, act: &Act, acts: &[Act]) -> bool {
+/// Whether the Node was deleted less than a quarantine ago.
+fn is_quarantined(name: &str, act: &RecordedRequest, acts: &[RecordedRequest]) -> bool {
     let path = format!("/nodes/{name}");
     let mut deletes = acts.iter().filter(|other| {
-        other.who == Who::User && other.method == Method::DELETE && other.path.ends_with(&path)
+        other.who == RequestSender::User
+            && other.method == Method::DELETE
+            && other.path.ends_with(&path)
     });
     deletes.any(|delete| act.sent.saturating_duration_since(delete.sent) < QUARANTINE)
 }
 
 /// A Pod without what may be written into it.
-fn rest(pod: &Stored) -> Value {
+fn rest(pod: &StoredObject) -> Value {
     let mut object = with(
         pod.object.clone(),
         json!({
@@ -142,13 +152,13 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::checkers::Known;
+    use crate::checkers::KnownKind;
     use crate::checkers::rules::violations;
     use crate::objects::{NODES, PODS};
 
-    fn stored(revision: u64, known: usize, name: &str, rest: Value) -> Stored {
+    fn stored(revision: u64, known: usize, name: &str, rest: Value) -> StoredObject {
         let metadata = json!({"name": name, "uid": name, "resourceVersion": revision.to_string()});
-        Stored {
+        StoredObject {
             revision,
             is_gone: false,
             object: with(json!({ "metadata": metadata }), rest),
@@ -156,7 +166,7 @@ mod tests {
         }
     }
 
-    fn pod(revision: u64, rest: Value) -> Stored {
+    fn pod(revision: u64, rest: Value) -> StoredObject {
         stored(revision, 0, "pod", rest)
     }
 
@@ -169,15 +179,21 @@ mod tests {
         with(pod, json!({"metadata": {"deletionTimestamp": time}}))
     }
 
-    fn node(ready: &str, taint: &str) -> Stored {
+    fn node(ready: &str, taint: &str) -> StoredObject {
         let conditions = json!([{"type": "Ready", "status": ready}]);
         let rest =
             json!({"spec": {"taints": [{"key": taint}]}, "status": {"conditions": conditions}});
         stored(1, 1, "node", rest)
     }
 
-    fn act(who: Who, method: Method, path: &str, body: Value, sent: Instant) -> Act {
-        Act {
+    fn act(
+        who: RequestSender,
+        method: Method,
+        path: &str,
+        body: Value,
+        sent: Instant,
+    ) -> RecordedRequest {
+        RecordedRequest {
             who,
             sent,
             method,
@@ -188,16 +204,22 @@ mod tests {
         }
     }
 
-    fn forced(sent: Instant) -> Act {
+    fn forced(sent: Instant) -> RecordedRequest {
         let preconditions = json!({"uid": "pod", "resourceVersion": "2"});
         let body = json!({"gracePeriodSeconds": 0, "preconditions": preconditions});
-        act(Who::Controllers, Method::DELETE, "/pods/pod", body, sent)
+        act(
+            RequestSender::Controllers,
+            Method::DELETE,
+            "/pods/pod",
+            body,
+            sent,
+        )
     }
 
-    fn check(stored: Vec<Stored>, acts: &[Act], rule: Option<&str>) {
+    fn check(stored: Vec<StoredObject>, acts: &[RecordedRequest], rule: Option<&str>) {
         let kinds = [
-            Known::new(PODS, "v1", "Pod"),
-            Known::new(NODES, "v1", "Node"),
+            KnownKind::new(PODS, "v1", "Pod"),
+            KnownKind::new(NODES, "v1", "Node"),
         ];
         let found = violations(&History::new(&kinds, stored), acts);
         match rule {
@@ -207,8 +229,8 @@ mod tests {
     }
 
     /// A delete without grace of a Pod that looks like this, beside this Node.
-    fn check_delete(pod_then: Value, node: Option<Stored>, rule: Option<&str>) {
-        let gone = Stored {
+    fn check_delete(pod_then: Value, node: Option<StoredObject>, rule: Option<&str>) {
+        let gone = StoredObject {
             is_gone: true,
             ..pod(3, pod_then.clone())
         };
@@ -243,7 +265,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_node_that_has_just_gone_is_no_reason_yet() {
         let user = act(
-            Who::User,
+            RequestSender::User,
             Method::DELETE,
             "/nodes/node",
             Value::Null,
@@ -251,7 +273,7 @@ mod tests {
         );
         for (secs, rule) in [(39, Some("only just gone")), (41, None)] {
             let later = forced(user.sent + Duration::from_secs(secs));
-            let gone = Stored {
+            let gone = StoredObject {
                 is_gone: true,
                 ..pod(3, bound("Running"))
             };
@@ -265,9 +287,15 @@ mod tests {
         let metadata = json!({"uid": "pod", "resourceVersion": "2"});
         let body = json!({ "metadata": metadata });
         let path = "/pods/pod/status";
-        let mark = act(Who::Controllers, Method::PATCH, path, body, Instant::now());
-        let told = json!({"status": {"conditions": [{"type": "DisruptionTarget"}]}});
-        let marked = with(bound("Failed"), told);
+        let mark = act(
+            RequestSender::Controllers,
+            Method::PATCH,
+            path,
+            body,
+            Instant::now(),
+        );
+        let condition = json!({"status": {"conditions": [{"type": "DisruptionTarget"}]}});
+        let marked = with(bound("Failed"), condition);
         for (before, after, rule) in [
             (bound("Running"), marked.clone(), None),
             (bound("Running"), bound("Failed"), None),

@@ -1,20 +1,20 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::checkers::Known;
+use crate::checkers::KnownKind;
 use crate::objects::{CLUSTER_ROLES, CONFIG_MAPS, with};
 
-fn kinds() -> Vec<Known> {
+fn kinds() -> Vec<KnownKind> {
     vec![
-        Known::new(CONFIG_MAPS, "v1", "ConfigMap"),
-        Known::new(CLUSTER_ROLES, "rbac.authorization.k8s.io/v1", "ClusterRole"),
+        KnownKind::new(CONFIG_MAPS, "v1", "ConfigMap"),
+        KnownKind::new(CLUSTER_ROLES, "rbac.authorization.k8s.io/v1", "ClusterRole"),
     ]
 }
 
 /// A version of a ConfigMap whose uid is its name.
-fn stored(revision: u64, name: &str, metadata: Value) -> Stored {
+fn stored(revision: u64, name: &str, metadata: Value) -> StoredObject {
     let own = json!({"name": name, "namespace": "n", "uid": name, "resourceVersion": revision.to_string()});
-    Stored {
+    StoredObject {
         revision,
         is_gone: false,
         object: json!({"metadata": with(own, metadata)}),
@@ -22,8 +22,8 @@ fn stored(revision: u64, name: &str, metadata: Value) -> Stored {
     }
 }
 
-fn gone(stored: Stored) -> Stored {
-    Stored {
+fn gone(stored: StoredObject) -> StoredObject {
+    StoredObject {
         is_gone: true,
         ..stored
     }
@@ -33,12 +33,18 @@ fn to(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": name})
 }
 
-fn owned(revision: u64, name: &str, owners: &[Value]) -> Stored {
+fn owned(revision: u64, name: &str, owners: &[Value]) -> StoredObject {
     stored(revision, name, json!({"ownerReferences": owners}))
 }
 
-fn act(who: Who, method: Method, sent: Instant, body: Value, answer: Value) -> Act {
-    Act {
+fn act(
+    who: RequestSender,
+    method: Method,
+    sent: Instant,
+    body: Value,
+    answer: Value,
+) -> RecordedRequest {
+    RecordedRequest {
         who,
         sent,
         method,
@@ -49,19 +55,31 @@ fn act(who: Who, method: Method, sent: Instant, body: Value, answer: Value) -> A
     }
 }
 
-fn deletes(uid: &str, revision: &str, sent: Instant) -> Act {
+fn deletes(uid: &str, revision: &str, sent: Instant) -> RecordedRequest {
     let body = json!({"preconditions": {"uid": uid, "resourceVersion": revision}});
-    act(Who::Controllers, Method::DELETE, sent, body, Value::Null)
+    act(
+        RequestSender::Controllers,
+        Method::DELETE,
+        sent,
+        body,
+        Value::Null,
+    )
 }
 
-fn patches(metadata: Value) -> Act {
+fn patches(metadata: Value) -> RecordedRequest {
     let mut body = json!({});
     body["metadata"] = metadata;
     let sent = Instant::now();
-    act(Who::Controllers, Method::PATCH, sent, body, Value::Null)
+    act(
+        RequestSender::Controllers,
+        Method::PATCH,
+        sent,
+        body,
+        Value::Null,
+    )
 }
 
-fn check(what: &str, stored: Vec<Stored>, act: Act, expected: Option<&str>) {
+fn check(what: &str, stored: Vec<StoredObject>, act: RecordedRequest, expected: Option<&str>) {
     let found = violations(&History::new(&kinds(), stored), &[act]);
     let rules: Vec<bool> = found
         .iter()
@@ -72,7 +90,7 @@ fn check(what: &str, stored: Vec<Stored>, act: Act, expected: Option<&str>) {
 }
 
 /// A delete of a child with these owners, of which those are there.
-fn check_delete(what: &str, there: Vec<Stored>, owners: &[Value], expected: Option<&str>) {
+fn check_delete(what: &str, there: Vec<StoredObject>, owners: &[Value], expected: Option<&str>) {
     let child = owned(5, "child", owners);
     let end = gone(owned(9, "child", owners));
     let stored = [there, vec![child, end]].concat();
@@ -96,7 +114,7 @@ async fn a_delete_needs_every_owner_lost() {
     }
     let unknown = json!({"apiVersion": "x/v1", "kind": "X", "name": "x", "uid": "x"});
     check_delete("absent", vec![], &[to("o")], None);
-    check_delete("nobody", vec![], &[], Some("S1"));
+    check_delete("no owner", vec![], &[], Some("S1"));
     check_delete("unknown", vec![], &[unknown], Some("S1"));
     let later = vec![stored(10, "o", json!({}))];
     check_delete("made later", later, &[to("o")], None);
@@ -108,7 +126,7 @@ async fn a_delete_needs_every_owner_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_owned_goes_when_its_time_is_over_and_not_before() {
+async fn unowned_objects_are_deleted_only_after_their_ttl() {
     let finish = "2026-01-01T00:00:00Z";
     let batch =
         json!({"conditions": [{"type": "Failed", "status": "True", "lastTransitionTime": finish}]});
@@ -127,7 +145,7 @@ async fn what_nobody_owned_goes_when_its_time_is_over_and_not_before() {
         let mut job = stored(5, "job", json!({}));
         job.object["spec"]["ttlSecondsAfterFinished"] = 60.into();
         job.object["status"] = status.clone();
-        let stored = vec![job.clone(), gone(Stored { revision: 9, ..job })];
+        let stored = vec![job.clone(), gone(StoredObject { revision: 9, ..job })];
         let mut delete = deletes("job", "5", Instant::now());
         delete.answer = json!({"metadata": {"deletionTimestamp": deleted}});
         check(&format!("{status} {deleted}"), stored, delete, expected);
@@ -157,7 +175,7 @@ async fn a_write_says_which_copy_was_judged() {
         Some("S2"),
     );
     let bare = act(
-        Who::Controllers,
+        RequestSender::Controllers,
         Method::DELETE,
         now,
         json!({}),
@@ -186,7 +204,7 @@ async fn an_owner_counts_as_waiting_for_a_moment_after_it_changed_its_mind() {
     };
     let now = Instant::now();
     let answer = json!({"metadata": {"resourceVersion": "3"}});
-    let switch = act(Who::User, Method::DELETE, now, json!({}), answer);
+    let switch = act(RequestSender::User, Method::DELETE, now, json!({}), answer);
     for (after, is_fine) in [(0, true), (1_000, true), (1_001, false)] {
         let sent = now + Duration::from_millis(after);
         let acts = [switch.clone(), deletes("child", "2", sent)];
@@ -198,7 +216,12 @@ async fn an_owner_counts_as_waiting_for_a_moment_after_it_changed_its_mind() {
 }
 
 /// A patch that makes one version of an object into another, beside others.
-fn check_patch(what: &str, others: Vec<Stored>, change: (Value, Value), expected: Option<&str>) {
+fn check_patch(
+    what: &str,
+    others: Vec<StoredObject>,
+    change: (Value, Value),
+    expected: Option<&str>,
+) {
     let versions = vec![stored(5, "o", change.0), stored(6, "o", change.1)];
     let patch = patches(json!({"uid": "o", "resourceVersion": "5"}));
     check(what, [others, versions].concat(), patch, expected);
@@ -213,7 +236,7 @@ async fn a_patch_touches_nothing_but_references_and_our_finalizers() {
     let table = [
         ("ours", vec![], ours(), None),
         (
-            "somebody refers to it",
+            "a dependent refers to it",
             vec![owned(1, "child", &[to("o")])],
             ours(),
             Some("S3"),
@@ -251,7 +274,7 @@ async fn a_patch_touches_nothing_but_references_and_our_finalizers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_finalizer_of_somebody_else_is_seen_to_go() {
+async fn the_last_finalizer_of_another_client_is_seen_to_go() {
     let held = json!({"deletionTimestamp": "t", "finalizers": ["x"]});
     let versions = vec![stored(5, "o", held), gone(stored(6, "o", json!({})))];
     let patch = patches(json!({"uid": "o", "resourceVersion": "5"}));

@@ -3,19 +3,19 @@
 use http::Method;
 use serde_json::{Value, json};
 
+use crate::case::{TestCase, api_case};
 use crate::objects::*;
 use crate::session::{Ask, Session};
-use crate::suites::{Scenario, scenario};
 
-pub(super) const SCENARIOS: &[Scenario] = &[
-    scenario!(delete_collection_answers_with_what_was_there),
-    scenario!(delete_collection_obeys_label_selectors),
-    scenario!(delete_collection_obeys_field_selectors),
-    scenario!(delete_collection_obeys_limit),
-    scenario!(delete_collection_with_finalizers_marks_each),
-    scenario!(delete_collection_dry_run_deletes_nothing),
-    scenario!(delete_collection_with_preconditions_is_refused_per_object),
-    scenario!(delete_collection_of_nothing_is_an_empty_list),
+pub(super) const CASES: &[TestCase] = &[
+    api_case!(delete_collection_answers_with_what_was_there),
+    api_case!(delete_collection_obeys_label_selectors),
+    api_case!(delete_collection_obeys_field_selectors),
+    api_case!(delete_collection_obeys_limit),
+    api_case!(delete_collection_with_finalizers_marks_each),
+    api_case!(delete_collection_dry_run_deletes_nothing),
+    api_case!(delete_collection_with_preconditions_is_refused_per_object),
+    api_case!(delete_collection_of_nothing_is_an_empty_list),
 ];
 
 const FOREGROUND: &str = "Foreground";

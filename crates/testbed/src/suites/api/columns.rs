@@ -1,7 +1,7 @@
 //! The columns of built-in kinds: what `kubectl get` shows of objects in every state that has a word of its own.
 //!
-//! Each scenario watches a kind of which there is nothing, whose bookmark tells the columns and what stands in empty
-//! ones, and then lists objects as a Table. Ages depend on when a scenario runs and are not written down; where it
+//! Each case watches a kind of which there is nothing, whose bookmark tells the columns and what stands in empty
+//! ones, and then lists objects as a Table. Ages depend on when a case runs and are not written down; where it
 //! matters which time a cell tells, one of them lies in the [future](LATER), which is `<invalid>` on every clock.
 
 mod pods;
@@ -12,40 +12,40 @@ mod workloads;
 use http::Method;
 use serde_json::{Map, Value, json};
 
+use crate::case::{TestCase, api_case};
 use crate::objects::*;
 use crate::session::{Ask, Session};
-use crate::suites::{Scenario, scenario};
 use pods::*;
 use rest::*;
 use volumes::*;
 use workloads::*;
 
-pub(super) const SCENARIOS: &[Scenario] = &[
-    scenario!(columns_of_claims_and_their_classes),
-    scenario!(columns_of_pods_that_run),
-    scenario!(columns_of_pods_that_start),
-    scenario!(columns_of_pods_with_sidecars),
-    scenario!(columns_of_pods_that_end),
-    scenario!(columns_of_pods_in_a_watch),
-    scenario!(columns_of_jobs_of_all_states),
-    scenario!(columns_of_jobs_in_a_watch),
-    scenario!(columns_of_cron_jobs),
-    scenario!(columns_of_replica_sets),
-    scenario!(columns_of_deployments),
-    scenario!(columns_of_stateful_sets),
-    scenario!(columns_of_daemon_sets),
-    scenario!(columns_of_replication_controllers),
-    scenario!(columns_of_core_events),
-    scenario!(columns_of_events_of_the_other_group),
-    scenario!(columns_of_nodes),
-    scenario!(columns_of_namespaces),
-    scenario!(columns_of_config_maps),
-    scenario!(columns_of_secrets),
-    scenario!(columns_of_services),
-    scenario!(columns_of_endpoints),
-    scenario!(columns_of_leases),
-    scenario!(columns_of_priority_classes),
-    scenario!(columns_of_volumes),
+pub(super) const CASES: &[TestCase] = &[
+    api_case!(columns_of_claims_and_their_classes),
+    api_case!(columns_of_pods_that_run),
+    api_case!(columns_of_pods_that_start),
+    api_case!(columns_of_pods_with_sidecars),
+    api_case!(columns_of_pods_that_end),
+    api_case!(columns_of_pods_in_a_watch),
+    api_case!(columns_of_jobs_of_all_states),
+    api_case!(columns_of_jobs_in_a_watch),
+    api_case!(columns_of_cron_jobs),
+    api_case!(columns_of_replica_sets),
+    api_case!(columns_of_deployments),
+    api_case!(columns_of_stateful_sets),
+    api_case!(columns_of_daemon_sets),
+    api_case!(columns_of_replication_controllers),
+    api_case!(columns_of_core_events),
+    api_case!(columns_of_events_of_the_other_group),
+    api_case!(columns_of_nodes),
+    api_case!(columns_of_namespaces),
+    api_case!(columns_of_config_maps),
+    api_case!(columns_of_secrets),
+    api_case!(columns_of_services),
+    api_case!(columns_of_endpoints),
+    api_case!(columns_of_leases),
+    api_case!(columns_of_priority_classes),
+    api_case!(columns_of_volumes),
 ];
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";

@@ -5,22 +5,22 @@
 use http::Method;
 use serde_json::{Value, json};
 
+use crate::case::{TestCase, api_case};
 use crate::objects::*;
 use crate::session::{Answer, Ask, Session};
-use crate::suites::{Scenario, scenario};
 
-pub(super) const SCENARIOS: &[Scenario] = &[
-    scenario!(crd_create_fills_in_names_and_is_established, Crds),
-    scenario!(crd_with_a_bad_name_is_422, Crds),
-    scenario!(crd_without_schema_or_versions_is_422, Crds),
-    scenario!(crd_with_names_that_are_taken_is_not_accepted, Crds),
-    scenario!(crd_put_needs_a_resource_version, Crds),
-    scenario!(crd_appears_in_discovery, Crds),
-    scenario!(crd_of_cluster_scope, Crds),
-    scenario!(crd_of_several_versions, Crds),
-    scenario!(crd_version_that_is_not_served_is_404, Crds),
-    scenario!(crd_that_goes_takes_its_objects_along, Crds),
-    scenario!(
+pub(super) const CASES: &[TestCase] = &[
+    api_case!(crd_create_fills_in_names_and_is_established, Crds),
+    api_case!(crd_with_a_bad_name_is_422, Crds),
+    api_case!(crd_without_schema_or_versions_is_422, Crds),
+    api_case!(crd_with_names_that_are_taken_is_not_accepted, Crds),
+    api_case!(crd_put_needs_a_resource_version, Crds),
+    api_case!(crd_appears_in_discovery, Crds),
+    api_case!(crd_of_cluster_scope, Crds),
+    api_case!(crd_of_several_versions, Crds),
+    api_case!(crd_version_that_is_not_served_is_404, Crds),
+    api_case!(crd_that_goes_takes_its_objects_along, Crds),
+    api_case!(
         crd_that_goes_waits_for_held_objects_and_refuses_new_ones,
         Crds
     ),

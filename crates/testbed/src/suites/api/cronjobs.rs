@@ -5,21 +5,21 @@
 
 use serde_json::{Value, json};
 
+use crate::case::{TestCase, api_case};
 use crate::objects::*;
 use crate::session::{Ask, Session};
-use crate::suites::{Scenario, scenario};
 
-pub(super) const SCENARIOS: &[Scenario] = &[
-    scenario!(a_cron_job_keeps_its_limits_and_its_template),
-    scenario!(a_schedule_that_cannot_be_read_is_422),
-    scenario!(a_schedule_is_required_and_names_no_zone),
-    scenario!(odd_schedules_are_accepted),
-    scenario!(a_time_zone_is_one_of_the_database),
-    scenario!(numbers_and_policies_of_a_cron_job_are_checked),
-    scenario!(a_cron_job_has_a_name_of_52_characters_at_most),
-    scenario!(the_job_of_a_cron_job_is_checked),
-    scenario!(a_cron_job_is_checked_again_when_it_changes),
-    scenario!(the_status_of_a_cron_job_is_written_by_itself),
+pub(super) const CASES: &[TestCase] = &[
+    api_case!(a_cron_job_keeps_its_limits_and_its_template),
+    api_case!(a_schedule_that_cannot_be_read_is_422),
+    api_case!(a_schedule_is_required_and_names_no_zone),
+    api_case!(odd_schedules_are_accepted),
+    api_case!(a_time_zone_is_one_of_the_database),
+    api_case!(numbers_and_policies_of_a_cron_job_are_checked),
+    api_case!(a_cron_job_has_a_name_of_52_characters_at_most),
+    api_case!(the_job_of_a_cron_job_is_checked),
+    api_case!(a_cron_job_is_checked_again_when_it_changes),
+    api_case!(the_status_of_a_cron_job_is_written_by_itself),
 ];
 
 /// Tries to create a CronJob with these members in its spec.

@@ -6,25 +6,25 @@ use http::Method;
 use serde_json::json;
 
 use super::crd::{define, define_gadgets, gadgets, group};
+use crate::case::{TestCase, api_case};
 use crate::objects::*;
 use crate::session::{Ask, Session};
-use crate::suites::{Scenario, scenario};
 
-pub(super) const SCENARIOS: &[Scenario] = &[
-    scenario!(custom_objects_are_created_and_listed_with_their_kind, Crds),
-    scenario!(custom_objects_of_another_kind_are_refused, Crds),
-    scenario!(custom_objects_have_generations, Crds),
-    scenario!(custom_objects_have_a_status_of_their_own, Crds),
-    scenario!(custom_objects_without_status_subresource, Crds),
-    scenario!(custom_objects_need_a_resource_version_on_put, Crds),
-    scenario!(custom_objects_take_merge_and_json_patches_only, Crds),
-    scenario!(custom_objects_are_deleted_like_others, Crds),
-    scenario!(custom_objects_are_watched, Crds),
-    scenario!(custom_objects_are_selected_by_label_and_name, Crds),
-    scenario!(custom_objects_as_tables_with_default_columns, Crds),
-    scenario!(custom_objects_as_tables_with_printer_columns, Crds),
-    scenario!(custom_objects_as_partial_metadata, Crds),
-    scenario!(custom_objects_are_not_served_as_protobuf, Crds),
+pub(super) const CASES: &[TestCase] = &[
+    api_case!(custom_objects_are_created_and_listed_with_their_kind, Crds),
+    api_case!(custom_objects_of_another_kind_are_refused, Crds),
+    api_case!(custom_objects_have_generations, Crds),
+    api_case!(custom_objects_have_a_status_of_their_own, Crds),
+    api_case!(custom_objects_without_status_subresource, Crds),
+    api_case!(custom_objects_need_a_resource_version_on_put, Crds),
+    api_case!(custom_objects_take_merge_and_json_patches_only, Crds),
+    api_case!(custom_objects_are_deleted_like_others, Crds),
+    api_case!(custom_objects_are_watched, Crds),
+    api_case!(custom_objects_are_selected_by_label_and_name, Crds),
+    api_case!(custom_objects_as_tables_with_default_columns, Crds),
+    api_case!(custom_objects_as_tables_with_printer_columns, Crds),
+    api_case!(custom_objects_as_partial_metadata, Crds),
+    api_case!(custom_objects_are_not_served_as_protobuf, Crds),
 ];
 
 async fn custom_objects_are_created_and_listed_with_their_kind(s: &mut Session) {

@@ -2,25 +2,25 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::case::{TestCase, api_case};
 use crate::session::{Ask, Session};
-use crate::suites::{Scenario, scenario};
 
-pub(super) const SCENARIOS: &[Scenario] = &[
-    scenario!(discovery_of_the_core_versions),
-    scenario!(discovery_of_the_groups),
-    scenario!(discovery_of_one_group),
-    scenario!(discovery_of_the_core_resources),
-    scenario!(discovery_of_the_resources_of_every_stable_group),
-    scenario!(discovery_aggregated_echoes_its_media_type),
-    scenario!(discovery_aggregated_lists_every_resource),
-    scenario!(discovery_aggregated_core),
-    scenario!(discovery_by_etag_is_304),
-    scenario!(discovery_of_the_old_aggregated_version_falls_back),
-    scenario!(discovery_of_an_unknown_form_is_406),
-    scenario!(discovery_of_what_is_not_there_is_404),
-    scenario!(openapi_index_names_every_group_version),
-    scenario!(openapi_of_a_wrong_hash_redirects),
-    scenario!(openapi_patch_operations_say_what_kubectl_needs),
+pub(super) const CASES: &[TestCase] = &[
+    api_case!(discovery_of_the_core_versions),
+    api_case!(discovery_of_the_groups),
+    api_case!(discovery_of_one_group),
+    api_case!(discovery_of_the_core_resources),
+    api_case!(discovery_of_the_resources_of_every_stable_group),
+    api_case!(discovery_aggregated_echoes_its_media_type),
+    api_case!(discovery_aggregated_lists_every_resource),
+    api_case!(discovery_aggregated_core),
+    api_case!(discovery_by_etag_is_304),
+    api_case!(discovery_of_the_old_aggregated_version_falls_back),
+    api_case!(discovery_of_an_unknown_form_is_406),
+    api_case!(discovery_of_what_is_not_there_is_404),
+    api_case!(openapi_index_names_every_group_version),
+    api_case!(openapi_of_a_wrong_hash_redirects),
+    api_case!(openapi_patch_operations_say_what_kubectl_needs),
 ];
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -89,7 +89,7 @@ fn resource_lines(list: &Value) -> Value {
     json!({"kind": list["kind"], "apiVersion": list["apiVersion"], "groupVersion": list["groupVersion"], "resources": lines})
 }
 
-/// Whether a group is one of Kubernetes' own; others come and go while scenarios run.
+/// Whether a group is one of Kubernetes' own; others come and go while cases run.
 fn is_built_in(group: &str) -> bool {
     group.is_empty()
         || STABLE.iter().any(|version| {

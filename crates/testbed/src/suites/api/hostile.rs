@@ -3,27 +3,27 @@
 use http::Method;
 use serde_json::{Value, json};
 
+use crate::case::{TestCase, api_case};
 use crate::objects::*;
 use crate::session::{Ask, Session};
-use crate::suites::{Scenario, scenario};
 
-pub(super) const SCENARIOS: &[Scenario] = &[
-    scenario!(body_of_more_than_3_mib_is_413),
-    scenario!(body_that_is_very_deep_is_400),
-    scenario!(body_that_is_no_utf8),
-    scenario!(body_with_duplicate_keys_takes_the_last),
-    scenario!(body_with_huge_numbers_is_400),
-    scenario!(body_with_control_characters_and_escapes),
-    scenario!(body_of_yaml_with_many_aliases_is_400),
-    scenario!(config_map_of_more_than_1_mib_is_422),
-    scenario!(continue_tokens_that_are_forged_are_400),
-    scenario!(continue_tokens_of_another_place_are_harmless),
-    scenario!(json_patch_of_too_many_operations_is_413),
-    scenario!(json_patch_that_copies_too_much_is_422),
-    scenario!(selectors_of_absurd_length),
-    scenario!(limits_and_timeouts_of_absurd_size),
-    scenario!(merge_patch_of_many_nulls_changes_nothing),
-    scenario!(names_in_paths_that_cannot_be),
+pub(super) const CASES: &[TestCase] = &[
+    api_case!(body_of_more_than_3_mib_is_413),
+    api_case!(body_that_is_very_deep_is_400),
+    api_case!(body_that_is_no_utf8),
+    api_case!(body_with_duplicate_keys_takes_the_last),
+    api_case!(body_with_huge_numbers_is_400),
+    api_case!(body_with_control_characters_and_escapes),
+    api_case!(body_of_yaml_with_many_aliases_is_400),
+    api_case!(config_map_of_more_than_1_mib_is_422),
+    api_case!(continue_tokens_that_are_forged_are_400),
+    api_case!(continue_tokens_of_another_place_are_harmless),
+    api_case!(json_patch_of_too_many_operations_is_413),
+    api_case!(json_patch_that_copies_too_much_is_422),
+    api_case!(selectors_of_absurd_length),
+    api_case!(limits_and_timeouts_of_absurd_size),
+    api_case!(merge_patch_of_many_nulls_changes_nothing),
+    api_case!(names_in_paths_that_cannot_be),
 ];
 
 const CHARACTERS_MAX: usize = 400;
@@ -181,7 +181,7 @@ async fn config_map_of_more_than_1_mib_is_422(s: &mut Session) {
     s.record(json!({"request": "one byte less", "status": status}));
 }
 
-/// base64url without padding; the tokens scenarios forge are JSON that needs no more.
+/// base64url without padding; the tokens cases forge are JSON that needs no more.
 fn token(json: &str) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut out = String::new();

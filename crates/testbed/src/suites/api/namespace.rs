@@ -2,31 +2,31 @@
 
 use serde_json::{Value, json};
 
+use crate::case::{TestCase, api_case};
 use crate::objects::*;
 use crate::session::{Ask, Session};
-use crate::suites::{Scenario, scenario};
 
-pub(super) const SCENARIOS: &[Scenario] = &[
-    scenario!(namespace_create_fills_in_label_finalizer_and_phase),
-    scenario!(namespace_create_keeps_other_finalizers),
-    scenario!(namespace_label_of_the_name_comes_back),
-    scenario!(namespace_system_ones_cannot_be_deleted),
-    scenario!(namespace_delete_makes_it_terminate),
-    scenario!(namespace_delete_again_changes_nothing),
-    scenario!(namespace_delete_with_a_policy_adds_its_finalizer),
-    scenario!(namespace_delete_obeys_preconditions),
-    scenario!(namespace_delete_dry_run_deletes_nothing),
-    scenario!(namespace_put_cannot_change_spec_finalizers),
-    scenario!(namespace_finalize_of_an_active_one_changes_its_finalizers),
-    scenario!(namespace_finalize_removes_finalizers_one_by_one),
-    scenario!(namespace_finalize_of_the_last_one_deletes),
-    scenario!(namespace_held_by_metadata_finalizers_outlives_finalize),
-    scenario!(namespace_whose_metadata_finalizers_go_first_waits_for_finalize),
-    scenario!(namespace_finalize_obeys_versions_and_names),
-    scenario!(namespace_terminating_refuses_creates_and_allows_the_rest),
-    scenario!(namespace_terminating_refuses_creating_puts),
-    scenario!(namespace_status_can_be_written),
-    scenario!(namespace_phase_follows_deletion_not_status),
+pub(super) const CASES: &[TestCase] = &[
+    api_case!(namespace_create_fills_in_label_finalizer_and_phase),
+    api_case!(namespace_create_keeps_other_finalizers),
+    api_case!(namespace_label_of_the_name_comes_back),
+    api_case!(namespace_system_ones_cannot_be_deleted),
+    api_case!(namespace_delete_makes_it_terminate),
+    api_case!(namespace_delete_again_changes_nothing),
+    api_case!(namespace_delete_with_a_policy_adds_its_finalizer),
+    api_case!(namespace_delete_obeys_preconditions),
+    api_case!(namespace_delete_dry_run_deletes_nothing),
+    api_case!(namespace_put_cannot_change_spec_finalizers),
+    api_case!(namespace_finalize_of_an_active_one_changes_its_finalizers),
+    api_case!(namespace_finalize_removes_finalizers_one_by_one),
+    api_case!(namespace_finalize_of_the_last_one_deletes),
+    api_case!(namespace_held_by_metadata_finalizers_outlives_finalize),
+    api_case!(namespace_whose_metadata_finalizers_go_first_waits_for_finalize),
+    api_case!(namespace_finalize_obeys_versions_and_names),
+    api_case!(namespace_terminating_refuses_creates_and_allows_the_rest),
+    api_case!(namespace_terminating_refuses_creating_puts),
+    api_case!(namespace_status_can_be_written),
+    api_case!(namespace_phase_follows_deletion_not_status),
 ];
 
 fn other(s: &Session) -> String {

@@ -2,27 +2,27 @@
 
 use serde_json::{Value, json};
 
+use crate::case::{TestCase, api_case};
 use crate::objects::*;
 use crate::session::Session;
-use crate::suites::{Scenario, scenario};
 
-pub(super) const SCENARIOS: &[Scenario] = &[
-    scenario!(owners_need_not_exist),
-    scenario!(owners_with_missing_fields_are_422),
-    scenario!(owners_with_a_bad_api_version_are_422),
-    scenario!(owners_with_two_controllers_are_422),
-    scenario!(owners_of_kind_event_are_422),
-    scenario!(owners_given_twice_become_one_with_a_warning),
-    scenario!(owners_with_one_uid_and_different_flags_stay),
-    scenario!(owners_can_be_changed_by_every_write),
-    scenario!(owners_are_checked_on_update_too),
-    scenario!(owners_of_wrong_type_are_400),
-    scenario!(finalizers_must_be_qualified),
-    scenario!(finalizers_orphan_and_foreground_exclude_each_other),
-    scenario!(finalizers_may_be_repeated),
-    scenario!(finalizers_cannot_be_added_while_deleting),
-    scenario!(finalizers_can_be_removed_while_deleting),
-    scenario!(finalizers_of_a_live_object_come_and_go),
+pub(super) const CASES: &[TestCase] = &[
+    api_case!(owners_need_not_exist),
+    api_case!(owners_with_missing_fields_are_422),
+    api_case!(owners_with_a_bad_api_version_are_422),
+    api_case!(owners_with_two_controllers_are_422),
+    api_case!(owners_of_kind_event_are_422),
+    api_case!(owners_given_twice_become_one_with_a_warning),
+    api_case!(owners_with_one_uid_and_different_flags_stay),
+    api_case!(owners_can_be_changed_by_every_write),
+    api_case!(owners_are_checked_on_update_too),
+    api_case!(owners_of_wrong_type_are_400),
+    api_case!(finalizers_must_be_qualified),
+    api_case!(finalizers_orphan_and_foreground_exclude_each_other),
+    api_case!(finalizers_may_be_repeated),
+    api_case!(finalizers_cannot_be_added_while_deleting),
+    api_case!(finalizers_can_be_removed_while_deleting),
+    api_case!(finalizers_of_a_live_object_come_and_go),
 ];
 
 fn owned(name: &str, owners: Value) -> Value {

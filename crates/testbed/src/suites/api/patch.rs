@@ -4,38 +4,38 @@ use futures::future::join_all;
 use http::Method;
 use serde_json::json;
 
+use crate::case::{TestCase, api_case};
 use crate::objects::*;
 use crate::session::{Ask, Session};
-use crate::suites::{Scenario, scenario};
 
-pub(super) const SCENARIOS: &[Scenario] = &[
-    scenario!(merge_patch_sets_replaces_and_deletes),
-    scenario!(merge_patch_that_changes_nothing_writes_nothing),
-    scenario!(merge_patch_replaces_lists),
-    scenario!(merge_patch_that_is_no_object_is_refused),
-    scenario!(merge_patch_with_wrong_types_is_422),
-    scenario!(merge_patch_of_a_missing_object_is_404),
-    scenario!(merge_patch_with_a_resource_version_is_conditional),
-    scenario!(merge_patch_with_another_uid_is_422),
-    scenario!(merge_patch_of_name_or_namespace_is_refused),
-    scenario!(merge_patch_of_kind_is_refused),
-    scenario!(merge_patch_cannot_touch_system_fields),
-    scenario!(merge_patch_of_status_through_the_main_resource_is_ignored),
-    scenario!(merge_patch_of_the_status_subresource),
-    scenario!(merge_patch_raises_the_generation_when_the_spec_changes),
-    scenario!(merge_patch_dry_run_stores_nothing),
-    scenario!(merge_patches_in_parallel_all_succeed),
-    scenario!(merge_patch_with_unknown_fields_warns_or_is_422_when_strict),
-    scenario!(patch_of_another_content_type_is_415),
-    scenario!(patch_with_force_is_422_unless_it_applies),
-    scenario!(json_patch_operations),
-    scenario!(json_patch_that_fails_a_test_is_422),
-    scenario!(json_patch_of_missing_places),
-    scenario!(json_patch_that_is_malformed),
-    scenario!(json_patch_is_all_or_nothing),
-    scenario!(json_patch_of_the_whole_object),
-    scenario!(json_patch_with_a_test_of_the_version),
-    scenario!(json_patch_that_changes_nothing_writes_nothing),
+pub(super) const CASES: &[TestCase] = &[
+    api_case!(merge_patch_sets_replaces_and_deletes),
+    api_case!(merge_patch_that_changes_nothing_writes_nothing),
+    api_case!(merge_patch_replaces_lists),
+    api_case!(merge_patch_that_is_no_object_is_refused),
+    api_case!(merge_patch_with_wrong_types_is_422),
+    api_case!(merge_patch_of_a_missing_object_is_404),
+    api_case!(merge_patch_with_a_resource_version_is_conditional),
+    api_case!(merge_patch_with_another_uid_is_422),
+    api_case!(merge_patch_of_name_or_namespace_is_refused),
+    api_case!(merge_patch_of_kind_is_refused),
+    api_case!(merge_patch_cannot_touch_system_fields),
+    api_case!(merge_patch_of_status_through_the_main_resource_is_ignored),
+    api_case!(merge_patch_of_the_status_subresource),
+    api_case!(merge_patch_raises_the_generation_when_the_spec_changes),
+    api_case!(merge_patch_dry_run_stores_nothing),
+    api_case!(merge_patches_in_parallel_all_succeed),
+    api_case!(merge_patch_with_unknown_fields_warns_or_is_422_when_strict),
+    api_case!(patch_of_another_content_type_is_415),
+    api_case!(patch_with_force_is_422_unless_it_applies),
+    api_case!(json_patch_operations),
+    api_case!(json_patch_that_fails_a_test_is_422),
+    api_case!(json_patch_of_missing_places),
+    api_case!(json_patch_that_is_malformed),
+    api_case!(json_patch_is_all_or_nothing),
+    api_case!(json_patch_of_the_whole_object),
+    api_case!(json_patch_with_a_test_of_the_version),
+    api_case!(json_patch_that_changes_nothing_writes_nothing),
 ];
 
 async fn merge_patch_sets_replaces_and_deletes(s: &mut Session) {

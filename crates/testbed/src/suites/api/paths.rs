@@ -3,38 +3,38 @@
 use http::Method;
 use serde_json::json;
 
+use crate::case::{TestCase, api_case};
 use crate::objects::*;
 use crate::session::{Ask, Session};
-use crate::suites::{Scenario, scenario};
 
-pub(super) const SCENARIOS: &[Scenario] = &[
-    scenario!(unknown_paths_and_groups_are_a_text_404),
-    scenario!(unknown_resources_of_a_known_group_are_a_status_404),
-    scenario!(unknown_subresources_are_a_404),
-    scenario!(a_missing_object_is_a_404_that_names_the_resource),
-    scenario!(reads_in_a_missing_namespace_find_nothing),
-    scenario!(methods_that_an_item_does_not_have_are_405),
-    scenario!(methods_that_a_collection_does_not_have_are_405),
-    scenario!(scope_is_part_of_the_path),
-    scenario!(a_trailing_slash_is_tolerated_and_a_leading_one_is_not),
-    scenario!(escaped_names_are_decoded_once),
-    scenario!(json_is_the_answer_to_no_preference),
-    scenario!(accept_of_nothing_we_have_is_406),
-    scenario!(accept_takes_the_first_acceptable_clause),
-    scenario!(accept_of_an_unknown_conversion_alone_is_406),
-    scenario!(accept_of_partial_metadata_needs_the_list_form_on_lists),
-    scenario!(a_body_of_unknown_content_type_is_415),
-    scenario!(a_body_without_content_type_is_json),
-    scenario!(a_content_type_may_have_parameters),
-    scenario!(a_body_may_be_yaml),
-    scenario!(odd_queries_are_tolerated),
-    scenario!(limits_that_are_no_numbers_are_400),
-    scenario!(any_word_but_false_and_0_watches),
-    scenario!(watch_on_an_item_is_a_plain_get),
-    scenario!(health_endpoints_say_ok),
-    scenario!(version_is_semantic),
-    scenario!(a_missing_token_is_401, RealOnly),
-    scenario!(a_forged_token_is_401, RealOnly),
+pub(super) const CASES: &[TestCase] = &[
+    api_case!(unknown_paths_and_groups_are_a_text_404),
+    api_case!(unknown_resources_of_a_known_group_are_a_status_404),
+    api_case!(unknown_subresources_are_a_404),
+    api_case!(a_missing_object_is_a_404_that_names_the_resource),
+    api_case!(reads_in_a_missing_namespace_find_nothing),
+    api_case!(methods_that_an_item_does_not_have_are_405),
+    api_case!(methods_that_a_collection_does_not_have_are_405),
+    api_case!(scope_is_part_of_the_path),
+    api_case!(a_trailing_slash_is_tolerated_and_a_leading_one_is_not),
+    api_case!(escaped_names_are_decoded_once),
+    api_case!(json_is_the_answer_to_no_preference),
+    api_case!(accept_of_nothing_we_have_is_406),
+    api_case!(accept_takes_the_first_acceptable_clause),
+    api_case!(accept_of_an_unknown_conversion_alone_is_406),
+    api_case!(accept_of_partial_metadata_needs_the_list_form_on_lists),
+    api_case!(a_body_of_unknown_content_type_is_415),
+    api_case!(a_body_without_content_type_is_json),
+    api_case!(a_content_type_may_have_parameters),
+    api_case!(a_body_may_be_yaml),
+    api_case!(odd_queries_are_tolerated),
+    api_case!(limits_that_are_no_numbers_are_400),
+    api_case!(any_word_but_false_and_0_watches),
+    api_case!(watch_on_an_item_is_a_plain_get),
+    api_case!(health_endpoints_say_ok),
+    api_case!(version_is_semantic),
+    api_case!(a_missing_token_is_401, RealOnly),
+    api_case!(a_forged_token_is_401, RealOnly),
 ];
 
 async fn unknown_paths_and_groups_are_a_text_404(s: &mut Session) {

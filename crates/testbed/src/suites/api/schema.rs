@@ -8,27 +8,27 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::crd::{define, gadgets, group};
+use crate::case::{TestCase, api_case};
 use crate::objects::*;
 use crate::session::{Ask, Session};
-use crate::suites::{Scenario, scenario};
 use rows::{BAD_DEFAULTS, NOT_STRUCTURAL, NOT_SUPPORTED, Row};
 
-pub(super) const SCENARIOS: &[Scenario] = &[
-    scenario!(schema_that_is_not_structural_is_422, Crds),
-    scenario!(schema_that_uses_what_is_not_supported_is_422, Crds),
-    scenario!(schema_with_bad_defaults_is_422, Crds),
-    scenario!(schema_of_wrong_types_is_400_or_warned_about, Crds),
-    scenario!(schema_prunes_and_defaults_and_warns, Crds),
-    scenario!(schema_violations_are_422_with_their_causes, Crds),
-    scenario!(schema_alternatives_are_weighed, Crds),
-    scenario!(schema_nulls_are_dropped_defaulted_or_kept, Crds),
-    scenario!(schema_embedded_objects_are_objects, Crds),
-    scenario!(schema_lists_are_sets_or_maps, Crds),
-    scenario!(schema_holds_for_the_status_alone, Crds),
-    scenario!(schema_that_changes_is_applied_to_what_is_stored, Crds),
-    scenario!(schema_faults_that_were_there_are_tolerated, Crds),
-    scenario!(schema_of_each_version_decides_what_it_shows, Crds),
-    scenario!(schema_rules_in_cel, Crds),
+pub(super) const CASES: &[TestCase] = &[
+    api_case!(schema_that_is_not_structural_is_422, Crds),
+    api_case!(schema_that_uses_what_is_not_supported_is_422, Crds),
+    api_case!(schema_with_bad_defaults_is_422, Crds),
+    api_case!(schema_of_wrong_types_is_400_or_warned_about, Crds),
+    api_case!(schema_prunes_and_defaults_and_warns, Crds),
+    api_case!(schema_violations_are_422_with_their_causes, Crds),
+    api_case!(schema_alternatives_are_weighed, Crds),
+    api_case!(schema_nulls_are_dropped_defaulted_or_kept, Crds),
+    api_case!(schema_embedded_objects_are_objects, Crds),
+    api_case!(schema_lists_are_sets_or_maps, Crds),
+    api_case!(schema_holds_for_the_status_alone, Crds),
+    api_case!(schema_that_changes_is_applied_to_what_is_stored, Crds),
+    api_case!(schema_faults_that_were_there_are_tolerated, Crds),
+    api_case!(schema_of_each_version_decides_what_it_shows, Crds),
+    api_case!(schema_rules_in_cel, Crds),
 ];
 
 /// A definition of Gadgets with this schema.

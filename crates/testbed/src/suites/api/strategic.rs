@@ -2,39 +2,39 @@
 
 use serde_json::{Value, json};
 
+use crate::case::{TestCase, api_case};
 use crate::objects::*;
 use crate::session::Session;
-use crate::suites::{Scenario, scenario};
 
-pub(super) const SCENARIOS: &[Scenario] = &[
-    scenario!(strategic_patch_merges_maps_and_deletes_nulls),
-    scenario!(strategic_patch_merges_owners_by_uid),
-    scenario!(strategic_patch_deletes_owners_by_uid),
-    scenario!(strategic_patch_unites_finalizers),
-    scenario!(strategic_patch_deletes_from_primitive_lists),
-    scenario!(strategic_patch_sets_the_order_of_primitives),
-    scenario!(strategic_patch_merges_containers_by_name),
-    scenario!(strategic_patch_deletes_elements_by_key),
-    scenario!(strategic_patch_replaces_a_list),
-    scenario!(strategic_patch_replaces_a_map),
-    scenario!(strategic_patch_deletes_a_map),
-    scenario!(strategic_patch_sets_the_order_of_elements),
-    scenario!(strategic_patch_retains_keys_of_a_map),
-    scenario!(strategic_patch_retains_keys_of_elements),
-    scenario!(strategic_patch_replaces_atomic_lists),
-    scenario!(strategic_patch_merges_conditions_by_type),
-    scenario!(strategic_patch_merges_ports_by_number),
-    scenario!(strategic_patch_without_a_merge_key_is_refused),
-    scenario!(strategic_patch_with_a_bad_directive_is_refused),
-    scenario!(strategic_patch_with_a_bad_order_is_refused),
-    scenario!(strategic_patch_that_is_no_object_is_refused),
-    scenario!(strategic_patch_that_changes_nothing_writes_nothing),
-    scenario!(strategic_patch_with_a_stale_version_is_409),
-    scenario!(strategic_patch_dry_run_stores_nothing),
-    scenario!(strategic_patch_of_config_map_data_with_directives),
+pub(super) const CASES: &[TestCase] = &[
+    api_case!(strategic_patch_merges_maps_and_deletes_nulls),
+    api_case!(strategic_patch_merges_owners_by_uid),
+    api_case!(strategic_patch_deletes_owners_by_uid),
+    api_case!(strategic_patch_unites_finalizers),
+    api_case!(strategic_patch_deletes_from_primitive_lists),
+    api_case!(strategic_patch_sets_the_order_of_primitives),
+    api_case!(strategic_patch_merges_containers_by_name),
+    api_case!(strategic_patch_deletes_elements_by_key),
+    api_case!(strategic_patch_replaces_a_list),
+    api_case!(strategic_patch_replaces_a_map),
+    api_case!(strategic_patch_deletes_a_map),
+    api_case!(strategic_patch_sets_the_order_of_elements),
+    api_case!(strategic_patch_retains_keys_of_a_map),
+    api_case!(strategic_patch_retains_keys_of_elements),
+    api_case!(strategic_patch_replaces_atomic_lists),
+    api_case!(strategic_patch_merges_conditions_by_type),
+    api_case!(strategic_patch_merges_ports_by_number),
+    api_case!(strategic_patch_without_a_merge_key_is_refused),
+    api_case!(strategic_patch_with_a_bad_directive_is_refused),
+    api_case!(strategic_patch_with_a_bad_order_is_refused),
+    api_case!(strategic_patch_that_is_no_object_is_refused),
+    api_case!(strategic_patch_that_changes_nothing_writes_nothing),
+    api_case!(strategic_patch_with_a_stale_version_is_409),
+    api_case!(strategic_patch_dry_run_stores_nothing),
+    api_case!(strategic_patch_of_config_map_data_with_directives),
 ];
 
-/// The pod template of a Deployment: what these scenarios patch.
+/// The pod template of a Deployment: what these cases patch.
 async fn template(s: &mut Session, name: &str, patch: Value) {
     s.strategic_patch(
         &DEPLOYMENTS,

@@ -3,33 +3,33 @@
 use http::Method;
 use serde_json::{Value, json};
 
+use crate::case::{TestCase, api_case};
 use crate::objects::*;
 use crate::session::{Ask, Session};
-use crate::suites::{Scenario, scenario};
 
-pub(super) const SCENARIOS: &[Scenario] = &[
-    scenario!(table_of_a_list),
-    scenario!(table_of_an_empty_list),
-    scenario!(table_of_a_page_keeps_continue_and_count),
-    scenario!(table_of_one_object),
-    scenario!(table_of_every_write),
-    scenario!(table_of_deletes),
-    scenario!(table_of_a_watch_has_columns_once),
-    scenario!(table_rows_hold_what_include_object_says),
-    scenario!(table_of_the_older_version),
-    scenario!(table_of_errors_is_a_status),
-    scenario!(table_of_a_kind_without_own_columns),
-    scenario!(table_of_config_maps),
-    scenario!(table_of_pods),
-    scenario!(table_of_namespaces),
-    scenario!(table_of_what_kubectl_asks_for),
-    scenario!(partial_metadata_of_one_object),
-    scenario!(partial_metadata_of_a_list),
-    scenario!(partial_metadata_of_a_page_keeps_continue_and_count),
-    scenario!(partial_metadata_of_every_write),
-    scenario!(partial_metadata_of_deletes),
-    scenario!(partial_metadata_of_errors_is_a_status),
-    scenario!(partial_metadata_of_the_older_version),
+pub(super) const CASES: &[TestCase] = &[
+    api_case!(table_of_a_list),
+    api_case!(table_of_an_empty_list),
+    api_case!(table_of_a_page_keeps_continue_and_count),
+    api_case!(table_of_one_object),
+    api_case!(table_of_every_write),
+    api_case!(table_of_deletes),
+    api_case!(table_of_a_watch_has_columns_once),
+    api_case!(table_rows_hold_what_include_object_says),
+    api_case!(table_of_the_older_version),
+    api_case!(table_of_errors_is_a_status),
+    api_case!(table_of_a_kind_without_own_columns),
+    api_case!(table_of_config_maps),
+    api_case!(table_of_pods),
+    api_case!(table_of_namespaces),
+    api_case!(table_of_what_kubectl_asks_for),
+    api_case!(partial_metadata_of_one_object),
+    api_case!(partial_metadata_of_a_list),
+    api_case!(partial_metadata_of_a_page_keeps_continue_and_count),
+    api_case!(partial_metadata_of_every_write),
+    api_case!(partial_metadata_of_deletes),
+    api_case!(partial_metadata_of_errors_is_a_status),
+    api_case!(partial_metadata_of_the_older_version),
 ];
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";

@@ -2,40 +2,40 @@
 
 use serde_json::{Value, json};
 
+use crate::case::{TestCase, api_case};
 use crate::objects::*;
 use crate::session::{Ask, Session};
-use crate::suites::{Scenario, scenario};
 
-pub(super) const SCENARIOS: &[Scenario] = &[
-    scenario!(put_with_a_stale_resource_version_is_409),
-    scenario!(put_with_the_current_resource_version_replaces),
-    scenario!(put_with_a_resource_version_that_is_none_is_refused),
-    scenario!(put_without_resource_version_replaces_most_kinds),
-    scenario!(put_without_resource_version_on_a_lease_is_refused),
-    scenario!(put_with_another_uid_is_409),
-    scenario!(put_of_a_missing_object_is_404),
-    scenario!(put_of_a_missing_object_creates_some_kinds),
-    scenario!(put_under_another_name_is_400),
-    scenario!(put_in_another_namespace_is_400),
-    scenario!(put_of_another_kind_is_400),
-    scenario!(put_of_the_same_object_writes_nothing),
-    scenario!(put_keeps_what_the_system_set),
-    scenario!(put_cannot_mark_an_object_deleted),
-    scenario!(put_removes_what_it_leaves_out),
-    scenario!(put_raises_the_generation_when_the_spec_changes),
-    scenario!(put_dry_run_answers_and_stores_nothing),
-    scenario!(put_of_an_immutable_config_map_is_422),
-    scenario!(put_of_another_secret_type_is_422),
-    scenario!(put_of_another_selector_is_422),
-    scenario!(put_leaves_the_status_alone),
-    scenario!(put_of_status_leaves_the_spec_alone),
-    scenario!(put_of_status_obeys_resource_versions),
-    scenario!(put_of_status_keeps_annotations_and_finalizers_but_not_labels_of_a_deployment),
-    scenario!(put_of_status_cannot_change_owners_of_a_pod),
-    scenario!(put_of_status_of_a_missing_object_is_404),
-    scenario!(get_of_status_is_the_whole_object),
-    scenario!(put_with_unknown_fields_warns_or_is_400_when_strict),
-    scenario!(put_of_a_deleting_object_keeps_its_deletion_mark),
+pub(super) const CASES: &[TestCase] = &[
+    api_case!(put_with_a_stale_resource_version_is_409),
+    api_case!(put_with_the_current_resource_version_replaces),
+    api_case!(put_with_a_resource_version_that_is_none_is_refused),
+    api_case!(put_without_resource_version_replaces_most_kinds),
+    api_case!(put_without_resource_version_on_a_lease_is_refused),
+    api_case!(put_with_another_uid_is_409),
+    api_case!(put_of_a_missing_object_is_404),
+    api_case!(put_of_a_missing_object_creates_some_kinds),
+    api_case!(put_under_another_name_is_400),
+    api_case!(put_in_another_namespace_is_400),
+    api_case!(put_of_another_kind_is_400),
+    api_case!(put_of_the_same_object_writes_nothing),
+    api_case!(put_keeps_what_the_system_set),
+    api_case!(put_cannot_mark_an_object_deleted),
+    api_case!(put_removes_what_it_leaves_out),
+    api_case!(put_raises_the_generation_when_the_spec_changes),
+    api_case!(put_dry_run_answers_and_stores_nothing),
+    api_case!(put_of_an_immutable_config_map_is_422),
+    api_case!(put_of_another_secret_type_is_422),
+    api_case!(put_of_another_selector_is_422),
+    api_case!(put_leaves_the_status_alone),
+    api_case!(put_of_status_leaves_the_spec_alone),
+    api_case!(put_of_status_obeys_resource_versions),
+    api_case!(put_of_status_keeps_annotations_and_finalizers_but_not_labels_of_a_deployment),
+    api_case!(put_of_status_cannot_change_owners_of_a_pod),
+    api_case!(put_of_status_of_a_missing_object_is_404),
+    api_case!(get_of_status_is_the_whole_object),
+    api_case!(put_with_unknown_fields_warns_or_is_400_when_strict),
+    api_case!(put_of_a_deleting_object_keeps_its_deletion_mark),
 ];
 
 async fn put_with_a_stale_resource_version_is_409(s: &mut Session) {

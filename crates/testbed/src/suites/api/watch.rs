@@ -3,41 +3,41 @@
 use futures::future::join_all;
 use serde_json::{Value, json};
 
+use crate::case::{TestCase, api_case};
 use crate::objects::*;
 use crate::session::{Ask, Session};
-use crate::suites::{Scenario, scenario};
 
-pub(super) const SCENARIOS: &[Scenario] = &[
-    scenario!(watch_without_version_begins_with_what_is_there),
-    scenario!(watch_at_version_0_begins_with_what_is_there),
-    scenario!(watch_from_a_version_sees_everything_after_it),
-    scenario!(watch_resumes_from_any_event_without_gap_or_repeat),
-    scenario!(watch_without_version_but_with_bookmarks_marks_the_end_of_the_beginning),
-    scenario!(watch_list_ends_its_beginning_with_a_bookmark),
-    scenario!(watch_list_at_a_version_begins_with_the_present),
-    scenario!(watch_list_without_bookmarks_has_no_end_mark),
-    scenario!(watch_list_of_nothing_is_only_the_bookmark),
-    scenario!(watch_list_obeys_selectors),
-    scenario!(watch_that_declines_initial_events_begins_now),
-    scenario!(watch_list_options_that_make_no_sense_are_422),
-    scenario!(watch_at_an_expired_version_is_an_error_event, Crds),
-    scenario!(watch_at_a_future_version_is_silent),
-    scenario!(watch_list_at_a_future_version_is_an_error_event),
-    scenario!(watch_at_a_garbage_version_is_500),
-    scenario!(watch_of_a_label_selector_turns_changes_into_arrivals_and_departures),
-    scenario!(watch_of_a_field_selector_turns_changes_into_arrivals_and_departures),
-    scenario!(watch_of_one_name_sees_only_that),
-    scenario!(watch_with_a_bad_selector_is_400),
-    scenario!(watch_ends_after_its_timeout),
-    scenario!(watch_gets_a_bookmark_within_70_seconds),
-    scenario!(watch_over_all_namespaces),
-    scenario!(watch_of_a_missing_namespace_waits_for_it),
-    scenario!(watch_is_not_disturbed_by_other_kinds_and_namespaces),
-    scenario!(watches_of_one_collection_see_one_order),
-    scenario!(watch_by_the_old_path),
-    scenario!(watch_ignores_limit_and_refuses_continue),
-    scenario!(watch_sees_status_writes_and_finalizers),
-    scenario!(watch_of_partial_metadata),
+pub(super) const CASES: &[TestCase] = &[
+    api_case!(watch_without_version_begins_with_what_is_there),
+    api_case!(watch_at_version_0_begins_with_what_is_there),
+    api_case!(watch_from_a_version_sees_everything_after_it),
+    api_case!(watch_resumes_from_any_event_without_gap_or_repeat),
+    api_case!(watch_without_version_but_with_bookmarks_marks_the_end_of_the_beginning),
+    api_case!(watch_list_ends_its_beginning_with_a_bookmark),
+    api_case!(watch_list_at_a_version_begins_with_the_present),
+    api_case!(watch_list_without_bookmarks_has_no_end_mark),
+    api_case!(watch_list_of_nothing_is_only_the_bookmark),
+    api_case!(watch_list_obeys_selectors),
+    api_case!(watch_that_declines_initial_events_begins_now),
+    api_case!(watch_list_options_that_make_no_sense_are_422),
+    api_case!(watch_at_an_expired_version_is_an_error_event, Crds),
+    api_case!(watch_at_a_future_version_is_silent),
+    api_case!(watch_list_at_a_future_version_is_an_error_event),
+    api_case!(watch_at_a_garbage_version_is_500),
+    api_case!(watch_of_a_label_selector_turns_changes_into_arrivals_and_departures),
+    api_case!(watch_of_a_field_selector_turns_changes_into_arrivals_and_departures),
+    api_case!(watch_of_one_name_sees_only_that),
+    api_case!(watch_with_a_bad_selector_is_400),
+    api_case!(watch_ends_after_its_timeout),
+    api_case!(watch_gets_a_bookmark_within_70_seconds),
+    api_case!(watch_over_all_namespaces),
+    api_case!(watch_of_a_missing_namespace_waits_for_it),
+    api_case!(watch_is_not_disturbed_by_other_kinds_and_namespaces),
+    api_case!(watches_of_one_collection_see_one_order),
+    api_case!(watch_by_the_old_path),
+    api_case!(watch_ignores_limit_and_refuses_continue),
+    api_case!(watch_sees_status_writes_and_finalizers),
+    api_case!(watch_of_partial_metadata),
 ];
 
 async fn watch_without_version_begins_with_what_is_there(s: &mut Session) {

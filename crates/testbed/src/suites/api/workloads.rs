@@ -3,34 +3,34 @@
 use http::Method;
 use serde_json::{Value, json};
 
+use crate::case::{TestCase, api_case};
 use crate::objects::*;
 use crate::session::{Answer, Ask, Session};
-use crate::suites::{Scenario, scenario};
 
-pub(super) const SCENARIOS: &[Scenario] = &[
-    scenario!(create_of_a_replica_set_fills_in_defaults),
-    scenario!(create_of_a_parallel_job_fills_in_defaults),
-    scenario!(create_of_a_job_with_a_selector_of_its_own),
-    scenario!(a_job_whose_numbers_or_words_make_no_sense_is_refused),
-    scenario!(create_of_a_node_keeps_its_status),
-    scenario!(a_binding_puts_a_pod_on_a_node),
-    scenario!(a_binding_brings_labels_and_annotations),
-    scenario!(a_binding_ends_what_was_only_nominated),
-    scenario!(a_second_binding_is_409),
-    scenario!(a_binding_of_a_pod_that_ends_or_is_gated_is_409),
-    scenario!(a_binding_may_name_the_copy_it_is_for),
-    scenario!(a_binding_has_to_make_sense),
-    scenario!(a_binding_that_is_tried_binds_nothing),
-    scenario!(a_binding_is_only_posted),
-    scenario!(the_older_path_of_bindings_does_the_same),
-    scenario!(a_node_is_not_set_by_an_update),
-    scenario!(a_pod_lives_by_its_status),
-    scenario!(a_bound_pod_waits_for_its_grace_and_goes_without),
-    scenario!(a_job_status_agrees_with_itself),
-    scenario!(a_job_completes_with_conditions_in_order),
-    scenario!(a_job_fails_with_conditions_in_order),
-    scenario!(what_a_job_status_said_holds),
-    scenario!(a_replica_set_and_a_deployment_count_in_their_status),
+pub(super) const CASES: &[TestCase] = &[
+    api_case!(create_of_a_replica_set_fills_in_defaults),
+    api_case!(create_of_a_parallel_job_fills_in_defaults),
+    api_case!(create_of_a_job_with_a_selector_of_its_own),
+    api_case!(a_job_whose_numbers_or_words_make_no_sense_is_refused),
+    api_case!(create_of_a_node_keeps_its_status),
+    api_case!(a_binding_puts_a_pod_on_a_node),
+    api_case!(a_binding_brings_labels_and_annotations),
+    api_case!(a_binding_ends_what_was_only_nominated),
+    api_case!(a_second_binding_is_409),
+    api_case!(a_binding_of_a_pod_that_ends_or_is_gated_is_409),
+    api_case!(a_binding_may_name_the_copy_it_is_for),
+    api_case!(a_binding_has_to_make_sense),
+    api_case!(a_binding_that_is_tried_binds_nothing),
+    api_case!(a_binding_is_only_posted),
+    api_case!(the_older_path_of_bindings_does_the_same),
+    api_case!(a_node_is_not_set_by_an_update),
+    api_case!(a_pod_lives_by_its_status),
+    api_case!(a_bound_pod_waits_for_its_grace_and_goes_without),
+    api_case!(a_job_status_agrees_with_itself),
+    api_case!(a_job_completes_with_conditions_in_order),
+    api_case!(a_job_fails_with_conditions_in_order),
+    api_case!(what_a_job_status_said_holds),
+    api_case!(a_replica_set_and_a_deployment_count_in_their_status),
 ];
 
 const TIME: &str = "2026-01-01T00:00:00Z";

@@ -73,7 +73,7 @@ fn waits(reason: &str) -> Value {
     state(json!({"waiting": {"reason": reason}}))
 }
 
-/// Started again so many times, the last time after it ended then.
+/// Restarted several times, the last time after it ended then.
 fn again(state: Value, restarts: u8, ended: &str) -> Value {
     let last = json!({"terminated": {"exitCode": 1, "startedAt": EARLIER, "finishedAt": ended}});
     with(state, json!({"restartCount": restarts, "lastState": last}))

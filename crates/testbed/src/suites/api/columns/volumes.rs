@@ -56,7 +56,7 @@ pub(super) async fn columns_of_claims_and_their_classes(s: &mut Session) {
     classes(s).await;
 }
 
-/// A default class is for all claims that are made while it is there, so this is no scenario of its own.
+/// A default class is for all claims that are made while it is there, so this is no case of its own.
 async fn classes(s: &mut Session) {
     nothing(s, &STORAGE_CLASSES).await;
     let class = |name: &str, rest: Value| {

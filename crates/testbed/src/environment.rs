@@ -1,12 +1,13 @@
-//! The stage of a play: a namespace of its own, a collector, and hands to make, change and delete objects.
+//! The environment of a case: a server, a namespace, controllers, and requests to create, change and delete objects.
 //!
-//! Nothing is written down here. Every step is an error when the server refuses it, so that a play only says what it
-//! is about. Objects in no namespace get the play's name in front of theirs; that is how they are found and removed
-//! afterwards, as are definitions of custom kinds and a second namespace.
+//! A request that the server refuses is an error, so a case states only its own expectations. Objects without a namespace
+//! get the case's namespace as a prefix of their name; [`cleanup`] finds them by it, and likewise CustomResourceDefinitions
+//! and the second namespace. `conditions` holds the checks, `recording` what crash and chaos runs add: wires that record
+//! every request, and the server's history.
 
-mod checks;
-mod clearing;
-mod made;
+pub(crate) mod cleanup;
+mod conditions;
+mod recording;
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,69 +17,81 @@ use http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-pub(super) use self::clearing::{clear, make_namespace};
-pub use self::made::{Kind, Made, blocking, owned};
+pub use self::recording::ProcessFaults;
 
-use super::Checked;
-use crate::collector::{Collector, Running};
+use self::recording::Recording;
+use crate::case::CheckResult;
+use crate::controllers::{ControllerSource, StartedControllers};
+use crate::fixtures::{CreatedObject, CustomKind, owned};
 use crate::objects::{
     CONFIG_MAPS, CRDS, NAMESPACES, Resource, Scope, mk_config_map, mk_crd, mk_namespace, with,
 };
 use crate::session::{Answer, Ask, Session};
-use crate::target::{Controllers, Server, Target};
+use crate::target::{InProcessControllers, Server, Target};
 
-/// Where a play takes place.
-pub struct Stage {
+/// Everything one case works with. Dropping it ends the controllers that it started.
+pub struct Environment {
+    /// The users' requests.
     session: Session,
+    /// The server, as the controllers reach it.
     target: Target,
-    collector: Collector,
-    /// The collector, once it was started; never locked across an await.
-    running: Mutex<Option<Running>>,
-    /// The actors, if they were started for this play alone.
-    actors: Mutex<Option<Controllers>>,
-    /// How many owners were made up, so that each is another.
-    made_up: AtomicU32,
+    source: ControllerSource,
+    /// The controllers, once they were started; never locked across an await.
+    started: Mutex<Option<StartedControllers>>,
+    /// The actors, if they were started for this case alone.
+    actors: Mutex<Option<InProcessControllers>>,
+    /// Number of absent owners handed out, so that each differs from the others.
+    absent_owners: AtomicU32,
+    recording: Recording,
 }
 
-// === impl Stage ===
+// === impl Environment ===
 
-impl Stage {
-    /// A stage with its namespace made and no collector started.
-    pub async fn set(target: &Target, collector: &Collector, ns: String) -> Self {
+impl Environment {
+    /// Creates the namespace; starts nothing.
+    pub async fn new(target: &Target, source: &ControllerSource, ns: String) -> Self {
         let session = Session::new(target.clone(), ns);
-        make_namespace(&session).await;
+        Self::with_session(session, target, source).await
+    }
+
+    async fn with_session(session: Session, target: &Target, source: &ControllerSource) -> Self {
+        cleanup::create_namespace(&session).await;
         Self {
             session,
             target: target.clone(),
-            collector: collector.clone(),
-            running: Mutex::new(None),
+            source: source.clone(),
+            started: Mutex::new(None),
             actors: Mutex::new(None),
-            made_up: AtomicU32::new(0),
+            absent_owners: AtomicU32::new(0),
+            recording: Recording::default(),
         }
     }
 
-    /// Removes what was made and ends the collector that was started.
-    pub async fn strike(self) {
-        clear(&self.session).await;
+    /// Deletes what was created and ends the controllers that were started.
+    pub async fn clean_up(self) {
+        cleanup::clean_up(&self.session).await;
     }
 
-    /// The play's namespace.
     pub fn ns(&self) -> &str {
         self.session.ns()
     }
 
-    /// Starts the collector and waits until it collects.
-    pub async fn start_collector(&self) -> Checked {
-        let running = self.collector.start(&self.target);
-        let running = running.map_err(|error| format!("{error:#}"))?;
-        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(running);
-        self.seen(&CONFIG_MAPS, mk_config_map("c"))
-            .await
-            .map_err(|why| self.explain(format!("nobody collects: {why}")))
+    pub fn target(&self) -> &Target {
+        &self.target
     }
 
-    /// Starts actors for this play alone; a real server has had them from the start.
-    pub async fn start_actors(&self) -> Checked {
+    /// Starts the controllers and waits until the garbage collector among them works.
+    pub async fn start_controllers(&self) -> CheckResult {
+        let started = self.source.start(&self.target);
+        let started = started.map_err(|error| format!("{error:#}"))?;
+        *self.started.lock().unwrap_or_else(PoisonError::into_inner) = Some(started);
+        self.seen(&CONFIG_MAPS, mk_config_map("c"))
+            .await
+            .map_err(|why| self.explain(format!("the garbage collector does not work: {why}")))
+    }
+
+    /// Starts actors for this case alone; on a real server all cases share those that the runner started.
+    pub async fn start_actors(&self) -> CheckResult {
         if self.is_embedded() {
             let actors = self.target.actors().await;
             let actors = actors.map_err(|error| format!("{error:#}"))?;
@@ -87,29 +100,29 @@ impl Stage {
         Ok(())
     }
 
-    /// `why`, and what is known about the collector that explains it.
+    /// Adds to `why` that the controllers have ended, if they have.
     pub fn explain(&self, why: String) -> String {
-        match self.still_collected() {
+        match self.check_running() {
             Ok(()) => why,
             Err(end) => format!("{why}; {end}"),
         }
     }
 
-    /// An error if the collector that was started has ended by itself.
-    pub fn still_collected(&self) -> Checked {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running
+    /// Fails if the controllers that were started have ended by themselves.
+    pub fn check_running(&self) -> CheckResult {
+        let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+        started
             .as_mut()
-            .and_then(Running::ended)
+            .and_then(StartedControllers::ended)
             .map_or(Ok(()), Err)
     }
 
-    /// Waits until the collector knows all objects of a resource made so far: one more, `like` them, whose owner does
-    /// not exist, is collected. Objects of one kind are seen in the order in which they were made.
-    pub async fn seen(&self, resource: &Resource, like: Value) -> Checked {
+    /// Waits until the garbage collector has observed all objects of a resource: a canary `like` them, whose owner does
+    /// not exist, is collected. The collector observes objects of one kind in the order of their creation.
+    pub async fn seen(&self, resource: &Resource, like: Value) -> CheckResult {
         let mut owner = self.absent();
         if resource.scope() == Scope::Cluster {
-            // What lives in no namespace is never collected because of an owner that would live in one.
+            // A cluster-scoped object is never collected for a namespaced owner.
             owner["kind"] = "PersistentVolume".into();
         }
         let name = format!("canary-of-{}", owner["name"].as_str().unwrap_or_default());
@@ -118,9 +131,9 @@ impl Stage {
         self.goes(&[&canary]).await
     }
 
-    /// A reference to a ConfigMap that does not exist, never did and is nobody else's owner.
+    /// A reference to a ConfigMap that never existed; every call returns another one.
     pub fn absent(&self) -> Value {
-        let number = self.made_up.fetch_add(1, Ordering::Relaxed);
+        let number = self.absent_owners.fetch_add(1, Ordering::Relaxed);
         let mut hasher = DefaultHasher::new();
         (self.ns(), number).hash(&mut hasher);
         let hash = hasher.finish();
@@ -133,13 +146,17 @@ impl Stage {
         json!({"apiVersion": "v1", "kind": "ConfigMap", "name": format!("absent-{number}"), "uid": uid})
     }
 
-    /// Makes an object, in the play's namespace if it lives in one.
-    pub async fn make(&self, resource: &Resource, object: Value) -> Checked<Made> {
+    /// Creates an object; a namespaced one in the case's namespace.
+    pub async fn make(&self, resource: &Resource, object: Value) -> CheckResult<CreatedObject> {
         self.make_in(self.ns(), resource, object).await
     }
 
-    /// Makes an object in a namespace.
-    pub async fn make_in(&self, ns: &str, resource: &Resource, object: Value) -> Checked<Made> {
+    pub async fn make_in(
+        &self,
+        ns: &str,
+        resource: &Resource,
+        object: Value,
+    ) -> CheckResult<CreatedObject> {
         let mut object = object;
         if resource.scope() == Scope::Cluster && *resource != CRDS && *resource != NAMESPACES {
             let name = object["metadata"]["name"].as_str().unwrap_or_default();
@@ -147,31 +164,31 @@ impl Stage {
         }
         let collection = resource.collection(ns);
         let answer = self.send(Ask::post(&collection, &object), &[201]).await?;
-        Ok(Made::new(collection, &answer.body))
+        Ok(CreatedObject::new(collection, &answer.body))
     }
 
-    /// An object of the play's namespace that somebody else has made.
-    pub async fn known(&self, resource: &Resource, name: &str) -> Checked<Made> {
+    /// An object of the case's namespace that a controller or an actor has created.
+    pub async fn known(&self, resource: &Resource, name: &str) -> CheckResult<CreatedObject> {
         let collection = resource.collection(self.ns());
         let answer = self
             .send(Ask::get(format!("{collection}/{name}")), &[200])
             .await?;
-        Ok(Made::new(collection, &answer.body))
+        Ok(CreatedObject::new(collection, &answer.body))
     }
 
-    /// Makes a second namespace.
-    pub async fn second_ns(&self) -> Checked<String> {
+    /// Creates a second namespace and returns its name.
+    pub async fn second_ns(&self) -> CheckResult<String> {
         let ns = format!("{}-b", self.ns());
         let namespace = mk_namespace(&ns);
         self.make(&NAMESPACES, namespace).await?;
         Ok(ns)
     }
 
-    /// Defines Gadgets, a custom kind of this play's own, with changes to the definition; waits until it is served.
-    pub async fn define(&self, changes: Value) -> Checked<Kind> {
+    /// Defines Gadgets, a custom kind of this case's own, with changes to the definition; waits until it is served.
+    pub async fn define(&self, changes: Value) -> CheckResult<CustomKind> {
         let group = format!("{}.example.com", self.ns());
         let definition = with(mk_crd(&group), changes);
-        let kind = Kind::of(&definition, group);
+        let kind = CustomKind::of(&definition, group);
         let made = self.make(&CRDS, definition).await?;
         let path = kind.resource.everywhere();
         self.until(async || {
@@ -186,15 +203,15 @@ impl Stage {
             self.send(Ask::get(&path), &[200]).await.map(|_| ())
         })
         .await?;
-        Ok(Kind {
+        Ok(CustomKind {
             definition: made,
             ..kind
         })
     }
 
-    /// Defines a kind of Volcano's, unless somebody has, by the least definition that has it: its schema keeps whatever is
-    /// written. Waits until it is served.
-    pub async fn define_volcano(&self, kind: &str, resource: &Resource) -> Checked {
+    /// Defines a kind of Volcano with a schema that keeps every field, unless it is defined already; waits until it is
+    /// served.
+    pub async fn define_volcano(&self, kind: &str, resource: &Resource) -> CheckResult {
         let (group, plural) = resource.name();
         let singular = kind.to_lowercase();
         let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
@@ -214,55 +231,55 @@ impl Stage {
         self.until(served).await
     }
 
-    /// Deletes an object (this very one) with these options; says whether it is being deleted or gone already.
-    pub async fn delete(&self, made: &Made, options: Value) -> Checked {
+    /// Deletes an object, with its uid as a precondition.
+    pub async fn delete(&self, made: &CreatedObject, options: Value) -> CheckResult {
         let options = with(json!({"preconditions": {"uid": made.uid()}}), options);
         let ask = Ask::new(Method::DELETE, made.path()).json(&options);
         self.send(ask, &[200, 202]).await.map(|_| ())
     }
 
-    /// Changes an object with a JSON merge patch.
-    pub async fn change(&self, made: &Made, patch: Value) -> Checked {
+    /// Applies a JSON merge patch.
+    pub async fn change(&self, made: &CreatedObject, patch: Value) -> CheckResult {
         let ask = Ask::new(Method::PATCH, made.path()).body(patch.to_string());
         let ask = ask.content_type("application/merge-patch+json");
         self.send(ask, &[200]).await.map(|_| ())
     }
 
-    /// Changes an object's status with a JSON merge patch.
-    pub async fn change_status(&self, made: &Made, status: Value) -> Checked {
+    /// Applies a JSON merge patch to the status.
+    pub async fn change_status(&self, made: &CreatedObject, status: Value) -> CheckResult {
         let patch = json!({ "status": status }).to_string();
         let ask = Ask::new(Method::PATCH, made.path() + "/status").body(patch);
         let ask = ask.content_type("application/merge-patch+json");
         self.send(ask, &[200]).await.map(|_| ())
     }
 
-    /// The server's time, in whole seconds.
-    pub async fn now(&self) -> Checked<Timestamp> {
+    /// The server's time by its `Date` header, in whole seconds.
+    pub async fn now(&self) -> CheckResult<Timestamp> {
         let path = format!("{}/{}", NAMESPACES.everywhere(), self.ns());
         let answer = self.send(Ask::get(path), &[200]).await?;
         let date = answer.headers.get("date").map_or("", String::as_str);
         let date = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(date);
-        date.map_err(|error| format!("the server does not tell the time: {error}"))
+        date.map_err(|error| format!("the server sends no Date header: {error}"))
     }
 
-    /// Takes all finalizers off an object.
-    pub async fn release(&self, made: &Made) -> Checked {
+    /// Removes all finalizers.
+    pub async fn release(&self, made: &CreatedObject) -> CheckResult {
         self.change(made, json!({"metadata": {"finalizers": null}}))
             .await
     }
 
-    /// The object as it is, unless it, with this uid, does not exist any more.
-    pub async fn look(&self, made: &Made) -> Checked<Option<Value>> {
+    /// The object's current state; `None` if no object with this uid exists.
+    pub async fn look(&self, made: &CreatedObject) -> CheckResult<Option<Value>> {
         let answer = self.send(Ask::get(made.path()), &[200, 404]).await?;
         Ok((answer.status == 200 && answer.uid() == made.uid()).then_some(answer.body))
     }
 
-    /// All objects of a resource in the play's namespace.
-    pub async fn list(&self, resource: &Resource) -> Checked<Vec<Value>> {
+    /// All objects of a resource in the case's namespace.
+    pub async fn list(&self, resource: &Resource) -> CheckResult<Vec<Value>> {
         self.items(&resource.collection(self.ns())).await
     }
 
-    async fn items(&self, collection: &str) -> Checked<Vec<Value>> {
+    async fn items(&self, collection: &str) -> CheckResult<Vec<Value>> {
         let list = self.send(Ask::get(collection), &[200]).await?;
         Ok(list.body["items"].as_array().cloned().unwrap_or_default())
     }
@@ -271,16 +288,16 @@ impl Stage {
         self.target.server() == Server::Embedded
     }
 
-    /// Sends a request; any other status than those meant is an error that says what was answered.
-    pub async fn send(&self, ask: Ask, meant: &[u16]) -> Checked<Answer> {
+    /// Sends a request; a status that is not `expected` is an error with the server's message.
+    pub async fn send(&self, ask: Ask, expected: &[u16]) -> CheckResult<Answer> {
         let line = ask.line();
         let answer = self.session.quietly(ask).await;
-        if meant.contains(&answer.status) {
+        if expected.contains(&answer.status) {
             return Ok(answer);
         }
-        let said = answer.body["message"]
+        let message = answer.body["message"]
             .as_str()
             .map_or_else(|| answer.body.to_string(), ToOwned::to_owned);
-        Err(format!("{line} was answered {}: {said}", answer.status))
+        Err(format!("{line} was answered {}: {message}", answer.status))
     }
 }

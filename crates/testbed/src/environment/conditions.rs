@@ -1,7 +1,8 @@
-//! What plays look at: one look is `Ok` or says what is not so; [`Stage::until`] and [`Stage::stays`] repeat it.
+//! Conditions of a case: each check is `Ok` or says what it found; [`Environment::until`] and [`Environment::stays`]
+//! repeat a check.
 //!
-//! Absence of change can only be looked at for a while. On paused time a while costs nothing and is long; on a real
-//! server it is short, so plays let a canary fly first where the collector has to have had its chance.
+//! That something does not happen can only be observed for a while. On paused time a long while costs nothing. On a real
+//! server it is short, so cases first wait for a canary that proves that the controllers have observed the objects.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,43 +10,44 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Made, Stage};
+use super::Environment;
+use crate::case::CheckResult;
+use crate::fixtures::CreatedObject;
 use crate::objects::{EVENTS, Resource};
-use crate::suites::Checked;
 
-/// Longest wait for what has to happen. The Go collector looks for new kinds every 30 s and may wait 30 s more for
-/// those it finds; a kind that comes a moment too late is seen after two such rounds.
-const PATIENCE: Duration = Duration::from_secs(150);
-/// How long nothing may happen, on a real server.
+/// Longest wait for a condition. The Go collector discovers kinds every 30 s and may wait 30 s more for their caches; a
+/// kind that appears just after a discovery is watched after two such rounds.
+const WITHIN: Duration = Duration::from_secs(150);
+/// Time for which a condition has to hold on a real server.
 const QUIET_REAL: Duration = Duration::from_secs(4);
-/// How long nothing may happen, on paused time: longer than any collector's rounds.
+/// The same on paused time: longer than two discoveries.
 const QUIET_PAUSED: Duration = Duration::from_secs(90);
-/// Pause between two looks.
+/// Pause between two checks.
 const STEP: Duration = Duration::from_millis(100);
-/// Where the events about objects without a namespace are.
+/// The namespace of Events about cluster-scoped objects.
 const DEFAULT_NS: &str = "default";
-/// Why the collector warns about an owner in another namespace.
+/// The reason of the Event about an owner in another namespace.
 const INVALID_NAMESPACE: &str = "OwnerRefInvalidNamespace";
 
-// === impl Stage ===
+// === impl Environment ===
 
-impl Stage {
-    /// Looks until it is so, or until the collector has ended.
-    pub async fn until(&self, look: impl AsyncFn() -> Checked) -> Checked {
-        let deadline = Instant::now() + PATIENCE;
-        while let Err(why) = look().await {
-            self.still_collected()
+impl Environment {
+    /// Waits until a condition holds; fails after [`WITHIN`], or when the controllers have ended.
+    pub async fn until(&self, condition: impl AsyncFn() -> CheckResult) -> CheckResult {
+        let deadline = Instant::now() + WITHIN;
+        while let Err(why) = condition().await {
+            self.check_running()
                 .map_err(|end| format!("{why}; {end}"))?;
             if Instant::now() >= deadline {
-                return Err(format!("{why}, after {} s", PATIENCE.as_secs()));
+                return Err(format!("{why}, after {} s", WITHIN.as_secs()));
             }
             tokio::time::sleep(STEP).await;
         }
         Ok(())
     }
 
-    /// Looks for a while whether it stays so.
-    pub async fn stays(&self, look: impl AsyncFn() -> Checked) -> Checked {
+    /// Checks that a condition holds for a while.
+    pub async fn stays(&self, condition: impl AsyncFn() -> CheckResult) -> CheckResult {
         let quiet = if self.is_embedded() {
             QUIET_PAUSED
         } else {
@@ -53,24 +55,24 @@ impl Stage {
         };
         let end = Instant::now() + quiet;
         while Instant::now() < end {
-            look().await?;
+            condition().await?;
             tokio::time::sleep(STEP).await;
         }
-        look().await
+        condition().await
     }
 
     /// Waits until these objects are gone.
-    pub async fn goes(&self, made: &[&Made]) -> Checked {
+    pub async fn goes(&self, made: &[&CreatedObject]) -> CheckResult {
         self.until(async || self.gone(made).await).await
     }
 
-    /// Looks for a while whether these objects stay, and nobody deletes them.
-    pub async fn remain(&self, made: &[&Made]) -> Checked {
+    /// Checks for a while that these objects exist and are not being deleted.
+    pub async fn remain(&self, made: &[&CreatedObject]) -> CheckResult {
         self.stays(async || self.untouched(made).await).await
     }
 
     /// These objects are gone.
-    pub async fn gone(&self, made: &[&Made]) -> Checked {
+    pub async fn gone(&self, made: &[&CreatedObject]) -> CheckResult {
         for made in made {
             if self.look(made).await?.is_some() {
                 return Err(format!("{} is still there", made.path()));
@@ -79,8 +81,8 @@ impl Stage {
         Ok(())
     }
 
-    /// These objects are there, and nobody has deleted them.
-    pub async fn untouched(&self, made: &[&Made]) -> Checked {
+    /// These objects exist and are not being deleted.
+    pub async fn untouched(&self, made: &[&CreatedObject]) -> CheckResult {
         for made in made {
             if self.there(made).await?["metadata"]["deletionTimestamp"].is_string() {
                 return Err(format!("{} is being deleted", made.path()));
@@ -89,8 +91,8 @@ impl Stage {
         Ok(())
     }
 
-    /// These objects are being deleted, and are still there.
-    pub async fn deleting(&self, made: &[&Made]) -> Checked {
+    /// These objects exist and are being deleted.
+    pub async fn deleting(&self, made: &[&CreatedObject]) -> CheckResult {
         for made in made {
             if !self.there(made).await?["metadata"]["deletionTimestamp"].is_string() {
                 return Err(format!("{} is not being deleted", made.path()));
@@ -100,7 +102,7 @@ impl Stage {
     }
 
     /// The object has exactly these owners.
-    pub async fn owned_by(&self, made: &Made, owners: &[&Made]) -> Checked {
+    pub async fn owned_by(&self, made: &CreatedObject, owners: &[&CreatedObject]) -> CheckResult {
         let object = self.there(made).await?;
         let meant: BTreeSet<&str> = owners.iter().map(|owner| owner.uid()).collect();
         let found: BTreeSet<&str> = owner_uids(&object).collect();
@@ -114,7 +116,7 @@ impl Stage {
     }
 
     /// The object has exactly these finalizers.
-    pub async fn held_by(&self, made: &Made, finalizers: &[&str]) -> Checked {
+    pub async fn held_by(&self, made: &CreatedObject, finalizers: &[&str]) -> CheckResult {
         let object = self.there(made).await?;
         let found = object["metadata"]["finalizers"]
             .as_array()
@@ -130,8 +132,8 @@ impl Stage {
         Ok(())
     }
 
-    /// There are so many objects of a resource in the play's namespace.
-    pub async fn count(&self, resource: &Resource, meant: usize) -> Checked {
+    /// The case's namespace has exactly `meant` objects of a resource.
+    pub async fn count(&self, resource: &Resource, meant: usize) -> CheckResult {
         let found = self.list(resource).await?.len();
         if found != meant {
             return Err(format!(
@@ -142,8 +144,8 @@ impl Stage {
         Ok(())
     }
 
-    /// Somebody was warned that the owner of this object is in another namespace.
-    pub async fn warned(&self, made: &Made, owner: &Made) -> Checked {
+    /// The object has a warning Event that its owner is in another namespace.
+    pub async fn warned(&self, made: &CreatedObject, owner: &CreatedObject) -> CheckResult {
         let ns = match made.namespace() {
             "" => DEFAULT_NS,
             ns => ns,
@@ -165,8 +167,8 @@ impl Stage {
         Ok(())
     }
 
-    /// The users of this object were told something, for this reason.
-    pub async fn told(&self, made: &Made, reason: &str) -> Checked {
+    /// The object has an Event with this reason.
+    pub async fn has_event(&self, made: &CreatedObject, reason: &str) -> CheckResult {
         let events = self.items(&EVENTS.collection(made.namespace())).await?;
         let mut about = events.iter().filter(|event| {
             let object = &event["involvedObject"];
@@ -175,17 +177,16 @@ impl Stage {
         if about.any(|event| event["reason"] == reason) {
             return Ok(());
         }
-        Err(format!("nobody was told {reason} about {}", made.path()))
+        Err(format!("{} has no Event {reason}", made.path()))
     }
 
-    /// The object as it is; that it is gone is an error.
-    pub async fn there(&self, made: &Made) -> Checked<Value> {
+    /// The object's current state; an error if it is gone.
+    pub async fn there(&self, made: &CreatedObject) -> CheckResult<Value> {
         let object = self.look(made).await?;
         object.ok_or_else(|| format!("{} is gone", made.path()))
     }
 }
 
-/// The uids of an object's owners.
 fn owner_uids(object: &Value) -> impl Iterator<Item = &str> {
     let references = object["metadata"]["ownerReferences"].as_array();
     references
@@ -194,7 +195,6 @@ fn owner_uids(object: &Value) -> impl Iterator<Item = &str> {
         .filter_map(|reference| reference["uid"].as_str())
 }
 
-/// What an event says.
 fn gist(event: &Value) -> String {
     let text = |key: &str| event[key].as_str().unwrap_or_default().to_owned();
     [text("type"), text("reason"), text("message")].join(" ")

@@ -1,12 +1,12 @@
-//! What plays make: objects that are known by path and uid, references to them, and custom kinds.
+//! What cases create: objects that are identified by path and uid, references to them, and custom kinds.
 
 use serde_json::{Value, json};
 
 use crate::objects::{Resource, Scope, mk_object, with};
 
-/// An object that a play has made.
+/// The identity of an object that the server has created.
 #[derive(Clone, Debug)]
-pub struct Made {
+pub struct CreatedObject {
     collection: String,
     api_version: String,
     kind: String,
@@ -15,24 +15,22 @@ pub struct Made {
     uid: String,
 }
 
-/// A custom kind that a play has defined.
+/// A custom kind that a case has defined.
 #[derive(Clone, Debug)]
-pub struct Kind {
-    /// Its collection, in the version that is stored.
+pub struct CustomKind {
+    /// The collection of the storage version.
     pub resource: Resource,
-    /// Its group.
     pub group: String,
-    /// The version that is stored.
+    /// The storage version.
     pub version: String,
-    /// The definition.
-    pub definition: Made,
+    pub definition: CreatedObject,
 }
 
-// === impl Made ===
+// === impl CreatedObject ===
 
-impl Made {
-    /// What a server answered to the create of an object in a collection.
-    pub(super) fn new(collection: String, object: &Value) -> Self {
+impl CreatedObject {
+    /// Takes the identity from the server's answer to a create.
+    pub(crate) fn new(collection: String, object: &Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         Self {
             collection,
@@ -44,27 +42,24 @@ impl Made {
         }
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its namespace; empty if it lives in none.
+    /// Empty for a cluster-scoped object.
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// Its uid.
     pub fn uid(&self) -> &str {
         &self.uid
     }
 
-    /// Where it is.
     pub fn path(&self) -> String {
         format!("{}/{}", self.collection, self.name)
     }
 
-    /// How messages name it when it is looked for in a namespace.
+    /// The identity that the collector's messages print for an owner that it looks for in `ns`.
     pub fn identity_in(&self, ns: &str) -> String {
         let Self {
             api_version,
@@ -76,17 +71,17 @@ impl Made {
         format!("[{api_version}/{kind}, namespace: {ns}, name: {name}, uid: {uid}]")
     }
 
-    /// A reference to it as an owner.
+    /// An owner reference to the object.
     pub fn reference(&self) -> Value {
         json!({"apiVersion": self.api_version, "kind": self.kind, "name": self.name, "uid": self.uid})
     }
 }
 
-// === impl Kind ===
+// === impl CustomKind ===
 
-impl Kind {
-    /// What a definition of `group` defines.
-    pub(super) fn of(definition: &Value, group: String) -> Self {
+impl CustomKind {
+    /// Reads the kind from a CustomResourceDefinition of `group`.
+    pub(crate) fn of(definition: &Value, group: String) -> Self {
         let spec = &definition["spec"];
         let mut versions = spec["versions"].as_array().into_iter().flatten();
         let stored = versions.find(|version| version["storage"] == true);
@@ -99,24 +94,23 @@ impl Kind {
         let plural = spec["names"]["plural"].as_str().unwrap_or_default();
         Self {
             resource: Resource::custom(&group, &version, plural, scope),
-            definition: Made::new(String::new(), definition),
+            definition: CreatedObject::new(String::new(), definition),
             group,
             version,
         }
     }
 
-    /// An object of this kind.
     pub fn object(&self, name: &str) -> Value {
         mk_object(&format!("{}/{}", self.group, self.version), "Gadget", name)
     }
 }
 
-/// A reference that keeps its owner until the dependent is gone, when the owner is deleted in the foreground.
+/// A reference with `blockOwnerDeletion`: a foreground deletion of the owner waits for the dependent.
 pub fn blocking(reference: Value) -> Value {
     with(reference, json!({"blockOwnerDeletion": true}))
 }
 
-/// An object with these owners.
+/// The object with these owner references.
 pub fn owned(object: Value, owners: &[Value]) -> Value {
     with(object, json!({"metadata": {"ownerReferences": owners}}))
 }

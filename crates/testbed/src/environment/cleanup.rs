@@ -1,8 +1,7 @@
-//! Makes a scenario's namespace and clears away what the scenario left.
+//! Creates a case's namespace and deletes what the case has left.
 //!
-//! A real server is used again and again, and no controller runs beside it: nobody empties a namespace, and what stays
-//! in one would be there again in the next run. So everything is deleted by name here, finalizers first. The embedded
-//! server lives for one scenario and needs no clearing.
+//! A real server serves many runs and has no namespace controller, so objects that stay would disturb the next run.
+//! Everything is deleted by name here, finalizers first. An embedded server serves one case and needs no cleanup.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -11,23 +10,23 @@ use crate::objects::{CRDS, NAMESPACES, RESOURCES, Resource, Scope, mk_namespace}
 use crate::session::{Ask, Session};
 use crate::target::Server;
 
-/// Makes the namespace; remains of an interrupted run are cleared first.
-pub(in crate::suites) async fn make_namespace(session: &Session) {
+/// Creates the namespace, after a cleanup if an interrupted run has left it.
+pub(crate) async fn create_namespace(session: &Session) {
     let create = || Ask::post(NAMESPACES.everywhere(), &mk_namespace(session.ns()));
     if session.quietly(create()).await.status == 409 {
-        clear(session).await;
+        clean_up(session).await;
         session.quietly(create()).await;
     }
 }
 
-/// Deletes what the scenario made: whatever bears its namespace's name, and the namespace.
-pub(in crate::suites) async fn clear(session: &Session) {
+/// Deletes the namespace and all objects whose name or namespace contains its name.
+pub(crate) async fn clean_up(session: &Session) {
     if session.server() == Server::Embedded {
         return;
     }
     let namespaces = named_after(session, &NAMESPACES).await;
     for definition in named_after(session, &CRDS).await {
-        clear_custom_objects(session, &definition).await;
+        delete_custom_objects(session, &definition).await;
         remove(session, &CRDS.everywhere(), &definition).await;
     }
     for resource in RESOURCES.iter().filter(|r| r.scope() == Scope::Namespaced) {
@@ -54,7 +53,7 @@ pub(in crate::suites) async fn clear(session: &Session) {
     }
 }
 
-async fn clear_custom_objects(session: &Session, definition: &Value) {
+async fn delete_custom_objects(session: &Session, definition: &Value) {
     let (spec, group) = (
         &definition["spec"],
         definition["spec"]["group"].as_str().unwrap_or_default(),

@@ -1,8 +1,8 @@
-//! A suite of plays on a fresh real server, with our controllers or with the Go ones.
+//! A suite of controller cases on a fresh real server, with our controllers or with the Go ones.
 //!
-//! `suites` starts and kills the controllers itself, because some plays need one that starts in the middle of them; this
-//! gives it the server and the command line. A play that fails although our controllers pass is a finding of `--peer` only
-//! if the play names no deviation of ours. A suite is a row: which controllers it takes, the collector among them always.
+//! `suites` starts and kills the controllers itself, because some cases start them after they have created their objects;
+//! this module gives it the server and the command line. With `--peer`, a case that names a deviation of ours may fail. A
+//! suite is a row that names its controllers; the garbage collector is always among them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,8 +23,9 @@ const CARETAKER: Binary = Binary {
     name: "caretaker",
     profile: "dev",
 };
+
 /// The garbage collector's.
-pub const GC: Suite = Suite {
+pub const GC: ConformanceSuite = ConformanceSuite {
     name: "gc",
     ours: "garbage-collector-controller",
     peers: "garbage-collector-controller",
@@ -32,8 +33,8 @@ pub const GC: Suite = Suite {
     peer_lacks: None,
 };
 
-/// Pod GC's. As many terminated Pods are kept as the plays say.
-pub const POD_GC: Suite = Suite {
+/// Pod GC's, with the threshold that its cases expect.
+pub const POD_GC: ConformanceSuite = ConformanceSuite {
     name: "podgc",
     ours: "garbage-collector-controller,pod-garbage-collector-controller",
     peers: "garbage-collector-controller,pod-garbage-collector-controller",
@@ -42,7 +43,7 @@ pub const POD_GC: Suite = Suite {
 };
 
 /// The CronJob controllers'. There is no Go program here that has Volcano's.
-pub const CRON: Suite = Suite {
+pub const CRON: ConformanceSuite = ConformanceSuite {
     name: "cron",
     ours: "garbage-collector-controller,cronjob-controller,ttl-after-finished-controller,gc-controller",
     peers: "garbage-collector-controller,cronjob-controller,ttl-after-finished-controller",
@@ -51,7 +52,7 @@ pub const CRON: Suite = Suite {
 };
 
 /// The TTL controllers'. There is no Go program here that has Volcano's.
-pub const TTL: Suite = Suite {
+pub const TTL: ConformanceSuite = ConformanceSuite {
     name: "ttl",
     ours: "garbage-collector-controller,ttl-after-finished-controller,gc-controller",
     peers: "garbage-collector-controller,ttl-after-finished-controller",
@@ -60,7 +61,7 @@ pub const TTL: Suite = Suite {
 };
 
 /// The simulated workloads'; their actors run in `suites`.
-pub const WORKLOADS: Suite = Suite {
+pub const WORKLOADS: ConformanceSuite = ConformanceSuite {
     name: "workloads",
     ..TTL
 };
@@ -68,28 +69,27 @@ pub const WORKLOADS: Suite = Suite {
 /// The variable that names a caretaker which is built already.
 const CARETAKER_BIN: &str = "CARETAKER_BIN";
 
-/// A suite, and who is at work in it.
+/// A suite and its controllers.
 #[derive(Debug, Clone, Copy)]
-pub struct Suite {
-    /// As the program `suites` calls it.
+pub struct ConformanceSuite {
+    /// The subcommand of `suites`.
     pub(super) name: &'static str,
     /// Our controllers, as `--controllers` spells them.
     ours: &'static str,
     /// Those of kube-controller-manager.
     peers: &'static str,
-    /// What both are told besides.
+    /// Further flags of both.
     flags: &'static [&'static str],
-    /// What plays may need that the Go controllers do not have.
+    /// The need of cases that the Go controllers do not meet.
     peer_lacks: Option<&'static str>,
 }
 
-/// What to play.
+/// A run of a suite.
 #[derive(Debug)]
-pub struct Wanted {
-    /// Only plays whose name contains this.
+pub struct SuiteRequest {
+    /// Only cases whose name contains this.
     pub only: Option<String>,
-    /// With whose controllers.
-    pub collector: Whose,
+    pub controllers: Whose,
     /// More flags for kube-apiserver.
     pub apiserver_flags: Vec<String>,
 }
@@ -97,24 +97,24 @@ pub struct Wanted {
 /// Whose controllers they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// `caretaker run`.
+    /// Those of `caretaker run`.
     Ours,
-    /// kube-controller-manager.
+    /// Those of kube-controller-manager.
     Peer,
 }
 
-/// What became of the plays.
+/// The outcomes of a suite.
 #[derive(Debug)]
-pub struct Report {
-    plays: Vec<Line>,
-    collector: Whose,
+pub struct SuiteReport {
+    cases: Vec<CaseLine>,
+    controllers: Whose,
     took: Duration,
     log: PathBuf,
 }
 
-/// One line of `suites`: how a play ended.
+/// One line of `suites`: the outcome of a case.
 #[derive(Debug, Deserialize)]
-struct Line {
+struct CaseLine {
     name: String,
     deviation: Option<String>,
     secs: f64,
@@ -124,44 +124,43 @@ struct Line {
 
 /// The last line of `suites`.
 #[derive(Debug, Deserialize)]
-struct End {
-    plays: usize,
+struct LastLine {
+    cases: usize,
 }
 
-/// What a line comes to.
-enum Verdict<'a> {
+enum CaseVerdict<'a> {
     Passed,
     Allowed(&'a str),
     Failed(&'a str),
     Skipped(&'a str),
 }
 
-/// Plays a suite on a fresh real server.
-pub fn plays(suite: Suite, wanted: &Wanted) -> Result<Report> {
+/// Runs a suite on a fresh real server.
+pub fn run_suite(suite: ConformanceSuite, request: &SuiteRequest) -> Result<SuiteReport> {
     let suites = SUITES.build()?;
-    let caretaker = match wanted.collector {
+    let caretaker = match request.controllers {
         Whose::Ours => Some(caretaker()?),
         Whose::Peer => None,
     };
-    let log = log(suite.name, wanted.collector)?;
+    let log = log(suite.name, request.controllers)?;
     let options = Options {
-        apiserver_flags: wanted.apiserver_flags.clone(),
+        apiserver_flags: request.apiserver_flags.clone(),
         ..Options::default()
     };
     let name = format!("conformance-{}-{}", suite.name, std::process::id());
     let instance = Instance::start(&name, &options)?;
-    let collector = match &caretaker {
+    let command = match &caretaker {
         Some(program) => ours(suite, program, &instance),
         None => peer(suite, &instance)?,
     };
-    eprintln!("playing with {}; this takes minutes", collector[0]);
+    eprintln!("running with {}; this takes minutes", command[0]);
     let started = Instant::now();
-    let plays = play(suite, &suites, &instance, wanted, &collector, &log);
+    let cases = run(suite, &suites, &instance, request, &command, &log);
     let took = started.elapsed();
     instance.stop()?;
-    Ok(Report {
-        plays: plays.with_context(|| format!("the controllers' log: {}", log.display()))?,
-        collector: wanted.collector,
+    Ok(SuiteReport {
+        cases: cases.with_context(|| format!("the controllers' log: {}", log.display()))?,
+        controllers: request.controllers,
         took,
         log,
     })
@@ -180,7 +179,7 @@ pub(super) fn caretaker() -> Result<PathBuf> {
         .with_context(|| format!("cannot start {}", program.display()))?;
     if !help.status.success() {
         bail!(
-            "{} has no command `run`, so there is nobody of ours to play with; `--peer` plays with the Go controllers",
+            "{} has no command `run`, so our controllers cannot run; `--peer` runs the Go controllers",
             program.display()
         );
     }
@@ -188,7 +187,7 @@ pub(super) fn caretaker() -> Result<PathBuf> {
 }
 
 /// The command line of our controllers.
-pub(super) fn ours(suite: Suite, program: &Path, instance: &Instance) -> Vec<String> {
+pub(super) fn ours(suite: ConformanceSuite, program: &Path, instance: &Instance) -> Vec<String> {
     // As for the Go controllers, not the identity that Priority and Fairness exempts.
     let kubeconfig = instance.kubeconfig(Identity::Ordinary);
     let mut line = vec![
@@ -197,7 +196,7 @@ pub(super) fn ours(suite: Suite, program: &Path, instance: &Instance) -> Vec<Str
         format!("--kubeconfig={}", kubeconfig.display()),
         format!("--controllers={}", suite.ours),
         "--take-over".to_owned(),
-        // Several may run on one machine, and nobody asks this one.
+        // Several may run on one machine, and no client needs this port.
         "--secure-port=0".to_owned(),
     ];
     line.extend(suite.flags.iter().map(ToString::to_string));
@@ -205,7 +204,7 @@ pub(super) fn ours(suite: Suite, program: &Path, instance: &Instance) -> Vec<Str
 }
 
 /// The command line of the Go controllers.
-pub(super) fn peer(suite: Suite, instance: &Instance) -> Result<Vec<String>> {
+pub(super) fn peer(suite: ConformanceSuite, instance: &Instance) -> Result<Vec<String>> {
     let flags = [
         "--secure-port=0",
         // The suite is about what happens; its defaults of 20 and 30 would only make it wait.
@@ -223,7 +222,7 @@ pub(super) fn peer(suite: Suite, instance: &Instance) -> Result<Vec<String>> {
     })
 }
 
-/// An empty file for what the controllers say; it outlives the instance.
+/// An empty file for the controllers' output; it outlives the instance.
 pub(super) fn log(suite: &str, whose: Whose) -> Result<PathBuf> {
     let dir = workspace().join("target").join("conformance");
     let file = dir.join(match whose {
@@ -236,15 +235,15 @@ pub(super) fn log(suite: &str, whose: Whose) -> Result<PathBuf> {
     Ok(file)
 }
 
-fn play(
-    suite: Suite,
+fn run(
+    suite: ConformanceSuite,
     suites: &Path,
     instance: &Instance,
-    wanted: &Wanted,
-    collector: &[String],
+    request: &SuiteRequest,
+    controllers: &[String],
     log: &Path,
-) -> Result<Vec<Line>> {
-    let output = instance.dir().join("plays.jsonl");
+) -> Result<Vec<CaseLine>> {
+    let output = instance.dir().join("cases.jsonl");
     let mut command = Command::new(suites);
     command
         .arg(suite.name)
@@ -252,81 +251,83 @@ fn play(
         .arg(instance.kubeconfig(Identity::Admin))
         .arg("--log")
         .arg(log);
-    if let Some(only) = &wanted.only {
+    if let Some(only) = &request.only {
         command.args(["--only", only]);
     }
-    if let (Whose::Peer, Some(need)) = (wanted.collector, suite.peer_lacks) {
+    if let (Whose::Peer, Some(need)) = (request.controllers, suite.peer_lacks) {
         command.args(["--lacks", need]);
     }
-    command.arg("--").args(collector);
+    command.arg("--").args(controllers);
     let file = fs::File::create(&output).context("cannot write in the instance's directory")?;
     let status = Running::start(command.stdout(file))?.wait()?;
-    let output = fs::read_to_string(&output).context("cannot read what was played")?;
+    let output = fs::read_to_string(&output).context("cannot read the output of the suite")?;
     read(&output).with_context(|| format!("the suite did not come to its end ({status})"))
 }
 
-/// Takes the output of `suites` apart: a line for each play, then one with their number.
-fn read(output: &str) -> Result<Vec<Line>> {
+/// Parses the output of `suites`: a line for each case, then one with their number.
+fn read(output: &str) -> Result<Vec<CaseLine>> {
     let output = output.trim_end();
     let start = output.rfind('\n').map_or(0, |at| at + 1);
-    let end: End = serde_json::from_str(&output[start..]).context("it says why above")?;
+    let end: LastLine = serde_json::from_str(&output[start..]).context("it says why above")?;
     let lines = output[..start].lines();
-    let lines: Vec<Line> = lines.map(serde_json::from_str).collect::<Result<_, _>>()?;
-    if end.plays != lines.len() {
-        bail!("{} plays, but {} lines", end.plays, lines.len());
+    let lines: Vec<CaseLine> = lines.map(serde_json::from_str).collect::<Result<_, _>>()?;
+    if end.cases != lines.len() {
+        bail!("{} cases, but {} lines", end.cases, lines.len());
     }
     Ok(lines)
 }
 
-// === impl Report ===
+// === impl SuiteReport ===
 
-impl Report {
-    /// How many plays failed that should not have.
+impl SuiteReport {
+    /// The number of cases that failed and are not allowed to.
     pub fn failed(&self) -> usize {
-        let is_failed = |line: &&Line| matches!(self.verdict(line), Verdict::Failed(_));
-        self.plays.iter().filter(is_failed).count()
+        let is_failed = |line: &&CaseLine| matches!(self.verdict(line), CaseVerdict::Failed(_));
+        self.cases.iter().filter(is_failed).count()
     }
 
-    fn verdict<'a>(&self, line: &'a Line) -> Verdict<'a> {
+    fn verdict<'a>(&self, line: &'a CaseLine) -> CaseVerdict<'a> {
         match (&line.skipped, &line.failed, &line.deviation) {
-            (Some(need), _, _) => Verdict::Skipped(need),
-            (_, None, Some(_)) if self.collector == Whose::Peer => {
-                Verdict::Failed("the Go controllers do as ours: the deviation is none")
+            (Some(need), _, _) => CaseVerdict::Skipped(need),
+            (_, None, Some(_)) if self.controllers == Whose::Peer => {
+                CaseVerdict::Failed("the Go controllers pass: this is no deviation")
             }
-            (_, None, _) => Verdict::Passed,
-            (_, Some(_), Some(name)) if self.collector == Whose::Peer => Verdict::Allowed(name),
-            (_, Some(why), _) => Verdict::Failed(why),
+            (_, None, _) => CaseVerdict::Passed,
+            (_, Some(_), Some(name)) if self.controllers == Whose::Peer => {
+                CaseVerdict::Allowed(name)
+            }
+            (_, Some(why), _) => CaseVerdict::Failed(why),
         }
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for SuiteReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (mut passed, mut allowed) = (0, 0);
         let mut skipped: BTreeMap<&str, usize> = BTreeMap::new();
-        for line in &self.plays {
-            let Line { name, secs, .. } = line;
+        for line in &self.cases {
+            let CaseLine { name, secs, .. } = line;
             match self.verdict(line) {
-                Verdict::Passed => {
+                CaseVerdict::Passed => {
                     passed += 1;
                     writeln!(f, "passed   {secs:>5.1} s  {name}")?;
                 }
-                Verdict::Allowed(deviation) => {
+                CaseVerdict::Allowed(deviation) => {
                     allowed += 1;
                     writeln!(f, "allowed  {secs:>5.1} s  {name} ({deviation})")?;
                 }
-                Verdict::Skipped(need) => {
+                CaseVerdict::Skipped(need) => {
                     *skipped.entry(need).or_default() += 1;
                     writeln!(f, "skipped           {name} ({need})")?;
                 }
-                Verdict::Failed(why) => writeln!(f, "FAILED   {secs:>5.1} s  {name}: {why}")?,
+                CaseVerdict::Failed(why) => writeln!(f, "FAILED   {secs:>5.1} s  {name}: {why}")?,
             }
         }
-        let (plays, failed, secs) = (self.plays.len(), self.failed(), self.took.as_secs_f64());
+        let (cases, failed, secs) = (self.cases.len(), self.failed(), self.took.as_secs_f64());
         let skipped: usize = skipped.values().sum();
         writeln!(
             f,
-            "{plays} plays in {secs:.0} s: {passed} passed, {failed} failed, {allowed} allowed to differ, {skipped} skipped"
+            "{cases} cases in {secs:.0} s: {passed} passed, {failed} failed, {allowed} allowed to differ, {skipped} skipped"
         )?;
         writeln!(f, "the controllers' log: {}", self.log.display())
     }
@@ -339,27 +340,27 @@ mod tests {
     const OUTPUT: &str = r#"{"suite":"gc","name":"a","deviation":null,"secs":1.25,"passed":true}
 {"suite":"gc","name":"b","deviation":"self-owner","secs":150,"failed":"it is still there"}
 {"suite":"gc","name":"c","deviation":null,"secs":2,"failed":"it is gone"}
-{"suite":"gc","name":"d","deviation":null,"secs":0,"skipped":"FreshCollector"}
-{"plays":4}
+{"suite":"gc","name":"d","deviation":null,"secs":0,"skipped":"FreshControllers"}
+{"cases":4}
 "#;
 
-    fn report(collector: Whose, output: &str) -> Report {
-        Report {
-            plays: read(output).unwrap(),
-            collector,
+    fn report(controllers: Whose, output: &str) -> SuiteReport {
+        SuiteReport {
+            cases: read(output).unwrap(),
+            controllers,
             took: Duration::from_secs(360),
             log: "/x.log".into(),
         }
     }
 
     #[test]
-    fn a_deviation_excuses_the_peer_and_nobody_else() {
+    fn a_deviation_excuses_the_peer_only() {
         let text = "\
 passed     1.2 s  a
 allowed  150.0 s  b (self-owner)
 FAILED     2.0 s  c: it is gone
-skipped           d (FreshCollector)
-4 plays in 360 s: 1 passed, 1 failed, 1 allowed to differ, 1 skipped
+skipped           d (FreshControllers)
+4 cases in 360 s: 1 passed, 1 failed, 1 allowed to differ, 1 skipped
 the controllers' log: /x.log
 ";
         assert_eq!(report(Whose::Peer, OUTPUT).to_string(), text);
@@ -368,19 +369,19 @@ the controllers' log: /x.log
     }
 
     #[test]
-    fn a_deviation_that_is_none_is_told() {
+    fn a_peer_that_passes_despite_a_deviation_fails() {
         let line = r#"{"name":"b","deviation":"self-owner","secs":1,"passed":true}"#;
-        let output = format!("{line}\n{{\"plays\":1}}\n");
+        let output = format!("{line}\n{{\"cases\":1}}\n");
         assert_eq!(report(Whose::Peer, &output).failed(), 1);
         assert_eq!(report(Whose::Ours, &output).failed(), 0);
     }
 
     #[test]
-    fn an_output_without_its_end_is_no_report() {
-        let cut = OUTPUT.replace("{\"plays\":4}\n", "");
-        for broken in ["", "{}", cut.as_str(), "{\"plays\":1}"] {
+    fn a_truncated_output_is_refused() {
+        let cut = OUTPUT.replace("{\"cases\":4}\n", "");
+        for broken in ["", "{}", cut.as_str(), "{\"cases\":1}"] {
             assert!(read(broken).is_err(), "{broken:?}");
         }
-        assert_eq!(read("{\"plays\":0}\n").unwrap().len(), 0);
+        assert_eq!(read("{\"cases\":0}\n").unwrap().len(), 0);
     }
 }
