@@ -102,7 +102,7 @@ impl TaskWake {
     }
 
     /// Must be called before the task reads the store; later writes wake it.
-    fn looked(&mut self) {
+    fn mark_seen(&mut self) {
         self.any.mark_unchanged();
         self.own.mark_unchanged();
     }

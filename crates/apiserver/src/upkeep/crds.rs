@@ -28,7 +28,7 @@ pub(super) async fn run(inner: Weak<ServerState>) {
         let Some(server) = inner.upgrade() else {
             return;
         };
-        wake.looked();
+        wake.mark_seen();
         let mut work = PendingWork::None;
         for kind in server.kinds().stored() {
             if let Some(custom) = kind.custom.as_ref().filter(|custom| custom.terminating) {

@@ -21,6 +21,25 @@ use crate::strategy::namespace::{FINALIZER, finalizers, set_finalizers};
 use crate::verbs::delete::delete_object;
 use crate::verbs::write::{WriteMode, WritePlan, WriteTarget};
 
+/// The conditions of steps that cannot fail in this server: type, reason and message, as upstream.
+const SUCCEEDED: [(&str, &str, &str); 3] = [
+    (
+        "NamespaceDeletionDiscoveryFailure",
+        "ResourcesDiscovered",
+        "All resources successfully discovered",
+    ),
+    (
+        "NamespaceDeletionGroupVersionParsingFailure",
+        "ParsedGroupVersions",
+        "All legacy kube types successfully parsed",
+    ),
+    (
+        "NamespaceDeletionContentFailure",
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    ),
+];
+
 pub(super) async fn run(inner: Weak<ServerState>) {
     let Some(server) = inner.upgrade() else {
         return;
@@ -32,7 +51,7 @@ pub(super) async fn run(inner: Weak<ServerState>) {
         let Some(server) = inner.upgrade() else {
             return;
         };
-        wake.looked();
+        wake.mark_seen();
         let namespaces = objects(&server, &kind, None);
         let mut work = PendingWork::None;
         for namespace in namespaces.iter().filter(|object| is_terminating(object)) {
@@ -149,24 +168,9 @@ fn explain(
     let mut set = |kind: &str, value: &str, reason: &str, message: &str| {
         set_condition(status, kind, value, (reason, message), now);
     };
-    set(
-        "NamespaceDeletionDiscoveryFailure",
-        "False",
-        "ResourcesDiscovered",
-        "All resources successfully discovered",
-    );
-    set(
-        "NamespaceDeletionGroupVersionParsingFailure",
-        "False",
-        "ParsedGroupVersions",
-        "All legacy kube types successfully parsed",
-    );
-    set(
-        "NamespaceDeletionContentFailure",
-        "False",
-        "ContentDeleted",
-        "All content successfully deleted, may be waiting on finalization",
-    );
+    for (condition, reason, message) in SUCCEEDED {
+        set(condition, "False", reason, message);
+    }
     let message = format!("Some resources are remaining: {}", content.join(", "));
     set(
         "NamespaceContentRemaining",
