@@ -18,12 +18,12 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use caretaker_controllers::gc::{GarbageCollector, ORPHAN_HOLD_MAX};
-use caretaker_controllers::runtime::clients::{Choice, Clients, Environment};
-use caretaker_controllers::runtime::controller::{Change, Controller, Wake};
+use caretaker_controllers::runtime::clients::{ClientEnvironment, ClusterChoice, ClusterClients};
+use caretaker_controllers::runtime::controller::{Controller, ObservedChange, WakeList};
 use caretaker_controllers::runtime::effects::Effects;
-use caretaker_controllers::runtime::feed_set::{FeedSet, FeedSetOptions, Interest};
-use caretaker_controllers::runtime::kind::{Catalog, KindId, KindState};
-use caretaker_controllers::runtime::metrics::Metrics;
+use caretaker_controllers::runtime::feed_set::{FeedSet, FeedSetOptions, KindInterest};
+use caretaker_controllers::runtime::kind::{KindCatalog, KindId, KindState};
+use caretaker_controllers::runtime::metrics::ControllerMetrics;
 use caretaker_machinery::clock::Clock;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
@@ -40,14 +40,14 @@ struct ClusterSnapshot {
     collector: GarbageCollector,
     effects: Effects,
     clock: Clock,
-    catalog: Arc<Catalog>,
+    catalog: Arc<KindCatalog>,
     states: BTreeMap<KindId, KindState>,
-    interest: Interest,
+    interest: KindInterest,
     namespace: String,
     /// The watches end when this is dropped.
     feeds: FeedSet,
     /// Kept open: kinds without a subscriber are forgotten.
-    changes: mpsc::Receiver<Change>,
+    changes: mpsc::Receiver<ObservedChange>,
 }
 
 pub(crate) fn graph(args: &GraphFlags) -> Result<ExitCode> {
@@ -125,7 +125,11 @@ impl ClusterSnapshot {
         let feeds = FeedSet::start(clients.watches(), clock.clone(), rng, options);
         let mut snapshot = Self {
             collector,
-            effects: Effects::new(clients.requests(), feeds.catalog(), Metrics::new()),
+            effects: Effects::new(
+                clients.requests(),
+                feeds.catalog(),
+                ControllerMetrics::new(),
+            ),
             clock,
             catalog: Arc::default(),
             states: BTreeMap::new(),
@@ -154,16 +158,18 @@ impl ClusterSnapshot {
         }
     }
 
-    fn observe(&mut self, change: &Change) {
+    fn observe(&mut self, change: &ObservedChange) {
         match change {
-            Change::Catalog(catalog) => self.catalog = catalog.clone(),
-            Change::Kind(kind, state) => {
+            ObservedChange::Catalog(catalog) => self.catalog = catalog.clone(),
+            ObservedChange::Kind(kind, state) => {
                 self.states.insert(*kind, *state);
             }
-            Change::Applied(_) | Change::Deleted(_) | Change::Missing(..) => {}
+            ObservedChange::Applied(_)
+            | ObservedChange::Deleted(_)
+            | ObservedChange::Missing(..) => {}
         }
         // Decisions start after the last list, so wake-ups are dropped.
-        let wake = &mut Wake::default();
+        let wake = &mut WakeList::default();
         self.collector.observe(change, self.clock.now(), wake);
     }
 
@@ -180,13 +186,13 @@ impl ClusterSnapshot {
 }
 
 /// Connects to the cluster of the flags. Returns the namespace, too.
-async fn connect(cluster: &ClusterFlags) -> Result<(Clients, String)> {
-    let choice = Choice {
+async fn connect(cluster: &ClusterFlags) -> Result<(ClusterClients, String)> {
+    let choice = ClusterChoice {
         kubeconfig: cluster.kubeconfig.clone(),
         context: cluster.context.clone(),
-        environment: Environment::read(),
+        environment: ClientEnvironment::read(),
     };
-    let clients = Clients::find(&choice).await?;
+    let clients = ClusterClients::find(&choice).await?;
     check_server(&clients).await?;
     let namespace = match &cluster.namespace {
         Some(namespace) => namespace.clone(),
@@ -196,7 +202,7 @@ async fn connect(cluster: &ClusterFlags) -> Result<(Clients, String)> {
 }
 
 /// Fails early if the server does not answer: the watches would retry forever.
-async fn check_server(clients: &Clients) -> Result<()> {
+async fn check_server(clients: &ClusterClients) -> Result<()> {
     let server = clients.server();
     match clients.requests().apiserver_version().await {
         Err(kube::Error::Api(status)) if status.code == 401 => {
@@ -218,7 +224,11 @@ async fn check_server(clients: &Clients) -> Result<()> {
 }
 
 /// One sentence for each reason why kinds or objects are missing.
-fn gaps(catalog: &Catalog, states: &BTreeMap<KindId, KindState>, unreadable: u64) -> Vec<String> {
+fn gaps(
+    catalog: &KindCatalog,
+    states: &BTreeMap<KindId, KindState>,
+    unreadable: u64,
+) -> Vec<String> {
     let those = |wanted: fn(&KindState) -> bool| {
         let kinds = states.iter().filter(|(_, state)| wanted(state));
         let names = kinds.filter_map(|(id, _)| catalog.get(*id));

@@ -14,16 +14,16 @@ use std::time::Duration;
 use caretaker_controllers::gc::metrics::GcMetrics;
 use caretaker_controllers::gc::view::{Part, View};
 use caretaker_controllers::gc::{GarbageCollector, Knowledge};
-use caretaker_controllers::runtime::clients::Clients;
-use caretaker_controllers::runtime::driver::Mode;
-use caretaker_controllers::runtime::driver::clock_skew::Timing;
-use caretaker_controllers::runtime::effects::Limit;
-use caretaker_controllers::runtime::events::Events;
-use caretaker_controllers::runtime::evidence::Trail;
+use caretaker_controllers::runtime::clients::ClusterClients;
+use caretaker_controllers::runtime::driver::DriverMode;
+use caretaker_controllers::runtime::driver::clock_skew::TimeSource;
+use caretaker_controllers::runtime::effects::ClientRateLimit;
+use caretaker_controllers::runtime::events::EventSink;
+use caretaker_controllers::runtime::evidence::EvidenceTrail;
 use caretaker_controllers::runtime::feed_set::{FeedSet, FeedSetOptions};
 use caretaker_controllers::runtime::kind::KindState;
-use caretaker_controllers::runtime::manager::{CurrentHandle, Manager, Shared};
-use caretaker_controllers::runtime::metrics::Metrics;
+use caretaker_controllers::runtime::manager::{ControllerManager, CurrentHandle, SharedParts};
+use caretaker_controllers::runtime::metrics::ControllerMetrics;
 use caretaker_controllers::runtime::record::Uid;
 use caretaker_machinery::clock::Clock;
 use caretaker_machinery::rng::Rng;
@@ -59,21 +59,21 @@ const SYNC_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 const SUMMARY_STOP_MAX: Duration = Duration::from_secs(1);
 
 pub(crate) struct ControllerSetOptions<'a> {
-    pub(crate) clients: Clients,
+    pub(crate) clients: ClusterClients,
     pub(crate) clock: Clock,
     pub(crate) rng: Rng,
     pub(crate) flags: &'a ControllerFlags,
     /// Limit on requests per second, if there is one.
-    pub(crate) limit: Option<Limit>,
-    pub(crate) mode: Mode,
-    /// Controllers that run with `Mode::DryRun` because another controller manager does their work.
+    pub(crate) limit: Option<ClientRateLimit>,
+    pub(crate) mode: DriverMode,
+    /// Controllers that run with `DriverMode::DryRun` because another controller manager does their work.
     pub(crate) dry_run_only: Vec<&'static str>,
-    pub(crate) timing: Timing,
+    pub(crate) timing: TimeSource,
 }
 
 /// Holds the running controllers and the tasks beside them.
 pub(crate) struct ControllerSet {
-    manager: Manager,
+    manager: ControllerManager,
     diagnostics: Arc<ControllerDiagnostics>,
     feeds: FeedSet,
     /// `None` if the garbage collector is off.
@@ -82,7 +82,7 @@ pub(crate) struct ControllerSet {
     /// Tasks that are aborted at the stop.
     background: Vec<JoinHandle<()>>,
     summary: Option<JoinHandle<()>>,
-    evidence: Trail,
+    evidence: EvidenceTrail,
 }
 
 // === impl ControllerSet ===
@@ -100,9 +100,9 @@ impl ControllerSet {
             dry_run_only,
             timing,
         } = options;
-        let metrics = Metrics::new();
+        let metrics = ControllerMetrics::new();
         caretaker_controllers::register_metrics(&metrics);
-        let evidence = Trail::new();
+        let evidence = EvidenceTrail::new();
         let seed = rng.u64();
         let feeds = FeedSet::start(
             clients.watches(),
@@ -111,9 +111,9 @@ impl ControllerSet {
             FeedSetOptions::default(),
         );
         // The driver of a dry run drops Events: an Event is a write, too.
-        let (events, recorder) = Events::new(clients.requests(), clock.clone(), metrics.clone());
+        let (events, recorder) = EventSink::new(clients.requests(), clock.clone(), metrics.clone());
         let background = vec![tokio::spawn(recorder.run())];
-        let mut manager = Manager::new(Shared {
+        let mut manager = ControllerManager::new(SharedParts {
             client: clients.requests(),
             feeds: feeds.clone(),
             clock: clock.clone(),
@@ -167,7 +167,7 @@ impl ControllerSet {
         }
     }
 
-    pub(crate) fn evidence(&self) -> Trail {
+    pub(crate) fn evidence(&self) -> EvidenceTrail {
         self.evidence.clone()
     }
 
@@ -197,7 +197,7 @@ impl ControllerSet {
             return false;
         };
         let part = Part::Above(uids.iter().map(|uid| Uid::from(*uid)).collect());
-        let view = handle.ask(move |collector, _| View::of(collector.index(), &part));
+        let view = handle.query(move |collector, _| View::of(collector.index(), &part));
         let view = view.await.unwrap_or_default();
         let is_shown = |uid: &&str| {
             let mut nodes = view.nodes.iter();
@@ -234,7 +234,7 @@ fn launch(
         .then(|| builders::garbage_collector(launcher));
     let mut controllers: Vec<Box<dyn RunningController>> = Vec::new();
     if let Some(post) = collector.clone() {
-        let update = |collector: &GarbageCollector, metrics: &Metrics| {
+        let update = |collector: &GarbageCollector, metrics: &ControllerMetrics| {
             metrics.of::<GcMetrics>().refresh(collector);
         };
         controllers.push(running(GARBAGE_COLLECTOR, post, update));
@@ -264,7 +264,7 @@ async fn wait_for_sync(feeds: &FeedSet, collector: &CurrentHandle<GarbageCollect
         if is_listed()
             && let Some(handle) = handle
             && let Some(known) = handle
-                .ask(|collector, _| collector.index().knowledge())
+                .query(|collector, _| collector.index().knowledge())
                 .await
             && known.pending == 0
         {
@@ -275,7 +275,7 @@ async fn wait_for_sync(feeds: &FeedSet, collector: &CurrentHandle<GarbageCollect
 }
 
 /// Prints summary lines on stderr until the evidence ends.
-async fn print_summary(evidence: Trail, clock: Clock) {
+async fn print_summary(evidence: EvidenceTrail, clock: Clock) {
     let mut records = evidence.subscribe();
     drop(evidence);
     let mut summary = ActionSummary::default();

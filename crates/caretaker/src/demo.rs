@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use caretaker_apiserver::ApiServer;
-use caretaker_controllers::runtime::driver::Mode;
-use caretaker_controllers::runtime::manager::Manager;
+use caretaker_controllers::runtime::driver::DriverMode;
+use caretaker_controllers::runtime::manager::ControllerManager;
 use caretaker_machinery::clock::Clock;
 
 use self::chapters::{Chapter, chapters};
@@ -47,7 +47,7 @@ struct DemoCluster {
     clock: Clock,
     controllers: ControllerSet,
     /// Started by the first chapter that needs it.
-    simulation: Option<Manager>,
+    simulation: Option<ControllerManager>,
 }
 
 pub(crate) fn run(args: &DemoFlags) -> Result<ExitCode> {
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &DemoFlags) -> Result<ExitCode> {
 }
 
 async fn show(args: &DemoFlags) -> Result<ExitCode> {
-    let mut cluster = DemoCluster::start(Mode::Act).await?;
+    let mut cluster = DemoCluster::start(DriverMode::Act).await?;
     let mut printer = DemoPrinter::stdout();
     let mut outcome = cluster.show(&mut printer, &chapters()).await;
     if outcome.is_ok() && args.keep {
@@ -84,7 +84,7 @@ async fn show(args: &DemoFlags) -> Result<ExitCode> {
 
 impl DemoCluster {
     /// Starts the server and the controllers without summary lines.
-    async fn start(mode: Mode) -> Result<Self> {
+    async fn start(mode: DriverMode) -> Result<Self> {
         let clock = wiring::fast_clock(CLOCK_SPEED);
         let server = wiring::server(clock.clone())?;
         let flags = ControllerFlags::quiet(&["--terminated-pod-gc-threshold=4"]);

@@ -7,7 +7,7 @@
 //! asked again.
 
 use anyhow::{Result, anyhow};
-use caretaker_controllers::runtime::controller::Identity;
+use caretaker_controllers::runtime::controller::ObjectIdentity;
 use http::header;
 use http_body_util::{BodyExt, Limited};
 use jiff::{SignedDuration, Timestamp};
@@ -304,11 +304,11 @@ fn running(response: &PeerResponse) -> PeerSighting {
         .into_iter()
         .find(|pod| pod.status.phase == "Running");
     pod.map_or(PeerSighting::Absent, |pod| {
-        let identity = Identity {
+        let identity = ObjectIdentity {
             kind: "Pod".into(),
             namespace: pod.metadata.namespace,
             name: pod.metadata.name,
-            ..Identity::default()
+            ..ObjectIdentity::default()
         };
         PeerSighting::Alive(identity.to_string())
     })

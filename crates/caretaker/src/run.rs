@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use caretaker_apiserver::listen::{ApiListener, KubeconfigFile};
-use caretaker_controllers::runtime::clients::{Choice, Clients, Environment};
-use caretaker_controllers::runtime::driver::Mode;
-use caretaker_controllers::runtime::driver::clock_skew::Timing;
-use caretaker_controllers::runtime::effects::Limit;
+use caretaker_controllers::runtime::clients::{ClientEnvironment, ClusterChoice, ClusterClients};
+use caretaker_controllers::runtime::driver::DriverMode;
+use caretaker_controllers::runtime::driver::clock_skew::TimeSource;
+use caretaker_controllers::runtime::effects::ClientRateLimit;
 use tokio::sync::oneshot;
 
 use crate::admin::{self, AdminPages, TokenSource};
@@ -43,12 +43,12 @@ pub(crate) fn run(args: &RunFlags) -> Result<ExitCode> {
 
 async fn run_controllers(args: &RunFlags) -> Result<ExitCode> {
     let mut signals = StopSignals::listen()?;
-    let choice = Choice {
+    let choice = ClusterChoice {
         kubeconfig: args.kubeconfig.clone(),
         context: args.context.clone(),
-        environment: Environment::read(),
+        environment: ClientEnvironment::read(),
     };
-    let clients = Clients::find(&choice).await?;
+    let clients = ClusterClients::find(&choice).await?;
     let peers = tokio::select! {
         biased;
         _ = signals.next() => return Ok(ExitCode::SUCCESS),
@@ -60,11 +60,11 @@ async fn run_controllers(args: &RunFlags) -> Result<ExitCode> {
     }
     let running = args.controllers.running();
     let mode = match args.controllers.dry_run {
-        true => Mode::DryRun,
-        false => Mode::Act,
+        true => DriverMode::DryRun,
+        false => DriverMode::Act,
     };
     let mut dry_run_only = running.clone();
-    dry_run_only.retain(|name| mode == Mode::DryRun || !peers.may_act(name, policy));
+    dry_run_only.retain(|name| mode == DriverMode::DryRun || !peers.may_act(name, policy));
     let names = describe_controllers(&running, &dry_run_only);
     let admin = open_admin(args).await?;
     let mut controllers = ControllerSet::start(ControllerSetOptions {
@@ -72,13 +72,13 @@ async fn run_controllers(args: &RunFlags) -> Result<ExitCode> {
         clock: wiring::clock(),
         rng: wiring::rng()?,
         flags: &args.controllers,
-        limit: args.rate().map(|rate| Limit {
+        limit: args.rate().map(|rate| ClientRateLimit {
             qps: rate.qps.into(),
             burst: rate.burst,
         }),
         mode,
         dry_run_only,
-        timing: Timing::Server,
+        timing: TimeSource::Server,
     });
     controllers.announce_sync();
     let server = clients.server();
@@ -129,7 +129,7 @@ fn serve_admin(
 }
 
 /// Looks for other controller managers. Retries for a while if the API server does not answer yet.
-async fn find_peers(clients: &Clients) -> PeerManagers {
+async fn find_peers(clients: &ClusterClients) -> PeerManagers {
     let deadline = tokio::time::Instant::now() + START_RETRY_MAX;
     loop {
         let peers = peers::find(&clients.requests()).await;

@@ -16,9 +16,9 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use caretaker_apiserver::listen::{ApiListener, ListenTransport};
 use caretaker_apiserver::{ApiServer, UserIdentity};
-use caretaker_controllers::runtime::clients::Clients;
-use caretaker_controllers::runtime::driver::Mode;
-use caretaker_controllers::runtime::driver::clock_skew::Timing;
+use caretaker_controllers::runtime::clients::ClusterClients;
+use caretaker_controllers::runtime::driver::DriverMode;
+use caretaker_controllers::runtime::driver::clock_skew::TimeSource;
 use caretaker_machinery::clock::{Clock, REAL_TIME};
 use futures::FutureExt as _;
 use serde_json::json;
@@ -87,8 +87,8 @@ async fn serve(args: &UpFlags) -> Result<ExitCode> {
     let kubeconfig = location.write(listener.kubeconfig())?;
 
     let mode = match args.controllers.dry_run {
-        true => Mode::DryRun,
-        false => Mode::Act,
+        true => DriverMode::DryRun,
+        false => DriverMode::Act,
     };
     let workloads = match args.simulate_workloads {
         true => WorkloadMode::Simulated,
@@ -146,12 +146,12 @@ fn clock(args: &UpFlags) -> Clock {
 /// Starts the controllers with a client that calls the server directly, without a socket.
 pub(crate) fn start_controllers(
     flags: &ControllerFlags,
-    mode: Mode,
+    mode: DriverMode,
     server: &ApiServer,
     clock: Clock,
 ) -> Result<ControllerSet> {
     Ok(ControllerSet::start(ControllerSetOptions {
-        clients: Clients::in_process(in_process_client(server)),
+        clients: ClusterClients::in_process(in_process_client(server)),
         clock,
         rng: wiring::rng()?,
         flags,
@@ -159,7 +159,7 @@ pub(crate) fn start_controllers(
         mode,
         dry_run_only: Vec::new(),
         // Server and controllers share one clock.
-        timing: Timing::Own,
+        timing: TimeSource::Own,
     }))
 }
 

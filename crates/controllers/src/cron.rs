@@ -32,20 +32,20 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-pub use self::dialects::{BATCH, CRON_JOBS, DIALECTS, Dialect, JOBS, VOLCANO};
+pub use self::dialects::{BATCH, CRON_JOBS, CronDialect, DIALECTS, JOBS, VOLCANO};
 pub(crate) use self::facts::{cron_job_times, owner};
-pub use self::index::Index;
+pub use self::index::CronIndex;
 use self::metrics::SkipCounter;
-pub use self::reason::Reason;
-pub use self::slots::{Order, next as next_slot, of_template};
+pub use self::reason::CronReason;
+pub use self::slots::{JobOrder, next as next_slot, of_template};
 pub(crate) use self::slots::{is_unrecorded_tick, slot_of_job_name};
-use crate::runtime::call::Call;
+use crate::runtime::call::ApiCall;
 use crate::runtime::controller::{
-    AfterWrite, CallAnswer, Change, Controller, DriverStep, Note, Verdict, Wake,
+    AfterWrite, AnsweredCall, Controller, DriverStep, EventNote, ObservedChange, Verdict, WakeList,
 };
-use crate::runtime::feed_set::Interest;
-use crate::runtime::metrics::Metrics;
-use crate::runtime::record::{Record, Uid, View};
+use crate::runtime::feed_set::KindInterest;
+use crate::runtime::metrics::ControllerMetrics;
+use crate::runtime::record::{ObjectRecord, RecordView, Uid};
 
 /// A Job that our TTL or history pruning may delete within this time cannot serve as the mark that its slot is taken: the
 /// CronJob is read before the Job is created.
@@ -54,22 +54,22 @@ pub const SHORT_LIVED: Duration = Duration::from_secs(120);
 /// The controller of one kind of CronJobs.
 #[derive(Debug)]
 pub struct CronJobs {
-    index: Index,
+    index: CronIndex,
     skips: SkipCounter,
 }
 
 /// Flags that concern CronJobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
+pub struct CronSettings {
     /// The zone of schedules without `timeZone`.
     pub default_zone: TimeZone,
     /// The TTL of aborted Jobs. If it is set, an aborted Job counts as finished.
     pub after_aborted: Option<Duration>,
 }
 
-// === impl Settings ===
+// === impl CronSettings ===
 
-impl Default for Settings {
+impl Default for CronSettings {
     /// UTC, and aborted Jobs stay.
     fn default() -> Self {
         Self {
@@ -79,16 +79,16 @@ impl Default for Settings {
     }
 }
 
-// === impl Dialect ===
+// === impl CronDialect ===
 
-impl Dialect {
+impl CronDialect {
     /// The kinds that the controller watches.
     #[must_use]
-    pub fn interest(&self) -> Interest {
+    pub fn interest(&self) -> KindInterest {
         let kinds = [CRON_JOBS, JOBS].map(|resource| (self.group.into(), resource.into()));
-        Interest::Kinds {
+        KindInterest::Kinds {
             kinds: kinds.to_vec(),
-            view: View::Full,
+            view: RecordView::Full,
         }
     }
 }
@@ -98,64 +98,70 @@ impl Dialect {
 impl CronJobs {
     /// A controller with an empty index.
     #[must_use]
-    pub fn new(row: &'static Dialect, settings: Settings) -> Self {
+    pub fn new(row: &'static CronDialect, settings: CronSettings) -> Self {
         Self {
-            index: Index::new(row, settings),
+            index: CronIndex::new(row, settings),
             skips: SkipCounter::default(),
         }
     }
 
     /// The index, for diagnostics.
     #[must_use]
-    pub fn index(&self) -> &Index {
+    pub fn index(&self) -> &CronIndex {
         &self.index
     }
 }
 
 impl Controller for CronJobs {
     type Key = Uid;
-    type Reason = Reason;
+    type Reason = CronReason;
 
     fn name(&self) -> &'static str {
         self.index.row.name
     }
 
-    fn observe(&mut self, change: &Change, now: Timestamp, wake: &mut Wake<Uid>) {
+    fn observe(&mut self, change: &ObservedChange, now: Timestamp, wake: &mut WakeList<Uid>) {
         let index = &mut self.index;
         match change {
-            Change::Applied(record) if index.is_cron(record.kind) => {
+            ObservedChange::Applied(record) if index.is_cron(record.kind) => {
                 index.apply_cron(record, now, wake);
             }
-            Change::Applied(record) if index.is_job(record.kind) => index.apply_job(record, wake),
-            Change::Deleted(record) if index.is_cron(record.kind) => {
+            ObservedChange::Applied(record) if index.is_job(record.kind) => {
+                index.apply_job(record, wake)
+            }
+            ObservedChange::Deleted(record) if index.is_cron(record.kind) => {
                 index.forget_cron(&record.meta.uid, wake);
             }
-            Change::Deleted(record) if index.is_job(record.kind) => {
+            ObservedChange::Deleted(record) if index.is_job(record.kind) => {
                 index.forget_job(&record.meta.uid, wake);
             }
             // A CronJob that a list did not show gets no request.
-            Change::Missing(kind, uid) if index.is_cron(*kind) => index.forget_cron(uid, wake),
-            Change::Missing(kind, uid) if index.is_job(*kind) => index.doubt_job(uid, wake),
-            Change::Kind(kind, state) => index.know_kind(*kind, *state, wake),
-            Change::Catalog(catalog) => index.know_catalog(catalog),
-            Change::Applied(_) | Change::Deleted(_) | Change::Missing(..) => {}
+            ObservedChange::Missing(kind, uid) if index.is_cron(*kind) => {
+                index.forget_cron(uid, wake)
+            }
+            ObservedChange::Missing(kind, uid) if index.is_job(*kind) => index.doubt_job(uid, wake),
+            ObservedChange::Kind(kind, state) => index.know_kind(*kind, *state, wake),
+            ObservedChange::Catalog(catalog) => index.know_catalog(catalog),
+            ObservedChange::Applied(_)
+            | ObservedChange::Deleted(_)
+            | ObservedChange::Missing(..) => {}
         }
     }
 
-    fn decide(&self, uid: &Uid, now: Timestamp) -> Verdict<Uid, Reason> {
+    fn decide(&self, uid: &Uid, now: Timestamp) -> Verdict<Uid, CronReason> {
         decide::cron_job(&self.index, uid, now)
     }
 
-    fn answered(&mut self, answered: CallAnswer<'_, Uid>) -> Vec<Note> {
+    fn answered(&mut self, answered: AnsweredCall<'_, Uid>) -> Vec<EventNote> {
         let note = match answered.call {
-            Call::Create { .. } => self.created(answered),
-            Call::Patch { .. } => return self.recorded(answered),
-            Call::Delete { .. } => self.deleted(answered),
-            Call::Get { target } if self.index.is_cron(target.kind) => {
+            ApiCall::Create { .. } => self.created(answered),
+            ApiCall::Patch { .. } => return self.recorded(answered),
+            ApiCall::Delete { .. } => self.deleted(answered),
+            ApiCall::Get { target } if self.index.is_cron(target.kind) => {
                 self.confirmed(answered);
                 None
             }
-            Call::Get { .. } => self.found(answered),
+            ApiCall::Get { .. } => self.found(answered),
         };
         note.into_iter().collect()
     }
@@ -165,11 +171,11 @@ impl Controller for CronJobs {
         AfterWrite::EndOfQueue
     }
 
-    fn measure(&mut self, step: &DriverStep<'_, Uid, Reason>, metrics: &Metrics) {
+    fn measure(&mut self, step: &DriverStep<'_, Uid, CronReason>, metrics: &ControllerMetrics) {
         self.skips.measure(self.index.row, step, metrics);
     }
 
-    fn keys(&self, record: &Record) -> Vec<Uid> {
+    fn keys(&self, record: &ObjectRecord) -> Vec<Uid> {
         if self.index.is_cron(record.kind) {
             return vec![record.meta.uid.clone()];
         }

@@ -32,10 +32,12 @@ use jiff::Timestamp;
 
 pub use self::index::{Index, Knowledge, Size};
 pub use self::reason::Reason;
-use crate::runtime::call::{Answer, Call, Proof, Target};
-use crate::runtime::controller::{CallAnswer, Change, Controller, Note, Verdict, Wake};
+use crate::runtime::call::{AbsenceProof, ApiAnswer, ApiCall, CallTarget};
+use crate::runtime::controller::{
+    AnsweredCall, Controller, EventNote, ObservedChange, Verdict, WakeList,
+};
 use crate::runtime::kind::KindId;
-use crate::runtime::record::{Record, Uid};
+use crate::runtime::record::{ObjectRecord, Uid};
 
 /// The collector's name, as `--controllers` spells it.
 pub const NAME: &str = "garbage-collector-controller";
@@ -116,9 +118,9 @@ impl GarbageCollector {
     fn looked_up(
         &mut self,
         owner: &Coordinates,
-        answer: &Answer,
+        answer: &ApiAnswer,
         now: Timestamp,
-        wake: &mut Wake<Key>,
+        wake: &mut WakeList<Key>,
     ) {
         match found(&owner.uid, answer) {
             Found::Alive(record) => {
@@ -134,27 +136,29 @@ impl GarbageCollector {
     }
 
     /// The server said something about an object that was judged.
-    fn heard(&mut self, uid: &Uid, call: &Call, answer: &Answer, wake: &mut Wake<Key>) {
+    fn heard(&mut self, uid: &Uid, call: &ApiCall, answer: &ApiAnswer, wake: &mut WakeList<Key>) {
         if !call.is_read() {
             self.index.spend_confirmations(uid);
         }
         match (call, found(uid, answer)) {
-            (Call::Get { .. }, Found::Alive(record)) => self.index.apply_known(record, wake),
-            (Call::Patch { .. }, Found::Alive(record)) => self.index.patched(record, wake),
-            (Call::Get { target }, Found::Absent(proof)) => {
+            (ApiCall::Get { .. }, Found::Alive(record)) => self.index.apply_known(record, wake),
+            (ApiCall::Patch { .. }, Found::Alive(record)) => self.index.patched(record, wake),
+            (ApiCall::Get { target }, Found::Absent(proof)) => {
                 self.index
                     .mark_absent_if_doubtful(Coordinates::of(target, uid), proof, wake);
             }
-            (Call::Patch { .. } | Call::Delete { .. }, Found::Absent(_)) => self.index.going(uid),
-            (Call::Delete { .. }, Found::Alive(record)) => {
+            (ApiCall::Patch { .. } | ApiCall::Delete { .. }, Found::Absent(_)) => {
+                self.index.going(uid)
+            }
+            (ApiCall::Delete { .. }, Found::Alive(record)) => {
                 self.index.apply_known(record, wake);
                 self.index.going_unless_deleting(uid);
             }
-            (Call::Delete { .. }, Found::Nothing) if *answer == Answer::Done => {
+            (ApiCall::Delete { .. }, Found::Nothing) if *answer == ApiAnswer::Done => {
                 self.index.going(uid);
             }
             // The collector creates nothing.
-            (Call::Create { .. }, _) | (_, Found::Nothing) => {}
+            (ApiCall::Create { .. }, _) | (_, Found::Nothing) => {}
         }
     }
 }
@@ -167,22 +171,22 @@ impl Controller for GarbageCollector {
         NAME
     }
 
-    fn observe(&mut self, change: &Change, _: Timestamp, wake: &mut Wake<Key>) {
+    fn observe(&mut self, change: &ObservedChange, _: Timestamp, wake: &mut WakeList<Key>) {
         match change {
-            Change::Applied(record) => self.index.apply(record, wake),
-            Change::Deleted(record) => {
-                let Record { kind, meta, .. } = &**record;
+            ObservedChange::Applied(record) => self.index.apply(record, wake),
+            ObservedChange::Deleted(record) => {
+                let ObjectRecord { kind, meta, .. } = &**record;
                 let gone = Coordinates {
                     kind: *kind,
                     namespace: meta.namespace.clone(),
                     name: meta.name.clone(),
                     uid: meta.uid.clone(),
                 };
-                self.index.mark_absent(gone, Proof::Observed, wake);
+                self.index.mark_absent(gone, AbsenceProof::Observed, wake);
             }
-            Change::Missing(_, uid) => self.index.doubt(uid, wake),
-            Change::Kind(kind, state) => self.index.know_kind(*kind, *state, wake),
-            Change::Catalog(catalog) => self.index.know_catalog(catalog, wake),
+            ObservedChange::Missing(_, uid) => self.index.doubt(uid, wake),
+            ObservedChange::Kind(kind, state) => self.index.know_kind(*kind, *state, wake),
+            ObservedChange::Catalog(catalog) => self.index.know_catalog(catalog, wake),
         }
     }
 
@@ -193,8 +197,8 @@ impl Controller for GarbageCollector {
         }
     }
 
-    fn answered(&mut self, answered: CallAnswer<'_, Key>) -> Vec<Note> {
-        let CallAnswer {
+    fn answered(&mut self, answered: AnsweredCall<'_, Key>) -> Vec<EventNote> {
+        let AnsweredCall {
             key,
             call,
             answer,
@@ -208,7 +212,7 @@ impl Controller for GarbageCollector {
         Vec::new()
     }
 
-    fn keys(&self, record: &Record) -> Vec<Key> {
+    fn keys(&self, record: &ObjectRecord) -> Vec<Key> {
         vec![Key::Object(record.meta.uid.clone())]
     }
 }
@@ -216,7 +220,7 @@ impl Controller for GarbageCollector {
 // === impl Coordinates ===
 
 impl Coordinates {
-    fn of(target: &Target, uid: &Uid) -> Self {
+    fn of(target: &CallTarget, uid: &Uid) -> Self {
         Self {
             kind: target.kind,
             namespace: target.namespace.clone(),
@@ -225,8 +229,8 @@ impl Coordinates {
         }
     }
 
-    fn target(&self) -> Target {
-        Target {
+    fn target(&self) -> CallTarget {
+        CallTarget {
             kind: self.kind,
             namespace: self.namespace.clone(),
             name: self.name.clone(),
@@ -236,17 +240,17 @@ impl Coordinates {
 
 /// What an answer says about the object with a uid.
 enum Found<'a> {
-    Alive(&'a Record),
-    Absent(Proof),
+    Alive(&'a ObjectRecord),
+    Absent(AbsenceProof),
     Nothing,
 }
 
-fn found<'a>(uid: &Uid, answer: &'a Answer) -> Found<'a> {
+fn found<'a>(uid: &Uid, answer: &'a ApiAnswer) -> Found<'a> {
     match answer {
-        Answer::Object(record) if record.meta.uid == *uid => Found::Alive(record),
-        Answer::Object(record) => Found::Absent(Proof::OtherUid(record.meta.uid.clone())),
-        Answer::Absent(proof) => Found::Absent(proof.clone()),
-        Answer::Done | Answer::Failed(_) => Found::Nothing,
+        ApiAnswer::Object(record) if record.meta.uid == *uid => Found::Alive(record),
+        ApiAnswer::Object(record) => Found::Absent(AbsenceProof::OtherUid(record.meta.uid.clone())),
+        ApiAnswer::Absent(proof) => Found::Absent(proof.clone()),
+        ApiAnswer::Done | ApiAnswer::Failed(_) => Found::Nothing,
     }
 }
 

@@ -9,7 +9,7 @@
 //! - [`podgc`]: removes Pods that nobody else will.
 //! - [`ttl`]: the end of Jobs that have finished.
 
-use runtime::metrics::Metrics;
+use runtime::metrics::ControllerMetrics;
 
 pub mod cron;
 pub mod gc;
@@ -20,7 +20,7 @@ mod test_world;
 pub mod ttl;
 
 /// Registers the metrics of all controllers, so that the metrics page shows them before they are first counted.
-pub fn register_metrics(metrics: &Metrics) {
+pub fn register_metrics(metrics: &ControllerMetrics) {
     let _ = metrics.of::<gc::metrics::GcMetrics>();
     let _ = metrics.of::<ttl::metrics::TtlMetrics>();
     let _ = metrics.of::<podgc::metrics::PodGcMetrics>();

@@ -28,11 +28,13 @@ use jiff::Timestamp;
 
 pub use self::index::Index;
 pub use self::reason::Reason;
-use crate::runtime::call::{Answer, Call};
-use crate::runtime::controller::{CallAnswer, Change, Controller, DriverStep, Note, Verdict, Wake};
-use crate::runtime::feed_set::Interest;
-use crate::runtime::metrics::Metrics;
-use crate::runtime::record::{Record, Uid, View};
+use crate::runtime::call::{ApiAnswer, ApiCall};
+use crate::runtime::controller::{
+    AnsweredCall, Controller, DriverStep, EventNote, ObservedChange, Verdict, WakeList,
+};
+use crate::runtime::feed_set::KindInterest;
+use crate::runtime::metrics::ControllerMetrics;
+use crate::runtime::record::{ObjectRecord, RecordView, Uid};
 
 /// The controller's name, as `--controllers` spells it.
 pub const NAME: &str = "pod-garbage-collector-controller";
@@ -98,11 +100,11 @@ pub enum Sweep {
 
 /// What it has to be shown.
 #[must_use]
-pub fn interest() -> Interest {
+pub fn interest() -> KindInterest {
     let kinds = KINDS.map(|(group, resource)| (group.into(), resource.into()));
-    Interest::Kinds {
+    KindInterest::Kinds {
         kinds: kinds.to_vec(),
-        view: View::Full,
+        view: RecordView::Full,
     }
 }
 
@@ -127,35 +129,43 @@ impl PodGc {
     fn heard(
         &mut self,
         uid: &Uid,
-        call: &Call,
-        answer: &Answer,
+        call: &ApiCall,
+        answer: &ApiAnswer,
         now: Timestamp,
-        wake: &mut Wake<Key>,
+        wake: &mut WakeList<Key>,
     ) {
         match answer {
             // Another one has its name: the end of this one will be shown.
-            Answer::Object(record) if record.meta.uid != *uid => self.index.going(uid, now, wake),
-            Answer::Object(record) => {
-                if matches!(call, Call::Patch { .. }) {
+            ApiAnswer::Object(record) if record.meta.uid != *uid => {
+                self.index.going(uid, now, wake)
+            }
+            ApiAnswer::Object(record) => {
+                if matches!(call, ApiCall::Patch { .. }) {
                     self.index.mark(uid, now, wake);
                 }
                 self.index.apply_known(record, now, wake);
                 let is_held = !record.meta.finalizers.is_empty();
-                if matches!(call, Call::Delete { .. }) && !is_held {
+                if matches!(call, ApiCall::Delete { .. }) && !is_held {
                     self.index.going(uid, now, wake);
                 }
             }
-            Answer::Done | Answer::Absent(_) => self.index.going(uid, now, wake),
-            Answer::Failed(_) => {}
+            ApiAnswer::Done | ApiAnswer::Absent(_) => self.index.going(uid, now, wake),
+            ApiAnswer::Failed(_) => {}
         }
     }
 
     /// The server said something about a Node. What is no answer is no proof: the Node is there.
-    fn looked_up(&mut self, name: &str, answer: &Answer, now: Timestamp, wake: &mut Wake<Key>) {
+    fn looked_up(
+        &mut self,
+        name: &str,
+        answer: &ApiAnswer,
+        now: Timestamp,
+        wake: &mut WakeList<Key>,
+    ) {
         match answer {
-            Answer::Object(record) => self.index.found_node(name, record, now, wake),
-            Answer::Absent(proof) => self.index.missed_node(name, proof, now),
-            Answer::Done | Answer::Failed(_) => {}
+            ApiAnswer::Object(record) => self.index.found_node(name, record, now, wake),
+            ApiAnswer::Absent(proof) => self.index.missed_node(name, proof, now),
+            ApiAnswer::Done | ApiAnswer::Failed(_) => {}
         }
     }
 }
@@ -168,27 +178,33 @@ impl Controller for PodGc {
         NAME
     }
 
-    fn observe(&mut self, change: &Change, now: Timestamp, wake: &mut Wake<Key>) {
+    fn observe(&mut self, change: &ObservedChange, now: Timestamp, wake: &mut WakeList<Key>) {
         let index = &mut self.index;
         match change {
-            Change::Applied(record) if index.is_pod(record.kind) => {
+            ObservedChange::Applied(record) if index.is_pod(record.kind) => {
                 index.apply_pod(record, now, wake);
             }
-            Change::Applied(record) if index.is_node(record.kind) => {
+            ObservedChange::Applied(record) if index.is_node(record.kind) => {
                 index.apply_node(record, now, wake);
             }
-            Change::Deleted(record) if index.is_pod(record.kind) => {
+            ObservedChange::Deleted(record) if index.is_pod(record.kind) => {
                 index.forget_pod(&record.meta.uid, now, wake);
             }
-            Change::Deleted(record) if index.is_node(record.kind) => {
+            ObservedChange::Deleted(record) if index.is_node(record.kind) => {
                 index.end_node(record, now, wake);
             }
             // A Pod that is gone needs nothing, so it does not matter whether it is.
-            Change::Missing(kind, uid) if index.is_pod(*kind) => index.forget_pod(uid, now, wake),
-            Change::Missing(kind, uid) if index.is_node(*kind) => index.lose_node(uid, now, wake),
-            Change::Kind(kind, state) => index.know_kind(*kind, *state, now, wake),
-            Change::Catalog(catalog) => index.know_catalog(catalog),
-            Change::Applied(_) | Change::Deleted(_) | Change::Missing(..) => {}
+            ObservedChange::Missing(kind, uid) if index.is_pod(*kind) => {
+                index.forget_pod(uid, now, wake)
+            }
+            ObservedChange::Missing(kind, uid) if index.is_node(*kind) => {
+                index.lose_node(uid, now, wake)
+            }
+            ObservedChange::Kind(kind, state) => index.know_kind(*kind, *state, now, wake),
+            ObservedChange::Catalog(catalog) => index.know_catalog(catalog),
+            ObservedChange::Applied(_)
+            | ObservedChange::Deleted(_)
+            | ObservedChange::Missing(..) => {}
         }
     }
 
@@ -204,8 +220,8 @@ impl Controller for PodGc {
         }
     }
 
-    fn answered(&mut self, answered: CallAnswer<'_, Key>) -> Vec<Note> {
-        let CallAnswer {
+    fn answered(&mut self, answered: AnsweredCall<'_, Key>) -> Vec<EventNote> {
+        let AnsweredCall {
             key,
             call,
             answer,
@@ -219,11 +235,11 @@ impl Controller for PodGc {
         Vec::new()
     }
 
-    fn measure(&mut self, step: &DriverStep<'_, Key, Reason>, metrics: &Metrics) {
+    fn measure(&mut self, step: &DriverStep<'_, Key, Reason>, metrics: &ControllerMetrics) {
         metrics::measure(step, metrics);
     }
 
-    fn keys(&self, record: &Record) -> Vec<Key> {
+    fn keys(&self, record: &ObjectRecord) -> Vec<Key> {
         if self.index.is_pod(record.kind) {
             vec![Key::Pod(record.meta.uid.clone())]
         } else if self.index.is_node(record.kind) {

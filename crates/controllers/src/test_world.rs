@@ -17,19 +17,19 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, watch};
 
 use server::ServerWire;
-pub(crate) use server::{Fault, ObjectPlace, ScriptedServer, merged, text};
+pub(crate) use server::{ObjectPlace, ScriptedServer, ServerFault, merged, text};
 
-use crate::runtime::call::{Answer, Call, FailureKind};
+use crate::runtime::call::{ApiAnswer, ApiCall, FailureKind};
 use crate::runtime::controller::{
-    AfterWrite, CallAnswer, Change, Controller, DriverStep, Note, Verdict, Wake,
+    AfterWrite, AnsweredCall, Controller, DriverStep, EventNote, ObservedChange, Verdict, WakeList,
 };
-use crate::runtime::driver::{Driver, Options, Parts};
+use crate::runtime::driver::{Driver, DriverOptions, DriverParts};
 use crate::runtime::effects::Effects;
-use crate::runtime::events::Events;
-use crate::runtime::evidence::Trail;
-use crate::runtime::kind::{Catalog, Kind, KindId, Scope, Verbs};
-use crate::runtime::metrics::Metrics;
-use crate::runtime::record::{Record, View};
+use crate::runtime::events::EventSink;
+use crate::runtime::evidence::EvidenceTrail;
+use crate::runtime::kind::{ApiKind, KindCatalog, KindId, KindScope, KindVerbs};
+use crate::runtime::metrics::ControllerMetrics;
+use crate::runtime::record::{ObjectRecord, RecordView};
 
 /// More steps than any cascade in these tests takes.
 const STEPS_MAX: usize = 2_000_000;
@@ -39,9 +39,9 @@ pub(crate) struct TestWorld<C: Controller> {
     driver: Driver<RecordedController<C>>,
     server: Arc<Mutex<ScriptedServer>>,
     client: kube::Client,
-    catalog: watch::Sender<Arc<Catalog>>,
+    catalog: watch::Sender<Arc<KindCatalog>>,
     clock: Clock,
-    notes: mpsc::Receiver<(&'static str, Note)>,
+    notes: mpsc::Receiver<(&'static str, EventNote)>,
     options: WorldOptions,
     /// Kinds whose watch events wait until [`TestWorld::catch_up`].
     pub(crate) lagging: BTreeSet<KindId>,
@@ -56,7 +56,7 @@ pub(crate) struct TestWorld<C: Controller> {
 pub(crate) struct WorldOptions {
     pub(crate) start: Timestamp,
     /// How much of an object the controller's feeds show.
-    pub(crate) view: View,
+    pub(crate) view: RecordView,
     /// The longest backoff of a key.
     pub(crate) retry_max: Duration,
 }
@@ -65,7 +65,7 @@ pub(crate) struct WorldOptions {
 pub(crate) struct RecordedController<C: Controller> {
     inner: C,
     decisions: Cell<usize>,
-    calls: Vec<Call>,
+    calls: Vec<ApiCall>,
     /// Answers after which a key backs off.
     failures: usize,
     /// The keys that the last change woke, and when they become due.
@@ -78,7 +78,7 @@ impl<C: Controller> TestWorld<C> {
     /// The controller knows `kinds` from discovery, and nothing else.
     pub(crate) fn new(
         controller: C,
-        kinds: impl IntoIterator<Item = Kind>,
+        kinds: impl IntoIterator<Item = ApiKind>,
         options: WorldOptions,
     ) -> Self {
         let mut builder = Builder::new_current_thread();
@@ -86,7 +86,7 @@ impl<C: Controller> TestWorld<C> {
         let runtime = runtime.expect("a runtime without I/O");
         let guard = runtime.enter();
         let clock = Clock::driven(options.start, REAL_TIME);
-        let catalog = Arc::new(Catalog::default().with(kinds));
+        let catalog = Arc::new(KindCatalog::default().with(kinds));
         let server = ScriptedServer::new(catalog.clone(), options.view, clock.clone());
         let server = Arc::new(Mutex::new(server));
         let client = kube::Client::new(ServerWire(server.clone()), "default");
@@ -125,7 +125,7 @@ impl<C: Controller> TestWorld<C> {
     }
 
     /// Replaces what discovery returns.
-    pub(crate) fn serve(&mut self, kinds: impl IntoIterator<Item = Kind>) {
+    pub(crate) fn serve(&mut self, kinds: impl IntoIterator<Item = ApiKind>) {
         let catalog = Arc::new(self.catalog.borrow().with(kinds));
         self.server().catalog = catalog.clone();
         self.catalog.send_replace(catalog);
@@ -134,7 +134,7 @@ impl<C: Controller> TestWorld<C> {
 
     fn show_catalog(&mut self) {
         let catalog = self.catalog.borrow().clone();
-        self.observe(&Change::Catalog(catalog));
+        self.observe(&ObservedChange::Catalog(catalog));
     }
 
     pub(crate) fn server(&self) -> MutexGuard<'_, ScriptedServer> {
@@ -154,7 +154,7 @@ impl<C: Controller> TestWorld<C> {
     }
 
     /// The requests that were answered, in order.
-    pub(crate) fn calls(&self) -> &[Call] {
+    pub(crate) fn calls(&self) -> &[ApiCall] {
         &self.driver.controller().calls
     }
 
@@ -168,7 +168,7 @@ impl<C: Controller> TestWorld<C> {
     }
 
     /// The Events since the last call.
-    pub(crate) fn take_notes(&mut self) -> Vec<Note> {
+    pub(crate) fn take_notes(&mut self) -> Vec<EventNote> {
         std::iter::from_fn(|| self.notes.try_recv().ok())
             .map(|(_, note)| note)
             .collect()
@@ -190,7 +190,7 @@ impl<C: Controller> TestWorld<C> {
         self.controller().decide(key, self.now())
     }
 
-    pub(crate) fn observe(&mut self, change: &Change) {
+    pub(crate) fn observe(&mut self, change: &ObservedChange) {
         let _guard = self.runtime.enter();
         self.driver.take_change(change);
     }
@@ -283,7 +283,7 @@ impl<C: Controller> TestWorld<C> {
 }
 
 /// Takes the watch events of all kinds that do not lag.
-fn due_events(server: &Mutex<ScriptedServer>, lagging: &BTreeSet<KindId>) -> Vec<Change> {
+fn due_events(server: &Mutex<ScriptedServer>, lagging: &BTreeSet<KindId>) -> Vec<ObservedChange> {
     let mut server = server.lock().expect("no request panicked");
     let kinds = server.events.iter_mut();
     let due = kinds.filter(|(kind, _)| !lagging.contains(kind));
@@ -292,28 +292,28 @@ fn due_events(server: &Mutex<ScriptedServer>, lagging: &BTreeSet<KindId>) -> Vec
 
 type StartedDriver<C> = (
     Driver<RecordedController<C>>,
-    mpsc::Receiver<(&'static str, Note)>,
+    mpsc::Receiver<(&'static str, EventNote)>,
 );
 
 fn start<C: Controller>(
     controller: C,
     client: &kube::Client,
-    catalog: &watch::Sender<Arc<Catalog>>,
+    catalog: &watch::Sender<Arc<KindCatalog>>,
     clock: &Clock,
     options: WorldOptions,
 ) -> StartedDriver<C> {
-    let metrics = Metrics::new();
-    let (events, notes) = Events::captured();
+    let metrics = ControllerMetrics::new();
+    let (events, notes) = EventSink::captured();
     let effects = Effects::new(client.clone(), catalog.subscribe(), metrics.clone());
-    let parts = Parts {
+    let parts = DriverParts {
         effects: effects.showing(options.view),
         clock: clock.clone(),
         events,
-        evidence: Trail::new(),
+        evidence: EvidenceTrail::new(),
         metrics,
-        options: Options {
+        options: DriverOptions {
             retry_max: options.retry_max,
-            ..Options::default()
+            ..DriverOptions::default()
         },
     };
     let recorded = RecordedController {
@@ -338,8 +338,8 @@ impl<C: Controller> Controller for RecordedController<C> {
         self.inner.name()
     }
 
-    fn observe(&mut self, change: &Change, now: Timestamp, wake: &mut Wake<C::Key>) {
-        let mut woken = Wake::default();
+    fn observe(&mut self, change: &ObservedChange, now: Timestamp, wake: &mut WakeList<C::Key>) {
+        let mut woken = WakeList::default();
         self.inner.observe(change, now, &mut woken);
         self.woken = woken.drain().collect();
         for (key, at) in self.woken.iter().cloned() {
@@ -355,9 +355,9 @@ impl<C: Controller> Controller for RecordedController<C> {
         self.inner.decide(key, now)
     }
 
-    fn answered(&mut self, answered: CallAnswer<'_, C::Key>) -> Vec<Note> {
+    fn answered(&mut self, answered: AnsweredCall<'_, C::Key>) -> Vec<EventNote> {
         self.calls.push(answered.call.clone());
-        if let Answer::Failed(failure) = answered.answer {
+        if let ApiAnswer::Failed(failure) = answered.answer {
             // After a conflict of a write the driver reads the object at once.
             let is_read_next = failure.kind == FailureKind::Conflict && !answered.call.is_read();
             self.failures += usize::from(!is_read_next);
@@ -369,11 +369,11 @@ impl<C: Controller> Controller for RecordedController<C> {
         self.inner.after_write()
     }
 
-    fn measure(&mut self, step: &DriverStep<'_, C::Key, C::Reason>, metrics: &Metrics) {
+    fn measure(&mut self, step: &DriverStep<'_, C::Key, C::Reason>, metrics: &ControllerMetrics) {
         self.inner.measure(step, metrics);
     }
 
-    fn keys(&self, record: &Record) -> Vec<C::Key> {
+    fn keys(&self, record: &ObjectRecord) -> Vec<C::Key> {
         self.inner.keys(record)
     }
 }
@@ -384,15 +384,15 @@ pub(crate) fn mk_kind(
     version: &str,
     kind: &str,
     resource: &str,
-    scope: Scope,
-) -> Kind {
-    Kind {
+    scope: KindScope,
+) -> ApiKind {
+    ApiKind {
         group: group.into(),
         version: version.into(),
         kind: kind.into(),
         resource: resource.into(),
         scope,
-        verbs: Verbs {
+        verbs: KindVerbs {
             get: true,
             list: true,
             watch: true,

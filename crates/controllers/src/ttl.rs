@@ -29,12 +29,14 @@ pub use self::kinds::{BATCH, Finishing, KINDS, VOLCANO};
 pub use self::reason::Reason;
 use self::ticks::Ticks;
 use crate::cron::CRON_JOBS;
-use crate::runtime::call::Answer;
-use crate::runtime::controller::{CallAnswer, Change, Controller, DriverStep, Note, Verdict, Wake};
-use crate::runtime::feed_set::Interest;
+use crate::runtime::call::ApiAnswer;
+use crate::runtime::controller::{
+    AnsweredCall, Controller, DriverStep, EventNote, ObservedChange, Verdict, WakeList,
+};
+use crate::runtime::feed_set::KindInterest;
 use crate::runtime::kind::{KindId, KindState};
-use crate::runtime::metrics::Metrics;
-use crate::runtime::record::{Record, Uid, View};
+use crate::runtime::metrics::ControllerMetrics;
+use crate::runtime::record::{ObjectRecord, RecordView, Uid};
 
 /// Deletes the finished Jobs of one kind when their time has come.
 #[derive(Debug)]
@@ -86,14 +88,14 @@ impl Ttl {
 
     /// What is decided about an object as it is, also if it is none that would be remembered; nothing about other kinds.
     #[must_use]
-    pub fn explain(&self, record: &Record, now: Timestamp) -> Option<Verdict<Uid, Reason>> {
+    pub fn explain(&self, record: &ObjectRecord, now: Timestamp) -> Option<Verdict<Uid, Reason>> {
         let judge = || Job::of(record, decide::judge(self.row, self.rules, record));
         let uid = &record.meta.uid;
         self.is_ours(record)
             .then(|| decide::about(self.row, uid, &judge(), now))
     }
 
-    fn is_ours(&self, record: &Record) -> bool {
+    fn is_ours(&self, record: &ObjectRecord) -> bool {
         self.kind == Some(record.kind)
     }
 
@@ -102,19 +104,19 @@ impl Ttl {
     }
 
     /// The server said something about the CronJob that made a Job.
-    fn found_cron(&mut self, uid: &Uid, answer: &Answer, wake: &mut Wake<Uid>) {
+    fn found_cron(&mut self, uid: &Uid, answer: &ApiAnswer, wake: &mut WakeList<Uid>) {
         let tick = self.index.get(uid).and_then(Job::tick).cloned();
         match answer {
-            Answer::Object(record) if tick.is_some_and(|tick| tick.owner == record.meta.uid) => {
+            ApiAnswer::Object(record) if tick.is_some_and(|tick| tick.owner == record.meta.uid) => {
                 self.index.ticks.apply(record, wake);
             }
             // Gone, or another one has its name.
-            Answer::Object(_) | Answer::Absent(_) => self.index.release(uid),
-            Answer::Done | Answer::Failed(_) => {}
+            ApiAnswer::Object(_) | ApiAnswer::Absent(_) => self.index.release(uid),
+            ApiAnswer::Done | ApiAnswer::Failed(_) => {}
         }
     }
 
-    fn apply(&mut self, record: &Record, now: Timestamp, wake: &mut Wake<Uid>) {
+    fn apply(&mut self, record: &ObjectRecord, now: Timestamp, wake: &mut WakeList<Uid>) {
         let state = decide::judge(self.row, self.rules, record);
         if let State::Timed(end) = &state
             && end.finish > now
@@ -138,36 +140,40 @@ impl Controller for Ttl {
         self.row.name
     }
 
-    fn observe(&mut self, change: &Change, now: Timestamp, wake: &mut Wake<Uid>) {
+    fn observe(&mut self, change: &ObservedChange, now: Timestamp, wake: &mut WakeList<Uid>) {
         match change {
-            Change::Applied(record) if self.is_ours(record) => self.apply(record, now, wake),
-            Change::Applied(record) if self.is_cron(record.kind) => {
+            ObservedChange::Applied(record) if self.is_ours(record) => {
+                self.apply(record, now, wake)
+            }
+            ObservedChange::Applied(record) if self.is_cron(record.kind) => {
                 self.index.ticks.apply(record, wake);
             }
-            Change::Deleted(record) if self.is_cron(record.kind) => {
+            ObservedChange::Deleted(record) if self.is_cron(record.kind) => {
                 for job in self.index.ticks.forget(&record.meta.uid, wake) {
                     self.index.release(&job);
                 }
             }
-            Change::Deleted(record) => self.index.forget(&record.meta.uid, wake),
+            ObservedChange::Deleted(record) => self.index.forget(&record.meta.uid, wake),
             // The server is asked before anything follows from that.
-            Change::Missing(kind, uid) if self.is_cron(*kind) => {
+            ObservedChange::Missing(kind, uid) if self.is_cron(*kind) => {
                 self.index.ticks.forget(uid, wake);
             }
             // Nothing follows from an object that nobody shows.
-            Change::Missing(_, uid) => self.index.forget(uid, wake),
+            ObservedChange::Missing(_, uid) => self.index.forget(uid, wake),
             // The kind is gone, or its past was taken back: a list of everything comes before anything more.
-            Change::Kind(kind, KindState::Gone | KindState::Frozen) if self.kind == Some(*kind) => {
+            ObservedChange::Kind(kind, KindState::Gone | KindState::Frozen)
+                if self.kind == Some(*kind) =>
+            {
                 self.index.clear(wake);
             }
-            Change::Kind(kind, state) if self.is_cron(*kind) => {
+            ObservedChange::Kind(kind, state) if self.is_cron(*kind) => {
                 self.index.ticks.know_kind(*state, wake);
             }
-            Change::Catalog(catalog) => {
+            ObservedChange::Catalog(catalog) => {
                 self.index.ticks.know_catalog(catalog, wake);
                 self.kind = catalog.id(self.row.group, self.row.resource);
             }
-            Change::Applied(_) | Change::Kind(..) => {}
+            ObservedChange::Applied(_) | ObservedChange::Kind(..) => {}
         }
     }
 
@@ -175,8 +181,8 @@ impl Controller for Ttl {
         decide::known(self.row, &self.index, uid, now)
     }
 
-    fn answered(&mut self, answered: CallAnswer<'_, Uid>) -> Vec<Note> {
-        let CallAnswer {
+    fn answered(&mut self, answered: AnsweredCall<'_, Uid>) -> Vec<EventNote> {
+        let AnsweredCall {
             key: uid,
             call,
             answer,
@@ -188,28 +194,28 @@ impl Controller for Ttl {
             return Vec::new();
         }
         match answer {
-            Answer::Object(record) if record.meta.uid == *uid && call.is_read() => {
+            ApiAnswer::Object(record) if record.meta.uid == *uid && call.is_read() => {
                 // A Job that the feed has not shown, or shows no more, is none of ours.
                 if self.index.has(uid) {
                     self.apply(record, now, wake);
                 }
             }
-            Answer::Object(record) if record.meta.uid == *uid => {
+            ApiAnswer::Object(record) if record.meta.uid == *uid => {
                 self.index.going(uid, Some(&record.meta.revision));
             }
             // Gone, or another one has its name. The feed says so, too, and then it is forgotten.
-            Answer::Object(_) | Answer::Absent(_) => self.index.going(uid, None),
-            Answer::Done if !call.is_read() => self.index.going(uid, None),
-            Answer::Done | Answer::Failed(_) => {}
+            ApiAnswer::Object(_) | ApiAnswer::Absent(_) => self.index.going(uid, None),
+            ApiAnswer::Done if !call.is_read() => self.index.going(uid, None),
+            ApiAnswer::Done | ApiAnswer::Failed(_) => {}
         }
         Vec::new()
     }
 
-    fn measure(&mut self, step: &DriverStep<'_, Uid, Reason>, metrics: &Metrics) {
+    fn measure(&mut self, step: &DriverStep<'_, Uid, Reason>, metrics: &ControllerMetrics) {
         metrics::measure(self, step, metrics);
     }
 
-    fn keys(&self, record: &Record) -> Vec<Uid> {
+    fn keys(&self, record: &ObjectRecord) -> Vec<Uid> {
         let uid = self.is_ours(record).then(|| record.meta.uid.clone());
         uid.into_iter().collect()
     }
@@ -220,14 +226,14 @@ impl Controller for Ttl {
 impl Finishing {
     /// What a controller of this kind has to be shown.
     #[must_use]
-    pub fn interest(&self, rules: Rules) -> Interest {
+    pub fn interest(&self, rules: Rules) -> KindInterest {
         let mut kinds = vec![(self.group.into(), self.resource.into())];
         if rules.with_cron {
             kinds.push((self.cron.group.into(), CRON_JOBS.into()));
         }
-        Interest::Kinds {
+        KindInterest::Kinds {
             kinds,
-            view: View::Full,
+            view: RecordView::Full,
         }
     }
 }

@@ -6,13 +6,14 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use caretaker_controllers::runtime::call::Call;
+use caretaker_controllers::runtime::call::ApiCall;
 use caretaker_controllers::runtime::controller::{
-    CallAnswer, Change, Controller, DecisionReason, Next, Note, Verdict, Wake,
+    AnsweredCall, Controller, DecisionReason, EventNote, NextStep, ObservedChange, Verdict,
+    WakeList,
 };
-use caretaker_controllers::runtime::feed_set::Interest;
+use caretaker_controllers::runtime::feed_set::KindInterest;
 use caretaker_controllers::runtime::kind::KindState;
-use caretaker_controllers::runtime::record::{Record, View};
+use caretaker_controllers::runtime::record::{ObjectRecord, RecordView};
 use jiff::Timestamp;
 
 use crate::cache::{GroupResource, ObjectCache, ObjectSnapshot};
@@ -88,16 +89,16 @@ impl<A: Actor> ActorController<A> {
     }
 
     /// The kinds to subscribe to.
-    pub(crate) fn interest() -> Interest {
+    pub(crate) fn interest() -> KindInterest {
         let named = |(group, resource): &GroupResource| ((*group).into(), (*resource).into());
-        Interest::Kinds {
+        KindInterest::Kinds {
             kinds: A::KINDS.iter().map(named).collect(),
-            view: View::Full,
+            view: RecordView::Full,
         }
     }
 
     /// Wakes the objects that a change of `object` affects.
-    fn touched(&mut self, object: &ObjectSnapshot, wake: &mut Wake<NamespacedName>) {
+    fn touched(&mut self, object: &ObjectSnapshot, wake: &mut WakeList<NamespacedName>) {
         let own = self.cache.served(A::KINDS[0]).map(|(id, _)| id);
         if own == Some(object.kind()) {
             self.actor.observe_own(object);
@@ -117,11 +118,17 @@ impl<A: Actor> Controller for ActorController<A> {
         A::NAME
     }
 
-    fn observe(&mut self, change: &Change, _: Timestamp, wake: &mut Wake<NamespacedName>) {
+    fn observe(
+        &mut self,
+        change: &ObservedChange,
+        _: Timestamp,
+        wake: &mut WakeList<NamespacedName>,
+    ) {
         if let Some(object) = self.cache.observe(change) {
             self.touched(&object, wake);
         }
-        if matches!(change, Change::Kind(_, KindState::Synced)) && self.cache.is_complete() {
+        if matches!(change, ObservedChange::Kind(_, KindState::Synced)) && self.cache.is_complete()
+        {
             let known = self.cache.all(A::KINDS[0]).map(ObjectSnapshot::key);
             let known = known.chain(self.actor.roots());
             known.for_each(|key| wake.now(key));
@@ -141,8 +148,8 @@ impl<A: Actor> Controller for ActorController<A> {
         }
     }
 
-    fn answered(&mut self, answered: CallAnswer<'_, NamespacedName>) -> Vec<Note> {
-        let CallAnswer {
+    fn answered(&mut self, answered: AnsweredCall<'_, NamespacedName>) -> Vec<EventNote> {
+        let AnsweredCall {
             call, answer, wake, ..
         } = answered;
         if let Some(object) = self.cache.apply_answer(call, answer) {
@@ -151,7 +158,7 @@ impl<A: Actor> Controller for ActorController<A> {
         Vec::new()
     }
 
-    fn keys(&self, record: &Record) -> Vec<NamespacedName> {
+    fn keys(&self, record: &ObjectRecord) -> Vec<NamespacedName> {
         let own = self.cache.served(A::KINDS[0]).map(|(id, _)| id);
         let is_own = own == Some(record.kind);
         is_own
@@ -173,25 +180,25 @@ pub(crate) fn owner_key(object: &ObjectSnapshot) -> Option<NamespacedName> {
 
 /// Do nothing until a watched object changes.
 pub(crate) fn rest(why: impl Into<Cow<'static, str>>) -> ActorDecision {
-    next(Next::Rest, why)
+    next(NextStep::Rest, why)
 }
 
 /// Do nothing until `time`.
 pub(crate) fn wait_until(time: Timestamp, why: impl Into<Cow<'static, str>>) -> ActorDecision {
-    next(Next::At(time), why)
+    next(NextStep::At(time), why)
 }
 
 /// Decide again after a backoff.
 pub(crate) fn retry(why: impl Into<Cow<'static, str>>) -> ActorDecision {
-    next(Next::Retry, why)
+    next(NextStep::Retry, why)
 }
 
 /// Send this request.
-pub(crate) fn request(call: Call, why: impl Into<Cow<'static, str>>) -> ActorDecision {
-    next(Next::Call(call), why)
+pub(crate) fn request(call: ApiCall, why: impl Into<Cow<'static, str>>) -> ActorDecision {
+    next(NextStep::Call(call), why)
 }
 
-fn next(next: Next<NamespacedName>, why: impl Into<Cow<'static, str>>) -> ActorDecision {
+fn next(next: NextStep<NamespacedName>, why: impl Into<Cow<'static, str>>) -> ActorDecision {
     Verdict {
         next,
         because: ActorReason(why.into()),

@@ -6,10 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use caretaker_controllers::runtime::call::{Answer, Call, Judged, Target};
-use caretaker_controllers::runtime::controller::Change;
-use caretaker_controllers::runtime::kind::{Catalog, Kind, KindId, KindState};
-use caretaker_controllers::runtime::record::{Body, Meta, Record, Uid};
+use caretaker_controllers::runtime::call::{ApiAnswer, ApiCall, CallTarget, JudgedVersion};
+use caretaker_controllers::runtime::controller::ObservedChange;
+use caretaker_controllers::runtime::kind::{ApiKind, KindCatalog, KindId, KindState};
+use caretaker_controllers::runtime::record::{ObjectRecord, RecordBody, RecordMeta, Uid};
 use serde_json::Value;
 
 /// A group and a resource, such as `("apps", "deployments")`.
@@ -26,7 +26,7 @@ pub(crate) struct NamespacedName {
 /// The last known state of an object.
 #[derive(Debug, Clone)]
 pub(crate) struct ObjectSnapshot {
-    record: Arc<Record>,
+    record: Arc<ObjectRecord>,
     value: Value,
     /// A request has changed the object, and the response did not contain the new state.
     is_stale: bool,
@@ -36,7 +36,7 @@ pub(crate) struct ObjectSnapshot {
 #[derive(Debug)]
 pub(crate) struct ObjectCache {
     kinds: &'static [GroupResource],
-    catalog: Arc<Catalog>,
+    catalog: Arc<KindCatalog>,
     synced: BTreeSet<KindId>,
     objects: BTreeMap<(KindId, NamespacedName), ObjectSnapshot>,
     places: BTreeMap<Uid, (KindId, NamespacedName)>,
@@ -56,7 +56,7 @@ impl NamespacedName {
         }
     }
 
-    pub(crate) fn of(meta: &Meta) -> Self {
+    pub(crate) fn of(meta: &RecordMeta) -> Self {
         Self::new(&meta.namespace, &meta.name)
     }
 }
@@ -64,10 +64,10 @@ impl NamespacedName {
 // === impl ObjectSnapshot ===
 
 impl ObjectSnapshot {
-    fn new(record: &Arc<Record>) -> Self {
+    fn new(record: &Arc<ObjectRecord>) -> Self {
         let value = match &record.body {
-            Body::Json(bytes) => serde_json::from_slice(bytes).unwrap_or_default(),
-            Body::None => Value::Null,
+            RecordBody::Json(bytes) => serde_json::from_slice(bytes).unwrap_or_default(),
+            RecordBody::None => Value::Null,
         };
         Self {
             record: record.clone(),
@@ -76,7 +76,7 @@ impl ObjectSnapshot {
         }
     }
 
-    pub(crate) fn meta(&self) -> &Meta {
+    pub(crate) fn meta(&self) -> &RecordMeta {
         &self.record.meta
     }
 
@@ -123,15 +123,15 @@ impl ObjectSnapshot {
         conditions.any(|known| known["type"] == condition && known["status"] == "True")
     }
 
-    pub(crate) fn judged(&self) -> Judged {
-        Judged {
+    pub(crate) fn judged(&self) -> JudgedVersion {
+        JudgedVersion {
             uid: self.meta().uid.clone(),
             revision: self.meta().revision.clone(),
         }
     }
 
-    pub(crate) fn target(&self) -> Target {
-        Target {
+    pub(crate) fn target(&self) -> CallTarget {
+        CallTarget {
             kind: self.kind(),
             namespace: self.meta().namespace.clone(),
             name: self.meta().name.clone(),
@@ -169,13 +169,13 @@ impl ObjectCache {
     }
 
     /// Looks up a kind; `None` if it is not served.
-    pub(crate) fn served(&self, (group, resource): GroupResource) -> Option<(KindId, &Kind)> {
+    pub(crate) fn served(&self, (group, resource): GroupResource) -> Option<(KindId, &ApiKind)> {
         let id = self.catalog.id(group, resource)?;
         Some((id, self.catalog.get(id)?))
     }
 
     /// Looks up a kind by id; `None` if it is not served.
-    pub(crate) fn kind(&self, id: KindId) -> Option<&Kind> {
+    pub(crate) fn kind(&self, id: KindId) -> Option<&ApiKind> {
         self.catalog.get(id)
     }
 
@@ -213,23 +213,23 @@ impl ObjectCache {
     }
 
     /// Applies a change of the watch. Returns the object that was added, changed or deleted.
-    pub(crate) fn observe(&mut self, change: &Change) -> Option<ObjectSnapshot> {
+    pub(crate) fn observe(&mut self, change: &ObservedChange) -> Option<ObjectSnapshot> {
         match change {
-            Change::Applied(record) => self.apply(record),
-            Change::Deleted(record) => {
+            ObservedChange::Applied(record) => self.apply(record),
+            ObservedChange::Deleted(record) => {
                 self.deleted.remove(&record.meta.uid);
                 let gone = self.remove(&record.meta.uid);
                 gone.or_else(|| Some(ObjectSnapshot::new(record)))
             }
-            Change::Missing(_, uid) => {
+            ObservedChange::Missing(_, uid) => {
                 self.deleted.remove(uid);
                 self.remove(uid)
             }
-            Change::Kind(kind, state) => {
+            ObservedChange::Kind(kind, state) => {
                 self.set_kind_state(*kind, *state);
                 None
             }
-            Change::Catalog(catalog) => {
+            ObservedChange::Catalog(catalog) => {
                 self.catalog = catalog.clone();
                 None
             }
@@ -237,15 +237,19 @@ impl ObjectCache {
     }
 
     /// Applies the response to a request.
-    pub(crate) fn apply_answer(&mut self, call: &Call, answer: &Answer) -> Option<ObjectSnapshot> {
+    pub(crate) fn apply_answer(
+        &mut self,
+        call: &ApiCall,
+        answer: &ApiAnswer,
+    ) -> Option<ObjectSnapshot> {
         match (call, answer) {
-            (Call::Delete { judged, .. }, Answer::Object(record)) if is_last(record) => {
+            (ApiCall::Delete { judged, .. }, ApiAnswer::Object(record)) if is_last(record) => {
                 self.mark_deleted(&judged.uid)
             }
-            (_, Answer::Object(record)) => self.apply(record),
-            (Call::Delete { judged, .. }, Answer::Done) => self.mark_deleted(&judged.uid),
-            (_, Answer::Absent(_)) => {
-                let Target {
+            (_, ApiAnswer::Object(record)) => self.apply(record),
+            (ApiCall::Delete { judged, .. }, ApiAnswer::Done) => self.mark_deleted(&judged.uid),
+            (_, ApiAnswer::Absent(_)) => {
+                let CallTarget {
                     kind,
                     namespace,
                     name,
@@ -254,7 +258,7 @@ impl ObjectCache {
                 let uid = self.objects.get(&place)?.meta().uid.clone();
                 self.mark_deleted(&uid)
             }
-            (Call::Create { target, object, .. }, Answer::Done) => {
+            (ApiCall::Create { target, object, .. }, ApiAnswer::Done) => {
                 let place = (
                     target.kind,
                     NamespacedName::new(&target.namespace, &target.name),
@@ -265,7 +269,7 @@ impl ObjectCache {
                 known.is_stale |= sent == Some(&known.meta().revision.to_string());
                 None
             }
-            (_, Answer::Done | Answer::Failed(_)) => None,
+            (_, ApiAnswer::Done | ApiAnswer::Failed(_)) => None,
         }
     }
 
@@ -288,7 +292,7 @@ impl ObjectCache {
         }
     }
 
-    fn apply(&mut self, record: &Arc<Record>) -> Option<ObjectSnapshot> {
+    fn apply(&mut self, record: &Arc<ObjectRecord>) -> Option<ObjectSnapshot> {
         let place = (record.kind, NamespacedName::of(&record.meta));
         let is_old = self.objects.get(&place).is_some_and(|known| {
             let (known, new) = (&known.meta().revision, &record.meta.revision);
@@ -336,7 +340,7 @@ impl ObjectCache {
 }
 
 /// Whether the delete that returned this object has removed it.
-fn is_last(record: &Record) -> bool {
+fn is_last(record: &ObjectRecord) -> bool {
     let object = ObjectSnapshot::new(&Arc::new(record.clone()));
     let grace = object.number("/metadata/deletionGracePeriodSeconds");
     record.meta.finalizers.is_empty() && (!object.is_deleting() || grace == Some(0))
@@ -345,46 +349,48 @@ fn is_last(record: &Record) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use caretaker_controllers::runtime::call::Proof;
-    use caretaker_controllers::runtime::kind::{Scope, Verbs};
-    use caretaker_controllers::runtime::record::{View, decode};
+    use caretaker_controllers::runtime::call::AbsenceProof;
+    use caretaker_controllers::runtime::kind::{KindScope, KindVerbs};
+    use caretaker_controllers::runtime::record::{RecordView, decode};
     use serde_json::json;
 
     const PODS: GroupResource = ("", "pods");
 
     fn mk_cache() -> ObjectCache {
-        let pods = Kind {
+        let pods = ApiKind {
             group: "".into(),
             version: "v1".into(),
             kind: "Pod".into(),
             resource: "pods".into(),
-            scope: Scope::Namespaced,
-            verbs: Verbs::default(),
+            scope: KindScope::Namespaced,
+            verbs: KindVerbs::default(),
             versions: vec!["v1".into()],
             aliases: Vec::new(),
         };
         let mut cache = ObjectCache::new(&[PODS]);
-        cache.observe(&Change::Catalog(Arc::new(Catalog::default().with([pods]))));
+        cache.observe(&ObservedChange::Catalog(Arc::new(
+            KindCatalog::default().with([pods]),
+        )));
         cache
     }
 
-    fn mk_record(uid: &str, revision: u32, meta: &Value) -> Arc<Record> {
+    fn mk_record(uid: &str, revision: u32, meta: &Value) -> Arc<ObjectRecord> {
         let mut object = json!({"metadata": {"name": "p", "namespace": "n", "uid": uid,
             "resourceVersion": revision.to_string()}});
         for (name, value) in meta.as_object().unwrap() {
             object["metadata"][name] = value.clone();
         }
-        Arc::new(decode(KindId(0), object.to_string().as_bytes(), View::Full).unwrap())
+        Arc::new(decode(KindId(0), object.to_string().as_bytes(), RecordView::Full).unwrap())
     }
 
-    fn mk_delete(uid: &str) -> Call {
-        Call::Delete {
-            target: Target {
+    fn mk_delete(uid: &str) -> ApiCall {
+        ApiCall::Delete {
+            target: CallTarget {
                 kind: KindId(0),
                 namespace: "n".into(),
                 name: "p".into(),
             },
-            judged: Judged {
+            judged: JudgedVersion {
                 uid: uid.into(),
                 revision: "1".into(),
             },
@@ -414,8 +420,8 @@ mod tests {
         ];
         for (meta, is_there) in cases {
             let mut cache = mk_cache();
-            cache.observe(&Change::Applied(mk_record("u", 1, &json!({}))));
-            let answer = Answer::Object(mk_record("u", 2, &meta));
+            cache.observe(&ObservedChange::Applied(mk_record("u", 1, &json!({}))));
+            let answer = ApiAnswer::Object(mk_record("u", 2, &meta));
             cache.apply_answer(&mk_delete("u"), &answer);
             assert_eq!(
                 cache.get(PODS, &NamespacedName::new("n", "p")).is_some(),
@@ -427,18 +433,18 @@ mod tests {
 
     #[test]
     fn lagging_watch_does_not_restore_a_deleted_object() {
-        for answer in [Answer::Done, Answer::Absent(Proof::NotFound)] {
+        for answer in [ApiAnswer::Done, ApiAnswer::Absent(AbsenceProof::NotFound)] {
             let (mut cache, key) = (mk_cache(), NamespacedName::new("n", "p"));
-            cache.observe(&Change::Applied(mk_record("u", 1, &json!({}))));
+            cache.observe(&ObservedChange::Applied(mk_record("u", 1, &json!({}))));
             cache.apply_answer(&mk_delete("u"), &answer);
             assert!(
                 cache
-                    .observe(&Change::Applied(mk_record("u", 2, &json!({}))))
+                    .observe(&ObservedChange::Applied(mk_record("u", 2, &json!({}))))
                     .is_none()
             );
             assert!(cache.get(PODS, &key).is_none());
-            cache.observe(&Change::Applied(mk_record("v", 4, &json!({}))));
-            cache.observe(&Change::Deleted(mk_record("u", 3, &json!({}))));
+            cache.observe(&ObservedChange::Applied(mk_record("v", 4, &json!({}))));
+            cache.observe(&ObservedChange::Deleted(mk_record("u", 3, &json!({}))));
             let successor = cache.get(PODS, &key).unwrap();
             assert_eq!(successor.meta().uid, "v".into());
             assert!(cache.deleted.is_empty(), "nothing is kept for ever");
@@ -451,7 +457,7 @@ mod tests {
         let owner = mk_record("o", 1, &json!({"name": "owner"}));
         let owned = |controller: bool| json!({"ownerReferences": [{"uid": "o", "name": "owner", "controller": controller}]});
         for (revision, controller, count) in [(2, true, 1), (3, false, 0)] {
-            cache.observe(&Change::Applied(mk_record(
+            cache.observe(&ObservedChange::Applied(mk_record(
                 "u",
                 revision,
                 &owned(controller),

@@ -126,7 +126,7 @@ fn revision(set: &ObjectSnapshot) -> i64 {
 fn scaled(
     set: &ObjectSnapshot,
     replicas: i64,
-) -> Option<caretaker_controllers::runtime::call::Call> {
+) -> Option<caretaker_controllers::runtime::call::ApiCall> {
     let mut spec = set.at("/spec").clone();
     spec["replicas"] = replicas.into();
     change(set, None, "spec", &spec)

@@ -19,8 +19,8 @@ mod replicaset;
 mod vcjob;
 pub mod volcano;
 
-use caretaker_controllers::runtime::driver::Options;
-use caretaker_controllers::runtime::manager::Manager;
+use caretaker_controllers::runtime::driver::DriverOptions;
+use caretaker_controllers::runtime::manager::ControllerManager;
 
 pub use crate::node::{LABEL as NODE_LABEL, NAME as NODE};
 // Old names, until the other crates use the new ones.
@@ -29,7 +29,7 @@ pub use crate::annotations as life;
 use crate::actor::{Actor, ActorController};
 
 /// Starts all actors as controllers.
-pub fn start(manager: &mut Manager) {
+pub fn start(manager: &mut ControllerManager) {
     start_one(manager, node::NodeActor::default);
     start_one(manager, || pod::PodActor);
     start_one(manager, || replicaset::ReplicaSetActor);
@@ -38,11 +38,11 @@ pub fn start(manager: &mut Manager) {
     start_one(manager, || vcjob::VolcanoJobActor);
 }
 
-fn start_one<A: Actor>(manager: &mut Manager, make: impl Fn() -> A + Send + 'static) {
+fn start_one<A: Actor>(manager: &mut ControllerManager, make: impl Fn() -> A + Send + 'static) {
     // Actors answer no queries, so the handle is not needed.
     drop(manager.start(
         ActorController::<A>::interest(),
-        Options::default(),
+        DriverOptions::default(),
         move || ActorController::new(make()),
     ));
 }

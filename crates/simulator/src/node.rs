@@ -3,7 +3,7 @@
 //! It registers once, like a kubelet when it starts. If a user deletes the Node, it is not created again; if a user marks
 //! it not ready, it stays not ready.
 
-use caretaker_controllers::runtime::call::{Call, Target};
+use caretaker_controllers::runtime::call::{ApiCall, CallTarget};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -48,8 +48,8 @@ impl Actor for NodeActor {
         let Some((kind, _)) = cache.served(NODES) else {
             return retry("Nodes are not served");
         };
-        let call = Call::Create {
-            target: Target {
+        let call = ApiCall::Create {
+            target: CallTarget {
                 kind,
                 namespace: "".into(),
                 name: NAME.into(),

@@ -1,6 +1,6 @@
 //! Helpers for the requests of actors: owner references, conditions, names, and minimal patches.
 
-use caretaker_controllers::runtime::call::{Call, PatchForm, Target};
+use caretaker_controllers::runtime::call::{ApiCall, CallTarget, PatchForm};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -64,7 +64,7 @@ pub(crate) fn create(
     named: GroupResource,
     name: &str,
     object: Value,
-) -> Option<Call> {
+) -> Option<ApiCall> {
     let (id, kind) = cache.served(named)?;
     let owning = cache.kind(owner.kind())?;
     let mut object = object;
@@ -76,8 +76,8 @@ pub(crate) fn create(
         "apiVersion": owning.api_version(), "kind": &*owning.kind, "name": &*owner.meta().name,
         "uid": owner.meta().uid.to_string(), "controller": true, "blockOwnerDeletion": true,
     }]);
-    Some(Call::Create {
-        target: Target {
+    Some(ApiCall::Create {
+        target: CallTarget {
             kind: id,
             namespace: owner.meta().namespace.clone(),
             name: name.into(),
@@ -98,8 +98,8 @@ pub(crate) fn pod_of(template: &Value) -> Value {
 }
 
 /// Deletes an object with its own grace period.
-pub(crate) fn delete(object: &ObjectSnapshot) -> Call {
-    Call::Delete {
+pub(crate) fn delete(object: &ObjectSnapshot) -> ApiCall {
+    ApiCall::Delete {
         target: object.target(),
         judged: object.judged(),
         propagation: None,
@@ -113,9 +113,9 @@ pub(crate) fn change(
     subresource: Option<&'static str>,
     field: &str,
     wanted: &Value,
-) -> Option<Call> {
+) -> Option<ApiCall> {
     let patch = difference(object.at(&format!("/{field}")), wanted)?;
-    Some(Call::Patch {
+    Some(ApiCall::Patch {
         target: object.target(),
         judged: object.judged(),
         subresource,
@@ -125,7 +125,7 @@ pub(crate) fn change(
 }
 
 /// Patches the status to `wanted`; `None` if it has this value already.
-pub(crate) fn write_status(object: &ObjectSnapshot, wanted: &Value) -> Option<Call> {
+pub(crate) fn write_status(object: &ObjectSnapshot, wanted: &Value) -> Option<ApiCall> {
     change(object, Some("status"), "status", wanted)
 }
 

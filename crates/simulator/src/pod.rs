@@ -3,7 +3,7 @@
 //! The choice of a Node ignores requests, selectors, affinity and taints. A Pod whose Node is gone, not ready or not
 //! simulated is left alone, like a Pod without a kubelet.
 
-use caretaker_controllers::runtime::call::Call;
+use caretaker_controllers::runtime::call::ApiCall;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -87,7 +87,7 @@ fn end(cache: &ObjectCache, pod: &ObjectSnapshot, now: Timestamp) -> ActorDecisi
     match pod.meta().deletion {
         Some(over) if over > now => wait_until(over, "the grace period has not ended"),
         _ => {
-            let call = Call::Delete {
+            let call = ApiCall::Delete {
                 target: pod.target(),
                 judged: pod.judged(),
                 propagation: None,
@@ -121,7 +121,7 @@ fn bind(cache: &ObjectCache, pod: &ObjectSnapshot) -> ActorDecision {
             "resourceVersion": meta.revision.to_string()},
         "target": {"apiVersion": "v1", "kind": "Node", "name": &*nodes[chosen].meta().name},
     });
-    let call = Call::Create {
+    let call = ApiCall::Create {
         target: pod.target(),
         subresource: Some("binding"),
         object: binding,

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use caretaker_controllers::runtime::call::{Answer, Call};
-use caretaker_controllers::runtime::controller::{CallAnswer, Change, Controller, Next, Wake};
-use caretaker_controllers::runtime::kind::{Catalog, Kind, KindState, Scope, Verbs};
-use caretaker_controllers::runtime::record::{View, decode};
+use caretaker_controllers::runtime::call::{ApiAnswer, ApiCall};
+use caretaker_controllers::runtime::controller::{
+    AnsweredCall, Controller, NextStep, ObservedChange, WakeList,
+};
+use caretaker_controllers::runtime::kind::{ApiKind, KindCatalog, KindScope, KindState, KindVerbs};
+use caretaker_controllers::runtime::record::{RecordView, decode};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -18,7 +20,7 @@ pub(crate) const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
 /// An actor with the objects that the test has applied.
 pub(crate) struct ActorHarness<A: Actor> {
     controller: ActorController<A>,
-    catalog: Arc<Catalog>,
+    catalog: Arc<KindCatalog>,
     revision: u64,
 }
 
@@ -51,13 +53,13 @@ const VERSIONS: [(&str, &str, &str, &str); 9] = [
 impl<A: Actor> ActorHarness<A> {
     /// An actor whose kinds are synced and empty.
     pub(crate) fn of(actor: A) -> Self {
-        let kinds = VERSIONS.map(|(group, resource, version, kind)| Kind {
+        let kinds = VERSIONS.map(|(group, resource, version, kind)| ApiKind {
             group: group.into(),
             version: version.into(),
             kind: kind.into(),
             resource: resource.into(),
-            scope: Scope::Namespaced,
-            verbs: Verbs {
+            scope: KindScope::Namespaced,
+            verbs: KindVerbs {
                 get: true,
                 list: true,
                 watch: true,
@@ -66,41 +68,42 @@ impl<A: Actor> ActorHarness<A> {
             versions: vec![version.into()],
             aliases: Vec::new(),
         });
-        let catalog = Arc::new(Catalog::default().with(kinds));
+        let catalog = Arc::new(KindCatalog::default().with(kinds));
         let mut harness = Self {
             controller: ActorController::new(actor),
             catalog: catalog.clone(),
             revision: 0,
         };
-        harness.observe(&Change::Catalog(catalog.clone()));
+        harness.observe(&ObservedChange::Catalog(catalog.clone()));
         for (id, _) in catalog.iter() {
-            harness.observe(&Change::Kind(id, KindState::Synced));
+            harness.observe(&ObservedChange::Kind(id, KindState::Synced));
         }
         harness
     }
 
-    fn observe(&mut self, change: &Change) {
-        self.controller.observe(change, START, &mut Wake::default());
+    fn observe(&mut self, change: &ObservedChange) {
+        self.controller
+            .observe(change, START, &mut WakeList::default());
     }
 
     /// The watch shows an object. The harness sets its resourceVersion, and a uid derived from its name.
     pub(crate) fn applied(&mut self, named: GroupResource, object: Value) {
         let record = self.record(named, object);
-        self.observe(&Change::Applied(record));
+        self.observe(&ObservedChange::Applied(record));
     }
 
     fn record(
         &mut self,
         named: GroupResource,
         mut object: Value,
-    ) -> Arc<caretaker_controllers::runtime::record::Record> {
+    ) -> Arc<caretaker_controllers::runtime::record::ObjectRecord> {
         self.revision += 1;
         let kind = self.catalog.id(named.0, named.1).unwrap();
         let uid = format!("uid-of-{}", object["metadata"]["name"].as_str().unwrap());
         object["metadata"]["uid"] = uid.into();
         object["metadata"]["resourceVersion"] = self.revision.to_string().into();
         let bytes = object.to_string();
-        Arc::new(decode(kind, bytes.as_bytes(), View::Full).unwrap())
+        Arc::new(decode(kind, bytes.as_bytes(), RecordView::Full).unwrap())
     }
 
     /// The watch shows the deletion of an object.
@@ -108,7 +111,7 @@ impl<A: Actor> ActorHarness<A> {
         let object =
             serde_json::json!({"metadata": {"name": &*key.name, "namespace": &*key.namespace}});
         let record = self.record(named, object);
-        self.observe(&Change::Deleted(record));
+        self.observe(&ObservedChange::Deleted(record));
     }
 
     pub(crate) fn decide(&self, key: &NamespacedName, now: Timestamp) -> ActorDecision {
@@ -118,14 +121,14 @@ impl<A: Actor> ActorHarness<A> {
     /// The time until which the actor waits, if it does.
     pub(crate) fn at(&self, key: &NamespacedName, now: Timestamp) -> Option<Timestamp> {
         match self.decide(key, now).next {
-            Next::At(time) => Some(time),
+            NextStep::At(time) => Some(time),
             _ => None,
         }
     }
 
     /// Whether the actor waits for a change.
     pub(crate) fn is_resting(&self, key: &NamespacedName, now: Timestamp) -> bool {
-        self.decide(key, now).next == Next::Rest
+        self.decide(key, now).next == NextStep::Rest
     }
 
     /// The API server returns this object for the decided create or patch.
@@ -137,25 +140,25 @@ impl<A: Actor> ActorHarness<A> {
             .find(|row| *row.0 == *kind.group && *row.1 == *kind.resource)
             .unwrap();
         let record = self.record((named.0, named.1), object);
-        let answer = Answer::Object(record);
-        self.controller.answered(CallAnswer {
+        let answer = ApiAnswer::Object(record);
+        self.controller.answered(AnsweredCall {
             key,
             call: &call,
             answer: &answer,
             now: START,
-            wake: &mut Wake::default(),
+            wake: &mut WakeList::default(),
         });
     }
 
     /// The decided request succeeds without returning an object.
     pub(crate) fn answered(&mut self, key: &NamespacedName, decision: &ActorDecision) {
-        let (call, done) = (call(decision), Answer::Done);
-        self.controller.answered(CallAnswer {
+        let (call, done) = (call(decision), ApiAnswer::Done);
+        self.controller.answered(AnsweredCall {
             key,
             call: &call,
             answer: &done,
             now: START,
-            wake: &mut Wake::default(),
+            wake: &mut WakeList::default(),
         });
     }
 }
@@ -165,16 +168,16 @@ pub(crate) fn decided(decision: &ActorDecision) -> RequestSummary {
     let call = call(decision);
     let (verb, name) = (call.verb(), call.target().name.to_string());
     let (subresource, grace_secs, body) = match call {
-        Call::Create {
+        ApiCall::Create {
             subresource,
             object,
             ..
         } => (subresource, None, object),
-        Call::Patch {
+        ApiCall::Patch {
             subresource, patch, ..
         } => (subresource, None, patch),
-        Call::Delete { grace_secs, .. } => (None, grace_secs, Value::Null),
-        Call::Get { .. } => panic!("actors never send GET"),
+        ApiCall::Delete { grace_secs, .. } => (None, grace_secs, Value::Null),
+        ApiCall::Get { .. } => panic!("actors never send GET"),
     };
     RequestSummary {
         verb,
@@ -185,9 +188,9 @@ pub(crate) fn decided(decision: &ActorDecision) -> RequestSummary {
     }
 }
 
-fn call(decision: &ActorDecision) -> Call {
+fn call(decision: &ActorDecision) -> ApiCall {
     match &decision.next {
-        Next::Call(call) => call.clone(),
+        NextStep::Call(call) => call.clone(),
         other => panic!("{other:?} because {}", decision.because),
     }
 }

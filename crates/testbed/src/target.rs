@@ -10,13 +10,13 @@ use caretaker_apiserver::{ApiServer, UpkeepTasks, UserIdentity};
 use caretaker_controllers::cron::{self, CronJobs};
 use caretaker_controllers::gc::{self, GarbageCollector};
 use caretaker_controllers::podgc::{self, PodGc};
-use caretaker_controllers::runtime::driver::Options;
-use caretaker_controllers::runtime::driver::clock_skew::Timing;
-use caretaker_controllers::runtime::events::Events;
-use caretaker_controllers::runtime::evidence::Trail;
-use caretaker_controllers::runtime::feed_set::{FeedSet, FeedSetOptions, Interest};
-use caretaker_controllers::runtime::manager::{Manager, Shared};
-use caretaker_controllers::runtime::metrics::Metrics;
+use caretaker_controllers::runtime::driver::DriverOptions;
+use caretaker_controllers::runtime::driver::clock_skew::TimeSource;
+use caretaker_controllers::runtime::events::EventSink;
+use caretaker_controllers::runtime::evidence::EvidenceTrail;
+use caretaker_controllers::runtime::feed_set::{FeedSet, FeedSetOptions, KindInterest};
+use caretaker_controllers::runtime::manager::{ControllerManager, SharedParts};
+use caretaker_controllers::runtime::metrics::ControllerMetrics;
 use caretaker_controllers::ttl::{self, Rules, Ttl};
 use caretaker_machinery::clock::{Clock, REAL_TIME};
 use caretaker_machinery::rng::Rng;
@@ -58,9 +58,9 @@ pub struct Target {
 
 /// Controllers in this process; dropping it ends them.
 pub struct InProcessControllers {
-    _manager: Manager,
-    pub evidence: Trail,
-    pub metrics: Metrics,
+    _manager: ControllerManager,
+    pub evidence: EvidenceTrail,
+    pub metrics: ControllerMetrics,
 }
 
 // === impl Target ===
@@ -128,12 +128,13 @@ impl Target {
         let Some(clock) = self.clock() else {
             anyhow::bail!("{list} cannot run in process beside a real server");
         };
-        let metrics = Metrics::new();
-        let (events, recorder) = Events::new(self.client.clone(), clock.clone(), metrics.clone());
+        let metrics = ControllerMetrics::new();
+        let (events, recorder) =
+            EventSink::new(self.client.clone(), clock.clone(), metrics.clone());
         tokio::spawn(recorder.run());
         let (mut manager, evidence) = self.manager(clock, events, &metrics);
         let ignored = gc::IGNORED.map(|(resource, group)| (resource.into(), group.into()));
-        let interest = Interest::Deletable {
+        let interest = KindInterest::Deletable {
             ignored: ignored.to_vec(),
         };
         let names: Vec<&str> = list.split(',').collect();
@@ -154,8 +155,8 @@ impl Target {
             Some(clock) => clock.clone(),
             None => Clock::driven(date(&self.client).await?, REAL_TIME),
         };
-        let metrics = Metrics::new();
-        let (mut manager, evidence) = self.manager(&clock, Events::none(), &metrics);
+        let metrics = ControllerMetrics::new();
+        let (mut manager, evidence) = self.manager(&clock, EventSink::none(), &metrics);
         caretaker_simulator::start(&mut manager);
         Ok(InProcessControllers {
             _manager: manager,
@@ -164,10 +165,15 @@ impl Target {
         })
     }
 
-    fn manager(&self, clock: &Clock, events: Events, metrics: &Metrics) -> (Manager, Trail) {
+    fn manager(
+        &self,
+        clock: &Clock,
+        events: EventSink,
+        metrics: &ControllerMetrics,
+    ) -> (ControllerManager, EvidenceTrail) {
         let (options, rng) = (FeedSetOptions::default(), Rng::seeded(SEED));
-        let evidence = Trail::new();
-        let manager = Manager::new(Shared {
+        let evidence = EvidenceTrail::new();
+        let manager = ControllerManager::new(SharedParts {
             client: self.client.clone(),
             feeds: FeedSet::start(self.client.clone(), clock.clone(), rng, options),
             clock: clock.clone(),
@@ -205,19 +211,19 @@ pub(crate) async fn date(client: &Client) -> anyhow::Result<Timestamp> {
 /// Starts the controller of this name in this process, beside the others of `names`. The garbage collector watches
 /// `collected`.
 pub(crate) fn start_controller(
-    manager: &mut Manager,
+    manager: &mut ControllerManager,
     name: &str,
     names: &[&str],
-    collected: &Interest,
+    collected: &KindInterest,
 ) -> anyhow::Result<()> {
-    let options = Options::default();
+    let options = DriverOptions::default();
     if let Some(row) = cron::DIALECTS.iter().find(|row| row.name == name) {
-        let options = Options {
-            timing: Timing::Server,
+        let options = DriverOptions {
+            timing: TimeSource::Server,
             reporter: Some(row.reporter),
             ..options
         };
-        let make = || CronJobs::new(row, cron::Settings::default());
+        let make = || CronJobs::new(row, cron::CronSettings::default());
         drop(manager.start(row.interest(), options, make));
         return Ok(());
     }
@@ -229,8 +235,8 @@ pub(crate) fn start_controller(
             let mut ends = ttl::KINDS.iter();
             let row = ends.find(|row| row.name == name);
             let row = row.with_context(|| format!("there is no {name} in process"))?;
-            let options = Options {
-                timing: Timing::Server,
+            let options = DriverOptions {
+                timing: TimeSource::Server,
                 workers: 5,
                 ..options
             };

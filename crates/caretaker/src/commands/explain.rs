@@ -13,14 +13,14 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use caretaker_controllers::gc::{Key, ORPHAN_HOLD_MAX, Reason};
-use caretaker_controllers::runtime::call::{Answer, Call, Target};
+use caretaker_controllers::runtime::call::{ApiAnswer, ApiCall, CallTarget};
 use caretaker_controllers::runtime::controller::{
-    CallAnswer, Change, Controller, Identity, Next, Verdict, Wake,
+    AnsweredCall, Controller, NextStep, ObjectIdentity, ObservedChange, Verdict, WakeList,
 };
-use caretaker_controllers::runtime::effects::Performed;
-use caretaker_controllers::runtime::feed_set::Interest;
-use caretaker_controllers::runtime::kind::Kind;
-use caretaker_controllers::runtime::record::{Body, Record, View};
+use caretaker_controllers::runtime::effects::PerformedCall;
+use caretaker_controllers::runtime::feed_set::KindInterest;
+use caretaker_controllers::runtime::kind::ApiKind;
+use caretaker_controllers::runtime::record::{ObjectRecord, RecordBody, RecordView};
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
@@ -57,8 +57,8 @@ pub(super) async fn run(args: &ExplainFlags) -> Result<String> {
     let kind = snapshot.catalog.get(record.kind);
     let meta = &record.meta;
     let explanation = Explanation {
-        object: Identity {
-            api_version: kind.map(Kind::api_version).unwrap_or_default(),
+        object: ObjectIdentity {
+            api_version: kind.map(ApiKind::api_version).unwrap_or_default(),
             kind: kind.map(|kind| kind.kind.to_string()).unwrap_or_default(),
             namespace: meta.namespace.to_string(),
             name: meta.name.to_string(),
@@ -83,7 +83,7 @@ pub(super) async fn run(args: &ExplainFlags) -> Result<String> {
 
 impl ClusterSnapshot {
     /// Decides about an object and sends the reads, until the decision is a write or no action.
-    async fn judge(&mut self, record: &Record) -> Option<GcJudgement> {
+    async fn judge(&mut self, record: &ObjectRecord) -> Option<GcJudgement> {
         let key = self.collector.keys(record).into_iter().next()?;
         // Reads that failed, with the cause.
         let mut failed: BTreeMap<Key, String> = BTreeMap::new();
@@ -91,8 +91,8 @@ impl ClusterSnapshot {
         loop {
             let verdict = self.collector.decide(&key, self.clock.now());
             let reads_needed = match &verdict.next {
-                Next::After(keys) => keys.clone(),
-                Next::Call(call) if call.is_read() => vec![key.clone()],
+                NextStep::After(keys) => keys.clone(),
+                NextStep::Call(call) if call.is_read() => vec![key.clone()],
                 _ => Vec::new(),
             };
             let open = reads_needed.iter().find(|key| !failed.contains_key(key));
@@ -119,7 +119,7 @@ impl ClusterSnapshot {
     /// The verdicts of the other controllers of its kind, with the current object and the server's time.
     async fn controller_verdicts(
         &mut self,
-        record: &Record,
+        record: &ObjectRecord,
         args: &ExplainFlags,
     ) -> Vec<ControllerVerdict> {
         let mut verdict = self.verdict_on_job(record, args).await;
@@ -134,33 +134,37 @@ impl ClusterSnapshot {
 
     /// Gives a new controller the catalog of kinds.
     fn with_catalog<C: Controller>(&self, mut controller: C) -> C {
-        let catalog = Change::Catalog(self.catalog.clone());
-        controller.observe(&catalog, self.clock.now(), &mut Wake::default());
+        let catalog = ObservedChange::Catalog(self.catalog.clone());
+        controller.observe(&catalog, self.clock.now(), &mut WakeList::default());
         controller
     }
 
     /// The full object and the server's time; `None` if it cannot be read.
-    async fn full_object(&self, record: &Record) -> Option<(Arc<Record>, Timestamp)> {
-        let target = Target {
+    async fn full_object(&self, record: &ObjectRecord) -> Option<(Arc<ObjectRecord>, Timestamp)> {
+        let target = CallTarget {
             kind: record.kind,
             namespace: record.meta.namespace.clone(),
             name: record.meta.name.clone(),
         };
-        let Performed { answer, date, .. } = self.read_full(target).await;
+        let PerformedCall { answer, date, .. } = self.read_full(target).await;
         match answer {
-            Answer::Object(record) => Some((record, date.unwrap_or_else(|| self.clock.now()))),
+            ApiAnswer::Object(record) => Some((record, date.unwrap_or_else(|| self.clock.now()))),
             _ => None,
         }
     }
 
-    async fn read_full(&self, target: Target) -> Performed {
-        let effects = self.effects.clone().showing(View::Full);
-        effects.perform(&Call::Get { target }).await
+    async fn read_full(&self, target: CallTarget) -> PerformedCall {
+        let effects = self.effects.clone().showing(RecordView::Full);
+        effects.perform(&ApiCall::Get { target }).await
     }
 
     /// FeedSet the objects of some kinds to a controller until it has enough, or until the time that the garbage collector
     /// waits for a list. The verdict names what is still missing then.
-    async fn feed(&mut self, interest: Interest, mut has_enough: impl FnMut(&Change) -> bool) {
+    async fn feed(
+        &mut self,
+        interest: KindInterest,
+        mut has_enough: impl FnMut(&ObservedChange) -> bool,
+    ) {
         let mut changes = self.feeds.subscribe(interest);
         let deadline = Instant::now() + ORPHAN_HOLD_MAX;
         loop {
@@ -179,13 +183,14 @@ impl ClusterSnapshot {
 
     /// Sends the read of a decision. Returns the error if it fails.
     async fn read_owner(&mut self, key: &Key) -> Option<String> {
-        let Next::Call(call @ Call::Get { .. }) = self.collector.decide(key, self.clock.now()).next
+        let NextStep::Call(call @ ApiCall::Get { .. }) =
+            self.collector.decide(key, self.clock.now()).next
         else {
             return Some("the decision needs no read".to_owned());
         };
         let answer = self.effects.perform(&call).await.answer;
-        let wake = &mut Wake::default();
-        self.collector.answered(CallAnswer {
+        let wake = &mut WakeList::default();
+        self.collector.answered(AnsweredCall {
             key,
             call: &call,
             answer: &answer,
@@ -193,21 +198,21 @@ impl ClusterSnapshot {
             wake,
         });
         match answer {
-            Answer::Failed(failure) => Some(failure.to_string()),
-            Answer::Object(_) | Answer::Absent(_) | Answer::Done => None,
+            ApiAnswer::Failed(failure) => Some(failure.to_string()),
+            ApiAnswer::Object(_) | ApiAnswer::Absent(_) | ApiAnswer::Done => None,
         }
     }
 }
 
 /// The JSON of a full object.
-fn content(record: &Record) -> Value {
+fn content(record: &ObjectRecord) -> Value {
     match &record.body {
-        Body::Json(bytes) => serde_json::from_slice(bytes).unwrap_or_default(),
-        Body::None => Value::Null,
+        RecordBody::Json(bytes) => serde_json::from_slice(bytes).unwrap_or_default(),
+        RecordBody::None => Value::Null,
     }
 }
 
 /// Whether it is an aborted Job of Volcano.
-fn is_aborted(record: &Record) -> bool {
+fn is_aborted(record: &ObjectRecord) -> bool {
     content(record)["status"]["state"]["phase"] == "Aborted"
 }

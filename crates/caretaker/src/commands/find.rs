@@ -7,18 +7,18 @@
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use caretaker_controllers::runtime::call::{Answer, Call, Target};
-use caretaker_controllers::runtime::controller::Change;
-use caretaker_controllers::runtime::kind::{Catalog, Kind, KindId, Scope};
-use caretaker_controllers::runtime::record::Record;
+use caretaker_controllers::runtime::call::{ApiAnswer, ApiCall, CallTarget};
+use caretaker_controllers::runtime::controller::ObservedChange;
+use caretaker_controllers::runtime::kind::{ApiKind, KindCatalog, KindId, KindScope};
+use caretaker_controllers::runtime::record::ObjectRecord;
 
 use super::ClusterSnapshot;
 use crate::args::ObjectName;
 
 pub(super) enum FoundObject {
-    Here(Arc<Record>),
+    Here(Arc<ObjectRecord>),
     /// No object at these targets.
-    Absent(Vec<Target>),
+    Absent(Vec<CallTarget>),
 }
 
 impl ClusterSnapshot {
@@ -28,19 +28,19 @@ impl ClusterSnapshot {
         if kinds.is_empty() {
             bail!("the server has no resource type {:?}", object.kind);
         }
-        let places: Vec<Target> = kinds
+        let places: Vec<CallTarget> = kinds
             .iter()
             .map(|id| place(&self.catalog, *id, &self.namespace, &object.name))
             .collect();
-        let (mut here, mut failure) = (Vec::<Arc<Record>>::new(), None);
+        let (mut here, mut failure) = (Vec::<Arc<ObjectRecord>>::new(), None);
         for target in &places {
-            let call = Call::Get {
+            let call = ApiCall::Get {
                 target: target.clone(),
             };
             match self.effects.perform(&call).await.answer {
-                Answer::Object(record) => here.push(record),
-                Answer::Absent(_) | Answer::Done => {}
-                Answer::Failed(why) => {
+                ApiAnswer::Object(record) => here.push(record),
+                ApiAnswer::Absent(_) | ApiAnswer::Done => {}
+                ApiAnswer::Failed(why) => {
                     failure.get_or_insert((target, why));
                 }
             }
@@ -49,7 +49,7 @@ impl ClusterSnapshot {
         here.dedup_by(|other, first| other.meta.uid == first.meta.uid);
         match (here.as_slice(), failure) {
             ([record], _) => {
-                self.observe(&Change::Applied(record.clone()));
+                self.observe(&ObservedChange::Applied(record.clone()));
                 Ok(FoundObject::Here(record.clone()))
             }
             ([], Some((target, why))) => {
@@ -66,7 +66,7 @@ impl ClusterSnapshot {
 }
 
 /// The kinds of a type. Deletable kinds win: `pods` does not mean those of metrics.k8s.io.
-fn kinds_of(catalog: &Catalog, text: &str) -> Vec<KindId> {
+fn kinds_of(catalog: &KindCatalog, text: &str) -> Vec<KindId> {
     let text = text.to_lowercase();
     let (name, place) = text.split_once('.').unwrap_or((&text, ""));
     let named = catalog
@@ -80,7 +80,7 @@ fn kinds_of(catalog: &Catalog, text: &str) -> Vec<KindId> {
     chosen.map(|(id, _)| *id).collect()
 }
 
-fn is_called(kind: &Kind, name: &str) -> bool {
+fn is_called(kind: &ApiKind, name: &str) -> bool {
     let mut aliases = kind.aliases.iter();
     *kind.resource == *name
         || kind.kind.to_lowercase() == name
@@ -88,7 +88,7 @@ fn is_called(kind: &Kind, name: &str) -> bool {
 }
 
 /// Whether a kind is in a group, `apps`, or in a version of it, `v1.apps`, or `v1` for the core group.
-fn is_in(kind: &Kind, place: &str) -> bool {
+fn is_in(kind: &ApiKind, place: &str) -> bool {
     let mut versions = kind.versions.iter();
     let group = &*kind.group;
     place.is_empty()
@@ -100,11 +100,11 @@ fn is_in(kind: &Kind, place: &str) -> bool {
         })
 }
 
-fn place(catalog: &Catalog, kind: KindId, namespace: &str, name: &str) -> Target {
+fn place(catalog: &KindCatalog, kind: KindId, namespace: &str, name: &str) -> CallTarget {
     let is_namespaced = catalog
         .get(kind)
-        .is_some_and(|kind| kind.scope == Scope::Namespaced);
-    Target {
+        .is_some_and(|kind| kind.scope == KindScope::Namespaced);
+    CallTarget {
         kind,
         namespace: if is_namespaced { namespace } else { "" }.into(),
         name: name.into(),
@@ -112,7 +112,7 @@ fn place(catalog: &Catalog, kind: KindId, namespace: &str, name: &str) -> Target
 }
 
 /// `configmaps "owner" not found in namespace default`.
-pub(super) fn not_found(catalog: &Catalog, targets: &[Target]) -> String {
+pub(super) fn not_found(catalog: &KindCatalog, targets: &[CallTarget]) -> String {
     let sentences: Vec<String> = targets
         .iter()
         .map(|target| {
@@ -128,7 +128,7 @@ pub(super) fn not_found(catalog: &Catalog, targets: &[Target]) -> String {
 }
 
 /// `deployments.apps "web" in namespace shop`.
-fn described(catalog: &Catalog, target: &Target) -> String {
+fn described(catalog: &KindCatalog, target: &CallTarget) -> String {
     let kind = type_name(catalog, target.kind);
     let name = &target.name;
     if target.namespace.is_empty() {
@@ -138,13 +138,13 @@ fn described(catalog: &Catalog, target: &Target) -> String {
     }
 }
 
-fn type_name(catalog: &Catalog, kind: KindId) -> String {
+fn type_name(catalog: &KindCatalog, kind: KindId) -> String {
     let kind = catalog.get(kind);
     kind.map_or_else(String::new, ToString::to_string)
 }
 
 fn ambiguity(
-    catalog: &Catalog,
+    catalog: &KindCatalog,
     object: &ObjectName,
     types: impl Iterator<Item = KindId>,
 ) -> String {

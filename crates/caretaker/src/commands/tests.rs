@@ -1,16 +1,16 @@
-use caretaker_controllers::runtime::kind::{Kind, Scope, Verbs};
+use caretaker_controllers::runtime::kind::{ApiKind, KindScope, KindVerbs};
 use jiff::Timestamp;
 
 use super::*;
 
-fn mk_catalog(resources: impl Iterator<Item = String>) -> Catalog {
-    Catalog::default().with(resources.map(|resource| Kind {
+fn mk_catalog(resources: impl Iterator<Item = String>) -> KindCatalog {
+    KindCatalog::default().with(resources.map(|resource| ApiKind {
         group: "".into(),
         version: "v1".into(),
         kind: "K".into(),
         resource: resource.into(),
-        scope: Scope::Namespaced,
-        verbs: Verbs::default(),
+        scope: KindScope::Namespaced,
+        verbs: KindVerbs::default(),
         versions: vec!["v1".into()],
         aliases: Vec::new(),
     }))

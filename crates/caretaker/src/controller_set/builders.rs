@@ -1,10 +1,10 @@
 //! One function per controller that starts it with its flags.
 
-use caretaker_controllers::cron::{self, CronJobs, Dialect, Settings};
+use caretaker_controllers::cron::{self, CronDialect, CronJobs, CronSettings};
 use caretaker_controllers::gc::{self, GarbageCollector};
 use caretaker_controllers::podgc::{self, PodGc};
-use caretaker_controllers::runtime::driver::Options;
-use caretaker_controllers::runtime::feed_set::Interest;
+use caretaker_controllers::runtime::driver::DriverOptions;
+use caretaker_controllers::runtime::feed_set::KindInterest;
 use caretaker_controllers::runtime::manager::CurrentHandle;
 use caretaker_controllers::ttl::metrics::TtlMetrics;
 use caretaker_controllers::ttl::{self, Finishing, Rules, Ttl};
@@ -23,7 +23,7 @@ pub(super) fn garbage_collector(
 ) -> CurrentHandle<GarbageCollector> {
     let interest = collected_kinds(&launcher.flags.gc_ignored_resources);
     let (workers, seed) = (launcher.flags.concurrent_gc_syncs, launcher.seed);
-    let adjust = |options: &mut Options| {
+    let adjust = |options: &mut DriverOptions| {
         options.queue = Some(GC_QUEUE);
         options.workers = workers.into();
     };
@@ -32,19 +32,19 @@ pub(super) fn garbage_collector(
 }
 
 /// The kinds that the garbage collector watches: all that can be deleted, without Events and `ignored`.
-pub(crate) fn collected_kinds(ignored: &[ResourceName]) -> Interest {
+pub(crate) fn collected_kinds(ignored: &[ResourceName]) -> KindInterest {
     let named = |(resource, group): (&str, &str)| (resource.into(), group.into());
     let more = ignored
         .iter()
         .map(|name| (name.resource.as_str(), name.group.as_str()));
-    Interest::Deletable {
+    KindInterest::Deletable {
         ignored: gc::IGNORED.into_iter().chain(more).map(named).collect(),
     }
 }
 
 pub(super) fn pod_gc(launcher: &mut ControllerLauncher<'_>) -> Box<dyn RunningController> {
     let settings = launcher.flags.pod_gc();
-    let adjust = |options: &mut Options| {
+    let adjust = |options: &mut DriverOptions| {
         options.queue = Some(POD_GC_QUEUE);
         options.workers = podgc::POD_GC_PARALLEL;
     };
@@ -66,16 +66,16 @@ pub(super) fn volcano_cron(launcher: &mut ControllerLauncher<'_>) -> Box<dyn Run
 
 fn cron_jobs(
     launcher: &mut ControllerLauncher<'_>,
-    row: &'static Dialect,
+    row: &'static CronDialect,
     workers: u16,
 ) -> Box<dyn RunningController> {
     let flags = launcher.flags;
-    let settings = Settings {
+    let settings = CronSettings {
         default_zone: flags.zone.find(),
         after_aborted: flags.retention.ttl_after_aborted,
     };
     let timing = launcher.timing;
-    let adjust = |options: &mut Options| {
+    let adjust = |options: &mut DriverOptions| {
         options.queue = row.queue;
         options.workers = workers.into();
         options.timing = timing;
@@ -107,7 +107,7 @@ fn finished_jobs(
         with_cron: launcher.acts(row.cron.name),
     };
     let timing = launcher.timing;
-    let adjust = |options: &mut Options| {
+    let adjust = |options: &mut DriverOptions| {
         options.queue = row.queue;
         options.workers = workers.into();
         options.timing = timing;
@@ -123,10 +123,10 @@ fn finished_jobs(
 mod tests {
     use std::sync::Arc;
 
-    use caretaker_controllers::runtime::controller::{Change, Controller as _, Wake};
-    use caretaker_controllers::runtime::kind::{Catalog, Kind, Scope, Verbs};
-    use caretaker_controllers::runtime::metrics::Metrics;
-    use caretaker_controllers::runtime::record::{View, decode};
+    use caretaker_controllers::runtime::controller::{Controller as _, ObservedChange, WakeList};
+    use caretaker_controllers::runtime::kind::{ApiKind, KindCatalog, KindScope, KindVerbs};
+    use caretaker_controllers::runtime::metrics::ControllerMetrics;
+    use caretaker_controllers::runtime::record::{RecordView, decode};
     use caretaker_controllers::ttl::KINDS;
     use jiff::Timestamp;
     use serde_json::json;
@@ -134,14 +134,14 @@ mod tests {
     use super::*;
 
     /// A controller whose catalog holds its kind only.
-    fn mk(row: &'static Finishing) -> (Ttl, Arc<Catalog>) {
-        let kind = Kind {
+    fn mk(row: &'static Finishing) -> (Ttl, Arc<KindCatalog>) {
+        let kind = ApiKind {
             group: row.group.into(),
             version: "v1".into(),
             kind: row.kind.into(),
             resource: row.resource.into(),
-            scope: Scope::Namespaced,
-            verbs: Verbs {
+            scope: KindScope::Namespaced,
+            verbs: KindVerbs {
                 get: true,
                 list: true,
                 watch: true,
@@ -150,19 +150,19 @@ mod tests {
             versions: vec!["v1".into()],
             aliases: Vec::new(),
         };
-        let catalog = Arc::new(Catalog::default().with([kind]));
+        let catalog = Arc::new(KindCatalog::default().with([kind]));
         let mut ttl = Ttl::new(row, Rules::default());
         ttl.observe(
-            &Change::Catalog(catalog.clone()),
+            &ObservedChange::Catalog(catalog.clone()),
             Timestamp::UNIX_EPOCH,
-            &mut Wake::default(),
+            &mut WakeList::default(),
         );
         (ttl, catalog)
     }
 
     #[test]
     fn ttl_metrics_show_pending_jobs_and_next_expiry() {
-        let metrics = Metrics::new();
+        let metrics = ControllerMetrics::new();
         for row in KINDS {
             let (mut ttl, catalog) = mk(row);
             let kind = catalog.id(row.group, row.resource).unwrap();
@@ -174,19 +174,19 @@ mod tests {
                 let job = json!({"metadata": {"name": uid, "namespace": "n", "uid": uid, "resourceVersion": "1"},
                     "spec": {"ttlSecondsAfterFinished": ttl_secs},
                     "status": {"conditions": conditions, "state": state}});
-                Arc::new(decode(kind, job.to_string().as_bytes(), View::Full).unwrap())
+                Arc::new(decode(kind, job.to_string().as_bytes(), RecordView::Full).unwrap())
             };
             let (early, late) = (job("a", 40), job("b", 140));
             let label = format!("{{controller=\"{}\"}}", row.name);
             // The change, the number of pending Jobs, the first expiry.
             let steps = [
-                (Change::Applied(late.clone()), "1", Some("200")),
-                (Change::Applied(early.clone()), "2", Some("100")),
-                (Change::Deleted(early), "1", Some("200")),
-                (Change::Deleted(late), "0", None),
+                (ObservedChange::Applied(late.clone()), "1", Some("200")),
+                (ObservedChange::Applied(early.clone()), "2", Some("100")),
+                (ObservedChange::Deleted(early), "1", Some("200")),
+                (ObservedChange::Deleted(late), "0", None),
             ];
             for (change, pending, next) in steps {
-                ttl.observe(&change, Timestamp::UNIX_EPOCH, &mut Wake::default());
+                ttl.observe(&change, Timestamp::UNIX_EPOCH, &mut WakeList::default());
                 metrics.of::<TtlMetrics>().refresh(&ttl);
                 let page = metrics.encode();
                 let shown = |name: &str| {

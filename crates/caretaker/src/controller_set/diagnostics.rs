@@ -5,11 +5,11 @@ use std::time::Duration;
 use caretaker_controllers::gc::metrics::GcMetrics;
 use caretaker_controllers::gc::view::{Part, View};
 use caretaker_controllers::gc::{GarbageCollector, dot};
-use caretaker_controllers::runtime::evidence::{Evidence, Trail};
+use caretaker_controllers::runtime::evidence::{Evidence, EvidenceTrail};
 use caretaker_controllers::runtime::feed_set::FeedSet;
 use caretaker_controllers::runtime::kind::KindState;
 use caretaker_controllers::runtime::manager::CurrentHandle;
-use caretaker_controllers::runtime::metrics::{KindLabels, Metrics};
+use caretaker_controllers::runtime::metrics::{ControllerMetrics, KindLabels};
 use caretaker_controllers::runtime::record::Uid;
 
 use super::launcher::{RunningController, query};
@@ -24,8 +24,8 @@ const RESTARTING: &str = "the controller is restarting";
 /// Holds the sources of all pages.
 pub(super) struct ControllerDiagnostics {
     pub(super) feeds: FeedSet,
-    pub(super) metrics: Metrics,
-    pub(super) evidence: Trail,
+    pub(super) metrics: ControllerMetrics,
+    pub(super) evidence: EvidenceTrail,
     pub(super) controllers: Vec<Box<dyn RunningController>>,
     /// Owner of the graph; `None` if it is off.
     pub(super) collector: Option<CurrentHandle<GarbageCollector>>,

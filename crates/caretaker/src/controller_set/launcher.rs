@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use caretaker_controllers::runtime::controller::Controller;
-use caretaker_controllers::runtime::driver::clock_skew::Timing;
-use caretaker_controllers::runtime::driver::{Mode, Options};
-use caretaker_controllers::runtime::feed_set::Interest;
-use caretaker_controllers::runtime::manager::{CurrentHandle, Manager};
-use caretaker_controllers::runtime::metrics::Metrics;
-use caretaker_controllers::runtime::queue::Bucket;
+use caretaker_controllers::runtime::driver::clock_skew::TimeSource;
+use caretaker_controllers::runtime::driver::{DriverMode, DriverOptions};
+use caretaker_controllers::runtime::feed_set::KindInterest;
+use caretaker_controllers::runtime::manager::{ControllerManager, CurrentHandle};
+use caretaker_controllers::runtime::metrics::ControllerMetrics;
+use caretaker_controllers::runtime::queue::RetryBucket;
 
 use crate::admin::BoxedAnswer;
 use crate::args::ControllerFlags;
@@ -21,13 +21,13 @@ const QUERY_MAX: Duration = Duration::from_secs(5);
 
 /// What builders need in order to start a controller.
 pub(super) struct ControllerLauncher<'a> {
-    pub(super) manager: &'a mut Manager,
+    pub(super) manager: &'a mut ControllerManager,
     pub(super) flags: &'a ControllerFlags,
-    pub(super) mode: Mode,
-    /// Controllers that run with `Mode::DryRun` because another controller manager does their work.
+    pub(super) mode: DriverMode,
+    /// Controllers that run with `DriverMode::DryRun` because another controller manager does their work.
     pub(super) dry_run_only: &'a [&'static str],
     /// Clock of the controllers that compare our time with timestamps in objects.
-    pub(super) timing: Timing,
+    pub(super) timing: TimeSource,
     /// Seed of the controllers' random numbers.
     pub(super) seed: u64,
 }
@@ -41,13 +41,13 @@ pub(super) trait RunningController: Send + Sync {
     fn overdue(&self) -> Option<Duration>;
 
     /// Updates the metrics that are read from the controller's state.
-    fn update<'a>(&'a self, metrics: &'a Metrics) -> BoxedAnswer<'a, ()>;
+    fn update<'a>(&'a self, metrics: &'a ControllerMetrics) -> BoxedAnswer<'a, ()>;
 }
 
 struct LaunchedController<C: Controller> {
     name: &'static str,
     post: CurrentHandle<C>,
-    update: fn(&C, &Metrics),
+    update: fn(&C, &ControllerMetrics),
 }
 
 // === impl ControllerLauncher ===
@@ -55,26 +55,30 @@ struct LaunchedController<C: Controller> {
 impl ControllerLauncher<'_> {
     /// Whether the controller of this name runs in this process and writes.
     pub(super) fn acts(&self, name: &str) -> bool {
-        self.mode == Mode::Act && self.flags.runs(name) && !self.dry_run_only.contains(&name)
+        self.mode == DriverMode::Act && self.flags.runs(name) && !self.dry_run_only.contains(&name)
     }
 
     /// Starts a controller. `adjust` changes the common options.
     pub(super) fn start<C: Controller>(
         &mut self,
         name: &'static str,
-        interest: Interest,
-        adjust: impl FnOnce(&mut Options),
+        interest: KindInterest,
+        adjust: impl FnOnce(&mut DriverOptions),
         make: impl Fn() -> C + Send + 'static,
     ) -> CurrentHandle<C> {
         let is_dry_run = self.dry_run_only.contains(&name);
-        let mut options = Options {
-            mode: if is_dry_run { Mode::DryRun } else { self.mode },
+        let mut options = DriverOptions {
+            mode: if is_dry_run {
+                DriverMode::DryRun
+            } else {
+                self.mode
+            },
             retry_max: self.flags.retry_max_delay,
-            retry_bucket: self.flags.retry_rate().map(|qps| Bucket {
+            retry_bucket: self.flags.retry_rate().map(|qps| RetryBucket {
                 qps: qps.into(),
                 burst: RETRY_BURST,
             }),
-            ..Options::default()
+            ..DriverOptions::default()
         };
         adjust(&mut options);
         self.manager.start(interest, options, make)
@@ -85,7 +89,7 @@ impl ControllerLauncher<'_> {
 pub(super) fn running<C: Controller>(
     name: &'static str,
     post: CurrentHandle<C>,
-    update: fn(&C, &Metrics),
+    update: fn(&C, &ControllerMetrics),
 ) -> Box<dyn RunningController> {
     Box::new(LaunchedController { name, post, update })
 }
@@ -96,7 +100,7 @@ pub(super) async fn query<C: Controller, R: Send + 'static>(
     question: impl FnOnce(&C) -> R + Send + 'static,
 ) -> Option<R> {
     let handle = post.borrow().clone()?;
-    let answer = handle.ask(|controller, _| question(controller));
+    let answer = handle.query(|controller, _| question(controller));
     tokio::time::timeout(QUERY_MAX, answer).await.ok()?
 }
 
@@ -112,7 +116,7 @@ impl<C: Controller> RunningController for LaunchedController<C> {
         handle.map(|handle| handle.stats().overdue())
     }
 
-    fn update<'a>(&'a self, metrics: &'a Metrics) -> BoxedAnswer<'a, ()> {
+    fn update<'a>(&'a self, metrics: &'a ControllerMetrics) -> BoxedAnswer<'a, ()> {
         let (metrics, update) = (metrics.clone(), self.update);
         Box::pin(async move {
             // Without an answer the metrics keep their last values.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use caretaker_controllers::runtime::evidence::{Evidence, Trail};
+use caretaker_controllers::runtime::evidence::{Evidence, EvidenceTrail};
 use kube::api::{Api, DynamicObject, ListParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ pub(crate) struct DemoRunner<'a> {
     client: kube::Client,
     controllers: &'a ControllerSet,
     printer: &'a mut DemoPrinter,
-    trail: Trail,
+    trail: EvidenceTrail,
     records: broadcast::Receiver<Arc<Evidence>>,
     /// Writes of the controllers since the last step that created or deleted objects.
     writes: Vec<Arc<Evidence>>,

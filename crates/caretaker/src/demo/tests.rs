@@ -33,7 +33,7 @@ impl io::Write for OutputBuffer {
 #[tokio::test(start_paused = true)]
 async fn all_chapters_show_their_writes_in_order() {
     let output = OutputBuffer::default();
-    let mut cluster = DemoCluster::start(Mode::Act).await.unwrap();
+    let mut cluster = DemoCluster::start(DriverMode::Act).await.unwrap();
     let shown = cluster.show(&mut output.printer(), &chapters()).await;
     let text = output.text();
     assert!(shown.is_ok(), "{shown:?}\n{text}");
@@ -103,7 +103,7 @@ async fn all_chapters_show_their_writes_in_order() {
 #[tokio::test(start_paused = true)]
 async fn a_missing_write_fails_the_demo() {
     let output = OutputBuffer::default();
-    let mut cluster = DemoCluster::start(Mode::DryRun).await.unwrap();
+    let mut cluster = DemoCluster::start(DriverMode::DryRun).await.unwrap();
     let shown = cluster.show(&mut output.printer(), &chapters()).await;
     assert_eq!(
         format!("{:#}", shown.unwrap_err()),

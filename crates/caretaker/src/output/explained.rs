@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 
 use caretaker_controllers::gc::explain::{Tie, Ties};
 use caretaker_controllers::gc::{Key, Reason};
-use caretaker_controllers::runtime::call::{Call, Propagation};
+use caretaker_controllers::runtime::call::{ApiCall, DeletePropagation};
 use caretaker_controllers::runtime::controller::{
-    DecisionReason as _, Identity, Next, Note, Verdict,
+    DecisionReason as _, EventNote, NextStep, ObjectIdentity, Verdict,
 };
 use jiff::Timestamp;
 use serde::Serialize;
@@ -38,7 +38,7 @@ const GC_FINALIZERS: [(&str, &str); 2] = [
 
 /// All decisions about an object, and what they depend on.
 pub(crate) struct Explanation {
-    pub(crate) object: Identity,
+    pub(crate) object: ObjectIdentity,
     /// Resource and group, `deployments.apps`.
     pub(crate) resource: String,
     /// Whether the garbage collector watches its kind.
@@ -166,7 +166,7 @@ impl Explanation {
     }
 
     /// The dependents that block its deletion now; none unless it waits for them.
-    fn blockers(&self) -> (&[Identity], usize) {
+    fn blockers(&self) -> (&[ObjectIdentity], usize) {
         match (&self.verdict.because, &self.ties.blockers) {
             (Reason::WaitsForDependents { .. } | Reason::Ring { .. }, (first, count)) => {
                 (first, *count)
@@ -188,25 +188,25 @@ impl Explanation {
             };
         }
         match &self.verdict.next {
-            Next::Rest => self.rest(),
-            Next::At(at) => NextAction {
+            NextStep::Rest => self.rest(),
+            NextStep::At(at) => NextAction {
                 action: "wait",
                 at: Some(*at),
                 message: format!("wait for that until {at:.0} at the latest"),
                 ..NextAction::none(String::new())
             },
-            Next::Retry => NextAction {
+            NextStep::Retry => NextAction {
                 action: "wait",
                 message: "wait for that".to_owned(),
                 ..NextAction::none(String::new())
             },
-            Next::After(_) | Next::Call(Call::Get { .. }) => NextAction {
+            NextStep::After(_) | NextStep::Call(ApiCall::Get { .. }) => NextAction {
                 action: "ask",
                 message: "would read from the API server now".to_owned(),
                 ..NextAction::none(String::new())
             },
-            Next::Call(Call::Delete { propagation, .. }) => deleted(*propagation),
-            Next::Call(Call::Create { .. } | Call::Patch { .. }) => NextAction {
+            NextStep::Call(ApiCall::Delete { propagation, .. }) => deleted(*propagation),
+            NextStep::Call(ApiCall::Create { .. } | ApiCall::Patch { .. }) => NextAction {
                 action: "patch",
                 message: patched(&self.verdict.because),
                 ..NextAction::none(String::new())
@@ -272,23 +272,25 @@ impl NextAction {
     }
 }
 
-fn notes(notes: &[Note]) -> Vec<Value> {
+fn notes(notes: &[EventNote]) -> Vec<Value> {
     let values = notes
         .iter()
         .map(|note| json!({"reason": note.reason, "message": note.message}));
     values.collect()
 }
 
-fn deleted(propagation: Option<Propagation>) -> NextAction {
+fn deleted(propagation: Option<DeletePropagation>) -> NextAction {
     let how = match propagation {
         None => "",
-        Some(Propagation::Background) => " (background: its dependents are deleted afterwards)",
-        Some(Propagation::Foreground) => " (foreground: its dependents are deleted first)",
-        Some(Propagation::Orphan) => " (orphan: its dependents are kept)",
+        Some(DeletePropagation::Background) => {
+            " (background: its dependents are deleted afterwards)"
+        }
+        Some(DeletePropagation::Foreground) => " (foreground: its dependents are deleted first)",
+        Some(DeletePropagation::Orphan) => " (orphan: its dependents are kept)",
     };
     NextAction {
         action: "delete",
-        policy: propagation.map(Propagation::as_str),
+        policy: propagation.map(DeletePropagation::as_str),
         at: None,
         message: format!("would delete it now{how}"),
     }

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use caretaker_controllers::gc;
-use caretaker_controllers::runtime::controller::Identity;
-use caretaker_controllers::runtime::evidence::{Evidence, Outcome};
+use caretaker_controllers::runtime::controller::ObjectIdentity;
+use caretaker_controllers::runtime::evidence::{Evidence, WriteStatus};
 use jiff::{SignedDuration, Timestamp};
 
 use super::action::WriteAction;
@@ -42,7 +42,7 @@ const MESSAGE_CHARS_MAX: usize = 300;
 pub(crate) struct ActionSummary {
     groups: BTreeMap<GroupKey, ActionGroup>,
     /// By object, the root of the cascade that deleted it.
-    roots: RecentMap<String, Arc<Identity>>,
+    roots: RecentMap<String, Arc<ObjectIdentity>>,
     /// By object and status.
     failures: RecentMap<(String, Option<u16>), ()>,
 }
@@ -57,7 +57,7 @@ struct GroupKey {
 
 #[derive(Debug)]
 struct ActionGroup {
-    root: Arc<Identity>,
+    root: Arc<ObjectIdentity>,
     reason: &'static str,
     start: Timestamp,
     last: Timestamp,
@@ -65,7 +65,7 @@ struct ActionGroup {
     printed: Timestamp,
     requests: u64,
     /// By action: the count, and the first object.
-    actions: BTreeMap<WriteAction, (u64, Identity)>,
+    actions: BTreeMap<WriteAction, (u64, ObjectIdentity)>,
 }
 
 /// The latest entries of a map, up to a maximum.
@@ -97,7 +97,7 @@ impl ActionSummary {
         let key = GroupKey {
             controller: record.controller,
             topic: if is_gc { key_of(&root) } else { reason }.to_owned(),
-            is_dry_run: record.status == Outcome::DryRun,
+            is_dry_run: record.status == WriteStatus::DryRun,
         };
         if self.groups.len() >= GROUPS_MAX && !self.groups.contains_key(&key) {
             lines.extend(self.evict());
@@ -135,7 +135,7 @@ impl ActionSummary {
     }
 
     /// The root of the cascade as far as it is remembered, else the nearest cause.
-    fn root_of(&self, record: &Evidence) -> Arc<Identity> {
+    fn root_of(&self, record: &Evidence) -> Arc<ObjectIdentity> {
         let cause = record.cause.as_ref().unwrap_or(&record.target);
         match self.roots.entries.get(key_of(cause)) {
             Some(root) => Arc::clone(root),
@@ -153,7 +153,7 @@ impl ActionSummary {
 // === impl ActionGroup ===
 
 impl ActionGroup {
-    fn new(root: Arc<Identity>, record: &Evidence) -> Self {
+    fn new(root: Arc<ObjectIdentity>, record: &Evidence) -> Self {
         let millis = i64::try_from(record.ms).unwrap_or(i64::MAX);
         let start = record.at.checked_sub(SignedDuration::from_millis(millis));
         Self {
@@ -169,7 +169,7 @@ impl ActionGroup {
 
     fn add(&mut self, record: &Evidence, action: WriteAction, reason: &'static str) {
         self.last = self.last.max(record.at);
-        let is_dry_run = record.status == Outcome::DryRun;
+        let is_dry_run = record.status == WriteStatus::DryRun;
         if !is_dry_run {
             self.requests += u64::from(record.requests.max(1));
         }
@@ -226,7 +226,13 @@ impl ActionGroup {
     }
 
     /// `Pod shop/web-1 of ReplicaSet shop/web`, `2 Jobs`, `3 objects of Deployment shop/web`.
-    fn objects(&self, key: &GroupKey, count: u64, first: &Identity, is_first: bool) -> String {
+    fn objects(
+        &self,
+        key: &GroupKey,
+        count: u64,
+        first: &ObjectIdentity,
+        is_first: bool,
+    ) -> String {
         match count {
             1 if !is_first || first.uid == self.root.uid => first.to_string(),
             1 => format!("{first} of {}", self.root),
@@ -267,7 +273,7 @@ impl<K, V> Default for RecentMap<K, V> {
 }
 
 /// The uid, or the name of an object that has none.
-fn key_of(object: &Identity) -> &str {
+fn key_of(object: &ObjectIdentity) -> &str {
     if object.uid.is_empty() {
         &object.name
     } else {
@@ -279,9 +285,9 @@ fn key_of(object: &Identity) -> &str {
 fn failed_status(record: &Evidence) -> Option<Option<u16>> {
     match record.status {
         _ if record.done => None,
-        Outcome::DryRun | Outcome::Code(404 | 409) => None,
-        Outcome::Code(status) => Some(Some(status)),
-        Outcome::NoAnswer => Some(None),
+        WriteStatus::DryRun | WriteStatus::Code(404 | 409) => None,
+        WriteStatus::Code(status) => Some(Some(status)),
+        WriteStatus::NoAnswer => Some(None),
     }
 }
 

@@ -4,11 +4,11 @@
 //! must not appear as writes of the product.
 
 use anyhow::{Context as _, Result};
-use caretaker_controllers::runtime::events::Events;
-use caretaker_controllers::runtime::evidence::Trail;
+use caretaker_controllers::runtime::events::EventSink;
+use caretaker_controllers::runtime::evidence::EvidenceTrail;
 use caretaker_controllers::runtime::feed_set::FeedSet;
-use caretaker_controllers::runtime::manager::{Manager, Shared};
-use caretaker_controllers::runtime::metrics::Metrics;
+use caretaker_controllers::runtime::manager::{ControllerManager, SharedParts};
+use caretaker_controllers::runtime::metrics::ControllerMetrics;
 use caretaker_machinery::clock::Clock;
 use caretaker_simulator::volcano;
 
@@ -43,14 +43,14 @@ pub(crate) const SIMULATED: &str =
     "workloads are simulated: Pods and Jobs start and finish, but no container runs";
 
 /// Starts the simulated controllers.
-pub(crate) fn start(client: kube::Client, feeds: FeedSet, clock: Clock) -> Manager {
-    let mut manager = Manager::new(Shared {
+pub(crate) fn start(client: kube::Client, feeds: FeedSet, clock: Clock) -> ControllerManager {
+    let mut manager = ControllerManager::new(SharedParts {
         client,
         feeds,
         clock,
-        events: Events::none(),
-        evidence: Trail::new(),
-        metrics: Metrics::new(),
+        events: EventSink::none(),
+        evidence: EvidenceTrail::new(),
+        metrics: ControllerMetrics::new(),
         limit: None,
     });
     caretaker_simulator::start(&mut manager);

@@ -9,21 +9,21 @@ use super::event_texts::{self, CronEvent};
 use super::memory::{FailedStep, SlotState, StatusWrite};
 use super::reason::SkipReason;
 use super::{CronJobs, owner, slots, status};
-use crate::runtime::call::{Answer, Call, Failure, FailureKind, Judged};
-use crate::runtime::controller::{CallAnswer, Note, Wake};
-use crate::runtime::record::{Record, Uid};
+use crate::runtime::call::{ApiAnswer, ApiCall, CallFailure, FailureKind, JudgedVersion};
+use crate::runtime::controller::{AnsweredCall, EventNote, WakeList};
+use crate::runtime::record::{ObjectRecord, Uid};
 
 // === impl CronJobs ===
 
 impl CronJobs {
-    fn note(&self, uid: &Uid, event: CronEvent, holes: &[(&str, &str)]) -> Option<Note> {
+    fn note(&self, uid: &Uid, event: CronEvent, holes: &[(&str, &str)]) -> Option<EventNote> {
         let cron = self.index.cron(uid)?;
         let about = cron.identity(self.index.row, uid);
         event_texts::note(self.index.row, &about, event, holes)
     }
 
     /// Remembers a failed step. The CronJob is woken at its next slot, so that no slot waits for a backoff.
-    fn fail(&mut self, uid: &Uid, failed: FailedStep, now: Timestamp, wake: &mut Wake<Uid>) {
+    fn fail(&mut self, uid: &Uid, failed: FailedStep, now: Timestamp, wake: &mut WakeList<Uid>) {
         let next = self
             .index
             .cron(uid)
@@ -44,8 +44,8 @@ impl CronJobs {
     }
 
     /// Takes the answer to the create of a slot's Job.
-    pub(super) fn created(&mut self, answered: CallAnswer<'_, Uid>) -> Option<Note> {
-        let CallAnswer {
+    pub(super) fn created(&mut self, answered: AnsweredCall<'_, Uid>) -> Option<EventNote> {
+        let AnsweredCall {
             key: uid,
             call,
             answer,
@@ -57,13 +57,13 @@ impl CronJobs {
             memory.create_answered();
         }
         match answer {
-            Answer::Object(record) if self.owns(uid, record) => {
+            ApiAnswer::Object(record) if self.owns(uid, record) => {
                 self.succeed(uid, |failed| *failed == FailedStep::Start);
                 self.index.apply_job(record, wake);
                 self.note(uid, CronEvent::Created, &[("job", &name)])
             }
-            Answer::Object(record) => {
-                let judged = Judged {
+            ApiAnswer::Object(record) => {
+                let judged = JudgedVersion {
                     uid: record.meta.uid.clone(),
                     revision: record.meta.revision.clone(),
                 };
@@ -74,35 +74,35 @@ impl CronJobs {
                 None
             }
             // The Job exists. The driver reads it, and `found` takes the answer.
-            Answer::Failed(Failure {
+            ApiAnswer::Failed(CallFailure {
                 kind: FailureKind::Conflict,
                 ..
             }) => None,
-            Answer::Failed(failure) => {
+            ApiAnswer::Failed(failure) => {
                 self.fail(uid, FailedStep::Start, now, wake);
                 match failure.kind {
                     FailureKind::NamespaceEnding => self.note(uid, CronEvent::NamespaceEnding, &[]),
                     _ => self.note(uid, CronEvent::CreateFailed, &[("error", &failure.message)]),
                 }
             }
-            Answer::Done | Answer::Absent(_) => None,
+            ApiAnswer::Done | ApiAnswer::Absent(_) => None,
         }
     }
 
     /// Takes the answer to a status write.
-    pub(super) fn recorded(&mut self, answered: CallAnswer<'_, Uid>) -> Vec<Note> {
-        let CallAnswer {
+    pub(super) fn recorded(&mut self, answered: AnsweredCall<'_, Uid>) -> Vec<EventNote> {
+        let AnsweredCall {
             key: uid,
             call,
             answer,
             now,
             wake,
         } = answered;
-        let Call::Patch { judged, patch, .. } = call else {
+        let ApiCall::Patch { judged, patch, .. } = call else {
             return Vec::new();
         };
         match answer {
-            Answer::Object(record) if record.meta.uid == *uid => {
+            ApiAnswer::Object(record) if record.meta.uid == *uid => {
                 self.index.apply_cron(record, now, wake);
                 self.succeed(uid, |failed| *failed == FailedStep::Record);
                 let Some(cron) = self.index.cron(uid) else {
@@ -127,20 +127,20 @@ impl CronJobs {
                 return notes;
             }
             // The CronJob is gone, or another one has its name.
-            Answer::Object(_) | Answer::Absent(_) => self.index.forget_cron(uid, wake),
-            Answer::Failed(Failure {
+            ApiAnswer::Object(_) | ApiAnswer::Absent(_) => self.index.forget_cron(uid, wake),
+            ApiAnswer::Failed(CallFailure {
                 kind: FailureKind::Conflict,
                 ..
             })
-            | Answer::Done => {}
-            Answer::Failed(_) => self.fail(uid, FailedStep::Record, now, wake),
+            | ApiAnswer::Done => {}
+            ApiAnswer::Failed(_) => self.fail(uid, FailedStep::Record, now, wake),
         }
         Vec::new()
     }
 
     /// Takes the answer to the delete of a Job.
-    pub(super) fn deleted(&mut self, answered: CallAnswer<'_, Uid>) -> Option<Note> {
-        let CallAnswer {
+    pub(super) fn deleted(&mut self, answered: AnsweredCall<'_, Uid>) -> Option<EventNote> {
+        let AnsweredCall {
             key: uid,
             call,
             answer,
@@ -154,21 +154,21 @@ impl CronJobs {
             memory.unowned_job.take_if(|(_, judged)| judged.uid == *job);
         }
         match answer {
-            Answer::Object(record) if record.meta.uid == *job => {
+            ApiAnswer::Object(record) if record.meta.uid == *job => {
                 self.index
                     .delete_acknowledged(job, Some(&record.meta.revision));
             }
-            Answer::Done => self.index.delete_acknowledged(job, None),
+            ApiAnswer::Done => self.index.delete_acknowledged(job, None),
             // DEVIATION(cron-deleted-already): upstream emits FailedDelete. Here the goal is reached.
-            Answer::Object(_) | Answer::Absent(_) => {
+            ApiAnswer::Object(_) | ApiAnswer::Absent(_) => {
                 self.index.forget_job(job, wake);
                 return None;
             }
-            Answer::Failed(Failure {
+            ApiAnswer::Failed(CallFailure {
                 kind: FailureKind::Conflict,
                 ..
             }) => return None,
-            Answer::Failed(failure) => {
+            ApiAnswer::Failed(failure) => {
                 let known = self.index.job(uid, job);
                 let is_replaced = known.is_some_and(|known| !self.index.has_finished(known));
                 let failed = if is_replaced {
@@ -197,8 +197,8 @@ impl CronJobs {
     }
 
     /// Takes the answer to the read of the CronJob before a create.
-    pub(super) fn confirmed(&mut self, answered: CallAnswer<'_, Uid>) {
-        let CallAnswer {
+    pub(super) fn confirmed(&mut self, answered: AnsweredCall<'_, Uid>) {
+        let AnsweredCall {
             key: uid,
             answer,
             now,
@@ -206,21 +206,21 @@ impl CronJobs {
             ..
         } = answered;
         match answer {
-            Answer::Object(record) if record.meta.uid == *uid => {
+            ApiAnswer::Object(record) if record.meta.uid == *uid => {
                 self.index.apply_cron(record, now, wake);
                 if let Some(memory) = self.index.memory(uid) {
                     memory.slot = SlotState::Confirmed { at: now };
                 }
             }
-            Answer::Object(_) | Answer::Absent(_) => self.index.forget_cron(uid, wake),
-            Answer::Failed(_) => self.fail(uid, FailedStep::Start, now, wake),
-            Answer::Done => {}
+            ApiAnswer::Object(_) | ApiAnswer::Absent(_) => self.index.forget_cron(uid, wake),
+            ApiAnswer::Failed(_) => self.fail(uid, FailedStep::Start, now, wake),
+            ApiAnswer::Done => {}
         }
     }
 
     /// Takes the answer to the read of a Job, or of the object that has its name.
-    pub(super) fn found(&mut self, answered: CallAnswer<'_, Uid>) -> Option<Note> {
-        let CallAnswer {
+    pub(super) fn found(&mut self, answered: AnsweredCall<'_, Uid>) -> Option<EventNote> {
+        let AnsweredCall {
             key: uid,
             call,
             answer,
@@ -229,7 +229,7 @@ impl CronJobs {
         } = answered;
         let name = &call.target().name;
         match answer {
-            Answer::Object(record) => {
+            ApiAnswer::Object(record) => {
                 self.succeed(uid, |failed| *failed == FailedStep::Ask);
                 self.index
                     .drop_replaced(uid, name, Some(&record.meta.uid), wake);
@@ -242,15 +242,15 @@ impl CronJobs {
                 let owner = owner.map_or("none", |owner| &owner.name);
                 self.note(uid, CronEvent::Foreign, &[("job", name), ("owner", owner)])
             }
-            Answer::Absent(_) => {
+            ApiAnswer::Absent(_) => {
                 self.index.drop_replaced(uid, name, None, wake);
                 None
             }
-            Answer::Failed(failure) => {
+            ApiAnswer::Failed(failure) => {
                 self.fail(uid, FailedStep::Ask, now, wake);
                 self.note(uid, CronEvent::GetFailed, &[("error", &failure.message)])
             }
-            Answer::Done => None,
+            ApiAnswer::Done => None,
         }
     }
 
@@ -274,7 +274,7 @@ impl CronJobs {
         true
     }
 
-    fn owns(&self, uid: &Uid, record: &Record) -> bool {
+    fn owns(&self, uid: &Uid, record: &ObjectRecord) -> bool {
         owner(record).is_some_and(|owner| owner.uid == *uid)
     }
 }

@@ -18,17 +18,17 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::Reason;
+use super::CronReason;
 use super::event_texts::{self, CronEvent};
-use super::facts::{ConcurrencyPolicy, JobOutcome};
-use super::index::{CronState, Index};
+use super::facts::{ConcurrencyPolicy, JobProgress};
+use super::index::{CronIndex, CronState};
 use super::memory::{FailedStep, ScheduleOrigin, StatusWrite};
 use super::owned_jobs::{OwnedJob, OwnedJobs};
 use super::reason::{SkipReason, SkippedSlot};
 use super::slots::{self, DueSlot};
 use super::status::{self, CronStatus};
-use crate::runtime::call::{Call, Judged, PatchForm};
-use crate::runtime::controller::{Next, Note, Verdict};
+use crate::runtime::call::{ApiCall, JudgedVersion, PatchForm};
+use crate::runtime::controller::{EventNote, NextStep, Verdict};
 use crate::runtime::record::Uid;
 
 /// When a schedule is looked at again that has no slot for years.
@@ -46,9 +46,9 @@ static STEPS: [(CronStep, StepRequest); 4] = [
 ];
 
 /// The request of a step, if the step has one to send now.
-type StepRequest = fn(&CronCase<'_>) -> Option<Request>;
+type StepRequest = fn(&CronCase<'_>) -> Option<ReasonedCall>;
 
-type Request = (Call, Reason);
+type ReasonedCall = (ApiCall, CronReason);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CronStep {
@@ -64,37 +64,37 @@ enum CronStep {
 
 /// One CronJob at the time of a decision, with everything that several steps need.
 struct CronCase<'a> {
-    index: &'a Index,
+    index: &'a CronIndex,
     uid: &'a Uid,
     cron: &'a CronState,
     now: Timestamp,
     /// The status as it should be.
     derived: CronStatus,
     /// The write that makes the status so; none if it is so, or if the API server does not keep it.
-    record: Option<Request>,
+    record: Option<ReasonedCall>,
     plan: SlotPlan,
 }
 
 /// What happens with the slot that is due, if any.
 struct SlotPlan {
     /// The request that serves the slot.
-    request: Option<Request>,
+    request: Option<ReasonedCall>,
     /// When to decide again if no step has a request.
-    next: Next<Uid>,
-    because: Reason,
-    notes: Vec<Note>,
+    next: NextStep<Uid>,
+    because: CronReason,
+    notes: Vec<EventNote>,
 }
 
 /// The decision for a CronJob.
-pub(super) fn cron_job(index: &Index, uid: &Uid, now: Timestamp) -> Verdict<Uid, Reason> {
+pub(super) fn cron_job(index: &CronIndex, uid: &Uid, now: Timestamp) -> Verdict<Uid, CronReason> {
     let Some(cron) = index.cron(uid) else {
-        return rest(Reason::Unknown);
+        return rest(CronReason::Unknown);
     };
     if !index.is_complete() {
-        return rest(Reason::Unlisted);
+        return rest(CronReason::Unlisted);
     }
     if cron.is_deleting && !index.row.serves_deleting {
-        return rest(Reason::Deleting);
+        return rest(CronReason::Deleting);
     }
     let case = CronCase::new(index, uid, cron, now);
     let failed = cron.memory.failed.as_ref().map(CronStep::of);
@@ -108,7 +108,7 @@ pub(super) fn cron_job(index: &Index, uid: &Uid, now: Timestamp) -> Verdict<Uid,
         ..
     } = case.plan;
     let (next, because) = match found {
-        Some((call, because)) => (Next::Call(call), because),
+        Some((call, because)) => (NextStep::Call(call), because),
         None => (next, because),
     };
     Verdict {
@@ -118,9 +118,9 @@ pub(super) fn cron_job(index: &Index, uid: &Uid, now: Timestamp) -> Verdict<Uid,
     }
 }
 
-fn rest(because: Reason) -> Verdict<Uid, Reason> {
+fn rest(because: CronReason) -> Verdict<Uid, CronReason> {
     Verdict {
-        next: Next::Rest,
+        next: NextStep::Rest,
         because,
         notes: Vec::new(),
     }
@@ -142,7 +142,7 @@ impl CronStep {
 // === impl CronCase ===
 
 impl<'a> CronCase<'a> {
-    fn new(index: &'a Index, uid: &'a Uid, cron: &'a CronState, now: Timestamp) -> Self {
+    fn new(index: &'a CronIndex, uid: &'a Uid, cron: &'a CronState, now: Timestamp) -> Self {
         let mut case = Self {
             index,
             uid,
@@ -150,55 +150,55 @@ impl<'a> CronCase<'a> {
             now,
             derived: status::derive(index, uid, cron, now),
             record: None,
-            plan: SlotPlan::rest(Reason::Unknown, None),
+            plan: SlotPlan::rest(CronReason::Unknown, None),
         };
         case.record = case.status_write();
         case.plan = case.plan_slot();
         case
     }
 
-    fn start(&self) -> Option<Request> {
+    fn start(&self) -> Option<ReasonedCall> {
         self.plan.request.clone()
     }
 
-    fn record(&self) -> Option<Request> {
+    fn record(&self) -> Option<ReasonedCall> {
         self.record.clone()
     }
 
     /// The read of a Job that a list did not show.
-    fn ask(&self) -> Option<Request> {
+    fn ask(&self) -> Option<ReasonedCall> {
         let job = self.index.jobs_of(self.uid).and_then(OwnedJobs::doubtful)?;
         let target = self.index.target_of_job(self.cron, &job.name)?;
-        let because = Reason::Asks {
+        let because = CronReason::Asks {
             job: job.name.to_string(),
         };
-        Some((Call::Get { target }, because))
+        Some((ApiCall::Get { target }, because))
     }
 
     /// The delete of a Job that was stored without our owner reference, else of the oldest finished Job over a history
     /// limit. If the status lacks a fact about that Job, the write of the status comes first, unless that write failed
     /// last.
-    fn prune(&self) -> Option<Request> {
+    fn prune(&self) -> Option<ReasonedCall> {
         let Self { cron, index, .. } = self;
         let cron_job = cron.identity(index.row, self.uid);
         if let Some((target, judged)) = cron.memory.unowned_job.clone() {
-            let call = Call::Delete {
+            let call = ApiCall::Delete {
                 target,
                 judged,
                 propagation: index.row.propagation,
                 grace_secs: None,
             };
-            return Some((call, Reason::Stray { cron_job }));
+            return Some((call, CronReason::Stray { cron_job }));
         }
         let record = self.record.as_ref();
         let record = record.filter(|_| cron.memory.failed != Some(FailedStep::Record));
         let limits = [
             (
-                JobOutcome::Succeeded,
+                JobProgress::Succeeded,
                 cron.spec.succeeded_kept,
                 "successful",
             ),
-            (JobOutcome::Failed, cron.spec.failed_kept, "failed"),
+            (JobProgress::Failed, cron.spec.failed_kept, "failed"),
         ];
         let over_limit = limits.into_iter().filter_map(|(outcome, kept, which)| {
             let kept = kept?;
@@ -210,7 +210,7 @@ impl<'a> CronCase<'a> {
         if let Some(record) = record.filter(|_| self.is_unrecorded(uid, job)) {
             return Some(record.clone());
         }
-        let because = Reason::OverHistoryLimit {
+        let because = CronReason::OverHistoryLimit {
             kept,
             which,
             cron_job,
@@ -222,7 +222,7 @@ impl<'a> CronCase<'a> {
     /// tick counts only if the status can be written now.
     fn oldest_over(
         &self,
-        outcome: JobOutcome,
+        outcome: JobProgress,
         kept: usize,
         can_record: bool,
     ) -> Option<(&Uid, &OwnedJob)> {
@@ -250,14 +250,14 @@ impl<'a> CronCase<'a> {
     }
 
     /// The delete of a Job; none while its tick is unrecorded.
-    fn delete(&self, uid: &Uid, job: &OwnedJob, because: Reason) -> Option<Request> {
+    fn delete(&self, uid: &Uid, job: &OwnedJob, because: CronReason) -> Option<ReasonedCall> {
         let Self { cron, index, .. } = self;
         if cron.unrecorded_tick(job, self.now).is_some() {
             return None;
         }
-        let call = Call::Delete {
+        let call = ApiCall::Delete {
             target: index.target_of_job(cron, &job.name)?,
-            judged: Judged {
+            judged: JudgedVersion {
                 uid: uid.clone(),
                 revision: job.revision.clone(),
             },
@@ -267,15 +267,15 @@ impl<'a> CronCase<'a> {
         Some((call, because))
     }
 
-    fn status_write(&self) -> Option<Request> {
+    fn status_write(&self) -> Option<ReasonedCall> {
         let Self { cron, index, .. } = self;
         if matches!(&cron.memory.status, StatusWrite::NotKept(status) if *status == self.derived) {
             return None;
         }
         let patch = status::patch(index.row, cron, &self.derived)?;
-        let call = Call::Patch {
+        let call = ApiCall::Patch {
             target: index.target_of_cron(cron)?,
-            judged: Judged {
+            judged: JudgedVersion {
                 uid: self.uid.clone(),
                 revision: cron.revision.clone(),
             },
@@ -283,7 +283,7 @@ impl<'a> CronCase<'a> {
             form: PatchForm::Merge,
             patch,
         };
-        Some((call, Reason::Records))
+        Some((call, CronReason::Records))
     }
 }
 
@@ -308,8 +308,8 @@ impl CronCase<'_> {
             (Some(slot), next) => self.plan_due(slot, next),
             (None, Some(next)) => self.wait_until(Some(next), None),
             (None, None) if last > self.now => SlotPlan {
-                next: Next::At(last),
-                ..SlotPlan::rest(Reason::LastInFuture { last }, None)
+                next: NextStep::At(last),
+                ..SlotPlan::rest(CronReason::LastInFuture { last }, None)
             },
             (None, None) => {
                 let plain = event_texts::shortened(&spec.text);
@@ -331,20 +331,20 @@ impl CronCase<'_> {
         let Self { cron, index, .. } = self;
         let spec = &cron.spec;
         if cron.is_deleting {
-            return Some(SlotPlan::rest(Reason::Deleting, None));
+            return Some(SlotPlan::rest(CronReason::Deleting, None));
         }
         if spec.is_suspended && !index.row.checks_suspended {
-            return Some(SlotPlan::rest(Reason::Suspended, None));
+            return Some(SlotPlan::rest(CronReason::Suspended, None));
         }
         if let Some(Err(error)) = &spec.zone {
             let error = error.to_string();
             let zone = event_texts::quoted(spec.zone_name.as_deref().unwrap_or_default());
             let holes = [("zone", &*zone), ("error", &*error)];
             let note = self.note(CronEvent::UnknownZone, &holes);
-            return Some(SlotPlan::rest(Reason::UnknownZone { error }, note));
+            return Some(SlotPlan::rest(CronReason::UnknownZone { error }, note));
         }
         let is_suspended = spec.is_suspended;
-        is_suspended.then(|| SlotPlan::rest(Reason::Suspended, None))
+        is_suspended.then(|| SlotPlan::rest(CronReason::Suspended, None))
     }
 
     fn plan_unreadable(&self, error: String) -> SlotPlan {
@@ -359,7 +359,7 @@ impl CronCase<'_> {
             ("error", &*error),
         ];
         let note = self.note(event, &holes);
-        SlotPlan::rest(Reason::Unreadable { error }, note)
+        SlotPlan::rest(CronReason::Unreadable { error }, note)
     }
 
     /// Whether a slot has its Job, or the status records it.
@@ -417,22 +417,25 @@ impl CronCase<'_> {
         is_short_lived && !self.cron.memory.slot.is_confirmed(self.now)
     }
 
-    fn confirm(&self, slot: DueSlot) -> Option<Request> {
+    fn confirm(&self, slot: DueSlot) -> Option<ReasonedCall> {
         let target = self.index.target_of_cron(self.cron)?;
-        Some((Call::Get { target }, Reason::Confirms { slot: slot.time }))
+        Some((
+            ApiCall::Get { target },
+            CronReason::Confirms { slot: slot.time },
+        ))
     }
 
-    fn create(&self, slot: DueSlot) -> Option<Request> {
+    fn create(&self, slot: DueSlot) -> Option<ReasonedCall> {
         let Self {
             cron, index, uid, ..
         } = self;
         let name = slots::job_name(&cron.name, slot.time);
-        let call = Call::Create {
+        let call = ApiCall::Create {
             target: index.target_of_job(cron, &name)?,
             subresource: None,
             object: slots::job_of(index.row, uid, cron, slot.time),
         };
-        let because = Reason::Starts {
+        let because = CronReason::Starts {
             slot: slot.time,
             missed: slot.count.saturating_sub(1),
             cron_job: cron.identity(index.row, uid),
@@ -441,8 +444,8 @@ impl CronCase<'_> {
     }
 
     /// The delete of the Job that runs, before the slot's own Job is created.
-    fn replace(&self, slot: DueSlot, uid: &Uid, job: &OwnedJob) -> Option<Request> {
-        let because = Reason::Replaced {
+    fn replace(&self, slot: DueSlot, uid: &Uid, job: &OwnedJob) -> Option<ReasonedCall> {
+        let because = CronReason::Replaced {
             slot: slot.time,
             cron_job: self.cron.identity(self.index.row, self.uid),
         };
@@ -452,19 +455,19 @@ impl CronCase<'_> {
     /// Nothing to do until the next slot.
     fn wait_until(&self, next: Option<Timestamp>, skip: Option<SkippedSlot>) -> SlotPlan {
         let (next, because) = match next {
-            Some(next) => (next, Reason::Waits { next, skip }),
+            Some(next) => (next, CronReason::Waits { next, skip }),
             None => {
                 let again = self.now.saturating_add(LOOK_AGAIN);
-                (again.unwrap_or(Timestamp::MAX), Reason::NeverDue)
+                (again.unwrap_or(Timestamp::MAX), CronReason::NeverDue)
             }
         };
         SlotPlan {
-            next: Next::At(next),
+            next: NextStep::At(next),
             ..SlotPlan::rest(because, None)
         }
     }
 
-    fn note(&self, event: CronEvent, holes: &[(&str, &str)]) -> Option<Note> {
+    fn note(&self, event: CronEvent, holes: &[(&str, &str)]) -> Option<EventNote> {
         let about = self.cron.identity(self.index.row, self.uid);
         event_texts::note(self.index.row, &about, event, holes)
     }
@@ -473,31 +476,31 @@ impl CronCase<'_> {
     ///
     /// DEVIATION(cron-told-once): upstream emits it again with every reconcile. Here it is emitted once for each slot, and
     /// an Event about no slot, like an unreadable schedule, once as long as its cause lasts.
-    fn slot_note(&self, slot: DueSlot, event: CronEvent) -> Option<Note> {
+    fn slot_note(&self, slot: DueSlot, event: CronEvent) -> Option<EventNote> {
         let note = self.note(event, &[])?;
         let dedup_key = Some(slot.time.to_string());
-        Some(Note { dedup_key, ..note })
+        Some(EventNote { dedup_key, ..note })
     }
 }
 
 // === impl SlotPlan ===
 
 impl SlotPlan {
-    fn rest(because: Reason, note: Option<Note>) -> Self {
+    fn rest(because: CronReason, note: Option<EventNote>) -> Self {
         Self {
             request: None,
-            next: Next::Rest,
+            next: NextStep::Rest,
             because,
             notes: note.into_iter().collect(),
         }
     }
 
-    fn with_note(mut self, note: Option<Note>) -> Self {
+    fn with_note(mut self, note: Option<EventNote>) -> Self {
         self.notes.extend(note);
         self
     }
 
-    fn sending(self, request: Option<Request>) -> Self {
+    fn sending(self, request: Option<ReasonedCall>) -> Self {
         Self { request, ..self }
     }
 }

@@ -8,11 +8,11 @@ use prometheus_client::metrics::histogram::Histogram;
 use super::event_texts::{self, EventText};
 use super::facts::{JobFacts, RawJobStatus};
 use super::metrics::CronMetrics;
-use crate::runtime::call::Propagation;
+use crate::runtime::call::DeletePropagation;
 
 /// A kind of CronJobs and the Jobs that it makes.
 #[derive(Debug)]
-pub struct Dialect {
+pub struct CronDialect {
     /// The controller's name, as `--controllers` spells it.
     pub name: &'static str,
     /// The `source.component` of its Events.
@@ -30,9 +30,9 @@ pub struct Dialect {
     /// The annotation with the slot of a Job.
     pub(super) stamp: &'static str,
     /// `propagationPolicy` of our deletes; the API server's default if none.
-    pub(super) propagation: Option<Propagation>,
+    pub(super) propagation: Option<DeletePropagation>,
     /// The time by which the oldest finished Job is pruned first.
-    pub(super) age: AgeBy,
+    pub(super) age: JobAgeBy,
     /// Whether its Jobs can be aborted, so that a TTL for aborted Jobs applies.
     pub(super) has_aborted: bool,
     /// Whether an unknown time zone is reported while a CronJob is suspended.
@@ -45,7 +45,7 @@ pub struct Dialect {
 
 /// The time that orders finished Jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum AgeBy {
+pub(super) enum JobAgeBy {
     Creation,
     Start,
 }
@@ -57,7 +57,7 @@ pub const CRON_JOBS: &str = "cronjobs";
 pub const JOBS: &str = "jobs";
 
 /// The CronJobs of Kubernetes itself.
-pub static BATCH: Dialect = Dialect {
+pub static BATCH: CronDialect = CronDialect {
     name: "cronjob-controller/batch",
     reporter: "cronjob-controller",
     queue: Some("cronjob"),
@@ -66,8 +66,8 @@ pub static BATCH: Dialect = Dialect {
     label: "cronjobs.batch",
     skew: |metrics| &metrics.batch_job_skew,
     stamp: "batch.kubernetes.io/cronjob-scheduled-timestamp",
-    propagation: Some(Propagation::Background),
-    age: AgeBy::Start,
+    propagation: Some(DeletePropagation::Background),
+    age: JobAgeBy::Start,
     has_aborted: false,
     checks_suspended: true,
     serves_deleting: true,
@@ -76,7 +76,7 @@ pub static BATCH: Dialect = Dialect {
 };
 
 /// Volcano's CronJobs. Its original has no named queue.
-pub static VOLCANO: Dialect = Dialect {
+pub static VOLCANO: CronDialect = CronDialect {
     name: "cronjob-controller/volcano",
     reporter: "vc-controller-manager",
     queue: None,
@@ -86,7 +86,7 @@ pub static VOLCANO: Dialect = Dialect {
     skew: |metrics| &metrics.volcano_job_skew,
     stamp: "volcano.sh/cronjob-scheduled-timestamp",
     propagation: None,
-    age: AgeBy::Creation,
+    age: JobAgeBy::Creation,
     has_aborted: true,
     checks_suspended: false,
     serves_deleting: false,
@@ -95,4 +95,4 @@ pub static VOLCANO: Dialect = Dialect {
 };
 
 /// The rows of both kinds.
-pub static DIALECTS: [&Dialect; 2] = [&BATCH, &VOLCANO];
+pub static DIALECTS: [&CronDialect; 2] = [&BATCH, &VOLCANO];

@@ -3,8 +3,8 @@
 //! Types, reasons and messages are verbatim, because alerts and scripts match them; `docs/cronjobs.md` has the same
 //! tables. A kind without a row for a case emits no Event.
 
-use super::dialects::Dialect;
-use crate::runtime::controller::{Identity, Note, Severity};
+use super::dialects::CronDialect;
+use crate::runtime::controller::{EventNote, EventSeverity, ObjectIdentity};
 
 /// The cases in which a CronJob gets an Event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,9 +32,9 @@ pub(super) enum CronEvent {
 }
 
 /// Case, severity, reason, and the message with placeholders like `{job}`.
-pub(super) type EventText = (CronEvent, Severity, &'static str, &'static str);
+pub(super) type EventText = (CronEvent, EventSeverity, &'static str, &'static str);
 
-use Severity::{Normal, Warning};
+use EventSeverity::{Normal, Warning};
 
 const TOO_MANY: &str = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew";
 
@@ -261,18 +261,18 @@ const QUOTED_CHARS_MAX: usize = 120;
 
 /// The Event of a case, if the kind has one. `holes` are the values of the placeholders.
 pub(super) fn note(
-    row: &Dialect,
-    about: &Identity,
+    row: &CronDialect,
+    about: &ObjectIdentity,
     event: CronEvent,
     holes: &[(&str, &str)],
-) -> Option<Note> {
+) -> Option<EventNote> {
     let (_, severity, reason, sentence) = row.words.iter().find(|text| text.0 == event)?;
     let cronjob = format!("{}/{}", about.namespace, about.name);
     let common = [
         ("cronjob", cronjob.as_str()),
         ("namespace", &about.namespace),
     ];
-    Some(Note {
+    Some(EventNote {
         about: about.clone(),
         severity: *severity,
         reason,
@@ -316,7 +316,7 @@ mod tests {
     use super::*;
 
     /// One row per Event, as the documentation shows it.
-    fn documented(row: &Dialect) -> Vec<String> {
+    fn documented(row: &CronDialect) -> Vec<String> {
         let rows = row.words.iter().map(|(_, severity, reason, sentence)| {
             format!("| {severity:?} | {reason} | `{sentence}` |")
         });

@@ -13,11 +13,11 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::dialects::Dialect;
+use super::dialects::CronDialect;
 use super::status::{ActiveJob, CronStatus};
 use super::{SHORT_LIVED, slots};
 use crate::runtime::record::body::{members, part, time};
-use crate::runtime::record::{Body, OwnerRef, Record, Uid};
+use crate::runtime::record::{ObjectRecord, OwnerRef, RecordBody, Uid};
 
 /// The spec of a CronJob.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub(super) enum ConcurrencyPolicy {
 /// The parts of a Job that decisions read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct JobFacts {
-    pub(super) outcome: JobOutcome,
+    pub(super) outcome: JobProgress,
     /// The time of its end, if it has one.
     pub(super) ended: Option<Timestamp>,
     pub(super) started: Option<Timestamp>,
@@ -62,7 +62,7 @@ pub(super) struct JobFacts {
 
 /// How far a Job has got.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum JobOutcome {
+pub(super) enum JobProgress {
     #[default]
     Unfinished,
     Succeeded,
@@ -173,8 +173,8 @@ struct RawJobState<'a> {
 }
 
 /// The creation time, spec and status of a CronJob.
-pub(super) fn cron_job(record: &Record) -> (Option<Timestamp>, CronSpec, CronStatus) {
-    let Body::Json(body) = &record.body else {
+pub(super) fn cron_job(record: &ObjectRecord) -> (Option<Timestamp>, CronSpec, CronStatus) {
+    let RecordBody::Json(body) = &record.body else {
         return (
             None,
             CronSpec::read(&RawCronSpec::default(), &Bytes::new()),
@@ -193,8 +193,8 @@ pub(super) fn cron_job(record: &Record) -> (Option<Timestamp>, CronSpec, CronSta
 }
 
 /// The creation time and `lastScheduleTime` of a CronJob. The TTL controllers need them to find unrecorded ticks.
-pub(crate) fn cron_job_times(record: &Record) -> (Option<Timestamp>, Option<Timestamp>) {
-    let Body::Json(body) = &record.body else {
+pub(crate) fn cron_job_times(record: &ObjectRecord) -> (Option<Timestamp>, Option<Timestamp>) {
+    let RecordBody::Json(body) = &record.body else {
         return (None, None);
     };
     let object: RawObject<'_> = serde_json::from_slice(body).unwrap_or_default();
@@ -207,25 +207,25 @@ pub(crate) fn cron_job_times(record: &Record) -> (Option<Timestamp>, Option<Time
 }
 
 /// The owner of a Job that is its controller, if that is a CronJob. Its uid decides between the two groups.
-pub(crate) fn owner(record: &Record) -> Option<&OwnerRef> {
+pub(crate) fn owner(record: &ObjectRecord) -> Option<&OwnerRef> {
     let mut owners = record.meta.owners.iter();
     let owner = owners.find(|owner| owner.controller == Some(true))?;
     (&*owner.kind == "CronJob").then_some(owner)
 }
 
-// === impl Dialect ===
+// === impl CronDialect ===
 
-impl Dialect {
+impl CronDialect {
     /// Whether a Job has succeeded or failed.
     pub fn has_finished(&self, job: &Value) -> bool {
         let status = RawValue::from_string(job["status"].to_string()).ok();
         let status = members(status.as_deref()).unwrap_or_default();
         let outcome = (self.read_job)(&status).outcome;
-        matches!(outcome, JobOutcome::Succeeded | JobOutcome::Failed)
+        matches!(outcome, JobProgress::Succeeded | JobProgress::Failed)
     }
 }
 
-// === impl Spec ===
+// === impl CronSpec ===
 
 impl CronSpec {
     fn read(spec: &RawCronSpec<'_>, body: &Bytes) -> Self {
@@ -266,7 +266,7 @@ impl CronSpec {
     }
 }
 
-// === impl Status ===
+// === impl CronStatus ===
 
 impl CronStatus {
     fn read(status: &RawCronStatus<'_>) -> Self {
@@ -292,8 +292,8 @@ impl CronStatus {
 
 impl JobFacts {
     /// Reads a Job whose CronJob has this name.
-    pub(super) fn read(row: &Dialect, record: &Record, cron_job: &str) -> Self {
-        let Body::Json(body) = &record.body else {
+    pub(super) fn read(row: &CronDialect, record: &ObjectRecord, cron_job: &str) -> Self {
+        let RecordBody::Json(body) = &record.body else {
             return Self::default();
         };
         let object: RawObject<'_> = serde_json::from_slice(body).unwrap_or_default();
@@ -316,9 +316,9 @@ impl JobFacts {
         let mut true_ones = conditions.filter(|stage: &RawJobState<'_>| stage.status == "True");
         let end = true_ones.find(|stage| ["Complete", "Failed"].contains(&&*stage.r#type));
         let outcome = match end.as_ref().map(|stage| &*stage.r#type) {
-            Some("Complete") => JobOutcome::Succeeded,
-            Some(_) => JobOutcome::Failed,
-            None => JobOutcome::Unfinished,
+            Some("Complete") => JobProgress::Succeeded,
+            Some(_) => JobProgress::Failed,
+            None => JobProgress::Unfinished,
         };
         Self {
             outcome,
@@ -332,10 +332,10 @@ impl JobFacts {
     pub(super) fn by_phase(status: &RawJobStatus<'_>) -> Self {
         let state: RawJobState<'_> = members(status.state).unwrap_or_default();
         let outcome = match &*state.phase {
-            "Completed" => JobOutcome::Succeeded,
-            "Failed" | "Terminated" => JobOutcome::Failed,
-            "Aborted" => JobOutcome::Aborted,
-            _ => JobOutcome::Unfinished,
+            "Completed" => JobProgress::Succeeded,
+            "Failed" | "Terminated" => JobProgress::Failed,
+            "Aborted" => JobProgress::Aborted,
+            _ => JobProgress::Unfinished,
         };
         Self {
             outcome,
@@ -345,9 +345,9 @@ impl JobFacts {
     }
 }
 
-// === impl JobOutcome ===
+// === impl JobProgress ===
 
-impl JobOutcome {
+impl JobProgress {
     /// The condition as the Event names it.
     pub(super) fn condition(self) -> &'static str {
         match self {

@@ -10,23 +10,23 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::Settings;
-use super::dialects::{CRON_JOBS, Dialect, JOBS};
+use super::CronSettings;
+use super::dialects::{CRON_JOBS, CronDialect, JOBS};
 use super::facts::{self, CronSpec, JobFacts};
 use super::memory::{CronMemory, StatusWrite};
 use super::owned_jobs::{JobRules, OwnedJob, OwnedJobs};
 use super::slots::{self, SlotOutlook};
 use super::status::CronStatus;
-use crate::runtime::call::Target;
-use crate::runtime::controller::{Identity, Wake};
-use crate::runtime::kind::{Catalog, KindId, KindState};
-use crate::runtime::record::{Record, Revision, Uid};
+use crate::runtime::call::CallTarget;
+use crate::runtime::controller::{ObjectIdentity, WakeList};
+use crate::runtime::kind::{KindCatalog, KindId, KindState};
+use crate::runtime::record::{ObjectRecord, Revision, Uid};
 
 /// Holds all indexing state of one CronJob controller. The driver's task owns it.
 #[derive(Debug)]
-pub struct Index {
-    pub(super) row: &'static Dialect,
-    pub(super) settings: Settings,
+pub struct CronIndex {
+    pub(super) row: &'static CronDialect,
+    pub(super) settings: CronSettings,
     crons_kind: KindSync,
     jobs_kind: KindSync,
     crons: BTreeMap<Uid, CronState>,
@@ -58,10 +58,10 @@ pub(super) struct CronState {
     pub(super) memory: CronMemory,
 }
 
-// === impl Index ===
+// === impl CronIndex ===
 
-impl Index {
-    pub(super) fn new(row: &'static Dialect, mut settings: Settings) -> Self {
+impl CronIndex {
+    pub(super) fn new(row: &'static CronDialect, mut settings: CronSettings) -> Self {
         settings.after_aborted.take_if(|_| !row.has_aborted);
         let rules = JobRules {
             age: row.age,
@@ -121,29 +121,29 @@ impl Index {
         job.has_finished(self.rules)
     }
 
-    pub(super) fn target_of_cron(&self, cron: &CronState) -> Option<Target> {
-        Some(Target {
+    pub(super) fn target_of_cron(&self, cron: &CronState) -> Option<CallTarget> {
+        Some(CallTarget {
             kind: self.crons_kind.id?,
             namespace: cron.namespace.clone(),
             name: cron.name.clone(),
         })
     }
 
-    pub(super) fn target_of_job(&self, cron: &CronState, name: &str) -> Option<Target> {
-        Some(Target {
+    pub(super) fn target_of_job(&self, cron: &CronState, name: &str) -> Option<CallTarget> {
+        Some(CallTarget {
             kind: self.jobs_kind.id?,
             namespace: cron.namespace.clone(),
             name: name.into(),
         })
     }
 
-    pub(super) fn know_catalog(&mut self, catalog: &Catalog) {
+    pub(super) fn know_catalog(&mut self, catalog: &KindCatalog) {
         self.crons_kind.id = catalog.id(self.row.group, CRON_JOBS);
         self.jobs_kind.id = catalog.id(self.row.group, JOBS);
     }
 
     /// Takes a kind's new state. A reset drops all objects of the kind, and decisions wait for the next list.
-    pub(super) fn know_kind(&mut self, kind: KindId, state: KindState, wake: &mut Wake<Uid>) {
+    pub(super) fn know_kind(&mut self, kind: KindId, state: KindState, wake: &mut WakeList<Uid>) {
         let is_cron = self.is_cron(kind);
         if !is_cron && !self.is_job(kind) {
             return;
@@ -182,7 +182,12 @@ impl Index {
     }
 
     /// Stores a CronJob, unless the stored version is as new.
-    pub(super) fn apply_cron(&mut self, record: &Record, now: Timestamp, wake: &mut Wake<Uid>) {
+    pub(super) fn apply_cron(
+        &mut self,
+        record: &ObjectRecord,
+        now: Timestamp,
+        wake: &mut WakeList<Uid>,
+    ) {
         let uid = &record.meta.uid;
         let revision = &record.meta.revision;
         let is_old =
@@ -226,14 +231,14 @@ impl Index {
     }
 
     /// Drops a CronJob that was deleted or is not shown any more. Its Jobs stay until watches show their end.
-    pub(super) fn forget_cron(&mut self, uid: &Uid, wake: &mut Wake<Uid>) {
+    pub(super) fn forget_cron(&mut self, uid: &Uid, wake: &mut WakeList<Uid>) {
         if self.crons.remove(uid).is_some() {
             wake.now(uid.clone());
         }
     }
 
     /// Stores a Job under its owner, unless the stored version is newer or the Job was deleted since.
-    pub(super) fn apply_job(&mut self, record: &Record, wake: &mut Wake<Uid>) {
+    pub(super) fn apply_job(&mut self, record: &ObjectRecord, wake: &mut WakeList<Uid>) {
         let uid = &record.meta.uid;
         let owner = facts::owner(record);
         if let Some(known) = self.owners.get(uid).cloned() {
@@ -277,7 +282,7 @@ impl Index {
     }
 
     /// Drops a Job and wakes its owner.
-    pub(super) fn forget_job(&mut self, uid: &Uid, wake: &mut Wake<Uid>) {
+    pub(super) fn forget_job(&mut self, uid: &Uid, wake: &mut WakeList<Uid>) {
         let Some(owner) = self.owners.remove(uid) else {
             return;
         };
@@ -292,7 +297,7 @@ impl Index {
 
     /// A relist did not show a Job. An unfinished one becomes doubtful until the API server was asked. A finished one is
     /// dropped, because its end changes no decision.
-    pub(super) fn doubt_job(&mut self, uid: &Uid, wake: &mut Wake<Uid>) {
+    pub(super) fn doubt_job(&mut self, uid: &Uid, wake: &mut WakeList<Uid>) {
         let Some(owner) = self.owners.get(uid).cloned() else {
             return;
         };
@@ -322,7 +327,7 @@ impl Index {
         owner: &Uid,
         name: &str,
         found: Option<&Uid>,
-        wake: &mut Wake<Uid>,
+        wake: &mut WakeList<Uid>,
     ) {
         let known = self.jobs_of(owner).map(|jobs| jobs.uids_of_name(name));
         let gone = known
@@ -347,11 +352,11 @@ impl Index {
     }
 }
 
-// === impl Cron ===
+// === impl CronState ===
 
 impl CronState {
-    pub(super) fn identity(&self, row: &Dialect, uid: &Uid) -> Identity {
-        Identity {
+    pub(super) fn identity(&self, row: &CronDialect, uid: &Uid) -> ObjectIdentity {
+        ObjectIdentity {
             api_version: row.api_version.to_owned(),
             kind: "CronJob".to_owned(),
             namespace: self.namespace.to_string(),
@@ -369,7 +374,7 @@ impl CronState {
     }
 
     /// The zone of the schedule, unless the schedule itself names one.
-    pub(super) fn zone<'a>(&'a self, settings: &'a Settings) -> &'a TimeZone {
+    pub(super) fn zone<'a>(&'a self, settings: &'a CronSettings) -> &'a TimeZone {
         match &self.spec.zone {
             Some(Ok(zone)) => zone,
             _ => &settings.default_zone,
@@ -377,7 +382,7 @@ impl CronState {
     }
 
     /// The next slot, if schedule and zone are readable.
-    pub(super) fn next(&self, settings: &Settings, now: Timestamp) -> Option<Timestamp> {
+    pub(super) fn next(&self, settings: &CronSettings, now: Timestamp) -> Option<Timestamp> {
         let outlook = self.outlook(settings, self.status.last_schedule, now);
         outlook.and_then(|outlook| outlook.next)
     }
@@ -385,7 +390,7 @@ impl CronState {
     /// The slots after `last`, if schedule and zone are readable. Deadlines do not count.
     pub(super) fn outlook(
         &self,
-        settings: &Settings,
+        settings: &CronSettings,
         last: Option<Timestamp>,
         now: Timestamp,
     ) -> Option<SlotOutlook> {

@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::reason::SkipReason;
 use super::slots;
 use super::status::CronStatus;
-use crate::runtime::call::{Judged, Target};
+use crate::runtime::call::{CallTarget, JudgedVersion};
 use crate::runtime::record::{Revision, Uid};
 
 /// How long a read of the CronJob counts as current: the time until the next request is sent, and no more.
@@ -26,7 +26,7 @@ pub(super) struct CronMemory {
     pub(super) status: StatusWrite,
     pub(super) schedule: ScheduleOrigin,
     /// A Job that we created and that the API server stored without our owner reference. It is deleted once.
-    pub(super) unowned_job: Option<(Target, Judged)>,
+    pub(super) unowned_job: Option<(CallTarget, JudgedVersion)>,
     /// Jobs in `status.active` that we deleted: when they leave the list, no Event reports them as missing.
     pub(super) deleted_active: BTreeSet<Uid>,
 }

@@ -9,10 +9,10 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use super::{Dialect, Reason};
-use crate::runtime::call::Answer;
-use crate::runtime::controller::{DriverStep, Next};
-use crate::runtime::metrics::{MetricSet, Metrics};
+use super::{CronDialect, CronReason};
+use crate::runtime::call::ApiAnswer;
+use crate::runtime::controller::{DriverStep, NextStep};
+use crate::runtime::metrics::{ControllerMetrics, MetricSet};
 use crate::runtime::queue::age;
 use crate::runtime::record::Uid;
 
@@ -100,21 +100,21 @@ impl SkipCounter {
     /// Counts a skipped schedule time after a decision, and delay and missed schedule times after a Job was created.
     pub(super) fn measure(
         &mut self,
-        row: &Dialect,
-        step: &DriverStep<'_, Uid, Reason>,
-        metrics: &Metrics,
+        row: &CronDialect,
+        step: &DriverStep<'_, Uid, CronReason>,
+        metrics: &ControllerMetrics,
     ) {
         match step {
             DriverStep::Decided { key, next, because } => {
                 self.count_skip(row, key, because, metrics);
-                if matches!(next, Next::Rest) {
+                if matches!(next, NextStep::Rest) {
                     self.counted.remove(*key);
                 }
             }
             DriverStep::Answered {
                 call,
-                answer: Answer::Object(_) | Answer::Done,
-                because: Reason::Starts { slot, missed, .. },
+                answer: ApiAnswer::Object(_) | ApiAnswer::Done,
+                because: CronReason::Starts { slot, missed, .. },
                 now,
                 ..
             } if !call.is_read() => {
@@ -130,8 +130,14 @@ impl SkipCounter {
         }
     }
 
-    fn count_skip(&mut self, row: &Dialect, uid: &Uid, because: &Reason, metrics: &Metrics) {
-        let Reason::Waits {
+    fn count_skip(
+        &mut self,
+        row: &CronDialect,
+        uid: &Uid,
+        because: &CronReason,
+        metrics: &ControllerMetrics,
+    ) {
+        let CronReason::Waits {
             skip: Some(skip), ..
         } = because
         else {
@@ -154,7 +160,7 @@ mod tests {
 
     #[test]
     fn creation_skew_has_upstreams_name_and_buckets() {
-        let metrics = Metrics::new();
+        let metrics = ControllerMetrics::new();
         metrics.of::<CronMetrics>().batch_job_skew.observe(1.5);
         let text = metrics.encode();
         let name = "cronjob_controller_job_creation_skew_duration_seconds_bucket";

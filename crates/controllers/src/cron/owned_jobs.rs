@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::dialects::AgeBy;
-use super::facts::{JobFacts, JobOutcome};
+use super::dialects::JobAgeBy;
+use super::facts::{JobFacts, JobProgress};
 use crate::runtime::record::{Revision, Uid};
 
 /// A Job that a CronJob owns.
@@ -30,7 +30,7 @@ pub(super) struct OwnedJob {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct JobRules {
     /// The time by which the oldest finished Job is pruned first.
-    pub(super) age: AgeBy,
+    pub(super) age: JobAgeBy,
     /// Whether aborted Jobs count as finished.
     pub(super) are_aborted_over: bool,
 }
@@ -60,16 +60,16 @@ type PruneKey = (Timestamp, Arc<str>, Uid);
 impl OwnedJob {
     pub(super) fn has_finished(&self, rules: JobRules) -> bool {
         match self.facts.outcome {
-            JobOutcome::Unfinished => false,
-            JobOutcome::Succeeded | JobOutcome::Failed => true,
-            JobOutcome::Aborted => rules.are_aborted_over,
+            JobProgress::Unfinished => false,
+            JobProgress::Succeeded | JobProgress::Failed => true,
+            JobProgress::Aborted => rules.are_aborted_over,
         }
     }
 
     fn prune_key(&self, rules: JobRules, uid: &Uid) -> PruneKey {
         let since = match rules.age {
-            AgeBy::Creation => self.facts.created,
-            AgeBy::Start => self.facts.started,
+            JobAgeBy::Creation => self.facts.created,
+            JobAgeBy::Start => self.facts.started,
         };
         let since = since.unwrap_or(Timestamp::MAX);
         (since, self.name.clone(), uid.clone())
@@ -79,7 +79,7 @@ impl OwnedJob {
     pub(super) fn success(&self) -> Option<Timestamp> {
         self.facts
             .ended
-            .filter(|_| self.facts.outcome == JobOutcome::Succeeded)
+            .filter(|_| self.facts.outcome == JobProgress::Succeeded)
     }
 }
 
@@ -130,13 +130,13 @@ impl OwnedJobs {
     /// The Jobs with this outcome over a history limit, in the order in which they are pruned.
     pub(super) fn beyond(
         &self,
-        outcome: JobOutcome,
+        outcome: JobProgress,
         kept: usize,
     ) -> impl Iterator<Item = (&Uid, &OwnedJob)> {
         let ended = match outcome {
-            JobOutcome::Succeeded => Some(&self.succeeded),
-            JobOutcome::Failed => Some(&self.failed),
-            JobOutcome::Unfinished | JobOutcome::Aborted => None,
+            JobProgress::Succeeded => Some(&self.succeeded),
+            JobProgress::Failed => Some(&self.failed),
+            JobProgress::Unfinished | JobProgress::Aborted => None,
         };
         let over = ended.map_or(0, |ended| ended.len().saturating_sub(kept));
         let ended = ended.into_iter().flatten().take(over);
@@ -193,9 +193,9 @@ impl OwnedJobs {
     fn prune_order(&mut self, job: &OwnedJob) -> Option<&mut BTreeSet<PruneKey>> {
         match job.facts.outcome {
             _ if job.is_deleting || job.is_going => None,
-            JobOutcome::Succeeded => Some(&mut self.succeeded),
-            JobOutcome::Failed => Some(&mut self.failed),
-            JobOutcome::Unfinished | JobOutcome::Aborted => None,
+            JobProgress::Succeeded => Some(&mut self.succeeded),
+            JobProgress::Failed => Some(&mut self.failed),
+            JobProgress::Unfinished | JobProgress::Aborted => None,
         }
     }
 }
@@ -224,11 +224,11 @@ mod tests {
 
     use super::*;
 
-    const OUTCOMES: [JobOutcome; 4] = [
-        JobOutcome::Unfinished,
-        JobOutcome::Succeeded,
-        JobOutcome::Failed,
-        JobOutcome::Aborted,
+    const OUTCOMES: [JobProgress; 4] = [
+        JobProgress::Unfinished,
+        JobProgress::Succeeded,
+        JobProgress::Failed,
+        JobProgress::Aborted,
     ];
 
     /// A random Job. Few values are possible, so that many Jobs are equal.
@@ -282,7 +282,7 @@ mod tests {
             slots.filter(|slot| *slot <= until).max()
         );
         for outcome in OUTCOMES {
-            let is_over = matches!(outcome, JobOutcome::Succeeded | JobOutcome::Failed);
+            let is_over = matches!(outcome, JobProgress::Succeeded | JobProgress::Failed);
             let mut ended = uids(&|job| {
                 is_over && job.facts.outcome == outcome && !job.is_deleting && !job.is_going
             });
@@ -299,7 +299,7 @@ mod tests {
         for seed in 0..8 {
             let mut rng = Rng::seeded(seed);
             let rules = JobRules {
-                age: [AgeBy::Creation, AgeBy::Start][rng.below(2)],
+                age: [JobAgeBy::Creation, JobAgeBy::Start][rng.below(2)],
                 are_aborted_over: rng.below(2) == 0,
             };
             let (mut jobs, mut known) = (OwnedJobs::new(rules), BTreeMap::new());

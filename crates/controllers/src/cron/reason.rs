@@ -4,11 +4,11 @@ use std::fmt;
 
 use jiff::Timestamp;
 
-use crate::runtime::controller::{DecisionReason, Identity};
+use crate::runtime::controller::{DecisionReason, ObjectIdentity};
 
 /// Why a decision was made. The sentence speaks of the CronJob, or of the Job that a delete is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reason {
+pub enum CronReason {
     /// No feed has shown the CronJob.
     Unknown,
     /// CronJobs or Jobs have not been listed yet.
@@ -48,13 +48,13 @@ pub enum Reason {
         /// The number of slots before it without a Job, up to 100.
         missed: usize,
         /// The owner of the Job.
-        cron_job: Identity,
+        cron_job: ObjectIdentity,
     },
     /// A slot is due, and the Job of an earlier slot still runs.
     Replaced {
         slot: Timestamp,
         /// The owner of the Job.
-        cron_job: Identity,
+        cron_job: ObjectIdentity,
     },
     /// The stored status differs from the derived one.
     Records,
@@ -65,7 +65,7 @@ pub enum Reason {
         /// `successful` or `failed`.
         which: &'static str,
         /// The owner of the Job.
-        cron_job: Identity,
+        cron_job: ObjectIdentity,
     },
     /// A relist does not show a Job that ran.
     Asks {
@@ -75,7 +75,7 @@ pub enum Reason {
     /// The API server stored a Job that we created without our owner reference.
     Stray {
         /// The CronJob that the Job was created for.
-        cron_job: Identity,
+        cron_job: ObjectIdentity,
     },
 }
 
@@ -103,9 +103,9 @@ pub enum SkipReason {
     Stolen,
 }
 
-// === impl Reason ===
+// === impl CronReason ===
 
-impl DecisionReason for Reason {
+impl DecisionReason for CronReason {
     fn rule(&self) -> &'static str {
         match self {
             Self::Unknown => "Unknown",
@@ -127,7 +127,7 @@ impl DecisionReason for Reason {
         }
     }
 
-    fn cause(&self) -> Option<&Identity> {
+    fn cause(&self) -> Option<&ObjectIdentity> {
         match self {
             Self::Starts { cron_job, .. }
             | Self::Replaced { cron_job, .. }
@@ -138,7 +138,7 @@ impl DecisionReason for Reason {
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for CronReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown => f.write_str("nothing is known about it"),

@@ -12,7 +12,7 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
-use super::dialects::Dialect;
+use super::dialects::CronDialect;
 use super::index::CronState;
 use crate::runtime::record::Uid;
 
@@ -45,7 +45,7 @@ pub(super) struct DueSlot {
 
 /// The parts of a Job that do not come from its template.
 #[derive(Debug, Clone, Copy)]
-pub struct Order<'a> {
+pub struct JobOrder<'a> {
     /// The name of the CronJob, which becomes the Job's one owner.
     pub cron_job: &'a str,
     /// The namespace of both.
@@ -182,9 +182,9 @@ pub(super) fn minute(time: Timestamp) -> i64 {
 }
 
 /// The Job of a slot, as it is created.
-pub(super) fn job_of(row: &Dialect, uid: &Uid, cron: &CronState, slot: Timestamp) -> Value {
+pub(super) fn job_of(row: &CronDialect, uid: &Uid, cron: &CronState, slot: Timestamp) -> Value {
     let template = serde_json::from_slice(&cron.spec.template).unwrap_or_default();
-    let order = Order {
+    let order = JobOrder {
         cron_job: &cron.name,
         namespace: &cron.namespace,
         uid: &uid.to_string(),
@@ -196,7 +196,7 @@ pub(super) fn job_of(row: &Dialect, uid: &Uid, cron: &CronState, slot: Timestamp
 }
 
 /// A Job made from the template of a CronJob: labels, annotations and spec of the template, and the parts of `order`.
-pub fn of_template(row: &Dialect, mut template: Value, order: &Order<'_>) -> Value {
+pub fn of_template(row: &CronDialect, mut template: Value, order: &JobOrder<'_>) -> Value {
     let mut part = |path: &str| template.pointer_mut(path).map(Value::take);
     let map = |part: Option<Value>| match part {
         Some(Value::Object(map)) => map,

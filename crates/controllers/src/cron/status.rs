@@ -12,13 +12,13 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::dialects::Dialect;
+use super::dialects::CronDialect;
 use super::event_texts::{self, CronEvent};
 use super::facts::ConcurrencyPolicy;
-use super::index::{CronState, Index};
+use super::index::{CronIndex, CronState};
 use super::owned_jobs::{OwnedJob, OwnedJobs};
 use super::slots;
-use crate::runtime::controller::Note;
+use crate::runtime::controller::EventNote;
 use crate::runtime::record::Uid;
 
 /// The fields of a status that the controller writes.
@@ -38,7 +38,7 @@ pub(super) struct ActiveJob {
 }
 
 /// The status as it should be.
-pub(super) fn derive(index: &Index, uid: &Uid, cron: &CronState, now: Timestamp) -> CronStatus {
+pub(super) fn derive(index: &CronIndex, uid: &Uid, cron: &CronState, now: Timestamp) -> CronStatus {
     let stored = &cron.status;
     let mut running: Vec<(&Uid, &OwnedJob)> = running(index, uid, cron).collect();
     running.sort_by_key(|(_, job)| (job.facts.created, &job.name));
@@ -63,7 +63,7 @@ pub(super) fn derive(index: &Index, uid: &Uid, cron: &CronState, now: Timestamp)
 
 /// The last slot that was served: the later one of `lastScheduleTime` and the slots that owned Jobs are named after.
 pub(super) fn last_schedule(
-    index: &Index,
+    index: &CronIndex,
     uid: &Uid,
     cron: &CronState,
     now: Timestamp,
@@ -79,7 +79,7 @@ pub(super) fn last_schedule(
 
 /// The Jobs that run. A Job that this controller replaced does not count, even while a finalizer keeps it.
 pub(super) fn running<'a>(
-    index: &'a Index,
+    index: &'a CronIndex,
     uid: &Uid,
     cron: &CronState,
 ) -> impl Iterator<Item = (&'a Uid, &'a OwnedJob)> {
@@ -91,7 +91,7 @@ pub(super) fn running<'a>(
 }
 
 /// The merge patch that turns the stored status into the derived one; none if they are equal.
-pub(super) fn patch(row: &Dialect, cron: &CronState, derived: &CronStatus) -> Option<Value> {
+pub(super) fn patch(row: &CronDialect, cron: &CronState, derived: &CronStatus) -> Option<Value> {
     let stored = &cron.status;
     let mut status = Map::new();
     if stored.active != derived.active {
@@ -156,12 +156,12 @@ pub(super) fn is_kept(patch: &Value, status: &CronStatus) -> bool {
 
 /// The Events about Jobs that entered or left `status.active` with a status write of ours.
 pub(super) fn changes(
-    index: &Index,
+    index: &CronIndex,
     uid: &Uid,
     cron: &CronState,
     old: &CronStatus,
     now: Timestamp,
-) -> Vec<Note> {
+) -> Vec<EventNote> {
     let new = &cron.status;
     let about = cron.identity(index.row, uid);
     let note = |event, holes: &[(&str, &str)]| event_texts::note(index.row, &about, event, holes);
@@ -203,11 +203,11 @@ pub(super) fn changes(
 
 /// The Event about an active Job that is gone. Another Job may have its name.
 fn missing(
-    index: &Index,
+    index: &CronIndex,
     uid: &Uid,
     gone: &ActiveJob,
-    note: &impl Fn(CronEvent, &[(&str, &str)]) -> Option<Note>,
-) -> Option<Note> {
+    note: &impl Fn(CronEvent, &[(&str, &str)]) -> Option<EventNote>,
+) -> Option<EventNote> {
     let jobs = index.jobs_of(uid);
     let other = jobs.and_then(|jobs| jobs.uids_of_name(&gone.name).next());
     let other = other.map(ToString::to_string);

@@ -23,9 +23,9 @@ use super::patches;
 use super::reason::Reason;
 use super::standing::{Standing, Standings, doubt, kind_name, named};
 use super::{Coordinates, Key};
-use crate::runtime::call::{Call, Judged, PatchForm, Propagation};
-use crate::runtime::controller::{Next, Note, Severity, Verdict};
-use crate::runtime::kind::{KindId, KindState, Scope};
+use crate::runtime::call::{ApiCall, DeletePropagation, JudgedVersion, PatchForm};
+use crate::runtime::controller::{EventNote, EventSeverity, NextStep, Verdict};
+use crate::runtime::kind::{KindId, KindScope, KindState};
 use crate::runtime::record::Uid;
 
 /// The most owners that the search for a ring visits. No sane cluster has a longer ring.
@@ -36,12 +36,12 @@ const INVALID_NAMESPACE: &str = "OwnerRefInvalidNamespace";
 /// The Event about an owner that is released although some kinds were never listed.
 const KINDS_UNSEEN: &str = "DependentsMayRemain";
 
-type Decision = (Next<Key>, Reason);
+type Decision = (NextStep<Key>, Reason);
 
 /// The decision for an object.
 pub(super) fn object(index: &Index, uid: &Uid, now: Timestamp) -> Verdict<Key, Reason> {
     let Some(id) = index.graph.find(uid) else {
-        return verdict((Next::Rest, Reason::Unknown), Vec::new());
+        return verdict((NextStep::Rest, Reason::Unknown), Vec::new());
     };
     let mut notes = Vec::new();
     notes.extend(foreign_namespace(index, id));
@@ -55,19 +55,19 @@ pub(super) fn owner(index: &Index, owner: &Coordinates, now: Timestamp) -> Verdi
     let decision = match asked_at(index, owner, now) {
         Some(at) if at <= now => {
             let identity = index.graph.find(&owner.uid).map(|id| index.identity(id));
-            let call = Call::Get {
+            let call = ApiCall::Get {
                 target: owner.target(),
             };
             let owner = identity.unwrap_or_default();
-            (Next::Call(call), Reason::AsksFor { owner })
+            (NextStep::Call(call), Reason::AsksFor { owner })
         }
-        Some(at) => (Next::At(at), Reason::NotShown),
-        None => (Next::Rest, Reason::Settled),
+        Some(at) => (NextStep::At(at), Reason::NotShown),
+        None => (NextStep::Rest, Reason::Settled),
     };
     verdict(decision, Vec::new())
 }
 
-fn verdict((next, because): Decision, notes: Vec<Note>) -> Verdict<Key, Reason> {
+fn verdict((next, because): Decision, notes: Vec<EventNote>) -> Verdict<Key, Reason> {
     Verdict {
         next,
         because,
@@ -78,18 +78,18 @@ fn verdict((next, because): Decision, notes: Vec<Note>) -> Verdict<Key, Reason> 
 fn judge(index: &Index, id: NodeId, now: Timestamp) -> Decision {
     let node = index.graph.node(id);
     if node.facts.has(Facts::VIRTUAL) {
-        return (Next::Rest, Reason::Unknown);
+        return (NextStep::Rest, Reason::Unknown);
     }
     if index.states.get(&node.kind) == Some(&KindState::Frozen) {
         let kind = kind_name(index, node.kind);
-        return (Next::Retry, Reason::Frozen { kind });
+        return (NextStep::Retry, Reason::Frozen { kind });
     }
     if node.facts.has(Facts::DOUBTFUL) {
         let target = index.target(id);
-        return (Next::Call(Call::Get { target }), Reason::Doubtful);
+        return (NextStep::Call(ApiCall::Get { target }), Reason::Doubtful);
     }
     if node.facts.has(Facts::GOING) {
-        return (Next::Rest, Reason::Going);
+        return (NextStep::Rest, Reason::Going);
     }
     let standings = Standings::of(index, id, now);
     if let Some(first) = standings.orphaning.first() {
@@ -102,10 +102,10 @@ fn judge(index: &Index, id: NodeId, now: Timestamp) -> Decision {
         return wait_for_dependents(index, id, now);
     }
     if node.facts.has(Facts::DELETING) {
-        return (Next::Rest, Reason::Deleting);
+        return (NextStep::Rest, Reason::Deleting);
     }
     if !index.graph.has_owners(id) {
-        return (Next::Rest, Reason::Unowned);
+        return (NextStep::Rest, Reason::Unowned);
     }
     dependent(index, id, &standings, now)
 }
@@ -132,9 +132,9 @@ fn dependent(index: &Index, id: NodeId, standings: &Standings, now: Timestamp) -
     if let Some((edge, standing)) = &standings.doubt {
         let because = doubt(index, *edge, standing);
         let next = match standing {
-            Standing::Unlisted(until) => Next::At(*until),
-            Standing::Frozen(_) => Next::Retry,
-            _ => Next::Rest,
+            Standing::Unlisted(until) => NextStep::At(*until),
+            Standing::Frozen(_) => NextStep::Retry,
+            _ => NextStep::Rest,
         };
         return (next, because);
     }
@@ -145,7 +145,7 @@ fn dependent(index: &Index, id: NodeId, standings: &Standings, now: Timestamp) -
             .keys()
             .cloned()
             .map(|owner| Key::Owner(owner.into()));
-        return (Next::After(owners.collect()), Reason::AsksFor { owner });
+        return (NextStep::After(owners.collect()), Reason::AsksFor { owner });
     }
     if let Some(unconfirmed) = unconfirmed(index, standings, now) {
         return unconfirmed;
@@ -166,7 +166,7 @@ fn unconfirmed(index: &Index, standings: &Standings, now: Timestamp) -> Option<D
     })?;
     let owner = named(index, *edge);
     let coordinates = index.coordinates(*edge)?;
-    let next = Next::After(vec![Key::Owner(coordinates.into())]);
+    let next = NextStep::After(vec![Key::Owner(coordinates.into())]);
     Some((next, Reason::AsksFor { owner }))
 }
 
@@ -175,7 +175,7 @@ fn detach(index: &Index, id: NodeId, standings: &Standings, solid: EdgeId) -> De
     let kept = named(index, solid);
     let loose = standings.loose();
     if loose.is_empty() {
-        return (Next::Rest, Reason::Owned { owner: kept });
+        return (NextStep::Rest, Reason::Owned { owner: kept });
     }
     let owners = loose.iter().map(|edge| named(index, *edge)).collect();
     (
@@ -193,7 +193,7 @@ fn collect(index: &Index, id: NodeId, standings: &Standings) -> Decision {
             if let Some(ring) = unblock_ring(index, id) {
                 return ring;
             }
-            let next = delete(index, id, Propagation::Foreground);
+            let next = delete(index, id, DeletePropagation::Foreground);
             return (next, Reason::OwnerWaiting { owner });
         }
         return (
@@ -202,7 +202,7 @@ fn collect(index: &Index, id: NodeId, standings: &Standings) -> Decision {
         );
     }
     let Some((edge, proof)) = standings.dangling.first() else {
-        return (Next::Rest, Reason::Unowned);
+        return (NextStep::Rest, Reason::Unowned);
     };
     let because = Reason::OwnerAbsent {
         owner: named(index, *edge),
@@ -235,7 +235,7 @@ fn wait_for_dependents(index: &Index, id: NodeId, now: Timestamp) -> Decision {
     if blocking > 0 {
         return match waits_for_itself(index, id) {
             Some(with) => unblock(index, id, with),
-            None => (Next::Rest, Reason::WaitsForDependents { blocking }),
+            None => (NextStep::Rest, Reason::WaitsForDependents { blocking }),
         };
     }
     release(index, id, now, FOREGROUND, |unseen| {
@@ -269,7 +269,7 @@ fn wait_for_orphans(index: &Index, id: NodeId, now: Timestamp) -> Decision {
     let mut dependents = index.graph.dependents(id);
     if let Some((_, edge)) = dependents.next() {
         let next = index.identity(edge.dependent);
-        return (Next::Rest, Reason::WaitsForOrphans { next });
+        return (NextStep::Rest, Reason::WaitsForOrphans { next });
     }
     release(index, id, now, ORPHAN, |unseen| {
         Reason::DependentsOrphaned { unseen }
@@ -290,7 +290,7 @@ fn release(
     let syncing = index.syncing(now);
     if let Some(until) = syncing.iter().map(|(_, until)| *until).max() {
         let kinds = kind_names(index, syncing.iter().map(|(kind, _)| *kind));
-        return (Next::At(until), Reason::WaitsForKinds { kinds });
+        return (NextStep::At(until), Reason::WaitsForKinds { kinds });
     }
     let overdue = index.unlisted.keys().copied();
     let unseen = kind_names(index, overdue);
@@ -305,18 +305,18 @@ fn kind_names(index: &Index, kinds: impl Iterator<Item = KindId>) -> Vec<String>
 }
 
 /// The propagation policy of a delete follows the finalizers that the object has already.
-fn own_policy(facts: Facts) -> Propagation {
+fn own_policy(facts: Facts) -> DeletePropagation {
     if facts.has(Facts::ORPHAN) {
-        Propagation::Orphan
+        DeletePropagation::Orphan
     } else if facts.has(Facts::FOREGROUND) {
-        Propagation::Foreground
+        DeletePropagation::Foreground
     } else {
-        Propagation::Background
+        DeletePropagation::Background
     }
 }
 
-fn delete(index: &Index, id: NodeId, propagation: Propagation) -> Next<Key> {
-    Next::Call(Call::Delete {
+fn delete(index: &Index, id: NodeId, propagation: DeletePropagation) -> NextStep<Key> {
+    NextStep::Call(ApiCall::Delete {
         target: index.target(id),
         judged: judged(index, id),
         propagation: Some(propagation),
@@ -324,8 +324,8 @@ fn delete(index: &Index, id: NodeId, propagation: Propagation) -> Next<Key> {
     })
 }
 
-fn patch(index: &Index, id: NodeId, patch: Value) -> Next<Key> {
-    Next::Call(Call::Patch {
+fn patch(index: &Index, id: NodeId, patch: Value) -> NextStep<Key> {
+    NextStep::Call(ApiCall::Patch {
         target: index.target(id),
         judged: judged(index, id),
         subresource: None,
@@ -334,8 +334,8 @@ fn patch(index: &Index, id: NodeId, patch: Value) -> Next<Key> {
     })
 }
 
-fn judged(index: &Index, id: NodeId) -> Judged {
-    Judged {
+fn judged(index: &Index, id: NodeId) -> JudgedVersion {
+    JudgedVersion {
         uid: index.graph.node(id).uid.clone(),
         revision: index.graph.revision(id),
     }
@@ -343,7 +343,7 @@ fn judged(index: &Index, id: NodeId) -> Judged {
 
 /// When to read an owner: never if no reference leads to it, or if its state is known.
 fn asked_at(index: &Index, owner: &Coordinates, now: Timestamp) -> Option<Timestamp> {
-    let is_clusterwide = index.scope(owner.kind) == Some(Scope::Cluster);
+    let is_clusterwide = index.scope(owner.kind) == Some(KindScope::Cluster);
     if is_clusterwide != owner.namespace.is_empty() {
         // The kind was served again with another scope: no reference has these coordinates any more.
         return None;
@@ -370,19 +370,19 @@ fn asked_at(index: &Index, owner: &Coordinates, now: Timestamp) -> Option<Timest
 }
 
 /// The Event about a reference to an owner in another namespace, which is never looked up.
-fn foreign_namespace(index: &Index, id: NodeId) -> Option<Note> {
+fn foreign_namespace(index: &Index, id: NodeId) -> Option<EventNote> {
     let own = index.graph.namespace(id);
     let (edge, _) = index.graph.owners(id).find(|(_, edge)| {
         let owner = index.graph.node(edge.owner);
         !owner.facts.has(Facts::VIRTUAL)
-            && index.scope(owner.kind) == Some(Scope::Namespaced)
+            && index.scope(owner.kind) == Some(KindScope::Namespaced)
             && index.graph.namespace(edge.owner) != own
     })?;
     let mut owner = named(index, edge);
     own.clone_into(&mut owner.namespace);
-    Some(Note {
+    Some(EventNote {
         about: index.identity(id),
-        severity: Severity::Warning,
+        severity: EventSeverity::Warning,
         reason: INVALID_NAMESPACE,
         message: format!(
             "ownerRef [{}/{}, namespace: {}, name: {}, uid: {}] does not exist in namespace {own:?}",
@@ -393,14 +393,14 @@ fn foreign_namespace(index: &Index, id: NodeId) -> Option<Note> {
 }
 
 /// The Event about an owner that is released although some kinds were never listed.
-fn unseen(index: &Index, id: NodeId, because: &Reason) -> Option<Note> {
+fn unseen(index: &Index, id: NodeId, because: &Reason) -> Option<EventNote> {
     let (Reason::DependentsGone { unseen } | Reason::DependentsOrphaned { unseen }) = because
     else {
         return None;
     };
-    (!unseen.is_empty()).then(|| Note {
+    (!unseen.is_empty()).then(|| EventNote {
         about: index.identity(id),
-        severity: Severity::Warning,
+        severity: EventSeverity::Warning,
         reason: KINDS_UNSEEN,
         message: because.to_string(),
         dedup_key: None,

@@ -12,8 +12,8 @@ use super::index::Index;
 use super::index::graph::{Edge, Facts, Flag, NodeId};
 use super::standing::{Standing, kind_name, named, standing};
 use super::view::{DOWN, reached};
-use crate::runtime::call::Target;
-use crate::runtime::controller::Identity;
+use crate::runtime::call::CallTarget;
+use crate::runtime::controller::ObjectIdentity;
 use crate::runtime::kind::{KindId, KindState};
 use crate::runtime::record::Uid;
 
@@ -26,7 +26,7 @@ pub struct Ties {
     /// Its references, in their order.
     pub owners: Vec<Tie>,
     /// Dependents whose references block its foreground deletion: the first of them, and how many there are.
-    pub blockers: (Vec<Identity>, usize),
+    pub blockers: (Vec<ObjectIdentity>, usize),
     /// What hangs on it, directly or through others, by kind.
     pub hanging: Vec<Hanging>,
 }
@@ -36,7 +36,7 @@ pub struct Ties {
 pub struct Tie {
     /// The owner, as the reference names it.
     #[serde(flatten)]
-    pub owner: Identity,
+    pub owner: ObjectIdentity,
     /// Whether the owner manages the object.
     pub controller: bool,
     /// Whether the object blocks the owner's foreground deletion.
@@ -83,7 +83,7 @@ impl Index {
 
     /// Who is known under a name, also if only from references. Looks at every object.
     #[must_use]
-    pub fn known_as(&self, target: &Target) -> Vec<Uid> {
+    pub fn known_as(&self, target: &CallTarget) -> Vec<Uid> {
         let ids = self.graph.ids().filter(|id| {
             let node = self.graph.node(*id);
             node.kind == target.kind
@@ -139,7 +139,7 @@ fn sentence(index: &Index, edge: &Edge, standing: &Standing) -> String {
     }
 }
 
-fn blockers(index: &Index, id: NodeId) -> (Vec<Identity>, usize) {
+fn blockers(index: &Index, id: NodeId) -> (Vec<ObjectIdentity>, usize) {
     let is_blocking = |edge: &Edge| edge.blocks == Flag::True && edge.dependent != id;
     let mut all: Vec<NodeId> = index
         .graph
@@ -149,7 +149,7 @@ fn blockers(index: &Index, id: NodeId) -> (Vec<Identity>, usize) {
         .collect();
     all.sort_unstable();
     all.dedup();
-    let mut first: Vec<Identity> = all.iter().map(|id| index.identity(*id)).collect();
+    let mut first: Vec<ObjectIdentity> = all.iter().map(|id| index.identity(*id)).collect();
     first.sort_unstable();
     first.truncate(BLOCKERS_NAMED);
     (first, all.len())

@@ -25,10 +25,10 @@ use self::lookups::Lookups;
 use self::remembered::{ABSENT_OWNERS, Remembered};
 use self::types::Types;
 use super::{Coordinates, Key};
-use crate::runtime::call::{Proof, Target};
-use crate::runtime::controller::{Identity, Wake};
-use crate::runtime::kind::{Catalog, KindId, KindState, Scope};
-use crate::runtime::record::{Meta, OwnerRef, Record, Uid};
+use crate::runtime::call::{AbsenceProof, CallTarget};
+use crate::runtime::controller::{ObjectIdentity, WakeList};
+use crate::runtime::kind::{KindCatalog, KindId, KindScope, KindState};
+use crate::runtime::record::{ObjectRecord, OwnerRef, RecordMeta, Uid};
 
 /// The finalizer of a foreground deletion.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
@@ -43,13 +43,13 @@ const UNRESOLVED: KindId = KindId(u16::MAX);
 pub struct Index {
     pub(crate) graph: Graph,
     pub(crate) types: Types,
-    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) catalog: Arc<KindCatalog>,
     pub(crate) states: BTreeMap<KindId, KindState>,
     /// Kinds that were never listed, and since when that is tried. A list that fails does not make them known.
     pub(crate) unlisted: BTreeMap<KindId, Timestamp>,
     pub(crate) lookups: Lookups,
     /// Owners that are gone, and nobody refers to them now.
-    pub(crate) absent: Remembered<Coordinates, Proof>,
+    pub(crate) absent: Remembered<Coordinates, AbsenceProof>,
     /// Owners that went after we had separated all their dependents from them.
     pub(crate) orphaned: Remembered<Uid, ()>,
     /// Owners whose DELETED event came while they had the orphan finalizer. The answer to our patch decides whether we
@@ -128,7 +128,7 @@ impl Index {
     }
 
     /// An object exists and looks like this. An older copy than the known one says nothing.
-    pub fn apply(&mut self, record: &Record, wake: &mut Wake<Key>) {
+    pub fn apply(&mut self, record: &ObjectRecord, wake: &mut WakeList<Key>) {
         let meta = &record.meta;
         let (id, before) = match self.graph.find(&meta.uid) {
             None => {
@@ -174,7 +174,12 @@ impl Index {
     }
 
     /// Records that an object is gone, with its proof, and wakes its dependents.
-    pub fn mark_absent(&mut self, coordinates: Coordinates, proof: Proof, wake: &mut Wake<Key>) {
+    pub fn mark_absent(
+        &mut self,
+        coordinates: Coordinates,
+        proof: AbsenceProof,
+        wake: &mut WakeList<Key>,
+    ) {
         let Some(id) = self.graph.find(&coordinates.uid) else {
             return;
         };
@@ -198,7 +203,7 @@ impl Index {
     }
 
     /// A fresh list did not show an object that was there.
-    pub fn doubt(&mut self, uid: &Uid, wake: &mut Wake<Key>) {
+    pub fn doubt(&mut self, uid: &Uid, wake: &mut WakeList<Key>) {
         if let Some(id) = self.graph.find(uid)
             && !self.is_virtual(id)
         {
@@ -216,8 +221,8 @@ impl Index {
         }
     }
 
-    fn add(&mut self, record: &Record) -> NodeId {
-        let Meta {
+    fn add(&mut self, record: &ObjectRecord) -> NodeId {
+        let RecordMeta {
             uid,
             namespace,
             name,
@@ -227,8 +232,8 @@ impl Index {
     }
 
     /// A virtual owner is shown by a feed. Who referred to something else by its uid has to be judged again.
-    fn appear(&mut self, id: NodeId, record: &Record, wake: &mut Wake<Key>) {
-        let Meta {
+    fn appear(&mut self, id: NodeId, record: &ObjectRecord, wake: &mut WakeList<Key>) {
+        let RecordMeta {
             uid,
             namespace,
             name,
@@ -245,7 +250,7 @@ impl Index {
         }
     }
 
-    fn keep_finalizers(&mut self, id: NodeId, meta: &Meta) {
+    fn keep_finalizers(&mut self, id: NodeId, meta: &RecordMeta) {
         let ours = |finalizer: &&str| [FOREGROUND, ORPHAN].contains(finalizer);
         if meta
             .finalizers
@@ -274,7 +279,7 @@ impl Index {
     }
 
     /// Replaces the references of a dependent. The new ones come first, so that an owner in both is not dropped between.
-    fn relink(&mut self, id: NodeId, owners: &[OwnerRef], wake: &mut Wake<Key>) {
+    fn relink(&mut self, id: NodeId, owners: &[OwnerRef], wake: &mut WakeList<Key>) {
         self.forget_places(id);
         let detached = self.graph.detach(id);
         for reference in owners.iter().rev() {
@@ -311,8 +316,8 @@ impl Index {
 
     fn add_virtual(&mut self, dependent: NodeId, kind: KindId, owner: &OwnerRef) -> NodeId {
         let namespace = match self.scope(kind) {
-            Some(Scope::Cluster) => String::new(),
-            Some(Scope::Namespaced) | None => self.graph.namespace(dependent).to_owned(),
+            Some(KindScope::Cluster) => String::new(),
+            Some(KindScope::Namespaced) | None => self.graph.namespace(dependent).to_owned(),
         };
         let id = self
             .graph
@@ -322,7 +327,7 @@ impl Index {
         id
     }
 
-    fn unlink(&mut self, mut detached: graph::Detached, wake: &mut Wake<Key>) {
+    fn unlink(&mut self, mut detached: graph::Detached, wake: &mut WakeList<Key>) {
         while let Some((owner, typed)) = self.graph.unlink(&mut detached) {
             self.types.give_back(typed);
             if awaits_dependents(self.graph.node(owner).facts) {
@@ -344,7 +349,7 @@ impl Index {
         self.graph.remove(id);
     }
 
-    pub(crate) fn wake_dependents(&self, id: NodeId, wake: &mut Wake<Key>) {
+    pub(crate) fn wake_dependents(&self, id: NodeId, wake: &mut WakeList<Key>) {
         for (_, edge) in self.graph.dependents(id) {
             wake.now(self.key(edge.dependent));
         }
@@ -361,13 +366,13 @@ impl Index {
         self.graph.node(id).facts.has(Facts::VIRTUAL)
     }
 
-    pub(crate) fn scope(&self, kind: KindId) -> Option<Scope> {
+    pub(crate) fn scope(&self, kind: KindId) -> Option<KindScope> {
         self.catalog.get(kind).map(|kind| kind.scope)
     }
 
-    pub(crate) fn target(&self, id: NodeId) -> Target {
+    pub(crate) fn target(&self, id: NodeId) -> CallTarget {
         let node = self.graph.node(id);
-        Target {
+        CallTarget {
             kind: node.kind,
             namespace: self.graph.namespace(id).into(),
             name: node.name.clone(),
@@ -383,8 +388,8 @@ impl Index {
         let found = self.graph.edge(edge);
         let kind = self.types.kind(found.typed)?;
         let namespace = match self.scope(kind)? {
-            Scope::Cluster => "",
-            Scope::Namespaced => self.graph.namespace(found.dependent),
+            KindScope::Cluster => "",
+            KindScope::Namespaced => self.graph.namespace(found.dependent),
         };
         Some(Coordinates {
             kind,
@@ -399,8 +404,8 @@ impl Index {
         let found = self.graph.edge(edge);
         let owner = self.graph.node(found.owner);
         let is_near = || match self.scope(owner.kind) {
-            Some(Scope::Cluster) => true,
-            Some(Scope::Namespaced) => {
+            Some(KindScope::Cluster) => true,
+            Some(KindScope::Namespaced) => {
                 owner.namespace == self.graph.node(found.dependent).namespace
             }
             None => false,
@@ -438,9 +443,9 @@ impl Index {
     }
 
     /// An object as messages name it. A virtual owner is named as its first dependent names it.
-    pub(crate) fn identity(&self, id: NodeId) -> Identity {
+    pub(crate) fn identity(&self, id: NodeId) -> ObjectIdentity {
         let node = self.graph.node(id);
-        let named = |api_version: String, kind: &str| Identity {
+        let named = |api_version: String, kind: &str| ObjectIdentity {
             api_version,
             kind: kind.to_owned(),
             namespace: self.graph.namespace(id).to_owned(),
@@ -472,7 +477,7 @@ fn awaits_dependents(facts: Facts) -> bool {
     facts.is_waiting() || facts.is_orphaning()
 }
 
-pub(crate) fn facts_of(meta: &Meta) -> Facts {
+pub(crate) fn facts_of(meta: &RecordMeta) -> Facts {
     let mut facts = Facts::default();
     if meta.deletion.is_some() {
         facts = facts.with(Facts::DELETING);

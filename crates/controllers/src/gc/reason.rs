@@ -4,8 +4,8 @@
 
 use std::fmt;
 
-use crate::runtime::call::Proof;
-use crate::runtime::controller::{DecisionReason, Identity};
+use crate::runtime::call::AbsenceProof;
+use crate::runtime::controller::{DecisionReason, ObjectIdentity};
 
 /// Why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub enum Reason {
     /// An owner of it lives.
     Owned {
         /// That owner.
-        owner: Identity,
+        owner: ObjectIdentity,
     },
     /// It is being deleted already, and nothing of that is the collector's business.
     Deleting,
@@ -28,31 +28,31 @@ pub enum Reason {
     /// All its owners are gone.
     OwnerAbsent {
         /// The first of them.
-        owner: Identity,
+        owner: ObjectIdentity,
         /// How that is known.
-        proof: Proof,
+        proof: AbsenceProof,
     },
     /// An owner waits for it to go, and no other owner lives.
     OwnerWaiting {
         /// That owner.
-        owner: Identity,
+        owner: ObjectIdentity,
     },
     /// Some of its owners are gone or wait for it, and another one lives.
     LosesOwners {
         /// Those it is separated from.
-        owners: Vec<Identity>,
+        owners: Vec<ObjectIdentity>,
         /// One that lives.
-        kept: Identity,
+        kept: ObjectIdentity,
     },
     /// An owner is being deleted without its dependents.
     Orphaned {
         /// That owner.
-        owner: Identity,
+        owner: ObjectIdentity,
     },
     /// It and its owner wait for each other.
     Ring {
         /// One it waits for.
-        with: Identity,
+        with: ObjectIdentity,
     },
     /// It waits for dependents that block its end.
     WaitsForDependents {
@@ -62,7 +62,7 @@ pub enum Reason {
     /// It waits for its dependents to be separated from it.
     WaitsForOrphans {
         /// One of them.
-        next: Identity,
+        next: ObjectIdentity,
     },
     /// It waits until all kinds have been listed once: they may hold more dependents.
     WaitsForKinds {
@@ -82,23 +82,23 @@ pub enum Reason {
     /// Whether an owner lives has to be asked.
     AsksFor {
         /// That owner.
-        owner: Identity,
+        owner: ObjectIdentity,
     },
     /// An owner's kind is about to be listed for the first time, which will answer the question.
     WaitsForList {
         /// That owner.
-        owner: Identity,
+        owner: ObjectIdentity,
     },
     /// An owner's type is not served: it is presumed alive.
     Unserved {
         /// That owner.
-        owner: Identity,
+        owner: ObjectIdentity,
     },
     /// It belongs to the cluster, and an owner's kind lives in namespaces: no such owner can exist, and upstream leaves
     /// such objects alone.
     OutOfReach {
         /// That owner.
-        owner: Identity,
+        owner: ObjectIdentity,
     },
     /// A kind's past was taken back; nothing follows until it has been listed again.
     Frozen {
@@ -142,14 +142,14 @@ impl DecisionReason for Reason {
         }
     }
 
-    fn proof(&self) -> Option<&Proof> {
+    fn proof(&self) -> Option<&AbsenceProof> {
         match self {
             Self::OwnerAbsent { proof, .. } => Some(proof),
             _ => None,
         }
     }
 
-    fn cause(&self) -> Option<&Identity> {
+    fn cause(&self) -> Option<&ObjectIdentity> {
         match self {
             Self::OwnerAbsent { owner, .. }
             | Self::OwnerWaiting { owner }

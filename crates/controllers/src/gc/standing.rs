@@ -11,9 +11,9 @@ use super::Coordinates;
 use super::index::graph::{EdgeId, Facts, NodeId};
 use super::index::{Index, Lookup};
 use super::reason::Reason;
-use crate::runtime::call::Proof;
-use crate::runtime::controller::Identity;
-use crate::runtime::kind::{KindId, KindState, Scope};
+use crate::runtime::call::AbsenceProof;
+use crate::runtime::controller::ObjectIdentity;
+use crate::runtime::kind::{KindId, KindScope, KindState};
 
 /// How an object stands with one owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(super) enum Standing {
     /// The owner is being deleted and leaves its dependents behind.
     Orphaning,
     /// The owner does not exist.
-    Dangling(Proof),
+    Dangling(AbsenceProof),
     /// The owner's type is not served.
     Unserved,
     /// The owner's kind lives in namespaces, the object does not.
@@ -45,7 +45,7 @@ pub(super) struct Standings {
     pub(super) solid: Option<EdgeId>,
     pub(super) waiting: Vec<EdgeId>,
     pub(super) orphaning: Vec<EdgeId>,
-    pub(super) dangling: Vec<(EdgeId, Proof)>,
+    pub(super) dangling: Vec<(EdgeId, AbsenceProof)>,
     /// Owners that have to be asked for.
     pub(super) unknown: BTreeMap<Coordinates, EdgeId>,
     /// The weightiest reason for which nothing can follow, whatever is asked.
@@ -113,7 +113,7 @@ pub(super) fn standing(index: &Index, edge: EdgeId, now: Timestamp) -> Standing 
         return Standing::Unserved;
     };
     let is_clusterwide = index.graph.namespace(reference.dependent).is_empty();
-    if is_clusterwide && index.scope(coordinates.kind) == Some(Scope::Namespaced) {
+    if is_clusterwide && index.scope(coordinates.kind) == Some(KindScope::Namespaced) {
         return Standing::OutOfReach;
     }
     let state = index.states.get(&coordinates.kind);
@@ -130,7 +130,7 @@ pub(super) fn standing(index: &Index, edge: EdgeId, now: Timestamp) -> Standing 
 
 /// DEVIATION(late-orphans): a dependent that was not known when its owner's orphans were let go is let go when it
 /// appears; upstream collects it, because by then the owner is simply gone.
-fn gone(index: &Index, owner: &Coordinates, proof: &Proof) -> Standing {
+fn gone(index: &Index, owner: &Coordinates, proof: &AbsenceProof) -> Standing {
     if index.orphaned.get(&owner.uid).is_some() {
         Standing::Orphaning
     } else {
@@ -168,15 +168,15 @@ fn alive(facts: Facts) -> Standing {
 }
 
 /// The owner as a reference names it.
-pub(super) fn named(index: &Index, edge: EdgeId) -> Identity {
+pub(super) fn named(index: &Index, edge: EdgeId) -> ObjectIdentity {
     let reference = index.graph.edge(edge);
     let (api_version, kind) = index.types.text(reference.typed);
     let scope = index.types.kind(reference.typed);
     let namespace = match scope.and_then(|kind| index.scope(kind)) {
-        Some(Scope::Cluster) => "",
-        Some(Scope::Namespaced) | None => index.graph.namespace(reference.dependent),
+        Some(KindScope::Cluster) => "",
+        Some(KindScope::Namespaced) | None => index.graph.namespace(reference.dependent),
     };
-    Identity {
+    ObjectIdentity {
         api_version: api_version.to_owned(),
         kind: kind.to_owned(),
         namespace: namespace.to_owned(),

@@ -12,29 +12,29 @@ use jiff::Timestamp;
 use super::condition::{self, Cause};
 use super::index::{Index, Lookup, Pod};
 use super::{Key, PERIOD, Reason, Sweep};
-use crate::runtime::call::{Call, Judged, PatchForm, Proof};
-use crate::runtime::controller::Next;
+use crate::runtime::call::{AbsenceProof, ApiCall, JudgedVersion, PatchForm};
+use crate::runtime::controller::NextStep;
 use crate::runtime::queue::later;
 use crate::runtime::record::Uid;
 
-type Decision = (Next<Key>, Reason);
+type Decision = (NextStep<Key>, Reason);
 
 /// What follows for a Pod.
 pub(super) fn pod(index: &Index, uid: &Uid, now: Timestamp) -> Decision {
     let Some(pod) = index.pod(uid) else {
-        return (Next::Rest, Reason::Unknown);
+        return (NextStep::Rest, Reason::Unknown);
     };
     if !index.is_complete() {
-        return (Next::Rest, Reason::Unlisted);
+        return (NextStep::Rest, Reason::Unlisted);
     }
     if index.is_frozen() {
-        return (Next::Retry, Reason::Frozen);
+        return (NextStep::Retry, Reason::Frozen);
     }
     if pod.is_going {
-        return (Next::Rest, Reason::Going);
+        return (NextStep::Rest, Reason::Going);
     }
     if index.is_held(pod) {
-        return (Next::Rest, Reason::Held);
+        return (NextStep::Rest, Reason::Held);
     }
     // One that was marked for a sweep goes by it.
     let sweeps = pod.marked.into_iter().chain(Sweep::ALL);
@@ -49,22 +49,25 @@ pub(super) fn pod(index: &Index, uid: &Uid, now: Timestamp) -> Decision {
         }
     }
     match soonest {
-        Some((time, sweep)) => (Next::At(time), waits(pod, sweep, time)),
-        None => (Next::Rest, Reason::Unwanted),
+        Some((time, sweep)) => (NextStep::At(time), waits(pod, sweep, time)),
+        None => (NextStep::Rest, Reason::Unwanted),
     }
 }
 
 /// What has to be asked about a Node.
 pub(super) fn node(index: &Index, name: &str, now: Timestamp) -> Decision {
     if index.is_frozen() {
-        return (Next::Retry, Reason::Frozen);
+        return (NextStep::Retry, Reason::Frozen);
     }
     match index.target_of_node(name) {
         Some(target) if index.asks_for(name, now) => {
             let node = name.to_owned();
-            (Next::Call(Call::Get { target }), Reason::AsksFor { node })
+            (
+                NextStep::Call(ApiCall::Get { target }),
+                Reason::AsksFor { node },
+            )
         }
-        _ => (Next::Rest, Reason::Settled),
+        _ => (NextStep::Rest, Reason::Settled),
     }
 }
 
@@ -81,38 +84,38 @@ fn act(index: &Index, uid: &Uid, pod: &Pod, sweep: Sweep, now: Timestamp) -> Dec
         (Sweep::OutOfService, Some(Lookup::Absent(_))) => {
             // If it never does, another Node has the name, and the next round sees that.
             return (
-                Next::At(index.next_round(now)),
+                NextStep::At(index.next_round(now)),
                 Reason::NodeVanishing { node },
             );
         }
         (Sweep::Orphaned, Some(Lookup::Absent(proof))) => orphaned(node, proof),
         (Sweep::OutOfService | Sweep::Orphaned, _) => {
             let key = Key::Node(pod.node.clone());
-            return (Next::After(vec![key]), Reason::AsksFor { node });
+            return (NextStep::After(vec![key]), Reason::AsksFor { node });
         }
     };
     // A server that does not keep the mark is not asked again before upstream would.
     if let Some(marked) = pod.marked_at.filter(|_| needs_mark(index, pod)) {
         let again = later(marked, PERIOD);
         if again > now {
-            return (Next::At(again), because);
+            return (NextStep::At(again), because);
         }
     }
     match call(index, uid, pod, sweep, now) {
-        Some(call) => (Next::Call(call), because),
-        None => (Next::Rest, Reason::Unlisted),
+        Some(call) => (NextStep::Call(call), because),
+        None => (NextStep::Rest, Reason::Unlisted),
     }
 }
 
 /// The one request that is next: the mark, if the Pod needs one, and then the delete.
-fn call(index: &Index, uid: &Uid, pod: &Pod, sweep: Sweep, now: Timestamp) -> Option<Call> {
+fn call(index: &Index, uid: &Uid, pod: &Pod, sweep: Sweep, now: Timestamp) -> Option<ApiCall> {
     let target = index.target_of_pod(pod)?;
-    let judged = Judged {
+    let judged = JudgedVersion {
         uid: uid.clone(),
         revision: pod.revision.clone(),
     };
     if !needs_mark(index, pod) {
-        return Some(Call::Delete {
+        return Some(ApiCall::Delete {
             target,
             judged,
             propagation: None,
@@ -123,7 +126,7 @@ fn call(index: &Index, uid: &Uid, pod: &Pod, sweep: Sweep, now: Timestamp) -> Op
         Sweep::Orphaned => Cause::NodeGone,
         Sweep::Terminated | Sweep::OutOfService | Sweep::Unscheduled => Cause::Untold,
     };
-    Some(Call::Patch {
+    Some(ApiCall::Patch {
         target,
         judged,
         subresource: Some("status"),
@@ -152,7 +155,7 @@ fn terminated(index: &Index, uid: &Uid, pod: &Pod) -> Reason {
     }
 }
 
-fn orphaned(node: String, proof: &Proof) -> Reason {
+fn orphaned(node: String, proof: &AbsenceProof) -> Reason {
     Reason::NodeGone {
         node: Reason::node(node),
         proof: proof.clone(),

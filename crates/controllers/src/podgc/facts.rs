@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::condition::DISRUPTION_TARGET;
-use crate::runtime::record::Body;
+use crate::runtime::record::RecordBody;
 
 /// The taint of a Node whose Pods are known not to run any more: somebody switched it off.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
@@ -125,8 +125,8 @@ struct NodeStatus<'a> {
 
 impl<'a> PodFacts<'a> {
     /// What a body says; nothing if it is not a Pod's.
-    pub(super) fn read(body: &'a Body) -> Option<Self> {
-        let Body::Json(json) = body else {
+    pub(super) fn read(body: &'a RecordBody) -> Option<Self> {
+        let RecordBody::Json(json) = body else {
             return None;
         };
         let pod: Pod<'a> = serde_json::from_slice(json).ok()?;
@@ -174,12 +174,12 @@ impl Phase {
 
 impl NodeFacts {
     /// What a body says. One that cannot be read says that all is well: nothing may follow from it.
-    pub(super) fn read(body: &Body) -> Self {
+    pub(super) fn read(body: &RecordBody) -> Self {
         let unread = Self {
             is_ready: true,
             is_out_of_service: false,
         };
-        let Body::Json(json) = body else {
+        let RecordBody::Json(json) = body else {
             return unread;
         };
         let Ok(node) = serde_json::from_slice::<Node<'_>>(json) else {

@@ -18,11 +18,11 @@ use ranked::{Left, Rank, Ranked};
 
 use super::facts::{Phase, PodFacts};
 use super::{Key, PERIOD, QUARANTINE, Settings, Sweep};
-use crate::runtime::call::Target;
-use crate::runtime::controller::Wake;
-use crate::runtime::kind::{Catalog, KindId, KindState};
+use crate::runtime::call::CallTarget;
+use crate::runtime::controller::WakeList;
+use crate::runtime::kind::{KindCatalog, KindId, KindState};
 use crate::runtime::queue::later;
-use crate::runtime::record::{Record, Revision, Uid};
+use crate::runtime::record::{ObjectRecord, Revision, Uid};
 
 /// All that is known.
 #[derive(Debug)]
@@ -143,16 +143,16 @@ impl Index {
         self.nodes_kind.id == Some(kind)
     }
 
-    pub(super) fn target_of_pod(&self, pod: &Pod) -> Option<Target> {
-        Some(Target {
+    pub(super) fn target_of_pod(&self, pod: &Pod) -> Option<CallTarget> {
+        Some(CallTarget {
             kind: self.pods_kind.id?,
             namespace: pod.namespace.as_ref().into(),
             name: pod.name.as_ref().into(),
         })
     }
 
-    pub(super) fn target_of_node(&self, name: &str) -> Option<Target> {
-        Some(Target {
+    pub(super) fn target_of_node(&self, name: &str) -> Option<CallTarget> {
+        Some(CallTarget {
             kind: self.nodes_kind.id?,
             namespace: "".into(),
             name: name.into(),
@@ -184,7 +184,7 @@ impl Index {
         since.checked_add(after).unwrap_or(Timestamp::MAX)
     }
 
-    pub(super) fn know_catalog(&mut self, catalog: &Catalog) {
+    pub(super) fn know_catalog(&mut self, catalog: &KindCatalog) {
         self.pods_kind.id = catalog.id("", "pods");
         self.nodes_kind.id = catalog.id("", "nodes");
     }
@@ -194,7 +194,7 @@ impl Index {
         kind: KindId,
         state: KindState,
         now: Timestamp,
-        wake: &mut Wake<Key>,
+        wake: &mut WakeList<Key>,
     ) {
         let listed = if self.is_pod(kind) {
             &mut self.pods_kind
@@ -230,7 +230,12 @@ impl Index {
     }
 
     /// A Pod exists and looks like this.
-    pub(super) fn apply_pod(&mut self, record: &Record, now: Timestamp, wake: &mut Wake<Key>) {
+    pub(super) fn apply_pod(
+        &mut self,
+        record: &ObjectRecord,
+        now: Timestamp,
+        wake: &mut WakeList<Key>,
+    ) {
         let uid = &record.meta.uid;
         let known = self.pods.get(uid);
         if known.is_some_and(|known| record.meta.revision.is_before(&known.revision)) {
@@ -258,14 +263,19 @@ impl Index {
     }
 
     /// The same for an answer: a Pod whose end a feed has shown stays ended.
-    pub(super) fn apply_known(&mut self, record: &Record, now: Timestamp, wake: &mut Wake<Key>) {
+    pub(super) fn apply_known(
+        &mut self,
+        record: &ObjectRecord,
+        now: Timestamp,
+        wake: &mut WakeList<Key>,
+    ) {
         if self.pods.contains_key(&record.meta.uid) {
             self.apply_pod(record, now, wake);
         }
     }
 
     /// A Pod was marked, for the sweep that it is due for.
-    pub(super) fn mark(&mut self, uid: &Uid, now: Timestamp, wake: &mut Wake<Key>) {
+    pub(super) fn mark(&mut self, uid: &Uid, now: Timestamp, wake: &mut WakeList<Key>) {
         let is_due = |sweep: &Sweep| self.due(uid, *sweep).is_some_and(|due| due <= now);
         let sweep = Sweep::ALL.into_iter().find(is_due);
         self.change(uid, now, wake, |pod| {
@@ -275,7 +285,7 @@ impl Index {
     }
 
     /// A delete was acknowledged; a feed will show the end.
-    pub(super) fn going(&mut self, uid: &Uid, now: Timestamp, wake: &mut Wake<Key>) {
+    pub(super) fn going(&mut self, uid: &Uid, now: Timestamp, wake: &mut WakeList<Key>) {
         self.change(uid, now, wake, |pod| pod.is_going = true);
     }
 
@@ -283,7 +293,7 @@ impl Index {
         &mut self,
         uid: &Uid,
         now: Timestamp,
-        wake: &mut Wake<Key>,
+        wake: &mut WakeList<Key>,
         change: impl FnOnce(&mut Pod),
     ) {
         let before = self.pods.get(uid).and_then(|pod| self.rank(uid, pod));
@@ -294,7 +304,7 @@ impl Index {
     }
 
     /// A Pod is gone, or nobody knows it any more. That is all the same here.
-    pub(super) fn forget_pod(&mut self, uid: &Uid, now: Timestamp, wake: &mut Wake<Key>) {
+    pub(super) fn forget_pod(&mut self, uid: &Uid, now: Timestamp, wake: &mut WakeList<Key>) {
         let Some(pod) = self.pods.get(uid).cloned() else {
             return;
         };
@@ -305,7 +315,7 @@ impl Index {
         self.leave(&pod.namespace);
     }
 
-    fn forget_kind(&mut self, kind: KindId, now: Timestamp, wake: &mut Wake<Key>) {
+    fn forget_kind(&mut self, kind: KindId, now: Timestamp, wake: &mut WakeList<Key>) {
         if self.is_pod(kind) {
             let all: Vec<Uid> = self.pods.keys().cloned().collect();
             for uid in all {
@@ -320,7 +330,7 @@ impl Index {
     }
 
     /// The names that many Pods share are shared.
-    fn pod_of(&self, record: &Record, facts: &PodFacts<'_>) -> Pod {
+    fn pod_of(&self, record: &ObjectRecord, facts: &PodFacts<'_>) -> Pod {
         let meta = &record.meta;
         let shared = |known: Option<&Arc<str>>, text: &str| known.cloned().unwrap_or(text.into());
         let namespace = self.namespaces.get_key_value(&*meta.namespace);
@@ -361,7 +371,13 @@ impl Index {
     }
 
     /// A Pod changed: its rank did too, perhaps, and with it who is over the threshold.
-    fn settle(&mut self, uid: &Uid, before: Option<Rank>, round: Timestamp, wake: &mut Wake<Key>) {
+    fn settle(
+        &mut self,
+        uid: &Uid,
+        before: Option<Rank>,
+        round: Timestamp,
+        wake: &mut WakeList<Key>,
+    ) {
         let marked = self.pods.get(uid).and_then(|pod| pod.marked);
         if marked.is_some_and(|sweep| !self.wants(sweep, uid))
             && let Some(pod) = self.pods.get_mut(uid)
@@ -422,7 +438,7 @@ impl Index {
     }
 
     /// Works out which sweeps want a Pod. What is due already stays due since then.
-    fn review(&mut self, uid: &Uid, round: Timestamp, wake: &mut Wake<Key>) {
+    fn review(&mut self, uid: &Uid, round: Timestamp, wake: &mut WakeList<Key>) {
         if self.since.is_none() {
             return;
         }

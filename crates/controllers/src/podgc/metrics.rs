@@ -6,9 +6,9 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 use super::{Key, Reason, Sweep};
-use crate::runtime::call::{Answer, Call, FailureKind};
+use crate::runtime::call::{ApiAnswer, ApiCall, FailureKind};
 use crate::runtime::controller::DriverStep;
-use crate::runtime::metrics::{MetricSet, Metrics};
+use crate::runtime::metrics::{ControllerMetrics, MetricSet};
 
 /// Pods that were removed by force, or could not be. Clones count into the same metrics.
 #[derive(Debug, Clone, Default)]
@@ -47,7 +47,7 @@ impl MetricSet for PodGcMetrics {
 
 /// Counts as upstream does: the attempt to remove a Pod once, when it is over, and whether it failed. A conflict is
 /// neither, because the Pod is judged again at once.
-pub(super) fn measure(step: &DriverStep<'_, Key, Reason>, metrics: &Metrics) {
+pub(super) fn measure(step: &DriverStep<'_, Key, Reason>, metrics: &ControllerMetrics) {
     let DriverStep::Answered {
         call,
         answer,
@@ -63,11 +63,11 @@ pub(super) fn measure(step: &DriverStep<'_, Key, Reason>, metrics: &Metrics) {
     let has_failed = match answer {
         // The read after a conflict has the reason of the write.
         _ if call.is_read() => return,
-        Answer::Failed(failure) if failure.kind == FailureKind::Conflict => return,
-        Answer::Failed(_) => true,
+        ApiAnswer::Failed(failure) if failure.kind == FailureKind::Conflict => return,
+        ApiAnswer::Failed(_) => true,
         // The delete comes after the mark.
-        Answer::Object(_) if matches!(call, Call::Patch { .. }) => return,
-        Answer::Object(_) | Answer::Done | Answer::Absent(_) => false,
+        ApiAnswer::Object(_) if matches!(call, ApiCall::Patch { .. }) => return,
+        ApiAnswer::Object(_) | ApiAnswer::Done | ApiAnswer::Absent(_) => false,
     };
     let labels = ForcedLabels {
         namespace: call.target().namespace.to_string(),

@@ -7,8 +7,8 @@ use std::fmt;
 use jiff::Timestamp;
 
 use super::Sweep;
-use crate::runtime::call::Proof;
-use crate::runtime::controller::{DecisionReason, Identity};
+use crate::runtime::call::AbsenceProof;
+use crate::runtime::controller::{DecisionReason, ObjectIdentity};
 
 /// Why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,9 +64,9 @@ pub enum Reason {
     /// Its Node is gone.
     NodeGone {
         /// That Node.
-        node: Identity,
+        node: ObjectIdentity,
         /// How that is known.
-        proof: Proof,
+        proof: AbsenceProof,
     },
     /// It is being deleted and was never bound to a Node.
     Unscheduled,
@@ -90,12 +90,12 @@ impl Reason {
     }
 
     /// A Node that is known by its name only.
-    pub(super) fn node(name: String) -> Identity {
-        Identity {
+    pub(super) fn node(name: String) -> ObjectIdentity {
+        ObjectIdentity {
             api_version: "v1".to_owned(),
             kind: "Node".to_owned(),
             name,
-            ..Identity::default()
+            ..ObjectIdentity::default()
         }
     }
 }
@@ -121,14 +121,14 @@ impl DecisionReason for Reason {
         }
     }
 
-    fn proof(&self) -> Option<&Proof> {
+    fn proof(&self) -> Option<&AbsenceProof> {
         match self {
             Self::NodeGone { proof, .. } => Some(proof),
             _ => None,
         }
     }
 
-    fn cause(&self) -> Option<&Identity> {
+    fn cause(&self) -> Option<&ObjectIdentity> {
         match self {
             Self::NodeGone { node, .. } => Some(node),
             _ => None,

@@ -10,20 +10,20 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::kind::KindId;
-use super::record::{Record, Revision, Uid};
+use super::record::{ObjectRecord, Revision, Uid};
 
 /// Exactly one request to the API server.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Call {
+pub enum ApiCall {
     /// Read one object from the quorum, as much of it as the controller's feeds show.
     Get {
         /// The object.
-        target: Target,
+        target: CallTarget,
     },
     /// Make an object, or post to a subresource of one.
     Create {
         /// The object; it has a name, so that what was made twice is found out.
-        target: Target,
+        target: CallTarget,
         /// The subresource, `binding`.
         subresource: Option<&'static str>,
         /// All of it; `effects` writes neither kind nor name into it.
@@ -32,20 +32,20 @@ pub enum Call {
     /// Delete one object.
     Delete {
         /// The object.
-        target: Target,
+        target: CallTarget,
         /// What was judged.
-        judged: Judged,
+        judged: JudgedVersion,
         /// What becomes of its dependents; the kind's default if not said.
-        propagation: Option<Propagation>,
+        propagation: Option<DeletePropagation>,
         /// How long a Pod may take to stop; its own choice if not said.
         grace_secs: Option<u32>,
     },
     /// Change one object.
     Patch {
         /// The object.
-        target: Target,
+        target: CallTarget,
         /// What was judged; `effects` writes it into the patch.
-        judged: Judged,
+        judged: JudgedVersion,
         /// The subresource, `status`.
         subresource: Option<&'static str>,
         form: PatchForm,
@@ -56,7 +56,7 @@ pub enum Call {
 
 /// Where an object is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Target {
+pub struct CallTarget {
     /// What it is.
     pub kind: KindId,
     /// Its namespace; empty for objects of the cluster.
@@ -67,7 +67,7 @@ pub struct Target {
 
 /// Which copy of an object was judged. The server refuses the request with 409 if it has another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Judged {
+pub struct JudgedVersion {
     /// Its identity.
     pub uid: Uid,
     /// Its version.
@@ -87,7 +87,7 @@ pub enum PatchForm {
 
 /// What becomes of the dependents of a deleted object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Propagation {
+pub enum DeletePropagation {
     /// They go after it.
     Background,
     /// They go before it.
@@ -98,20 +98,20 @@ pub enum Propagation {
 
 /// The answer to a request.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Answer {
+pub enum ApiAnswer {
     /// The object as it is now. After a delete: as it was last.
-    Object(Arc<Record>),
+    Object(Arc<ObjectRecord>),
     /// Done; the server had nothing to show.
     Done,
     /// The object that was asked for does not exist, and that is proven.
-    Absent(Proof),
+    Absent(AbsenceProof),
     /// The request failed, or its answer cannot be used.
-    Failed(Failure),
+    Failed(CallFailure),
 }
 
 /// How it is known that an object does not exist. Nothing else counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Proof {
+pub enum AbsenceProof {
     /// A watch showed its DELETED event.
     Observed,
     /// Another object lives under its name.
@@ -122,7 +122,7 @@ pub enum Proof {
 
 /// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
+pub struct CallFailure {
     pub kind: FailureKind,
     /// The HTTP status, if there was an answer.
     pub status: Option<u16>,
@@ -151,12 +151,12 @@ pub enum FailureKind {
     Unavailable,
 }
 
-// === impl Call ===
+// === impl ApiCall ===
 
-impl Call {
+impl ApiCall {
     /// The object it is about.
     #[must_use]
-    pub fn target(&self) -> &Target {
+    pub fn target(&self) -> &CallTarget {
         match self {
             Self::Get { target }
             | Self::Create { target, .. }
@@ -178,7 +178,7 @@ impl Call {
 
     /// Which copy was judged; nothing for a read, and for what does not exist yet.
     #[must_use]
-    pub fn judged(&self) -> Option<&Judged> {
+    pub fn judged(&self) -> Option<&JudgedVersion> {
         match self {
             Self::Get { .. } | Self::Create { .. } => None,
             Self::Delete { judged, .. } | Self::Patch { judged, .. } => Some(judged),
@@ -205,9 +205,9 @@ impl PatchForm {
     }
 }
 
-// === impl Propagation ===
+// === impl DeletePropagation ===
 
-impl Propagation {
+impl DeletePropagation {
     /// As `DeleteOptions` spell it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -219,9 +219,9 @@ impl Propagation {
     }
 }
 
-// === impl Proof ===
+// === impl AbsenceProof ===
 
-impl fmt::Display for Proof {
+impl fmt::Display for AbsenceProof {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Observed => f.write_str("its deletion was observed"),
@@ -231,9 +231,9 @@ impl fmt::Display for Proof {
     }
 }
 
-// === impl Failure ===
+// === impl CallFailure ===
 
-impl fmt::Display for Failure {
+impl fmt::Display for CallFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.status {
             Some(status) => write!(f, "{status}: {}", self.message),

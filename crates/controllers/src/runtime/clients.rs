@@ -17,7 +17,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use thiserror::Error;
 
 use super::effects::{described, reason};
-pub use proxy::Proxies;
+pub use proxy::ProxySettings;
 
 /// How this program calls itself on the wire.
 const USER_AGENT: &str = concat!("caretaker/", env!("CARGO_PKG_VERSION"));
@@ -25,7 +25,7 @@ const USER_AGENT: &str = concat!("caretaker/", env!("CARGO_PKG_VERSION"));
 /// The ways to one cluster. One client for now; watches and requests are asked for apart because they will not share
 /// a connection for ever.
 #[derive(Clone)]
-pub struct Clients {
+pub struct ClusterClients {
     client: kube::Client,
     server: String,
     namespace: String,
@@ -33,24 +33,24 @@ pub struct Clients {
 
 /// Which cluster.
 #[derive(Debug, Clone, Default)]
-pub struct Choice {
+pub struct ClusterChoice {
     /// `--kubeconfig`: this file and no other.
     pub kubeconfig: Option<PathBuf>,
     /// `--context`: instead of the current one.
     pub context: Option<String>,
     /// What the environment says.
-    pub environment: Environment,
+    pub environment: ClientEnvironment,
 }
 
 /// What the environment says about clusters.
 #[derive(Debug, Clone, Default)]
-pub struct Environment {
+pub struct ClientEnvironment {
     /// `KUBECONFIG`: a list of files.
     pub kubeconfig: Option<OsString>,
     /// Where `.kube/config` is.
     pub home: Option<PathBuf>,
     /// Which way out.
-    pub proxies: Proxies,
+    pub proxies: ProxySettings,
 }
 
 /// Why a cluster cannot be reached, in words that say what to do.
@@ -110,15 +110,15 @@ pub enum ClientsError {
     Nowhere(Box<ClientsError>, Box<ClientsError>),
 }
 
-// === impl Clients ===
+// === impl ClusterClients ===
 
-impl Clients {
+impl ClusterClients {
     /// The cluster that a user means: the kubeconfig that was named or found, else the cluster around this process.
     /// Must be called inside a tokio runtime, as all of these.
     ///
     /// # Errors
     /// When neither leads to a cluster.
-    pub async fn find(choice: &Choice) -> Result<Self, ClientsError> {
+    pub async fn find(choice: &ClusterChoice) -> Result<Self, ClientsError> {
         let error = match Self::from_kubeconfig(choice).await {
             Err(error @ ClientsError::NoKubeconfig { .. }) if choice.kubeconfig.is_none() => error,
             decided => return decided,
@@ -130,7 +130,7 @@ impl Clients {
     ///
     /// # Errors
     /// When there is none, or it cannot be used.
-    pub async fn from_kubeconfig(choice: &Choice) -> Result<Self, ClientsError> {
+    pub async fn from_kubeconfig(choice: &ClusterChoice) -> Result<Self, ClientsError> {
         let kubeconfig = choice.read()?;
         let context = chosen_context(&kubeconfig, choice.context.as_deref())?;
         let cluster_proxy = cluster_proxy(&kubeconfig, &context)?;
@@ -213,15 +213,15 @@ impl Clients {
     }
 }
 
-impl fmt::Debug for Clients {
+impl fmt::Debug for ClusterClients {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Clients({})", self.server)
+        write!(f, "ClusterClients({})", self.server)
     }
 }
 
-// === impl Choice ===
+// === impl ClusterChoice ===
 
-impl Choice {
+impl ClusterChoice {
     /// The kubeconfig: the named file, else those of `KUBECONFIG` merged, else the one at home. As in kubectl, files
     /// of a list need not exist, a named one has to.
     fn read(&self) -> Result<Kubeconfig, ClientsError> {
@@ -258,16 +258,16 @@ impl Choice {
     }
 }
 
-// === impl Environment ===
+// === impl ClientEnvironment ===
 
-impl Environment {
+impl ClientEnvironment {
     /// What the environment of this process says.
     #[must_use]
     pub fn read() -> Self {
         Self {
             kubeconfig: std::env::var_os("KUBECONFIG"),
             home: std::env::home_dir(),
-            proxies: Proxies::read(|name| std::env::var(name).ok()),
+            proxies: ProxySettings::read(|name| std::env::var(name).ok()),
         }
     }
 
@@ -411,10 +411,10 @@ mod tests {
             (None, None, vec![]),
         ];
         for (kubeconfig, home, expected) in table {
-            let environment = Environment {
+            let environment = ClientEnvironment {
                 kubeconfig,
                 home,
-                ..Environment::default()
+                ..ClientEnvironment::default()
             };
             let expected: Vec<PathBuf> = expected.into_iter().map(PathBuf::from).collect();
             assert_eq!(environment.kubeconfigs(), expected);
@@ -423,15 +423,15 @@ mod tests {
 
     #[tokio::test]
     async fn whoever_has_nothing_is_told_what_to_do() {
-        let mut choice = Choice::default();
-        let error = Clients::from_kubeconfig(&choice).await.unwrap_err();
+        let mut choice = ClusterChoice::default();
+        let error = ClusterClients::from_kubeconfig(&choice).await.unwrap_err();
         assert_eq!(
             error.to_string(),
             "there is no kubeconfig: KUBECONFIG is not set, and there is no home directory; \
              name one with --kubeconfig, or set KUBECONFIG"
         );
         choice.kubeconfig = Some("not/there".into());
-        let error = Clients::find(&choice).await.unwrap_err();
+        let error = ClusterClients::find(&choice).await.unwrap_err();
         assert!(
             error.to_string().contains("not/there does not exist"),
             "{error}"

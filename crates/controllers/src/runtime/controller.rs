@@ -12,10 +12,10 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::call::{Answer, Call, Proof};
-use super::kind::{Catalog, KindId, KindState};
-use super::metrics::Metrics;
-use super::record::{Record, Uid};
+use super::call::{AbsenceProof, ApiAnswer, ApiCall};
+use super::kind::{KindCatalog, KindId, KindState};
+use super::metrics::ControllerMetrics;
+use super::record::{ObjectRecord, Uid};
 
 /// A controller, as its driver sees it.
 pub trait Controller: Send + 'static {
@@ -28,14 +28,14 @@ pub trait Controller: Send + 'static {
     fn name(&self) -> &'static str;
 
     /// Takes note of a change, and wakes the keys whose decisions it may change.
-    fn observe(&mut self, change: &Change, now: Timestamp, wake: &mut Wake<Self::Key>);
+    fn observe(&mut self, change: &ObservedChange, now: Timestamp, wake: &mut WakeList<Self::Key>);
 
     /// Decides what follows for `key` from what is known now.
     fn decide(&self, key: &Self::Key, now: Timestamp) -> Verdict<Self::Key, Self::Reason>;
 
     /// Takes note of the answer to a request, and returns the Events that follow from it. The driver decides the key
     /// again afterwards, as [`Controller::after_write`] says.
-    fn answered(&mut self, answered: CallAnswer<'_, Self::Key>) -> Vec<Note>;
+    fn answered(&mut self, answered: AnsweredCall<'_, Self::Key>) -> Vec<EventNote>;
 
     /// When the driver decides a key again after the server has accepted a write of it.
     fn after_write(&self) -> AfterWrite {
@@ -44,23 +44,23 @@ pub trait Controller: Send + 'static {
 
     /// Counts a step of the driver in metrics that only this controller has. The runtime counts requests, deletes and
     /// the queue itself.
-    fn measure(&mut self, _: &DriverStep<'_, Self::Key, Self::Reason>, _: &Metrics) {}
+    fn measure(&mut self, _: &DriverStep<'_, Self::Key, Self::Reason>, _: &ControllerMetrics) {}
 
     /// The keys of all decisions about an object, for `explain`.
-    fn keys(&self, record: &Record) -> Vec<Self::Key>;
+    fn keys(&self, record: &ObjectRecord) -> Vec<Self::Key>;
 }
 
 /// The answer to one request, for the controller that asked for the request.
 #[derive(Debug)]
-pub struct CallAnswer<'a, K> {
+pub struct AnsweredCall<'a, K> {
     /// The key whose decision asked for the request.
     pub key: &'a K,
-    pub call: &'a Call,
-    pub answer: &'a Answer,
+    pub call: &'a ApiCall,
+    pub answer: &'a ApiAnswer,
     /// The time of the answer, by the clock that the controller's decisions use.
     pub now: Timestamp,
     /// Collects the decisions that the answer may change.
-    pub wake: &'a mut Wake<K>,
+    pub wake: &'a mut WakeList<K>,
 }
 
 /// When a key is decided again after the server has accepted a write of it.
@@ -78,14 +78,14 @@ pub enum DriverStep<'a, K, R> {
     /// The controller has decided a key; nothing has been sent yet.
     Decided {
         key: &'a K,
-        next: &'a Next<K>,
+        next: &'a NextStep<K>,
         because: &'a R,
     },
     /// A request was answered. After a conflict the driver reads the object with the same reason.
     Answered {
         key: &'a K,
-        call: &'a Call,
-        answer: &'a Answer,
+        call: &'a ApiCall,
+        answer: &'a ApiAnswer,
         because: &'a R,
         /// The time of the answer, by the clock that the controller's decisions use.
         now: Timestamp,
@@ -98,12 +98,12 @@ pub trait DecisionReason: Display + Clone + Send + Sync + 'static {
     fn rule(&self) -> &'static str;
 
     /// How the absence that this rests on was proven, if it rests on one.
-    fn proof(&self) -> Option<&Proof> {
+    fn proof(&self) -> Option<&AbsenceProof> {
         None
     }
 
     /// The object because of which this happens: the owner that went, the Job that finished.
-    fn cause(&self) -> Option<&Identity> {
+    fn cause(&self) -> Option<&ObjectIdentity> {
         None
     }
 
@@ -115,32 +115,32 @@ pub trait DecisionReason: Display + Clone + Send + Sync + 'static {
 
 /// What a feed has found out.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Change {
+pub enum ObservedChange {
     /// An object exists in this version.
-    Applied(Arc<Record>),
+    Applied(Arc<ObjectRecord>),
     /// A watch showed that an object was deleted; this is its last version.
-    Deleted(Arc<Record>),
+    Deleted(Arc<ObjectRecord>),
     /// A fresh list did not show an object that was there. It authorises nothing: before anything follows from the
     /// absence, the server is asked.
     Missing(KindId, Uid),
     /// The state of a kind has changed.
     Kind(KindId, KindState),
     /// Discovery found other kinds than before.
-    Catalog(Arc<Catalog>),
+    Catalog(Arc<KindCatalog>),
 }
 
 /// A decision, its reason and its Events.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict<K, R> {
-    pub next: Next<K>,
+    pub next: NextStep<K>,
     pub because: R,
     /// Events about a state; the driver emits those that the key's last decision did not have.
-    pub notes: Vec<Note>,
+    pub notes: Vec<EventNote>,
 }
 
 /// What happens next with a key.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Next<K> {
+pub enum NextStep<K> {
     /// Nothing until something changes.
     Rest,
     /// Decide again at this time.
@@ -151,21 +151,21 @@ pub enum Next<K> {
     /// No request now; decide again after this key's backoff.
     Retry,
     /// Send this request, then decide again.
-    Call(Call),
+    Call(ApiCall),
 }
 
 /// Collects the keys that have to be decided again.
 #[derive(Debug)]
-pub struct Wake<K> {
+pub struct WakeList<K> {
     keys: Vec<(K, Option<Timestamp>)>,
 }
 
 /// An Event about an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Note {
+pub struct EventNote {
     /// The object of the Event.
-    pub about: Identity,
-    pub severity: Severity,
+    pub about: ObjectIdentity,
+    pub severity: EventSeverity,
     /// The reason that programs compare, `OwnerRefInvalidNamespace`.
     pub reason: &'static str,
     pub message: String,
@@ -175,7 +175,7 @@ pub struct Note {
 
 /// The type of an Event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Severity {
+pub enum EventSeverity {
     Normal,
     Warning,
 }
@@ -183,7 +183,7 @@ pub enum Severity {
 /// An object as messages and evidence identify it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Identity {
+pub struct ObjectIdentity {
     /// `apps/v1`.
     pub api_version: String,
     /// `Deployment`.
@@ -194,9 +194,9 @@ pub struct Identity {
     pub uid: String,
 }
 
-// === impl Wake ===
+// === impl WakeList ===
 
-impl<K> Wake<K> {
+impl<K> WakeList<K> {
     /// Decide `key` as soon as a slot is free.
     pub fn now(&mut self, key: K) {
         self.keys.push((key, None));
@@ -213,16 +213,16 @@ impl<K> Wake<K> {
     }
 }
 
-impl<K> Default for Wake<K> {
+impl<K> Default for WakeList<K> {
     fn default() -> Self {
         Self { keys: Vec::new() }
     }
 }
 
-// === impl Identity ===
+// === impl ObjectIdentity ===
 
 /// `Deployment shop/web`.
-impl Display for Identity {
+impl Display for ObjectIdentity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.namespace.is_empty() {
             write!(f, "{} {}", self.kind, self.name)

@@ -16,10 +16,11 @@ use http::{Request, header};
 use http_body_util::{BodyExt as _, Limited};
 use kube::client::Body;
 
-use super::kind::{Catalog, Kind, KindId};
+use super::kind::{ApiKind, KindCatalog, KindId};
 
 pub use documents::{
-    BadDocument, GroupVersion, Resource, Root, Version, assemble, read_resources, read_root,
+    BadDocument, GroupVersion, RootDocument, ServedResource, ServedVersion, assemble,
+    read_resources, read_root,
 };
 
 /// What the roots are asked for: the aggregated form if there is one.
@@ -37,11 +38,11 @@ const DOCUMENTS_AT_ONCE: usize = 8;
 
 /// What one round found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Discovered {
+pub struct DiscoveryResult {
     /// Each resource in the version that the server prefers.
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<ApiKind>,
     /// What could not be asked for.
-    pub failed: Failed,
+    pub failed: DiscoveryGaps,
     /// The first request that failed.
     pub error: Option<DiscoveryError>,
 }
@@ -64,7 +65,7 @@ pub enum DiscoveryError {
 
 /// What a round does not know.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Failed {
+pub struct DiscoveryGaps {
     /// Group versions that were not answered, or are stale.
     pub group_versions: BTreeSet<GroupVersion>,
     /// Whether the core group as a whole is unknown.
@@ -74,15 +75,15 @@ pub struct Failed {
 }
 
 /// Asks for everything a server has. Never an error: what is not answered is in the result.
-pub async fn discover(client: &kube::Client) -> Discovered {
+pub async fn discover(client: &kube::Client) -> DiscoveryResult {
     let (core, groups) = futures::join!(root(client, "/api"), root(client, "/apis"));
-    let mut found = Discovered {
-        failed: Failed {
+    let mut found = DiscoveryResult {
+        failed: DiscoveryGaps {
             core: core.is_err(),
             groups: groups.is_err(),
-            ..Failed::default()
+            ..DiscoveryGaps::default()
         },
-        ..Discovered::default()
+        ..DiscoveryResult::default()
     };
     let mut versions = Vec::new();
     for answer in [core, groups] {
@@ -99,31 +100,31 @@ pub async fn discover(client: &kube::Client) -> Discovered {
 /// whose feed has synced at some time: the server that fails discovery fails the feed as well. Nothing at all was found: nothing changes, and `None` says so.
 #[must_use]
 pub fn merge(
-    found: &Discovered,
-    known: &Catalog,
+    found: &DiscoveryResult,
+    known: &KindCatalog,
     has_synced: impl Fn(KindId) -> bool,
-) -> Option<Vec<Kind>> {
+) -> Option<Vec<ApiKind>> {
     if found.kinds.is_empty() {
         return None;
     }
-    let is_kept = |kind: &Kind| {
+    let is_kept = |kind: &ApiKind| {
         let id = known.id(&kind.group, &kind.resource);
         found.failed.covers(kind) && id.is_some_and(&has_synced)
     };
-    let kept: Vec<Kind> = known
+    let kept: Vec<ApiKind> = known
         .iter()
         .map(|(_, kind)| kind)
         .filter(|kind| is_kept(kind))
         .cloned()
         .collect();
     // A kind whose preferred version is unknown for the moment stays with it, though another version serves it too.
-    let name = |kind: &Kind| (kind.group.clone(), kind.resource.clone());
+    let name = |kind: &ApiKind| (kind.group.clone(), kind.resource.clone());
     let names: BTreeSet<(Box<str>, Box<str>)> = kept.iter().map(name).collect();
     let new = found
         .kinds
         .iter()
         .filter(|kind| !names.contains(&name(kind)));
-    let mut kinds: Vec<Kind> = new.cloned().collect();
+    let mut kinds: Vec<ApiKind> = new.cloned().collect();
     kinds.extend(kept);
     Some(kinds)
 }
@@ -146,12 +147,12 @@ impl DiscoveryError {
     }
 }
 
-// === impl Failed ===
+// === impl DiscoveryGaps ===
 
-impl Failed {
+impl DiscoveryGaps {
     /// Whether this kind, in the version it is known in, may be served although the round did not find it.
     #[must_use]
-    pub fn covers(&self, kind: &Kind) -> bool {
+    pub fn covers(&self, kind: &ApiKind) -> bool {
         if kind.group.is_empty() && self.core || !kind.group.is_empty() && self.groups {
             return true;
         }
@@ -160,19 +161,23 @@ impl Failed {
     }
 }
 
-async fn root(client: &kube::Client, path: &str) -> Result<Root, DiscoveryError> {
+async fn root(client: &kube::Client, path: &str) -> Result<RootDocument, DiscoveryError> {
     let document = document(client, path).await?;
     read_root(&document).map_err(|error| DiscoveryError::malformed(path, error))
 }
 
 /// Fills in what an old-style root only names.
-async fn complete(client: &kube::Client, root: Root, found: &mut Discovered) -> Vec<Version> {
+async fn complete(
+    client: &kube::Client,
+    root: RootDocument,
+    found: &mut DiscoveryResult,
+) -> Vec<ServedVersion> {
     let names = match root {
-        Root::Aggregated { versions, stale } => {
+        RootDocument::Aggregated { versions, stale } => {
             found.failed.group_versions.extend(stale);
             return versions;
         }
-        Root::Names(names) => names,
+        RootDocument::Names(names) => names,
     };
     let asked = futures::stream::iter(names).map(|(group, version)| async move {
         let path = if group.is_empty() {
@@ -192,7 +197,7 @@ async fn complete(client: &kube::Client, root: Root, found: &mut Discovered) -> 
     let mut answers = asked.buffered(DOCUMENTS_AT_ONCE);
     while let Some((group, version, answer)) = answers.next().await {
         match answer {
-            Ok(resources) => versions.push(Version {
+            Ok(resources) => versions.push(ServedVersion {
                 group,
                 version,
                 resources,
@@ -206,7 +211,7 @@ async fn complete(client: &kube::Client, root: Root, found: &mut Discovered) -> 
     versions
 }
 
-fn note(found: &mut Discovered, error: DiscoveryError) {
+fn note(found: &mut DiscoveryResult, error: DiscoveryError) {
     found.error.get_or_insert(error);
 }
 

@@ -29,19 +29,21 @@ use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
 use tracing::Instrument as _;
 
-pub use handle::{Ask, Handle};
+pub use handle::{DriverHandle, DriverQuery};
 pub use in_flight::CONFLICTS_AT_ONCE;
-pub use options::{End, Mode, Options, Parts};
+pub use options::{DriverEnd, DriverMode, DriverOptions, DriverParts};
 
-use super::call::{Answer, Call, Failure, FailureKind, Judged, Target};
-use super::controller::{AfterWrite, CallAnswer, Change, Controller, DriverStep, Next, Wake};
+use super::call::{ApiAnswer, ApiCall, CallFailure, CallTarget, FailureKind, JudgedVersion};
+use super::controller::{
+    AfterWrite, AnsweredCall, Controller, DriverStep, NextStep, ObservedChange, WakeList,
+};
 use super::effects::Effects;
-use super::events::Events;
-use super::queue::{Due, Queue, Release, Retries};
+use super::events::EventSink;
+use super::queue::{DueKey, ReleaseCause, RetryLimits, WorkQueue};
 use clock_skew::{DriverClock, ServerTime};
 use in_flight::{FinishedCall, InFlight, KeyProgress, PlannedCall};
 use liveness::DriverLiveness;
-use report::{DriverReport, ObjectName, ReportTargets};
+use report::{DriverReport, ReportTargets, TargetName};
 use watched_kinds::WatchedKinds;
 
 /// How many changes are taken per turn. One would starve answers as soon as several feeds are busy, all would starve
@@ -63,24 +65,24 @@ pub const SHUTDOWN_MAX: Duration = Duration::from_secs(10);
 /// One running controller.
 pub struct Driver<C: Controller> {
     controller: C,
-    changes: mpsc::Receiver<Change>,
-    asks: mpsc::Receiver<Ask<C>>,
-    handle: Handle<C>,
+    changes: mpsc::Receiver<ObservedChange>,
+    asks: mpsc::Receiver<DriverQuery<C>>,
+    handle: DriverHandle<C>,
     effects: Arc<Effects>,
     clock: DriverClock,
-    queue: Queue<C::Key>,
-    wake: Wake<C::Key>,
+    queue: WorkQueue<C::Key>,
+    wake: WakeList<C::Key>,
     in_flight: InFlight<C>,
     kinds: WatchedKinds,
     report: DriverReport<C::Key>,
-    mode: Mode,
+    mode: DriverMode,
     /// The last write of each key that a dry run has recorded.
-    held_back: BTreeMap<C::Key, (Target, Option<Judged>)>,
+    held_back: BTreeMap<C::Key, (CallTarget, Option<JudgedVersion>)>,
     is_stopping: bool,
 }
 
 /// What becomes of a decision to send a request.
-enum Gate {
+enum WriteGate {
     Pass,
     /// Not now; the key backs off.
     Later,
@@ -93,7 +95,7 @@ enum Gate {
 impl<C: Controller> Driver<C> {
     /// A driver for `controller`, fed by `changes`.
     #[must_use]
-    pub fn new(controller: C, changes: mpsc::Receiver<Change>, parts: Parts) -> Self {
+    pub fn new(controller: C, changes: mpsc::Receiver<ObservedChange>, parts: DriverParts) -> Self {
         let name = controller.name();
         let options = parts.options;
         let queue_name = options.queue.unwrap_or(name);
@@ -104,23 +106,23 @@ impl<C: Controller> Driver<C> {
             controller,
             changes,
             asks,
-            handle: Handle::new(asker, liveness.clone()),
+            handle: DriverHandle::new(asker, liveness.clone()),
             clock: DriverClock::new(parts.clock, options.timing, effects.clone()),
             effects,
-            queue: Queue::new(Retries {
+            queue: WorkQueue::new(RetryLimits {
                 max: options.retry_max,
                 bucket: options.retry_bucket,
             }),
-            wake: Wake::default(),
+            wake: WakeList::default(),
             in_flight: InFlight::new(options.workers),
             kinds: WatchedKinds::default(),
             report: DriverReport::new(ReportTargets {
                 name,
                 event_source: options.reporter.unwrap_or(name),
                 events: match options.mode {
-                    Mode::Act => parts.events,
+                    DriverMode::Act => parts.events,
                     // An Event is a write, too.
-                    Mode::DryRun => Events::none(),
+                    DriverMode::DryRun => EventSink::none(),
                 },
                 evidence: parts.evidence,
                 metrics: parts.metrics,
@@ -134,7 +136,7 @@ impl<C: Controller> Driver<C> {
 
     /// The handle by which other tasks query the controller.
     #[must_use]
-    pub fn handle(&self) -> Handle<C> {
+    pub fn handle(&self) -> DriverHandle<C> {
         self.handle.clone()
     }
 
@@ -142,7 +144,7 @@ impl<C: Controller> Driver<C> {
     ///
     /// # Panics
     /// When the controller does; nothing of the driver is worth keeping then.
-    pub async fn run(mut self, mut stop: watch::Receiver<bool>) -> End {
+    pub async fn run(mut self, mut stop: watch::Receiver<bool>) -> DriverEnd {
         let mut batch = Vec::with_capacity(CHANGES_AT_ONCE);
         let end = loop {
             let has_more = self.fill();
@@ -151,10 +153,10 @@ impl<C: Controller> Driver<C> {
             tokio::select! {
                 biased;
                 // A manager that is gone means stop, too.
-                _ = stop.wait_for(|stop| *stop) => break End::Stopped,
+                _ = stop.wait_for(|stop| *stop) => break DriverEnd::Stopped,
                 count = self.changes.recv_many(&mut batch, CHANGES_AT_ONCE) => {
                     if count == 0 {
-                        break End::Unfed;
+                        break DriverEnd::Unfed;
                     }
                 }
                 Some(finished) = self.in_flight.next() => self.answered(finished),
@@ -200,13 +202,13 @@ impl<C: Controller> Driver<C> {
         self.report.publish(&self.queue, self.in_flight.oldest());
     }
 
-    fn answer(&self, ask: Ask<C>) {
+    fn answer(&self, ask: DriverQuery<C>) {
         let now = self.clock.now();
         ask(&self.controller, self.clock.controller_time(now));
     }
 
-    fn observe(&mut self, change: &Change) {
-        if let Change::Kind(kind, state) = change
+    fn observe(&mut self, change: &ObservedChange) {
+        if let ObservedChange::Kind(kind, state) = change
             && let Some(kinds) = self.kinds.observe(*kind, *state)
         {
             tracing::info!(controller = self.report.name, kinds, "controller synced");
@@ -247,7 +249,7 @@ impl<C: Controller> Driver<C> {
             };
             decisions += 1;
             self.report.work_started(&due, now);
-            let Due { key, in_vain, .. } = due;
+            let DueKey { key, in_vain, .. } = due;
             self.decide(key, KeyProgress::new(in_vain), now);
         }
         false
@@ -266,26 +268,26 @@ impl<C: Controller> Driver<C> {
         };
         self.controller.measure(&step, &self.report.metrics);
         match verdict.next {
-            Next::Rest => {
+            NextStep::Rest => {
                 self.held_back.remove(&key);
                 self.queue.clear_timer(&key);
                 self.stop_work(&key, now);
             }
-            Next::At(time) if self.clock.own_time(time) > now => {
+            NextStep::At(time) if self.clock.own_time(time) > now => {
                 self.held_back.remove(&key);
                 let at = self.clock.own_time(time);
                 self.queue.add_at(key.clone(), at, now);
                 self.rest(&key, now);
             }
             // The time has come and it still only wants to wait: a clock that stands still must not make us spin.
-            Next::At(_) | Next::Retry => self.retry(&key, now),
+            NextStep::At(_) | NextStep::Retry => self.retry(&key, now),
             // The answer was of no use to it: the same question again would have the same answer.
-            Next::Call(Call::Get { target }) if progress.read.as_ref() == Some(&target) => {
+            NextStep::Call(ApiCall::Get { target }) if progress.read.as_ref() == Some(&target) => {
                 self.retry(&key, now);
             }
-            Next::After(others) => self.wait_for(&key, &others, &progress, now),
-            Next::Call(call) => match self.gate(&key, &call, &verdict.because, now) {
-                Gate::Pass if self.in_flight.has_room_for(call.target().kind) => {
+            NextStep::After(others) => self.wait_for(&key, &others, &progress, now),
+            NextStep::Call(call) => match self.gate(&key, &call, &verdict.because, now) {
+                WriteGate::Pass if self.in_flight.has_room_for(call.target().kind) => {
                     self.send(PlannedCall {
                         key,
                         call,
@@ -293,14 +295,14 @@ impl<C: Controller> Driver<C> {
                         progress,
                     });
                 }
-                Gate::Pass => {
+                WriteGate::Pass => {
                     // The kind has no free slot. That is no failure of the key, and keys behind it go on waiting.
                     let until = self.in_flight.defer_until(now);
                     self.queue.defer(&key, until);
                     self.stop_work(&key, now);
                 }
-                Gate::Later => self.retry(&key, now),
-                Gate::Rest => self.rest(&key, now),
+                WriteGate::Later => self.retry(&key, now),
+                WriteGate::Rest => self.rest(&key, now),
             },
         }
     }
@@ -330,23 +332,29 @@ impl<C: Controller> Driver<C> {
     ///
     /// A kind whose resourceVersions went back is not written to until a fresh list was applied. A dry run records
     /// writes instead. Pause, guard and leader gate belong here too.
-    fn gate(&mut self, key: &C::Key, call: &Call, because: &C::Reason, now: Timestamp) -> Gate {
+    fn gate(
+        &mut self,
+        key: &C::Key,
+        call: &ApiCall,
+        because: &C::Reason,
+        now: Timestamp,
+    ) -> WriteGate {
         if call.is_read() {
-            return Gate::Pass;
+            return WriteGate::Pass;
         }
         if self.kinds.is_frozen(call.target().kind) {
-            return Gate::Later;
+            return WriteGate::Later;
         }
         match self.mode {
-            Mode::Act => Gate::Pass,
-            Mode::DryRun => {
+            DriverMode::Act => WriteGate::Pass,
+            DriverMode::DryRun => {
                 let write = (call.target().clone(), call.judged().cloned());
                 if self.held_back.get(key) != Some(&write) {
                     self.held_back.insert(key.clone(), write);
                     let catalog = self.effects.catalog();
                     self.report.held_back(key, call, because, &catalog, now);
                 }
-                Gate::Rest
+                WriteGate::Rest
             }
         }
     }
@@ -358,7 +366,7 @@ impl<C: Controller> Driver<C> {
             "request",
             controller = self.report.name,
             verb = planned.call.verb(),
-            object = %ObjectName::of(&planned.call, &effects.catalog()),
+            object = %TargetName::of(&planned.call, &effects.catalog()),
             attempt = self.queue.failures(&planned.key) + 1,
         );
         self.in_flight.spawn(planned, move |call| {
@@ -394,7 +402,7 @@ impl<C: Controller> Driver<C> {
             now: time,
         };
         self.controller.measure(&step, &self.report.metrics);
-        let notes = self.controller.answered(CallAnswer {
+        let notes = self.controller.answered(AnsweredCall {
             key: &key,
             call: &call,
             answer: &answer,
@@ -404,7 +412,7 @@ impl<C: Controller> Driver<C> {
         for note in notes {
             self.report.emit(note);
         }
-        let has_failed = matches!(answer, Answer::Failed(_));
+        let has_failed = matches!(answer, ApiAnswer::Failed(_));
         // A failure must not wake its own key: that is what the backoff is for.
         self.queue_woken(has_failed.then_some(&key), now);
         if self.is_stopping {
@@ -417,7 +425,9 @@ impl<C: Controller> Driver<C> {
             progress.requests = 0;
         }
         match answer {
-            Answer::Failed(failure) if failure.kind == FailureKind::Conflict && !call.is_read() => {
+            ApiAnswer::Failed(failure)
+                if failure.kind == FailureKind::Conflict && !call.is_read() =>
+            {
                 let planned = PlannedCall {
                     key,
                     call,
@@ -426,9 +436,9 @@ impl<C: Controller> Driver<C> {
                 };
                 self.read_again(planned, now);
             }
-            Answer::Failed(failure) => self.failed(&key, &call, &failure, now),
-            Answer::Object(_) | Answer::Done | Answer::Absent(_) => {
-                self.queue.release(&key, Release::Answered, now);
+            ApiAnswer::Failed(failure) => self.failed(&key, &call, &failure, now),
+            ApiAnswer::Object(_) | ApiAnswer::Done | ApiAnswer::Absent(_) => {
+                self.queue.release(&key, ReleaseCause::Answered, now);
                 self.queue.clear_dirty(&key);
                 let is_last = self.controller.after_write() == AfterWrite::EndOfQueue;
                 if is_last && !call.is_read() {
@@ -442,7 +452,7 @@ impl<C: Controller> Driver<C> {
     }
 
     /// A request failed: its key backs off, or waits as long as the server wants.
-    fn failed(&mut self, key: &C::Key, call: &Call, failure: &Failure, now: Timestamp) {
+    fn failed(&mut self, key: &C::Key, call: &ApiCall, failure: &CallFailure, now: Timestamp) {
         let wait = match failure.retry_after {
             Some(wait) => {
                 self.queue.retry_after(key, wait, now);
@@ -468,7 +478,7 @@ impl<C: Controller> Driver<C> {
             return;
         }
         let target = planned.call.target().clone();
-        planned.call = Call::Get { target };
+        planned.call = ApiCall::Get { target };
         self.send(planned);
     }
 
@@ -511,7 +521,7 @@ impl<C: Controller> Driver<C> {
     /// The key has no request to send now. Keys behind it look again too: it cannot help them now.
     fn retry(&mut self, key: &C::Key, now: Timestamp) {
         self.queue.retry(key, now);
-        self.queue.release(key, Release::Idle, now);
+        self.queue.release(key, ReleaseCause::Idle, now);
         self.stop_work(key, now);
     }
 

@@ -20,14 +20,14 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-pub use rate_limit::Limit;
+pub use rate_limit::ClientRateLimit;
 pub use response::{BODY_MAX, ExchangeError, REQUEST_TIMEOUT, RETRY_AFTER_MAX};
 pub(crate) use response::{described, exchange, reason, shortened};
 
-use super::call::{Answer, Call, Failure, FailureKind, Judged, Target};
-use super::kind::{Catalog, Kind, Scope};
-use super::metrics::Metrics;
-use super::record::{Revision, View};
+use super::call::{ApiAnswer, ApiCall, CallFailure, CallTarget, FailureKind, JudgedVersion};
+use super::kind::{ApiKind, KindCatalog, KindScope};
+use super::metrics::ControllerMetrics;
+use super::record::{RecordView, Revision};
 use rate_limit::RateLimiter;
 
 /// Metadata if the server can, the whole object if it cannot.
@@ -41,16 +41,16 @@ const ACCEPT_FULL: &str = "application/json";
 #[derive(Clone)]
 pub struct Effects {
     client: kube::Client,
-    catalog: watch::Receiver<Arc<Catalog>>,
-    metrics: Metrics,
+    catalog: watch::Receiver<Arc<KindCatalog>>,
+    metrics: ControllerMetrics,
     limiter: Option<Arc<RateLimiter>>,
-    view: View,
+    view: RecordView,
 }
 
 /// The answer to a call, with what its HTTP response says beside it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Performed {
-    pub answer: Answer,
+pub struct PerformedCall {
+    pub answer: ApiAnswer,
     /// The HTTP status, if there was a response.
     pub status: Option<u16>,
     /// The server's time, if the response has a `Date`.
@@ -59,7 +59,7 @@ pub struct Performed {
 
 /// Why a call cannot become a request. Nothing is sent then.
 #[derive(Debug, thiserror::Error)]
-enum RequestError {
+enum InvalidCall {
     #[error("the copy that was judged has no resourceVersion to compare")]
     NoVersion,
     #[error("no object is called {0:?}")]
@@ -77,35 +77,35 @@ impl Effects {
     #[must_use]
     pub fn new(
         client: kube::Client,
-        catalog: watch::Receiver<Arc<Catalog>>,
-        metrics: Metrics,
+        catalog: watch::Receiver<Arc<KindCatalog>>,
+        metrics: ControllerMetrics,
     ) -> Self {
         Self {
             client,
             catalog,
             metrics,
             limiter: None,
-            view: View::Metadata,
+            view: RecordView::Metadata,
         }
     }
 
     /// The same with a limit on our own side.
     #[must_use]
-    pub fn limited(mut self, limit: Limit) -> Self {
+    pub fn limited(mut self, limit: ClientRateLimit) -> Self {
         self.limiter = Some(Arc::new(RateLimiter::new(limit)));
         self
     }
 
     /// The same, but answers show so much of an object.
     #[must_use]
-    pub fn showing(mut self, view: View) -> Self {
+    pub fn showing(mut self, view: RecordView) -> Self {
         self.view = view;
         self
     }
 
     /// The kinds that are served now.
     #[must_use]
-    pub fn catalog(&self) -> Arc<Catalog> {
+    pub fn catalog(&self) -> Arc<KindCatalog> {
         self.catalog.borrow().clone()
     }
 
@@ -125,16 +125,16 @@ impl Effects {
     }
 
     /// Sends one request and returns its answer.
-    pub async fn perform(&self, call: &Call) -> Performed {
+    pub async fn perform(&self, call: &ApiCall) -> PerformedCall {
         let catalog = self.catalog();
         let Some(kind) = catalog.get(call.target().kind) else {
             let message = "its kind is not served".to_owned();
-            return Performed::failed(FailureKind::NotServed, None, message);
+            return PerformedCall::failed(FailureKind::NotServed, None, message);
         };
         let request = match request(call, kind, self.view) {
             Ok(request) => request,
             Err(error) => {
-                return Performed::failed(FailureKind::Refused, None, error.to_string());
+                return PerformedCall::failed(FailureKind::Refused, None, error.to_string());
             }
         };
         if let Some(limiter) = &self.limiter {
@@ -146,7 +146,7 @@ impl Effects {
             Ok(reply) => {
                 let status = Some(reply.status.as_u16());
                 self.metrics.request(&method, status);
-                Performed {
+                PerformedCall {
                     // What is served now: the kind may have gone while the request was on its way.
                     answer: response::answer(&reply, call, self.view, &self.catalog()),
                     status,
@@ -156,11 +156,11 @@ impl Effects {
             Err(error) => {
                 let status = error.status();
                 self.metrics.request(&method, status);
-                Performed::failed(FailureKind::Unavailable, status, error.to_string())
+                PerformedCall::failed(FailureKind::Unavailable, status, error.to_string())
             }
         };
         match &performed.answer {
-            Answer::Failed(failure) => {
+            ApiAnswer::Failed(failure) => {
                 tracing::debug!(
                     code = failure.status,
                     error = failure.message,
@@ -179,12 +179,12 @@ impl fmt::Debug for Effects {
     }
 }
 
-// === impl Performed ===
+// === impl PerformedCall ===
 
-impl Performed {
+impl PerformedCall {
     fn failed(kind: FailureKind, status: Option<u16>, message: String) -> Self {
         Self {
-            answer: Answer::Failed(Failure {
+            answer: ApiAnswer::Failed(CallFailure {
                 kind,
                 status,
                 message,
@@ -196,33 +196,33 @@ impl Performed {
     }
 }
 
-fn request(call: &Call, kind: &Kind, view: View) -> Result<Request<Body>, RequestError> {
+fn request(call: &ApiCall, kind: &ApiKind, view: RecordView) -> Result<Request<Body>, InvalidCall> {
     let target = call.target();
     if call.judged().is_some_and(|judged| !is_condition(judged)) {
-        return Err(RequestError::NoVersion);
+        return Err(InvalidCall::NoVersion);
     }
     let accept = match view {
-        View::Metadata => ACCEPT_METADATA,
-        View::Full => ACCEPT_FULL,
+        RecordView::Metadata => ACCEPT_METADATA,
+        RecordView::Full => ACCEPT_FULL,
     };
     let path = match call {
-        Call::Get { .. } | Call::Delete { .. } => path(target, kind)?,
-        Call::Create {
+        ApiCall::Get { .. } | ApiCall::Delete { .. } => path(target, kind)?,
+        ApiCall::Create {
             subresource: None, ..
         } => collection(target, kind)?,
-        Call::Create { subresource, .. } | Call::Patch { subresource, .. } => {
+        ApiCall::Create { subresource, .. } | ApiCall::Patch { subresource, .. } => {
             let subresource = subresource.map(|name| format!("/{name}"));
             path(target, kind)? + &subresource.unwrap_or_default()
         }
     };
     let request = Request::builder().uri(path).header(header::ACCEPT, accept);
     let request = match call {
-        Call::Get { .. } => request.method(Method::GET).body(Body::empty()),
-        Call::Create { object, .. } => request
+        ApiCall::Get { .. } => request.method(Method::GET).body(Body::empty()),
+        ApiCall::Create { object, .. } => request
             .method(Method::POST)
             .header(header::CONTENT_TYPE, "application/json")
             .body(Body::from(object.to_string().into_bytes())),
-        Call::Delete {
+        ApiCall::Delete {
             judged,
             propagation,
             grace_secs,
@@ -247,7 +247,7 @@ fn request(call: &Call, kind: &Kind, view: View) -> Result<Request<Body>, Reques
                 .header(header::CONTENT_TYPE, "application/json")
                 .body(Body::from(options.to_string().into_bytes()))
         }
-        Call::Patch {
+        ApiCall::Patch {
             judged,
             form,
             patch,
@@ -263,7 +263,7 @@ fn request(call: &Call, kind: &Kind, view: View) -> Result<Request<Body>, Reques
 }
 
 /// Whether the server compares this. No version, or version 0, means "whichever there is" in a patch.
-fn is_condition(judged: &Judged) -> bool {
+fn is_condition(judged: &JudgedVersion) -> bool {
     match &judged.revision {
         Revision::Number(number) => *number > 0,
         Revision::Odd(text) => !text.is_empty(),
@@ -271,21 +271,21 @@ fn is_condition(judged: &Judged) -> bool {
 }
 
 /// The path of exactly one object. Names come from ownerReferences, where users can write anything: an empty one would make a delete the delete of all objects, and a slash would reach a subresource.
-fn path(target: &Target, kind: &Kind) -> Result<String, RequestError> {
-    let namespaced = kind.scope == Scope::Namespaced;
+fn path(target: &CallTarget, kind: &ApiKind) -> Result<String, InvalidCall> {
+    let namespaced = kind.scope == KindScope::Namespaced;
     let used: &[&str] = if namespaced {
         &[&target.namespace, &target.name]
     } else {
         &[&target.name]
     };
     if let Some(odd) = used.iter().find(|name| !can_be_a_name(name)) {
-        return Err(RequestError::BadName((*odd).to_owned()));
+        return Err(InvalidCall::BadName((*odd).to_owned()));
     }
     Ok(kind.path(&encoded(&target.namespace), &encoded(&target.name)))
 }
 
 /// The path that objects are made at.
-fn collection(target: &Target, kind: &Kind) -> Result<String, RequestError> {
+fn collection(target: &CallTarget, kind: &ApiKind) -> Result<String, InvalidCall> {
     path(target, kind)?;
     Ok(kind.path(&encoded(&target.namespace), ""))
 }
@@ -310,8 +310,8 @@ fn encoded(name: &str) -> String {
 }
 
 /// The patch with uid and resourceVersion of the judged copy, so that the server refuses it for any other copy.
-fn with_judged(patch: &Value, judged: &Judged) -> Result<Value, RequestError> {
-    let bad = || RequestError::BadPatch(patch.clone());
+fn with_judged(patch: &Value, judged: &JudgedVersion) -> Result<Value, InvalidCall> {
+    let bad = || InvalidCall::BadPatch(patch.clone());
     let mut fields = patch.as_object().cloned().ok_or_else(bad)?;
     let metadata = fields.entry("metadata").or_insert_with(|| json!({}));
     let metadata = metadata.as_object_mut().ok_or_else(bad)?;

@@ -16,10 +16,10 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::controller::{Note, Severity};
+use super::controller::{EventNote, EventSeverity};
 use super::effects::exchange;
-use super::metrics::{DropLabels, Metrics};
-use correlate::{Correlator, Told};
+use super::metrics::{ControllerMetrics, DropLabels};
+use correlate::{EventCorrelator, PlannedEvent};
 
 /// How many events may wait to be written; upstream's.
 const WAITING_MAX: usize = 1_000;
@@ -29,35 +29,39 @@ const TRIES_MAX: u32 = 2;
 
 /// Where notes go. Clones are the same recorder.
 #[derive(Clone)]
-pub struct Events {
-    notes: Option<mpsc::Sender<(&'static str, Note)>>,
-    metrics: Metrics,
+pub struct EventSink {
+    notes: Option<mpsc::Sender<(&'static str, EventNote)>>,
+    metrics: ControllerMetrics,
 }
 
-/// Writes what [`Events`] were told.
-pub struct Recorder {
+/// Writes what [`EventSink`] were told.
+pub struct EventRecorder {
     client: kube::Client,
     clock: Clock,
-    metrics: Metrics,
-    notes: mpsc::Receiver<(&'static str, Note)>,
-    correlator: Correlator,
+    metrics: ControllerMetrics,
+    notes: mpsc::Receiver<(&'static str, EventNote)>,
+    correlator: EventCorrelator,
     /// The last number in a name: names must differ also where time stands still.
     number: i128,
 }
 
-// === impl Events ===
+// === impl EventSink ===
 
-impl Events {
-    /// A recorder, and the task it needs: run [`Recorder::run`] somewhere. It ends when all `Events` are gone.
+impl EventSink {
+    /// A recorder, and the task it needs: run [`EventRecorder::run`] somewhere. It ends when all sinks are dropped.
     #[must_use]
-    pub fn new(client: kube::Client, clock: Clock, metrics: Metrics) -> (Self, Recorder) {
+    pub fn new(
+        client: kube::Client,
+        clock: Clock,
+        metrics: ControllerMetrics,
+    ) -> (Self, EventRecorder) {
         let (sender, notes) = mpsc::channel(WAITING_MAX);
-        let recorder = Recorder {
+        let recorder = EventRecorder {
             client,
             clock,
             metrics: metrics.clone(),
             notes,
-            correlator: Correlator::default(),
+            correlator: EventCorrelator::default(),
             number: 0,
         };
         let notes = Some(sender);
@@ -69,23 +73,23 @@ impl Events {
     pub fn none() -> Self {
         Self {
             notes: None,
-            metrics: Metrics::new(),
+            metrics: ControllerMetrics::new(),
         }
     }
 
-    /// Hands the notes to a test instead of a [`Recorder`].
+    /// Hands the notes to a test instead of a [`EventRecorder`].
     #[cfg(test)]
-    pub(crate) fn captured() -> (Self, mpsc::Receiver<(&'static str, Note)>) {
+    pub(crate) fn captured() -> (Self, mpsc::Receiver<(&'static str, EventNote)>) {
         let (sender, notes) = mpsc::channel(WAITING_MAX);
         let events = Self {
             notes: Some(sender),
-            metrics: Metrics::new(),
+            metrics: ControllerMetrics::new(),
         };
         (events, notes)
     }
 
     /// Tells the users of an object something. Never waits.
-    pub fn tell(&self, controller: &'static str, note: Note) {
+    pub fn emit(&self, controller: &'static str, note: EventNote) {
         let Some(notes) = &self.notes else {
             return;
         };
@@ -95,15 +99,15 @@ impl Events {
     }
 }
 
-impl fmt::Debug for Events {
+impl fmt::Debug for EventSink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Events")
+        f.write_str("EventSink")
     }
 }
 
-// === impl Recorder ===
+// === impl EventRecorder ===
 
-impl Recorder {
+impl EventRecorder {
     /// Writes events until nobody is left who could tell any.
     pub async fn run(mut self) {
         while let Some((controller, note)) = self.notes.recv().await {
@@ -115,7 +119,7 @@ impl Recorder {
         }
     }
 
-    async fn write(&mut self, controller: &'static str, note: &Note, mut told: Told) {
+    async fn write(&mut self, controller: &'static str, note: &EventNote, mut told: PlannedEvent) {
         for _ in 0..TRIES_MAX {
             let name = match &told.name {
                 Some(name) => name.clone(),
@@ -153,26 +157,26 @@ impl Recorder {
     }
 
     /// `web.18a1b2c3d4e5f607`: the time in nanoseconds, later than any before.
-    fn new_name(&mut self, note: &Note) -> String {
+    fn new_name(&mut self, note: &EventNote) -> String {
         let nanos = self.clock.now().as_nanosecond();
         self.number = nanos.max(self.number + 1);
         format!("{}.{:x}", note.about.name, self.number)
     }
 }
 
-impl fmt::Debug for Recorder {
+impl fmt::Debug for EventRecorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Recorder")
+        f.write_str("EventRecorder")
     }
 }
 
-fn dropped(metrics: &Metrics, reason: &'static str) {
+fn dropped(metrics: &ControllerMetrics, reason: &'static str) {
     let dropped = &metrics.families().events_dropped;
     dropped.get_or_create(&DropLabels { reason }).inc();
 }
 
 /// Events about objects of the cluster are kept in `default`, as upstream does it.
-fn namespace(note: &Note) -> &str {
+fn namespace(note: &EventNote) -> &str {
     match note.about.namespace.as_str() {
         "" => "default",
         namespace => namespace,
@@ -181,9 +185,9 @@ fn namespace(note: &Note) -> &str {
 
 fn create(
     controller: &str,
-    note: &Note,
+    note: &EventNote,
     name: &str,
-    told: &Told,
+    told: &PlannedEvent,
 ) -> Result<Request<Body>, http::Error> {
     let namespace = namespace(note);
     let body = event(controller, note, namespace, name, told);
@@ -195,7 +199,7 @@ fn create(
 }
 
 /// The same event again: only its count and its last time change.
-fn raise(note: &Note, name: &str, told: &Told) -> Result<Request<Body>, http::Error> {
+fn raise(note: &EventNote, name: &str, told: &PlannedEvent) -> Result<Request<Body>, http::Error> {
     let patch = json!({
         "count": told.count,
         "lastTimestamp": seconds(told.last),
@@ -209,10 +213,16 @@ fn raise(note: &Note, name: &str, told: &Told) -> Result<Request<Body>, http::Er
         .body(Body::from(patch.to_string().into_bytes()))
 }
 
-fn event(controller: &str, note: &Note, namespace: &str, name: &str, told: &Told) -> Value {
+fn event(
+    controller: &str,
+    note: &EventNote,
+    namespace: &str,
+    name: &str,
+    told: &PlannedEvent,
+) -> Value {
     let severity = match note.severity {
-        Severity::Normal => "Normal",
-        Severity::Warning => "Warning",
+        EventSeverity::Normal => "Normal",
+        EventSeverity::Warning => "Warning",
     };
     json!({
         "kind": "Event",

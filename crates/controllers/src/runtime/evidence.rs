@@ -13,8 +13,8 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 use tokio::sync::broadcast;
 
-use super::call::Propagation;
-use super::controller::Identity;
+use super::call::DeletePropagation;
+use super::controller::ObjectIdentity;
 
 /// How many records are kept for later readers.
 pub const EVIDENCE_RING: usize = 1_000;
@@ -45,7 +45,7 @@ pub struct Evidence {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proof: Option<String>,
     /// The HTTP code of the answer.
-    pub status: Outcome,
+    pub status: WriteStatus,
     /// The server's message if the write failed, or why there was no answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -57,10 +57,10 @@ pub struct Evidence {
     pub reason: String,
     /// The object that caused the write: the owner that is gone, the Job that finished.
     #[serde(skip)]
-    pub cause: Option<Identity>,
+    pub cause: Option<ObjectIdentity>,
     /// The written object.
     #[serde(skip)]
-    pub target: Identity,
+    pub target: ObjectIdentity,
     /// The group of the written object; metrics name it by group and resource.
     #[serde(skip)]
     pub group: String,
@@ -68,7 +68,7 @@ pub struct Evidence {
     pub resource: String,
     /// The propagation policy of a delete, if the request names one.
     #[serde(skip)]
-    pub policy: Option<Propagation>,
+    pub policy: Option<DeletePropagation>,
     /// Whether the server accepted the write.
     #[serde(skip)]
     pub done: bool,
@@ -79,7 +79,7 @@ pub struct Evidence {
 
 /// How a write ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum WriteStatus {
     /// The HTTP code of the answer.
     Code(u16),
     NoAnswer,
@@ -89,19 +89,19 @@ pub enum Outcome {
 
 /// The evidence of all controllers of the process. Clones share it.
 #[derive(Clone)]
-pub struct Trail {
-    inner: Arc<Inner>,
+pub struct EvidenceTrail {
+    inner: Arc<TrailState>,
 }
 
-struct Inner {
+struct TrailState {
     ring: Mutex<VecDeque<Arc<Evidence>>>,
     listeners: broadcast::Sender<Arc<Evidence>>,
     reads: AtomicU64,
 }
 
-// === impl Outcome ===
+// === impl WriteStatus ===
 
-impl Serialize for Outcome {
+impl Serialize for WriteStatus {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Code(code) => serializer.serialize_u16(*code),
@@ -111,14 +111,14 @@ impl Serialize for Outcome {
     }
 }
 
-// === impl Trail ===
+// === impl EvidenceTrail ===
 
-impl Trail {
+impl EvidenceTrail {
     /// A trail without records.
     #[must_use]
     pub fn new() -> Self {
         Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(TrailState {
                 ring: Mutex::default(),
                 listeners: broadcast::Sender::new(LISTENER_LAG_MAX),
                 reads: AtomicU64::new(0),
@@ -172,15 +172,15 @@ impl Trail {
     }
 }
 
-impl Default for Trail {
+impl Default for EvidenceTrail {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl fmt::Debug for Trail {
+impl fmt::Debug for EvidenceTrail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Trail")
+        f.write_str("EvidenceTrail")
     }
 }
 
@@ -188,7 +188,7 @@ impl fmt::Debug for Trail {
 mod tests {
     use super::*;
 
-    fn mk_evidence(key: &str, status: Outcome) -> Evidence {
+    fn mk_evidence(key: &str, status: WriteStatus) -> Evidence {
         Evidence {
             at: Timestamp::UNIX_EPOCH,
             controller: "garbage-collector-controller",
@@ -204,7 +204,7 @@ mod tests {
             ms: 3,
             reason: "its owner is gone".to_owned(),
             cause: None,
-            target: Identity::default(),
+            target: ObjectIdentity::default(),
             group: "apps".to_owned(),
             resource: "deployments".to_owned(),
             policy: None,
@@ -215,17 +215,17 @@ mod tests {
 
     #[test]
     fn a_line_has_the_documented_fields() {
-        let mut evidence = mk_evidence("k", Outcome::Code(200));
+        let mut evidence = mk_evidence("k", WriteStatus::Code(200));
         let line = serde_json::to_string(&evidence).unwrap();
         assert_eq!(
             line,
             r#"{"at":"1970-01-01T00:00:00Z","controller":"garbage-collector-controller","key":"k","verb":"delete","object":"deployments.apps shop/web","uid":"u","resourceVersion":"7","because":{"absent":"owner"},"status":200,"ms":3}"#
         );
-        evidence.status = Outcome::Code(403);
+        evidence.status = WriteStatus::Code(403);
         evidence.error = Some("pods \"web\" is forbidden".to_owned());
         let line = serde_json::to_value(&evidence).unwrap();
         assert_eq!(line["error"], "pods \"web\" is forbidden");
-        evidence.status = Outcome::DryRun;
+        evidence.status = WriteStatus::DryRun;
         evidence.proof = Some("its deletion was observed".to_owned());
         let line = serde_json::to_value(&evidence).unwrap();
         assert_eq!(line["status"], "dry-run");
@@ -234,11 +234,11 @@ mod tests {
 
     #[test]
     fn the_ring_keeps_the_last_records_and_listeners_get_all() {
-        let trail = Trail::new();
-        trail.record(mk_evidence("before", Outcome::NoAnswer));
+        let trail = EvidenceTrail::new();
+        trail.record(mk_evidence("before", WriteStatus::NoAnswer));
         let mut listener = trail.subscribe();
         for number in 0..EVIDENCE_RING {
-            trail.record(mk_evidence(&number.to_string(), Outcome::NoAnswer));
+            trail.record(mk_evidence(&number.to_string(), WriteStatus::NoAnswer));
         }
         let kept = trail.recent();
         assert_eq!(kept.len(), EVIDENCE_RING);

@@ -1,6 +1,6 @@
 //! The list and the watch of one kind, as a state machine without I/O.
 //!
-//! [`Feed::step`] takes what happened and returns what to request next; `task` sends requests and changes.
+//! [`KindFeed::step`] takes what happened and returns what to request next; `task` sends requests and changes.
 //! A feed first lists by a watch that begins with all objects, where the server has that, otherwise and later page by
 //! page; then it follows the watch. It holds the uids it has shown, nothing else: what a complete new list does not show any more is
 //! `Missing`, and an incomplete one says nothing about what it did not show. It does what client-go's reflector does
@@ -23,12 +23,12 @@ use std::time::Duration;
 use caretaker_machinery::rng::Rng;
 use jiff::Timestamp;
 
-use super::controller::Change;
+use super::controller::ObservedChange;
 use super::kind::{KindId, KindState};
-use super::record::{Record, Revision, Uid, Unreadable, View};
-use listing::Listing;
-use retry::Retry;
-use wire::{Event, read_event};
+use super::record::{ObjectRecord, RecordView, Revision, Uid, UnreadableObject};
+use listing::PagedList;
+use retry::FeedBackoff;
+use wire::{WatchEvent, read_event};
 
 pub(crate) use task::{FeedCommand, FeedSetup, FeedTask};
 
@@ -56,12 +56,12 @@ const USELESS_MAX: u32 = 1;
 const UNREADABLE_NAMES_MAX: usize = 1_000;
 
 /// The list and the watch of one kind.
-pub struct Feed {
+pub struct KindFeed {
     kind: KindId,
-    view: View,
+    view: RecordView,
     rng: Rng,
     state: KindState,
-    phase: Phase,
+    phase: FeedPhase,
     /// Where to watch from; nothing if a list has to come first.
     position: Option<Revision>,
     /// The highest version that any list, event or bookmark of the collection had.
@@ -79,7 +79,7 @@ pub struct Feed {
     /// Whether lists come in pages.
     pages: bool,
     stream_breaks: u32,
-    retry: Retry,
+    retry: FeedBackoff,
     /// When the last watch was asked for.
     last_start: Option<Duration>,
     /// Lines of the current watch.
@@ -95,7 +95,7 @@ pub struct Feed {
 
 /// What happened to a feed.
 #[derive(Debug, Clone, Copy)]
-pub enum Input<'a> {
+pub enum FeedInput<'a> {
     /// The wait is over; the first input of all.
     Due,
     /// List again: there is a new listener, or the objects are wanted in another form.
@@ -117,12 +117,12 @@ pub enum Input<'a> {
     /// A line of a watch was too long to be taken.
     Overlong,
     /// A watch ended.
-    Ended(End),
+    Ended(WatchEnd),
 }
 
 /// How a watch ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum WatchEnd {
     Clean,
     /// The connection broke off.
     Broken,
@@ -132,7 +132,7 @@ pub enum End {
 
 /// When something happened.
 #[derive(Debug, Clone, Copy)]
-pub struct Moment {
+pub struct FeedTime {
     /// Transport time since the feed began.
     pub elapsed: Duration,
     /// Domain time.
@@ -141,7 +141,7 @@ pub struct Moment {
 
 /// What a feed asks its task to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Next {
+pub enum FeedAction {
     /// Nothing for this time.
     Wait(Duration),
     /// Ask for a page of the list.
@@ -164,19 +164,19 @@ pub enum Next {
 
 /// What a step of a feed found out.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Output {
+pub enum FeedOutput {
     /// A change of the kind or its objects.
-    Change(Change),
+    Change(ObservedChange),
     /// The server does not know the kind: discovery should look.
     NotServed,
     /// An object, named if it could be, is not readable. Reported once per name.
-    Unreadable(Unreadable),
+    Unreadable(UnreadableObject),
     /// A line was skipped because of its length.
     Overlong,
 }
 
 /// What the feed is waiting for.
-enum Phase {
+enum FeedPhase {
     /// The end of a wait, at this time.
     Resting(Duration),
     /// The answer to a list by watch.
@@ -184,25 +184,25 @@ enum Phase {
     /// The rest of the objects of a list by watch.
     Streaming,
     /// A page.
-    Listing(Listing),
+    Listing(PagedList),
     /// The answer to a watch.
     OpeningWatch,
     /// The next event.
     Watching,
 }
 
-// === impl Feed ===
+// === impl KindFeed ===
 
-impl Feed {
-    /// A feed that has not asked for anything. Its first input is [`Input::Due`].
+impl KindFeed {
+    /// A feed that has not asked for anything. Its first input is [`FeedInput::Due`].
     #[must_use]
-    pub fn new(kind: KindId, view: View, rng: Rng, now: Timestamp) -> Self {
+    pub fn new(kind: KindId, view: RecordView, rng: Rng, now: Timestamp) -> Self {
         Self {
             kind,
             view,
             rng,
             state: KindState::Syncing(now),
-            phase: Phase::Resting(Duration::ZERO),
+            phase: FeedPhase::Resting(Duration::ZERO),
             position: None,
             highest: None,
             is_suspect: false,
@@ -211,7 +211,7 @@ impl Feed {
             streams: true,
             pages: true,
             stream_breaks: 0,
-            retry: Retry::default(),
+            retry: FeedBackoff::default(),
             last_start: None,
             lines: 0,
             silent: 0,
@@ -241,51 +241,56 @@ impl Feed {
 
     /// Whether a watch is open and its events are shown as they come.
     pub(crate) fn is_watching(&self) -> bool {
-        matches!(self.phase, Phase::Watching)
+        matches!(self.phase, FeedPhase::Watching)
     }
 
-    /// Objects are wanted in another form from now on. [`Input::Again`] must follow.
-    pub(crate) fn set_view(&mut self, view: View) {
+    /// Objects are wanted in another form from now on. [`FeedInput::Again`] must follow.
+    pub(crate) fn set_view(&mut self, view: RecordView) {
         self.view = view;
     }
 
     /// Takes note of what happened, adds what follows from it to `out`, and returns what to do next.
     ///
     /// After an input that does not fit what it is waiting for, the feed pauses and starts over.
-    pub fn step(&mut self, input: Input<'_>, at: Moment, out: &mut Vec<Output>) -> Next {
+    pub fn step(
+        &mut self,
+        input: FeedInput<'_>,
+        at: FeedTime,
+        out: &mut Vec<FeedOutput>,
+    ) -> FeedAction {
         match (&self.phase, input) {
-            (_, Input::Again) => self.again(at),
-            (Phase::Resting(_), Input::Due) => self.begin(at),
-            (Phase::OpeningStream, Input::Opened) => {
+            (_, FeedInput::Again) => self.again(at),
+            (FeedPhase::Resting(_), FeedInput::Due) => self.begin(at),
+            (FeedPhase::OpeningStream, FeedInput::Opened) => {
                 self.lines = 0;
-                self.phase = Phase::Streaming;
-                Next::Read(STREAM_IDLE)
+                self.phase = FeedPhase::Streaming;
+                FeedAction::Read(STREAM_IDLE)
             }
-            (Phase::Streaming, Input::Line(line)) => self.stream_line(line, at, out),
-            (Phase::Streaming, Input::Ended(end)) => self.stream_ended(end, at, out),
-            (Phase::OpeningWatch, Input::Opened) => self.watch_opened(at, out),
-            (Phase::Watching, Input::Line(line)) => self.watch_line(line, at, out),
-            (Phase::Watching, Input::Ended(end)) => self.watch_ended(end, at, out),
-            (Phase::Streaming | Phase::Watching, Input::Overlong) => {
-                out.push(Output::Overlong);
+            (FeedPhase::Streaming, FeedInput::Line(line)) => self.stream_line(line, at, out),
+            (FeedPhase::Streaming, FeedInput::Ended(end)) => self.stream_ended(end, at, out),
+            (FeedPhase::OpeningWatch, FeedInput::Opened) => self.watch_opened(at, out),
+            (FeedPhase::Watching, FeedInput::Line(line)) => self.watch_line(line, at, out),
+            (FeedPhase::Watching, FeedInput::Ended(end)) => self.watch_ended(end, at, out),
+            (FeedPhase::Streaming | FeedPhase::Watching, FeedInput::Overlong) => {
+                out.push(FeedOutput::Overlong);
                 self.lines += 1;
-                Next::Read(self.idle())
+                FeedAction::Read(self.idle())
             }
-            (Phase::Listing(_), Input::Page(page)) => self.page(page, at, out),
+            (FeedPhase::Listing(_), FeedInput::Page(page)) => self.page(page, at, out),
             (
                 _,
-                Input::Refused {
+                FeedInput::Refused {
                     status,
                     retry_after,
                 },
             ) => self.refused(status, retry_after, at, out),
-            (_, Input::Unanswered) => self.unanswered(at, out),
+            (_, FeedInput::Unanswered) => self.unanswered(at, out),
             _ => self.rest(WATCH_SPACING, at),
         }
     }
 
     /// Begins with a list or a watch.
-    fn begin(&mut self, at: Moment) -> Next {
+    fn begin(&mut self, at: FeedTime) -> FeedAction {
         // A page tells its version before its objects, a list by watch after them: with a version to compare it with,
         // the objects of a store that was restored must not be shown before the kind is frozen.
         let by_page = self.is_suspect || !self.streams || self.highest.is_some();
@@ -301,23 +306,23 @@ impl Feed {
         }
         self.last_start = Some(at.elapsed);
         self.phase = if self.position.is_some() {
-            Phase::OpeningWatch
+            FeedPhase::OpeningWatch
         } else {
             self.set_aside();
-            Phase::OpeningStream
+            FeedPhase::OpeningStream
         };
-        Next::Watch {
+        FeedAction::Watch {
             after: self.position.clone(),
             length: self.rng.duration(WATCH_LENGTH),
         }
     }
 
     /// A listener needs everything once more. A backoff is waited to its end.
-    fn again(&mut self, at: Moment) -> Next {
+    fn again(&mut self, at: FeedTime) -> FeedAction {
         self.position = None;
         self.open_failures = 0;
         self.useless = 0;
-        if let Phase::Resting(until) = self.phase
+        if let FeedPhase::Resting(until) = self.phase
             && self.retry.is_failing()
         {
             return self.rest(until.saturating_sub(at.elapsed), at);
@@ -326,9 +331,9 @@ impl Feed {
         self.begin(at)
     }
 
-    fn rest(&mut self, wait: Duration, at: Moment) -> Next {
-        self.phase = Phase::Resting(at.elapsed.saturating_add(wait));
-        Next::Wait(wait)
+    fn rest(&mut self, wait: Duration, at: FeedTime) -> FeedAction {
+        self.phase = FeedPhase::Resting(at.elapsed.saturating_add(wait));
+        FeedAction::Wait(wait)
     }
 
     /// Whether a version is lower than one that was seen already. Then it is not taken note of.
@@ -345,25 +350,29 @@ impl Feed {
         }
     }
 
-    fn set_state(&mut self, state: KindState, out: &mut Vec<Output>) {
+    fn set_state(&mut self, state: KindState, out: &mut Vec<FeedOutput>) {
         self.state = state;
-        out.push(Output::Change(Change::Kind(self.kind, state)));
+        out.push(FeedOutput::Change(ObservedChange::Kind(self.kind, state)));
     }
 
-    fn show(&mut self, record: Record, out: &mut Vec<Output>) {
+    fn show(&mut self, record: ObjectRecord, out: &mut Vec<FeedOutput>) {
         self.unlisted.remove(&record.meta.uid);
         self.shown.insert(record.meta.uid.clone());
-        out.push(Output::Change(Change::Applied(Arc::new(record))));
+        out.push(FeedOutput::Change(ObservedChange::Applied(Arc::new(
+            record,
+        ))));
     }
 
-    fn take_back(&mut self, record: Record, out: &mut Vec<Output>) {
+    fn take_back(&mut self, record: ObjectRecord, out: &mut Vec<FeedOutput>) {
         self.unlisted.remove(&record.meta.uid);
         self.shown.remove(&record.meta.uid);
-        out.push(Output::Change(Change::Deleted(Arc::new(record))));
+        out.push(FeedOutput::Change(ObservedChange::Deleted(Arc::new(
+            record,
+        ))));
     }
 
     /// An object exists and cannot be read: it is not missing.
-    fn unreadable(&mut self, object: Unreadable, out: &mut Vec<Output>) {
+    fn unreadable(&mut self, object: UnreadableObject, out: &mut Vec<FeedOutput>) {
         if let Some(uid) = &object.uid
             && self.unlisted.remove(uid)
         {
@@ -371,23 +380,23 @@ impl Feed {
         }
         let name = object.name.clone().unwrap_or_default();
         if self.reported.len() < UNREADABLE_NAMES_MAX && self.reported.insert(name) {
-            out.push(Output::Unreadable(object));
+            out.push(FeedOutput::Unreadable(object));
         }
     }
 
-    fn watch_opened(&mut self, at: Moment, out: &mut Vec<Output>) -> Next {
+    fn watch_opened(&mut self, at: FeedTime, out: &mut Vec<FeedOutput>) -> FeedAction {
         self.lines = 0;
         self.open_failures = 0;
         self.retry.opened(at.elapsed);
-        self.phase = Phase::Watching;
+        self.phase = FeedPhase::Watching;
         // After watches that came to nothing, this one has to come to something first.
         if self.useless == 0 {
             self.recovered(out);
         }
-        Next::Read(WATCH_IDLE)
+        FeedAction::Read(WATCH_IDLE)
     }
 
-    fn watch_line(&mut self, line: &[u8], at: Moment, out: &mut Vec<Output>) -> Next {
+    fn watch_line(&mut self, line: &[u8], at: FeedTime, out: &mut Vec<FeedOutput>) -> FeedAction {
         self.lines += 1;
         self.silent = 0;
         let Some(event) = read_event(self.kind, self.view, line) else {
@@ -401,19 +410,24 @@ impl Feed {
             return self.expired(at);
         }
         match event {
-            Event::Applied(record) => self.show(record, out),
-            Event::Deleted(record) => self.take_back(record, out),
-            Event::Unreadable(object) => self.unreadable(object, out),
-            Event::UnreadableEnd(object) => self.lose(object, out),
-            Event::Error { status } => return self.watch_error(status, at, out),
-            Event::Bookmark { .. } | Event::Unknown => {}
+            WatchEvent::Applied(record) => self.show(record, out),
+            WatchEvent::Deleted(record) => self.take_back(record, out),
+            WatchEvent::Unreadable(object) => self.unreadable(object, out),
+            WatchEvent::UnreadableEnd(object) => self.lose(object, out),
+            WatchEvent::Error { status } => return self.watch_error(status, at, out),
+            WatchEvent::Bookmark { .. } | WatchEvent::Unknown => {}
         }
         self.useless = 0;
         self.recovered(out);
-        Next::Read(WATCH_IDLE)
+        FeedAction::Read(WATCH_IDLE)
     }
 
-    fn watch_ended(&mut self, end: End, at: Moment, out: &mut Vec<Output>) -> Next {
+    fn watch_ended(
+        &mut self,
+        end: WatchEnd,
+        at: FeedTime,
+        out: &mut Vec<FeedOutput>,
+    ) -> FeedAction {
         let lived = self
             .last_start
             .map_or(at.elapsed, |start| at.elapsed.saturating_sub(start));
@@ -422,10 +436,10 @@ impl Feed {
         }
         self.useless = 0;
         match end {
-            End::Clean => self.begin(at),
-            End::Broken => self.back_off(None, at),
-            End::Idle if self.lines > 0 => self.begin(at),
-            End::Idle => {
+            WatchEnd::Clean => self.begin(at),
+            WatchEnd::Broken => self.back_off(None, at),
+            WatchEnd::Idle if self.lines > 0 => self.begin(at),
+            WatchEnd::Idle => {
                 // A server whose history ends before our version is silent, too.
                 self.silent += 1;
                 if self.silent >= SILENT_MAX {
@@ -438,7 +452,7 @@ impl Feed {
     }
 
     /// A watch ended as soon as it began.
-    fn came_to_nothing(&mut self, at: Moment, out: &mut Vec<Output>) -> Next {
+    fn came_to_nothing(&mut self, at: FeedTime, out: &mut Vec<FeedOutput>) -> FeedAction {
         self.useless += 1;
         if self.useless > USELESS_MAX {
             self.trouble(KindState::Failing(at.now), out);
@@ -449,23 +463,26 @@ impl Feed {
         self.back_off(None, at)
     }
 
-    fn recovered(&mut self, out: &mut Vec<Output>) {
+    fn recovered(&mut self, out: &mut Vec<FeedOutput>) {
         if matches!(self.state, KindState::Failing(_) | KindState::Forbidden) {
             self.set_state(KindState::Synced, out);
         }
     }
 
     /// An object that cannot be read was deleted: listeners that know it learn that it is missing.
-    fn lose(&mut self, object: Unreadable, out: &mut Vec<Output>) {
+    fn lose(&mut self, object: UnreadableObject, out: &mut Vec<FeedOutput>) {
         if let Some(uid) = &object.uid
             && (self.shown.remove(uid) || self.unlisted.remove(uid))
         {
-            out.push(Output::Change(Change::Missing(self.kind, uid.clone())));
+            out.push(FeedOutput::Change(ObservedChange::Missing(
+                self.kind,
+                uid.clone(),
+            )));
         }
         self.unreadable(object, out);
     }
 
-    fn watch_error(&mut self, status: u16, at: Moment, out: &mut Vec<Output>) -> Next {
+    fn watch_error(&mut self, status: u16, at: FeedTime, out: &mut Vec<FeedOutput>) -> FeedAction {
         match status {
             401 | 403 | 404 | 405 | 410 | 504 => self.refused(status, None, at, out),
             // From the same place once more, as client-go does.
@@ -488,7 +505,7 @@ impl Feed {
 
     fn idle(&self) -> Duration {
         match self.phase {
-            Phase::Streaming => STREAM_IDLE,
+            FeedPhase::Streaming => STREAM_IDLE,
             _ => WATCH_IDLE,
         }
     }

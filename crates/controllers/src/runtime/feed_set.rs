@@ -16,9 +16,9 @@ use caretaker_machinery::clock::Clock;
 use caretaker_machinery::rng::Rng;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::controller::Change;
-use super::kind::{Catalog, Kind, KindId, KindState};
-use super::record::View;
+use super::controller::ObservedChange;
+use super::kind::{ApiKind, KindCatalog, KindId, KindState};
+use super::record::RecordView;
 use coordinator::{FeedCoordinator, SetCommand};
 
 pub(crate) use feed_states::FeedStates;
@@ -30,7 +30,7 @@ const CHANGES_AHEAD: usize = 1024;
 #[derive(Clone)]
 pub struct FeedSet {
     commands: mpsc::UnboundedSender<SetCommand>,
-    catalog: watch::Receiver<Arc<Catalog>>,
+    catalog: watch::Receiver<Arc<KindCatalog>>,
     feed_states: Arc<FeedStates>,
 }
 
@@ -43,7 +43,7 @@ pub struct FeedSetOptions {
 
 /// The kinds that a subscriber wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Interest {
+pub enum KindInterest {
     /// The metadata of everything that can be listed, watched and deleted.
     Deletable {
         /// Except these: resource and group.
@@ -54,7 +54,7 @@ pub enum Interest {
         /// Group and resource.
         kinds: Vec<(Box<str>, Box<str>)>,
         /// How much of them.
-        view: View,
+        view: RecordView,
     },
 }
 
@@ -80,7 +80,7 @@ impl FeedSet {
     /// Everything of interest from now on, beginning with what there is. A subscriber that does not keep up slows down
     /// the feeds it listens to; one that drops the channel is forgotten.
     #[must_use]
-    pub fn subscribe(&self, interest: Interest) -> mpsc::Receiver<Change> {
+    pub fn subscribe(&self, interest: KindInterest) -> mpsc::Receiver<ObservedChange> {
         let (sender, receiver) = mpsc::channel(CHANGES_AHEAD);
         // After a stop the command is dropped, and with it the channel.
         let _ = self.commands.send(SetCommand::Subscribe(interest, sender));
@@ -89,7 +89,7 @@ impl FeedSet {
 
     /// The kinds served now; none before the first discovery.
     #[must_use]
-    pub fn catalog(&self) -> watch::Receiver<Arc<Catalog>> {
+    pub fn catalog(&self) -> watch::Receiver<Arc<KindCatalog>> {
         self.catalog.clone()
     }
 
@@ -137,32 +137,32 @@ impl Default for FeedSetOptions {
     }
 }
 
-// === impl Interest ===
+// === impl KindInterest ===
 
-impl Interest {
+impl KindInterest {
     /// Whether a kind is of interest.
     #[must_use]
-    pub fn includes(&self, kind: &Kind) -> bool {
+    pub fn includes(&self, kind: &ApiKind) -> bool {
         self.view(kind).is_some()
     }
 
     /// How much of the kinds of interest.
     #[must_use]
-    pub fn shown(&self) -> View {
+    pub fn shown(&self) -> RecordView {
         match self {
-            Self::Deletable { .. } => View::Metadata,
+            Self::Deletable { .. } => RecordView::Metadata,
             Self::Kinds { view, .. } => *view,
         }
     }
 
     /// Whether a kind is of interest, and how much of it.
-    fn view(&self, kind: &Kind) -> Option<View> {
+    fn view(&self, kind: &ApiKind) -> Option<RecordView> {
         match self {
             Self::Deletable { ignored } => {
                 let is_ignored = ignored
                     .iter()
                     .any(|(resource, group)| *resource == kind.resource && *group == kind.group);
-                (kind.is_deletable() && !is_ignored).then_some(View::Metadata)
+                (kind.is_deletable() && !is_ignored).then_some(RecordView::Metadata)
             }
             Self::Kinds { kinds, view } => {
                 let is_named = kinds

@@ -1,6 +1,6 @@
 //! The kinds a server has: their numbers, where they are served, and how well each is known.
 //!
-//! Discovery makes a [`Catalog`] and replaces it as a whole; feeds hand it on to every controller as a change. A
+//! Discovery makes a [`KindCatalog`] and replaces it as a whole; feeds hand it on to every controller as a change. A
 //! [`KindId`] stands for one resource of one group for as long as the process lives, also while that resource is not
 //! served, so that indexes can hold two bytes instead of three strings.
 
@@ -9,13 +9,13 @@ use std::fmt;
 
 use jiff::Timestamp;
 
-/// One resource of one group, `deployments.apps`. Numbers are given by [`Catalog::with`] and never reused.
+/// One resource of one group, `deployments.apps`. Numbers are given by [`KindCatalog::with`] and never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KindId(pub u16);
 
 /// A resource as discovery describes it, in the version the server prefers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kind {
+pub struct ApiKind {
     /// API group, empty for core.
     pub group: Box<str>,
     /// The version used to ask for it.
@@ -25,9 +25,9 @@ pub struct Kind {
     /// `deployments`.
     pub resource: Box<str>,
     /// Where its objects live.
-    pub scope: Scope,
+    pub scope: KindScope,
     /// What can be done with it.
-    pub verbs: Verbs,
+    pub verbs: KindVerbs,
     /// Every version of the group that serves this kind, the preferred one included.
     pub versions: Vec<Box<str>>,
     /// Its singular and its short names, `deployment` and `deploy`: what people type.
@@ -36,7 +36,7 @@ pub struct Kind {
 
 /// Where objects of a kind live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
+pub enum KindScope {
     /// In a namespace each.
     Namespaced,
     /// In the cluster.
@@ -45,7 +45,7 @@ pub enum Scope {
 
 /// The verbs that matter here.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Verbs {
+pub struct KindVerbs {
     /// One object can be read.
     pub get: bool,
     /// All objects can be read.
@@ -75,29 +75,29 @@ pub enum KindState {
 
 /// All kinds of a server, as one discovery found them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Catalog {
+pub struct KindCatalog {
     /// By id; `None` for what is not served now.
-    kinds: Vec<Option<Kind>>,
+    kinds: Vec<Option<ApiKind>>,
     ids: BTreeMap<(Box<str>, Box<str>), KindId>,
     /// Group, version, kind in lower case → resource.
-    served: BTreeMap<GroupVersionKind, Meant>,
+    served: BTreeMap<GroupVersionKind, KindMeaning>,
 }
 
 /// What a kind stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Meant {
+enum KindMeaning {
     One(KindId),
     Several,
 }
 
 type GroupVersionKind = (Box<str>, Box<str>, Box<str>);
 
-// === impl Catalog ===
+// === impl KindCatalog ===
 
-impl Catalog {
+impl KindCatalog {
     /// The catalog of the kinds served now, with the numbers that `self` has given out already.
     #[must_use]
-    pub fn with(&self, kinds: impl IntoIterator<Item = Kind>) -> Self {
+    pub fn with(&self, kinds: impl IntoIterator<Item = ApiKind>) -> Self {
         let mut next = Self {
             kinds: vec![None; self.kinds.len()],
             ids: self.ids.clone(),
@@ -110,7 +110,7 @@ impl Catalog {
     }
 
     /// More kinds than a number can count are left out: whoever refers to them refers to something unknown.
-    fn add(&mut self, kind: Kind) {
+    fn add(&mut self, kind: ApiKind) {
         let key = (kind.group.clone(), kind.resource.clone());
         let id = match self.ids.get(&key) {
             Some(id) => *id,
@@ -136,22 +136,22 @@ impl Catalog {
     /// those, nobody can tell where an owner is, and it is presumed alive.
     ///
     /// DEVIATION(ambiguous-kinds): upstream takes the last one that discovery names, and its 404 for proof.
-    fn meant(&self, known: Option<Meant>, id: KindId, kind: &Kind) -> Meant {
-        let Some(Meant::One(other)) = known else {
-            return known.unwrap_or(Meant::One(id));
+    fn meant(&self, known: Option<KindMeaning>, id: KindId, kind: &ApiKind) -> KindMeaning {
+        let Some(KindMeaning::One(other)) = known else {
+            return known.unwrap_or(KindMeaning::One(id));
         };
-        let is_other_deletable = self.get(other).is_some_and(Kind::is_deletable);
+        let is_other_deletable = self.get(other).is_some_and(ApiKind::is_deletable);
         match (is_other_deletable, kind.is_deletable()) {
-            _ if other == id => Meant::One(id),
-            (true, true) => Meant::Several,
-            (false, true) => Meant::One(id),
-            (_, false) => Meant::One(other),
+            _ if other == id => KindMeaning::One(id),
+            (true, true) => KindMeaning::Several,
+            (false, true) => KindMeaning::One(id),
+            (_, false) => KindMeaning::One(other),
         }
     }
 
     /// The kind behind a number, if it is served now.
     #[must_use]
-    pub fn get(&self, id: KindId) -> Option<&Kind> {
+    pub fn get(&self, id: KindId) -> Option<&ApiKind> {
         self.kinds.get(usize::from(id.0))?.as_ref()
     }
 
@@ -168,7 +168,7 @@ impl Catalog {
         let (group, version) = split_api_version(api_version)?;
         let name = kind.to_lowercase();
         let key = (group.into(), version.into(), name.as_str().into());
-        let Meant::One(id) = *self.served.get(&key)? else {
+        let KindMeaning::One(id) = *self.served.get(&key)? else {
             return None;
         };
         let exact = self.get(id)?;
@@ -176,15 +176,15 @@ impl Catalog {
     }
 
     /// Everything that is served now, in the order of the numbers.
-    pub fn iter(&self) -> impl Iterator<Item = (KindId, &Kind)> {
+    pub fn iter(&self) -> impl Iterator<Item = (KindId, &ApiKind)> {
         let numbered = (0..=u16::MAX).zip(&self.kinds);
         numbered.filter_map(|(number, kind)| Some((KindId(number), kind.as_ref()?)))
     }
 }
 
-// === impl Kind ===
+// === impl ApiKind ===
 
-impl Kind {
+impl ApiKind {
     /// `apps/v1`, or `v1` for core.
     #[must_use]
     pub fn api_version(&self) -> String {
@@ -203,7 +203,7 @@ impl Kind {
         } else {
             format!("/apis/{}/{}", self.group, self.version)
         };
-        if self.scope == Scope::Namespaced && !namespace.is_empty() {
+        if self.scope == KindScope::Namespaced && !namespace.is_empty() {
             path.push_str("/namespaces/");
             path.push_str(namespace);
         }
@@ -224,7 +224,7 @@ impl Kind {
 }
 
 /// `deployments.apps`, or `pods` for core: how logs, metrics and flags name a resource.
-impl fmt::Display for Kind {
+impl fmt::Display for ApiKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.resource)?;
         if self.group.is_empty() {
@@ -248,14 +248,14 @@ pub fn split_api_version(api_version: &str) -> Option<(&str, &str)> {
 mod tests {
     use super::*;
 
-    fn kind(group: &str, kind: &str, resource: &str, versions: &[&str]) -> Kind {
-        Kind {
+    fn kind(group: &str, kind: &str, resource: &str, versions: &[&str]) -> ApiKind {
+        ApiKind {
             group: group.into(),
             version: versions[0].into(),
             kind: kind.into(),
             resource: resource.into(),
-            scope: Scope::Namespaced,
-            verbs: Verbs::default(),
+            scope: KindScope::Namespaced,
+            verbs: KindVerbs::default(),
             versions: versions.iter().map(|&version| version.into()).collect(),
             aliases: Vec::new(),
         }
@@ -265,7 +265,7 @@ mod tests {
     fn a_reference_resolves_by_group_served_version_and_kind() {
         let pods = kind("", "Pod", "pods", &["v1"]);
         let jobs = kind("batch", "Job", "jobs", &["v1", "v1beta1"]);
-        let catalog = Catalog::default().with([pods, jobs]);
+        let catalog = KindCatalog::default().with([pods, jobs]);
         let table = [
             ("v1", "Pod", Some(0)),
             ("v1", "pod", Some(0)),
@@ -288,18 +288,18 @@ mod tests {
     fn a_kind_that_two_resources_have_means_the_one_that_can_be_deleted_or_none() {
         let view = kind("x", "Foo", "fooviews", &["v1"]);
         let mut real = kind("x", "Foo", "foos", &["v1"]);
-        real.verbs = Verbs {
+        real.verbs = KindVerbs {
             get: true,
             list: true,
             watch: true,
             delete: true,
         };
-        let twin = Kind {
+        let twin = ApiKind {
             resource: "twins".into(),
             ..real.clone()
         };
-        let resolved = |kinds: &[&Kind]| {
-            let catalog = Catalog::default().with(kinds.iter().copied().cloned());
+        let resolved = |kinds: &[&ApiKind]| {
+            let catalog = KindCatalog::default().with(kinds.iter().copied().cloned());
             let id = catalog.resolve("x/v1", "Foo")?;
             catalog.get(id).map(ToString::to_string)
         };
@@ -313,14 +313,17 @@ mod tests {
 
     #[test]
     fn a_number_outlives_the_kind_it_stands_for() {
-        let first = Catalog::default().with([kind("a", "A", "as", &["v1"])]);
+        let first = KindCatalog::default().with([kind("a", "A", "as", &["v1"])]);
         let none = first.with([]);
         let other = none.with([kind("b", "B", "bs", &["v1"])]);
         let back = other.with([kind("a", "A", "as", &["v2"]), kind("b", "B", "bs", &["v1"])]);
         assert_eq!(first.id("a", "as"), Some(KindId(0)));
         assert_eq!(none.get(KindId(0)), None);
         assert_eq!(other.id("b", "bs"), Some(KindId(1)));
-        assert_eq!(back.get(KindId(0)).map(Kind::api_version).unwrap(), "a/v2");
+        assert_eq!(
+            back.get(KindId(0)).map(ApiKind::api_version).unwrap(),
+            "a/v2"
+        );
         assert_eq!(back.resolve("a/v1", "A"), None);
     }
 
@@ -332,7 +335,7 @@ mod tests {
             "/apis/apps/v1/namespaces/shop/deployments/web"
         );
         assert_eq!(deployments.path("", ""), "/apis/apps/v1/deployments");
-        deployments.scope = Scope::Cluster;
+        deployments.scope = KindScope::Cluster;
         assert_eq!(
             deployments.path("shop", "web"),
             "/apis/apps/v1/deployments/web"

@@ -11,12 +11,12 @@ use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 
 use super::controller::Controller;
-use super::driver::{Driver, Handle, Options, Parts};
-use super::effects::{Effects, Limit};
-use super::events::Events;
-use super::evidence::Trail;
-use super::feed_set::{FeedSet, Interest};
-use super::metrics::{ControllerLabel, Metrics, RunningLabels};
+use super::driver::{Driver, DriverHandle, DriverOptions, DriverParts};
+use super::effects::{ClientRateLimit, Effects};
+use super::events::EventSink;
+use super::evidence::EvidenceTrail;
+use super::feed_set::{FeedSet, KindInterest};
+use super::metrics::{ControllerLabel, ControllerMetrics, RunningLabels};
 
 /// From a panic to the restart; upstream's workers take as long.
 const RESTART_AFTER: Duration = Duration::from_secs(1);
@@ -26,33 +26,33 @@ const MANAGER: &str = "caretaker";
 
 /// What all controllers of a process share.
 #[derive(Clone)]
-pub struct Shared {
+pub struct SharedParts {
     pub client: kube::Client,
     pub feeds: FeedSet,
     pub clock: Clock,
-    pub events: Events,
-    pub evidence: Trail,
-    pub metrics: Metrics,
+    pub events: EventSink,
+    pub evidence: EvidenceTrail,
+    pub metrics: ControllerMetrics,
     /// A limit on the requests of each controller; none by default.
-    pub limit: Option<Limit>,
+    pub limit: Option<ClientRateLimit>,
 }
 
 /// The controllers of a process.
-pub struct Manager {
-    shared: Shared,
+pub struct ControllerManager {
+    shared: SharedParts,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
 }
 
 /// The handle of the driver that runs a controller now. Nothing while the controller is restarted.
-pub type CurrentHandle<C> = watch::Receiver<Option<Handle<C>>>;
+pub type CurrentHandle<C> = watch::Receiver<Option<DriverHandle<C>>>;
 
-// === impl Manager ===
+// === impl ControllerManager ===
 
-impl Manager {
+impl ControllerManager {
     /// A manager without controllers.
     #[must_use]
-    pub fn new(shared: Shared) -> Self {
+    pub fn new(shared: SharedParts) -> Self {
         Self {
             shared,
             stop: watch::Sender::new(false),
@@ -63,8 +63,8 @@ impl Manager {
     /// Runs the controller that `make` makes, and another one after each panic.
     pub fn start<C: Controller>(
         &mut self,
-        interest: Interest,
-        options: Options,
+        interest: KindInterest,
+        options: DriverOptions,
         make: impl Fn() -> C + Send + 'static,
     ) -> CurrentHandle<C> {
         let (current, handle) = watch::channel(None);
@@ -85,18 +85,18 @@ impl Manager {
 }
 
 async fn supervise<C: Controller>(
-    shared: Shared,
-    interest: Interest,
-    options: Options,
+    shared: SharedParts,
+    interest: KindInterest,
+    options: DriverOptions,
     make: impl Fn() -> C + Send + 'static,
-    current: watch::Sender<Option<Handle<C>>>,
+    current: watch::Sender<Option<DriverHandle<C>>>,
     mut stop: watch::Receiver<bool>,
 ) {
     let effects = effects(&shared).showing(interest.shown());
     loop {
         let controller = make();
         let name = controller.name();
-        let parts = Parts {
+        let parts = DriverParts {
             effects: effects.clone(),
             clock: shared.clock.clone(),
             events: shared.events.clone(),
@@ -163,7 +163,7 @@ fn panic_text(error: JoinError) -> String {
     }
 }
 
-fn effects(shared: &Shared) -> Effects {
+fn effects(shared: &SharedParts) -> Effects {
     let catalog = shared.feeds.catalog();
     let effects = Effects::new(shared.client.clone(), catalog, shared.metrics.clone());
     match shared.limit {

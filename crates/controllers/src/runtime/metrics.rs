@@ -20,7 +20,7 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-pub use families::Families;
+pub use families::MetricFamilies;
 pub use labels::{
     ControllerLabel, DeleteLabels, DropLabels, KindLabels, QueueLabel, RequestLabels, RunningLabels,
 };
@@ -35,15 +35,15 @@ pub trait MetricSet: Clone + Default + Send + 'static {
 
 /// All metrics of the process.
 #[derive(Clone)]
-pub struct Metrics {
-    inner: Arc<Inner>,
+pub struct ControllerMetrics {
+    inner: Arc<MetricsState>,
 }
 
-struct Inner {
+struct MetricsState {
     registry: Mutex<Registry>,
     /// The metric sets of controllers that are registered, each once.
     sets: Mutex<BTreeMap<TypeId, Box<dyn Any + Send>>>,
-    families: Families,
+    families: MetricFamilies,
     drivers: LivenessGauges,
 }
 
@@ -66,20 +66,20 @@ pub struct QueueMetrics {
 #[derive(Debug, Clone, Default)]
 struct LivenessGauges(Arc<Mutex<Vec<DriverLiveness>>>);
 
-// === impl Metrics ===
+// === impl ControllerMetrics ===
 
-impl Metrics {
+impl ControllerMetrics {
     /// Nothing counted yet.
     #[must_use]
     pub fn new() -> Self {
-        let families = Families::default();
+        let families = MetricFamilies::default();
         let drivers = LivenessGauges::default();
         let mut registry = Registry::default();
         families.register_upstreams(&mut registry);
         families.register_own(&mut registry);
         registry.register_collector(Box::new(drivers.clone()));
         Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(MetricsState {
                 registry: Mutex::new(registry),
                 sets: Mutex::default(),
                 families,
@@ -90,7 +90,7 @@ impl Metrics {
 
     /// What can be counted directly.
     #[must_use]
-    pub fn families(&self) -> &Families {
+    pub fn families(&self) -> &MetricFamilies {
         &self.inner.families
     }
 
@@ -147,15 +147,15 @@ impl Metrics {
     }
 }
 
-impl Default for Metrics {
+impl Default for ControllerMetrics {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl fmt::Debug for Metrics {
+impl fmt::Debug for ControllerMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Metrics")
+        f.write_str("ControllerMetrics")
     }
 }
 
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn metrics_have_the_names_and_labels_that_dashboards_know() {
-        let metrics = Metrics::new();
+        let metrics = ControllerMetrics::new();
         metrics.request(&http::Method::GET, Some(200));
         metrics.request(&http::Method::DELETE, None);
         let queue = metrics.queue("garbage_collector_attempt_to_delete");
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn histograms_have_upstreams_ten_buckets() {
-        let metrics = Metrics::new();
+        let metrics = ControllerMetrics::new();
         metrics.queue("q").work_duration.observe(0.0);
         let text = metrics.encode();
         let buckets = text

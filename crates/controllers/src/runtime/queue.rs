@@ -21,24 +21,24 @@ pub const RETRY_MAX: Duration = Duration::from_secs(60);
 
 /// How retries are spread over time.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Retries {
+pub struct RetryLimits {
     /// The longest backoff of a key.
     pub max: Duration,
     /// One bucket for all retries of the queue, as upstream has it; none by default.
-    pub bucket: Option<Bucket>,
+    pub bucket: Option<RetryBucket>,
 }
 
 /// A token bucket.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Bucket {
+pub struct RetryBucket {
     pub qps: f64,
     pub burst: u32,
 }
 
 /// The keys of one controller that will be decided.
 #[derive(Debug)]
-pub struct Queue<K> {
-    entries: BTreeMap<K, Entry<K>>,
+pub struct WorkQueue<K> {
+    entries: BTreeMap<K, KeyState<K>>,
     /// Due now, first come, first served; with the time since when.
     ready: VecDeque<(K, Timestamp)>,
     /// Due now, and others wait for them.
@@ -46,7 +46,7 @@ pub struct Queue<K> {
     /// The keys that wait, in the order they came, by the key they wait behind.
     parked: BTreeMap<K, BTreeMap<u64, K>>,
     /// What was parked behind a key that has been released: due now.
-    groups: BTreeMap<K, Group<K>>,
+    groups: BTreeMap<K, ReleasedGroup<K>>,
     /// The order of groups. May name groups that are gone.
     released: VecDeque<K>,
     delayed: BTreeMap<(Timestamp, u64), K>,
@@ -54,29 +54,29 @@ pub struct Queue<K> {
     sequence: u64,
     /// Whether a group had the last turn: groups and single keys take turns, so that neither starves the other.
     group_had_turn: bool,
-    retries: Retries,
+    retries: RetryLimits,
     /// When the bucket would be empty.
     bucket_until: Option<Timestamp>,
     processing: usize,
-    counts: Counts,
+    counts: QueueCounts,
 }
 
 /// What will happen to one key.
 #[derive(Debug)]
-struct Entry<K> {
-    place: Place<K>,
+struct KeyState<K> {
+    place: KeyPlace<K>,
     /// Taken out and not done yet.
     processing: bool,
     /// Added while in process.
     dirty: bool,
     failures: u32,
-    delay: Option<Delay>,
+    delay: Option<KeyDelay>,
     /// The server refuses requests before this time.
     not_before: Option<Timestamp>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Place<K> {
+enum KeyPlace<K> {
     Nowhere,
     Queued,
     /// Behind this key under this number, in `parked` or in `groups`.
@@ -84,7 +84,7 @@ enum Place<K> {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Delay {
+struct KeyDelay {
     at: Timestamp,
     sequence: u64,
     /// After a failure; else a time the controller asked for.
@@ -92,7 +92,7 @@ struct Delay {
 }
 
 #[derive(Debug)]
-struct Group<K> {
+struct ReleasedGroup<K> {
     keys: BTreeMap<u64, K>,
     since: Timestamp,
     is_futile: bool,
@@ -100,8 +100,8 @@ struct Group<K> {
 
 /// A key that was taken out of the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Due<K> {
-    /// The key. It is in process until [`Queue::done`] or [`Queue::park`].
+pub struct DueKey<K> {
+    /// The key. It is in process until [`WorkQueue::done`] or [`WorkQueue::park`].
     pub key: K,
     /// Since when it was due.
     pub since: Timestamp,
@@ -111,7 +111,7 @@ pub struct Due<K> {
 
 /// Why the keys behind a key need not wait any longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Release {
+pub enum ReleaseCause {
     /// A request of it was answered.
     Answered,
     /// It has no request to make.
@@ -120,7 +120,7 @@ pub enum Release {
 
 /// Totals of what happened, and the size of the queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct QueueCounts {
     /// Keys that became due.
     pub adds: u64,
     /// Failures of keys.
@@ -131,9 +131,9 @@ pub struct Counts {
     pub parked: usize,
 }
 
-// === impl Retries ===
+// === impl RetryLimits ===
 
-impl Default for Retries {
+impl Default for RetryLimits {
     fn default() -> Self {
         Self {
             max: RETRY_MAX,
@@ -142,12 +142,12 @@ impl Default for Retries {
     }
 }
 
-// === impl Queue ===
+// === impl WorkQueue ===
 
-impl<K: Clone + Ord> Queue<K> {
+impl<K: Clone + Ord> WorkQueue<K> {
     /// A queue without keys.
     #[must_use]
-    pub fn new(retries: Retries) -> Self {
+    pub fn new(retries: RetryLimits) -> Self {
         Self {
             entries: BTreeMap::new(),
             ready: VecDeque::new(),
@@ -161,7 +161,7 @@ impl<K: Clone + Ord> Queue<K> {
             retries,
             bucket_until: None,
             processing: 0,
-            counts: Counts::default(),
+            counts: QueueCounts::default(),
         }
     }
 
@@ -179,16 +179,16 @@ impl<K: Clone + Ord> Queue<K> {
             return;
         }
         match &entry.place {
-            Place::Queued => return,
-            Place::Behind(behind, sequence) => {
+            KeyPlace::Queued => return,
+            KeyPlace::Behind(behind, sequence) => {
                 if !unpark(&mut self.parked, behind, *sequence) {
                     return;
                 }
                 self.counts.parked -= 1;
             }
-            Place::Nowhere => {}
+            KeyPlace::Nowhere => {}
         }
-        entry.place = Place::Queued;
+        entry.place = KeyPlace::Queued;
         self.ready.push_back((key, now));
         self.counts.adds += 1;
         self.counts.due += 1;
@@ -251,13 +251,13 @@ impl<K: Clone + Ord> Queue<K> {
     }
 
     /// Takes out the next key, which is in process from now on.
-    pub fn pop(&mut self, now: Timestamp) -> Option<Due<K>> {
+    pub fn pop(&mut self, now: Timestamp) -> Option<DueKey<K>> {
         self.promote(now);
         let mut due = self.next()?;
         self.counts.due -= 1;
         self.processing += 1;
         let entry = self.entries.entry(due.key.clone()).or_default();
-        entry.place = Place::Nowhere;
+        entry.place = KeyPlace::Nowhere;
         entry.processing = true;
         // The retry it waited for is this one.
         if let Some(delay) = entry.delay.take_if(|delay| delay.is_backoff) {
@@ -265,7 +265,7 @@ impl<K: Clone + Ord> Queue<K> {
         }
         due.in_vain = due.in_vain.filter(|behind| {
             let entry = self.entries.get(behind);
-            !entry.is_some_and(Entry::is_coming)
+            !entry.is_some_and(KeyState::is_coming)
         });
         Some(due)
     }
@@ -292,8 +292,8 @@ impl<K: Clone + Ord> Queue<K> {
             self.add(key.clone(), now);
             self.counts.adds = adds;
         }
-        if !self.entries.get(key).is_some_and(Entry::is_coming) {
-            self.release(key, Release::Idle, now);
+        if !self.entries.get(key).is_some_and(KeyState::is_coming) {
+            self.release(key, ReleaseCause::Idle, now);
         }
         self.tidy(key);
     }
@@ -324,7 +324,7 @@ impl<K: Clone + Ord> Queue<K> {
         self.processing -= usize::from(entry.processing);
         entry.processing = false;
         entry.dirty = false;
-        entry.place = Place::Behind(behind.clone(), self.sequence);
+        entry.place = KeyPlace::Behind(behind.clone(), self.sequence);
         let parked = self.parked.entry(behind.clone()).or_default();
         parked.insert(self.sequence, key.clone());
         self.counts.parked += 1;
@@ -337,7 +337,7 @@ impl<K: Clone + Ord> Queue<K> {
     pub fn prioritize(&mut self, key: &K, now: Timestamp) {
         let entry = self.entries.entry(key.clone()).or_default();
         if !entry.is_coming() {
-            entry.place = Place::Queued;
+            entry.place = KeyPlace::Queued;
             self.awaited.push_back((key.clone(), now));
             self.counts.adds += 1;
             self.counts.due += 1;
@@ -345,14 +345,14 @@ impl<K: Clone + Ord> Queue<K> {
     }
 
     /// Makes everything due that waits behind `key`, in the order it came.
-    pub fn release(&mut self, key: &K, why: Release, now: Timestamp) {
+    pub fn release(&mut self, key: &K, why: ReleaseCause, now: Timestamp) {
         let Some(keys) = self.parked.remove(key) else {
             return;
         };
         self.counts.parked -= keys.len();
         self.counts.due += keys.len();
         self.counts.adds += keys.len() as u64;
-        let is_futile = why == Release::Idle;
+        let is_futile = why == ReleaseCause::Idle;
         match self.groups.entry(key.clone()) {
             btree_map::Entry::Occupied(mut group) => {
                 group.get_mut().keys.extend(keys);
@@ -360,7 +360,7 @@ impl<K: Clone + Ord> Queue<K> {
             }
             btree_map::Entry::Vacant(place) => {
                 self.released.push_back(key.clone());
-                place.insert(Group {
+                place.insert(ReleasedGroup {
                     keys,
                     since: now,
                     is_futile,
@@ -392,7 +392,7 @@ impl<K: Clone + Ord> Queue<K> {
 
     /// The totals so far.
     #[must_use]
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> QueueCounts {
         self.counts
     }
 
@@ -408,8 +408,8 @@ impl<K: Clone + Ord> Queue<K> {
         self.entries.get(key).map_or(0, |entry| entry.failures)
     }
 
-    fn next(&mut self) -> Option<Due<K>> {
-        let single = |(key, since)| Due {
+    fn next(&mut self) -> Option<DueKey<K>> {
+        let single = |(key, since)| DueKey {
             key,
             since,
             in_vain: None,
@@ -427,12 +427,12 @@ impl<K: Clone + Ord> Queue<K> {
         self.ready.pop_front().map(single)
     }
 
-    fn next_of_groups(&mut self) -> Option<Due<K>> {
+    fn next_of_groups(&mut self) -> Option<DueKey<K>> {
         while let Some(behind) = self.released.front() {
             if let Some(group) = self.groups.get_mut(behind)
                 && let Some((_, key)) = group.keys.pop_first()
             {
-                return Some(Due {
+                return Some(DueKey {
                     key,
                     since: group.since,
                     in_vain: group.is_futile.then(|| behind.clone()),
@@ -444,7 +444,7 @@ impl<K: Clone + Ord> Queue<K> {
         None
     }
 
-    /// Makes due what was delayed until now; afterwards [`Queue::next_due`] lies ahead.
+    /// Makes due what was delayed until now; afterwards [`WorkQueue::next_due`] lies ahead.
     pub fn promote(&mut self, now: Timestamp) {
         while let Some(first) = self.delayed.first_entry()
             && first.key().0 <= now
@@ -482,7 +482,7 @@ impl<K: Clone + Ord> Queue<K> {
         }
         self.sequence += 1;
         let sequence = self.sequence;
-        entry.delay = Some(Delay {
+        entry.delay = Some(KeyDelay {
             at,
             sequence,
             is_backoff,
@@ -506,7 +506,7 @@ impl<K: Clone + Ord> Queue<K> {
 
     /// How long the bucket makes the next retry wait. It hands out places in the future, as upstream's does.
     fn bucket_wait(&mut self, now: Timestamp) -> Duration {
-        let Some(Bucket { qps, burst }) = self.retries.bucket else {
+        let Some(RetryBucket { qps, burst }) = self.retries.bucket else {
             return Duration::ZERO;
         };
         let Ok(each) = Duration::try_from_secs_f64(qps.recip()) else {
@@ -523,7 +523,7 @@ impl<K: Clone + Ord> Queue<K> {
         let mut at = key;
         while at != other {
             match self.entries.get(at).map(|entry| &entry.place) {
-                Some(Place::Behind(behind, _)) => at = behind,
+                Some(KeyPlace::Behind(behind, _)) => at = behind,
                 _ => return false,
             }
         }
@@ -532,8 +532,8 @@ impl<K: Clone + Ord> Queue<K> {
 
     /// Removes a key that has no reason to be decided.
     fn tidy(&mut self, key: &K) {
-        let idle = |entry: &Entry<K>| {
-            entry.place == Place::Nowhere
+        let idle = |entry: &KeyState<K>| {
+            entry.place == KeyPlace::Nowhere
                 && !entry.processing
                 && entry.failures == 0
                 && entry.delay.is_none()
@@ -544,22 +544,22 @@ impl<K: Clone + Ord> Queue<K> {
     }
 }
 
-// === impl Entry ===
+// === impl KeyState ===
 
-impl<K> Entry<K> {
+impl<K> KeyState<K> {
     /// Whether this key will be decided again soon without a further change: it is due, in process, waiting
     /// behind another one, or backing off. A time a controller asked for does not count: it may be years away.
     fn is_coming(&self) -> bool {
         self.processing
-            || !matches!(self.place, Place::Nowhere)
+            || !matches!(self.place, KeyPlace::Nowhere)
             || self.delay.is_some_and(|delay| delay.is_backoff)
     }
 }
 
-impl<K> Default for Entry<K> {
+impl<K> Default for KeyState<K> {
     fn default() -> Self {
         Self {
-            place: Place::Nowhere,
+            place: KeyPlace::Nowhere,
             processing: false,
             dirty: false,
             failures: 0,

@@ -15,23 +15,23 @@ pub(crate) mod body;
 mod decode;
 mod proto;
 
-pub use decode::{Unreadable, View, decode};
-pub(crate) use proto::{WatchEvent, decode_partial, watch_event};
+pub use decode::{RecordView, UnreadableObject, decode};
+pub(crate) use proto::{WatchFrame, decode_partial, watch_event};
 
 /// An object at one resourceVersion.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record {
+pub struct ObjectRecord {
     /// What it is.
     pub kind: KindId,
     /// Its metadata.
-    pub meta: Meta,
+    pub meta: RecordMeta,
     /// The rest of it.
-    pub body: Body,
+    pub body: RecordBody,
 }
 
 /// The metadata that decisions read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Meta {
+pub struct RecordMeta {
     /// Its name.
     pub name: Box<str>,
     /// Its namespace; empty for objects of the cluster.
@@ -50,7 +50,7 @@ pub struct Meta {
 
 /// What a feed hands on besides metadata.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Body {
+pub enum RecordBody {
     /// Only metadata was asked for.
     #[default]
     None,

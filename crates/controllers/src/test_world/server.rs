@@ -20,9 +20,9 @@ use serde_json::{Value, json};
 use tower_service::Service;
 
 use crate::runtime::call::FailureKind;
-use crate::runtime::controller::Change;
-use crate::runtime::kind::{Catalog, KindId};
-use crate::runtime::record::{Record, View, decode};
+use crate::runtime::controller::ObservedChange;
+use crate::runtime::kind::{KindCatalog, KindId};
+use crate::runtime::record::{ObjectRecord, RecordView, decode};
 
 /// The finalizers that a propagation policy adds.
 const POLICY_FINALIZERS: [(&str, &str); 2] =
@@ -39,12 +39,12 @@ type DeleteCheck = fn(&ScriptedServer, &ObjectPlace);
 
 /// The state of the server.
 pub(crate) struct ScriptedServer {
-    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) catalog: Arc<KindCatalog>,
     pub(crate) objects: BTreeMap<ObjectPlace, Value>,
     /// Verb and name of every request: `patch nightly`.
     pub(crate) log: Vec<String>,
     /// The next request of a verb fails like this.
-    pub(crate) faults: VecDeque<(&'static str, Fault)>,
+    pub(crate) faults: VecDeque<(&'static str, ServerFault)>,
     pub(crate) rule: FaultRule,
     pub(crate) delete_check: Option<DeleteCheck>,
     /// Whether a patch changes nothing but the resourceVersion, as an admission webhook could arrange.
@@ -53,14 +53,14 @@ pub(crate) struct ScriptedServer {
     pub(crate) graceful: BTreeSet<String>,
     pub(crate) revision: u64,
     /// Watch events that were not delivered yet.
-    pub(crate) events: BTreeMap<KindId, VecDeque<Change>>,
-    view: View,
+    pub(crate) events: BTreeMap<KindId, VecDeque<ObservedChange>>,
+    view: RecordView,
     clock: Clock,
 }
 
 /// What happens to one request instead of its proper answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum ServerFault {
     /// It fails like this and changes nothing.
     Fail(FailureKind),
     /// It is carried out, and its answer is lost.
@@ -77,7 +77,7 @@ type ServerReply = (u16, Value);
 // === impl ScriptedServer ===
 
 impl ScriptedServer {
-    pub(crate) fn new(catalog: Arc<Catalog>, view: View, clock: Clock) -> Self {
+    pub(crate) fn new(catalog: Arc<KindCatalog>, view: RecordView, clock: Clock) -> Self {
         Self {
             catalog,
             objects: BTreeMap::new(),
@@ -97,7 +97,7 @@ impl ScriptedServer {
     /// Stores an object with a new resourceVersion, whatever its state is.
     pub(crate) fn put(&mut self, kind: KindId, mut object: Value) {
         self.stamp(&mut object);
-        let event = Change::Applied(self.record(kind, &object));
+        let event = ObservedChange::Applied(self.record(kind, &object));
         self.events.entry(kind).or_default().push_back(event);
         self.objects.insert(place(kind, &object), object);
     }
@@ -124,7 +124,7 @@ impl ScriptedServer {
         }
         self.stamp(&mut object);
         self.objects.remove(&place(kind, &object));
-        let event = Change::Deleted(self.record(kind, &object));
+        let event = ObservedChange::Deleted(self.record(kind, &object));
         self.events.entry(kind).or_default().push_back(event);
         object
     }
@@ -132,12 +132,12 @@ impl ScriptedServer {
     /// Removes an object, and a watch shows that.
     pub(crate) fn remove(&mut self, key: &ObjectPlace) {
         let object = self.objects.remove(key).expect("the object is there");
-        let event = Change::Deleted(self.record(key.0, &object));
+        let event = ObservedChange::Deleted(self.record(key.0, &object));
         self.events.entry(key.0).or_default().push_back(event);
     }
 
     /// An object as a feed shows it.
-    pub(crate) fn record(&self, kind: KindId, object: &Value) -> Arc<Record> {
+    pub(crate) fn record(&self, kind: KindId, object: &Value) -> Arc<ObjectRecord> {
         Arc::new(decode(kind, object.to_string().as_bytes(), self.view).expect("it is an object"))
     }
 
@@ -171,10 +171,10 @@ impl ScriptedServer {
         if fault.is_some() {
             self.faults.pop_front();
         }
-        let rule = (self.rule)(verb, &key).map(Fault::Fail);
+        let rule = (self.rule)(verb, &key).map(ServerFault::Fail);
         match fault.or(rule) {
-            Some(Fault::Fail(kind)) => failed(kind),
-            Some(Fault::LoseAnswer) => {
+            Some(ServerFault::Fail(kind)) => failed(kind),
+            Some(ServerFault::LoseAnswer) => {
                 self.perform(verb, &key, is_strategic, body);
                 failed(FailureKind::Unavailable)
             }

@@ -11,16 +11,18 @@ use super::index::{End, Index, Job, State};
 use super::kinds::{Finish, Finishing, Said};
 use super::ticks::TickHold;
 use super::{Reason, Rules};
-use crate::runtime::call::{Call, Propagation};
-use crate::runtime::controller::{DecisionReason as _, Identity, Next, Note, Severity, Verdict};
-use crate::runtime::record::{Body, Record, Uid};
+use crate::runtime::call::{ApiCall, DeletePropagation};
+use crate::runtime::controller::{
+    DecisionReason as _, EventNote, EventSeverity, NextStep, ObjectIdentity, Verdict,
+};
+use crate::runtime::record::{ObjectRecord, RecordBody, Uid};
 
 /// What a Job says about its end, by the rules.
-pub(super) fn judge(row: &Finishing, rules: Rules, record: &Record) -> State {
+pub(super) fn judge(row: &Finishing, rules: Rules, record: &ObjectRecord) -> State {
     if record.meta.deletion.is_some() {
         return State::Deleting;
     }
-    let Body::Json(body) = &record.body else {
+    let RecordBody::Json(body) = &record.body else {
         return State::Unfinished;
     };
     let Said { finish, ttl_secs } = row.read(body);
@@ -77,10 +79,10 @@ fn held(index: &Index, job: &Job, now: Timestamp) -> Option<Verdict<Uid, Reason>
         TickHold::Free => return None,
         TickHold::Unrecorded => {
             let slot = tick.slot;
-            (Next::Rest, Reason::TickUnrecorded { cron_job, slot })
+            (NextStep::Rest, Reason::TickUnrecorded { cron_job, slot })
         }
         TickHold::Unknown(target) => (
-            Next::Call(Call::Get { target }),
+            NextStep::Call(ApiCall::Get { target }),
             Reason::AsksForCronJob { cron_job },
         ),
     };
@@ -99,31 +101,31 @@ pub(super) fn about(row: &Finishing, uid: &Uid, job: &Job, now: Timestamp) -> Ve
         State::NoTtl => rest(Reason::NoTtl),
         State::Going => rest(Reason::Going),
         State::Timed(end) if now < end.expire => Verdict {
-            next: Next::At(end.expire),
+            next: NextStep::At(end.expire),
             because: Reason::waits(*end, now),
             notes: Vec::new(),
         },
         State::Timed(end) => Verdict {
-            next: Next::Call(Call::Delete {
+            next: NextStep::Call(ApiCall::Delete {
                 target: job.target(),
                 judged: job.judged(uid),
-                propagation: Some(Propagation::Foreground),
+                propagation: Some(DeletePropagation::Foreground),
                 grace_secs: None,
             }),
             because: Reason::over(*end),
             notes: Vec::new(),
         },
-        State::NoFinishTime => warned(row, uid, job, Next::Retry, Reason::FinishTimeUnknown),
+        State::NoFinishTime => warned(row, uid, job, NextStep::Retry, Reason::FinishTimeUnknown),
         State::OutOfRange(odd) => {
             let because = Reason::TtlOutOfRange { ttl: odd.clone() };
-            warned(row, uid, job, Next::Rest, because)
+            warned(row, uid, job, NextStep::Rest, because)
         }
     }
 }
 
 fn rest(because: Reason) -> Verdict<Uid, Reason> {
     Verdict {
-        next: Next::Rest,
+        next: NextStep::Rest,
         because,
         notes: Vec::new(),
     }
@@ -136,19 +138,19 @@ fn warned(
     row: &Finishing,
     uid: &Uid,
     job: &Job,
-    next: Next<Uid>,
+    next: NextStep<Uid>,
     because: Reason,
 ) -> Verdict<Uid, Reason> {
     let target = job.target();
-    let note = Note {
-        about: Identity {
+    let note = EventNote {
+        about: ObjectIdentity {
             api_version: row.api_version.to_owned(),
             kind: row.kind.to_owned(),
             namespace: target.namespace.into(),
             name: target.name.into(),
             uid: uid.to_string(),
         },
-        severity: Severity::Warning,
+        severity: EventSeverity::Warning,
         reason: because.rule(),
         message: because.to_string(),
         dedup_key: None,

@@ -9,10 +9,10 @@ use jiff::Timestamp;
 
 use super::Pending;
 use super::ticks::{Tick, Ticks};
-use crate::runtime::call::{Judged, Target};
-use crate::runtime::controller::Wake;
+use crate::runtime::call::{CallTarget, JudgedVersion};
+use crate::runtime::controller::WakeList;
 use crate::runtime::kind::KindId;
-use crate::runtime::record::{Record, Revision, Uid};
+use crate::runtime::record::{ObjectRecord, Revision, Uid};
 
 /// The Jobs that matter.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ impl Index {
     }
 
     /// Takes note of a Job as it is.
-    pub(super) fn apply(&mut self, record: &Record, state: State, wake: &mut Wake<Uid>) {
+    pub(super) fn apply(&mut self, record: &ObjectRecord, state: State, wake: &mut WakeList<Uid>) {
         let uid = &record.meta.uid;
         let known = self.jobs.get(uid);
         let is_old = known.is_some_and(|known| {
@@ -111,7 +111,7 @@ impl Index {
     }
 
     /// A Job is gone, or nothing follows for it any more.
-    pub(super) fn forget(&mut self, uid: &Uid, wake: &mut Wake<Uid>) {
+    pub(super) fn forget(&mut self, uid: &Uid, wake: &mut WakeList<Uid>) {
         if let Some(job) = self.jobs.remove(uid) {
             wake.now(uid.clone());
             if let Some(tick) = &job.tick {
@@ -121,7 +121,7 @@ impl Index {
     }
 
     /// Nothing is known any more.
-    pub(super) fn clear(&mut self, wake: &mut Wake<Uid>) {
+    pub(super) fn clear(&mut self, wake: &mut WakeList<Uid>) {
         for (uid, job) in std::mem::take(&mut self.jobs) {
             if let Some(tick) = &job.tick {
                 self.ticks.leave(tick, &uid);
@@ -165,7 +165,7 @@ impl Index {
 
 impl Job {
     /// A Job as it is.
-    pub(super) fn of(record: &Record, state: State) -> Self {
+    pub(super) fn of(record: &ObjectRecord, state: State) -> Self {
         Self {
             kind: record.kind,
             namespace: record.meta.namespace.clone(),
@@ -185,16 +185,16 @@ impl Job {
         &self.state
     }
 
-    pub(super) fn target(&self) -> Target {
-        Target {
+    pub(super) fn target(&self) -> CallTarget {
+        CallTarget {
             kind: self.kind,
             namespace: self.namespace.clone(),
             name: self.name.clone(),
         }
     }
 
-    pub(super) fn judged(&self, uid: &Uid) -> Judged {
-        Judged {
+    pub(super) fn judged(&self, uid: &Uid) -> JudgedVersion {
+        JudgedVersion {
             uid: uid.clone(),
             revision: self.revision.clone(),
         }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::metrics::TtlMetrics;
-use crate::cron::{self, Dialect};
+use crate::cron::{self, CronDialect};
 use crate::runtime::record::body::{members, part, time};
 
 /// A kind whose objects finish and may say how long they stay after that.
@@ -30,7 +30,7 @@ pub struct Finishing {
     /// Upstream's name of the queue, where it has one.
     pub queue: Option<&'static str>,
     /// The CronJobs that make such Jobs.
-    pub cron: &'static Dialect,
+    pub cron: &'static CronDialect,
     /// Where it is counted how late deletes are.
     pub deletion_delay: fn(&TtlMetrics) -> &Histogram,
     finish: fn(&Status<'_>) -> Finish,

@@ -7,9 +7,9 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use super::{Reason, Ttl};
-use crate::runtime::call::Answer;
+use crate::runtime::call::ApiAnswer;
 use crate::runtime::controller::{Controller as _, DriverStep};
-use crate::runtime::metrics::{ControllerLabel, MetricSet, Metrics};
+use crate::runtime::metrics::{ControllerLabel, ControllerMetrics, MetricSet};
 use crate::runtime::queue::age;
 use crate::runtime::record::Uid;
 
@@ -87,10 +87,10 @@ impl MetricSet for TtlMetrics {
 }
 
 /// Observes how long after its expiry a Job was deleted.
-pub(super) fn measure(ttl: &Ttl, step: &DriverStep<'_, Uid, Reason>, metrics: &Metrics) {
+pub(super) fn measure(ttl: &Ttl, step: &DriverStep<'_, Uid, Reason>, metrics: &ControllerMetrics) {
     let DriverStep::Answered {
         call,
-        answer: Answer::Object(_) | Answer::Done,
+        answer: ApiAnswer::Object(_) | ApiAnswer::Done,
         because,
         now,
         ..
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn deletion_delay_has_upstreams_names_and_buckets() {
-        let metrics = Metrics::new();
+        let metrics = ControllerMetrics::new();
         let set = metrics.of::<TtlMetrics>();
         set.batch_job_deletion.observe(0.15);
         set.volcano_job_deletion.observe(900.0);

@@ -13,10 +13,12 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::{BATCH, Finishing, Reason, Rules, Ttl, VOLCANO};
-use crate::runtime::call::{Answer, Call, Proof, Propagation};
-use crate::runtime::controller::{Change, Controller, DecisionReason as _, Next, Verdict, Wake};
-use crate::runtime::kind::{Catalog, Kind, KindId, KindState, Scope, Verbs};
-use crate::runtime::record::{Record, Uid, View, decode};
+use crate::runtime::call::{AbsenceProof, ApiAnswer, ApiCall, DeletePropagation};
+use crate::runtime::controller::{
+    Controller, DecisionReason as _, NextStep, ObservedChange, Verdict, WakeList,
+};
+use crate::runtime::kind::{ApiKind, KindCatalog, KindId, KindScope, KindState, KindVerbs};
+use crate::runtime::record::{ObjectRecord, RecordView, Uid, decode};
 
 /// When it is now.
 const NOW: Timestamp = Timestamp::constant(1_767_225_600, 0);
@@ -28,36 +30,36 @@ fn at(secs: i64) -> Timestamp {
     NOW + SignedDuration::from_secs(secs)
 }
 
-fn catalog() -> Arc<Catalog> {
+fn catalog() -> Arc<KindCatalog> {
     let kind = |row: &Finishing| {
         let version = row.api_version.rsplit('/').next().unwrap();
-        Kind {
+        ApiKind {
             group: row.group.into(),
             version: version.into(),
             kind: row.kind.into(),
             resource: row.resource.into(),
-            scope: Scope::Namespaced,
-            verbs: Verbs::default(),
+            scope: KindScope::Namespaced,
+            verbs: KindVerbs::default(),
             versions: vec![version.into()],
             aliases: Vec::new(),
         }
     };
-    Arc::new(Catalog::default().with([kind(&BATCH), kind(&VOLCANO)]))
+    Arc::new(KindCatalog::default().with([kind(&BATCH), kind(&VOLCANO)]))
 }
 
 fn mk(row: &'static Finishing, rules: Rules) -> Ttl {
     let mut ttl = Ttl::new(row, rules);
-    observe(&mut ttl, &Change::Catalog(catalog()));
+    observe(&mut ttl, &ObservedChange::Catalog(catalog()));
     ttl
 }
 
 /// A Job of a kind, uid and name `a`, version 1, changed by `changes`.
-fn mk_job(row: &Finishing, changes: Value) -> Arc<Record> {
+fn mk_job(row: &Finishing, changes: Value) -> Arc<ObjectRecord> {
     let mut job =
         json!({"metadata": {"name": "a", "namespace": "shop", "uid": "a", "resourceVersion": "1"}});
     merge(&mut job, changes);
     let kind = catalog().id(row.group, row.resource).unwrap();
-    Arc::new(decode(kind, job.to_string().as_bytes(), View::Full).unwrap())
+    Arc::new(decode(kind, job.to_string().as_bytes(), RecordView::Full).unwrap())
 }
 
 fn merge(into: &mut Value, from: Value) {
@@ -72,7 +74,7 @@ fn merge(into: &mut Value, from: Value) {
 }
 
 /// A batch Job that ended like this.
-fn batch(condition: &str, finish: impl Into<Value>, ttl: impl Into<Value>) -> Arc<Record> {
+fn batch(condition: &str, finish: impl Into<Value>, ttl: impl Into<Value>) -> Arc<ObjectRecord> {
     let (finish, ttl): (Value, Value) = (finish.into(), ttl.into());
     let condition = json!({"type": condition, "status": "True", "lastTransitionTime": finish});
     mk_job(
@@ -82,7 +84,7 @@ fn batch(condition: &str, finish: impl Into<Value>, ttl: impl Into<Value>) -> Ar
 }
 
 /// A Volcano Job in this phase.
-fn volcano(phase: &str, finish: impl Into<Value>, ttl: impl Into<Value>) -> Arc<Record> {
+fn volcano(phase: &str, finish: impl Into<Value>, ttl: impl Into<Value>) -> Arc<ObjectRecord> {
     let (finish, ttl): (Value, Value) = (finish.into(), ttl.into());
     let state = json!({"phase": phase, "lastTransitionTime": finish});
     mk_job(
@@ -92,14 +94,14 @@ fn volcano(phase: &str, finish: impl Into<Value>, ttl: impl Into<Value>) -> Arc<
 }
 
 /// Shows a change; says who was woken.
-fn observe(ttl: &mut Ttl, change: &Change) -> Vec<Uid> {
-    let mut wake = Wake::default();
+fn observe(ttl: &mut Ttl, change: &ObservedChange) -> Vec<Uid> {
+    let mut wake = WakeList::default();
     ttl.observe(change, NOW, &mut wake);
     wake.drain().map(|(uid, _)| uid).collect()
 }
 
-fn apply(ttl: &mut Ttl, record: &Arc<Record>) -> Vec<Uid> {
-    observe(ttl, &Change::Applied(record.clone()))
+fn apply(ttl: &mut Ttl, record: &Arc<ObjectRecord>) -> Vec<Uid> {
+    observe(ttl, &ObservedChange::Applied(record.clone()))
 }
 
 fn uid() -> Uid {
@@ -107,7 +109,7 @@ fn uid() -> Uid {
 }
 
 /// What is decided now about a Job of one kind that was just shown.
-fn judged(row: &'static Finishing, record: &Arc<Record>) -> Verdict<Uid, Reason> {
+fn judged(row: &'static Finishing, record: &Arc<ObjectRecord>) -> Verdict<Uid, Reason> {
     let mut ttl = mk(row, Rules::default());
     apply(&mut ttl, record);
     ttl.decide(&uid(), NOW)

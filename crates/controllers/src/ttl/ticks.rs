@@ -12,17 +12,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use super::index::Job;
-use crate::cron::{self, CRON_JOBS, Dialect};
-use crate::runtime::call::Target;
-use crate::runtime::controller::Wake;
-use crate::runtime::kind::{Catalog, KindId, KindState};
-use crate::runtime::record::{Record, Revision, Uid};
+use crate::cron::{self, CRON_JOBS, CronDialect};
+use crate::runtime::call::CallTarget;
+use crate::runtime::controller::WakeList;
+use crate::runtime::kind::{KindCatalog, KindId, KindState};
+use crate::runtime::record::{ObjectRecord, Revision, Uid};
 
 /// The CronJobs whose ticks count.
 #[derive(Debug)]
 pub(super) struct Ticks {
     /// Nothing if their controller does not work here.
-    row: Option<&'static Dialect>,
+    row: Option<&'static CronDialect>,
     kind: Option<KindId>,
     is_served: bool,
     is_forbidden: bool,
@@ -54,13 +54,13 @@ pub(super) enum TickHold {
     /// The CronJob's status does not record the tick yet.
     Unrecorded,
     /// No feed has shown the CronJob, so it has to be read.
-    Unknown(Target),
+    Unknown(CallTarget),
 }
 
 // === impl Ticks ===
 
 impl Ticks {
-    pub(super) fn new(row: Option<&'static Dialect>) -> Self {
+    pub(super) fn new(row: Option<&'static CronDialect>) -> Self {
         Self {
             row,
             kind: None,
@@ -75,7 +75,7 @@ impl Ticks {
         self.kind == Some(kind)
     }
 
-    pub(super) fn know_catalog(&mut self, catalog: &Catalog, wake: &mut Wake<Uid>) {
+    pub(super) fn know_catalog(&mut self, catalog: &KindCatalog, wake: &mut WakeList<Uid>) {
         let id = self.row.and_then(|row| catalog.id(row.group, CRON_JOBS));
         // What is said about a kind that went may come after this.
         self.kind = id.or(self.kind);
@@ -88,7 +88,7 @@ impl Ticks {
     }
 
     /// How the feed of CronJobs does.
-    pub(super) fn know_kind(&mut self, state: KindState, wake: &mut Wake<Uid>) {
+    pub(super) fn know_kind(&mut self, state: KindState, wake: &mut WakeList<Uid>) {
         match state {
             KindState::Gone | KindState::Frozen => self.crons.clear(),
             KindState::Forbidden if !self.is_forbidden => self.is_forbidden = true,
@@ -102,7 +102,7 @@ impl Ticks {
     }
 
     /// The tick that a Job is for, if it bears the name of one.
-    pub(super) fn of(&self, record: &Record) -> Option<Tick> {
+    pub(super) fn of(&self, record: &ObjectRecord) -> Option<Tick> {
         self.row?;
         let owner = cron::owner(record)?;
         let slot = cron::slot_of_job_name(&owner.name, &record.meta.name, None)?;
@@ -130,7 +130,7 @@ impl Ticks {
     }
 
     /// A CronJob as it is.
-    pub(super) fn apply(&mut self, record: &Record, wake: &mut Wake<Uid>) {
+    pub(super) fn apply(&mut self, record: &ObjectRecord, wake: &mut WakeList<Uid>) {
         let uid = &record.meta.uid;
         let known = self.crons.get(uid);
         if known.is_some_and(|known| record.meta.revision.is_before(&known.revision)) {
@@ -148,7 +148,7 @@ impl Ticks {
     }
 
     /// A CronJob is not known any more: gone, or not shown. Says whose Jobs it concerns.
-    pub(super) fn forget(&mut self, uid: &Uid, wake: &mut Wake<Uid>) -> Vec<Uid> {
+    pub(super) fn forget(&mut self, uid: &Uid, wake: &mut WakeList<Uid>) -> Vec<Uid> {
         self.crons.remove(uid);
         self.wake(uid, wake);
         self.jobs.get(uid).into_iter().flatten().cloned().collect()
@@ -160,8 +160,8 @@ impl Ticks {
             return TickHold::Free;
         };
         let Some(cron) = self.crons.get(&tick.owner) else {
-            let Target { namespace, .. } = job.target();
-            return TickHold::Unknown(Target {
+            let CallTarget { namespace, .. } = job.target();
+            return TickHold::Unknown(CallTarget {
                 kind,
                 namespace,
                 name: tick.cron_job.clone(),
@@ -176,13 +176,13 @@ impl Ticks {
         }
     }
 
-    fn wake_all(&self, wake: &mut Wake<Uid>) {
+    fn wake_all(&self, wake: &mut WakeList<Uid>) {
         for job in self.jobs.values().flatten() {
             wake.now(job.clone());
         }
     }
 
-    fn wake(&self, cron: &Uid, wake: &mut Wake<Uid>) {
+    fn wake(&self, cron: &Uid, wake: &mut WakeList<Uid>) {
         for job in self.jobs.get(cron).into_iter().flatten() {
             wake.now(job.clone());
         }

@@ -4,20 +4,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use caretaker_controllers::runtime::controller::Change;
-use caretaker_controllers::runtime::driver::{End, Mode, Options, SHUTDOWN_MAX};
-use caretaker_controllers::runtime::evidence::Outcome;
+use caretaker_controllers::runtime::controller::ObservedChange;
+use caretaker_controllers::runtime::driver::{DriverEnd, DriverMode, DriverOptions, SHUTDOWN_MAX};
+use caretaker_controllers::runtime::evidence::WriteStatus;
 use caretaker_controllers::runtime::kind::{KindId, KindState};
 use http::Method;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::driver_toy::{FINALIZER, Toy};
-use crate::driver_world::{Fate, PATH, World, mk_record};
+use crate::driver_toy::{FINALIZER, ToyController};
+use crate::driver_world::{DriverWorld, PATH, RequestFate, mk_record};
 
 #[tokio::test(start_paused = true)]
 async fn an_object_goes_when_its_time_has_come_and_not_before() {
-    let world = World::new();
+    let world = DriverWorld::new();
     world.create("doomed-a", &[]).await;
     world.create("b", &[]).await;
     world.pass(9).await;
@@ -44,7 +44,7 @@ async fn an_object_goes_when_its_time_has_come_and_not_before() {
 
 #[tokio::test(start_paused = true)]
 async fn a_finalizer_goes_and_others_stay() {
-    let world = World::new();
+    let world = DriverWorld::new();
     world.create("a", &["example.com/other", FINALIZER]).await;
     world.pass(1).await;
     let path = format!("{PATH}/a");
@@ -58,10 +58,10 @@ async fn a_finalizer_goes_and_others_stay() {
 
 #[tokio::test(start_paused = true)]
 async fn a_thousand_keys_wait_for_one_question() {
-    let world = World::new();
+    let world = DriverWorld::new();
     world.rule(|method, _| match *method {
-        Method::GET => Fate::Late(Duration::from_secs(3)),
-        _ => Fate::Pass,
+        Method::GET => RequestFate::Late(Duration::from_secs(3)),
+        _ => RequestFate::Pass,
     });
     for number in 0..1000 {
         world.create(&format!("child-{number}-of-x"), &[]).await;
@@ -76,8 +76,8 @@ async fn a_thousand_keys_wait_for_one_question() {
 
 #[tokio::test(start_paused = true)]
 async fn a_question_whose_answer_wears_off_is_asked_again_and_nobody_backs_off() {
-    let world = World::new();
-    world.rule(|_, _| Fate::Late(Duration::from_millis(10)));
+    let world = DriverWorld::new();
+    world.rule(|_, _| RequestFate::Late(Duration::from_millis(10)));
     for number in 0..1000 {
         world.create(&format!("sure-{number}-of-x"), &[]).await;
     }
@@ -98,7 +98,7 @@ async fn a_question_whose_answer_wears_off_is_asked_again_and_nobody_backs_off()
 
 #[tokio::test(start_paused = true)]
 async fn whoever_waits_in_vain_backs_off() {
-    let world = World::new();
+    let world = DriverWorld::new();
     for number in 0..10 {
         world.create(&format!("vain-{number}"), &[]).await;
     }
@@ -110,7 +110,7 @@ async fn whoever_waits_in_vain_backs_off() {
 
 #[tokio::test(start_paused = true)]
 async fn children_of_an_owner_that_lives_stay() {
-    let world = World::new();
+    let world = DriverWorld::new();
     world.create("x", &[]).await;
     for number in 0..10 {
         world.create(&format!("child-{number}-of-x"), &[]).await;
@@ -122,9 +122,9 @@ async fn children_of_an_owner_that_lives_stay() {
 
 #[tokio::test(start_paused = true)]
 async fn a_dry_run_writes_nothing_and_says_once_per_version_what_it_would_do() {
-    let world = World::with(Options {
-        mode: Mode::DryRun,
-        ..Options::default()
+    let world = DriverWorld::with(DriverOptions {
+        mode: DriverMode::DryRun,
+        ..DriverOptions::default()
     });
     world.create("doomed-a", &[]).await;
     world.create("held", &[FINALIZER]).await;
@@ -140,15 +140,15 @@ async fn a_dry_run_writes_nothing_and_says_once_per_version_what_it_would_do() {
         .collect();
     seen.sort_by(|a, b| a.1.cmp(&b.1));
     let expected = [
-        ("delete", "child-1-of-x".to_owned(), Outcome::DryRun),
-        ("delete", "doomed-a".to_owned(), Outcome::DryRun),
-        ("patch", "held".to_owned(), Outcome::DryRun),
+        ("delete", "child-1-of-x".to_owned(), WriteStatus::DryRun),
+        ("delete", "doomed-a".to_owned(), WriteStatus::DryRun),
+        ("patch", "held".to_owned(), WriteStatus::DryRun),
     ];
     assert_eq!(seen, expected);
 
     let path = format!("{PATH}/doomed-a");
     let (_, object) = world.call(Method::GET, &path, &json!(null)).await;
-    let again = Change::Applied(Arc::new(mk_record(&object)));
+    let again = ObservedChange::Applied(Arc::new(mk_record(&object)));
     world.changes.send(again).await.unwrap();
     world.pass(3600).await;
     assert_eq!(world.trail.recent().len(), 3, "it is the same version");
@@ -161,8 +161,8 @@ async fn a_dry_run_writes_nothing_and_says_once_per_version_what_it_would_do() {
 
 #[tokio::test(start_paused = true)]
 async fn a_frozen_kind_is_not_written_to_until_it_thaws() {
-    let world = World::new();
-    let state = |state| Change::Kind(KindId(0), state);
+    let world = DriverWorld::new();
+    let state = |state| ObservedChange::Kind(KindId(0), state);
     world.changes.send(state(KindState::Frozen)).await.unwrap();
     world.create("doomed-a", &[]).await;
     world.create("held", &[FINALIZER]).await;
@@ -178,7 +178,7 @@ async fn a_frozen_kind_is_not_written_to_until_it_thaws() {
 
 #[tokio::test(start_paused = true)]
 async fn whoever_only_wants_to_wait_backs_off_and_costs_next_to_nothing() {
-    let world = World::new();
+    let world = DriverWorld::new();
     world.create("waiting-a", &[]).await;
     world.pass(60).await;
     let first = world.decisions.load(Ordering::Relaxed);
@@ -191,11 +191,11 @@ async fn whoever_only_wants_to_wait_backs_off_and_costs_next_to_nothing() {
 #[tokio::test(start_paused = true)]
 async fn no_more_requests_are_in_flight_than_there_are_workers() {
     for workers in [1, 4] {
-        let world = World::with(Options {
+        let world = DriverWorld::with(DriverOptions {
             workers,
-            ..Options::default()
+            ..DriverOptions::default()
         });
-        world.rule(|_, _| Fate::Late(Duration::from_millis(100)));
+        world.rule(|_, _| RequestFate::Late(Duration::from_millis(100)));
         for number in 0..40 {
             world.create(&format!("doomed-{number}"), &[]).await;
         }
@@ -218,13 +218,13 @@ async fn keys_at_the_end_of_the_queue_all_write_once_before_any_writes_twice() {
             ["PATCH", "PATCH", "PATCH", "DELETE", "DELETE", "DELETE"],
         ),
     ] {
-        let toy = Toy::with_turns(has_turns);
-        let options = Options {
+        let toy = ToyController::with_turns(has_turns);
+        let options = DriverOptions {
             workers: 1,
-            ..Options::default()
+            ..DriverOptions::default()
         };
-        let world = World::of(toy, options);
-        world.rule(|_, _| Fate::Late(Duration::from_secs(20)));
+        let world = DriverWorld::of(toy, options);
+        world.rule(|_, _| RequestFate::Late(Duration::from_secs(20)));
         for name in ["doomed-a", "doomed-b", "doomed-c"] {
             world.create(name, &[FINALIZER]).await;
         }
@@ -237,10 +237,14 @@ async fn keys_at_the_end_of_the_queue_all_write_once_before_any_writes_twice() {
 
 #[tokio::test(start_paused = true)]
 async fn every_decision_and_answer_is_measured_by_the_controller() {
-    let world = World::new();
+    let world = DriverWorld::new();
     world.create("doomed-a", &[FINALIZER]).await;
     world.pass(60).await;
-    let steps = world.handle.ask(|toy, _| toy.steps.clone()).await.unwrap();
+    let steps = world
+        .handle
+        .query(|toy, _| toy.steps.clone())
+        .await
+        .unwrap();
     for step in ["decided Finalizer", "answered patch", "answered delete"] {
         assert!(steps.iter().any(|found| found == step), "{step}: {steps:?}");
     }
@@ -248,11 +252,11 @@ async fn every_decision_and_answer_is_measured_by_the_controller() {
 
 #[tokio::test(start_paused = true)]
 async fn stopping_waits_for_answers_and_sends_nothing_new() {
-    let world = World::with(Options {
+    let world = DriverWorld::with(DriverOptions {
         workers: 2,
-        ..Options::default()
+        ..DriverOptions::default()
     });
-    world.rule(|_, _| Fate::Late(Duration::from_secs(4)));
+    world.rule(|_, _| RequestFate::Late(Duration::from_secs(4)));
     for number in 0..10 {
         world.create(&format!("doomed-{number}"), &[]).await;
     }
@@ -260,7 +264,7 @@ async fn stopping_waits_for_answers_and_sends_nothing_new() {
     assert_eq!(world.log().len(), 2);
     let before = Instant::now();
     world.stop.send_replace(true);
-    assert_eq!(world.driver.await.unwrap(), End::Stopped);
+    assert_eq!(world.driver.await.unwrap(), DriverEnd::Stopped);
     assert!(before.elapsed() < Duration::from_secs(4));
     let evidence = world.trail.recent();
     assert_eq!(evidence.len(), 2, "what was sent is on record");
@@ -268,45 +272,49 @@ async fn stopping_waits_for_answers_and_sends_nothing_new() {
 
 #[tokio::test(start_paused = true)]
 async fn stopping_does_not_wait_for_ever() {
-    let world = World::new();
-    world.rule(|_, _| Fate::Lost);
+    let world = DriverWorld::new();
+    world.rule(|_, _| RequestFate::Lost);
     world.create("doomed-a", &[]).await;
     world.pass(11).await;
     let before = Instant::now();
     world.stop.send_replace(true);
-    assert_eq!(world.driver.await.unwrap(), End::Stopped);
+    assert_eq!(world.driver.await.unwrap(), DriverEnd::Stopped);
     assert_eq!(before.elapsed(), SHUTDOWN_MAX);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_of_a_controller_ends_its_driver_and_can_be_seen() {
-    let world = World::new();
+    let world = DriverWorld::new();
     world.create("panic-now", &[]).await;
     let error = world.driver.await.unwrap_err();
     assert!(error.is_panic());
-    assert_eq!(world.handle.ask(|toy, _| toy.len()).await, None);
+    assert_eq!(world.handle.query(|toy, _| toy.len()).await, None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_controller_can_be_asked_while_it_works() {
-    let world = World::new();
+    let world = DriverWorld::new();
     for number in 0..10 {
         world.create(&format!("doomed-{number}"), &[]).await;
     }
     world.pass(1).await;
-    let (count, now) = world.handle.ask(|toy, now| (toy.len(), now)).await.unwrap();
+    let (count, now) = world
+        .handle
+        .query(|toy, now| (toy.len(), now))
+        .await
+        .unwrap();
     assert!(count >= 10);
     assert_eq!(now, world.clock.now());
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_waits_can_be_seen_from_outside() {
-    let world = World::with(Options {
+    let world = DriverWorld::with(DriverOptions {
         workers: 1,
         queue: Some("toys"),
-        ..Options::default()
+        ..DriverOptions::default()
     });
-    world.rule(|_, _| Fate::Late(Duration::from_secs(20)));
+    world.rule(|_, _| RequestFate::Late(Duration::from_secs(20)));
     world.create("doomed-a", &[]).await;
     world.create("doomed-b", &[]).await;
     world.pass(15).await;

@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use caretaker_apiserver::ApiServer;
 use caretaker_apiserver::listen::{ApiListener, BearerToken, ListenTransport, TOKEN_BYTES};
-use caretaker_controllers::runtime::call::{Answer, Call, FailureKind, Target};
-use caretaker_controllers::runtime::clients::{Choice, Clients, Environment, Proxies};
+use caretaker_controllers::runtime::call::{ApiAnswer, ApiCall, CallTarget, FailureKind};
+use caretaker_controllers::runtime::clients::{
+    ClientEnvironment, ClusterChoice, ClusterClients, ProxySettings,
+};
 use caretaker_controllers::runtime::effects::Effects;
 use caretaker_controllers::runtime::kind::KindId;
-use caretaker_controllers::runtime::metrics::Metrics;
+use caretaker_controllers::runtime::metrics::ControllerMetrics;
 use caretaker_machinery::clock::{Clock, REAL_TIME};
 use caretaker_machinery::rng::Rng;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -20,20 +22,20 @@ use tokio::sync::watch;
 use crate::driver_world::{START, mk_catalog};
 
 /// A server on a socket: its address, its token, and a kubeconfig for it.
-struct Served {
+struct SocketServer {
     url: String,
     token: String,
     kubeconfig: String,
 }
 
-async fn serve() -> Served {
+async fn serve() -> SocketServer {
     let clock = Clock::driven(START.parse().unwrap(), REAL_TIME);
     let server = ApiServer::ephemeral(clock, Rng::seeded(7));
     let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let token = BearerToken::from_random([7; TOKEN_BYTES]);
     let revealed = token.reveal().to_owned();
     let listener = ApiListener::new(socket, ListenTransport::Plain, token).unwrap();
-    let served = Served {
+    let served = SocketServer {
         url: listener.url(),
         token: revealed,
         kubeconfig: listener.kubeconfig(),
@@ -48,23 +50,23 @@ fn mk_file(name: &str, text: &str) -> PathBuf {
     path
 }
 
-fn mk_choice(path: PathBuf) -> Choice {
-    Choice {
+fn mk_choice(path: PathBuf) -> ClusterChoice {
+    ClusterChoice {
         kubeconfig: Some(path),
-        ..Choice::default()
+        ..ClusterChoice::default()
     }
 }
 
 /// What a question after a ConfigMap that does not exist is answered.
-async fn ask(clients: &Clients) -> Answer {
+async fn ask(clients: &ClusterClients) -> ApiAnswer {
     let (_, catalog) = watch::channel(Arc::new(mk_catalog()));
-    let effects = Effects::new(clients.requests(), catalog, Metrics::new());
-    let target = Target {
+    let effects = Effects::new(clients.requests(), catalog, ControllerMetrics::new());
+    let target = CallTarget {
         kind: KindId(0),
         namespace: "default".into(),
         name: "a".into(),
     };
-    effects.perform(&Call::Get { target }).await.answer
+    effects.perform(&ApiCall::Get { target }).await.answer
 }
 
 /// A kubeconfig whose user is what a command says.
@@ -84,14 +86,14 @@ async fn a_kubeconfig_leads_to_its_server_whatever_proxy_there_is() {
     let served = serve().await;
     let path = mk_file("clients-named.yaml", &served.kubeconfig);
     let mut choice = mk_choice(path);
-    choice.environment.proxies = Proxies {
+    choice.environment.proxies = ProxySettings {
         http: Some("http://127.0.0.1:1".to_owned()),
         https: Some("http://127.0.0.1:1".to_owned()),
         none: None,
     };
-    let clients = Clients::find(&choice).await.unwrap();
+    let clients = ClusterClients::find(&choice).await.unwrap();
     assert_eq!(clients.server().trim_end_matches('/'), served.url);
-    assert!(matches!(ask(&clients).await, Answer::Absent(_)));
+    assert!(matches!(ask(&clients).await, ApiAnswer::Absent(_)));
 }
 
 #[tokio::test]
@@ -108,15 +110,15 @@ async fn files_of_a_list_are_merged_and_need_not_exist() {
     let first = mk_file("clients-first.yaml", contexts);
     let second = mk_file("clients-second.yaml", &rest);
     let list = [first.with_file_name("clients-none.yaml"), first, second];
-    let choice = Choice {
-        environment: Environment {
+    let choice = ClusterChoice {
+        environment: ClientEnvironment {
             kubeconfig: Some(std::env::join_paths(list).unwrap()),
-            ..Environment::default()
+            ..ClientEnvironment::default()
         },
-        ..Choice::default()
+        ..ClusterChoice::default()
     };
-    let clients = Clients::find(&choice).await.unwrap();
-    assert!(matches!(ask(&clients).await, Answer::Absent(_)));
+    let clients = ClusterClients::find(&choice).await.unwrap();
+    assert!(matches!(ask(&clients).await, ApiAnswer::Absent(_)));
 }
 
 #[tokio::test]
@@ -128,9 +130,11 @@ async fn a_credential_plugin_is_asked() {
     );
     let text = mk_plugin(&served.url, &script);
     let path = mk_file("clients-plugin.yaml", &text);
-    let clients = Clients::from_kubeconfig(&mk_choice(path)).await.unwrap();
+    let clients = ClusterClients::from_kubeconfig(&mk_choice(path))
+        .await
+        .unwrap();
     assert_eq!(clients.namespace(), "shop");
-    assert!(matches!(ask(&clients).await, Answer::Absent(_)));
+    assert!(matches!(ask(&clients).await, ApiAnswer::Absent(_)));
 }
 
 #[tokio::test]
@@ -140,7 +144,7 @@ async fn a_credential_plugin_that_fails_is_quoted_but_not_what_it_printed() {
         "echo s3cret; echo not today >&2; exit 3",
     );
     let path = mk_file("clients-broken.yaml", &text);
-    let error = Clients::from_kubeconfig(&mk_choice(path))
+    let error = ClusterClients::from_kubeconfig(&mk_choice(path))
         .await
         .unwrap_err();
     let error = error.to_string();
@@ -153,9 +157,11 @@ async fn the_wrong_token_is_forbidden_and_says_nothing_about_the_object() {
     let served = serve().await;
     let text = served.kubeconfig.replace(&served.token, "wrong");
     let path = mk_file("clients-wrong.yaml", &text);
-    let clients = Clients::from_kubeconfig(&mk_choice(path)).await.unwrap();
+    let clients = ClusterClients::from_kubeconfig(&mk_choice(path))
+        .await
+        .unwrap();
     match ask(&clients).await {
-        Answer::Failed(failure) => assert_eq!(failure.kind, FailureKind::Forbidden),
+        ApiAnswer::Failed(failure) => assert_eq!(failure.kind, FailureKind::Forbidden),
         other => panic!("{other:?}"),
     }
 }
@@ -183,9 +189,11 @@ async fn a_request_that_is_refused_is_not_repeated_behind_our_back() {
          clusters: [{{name: c, cluster: {{server: '{url}'}}}}]\n"
     );
     let path = mk_file("clients-503.yaml", &text);
-    let clients = Clients::from_kubeconfig(&mk_choice(path)).await.unwrap();
+    let clients = ClusterClients::from_kubeconfig(&mk_choice(path))
+        .await
+        .unwrap();
     match ask(&clients).await {
-        Answer::Failed(failure) => assert_eq!(failure.status, Some(503)),
+        ApiAnswer::Failed(failure) => assert_eq!(failure.status, Some(503)),
         other => panic!("{other:?}"),
     }
     assert_eq!(requests.load(Ordering::Relaxed), 1);
@@ -201,9 +209,11 @@ async fn a_server_that_is_not_there_is_unavailable() {
         "printf '{\"kind\":\"ExecCredential\",\"apiVersion\":\"client.authentication.k8s.io/v1\",\"status\":{\"token\":\"t\"}}'",
     );
     let path = mk_file("clients-gone.yaml", &text);
-    let clients = Clients::from_kubeconfig(&mk_choice(path)).await.unwrap();
+    let clients = ClusterClients::from_kubeconfig(&mk_choice(path))
+        .await
+        .unwrap();
     match ask(&clients).await {
-        Answer::Failed(failure) => {
+        ApiAnswer::Failed(failure) => {
             assert_eq!(
                 (failure.kind, failure.status),
                 (FailureKind::Unavailable, None)

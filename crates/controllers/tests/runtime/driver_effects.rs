@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use caretaker_apiserver::{ApiServer, UserIdentity};
 use caretaker_controllers::runtime::call::{
-    Answer, Call, FailureKind, Judged, PatchForm, Proof, Target,
+    AbsenceProof, ApiAnswer, ApiCall, CallTarget, FailureKind, JudgedVersion, PatchForm,
 };
-use caretaker_controllers::runtime::effects::{Effects, Limit, Performed};
-use caretaker_controllers::runtime::kind::{Catalog, KindId};
-use caretaker_controllers::runtime::metrics::Metrics;
-use caretaker_controllers::runtime::record::{Body as Shown, Record, Uid, View};
+use caretaker_controllers::runtime::effects::{ClientRateLimit, Effects, PerformedCall};
+use caretaker_controllers::runtime::kind::{KindCatalog, KindId};
+use caretaker_controllers::runtime::metrics::ControllerMetrics;
+use caretaker_controllers::runtime::record::{ObjectRecord, RecordBody as Shown, RecordView, Uid};
 use caretaker_machinery::clock::{Clock, REAL_TIME};
 use caretaker_machinery::rng::Rng;
 use http::Request;
@@ -21,19 +21,19 @@ use tokio::time::Instant;
 use crate::driver_toy::mk_delete;
 use crate::driver_world::{PATH, START, mk_catalog};
 
-struct Bench {
+struct EffectsBench {
     client: kube::Client,
     effects: Effects,
-    catalog: watch::Sender<Arc<Catalog>>,
+    catalog: watch::Sender<Arc<KindCatalog>>,
 }
 
-impl Bench {
+impl EffectsBench {
     fn new() -> Self {
         let clock = Clock::driven(START.parse().unwrap(), REAL_TIME);
         let server = ApiServer::ephemeral(clock, Rng::seeded(7));
         let client = kube::Client::new(server.service(UserIdentity::admin()), "default");
         let (catalog, receiver) = watch::channel(Arc::new(mk_catalog()));
-        let effects = Effects::new(client.clone(), receiver, Metrics::new());
+        let effects = Effects::new(client.clone(), receiver, ControllerMetrics::new());
         Self {
             client,
             effects,
@@ -50,29 +50,29 @@ impl Bench {
         assert_eq!(self.client.send(request).await.unwrap().status(), 201);
     }
 
-    async fn get(&self, name: &str) -> Performed {
+    async fn get(&self, name: &str) -> PerformedCall {
         let target = mk_target(name);
-        self.effects.perform(&Call::Get { target }).await
+        self.effects.perform(&ApiCall::Get { target }).await
     }
 
-    async fn record(&self, name: &str) -> Arc<Record> {
+    async fn record(&self, name: &str) -> Arc<ObjectRecord> {
         match self.get(name).await.answer {
-            Answer::Object(record) => record,
+            ApiAnswer::Object(record) => record,
             other => panic!("{other:?}"),
         }
     }
 }
 
-fn mk_target(name: &str) -> Target {
-    Target {
+fn mk_target(name: &str) -> CallTarget {
+    CallTarget {
         kind: KindId(0),
         namespace: "default".into(),
         name: name.into(),
     }
 }
 
-fn mk_patch(judged: Judged) -> Call {
-    Call::Patch {
+fn mk_patch(judged: JudgedVersion) -> ApiCall {
+    ApiCall::Patch {
         target: mk_target("a"),
         judged,
         subresource: None,
@@ -81,16 +81,16 @@ fn mk_patch(judged: Judged) -> Call {
     }
 }
 
-fn failed(performed: &Performed) -> Option<FailureKind> {
+fn failed(performed: &PerformedCall) -> Option<FailureKind> {
     match &performed.answer {
-        Answer::Failed(failure) => Some(failure.kind),
+        ApiAnswer::Failed(failure) => Some(failure.kind),
         _ => None,
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_object_is_read_and_its_absence_is_proven() {
-    let bench = Bench::new();
+    let bench = EffectsBench::new();
     bench.create("a").await;
     let performed = bench.get("a").await;
     assert_eq!(performed.status, Some(200));
@@ -99,13 +99,13 @@ async fn an_object_is_read_and_its_absence_is_proven() {
     assert_eq!(record.meta.finalizers, ["example.com/a".into()]);
 
     let performed = bench.get("b").await;
-    assert_eq!(performed.answer, Answer::Absent(Proof::NotFound));
+    assert_eq!(performed.answer, ApiAnswer::Absent(AbsenceProof::NotFound));
     assert_eq!(performed.status, Some(404));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_is_not_served_is_not_asked_for() {
-    let bench = Bench::new();
+    let bench = EffectsBench::new();
     bench
         .catalog
         .send_modify(|catalog| *catalog = Arc::new(catalog.with([])));
@@ -116,7 +116,7 @@ async fn a_kind_that_is_not_served_is_not_asked_for() {
 
 #[tokio::test(start_paused = true)]
 async fn the_server_compares_what_was_judged() {
-    let bench = Bench::new();
+    let bench = EffectsBench::new();
     bench.create("a").await;
     let record = bench.record("a").await;
     let mut other_uid = (*record).clone();
@@ -126,7 +126,7 @@ async fn the_server_compares_what_was_judged() {
     for other in [&other_uid, &other_version] {
         let performed = bench.effects.perform(&mk_delete(other)).await;
         assert_eq!(failed(&performed), Some(FailureKind::Conflict));
-        let judged = Judged {
+        let judged = JudgedVersion {
             uid: other.meta.uid.clone(),
             revision: other.meta.revision.clone(),
         };
@@ -142,28 +142,28 @@ async fn the_server_compares_what_was_judged() {
 
 #[tokio::test(start_paused = true)]
 async fn a_delete_and_a_patch_show_what_is_left() {
-    let bench = Bench::new();
+    let bench = EffectsBench::new();
     bench.create("a").await;
     let record = bench.record("a").await;
     let going = match bench.effects.perform(&mk_delete(&record)).await.answer {
-        Answer::Object(record) => record,
+        ApiAnswer::Object(record) => record,
         other => panic!("{other:?}"),
     };
     assert!(going.meta.deletion.is_some(), "its finalizer holds it");
-    let judged = Judged {
+    let judged = JudgedVersion {
         uid: going.meta.uid.clone(),
         revision: going.meta.revision.clone(),
     };
     let performed = bench.effects.perform(&mk_patch(judged.clone())).await;
     assert!(
-        matches!(performed.answer, Answer::Object(_)),
+        matches!(performed.answer, ApiAnswer::Object(_)),
         "{performed:?}"
     );
     for call in [mk_delete(&going), mk_patch(judged)] {
         let performed = bench.effects.perform(&call).await;
         assert_eq!(
             performed.answer,
-            Answer::Absent(Proof::NotFound),
+            ApiAnswer::Absent(AbsenceProof::NotFound),
             "{call:?}"
         );
     }
@@ -171,27 +171,30 @@ async fn a_delete_and_a_patch_show_what_is_left() {
 
 #[tokio::test(start_paused = true)]
 async fn a_limit_of_our_own_holds() {
-    let bench = Bench::new();
-    let effects = bench.effects.clone().limited(Limit { qps: 2.0, burst: 4 });
+    let bench = EffectsBench::new();
+    let effects = bench
+        .effects
+        .clone()
+        .limited(ClientRateLimit { qps: 2.0, burst: 4 });
     let start = Instant::now();
     for _ in 0..10 {
         let target = mk_target("b");
-        effects.perform(&Call::Get { target }).await;
+        effects.perform(&ApiCall::Get { target }).await;
     }
     assert_eq!(start.elapsed().as_millis(), 3000);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_object_is_made_once_and_shown_as_a_whole_to_who_wants_that() {
-    let bench = Bench::new();
-    let effects = bench.effects.clone().showing(View::Full);
-    let create = Call::Create {
+    let bench = EffectsBench::new();
+    let effects = bench.effects.clone().showing(RecordView::Full);
+    let create = ApiCall::Create {
         target: mk_target("a"),
         subresource: None,
         object: json!({"metadata": {"name": "a"}, "data": {"k": "v"}}),
     };
     let made = effects.perform(&create).await;
-    let Answer::Object(record) = made.answer else {
+    let ApiAnswer::Object(record) = made.answer else {
         panic!("{made:?}");
     };
     let Shown::Json(bytes) = &record.body else {

@@ -3,18 +3,18 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::driver_world::{PATH, World};
+use crate::driver_world::{DriverWorld, PATH};
 
 const EVENTS: &str = "/api/v1/namespaces/default/events";
 
-async fn events(world: &World) -> Vec<Value> {
+async fn events(world: &DriverWorld) -> Vec<Value> {
     let (_, list) = world.call(Method::GET, EVENTS, &Value::Null).await;
     list["items"].as_array().unwrap().clone()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_note_becomes_an_event_and_is_told_once() {
-    let world = World::new();
+    let world = DriverWorld::new();
     world.create("noted-a", &["example.com/a"]).await;
     world.pass(1).await;
     let path = format!("{PATH}/noted-a");
@@ -44,7 +44,7 @@ async fn a_note_becomes_an_event_and_is_told_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_state_that_comes_back_raises_the_count_of_its_event() {
-    let world = World::new();
+    let world = DriverWorld::new();
     world.create("noted-a", &["example.com/a"]).await;
     world.pass(1).await;
     for finalizers in [
@@ -79,7 +79,7 @@ async fn a_state_that_comes_back_raises_the_count_of_its_event() {
 
 #[tokio::test(start_paused = true)]
 async fn many_objects_have_many_events_and_one_object_has_not() {
-    let world = World::new();
+    let world = DriverWorld::new();
     for number in 0..40 {
         world.create(&format!("noted-{number}"), &[]).await;
     }

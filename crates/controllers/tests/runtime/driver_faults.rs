@@ -4,41 +4,41 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use caretaker_controllers::runtime::driver::{CONFLICTS_AT_ONCE, Options};
+use caretaker_controllers::runtime::driver::{CONFLICTS_AT_ONCE, DriverOptions};
 use caretaker_controllers::runtime::effects::REQUEST_TIMEOUT;
-use caretaker_controllers::runtime::evidence::Outcome;
-use caretaker_controllers::runtime::queue::Bucket;
+use caretaker_controllers::runtime::evidence::WriteStatus;
+use caretaker_controllers::runtime::queue::RetryBucket;
 use http::{Method, Response};
 use serde_json::json;
 
 use crate::driver_toy::FINALIZER;
-use crate::driver_world::{Fate, PATH, World, mk_reply};
+use crate::driver_world::{DriverWorld, PATH, RequestFate, mk_reply};
 
 /// The fate `fate` for the first `times` requests of that method, and then none.
 fn first(
     times: usize,
     wanted: Method,
-    fate: impl Fn() -> Fate + Send + 'static,
-) -> impl FnMut(&Method, &str) -> Fate + Send + 'static {
+    fate: impl Fn() -> RequestFate + Send + 'static,
+) -> impl FnMut(&Method, &str) -> RequestFate + Send + 'static {
     let mut left = times;
     move |method, _| {
         if *method != wanted || left == 0 {
-            return Fate::Pass;
+            return RequestFate::Pass;
         }
         left -= 1;
         fate()
     }
 }
 
-fn outcomes(world: &World) -> Vec<Outcome> {
+fn outcomes(world: &DriverWorld) -> Vec<WriteStatus> {
     let evidence = world.trail.recent();
     evidence.iter().map(|evidence| evidence.status).collect()
 }
 
 #[tokio::test(start_paused = true)]
 async fn after_a_conflict_the_object_is_read_and_judged_again_at_once() {
-    let world = World::new();
-    world.rule(first(3, Method::DELETE, || Fate::Overtaken));
+    let world = DriverWorld::new();
+    world.rule(first(3, Method::DELETE, || RequestFate::Overtaken));
     world.create("doomed-a", &[]).await;
     world.pass(11).await;
     assert!(!world.has("doomed-a").await);
@@ -47,19 +47,19 @@ async fn after_a_conflict_the_object_is_read_and_judged_again_at_once() {
     let expected = ["DELETE", "GET", "DELETE", "GET", "DELETE", "GET", "DELETE"];
     assert_eq!(verbs, expected);
     assert_eq!(log.last().unwrap().2, 0.0, "nobody waited: {log:?}");
-    let conflict = Outcome::Code(409);
+    let conflict = WriteStatus::Code(409);
     assert_eq!(
         outcomes(&world),
-        [conflict, conflict, conflict, Outcome::Code(200)]
+        [conflict, conflict, conflict, WriteStatus::Code(200)]
     );
     assert_eq!(world.trail.recent()[3].requests, 7);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_object_that_always_changes_makes_its_key_back_off() {
-    let world = World::new();
+    let world = DriverWorld::new();
     let times = CONFLICTS_AT_ONCE as usize + 1;
-    world.rule(first(times, Method::DELETE, || Fate::Overtaken));
+    world.rule(first(times, Method::DELETE, || RequestFate::Overtaken));
     world.create("doomed-a", &[]).await;
     world.pass(12).await;
     assert!(!world.has("doomed-a").await);
@@ -74,15 +74,15 @@ async fn an_object_that_always_changes_makes_its_key_back_off() {
 
 #[tokio::test(start_paused = true)]
 async fn an_object_that_was_replaced_under_a_patch_is_judged_anew() {
-    let world = World::new();
+    let world = DriverWorld::new();
     let replaced = Arc::new(Mutex::new(0));
     let count = replaced.clone();
     world.rule(move |method, _| {
         if *method == Method::PATCH && *count.lock().unwrap() == 0 {
             *count.lock().unwrap() += 1;
-            return Fate::Overtaken;
+            return RequestFate::Overtaken;
         }
-        Fate::Pass
+        RequestFate::Pass
     });
     world.create("held", &[FINALIZER]).await;
     world.pass(1).await;
@@ -105,12 +105,12 @@ async fn a_server_that_asks_for_patience_gets_it() {
         (500, "", 0.005, 1.0),
     ];
     for (code, header, at_least, at_most) in table {
-        let world = World::new();
+        let world = DriverWorld::new();
         world.rule(first(1, Method::DELETE, move || {
             let mut reply = mk_reply(code, "text/plain", "no");
             let value = header.parse().unwrap();
             reply.headers_mut().insert("retry-after", value);
-            Fate::Reply(reply)
+            RequestFate::Reply(reply)
         }));
         world.create("doomed-a", &[]).await;
         world.pass(11).await;
@@ -131,9 +131,9 @@ async fn a_server_that_asks_for_patience_gets_it() {
 
 #[tokio::test(start_paused = true)]
 async fn failures_back_off_and_do_not_storm() {
-    let world = World::new();
+    let world = DriverWorld::new();
     world.rule(first(usize::MAX, Method::DELETE, || {
-        Fate::Reply(mk_reply(500, "text/plain", "no"))
+        RequestFate::Reply(mk_reply(500, "text/plain", "no"))
     }));
     world.create("doomed-a", &[]).await;
     world.pass(600).await;
@@ -142,7 +142,7 @@ async fn failures_back_off_and_do_not_storm() {
         (20..=25).contains(&count),
         "{count} requests in ten minutes"
     );
-    world.rule(|_, _| Fate::Pass);
+    world.rule(|_, _| RequestFate::Pass);
     world.pass(60).await;
     assert!(
         !world.has("doomed-a").await,
@@ -152,7 +152,7 @@ async fn failures_back_off_and_do_not_storm() {
 
 #[tokio::test(start_paused = true)]
 async fn a_question_whose_answer_changes_nothing_is_not_asked_again_at_once() {
-    let world = World::new();
+    let world = DriverWorld::new();
     world.create("curious-a", &[]).await;
     world.pass(600).await;
     let count = world.count("GET");
@@ -166,25 +166,25 @@ async fn a_denied_delete_is_tried_again_and_its_status_is_on_record() {
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403,
         "message": "admission webhook \"x\" denied the request",
     });
-    let world = World::new();
+    let world = DriverWorld::new();
     world.rule(first(2, Method::DELETE, move || {
-        Fate::Reply(mk_reply(403, "application/json", &denied.to_string()))
+        RequestFate::Reply(mk_reply(403, "application/json", &denied.to_string()))
     }));
     world.create("doomed-a", &[]).await;
     world.pass(12).await;
     assert!(!world.has("doomed-a").await);
-    let denied = Outcome::Code(403);
-    assert_eq!(outcomes(&world), [denied, denied, Outcome::Code(200)]);
+    let denied = WriteStatus::Code(403);
+    assert_eq!(outcomes(&world), [denied, denied, WriteStatus::Code(200)]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn upstreams_bucket_can_hold_retries_back() {
-    let world = World::with(Options {
-        retry_bucket: Some(Bucket { qps: 0.1, burst: 1 }),
-        ..Options::default()
+    let world = DriverWorld::with(DriverOptions {
+        retry_bucket: Some(RetryBucket { qps: 0.1, burst: 1 }),
+        ..DriverOptions::default()
     });
     world.rule(first(3, Method::DELETE, || {
-        Fate::Reply(mk_reply(500, "text/plain", "no"))
+        RequestFate::Reply(mk_reply(500, "text/plain", "no"))
     }));
     world.create("doomed-a", &[]).await;
     world.pass(60).await;
@@ -224,10 +224,10 @@ async fn nothing_but_a_proof_makes_an_owner_absent() {
         ("an empty one", mk_reply(200, "application/json", "")),
     ];
     for (name, reply) in table {
-        let world = World::new();
+        let world = DriverWorld::new();
         world.rule(move |method, _| match *method {
-            Method::GET => Fate::Reply(reply.clone()),
-            _ => Fate::Pass,
+            Method::GET => RequestFate::Reply(reply.clone()),
+            _ => RequestFate::Pass,
         });
         for number in 0..50 {
             world.create(&format!("child-{number}-of-x"), &[]).await;
@@ -236,7 +236,7 @@ async fn nothing_but_a_proof_makes_an_owner_absent() {
         assert_eq!(world.count("DELETE"), 0, "{name}");
         let count = world.count("GET");
         assert!((15..25).contains(&count), "{name}: {count} questions");
-        world.rule(|_, _| Fate::Pass);
+        world.rule(|_, _| RequestFate::Pass);
         world.pass(61).await;
         assert_eq!(world.names().await.len(), 0, "{name}: with a proof they go");
     }
@@ -244,8 +244,8 @@ async fn nothing_but_a_proof_makes_an_owner_absent() {
 
 #[tokio::test(start_paused = true)]
 async fn a_delete_whose_answer_got_lost_does_no_harm() {
-    let world = World::new();
-    world.rule(first(1, Method::DELETE, || Fate::Ghost));
+    let world = DriverWorld::new();
+    world.rule(first(1, Method::DELETE, || RequestFate::Ghost));
     world.create("doomed-a", &["example.com/other"]).await;
     world.pass(15).await;
     let path = format!("{PATH}/doomed-a");
@@ -258,15 +258,17 @@ async fn a_delete_whose_answer_got_lost_does_no_harm() {
     world.call(Method::PATCH, &path, &free).await;
     world.pass(60).await;
     assert!(!world.has("doomed-a").await);
-    assert_eq!(outcomes(&world)[0], Outcome::NoAnswer);
+    assert_eq!(outcomes(&world)[0], WriteStatus::NoAnswer);
     assert!(world.log().len() <= 3, "{:?}", world.log());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_delete_that_is_repeated_finds_the_object_gone() {
-    let world = World::new();
+    let world = DriverWorld::new();
     // The driver does not hear of the end before it asks again.
-    world.rule(first(1, Method::DELETE, || Fate::Late(REQUEST_TIMEOUT * 2)));
+    world.rule(first(1, Method::DELETE, || {
+        RequestFate::Late(REQUEST_TIMEOUT * 2)
+    }));
     world.create("doomed-a", &[]).await;
     world.pass(20).await;
     let path = format!("{PATH}/doomed-a");
@@ -274,15 +276,18 @@ async fn a_delete_that_is_repeated_finds_the_object_gone() {
     world.create("doomed-a", &[]).await;
     world.pass(120).await;
     assert!(!world.has("doomed-a").await);
-    assert_eq!(outcomes(&world), [Outcome::NoAnswer, Outcome::Code(200)]);
+    assert_eq!(
+        outcomes(&world),
+        [WriteStatus::NoAnswer, WriteStatus::Code(200)]
+    );
     let evidence = world.trail.recent();
     assert_ne!(evidence[0].uid, evidence[1].uid, "each by its own uid");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_patch_whose_answer_got_lost_is_seen_to_have_worked() {
-    let world = World::new();
-    world.rule(first(1, Method::PATCH, || Fate::Ghost));
+    let world = DriverWorld::new();
+    world.rule(first(1, Method::PATCH, || RequestFate::Ghost));
     world.create("held", &[FINALIZER]).await;
     world.pass(120).await;
     let (_, object) = world
@@ -290,17 +295,17 @@ async fn a_patch_whose_answer_got_lost_is_seen_to_have_worked() {
         .await;
     assert_eq!(object["metadata"]["finalizers"], json!(null));
     assert_eq!(world.count("PATCH"), 1, "{:?}", world.log());
-    assert_eq!(outcomes(&world), [Outcome::NoAnswer]);
+    assert_eq!(outcomes(&world), [WriteStatus::NoAnswer]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_server_holds_up_only_whoever_waits_for_it() {
-    let world = World::new();
+    let world = DriverWorld::new();
     world.rule(|_, path| {
         if path.ends_with("slow") {
-            return Fate::Lost;
+            return RequestFate::Lost;
         }
-        Fate::Late(Duration::from_millis(10))
+        RequestFate::Late(Duration::from_millis(10))
     });
     world.create("doomed-slow", &[]).await;
     for number in 0..100 {
@@ -318,7 +323,7 @@ async fn a_slow_server_holds_up_only_whoever_waits_for_it() {
         (10..=25).contains(&slow),
         "{slow} requests, each given up in time"
     );
-    world.rule(|_, _| Fate::Pass);
+    world.rule(|_, _| RequestFate::Pass);
     world.pass(120).await;
     assert!(!world.has("doomed-slow").await);
 }
@@ -326,13 +331,13 @@ async fn a_slow_server_holds_up_only_whoever_waits_for_it() {
 #[tokio::test(start_paused = true)]
 async fn one_object_that_hangs_leaves_the_others_of_its_kind_their_slots() {
     for workers in [3, 5, 20] {
-        let world = World::with(Options {
+        let world = DriverWorld::with(DriverOptions {
             workers,
-            ..Options::default()
+            ..DriverOptions::default()
         });
         world.rule(|_, path| match path.ends_with("slow") {
-            true => Fate::Lost,
-            false => Fate::Pass,
+            true => RequestFate::Lost,
+            false => RequestFate::Pass,
         });
         world.create("doomed-slow", &[]).await;
         world.pass(13).await;
@@ -347,10 +352,10 @@ async fn one_object_that_hangs_leaves_the_others_of_its_kind_their_slots() {
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_hangs_does_not_keep_the_others_from_their_turn() {
-    let world = World::new();
+    let world = DriverWorld::new();
     world.rule(|_, path| match path.contains("/secrets/") {
-        true => Fate::Lost,
-        false => Fate::Pass,
+        true => RequestFate::Lost,
+        false => RequestFate::Pass,
     });
     for number in 0..200 {
         world.create(&format!("far-{number}"), &[]).await;
@@ -365,7 +370,7 @@ async fn a_kind_that_hangs_does_not_keep_the_others_from_their_turn() {
     let doomed = names.iter().filter(|name| name.starts_with("doomed-"));
     assert_eq!(doomed.count(), 0);
     // Whoever had to wait is not forgotten.
-    world.rule(|_, _| Fate::Pass);
+    world.rule(|_, _| RequestFate::Pass);
     world.pass(120).await;
     let log = world.log();
     let asked: BTreeSet<&str> = log

@@ -16,15 +16,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use caretaker_controllers::runtime::call::{
-    Answer, Call, Judged, PatchForm, Proof, Propagation, Target,
+    AbsenceProof, ApiAnswer, ApiCall, CallTarget, DeletePropagation, JudgedVersion, PatchForm,
 };
 use caretaker_controllers::runtime::controller::{
-    AfterWrite, CallAnswer, Change, Controller, DecisionReason, DriverStep, Identity, Next, Note,
-    Severity, Verdict, Wake,
+    AfterWrite, AnsweredCall, Controller, DecisionReason, DriverStep, EventNote, EventSeverity,
+    NextStep, ObjectIdentity, ObservedChange, Verdict, WakeList,
 };
 use caretaker_controllers::runtime::kind::KindId;
-use caretaker_controllers::runtime::metrics::Metrics;
-use caretaker_controllers::runtime::record::Record;
+use caretaker_controllers::runtime::metrics::ControllerMetrics;
+use caretaker_controllers::runtime::record::ObjectRecord;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
@@ -39,9 +39,9 @@ const DECISIONS_MAX: usize = 100_000;
 const DOOM: SignedDuration = SignedDuration::from_secs(10);
 
 #[derive(Debug, Default)]
-pub(crate) struct Toy {
-    objects: BTreeMap<String, Known>,
-    owners: BTreeMap<String, Presence>,
+pub(crate) struct ToyController {
+    objects: BTreeMap<String, ToyObject>,
+    owners: BTreeMap<String, OwnerPresence>,
     /// How many deletes rest on the last answer about an owner.
     rested: BTreeMap<String, usize>,
     pub(crate) decisions: Arc<std::sync::atomic::AtomicUsize>,
@@ -51,26 +51,26 @@ pub(crate) struct Toy {
 }
 
 #[derive(Debug)]
-struct Known {
-    record: Arc<Record>,
+struct ToyObject {
+    record: Arc<ObjectRecord>,
     since: Timestamp,
     is_going: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Presence {
+enum OwnerPresence {
     Present,
     Absent,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Key {
+pub(crate) enum ToyKey {
     Object(String),
     Owner(String),
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum Why {
+pub(crate) enum ToyReason {
     NothingToDo,
     Doomed,
     Finalizer,
@@ -78,7 +78,7 @@ pub(crate) enum Why {
     OwnerAbsent { owner: String },
 }
 
-impl Toy {
+impl ToyController {
     pub(crate) fn with_turns(has_turns: bool) -> Self {
         Self {
             has_turns,
@@ -86,105 +86,119 @@ impl Toy {
         }
     }
 
-    fn about(&self, name: &str, now: Timestamp) -> (Next<Key>, Why) {
+    fn about(&self, name: &str, now: Timestamp) -> (NextStep<ToyKey>, ToyReason) {
         let Some(known) = self.objects.get(name) else {
-            return (Next::Rest, Why::NothingToDo);
+            return (NextStep::Rest, ToyReason::NothingToDo);
         };
         let record = &known.record;
         if known.is_going {
-            return (Next::Rest, Why::NothingToDo);
+            return (NextStep::Rest, ToyReason::NothingToDo);
         }
         if record.meta.finalizers.iter().any(|own| **own == *FINALIZER) {
-            return (Next::Call(mk_patch(record)), Why::Finalizer);
+            return (NextStep::Call(mk_patch(record)), ToyReason::Finalizer);
         }
         if name.starts_with("doomed-") {
             let due = known.since + DOOM;
             let next = if now < due {
-                Next::At(due)
+                NextStep::At(due)
             } else {
-                Next::Call(mk_delete(record))
+                NextStep::Call(mk_delete(record))
             };
-            return (next, Why::Doomed);
+            return (next, ToyReason::Doomed);
         }
         if name.starts_with("waiting-") {
-            return (Next::Retry, Why::NothingToDo);
+            return (NextStep::Retry, ToyReason::NothingToDo);
         }
         if name.starts_with("curious-") {
             let target = mk_target(name);
-            return (Next::Call(Call::Get { target }), Why::NothingToDo);
+            return (
+                NextStep::Call(ApiCall::Get { target }),
+                ToyReason::NothingToDo,
+            );
         }
         if name.starts_with("far-") {
-            let target = Target {
+            let target = CallTarget {
                 kind: KindId(1),
                 ..mk_target(name)
             };
-            return (Next::Call(Call::Get { target }), Why::NothingToDo);
+            return (
+                NextStep::Call(ApiCall::Get { target }),
+                ToyReason::NothingToDo,
+            );
         }
         if name.starts_with("vain-") {
-            let nobody = Key::Owner(String::new());
-            return (Next::After(vec![nobody]), Why::OwnerUnknown);
+            let nobody = ToyKey::Owner(String::new());
+            return (NextStep::After(vec![nobody]), ToyReason::OwnerUnknown);
         }
         if let Some((_, owner)) = name.split_once("-of-") {
             let owner = owner.to_owned();
             let is_unsure = name.starts_with("sure-") && !self.is_sure(&owner);
             return match self.owners.get(&owner).filter(|_| !is_unsure) {
-                None => (Next::After(vec![Key::Owner(owner)]), Why::OwnerUnknown),
-                Some(Presence::Present) => (Next::Rest, Why::NothingToDo),
-                Some(Presence::Absent) => {
-                    (Next::Call(mk_delete(record)), Why::OwnerAbsent { owner })
-                }
+                None => (
+                    NextStep::After(vec![ToyKey::Owner(owner)]),
+                    ToyReason::OwnerUnknown,
+                ),
+                Some(OwnerPresence::Present) => (NextStep::Rest, ToyReason::NothingToDo),
+                Some(OwnerPresence::Absent) => (
+                    NextStep::Call(mk_delete(record)),
+                    ToyReason::OwnerAbsent { owner },
+                ),
             };
         }
-        (Next::Rest, Why::NothingToDo)
+        (NextStep::Rest, ToyReason::NothingToDo)
     }
 }
 
-impl Controller for Toy {
-    type Key = Key;
-    type Reason = Why;
+impl Controller for ToyController {
+    type Key = ToyKey;
+    type Reason = ToyReason;
 
     fn name(&self) -> &'static str {
         "toy-controller"
     }
 
-    fn observe(&mut self, change: &Change, now: Timestamp, wake: &mut Wake<Key>) {
+    fn observe(&mut self, change: &ObservedChange, now: Timestamp, wake: &mut WakeList<ToyKey>) {
         match change {
-            Change::Applied(record) => {
+            ObservedChange::Applied(record) => {
                 let name = record.meta.name.to_string();
                 assert!(!name.starts_with("panic-"), "too much for a toy");
                 let since = self.objects.get(&name).map_or(now, |known| known.since);
-                let known = Known {
+                let known = ToyObject {
                     record: record.clone(),
                     since,
                     is_going: false,
                 };
                 self.objects.insert(name.clone(), known);
-                wake.now(Key::Object(name));
+                wake.now(ToyKey::Object(name));
             }
-            Change::Deleted(record) => {
+            ObservedChange::Deleted(record) => {
                 self.objects.remove(&*record.meta.name);
-                wake.now(Key::Object(record.meta.name.to_string()));
+                wake.now(ToyKey::Object(record.meta.name.to_string()));
             }
-            Change::Missing(..) | Change::Kind(..) | Change::Catalog(_) => {}
+            ObservedChange::Missing(..) | ObservedChange::Kind(..) | ObservedChange::Catalog(_) => {
+            }
         }
     }
 
-    fn decide(&self, key: &Key, now: Timestamp) -> Verdict<Key, Why> {
+    fn decide(&self, key: &ToyKey, now: Timestamp) -> Verdict<ToyKey, ToyReason> {
         use std::sync::atomic::Ordering;
         let before = self.decisions.fetch_add(1, Ordering::Relaxed);
         assert!(before < DECISIONS_MAX, "the driver spins");
         let (next, because) = match key {
-            Key::Object(name) => self.about(name, now),
-            Key::Owner(name) if name.is_empty() || self.is_sure(name) => {
-                (Next::Rest, Why::NothingToDo)
+            ToyKey::Object(name) => self.about(name, now),
+            ToyKey::Owner(name) if name.is_empty() || self.is_sure(name) => {
+                (NextStep::Rest, ToyReason::NothingToDo)
             }
-            Key::Owner(name) => {
+            ToyKey::Owner(name) => {
                 let target = mk_target(name);
-                (Next::Call(Call::Get { target }), Why::OwnerUnknown)
+                (
+                    NextStep::Call(ApiCall::Get { target }),
+                    ToyReason::OwnerUnknown,
+                )
             }
         };
         let notes = match key {
-            Key::Object(name) if name.starts_with("noted-") => self.notes(name),
+            ToyKey::Object(name) if name.starts_with("noted-") => self.notes(name),
             _ => Vec::new(),
         };
         Verdict {
@@ -194,8 +208,8 @@ impl Controller for Toy {
         }
     }
 
-    fn answered(&mut self, answered: CallAnswer<'_, Key>) -> Vec<Note> {
-        let CallAnswer {
+    fn answered(&mut self, answered: AnsweredCall<'_, ToyKey>) -> Vec<EventNote> {
+        let AnsweredCall {
             key,
             call,
             answer,
@@ -205,32 +219,32 @@ impl Controller for Toy {
         // A controller that wakes itself after a failure must not make its driver spin.
         wake.now(key.clone());
         match key {
-            Key::Owner(name) => drop(self.rested.insert(name.clone(), 0)),
-            Key::Object(name) => {
+            ToyKey::Owner(name) => drop(self.rested.insert(name.clone(), 0)),
+            ToyKey::Object(name) => {
                 let owner = name.split_once("-of-").map_or("", |(_, owner)| owner);
                 *self.rested.entry(owner.to_owned()).or_default() += 1;
             }
         }
         match (key, answer) {
-            (Key::Owner(name), Answer::Object(_)) => {
-                self.owners.insert(name.clone(), Presence::Present);
+            (ToyKey::Owner(name), ApiAnswer::Object(_)) => {
+                self.owners.insert(name.clone(), OwnerPresence::Present);
             }
-            (Key::Owner(name), Answer::Absent(_)) => {
-                self.owners.insert(name.clone(), Presence::Absent);
+            (ToyKey::Owner(name), ApiAnswer::Absent(_)) => {
+                self.owners.insert(name.clone(), OwnerPresence::Absent);
             }
-            (Key::Object(name), Answer::Object(record)) => {
-                let is_going = matches!(call, Call::Delete { .. });
+            (ToyKey::Object(name), ApiAnswer::Object(record)) => {
+                let is_going = matches!(call, ApiCall::Delete { .. });
                 if let Some(known) = self.objects.get_mut(name) {
                     known.record = record.clone();
                     known.is_going = is_going;
                 }
             }
-            (Key::Object(name), Answer::Done | Answer::Absent(_)) => {
+            (ToyKey::Object(name), ApiAnswer::Done | ApiAnswer::Absent(_)) => {
                 if let Some(known) = self.objects.get_mut(name) {
                     known.is_going = true;
                 }
             }
-            (_, Answer::Failed(_)) | (Key::Owner(_), Answer::Done) => {}
+            (_, ApiAnswer::Failed(_)) | (ToyKey::Owner(_), ApiAnswer::Done) => {}
         }
         Vec::new()
     }
@@ -242,7 +256,7 @@ impl Controller for Toy {
         }
     }
 
-    fn measure(&mut self, step: &DriverStep<'_, Key, Why>, _: &Metrics) {
+    fn measure(&mut self, step: &DriverStep<'_, ToyKey, ToyReason>, _: &ControllerMetrics) {
         let step = match step {
             DriverStep::Decided { because, .. } => format!("decided {}", because.rule()),
             DriverStep::Answered { call, .. } => format!("answered {}", call.verb()),
@@ -250,12 +264,12 @@ impl Controller for Toy {
         self.steps.push(step);
     }
 
-    fn keys(&self, record: &Record) -> Vec<Key> {
-        vec![Key::Object(record.meta.name.to_string())]
+    fn keys(&self, record: &ObjectRecord) -> Vec<ToyKey> {
+        vec![ToyKey::Object(record.meta.name.to_string())]
     }
 }
 
-impl Toy {
+impl ToyController {
     fn is_sure(&self, owner: &str) -> bool {
         let rested = self.rested.get(owner).copied().unwrap_or_default();
         self.owners.contains_key(owner) && rested < SURE_MAX
@@ -265,20 +279,20 @@ impl Toy {
         self.objects.len()
     }
 
-    fn notes(&self, name: &str) -> Vec<Note> {
+    fn notes(&self, name: &str) -> Vec<EventNote> {
         let Some(known) = self.objects.get(name) else {
             return Vec::new();
         };
         let meta = &known.record.meta;
-        vec![Note {
-            about: Identity {
+        vec![EventNote {
+            about: ObjectIdentity {
                 api_version: "v1".to_owned(),
                 kind: "ConfigMap".to_owned(),
                 namespace: meta.namespace.to_string(),
                 name: meta.name.to_string(),
                 uid: meta.uid.to_string(),
             },
-            severity: Severity::Warning,
+            severity: EventSeverity::Warning,
             reason: "Noted",
             message: format!("it has {} finalizers", meta.finalizers.len()),
             dedup_key: None,
@@ -286,7 +300,7 @@ impl Toy {
     }
 }
 
-impl DecisionReason for Why {
+impl DecisionReason for ToyReason {
     fn rule(&self) -> &'static str {
         match self {
             Self::NothingToDo => "NothingToDo",
@@ -297,12 +311,12 @@ impl DecisionReason for Why {
         }
     }
 
-    fn proof(&self) -> Option<&Proof> {
-        matches!(self, Self::OwnerAbsent { .. }).then_some(&Proof::NotFound)
+    fn proof(&self) -> Option<&AbsenceProof> {
+        matches!(self, Self::OwnerAbsent { .. }).then_some(&AbsenceProof::NotFound)
     }
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for ToyReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NothingToDo => f.write_str("nothing to do"),
@@ -314,31 +328,31 @@ impl fmt::Display for Why {
     }
 }
 
-fn mk_target(name: &str) -> Target {
-    Target {
+fn mk_target(name: &str) -> CallTarget {
+    CallTarget {
         kind: KindId(0),
         namespace: "default".into(),
         name: name.into(),
     }
 }
 
-fn mk_judged(record: &Record) -> Judged {
-    Judged {
+fn mk_judged(record: &ObjectRecord) -> JudgedVersion {
+    JudgedVersion {
         uid: record.meta.uid.clone(),
         revision: record.meta.revision.clone(),
     }
 }
 
-pub(crate) fn mk_delete(record: &Record) -> Call {
-    Call::Delete {
+pub(crate) fn mk_delete(record: &ObjectRecord) -> ApiCall {
+    ApiCall::Delete {
         target: mk_target(&record.meta.name),
         judged: mk_judged(record),
-        propagation: Some(Propagation::Background),
+        propagation: Some(DeletePropagation::Background),
         grace_secs: None,
     }
 }
 
-fn mk_patch(record: &Record) -> Call {
+fn mk_patch(record: &ObjectRecord) -> ApiCall {
     let rest: Vec<&str> = record
         .meta
         .finalizers
@@ -346,7 +360,7 @@ fn mk_patch(record: &Record) -> Call {
         .map(|own| &**own)
         .filter(|own| *own != FINALIZER)
         .collect();
-    Call::Patch {
+    ApiCall::Patch {
         target: mk_target(&record.meta.name),
         judged: mk_judged(record),
         subresource: None,

@@ -9,14 +9,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use caretaker_apiserver::{ApiServer, ApiService, UserIdentity};
-use caretaker_controllers::runtime::controller::Change;
-use caretaker_controllers::runtime::driver::{Driver, End, Handle, Options, Parts};
+use caretaker_controllers::runtime::controller::ObservedChange;
+use caretaker_controllers::runtime::driver::{
+    Driver, DriverEnd, DriverHandle, DriverOptions, DriverParts,
+};
 use caretaker_controllers::runtime::effects::Effects;
-use caretaker_controllers::runtime::events::Events;
-use caretaker_controllers::runtime::evidence::Trail;
-use caretaker_controllers::runtime::kind::{Catalog, Kind, KindId, Scope, Verbs};
-use caretaker_controllers::runtime::metrics::Metrics;
-use caretaker_controllers::runtime::record::{Body, Meta, Record};
+use caretaker_controllers::runtime::events::EventSink;
+use caretaker_controllers::runtime::evidence::EvidenceTrail;
+use caretaker_controllers::runtime::kind::{ApiKind, KindCatalog, KindId, KindScope, KindVerbs};
+use caretaker_controllers::runtime::metrics::ControllerMetrics;
+use caretaker_controllers::runtime::record::{ObjectRecord, RecordBody, RecordMeta};
 use caretaker_machinery::clock::{Clock, REAL_TIME};
 use caretaker_machinery::rng::Rng;
 use http::{Method, Request, Response};
@@ -27,13 +29,13 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tower_service::Service;
 
-use crate::driver_toy::Toy;
+use crate::driver_toy::ToyController;
 
 pub(crate) const START: &str = "2026-03-01T12:00:00Z";
 pub(crate) const PATH: &str = "/api/v1/namespaces/default/configmaps";
 
 /// What happens to a request.
-pub(crate) enum Fate {
+pub(crate) enum RequestFate {
     /// It arrives.
     Pass,
     /// It arrives, this much later.
@@ -48,60 +50,60 @@ pub(crate) enum Fate {
     Overtaken,
 }
 
-type Rule = Box<dyn FnMut(&Method, &str) -> Fate + Send>;
+type FateRule = Box<dyn FnMut(&Method, &str) -> RequestFate + Send>;
 
 /// The way to the server.
 #[derive(Clone)]
-pub(crate) struct Wire {
+pub(crate) struct DriverWire {
     server: ApiService,
-    rule: Arc<Mutex<Rule>>,
+    rule: Arc<Mutex<FateRule>>,
     log: Arc<Mutex<Vec<(Method, String, Instant)>>>,
     pub(crate) in_flight: Arc<Mutex<(usize, usize)>>,
 }
 
-pub(crate) struct World {
+pub(crate) struct DriverWorld {
     pub(crate) clock: Clock,
-    pub(crate) wire: Wire,
-    pub(crate) metrics: Metrics,
-    pub(crate) trail: Trail,
-    pub(crate) changes: mpsc::Sender<Change>,
+    pub(crate) wire: DriverWire,
+    pub(crate) metrics: ControllerMetrics,
+    pub(crate) trail: EvidenceTrail,
+    pub(crate) changes: mpsc::Sender<ObservedChange>,
     pub(crate) stop: watch::Sender<bool>,
-    pub(crate) handle: Handle<Toy>,
-    pub(crate) driver: JoinHandle<End>,
+    pub(crate) handle: DriverHandle<ToyController>,
+    pub(crate) driver: JoinHandle<DriverEnd>,
     pub(crate) decisions: Arc<std::sync::atomic::AtomicUsize>,
     server: ApiService,
 }
 
-impl World {
+impl DriverWorld {
     pub(crate) fn new() -> Self {
-        Self::with(Options::default())
+        Self::with(DriverOptions::default())
     }
 
-    pub(crate) fn with(options: Options) -> Self {
-        Self::of(Toy::default(), options)
+    pub(crate) fn with(options: DriverOptions) -> Self {
+        Self::of(ToyController::default(), options)
     }
 
-    pub(crate) fn of(toy: Toy, options: Options) -> Self {
+    pub(crate) fn of(toy: ToyController, options: DriverOptions) -> Self {
         let clock = Clock::driven(START.parse().unwrap(), REAL_TIME);
         let server = ApiServer::ephemeral(clock.clone(), Rng::seeded(7));
         let server = server.service(UserIdentity::admin());
-        let wire = Wire {
+        let wire = DriverWire {
             server: server.clone(),
-            rule: Arc::new(Mutex::new(Box::new(|_, _| Fate::Pass))),
+            rule: Arc::new(Mutex::new(Box::new(|_, _| RequestFate::Pass))),
             log: Arc::default(),
             in_flight: Arc::default(),
         };
         let client = kube::Client::new(wire.clone(), "default");
-        let metrics = Metrics::new();
-        let trail = Trail::new();
-        let (events, recorder) = Events::new(
+        let metrics = ControllerMetrics::new();
+        let trail = EvidenceTrail::new();
+        let (events, recorder) = EventSink::new(
             kube::Client::new(server.clone(), "default"),
             clock.clone(),
             metrics.clone(),
         );
         tokio::spawn(recorder.run());
         let (_, catalog) = watch::channel(Arc::new(mk_catalog()));
-        let parts = Parts {
+        let parts = DriverParts {
             effects: Effects::new(client, catalog, metrics.clone()),
             clock: clock.clone(),
             events,
@@ -131,7 +133,7 @@ impl World {
     }
 
     /// From now on `rule` says what happens to requests.
-    pub(crate) fn rule(&self, rule: impl FnMut(&Method, &str) -> Fate + Send + 'static) {
+    pub(crate) fn rule(&self, rule: impl FnMut(&Method, &str) -> RequestFate + Send + 'static) {
         *self.wire.rule.lock().unwrap() = Box::new(rule);
     }
 
@@ -183,7 +185,7 @@ impl World {
     }
 }
 
-impl Service<Request<kube::client::Body>> for Wire {
+impl Service<Request<kube::client::Body>> for DriverWire {
     type Response = Response<Full<Bytes>>;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
@@ -211,23 +213,23 @@ impl Service<Request<kube::client::Body>> for Wire {
     }
 }
 
-impl Wire {
+impl DriverWire {
     async fn meet(
         &self,
-        fate: Fate,
+        fate: RequestFate,
         request: Request<kube::client::Body>,
         path: &str,
     ) -> Response<Full<Bytes>> {
         match fate {
-            Fate::Pass => {}
-            Fate::Late(by) => tokio::time::sleep(by).await,
-            Fate::Reply(response) => return response,
-            Fate::Lost => std::future::pending().await,
-            Fate::Ghost => {
+            RequestFate::Pass => {}
+            RequestFate::Late(by) => tokio::time::sleep(by).await,
+            RequestFate::Reply(response) => return response,
+            RequestFate::Lost => std::future::pending().await,
+            RequestFate::Ghost => {
                 self.arrive(request).await;
                 return std::future::pending().await;
             }
-            Fate::Overtaken => {
+            RequestFate::Overtaken => {
                 // Time stands still here, so that a time would change nothing the second time.
                 let count = self.log.lock().unwrap().len();
                 let patch = json!({"data": {"touched": count.to_string()}});
@@ -283,15 +285,15 @@ pub(crate) fn mk_reply(code: u16, content_type: &str, body: &str) -> Response<Fu
 }
 
 /// ConfigMaps, which the toy looks after, and Secrets.
-pub(crate) fn mk_catalog() -> Catalog {
+pub(crate) fn mk_catalog() -> KindCatalog {
     let kinds = [("ConfigMap", "configmaps"), ("Secret", "secrets")];
-    Catalog::default().with(kinds.map(|(kind, resource)| Kind {
+    KindCatalog::default().with(kinds.map(|(kind, resource)| ApiKind {
         group: "".into(),
         version: "v1".into(),
         kind: kind.into(),
         resource: resource.into(),
-        scope: Scope::Namespaced,
-        verbs: Verbs {
+        scope: KindScope::Namespaced,
+        verbs: KindVerbs {
             get: true,
             list: true,
             watch: true,
@@ -303,7 +305,7 @@ pub(crate) fn mk_catalog() -> Catalog {
 }
 
 /// Tells the driver what happens to ConfigMaps, from one watch that never ends.
-async fn feed(server: ApiService, changes: mpsc::Sender<Change>) {
+async fn feed(server: ApiService, changes: mpsc::Sender<ObservedChange>) {
     let request = Request::builder()
         .uri(format!("{PATH}?watch=1&timeoutSeconds=1000000"))
         .body(Full::<Bytes>::default())
@@ -318,8 +320,8 @@ async fn feed(server: ApiService, changes: mpsc::Sender<Change>) {
             let event: Value = serde_json::from_slice(&line).unwrap();
             let record = Arc::new(mk_record(&event["object"]));
             let change = match event["type"].as_str().unwrap() {
-                "ADDED" | "MODIFIED" => Change::Applied(record),
-                "DELETED" => Change::Deleted(record),
+                "ADDED" | "MODIFIED" => ObservedChange::Applied(record),
+                "DELETED" => ObservedChange::Deleted(record),
                 other => panic!("{other}"),
             };
             if changes.send(change).await.is_err() {
@@ -329,13 +331,13 @@ async fn feed(server: ApiService, changes: mpsc::Sender<Change>) {
     }
 }
 
-pub(crate) fn mk_record(object: &Value) -> Record {
+pub(crate) fn mk_record(object: &Value) -> ObjectRecord {
     let meta = &object["metadata"];
     let text = |name: &str| meta[name].as_str().unwrap_or_default().to_owned();
     let finalizers = meta["finalizers"].as_array().cloned().unwrap_or_default();
-    Record {
+    ObjectRecord {
         kind: KindId(0),
-        meta: Meta {
+        meta: RecordMeta {
             name: text("name").into(),
             namespace: text("namespace").into(),
             uid: text("uid").as_str().into(),
@@ -347,6 +349,6 @@ pub(crate) fn mk_record(object: &Value) -> Record {
                 .collect(),
             owners: Vec::new(),
         },
-        body: Body::None,
+        body: RecordBody::None,
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use caretaker_controllers::runtime::kind::KindState;
 use serde_json::{Value, json};
 
-use crate::world::{Fake, Finish, World};
+use crate::world::{FakeReply, FeedWorld, StreamEnd};
 
 /// A line of a watch.
 fn line(event: &str, name: &str, revision: u64) -> String {
@@ -27,41 +27,41 @@ fn expired() -> String {
 }
 
 /// A page with all objects.
-fn page(revision: u64, names: &[&str]) -> Fake {
+fn page(revision: u64, names: &[&str]) -> FakeReply {
     let items = names.iter().map(|name| {
         json!({"metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}"),
             "resourceVersion": "3"}})
     });
     let list = json!({"kind": "PartialObjectMetadataList",
         "metadata": {"resourceVersion": revision.to_string()}, "items": items.collect::<Vec<_>>()});
-    Fake::Text(200, list.to_string())
+    FakeReply::Text(200, list.to_string())
 }
 
 /// Answers the requests for ConfigMaps one after the other; the last answer hangs.
-fn script(world: &World, answers: Vec<Fake>) {
+fn script(world: &FeedWorld, answers: Vec<FakeReply>) {
     let mut answers = answers.into_iter();
     world.rule("script", move |uri| {
         let is_asked = uri.starts_with("/api/v1/configmaps?");
-        is_asked.then(|| answers.next().unwrap_or(Fake::Silence))
+        is_asked.then(|| answers.next().unwrap_or(FakeReply::Silence))
     });
 }
 
-fn list_by_watch(names: &[&str], revision: u64, more: &[String], finish: Finish) -> Fake {
+fn list_by_watch(names: &[&str], revision: u64, more: &[String], finish: StreamEnd) -> FakeReply {
     let mut lines: Vec<String> = names.iter().map(|name| line("ADDED", name, 3)).collect();
     lines.push(end(revision));
     lines.extend_from_slice(more);
-    Fake::Lines(lines, finish)
+    FakeReply::Lines(lines, finish)
 }
 
 /// A6, on the embedded server: what happened between two watches is found by a list, in either form of 410.
 #[tokio::test(start_paused = true)]
 async fn after_a_410_the_difference_is_told() {
-    let gone: [fn() -> Fake; 2] = [
-        || Fake::Text(410, "too old".to_owned()),
-        || Fake::Lines(vec![expired()], Finish::End(Duration::ZERO)),
+    let gone: [fn() -> FakeReply; 2] = [
+        || FakeReply::Text(410, "too old".to_owned()),
+        || FakeReply::Lines(vec![expired()], StreamEnd::End(Duration::ZERO)),
     ];
     for gone in gone {
-        let world = World::new();
+        let world = FeedWorld::new();
         let mut ear = world.config_maps();
         ear.until("configmaps synced").await;
         for name in ["a", "b"] {
@@ -73,7 +73,7 @@ async fn after_a_410_the_difference_is_told() {
         let is_resumed =
             |uri: &str| uri.starts_with("/api/v1/configmaps?") && uri.contains("resourceVersion=");
         world.rule("cut", move |uri| {
-            is_resumed(uri).then(|| Fake::Text(503, String::new()))
+            is_resumed(uri).then(|| FakeReply::Text(503, String::new()))
         });
         ear.until("configmaps failing").await;
         world.delete("a").await;
@@ -115,9 +115,9 @@ async fn after_a_410_the_difference_is_told() {
 async fn a_forbidden_kind_is_taken_up_when_it_is_allowed() {
     let forbid = |uri: &str| {
         let is_hit = uri.starts_with("/api/v1/configmaps?");
-        is_hit.then(|| Fake::Text(403, r#"{"kind":"Status","code":403}"#.to_owned()))
+        is_hit.then(|| FakeReply::Text(403, r#"{"kind":"Status","code":403}"#.to_owned()))
     };
-    let world = World::with(|world| world.rule("forbid", forbid));
+    let world = FeedWorld::with(|world| world.rule("forbid", forbid));
     world.create("a").await;
     let mut ear = world.everything();
     ear.until("configmaps forbidden").await;
@@ -134,21 +134,21 @@ async fn a_forbidden_kind_is_taken_up_when_it_is_allowed() {
     ear.until("configmaps forbidden").await;
     world.lift("forbid");
     ear.until("configmaps synced").await;
-    assert!(!ear.heard.iter().any(|heard| heard.ends_with("missing")));
+    assert!(!ear.changes.iter().any(|heard| heard.ends_with("missing")));
 }
 
 /// A12: a replica that lags behind.
 #[tokio::test(start_paused = true)]
 async fn a_stale_list_is_checked_and_freezes_nothing() {
-    let world = World::with(|world| {
+    let world = FeedWorld::with(|world| {
         let more = [line("ADDED", "c", 50), expired()];
         script(
             world,
             vec![
-                list_by_watch(&["a", "b"], 40, &more, Finish::Hang),
+                list_by_watch(&["a", "b"], 40, &more, StreamEnd::Hang),
                 page(30, &["a", "old"]),
                 page(51, &["a", "c"]),
-                Fake::Lines(vec![line("MODIFIED", "c", 52)], Finish::Hang),
+                FakeReply::Lines(vec![line("MODIFIED", "c", 52)], StreamEnd::Hang),
             ],
         );
     });
@@ -169,15 +169,15 @@ async fn a_stale_list_is_checked_and_freezes_nothing() {
 /// A13: etcd was restored; A20's cousin for all kinds at once.
 #[tokio::test(start_paused = true)]
 async fn a_restored_store_freezes_the_kind_and_a_fresh_list_thaws_it() {
-    let world = World::with(|world| {
+    let world = FeedWorld::with(|world| {
         let more = [line("ADDED", "c", 50), expired()];
         script(
             world,
             vec![
-                list_by_watch(&["a", "b"], 40, &more, Finish::Hang),
+                list_by_watch(&["a", "b"], 40, &more, StreamEnd::Hang),
                 page(30, &["a"]),
                 page(31, &["a", "d"]),
-                Fake::Lines(vec![line("MODIFIED", "d", 32)], Finish::Hang),
+                FakeReply::Lines(vec![line("MODIFIED", "d", 32)], StreamEnd::Hang),
             ],
         );
     });
@@ -212,7 +212,7 @@ async fn nonsense_instead_of_a_list_makes_the_kind_fail_and_nothing_missing() {
         (200, ""),
     ];
     for (status, text) in table {
-        let world = World::new();
+        let world = FeedWorld::new();
         world.create("a").await;
         let mut ear = world.config_maps();
         ear.until("configmaps synced").await;
@@ -222,9 +222,9 @@ async fn nonsense_instead_of_a_list_makes_the_kind_fail_and_nothing_missing() {
             let is_stream = uri.contains("sendInitialEvents") && status == 200;
             is_hit.then(|| {
                 if is_stream {
-                    Fake::Text(422, String::new())
+                    FakeReply::Text(422, String::new())
                 } else {
-                    Fake::Text(status, text.to_owned())
+                    FakeReply::Text(status, text.to_owned())
                 }
             })
         });
@@ -238,9 +238,9 @@ async fn nonsense_instead_of_a_list_makes_the_kind_fail_and_nothing_missing() {
             "{status} {text}: {state:?}"
         );
         assert!(
-            !ear.heard.iter().any(|heard| heard.ends_with("missing")),
+            !ear.changes.iter().any(|heard| heard.ends_with("missing")),
             "{:?}",
-            ear.heard
+            ear.changes
         );
         if status == 404 {
             // More often than every half minute.
@@ -255,7 +255,7 @@ async fn nonsense_instead_of_a_list_makes_the_kind_fail_and_nothing_missing() {
 /// A14, S13.
 #[tokio::test(start_paused = true)]
 async fn one_bad_object_hides_no_other() {
-    let world = World::with(|world| {
+    let world = FeedWorld::with(|world| {
         let bad = r#"{"type":"ADDED","object":{"metadata":{"name":"bad","uid":"uid-bad","finalizers":7}}}"#;
         let deep = format!(
             r#"{{"type":"ADDED","object":{{"metadata":{{"name":"deep","uid":"u","resourceVersion":"4","managedFields":{}1{}}}}}}}"#,
@@ -271,7 +271,7 @@ async fn one_bad_object_hides_no_other() {
             bad.to_owned(),
             line("ADDED", "c", 11),
         ];
-        script(world, vec![Fake::Lines(lines, Finish::Hang)]);
+        script(world, vec![FakeReply::Lines(lines, StreamEnd::Hang)]);
     });
     let mut ear = world.config_maps();
     ear.until("configmaps c applied").await;
@@ -291,15 +291,18 @@ async fn one_bad_object_hides_no_other() {
 /// A14: the connection breaks after each event, and nothing is lost or told twice.
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_breaks_after_each_event_loses_none() {
-    let world = World::with(|world| {
-        let mut answers = vec![list_by_watch(&["a"], 10, &[], Finish::Break)];
+    let world = FeedWorld::with(|world| {
+        let mut answers = vec![list_by_watch(&["a"], 10, &[], StreamEnd::Break)];
         for revision in 11..20 {
             let finish = if revision < 19 {
-                Finish::Break
+                StreamEnd::Break
             } else {
-                Finish::Hang
+                StreamEnd::Hang
             };
-            answers.push(Fake::Lines(vec![line("MODIFIED", "a", revision)], finish));
+            answers.push(FakeReply::Lines(
+                vec![line("MODIFIED", "a", revision)],
+                finish,
+            ));
         }
         script(world, answers);
     });
@@ -310,10 +313,10 @@ async fn a_connection_that_breaks_after_each_event_loses_none() {
             .filter(|heard| *heard == "configmaps a applied")
             .count()
     };
-    while applied(&ear.heard) < 10 {
-        assert!(ear.hear(Duration::from_secs(60)).await, "{:?}", ear.heard);
+    while applied(&ear.changes) < 10 {
+        assert!(ear.hear(Duration::from_secs(60)).await, "{:?}", ear.changes);
     }
-    assert!(!ear.heard.contains(&"configmaps failing".to_owned()));
+    assert!(!ear.changes.contains(&"configmaps failing".to_owned()));
     let asked = world.asked("/configmaps?");
     let resumed: Vec<&str> = asked
         .iter()
@@ -328,11 +331,11 @@ async fn a_connection_that_breaks_after_each_event_loses_none() {
 /// A14: a connection that is open and dead.
 #[tokio::test(start_paused = true)]
 async fn a_silent_watch_is_given_up_after_ninety_seconds() {
-    let world = World::with(|world| {
-        let resumed = Fake::Lines(vec![line("MODIFIED", "a", 11)], Finish::Hang);
+    let world = FeedWorld::with(|world| {
+        let resumed = FakeReply::Lines(vec![line("MODIFIED", "a", 11)], StreamEnd::Hang);
         script(
             world,
-            vec![list_by_watch(&["a"], 10, &[], Finish::Hang), resumed],
+            vec![list_by_watch(&["a"], 10, &[], StreamEnd::Hang), resumed],
         );
     });
     let mut ear = world.config_maps();
@@ -345,17 +348,17 @@ async fn a_silent_watch_is_given_up_after_ninety_seconds() {
 /// A19: a server that has neither aggregated discovery nor lists by watch.
 #[tokio::test(start_paused = true)]
 async fn an_old_server_is_understood() {
-    let world = World::with(|world| {
+    let world = FeedWorld::with(|world| {
         world.rule("legacy", |uri| {
             let is_root = uri == "/api" || uri == "/apis";
             if is_root {
-                return Some(Fake::Accept("application/json"));
+                return Some(FakeReply::Accept("application/json"));
             }
             uri.contains("sendInitialEvents")
-                .then(|| Fake::Text(422, String::new()))
+                .then(|| FakeReply::Text(422, String::new()))
         });
     });
-    let modern = World::new();
+    let modern = FeedWorld::new();
     let (mut old, mut new) = (world.everything(), modern.everything());
     for number in 0..3 {
         world.create(&format!("a{number}")).await;
@@ -363,7 +366,7 @@ async fn an_old_server_is_understood() {
     old.during(5).await;
     new.during(5).await;
     assert_eq!(old.catalog, new.catalog);
-    assert!(old.heard.contains(&"configmaps a2 applied".to_owned()));
+    assert!(old.changes.contains(&"configmaps a2 applied".to_owned()));
     assert!(
         world
             .feeds
@@ -380,9 +383,9 @@ async fn an_old_server_is_understood() {
 async fn a_kind_that_never_answers_delays_no_other_and_is_counted_once() {
     let silent = |uri: &str| {
         uri.starts_with("/api/v1/configmaps?")
-            .then_some(Fake::Silence)
+            .then_some(FakeReply::Silence)
     };
-    let world = World::with(|world| world.rule("silent", silent));
+    let world = FeedWorld::with(|world| world.rule("silent", silent));
     let mut ear = world.everything();
     ear.during(5).await;
     let synced = world
@@ -402,21 +405,21 @@ async fn a_kind_that_never_answers_delays_no_other_and_is_counted_once() {
 async fn a_discovery_that_fails_changes_nothing() {
     let fail = |uri: &str| {
         uri.starts_with("/api")
-            .then(|| Fake::Text(503, String::new()))
+            .then(|| FakeReply::Text(503, String::new()))
     };
-    let world = World::with(|world| world.rule("down", fail));
+    let world = FeedWorld::with(|world| world.rule("down", fail));
     let mut ear = world.config_maps();
     ear.during(10).await;
-    assert!(ear.heard.is_empty() && world.feeds.sync_errors() > 3);
+    assert!(ear.changes.is_empty() && world.feeds.sync_errors() > 3);
     world.lift("down");
     ear.until("configmaps synced").await;
     ear.heard();
     let errors = world.feeds.sync_errors();
     world.rule("down", |uri| {
-        (uri == "/api" || uri == "/apis").then(|| Fake::Text(503, String::new()))
+        (uri == "/api" || uri == "/apis").then(|| FakeReply::Text(503, String::new()))
     });
     ear.during(100).await;
-    assert!(world.feeds.sync_errors() > errors && ear.heard.is_empty());
+    assert!(world.feeds.sync_errors() > errors && ear.changes.is_empty());
     world.create("a").await;
     ear.until("configmaps a applied").await;
 }
@@ -434,7 +437,7 @@ fn with_group(mut document: Value, name: &str, change: fn(&mut Value)) -> Value 
 /// A19: some groups fail, a group vanishes, and returns.
 #[tokio::test(start_paused = true)]
 async fn a_group_that_is_stale_stays_and_one_that_is_gone_goes() {
-    let world = World::new();
+    let world = FeedWorld::new();
     let mut ear = world.everything();
     ear.until("jobs.batch synced").await;
     ear.during(60).await;
@@ -445,16 +448,16 @@ async fn a_group_that_is_stale_stays_and_one_that_is_gone_goes() {
                 group["versions"][0]["freshness"] = "Stale".into();
             })
         };
-        (uri == "/apis").then_some(Fake::Altered(stale))
+        (uri == "/apis").then_some(FakeReply::Altered(stale))
     });
     ear.during(100).await;
-    assert!(ear.heard.is_empty(), "{:?}", ear.heard);
+    assert!(ear.changes.is_empty(), "{:?}", ear.changes);
     assert_eq!(world.state("batch", "jobs"), Some(KindState::Synced));
 
     world.rule("apis", |uri| {
         let without =
             |document| with_group(document, "batch", |group| group["versions"] = json!([]));
-        (uri == "/apis").then_some(Fake::Altered(without))
+        (uri == "/apis").then_some(FakeReply::Altered(without))
     });
     ear.until("jobs.batch gone").await;
     assert_eq!(world.state("batch", "jobs"), None);
@@ -465,7 +468,7 @@ async fn a_group_that_is_stale_stays_and_one_that_is_gone_goes() {
 /// A feed that was started anew does not know what its predecessor has shown.
 #[tokio::test(start_paused = true)]
 async fn after_the_crash_of_a_feed_everything_about_its_kind_is_told_anew() {
-    let world = World::new();
+    let world = FeedWorld::new();
     for name in ["a", "b"] {
         world.create(name).await;
     }
@@ -476,7 +479,7 @@ async fn after_the_crash_of_a_feed_everything_about_its_kind_is_told_anew() {
     world.rule("crash", move |uri| {
         let is_hit = crashes > 0 && uri.starts_with("/api/v1/configmaps?");
         crashes -= usize::from(is_hit);
-        is_hit.then_some(Fake::Crash)
+        is_hit.then_some(FakeReply::Crash)
     });
     // Its watch ends within ten minutes, and the next one is its end.
     ear.until("configmaps gone").await;
@@ -496,18 +499,18 @@ async fn after_the_crash_of_a_feed_everything_about_its_kind_is_told_anew() {
 /// A kind that goes after its feed crashed has nobody else to say so.
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_goes_while_its_feed_is_down_is_told_to_be_gone() {
-    let world = World::new();
+    let world = FeedWorld::new();
     let mut ear = world.everything();
     ear.until("jobs.batch synced").await;
     world.rule("crash", |uri| {
         let is_hit = uri.starts_with("/apis/batch/v1/jobs?");
-        is_hit.then_some(Fake::Crash)
+        is_hit.then_some(FakeReply::Crash)
     });
     ear.until("jobs.batch gone").await;
     world.rule("apis", |uri| {
         let without =
             |document| with_group(document, "batch", |group| group["versions"] = json!([]));
-        (uri == "/apis").then_some(Fake::Altered(without))
+        (uri == "/apis").then_some(FakeReply::Altered(without))
     });
     ear.during(1).await;
     ear.heard();
@@ -521,7 +524,7 @@ async fn a_kind_that_goes_while_its_feed_is_down_is_told_to_be_gone() {
 /// A19: a server that is down takes its group's discovery and its kinds' watches with it.
 #[tokio::test(start_paused = true)]
 async fn a_stale_group_whose_kinds_fail_as_well_stays() {
-    let world = World::new();
+    let world = FeedWorld::new();
     let mut ear = world.everything();
     ear.until("jobs.batch synced").await;
     world.rule("down", |uri| {
@@ -531,8 +534,10 @@ async fn a_stale_group_whose_kinds_fail_as_well_stays() {
             })
         };
         match uri {
-            "/apis" => Some(Fake::Altered(stale)),
-            uri if uri.starts_with("/apis/batch/v1/jobs?") => Some(Fake::Text(503, String::new())),
+            "/apis" => Some(FakeReply::Altered(stale)),
+            uri if uri.starts_with("/apis/batch/v1/jobs?") => {
+                Some(FakeReply::Text(503, String::new()))
+            }
             _ => None,
         }
     });
@@ -540,7 +545,7 @@ async fn a_stale_group_whose_kinds_fail_as_well_stays() {
     ear.heard();
     ear.during(100).await;
     let gone = "jobs.batch gone".to_owned();
-    assert!(!ear.heard.contains(&gone), "{:?}", ear.heard);
+    assert!(!ear.changes.contains(&gone), "{:?}", ear.changes);
     let state = world.state("batch", "jobs");
     assert!(matches!(state, Some(KindState::Failing(_))), "{state:?}");
     world.lift("down");
@@ -550,13 +555,13 @@ async fn a_stale_group_whose_kinds_fail_as_well_stays() {
 /// Discovery says that a kind is gone while it is not: the watch is given up after a few seconds all the same.
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_discovery_has_lost_is_watched_for_a_few_seconds_more() {
-    let world = World::new();
+    let world = FeedWorld::new();
     let mut ear = world.everything();
     ear.until("jobs.batch synced").await;
     world.rule("apis", |uri| {
         let without =
             |document| with_group(document, "batch", |group| group["versions"] = json!([]));
-        (uri == "/apis").then_some(Fake::Altered(without))
+        (uri == "/apis").then_some(FakeReply::Altered(without))
     });
     ear.heard();
     ear.until("catalog").await;

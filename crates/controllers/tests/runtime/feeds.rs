@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use caretaker_controllers::runtime::kind::KindState;
-use caretaker_controllers::runtime::record::View;
+use caretaker_controllers::runtime::record::RecordView;
 use serde_json::{Value, json};
 
-use crate::world::{Ear, World};
+use crate::world::{ChangeRecorder, FeedWorld};
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
@@ -27,18 +27,18 @@ fn mk_widget(name: &str) -> Value {
 }
 
 /// Where something was heard first.
-fn place(ear: &Ear, words: &str) -> usize {
-    let place = ear.heard.iter().position(|heard| heard == words);
-    place.unwrap_or_else(|| panic!("{words} was not heard: {:#?}", ear.heard))
+fn place(ear: &ChangeRecorder, words: &str) -> usize {
+    let place = ear.changes.iter().position(|heard| heard == words);
+    place.unwrap_or_else(|| panic!("{words} was not heard: {:#?}", ear.changes))
 }
 
 #[tokio::test(start_paused = true)]
 async fn everything_that_can_be_deleted_is_listed_and_watched() {
-    let world = World::new();
+    let world = FeedWorld::new();
     world.create("a").await;
     let mut ear = world.everything();
     ear.during(1).await;
-    assert_eq!(ear.heard[0], "catalog");
+    assert_eq!(ear.changes[0], "catalog");
     let deletable = ear.catalog.iter().filter(|(_, kind)| kind.is_deletable());
     let deletable: Vec<String> = deletable.map(|(_, kind)| kind.to_string()).collect();
     assert!(deletable.len() > 40, "{deletable:?}");
@@ -46,7 +46,7 @@ async fn everything_that_can_be_deleted_is_listed_and_watched() {
         let is_ignored = kind.starts_with("events");
         for state in ["syncing", "synced"] {
             let words = format!("{kind} {state}");
-            let times = ear.heard.iter().filter(|heard| **heard == words).count();
+            let times = ear.changes.iter().filter(|heard| **heard == words).count();
             assert_eq!(times, usize::from(!is_ignored), "{words}");
         }
     }
@@ -67,7 +67,7 @@ async fn everything_that_can_be_deleted_is_listed_and_watched() {
 
 #[tokio::test(start_paused = true)]
 async fn what_happens_is_told_as_it_happens() {
-    let world = World::new();
+    let world = FeedWorld::new();
     let mut ear = world.config_maps();
     ear.until("configmaps synced").await;
     world.create("a").await;
@@ -102,7 +102,7 @@ async fn what_happens_is_told_as_it_happens() {
 
 #[tokio::test(start_paused = true)]
 async fn a_new_kind_is_watched_at_once() {
-    let world = World::new();
+    let world = FeedWorld::new();
     let mut ear = world.everything();
     ear.during(60).await;
     ear.heard();
@@ -123,7 +123,7 @@ async fn a_new_kind_is_watched_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_goes_shows_the_end_of_its_objects_first_and_may_come_back() {
-    let world = World::new();
+    let world = FeedWorld::new();
     let mut ear = world.everything();
     world.must("POST", CRDS, mk_definition(&["v1"])).await;
     world.must("POST", WIDGETS, mk_widget("w")).await;
@@ -141,7 +141,7 @@ async fn a_kind_that_goes_shows_the_end_of_its_objects_first_and_may_come_back()
     let gone = "widgets.example.com gone";
     ear.until(gone).await;
     let deleted = place(&ear, "widgets.example.com w deleted");
-    assert!(deleted < place(&ear, gone), "{:#?}", ear.heard);
+    assert!(deleted < place(&ear, gone), "{:#?}", ear.changes);
     assert_eq!(world.state("example.com", "widgets"), None);
     ear.during(60).await;
     ear.heard();
@@ -149,14 +149,14 @@ async fn a_kind_that_goes_shows_the_end_of_its_objects_first_and_may_come_back()
     world.must("POST", CRDS, mk_definition(&["v1"])).await;
     ear.until("widgets.example.com synced").await;
     assert_eq!(ear.catalog.id("example.com", "widgets"), Some(id));
-    assert!(!ear.heard.iter().any(|heard| heard.ends_with("missing")));
+    assert!(!ear.changes.iter().any(|heard| heard.ends_with("missing")));
     world.must("POST", WIDGETS, mk_widget("w")).await;
     ear.until("widgets.example.com w applied").await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_prefers_another_version_is_asked_for_in_it() {
-    let world = World::new();
+    let world = FeedWorld::new();
     let mut ear = world.everything();
     world.must("POST", CRDS, mk_definition(&["v1"])).await;
     world.must("POST", WIDGETS, mk_widget("w")).await;
@@ -169,7 +169,7 @@ async fn a_kind_that_prefers_another_version_is_asked_for_in_it() {
     ear.until("widgets.example.com w applied").await;
     // The same object in the same place: nobody is told that the kind was unknown for a moment.
     assert!(
-        !ear.heard
+        !ear.changes
             .iter()
             .any(|heard| heard.starts_with("widgets.example.com s"))
     );
@@ -185,8 +185,8 @@ async fn a_kind_that_prefers_another_version_is_asked_for_in_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_does_not_exist_is_waited_for() {
-    let world = World::new();
-    let mut ear = world.kinds(&[("example.com", "widgets")], View::Metadata);
+    let world = FeedWorld::new();
+    let mut ear = world.kinds(&[("example.com", "widgets")], RecordView::Metadata);
     ear.during(100).await;
     assert_eq!(ear.heard(), ["catalog"]);
     world.must("POST", CRDS, mk_definition(&["v1"])).await;
@@ -196,7 +196,7 @@ async fn a_kind_that_does_not_exist_is_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn whoever_comes_late_gets_everything_and_the_others_get_it_again() {
-    let world = World::new();
+    let world = FeedWorld::new();
     world.create("a").await;
     let mut early = world.config_maps();
     early.until("configmaps synced").await;
@@ -220,12 +220,12 @@ async fn whoever_comes_late_gets_everything_and_the_others_get_it_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_one_wants_in_full_is_watched_once_and_in_full() {
-    let world = World::new();
+    let world = FeedWorld::new();
     world.create("a").await;
     let mut collector = world.config_maps();
     collector.until("configmaps a applied").await;
     collector.heard();
-    let mut reader = world.kinds(&[("", "configmaps")], View::Full);
+    let mut reader = world.kinds(&[("", "configmaps")], RecordView::Full);
     reader.until("configmaps a in full applied").await;
     collector.until("configmaps a in full applied").await;
     collector.during(10).await;
@@ -235,7 +235,7 @@ async fn a_kind_that_one_wants_in_full_is_watched_once_and_in_full() {
     reader.until("configmaps b in full applied").await;
     collector.until("configmaps b in full applied").await;
     collector.during(1000).await;
-    assert!(!collector.heard.contains(&"configmaps syncing".to_owned()));
+    assert!(!collector.changes.contains(&"configmaps syncing".to_owned()));
     let asked = world.asked("/configmaps");
     assert!((1..5).contains(&asked.len()), "{asked:?}");
     assert!(
@@ -246,17 +246,17 @@ async fn a_kind_that_one_wants_in_full_is_watched_once_and_in_full() {
 
 #[tokio::test(start_paused = true)]
 async fn a_subscriber_that_does_not_listen_holds_up_its_own_kinds_only() {
-    let world = World::new();
+    let world = FeedWorld::new();
     let slow = world.config_maps();
     for number in 0..1_200 {
         world.create(&format!("c{number}")).await;
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let mut other = world.kinds(&[("", "secrets")], View::Metadata);
+    let mut other = world.kinds(&[("", "secrets")], RecordView::Metadata);
     other.until("secrets synced").await;
     let mut same = world.config_maps();
     same.during(60).await;
-    assert!(!same.heard.contains(&"configmaps synced".to_owned()));
+    assert!(!same.changes.contains(&"configmaps synced".to_owned()));
     // Once it is gone, everything goes on.
     drop(slow);
     same.until("configmaps synced").await;
@@ -265,27 +265,30 @@ async fn a_subscriber_that_does_not_listen_holds_up_its_own_kinds_only() {
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_has_not_spoken_yet_counts_as_in_its_first_list() {
-    let world = World::new();
+    let world = FeedWorld::new();
     let slow = world.config_maps();
     for number in 0..1_200 {
         world.create(&format!("c{number}")).await;
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
     // The feed of the one kind waits for somebody who does not listen.
-    let mut ear = world.kinds(&[("", "configmaps"), ("", "secrets")], View::Metadata);
+    let mut ear = world.kinds(&[("", "configmaps"), ("", "secrets")], RecordView::Metadata);
     ear.until("secrets synced").await;
     let order = ["catalog", "configmaps syncing", "secrets synced"];
     let places = order.map(|words| place(&ear, words));
     assert!(places.is_sorted(), "{places:?}");
     drop(slow);
     ear.until("configmaps synced").await;
-    let syncing = ear.heard.iter().filter(|heard| heard.ends_with("syncing"));
+    let syncing = ear
+        .changes
+        .iter()
+        .filter(|heard| heard.ends_with("syncing"));
     assert_eq!(syncing.count(), 2, "each kind says it once");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_nobody_wants_any_more_is_not_watched_any_more() {
-    let world = World::new();
+    let world = FeedWorld::new();
     let mut ear = world.config_maps();
     ear.until("configmaps synced").await;
     drop(ear);
@@ -300,7 +303,7 @@ async fn a_kind_that_nobody_wants_any_more_is_not_watched_any_more() {
 
 #[tokio::test(start_paused = true)]
 async fn after_a_stop_there_is_nothing_to_hear() {
-    let world = World::new();
+    let world = FeedWorld::new();
     let mut ear = world.everything();
     ear.until("configmaps synced").await;
     world.feeds.stop().await;
@@ -311,7 +314,7 @@ async fn after_a_stop_there_is_nothing_to_hear() {
     assert!(world.asked("").is_empty());
     let mut late = world.everything();
     late.during(1).await;
-    assert!(late.has_ended() && late.heard.is_empty());
+    assert!(late.has_ended() && late.changes.is_empty());
     world.feeds.stop().await;
 }
 
@@ -323,12 +326,12 @@ fn story() -> Vec<(Duration, String)> {
         .build()
         .unwrap();
     runtime.block_on(async {
-        let world = World::new();
+        let world = FeedWorld::new();
         let mut tries = 0;
         world.rule("trouble", move |uri| {
             tries += 1;
             let is_hit = uri.contains("watch=1") && tries % 7 == 0;
-            is_hit.then(|| crate::world::Fake::Text(503, "later".to_owned()))
+            is_hit.then(|| crate::world::FakeReply::Text(503, "later".to_owned()))
         });
         let mut ear = world.everything();
         let mut heard = Vec::new();

@@ -4,13 +4,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use caretaker_apiserver::{ApiServer, UserIdentity};
-use caretaker_controllers::runtime::driver::Options;
-use caretaker_controllers::runtime::events::Events;
-use caretaker_controllers::runtime::evidence::{Outcome, Trail};
-use caretaker_controllers::runtime::feed_set::{FeedSet, FeedSetOptions, Interest};
-use caretaker_controllers::runtime::manager::{Manager, Shared};
-use caretaker_controllers::runtime::metrics::Metrics;
-use caretaker_controllers::runtime::record::View;
+use caretaker_controllers::runtime::driver::DriverOptions;
+use caretaker_controllers::runtime::events::EventSink;
+use caretaker_controllers::runtime::evidence::{EvidenceTrail, WriteStatus};
+use caretaker_controllers::runtime::feed_set::{FeedSet, FeedSetOptions, KindInterest};
+use caretaker_controllers::runtime::manager::{ControllerManager, SharedParts};
+use caretaker_controllers::runtime::metrics::ControllerMetrics;
+use caretaker_controllers::runtime::record::RecordView;
 use caretaker_machinery::clock::{Clock, REAL_TIME};
 use caretaker_machinery::rng::Rng;
 use http::Method;
@@ -21,8 +21,8 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Level, Metadata, Subscriber};
 
-use crate::driver_toy::Toy;
-use crate::driver_world::{Fate, PATH, START, World, mk_reply, user};
+use crate::driver_toy::ToyController;
+use crate::driver_world::{DriverWorld, PATH, RequestFate, START, mk_reply, user};
 use crate::world;
 
 /// The log of this thread: one line per event, after the span it happened in.
@@ -115,13 +115,13 @@ const WEBHOOK: &str = "admission webhook \\\"quota\\\" denied the request";
 #[tokio::test(start_paused = true)]
 async fn a_failed_write_shows_the_servers_message() {
     let (log, _guard) = CapturedLog::start(Level::WARN);
-    let world = World::new();
+    let world = DriverWorld::new();
     world.rule(|method, _| match *method {
         Method::DELETE => {
             let body = refusal(403, "admission webhook \"quota\" denied the request");
-            Fate::Reply(mk_reply(403, "application/json", &body))
+            RequestFate::Reply(mk_reply(403, "application/json", &body))
         }
-        _ => Fate::Pass,
+        _ => RequestFate::Pass,
     });
     world.create("doomed-a", &[]).await;
     world.pass(11).await;
@@ -155,13 +155,13 @@ async fn a_failed_write_shows_the_servers_message() {
 #[tokio::test(start_paused = true)]
 async fn a_failed_read_is_logged() {
     let (log, _guard) = CapturedLog::start(Level::WARN);
-    let world = World::new();
+    let world = DriverWorld::new();
     world.rule(|method, _| match *method {
         Method::GET => {
             let body = refusal(500, "etcdserver: request timed out");
-            Fate::Reply(mk_reply(500, "application/json", &body))
+            RequestFate::Reply(mk_reply(500, "application/json", &body))
         }
-        _ => Fate::Pass,
+        _ => RequestFate::Pass,
     });
     world.create("curious-a", &[]).await;
     world.pass(1).await;
@@ -174,12 +174,12 @@ async fn a_failed_read_is_logged() {
 #[tokio::test(start_paused = true)]
 async fn a_write_without_an_answer_shows_the_reason() {
     let (log, _guard) = CapturedLog::start(Level::WARN);
-    let world = World::new();
-    world.rule(|_, _| Fate::Lost);
+    let world = DriverWorld::new();
+    world.rule(|_, _| RequestFate::Lost);
     world.create("doomed-a", &[]).await;
     world.pass(50).await;
     let evidence = world.trail.recent();
-    assert_eq!(evidence[0].status, Outcome::NoAnswer);
+    assert_eq!(evidence[0].status, WriteStatus::NoAnswer);
     assert_eq!(evidence[0].error.as_deref(), Some("no answer within 30 s"));
     assert_eq!(log.lines(&["no answer within 30 s"]).len(), 1);
 }
@@ -187,13 +187,13 @@ async fn a_write_without_an_answer_shows_the_reason() {
 #[tokio::test(start_paused = true)]
 async fn every_request_has_a_span_with_controller_object_and_attempt() {
     let (log, _guard) = CapturedLog::start(Level::DEBUG);
-    let world = World::new();
+    let world = DriverWorld::new();
     let mut failures = 1;
     world.rule(move |_, _| match failures {
-        0 => Fate::Pass,
+        0 => RequestFate::Pass,
         _ => {
             failures -= 1;
-            Fate::Reply(mk_reply(503, "text/plain", "no"))
+            RequestFate::Reply(mk_reply(503, "text/plain", "no"))
         }
     });
     world.create("doomed-a", &[]).await;
@@ -213,20 +213,20 @@ async fn a_controllers_start_sync_panic_and_stop_are_logged() {
     let server = server.service(UserIdentity::admin());
     let client = kube::Client::new(server.clone(), "default");
     let options = FeedSetOptions::default();
-    let mut manager = Manager::new(Shared {
+    let mut manager = ControllerManager::new(SharedParts {
         client: client.clone(),
         feeds: FeedSet::start(client, clock.clone(), Rng::seeded(2), options),
         clock,
-        events: Events::none(),
-        evidence: Trail::new(),
-        metrics: Metrics::new(),
+        events: EventSink::none(),
+        evidence: EvidenceTrail::new(),
+        metrics: ControllerMetrics::new(),
         limit: None,
     });
-    let interest = Interest::Kinds {
+    let interest = KindInterest::Kinds {
         kinds: vec![("".into(), "configmaps".into())],
-        view: View::Metadata,
+        view: RecordView::Metadata,
     };
-    let _handle = manager.start(interest, Options::default(), Toy::default);
+    let _handle = manager.start(interest, DriverOptions::default(), ToyController::default);
     sleep(Duration::from_secs(10)).await;
     let toy = "controller=\"toy-controller\"";
     assert_eq!(log.lines(&["INFO", toy, "controller starting"]).len(), 1);
@@ -263,11 +263,11 @@ async fn a_controllers_start_sync_panic_and_stop_are_logged() {
 #[tokio::test(start_paused = true)]
 async fn a_refused_list_is_logged_with_kind_and_message() {
     let (log, _guard) = CapturedLog::start(Level::WARN);
-    let world = world::World::with(|world| {
+    let world = world::FeedWorld::with(|world| {
         world.rule("forbidden", |uri| {
             let body = refusal(403, "configmaps is forbidden: User \"system:anonymous\"");
             uri.contains("/configmaps")
-                .then_some(world::Fake::Text(403, body))
+                .then_some(world::FakeReply::Text(403, body))
         });
     });
     let _ear = world.config_maps();

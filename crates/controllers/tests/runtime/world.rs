@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use caretaker_apiserver::{ApiServer, ApiService, UserIdentity};
-use caretaker_controllers::runtime::controller::Change;
-use caretaker_controllers::runtime::feed_set::{FeedSet, FeedSetOptions, Interest};
-use caretaker_controllers::runtime::kind::{Catalog, KindId, KindState};
-use caretaker_controllers::runtime::record::{Body, Record, View};
+use caretaker_controllers::runtime::controller::ObservedChange;
+use caretaker_controllers::runtime::feed_set::{FeedSet, FeedSetOptions, KindInterest};
+use caretaker_controllers::runtime::kind::{KindCatalog, KindId, KindState};
+use caretaker_controllers::runtime::record::{ObjectRecord, RecordBody, RecordView};
 use caretaker_machinery::clock::{Clock, REAL_TIME};
 use caretaker_machinery::rng::Rng;
 use futures::{Stream, StreamExt as _};
@@ -29,31 +29,31 @@ use tower_service::Service;
 pub(crate) const START: &str = "2026-03-01T12:00:00Z";
 
 type BoxBody = UnsyncBoxBody<Bytes, std::io::Error>;
-type Rule = Box<dyn FnMut(&str) -> Option<Fake> + Send>;
+type ReplyRule = Box<dyn FnMut(&str) -> Option<FakeReply> + Send>;
 
 /// A server, its clock, and feeds on it.
-pub(crate) struct World {
+pub(crate) struct FeedWorld {
     pub(crate) feeds: FeedSet,
     service: ApiService,
-    wire: Arc<Mutex<Wire>>,
+    wire: Arc<Mutex<FeedWire>>,
     began: Instant,
 }
 
 /// What is between the feeds and the server.
 #[derive(Default)]
-struct Wire {
+struct FeedWire {
     /// The first rule that has an answer gives it.
-    rules: BTreeMap<&'static str, Rule>,
+    rules: BTreeMap<&'static str, ReplyRule>,
     /// What was asked for, path and query.
     asked: Vec<String>,
 }
 
 /// An answer that the server did not give.
-pub(crate) enum Fake {
+pub(crate) enum FakeReply {
     /// A status and a text.
     Text(u16, String),
     /// 200 and lines; then what the last part says.
-    Lines(Vec<String>, Finish),
+    Lines(Vec<String>, StreamEnd),
     /// No answer, ever.
     Silence,
     /// Whoever asks panics.
@@ -66,7 +66,7 @@ pub(crate) enum Fake {
 
 /// How a stream ends.
 #[derive(Clone, Copy)]
-pub(crate) enum Finish {
+pub(crate) enum StreamEnd {
     /// Not at all.
     Hang,
     /// As it should, after a while.
@@ -77,25 +77,25 @@ pub(crate) enum Finish {
 
 /// The service that the feeds' client talks to.
 #[derive(Clone)]
-struct Faulty {
+struct FaultyService {
     inner: ApiService,
-    wire: Arc<Mutex<Wire>>,
+    wire: Arc<Mutex<FeedWire>>,
 }
 
 /// Somebody who has subscribed. What it hears is written down in words.
-pub(crate) struct Ear {
-    receiver: mpsc::Receiver<Change>,
-    pub(crate) catalog: Arc<Catalog>,
-    pub(crate) heard: Vec<String>,
-    pub(crate) records: Vec<Arc<Record>>,
+pub(crate) struct ChangeRecorder {
+    receiver: mpsc::Receiver<ObservedChange>,
+    pub(crate) catalog: Arc<KindCatalog>,
+    pub(crate) changes: Vec<String>,
+    pub(crate) records: Vec<Arc<ObjectRecord>>,
     names: BTreeMap<String, String>,
     /// Kinds keep their numbers, and are remembered when they are gone.
     kinds: BTreeMap<KindId, String>,
 }
 
-// === impl World ===
+// === impl FeedWorld ===
 
-impl World {
+impl FeedWorld {
     pub(crate) fn new() -> Self {
         Self::with(|_| {})
     }
@@ -105,8 +105,8 @@ impl World {
         let clock = Clock::driven(START.parse().unwrap(), REAL_TIME);
         let server = ApiServer::ephemeral(clock.clone(), Rng::seeded(1));
         let service = server.service(UserIdentity::admin());
-        let wire = Arc::new(Mutex::new(Wire::default()));
-        let faulty = Faulty {
+        let wire = Arc::new(Mutex::new(FeedWire::default()));
+        let faulty = FaultyService {
             inner: service.clone(),
             wire: wire.clone(),
         };
@@ -132,7 +132,7 @@ impl World {
     pub(crate) fn rule(
         &self,
         name: &'static str,
-        answer: impl FnMut(&str) -> Option<Fake> + Send + 'static,
+        answer: impl FnMut(&str) -> Option<FakeReply> + Send + 'static,
     ) {
         self.wire
             .lock()
@@ -153,32 +153,32 @@ impl World {
         asked
     }
 
-    pub(crate) fn everything(&self) -> Ear {
+    pub(crate) fn everything(&self) -> ChangeRecorder {
         let events = ["", "events.k8s.io"].map(|group| ("events".into(), group.into()));
-        self.subscribe(Interest::Deletable {
+        self.subscribe(KindInterest::Deletable {
             ignored: events.into(),
         })
     }
 
-    pub(crate) fn kinds(&self, kinds: &[(&str, &str)], view: View) -> Ear {
+    pub(crate) fn kinds(&self, kinds: &[(&str, &str)], view: RecordView) -> ChangeRecorder {
         let kinds = kinds
             .iter()
             .map(|&(group, resource)| (group.into(), resource.into()));
-        self.subscribe(Interest::Kinds {
+        self.subscribe(KindInterest::Kinds {
             kinds: kinds.collect(),
             view,
         })
     }
 
-    pub(crate) fn config_maps(&self) -> Ear {
-        self.kinds(&[("", "configmaps")], View::Metadata)
+    pub(crate) fn config_maps(&self) -> ChangeRecorder {
+        self.kinds(&[("", "configmaps")], RecordView::Metadata)
     }
 
-    fn subscribe(&self, interest: Interest) -> Ear {
-        Ear {
+    fn subscribe(&self, interest: KindInterest) -> ChangeRecorder {
+        ChangeRecorder {
             receiver: self.feeds.subscribe(interest),
             catalog: Arc::default(),
-            heard: Vec::new(),
+            changes: Vec::new(),
             records: Vec::new(),
             names: BTreeMap::new(),
             kinds: BTreeMap::new(),
@@ -232,9 +232,9 @@ impl World {
     }
 }
 
-// === impl Faulty ===
+// === impl FaultyService ===
 
-impl Service<Request<kube::client::Body>> for Faulty {
+impl Service<Request<kube::client::Body>> for FaultyService {
     type Response = Response<BoxBody>;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
@@ -254,25 +254,25 @@ impl Service<Request<kube::client::Body>> for Faulty {
         Box::pin(async move {
             let mut alter: Option<fn(Value) -> Value> = None;
             match fake {
-                Some(Fake::Silence) => return std::future::pending().await,
-                Some(Fake::Crash) => panic!("a fake crash"),
-                Some(Fake::Text(status, text)) => {
+                Some(FakeReply::Silence) => return std::future::pending().await,
+                Some(FakeReply::Crash) => panic!("a fake crash"),
+                Some(FakeReply::Text(status, text)) => {
                     let body = Full::from(text).map_err(|never| match never {});
                     return Ok(Response::builder()
                         .status(status)
                         .body(body.boxed_unsync())
                         .unwrap());
                 }
-                Some(Fake::Lines(lines, finish)) => {
+                Some(FakeReply::Lines(lines, finish)) => {
                     let body = StreamBody::new(stream(lines, finish));
                     return Ok(Response::new(body.boxed_unsync()));
                 }
-                Some(Fake::Accept(accept)) => {
+                Some(FakeReply::Accept(accept)) => {
                     request
                         .headers_mut()
                         .insert("accept", accept.parse().unwrap());
                 }
-                Some(Fake::Altered(by)) => alter = Some(by),
+                Some(FakeReply::Altered(by)) => alter = Some(by),
                 None => {}
             }
             let response = inner.call(request).await?;
@@ -290,33 +290,33 @@ impl Service<Request<kube::client::Body>> for Faulty {
 
 fn stream(
     lines: Vec<String>,
-    finish: Finish,
+    finish: StreamEnd,
 ) -> impl Stream<Item = Result<Frame<Bytes>, std::io::Error>> + Send {
     let lines = futures::stream::iter(lines);
     let lines = lines.map(|line| Ok(Frame::data(Bytes::from(line + "\n"))));
     let last = futures::stream::once(async move {
         match finish {
-            Finish::Hang => std::future::pending().await,
-            Finish::End(after) => {
+            StreamEnd::Hang => std::future::pending().await,
+            StreamEnd::End(after) => {
                 tokio::time::sleep(after).await;
                 Ok(Frame::data(Bytes::new()))
             }
-            Finish::Break => Err(std::io::Error::other("cut")),
+            StreamEnd::Break => Err(std::io::Error::other("cut")),
         }
     });
     lines.chain(last)
 }
 
-// === impl Ear ===
+// === impl ChangeRecorder ===
 
-impl Ear {
+impl ChangeRecorder {
     /// Listens until something is heard; fails if that takes more than ten virtual minutes.
     pub(crate) async fn until(&mut self, words: &str) {
-        while !self.heard.iter().any(|heard| heard == words) {
+        while !self.changes.iter().any(|heard| heard == words) {
             assert!(
                 self.hear(Duration::from_secs(600)).await,
                 "{words}: {:#?}",
-                self.heard
+                self.changes
             );
         }
     }
@@ -335,7 +335,7 @@ impl Ear {
         match tokio::time::timeout(within, self.receiver.recv()).await {
             Ok(Some(change)) => {
                 let words = self.words(change);
-                self.heard.push(words);
+                self.changes.push(words);
                 true
             }
             Ok(None) | Err(_) => false,
@@ -349,18 +349,18 @@ impl Ear {
 
     /// What was heard since the last time.
     pub(crate) fn heard(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.heard)
+        std::mem::take(&mut self.changes)
     }
 
-    fn words(&mut self, change: Change) -> String {
+    fn words(&mut self, change: ObservedChange) -> String {
         match change {
-            Change::Catalog(catalog) => {
+            ObservedChange::Catalog(catalog) => {
                 let names = catalog.iter().map(|(id, kind)| (id, kind.to_string()));
                 self.kinds.extend(names);
                 self.catalog = catalog;
                 "catalog".to_owned()
             }
-            Change::Kind(id, state) => {
+            ObservedChange::Kind(id, state) => {
                 let state = match state {
                     KindState::Syncing(_) => "syncing".to_owned(),
                     KindState::Failing(_) => "failing".to_owned(),
@@ -368,9 +368,9 @@ impl Ear {
                 };
                 format!("{} {state}", self.kind(id))
             }
-            Change::Applied(record) => format!("{} applied", self.name(&record)),
-            Change::Deleted(record) => format!("{} deleted", self.name(&record)),
-            Change::Missing(id, uid) => {
+            ObservedChange::Applied(record) => format!("{} applied", self.name(&record)),
+            ObservedChange::Deleted(record) => format!("{} deleted", self.name(&record)),
+            ObservedChange::Missing(id, uid) => {
                 let unknown = uid.to_string();
                 let name = self.names.get(&unknown).unwrap_or(&unknown);
                 format!("{} {name} missing", self.kind(id))
@@ -378,13 +378,13 @@ impl Ear {
         }
     }
 
-    fn name(&mut self, record: &Arc<Record>) -> String {
+    fn name(&mut self, record: &Arc<ObjectRecord>) -> String {
         let name = record.meta.name.to_string();
         self.names.insert(record.meta.uid.to_string(), name.clone());
         self.records.push(record.clone());
         let body = match record.body {
-            Body::None => "",
-            Body::Json(_) => " in full",
+            RecordBody::None => "",
+            RecordBody::Json(_) => " in full",
         };
         format!("{} {name}{body}", self.kind(record.kind))
     }

@@ -1,6 +1,6 @@
 //! The phases of a Volcano Job. The tests store what an API server would store.
 
-use caretaker_controllers::runtime::controller::Next;
+use caretaker_controllers::runtime::controller::NextStep;
 use serde_json::json;
 
 use super::*;
@@ -47,10 +47,10 @@ impl VolcanoJobRun {
     }
 
     /// Executes the decisions until the actor rests or waits, and returns the last one.
-    fn go(&mut self, now: Timestamp) -> Next<NamespacedName> {
+    fn go(&mut self, now: Timestamp) -> NextStep<NamespacedName> {
         loop {
             let decision = self.harness.decide(&Self::key(), now);
-            let Next::Call(_) = &decision.next else {
+            let NextStep::Call(_) = &decision.next else {
                 return decision.next;
             };
             let asked = decided(&decision);
@@ -164,7 +164,7 @@ fn merge(object: &mut Value, patch: &Value) {
 #[test]
 fn job_creates_group_then_pods() {
     let mut play = VolcanoJobRun::of(mk_job(&json!({}), &json!({})));
-    assert_eq!(play.go(START), Next::Rest);
+    assert_eq!(play.go(START), NextStep::Rest);
     assert_eq!(
         play.asked,
         [
@@ -207,7 +207,7 @@ fn job_waits_for_its_queue() {
     harness.applied(JOBS, mk_job(&json!({"queue": "mine"}), &json!({})));
     assert_eq!(
         harness.decide(&VolcanoJobRun::key(), START).next,
-        Next::Retry
+        NextStep::Retry
     );
 }
 
@@ -238,7 +238,7 @@ fn phase_follows_the_pods() {
             play.show_pod(pod);
         }
         let over = later(START, 65);
-        assert_eq!(play.go(over), Next::Rest);
+        assert_eq!(play.go(over), NextStep::Rest);
         assert_eq!(play.phase(), phase, "{spec} {ends:?}");
         assert_eq!(play.conditions(), ["Pending", "Running", phase]);
         let status = &play.job["status"];
@@ -265,12 +265,12 @@ fn annotation_sets_the_outcome() {
         );
         play.pods_are("Running");
         let due = later(START, 9);
-        assert_eq!(play.go(START), Next::At(due), "{end}");
-        assert_eq!(play.go(due), Next::Rest);
+        assert_eq!(play.go(START), NextStep::At(due), "{end}");
+        assert_eq!(play.go(due), NextStep::Rest);
         assert_eq!(play.phase(), stopping);
         assert_eq!(play.job["status"]["terminating"], 2);
         play.pods_go();
-        assert_eq!(play.go(later(due, 30)), Next::Rest);
+        assert_eq!(play.go(later(due, 30)), NextStep::Rest);
         assert_eq!(play.phase(), end);
         assert_eq!(play.conditions(), ["Pending", "Running", stopping, end]);
         assert_eq!((play.pods.len(), play.group.is_some()), (0, false));
@@ -360,7 +360,7 @@ fn ignores_pods_with_another_owner() {
     let foreign =
         json!({"metadata": {"name": "j-a-0", "namespace": "n"}, "status": {"phase": "Running"}});
     play.harness.applied(PODS, foreign);
-    assert_eq!(play.go(START), Next::Retry, "it is looked at again");
+    assert_eq!(play.go(START), NextStep::Retry, "it is looked at again");
     let said = play
         .harness
         .decide(&VolcanoJobRun::key(), START)
@@ -375,7 +375,7 @@ fn ignores_pods_with_another_owner() {
     );
     play.harness
         .deleted(PODS, &NamespacedName::new("n", "j-a-0"));
-    assert_eq!(play.go(START), Next::Rest);
+    assert_eq!(play.go(START), NextStep::Rest);
     assert_eq!(play.pods.len(), 2);
 }
 
@@ -389,7 +389,7 @@ fn annotation_keeps_counters_of_a_finished_job() {
         play.go(START);
         for phase in ["Running", "Succeeded"] {
             play.pods_are(phase);
-            assert_eq!(play.go(START), Next::Rest);
+            assert_eq!(play.go(START), NextStep::Rest);
         }
         let status = &play.job["status"];
         assert_eq!((play.phase(), &status["version"]), ("Completed", &json!(1)));

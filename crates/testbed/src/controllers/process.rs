@@ -5,12 +5,12 @@
 
 use std::time::Duration;
 
-use caretaker_controllers::runtime::events::Events;
-use caretaker_controllers::runtime::evidence::Trail;
-use caretaker_controllers::runtime::feed_set::{FeedSet, FeedSetOptions, Interest};
-use caretaker_controllers::runtime::manager::{Manager, Shared};
-use caretaker_controllers::runtime::metrics::Metrics;
-use caretaker_controllers::runtime::record::View;
+use caretaker_controllers::runtime::events::EventSink;
+use caretaker_controllers::runtime::evidence::EvidenceTrail;
+use caretaker_controllers::runtime::feed_set::{FeedSet, FeedSetOptions, KindInterest};
+use caretaker_controllers::runtime::manager::{ControllerManager, SharedParts};
+use caretaker_controllers::runtime::metrics::ControllerMetrics;
+use caretaker_controllers::runtime::record::RecordView;
 use caretaker_machinery::clock::{Clock, REAL_TIME};
 use caretaker_machinery::rng::Rng;
 use jiff::SignedDuration;
@@ -26,7 +26,7 @@ const SEED: u64 = 5;
 /// Running controllers. Dropping it aborts them; nothing is sent any more if their wire was cut before.
 pub struct ControllerProcess {
     clock: Clock,
-    _manager: Manager,
+    _manager: ControllerManager,
     recorder: AbortHandle,
 }
 
@@ -61,8 +61,8 @@ impl ControllerProcess {
             false => Clock::driven(clock.now() + options.ahead, REAL_TIME),
         };
         let client = wire.client();
-        let metrics = Metrics::new();
-        let (events, recorder) = Events::new(client.clone(), clock.clone(), metrics.clone());
+        let metrics = ControllerMetrics::new();
+        let (events, recorder) = EventSink::new(client.clone(), clock.clone(), metrics.clone());
         let recorder = tokio::spawn(recorder.run()).abort_handle();
         let feeds_options = FeedSetOptions {
             discovery_every: options.discovery,
@@ -73,12 +73,12 @@ impl ControllerProcess {
             Rng::seeded(SEED),
             feeds_options,
         );
-        let mut manager = Manager::new(Shared {
+        let mut manager = ControllerManager::new(SharedParts {
             client,
             feeds,
             clock: clock.clone(),
             events,
-            evidence: Trail::new(),
+            evidence: EvidenceTrail::new(),
             metrics,
             limit: None,
         });
@@ -86,9 +86,9 @@ impl ControllerProcess {
             let (group, resource) = known.resource.name();
             (group.into(), resource.into())
         });
-        let interest = Interest::Kinds {
+        let interest = KindInterest::Kinds {
             kinds: kinds.collect(),
-            view: View::Metadata,
+            view: RecordView::Metadata,
         };
         for name in options.names {
             start_controller(&mut manager, name, options.names, &interest)

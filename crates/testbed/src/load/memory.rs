@@ -8,9 +8,13 @@ use std::fs;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use caretaker_controllers::runtime::controller::{Change, Controller, Wake};
-use caretaker_controllers::runtime::kind::{Catalog, Kind, KindId, KindState, Scope, Verbs};
-use caretaker_controllers::runtime::record::{Body, Meta, OwnerRef, Record, Revision, Uid};
+use caretaker_controllers::runtime::controller::{Controller, ObservedChange, WakeList};
+use caretaker_controllers::runtime::kind::{
+    ApiKind, KindCatalog, KindId, KindScope, KindState, KindVerbs,
+};
+use caretaker_controllers::runtime::record::{
+    ObjectRecord, OwnerRef, RecordBody, RecordMeta, Revision, Uid,
+};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -46,19 +50,19 @@ pub struct Held {
 impl GraphMemory {
     /// Feeds a controller and answers with it, so that what it holds outlives the second look at the memory.
     pub fn run<C: Controller>(&self, mut controller: C) -> anyhow::Result<(Held, C)> {
-        let mut wake = Wake::default();
-        let mut observe = |change: &Change| {
+        let mut wake = WakeList::default();
+        let mut observe = |change: &ObservedChange| {
             controller.observe(change, NOW, &mut wake);
             wake.drain().for_each(drop);
         };
-        let catalog = Catalog::default().with([deployments(), pods()]);
-        observe(&Change::Catalog(Arc::new(catalog)));
+        let catalog = KindCatalog::default().with([deployments(), pods()]);
+        observe(&ObservedChange::Catalog(Arc::new(catalog)));
         let before_bytes = resident_bytes()?;
         for number in 0..self.objects {
-            observe(&Change::Applied(Arc::new(record(number))));
+            observe(&ObservedChange::Applied(Arc::new(record(number))));
         }
         for kind in [KindId(0), KindId(1)] {
-            observe(&Change::Kind(kind, KindState::Synced));
+            observe(&ObservedChange::Kind(kind, KindState::Synced));
         }
         let after_bytes = resident_bytes()?;
         let added = after_bytes.saturating_sub(before_bytes) as f64;
@@ -72,22 +76,22 @@ impl GraphMemory {
     }
 }
 
-fn deployments() -> Kind {
+fn deployments() -> ApiKind {
     kind("apps", "Deployment", "deployments")
 }
 
-fn pods() -> Kind {
+fn pods() -> ApiKind {
     kind("", "Pod", "pods")
 }
 
-fn kind(group: &str, kind: &str, resource: &str) -> Kind {
-    Kind {
+fn kind(group: &str, kind: &str, resource: &str) -> ApiKind {
+    ApiKind {
         group: group.into(),
         version: "v1".into(),
         kind: kind.into(),
         resource: resource.into(),
-        scope: Scope::Namespaced,
-        verbs: Verbs {
+        scope: KindScope::Namespaced,
+        verbs: KindVerbs {
             get: true,
             list: true,
             watch: true,
@@ -99,7 +103,7 @@ fn kind(group: &str, kind: &str, resource: &str) -> Kind {
 }
 
 /// Object `number`: an owner, or one of the [`FAN`] that follow it and belong to it.
-fn record(number: u64) -> Record {
+fn record(number: u64) -> ObjectRecord {
     let owner = number - number % (FAN + 1);
     let owner_name = format!("web-{owner:x}");
     let is_owner = owner == number;
@@ -111,9 +115,9 @@ fn record(number: u64) -> Record {
         controller: Some(true),
         block_owner_deletion: Some(true),
     };
-    Record {
+    ObjectRecord {
         kind: KindId(u16::from(!is_owner)),
-        meta: Meta {
+        meta: RecordMeta {
             name: if is_owner {
                 owner_name.into()
             } else {
@@ -123,9 +127,9 @@ fn record(number: u64) -> Record {
             uid: uid(number),
             revision: Revision::Number(1000 + number),
             owners: (!is_owner).then_some(reference).into_iter().collect(),
-            ..Meta::default()
+            ..RecordMeta::default()
         },
-        body: Body::None,
+        body: RecordBody::None,
     }
 }
 
@@ -150,7 +154,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use caretaker_controllers::runtime::controller::{
-        CallAnswer, DecisionReason, Next, Note, Verdict,
+        AnsweredCall, DecisionReason, EventNote, NextStep, Verdict,
     };
 
     use super::*;
@@ -182,8 +186,8 @@ mod tests {
             "hoarder"
         }
 
-        fn observe(&mut self, change: &Change, _: Timestamp, wake: &mut Wake<u64>) {
-            if let Change::Applied(record) = change {
+        fn observe(&mut self, change: &ObservedChange, _: Timestamp, wake: &mut WakeList<u64>) {
+            if let ObservedChange::Applied(record) = change {
                 let owner = record.meta.owners.first().map(|owner| owner.uid.clone());
                 let kept = vec![1; 1024].into_boxed_slice();
                 self.0.insert(record.meta.uid.clone(), (kept, owner));
@@ -193,17 +197,17 @@ mod tests {
 
         fn decide(&self, _: &u64, _: Timestamp) -> Verdict<u64, Never> {
             Verdict {
-                next: Next::Rest,
+                next: NextStep::Rest,
                 because: Never,
                 notes: Vec::new(),
             }
         }
 
-        fn answered(&mut self, _: CallAnswer<'_, u64>) -> Vec<Note> {
+        fn answered(&mut self, _: AnsweredCall<'_, u64>) -> Vec<EventNote> {
             Vec::new()
         }
 
-        fn keys(&self, _: &Record) -> Vec<u64> {
+        fn keys(&self, _: &ObjectRecord) -> Vec<u64> {
             Vec::new()
         }
     }

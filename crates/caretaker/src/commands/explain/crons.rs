@@ -7,12 +7,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use caretaker_controllers::cron::{CronJobs, DIALECTS, Dialect, Reason, Settings};
-use caretaker_controllers::runtime::call::{Answer, Call};
+use caretaker_controllers::cron::{CronDialect, CronJobs, CronReason, CronSettings, DIALECTS};
+use caretaker_controllers::runtime::call::{ApiAnswer, ApiCall};
 use caretaker_controllers::runtime::controller::{
-    CallAnswer, Change, Controller, Next, Verdict, Wake,
+    AnsweredCall, Controller, NextStep, ObservedChange, Verdict, WakeList,
 };
-use caretaker_controllers::runtime::record::{Record, Uid, View, decode};
+use caretaker_controllers::runtime::record::{ObjectRecord, RecordView, Uid, decode};
 use caretaker_machinery::cron::Schedule;
 use caretaker_machinery::patch::merge;
 use jiff::Timestamp;
@@ -35,7 +35,7 @@ impl ClusterSnapshot {
     /// `None` for other kinds.
     pub(super) async fn verdict_on_cron_job(
         &mut self,
-        record: &Record,
+        record: &ObjectRecord,
         args: &ExplainFlags,
     ) -> Option<ControllerVerdict> {
         let kind = self.catalog.get(record.kind)?;
@@ -43,7 +43,7 @@ impl ClusterSnapshot {
         let row = rows.find(|row| *kind.group == *row.group && &*kind.kind == "CronJob")?;
         let (record, now) = self.full_object(record).await?;
         let uid = &record.meta.uid;
-        let settings = Settings {
+        let settings = CronSettings {
             default_zone: args.zone.find(),
             after_aborted: args.retention.ttl_after_aborted,
         };
@@ -64,19 +64,19 @@ impl ClusterSnapshot {
     /// A controller with all CronJobs and Jobs, and whether a Job of this CronJob was aborted.
     async fn fill_cron_jobs(
         &mut self,
-        row: &'static Dialect,
-        settings: Settings,
+        row: &'static CronDialect,
+        settings: CronSettings,
         uid: &Uid,
         now: Timestamp,
     ) -> (CronJobs, bool) {
         let mut crons = self.with_catalog(CronJobs::new(row, settings));
         let mut has_aborted = false;
-        let observe = |change: &Change| {
-            if let Change::Applied(job) = change {
+        let observe = |change: &ObservedChange| {
+            if let ObservedChange::Applied(job) = change {
                 let is_its = job.meta.owners.iter().any(|owner| owner.uid == *uid);
                 has_aborted |= is_its && is_aborted(job);
             }
-            crons.observe(change, now, &mut Wake::default());
+            crons.observe(change, now, &mut WakeList::default());
             crons.index().is_complete()
         };
         self.feed(row.interest(), observe).await;
@@ -87,62 +87,62 @@ impl ClusterSnapshot {
     async fn judge_cron_job(
         &self,
         crons: &mut CronJobs,
-        record: &Arc<Record>,
+        record: &Arc<ObjectRecord>,
         now: Timestamp,
-    ) -> (Verdict<Uid, Reason>, BTreeSet<&'static str>) {
+    ) -> (Verdict<Uid, CronReason>, BTreeSet<&'static str>) {
         let (mut record, uid) = (record.clone(), &record.meta.uid);
         let (mut asked, mut notes, mut first) = (BTreeSet::new(), Vec::new(), BTreeSet::new());
         let mut verdict = crons.decide(uid, now);
         for _ in 0..STEPS_MAX {
-            let Next::Call(call) = &verdict.next else {
+            let NextStep::Call(call) = &verdict.next else {
                 break;
             };
-            let wake = &mut Wake::default();
+            let wake = &mut WakeList::default();
             match call {
-                Call::Get { target } | Call::Create { target, .. } => {
+                ApiCall::Get { target } | ApiCall::Create { target, .. } => {
                     let target = target.clone();
                     if !asked.insert(target.clone()) {
                         break;
                     }
                     let answer = self.read_full(target.clone()).await.answer;
-                    if matches!(answer, Answer::Failed(_)) {
+                    if matches!(answer, ApiAnswer::Failed(_)) {
                         break;
                     }
-                    notes.extend(crons.answered(CallAnswer {
+                    notes.extend(crons.answered(AnsweredCall {
                         key: uid,
-                        call: &Call::Get { target },
+                        call: &ApiCall::Get { target },
                         answer: &answer,
                         now,
                         wake,
                     }));
                 }
-                Call::Delete { .. }
-                    if matches!(verdict.because, Reason::OverHistoryLimit { .. }) =>
+                ApiCall::Delete { .. }
+                    if matches!(verdict.because, CronReason::OverHistoryLimit { .. }) =>
                 {
                     first.insert(PRUNES);
-                    crons.answered(CallAnswer {
+                    crons.answered(AnsweredCall {
                         key: uid,
                         call,
-                        answer: &Answer::Done,
+                        answer: &ApiAnswer::Done,
                         now,
                         wake,
                     });
                 }
-                Call::Patch { patch, .. } => {
+                ApiCall::Patch { patch, .. } => {
                     let Some(next) = patched(&record, patch) else {
                         break;
                     };
                     first.insert(RECORDS);
                     record = Arc::new(next);
-                    crons.answered(CallAnswer {
+                    crons.answered(AnsweredCall {
                         key: uid,
                         call,
-                        answer: &Answer::Object(record.clone()),
+                        answer: &ApiAnswer::Object(record.clone()),
                         now,
                         wake,
                     });
                 }
-                Call::Delete { .. } => break,
+                ApiCall::Delete { .. } => break,
             }
             verdict = crons.decide(uid, now);
         }
@@ -152,16 +152,16 @@ impl ClusterSnapshot {
 }
 
 /// The CronJob after a patch; `None` if the patch does not apply.
-fn patched(record: &Record, patch: &Value) -> Option<Record> {
+fn patched(record: &ObjectRecord, patch: &Value) -> Option<ObjectRecord> {
     let mut object = merge::apply(content(record), patch.clone()).ok()?;
     let version = object["metadata"]["resourceVersion"].as_str()?;
     let version: u64 = version.parse().ok()?;
     object["metadata"]["resourceVersion"] = version.checked_add(1)?.to_string().into();
-    decode(record.kind, object.to_string().as_bytes(), View::Full).ok()
+    decode(record.kind, object.to_string().as_bytes(), RecordView::Full).ok()
 }
 
 /// Whether the schedule of a CronJob depends on `--default-time-zone`.
-fn needs_zone(record: &Record) -> bool {
+fn needs_zone(record: &ObjectRecord) -> bool {
     let spec = &content(record)["spec"];
     let schedule = spec["schedule"].as_str().unwrap_or_default();
     let names_one = Schedule::parse(schedule).is_ok_and(|schedule| schedule.zone().is_some());

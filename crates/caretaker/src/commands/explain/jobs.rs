@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use caretaker_controllers::runtime::call::{Call, Propagation};
+use caretaker_controllers::runtime::call::{ApiCall, DeletePropagation};
 use caretaker_controllers::runtime::controller::{
-    CallAnswer, Change, Controller, Next, Verdict, Wake,
+    AnsweredCall, Controller, NextStep, ObservedChange, Verdict, WakeList,
 };
-use caretaker_controllers::runtime::record::{Record, Uid};
+use caretaker_controllers::runtime::record::{ObjectRecord, Uid};
 use caretaker_controllers::ttl::{KINDS, Reason, Rules, Ttl};
 use jiff::Timestamp;
 
@@ -22,7 +22,7 @@ impl ClusterSnapshot {
     /// `None` for kinds without a TTL.
     pub(super) async fn verdict_on_job(
         &self,
-        record: &Record,
+        record: &ObjectRecord,
         args: &ExplainFlags,
     ) -> Option<ControllerVerdict> {
         let rules = Rules {
@@ -37,21 +37,21 @@ impl ClusterSnapshot {
         let (record, now) = self.full_object(record).await?;
         let verdict = end.explain(&record, now)?;
         let over = match verdict.next {
-            Next::At(at) => Some(at),
-            Next::Call(_) => Some(now),
+            NextStep::At(at) => Some(at),
+            NextStep::Call(_) => Some(now),
             _ => None,
         };
         let held = match over {
             Some(over) => self.held(&mut end, &record, over).await,
             None => None,
         };
-        let policy = Propagation::Foreground;
+        let policy = DeletePropagation::Foreground;
         let shown = match held {
             None => ControllerVerdict::of_deletion(end.name(), verdict, policy),
             Some(held) => {
                 let condition = condition(&held.because);
                 let shown = match verdict.next {
-                    Next::Call(_) => ControllerVerdict::of(end.name(), held),
+                    NextStep::Call(_) => ControllerVerdict::of(end.name(), held),
                     _ => ControllerVerdict::of_deletion(end.name(), verdict, policy)
                         .provided(&condition),
                 };
@@ -66,15 +66,15 @@ impl ClusterSnapshot {
     async fn held(
         &self,
         end: &mut Ttl,
-        record: &Arc<Record>,
+        record: &Arc<ObjectRecord>,
         over: Timestamp,
     ) -> Option<Verdict<Uid, Reason>> {
-        let (uid, wake) = (&record.meta.uid, &mut Wake::default());
-        end.observe(&Change::Applied(record.clone()), over, wake);
+        let (uid, wake) = (&record.meta.uid, &mut WakeList::default());
+        end.observe(&ObservedChange::Applied(record.clone()), over, wake);
         let mut verdict = end.decide(uid, over);
-        if let Next::Call(call @ Call::Get { target }) = &verdict.next {
+        if let NextStep::Call(call @ ApiCall::Get { target }) = &verdict.next {
             let answer = self.read_full(target.clone()).await.answer;
-            end.answered(CallAnswer {
+            end.answered(AnsweredCall {
                 key: uid,
                 call,
                 answer: &answer,
@@ -83,7 +83,7 @@ impl ClusterSnapshot {
             });
             verdict = end.decide(uid, over);
         }
-        let is_kept = !matches!(verdict.next, Next::Call(Call::Delete { .. }));
+        let is_kept = !matches!(verdict.next, NextStep::Call(ApiCall::Delete { .. }));
         is_kept.then_some(verdict)
     }
 }

@@ -3,11 +3,11 @@
 //! A new controller sees a missing Node as missing since now, so its times are estimates.
 
 use caretaker_controllers::podgc::{self, Key, PodGc, Reason};
-use caretaker_controllers::runtime::call::Call;
+use caretaker_controllers::runtime::call::ApiCall;
 use caretaker_controllers::runtime::controller::{
-    CallAnswer, Change, Controller, Next, Verdict, Wake,
+    AnsweredCall, Controller, NextStep, ObservedChange, Verdict, WakeList,
 };
-use caretaker_controllers::runtime::record::Record;
+use caretaker_controllers::runtime::record::ObjectRecord;
 use jiff::Timestamp;
 
 use super::super::ClusterSnapshot;
@@ -19,15 +19,15 @@ impl ClusterSnapshot {
     /// `None` for other kinds.
     pub(super) async fn verdict_on_pod(
         &mut self,
-        record: &Record,
+        record: &ObjectRecord,
         args: &ExplainFlags,
     ) -> Option<ControllerVerdict> {
         let mut gc = self.with_catalog(PodGc::new(args.retention.pod_gc()));
         let mut keys = gc.keys(record).into_iter();
         let key = keys.find(|key| matches!(key, Key::Pod(_)))?;
         let (record, now) = self.full_object(record).await?;
-        let observe = |change: &Change| {
-            gc.observe(change, now, &mut Wake::default());
+        let observe = |change: &ObservedChange| {
+            gc.observe(change, now, &mut WakeList::default());
             gc.index().is_complete()
         };
         self.feed(podgc::interest(), observe).await;
@@ -42,18 +42,18 @@ impl ClusterSnapshot {
     /// Reads the Pod's Node if the decision needs it.
     async fn judge_pod(&self, gc: &mut PodGc, key: &Key, now: Timestamp) -> Verdict<Key, Reason> {
         let verdict = gc.decide(key, now);
-        let Next::After(reads) = &verdict.next else {
+        let NextStep::After(reads) = &verdict.next else {
             return verdict;
         };
         for read in reads {
-            if let Next::Call(call @ Call::Get { target }) = &gc.decide(read, now).next {
+            if let NextStep::Call(call @ ApiCall::Get { target }) = &gc.decide(read, now).next {
                 let answer = self.read_full(target.clone()).await.answer;
-                gc.answered(CallAnswer {
+                gc.answered(AnsweredCall {
                     key: read,
                     call,
                     answer: &answer,
                     now,
-                    wake: &mut Wake::default(),
+                    wake: &mut WakeList::default(),
                 });
             }
         }

@@ -1,4 +1,4 @@
-use caretaker_controllers::runtime::kind::Verbs;
+use caretaker_controllers::runtime::kind::KindVerbs;
 
 use super::*;
 
@@ -33,20 +33,20 @@ const KINDS: [Row; 7] = [
     ("", "v1", "Node", "nodes", &["no"]),
 ];
 
-fn mk_catalog() -> Catalog {
+fn mk_catalog() -> KindCatalog {
     let kind = |(group, version, kind, resource, aliases): Row| {
         let is_real = group != "metrics.k8s.io";
-        Kind {
+        ApiKind {
             group: group.into(),
             version: version.into(),
             kind: kind.into(),
             resource: resource.into(),
             scope: if kind == "Node" {
-                Scope::Cluster
+                KindScope::Cluster
             } else {
-                Scope::Namespaced
+                KindScope::Namespaced
             },
-            verbs: Verbs {
+            verbs: KindVerbs {
                 get: true,
                 list: true,
                 watch: is_real,
@@ -56,7 +56,7 @@ fn mk_catalog() -> Catalog {
             aliases: aliases.iter().map(|&alias| alias.into()).collect(),
         }
     };
-    Catalog::default().with(KINDS.map(kind))
+    KindCatalog::default().with(KINDS.map(kind))
 }
 
 #[test]

@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use caretaker_controllers::cron::{self, Dialect};
-use caretaker_controllers::runtime::clients::Clients;
+use caretaker_controllers::cron::{self, CronDialect};
+use caretaker_controllers::runtime::clients::ClusterClients;
 use http::{Method, Request, header};
 use http_body_util::{BodyExt as _, Limited};
 use jiff::Timestamp;
@@ -29,7 +29,7 @@ pub(super) struct CronKind {
     /// Names that users may write. The first one is shown.
     pub(super) words: &'static [&'static str],
     /// The row of its controller.
-    pub(super) dialect: &'static Dialect,
+    pub(super) dialect: &'static CronDialect,
     /// `cronjobs.batch`, for messages.
     pub(super) resource: &'static str,
     pub(super) job_resource: &'static str,
@@ -101,7 +101,7 @@ struct CronResponse {
 
 impl CronCluster {
     pub(super) async fn find(flags: &ClusterFlags) -> Result<Self> {
-        let (clients, namespace): (Clients, String) = super::super::connect(flags).await?;
+        let (clients, namespace): (ClusterClients, String) = super::super::connect(flags).await?;
         Ok(Self {
             client: clients.requests(),
             namespace,

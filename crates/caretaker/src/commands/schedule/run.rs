@@ -5,7 +5,7 @@
 //! Forbid the active Jobs are checked first. A suspended CronJob may run: `suspend` is about its schedule.
 
 use anyhow::{Result, bail};
-use caretaker_controllers::cron::{self, Order};
+use caretaker_controllers::cron::{self, JobOrder};
 use caretaker_machinery::names;
 use caretaker_machinery::rng::Rng;
 use serde_json::Value;
@@ -162,7 +162,7 @@ fn job_name(cron_job: &str, rng: &mut Rng) -> String {
 /// Like kubectl's Job it does not set blockOwnerDeletion, which would need another permission.
 fn job(kind: &CronKind, cron_job: &Value, name: &str) -> Value {
     let text = |field: &str| cron_job["metadata"][field].as_str().unwrap_or_default();
-    let order = Order {
+    let order = JobOrder {
         cron_job: text("name"),
         namespace: text("namespace"),
         uid: text("uid"),

@@ -1,13 +1,13 @@
 use caretaker_controllers::gc::explain::Hanging;
-use caretaker_controllers::runtime::call::{Judged, PatchForm, Proof, Target};
-use caretaker_controllers::runtime::controller::{Note, Severity};
+use caretaker_controllers::runtime::call::{AbsenceProof, CallTarget, JudgedVersion, PatchForm};
+use caretaker_controllers::runtime::controller::{EventNote, EventSeverity};
 use caretaker_controllers::runtime::kind::KindId;
 use caretaker_controllers::runtime::record::{Revision, Uid};
 
 use super::*;
 
-fn mk_identity(kind: &str, name: &str) -> Identity {
-    Identity {
+fn mk_identity(kind: &str, name: &str) -> ObjectIdentity {
+    ObjectIdentity {
         api_version: "v1".into(),
         kind: kind.into(),
         namespace: "shop".into(),
@@ -27,7 +27,7 @@ fn mk_tie(name: &str, standing: &'static str, message: &str) -> Tie {
 }
 
 /// A Pod with one living owner, and the decision `next` because of `because`.
-fn mk(next: Next<Key>, because: Reason) -> Explanation {
+fn mk(next: NextStep<Key>, because: Reason) -> Explanation {
     Explanation {
         object: mk_identity("Pod", "a"),
         resource: "pods".into(),
@@ -48,23 +48,23 @@ fn mk(next: Next<Key>, because: Reason) -> Explanation {
     }
 }
 
-fn target() -> Target {
-    Target {
+fn target() -> CallTarget {
+    CallTarget {
         kind: KindId(0),
         namespace: "shop".into(),
         name: "a".into(),
     }
 }
 
-fn judged() -> Judged {
-    Judged {
+fn judged() -> JudgedVersion {
+    JudgedVersion {
         uid: Uid::from("uid-a"),
         revision: Revision::Number(7),
     }
 }
 
-fn delete(propagation: Propagation) -> Next<Key> {
-    Next::Call(Call::Delete {
+fn delete(propagation: DeletePropagation) -> NextStep<Key> {
+    NextStep::Call(ApiCall::Delete {
         target: target(),
         judged: judged(),
         propagation: Some(propagation),
@@ -72,8 +72,8 @@ fn delete(propagation: Propagation) -> Next<Key> {
     })
 }
 
-fn patch() -> Next<Key> {
-    Next::Call(Call::Patch {
+fn patch() -> NextStep<Key> {
+    NextStep::Call(ApiCall::Patch {
         target: target(),
         judged: judged(),
         subresource: None,
@@ -82,11 +82,11 @@ fn patch() -> Next<Key> {
     })
 }
 
-fn owner() -> Identity {
+fn owner() -> ObjectIdentity {
     mk_identity("Set", "s")
 }
 
-fn check(table: impl IntoIterator<Item = (Next<Key>, Reason, &'static str)>, action: &str) {
+fn check(table: impl IntoIterator<Item = (NextStep<Key>, Reason, &'static str)>, action: &str) {
     for (next, because, message) in table {
         let step = mk(next, because).next();
         assert_eq!((step.action, step.message.as_str()), (action, message));
@@ -115,7 +115,7 @@ fn a_settled_object_needs_no_action() {
             ),
             (Reason::Unknown, "nothing"),
         ]
-        .map(|(because, message)| (Next::Rest, because, message)),
+        .map(|(because, message)| (NextStep::Rest, because, message)),
         "none",
     );
 }
@@ -129,35 +129,35 @@ fn waits_and_reads_have_their_sentences() {
     check(
         [
             (
-                Next::Rest,
+                NextStep::Rest,
                 Reason::WaitsForDependents { blocking: 1 },
                 "would remove its finalizer when no dependent blocks the deletion",
             ),
             (
-                Next::Rest,
+                NextStep::Rest,
                 Reason::WaitsForOrphans { next: owner() },
                 "would remove its finalizer when no dependent refers to it",
             ),
             (
-                Next::Rest,
+                NextStep::Rest,
                 Reason::Deleting,
                 "nothing: the deletion is under way",
             ),
             (
-                Next::At(Timestamp::UNIX_EPOCH),
+                NextStep::At(Timestamp::UNIX_EPOCH),
                 waits,
                 "wait for that until 1970-01-01T00:00:00Z at the latest",
             ),
-            (Next::Retry, frozen, "wait for that"),
+            (NextStep::Retry, frozen, "wait for that"),
         ],
         "wait",
     );
-    let get = Next::Call(Call::Get { target: target() });
+    let get = NextStep::Call(ApiCall::Get { target: target() });
     let asks = Reason::AsksFor { owner: owner() };
     check(
         [
             (
-                Next::After(Vec::new()),
+                NextStep::After(Vec::new()),
                 asks,
                 "would read from the API server now",
             ),
@@ -171,19 +171,19 @@ fn waits_and_reads_have_their_sentences() {
 fn a_delete_names_its_propagation_policy() {
     let absent = || Reason::OwnerAbsent {
         owner: owner(),
-        proof: Proof::NotFound,
+        proof: AbsenceProof::NotFound,
     };
     let table = [
         (
-            Propagation::Background,
+            DeletePropagation::Background,
             "would delete it now (background: its dependents are deleted afterwards)",
         ),
         (
-            Propagation::Foreground,
+            DeletePropagation::Foreground,
             "would delete it now (foreground: its dependents are deleted first)",
         ),
         (
-            Propagation::Orphan,
+            DeletePropagation::Orphan,
             "would delete it now (orphan: its dependents are kept)",
         ),
     ];
@@ -230,7 +230,7 @@ fn each_patch_has_its_sentence() {
 
 #[test]
 fn owners_finalizers_and_failed_reads_change_the_next_action() {
-    let owned = || mk(Next::Rest, Reason::Owned { owner: owner() });
+    let owned = || mk(NextStep::Rest, Reason::Owned { owner: owner() });
     let mut two = owned();
     two.ties.owners.push(mk_tie("t", "Solid", "lives"));
     assert_eq!(
@@ -238,7 +238,7 @@ fn owners_finalizers_and_failed_reads_change_the_next_action() {
         "nothing, as long as one of its owners exists"
     );
 
-    let mut event = mk(delete(Propagation::Background), Reason::Unowned);
+    let mut event = mk(delete(DeletePropagation::Background), Reason::Unowned);
     event.is_collected = false;
     event.resource = "events".into();
     let step = event.next();
@@ -251,12 +251,15 @@ fn owners_finalizers_and_failed_reads_change_the_next_action() {
         )
     );
 
-    let mut asked = mk(Next::After(Vec::new()), Reason::AsksFor { owner: owner() });
+    let mut asked = mk(
+        NextStep::After(Vec::new()),
+        Reason::AsksFor { owner: owner() },
+    );
     asked.unanswered = Some("403: no".into());
     assert_eq!(asked.next().action, "ask");
     assert_eq!(asked.next().message, "retry the failed read (403: no)");
 
-    let mut held = mk(Next::Rest, Reason::Deleting);
+    let mut held = mk(NextStep::Rest, Reason::Deleting);
     held.finalizers = vec!["example.com/hold".into()];
     assert_eq!(
         held.next().message,
@@ -266,7 +269,7 @@ fn owners_finalizers_and_failed_reads_change_the_next_action() {
 
 #[test]
 fn the_text_names_owners_blockers_and_dependents() {
-    let mut explained = mk(Next::Rest, Reason::WaitsForDependents { blocking: 12 });
+    let mut explained = mk(NextStep::Rest, Reason::WaitsForDependents { blocking: 12 });
     explained.deletion = Some(Timestamp::UNIX_EPOCH);
     explained.finalizers = vec!["foregroundDeletion".into(), "example.com/hold".into()];
     explained.ties.owners[0].message = "is gone:\nnot".into();
@@ -277,9 +280,9 @@ fn the_text_names_owners_blockers_and_dependents() {
         count,
     };
     explained.ties.hanging = vec![hanging("Pod", "pods", 12), hanging("Set", "sets.g", 1)];
-    explained.verdict.notes = vec![Note {
+    explained.verdict.notes = vec![EventNote {
         about: owner(),
-        severity: Severity::Warning,
+        severity: EventSeverity::Warning,
         reason: "Odd",
         message: "look".into(),
         dedup_key: None,
@@ -305,7 +308,7 @@ Dependents: 12 Pods, 1 Set.
 
 #[test]
 fn an_object_without_owners_and_dependents_has_five_lines() {
-    let mut explained = mk(Next::Rest, Reason::Unowned);
+    let mut explained = mk(NextStep::Rest, Reason::Unowned);
     explained.ties.owners.clear();
     assert_eq!(
         explained.text(),
@@ -322,7 +325,7 @@ Dependents: none.
 
 #[test]
 fn ten_thousand_owners_are_counted() {
-    let mut explained = mk(Next::Rest, Reason::Unowned);
+    let mut explained = mk(NextStep::Rest, Reason::Unowned);
     explained.ties.owners = vec![mk_tie("s", "Solid", "lives"); 10_000];
     let text = explained.text();
     assert!(text.contains("\n  … and 9980 more\n"), "{text}");
@@ -332,10 +335,10 @@ fn ten_thousand_owners_are_counted() {
 #[test]
 fn the_json_has_stable_keys() {
     let mut explained = mk(
-        delete(Propagation::Background),
+        delete(DeletePropagation::Background),
         Reason::OwnerAbsent {
             owner: owner(),
-            proof: Proof::NotFound,
+            proof: AbsenceProof::NotFound,
         },
     );
     explained.ties.owners[0].standing = "Absent";
@@ -363,7 +366,7 @@ fn the_json_has_stable_keys() {
 
 #[test]
 fn other_controllers_come_after_the_garbage_collector() {
-    let mut explained = mk(Next::Rest, Reason::Unowned);
+    let mut explained = mk(NextStep::Rest, Reason::Unowned);
     explained.ties.owners.clear();
     let verdict = |next| Verdict {
         next,
@@ -372,11 +375,11 @@ fn other_controllers_come_after_the_garbage_collector() {
     };
     let at = Timestamp::UNIX_EPOCH;
     explained.verdicts = vec![
-        ControllerVerdict::of("a", verdict(Next::At(at)))
+        ControllerVerdict::of("a", verdict(NextStep::At(at)))
             .assuming(["--x=1".to_owned(), "no --y".to_owned()])
             .after(["something else"])
             .provided("all goes well"),
-        ControllerVerdict::of("b", verdict(delete(Propagation::Foreground))),
+        ControllerVerdict::of("b", verdict(delete(DeletePropagation::Foreground))),
     ];
     assert_eq!(
         explained.text(),
@@ -407,16 +410,17 @@ Dependents: none.
 
 #[test]
 fn a_controller_that_waits_to_delete_names_the_time() {
-    let verdict = |next: Next<Key>| Verdict {
+    let verdict = |next: NextStep<Key>| Verdict {
         next,
         because: Reason::Doubtful,
         notes: Vec::new(),
     };
-    let end =
-        |next| ControllerVerdict::of_deletion("a", verdict(next), Propagation::Foreground).json();
+    let end = |next| {
+        ControllerVerdict::of_deletion("a", verdict(next), DeletePropagation::Foreground).json()
+    };
     let step = json!({"action": "delete", "policy": "Foreground", "at": "1970-01-01T00:00:00Z",
         "message": "would delete it at 1970-01-01T00:00:00Z (foreground: its dependents are deleted first)"});
-    assert_eq!(end(Next::At(Timestamp::UNIX_EPOCH))["next"], step);
-    assert_eq!(end(Next::Rest)["next"]["message"], "nothing");
-    assert_eq!(end(Next::Retry)["next"]["message"], "wait for that");
+    assert_eq!(end(NextStep::At(Timestamp::UNIX_EPOCH))["next"], step);
+    assert_eq!(end(NextStep::Rest)["next"]["message"], "nothing");
+    assert_eq!(end(NextStep::Retry)["next"]["message"], "wait for that");
 }

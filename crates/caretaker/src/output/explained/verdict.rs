@@ -1,7 +1,7 @@
 //! The decision of a controller other than the garbage collector about an object.
 
-use caretaker_controllers::runtime::call::{Call, Propagation};
-use caretaker_controllers::runtime::controller::{DecisionReason, Next, Note, Verdict};
+use caretaker_controllers::runtime::call::{ApiCall, DeletePropagation};
+use caretaker_controllers::runtime::controller::{DecisionReason, EventNote, NextStep, Verdict};
 use serde_json::{Value, json};
 
 use super::{NextAction, deleted};
@@ -13,7 +13,7 @@ pub(crate) struct ControllerVerdict {
     /// Rule id and sentence.
     because: (String, String),
     next: NextAction,
-    notes: Vec<Note>,
+    notes: Vec<EventNote>,
     /// Assumptions that the cluster does not show: flags of the running controller.
     assumed: Vec<String>,
     /// Writes that come before.
@@ -34,18 +34,18 @@ impl ControllerVerdict {
             ..NextAction::none(String::new())
         };
         let next = match verdict.next {
-            Next::Rest => step("none", "nothing"),
-            Next::At(at) => NextAction {
+            NextStep::Rest => step("none", "nothing"),
+            NextStep::At(at) => NextAction {
                 at: Some(at),
                 ..step("wait", &format!("nothing before {at:.0}"))
             },
-            Next::Retry => step("wait", "wait for that"),
-            Next::After(_) | Next::Call(Call::Get { .. }) => {
+            NextStep::Retry => step("wait", "wait for that"),
+            NextStep::After(_) | NextStep::Call(ApiCall::Get { .. }) => {
                 step("ask", "would read from the API server now")
             }
-            Next::Call(Call::Delete { propagation, .. }) => deleted(propagation),
-            Next::Call(Call::Create { .. }) => step("create", "would create a Job now"),
-            Next::Call(Call::Patch { .. }) => step("patch", "would patch it now"),
+            NextStep::Call(ApiCall::Delete { propagation, .. }) => deleted(propagation),
+            NextStep::Call(ApiCall::Create { .. }) => step("create", "would create a Job now"),
+            NextStep::Call(ApiCall::Patch { .. }) => step("patch", "would patch it now"),
         };
         Self {
             controller,
@@ -61,7 +61,7 @@ impl ControllerVerdict {
     pub(crate) fn of_deletion<K, R: DecisionReason>(
         controller: &'static str,
         verdict: Verdict<K, R>,
-        policy: Propagation,
+        policy: DeletePropagation,
     ) -> Self {
         let mut shown = Self::of(controller, verdict);
         if let Some(at) = shown.next.at {

@@ -12,18 +12,23 @@ fn at(millis: i64) -> Timestamp {
 }
 
 /// `Deployment shop/web`, whose uid is `Deployment-web`.
-fn mk_object(kind: &str, name: &str) -> Identity {
-    Identity {
+fn mk_object(kind: &str, name: &str) -> ObjectIdentity {
+    ObjectIdentity {
         kind: kind.into(),
         namespace: "shop".into(),
         name: name.into(),
         uid: format!("{kind}-{name}"),
-        ..Identity::default()
+        ..ObjectIdentity::default()
     }
 }
 
 /// A write of the garbage collector that succeeded.
-fn mk_record(millis: i64, rule: &str, target: Identity, cause: Option<Identity>) -> Evidence {
+fn mk_record(
+    millis: i64,
+    rule: &str,
+    target: ObjectIdentity,
+    cause: Option<ObjectIdentity>,
+) -> Evidence {
     let is_delete = ["OwnerAbsent", "OwnerWaiting"].contains(&rule);
     Evidence {
         at: at(millis),
@@ -35,7 +40,7 @@ fn mk_record(millis: i64, rule: &str, target: Identity, cause: Option<Identity>)
         resource_version: "7".into(),
         because: json!({"rule": rule}),
         proof: None,
-        status: Outcome::Code(200),
+        status: WriteStatus::Code(200),
         ms: 0,
         error: None,
         reason: "its owner is gone: its deletion was observed".into(),
@@ -50,7 +55,12 @@ fn mk_record(millis: i64, rule: &str, target: Identity, cause: Option<Identity>)
 }
 
 /// A write of another controller.
-fn mk_other(verb: &'static str, rule: &str, target: Identity, cause: Option<Identity>) -> Evidence {
+fn mk_other(
+    verb: &'static str,
+    rule: &str,
+    target: ObjectIdentity,
+    cause: Option<ObjectIdentity>,
+) -> Evidence {
     Evidence {
         controller: "other-controller",
         verb,
@@ -58,7 +68,7 @@ fn mk_other(verb: &'static str, rule: &str, target: Identity, cause: Option<Iden
     }
 }
 
-fn mk_failed(record: Evidence, status: Outcome, error: &str) -> Evidence {
+fn mk_failed(record: Evidence, status: WriteStatus, error: &str) -> Evidence {
     Evidence {
         status,
         done: false,
@@ -67,11 +77,11 @@ fn mk_failed(record: Evidence, status: Outcome, error: &str) -> Evidence {
     }
 }
 
-fn pod(number: usize) -> Identity {
+fn pod(number: usize) -> ObjectIdentity {
     mk_object("Pod", &format!("web-{number}"))
 }
 
-fn web() -> Option<Identity> {
+fn web() -> Option<ObjectIdentity> {
     Some(mk_object("Deployment", "web"))
 }
 
@@ -91,10 +101,10 @@ fn lines_of(records: impl IntoIterator<Item = Evidence>) -> Vec<String> {
 fn a_failed_write_shows_the_servers_message() {
     let record = mk_record(0, "OwnerAbsent", pod(1), web());
     let message = "pods \"web-1\" is forbidden: User \"gc\" cannot delete resource \"pods\"";
-    let failed = mk_failed(record.clone(), Outcome::Code(403), message);
+    let failed = mk_failed(record.clone(), WriteStatus::Code(403), message);
     let expected = format!("cannot delete Pod shop/web-1 (403): {message}");
     assert_eq!(lines_of([failed]), [expected]);
-    let unreached = mk_failed(record, Outcome::NoAnswer, "connection refused");
+    let unreached = mk_failed(record, WriteStatus::NoAnswer, "connection refused");
     let expected = "cannot delete Pod shop/web-1 (no answer): connection refused";
     assert_eq!(lines_of([unreached]), [expected]);
 }
@@ -102,10 +112,10 @@ fn a_failed_write_shows_the_servers_message() {
 #[test]
 fn a_failure_is_printed_once_per_object_and_status() {
     let record = |number| mk_record(0, "OwnerAbsent", pod(number), web());
-    let failed = |code, error: &str| mk_failed(record(2), Outcome::Code(code), error);
+    let failed = |code, error: &str| mk_failed(record(2), WriteStatus::Code(code), error);
     let records = [
         record(0),
-        mk_failed(record(1), Outcome::Code(409), "conflict"),
+        mk_failed(record(1), WriteStatus::Code(409), "conflict"),
         failed(403, "no\nreally"),
         failed(403, "still no"),
         failed(500, "broken"),
@@ -120,7 +130,7 @@ fn a_failure_is_printed_once_per_object_and_status() {
     let patch = mk_record(0, "Orphaned", pod(0), web());
     let long = mk_failed(
         patch,
-        Outcome::Code(500),
+        WriteStatus::Code(500),
         &"x".repeat(2 * MESSAGE_CHARS_MAX),
     );
     let prefix = "cannot orphan Pod shop/web-0 (500): ";
@@ -177,15 +187,15 @@ fn created_jobs_share_a_line_and_status_updates_are_only_counted() {
 
 #[test]
 fn a_mark_before_a_delete_is_not_repeated() {
-    let node = Identity {
+    let node = ObjectIdentity {
         kind: "Node".into(),
         name: "n".into(),
-        ..Identity::default()
+        ..ObjectIdentity::default()
     };
     let write = |verb, number| mk_other(verb, "NodeGone", pod(number), Some(node.clone()));
     let both = |number| vec![write("patch", number), write("delete", number)];
     let held_back = Evidence {
-        status: Outcome::DryRun,
+        status: WriteStatus::DryRun,
         done: false,
         ..write("patch", 1)
     };
@@ -262,7 +272,7 @@ fn each_action_has_its_verb() {
 #[test]
 fn a_dry_run_has_its_own_line() {
     let held_back = |rule, number| Evidence {
-        status: Outcome::DryRun,
+        status: WriteStatus::DryRun,
         done: false,
         ..mk_record(0, rule, pod(number), web())
     };
@@ -343,7 +353,7 @@ fn memory_is_bounded_and_evicted_groups_are_printed() {
         let millis = i64::try_from(number).unwrap();
         let mut record = mk_record(millis, "OwnerAbsent", pod(number), Some(owner));
         if number % 2 == 0 {
-            record = mk_failed(record, Outcome::Code(403), "no");
+            record = mk_failed(record, WriteStatus::Code(403), "no");
         }
         lines.extend(summary.add(&record));
     }

@@ -4,39 +4,39 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::super::{BATCH, DIALECTS};
-use super::world::{BASE, Ended, REFUSE, World};
+use super::world::{BASE, CronWorld, REFUSE, RunEnd};
 
 #[test]
 fn suspended_at_the_tick_it_waits_and_resumed_at_the_tick_it_runs_once() {
     for row in DIALECTS {
-        let mut world = World::new(row, &json!({}));
-        let suspend = |world: &mut World, is_suspended: bool| {
+        let mut world = CronWorld::new(row, &json!({}));
+        let suspend = |world: &mut CronWorld, is_suspended: bool| {
             world.change_cron(&json!({"spec": {"suspend": is_suspended}}));
             world.run()
         };
         world.at(5);
-        assert_eq!(suspend(&mut world, true), Ended::Rest);
+        assert_eq!(suspend(&mut world, true), RunEnd::Rest);
         assert!(world.asked.is_empty());
-        assert_eq!(suspend(&mut world, false), Ended::In(300));
+        assert_eq!(suspend(&mut world, false), RunEnd::In(300));
         for is_suspended in [true, false, true, false] {
             suspend(&mut world, is_suspended);
         }
         assert_eq!(world.asked_for("create"), 1);
-        assert_eq!(world.active(), [World::name_at(5)]);
+        assert_eq!(world.active(), [CronWorld::name_at(5)]);
     }
 }
 
 #[test]
 fn suspended_between_the_job_and_its_record_it_records_all_the_same() {
     for row in DIALECTS {
-        let mut world = World::new(row, &json!({}));
+        let mut world = CronWorld::new(row, &json!({}));
         world.troubles.push_back(("patch", REFUSE));
-        assert_eq!(world.at(5).run(), Ended::Failed);
+        assert_eq!(world.at(5).run(), RunEnd::Failed);
         world.change_cron(&json!({"spec": {"suspend": true}}));
-        assert_eq!(world.run(), Ended::Rest);
+        assert_eq!(world.run(), RunEnd::Rest);
         assert_eq!(world.status()["lastScheduleTime"], "2025-03-11T10:05:00Z");
         world.change_cron(&json!({"spec": {"suspend": false}}));
-        assert_eq!(world.run(), Ended::In(300));
+        assert_eq!(world.run(), RunEnd::In(300));
         assert_eq!(world.asked_for("create"), 1);
     }
 }
@@ -56,7 +56,7 @@ fn a_schedule_that_is_edited_at_the_tick_starts_no_slot_twice() {
     ];
     for (schedule, before, after) in cases {
         for (is_served, made) in [(false, before), (true, after)] {
-            let mut world = World::new(&BATCH, &json!({}));
+            let mut world = CronWorld::new(&BATCH, &json!({}));
             world.at(5);
             if is_served {
                 world.run();
@@ -65,7 +65,7 @@ fn a_schedule_that_is_edited_at_the_tick_starts_no_slot_twice() {
             world.run();
             world.now = BASE + SignedDuration::from_secs(5 * 60 + 40);
             world.run();
-            let names: Vec<String> = made.iter().copied().map(World::name_at).collect();
+            let names: Vec<String> = made.iter().copied().map(CronWorld::name_at).collect();
             assert_eq!(world.jobs(), names, "{schedule} {is_served}");
         }
     }
@@ -76,12 +76,12 @@ fn a_schedule_that_is_edited_at_the_tick_starts_no_slot_twice() {
 fn made_a_second_before_the_tick_it_runs_and_made_at_it_or_later_it_does_not() {
     for (secs, made) in [(-1, 1), (0, 0), (1, 0)] {
         for row in DIALECTS {
-            let mut world = World::new(row, &json!({}));
+            let mut world = CronWorld::new(row, &json!({}));
             let created = BASE + SignedDuration::from_secs(5 * 60 + secs);
             world.change_cron(&json!({"metadata": {"creationTimestamp": created}}));
-            world.restart(super::super::Settings::default());
+            world.restart(super::super::CronSettings::default());
             world.now = BASE + SignedDuration::from_secs(5 * 60 + 2);
-            assert_eq!(world.run(), Ended::In(298), "{secs}");
+            assert_eq!(world.run(), RunEnd::In(298), "{secs}");
             assert_eq!(world.asked_for("create"), made, "{secs}");
             world.at(10).run();
             assert_eq!(world.asked_for("create"), made + 1, "{secs}");
@@ -93,20 +93,20 @@ fn made_a_second_before_the_tick_it_runs_and_made_at_it_or_later_it_does_not() {
 #[test]
 fn made_again_at_the_tick_it_leaves_the_slot_to_the_job_of_its_predecessor() {
     for row in DIALECTS {
-        let mut world = World::new(row, &json!({}));
+        let mut world = CronWorld::new(row, &json!({}));
         let mut job = world.mk_job(5, "Running");
         job["metadata"]["ownerReferences"][0]["uid"] = "predecessor".into();
         let before: Value = job.clone();
         world.put_job(job);
-        assert_eq!(world.at(5).run(), Ended::In(300));
+        assert_eq!(world.at(5).run(), RunEnd::In(300));
         assert_eq!(
-            world.job(&World::name_at(5))["metadata"]["uid"],
+            world.job(&CronWorld::name_at(5))["metadata"]["uid"],
             before["metadata"]["uid"]
         );
         assert!(world.active().is_empty());
-        world.drop_job_unseen(&World::name_at(5));
-        assert_eq!(world.run(), Ended::In(300), "the slot is over");
+        world.drop_job_unseen(&CronWorld::name_at(5));
+        assert_eq!(world.run(), RunEnd::In(300), "the slot is over");
         world.at(10).run();
-        assert_eq!(world.active(), [World::name_at(10)]);
+        assert_eq!(world.active(), [CronWorld::name_at(10)]);
     }
 }

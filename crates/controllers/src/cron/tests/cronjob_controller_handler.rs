@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 
 use super::super::{DIALECTS, VOLCANO};
-use super::world::{BASE, Ended, World};
-use crate::runtime::controller::Change;
+use super::world::{BASE, CronWorld, RunEnd};
+use crate::runtime::controller::ObservedChange;
 use crate::test_world::merged;
 
 /// `GetJobsByCronJob`: what the one owner is like, and whether its Job counts as running.
@@ -20,13 +20,13 @@ fn a_job_belongs_to_the_controller_with_its_uid() {
         (json!({"uid": "another"}), false),
     ];
     for (changes, is_ours) in cases {
-        let mut world = World::new(&VOLCANO, &json!({"concurrencyPolicy": "Forbid"}));
+        let mut world = CronWorld::new(&VOLCANO, &json!({"concurrencyPolicy": "Forbid"}));
         let mut job = world.mk_job(1, "Running");
         let owner = &mut job["metadata"]["ownerReferences"][0];
         *owner = merged(owner.take(), changes.clone());
         world.put_job(job);
         world.at(5).run();
-        let is_started = world.jobs().contains(&World::name_at(5));
+        let is_started = world.jobs().contains(&CronWorld::name_at(5));
         assert_eq!(is_started, !is_ours, "{changes}");
     }
 }
@@ -57,7 +57,7 @@ fn a_new_schedule_is_looked_at_when_its_slot_comes_and_all_else_at_once() {
     ];
     for (before, changes, woken) in cases {
         for row in DIALECTS {
-            let mut world = World::new(row, &json!({"schedule": before}));
+            let mut world = CronWorld::new(row, &json!({"schedule": before}));
             world.change_cron(&json!({"status": {"lastScheduleTime": BASE}}));
             let got = world.change_cron(&json!({ "spec": changes.clone() }));
             assert_eq!(got, woken, "{before} {changes}");
@@ -68,17 +68,17 @@ fn a_new_schedule_is_looked_at_when_its_slot_comes_and_all_else_at_once() {
 #[test]
 fn a_schedule_that_cannot_be_read_after_a_change_has_a_reason_of_its_own() {
     for row in DIALECTS {
-        let mut world = World::new(row, &json!({}));
-        assert_eq!(world.at(1).run(), Ended::In(240));
+        let mut world = CronWorld::new(row, &json!({}));
+        assert_eq!(world.at(1).run(), RunEnd::In(240));
         world.change_cron(&json!({"spec": {"schedule": "bad"}}));
-        assert_eq!(world.run(), Ended::Rest);
+        assert_eq!(world.run(), RunEnd::Rest);
         assert_eq!(world.events, ["UnParseableCronJobSchedule"]);
         assert_eq!(world.messages, ["unparseable schedule for cronjob: bad"]);
         world.change_cron(&json!({"spec": {"schedule": "* * * * *"}}));
-        assert_eq!(world.run(), Ended::In(60));
+        assert_eq!(world.run(), RunEnd::In(60));
         assert_eq!(
             world.jobs(),
-            [World::name_at(1)],
+            [CronWorld::name_at(1)],
             "the latest of the new schedule, as upstream"
         );
     }
@@ -86,13 +86,13 @@ fn a_schedule_that_cannot_be_read_after_a_change_has_a_reason_of_its_own() {
 
 #[test]
 fn versions_of_a_job_that_nothing_follows_from_wake_nobody() {
-    let mut world = World::new(&VOLCANO, &json!({}));
+    let mut world = CronWorld::new(&VOLCANO, &json!({}));
     world.add_job(1, "Running");
     let mut job = world.mk_job(1, "Running");
     job["status"]["running"] = 7.into();
-    let name = World::name_at(1);
+    let name = CronWorld::name_at(1);
     world.put_job_unseen(job);
-    let change = Change::Applied(world.record_of_job(&name));
+    let change = ObservedChange::Applied(world.record_of_job(&name));
     assert_eq!(world.observe(&change), []);
     world.end_job(&name, "Completed");
     world.at(2).run();

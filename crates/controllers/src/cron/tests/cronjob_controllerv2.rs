@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 
 use super::super::BATCH;
-use super::world::{BASE, Ended, REFUSE, World};
+use super::world::{BASE, CronWorld, REFUSE, RunEnd};
 use crate::test_world::merged;
 
 const WEEK: i64 = 7 * 24 * 60;
@@ -15,7 +15,7 @@ type Row = (
     Value,
     i64,
     &'static [(&'static str, i64)],
-    Ended,
+    RunEnd,
     &'static [&'static str],
     usize,
     usize,
@@ -24,7 +24,7 @@ type Row = (
 /// Cases that do not end as they should, in words.
 fn wrong(cases: &[Row]) -> Vec<String> {
     let judge = |shows_first, (spec, now, jobs, ended, events, made, deleted): &Row| {
-        let mut world = World::new(&BATCH, &json!({"schedule": "0 * * * ?"}));
+        let mut world = CronWorld::new(&BATCH, &json!({"schedule": "0 * * * ?"}));
         world.shows_first = shows_first;
         world.change_cron(&json!({ "spec": spec }));
         for (phase, slot) in *jobs {
@@ -65,20 +65,20 @@ fn each(changes: &Value) -> [Value; 3] {
 #[test]
 #[rustfmt::skip]
 fn never_ran() {
-    let late = Ended::In(59 * 60);
+    let late = RunEnd::In(59 * 60);
     let started: &[&str] = &["SuccessfulCreate"];
     let in_zone = json!({"schedule": "TZ=UTC 0 * * * ?", "timeZone": "Asia/Kolkata"});
-    let cases: [(Value, i64, Ended, &[&str]); 11] = [
-        (json!({"schedule": "bad"}), 59, Ended::Rest, &["UnParseableCronJobSchedule"]),
-        (json!({"timeZone": "bad"}), 59, Ended::Rest, &["UnknownTimeZone"]),
+    let cases: [(Value, i64, RunEnd, &[&str]); 11] = [
+        (json!({"schedule": "bad"}), 59, RunEnd::Rest, &["UnParseableCronJobSchedule"]),
+        (json!({"timeZone": "bad"}), 59, RunEnd::Rest, &["UnknownTimeZone"]),
         // Volcano does not look at it while it is suspended.
-        (json!({"timeZone": "bad", "suspend": true}), 59, Ended::Rest, &["UnknownTimeZone"]),
-        (json!({}), 59, Ended::In(60), &[]),
-        (json!({"timeZone": "Pacific/Honolulu"}), 59, Ended::In(60), &[]),
+        (json!({"timeZone": "bad", "suspend": true}), 59, RunEnd::Rest, &["UnknownTimeZone"]),
+        (json!({}), 59, RunEnd::In(60), &[]),
+        (json!({"timeZone": "Pacific/Honolulu"}), 59, RunEnd::In(60), &[]),
         (json!({}), 61, late.clone(), started),
         (json!({"timeZone": "Asia/Kolkata"}), 31, late.clone(), started),
         (in_zone, 61, late.clone(), &["UnsupportedSchedule", "SuccessfulCreate"]),
-        (json!({"suspend": true}), 61, Ended::Rest, &[]),
+        (json!({"suspend": true}), 61, RunEnd::Rest, &[]),
         // Upstream says so only if the slot was found before and is too late now; here it is always told (cron-deadline).
         (json!({"startingDeadlineSeconds": 10}), 61, late.clone(), &["MissSchedule"]),
         (json!({"startingDeadlineSeconds": 600}), 61, late, started),
@@ -95,16 +95,16 @@ fn never_ran() {
 fn ran_and_done_or_still_active() {
     let done: &[(&str, i64)] = &[("Completed", 0)];
     let runs: &[(&str, i64)] = &[("Running", 0)];
-    let late = || Ended::In(59 * 60);
+    let late = || RunEnd::In(59 * 60);
     let saw: &[&str] = &["SawCompletedJob"];
     let made: &[&str] = &["SuccessfulCreate"];
     let saw_and_made: &[&str] = &["SuccessfulCreate", "SawCompletedJob"];
     let long: &[&str] = &["TooManyMissedTimes", "SuccessfulCreate", "SawCompletedJob"];
     let mut cases: Vec<Row> = Vec::new();
     for spec in each(&json!({})) {
-        cases.push((spec.clone(), 59, done, Ended::In(60), saw, 0, 0));
+        cases.push((spec.clone(), 59, done, RunEnd::In(60), saw, 0, 0));
         cases.push((spec.clone(), 61, done, late(), saw_and_made, 1, 0));
-        cases.push((spec.clone(), 59, runs, Ended::In(60), &[], 0, 0));
+        cases.push((spec.clone(), 59, runs, RunEnd::In(60), &[], 0, 0));
         // A week without anybody who looked.
         cases.push((spec, WEEK + 1, done, late(), long, 1, 0));
     }
@@ -114,14 +114,14 @@ fn ran_and_done_or_still_active() {
     let [allow, forbid, replace] = each(&json!({}));
     let every = json!({"schedule": "@every 1h"});
     cases.extend([
-        (json!({"suspend": true}), 61, done, Ended::Rest, saw, 0, 0),
-        (json!({"suspend": true}), 61, runs, Ended::Rest, &[], 0, 0),
+        (json!({"suspend": true}), 61, done, RunEnd::Rest, saw, 0, 0),
+        (json!({"suspend": true}), 61, runs, RunEnd::Rest, &[], 0, 0),
         (json!({"startingDeadlineSeconds": 10}), 61, done, late(), &["MissSchedule", "SawCompletedJob"], 0, 0),
         (allow, 61, runs, late(), made, 1, 0),
         (forbid, 61, runs, late(), &["JobAlreadyActive"], 0, 0),
         (replace, 61, runs, late(), &["SuccessfulDelete", "SuccessfulCreate"], 1, 1),
-        (every.clone(), 59, done, Ended::In(60), saw, 0, 0),
-        (every.clone(), 60, done, Ended::In(3_600), saw_and_made, 1, 0),
+        (every.clone(), 59, done, RunEnd::In(60), saw, 0, 0),
+        (every.clone(), 60, done, RunEnd::In(3_600), saw_and_made, 1, 0),
         (every, WEEK + 1, runs, late(), &["TooManyMissedTimes", "SuccessfulCreate"], 1, 0),
     ] as [Row; 9]);
     assert_eq!(wrong(&cases), [""; 0]);
@@ -129,20 +129,20 @@ fn ran_and_done_or_still_active() {
 
 #[test]
 fn time_drifted_back_starts_nothing() {
-    let mut world = World::new(
+    let mut world = CronWorld::new(
         &BATCH,
         &json!({"schedule": "0 * * * ?", "concurrencyPolicy": "Forbid"}),
     );
     let later = BASE + jiff::SignedDuration::from_mins(120);
     world.change_cron(&json!({"status": {"lastScheduleTime": later}}));
-    assert_eq!(world.at(61).run(), Ended::In(119 * 60));
+    assert_eq!(world.at(61).run(), RunEnd::In(119 * 60));
     assert_eq!((world.asked.len(), world.events.len()), (0, 0));
 }
 
 /// `TestControllerV2CleanupFinishedJobs`.
 #[test]
 fn the_oldest_goes_even_if_nothing_can_be_made() {
-    let mut world = World::new(&BATCH, &json!({"successfulJobsHistoryLimit": 1}));
+    let mut world = CronWorld::new(&BATCH, &json!({"successfulJobsHistoryLimit": 1}));
     world.add_job(1, "Completed");
     world.add_job(2, "Completed");
     world.change_cron(
@@ -151,10 +151,10 @@ fn the_oldest_goes_even_if_nothing_can_be_made() {
     for _ in 0..3 {
         world.troubles.push_back(("create", REFUSE));
     }
-    assert_eq!(world.at(5).run(), Ended::Failed);
-    assert_eq!(world.jobs(), [World::name_at(2)]);
+    assert_eq!(world.at(5).run(), RunEnd::Failed);
+    assert_eq!(world.jobs(), [CronWorld::name_at(2)]);
     assert_eq!(world.events, ["SuccessfulDelete", "FailedCreate"]);
-    let mut world = World::new(&BATCH, &json!({"successfulJobsHistoryLimit": 2}));
+    let mut world = CronWorld::new(&BATCH, &json!({"successfulJobsHistoryLimit": 2}));
     world.add_job(1, "Completed");
     world.add_job(2, "Completed");
     world.at(4).run();
@@ -165,26 +165,26 @@ fn the_oldest_goes_even_if_nothing_can_be_made() {
 #[test]
 fn a_job_that_exists_is_the_slots_if_it_is_ours() {
     for is_ours in [true, false] {
-        let mut world = World::new(&BATCH, &json!({}));
+        let mut world = CronWorld::new(&BATCH, &json!({}));
         let mut job = world.mk_job(5, "Running");
         if !is_ours {
             job["metadata"]["ownerReferences"][0]["uid"] = "another".into();
         }
         world.put_job_unseen(job);
-        assert_eq!(world.at(5).run(), Ended::In(300));
+        assert_eq!(world.at(5).run(), RunEnd::In(300));
         let (create, get) = (
-            format!("create {}", World::name_at(5)),
-            format!("get {}", World::name_at(5)),
+            format!("create {}", CronWorld::name_at(5)),
+            format!("get {}", CronWorld::name_at(5)),
         );
         if is_ours {
             assert_eq!(world.asked, [create, get, "patch nightly".to_owned()]);
-            assert_eq!(world.active(), [World::name_at(5)]);
+            assert_eq!(world.active(), [CronWorld::name_at(5)]);
             assert_eq!(world.status()["lastScheduleTime"], "2025-03-11T10:05:00Z");
         } else {
             assert_eq!(world.asked, [create, get]);
             assert_eq!(
                 world.run(),
-                Ended::In(300),
+                RunEnd::In(300),
                 "it is not tried again for this slot"
             );
             assert_eq!(world.asked.len(), 2);
@@ -201,7 +201,7 @@ fn a_job_that_exists_is_the_slots_if_it_is_ours() {
 #[test]
 fn the_last_success_is_told_whatever_is_kept() {
     for limit in [json!(0), json!(10), Value::Null] {
-        let mut world = World::new(&BATCH, &json!({"successfulJobsHistoryLimit": limit}));
+        let mut world = CronWorld::new(&BATCH, &json!({"successfulJobsHistoryLimit": limit}));
         world.add_job(1, "Completed");
         world.add_job(2, "Completed");
         world.at(4).run();

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use super::super::{BATCH, DIALECTS, Settings, VOLCANO};
-use super::world::{BASE, Ended, JOB_KIND, NAME, NS, World};
-use crate::runtime::call::{Answer, Call};
-use crate::runtime::controller::{Change, Next};
-use crate::runtime::record::{Record, View, decode};
+use super::super::{BATCH, CronSettings, DIALECTS, VOLCANO};
+use super::world::{BASE, CronWorld, JOB_KIND, NAME, NS, RunEnd};
+use crate::runtime::call::{ApiAnswer, ApiCall};
+use crate::runtime::controller::{NextStep, ObservedChange};
+use crate::runtime::record::{ObjectRecord, RecordView, decode};
 
 #[test]
 fn schedules_that_cannot_be_read_are_told_and_waited_for() {
@@ -40,8 +40,8 @@ fn schedules_that_cannot_be_read_are_told_and_waited_for() {
             (&BATCH, "UnparseableSchedule"),
             (&VOLCANO, "InvalidSchedule"),
         ] {
-            let mut world = World::new(row, &json!({"schedule": schedule}));
-            assert_eq!(world.at(5).run(), Ended::Rest, "{schedule:.40}");
+            let mut world = CronWorld::new(row, &json!({"schedule": schedule}));
+            assert_eq!(world.at(5).run(), RunEnd::Rest, "{schedule:.40}");
             assert_eq!(world.events, [reason], "{schedule:.40}");
             assert!(world.messages[0].len() < 2_000, "{schedule:.40}");
             world.at(10).run();
@@ -54,7 +54,7 @@ fn schedules_that_cannot_be_read_are_told_and_waited_for() {
 #[test]
 fn intervals_of_any_length_are_served_once_a_minute_at_most() {
     for (schedule, made) in [("@every 1ns", 5), ("@every 0s", 5), ("@every 290y", 0)] {
-        let mut world = World::new(&BATCH, &json!({"schedule": schedule}));
+        let mut world = CronWorld::new(&BATCH, &json!({"schedule": schedule}));
         for minutes in 1..=5 {
             world.at(minutes).run();
         }
@@ -71,17 +71,17 @@ fn intervals_of_any_length_are_served_once_a_minute_at_most() {
 fn schedules_without_slots_are_told_and_looked_at_again_after_a_year() {
     for row in DIALECTS {
         for schedule in ["0 0 31 2 *", "0 0 30 2 *"] {
-            let mut world = World::new(row, &json!({"schedule": schedule}));
-            assert_eq!(world.at(5).run(), Ended::In(365 * 86_400));
+            let mut world = CronWorld::new(row, &json!({"schedule": schedule}));
+            assert_eq!(world.at(5).run(), RunEnd::In(365 * 86_400));
             assert_eq!(world.events, ["InvalidSchedule"]);
             assert!(world.asked.is_empty());
         }
         // The next leap day after 2096 is in 2104, further than upstream looks: it comes all the same.
-        let mut world = World::new(row, &json!({"schedule": "0 0 29 2 *"}));
+        let mut world = CronWorld::new(row, &json!({"schedule": "0 0 29 2 *"}));
         let leap: jiff::Timestamp = "2096-02-29T00:00:00Z".parse().unwrap();
         world.change_cron(&json!({"status": {"lastScheduleTime": leap}}));
         world.now = leap + SignedDuration::from_hours(24);
-        assert_eq!(world.run(), Ended::In(365 * 86_400));
+        assert_eq!(world.run(), RunEnd::In(365 * 86_400));
         world.now = "2104-03-01T00:00:00Z".parse().unwrap();
         world.run();
         assert_eq!(world.asked_for("create"), 1);
@@ -101,12 +101,12 @@ fn zones_that_do_not_exist_are_told_and_waited_for() {
         "Etc/Unknown",
     ] {
         for (row, reason) in [(&BATCH, "UnknownTimeZone"), (&VOLCANO, "InvalidTimeZone")] {
-            let mut world = World::new(row, &json!({"timeZone": zone}));
-            assert_eq!(world.at(5).run(), Ended::Rest, "{zone}");
+            let mut world = CronWorld::new(row, &json!({"timeZone": zone}));
+            assert_eq!(world.at(5).run(), RunEnd::Rest, "{zone}");
             assert_eq!(world.events, [reason], "{zone}");
             world.change_cron(&json!({"spec": {"timeZone": "Asia/Kathmandu"}}));
             world.run();
-            assert_eq!(world.jobs(), [World::name_at(5)], "{zone}");
+            assert_eq!(world.jobs(), [CronWorld::name_at(5)], "{zone}");
         }
     }
     for zone in [
@@ -115,18 +115,18 @@ fn zones_that_do_not_exist_are_told_and_waited_for() {
         "Pacific/Apia",
         "Asia/Kathmandu",
     ] {
-        let mut world = World::new(&BATCH, &json!({"timeZone": zone}));
+        let mut world = CronWorld::new(&BATCH, &json!({"timeZone": zone}));
         world.at(5).run();
-        assert_eq!(world.jobs(), [World::name_at(5)], "{zone}");
+        assert_eq!(world.jobs(), [CronWorld::name_at(5)], "{zone}");
     }
 }
 
 #[test]
 fn no_zone_means_the_one_of_the_process() {
     let zone = caretaker_machinery::cron::zone::find("Asia/Kathmandu").unwrap();
-    let settings = Settings {
+    let settings = CronSettings {
         default_zone: zone,
-        ..Settings::default()
+        ..CronSettings::default()
     };
     // 10:00 in UTC is 15:45 there.
     for (spec, secs) in [
@@ -137,11 +137,11 @@ fn no_zone_means_the_one_of_the_process() {
         ),
         (json!({"schedule": "TZ=UTC 0 16 * * *"}), 6 * 3_600),
     ] {
-        let mut world = World::with(&BATCH, settings.clone(), &spec);
-        assert_eq!(world.run(), Ended::In(secs), "{spec}");
+        let mut world = CronWorld::with(&BATCH, settings.clone(), &spec);
+        assert_eq!(world.run(), RunEnd::In(secs), "{spec}");
         world.now = BASE + SignedDuration::from_secs(secs);
         world.run();
-        let job = world.job(&World::name_at(secs / 60));
+        let job = world.job(&CronWorld::name_at(secs / 60));
         let stamp = job["metadata"]["annotations"][BATCH.stamp]
             .as_str()
             .unwrap();
@@ -161,11 +161,11 @@ fn odd_numbers_mean_nothing_or_what_they_say() {
         (json!({"suspend": "yes"}), 3),
         (json!({"jobTemplate": [1]}), 3),
     ] {
-        let mut world = World::new(&VOLCANO, &spec);
+        let mut world = CronWorld::new(&VOLCANO, &spec);
         for minutes in [1, 2, 3] {
             world.add_job(minutes, "Completed");
         }
-        assert_eq!(world.at(5).run(), Ended::In(300), "{spec}");
+        assert_eq!(world.at(5).run(), RunEnd::In(300), "{spec}");
         assert_eq!(world.jobs().len(), kept + 1, "{spec}");
     }
 }
@@ -179,7 +179,7 @@ fn times_that_make_no_sense_stop_nothing_but_what_they_say() {
         ("soon", 1),
     ];
     for (last, made) in cases {
-        let mut world = World::new(&BATCH, &json!({}));
+        let mut world = CronWorld::new(&BATCH, &json!({}));
         world.change_cron(&json!({"status": {"lastScheduleTime": last}}));
         world.at(5).run();
         assert_eq!(world.asked_for("create"), made, "{last}");
@@ -189,10 +189,10 @@ fn times_that_make_no_sense_stop_nothing_but_what_they_say() {
 /// The next leap day after that of 2096 is further away than anybody looks.
 #[test]
 fn a_last_slot_that_is_still_to_come_is_waited_for_if_none_comes_after_it() {
-    let mut world = World::new(&BATCH, &json!({"schedule": "0 0 29 2 *"}));
+    let mut world = CronWorld::new(&BATCH, &json!({"schedule": "0 0 29 2 *"}));
     let last: jiff::Timestamp = "2096-02-29T00:00:00Z".parse().unwrap();
     world.change_cron(&json!({"status": {"lastScheduleTime": last}}));
-    assert_eq!(world.run(), Ended::In(last.duration_since(BASE).as_secs()));
+    assert_eq!(world.run(), RunEnd::In(last.duration_since(BASE).as_secs()));
     assert!(world.asked.is_empty() && world.events.is_empty());
 }
 
@@ -200,9 +200,9 @@ fn a_last_slot_that_is_still_to_come_is_waited_for_if_none_comes_after_it() {
 #[test]
 fn jobs_named_like_ticks_of_other_times_are_no_ticks() {
     for minutes in [-60, -1_000_000, 100, 100_000_000] {
-        let mut world = World::new(&BATCH, &json!({"successfulJobsHistoryLimit": 0}));
+        let mut world = CronWorld::new(&BATCH, &json!({"successfulJobsHistoryLimit": 0}));
         let mut job = world.mk_job(0, "Completed");
-        job["metadata"]["name"] = World::name_at(minutes).into();
+        job["metadata"]["name"] = CronWorld::name_at(minutes).into();
         world.put_job(job);
         world.at(5).run();
         assert_eq!(
@@ -212,7 +212,7 @@ fn jobs_named_like_ticks_of_other_times_are_no_ticks() {
         );
         assert_eq!(
             world.jobs(),
-            [World::name_at(5)],
+            [CronWorld::name_at(5)],
             "{minutes}: it goes as any other"
         );
     }
@@ -220,16 +220,16 @@ fn jobs_named_like_ticks_of_other_times_are_no_ticks() {
 
 #[test]
 fn a_hundred_thousand_references_to_nothing_are_dropped_at_once() {
-    let mut world = World::new(&VOLCANO, &json!({}));
+    let mut world = CronWorld::new(&VOLCANO, &json!({}));
     world.add_job(1, "Running");
-    let known = json!({"name": World::name_at(1), "uid": "uid-1"});
+    let known = json!({"name": CronWorld::name_at(1), "uid": "uid-1"});
     let mut refs: Vec<Value> = (0..100_000)
         .map(|number| json!({"name": "x", "uid": format!("u{number}")}))
         .collect();
     refs.extend([known.clone(), known, json!(7), json!({}), Value::Null]);
     world.change_cron(&json!({"status": {"active": refs}}));
     world.at(2).run();
-    assert_eq!(world.active(), [World::name_at(1)]);
+    assert_eq!(world.active(), [CronWorld::name_at(1)]);
     assert_eq!(world.asked_for("patch"), 1);
 }
 
@@ -237,7 +237,7 @@ fn a_hundred_thousand_references_to_nothing_are_dropped_at_once() {
 #[test]
 fn a_hundred_thousand_finished_jobs_go_one_by_one() {
     const JOBS: usize = 100_000;
-    let mut world = World::new(&BATCH, &json!({"successfulJobsHistoryLimit": 3}));
+    let mut world = CronWorld::new(&BATCH, &json!({"successfulJobsHistoryLimit": 3}));
     let time = |number: usize| BASE + SignedDuration::from_secs(i64::try_from(number).unwrap());
     let records = (0..JOBS).map(|number| {
         let time = time(number);
@@ -247,35 +247,35 @@ fn a_hundred_thousand_finished_jobs_go_one_by_one() {
             "name":"{NAME}","uid":"cron-uid","controller":true}}]}},"status":{{"startTime":"{time}",
             "completionTime":"{time}","conditions":[{{"type":"Complete","status":"True"}}]}}}}"#
         );
-        Arc::new(decode(JOB_KIND, text.as_bytes(), View::Full).unwrap())
+        Arc::new(decode(JOB_KIND, text.as_bytes(), RecordView::Full).unwrap())
     });
-    let records: Vec<Arc<Record>> = records.collect();
+    let records: Vec<Arc<ObjectRecord>> = records.collect();
     for record in &records {
-        world.observe(&Change::Applied(record.clone()));
+        world.observe(&ObservedChange::Applied(record.clone()));
     }
     world.change_cron(&json!({"status": {"lastSuccessfulTime": time(JOBS)}}));
     for record in &records[..JOBS - 3] {
         let verdict = world.decide();
-        let Next::Call(call @ Call::Delete { .. }) = verdict.next else {
+        let NextStep::Call(call @ ApiCall::Delete { .. }) = verdict.next else {
             panic!("{:?}", verdict.because);
         };
         assert_eq!(call.target().name, record.meta.name);
-        world.answer(&call, &Answer::Done);
-        world.observe(&Change::Deleted(record.clone()));
+        world.answer(&call, &ApiAnswer::Done);
+        world.observe(&ObservedChange::Deleted(record.clone()));
     }
-    assert_eq!(world.run(), Ended::In(300));
+    assert_eq!(world.run(), RunEnd::In(300));
 }
 
 #[test]
 fn a_million_missed_slots_are_one_job() {
     for row in DIALECTS {
-        let mut world = World::new(row, &json!({"schedule": "* * * * *"}));
-        assert_eq!(world.at(1_000_000).run(), Ended::In(60));
-        assert_eq!(world.jobs(), [World::name_at(1_000_000)]);
+        let mut world = CronWorld::new(row, &json!({"schedule": "* * * * *"}));
+        assert_eq!(world.at(1_000_000).run(), RunEnd::In(60));
+        assert_eq!(world.jobs(), [CronWorld::name_at(1_000_000)]);
         assert_eq!(world.events, ["TooManyMissedTimes", "SuccessfulCreate"]);
     }
     for (minutes, events) in [(100, 1), (101, 2)] {
-        let mut world = World::new(&BATCH, &json!({"schedule": "* * * * *"}));
+        let mut world = CronWorld::new(&BATCH, &json!({"schedule": "* * * * *"}));
         world.at(minutes).run();
         assert_eq!(world.events.len(), events, "{minutes}");
     }

@@ -5,15 +5,15 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use serde_json::json;
 
-use super::super::{BATCH, DIALECTS, Settings, VOLCANO};
-use super::world::{BASE, CONFLICT, Ended, NAME, REFUSE, World};
-use crate::runtime::call::{Answer, Call};
-use crate::runtime::controller::{Next, Verdict};
-use crate::test_world::Fault;
+use super::super::{BATCH, CronSettings, DIALECTS, VOLCANO};
+use super::world::{BASE, CONFLICT, CronWorld, NAME, REFUSE, RunEnd};
+use crate::runtime::call::{ApiAnswer, ApiCall};
+use crate::runtime::controller::{NextStep, Verdict};
+use crate::test_world::ServerFault;
 
 fn verb<K, R>(verdict: &Verdict<K, R>) -> &'static str {
     match &verdict.next {
-        Next::Call(call) => call.verb(),
+        NextStep::Call(call) => call.verb(),
         _ => "",
     }
 }
@@ -21,20 +21,20 @@ fn verb<K, R>(verdict: &Verdict<K, R>) -> &'static str {
 #[test]
 fn a_tick_is_two_requests_and_a_cron_job_that_waits_costs_none() {
     for row in DIALECTS {
-        let mut world = World::new(row, &json!({}));
-        assert_eq!(world.run(), Ended::In(300));
+        let mut world = CronWorld::new(row, &json!({}));
+        assert_eq!(world.run(), RunEnd::In(300));
         assert!(world.asked.is_empty());
-        assert_eq!(world.at(5).run(), Ended::In(300));
+        assert_eq!(world.at(5).run(), RunEnd::In(300));
         assert_eq!(
             world.asked,
             [
-                format!("create {}", World::name_at(5)),
+                format!("create {}", CronWorld::name_at(5)),
                 format!("patch {NAME}")
             ]
         );
         let status = world.status();
         let active = &status["active"][0];
-        let job = world.job(&World::name_at(5));
+        let job = world.job(&CronWorld::name_at(5));
         assert_eq!(active["uid"], job["metadata"]["uid"]);
         assert_eq!(
             active["resourceVersion"],
@@ -51,7 +51,7 @@ fn a_tick_is_two_requests_and_a_cron_job_that_waits_costs_none() {
 fn whoever_comes_after_a_crash_records_the_tick_and_starts_no_second() {
     for phase in ["Running", "Completed", "Failed"] {
         for suspend in [false, true] {
-            let mut world = World::new(
+            let mut world = CronWorld::new(
                 &VOLCANO,
                 &json!({"successfulJobsHistoryLimit": 0, "failedJobsHistoryLimit": 0}),
             );
@@ -59,7 +59,7 @@ fn whoever_comes_after_a_crash_records_the_tick_and_starts_no_second() {
             // The one that died made the Job and wrote nothing.
             world.add_job(5, phase);
             world.change_cron(&json!({"spec": {"suspend": suspend}}));
-            world.restart(Settings::default());
+            world.restart(CronSettings::default());
             world.run();
             assert_eq!(world.asked_for("create"), 0, "{phase}");
             assert_eq!(
@@ -85,7 +85,7 @@ fn nothing_is_deleted_before_its_tick_is_recorded() {
         (json!({"concurrencyPolicy": "Replace"}), "Running"),
     ];
     for (spec, phase) in specs {
-        let mut world = World::new(&BATCH, &spec);
+        let mut world = CronWorld::new(&BATCH, &spec);
         world.at(5);
         world.add_job(5, phase);
         world.at(10);
@@ -93,7 +93,7 @@ fn nothing_is_deleted_before_its_tick_is_recorded() {
             world.troubles.push_back(("patch", REFUSE));
         }
         for _ in 0..3 {
-            assert_eq!(world.run(), Ended::Failed);
+            assert_eq!(world.run(), RunEnd::Failed);
         }
         assert_eq!(world.asked_for("delete"), 0);
         world.run();
@@ -106,18 +106,18 @@ fn nothing_is_deleted_before_its_tick_is_recorded() {
 fn a_success_is_recorded_before_its_job_goes() {
     for row in DIALECTS {
         for shows_first in [false, true] {
-            let mut world = World::new(row, &json!({"successfulJobsHistoryLimit": 0}));
+            let mut world = CronWorld::new(row, &json!({"successfulJobsHistoryLimit": 0}));
             world.shows_first = shows_first;
             world.at(5).run();
             world.asked.clear();
             world.events.clear();
-            world.at(6).end_job(&World::name_at(5), "Completed");
-            assert_eq!(world.run(), Ended::In(240));
+            world.at(6).end_job(&CronWorld::name_at(5), "Completed");
+            assert_eq!(world.run(), RunEnd::In(240));
             assert_eq!(
                 world.asked,
                 [
                     format!("patch {NAME}"),
-                    format!("delete {}", World::name_at(5))
+                    format!("delete {}", CronWorld::name_at(5))
                 ]
             );
             assert_eq!(world.events, ["SawCompletedJob", "SuccessfulDelete"]);
@@ -129,15 +129,15 @@ fn a_success_is_recorded_before_its_job_goes() {
 #[test]
 fn the_success_of_an_older_job_that_ends_last_is_recorded_before_it_goes() {
     for shows_first in [false, true] {
-        let mut world = World::new(&VOLCANO, &json!({"successfulJobsHistoryLimit": 1}));
+        let mut world = CronWorld::new(&VOLCANO, &json!({"successfulJobsHistoryLimit": 1}));
         world.shows_first = shows_first;
         world.add_job(1, "Running");
         world.add_job(2, "Completed");
         world.at(3).run();
         assert_eq!(world.status()["lastSuccessfulTime"], "2025-03-11T10:03:00Z");
-        world.at(4).end_job(&World::name_at(1), "Completed");
+        world.at(4).end_job(&CronWorld::name_at(1), "Completed");
         world.run();
-        assert_eq!(world.jobs(), [World::name_at(2)]);
+        assert_eq!(world.jobs(), [CronWorld::name_at(2)]);
         assert_eq!(world.status()["lastSuccessfulTime"], "2025-03-11T10:04:00Z");
     }
 }
@@ -159,7 +159,7 @@ fn what_we_have_deleted_ourselves_is_not_missed() {
     ];
     for (row, events, missed) in cases {
         for shows_first in [false, true] {
-            let mut world = World::new(row, &json!({"concurrencyPolicy": "Replace"}));
+            let mut world = CronWorld::new(row, &json!({"concurrencyPolicy": "Replace"}));
             world.shows_first = shows_first;
             world.at(5).run();
             for minutes in [10, 15] {
@@ -168,7 +168,7 @@ fn what_we_have_deleted_ourselves_is_not_missed() {
                 assert_eq!(world.events, events, "{shows_first}");
             }
             world.events.clear();
-            world.drop_job(&World::name_at(15));
+            world.drop_job(&CronWorld::name_at(15));
             world.at(16).run();
             assert_eq!(world.events, [missed]);
         }
@@ -178,11 +178,11 @@ fn what_we_have_deleted_ourselves_is_not_missed() {
 #[test]
 fn a_job_in_the_way_is_told_once_for_each_slot() {
     for (row, reason) in [(&BATCH, "JobAlreadyActive"), (&VOLCANO, "ForbidConcurrent")] {
-        let mut world = World::new(row, &json!({"concurrencyPolicy": "Forbid"}));
+        let mut world = CronWorld::new(row, &json!({"concurrencyPolicy": "Forbid"}));
         world.at(5).run();
         world.events.clear();
         for minutes in [10, 11, 15, 20, 24] {
-            assert_eq!(world.at(minutes).run(), Ended::In((5 - minutes % 5) * 60));
+            assert_eq!(world.at(minutes).run(), RunEnd::In((5 - minutes % 5) * 60));
             world.run();
         }
         assert_eq!(world.events, [reason; 3]);
@@ -200,42 +200,42 @@ fn a_job_in_the_way_is_told_once_for_each_slot() {
 #[test]
 fn a_job_that_may_be_gone_soon_makes_us_read_the_cron_job_first() {
     let swift = |secs: i64| json!({"jobTemplate": {"spec": {"ttlSecondsAfterFinished": secs}}});
-    let aborted = |secs| Settings {
+    let aborted = |secs| CronSettings {
         after_aborted: Some(Duration::from_secs(secs)),
-        ..Settings::default()
+        ..CronSettings::default()
     };
     let cases = [
-        (swift(0), Settings::default(), true),
-        (swift(119), Settings::default(), true),
-        (swift(120), Settings::default(), false),
-        (swift(-1), Settings::default(), false),
-        (json!({}), Settings::default(), false),
+        (swift(0), CronSettings::default(), true),
+        (swift(119), CronSettings::default(), true),
+        (swift(120), CronSettings::default(), false),
+        (swift(-1), CronSettings::default(), false),
+        (json!({}), CronSettings::default(), false),
         (
             json!({"successfulJobsHistoryLimit": 0}),
-            Settings::default(),
+            CronSettings::default(),
             true,
         ),
         (
             json!({"failedJobsHistoryLimit": 0}),
-            Settings::default(),
+            CronSettings::default(),
             true,
         ),
         (
             json!({"failedJobsHistoryLimit": 1}),
-            Settings::default(),
+            CronSettings::default(),
             false,
         ),
         (json!({}), aborted(119), true),
         (json!({}), aborted(120), false),
     ];
     for (spec, settings, is_read) in cases {
-        let mut world = World::with(&VOLCANO, settings, &spec);
+        let mut world = CronWorld::with(&VOLCANO, settings, &spec);
         world.at(5).run();
         let expected = usize::from(is_read);
         assert_eq!(world.asked_for(&format!("get {NAME}")), expected, "{spec}");
         assert_eq!(world.asked_for("create"), 1);
     }
-    let mut world = World::with(&BATCH, aborted(1), &json!({}));
+    let mut world = CronWorld::with(&BATCH, aborted(1), &json!({}));
     world.at(5).run();
     assert_eq!(world.asked_for("get"), 0, "its Jobs are never aborted");
 }
@@ -244,10 +244,10 @@ fn a_job_that_may_be_gone_soon_makes_us_read_the_cron_job_first() {
 #[test]
 fn what_the_server_shows_counts_and_not_what_a_feed_has_not_shown() {
     let spec = json!({"jobTemplate": {"spec": {"ttlSecondsAfterFinished": 0}}});
-    let mut world = World::new(&BATCH, &spec);
+    let mut world = CronWorld::new(&BATCH, &spec);
     world.at(5);
     world.change_unseen(&json!({"status": {"lastScheduleTime": "2025-03-11T10:05:00Z"}}));
-    assert_eq!(world.run(), Ended::In(300));
+    assert_eq!(world.run(), RunEnd::In(300));
     assert_eq!(world.asked, [format!("get {NAME}")]);
     // The server's word holds for that moment only.
     world.at(10);
@@ -256,18 +256,20 @@ fn what_the_server_shows_counts_and_not_what_a_feed_has_not_shown() {
 
 #[test]
 fn an_answer_that_got_lost_makes_no_second_job() {
-    let mut world = World::new(&BATCH, &json!({}));
-    world.troubles.push_back(("create", Fault::LoseAnswer));
-    assert_eq!(world.at(5).run(), Ended::Failed);
+    let mut world = CronWorld::new(&BATCH, &json!({}));
+    world
+        .troubles
+        .push_back(("create", ServerFault::LoseAnswer));
+    assert_eq!(world.at(5).run(), RunEnd::Failed);
     assert_eq!(world.jobs().len(), 1);
-    assert_eq!(world.run(), Ended::In(300));
+    assert_eq!(world.run(), RunEnd::In(300));
     assert_eq!(world.jobs().len(), 1);
-    assert_eq!(world.active(), [World::name_at(5)]);
+    assert_eq!(world.active(), [CronWorld::name_at(5)]);
 }
 
 #[test]
 fn a_minute_has_one_job() {
-    let mut world = World::new(
+    let mut world = CronWorld::new(
         &BATCH,
         &json!({"schedule": "@every 20s", "successfulJobsHistoryLimit": 0}),
     );
@@ -287,7 +289,7 @@ fn a_minute_has_one_job() {
     assert_eq!(
         made.collect::<Vec<_>>(),
         [0, 1, 2, 3]
-            .map(|minutes| format!("create {}", World::name_at(minutes)))
+            .map(|minutes| format!("create {}", CronWorld::name_at(minutes)))
             .iter()
             .collect::<Vec<_>>()
     );
@@ -295,14 +297,14 @@ fn a_minute_has_one_job() {
 
 #[test]
 fn a_status_that_changes_meanwhile_is_read_and_written_again() {
-    let mut world = World::new(&BATCH, &json!({}));
+    let mut world = CronWorld::new(&BATCH, &json!({}));
     world.troubles.push_back(("create", REFUSE));
     world.troubles.push_back(("patch", CONFLICT));
     world.at(5);
-    assert_eq!(world.run(), Ended::Failed);
+    assert_eq!(world.run(), RunEnd::Failed);
     // Somebody else writes, and no feed shows it.
     world.change_unseen(&json!({"metadata": {"annotations": {"touched": "yes"}}}));
-    assert_eq!(world.run(), Ended::In(300));
+    assert_eq!(world.run(), RunEnd::In(300));
     assert_eq!(world.status()["lastScheduleTime"], "2025-03-11T10:05:00Z");
     assert_eq!(world.cron()["metadata"]["annotations"]["touched"], "yes");
 }
@@ -310,34 +312,34 @@ fn a_status_that_changes_meanwhile_is_read_and_written_again() {
 /// Forbid and Replace go by the Jobs there are, whatever the status says (cron-derived-active).
 #[test]
 fn jobs_that_the_status_forgot_count_and_are_told_once() {
-    let mut world = World::new(&VOLCANO, &json!({"concurrencyPolicy": "Forbid"}));
+    let mut world = CronWorld::new(&VOLCANO, &json!({"concurrencyPolicy": "Forbid"}));
     world.add_job(1, "Running");
     world
         .change_cron(&json!({"status": {"lastScheduleTime": BASE + SignedDuration::from_mins(1)}}));
-    assert_eq!(world.at(5).run(), Ended::In(300));
+    assert_eq!(world.at(5).run(), RunEnd::In(300));
     assert_eq!(world.events, ["ForbidConcurrent", "OrphanedJob"]);
-    assert_eq!(world.active(), [World::name_at(1)]);
+    assert_eq!(world.active(), [CronWorld::name_at(1)]);
     world.run();
     assert_eq!(world.events.len(), 2);
-    world.end_job(&World::name_at(1), "Completed");
-    assert_eq!(world.at(7).run(), Ended::In(180));
+    world.end_job(&CronWorld::name_at(1), "Completed");
+    assert_eq!(world.at(7).run(), RunEnd::In(180));
     assert_eq!(
         world.events[2..],
         ["SuccessfulCreate", "SawCompletedJob"],
         "at once, as upstream"
     );
-    assert_eq!(world.active(), [World::name_at(5)]);
+    assert_eq!(world.active(), [CronWorld::name_at(5)]);
 }
 
 #[test]
 fn three_jobs_are_replaced_in_one_go() {
     for row in DIALECTS {
-        let mut world = World::new(row, &json!({"concurrencyPolicy": "Replace"}));
+        let mut world = CronWorld::new(row, &json!({"concurrencyPolicy": "Replace"}));
         for minutes in [1, 2, 3] {
             world.add_job(minutes, "Running");
         }
-        assert_eq!(world.at(5).run(), Ended::In(300));
-        assert_eq!(world.jobs(), [World::name_at(5)]);
+        assert_eq!(world.at(5).run(), RunEnd::In(300));
+        assert_eq!(world.jobs(), [CronWorld::name_at(5)]);
         assert_eq!((world.asked_for("delete"), world.asked_for("get")), (3, 0));
         let replaced = world
             .events
@@ -345,19 +347,19 @@ fn three_jobs_are_replaced_in_one_go() {
             .filter(|event| *event == "ReplaceConcurrent")
             .count();
         assert_eq!(replaced, usize::from(row.group != "batch"));
-        assert_eq!(world.active(), [World::name_at(5)]);
+        assert_eq!(world.active(), [CronWorld::name_at(5)]);
     }
 }
 
 #[test]
 fn a_job_that_will_not_die_is_deleted_once_and_replaced_all_the_same() {
-    let mut world = World::new(&BATCH, &json!({"concurrencyPolicy": "Replace"}));
+    let mut world = CronWorld::new(&BATCH, &json!({"concurrencyPolicy": "Replace"}));
     let mut job = world.mk_job(1, "Running");
     job["metadata"]["finalizers"] = json!(["hold"]);
     world.put_job(job);
     for minutes in [5, 10, 15] {
         world.at(minutes).run();
-        assert_eq!(world.active(), [World::name_at(minutes)]);
+        assert_eq!(world.active(), [CronWorld::name_at(minutes)]);
         // The feed shows what there is.
         for name in world.jobs() {
             let job = world.job(&name);
@@ -367,23 +369,23 @@ fn a_job_that_will_not_die_is_deleted_once_and_replaced_all_the_same() {
     let deletes = world
         .asked
         .iter()
-        .filter(|asked| **asked == format!("delete {}", World::name_at(1)));
+        .filter(|asked| **asked == format!("delete {}", CronWorld::name_at(1)));
     assert_eq!(deletes.count(), 1);
 }
 
 #[test]
 fn a_job_that_a_list_does_not_show_is_asked_for_before_anything_follows() {
     for is_there in [true, false] {
-        let mut world = World::new(&BATCH, &json!({"concurrencyPolicy": "Forbid"}));
+        let mut world = CronWorld::new(&BATCH, &json!({"concurrencyPolicy": "Forbid"}));
         world.add_job(1, "Running");
         world.at(2).run();
         world.asked.clear();
-        world.miss_job(&World::name_at(1));
+        world.miss_job(&CronWorld::name_at(1));
         if !is_there {
-            world.drop_job_unseen(&World::name_at(1));
+            world.drop_job_unseen(&CronWorld::name_at(1));
         }
         world.at(5).run();
-        assert_eq!(world.asked[0], format!("get {}", World::name_at(1)));
+        assert_eq!(world.asked[0], format!("get {}", CronWorld::name_at(1)));
         assert_eq!(world.asked_for("create"), usize::from(!is_there));
         assert_eq!(world.events.contains(&"MissingJob".to_owned()), !is_there);
     }
@@ -391,21 +393,21 @@ fn a_job_that_a_list_does_not_show_is_asked_for_before_anything_follows() {
 
 #[test]
 fn nothing_is_made_while_jobs_are_not_known() {
-    let mut world = World::new(&BATCH, &json!({}));
+    let mut world = CronWorld::new(&BATCH, &json!({}));
     world.forbid_jobs();
-    assert_eq!(world.at(5).run(), Ended::Rest);
+    assert_eq!(world.at(5).run(), RunEnd::Rest);
     assert!(world.asked.is_empty());
 }
 
 #[test]
 fn aborted_jobs_run_on_unless_it_is_said_when_they_go() {
     for after_aborted in [None, Some(Duration::from_secs(3_600))] {
-        let settings = Settings {
+        let settings = CronSettings {
             after_aborted,
-            ..Settings::default()
+            ..CronSettings::default()
         };
         let spec = json!({"concurrencyPolicy": "Forbid", "failedJobsHistoryLimit": 0, "successfulJobsHistoryLimit": 0});
-        let mut world = World::with(&VOLCANO, settings, &spec);
+        let mut world = CronWorld::with(&VOLCANO, settings, &spec);
         world.add_job(1, "Aborted");
         world.at(5).run();
         assert_eq!(
@@ -422,30 +424,30 @@ fn aborted_jobs_run_on_unless_it_is_said_when_they_go() {
 
 #[test]
 fn terminated_jobs_count_as_failed() {
-    let mut world = World::new(&VOLCANO, &json!({"failedJobsHistoryLimit": 1}));
+    let mut world = CronWorld::new(&VOLCANO, &json!({"failedJobsHistoryLimit": 1}));
     for (minutes, phase) in [(1, "Terminated"), (2, "Failed"), (3, "Terminated")] {
         world.add_job(minutes, phase);
     }
     world.at(4).run();
-    assert_eq!(world.jobs(), [World::name_at(3)]);
+    assert_eq!(world.jobs(), [CronWorld::name_at(3)]);
 }
 
 #[test]
 fn a_job_that_came_back_as_somebody_elses_is_removed_and_its_slot_is_lost() {
-    let mut world = World::new(&VOLCANO, &json!({}));
+    let mut world = CronWorld::new(&VOLCANO, &json!({}));
     world.at(5);
     let verdict = world.decide();
-    let Next::Call(call @ Call::Create { .. }) = verdict.next else {
+    let NextStep::Call(call @ ApiCall::Create { .. }) = verdict.next else {
         panic!("{verdict:?}");
     };
     let mut job = world.mk_job(5, "Running");
     job["metadata"]["ownerReferences"] = json!([]);
     world.put_job(job);
-    let answer = Answer::Object(world.record_of_job(&World::name_at(5)));
+    let answer = ApiAnswer::Object(world.record_of_job(&CronWorld::name_at(5)));
     world.answer(&call, &answer);
-    assert_eq!(world.run(), Ended::In(300));
-    assert_eq!(world.asked, [format!("delete {}", World::name_at(5))]);
-    assert_eq!(world.at(10).run(), Ended::In(300));
+    assert_eq!(world.run(), RunEnd::In(300));
+    assert_eq!(world.asked, [format!("delete {}", CronWorld::name_at(5))]);
+    assert_eq!(world.at(10).run(), RunEnd::In(300));
     assert_eq!(world.asked_for("create"), 1);
 }
 
@@ -453,10 +455,10 @@ fn a_job_that_came_back_as_somebody_elses_is_removed_and_its_slot_is_lost() {
 #[test]
 fn a_job_that_somebody_deleted_leaves_the_status_and_does_not_run_again() {
     for (row, reason) in [(&BATCH, "MissingJob"), (&VOLCANO, "StaleReference")] {
-        let mut world = World::new(row, &json!({}));
+        let mut world = CronWorld::new(row, &json!({}));
         world.at(5).run();
-        world.drop_job(&World::name_at(5));
-        assert_eq!(world.at(6).run(), Ended::In(240));
+        world.drop_job(&CronWorld::name_at(5));
+        assert_eq!(world.at(6).run(), RunEnd::In(240));
         assert_eq!(world.events, ["SuccessfulCreate", reason]);
         assert!(world.active().is_empty() && world.jobs().is_empty());
     }
@@ -479,9 +481,9 @@ fn a_job_that_was_made_again_under_its_name_is_told_with_both_uids() {
         ),
     ];
     for (row, reason, message, taken_back) in cases {
-        let mut world = World::new(row, &json!({}));
+        let mut world = CronWorld::new(row, &json!({}));
         world.at(5).run();
-        let name = World::name_at(5);
+        let name = CronWorld::name_at(5);
         let mut job = world.job(&name);
         let old = job["metadata"]["uid"].take();
         job["metadata"]["uid"] = "another".into();
@@ -500,14 +502,14 @@ fn a_job_that_was_made_again_under_its_name_is_told_with_both_uids() {
 /// Its owner was taken away after it had run, and we learn of it when we want to delete it.
 #[test]
 fn an_old_job_that_is_no_longer_ours_costs_no_slot() {
-    let mut world = World::new(&VOLCANO, &json!({"successfulJobsHistoryLimit": 0}));
+    let mut world = CronWorld::new(&VOLCANO, &json!({"successfulJobsHistoryLimit": 0}));
     world.at(5).run();
-    let name = World::name_at(5);
+    let name = CronWorld::name_at(5);
     world.at(6).end_job(&name, "Completed");
     let mut job = world.job(&name);
     job["metadata"]["ownerReferences"] = json!([]);
     world.put_job_unseen(job);
-    assert_eq!(world.run(), Ended::In(240));
+    assert_eq!(world.run(), RunEnd::In(240));
     assert_eq!(world.asked.last(), Some(&format!("get {name}")));
     assert_eq!(world.events, ["SuccessfulCreate", "SawCompletedJob"]);
     assert_eq!(world.jobs(), [name]);
@@ -517,10 +519,10 @@ fn an_old_job_that_is_no_longer_ours_costs_no_slot() {
 #[test]
 fn a_slot_before_the_cron_job_was_made_is_recorded_like_any_other() {
     let limits = json!({"successfulJobsHistoryLimit": 0});
-    let mut world = World::new(&BATCH, &limits);
+    let mut world = CronWorld::new(&BATCH, &limits);
     let before = BASE - SignedDuration::from_mins(7);
     world.change_cron(&json!({"status": {"lastScheduleTime": before}}));
     world.at(0).run();
-    assert_eq!(world.jobs(), [World::name_at(0)]);
+    assert_eq!(world.jobs(), [CronWorld::name_at(0)]);
     assert_eq!(world.status()["lastScheduleTime"], "2025-03-11T10:00:00Z");
 }

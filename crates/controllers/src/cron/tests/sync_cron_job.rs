@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::super::VOLCANO;
-use super::world::{BASE, Ended, NAMESPACE_ENDING, World};
+use super::world::{BASE, CronWorld, NAMESPACE_ENDING, RunEnd};
 
 /// One case. Fields that a case does not set come from [`CASE`].
 struct SyncCase {
@@ -160,12 +160,12 @@ fn sync_cron_job() {
     }
 }
 
-fn prepare(case: &SyncCase) -> World {
+fn prepare(case: &SyncCase) -> CronWorld {
     let mut spec: Value = serde_json::from_str(case.spec).unwrap();
     if !case.policy.is_empty() {
         spec["concurrencyPolicy"] = case.policy.into();
     }
-    let mut world = World::new(&VOLCANO, &spec);
+    let mut world = CronWorld::new(&VOLCANO, &spec);
     let mut active = Vec::new();
     for before in case.jobs {
         let mut job = world.mk_job(before.slot, before.phase);
@@ -194,18 +194,18 @@ fn prepare(case: &SyncCase) -> World {
     world
 }
 
-fn outcome(world: &World, ended: &Ended) -> SyncOutcome {
+fn outcome(world: &CronWorld, ended: &RunEnd) -> SyncOutcome {
     let minutes = |member: &str| {
         let time: Timestamp = world.status()[member].as_str()?.parse().unwrap();
         Some(time.duration_since(BASE).as_mins())
     };
     SyncOutcome {
         requeue: match ended {
-            Ended::In(secs) => Some(secs / 60),
-            Ended::Rest | Ended::Failed => None,
+            RunEnd::In(secs) => Some(secs / 60),
+            RunEnd::Rest | RunEnd::Failed => None,
         },
         is_written: world.asked_for("patch") > 0,
-        has_failed: *ended == Ended::Failed,
+        has_failed: *ended == RunEnd::Failed,
         last_schedule: minutes("lastScheduleTime"),
         last_successful: minutes("lastSuccessfulTime"),
         active: world.active().len(),

@@ -8,7 +8,7 @@ use caretaker_machinery::cron::Schedule;
 
 use super::super::slots::{self, DueSlot};
 use super::super::{BATCH, DIALECTS, VOLCANO};
-use super::world::{BASE, Ended, World};
+use super::world::{BASE, CronWorld, RunEnd};
 
 /// Minutes and seconds after 10:00.
 fn at(minutes: i64, secs: i64) -> Timestamp {
@@ -113,9 +113,9 @@ fn a_job_is_made_of_the_template_and_tells_its_slot() {
         .into_iter()
         .flat_map(|row| zones.clone().map(|zone| (row, zone)))
     {
-        let mut world = World::new(row, &json!({"timeZone": zone}));
+        let mut world = CronWorld::new(row, &json!({"timeZone": zone}));
         world.at(5).run();
-        let job = world.job(&World::name_at(5));
+        let job = world.job(&CronWorld::name_at(5));
         let metadata = &job["metadata"];
         assert_eq!(
             metadata["annotations"],
@@ -191,7 +191,7 @@ fn a_name_stands_for_a_slot_only_if_it_could_be_given_to_one() {
 #[test]
 fn the_oldest_go_first() {
     for (row, member) in [(&BATCH, "startTime"), (&VOLCANO, "creationTimestamp")] {
-        let mut world = World::new(row, &json!({"successfulJobsHistoryLimit": 0}));
+        let mut world = CronWorld::new(row, &json!({"successfulJobsHistoryLimit": 0}));
         // Names say the contrary of times.
         for (minutes, time) in [
             (1, None),
@@ -210,9 +210,9 @@ fn the_oldest_go_first() {
             world.put_job(job);
         }
         world.change_cron(&json!({"status": {"lastScheduleTime": at(10, 0)}}));
-        assert_eq!(world.at(12).run(), Ended::In(180));
+        assert_eq!(world.at(12).run(), RunEnd::In(180));
         let gone: Vec<String> = [4, 5, 3, 1, 2]
-            .map(|minutes| format!("delete {}", World::name_at(minutes)))
+            .map(|minutes| format!("delete {}", CronWorld::name_at(minutes)))
             .into();
         let asked: Vec<&String> = world
             .asked

@@ -6,14 +6,16 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::super::{CronJobs, Dialect, Reason, Settings};
+use super::super::{CronDialect, CronJobs, CronReason, CronSettings};
 use crate::cron::dialects::{CRON_JOBS, JOBS};
-use crate::runtime::call::{Answer, Call, FailureKind};
-use crate::runtime::controller::{CallAnswer, Change, Controller, Next, Verdict, Wake};
-use crate::runtime::kind::{KindId, KindState, Scope};
+use crate::runtime::call::{ApiAnswer, ApiCall, FailureKind};
+use crate::runtime::controller::{
+    AnsweredCall, Controller, NextStep, ObservedChange, Verdict, WakeList,
+};
+use crate::runtime::kind::{KindId, KindScope, KindState};
 use crate::runtime::queue::RETRY_MAX;
-use crate::runtime::record::{Record, Uid, View};
-use crate::test_world::{Fault, ObjectPlace, TestWorld, WorldOptions, merged, mk_kind};
+use crate::runtime::record::{ObjectRecord, RecordView, Uid};
+use crate::test_world::{ObjectPlace, ServerFault, TestWorld, WorldOptions, merged, mk_kind};
 
 /// Tuesday, 10:00 in UTC: upstream's base.
 pub(super) const BASE: Timestamp = Timestamp::constant(1_741_687_200, 0);
@@ -24,15 +26,15 @@ pub(super) const NAME: &str = "nightly";
 const CRONS: KindId = KindId(0);
 pub(super) const JOB_KIND: KindId = KindId(1);
 
-pub(super) const REFUSE: Fault = Fault::Fail(FailureKind::Refused);
-pub(super) const NAMESPACE_ENDING: Fault = Fault::Fail(FailureKind::NamespaceEnding);
-pub(super) const CONFLICT: Fault = Fault::Fail(FailureKind::Conflict);
+pub(super) const REFUSE: ServerFault = ServerFault::Fail(FailureKind::Refused);
+pub(super) const NAMESPACE_ENDING: ServerFault = ServerFault::Fail(FailureKind::NamespaceEnding);
+pub(super) const CONFLICT: ServerFault = ServerFault::Fail(FailureKind::Conflict);
 
-pub(super) struct World {
-    pub(super) row: &'static Dialect,
+pub(super) struct CronWorld {
+    pub(super) row: &'static CronDialect,
     pub(super) now: Timestamp,
     /// What happens to the next request of a verb.
-    pub(super) troubles: VecDeque<(&'static str, Fault)>,
+    pub(super) troubles: VecDeque<(&'static str, ServerFault)>,
     /// Verb and name of every request.
     pub(super) asked: Vec<String>,
     /// Reasons of Events, in the order of their emission.
@@ -47,7 +49,7 @@ pub(super) struct World {
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Ended {
+pub(super) enum RunEnd {
     /// Nothing until something changes.
     Rest,
     /// The next decision is due after this many seconds.
@@ -56,21 +58,22 @@ pub(super) enum Ended {
     Failed,
 }
 
-// === impl World ===
+// === impl CronWorld ===
 
-impl World {
+impl CronWorld {
     /// A world with one CronJob, made at [`BASE`], every five minutes, changed by `spec`.
-    pub(super) fn new(row: &'static Dialect, spec: &Value) -> Self {
-        Self::with(row, Settings::default(), spec)
+    pub(super) fn new(row: &'static CronDialect, spec: &Value) -> Self {
+        Self::with(row, CronSettings::default(), spec)
     }
 
-    pub(super) fn with(row: &'static Dialect, settings: Settings, spec: &Value) -> Self {
+    pub(super) fn with(row: &'static CronDialect, settings: CronSettings, spec: &Value) -> Self {
         let version = row.api_version.rsplit('/').next().unwrap();
-        let kinds = [("CronJob", CRON_JOBS), ("Job", JOBS)]
-            .map(|(kind, resource)| mk_kind(row.group, version, kind, resource, Scope::Namespaced));
+        let kinds = [("CronJob", CRON_JOBS), ("Job", JOBS)].map(|(kind, resource)| {
+            mk_kind(row.group, version, kind, resource, KindScope::Namespaced)
+        });
         let options = WorldOptions {
             start: BASE,
-            view: View::Full,
+            view: RecordView::Full,
             retry_max: RETRY_MAX,
         };
         let mut world = Self {
@@ -96,15 +99,16 @@ impl World {
 
     fn sync_kinds(&mut self) {
         for kind in [CRONS, JOB_KIND] {
-            self.world.observe(&Change::Kind(kind, KindState::Synced));
+            self.world
+                .observe(&ObservedChange::Kind(kind, KindState::Synced));
         }
     }
 
     /// Another process takes over: it knows what it is shown.
-    pub(super) fn restart(&mut self, settings: Settings) {
+    pub(super) fn restart(&mut self, settings: CronSettings) {
         self.world.restart(CronJobs::new(self.row, settings));
         self.sync_kinds();
-        let all: Vec<Arc<Record>> = {
+        let all: Vec<Arc<ObjectRecord>> = {
             let server = self.world.server();
             let objects = server.objects.iter();
             objects
@@ -112,7 +116,7 @@ impl World {
                 .collect()
         };
         for record in all {
-            self.observe(&Change::Applied(record));
+            self.observe(&ObservedChange::Applied(record));
         }
     }
 
@@ -228,11 +232,11 @@ impl World {
     /// A relist does not show a Job.
     pub(super) fn miss_job(&mut self, name: &str) {
         let uid = self.record_of_job(name).meta.uid.clone();
-        self.observe(&Change::Missing(JOB_KIND, uid));
+        self.observe(&ObservedChange::Missing(JOB_KIND, uid));
     }
 
     pub(super) fn forbid_jobs(&mut self) {
-        self.observe(&Change::Kind(JOB_KIND, KindState::Forbidden));
+        self.observe(&ObservedChange::Kind(JOB_KIND, KindState::Forbidden));
     }
 
     /// Puts references to Jobs into the status.
@@ -261,19 +265,19 @@ impl World {
         woken.map(|(_, at)| at.as_ref().map(secs)).collect()
     }
 
-    pub(super) fn observe(&mut self, change: &Change) -> Vec<Option<i64>> {
+    pub(super) fn observe(&mut self, change: &ObservedChange) -> Vec<Option<i64>> {
         self.world.set_time(self.now);
         self.world.observe(change);
         self.woken()
     }
 
-    pub(super) fn record_of_job(&self, name: &str) -> Arc<Record> {
+    pub(super) fn record_of_job(&self, name: &str) -> Arc<ObjectRecord> {
         let server = self.world.server();
         server.record(JOB_KIND, &server.objects[&place(JOB_KIND, name)])
     }
 
     /// Decides the CronJob, and runs the driver until nothing is left to do now, or a request fails.
-    pub(super) fn run(&mut self) -> Ended {
+    pub(super) fn run(&mut self) -> RunEnd {
         self.world.set_time(self.now);
         self.world.shows_first = self.shows_first;
         {
@@ -302,28 +306,28 @@ impl World {
             &self.asked[..20]
         );
         match self.decide().next {
-            _ if has_failed => Ended::Failed,
-            Next::Rest => Ended::Rest,
-            Next::At(time) => Ended::In(time.duration_since(self.now).as_secs()),
+            _ if has_failed => RunEnd::Failed,
+            NextStep::Rest => RunEnd::Rest,
+            NextStep::At(time) => RunEnd::In(time.duration_since(self.now).as_secs()),
             other => panic!("the queue lost the CronJob: {other:?}"),
         }
     }
 
     /// The decision about the CronJob, without its consequences.
-    pub(super) fn decide(&self) -> Verdict<Uid, Reason> {
+    pub(super) fn decide(&self) -> Verdict<Uid, CronReason> {
         self.world.set_time(self.now);
         self.world.decide(&Uid::from("cron-uid"))
     }
 
     /// Hands the controller an answer that no server gave.
-    pub(super) fn answer(&mut self, call: &Call, answer: &Answer) {
+    pub(super) fn answer(&mut self, call: &ApiCall, answer: &ApiAnswer) {
         let now = self.now;
-        self.world.controller_mut().answered(CallAnswer {
+        self.world.controller_mut().answered(AnsweredCall {
             key: &Uid::from("cron-uid"),
             call,
             answer,
             now,
-            wake: &mut Wake::default(),
+            wake: &mut WakeList::default(),
         });
     }
 

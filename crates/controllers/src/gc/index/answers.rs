@@ -8,15 +8,15 @@ use jiff::Timestamp;
 use super::graph::{Facts, NodeId};
 use super::{Index, Lookup, facts_of};
 use crate::gc::{Coordinates, Key};
-use crate::runtime::call::Proof;
-use crate::runtime::controller::Wake;
-use crate::runtime::record::{Meta, Record, Uid};
+use crate::runtime::call::AbsenceProof;
+use crate::runtime::controller::WakeList;
+use crate::runtime::record::{ObjectRecord, RecordMeta, Uid};
 
 // === impl Index ===
 
 impl Index {
     /// The object was read or written: it looks like this, unless a feed has shown its end already.
-    pub(crate) fn apply_known(&mut self, record: &Record, wake: &mut Wake<Key>) {
+    pub(crate) fn apply_known(&mut self, record: &ObjectRecord, wake: &mut WakeList<Key>) {
         if self.shown(&record.meta.uid).is_some() {
             self.apply(record, wake);
         }
@@ -24,8 +24,8 @@ impl Index {
 
     /// A patch was carried out. If it let an owner go that leaves orphans behind, dependents that appear later are
     /// orphans too.
-    pub(crate) fn patched(&mut self, record: &Record, wake: &mut Wake<Key>) {
-        let Meta { uid, revision, .. } = &record.meta;
+    pub(crate) fn patched(&mut self, record: &ObjectRecord, wake: &mut WakeList<Key>) {
+        let RecordMeta { uid, revision, .. } = &record.meta;
         let facts = facts_of(&record.meta);
         let Some(id) = self.shown(uid) else {
             // Its feed was faster than the answer.
@@ -52,9 +52,9 @@ impl Index {
     pub(crate) fn found_alive(
         &mut self,
         owner: &Coordinates,
-        record: &Record,
+        record: &ObjectRecord,
         now: Timestamp,
-        wake: &mut Wake<Key>,
+        wake: &mut WakeList<Key>,
     ) {
         let Some(id) = self.graph.find(&owner.uid) else {
             return;
@@ -81,7 +81,12 @@ impl Index {
 
     /// An owner does not exist under these coordinates. Who asked is told by the driver; others have to be woken only if
     /// they relied on its life.
-    pub(crate) fn found_absent(&mut self, owner: &Coordinates, proof: Proof, wake: &mut Wake<Key>) {
+    pub(crate) fn found_absent(
+        &mut self,
+        owner: &Coordinates,
+        proof: AbsenceProof,
+        wake: &mut WakeList<Key>,
+    ) {
         let Some(id) = self.graph.find(&owner.uid) else {
             return;
         };
@@ -98,8 +103,8 @@ impl Index {
     pub(crate) fn mark_absent_if_doubtful(
         &mut self,
         gone: Coordinates,
-        proof: Proof,
-        wake: &mut Wake<Key>,
+        proof: AbsenceProof,
+        wake: &mut WakeList<Key>,
     ) {
         match self.shown(&gone.uid) {
             Some(id) if self.graph.node(id).facts.has(Facts::DOUBTFUL) => {

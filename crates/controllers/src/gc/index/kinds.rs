@@ -5,15 +5,15 @@ use std::sync::Arc;
 use super::graph::{Facts, NodeId};
 use super::{Index, UNRESOLVED};
 use crate::gc::Key;
-use crate::runtime::controller::Wake;
-use crate::runtime::kind::{Catalog, KindId, KindState};
+use crate::runtime::controller::WakeList;
+use crate::runtime::kind::{KindCatalog, KindId, KindState};
 use crate::runtime::record::Revision;
 
 // === impl Index ===
 
 impl Index {
     /// A kind is known better or worse than before.
-    pub fn know_kind(&mut self, kind: KindId, state: KindState, wake: &mut Wake<Key>) {
+    pub fn know_kind(&mut self, kind: KindId, state: KindState, wake: &mut WakeList<Key>) {
         match state {
             KindState::Syncing(since) => {
                 self.unlisted.entry(kind).or_insert(since);
@@ -44,7 +44,7 @@ impl Index {
     }
 
     /// Discovery found other kinds. References that could not be resolved may be now, and the other way round.
-    pub fn know_catalog(&mut self, catalog: &Arc<Catalog>, wake: &mut Wake<Key>) {
+    pub fn know_catalog(&mut self, catalog: &Arc<KindCatalog>, wake: &mut WakeList<Key>) {
         self.catalog = catalog.clone();
         self.types.resolve(catalog);
         for id in self.graph.ids() {
@@ -55,7 +55,7 @@ impl Index {
     }
 
     /// Those who refer to an owner of this kind that no feed has shown, and owners that wait for all kinds to be known.
-    fn wake_waiting_for(&self, kind: KindId, wake: &mut Wake<Key>) {
+    fn wake_waiting_for(&self, kind: KindId, wake: &mut WakeList<Key>) {
         for id in &self.virtuals {
             for (_, edge) in self.graph.dependents(*id) {
                 if self.types.kind(edge.typed) == Some(kind) {
@@ -86,7 +86,7 @@ impl Index {
 
     /// A kind that is not served: its objects are not known to be gone, only not known. Whoever refers to one presumes
     /// it alive.
-    fn forget_objects(&mut self, kind: KindId, wake: &mut Wake<Key>) {
+    fn forget_objects(&mut self, kind: KindId, wake: &mut WakeList<Key>) {
         let of_kind: Vec<NodeId> = self.objects(kind).collect();
         for id in of_kind {
             let detached = self.graph.detach(id);

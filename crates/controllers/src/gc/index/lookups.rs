@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::graph::Facts;
 use crate::gc::Coordinates;
-use crate::runtime::call::Proof;
+use crate::runtime::call::AbsenceProof;
 use crate::runtime::record::Uid;
 
 /// For how long a waiting owner's state is relied on, and for how many of its dependents: a cascade then costs one
@@ -28,7 +28,7 @@ pub(crate) const UNSHOWN_RECHECK: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Lookup {
     /// It does not exist.
-    Absent(Proof),
+    Absent(AbsenceProof),
     /// It exists; what it was at that time.
     Alive(Facts, Timestamp),
 }
@@ -57,7 +57,7 @@ impl Lookups {
     pub(crate) fn prove_absent(
         &mut self,
         coordinates: Coordinates,
-        proof: Proof,
+        proof: AbsenceProof,
     ) -> Option<Lookup> {
         let before = self.get(&coordinates).cloned();
         if !matches!(before, Some(Lookup::Absent(_))) {
@@ -117,7 +117,7 @@ impl Lookups {
     }
 
     /// Forgets an owner; returns where it is known to be absent.
-    pub(crate) fn forget(&mut self, owner: &Uid) -> Vec<(Coordinates, Proof)> {
+    pub(crate) fn forget(&mut self, owner: &Uid) -> Vec<(Coordinates, AbsenceProof)> {
         self.confirmed.remove(owner);
         let all = self.found.remove(owner).unwrap_or_default();
         let absent = all

@@ -1,6 +1,6 @@
 //! The `apiVersion` and `kind` pairs that references use, each resolved once per catalog instead of once per reference.
 
-use crate::runtime::kind::{Catalog, KindId};
+use crate::runtime::kind::{KindCatalog, KindId};
 
 use super::intern::{Interner, TextId};
 
@@ -19,7 +19,7 @@ const SEPARATOR: char = '\n';
 
 impl Types {
     /// The number of a type, with one more user.
-    pub(crate) fn take(&mut self, catalog: &Catalog, api_version: &str, kind: &str) -> TextId {
+    pub(crate) fn take(&mut self, catalog: &KindCatalog, api_version: &str, kind: &str) -> TextId {
         let id = self.texts.take(&format!("{api_version}{SEPARATOR}{kind}"));
         if self.resolved.len() <= id.index() {
             self.resolved.resize(id.index() + 1, None);
@@ -45,7 +45,7 @@ impl Types {
     }
 
     /// Looks all of them up again.
-    pub(crate) fn resolve(&mut self, catalog: &Catalog) {
+    pub(crate) fn resolve(&mut self, catalog: &KindCatalog) {
         for place in 0..self.resolved.len() {
             let (api_version, kind) = {
                 let text = self.texts.text_at(place);

@@ -2,11 +2,11 @@
 
 use super::world::{NODES, PODS, RCS, SETS, World, object, to};
 use crate::gc::Reason;
-use crate::runtime::call::{Call, FailureKind, Propagation, Target};
-use crate::runtime::controller::Next;
+use crate::runtime::call::{ApiCall, CallTarget, DeletePropagation, FailureKind};
+use crate::runtime::controller::NextStep;
 
 fn verbs(world: &World) -> Vec<(&'static str, &str)> {
-    let verb = |call: &Call| call.verb();
+    let verb = |call: &ApiCall| call.verb();
     let calls = world.calls().iter();
     calls
         .map(|call| (verb(call), &*call.target().name))
@@ -31,11 +31,11 @@ fn an_observed_delete_needs_no_question() {
     world.create(object(RCS, "rc", &[]));
     world.create(object(PODS, "pod", &[to(RCS, "rc")]));
     world.settle();
-    world.delete("rc", Propagation::Background);
+    world.delete("rc", DeletePropagation::Background);
     world.lag(PODS);
     world.settle();
     assert_eq!(verbs(&world), [("delete", "pod")]);
-    let Call::Delete {
+    let ApiCall::Delete {
         judged,
         propagation,
         ..
@@ -44,7 +44,7 @@ fn an_observed_delete_needs_no_question() {
         panic!("a delete")
     };
     assert_eq!(judged.uid.to_string(), "pod");
-    assert_eq!(*propagation, Some(Propagation::Background));
+    assert_eq!(*propagation, Some(DeletePropagation::Background));
 }
 
 /// Absence is remembered after the last dependent is gone: the next one costs no question.
@@ -62,10 +62,10 @@ fn a_latecomer_costs_no_question() {
 #[test]
 fn finalizers_on_the_object_decide_how_it_is_deleted() {
     let table = [
-        (&[][..], Propagation::Background),
-        (&["x/y"][..], Propagation::Background),
-        (&["orphan", "x/y"][..], Propagation::Orphan),
-        (&["foregroundDeletion"][..], Propagation::Foreground),
+        (&[][..], DeletePropagation::Background),
+        (&["x/y"][..], DeletePropagation::Background),
+        (&["orphan", "x/y"][..], DeletePropagation::Orphan),
+        (&["foregroundDeletion"][..], DeletePropagation::Foreground),
     ];
     for (finalizers, expected) in table {
         let mut world = World::new();
@@ -74,9 +74,9 @@ fn finalizers_on_the_object_decide_how_it_is_deleted() {
         pod.meta.finalizers = finalizers.iter().map(|&own| own.into()).collect();
         world.create(pod);
         world.settle();
-        world.delete("rc", Propagation::Background);
+        world.delete("rc", DeletePropagation::Background);
         world.deliver(RCS);
-        let Next::Call(Call::Delete { propagation, .. }) = world.decide("pod").next else {
+        let NextStep::Call(ApiCall::Delete { propagation, .. }) = world.decide("pod").next else {
             panic!("{finalizers:?}")
         };
         assert_eq!(propagation, Some(expected), "{finalizers:?}");
@@ -93,7 +93,7 @@ fn an_owner_that_cannot_be_asked_for_is_presumed_alive() {
         FailureKind::Refused,
     ] {
         let mut world = World::new();
-        let rc = Target {
+        let rc = CallTarget {
             kind: RCS,
             namespace: "ns".into(),
             name: "rc".into(),
@@ -102,7 +102,7 @@ fn an_owner_that_cannot_be_asked_for_is_presumed_alive() {
         world.create(object(PODS, "pod", &[to(RCS, "rc")]));
         world.settle();
         assert!(world.exists("pod"), "{failure:?}");
-        assert!(world.calls().iter().all(Call::is_read), "{failure:?}");
+        assert!(world.calls().iter().all(ApiCall::is_read), "{failure:?}");
     }
 }
 
@@ -143,7 +143,7 @@ fn an_object_that_changed_meanwhile_is_judged_again() {
     world.settle();
     world.lag(PODS);
     world.change("pod", |meta| meta.owners = vec![to(RCS, "rc-2")]);
-    world.delete("rc-1", Propagation::Background);
+    world.delete("rc-1", DeletePropagation::Background);
     world.settle();
     assert_eq!(verbs(&world), [("delete", "pod"), ("get", "pod")]);
     assert!(world.exists("pod"));
@@ -197,17 +197,17 @@ fn an_owner_that_no_feed_shows_is_looked_at_again() {
 
 #[test]
 fn a_missing_object_is_asked_for_before_its_dependents_are_judged() {
-    use crate::runtime::controller::Change;
+    use crate::runtime::controller::ObservedChange;
     let mut world = World::new();
     world.create(object(RCS, "rc", &[]));
     world.create(object(PODS, "pod", &[to(RCS, "rc")]));
     world.settle();
-    world.observe(&Change::Missing(RCS, "rc".into()));
+    world.observe(&ObservedChange::Missing(RCS, "rc".into()));
     world.settle();
     assert_eq!(verbs(&world), [("get", "rc")]);
     assert!(world.exists("pod"), "the list was wrong, the owner lives");
     world.lose("rc");
-    world.observe(&Change::Missing(RCS, "rc".into()));
+    world.observe(&ObservedChange::Missing(RCS, "rc".into()));
     world.settle();
     assert!(!world.exists("pod"));
 }

@@ -4,10 +4,10 @@
 
 use super::world::{NODES, PODS, RCS, SETS, World, kinds, object, to};
 use crate::gc::Reason;
-use crate::runtime::call::Propagation;
-use crate::runtime::record::{OwnerRef, Record};
+use crate::runtime::call::DeletePropagation;
+use crate::runtime::record::{ObjectRecord, OwnerRef};
 
-fn elsewhere(mut record: Record) -> Record {
+fn elsewhere(mut record: ObjectRecord) -> ObjectRecord {
     record.meta.namespace = "ns2".into();
     record
 }
@@ -18,8 +18,8 @@ fn versioned(mut reference: OwnerRef, api_version: &str) -> OwnerRef {
 }
 
 /// Plays the creations in both orders, with all events seen between them.
-fn both_orders(records: &[Record], check: impl Fn(&mut World, &str)) {
-    let mut backward: Vec<Record> = records.to_vec();
+fn both_orders(records: &[ObjectRecord], check: impl Fn(&mut World, &str)) {
+    let mut backward: Vec<ObjectRecord> = records.to_vec();
     backward.reverse();
     for (order, records) in [("as written", records), ("reversed", &backward)] {
         let mut world = World::new();
@@ -113,7 +113,7 @@ fn a_reference_by_another_served_version_counts() {
     world.create(child);
     world.settle();
     assert_eq!(world.calls(), []);
-    world.delete("owner", Propagation::Background);
+    world.delete("owner", DeletePropagation::Background);
     world.settle();
     assert_eq!(world.names(), [""; 0]);
     assert_eq!(world.calls().len(), 1);
@@ -127,7 +127,7 @@ fn a_reference_by_a_version_that_is_not_served_keeps_the_child() {
         object(SETS, "owner", &[]),
     ];
     both_orders(&records, |world, order| {
-        world.delete("owner", Propagation::Background);
+        world.delete("owner", DeletePropagation::Background);
         world.settle();
         assert_eq!(world.names(), ["child"], "{order}");
         assert_eq!(world.calls(), [], "{order}");
@@ -212,12 +212,12 @@ fn an_object_that_is_rewritten_all_the_time_still_goes() {
     world.settle();
     world.lag(PODS);
     world.change("child", |_| {});
-    world.delete("owner", Propagation::Background);
+    world.delete("owner", DeletePropagation::Background);
     world.settle();
     let verbs: Vec<&str> = world
         .calls()
         .iter()
-        .map(crate::runtime::call::Call::verb)
+        .map(crate::runtime::call::ApiCall::verb)
         .collect();
     assert_eq!(verbs, ["delete", "get", "delete"]);
     assert!(!world.exists("child"));

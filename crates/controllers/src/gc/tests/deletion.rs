@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::world::{NODES, PODS, RCS, World, blocking, object, to};
 use crate::gc::Reason;
 use crate::gc::index::{FOREGROUND, ORPHAN};
-use crate::runtime::call::{Call, Propagation};
-use crate::runtime::controller::{Change, Next};
+use crate::runtime::call::{ApiCall, DeletePropagation};
+use crate::runtime::controller::{NextStep, ObservedChange};
 use crate::runtime::kind::KindState;
 
 fn count(world: &World, verb: &str) -> usize {
@@ -24,7 +24,7 @@ fn in_the_foreground_dependents_go_first_and_then_their_owner() {
     world.create(object(PODS, "blocks", &[blocking(to(RCS, "rc"))]));
     world.create(object(PODS, "does-not", &[to(RCS, "rc")]));
     world.settle();
-    world.delete("rc", Propagation::Foreground);
+    world.delete("rc", DeletePropagation::Foreground);
     world.settle();
     assert_eq!(world.names(), [""; 0]);
     let last = world.calls().last().unwrap();
@@ -41,7 +41,7 @@ fn a_blocking_dependent_that_is_held_holds_its_owner_and_another_does_not() {
         pod.meta.finalizers = vec!["x/y".into()];
         world.create(pod);
         world.settle();
-        world.delete("rc", Propagation::Foreground);
+        world.delete("rc", DeletePropagation::Foreground);
         world.pass(Duration::from_secs(3600));
         assert!(world.exists("pod"));
         assert_eq!(world.exists("rc"), owner_stays);
@@ -60,7 +60,7 @@ fn a_dependent_with_another_owner_stays_and_lets_the_waiting_one_go() {
     let owners = [blocking(to(RCS, "goes")), to(RCS, "stays")];
     world.create(object(PODS, "pod", &owners));
     world.settle();
-    world.delete("goes", Propagation::Foreground);
+    world.delete("goes", DeletePropagation::Foreground);
     world.settle();
     assert_eq!(world.names(), ["pod", "stays"]);
     assert_eq!(world.object("pod").meta.owners, [to(RCS, "stays")]);
@@ -73,7 +73,7 @@ fn a_dependent_with_dependents_goes_in_the_foreground_too() {
     world.create(object(RCS, "b", &[blocking(to(RCS, "a"))]));
     world.create(object(PODS, "c", &[blocking(to(RCS, "b"))]));
     world.settle();
-    world.delete("a", Propagation::Foreground);
+    world.delete("a", DeletePropagation::Foreground);
     world.settle();
     let ends: Vec<&str> = world
         .calls()
@@ -94,7 +94,7 @@ fn a_dependent_that_comes_late_goes_too() {
     held.meta.finalizers = vec!["x/y".into()];
     world.create(held);
     world.settle();
-    world.delete("rc", Propagation::Foreground);
+    world.delete("rc", DeletePropagation::Foreground);
     world.settle();
     world.create(object(PODS, "late", &[to(RCS, "rc")]));
     world.settle();
@@ -109,7 +109,7 @@ fn orphans_lose_the_reference_and_stay() {
         world.create(object(PODS, pod, &[blocking(to(RCS, "rc"))]));
     }
     world.settle();
-    world.delete("rc", Propagation::Orphan);
+    world.delete("rc", DeletePropagation::Orphan);
     world.settle();
     assert_eq!(world.names(), ["1", "2", "3"]);
     assert!(world.objects().iter().all(|pod| pod.meta.owners.is_empty()));
@@ -119,18 +119,18 @@ fn orphans_lose_the_reference_and_stay() {
 /// `TestOrphanDependentsFailure`: a dependent that cannot be patched keeps the owner's finalizer where it is.
 #[test]
 fn the_finalizer_stays_while_one_dependent_refers_to_the_owner() {
-    use crate::runtime::call::{FailureKind, Target};
+    use crate::runtime::call::{CallTarget, FailureKind};
     let mut world = World::new();
     world.create(object(RCS, "rc", &[]));
     world.create(object(PODS, "pod", &[to(RCS, "rc")]));
     world.settle();
-    let pod = Target {
+    let pod = CallTarget {
         kind: PODS,
         namespace: "ns".into(),
         name: "pod".into(),
     };
     world.fail([(pod, FailureKind::Forbidden)].into());
-    world.delete("rc", Propagation::Orphan);
+    world.delete("rc", DeletePropagation::Orphan);
     world.pass(Duration::from_secs(600));
     assert!(world.exists("rc"));
     world.fail([].into());
@@ -140,7 +140,7 @@ fn the_finalizer_stays_while_one_dependent_refers_to_the_owner() {
 
 #[test]
 fn an_owner_is_let_go_once_also_while_its_end_is_not_shown_yet() {
-    for policy in [Propagation::Orphan, Propagation::Foreground] {
+    for policy in [DeletePropagation::Orphan, DeletePropagation::Foreground] {
         let mut world = World::new();
         world.create(object(RCS, "rc", &[]));
         world.delete("rc", policy);
@@ -165,7 +165,7 @@ fn a_dependent_that_is_seen_after_its_owner_left_orphans_is_one_too() {
         world.settle();
         world.lag(PODS);
         world.create(object(PODS, "pod", &[to(RCS, "rc")]));
-        world.delete("rc", Propagation::Orphan);
+        world.delete("rc", DeletePropagation::Orphan);
         world.settle();
         assert_eq!(world.names(), ["pod"]);
         world.catch_up();
@@ -184,9 +184,9 @@ fn a_dependent_is_no_orphan_when_somebody_else_ended_its_owner_meanwhile() {
     world.lag(PODS);
     world.lag(RCS);
     world.create(object(PODS, "pod", &[to(RCS, "rc")]));
-    world.delete("rc", Propagation::Orphan);
+    world.delete("rc", DeletePropagation::Orphan);
     world.deliver(RCS);
-    world.delete("rc", Propagation::Background);
+    world.delete("rc", DeletePropagation::Background);
     world.deliver(RCS);
     world.catch_up();
     world.settle();
@@ -205,7 +205,7 @@ fn a_terminating_object_is_let_go_by_each_of_its_owners() {
     world.create(pod);
     world.settle();
     for owner in ["a", "b"] {
-        world.delete(owner, Propagation::Orphan);
+        world.delete(owner, DeletePropagation::Orphan);
         world.settle();
     }
     assert_eq!(world.names(), ["pod"]);
@@ -228,11 +228,11 @@ fn an_owner_with_both_finalizers_leaves_orphans() {
 /// S3: a kind in its first list may hold dependents, so ends wait for it; but not longer than `ORPHAN_HOLD_MAX`.
 #[test]
 fn an_end_waits_for_kinds_in_their_first_list_and_not_for_others() {
-    for policy in [Propagation::Orphan, Propagation::Foreground] {
+    for policy in [DeletePropagation::Orphan, DeletePropagation::Foreground] {
         let mut world = World::new();
         let now = world.now();
-        world.observe(&Change::Kind(NODES, KindState::Syncing(now)));
-        world.observe(&Change::Kind(PODS, KindState::Forbidden));
+        world.observe(&ObservedChange::Kind(NODES, KindState::Syncing(now)));
+        world.observe(&ObservedChange::Kind(PODS, KindState::Forbidden));
         world.create(object(RCS, "rc", &[]));
         world.delete("rc", policy);
         world.settle();
@@ -256,13 +256,13 @@ fn an_end_waits_for_kinds_in_their_first_list_and_not_for_others() {
 fn a_first_list_that_fails_is_still_waited_for() {
     let mut world = World::new();
     let now = world.now();
-    world.observe(&Change::Kind(NODES, KindState::Syncing(now)));
-    world.observe(&Change::Kind(NODES, KindState::Failing(now)));
+    world.observe(&ObservedChange::Kind(NODES, KindState::Syncing(now)));
+    world.observe(&ObservedChange::Kind(NODES, KindState::Failing(now)));
     world.create(object(RCS, "rc", &[]));
-    world.delete("rc", Propagation::Orphan);
+    world.delete("rc", DeletePropagation::Orphan);
     world.pass(Duration::from_secs(10));
     assert!(world.exists("rc"));
-    world.observe(&Change::Kind(NODES, KindState::Forbidden));
+    world.observe(&ObservedChange::Kind(NODES, KindState::Forbidden));
     world.settle();
     assert!(!world.exists("rc"));
 }
@@ -271,12 +271,12 @@ fn a_first_list_that_fails_is_still_waited_for() {
 fn an_end_goes_on_at_once_when_the_last_kind_is_listed() {
     let mut world = World::new();
     let now = world.now();
-    world.observe(&Change::Kind(NODES, KindState::Syncing(now)));
+    world.observe(&ObservedChange::Kind(NODES, KindState::Syncing(now)));
     world.create(object(RCS, "rc", &[]));
-    world.delete("rc", Propagation::Orphan);
+    world.delete("rc", DeletePropagation::Orphan);
     world.settle();
     assert!(world.exists("rc"));
-    world.observe(&Change::Kind(NODES, KindState::Synced));
+    world.observe(&ObservedChange::Kind(NODES, KindState::Synced));
     world.settle();
     assert!(!world.exists("rc"));
 }
@@ -294,13 +294,13 @@ fn a_foreground_delete_that_becomes_orphan_stops_within_the_confirmed_dependents
         ));
     }
     world.settle();
-    world.delete("rc", Propagation::Foreground);
+    world.delete("rc", DeletePropagation::Foreground);
     world.deliver(RCS);
     world.lag(RCS);
     while count(&world, "delete") < 150 {
         assert!(world.step());
     }
-    world.delete("rc", Propagation::Orphan);
+    world.delete("rc", DeletePropagation::Orphan);
     world.set_time(world.now() + Duration::from_secs(2));
     world.settle();
     assert_eq!(
@@ -314,14 +314,14 @@ fn a_foreground_delete_that_becomes_orphan_stops_within_the_confirmed_dependents
 
 #[test]
 fn an_orphan_delete_that_becomes_background_leaves_nobody_stuck() {
-    for policy in [Propagation::Background, Propagation::Foreground] {
+    for policy in [DeletePropagation::Background, DeletePropagation::Foreground] {
         let mut world = World::new();
         world.create(object(RCS, "rc", &[]));
         for number in 0..10 {
             world.create(object(PODS, &number.to_string(), &[to(RCS, "rc")]));
         }
         world.settle();
-        world.delete("rc", Propagation::Orphan);
+        world.delete("rc", DeletePropagation::Orphan);
         world.deliver(RCS);
         while count(&world, "patch") < 4 {
             assert!(world.step());
@@ -348,7 +348,7 @@ fn a_ring_ends_in_the_foreground() {
             ));
         }
         world.settle();
-        world.delete("0", Propagation::Foreground);
+        world.delete("0", DeletePropagation::Foreground);
         world.settle();
         assert_eq!(world.names(), [""; 0], "a ring of {length}");
     }
@@ -363,7 +363,7 @@ fn a_ring_whose_members_were_all_deleted_in_the_foreground_ends() {
     }
     world.settle();
     for name in ["a", "b", "c"] {
-        world.delete(name, Propagation::Foreground);
+        world.delete(name, DeletePropagation::Foreground);
     }
     world.settle();
     assert_eq!(world.names(), [""; 0]);
@@ -381,7 +381,7 @@ fn an_object_that_is_deleting_is_left_to_who_deletes_it() {
     let verdict = world.decide("pod");
     assert_eq!(
         (verdict.next, verdict.because),
-        (Next::Rest, Reason::Deleting)
+        (NextStep::Rest, Reason::Deleting)
     );
 }
 
@@ -393,11 +393,11 @@ fn a_second_foreground_delete_is_answered_like_the_first() {
     pod.meta.finalizers = vec!["x/y".into()];
     world.create(pod);
     for _ in 0..2 {
-        world.delete("pod", Propagation::Foreground);
+        world.delete("pod", DeletePropagation::Foreground);
         world.settle();
         let finalizers = world.object("pod").meta.finalizers;
         assert_eq!(finalizers, [Box::from("x/y")]);
     }
     assert_eq!(world.calls().len(), 2);
-    assert!(matches!(world.calls()[0], Call::Patch { .. }));
+    assert!(matches!(world.calls()[0], ApiCall::Patch { .. }));
 }

@@ -6,8 +6,8 @@ use super::world::{NODES, PODS, RCS, SETS, World, blocking, object, to};
 use crate::gc::explain::{BLOCKERS_NAMED, Hanging, Tie, Ties};
 use crate::gc::index::{FOREGROUND, ORPHAN};
 use crate::gc::view::{Part, View};
-use crate::runtime::call::Target;
-use crate::runtime::controller::Change;
+use crate::runtime::call::CallTarget;
+use crate::runtime::controller::ObservedChange;
 use crate::runtime::kind::KindState;
 use crate::runtime::record::{OwnerRef, Uid};
 
@@ -101,7 +101,7 @@ fn a_kind_that_is_being_listed_leaves_its_owners_in_doubt() {
     world.create(object(PODS, "pod", &[to(RCS, "unseen")]));
     world.catch_up();
     assert_eq!(ties(&world, "node").owners[0].standing, "OutOfReach");
-    world.observe(&Change::Kind(RCS, KindState::Frozen));
+    world.observe(&ObservedChange::Kind(RCS, KindState::Frozen));
     let frozen = &ties(&world, "pod").owners[0];
     assert_eq!(
         (frozen.standing, frozen.message.as_str()),
@@ -111,7 +111,7 @@ fn a_kind_that_is_being_listed_leaves_its_owners_in_doubt() {
         )
     );
     let now = world.now();
-    world.observe(&Change::Kind(RCS, KindState::Syncing(now)));
+    world.observe(&ObservedChange::Kind(RCS, KindState::Syncing(now)));
     let unlisted = &ties(&world, "pod").owners[0];
     assert_eq!(
         (unlisted.standing, unlisted.message.as_str()),
@@ -156,7 +156,7 @@ fn an_object_is_known_by_its_place_also_if_only_references_name_it() {
     let mut world = World::new();
     world.create(object(PODS, "pod", &[to(RCS, "gone")]));
     world.catch_up();
-    let place = |kind, namespace: &str, name: &str| Target {
+    let place = |kind, namespace: &str, name: &str| CallTarget {
         kind,
         namespace: namespace.into(),
         name: name.into(),

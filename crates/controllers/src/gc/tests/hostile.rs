@@ -1,9 +1,9 @@
 //! G1–G16 of the input matrix, as far as they concern the graph and the decisions: nothing loops, nothing is blocked.
 
 use super::world::{NODES, PODS, RCS, World, blocking, object, to};
-use crate::runtime::call::Propagation;
-use crate::runtime::controller::Change;
-use crate::runtime::record::{OwnerRef, Uid, View, decode};
+use crate::runtime::call::DeletePropagation;
+use crate::runtime::controller::ObservedChange;
+use crate::runtime::record::{OwnerRef, RecordView, Uid, decode};
 
 /// G1.
 #[test]
@@ -12,12 +12,12 @@ fn an_object_that_owns_itself_lives_and_ends_like_any_other() {
     world.create(object(PODS, "self", &[blocking(to(PODS, "self"))]));
     world.settle();
     assert_eq!((world.names().len(), world.calls().len()), (1, 0));
-    world.delete("self", Propagation::Foreground);
+    world.delete("self", DeletePropagation::Foreground);
     world.settle();
     assert_eq!(world.names(), [""; 0]);
     world.create(object(PODS, "self-2", &[to(PODS, "self-2")]));
     world.settle();
-    world.delete("self-2", Propagation::Background);
+    world.delete("self-2", DeletePropagation::Background);
     world.settle();
     assert_eq!(world.gc().index().size().nodes, 0);
 }
@@ -43,7 +43,7 @@ fn a_ring_with_an_owner_outside_survives_what_does_not_concern_it() {
     world.create(object(PODS, "a", &owners));
     world.create(object(PODS, "b", &[blocking(to(PODS, "a"))]));
     world.settle();
-    world.delete("b", Propagation::Foreground);
+    world.delete("b", DeletePropagation::Foreground);
     world.settle();
     assert_eq!(world.names(), ["a", "outside"]);
 }
@@ -98,13 +98,13 @@ fn odd_uids_are_as_good_as_any() {
         world.create(object(PODS, "pod", &[reference]));
         world.settle();
         assert_eq!((world.names().len(), world.calls().len()), (2, 0));
-        world.delete(odd, Propagation::Foreground);
+        world.delete(odd, DeletePropagation::Foreground);
         world.settle();
         assert_eq!(world.names().len(), 0);
     }
     // A feed shows no object without a uid.
     let nameless = br#"{"metadata": {"name": "rc", "namespace": "ns", "uid": ""}}"#;
-    assert!(decode(RCS, nameless, View::Metadata).is_err());
+    assert!(decode(RCS, nameless, RecordView::Metadata).is_err());
 }
 
 /// G6. Neither is walked recursively, and neither takes a square of its size.
@@ -125,8 +125,8 @@ fn long_chains_and_wide_fans_end() {
         world.create(object(PODS, &format!("fan-{number}"), &[to(RCS, "fan")]));
     }
     world.settle();
-    world.delete("fan", Propagation::Background);
-    world.delete("0", Propagation::Background);
+    world.delete("fan", DeletePropagation::Background);
+    world.delete("0", DeletePropagation::Background);
     world.settle();
     assert_eq!(world.names().len(), 0);
     assert_eq!(
@@ -163,12 +163,12 @@ fn the_same_uid_in_two_kinds_is_one_object() {
     world.settle();
     let mut twin = world.object("pod");
     twin.kind = super::world::SETS;
-    world.observe(&Change::Applied(twin.clone().into()));
+    world.observe(&ObservedChange::Applied(twin.clone().into()));
     world.settle();
     assert_eq!(world.gc().index().size().nodes, 2);
-    world.delete("rc", Propagation::Background);
+    world.delete("rc", DeletePropagation::Background);
     world.settle();
-    world.observe(&Change::Deleted(twin.into()));
+    world.observe(&ObservedChange::Deleted(twin.into()));
     assert_eq!(world.gc().index().size().nodes, 0);
     assert_eq!(world.calls().len(), 1);
 }

@@ -8,10 +8,10 @@ use super::world::{NODES, PODS, RCS, World, kinds, object, to, unsynced_gc};
 use crate::gc::index::Index;
 use crate::gc::view::{Edge, Part, View};
 use crate::gc::{GarbageCollector, Key, ORPHAN_HOLD_MAX, Size};
-use crate::runtime::call::{Answer, Proof, Propagation};
-use crate::runtime::controller::{CallAnswer, Change, Controller, Next, Wake};
+use crate::runtime::call::{AbsenceProof, ApiAnswer, DeletePropagation};
+use crate::runtime::controller::{AnsweredCall, Controller, NextStep, ObservedChange, WakeList};
 use crate::runtime::kind::KindState;
-use crate::runtime::record::{OwnerRef, Record, Uid};
+use crate::runtime::record::{ObjectRecord, OwnerRef, Uid};
 
 fn edges(index: &Index) -> Vec<(String, String)> {
     let view = View::of(index, &Part::Whole);
@@ -19,7 +19,7 @@ fn edges(index: &Index) -> Vec<(String, String)> {
     view.edges.into_iter().map(ends).collect()
 }
 
-fn chain() -> Vec<Record> {
+fn chain() -> Vec<ObjectRecord> {
     let link = |name: &str, owners: &[&str]| {
         let owners: Vec<OwnerRef> = owners.iter().map(|owner| to(PODS, owner)).collect();
         object(PODS, name, &owners)
@@ -33,10 +33,10 @@ fn chain() -> Vec<Record> {
     ]
 }
 
-fn show(world: &mut World, record: &Record, revision: &str) {
+fn show(world: &mut World, record: &ObjectRecord, revision: &str) {
     let mut record = record.clone();
     record.meta.revision = revision.into();
-    world.observe(&Change::Applied(record.into()));
+    world.observe(&ObservedChange::Applied(record.into()));
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn an_owner_that_goes_stays_as_long_as_somebody_refers_to_it() {
     for record in chain() {
         show(&mut world, &record, "5");
     }
-    world.observe(&Change::Deleted(chain()[2].clone().into()));
+    world.observe(&ObservedChange::Deleted(chain()[2].clone().into()));
     let size = world.gc().index().size();
     assert_eq!((size.nodes, size.edges, size.virtual_nodes), (5, 4, 1));
     let mut five = chain()[4].clone();
@@ -128,13 +128,13 @@ fn a_vanished_kind_is_forgotten_but_not_proven_absent() {
     world.settle();
     let [pods, _, sets, nodes] = kinds();
     world.serve([pods, sets, nodes]);
-    world.observe(&Change::Kind(RCS, KindState::Gone));
+    world.observe(&ObservedChange::Kind(RCS, KindState::Gone));
     world.settle();
     let size = world.gc().index().size();
     assert_eq!((size.nodes, size.edges, size.virtual_nodes), (2, 1, 1));
     assert!(world.exists("pod") && world.calls().is_empty());
     world.serve(kinds());
-    world.observe(&Change::Kind(RCS, KindState::Synced));
+    world.observe(&ObservedChange::Kind(RCS, KindState::Synced));
     world.settle();
     assert_eq!(world.calls().len(), 1, "now it can be asked for");
 }
@@ -147,14 +147,14 @@ fn a_kind_whose_past_was_taken_back_deletes_nothing_until_it_is_listed_again() {
     world.create(object(PODS, "pod", &[to(RCS, "rc")]));
     world.settle();
     let restored = world.object("rc");
-    world.delete("rc", Propagation::Background);
+    world.delete("rc", DeletePropagation::Background);
     world.deliver(RCS);
-    world.observe(&Change::Kind(RCS, KindState::Frozen));
+    world.observe(&ObservedChange::Kind(RCS, KindState::Frozen));
     world.pass(Duration::from_secs(60));
     assert!(world.exists("pod"));
     world.restore(&restored);
-    world.observe(&Change::Applied(restored.into()));
-    world.observe(&Change::Kind(RCS, KindState::Synced));
+    world.observe(&ObservedChange::Applied(restored.into()));
+    world.observe(&ObservedChange::Kind(RCS, KindState::Synced));
     world.pass(Duration::from_secs(60));
     assert!(world.exists("pod"));
     assert_eq!(world.calls(), []);
@@ -168,15 +168,15 @@ fn after_a_restore_no_absence_of_any_kind_counts() {
     world.create(object(PODS, "pod", &[to(RCS, "rc")]));
     world.settle();
     let restored = ["rc", "pod"].map(|uid| world.object(uid));
-    world.delete("rc", Propagation::Background);
+    world.delete("rc", DeletePropagation::Background);
     world.settle();
     assert_eq!(world.names(), [""; 0]);
     for object in &restored {
         world.restore(object);
     }
-    world.observe(&Change::Kind(PODS, KindState::Frozen));
-    world.observe(&Change::Applied(restored[1].clone().into()));
-    world.observe(&Change::Kind(PODS, KindState::Synced));
+    world.observe(&ObservedChange::Kind(PODS, KindState::Frozen));
+    world.observe(&ObservedChange::Applied(restored[1].clone().into()));
+    world.observe(&ObservedChange::Kind(PODS, KindState::Synced));
     world.settle();
     assert_eq!(world.names(), ["pod", "rc"], "the server was asked");
 }
@@ -189,14 +189,14 @@ fn an_owner_of_a_frozen_kind_does_not_leave_orphans() {
     world.create(object(PODS, "pod", &[to(RCS, "rc")]));
     world.settle();
     let alive = world.object("rc");
-    world.delete("rc", Propagation::Orphan);
+    world.delete("rc", DeletePropagation::Orphan);
     world.deliver(RCS);
     world.restore(&alive);
-    world.observe(&Change::Kind(RCS, KindState::Frozen));
+    world.observe(&ObservedChange::Kind(RCS, KindState::Frozen));
     world.pass(Duration::from_secs(10));
     assert_eq!(world.calls(), []);
-    world.observe(&Change::Applied(alive.into()));
-    world.observe(&Change::Kind(RCS, KindState::Synced));
+    world.observe(&ObservedChange::Applied(alive.into()));
+    world.observe(&ObservedChange::Kind(RCS, KindState::Synced));
     world.pass(Duration::from_secs(100));
     assert_eq!(world.calls(), []);
 }
@@ -207,7 +207,7 @@ fn an_object_that_ends_is_decided_about_once_more() {
     let mut world = World::new();
     world.create(object(PODS, "pod", &[]));
     world.settle();
-    world.delete("pod", Propagation::Background);
+    world.delete("pod", DeletePropagation::Background);
     world.deliver(PODS);
     assert!(world.step(), "nobody was woken");
     assert!(!world.step());
@@ -223,7 +223,7 @@ fn churn_leaves_nothing_behind() {
             world.create(object(PODS, &name, &[to(NODES, "node")]));
         }
         world.settle();
-        world.delete("node", Propagation::Background);
+        world.delete("node", DeletePropagation::Background);
         world.settle();
     }
     let size = world.gc().index().size();
@@ -231,8 +231,8 @@ fn churn_leaves_nothing_behind() {
 }
 
 /// What a change woke.
-fn woken(gc: &mut GarbageCollector, change: &Change, now: Timestamp) -> Vec<Key> {
-    let mut wake = Wake::default();
+fn woken(gc: &mut GarbageCollector, change: &ObservedChange, now: Timestamp) -> Vec<Key> {
+    let mut wake = WakeList::default();
     gc.observe(change, now, &mut wake);
     wake.drain().map(|(key, _)| key).collect()
 }
@@ -241,8 +241,8 @@ fn woken(gc: &mut GarbageCollector, change: &Change, now: Timestamp) -> Vec<Key>
 fn while_owners_are_being_listed_one_dependent_of_each_waits_for_the_rest() {
     let (mut gc, now) = unsynced_gc();
     let key = |uid: &str| Key::Object(Uid::from(uid));
-    let mut keys = |change: Change| woken(&mut gc, &change, now);
-    let pod = |name: &str| Change::Applied(object(PODS, name, &[to(RCS, "rc")]).into());
+    let mut keys = |change: ObservedChange| woken(&mut gc, &change, now);
+    let pod = |name: &str| ObservedChange::Applied(object(PODS, name, &[to(RCS, "rc")]).into());
     assert_eq!(keys(pod("a")), [key("a")], "somebody has to ask in the end");
     assert_eq!(keys(pod("b")), []);
     assert_eq!(keys(pod("c")), []);
@@ -250,9 +250,9 @@ fn while_owners_are_being_listed_one_dependent_of_each_waits_for_the_rest() {
         name: "other".into(),
         ..to(RCS, "rc")
     };
-    let astray = Change::Applied(object(PODS, "d", &[astray]).into());
+    let astray = ObservedChange::Applied(object(PODS, "d", &[astray]).into());
     assert_eq!(keys(astray), [key("d")], "it asks another question");
-    let mut all = keys(Change::Kind(RCS, KindState::Synced));
+    let mut all = keys(ObservedChange::Kind(RCS, KindState::Synced));
     all.sort();
     assert_eq!(all, ["a", "b", "c", "d"].map(key));
 }
@@ -262,19 +262,19 @@ fn an_owner_that_is_asked_for_before_its_kind_is_listed_wakes_all_who_refer_to_i
     let (mut gc, now) = unsynced_gc();
     for name in ["a", "b", "c"] {
         let pod = object(PODS, name, &[to(RCS, "rc")]);
-        woken(&mut gc, &Change::Applied(pod.into()), now);
+        woken(&mut gc, &ObservedChange::Applied(pod.into()), now);
     }
     let late = now + ORPHAN_HOLD_MAX;
     let pod = Key::Object(Uid::from("b"));
-    let Next::After(owners) = gc.decide(&pod, late).next else {
+    let NextStep::After(owners) = gc.decide(&pod, late).next else {
         panic!("it asks");
     };
-    let Next::Call(call) = gc.decide(&owners[0], late).next else {
+    let NextStep::Call(call) = gc.decide(&owners[0], late).next else {
         panic!("it asks");
     };
-    let mut wake = Wake::default();
-    let absent = Answer::Absent(Proof::NotFound);
-    gc.answered(CallAnswer {
+    let mut wake = WakeList::default();
+    let absent = ApiAnswer::Absent(AbsenceProof::NotFound);
+    gc.answered(AnsweredCall {
         key: &owners[0],
         call: &call,
         answer: &absent,

@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 
 use crate::gc::index::FOREGROUND;
 use crate::gc::{GarbageCollector, Key, Reason};
-use crate::runtime::call::{FailureKind, Propagation, Target};
-use crate::runtime::controller::{Change, Controller, Note, Verdict, Wake};
-use crate::runtime::kind::{Catalog, Kind, KindId, KindState, Scope};
+use crate::runtime::call::{CallTarget, DeletePropagation, FailureKind};
+use crate::runtime::controller::{Controller, EventNote, ObservedChange, Verdict, WakeList};
+use crate::runtime::kind::{ApiKind, KindCatalog, KindId, KindScope, KindState};
 use crate::runtime::queue::RETRY_MAX;
-use crate::runtime::record::{Body, Meta, OwnerRef, Record, View, decode};
+use crate::runtime::record::{ObjectRecord, OwnerRef, RecordBody, RecordMeta, RecordView, decode};
 use crate::test_world::{ObjectPlace, ScriptedServer, TestWorld, WorldOptions, mk_kind, text};
 
 pub(super) const PODS: KindId = KindId(0);
@@ -25,21 +25,33 @@ const KINDS: [KindId; 4] = [PODS, RCS, SETS, NODES];
 
 pub(super) struct World {
     world: TestWorld<GarbageCollector>,
-    notes: Vec<Note>,
+    notes: Vec<EventNote>,
 }
 
 /// Pods and ReplicationControllers of core, ReplicaSets in two versions, and Nodes of the cluster.
-pub(super) fn kinds() -> [Kind; 4] {
+pub(super) fn kinds() -> [ApiKind; 4] {
     let rcs = "replicationcontrollers";
-    let sets = mk_kind("apps", "v1", "ReplicaSet", "replicasets", Scope::Namespaced);
+    let sets = mk_kind(
+        "apps",
+        "v1",
+        "ReplicaSet",
+        "replicasets",
+        KindScope::Namespaced,
+    );
     [
-        mk_kind("", "v1", "Pod", "pods", Scope::Namespaced),
-        mk_kind("", "v1", "ReplicationController", rcs, Scope::Namespaced),
-        Kind {
+        mk_kind("", "v1", "Pod", "pods", KindScope::Namespaced),
+        mk_kind(
+            "",
+            "v1",
+            "ReplicationController",
+            rcs,
+            KindScope::Namespaced,
+        ),
+        ApiKind {
             versions: vec!["v1".into(), "v1beta1".into()],
             ..sets
         },
-        mk_kind("", "v1", "Node", "nodes", Scope::Cluster),
+        mk_kind("", "v1", "Node", "nodes", KindScope::Cluster),
     ]
 }
 
@@ -71,17 +83,17 @@ pub(super) fn blocking(reference: OwnerRef) -> OwnerRef {
 }
 
 /// An object in namespace `ns` (or in the cluster, for a Node) whose uid is its name.
-pub(super) fn object(kind: KindId, name: &str, owners: &[OwnerRef]) -> Record {
-    Record {
+pub(super) fn object(kind: KindId, name: &str, owners: &[OwnerRef]) -> ObjectRecord {
+    ObjectRecord {
         kind,
-        meta: Meta {
+        meta: RecordMeta {
             name: name.into(),
             namespace: if kind == NODES { "" } else { "ns" }.into(),
             uid: name.into(),
             owners: owners.to_vec(),
-            ..Meta::default()
+            ..RecordMeta::default()
         },
-        body: Body::None,
+        body: RecordBody::None,
     }
 }
 
@@ -92,7 +104,7 @@ impl World {
     pub(super) fn new() -> Self {
         let mut world = Self::unsynced();
         for kind in KINDS {
-            world.observe(&Change::Kind(kind, KindState::Synced));
+            world.observe(&ObservedChange::Kind(kind, KindState::Synced));
         }
         world
     }
@@ -101,13 +113,13 @@ impl World {
     pub(super) fn unsynced() -> Self {
         let options = WorldOptions {
             start: Timestamp::UNIX_EPOCH,
-            view: View::Metadata,
+            view: RecordView::Metadata,
             retry_max: RETRY_MAX,
         };
         let mut world = TestWorld::new(GarbageCollector::new(7), kinds(), options);
         world.server().delete_check = Some(assert_collectable);
         for kind in KINDS {
-            world.observe(&Change::Kind(kind, KindState::Syncing(world.now())));
+            world.observe(&ObservedChange::Kind(kind, KindState::Syncing(world.now())));
         }
         let notes = Vec::new();
         Self { world, notes }
@@ -118,7 +130,7 @@ impl World {
     }
 
     /// All Events so far.
-    pub(super) fn notes(&mut self) -> &[Note] {
+    pub(super) fn notes(&mut self) -> &[EventNote] {
         let new = self.world.take_notes();
         self.notes.extend(new);
         &self.notes
@@ -130,9 +142,9 @@ impl World {
     }
 
     /// Requests for these objects fail from now on.
-    pub(super) fn fail(&mut self, broken: BTreeMap<Target, FailureKind>) {
+    pub(super) fn fail(&mut self, broken: BTreeMap<CallTarget, FailureKind>) {
         self.server().rule = Box::new(move |_, (kind, namespace, name)| {
-            let target = Target {
+            let target = CallTarget {
                 kind: *kind,
                 namespace: namespace.as_str().into(),
                 name: name.as_str().into(),
@@ -141,13 +153,13 @@ impl World {
         });
     }
 
-    pub(super) fn create(&mut self, object: Record) {
-        let Record { kind, meta, .. } = object;
+    pub(super) fn create(&mut self, object: ObjectRecord) {
+        let ObjectRecord { kind, meta, .. } = object;
         self.server().store(kind, to_json(&meta));
     }
 
     /// Stores an object as it is. No watch shows it.
-    pub(super) fn restore(&mut self, object: &Record) {
+    pub(super) fn restore(&mut self, object: &ObjectRecord) {
         let key = place(object);
         self.server().objects.insert(key, to_json(&object.meta));
     }
@@ -159,14 +171,14 @@ impl World {
     }
 
     /// A write of another client.
-    pub(super) fn change(&mut self, uid: &str, change: impl FnOnce(&mut Meta)) {
+    pub(super) fn change(&mut self, uid: &str, change: impl FnOnce(&mut RecordMeta)) {
         let mut object = self.object(uid);
         change(&mut object.meta);
         self.create(object);
     }
 
     /// A delete of another client.
-    pub(super) fn delete(&mut self, uid: &str, policy: Propagation) {
+    pub(super) fn delete(&mut self, uid: &str, policy: DeletePropagation) {
         let key = self.find(uid).expect("the object is there");
         let now = self.now();
         let mut server = self.server();
@@ -179,12 +191,12 @@ impl World {
         self.find(uid).is_some()
     }
 
-    pub(super) fn object(&self, uid: &str) -> Record {
+    pub(super) fn object(&self, uid: &str) -> ObjectRecord {
         let key = self.find(uid).expect("the object is there");
         from_json(key.0, &self.server().objects[&key])
     }
 
-    pub(super) fn objects(&self) -> Vec<Record> {
+    pub(super) fn objects(&self) -> Vec<ObjectRecord> {
         let server = self.server();
         let objects = server.objects.iter();
         objects
@@ -233,11 +245,15 @@ impl DerefMut for World {
 /// A collector without a driver. All kinds are about to be listed.
 pub(super) fn unsynced_gc() -> (GarbageCollector, Timestamp) {
     let (mut gc, now) = (GarbageCollector::new(7), Timestamp::UNIX_EPOCH);
-    let catalog = Arc::new(Catalog::default().with(kinds()));
-    gc.observe(&Change::Catalog(catalog), now, &mut Wake::default());
+    let catalog = Arc::new(KindCatalog::default().with(kinds()));
+    gc.observe(
+        &ObservedChange::Catalog(catalog),
+        now,
+        &mut WakeList::default(),
+    );
     for kind in KINDS {
-        let syncing = Change::Kind(kind, KindState::Syncing(now));
-        gc.observe(&syncing, now, &mut Wake::default());
+        let syncing = ObservedChange::Kind(kind, KindState::Syncing(now));
+        gc.observe(&syncing, now, &mut WakeList::default());
     }
     (gc, now)
 }
@@ -252,7 +268,7 @@ fn assert_collectable(server: &ScriptedServer, key: &ObjectPlace) {
             .catalog
             .resolve(&reference.api_version, &reference.kind);
         let kind = kind.expect("an owner of an unknown type is presumed alive");
-        let is_cluster = server.catalog.get(kind).unwrap().scope == Scope::Cluster;
+        let is_cluster = server.catalog.get(kind).unwrap().scope == KindScope::Cluster;
         let namespace = if is_cluster {
             ""
         } else {
@@ -261,7 +277,7 @@ fn assert_collectable(server: &ScriptedServer, key: &ObjectPlace) {
         let place = (kind, namespace.to_owned(), reference.name.to_string());
         let owner = server.objects.get(&place).map(|own| from_json(kind, own));
         let owner = owner.filter(|owner| owner.meta.uid == reference.uid);
-        let waits = |owner: &Record| {
+        let waits = |owner: &ObjectRecord| {
             let finalizers = &owner.meta.finalizers;
             owner.meta.deletion.is_some() && finalizers.iter().any(|own| &**own == FOREGROUND)
         };
@@ -272,18 +288,18 @@ fn assert_collectable(server: &ScriptedServer, key: &ObjectPlace) {
     }
 }
 
-fn place(object: &Record) -> ObjectPlace {
-    let Meta {
+fn place(object: &ObjectRecord) -> ObjectPlace {
+    let RecordMeta {
         namespace, name, ..
     } = &object.meta;
     (object.kind, namespace.to_string(), name.to_string())
 }
 
-fn from_json(kind: KindId, object: &Value) -> Record {
-    decode(kind, object.to_string().as_bytes(), View::Metadata).unwrap()
+fn from_json(kind: KindId, object: &Value) -> ObjectRecord {
+    decode(kind, object.to_string().as_bytes(), RecordView::Metadata).unwrap()
 }
 
-fn to_json(meta: &Meta) -> Value {
+fn to_json(meta: &RecordMeta) -> Value {
     let owners = meta.owners.iter().map(|owner| {
         json!({"apiVersion": &*owner.api_version, "kind": &*owner.kind, "name": &*owner.name,
             "uid": owner.uid.to_string(), "controller": owner.controller,

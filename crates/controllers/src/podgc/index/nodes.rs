@@ -12,9 +12,9 @@ use jiff::Timestamp;
 use super::{Index, is_fresh, quarantine};
 use crate::podgc::facts::NodeFacts;
 use crate::podgc::{CONFIRMED_FOR, Key, Sweep};
-use crate::runtime::call::Proof;
-use crate::runtime::controller::Wake;
-use crate::runtime::record::{Record, Revision, Uid};
+use crate::runtime::call::AbsenceProof;
+use crate::runtime::controller::WakeList;
+use crate::runtime::record::{ObjectRecord, Revision, Uid};
 
 /// A Node, or the name of one.
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ pub(crate) enum Lookup {
     /// It is there.
     Alive,
     /// It is not.
-    Absent(Proof),
+    Absent(AbsenceProof),
 }
 
 /// A Node as its feed shows it.
@@ -80,7 +80,12 @@ impl Node {
 
 impl Index {
     /// A Node exists and looks like this.
-    pub(crate) fn apply_node(&mut self, record: &Record, now: Timestamp, wake: &mut Wake<Key>) {
+    pub(crate) fn apply_node(
+        &mut self,
+        record: &ObjectRecord,
+        now: Timestamp,
+        wake: &mut WakeList<Key>,
+    ) {
         let node = self.nodes.entry(record.meta.name.as_ref().into());
         let node = node.or_default();
         let shown = node.shown.as_ref();
@@ -101,7 +106,12 @@ impl Index {
     }
 
     /// A watch showed a Node's end. Nothing follows from that before the server was asked.
-    pub(crate) fn end_node(&mut self, record: &Record, now: Timestamp, wake: &mut Wake<Key>) {
+    pub(crate) fn end_node(
+        &mut self,
+        record: &ObjectRecord,
+        now: Timestamp,
+        wake: &mut WakeList<Key>,
+    ) {
         let node = self.nodes.get(&*record.meta.name);
         if node.is_some_and(|node| node.is_uid(&record.meta.uid)) {
             self.hide_node(&record.meta.name, now, wake);
@@ -109,7 +119,7 @@ impl Index {
     }
 
     /// A fresh list did not show a Node. Rare, so that all of them are looked at.
-    pub(crate) fn lose_node(&mut self, uid: &Uid, now: Timestamp, wake: &mut Wake<Key>) {
+    pub(crate) fn lose_node(&mut self, uid: &Uid, now: Timestamp, wake: &mut WakeList<Key>) {
         let mut nodes = self.nodes.iter();
         let found = nodes.find(|(_, node)| node.is_uid(uid));
         if let Some(name) = found.map(|(name, _)| name.clone()) {
@@ -117,7 +127,7 @@ impl Index {
         }
     }
 
-    pub(super) fn hide_node(&mut self, name: &str, now: Timestamp, wake: &mut Wake<Key>) {
+    pub(super) fn hide_node(&mut self, name: &str, now: Timestamp, wake: &mut WakeList<Key>) {
         if let Some(node) = self.nodes.get_mut(name) {
             node.shown = None;
             node.lookup = None;
@@ -130,9 +140,9 @@ impl Index {
     pub(crate) fn found_node(
         &mut self,
         name: &str,
-        record: &Record,
+        record: &ObjectRecord,
         now: Timestamp,
-        wake: &mut Wake<Key>,
+        wake: &mut WakeList<Key>,
     ) {
         if self.node(name).is_some_and(Node::is_shown) {
             self.apply_node(record, now, wake);
@@ -143,7 +153,7 @@ impl Index {
     }
 
     /// The server has no Node of this name.
-    pub(crate) fn missed_node(&mut self, name: &str, proof: &Proof, now: Timestamp) {
+    pub(crate) fn missed_node(&mut self, name: &str, proof: &AbsenceProof, now: Timestamp) {
         if let Some(node) = self.nodes.get_mut(name) {
             node.lookup = Some((now, Lookup::Absent(proof.clone())));
         }
@@ -204,7 +214,7 @@ impl Index {
         }
     }
 
-    fn review_node(&mut self, name: &str, now: Timestamp, wake: &mut Wake<Key>) {
+    fn review_node(&mut self, name: &str, now: Timestamp, wake: &mut WakeList<Key>) {
         let round = self.next_round(now);
         let pods = self.nodes.get(name).map(|node| node.pods.clone());
         for uid in pods.unwrap_or_default() {

@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::world::{MkPod, NODES, PODS, World, mk_record};
 use crate::podgc::Settings;
-use crate::runtime::controller::Change;
-use crate::runtime::record::{Record, View, decode};
+use crate::runtime::controller::ObservedChange;
+use crate::runtime::record::{ObjectRecord, RecordView, decode};
 
 const PODS_COUNT: usize = 150_000;
 const NODES_COUNT: usize = 1_500;
@@ -22,7 +22,7 @@ fn mk_pod(number: usize, phase: &str) -> String {
     )
 }
 
-fn mk_node(number: usize) -> Arc<Record> {
+fn mk_node(number: usize) -> Arc<ObjectRecord> {
     mk_record(
         NODES,
         &json!({
@@ -36,7 +36,7 @@ fn mk_node(number: usize) -> Arc<Record> {
 fn mk_world() -> World {
     let mut world = World::new(Settings::default());
     for number in 0..NODES_COUNT {
-        world.tell(&Change::Applied(mk_node(number)));
+        world.tell(&ObservedChange::Applied(mk_node(number)));
     }
     for number in 0..PODS_COUNT {
         let phase = match number.is_multiple_of(12) {
@@ -44,8 +44,8 @@ fn mk_world() -> World {
             false => "Running",
         };
         let pod = mk_pod(number, phase);
-        let record = decode(PODS, pod.as_bytes(), View::Full).unwrap();
-        world.tell(&Change::Applied(Arc::new(record)));
+        let record = decode(PODS, pod.as_bytes(), RecordView::Full).unwrap();
+        world.tell(&ObservedChange::Applied(Arc::new(record)));
     }
     world.sync();
     world
@@ -72,9 +72,9 @@ fn a_round_costs_what_changed() {
 
     // A Node goes: its hundred Pods are looked at, and one question is asked.
     let before = world.decisions();
-    world.tell(&Change::Deleted(mk_node(7)));
+    world.tell(&ObservedChange::Deleted(mk_node(7)));
     assert_eq!(world.gc().index().wanted(), PODS_COUNT / NODES_COUNT);
-    world.tell(&Change::Applied(mk_node(7)));
+    world.tell(&ObservedChange::Applied(mk_node(7)));
     assert_eq!(world.gc().index().wanted(), 0);
     world.advance(600);
     let decisions = world.decisions() - before;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::world::{MkPod, NODES, World};
 use crate::podgc::Settings;
-use crate::runtime::call::{Call, PatchForm};
+use crate::runtime::call::{ApiCall, PatchForm};
 
 const TAINT: &str = "node.kubernetes.io/out-of-service";
 
@@ -363,7 +363,7 @@ fn gc_inspecting_patched_pod_before_deletion() {
     assert_eq!(*status, expected);
     let writes = world.writes();
     let [
-        Call::Patch {
+        ApiCall::Patch {
             subresource,
             form,
             judged: first,
@@ -378,7 +378,7 @@ fn gc_inspecting_patched_pod_before_deletion() {
         (*subresource, *form),
         (Some("status"), PatchForm::Strategic)
     );
-    let Call::Delete {
+    let ApiCall::Delete {
         judged,
         propagation,
         grace_secs,

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::world::{MkPod, PODS, World, mk_record};
 use crate::runtime::call::FailureKind;
-use crate::runtime::controller::Change;
+use crate::runtime::controller::ObservedChange;
 
 const NONE: [&str; 0] = [];
 
@@ -159,7 +159,7 @@ fn what_an_older_list_shows_changes_nothing() {
     world.create_pod(&MkPod::new("a", "", "Pending"));
     let mut old = MkPod::new("a", "", "Pending").terminating().0;
     old["metadata"]["resourceVersion"] = json!("5");
-    world.tell(&Change::Applied(mk_record(PODS, &old)));
+    world.tell(&ObservedChange::Applied(mk_record(PODS, &old)));
     world.sync();
     assert_eq!(world.asked(), NONE);
 }

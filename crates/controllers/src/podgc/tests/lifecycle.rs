@@ -4,8 +4,8 @@ use serde_json::json;
 
 use super::world::{MkPod, NODES, PODS, World};
 use crate::podgc::{Reason, Settings};
-use crate::runtime::call::Call;
-use crate::runtime::controller::Change;
+use crate::runtime::call::ApiCall;
+use crate::runtime::controller::ObservedChange;
 use crate::runtime::kind::KindState;
 use crate::runtime::record::Uid;
 
@@ -19,7 +19,7 @@ fn out_of_service() -> serde_json::Value {
 fn nothing_happens_before_both_kinds_are_listed_and_then_at_once() {
     let mut world = World::with_threshold(None);
     world.create_pod(&MkPod::new("a", "", "Pending").terminating());
-    world.tell(&Change::Kind(PODS, KindState::Synced));
+    world.tell(&ObservedChange::Kind(PODS, KindState::Synced));
     world.advance(100);
     assert_eq!(world.because("a"), Reason::Unlisted);
     assert_eq!(world.asked(), NONE);
@@ -366,10 +366,13 @@ fn a_list_that_misses_a_pod_forgets_it_and_one_that_misses_a_node_proves_nothing
     world.create_pod(&MkPod::new("a", "n", "Running"));
     world.sync();
     let uid = world.object(NODES, "n").unwrap()["metadata"]["uid"].take();
-    world.tell(&Change::Missing(NODES, Uid::from(uid.as_str().unwrap())));
+    world.tell(&ObservedChange::Missing(
+        NODES,
+        Uid::from(uid.as_str().unwrap()),
+    ));
     world.advance(100);
     assert_eq!(world.asked(), ["get n"]);
-    world.tell(&Change::Missing(PODS, Uid::from("uid-a")));
+    world.tell(&ObservedChange::Missing(PODS, Uid::from("uid-a")));
     world.advance(300);
     assert_eq!(world.asked(), NONE);
     assert_eq!(world.gc().index().pods(), 0);
@@ -380,10 +383,10 @@ fn a_store_that_was_set_back_stops_everything_until_it_is_listed_anew() {
     let mut world = World::with_threshold(None);
     world.create_pod(&MkPod::new("a", "gone", "Failed"));
     world.sync();
-    world.tell(&Change::Kind(NODES, KindState::Frozen));
+    world.tell(&ObservedChange::Kind(NODES, KindState::Frozen));
     world.advance(100);
     assert_eq!(world.asked(), NONE);
-    world.tell(&Change::Kind(NODES, KindState::Synced));
+    world.tell(&ObservedChange::Kind(NODES, KindState::Synced));
     world.advance(30);
     assert_eq!(world.asked(), NONE, "the quarantine begins anew");
     world.advance(40);
@@ -448,7 +451,10 @@ fn a_node_that_another_one_follows_under_its_name_keeps_nobody_waiting() {
     world.forget_unseen();
     world.lags = false;
     world.put_node("n", "False", &out_of_service());
-    world.tell(&Change::Missing(NODES, Uid::from(old.as_str().unwrap())));
+    world.tell(&ObservedChange::Missing(
+        NODES,
+        Uid::from(old.as_str().unwrap()),
+    ));
     world.advance(25);
     assert_eq!(world.asked(), ["get n", "delete a"]);
 }
@@ -459,7 +465,7 @@ fn a_server_without_nodes_any_more_loses_no_pod() {
     world.put_node("n", "True", &json!([]));
     world.create_pod(&MkPod::new("a", "n", "Running"));
     world.sync();
-    world.tell(&Change::Kind(NODES, KindState::Gone));
+    world.tell(&ObservedChange::Kind(NODES, KindState::Gone));
     world.lose(NODES);
     world.advance(300);
     assert_eq!(world.asked(), NONE);
@@ -482,7 +488,7 @@ fn every_delete_names_what_was_judged() {
         assert!(judged.revision.to_string().parse::<u64>().unwrap() > 100);
         assert!(!matches!(
             call,
-            Call::Delete {
+            ApiCall::Delete {
                 grace_secs: None,
                 ..
             }

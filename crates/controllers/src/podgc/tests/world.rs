@@ -6,11 +6,11 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use crate::podgc::{Key, PodGc, Reason, Settings};
-use crate::runtime::call::{Call, FailureKind};
-use crate::runtime::controller::Change;
-use crate::runtime::kind::{KindId, KindState, Scope};
+use crate::runtime::call::{ApiCall, FailureKind};
+use crate::runtime::controller::ObservedChange;
+use crate::runtime::kind::{KindId, KindScope, KindState};
 use crate::runtime::queue::RETRY_MAX;
-use crate::runtime::record::{Record, Uid, View, decode};
+use crate::runtime::record::{ObjectRecord, RecordView, Uid, decode};
 use crate::test_world::{ObjectPlace, TestWorld, WorldOptions, mk_kind};
 
 pub(super) const PODS: KindId = KindId(0);
@@ -35,12 +35,12 @@ pub(super) struct MkPod(pub(super) Value);
 impl World {
     pub(super) fn new(settings: Settings) -> Self {
         let kinds = [
-            mk_kind("", "v1", "Pod", "pods", Scope::Namespaced),
-            mk_kind("", "v1", "Node", "nodes", Scope::Cluster),
+            mk_kind("", "v1", "Pod", "pods", KindScope::Namespaced),
+            mk_kind("", "v1", "Node", "nodes", KindScope::Cluster),
         ];
         let options = WorldOptions {
             start: "2026-03-01T12:00:00Z".parse().unwrap(),
-            view: View::Full,
+            view: RecordView::Full,
             retry_max: RETRY_MAX,
         };
         let mut world = TestWorld::new(PodGc::new(settings), kinds, options);
@@ -70,19 +70,19 @@ impl World {
     }
 
     /// The requests that were not reads.
-    pub(super) fn writes(&self) -> Vec<Call> {
+    pub(super) fn writes(&self) -> Vec<ApiCall> {
         let calls = self.world.calls().iter();
         calls.filter(|call| !call.is_read()).cloned().collect()
     }
 
-    pub(super) fn tell(&mut self, change: &Change) {
+    pub(super) fn tell(&mut self, change: &ObservedChange) {
         self.world.observe(change);
     }
 
     /// Both kinds have been listed: the first round.
     pub(super) fn sync(&mut self) {
         for kind in [PODS, NODES] {
-            self.tell(&Change::Kind(kind, KindState::Synced));
+            self.tell(&ObservedChange::Kind(kind, KindState::Synced));
         }
         self.advance(0);
     }
@@ -90,7 +90,7 @@ impl World {
     /// The store is set back to long ago, when it had these objects, and listed anew.
     pub(super) fn set_back(&mut self, objects: Vec<(KindId, Value)>) {
         for kind in [PODS, NODES] {
-            self.tell(&Change::Kind(kind, KindState::Frozen));
+            self.tell(&ObservedChange::Kind(kind, KindState::Frozen));
         }
         {
             let mut server = self.world.server();
@@ -259,6 +259,6 @@ fn place(kind: KindId, name: &str) -> ObjectPlace {
     (kind, namespace.to_owned(), name.to_owned())
 }
 
-pub(super) fn mk_record(kind: KindId, object: &Value) -> Arc<Record> {
-    Arc::new(decode(kind, object.to_string().as_bytes(), View::Full).unwrap())
+pub(super) fn mk_record(kind: KindId, object: &Value) -> Arc<ObjectRecord> {
+    Arc::new(decode(kind, object.to_string().as_bytes(), RecordView::Full).unwrap())
 }

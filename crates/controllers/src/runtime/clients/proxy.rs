@@ -9,7 +9,7 @@ use http::Uri;
 
 /// The proxy variables.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Proxies {
+pub struct ProxySettings {
     /// `HTTPS_PROXY`.
     pub https: Option<String>,
     /// `HTTP_PROXY`.
@@ -18,9 +18,9 @@ pub struct Proxies {
     pub none: Option<String>,
 }
 
-// === impl Proxies ===
+// === impl ProxySettings ===
 
-impl Proxies {
+impl ProxySettings {
     /// What `variable` says; upper case has precedence, and an empty variable says nothing.
     pub(super) fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
         let either = |upper: &str| {
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn the_environments_proxy_is_for_others_and_a_clusters_own_is_for_it() {
-        let proxies = Proxies {
+        let proxies = ProxySettings {
             https: Some("proxy:3128".to_owned()),
             http: Some("http://plain:3128".to_owned()),
             none: Some("internal".to_owned()),
@@ -204,7 +204,7 @@ mod tests {
             let found = proxies.choose(&server.parse().unwrap(), own);
             assert_eq!(found.as_deref(), expected, "{server}");
         }
-        let none = Proxies::default();
+        let none = ProxySettings::default();
         assert_eq!(none.choose(&"https://a".parse().unwrap(), None), None);
     }
 
@@ -217,11 +217,11 @@ mod tests {
             "no_proxy" => Some("lower".to_owned()),
             _ => None,
         };
-        let expected = Proxies {
+        let expected = ProxySettings {
             https: Some("lower".to_owned()),
             http: None,
             none: Some("upper".to_owned()),
         };
-        assert_eq!(Proxies::read(variable), expected);
+        assert_eq!(ProxySettings::read(variable), expected);
     }
 }

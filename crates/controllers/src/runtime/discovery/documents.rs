@@ -7,15 +7,15 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::super::kind::{Kind, Scope, Verbs, split_api_version};
+use super::super::kind::{ApiKind, KindScope, KindVerbs, split_api_version};
 
 /// What a root document says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Root {
+pub enum RootDocument {
     /// Everything below it.
     Aggregated {
         /// The versions whose resources are known.
-        versions: Vec<Version>,
+        versions: Vec<ServedVersion>,
         /// The group versions whose resources are not, at the moment.
         stale: Vec<GroupVersion>,
     },
@@ -25,26 +25,26 @@ pub enum Root {
 
 /// One version of one group and what it serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Version {
+pub struct ServedVersion {
     /// API group, empty for core.
     pub group: Box<str>,
     /// The version.
     pub version: Box<str>,
     /// Its resources, without subresources.
-    pub resources: Vec<Resource>,
+    pub resources: Vec<ServedResource>,
 }
 
 /// One resource of one version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Resource {
+pub struct ServedResource {
     /// `Deployment`.
     pub kind: Box<str>,
     /// `deployments`.
     pub resource: Box<str>,
     /// Where its objects live.
-    pub scope: Scope,
+    pub scope: KindScope,
     /// What can be done with it.
-    pub verbs: Verbs,
+    pub verbs: KindVerbs,
     /// Its singular and its short names.
     pub aliases: Vec<Box<str>>,
 }
@@ -64,7 +64,7 @@ pub enum BadDocument {
 }
 
 #[derive(Deserialize)]
-struct Head {
+struct DocumentHead {
     #[serde(default)]
     kind: String,
 }
@@ -78,13 +78,13 @@ struct AggregatedList {
 #[derive(Deserialize)]
 struct AggregatedGroup {
     #[serde(default)]
-    metadata: Named,
+    metadata: GroupMetadata,
     #[serde(default)]
     versions: Option<Vec<AggregatedVersion>>,
 }
 
 #[derive(Default, Deserialize)]
-struct Named {
+struct GroupMetadata {
     #[serde(default)]
     name: Box<str>,
 }
@@ -106,7 +106,7 @@ struct AggregatedResource {
     resource: Box<str>,
     /// Missing where only subresources are served.
     #[serde(default)]
-    response_kind: Option<ResponseKind>,
+    response_kind: Option<AggregatedKind>,
     #[serde(default)]
     scope: String,
     #[serde(default)]
@@ -118,7 +118,7 @@ struct AggregatedResource {
 }
 
 #[derive(Deserialize)]
-struct ResponseKind {
+struct AggregatedKind {
     #[serde(default)]
     kind: Box<str>,
 }
@@ -132,12 +132,12 @@ struct CoreVersions {
 #[derive(Deserialize)]
 struct GroupList {
     #[serde(default)]
-    groups: Option<Vec<Group>>,
+    groups: Option<Vec<ListedGroup>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Group {
+struct ListedGroup {
     #[serde(default)]
     name: Box<str>,
     #[serde(default)]
@@ -180,20 +180,24 @@ struct ListedResource {
 ///
 /// # Errors
 /// The document is none of those.
-pub fn read_root(document: &[u8]) -> Result<Root, BadDocument> {
-    let head: Head = read(document)?;
+pub fn read_root(document: &[u8]) -> Result<RootDocument, BadDocument> {
+    let head: DocumentHead = read(document)?;
     match head.kind.as_str() {
         "APIGroupDiscoveryList" => Ok(read_aggregated(read(document)?)),
         "APIVersions" => {
             let core: CoreVersions = read(document)?;
             let versions = core.versions.unwrap_or_default().into_iter();
             let names = versions.filter(|version| is_name(version));
-            Ok(Root::Names(names.map(|name| ("".into(), name)).collect()))
+            Ok(RootDocument::Names(
+                names.map(|name| ("".into(), name)).collect(),
+            ))
         }
         "APIGroupList" => {
             let list: GroupList = read(document)?;
             let groups = list.groups.unwrap_or_default().into_iter();
-            Ok(Root::Names(groups.flat_map(preferred_first).collect()))
+            Ok(RootDocument::Names(
+                groups.flat_map(preferred_first).collect(),
+            ))
         }
         _ => Err(BadDocument::OtherKind(head.kind)),
     }
@@ -203,27 +207,27 @@ pub fn read_root(document: &[u8]) -> Result<Root, BadDocument> {
 ///
 /// # Errors
 /// The document is no list of resources.
-pub fn read_resources(document: &[u8]) -> Result<Vec<Resource>, BadDocument> {
-    let head: Head = read(document)?;
+pub fn read_resources(document: &[u8]) -> Result<Vec<ServedResource>, BadDocument> {
+    let head: DocumentHead = read(document)?;
     if head.kind != "APIResourceList" {
         return Err(BadDocument::OtherKind(head.kind));
     }
     let list: ResourceList = read(document)?;
     let listed = list.resources.unwrap_or_default().into_iter();
-    let resources = listed.map(|entry| Resource {
+    let resources = listed.map(|entry| ServedResource {
         kind: entry.kind,
         resource: entry.name,
         scope: scope(entry.namespaced),
         verbs: verbs(entry.verbs.as_deref()),
         aliases: aliases(entry.singular_name, entry.short_names),
     });
-    Ok(resources.filter(Resource::is_whole).collect())
+    Ok(resources.filter(ServedResource::is_whole).collect())
 }
 
 /// The kinds of a server: each resource in the first version of its group that serves it.
 #[must_use]
-pub fn assemble(versions: impl IntoIterator<Item = Version>) -> Vec<Kind> {
-    let mut kinds: Vec<Kind> = Vec::new();
+pub fn assemble(versions: impl IntoIterator<Item = ServedVersion>) -> Vec<ApiKind> {
+    let mut kinds: Vec<ApiKind> = Vec::new();
     let mut places: BTreeMap<(Box<str>, Box<str>), usize> = BTreeMap::new();
     for version in versions {
         for entry in version.resources {
@@ -236,7 +240,7 @@ pub fn assemble(versions: impl IntoIterator<Item = Version>) -> Vec<Kind> {
                 continue;
             }
             places.insert(key, kinds.len());
-            kinds.push(Kind {
+            kinds.push(ApiKind {
                 group: version.group.clone(),
                 version: version.version.clone(),
                 kind: entry.kind,
@@ -251,7 +255,7 @@ pub fn assemble(versions: impl IntoIterator<Item = Version>) -> Vec<Kind> {
     kinds
 }
 
-fn read_aggregated(list: AggregatedList) -> Root {
+fn read_aggregated(list: AggregatedList) -> RootDocument {
     let (mut versions, mut stale) = (Vec::new(), Vec::new());
     for group in list.items.unwrap_or_default() {
         let name = group.metadata.name;
@@ -265,7 +269,7 @@ fn read_aggregated(list: AggregatedList) -> Root {
             }
             let listed = entry.resources.unwrap_or_default().into_iter();
             let resources = listed.filter_map(|entry| {
-                Some(Resource {
+                Some(ServedResource {
                     kind: entry.response_kind?.kind,
                     resource: entry.resource,
                     scope: scope(entry.scope == "Namespaced"),
@@ -273,18 +277,18 @@ fn read_aggregated(list: AggregatedList) -> Root {
                     aliases: aliases(entry.singular_resource, entry.short_names),
                 })
             });
-            versions.push(Version {
+            versions.push(ServedVersion {
                 group: name.clone(),
                 version: entry.version,
-                resources: resources.filter(Resource::is_whole).collect(),
+                resources: resources.filter(ServedResource::is_whole).collect(),
             });
         }
     }
-    Root::Aggregated { versions, stale }
+    RootDocument::Aggregated { versions, stale }
 }
 
 /// The versions of a group, the preferred one first, without what cannot be a version of it.
-fn preferred_first(group: Group) -> Vec<GroupVersion> {
+fn preferred_first(group: ListedGroup) -> Vec<GroupVersion> {
     let mut names: Vec<GroupVersionName> = group.preferred_version.into_iter().collect();
     for name in group.versions.unwrap_or_default() {
         if !names.contains(&name) {
@@ -303,17 +307,17 @@ fn is_name(version: &str) -> bool {
     !version.is_empty() && !version.contains('/')
 }
 
-fn scope(namespaced: bool) -> Scope {
+fn scope(namespaced: bool) -> KindScope {
     if namespaced {
-        Scope::Namespaced
+        KindScope::Namespaced
     } else {
-        Scope::Cluster
+        KindScope::Cluster
     }
 }
 
-fn verbs(listed: Option<&[String]>) -> Verbs {
+fn verbs(listed: Option<&[String]>) -> KindVerbs {
     let has = |verb: &str| listed.is_some_and(|verbs| verbs.iter().any(|listed| listed == verb));
-    Verbs {
+    KindVerbs {
         get: has("get"),
         list: has("list"),
         watch: has("watch"),
@@ -330,9 +334,9 @@ fn read<'a, T: Deserialize<'a>>(document: &'a [u8]) -> Result<T, BadDocument> {
     serde_json::from_slice(document).map_err(|error| BadDocument::Unreadable(error.to_string()))
 }
 
-// === impl Resource ===
+// === impl ServedResource ===
 
-impl Resource {
+impl ServedResource {
     /// Whether it is a resource of its own and named. Subresources are listed as `pods/status`.
     fn is_whole(&self) -> bool {
         !self.kind.is_empty() && !self.resource.is_empty() && !self.resource.contains('/')

@@ -1,39 +1,40 @@
 use serde_json::{Value, json};
 
-use super::super::kind::{Scope, Verbs};
+use super::super::kind::{KindScope, KindVerbs};
 use super::documents::BadDocument;
 use super::*;
 
 const ALL: [&str; 4] = ["delete", "get", "list", "watch"];
 
-fn kind(group: &str, resource: &str, versions: &[&str]) -> Kind {
-    Kind {
+fn kind(group: &str, resource: &str, versions: &[&str]) -> ApiKind {
+    ApiKind {
         group: group.into(),
         version: versions[0].into(),
         kind: "K".into(),
         resource: resource.into(),
-        scope: Scope::Namespaced,
-        verbs: Verbs::default(),
+        scope: KindScope::Namespaced,
+        verbs: KindVerbs::default(),
         versions: versions.iter().map(|&version| version.into()).collect(),
         aliases: Vec::new(),
     }
 }
 
-fn root_of(document: &Value) -> Root {
+fn root_of(document: &Value) -> RootDocument {
     read_root(document.to_string().as_bytes()).unwrap()
 }
 
 /// Versions and kinds of an aggregated document.
-fn aggregated(items: &Value) -> (Vec<Kind>, Vec<GroupVersion>) {
+fn aggregated(items: &Value) -> (Vec<ApiKind>, Vec<GroupVersion>) {
     let document = json!({"kind": "APIGroupDiscoveryList", "items": items});
     match root_of(&document) {
-        Root::Aggregated { versions, stale } => (assemble(versions), stale),
-        Root::Names(names) => panic!("only names: {names:?}"),
+        RootDocument::Aggregated { versions, stale } => (assemble(versions), stale),
+        RootDocument::Names(names) => panic!("only names: {names:?}"),
     }
 }
 
-fn names(kinds: &[Kind]) -> Vec<String> {
-    let name = |kind: &Kind| format!("{kind} {} {}", kind.api_version(), kind.versions.join(","));
+fn names(kinds: &[ApiKind]) -> Vec<String> {
+    let name =
+        |kind: &ApiKind| format!("{kind} {} {}", kind.api_version(), kind.versions.join(","));
     kinds.iter().map(name).collect()
 }
 
@@ -52,8 +53,8 @@ fn an_aggregated_document_gives_each_resource_in_the_first_version_that_serves_i
         ["pods v1 v1", "as.g g/v2 v2,v1", "bs.g g/v1 v1"]
     );
     assert!(stale.is_empty());
-    assert!(kinds.iter().all(Kind::is_deletable));
-    assert!(kinds.iter().all(|kind| kind.scope == Scope::Namespaced));
+    assert!(kinds.iter().all(ApiKind::is_deletable));
+    assert!(kinds.iter().all(|kind| kind.scope == KindScope::Namespaced));
 }
 
 #[test]
@@ -78,7 +79,7 @@ fn what_is_no_resource_of_its_own_is_left_out() {
     assert_eq!(names(&kinds), ["good.g g/v2 v2"]);
     assert_eq!(
         (kinds[0].scope, kinds[0].verbs),
-        (Scope::Cluster, Verbs::default())
+        (KindScope::Cluster, KindVerbs::default())
     );
 }
 
@@ -96,7 +97,7 @@ fn a_stale_version_counts_as_failed_whatever_it_lists() {
 #[test]
 fn the_old_documents_name_versions_with_the_preferred_one_first() {
     let core = root_of(&json!({"kind": "APIVersions", "versions": ["v1", "", "a/b"]}));
-    assert_eq!(core, Root::Names(vec![("".into(), "v1".into())]));
+    assert_eq!(core, RootDocument::Names(vec![("".into(), "v1".into())]));
     let version = |text: &str| json!({"groupVersion": text});
     let groups = root_of(&json!({"kind": "APIGroupList", "groups": [
         {"name": "g", "preferredVersion": version("g/v2"),
@@ -106,7 +107,7 @@ fn the_old_documents_name_versions_with_the_preferred_one_first() {
     ]}));
     let expected = [("g", "v2"), ("g", "v1"), ("h", "v1")];
     let expected = expected.map(|(group, version)| (group.into(), version.into()));
-    assert_eq!(groups, Root::Names(expected.into()));
+    assert_eq!(groups, RootDocument::Names(expected.into()));
 }
 
 /// "no error" of upstream's TestGetDeletableResources: only what has all three verbs is looked after.
@@ -119,7 +120,7 @@ fn only_what_can_be_listed_watched_and_deleted_is_looked_after() {
         {"name": "pods/status", "namespaced": true, "kind": "Pod", "verbs": ["delete", "list", "watch"]},
     ]});
     let resources = read_resources(document.to_string().as_bytes()).unwrap();
-    let version = Version {
+    let version = ServedVersion {
         group: "apps".into(),
         version: "v1".into(),
         resources,
@@ -128,7 +129,7 @@ fn only_what_can_be_listed_watched_and_deleted_is_looked_after() {
     assert_eq!(kinds.len(), 3);
     let deletable = kinds.iter().filter(|kind| kind.is_deletable());
     assert_eq!(
-        deletable.map(Kind::to_string).collect::<Vec<_>>(),
+        deletable.map(ApiKind::to_string).collect::<Vec<_>>(),
         ["pods.apps"]
     );
 }
@@ -178,15 +179,15 @@ fn other_documents_are_refused() {
     }
 }
 
-fn found(kinds: &[&Kind], failed: &[(&str, &str)]) -> Discovered {
+fn found(kinds: &[&ApiKind], failed: &[(&str, &str)]) -> DiscoveryResult {
     let pairs = failed.iter();
-    Discovered {
+    DiscoveryResult {
         kinds: kinds.iter().map(|&kind| kind.clone()).collect(),
-        failed: Failed {
+        failed: DiscoveryGaps {
             group_versions: pairs
                 .map(|&(group, version)| (group.into(), version.into()))
                 .collect(),
-            ..Failed::default()
+            ..DiscoveryGaps::default()
         },
         error: (!failed.is_empty()).then(unreachable),
     }
@@ -200,7 +201,7 @@ fn unreachable() -> DiscoveryError {
 
 #[test]
 fn nothing_found_changes_nothing() {
-    let known = Catalog::default().with([kind("", "pods", &["v1"])]);
+    let known = KindCatalog::default().with([kind("", "pods", &["v1"])]);
     let mut none = found(&[], &[]);
     assert_eq!(merge(&none, &known, |_| true), None);
     none.error = Some(unreachable());
@@ -214,9 +215,9 @@ fn of_what_failed_only_what_is_synced_stays() {
     let pods = kind("", "pods", &["v1"]);
     let deployments = kind("apps", "deployments", &["v1"]);
     let widgets = kind("x", "widgets", &["v2", "v1"]);
-    let known = Catalog::default().with([pods.clone(), deployments, widgets]);
+    let known = KindCatalog::default().with([pods.clone(), deployments, widgets]);
     let synced = |id: KindId| known.get(id).is_some_and(|kind| &*kind.group != "x");
-    let go = |found: &Discovered| names(&merge(found, &known, synced).unwrap());
+    let go = |found: &DiscoveryResult| names(&merge(found, &known, synced).unwrap());
 
     // Whole groups gone without a failure: they go.
     assert_eq!(go(&found(&[&pods], &[])), ["pods v1 v1"]);

@@ -46,7 +46,7 @@ type TimeRequest = Pin<Box<dyn Future<Output = ServerTime> + Send>>;
 
 /// Whose time a controller judges by.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Timing {
+pub enum TimeSource {
     /// Ours: it compares only times that our clock gave, or the server has the same clock.
     #[default]
     Own,
@@ -57,7 +57,7 @@ pub enum Timing {
 /// The time of one driver and its controller.
 pub(super) struct DriverClock {
     clock: Clock,
-    timing: Timing,
+    timing: TimeSource,
     skew: ClockSkew,
     effects: Arc<Effects>,
     /// The request for the server's time that is on its way, or waits to be sent.
@@ -82,8 +82,8 @@ pub struct ClockSkew {
 // === impl DriverClock ===
 
 impl DriverClock {
-    pub(super) fn new(clock: Clock, timing: Timing, effects: Arc<Effects>) -> Self {
-        let request = (timing == Timing::Server).then(|| ask(effects.clone(), Duration::ZERO));
+    pub(super) fn new(clock: Clock, timing: TimeSource, effects: Arc<Effects>) -> Self {
+        let request = (timing == TimeSource::Server).then(|| ask(effects.clone(), Duration::ZERO));
         Self {
             clock,
             timing,
@@ -113,7 +113,7 @@ impl DriverClock {
 
     /// Whether decisions have to wait for the server's time; the server is asked for it then.
     pub(super) fn is_unknown(&mut self, now: Timestamp) -> bool {
-        if self.timing == Timing::Own {
+        if self.timing == TimeSource::Own {
             return false;
         }
         self.skew.look(now, Instant::now());
@@ -132,7 +132,7 @@ impl DriverClock {
         date: Option<Timestamp>,
         now: Timestamp,
     ) -> Option<SignedDuration> {
-        let date = date.filter(|_| self.timing == Timing::Server)?;
+        let date = date.filter(|_| self.timing == TimeSource::Server)?;
         let has_changed = self.skew.note(date, now, Instant::now());
         has_changed.then(|| self.skew.correction())
     }

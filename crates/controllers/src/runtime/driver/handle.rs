@@ -9,39 +9,42 @@ use super::liveness::{DriverLiveness, WorkAges};
 use crate::runtime::controller::Controller;
 
 /// A function that the driver calls with its controller and the time.
-pub type Ask<C> = Box<dyn FnOnce(&C, Timestamp) + Send>;
+pub type DriverQuery<C> = Box<dyn FnOnce(&C, Timestamp) + Send>;
 
 /// A handle of one running driver. Clones reach the same driver.
-pub struct Handle<C: Controller> {
-    asks: mpsc::Sender<Ask<C>>,
+pub struct DriverHandle<C: Controller> {
+    queries: mpsc::Sender<DriverQuery<C>>,
     liveness: DriverLiveness,
 }
 
-// === impl Handle ===
+// === impl DriverHandle ===
 
-impl<C: Controller> Handle<C> {
-    pub(super) fn new(asks: mpsc::Sender<Ask<C>>, liveness: DriverLiveness) -> Self {
-        Self { asks, liveness }
+impl<C: Controller> DriverHandle<C> {
+    pub(super) fn new(asks: mpsc::Sender<DriverQuery<C>>, liveness: DriverLiveness) -> Self {
+        Self {
+            queries: asks,
+            liveness,
+        }
     }
 
     /// Calls `question` with the controller. Nothing if its driver has ended.
-    pub async fn ask<R: Send + 'static>(
+    pub async fn query<R: Send + 'static>(
         &self,
         question: impl FnOnce(&C, Timestamp) -> R + Send + 'static,
     ) -> Option<R> {
         let (sender, receiver) = oneshot::channel();
-        let ask: Ask<C> = Box::new(move |controller, now| {
+        let ask: DriverQuery<C> = Box::new(move |controller, now| {
             // The caller may have stopped waiting.
             let _ = sender.send(question(controller, now));
         });
-        self.asks.send(ask).await.ok()?;
+        self.queries.send(ask).await.ok()?;
         receiver.await.ok()
     }
 
     /// The channel of questions.
     #[must_use]
-    pub fn asks(&self) -> &mpsc::Sender<Ask<C>> {
-        &self.asks
+    pub fn asks(&self) -> &mpsc::Sender<DriverQuery<C>> {
+        &self.queries
     }
 
     /// How long the driver's work has been waiting.
@@ -51,17 +54,17 @@ impl<C: Controller> Handle<C> {
     }
 }
 
-impl<C: Controller> Clone for Handle<C> {
+impl<C: Controller> Clone for DriverHandle<C> {
     fn clone(&self) -> Self {
         Self {
-            asks: self.asks.clone(),
+            queries: self.queries.clone(),
             liveness: self.liveness.clone(),
         }
     }
 }
 
-impl<C: Controller> fmt::Debug for Handle<C> {
+impl<C: Controller> fmt::Debug for DriverHandle<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Handle({:?})", self.liveness)
+        write!(f, "DriverHandle({:?})", self.liveness)
     }
 }

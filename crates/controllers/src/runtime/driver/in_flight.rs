@@ -10,9 +10,9 @@ use jiff::Timestamp;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
-use crate::runtime::call::{Call, Target};
+use crate::runtime::call::{ApiCall, CallTarget};
 use crate::runtime::controller::Controller;
-use crate::runtime::effects::Performed;
+use crate::runtime::effects::PerformedCall;
 use crate::runtime::kind::KindId;
 use crate::runtime::queue::later;
 
@@ -52,7 +52,7 @@ pub(super) struct KeyProgress<K> {
     /// The key that this one waited for without success.
     pub(super) in_vain: Option<K>,
     /// The object of the last request, if that was a read.
-    pub(super) read: Option<Target>,
+    pub(super) read: Option<CallTarget>,
     pub(super) conflicts: u32,
     pub(super) requests: u32,
 }
@@ -60,18 +60,18 @@ pub(super) struct KeyProgress<K> {
 /// A request that has its answer.
 pub(super) struct FinishedCall<C: Controller> {
     pub(super) key: C::Key,
-    pub(super) call: Call,
+    pub(super) call: ApiCall,
     pub(super) because: C::Reason,
     pub(super) progress: KeyProgress<C::Key>,
     number: u64,
     pub(super) took: Duration,
-    pub(super) performed: Performed,
+    pub(super) performed: PerformedCall,
 }
 
 /// A request that is about to be sent.
 pub(super) struct PlannedCall<C: Controller> {
     pub(super) key: C::Key,
-    pub(super) call: Call,
+    pub(super) call: ApiCall,
     pub(super) because: C::Reason,
     pub(super) progress: KeyProgress<C::Key>,
 }
@@ -115,9 +115,9 @@ impl<C: Controller> InFlight<C> {
     }
 
     /// Sends a request by `perform`.
-    pub(super) fn spawn<F>(&mut self, planned: PlannedCall<C>, perform: impl FnOnce(Call) -> F)
+    pub(super) fn spawn<F>(&mut self, planned: PlannedCall<C>, perform: impl FnOnce(ApiCall) -> F)
     where
-        F: Future<Output = (Call, Performed)> + Send + 'static,
+        F: Future<Output = (ApiCall, PerformedCall)> + Send + 'static,
     {
         let PlannedCall {
             key,

@@ -4,27 +4,27 @@ use std::time::Duration;
 
 use caretaker_machinery::clock::Clock;
 
-use super::clock_skew::Timing;
+use super::clock_skew::TimeSource;
 use crate::runtime::effects::Effects;
-use crate::runtime::events::Events;
-use crate::runtime::evidence::Trail;
-use crate::runtime::metrics::Metrics;
-use crate::runtime::queue::{Bucket, RETRY_MAX};
+use crate::runtime::events::EventSink;
+use crate::runtime::evidence::EvidenceTrail;
+use crate::runtime::metrics::ControllerMetrics;
+use crate::runtime::queue::{RETRY_MAX, RetryBucket};
 
 /// What a driver works with.
 #[derive(Debug)]
-pub struct Parts {
+pub struct DriverParts {
     pub effects: Effects,
     pub clock: Clock,
-    pub events: Events,
-    pub evidence: Trail,
-    pub metrics: Metrics,
-    pub options: Options,
+    pub events: EventSink,
+    pub evidence: EvidenceTrail,
+    pub metrics: ControllerMetrics,
+    pub options: DriverOptions,
 }
 
 /// Why a driver ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum DriverEnd {
     /// The manager stopped it.
     Stopped,
     /// Its feeds are gone, so no change can come any more.
@@ -33,42 +33,42 @@ pub enum End {
 
 /// How a driver behaves: what flags and tests choose per controller.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct DriverOptions {
     /// The name of the queue in metrics: upstream's where ours corresponds to one; the controller's by default.
     pub queue: Option<&'static str>,
     /// How many requests may be in flight.
     pub workers: usize,
-    pub mode: Mode,
+    pub mode: DriverMode,
     /// The longest backoff of a key.
     pub retry_max: Duration,
     /// A bucket for all retries.
-    pub retry_bucket: Option<Bucket>,
+    pub retry_bucket: Option<RetryBucket>,
     /// Whose time the controller judges by.
-    pub timing: Timing,
+    pub timing: TimeSource,
     /// The component that Events name as their source; the controller by default.
     pub reporter: Option<&'static str>,
 }
 
 /// Whether writes are sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Mode {
+pub enum DriverMode {
     #[default]
     Act,
     /// Writes are recorded instead, once per key and version.
     DryRun,
 }
 
-// === impl Options ===
+// === impl DriverOptions ===
 
-impl Default for Options {
+impl Default for DriverOptions {
     fn default() -> Self {
         Self {
             queue: None,
             workers: 20,
-            mode: Mode::Act,
+            mode: DriverMode::Act,
             retry_max: RETRY_MAX,
             retry_bucket: None,
-            timing: Timing::Own,
+            timing: TimeSource::Own,
             reporter: None,
         }
     }

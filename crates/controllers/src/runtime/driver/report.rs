@@ -10,13 +10,13 @@ use tokio::time::Instant;
 use super::failure_log::{FailureCause, FailureLine, FailureLog};
 use super::in_flight::FinishedCall;
 use super::liveness::DriverLiveness;
-use crate::runtime::call::{Answer, Call, Failure, FailureKind, Propagation};
-use crate::runtime::controller::{Controller, DecisionReason, Identity, Note};
-use crate::runtime::events::Events;
-use crate::runtime::evidence::{Evidence, Outcome, Trail};
-use crate::runtime::kind::{Catalog, Kind};
-use crate::runtime::metrics::{ControllerLabel, DeleteLabels, Metrics, QueueMetrics};
-use crate::runtime::queue::{Counts, Due, Queue, age};
+use crate::runtime::call::{ApiAnswer, ApiCall, CallFailure, DeletePropagation, FailureKind};
+use crate::runtime::controller::{Controller, DecisionReason, EventNote, ObjectIdentity};
+use crate::runtime::events::EventSink;
+use crate::runtime::evidence::{Evidence, EvidenceTrail, WriteStatus};
+use crate::runtime::kind::{ApiKind, KindCatalog};
+use crate::runtime::metrics::{ControllerLabel, ControllerMetrics, DeleteLabels, QueueMetrics};
+use crate::runtime::queue::{DueKey, QueueCounts, WorkQueue, age};
 
 /// Where one driver reports to, and what it has reported.
 pub(super) struct DriverReport<K> {
@@ -24,33 +24,33 @@ pub(super) struct DriverReport<K> {
     pub(super) name: &'static str,
     /// The component that Events name as their source.
     pub(super) event_source: &'static str,
-    pub(super) events: Events,
-    pub(super) evidence: Trail,
-    pub(super) metrics: Metrics,
+    pub(super) events: EventSink,
+    pub(super) evidence: EvidenceTrail,
+    pub(super) metrics: ControllerMetrics,
     pub(super) queue_metrics: QueueMetrics,
     liveness: DriverLiveness,
     failures: FailureLog,
     /// The queue's counts that metrics have.
-    counted: Counts,
+    counted: QueueCounts,
     /// Since when each key is in process.
     started: BTreeMap<K, Timestamp>,
     /// The notes of each key's last decision that had any.
-    notes: BTreeMap<K, Vec<Note>>,
+    notes: BTreeMap<K, Vec<EventNote>>,
 }
 
 /// Where a driver reports to.
 pub(super) struct ReportTargets {
     pub(super) name: &'static str,
     pub(super) event_source: &'static str,
-    pub(super) events: Events,
-    pub(super) evidence: Trail,
-    pub(super) metrics: Metrics,
+    pub(super) events: EventSink,
+    pub(super) evidence: EvidenceTrail,
+    pub(super) metrics: ControllerMetrics,
     pub(super) liveness: DriverLiveness,
 }
 
 /// An object as the log names it: `deployments.apps shop/web`.
-pub(super) struct ObjectName<'a> {
-    kind: Option<&'a Kind>,
+pub(super) struct TargetName<'a> {
+    kind: Option<&'a ApiKind>,
     namespace: &'a str,
     name: &'a str,
 }
@@ -69,14 +69,14 @@ impl<K: Clone + Ord + fmt::Debug> DriverReport<K> {
             metrics: targets.metrics,
             liveness: targets.liveness,
             failures: FailureLog::default(),
-            counted: Counts::default(),
+            counted: QueueCounts::default(),
             started: BTreeMap::new(),
             notes: BTreeMap::new(),
         }
     }
 
     /// A key was taken out of the queue.
-    pub(super) fn work_started(&mut self, due: &Due<K>, now: Timestamp) {
+    pub(super) fn work_started(&mut self, due: &DueKey<K>, now: Timestamp) {
         let waited = age(now, due.since).as_secs_f64();
         self.queue_metrics.queue_duration.observe(waited);
         self.started.insert(due.key.clone(), now);
@@ -91,7 +91,7 @@ impl<K: Clone + Ord + fmt::Debug> DriverReport<K> {
     }
 
     /// Emits the Events of a decision, except those that the key's last decision had as well.
-    pub(super) fn emit_new(&mut self, key: &K, notes: Vec<Note>) {
+    pub(super) fn emit_new(&mut self, key: &K, notes: Vec<EventNote>) {
         if notes.is_empty() {
             self.notes.remove(key);
             return;
@@ -106,20 +106,20 @@ impl<K: Clone + Ord + fmt::Debug> DriverReport<K> {
     }
 
     /// Emits an Event.
-    pub(super) fn emit(&self, note: Note) {
-        self.events.tell(self.event_source, note);
+    pub(super) fn emit(&self, note: EventNote) {
+        self.events.emit(self.event_source, note);
     }
 
     /// Records the answer to a request: evidence of a write, and a count of a read.
     pub(super) fn answered<C: Controller<Key = K>>(
         &mut self,
         finished: &FinishedCall<C>,
-        catalog: &Catalog,
+        catalog: &KindCatalog,
         now: Timestamp,
     ) {
         let answer = &finished.performed.answer;
-        if !matches!(answer, Answer::Failed(_)) && !self.failures.is_empty() {
-            let object = ObjectName::of(&finished.call, catalog).to_string();
+        if !matches!(answer, ApiAnswer::Failed(_)) && !self.failures.is_empty() {
+            let object = TargetName::of(&finished.call, catalog).to_string();
             self.failures.succeeded(&object);
         }
         if finished.call.is_read() {
@@ -134,14 +134,14 @@ impl<K: Clone + Ord + fmt::Debug> DriverReport<K> {
             catalog,
             now,
         );
-        evidence.status = status.map_or(Outcome::NoAnswer, Outcome::Code);
+        evidence.status = status.map_or(WriteStatus::NoAnswer, WriteStatus::Code);
         evidence.ms = millis(finished.took);
         evidence.requests = finished.progress.requests;
-        evidence.done = matches!(answer, Answer::Object(_) | Answer::Done);
+        evidence.done = matches!(answer, ApiAnswer::Object(_) | ApiAnswer::Done);
         let result = match answer {
-            Answer::Object(_) | Answer::Done => "deleted",
-            Answer::Absent(_) => "absent",
-            Answer::Failed(failure) => {
+            ApiAnswer::Object(_) | ApiAnswer::Done => "deleted",
+            ApiAnswer::Absent(_) => "absent",
+            ApiAnswer::Failed(failure) => {
                 evidence.error = Some(failure.message.clone());
                 match failure.kind {
                     FailureKind::Conflict => "conflict",
@@ -157,9 +157,9 @@ impl<K: Clone + Ord + fmt::Debug> DriverReport<K> {
     pub(super) fn held_back<R: DecisionReason>(
         &self,
         key: &K,
-        call: &Call,
+        call: &ApiCall,
         because: &R,
-        catalog: &Catalog,
+        catalog: &KindCatalog,
         now: Timestamp,
     ) {
         let evidence = self.evidence_of(key, call, because, catalog, now);
@@ -170,14 +170,14 @@ impl<K: Clone + Ord + fmt::Debug> DriverReport<K> {
     /// Logs a request that failed, unless the same was logged a short while ago.
     pub(super) fn failed(
         &mut self,
-        call: &Call,
-        failure: &Failure,
+        call: &ApiCall,
+        failure: &CallFailure,
         retry_in: Duration,
-        catalog: &Catalog,
+        catalog: &KindCatalog,
         now: Timestamp,
     ) {
         let cause = FailureCause {
-            object: ObjectName::of(call, catalog).to_string(),
+            object: TargetName::of(call, catalog).to_string(),
             verb: call.verb(),
             code: failure.status,
         };
@@ -214,10 +214,10 @@ impl<K: Clone + Ord + fmt::Debug> DriverReport<K> {
     }
 
     /// Counts a key whose object changed faster than it could be judged.
-    pub(super) fn starved(&self, call: &Call, catalog: &Catalog) {
+    pub(super) fn starved(&self, call: &ApiCall, catalog: &KindCatalog) {
         tracing::warn!(
             controller = self.name,
-            object = %ObjectName::of(call, catalog),
+            object = %TargetName::of(call, catalog),
             "object changes faster than it can be written; backing off"
         );
         let controller = self.name;
@@ -226,7 +226,7 @@ impl<K: Clone + Ord + fmt::Debug> DriverReport<K> {
     }
 
     /// Publishes the queue's counts and the driver's liveness.
-    pub(super) fn publish(&mut self, queue: &Queue<K>, oldest_request: Option<Instant>) {
+    pub(super) fn publish(&mut self, queue: &WorkQueue<K>, oldest_request: Option<Instant>) {
         let counts = queue.counts();
         let metrics = &self.queue_metrics;
         metrics.adds.inc_by(counts.adds - self.counted.adds);
@@ -250,9 +250,9 @@ impl<K: Clone + Ord + fmt::Debug> DriverReport<K> {
     fn evidence_of<R: DecisionReason>(
         &self,
         key: &K,
-        call: &Call,
+        call: &ApiCall,
         because: &R,
-        catalog: &Catalog,
+        catalog: &KindCatalog,
         now: Timestamp,
     ) -> Evidence {
         let target = call.target();
@@ -262,25 +262,25 @@ impl<K: Clone + Ord + fmt::Debug> DriverReport<K> {
         let uid = uid.unwrap_or_default();
         let revision = judged.map(|judged| judged.revision.to_string());
         let policy = match call {
-            Call::Delete { propagation, .. } => *propagation,
-            Call::Get { .. } | Call::Create { .. } | Call::Patch { .. } => None,
+            ApiCall::Delete { propagation, .. } => *propagation,
+            ApiCall::Get { .. } | ApiCall::Create { .. } | ApiCall::Patch { .. } => None,
         };
         Evidence {
             at: now,
             controller: self.name,
             key: format!("{key:?}"),
             verb: call.verb(),
-            object: ObjectName::of(call, catalog).to_string(),
+            object: TargetName::of(call, catalog).to_string(),
             resource_version: revision.unwrap_or_default(),
             because: because.to_json(),
             proof: because.proof().map(ToString::to_string),
-            status: Outcome::DryRun,
+            status: WriteStatus::DryRun,
             error: None,
             ms: 0,
             reason: because.to_string(),
             cause: because.cause().cloned(),
-            target: Identity {
-                api_version: kind.map(Kind::api_version).unwrap_or_default(),
+            target: ObjectIdentity {
+                api_version: kind.map(ApiKind::api_version).unwrap_or_default(),
                 kind: kind.map(|kind| kind.kind.to_string()).unwrap_or_default(),
                 namespace: target.namespace.to_string(),
                 name: target.name.to_string(),
@@ -297,8 +297,8 @@ impl<K: Clone + Ord + fmt::Debug> DriverReport<K> {
         }
     }
 
-    fn count_delete(&self, call: &Call, evidence: &Evidence, result: &'static str) {
-        if !matches!(call, Call::Delete { .. }) {
+    fn count_delete(&self, call: &ApiCall, evidence: &Evidence, result: &'static str) {
+        if !matches!(call, ApiCall::Delete { .. }) {
             return;
         }
         let labels = DeleteLabels {
@@ -306,9 +306,9 @@ impl<K: Clone + Ord + fmt::Debug> DriverReport<K> {
             group: evidence.group.clone(),
             resource: evidence.resource.clone(),
             policy: match evidence.policy {
-                Some(Propagation::Background) => "background",
-                Some(Propagation::Foreground) => "foreground",
-                Some(Propagation::Orphan) => "orphan",
+                Some(DeletePropagation::Background) => "background",
+                Some(DeletePropagation::Foreground) => "foreground",
+                Some(DeletePropagation::Orphan) => "orphan",
                 None => "default",
             },
             result,
@@ -318,10 +318,10 @@ impl<K: Clone + Ord + fmt::Debug> DriverReport<K> {
     }
 }
 
-// === impl ObjectName ===
+// === impl TargetName ===
 
-impl<'a> ObjectName<'a> {
-    pub(super) fn of(call: &'a Call, catalog: &'a Catalog) -> Self {
+impl<'a> TargetName<'a> {
+    pub(super) fn of(call: &'a ApiCall, catalog: &'a KindCatalog) -> Self {
         let target = call.target();
         Self {
             kind: catalog.get(target.kind),
@@ -331,7 +331,7 @@ impl<'a> ObjectName<'a> {
     }
 }
 
-impl fmt::Display for ObjectName<'_> {
+impl fmt::Display for TargetName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
             Some(kind) => write!(f, "{kind} ")?,

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 
 use super::Driver;
 use super::in_flight::KeyProgress;
-use crate::runtime::controller::{Change, Controller};
-use crate::runtime::queue::Due;
+use crate::runtime::controller::{Controller, ObservedChange};
+use crate::runtime::queue::DueKey;
 
 // === impl Driver ===
 
@@ -20,7 +20,7 @@ impl<C: Controller> Driver<C> {
         &mut self.controller
     }
 
-    pub(crate) fn take_change(&mut self, change: &Change) {
+    pub(crate) fn take_change(&mut self, change: &ObservedChange) {
         self.observe(change);
     }
 
@@ -36,7 +36,7 @@ impl<C: Controller> Driver<C> {
             return false;
         };
         self.report.work_started(&due, now);
-        let Due { key, in_vain, .. } = due;
+        let DueKey { key, in_vain, .. } = due;
         self.decide(key, KeyProgress::new(in_vain), now);
         true
     }
@@ -46,7 +46,7 @@ impl<C: Controller> Driver<C> {
     }
 
     /// Waits for an answer, then takes the changes of `shown_first`, then the answer.
-    pub(crate) async fn take_answer(&mut self, shown_first: impl FnOnce() -> Vec<Change>) {
+    pub(crate) async fn take_answer(&mut self, shown_first: impl FnOnce() -> Vec<ObservedChange>) {
         if let Some(finished) = self.in_flight.next().await {
             for change in shown_first() {
                 self.observe(&change);

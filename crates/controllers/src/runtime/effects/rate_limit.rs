@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 /// A number of requests per second, and a number that may be sent at once.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Limit {
+pub struct ClientRateLimit {
     /// Per second; anything that is not above zero means no limit.
     pub qps: f64,
     /// At once after a rest; at least one.
@@ -30,7 +30,7 @@ pub(crate) struct RateLimiter {
 // === impl RateLimiter ===
 
 impl RateLimiter {
-    pub(crate) fn new(limit: Limit) -> Self {
+    pub(crate) fn new(limit: ClientRateLimit) -> Self {
         let each = Duration::try_from_secs_f64(limit.qps.recip()).unwrap_or_default();
         Self {
             each,
@@ -60,7 +60,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_burst_goes_at_once_and_the_rest_at_the_rate() {
-        let limiter = RateLimiter::new(Limit {
+        let limiter = RateLimiter::new(ClientRateLimit {
             qps: 10.0,
             burst: 3,
         });
@@ -82,7 +82,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_rate_of_zero_or_less_is_no_limit() {
         for qps in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            let limiter = RateLimiter::new(Limit { qps, burst: 0 });
+            let limiter = RateLimiter::new(ClientRateLimit { qps, burst: 0 });
             let start = Instant::now();
             for _ in 0..100 {
                 limiter.acquire().await;

@@ -17,9 +17,11 @@ use jiff::Timestamp;
 use kube::client::{AuthError, Body};
 use serde::Deserialize;
 
-use crate::runtime::call::{Answer, Call, Failure, FailureKind, Proof, Target};
-use crate::runtime::kind::Catalog;
-use crate::runtime::record::{Record, View, decode};
+use crate::runtime::call::{
+    AbsenceProof, ApiAnswer, ApiCall, CallFailure, CallTarget, FailureKind,
+};
+use crate::runtime::kind::KindCatalog;
+use crate::runtime::record::{ObjectRecord, RecordView, decode};
 
 /// How long a request may take, its response included. Transport time: tokio's.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -33,7 +35,7 @@ pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 
 /// A response that arrived as a whole.
 #[derive(Debug, Clone)]
-pub(crate) struct Reply {
+pub(crate) struct HttpReply {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
@@ -44,7 +46,7 @@ const MESSAGE_MAX: usize = 512;
 
 /// The type of the object in a body.
 #[derive(Deserialize)]
-struct Head {
+struct TypeMeta {
     #[serde(default)]
     kind: String,
     #[serde(default, rename = "apiVersion")]
@@ -68,7 +70,7 @@ pub enum ExchangeError {
 pub(crate) async fn exchange(
     client: &kube::Client,
     request: Request<Body>,
-) -> Result<Reply, ExchangeError> {
+) -> Result<HttpReply, ExchangeError> {
     let mut seen = None;
     let whole = async {
         let response = client.send(request).await;
@@ -81,7 +83,7 @@ pub(crate) async fn exchange(
             status,
             why: reason(&*error),
         })?;
-        Ok(Reply {
+        Ok(HttpReply {
             status: head.status,
             headers: head.headers,
             body: body.to_bytes(),
@@ -105,9 +107,9 @@ impl ExchangeError {
     }
 }
 
-// === impl Reply ===
+// === impl HttpReply ===
 
-impl Reply {
+impl HttpReply {
     fn header(&self, name: header::HeaderName) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
@@ -140,7 +142,12 @@ impl Reply {
 }
 
 /// The answer that `reply` is to `call`.
-pub(crate) fn answer(reply: &Reply, call: &Call, view: View, catalog: &Catalog) -> Answer {
+pub(crate) fn answer(
+    reply: &HttpReply,
+    call: &ApiCall,
+    view: RecordView,
+    catalog: &KindCatalog,
+) -> ApiAnswer {
     let target = call.target();
     if reply.status.is_success() {
         return success(reply, call, view);
@@ -150,15 +157,15 @@ pub(crate) fn answer(reply: &Reply, call: &Call, view: View, catalog: &Catalog) 
         && let Some(status) = &status
         && is_proof(status, target, catalog)
     {
-        return Answer::Absent(Proof::NotFound);
+        return ApiAnswer::Absent(AbsenceProof::NotFound);
     }
-    Answer::Failed(failure(reply, status))
+    ApiAnswer::Failed(failure(reply, status))
 }
 
-fn success(reply: &Reply, call: &Call, view: View) -> Answer {
+fn success(reply: &HttpReply, call: &ApiCall, view: RecordView) -> ApiAnswer {
     let target = call.target();
     let unreadable = |why: &str| {
-        Answer::Failed(Failure {
+        ApiAnswer::Failed(CallFailure {
             kind: FailureKind::Unavailable,
             status: Some(reply.status.as_u16()),
             message: format!("the answer is not readable: {why}"),
@@ -171,27 +178,27 @@ fn success(reply: &Reply, call: &Call, view: View) -> Answer {
     if let Some(status) = status(&reply.body) {
         return match (status.status.as_str(), call) {
             // A delete shows nothing when nothing is left, and a binding never does.
-            ("Success", Call::Delete { .. } | Call::Create { .. }) => Answer::Done,
+            ("Success", ApiCall::Delete { .. } | ApiCall::Create { .. }) => ApiAnswer::Done,
             ("Success", _) => unreadable("it is a Status"),
-            _ => Answer::Failed(failure(reply, Some(status))),
+            _ => ApiAnswer::Failed(failure(reply, Some(status))),
         };
     }
     match decode(target.kind, &reply.body, view) {
         Err(error) => unreadable(&error.why),
         Ok(record) if record.meta.name != target.name => unreadable("it is another object"),
         // Objects of the cluster have none, whatever namespace they were asked for from.
-        Ok(Record { meta, .. })
+        Ok(ObjectRecord { meta, .. })
             if !meta.namespace.is_empty() && meta.namespace != target.namespace =>
         {
             unreadable("it is an object of another namespace")
         }
-        Ok(record) => Answer::Object(Arc::new(record)),
+        Ok(record) => ApiAnswer::Object(Arc::new(record)),
     }
 }
 
 /// The `Status` that a body is, if it is one.
 fn status(body: &[u8]) -> Option<Status> {
-    let head: Head = serde_json::from_slice(body).ok()?;
+    let head: TypeMeta = serde_json::from_slice(body).ok()?;
     if head.kind != "Status" || head.api_version != "v1" {
         return None;
     }
@@ -202,7 +209,7 @@ fn status(body: &[u8]) -> Option<Status> {
 ///
 /// DEVIATION(proof-of-absence): upstream takes any 404 for proof, also a page of text and one for a path that is not
 /// served.
-fn is_proof(status: &Status, target: &Target, catalog: &Catalog) -> bool {
+fn is_proof(status: &Status, target: &CallTarget, catalog: &KindCatalog) -> bool {
     let (Some(kind), Some(details)) = (catalog.get(target.kind), &status.details) else {
         return false;
     };
@@ -214,7 +221,7 @@ fn is_proof(status: &Status, target: &Target, catalog: &Catalog) -> bool {
         && (*details.kind == *kind.resource || *details.kind == *kind.kind)
 }
 
-fn failure(reply: &Reply, status: Option<Status>) -> Failure {
+fn failure(reply: &HttpReply, status: Option<Status>) -> CallFailure {
     let code = reply.status.as_u16();
     let kind = match code {
         409 => FailureKind::Conflict,
@@ -236,7 +243,7 @@ fn failure(reply: &Reply, status: Option<Status>) -> Failure {
         None if code == 404 => "no such path".to_owned(),
         None => "the answer is no Status".to_owned(),
     };
-    Failure {
+    CallFailure {
         kind,
         status: Some(code),
         message,

@@ -1,32 +1,32 @@
 //! Requests as they go out.
 
 use super::*;
-use crate::runtime::call::{PatchForm, Propagation};
-use crate::runtime::kind::{KindId, Verbs};
+use crate::runtime::call::{DeletePropagation, PatchForm};
+use crate::runtime::kind::{KindId, KindVerbs};
 
-fn mk_kind(scope: Scope) -> Kind {
-    Kind {
+fn mk_kind(scope: KindScope) -> ApiKind {
+    ApiKind {
         group: "apps".into(),
         version: "v1".into(),
         kind: "Deployment".into(),
         resource: "deployments".into(),
         scope,
-        verbs: Verbs::default(),
+        verbs: KindVerbs::default(),
         versions: vec!["v1".into()],
         aliases: Vec::new(),
     }
 }
 
-fn mk_target(namespace: &str, name: &str) -> Target {
-    Target {
+fn mk_target(namespace: &str, name: &str) -> CallTarget {
+    CallTarget {
         kind: KindId(0),
         namespace: namespace.into(),
         name: name.into(),
     }
 }
 
-fn mk_judged() -> Judged {
-    Judged {
+fn mk_judged() -> JudgedVersion {
+    JudgedVersion {
         uid: "u-1".into(),
         revision: "42".into(),
     }
@@ -35,25 +35,25 @@ fn mk_judged() -> Judged {
 #[test]
 fn a_name_that_no_object_has_never_becomes_a_path() {
     let table = [
-        (Scope::Namespaced, "shop", "web", true),
-        (Scope::Namespaced, "shop", "system:a b", true),
-        (Scope::Namespaced, "shop", "", false),
-        (Scope::Namespaced, "", "web", false),
-        (Scope::Namespaced, "shop", "..", false),
-        (Scope::Namespaced, "shop", ".", false),
-        (Scope::Namespaced, "shop", "web/status", false),
-        (Scope::Namespaced, "shop", "web%2Fstatus", false),
-        (Scope::Namespaced, "../x", "web", false),
-        (Scope::Cluster, "", "web", true),
-        (Scope::Cluster, "shop", "web", true),
-        (Scope::Cluster, "", "", false),
+        (KindScope::Namespaced, "shop", "web", true),
+        (KindScope::Namespaced, "shop", "system:a b", true),
+        (KindScope::Namespaced, "shop", "", false),
+        (KindScope::Namespaced, "", "web", false),
+        (KindScope::Namespaced, "shop", "..", false),
+        (KindScope::Namespaced, "shop", ".", false),
+        (KindScope::Namespaced, "shop", "web/status", false),
+        (KindScope::Namespaced, "shop", "web%2Fstatus", false),
+        (KindScope::Namespaced, "../x", "web", false),
+        (KindScope::Cluster, "", "web", true),
+        (KindScope::Cluster, "shop", "web", true),
+        (KindScope::Cluster, "", "", false),
     ];
     for (scope, namespace, name, fine) in table {
         let target = mk_target(namespace, name);
         let found = path(&target, &mk_kind(scope));
         assert_eq!(found.is_ok(), fine, "{namespace:?} {name:?}: {found:?}");
     }
-    let found = path(&mk_target("shop", "a ?#é"), &mk_kind(Scope::Namespaced));
+    let found = path(&mk_target("shop", "a ?#é"), &mk_kind(KindScope::Namespaced));
     assert_eq!(
         found.unwrap(),
         "/apis/apps/v1/namespaces/shop/deployments/a%20%3F%23%C3%A9"
@@ -64,34 +64,34 @@ fn a_name_that_no_object_has_never_becomes_a_path() {
 fn a_write_that_names_no_version_is_not_sent() {
     let table = [("42", true), ("odd", true), ("", false), ("0", false)];
     for (revision, fine) in table {
-        let judged = Judged {
+        let judged = JudgedVersion {
             revision: revision.into(),
             ..mk_judged()
         };
-        let patch = Call::Patch {
+        let patch = ApiCall::Patch {
             target: mk_target("shop", "web"),
             judged: judged.clone(),
             subresource: None,
             form: PatchForm::Merge,
             patch: json!({"metadata": {"finalizers": null}}),
         };
-        let delete = Call::Delete {
+        let delete = ApiCall::Delete {
             target: mk_target("shop", "web"),
             judged,
             propagation: None,
             grace_secs: None,
         };
         for call in [patch, delete] {
-            let found = request(&call, &mk_kind(Scope::Namespaced), View::Metadata);
+            let found = request(&call, &mk_kind(KindScope::Namespaced), RecordView::Metadata);
             assert_eq!(found.is_ok(), fine, "{call:?}");
         }
     }
 }
 
 /// Method, content type and body of the request for a call.
-async fn sent(call: &Call) -> (Method, String, Value) {
+async fn sent(call: &ApiCall) -> (Method, String, Value) {
     use http_body_util::BodyExt;
-    let request = request(call, &mk_kind(Scope::Namespaced), View::Metadata).unwrap();
+    let request = request(call, &mk_kind(KindScope::Namespaced), RecordView::Metadata).unwrap();
     assert_eq!(request.headers()[header::ACCEPT], ACCEPT_METADATA);
     let (head, body) = request.into_parts();
     let content_type = head.headers.get(header::CONTENT_TYPE);
@@ -103,7 +103,7 @@ async fn sent(call: &Call) -> (Method, String, Value) {
 
 #[tokio::test]
 async fn a_delete_says_which_copy_was_judged() {
-    let mk_delete = |propagation, grace_secs| Call::Delete {
+    let mk_delete = |propagation, grace_secs| ApiCall::Delete {
         target: mk_target("shop", "web"),
         judged: mk_judged(),
         propagation,
@@ -119,7 +119,7 @@ async fn a_delete_says_which_copy_was_judged() {
         (Method::DELETE, "application/json")
     );
     assert_eq!(body, base);
-    let (_, _, body) = sent(&mk_delete(Some(Propagation::Foreground), Some(0))).await;
+    let (_, _, body) = sent(&mk_delete(Some(DeletePropagation::Foreground), Some(0))).await;
     assert_eq!(body["propagationPolicy"], "Foreground");
     assert_eq!(body["gracePeriodSeconds"], 0);
     assert_eq!(body["preconditions"], base["preconditions"]);
@@ -133,7 +133,7 @@ async fn a_patch_carries_what_was_judged_whatever_it_says() {
         json!({}),
     ];
     for patch in table {
-        let call = Call::Patch {
+        let call = ApiCall::Patch {
             target: mk_target("shop", "web"),
             judged: mk_judged(),
             subresource: None,
@@ -151,33 +151,33 @@ async fn a_patch_carries_what_was_judged_whatever_it_says() {
 #[test]
 fn a_malformed_patch_is_refused_and_not_emptied() {
     for patch in [json!({"metadata": 7}), json!(null), json!([1])] {
-        let call = Call::Patch {
+        let call = ApiCall::Patch {
             target: mk_target("shop", "web"),
             judged: mk_judged(),
             subresource: None,
             form: PatchForm::Merge,
             patch: patch.clone(),
         };
-        let request = request(&call, &mk_kind(Scope::Namespaced), View::Full);
-        assert!(matches!(request, Err(RequestError::BadPatch(bad)) if bad == patch));
+        let request = request(&call, &mk_kind(KindScope::Namespaced), RecordView::Full);
+        assert!(matches!(request, Err(InvalidCall::BadPatch(bad)) if bad == patch));
     }
 }
 
 #[test]
 fn a_call_goes_where_its_object_is() {
-    let mk_create = |subresource| Call::Create {
+    let mk_create = |subresource| ApiCall::Create {
         target: mk_target("shop", "web"),
         subresource,
         object: json!({}),
     };
-    let status = Call::Patch {
+    let status = ApiCall::Patch {
         target: mk_target("shop", "web"),
         judged: mk_judged(),
         subresource: Some("status"),
         form: PatchForm::Merge,
         patch: json!({}),
     };
-    let collection = mk_kind(Scope::Namespaced).path("shop", "");
+    let collection = mk_kind(KindScope::Namespaced).path("shop", "");
     let table = [
         (mk_create(None), collection.clone()),
         (
@@ -187,14 +187,14 @@ fn a_call_goes_where_its_object_is() {
         (status, format!("{collection}/web/status")),
     ];
     for (call, path) in table {
-        let request = request(&call, &mk_kind(Scope::Namespaced), View::Full).unwrap();
+        let request = request(&call, &mk_kind(KindScope::Namespaced), RecordView::Full).unwrap();
         assert_eq!(request.uri().path(), path, "{call:?}");
         assert_eq!(request.headers()[header::ACCEPT], ACCEPT_FULL);
     }
-    let nameless = Call::Create {
+    let nameless = ApiCall::Create {
         target: mk_target("shop", ""),
         subresource: None,
         object: json!({}),
     };
-    assert!(request(&nameless, &mk_kind(Scope::Namespaced), View::Full).is_err());
+    assert!(request(&nameless, &mk_kind(KindScope::Namespaced), RecordView::Full).is_err());
 }

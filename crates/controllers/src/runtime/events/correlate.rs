@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::runtime::controller::{Identity, Note, Severity};
+use crate::runtime::controller::{EventNote, EventSeverity, ObjectIdentity};
 use crate::runtime::queue::age;
 
 /// How many events about one object are told at once; upstream's.
@@ -28,26 +28,26 @@ const REMEMBERED_MAX: usize = 4_096;
 
 /// What was told, about what, and when.
 #[derive(Debug, Default)]
-pub(super) struct Correlator {
+pub(super) struct EventCorrelator {
     /// Per source and object: what may still be told.
-    spam: Remembered<(&'static str, Identity), Tokens>,
+    spam: RecencyMap<(&'static str, ObjectIdentity), SpamTokens>,
     /// Per source, object and reason: the messages of late.
-    similar: Remembered<Group, BTreeSet<String>>,
+    similar: RecencyMap<EventGroup, BTreeSet<String>>,
     /// Per event: what the server has of it.
-    written: Remembered<(Group, String), Written>,
+    written: RecencyMap<(EventGroup, String), WrittenEvent>,
 }
 
-type Group = (&'static str, Identity, &'static str, bool);
+type EventGroup = (&'static str, ObjectIdentity, &'static str, bool);
 
 #[derive(Debug, Clone, Copy)]
-struct Tokens {
+struct SpamTokens {
     left: u32,
     /// When `left` was true.
     at: Timestamp,
 }
 
 #[derive(Debug, Clone)]
-struct Written {
+struct WrittenEvent {
     name: String,
     count: u32,
     first: Timestamp,
@@ -55,7 +55,7 @@ struct Written {
 
 /// An event that is to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct PlannedEvent {
     /// The event on the server that this raises; a new one if there is none.
     pub(super) name: Option<String>,
     pub(super) message: String,
@@ -63,26 +63,26 @@ pub(super) struct Told {
     pub(super) first: Timestamp,
     pub(super) last: Timestamp,
     /// What distinguishes it among similar ones; nothing once they are combined.
-    told_apart_by: String,
+    distinct_by: String,
 }
 
 /// A map that forgets what was not touched for longest.
 #[derive(Debug)]
-struct Remembered<K, V> {
+struct RecencyMap<K, V> {
     values: BTreeMap<K, (Timestamp, V)>,
     order: BTreeSet<(Timestamp, K)>,
 }
 
-// === impl Correlator ===
+// === impl EventCorrelator ===
 
-impl Correlator {
+impl EventCorrelator {
     /// What to write for a note; nothing if too much was told already.
     pub(super) fn take(
         &mut self,
         controller: &'static str,
-        note: &Note,
+        note: &EventNote,
         now: Timestamp,
-    ) -> Option<Told> {
+    ) -> Option<PlannedEvent> {
         let group = group(controller, note);
         let (message, told_apart_by) = self.combine(&group, note, now);
         if !self.spend(controller, &note.about, now) {
@@ -90,21 +90,21 @@ impl Correlator {
         }
         let written = self.written.get(&(group, told_apart_by.clone()));
         Some(match written {
-            Some((_, written)) => Told {
+            Some((_, written)) => PlannedEvent {
                 name: Some(written.name.clone()),
                 message,
                 count: written.count.saturating_add(1),
                 first: written.first,
                 last: now,
-                told_apart_by,
+                distinct_by: told_apart_by,
             },
-            None => Told {
+            None => PlannedEvent {
                 name: None,
                 message,
                 count: 1,
                 first: now,
                 last: now,
-                told_apart_by,
+                distinct_by: told_apart_by,
             },
         })
     }
@@ -113,21 +113,26 @@ impl Correlator {
     pub(super) fn written(
         &mut self,
         controller: &'static str,
-        note: &Note,
-        told: &Told,
+        note: &EventNote,
+        told: &PlannedEvent,
         name: String,
     ) {
-        let written = Written {
+        let written = WrittenEvent {
             name,
             count: told.count,
             first: told.first,
         };
-        let key = (group(controller, note), told.told_apart_by.clone());
+        let key = (group(controller, note), told.distinct_by.clone());
         self.written.put(key, told.last, written);
     }
 
     /// The message, and what tells it apart from similar ones.
-    fn combine(&mut self, group: &Group, note: &Note, now: Timestamp) -> (String, String) {
+    fn combine(
+        &mut self,
+        group: &EventGroup,
+        note: &EventNote,
+        now: Timestamp,
+    ) -> (String, String) {
         let mut messages = match self.similar.get(group) {
             Some((last, messages)) if age(now, last) <= SIMILAR_WITHIN => messages.clone(),
             _ => BTreeSet::new(),
@@ -147,11 +152,11 @@ impl Correlator {
         }
     }
 
-    fn spend(&mut self, controller: &'static str, about: &Identity, now: Timestamp) -> bool {
+    fn spend(&mut self, controller: &'static str, about: &ObjectIdentity, now: Timestamp) -> bool {
         let key = (controller, about.clone());
         let mut tokens = match self.spam.get(&key) {
             Some((_, tokens)) => tokens.refilled(now),
-            None => Tokens {
+            None => SpamTokens {
                 left: SPAM_BURST,
                 at: now,
             },
@@ -163,14 +168,14 @@ impl Correlator {
     }
 }
 
-fn group(controller: &'static str, note: &Note) -> Group {
-    let is_warning = note.severity == Severity::Warning;
+fn group(controller: &'static str, note: &EventNote) -> EventGroup {
+    let is_warning = note.severity == EventSeverity::Warning;
     (controller, note.about.clone(), note.reason, is_warning)
 }
 
-// === impl Tokens ===
+// === impl SpamTokens ===
 
-impl Tokens {
+impl SpamTokens {
     fn refilled(self, now: Timestamp) -> Self {
         let periods = age(now, self.at).as_secs() / SPAM_EACH.as_secs();
         let periods = u32::try_from(periods).unwrap_or(u32::MAX);
@@ -184,9 +189,9 @@ impl Tokens {
     }
 }
 
-// === impl Remembered ===
+// === impl RecencyMap ===
 
-impl<K: Clone + Ord, V> Remembered<K, V> {
+impl<K: Clone + Ord, V> RecencyMap<K, V> {
     /// When it was put, and what.
     fn get(&self, key: &K) -> Option<(Timestamp, &V)> {
         self.values.get(key).map(|(at, value)| (*at, value))
@@ -205,7 +210,7 @@ impl<K: Clone + Ord, V> Remembered<K, V> {
     }
 }
 
-impl<K, V> Default for Remembered<K, V> {
+impl<K, V> Default for RecencyMap<K, V> {
     fn default() -> Self {
         Self {
             values: BTreeMap::new(),
@@ -224,13 +229,13 @@ mod tests {
         Timestamp::from_second(secs).unwrap()
     }
 
-    fn mk_note(name: &str, message: &str) -> Note {
-        Note {
-            about: Identity {
+    fn mk_note(name: &str, message: &str) -> EventNote {
+        EventNote {
+            about: ObjectIdentity {
                 name: name.to_owned(),
-                ..Identity::default()
+                ..ObjectIdentity::default()
             },
-            severity: Severity::Warning,
+            severity: EventSeverity::Warning,
             reason: "OwnerRefInvalidNamespace",
             message: message.to_owned(),
             dedup_key: None,
@@ -239,8 +244,8 @@ mod tests {
 
     /// Tells, and writes what is to be written. Name, count and message of it.
     fn tell(
-        correlator: &mut Correlator,
-        note: &Note,
+        correlator: &mut EventCorrelator,
+        note: &EventNote,
         secs: i64,
     ) -> Option<(Option<String>, u32, String)> {
         let told = correlator.take(SOURCE, note, at(secs))?;
@@ -251,7 +256,7 @@ mod tests {
 
     #[test]
     fn the_same_event_again_raises_a_count() {
-        let mut correlator = Correlator::default();
+        let mut correlator = EventCorrelator::default();
         let note = mk_note("a", "m");
         let first = tell(&mut correlator, &note, 0).unwrap();
         assert_eq!(first, (None, 1, "m".to_owned()));
@@ -265,7 +270,7 @@ mod tests {
 
     #[test]
     fn an_event_that_was_not_written_is_told_as_new() {
-        let mut correlator = Correlator::default();
+        let mut correlator = EventCorrelator::default();
         let note = mk_note("a", "m");
         for _ in 0..3 {
             let told = correlator.take(SOURCE, &note, at(0)).unwrap();
@@ -275,7 +280,7 @@ mod tests {
 
     #[test]
     fn the_tenth_similar_event_says_that_there_are_many() {
-        let mut correlator = Correlator::default();
+        let mut correlator = EventCorrelator::default();
         for number in 0..9 {
             let note = mk_note("a", &format!("m{number}"));
             let told = tell(&mut correlator, &note, number).unwrap();
@@ -293,7 +298,7 @@ mod tests {
 
     #[test]
     fn whoever_tells_too_much_about_one_object_is_cut_off() {
-        let mut correlator = Correlator::default();
+        let mut correlator = EventCorrelator::default();
         let note = mk_note("a", "m");
         let told = (0..100).filter(|_| tell(&mut correlator, &note, 0).is_some());
         assert_eq!(told.count(), 25);
@@ -307,7 +312,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_bounded() {
-        let mut correlator = Correlator::default();
+        let mut correlator = EventCorrelator::default();
         for number in 0..i64::try_from(REMEMBERED_MAX).unwrap() + 10 {
             tell(&mut correlator, &mk_note(&number.to_string(), "m"), number).unwrap();
         }

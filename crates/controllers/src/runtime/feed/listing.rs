@@ -3,18 +3,18 @@
 use std::collections::BTreeSet;
 use std::mem;
 
-use super::super::controller::Change;
+use super::super::controller::ObservedChange;
 use super::super::kind::KindState;
 use super::super::record::Revision;
-use super::wire::{Event, Page, read_event, read_page};
+use super::wire::{ListPage, WatchEvent, read_event, read_page};
 use super::{
-    End, Feed, Moment, Next, Output, PAGE_LIMIT, PAGES_MAX, Phase, STREAM_BREAKS_MAX, STREAM_IDLE,
-    WATCH_IDLE,
+    FeedAction, FeedOutput, FeedPhase, FeedTime, KindFeed, PAGE_LIMIT, PAGES_MAX,
+    STREAM_BREAKS_MAX, STREAM_IDLE, WATCH_IDLE, WatchEnd,
 };
 
 /// A list by pages under way.
 #[derive(Debug, Default)]
-pub(super) struct Listing {
+pub(super) struct PagedList {
     /// The token of the page that was asked for; nothing for the first one.
     token: Option<Box<str>>,
     /// The version of the first page, from which the watch goes on.
@@ -24,9 +24,9 @@ pub(super) struct Listing {
     landmark: Option<Box<str>>,
 }
 
-// === impl Listing ===
+// === impl PagedList ===
 
-impl Listing {
+impl PagedList {
     /// Whether `token` leads on and not round.
     fn leads_on(&mut self, token: &str) -> bool {
         self.pages += 1;
@@ -40,25 +40,25 @@ impl Listing {
     }
 }
 
-// === impl Feed ===
+// === impl KindFeed ===
 
-impl Feed {
+impl KindFeed {
     /// Whatever a list shows is struck off; what is left at its end is missing. Nothing is, if it does not end.
     pub(super) fn set_aside(&mut self) {
         self.unlisted.append(&mut self.shown);
     }
 
-    pub(super) fn begin_list(&mut self) -> Next {
+    pub(super) fn begin_list(&mut self) -> FeedAction {
         self.set_aside();
-        self.phase = Phase::Listing(Listing::default());
-        Next::List {
+        self.phase = FeedPhase::Listing(PagedList::default());
+        FeedAction::List {
             limit: self.limit(),
             token: None,
         }
     }
 
     /// A list went back. Another one, from the quorum, tells whether the server lags or its store was restored.
-    fn check(&mut self) -> Next {
+    fn check(&mut self) -> FeedAction {
         self.is_suspect = true;
         self.retry.set_loss();
         self.begin_list()
@@ -66,15 +66,21 @@ impl Feed {
 
     /// Whether a page other than the first was asked for.
     pub(super) fn has_token(&self) -> bool {
-        matches!(&self.phase, Phase::Listing(listing) if listing.token.is_some())
+        matches!(&self.phase, FeedPhase::Listing(listing) if listing.token.is_some())
     }
 
     fn limit(&self) -> Option<u32> {
         self.pages.then_some(PAGE_LIMIT)
     }
 
-    pub(super) fn page(&mut self, bytes: &[u8], at: Moment, out: &mut Vec<Output>) -> Next {
-        let Phase::Listing(mut listing) = mem::replace(&mut self.phase, Phase::Resting(at.elapsed))
+    pub(super) fn page(
+        &mut self,
+        bytes: &[u8],
+        at: FeedTime,
+        out: &mut Vec<FeedOutput>,
+    ) -> FeedAction {
+        let FeedPhase::Listing(mut listing) =
+            mem::replace(&mut self.phase, FeedPhase::Resting(at.elapsed))
         else {
             return self.begin(at);
         };
@@ -104,8 +110,8 @@ impl Feed {
             (Some(token), revision) if listing.leads_on(&token) => {
                 listing.revision = revision;
                 listing.token = Some(token.clone());
-                self.phase = Phase::Listing(listing);
-                Next::List {
+                self.phase = FeedPhase::Listing(listing);
+                FeedAction::List {
                     limit: self.limit(),
                     token: Some(token),
                 }
@@ -117,7 +123,7 @@ impl Feed {
         }
     }
 
-    fn show_page(&mut self, page: &Page<'_>, out: &mut Vec<Output>) {
+    fn show_page(&mut self, page: &ListPage<'_>, out: &mut Vec<FeedOutput>) {
         for item in &page.items {
             match item.decode(self.kind, self.view) {
                 Ok(record) => self.show(record, out),
@@ -126,15 +132,15 @@ impl Feed {
         }
     }
 
-    fn list_failed(&mut self, at: Moment, out: &mut Vec<Output>) -> Next {
+    fn list_failed(&mut self, at: FeedTime, out: &mut Vec<FeedOutput>) -> FeedAction {
         self.trouble(KindState::Failing(at.now), out);
         self.back_off(None, at)
     }
 
     /// A list is complete: what it did not show is missing.
-    fn listed(&mut self, revision: Revision, at: Moment, out: &mut Vec<Output>) {
+    fn listed(&mut self, revision: Revision, at: FeedTime, out: &mut Vec<FeedOutput>) {
         for uid in mem::take::<BTreeSet<_>>(&mut self.unlisted) {
-            out.push(Output::Change(Change::Missing(self.kind, uid)));
+            out.push(FeedOutput::Change(ObservedChange::Missing(self.kind, uid)));
         }
         self.position = Some(revision);
         self.is_suspect = false;
@@ -147,14 +153,19 @@ impl Feed {
         self.set_state(KindState::Synced, out);
     }
 
-    pub(super) fn stream_line(&mut self, line: &[u8], at: Moment, out: &mut Vec<Output>) -> Next {
+    pub(super) fn stream_line(
+        &mut self,
+        line: &[u8],
+        at: FeedTime,
+        out: &mut Vec<FeedOutput>,
+    ) -> FeedAction {
         self.lines += 1;
         match read_event(self.kind, self.view, line) {
-            Some(Event::Applied(record)) => self.show(record, out),
-            Some(Event::Deleted(record)) => self.take_back(record, out),
-            Some(Event::Unreadable(object)) => self.unreadable(object, out),
-            Some(Event::UnreadableEnd(object)) => self.lose(object, out),
-            Some(Event::Bookmark {
+            Some(WatchEvent::Applied(record)) => self.show(record, out),
+            Some(WatchEvent::Deleted(record)) => self.take_back(record, out),
+            Some(WatchEvent::Unreadable(object)) => self.unreadable(object, out),
+            Some(WatchEvent::UnreadableEnd(object)) => self.lose(object, out),
+            Some(WatchEvent::Bookmark {
                 revision,
                 is_end: true,
             }) if is_usable(&revision) => {
@@ -162,36 +173,41 @@ impl Feed {
                     return self.check();
                 }
                 self.listed(revision, at, out);
-                self.phase = Phase::Watching;
-                return Next::Read(WATCH_IDLE);
+                self.phase = FeedPhase::Watching;
+                return FeedAction::Read(WATCH_IDLE);
             }
-            Some(Event::Bookmark { .. }) => {
+            Some(WatchEvent::Bookmark { .. }) => {
                 // It tells how far it has come before it has told what there is: it does not know about ends.
                 self.streams = false;
                 return self.begin(at);
             }
-            Some(Event::Error {
+            Some(WatchEvent::Error {
                 status: status @ (401 | 403 | 404 | 405 | 410 | 429 | 504),
             }) => {
                 return self.refused(status, None, at, out);
             }
-            Some(Event::Error { .. }) => {
+            Some(WatchEvent::Error { .. }) => {
                 self.streams = false;
                 return self.begin(at);
             }
-            Some(Event::Unknown) => {}
-            None => return self.stream_ended(End::Broken, at, out),
+            Some(WatchEvent::Unknown) => {}
+            None => return self.stream_ended(WatchEnd::Broken, at, out),
         }
-        Next::Read(STREAM_IDLE)
+        FeedAction::Read(STREAM_IDLE)
     }
 
-    pub(super) fn stream_ended(&mut self, end: End, at: Moment, out: &mut Vec<Output>) -> Next {
+    pub(super) fn stream_ended(
+        &mut self,
+        end: WatchEnd,
+        at: FeedTime,
+        out: &mut Vec<FeedOutput>,
+    ) -> FeedAction {
         match end {
-            End::Clean | End::Idle => {
+            WatchEnd::Clean | WatchEnd::Idle => {
                 self.streams = false;
                 self.begin(at)
             }
-            End::Broken => {
+            WatchEnd::Broken => {
                 self.stream_broke();
                 self.list_failed(at, out)
             }

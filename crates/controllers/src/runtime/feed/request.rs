@@ -10,8 +10,8 @@ use http_body_util::{BodyExt as _, Limited};
 use kube::client::Body;
 
 use super::super::effects::{described, reason, shortened};
-use super::super::kind::Kind;
-use super::super::record::{Revision, View};
+use super::super::kind::ApiKind;
+use super::super::record::{RecordView, Revision};
 
 /// Metadata only, from servers that can, and as protocol buffers from those that can; others send whole objects, which
 /// are read in the same way.
@@ -45,14 +45,14 @@ pub(super) enum FeedReply<T> {
     /// The answer has code 200.
     Good(T),
     /// The answer has any other code.
-    Refused(Refusal),
+    Refused(FeedRefusal),
     /// There is no answer, or only a part of it.
     Unanswered(FeedError),
 }
 
 /// An answer with a code other than 200.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct FeedRefusal {
     pub(super) status: u16,
     /// The message of the server's Status; empty if the answer has none.
     pub(super) message: String,
@@ -99,8 +99,8 @@ pub(super) enum WatchLine {
 /// Requests a page of a list.
 pub(super) async fn page(
     client: &kube::Client,
-    kind: &Kind,
-    view: View,
+    kind: &ApiKind,
+    view: RecordView,
     limit: Option<u32>,
     token: Option<&str>,
 ) -> FeedReply<Bytes> {
@@ -114,8 +114,8 @@ pub(super) async fn page(
         let _ = write!(uri, "{separator}continue={}", escaped(token));
     }
     let accept = match view {
-        View::Metadata => METADATA_LIST,
-        View::Full => "application/json",
+        RecordView::Metadata => METADATA_LIST,
+        RecordView::Full => "application/json",
     };
     let answer = async {
         match send(client, &uri, accept).await {
@@ -139,8 +139,8 @@ pub(super) async fn page(
 /// Opens a watch; without a version, one that begins with all objects.
 pub(super) async fn watch(
     client: &kube::Client,
-    kind: &Kind,
-    view: View,
+    kind: &ApiKind,
+    view: RecordView,
     after: Option<&Revision>,
     length: Duration,
 ) -> FeedReply<WatchLines> {
@@ -157,8 +157,8 @@ pub(super) async fn watch(
         None => uri.push_str("&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"),
     }
     let accept = match view {
-        View::Metadata => METADATA,
-        View::Full => "application/json",
+        RecordView::Metadata => METADATA,
+        RecordView::Full => "application/json",
     };
     match send(client, &uri, accept).await {
         FeedReply::Good(response) => {
@@ -186,7 +186,7 @@ async fn send(client: &kube::Client, uri: &str, accept: &str) -> FeedReply<Respo
         Err(_) => FeedReply::Unanswered(FeedError::NoAnswer),
         Ok(Err(error)) => FeedReply::Unanswered(FeedError::Connect(described(&error))),
         Ok(Ok(response)) if response.status() == 200 => FeedReply::Good(response),
-        Ok(Ok(response)) => FeedReply::Refused(Refusal {
+        Ok(Ok(response)) => FeedReply::Refused(FeedRefusal {
             status: response.status().as_u16(),
             retry_after: retry_after(response.headers()),
             message: message(response.into_body()).await,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use caretaker_machinery::rng::Rng;
 
 use super::super::kind::KindState;
-use super::{Feed, Moment, Next, OPEN_FAILURES_MAX, Output, Phase};
+use super::{FeedAction, FeedOutput, FeedPhase, FeedTime, KindFeed, OPEN_FAILURES_MAX};
 
 /// The first wait, before jitter.
 const WAIT_MIN: Duration = Duration::from_millis(800);
@@ -16,7 +16,7 @@ const GOOD: Duration = Duration::from_secs(120);
 
 /// Counts the failures of one feed.
 #[derive(Debug, Default)]
-pub(super) struct Retry {
+pub(super) struct FeedBackoff {
     failures: u32,
     /// Since when nothing failed.
     good_since: Option<Duration>,
@@ -24,9 +24,9 @@ pub(super) struct Retry {
     is_loss: bool,
 }
 
-// === impl Retry ===
+// === impl FeedBackoff ===
 
-impl Retry {
+impl FeedBackoff {
     /// Takes note of a failure, and returns how long to wait.
     pub(super) fn failed(&mut self, at: Duration, rng: &mut Rng) -> Duration {
         self.forgive(at);
@@ -80,16 +80,16 @@ impl Retry {
     }
 }
 
-// === impl Feed ===
+// === impl KindFeed ===
 
-impl Feed {
+impl KindFeed {
     /// Waits as long as the failures so far suggest, or as the server wishes.
-    pub(super) fn back_off(&mut self, wish: Option<Duration>, at: Moment) -> Next {
+    pub(super) fn back_off(&mut self, wish: Option<Duration>, at: FeedTime) -> FeedAction {
         let wait = self.retry.failed(at.elapsed, &mut self.rng);
         self.rest(wish.map_or(wait, |wish| wish.max(wait)), at)
     }
 
-    pub(super) fn unanswered(&mut self, at: Moment, out: &mut Vec<Output>) -> Next {
+    pub(super) fn unanswered(&mut self, at: FeedTime, out: &mut Vec<FeedOutput>) -> FeedAction {
         self.opening_failed();
         self.trouble(KindState::Failing(at.now), out);
         self.back_off(None, at)
@@ -100,9 +100,9 @@ impl Feed {
         &mut self,
         status: u16,
         wish: Option<Duration>,
-        at: Moment,
-        out: &mut Vec<Output>,
-    ) -> Next {
+        at: FeedTime,
+        out: &mut Vec<FeedOutput>,
+    ) -> FeedAction {
         match status {
             401 | 403 | 405 => {
                 self.trouble(KindState::Forbidden, out);
@@ -110,7 +110,7 @@ impl Feed {
             }
             404 => {
                 self.forget_position();
-                out.push(Output::NotServed);
+                out.push(FeedOutput::NotServed);
                 self.trouble(KindState::Failing(at.now), out);
                 self.back_off(wish, at)
             }
@@ -125,7 +125,7 @@ impl Feed {
                 self.trouble(KindState::Failing(at.now), out);
                 self.back_off(wish, at)
             }
-            _ if matches!(self.phase, Phase::OpeningStream) && status != 410 => {
+            _ if matches!(self.phase, FeedPhase::OpeningStream) && status != 410 => {
                 self.streams = false;
                 self.begin(at)
             }
@@ -140,14 +140,14 @@ impl Feed {
     /// A request that fails again and again may succeed in another form.
     pub(super) fn opening_failed(&mut self) {
         match self.phase {
-            Phase::OpeningStream | Phase::Streaming => self.stream_broke(),
-            Phase::OpeningWatch => {
+            FeedPhase::OpeningStream | FeedPhase::Streaming => self.stream_broke(),
+            FeedPhase::OpeningWatch => {
                 self.open_failures += 1;
                 if self.open_failures >= OPEN_FAILURES_MAX {
                     self.forget_position();
                 }
             }
-            Phase::Resting(_) | Phase::Listing(_) | Phase::Watching => {}
+            FeedPhase::Resting(_) | FeedPhase::Listing(_) | FeedPhase::Watching => {}
         }
     }
 
@@ -159,7 +159,7 @@ impl Feed {
     }
 
     /// The server does not have the history that the watch needs: list anew. At once, unless this happens often.
-    pub(super) fn expired(&mut self, at: Moment) -> Next {
+    pub(super) fn expired(&mut self, at: FeedTime) -> FeedAction {
         self.forget_position();
         let wait = self.retry.lost(at.elapsed, &mut self.rng);
         match wait {
@@ -169,7 +169,7 @@ impl Feed {
     }
 
     /// The kind is known less well than before. A frozen kind stays so until a list thaws it.
-    pub(super) fn trouble(&mut self, state: KindState, out: &mut Vec<Output>) {
+    pub(super) fn trouble(&mut self, state: KindState, out: &mut Vec<FeedOutput>) {
         let same = std::mem::discriminant(&self.state) == std::mem::discriminant(&state);
         if !same && self.state != KindState::Frozen {
             self.set_state(state, out);
@@ -181,7 +181,7 @@ impl Feed {
 mod tests {
     use super::*;
 
-    fn waits(retry: &mut Retry, count: u64, from: u64) -> Vec<f64> {
+    fn waits(retry: &mut FeedBackoff, count: u64, from: u64) -> Vec<f64> {
         let mut rng = Rng::seeded(7);
         let seconds = (from..from + count).map(Duration::from_secs);
         seconds
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn waits_double_with_jitter_up_to_half_a_minute() {
-        let mut retry = Retry::default();
+        let mut retry = FeedBackoff::default();
         let bounds = [0.8, 1.6, 3.2, 6.4, 12.8, 15.0, 15.0];
         let waits = waits(&mut retry, 7, 0);
         for (wait, bound) in waits.iter().zip(bounds) {
@@ -208,12 +208,12 @@ mod tests {
     #[test]
     fn a_list_forgives_failures_unless_it_was_a_loss_that_made_it_necessary() {
         let mut rng = Rng::seeded(7);
-        let mut retry = Retry::default();
+        let mut retry = FeedBackoff::default();
         let _ = waits(&mut retry, 5, 0);
         retry.synced(Duration::from_secs(6));
         assert!(waits(&mut retry, 1, 7)[0] < 1.6);
 
-        let mut retry = Retry::default();
+        let mut retry = FeedBackoff::default();
         let at = Duration::from_secs(1);
         assert_eq!(retry.lost(at, &mut rng), None);
         retry.synced(at);
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn two_good_minutes_forgive_everything() {
-        let mut retry = Retry::default();
+        let mut retry = FeedBackoff::default();
         let _ = waits(&mut retry, 5, 0);
         assert!(retry.is_failing());
         retry.opened(Duration::from_secs(10));

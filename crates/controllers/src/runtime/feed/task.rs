@@ -11,12 +11,12 @@ use caretaker_machinery::rng::Rng;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::super::controller::Change;
+use super::super::controller::ObservedChange;
 use super::super::feed_set::FeedStates;
-use super::super::kind::{Kind, KindId, KindState};
-use super::super::record::View;
-use super::request::{self, FeedReply, Refusal, WatchLine, WatchLines};
-use super::{End, Feed, Input, Moment, Next, Output};
+use super::super::kind::{ApiKind, KindId, KindState};
+use super::super::record::RecordView;
+use super::request::{self, FeedRefusal, FeedReply, WatchLine, WatchLines};
+use super::{FeedAction, FeedInput, FeedOutput, FeedTime, KindFeed, WatchEnd};
 
 /// How long a kind that is not served any more is watched on: its objects' DELETED events come about then.
 ///
@@ -27,9 +27,9 @@ const LINGER: Duration = Duration::from_secs(5);
 /// What the `feed_set` asks of a feed.
 pub(crate) enum FeedCommand {
     /// Send all changes to this listener, first those of a full list. It has got `Syncing` for the kind already.
-    Join(mpsc::Sender<Change>),
+    Join(mpsc::Sender<ObservedChange>),
     /// Request the objects in this version and form from now on.
-    Reset(Box<Kind>, View),
+    Reset(Box<ApiKind>, RecordView),
     /// End: the kind is not served any more, or has no subscriber.
     Leave,
 }
@@ -37,8 +37,8 @@ pub(crate) enum FeedCommand {
 /// What a feed is started with.
 pub(crate) struct FeedSetup {
     pub(crate) id: KindId,
-    pub(crate) kind: Kind,
-    pub(crate) view: View,
+    pub(crate) kind: ApiKind,
+    pub(crate) view: RecordView,
     pub(crate) client: kube::Client,
     pub(crate) clock: Clock,
     pub(crate) rng: Rng,
@@ -50,17 +50,17 @@ pub(crate) struct FeedSetup {
 /// One feed, its connection and its listeners.
 pub(crate) struct FeedTask {
     id: KindId,
-    kind: Kind,
-    view: View,
-    feed: Feed,
+    kind: ApiKind,
+    view: RecordView,
+    feed: KindFeed,
     client: kube::Client,
     clock: Clock,
     states: Arc<FeedStates>,
     defines_kinds: bool,
     commands: mpsc::UnboundedReceiver<FeedCommand>,
     began: Instant,
-    listeners: Vec<Listener>,
-    outputs: Vec<Output>,
+    listeners: Vec<ChangeListener>,
+    outputs: Vec<FeedOutput>,
     /// The last failure, for the log.
     trouble: String,
     /// Set when the feed has to end: until when it is watched on.
@@ -68,8 +68,8 @@ pub(crate) struct FeedTask {
 }
 
 /// A subscriber's channel.
-struct Listener {
-    sender: mpsc::Sender<Change>,
+struct ChangeListener {
+    sender: mpsc::Sender<ObservedChange>,
     /// The last state of the kind that it got.
     state: KindState,
 }
@@ -87,7 +87,7 @@ enum FeedEvent {
 impl FeedTask {
     /// A feed that begins with its first listener.
     pub(crate) fn new(setup: FeedSetup, commands: mpsc::UnboundedReceiver<FeedCommand>) -> Self {
-        let feed = Feed::new(setup.id, setup.view, setup.rng, setup.clock.now());
+        let feed = KindFeed::new(setup.id, setup.view, setup.rng, setup.clock.now());
         setup.states.set_state(setup.id, feed.state());
         Self {
             id: setup.id,
@@ -113,23 +113,23 @@ impl FeedTask {
             let command = self.commands.recv().await;
             self.apply(command).await;
         }
-        let mut next = self.step(Input::Due).await;
+        let mut next = self.step(FeedInput::Due).await;
         while self.leaves.is_none() {
             let happened = match &next {
                 // Reading happens in `follow`; there is no watch to read from here.
-                Next::Read(_) => FeedEvent::Due,
-                Next::Wait(wait) => tokio::select! {
+                FeedAction::Read(_) => FeedEvent::Due,
+                FeedAction::Wait(wait) => tokio::select! {
                     biased;
                     command = self.commands.recv() => FeedEvent::Command(command),
                     () = sleep(*wait) => FeedEvent::Due,
                 },
-                Next::List { limit, token } => tokio::select! {
+                FeedAction::List { limit, token } => tokio::select! {
                     biased;
                     command = self.commands.recv() => FeedEvent::Command(command),
                     page = request::page(&self.client, &self.kind, self.view, *limit, token.as_deref())
                         => FeedEvent::Page(page),
                 },
-                Next::Watch { after, length } => tokio::select! {
+                FeedAction::Watch { after, length } => tokio::select! {
                     biased;
                     command = self.commands.recv() => FeedEvent::Command(command),
                     watch = request::watch(&self.client, &self.kind, self.view, after.as_ref(), *length)
@@ -138,19 +138,20 @@ impl FeedTask {
             };
             next = self.take(happened).await.unwrap_or(next);
         }
-        self.send(&Change::Kind(self.id, KindState::Gone)).await;
+        self.send(&ObservedChange::Kind(self.id, KindState::Gone))
+            .await;
         self.states.forget(self.id);
         self.id
     }
 
     /// What follows from an event; nothing if the interrupted step is to be repeated.
-    async fn take(&mut self, happened: FeedEvent) -> Option<Next> {
+    async fn take(&mut self, happened: FeedEvent) -> Option<FeedAction> {
         Some(match happened {
             FeedEvent::Command(command) => return self.apply_commands(command).await,
-            FeedEvent::Due => self.step(Input::Due).await,
-            FeedEvent::Page(FeedReply::Good(page)) => self.step(Input::Page(&page)).await,
+            FeedEvent::Due => self.step(FeedInput::Due).await,
+            FeedEvent::Page(FeedReply::Good(page)) => self.step(FeedInput::Page(&page)).await,
             FeedEvent::Watch(FeedReply::Good(lines)) => {
-                let next = self.step(Input::Opened).await;
+                let next = self.step(FeedInput::Opened).await;
                 self.follow(lines, next).await
             }
             FeedEvent::Page(FeedReply::Refused(refusal))
@@ -158,13 +159,13 @@ impl FeedTask {
             FeedEvent::Page(FeedReply::Unanswered(error))
             | FeedEvent::Watch(FeedReply::Unanswered(error)) => {
                 self.trouble = error.to_string();
-                self.step(Input::Unanswered).await
+                self.step(FeedInput::Unanswered).await
             }
         })
     }
 
-    async fn refused(&mut self, refusal: Refusal) -> Next {
-        let Refusal {
+    async fn refused(&mut self, refusal: FeedRefusal) -> FeedAction {
+        let FeedRefusal {
             status,
             message,
             retry_after,
@@ -173,7 +174,7 @@ impl FeedTask {
             "" => format!("the server answered {status}"),
             message => format!("the server answered {status}: {message}"),
         };
-        self.step(Input::Refused {
+        self.step(FeedInput::Refused {
             status,
             retry_after,
         })
@@ -181,8 +182,8 @@ impl FeedTask {
     }
 
     /// Reads a watch until the feed wants something else.
-    async fn follow(&mut self, mut lines: WatchLines, mut next: Next) -> Next {
-        while let Next::Read(idle) = next {
+    async fn follow(&mut self, mut lines: WatchLines, mut next: FeedAction) -> FeedAction {
+        while let FeedAction::Read(idle) = next {
             let idle_at = Instant::now() + idle;
             let until = self.leaves.map_or(idle_at, |leaves| leaves.min(idle_at));
             let line = tokio::select! {
@@ -198,28 +199,28 @@ impl FeedTask {
                 line = timeout_at(until, lines.next()) => line,
             };
             next = match line {
-                Ok(Ok(Some(WatchLine::Text(line)))) => self.step(Input::Line(&line)).await,
-                Ok(Ok(Some(WatchLine::Overlong))) => self.step(Input::Overlong).await,
-                Ok(Ok(None)) => self.step(Input::Ended(End::Clean)).await,
+                Ok(Ok(Some(WatchLine::Text(line)))) => self.step(FeedInput::Line(&line)).await,
+                Ok(Ok(Some(WatchLine::Overlong))) => self.step(FeedInput::Overlong).await,
+                Ok(Ok(None)) => self.step(FeedInput::Ended(WatchEnd::Clean)).await,
                 Ok(Err(error)) => {
                     self.trouble = error.to_string();
-                    self.step(Input::Ended(End::Broken)).await
+                    self.step(FeedInput::Ended(WatchEnd::Broken)).await
                 }
                 Err(_) if self.leaves == Some(until) => return next,
-                Err(_) => self.step(Input::Ended(End::Idle)).await,
+                Err(_) => self.step(FeedInput::Ended(WatchEnd::Idle)).await,
             };
         }
         next
     }
 
     /// Applies all commands that wait, then returns the next step if it has changed.
-    async fn apply_commands(&mut self, command: Option<FeedCommand>) -> Option<Next> {
+    async fn apply_commands(&mut self, command: Option<FeedCommand>) -> Option<FeedAction> {
         let mut again = self.apply(command).await;
         while let Ok(command) = self.commands.try_recv() {
             again |= self.apply(Some(command)).await;
         }
         match again && self.leaves.is_none() {
-            true => Some(self.step(Input::Again).await),
+            true => Some(self.step(FeedInput::Again).await),
             false => None,
         }
     }
@@ -255,16 +256,16 @@ impl FeedTask {
         }
     }
 
-    async fn join(&mut self, sender: mpsc::Sender<Change>) {
+    async fn join(&mut self, sender: mpsc::Sender<ObservedChange>) {
         // The subscription has sent `Syncing` before it joins.
-        let mut listener = Listener {
+        let mut listener = ChangeListener {
             sender,
             state: KindState::Syncing(self.clock.now()),
         };
         let is_listening = match self.feed.state() {
             KindState::Syncing(_) | KindState::Synced | KindState::Gone => true,
             state @ (KindState::Frozen | KindState::Forbidden | KindState::Failing(_)) => {
-                listener.send(&Change::Kind(self.id, state)).await
+                listener.send(&ObservedChange::Kind(self.id, state)).await
             }
         };
         if is_listening {
@@ -272,8 +273,8 @@ impl FeedTask {
         }
     }
 
-    async fn step(&mut self, input: Input<'_>) -> Next {
-        let at = Moment {
+    async fn step(&mut self, input: FeedInput<'_>) -> FeedAction {
+        let at = FeedTime {
             elapsed: self.began.elapsed(),
             now: self.clock.now(),
         };
@@ -287,11 +288,11 @@ impl FeedTask {
         next
     }
 
-    async fn emit(&mut self, output: Output) {
+    async fn emit(&mut self, output: FeedOutput) {
         match output {
-            Output::Change(change) => {
+            FeedOutput::Change(change) => {
                 match &change {
-                    Change::Kind(id, state) => {
+                    ObservedChange::Kind(id, state) => {
                         self.log_state(*state);
                         self.states.set_state(*id, *state);
                     }
@@ -300,14 +301,14 @@ impl FeedTask {
                 }
                 self.send(&change).await;
             }
-            Output::NotServed => self.states.request_discovery(),
-            Output::Unreadable(object) => {
+            FeedOutput::NotServed => self.states.request_discovery(),
+            FeedOutput::Unreadable(object) => {
                 self.states.count_unreadable();
                 let name = object.name.as_deref().unwrap_or("?");
                 let why = object.why;
                 tracing::warn!(kind = %self.kind, name, error = why, "object cannot be decoded; ignoring it");
             }
-            Output::Overlong => {
+            FeedOutput::Overlong => {
                 self.states.count_unreadable();
                 tracing::warn!(kind = %self.kind, "watch event is too long; ignoring it");
             }
@@ -335,7 +336,7 @@ impl FeedTask {
         }
     }
 
-    async fn send(&mut self, change: &Change) {
+    async fn send(&mut self, change: &ObservedChange) {
         let mut place = 0;
         while place < self.listeners.len() {
             if self.listeners[place].send(change).await {
@@ -347,12 +348,12 @@ impl FeedTask {
     }
 }
 
-// === impl Listener ===
+// === impl ChangeListener ===
 
-impl Listener {
+impl ChangeListener {
     /// Sends a change, unless it is a state that the listener has got already. False: its channel is closed.
-    async fn send(&mut self, change: &Change) -> bool {
-        if let Change::Kind(_, state) = change {
+    async fn send(&mut self, change: &ObservedChange) -> bool {
+        if let ObservedChange::Kind(_, state) = change {
             if self.state == *state {
                 return true;
             }

@@ -12,39 +12,39 @@ use super::*;
 const KIND: KindId = KindId(1);
 
 /// A fault, and how a feed experiences it.
-type Case = (&'static str, fn(&mut Script));
+type FeedCase = (&'static str, fn(&mut FeedScript));
 
 /// A feed with a clock, and what it said since somebody last listened.
-struct Script {
-    feed: Feed,
+struct FeedScript {
+    feed: KindFeed,
     elapsed: Duration,
-    next: Next,
+    next: FeedAction,
     said: Vec<String>,
 }
 
-impl Script {
+impl FeedScript {
     fn new() -> Self {
         let now = Timestamp::UNIX_EPOCH;
-        let feed = Feed::new(KIND, View::Metadata, Rng::seeded(7), now);
+        let feed = KindFeed::new(KIND, RecordView::Metadata, Rng::seeded(7), now);
         let mut script = Self {
             feed,
             elapsed: Duration::ZERO,
-            next: Next::Wait(Duration::ZERO),
+            next: FeedAction::Wait(Duration::ZERO),
             said: Vec::new(),
         };
-        script.put(Input::Due);
+        script.put(FeedInput::Due);
         script
     }
 
     /// A feed that watches from version 10 and has shown `a` and `b`.
     fn watching() -> Self {
         let mut script = Self::new();
-        script.put(Input::Opened);
+        script.put(FeedInput::Opened);
         script.line(&event("ADDED", "a", 3));
         script.line(&event("ADDED", "b", 2));
         script.line(&end(10));
         assert_eq!(script.said(), ["applied a@3", "applied b@2", "synced"]);
-        assert_eq!(script.next, Next::Read(WATCH_IDLE));
+        assert_eq!(script.next, FeedAction::Read(WATCH_IDLE));
         script
     }
 
@@ -54,13 +54,13 @@ impl Script {
         script.refuse(422);
         script.page(&page(10, "", &[("a", 3), ("b", 2)]));
         script.pass_waits();
-        script.put(Input::Opened);
+        script.put(FeedInput::Opened);
         assert_eq!(script.said(), ["applied a@3", "applied b@2", "synced"]);
         script
     }
 
-    fn put(&mut self, input: Input<'_>) {
-        let at = Moment {
+    fn put(&mut self, input: FeedInput<'_>) {
+        let at = FeedTime {
             elapsed: self.elapsed,
             now: Timestamp::UNIX_EPOCH + self.elapsed,
         };
@@ -70,31 +70,35 @@ impl Script {
     }
 
     fn line(&mut self, line: &Value) {
-        self.put(Input::Line(line.to_string().as_bytes()));
+        self.put(FeedInput::Line(line.to_string().as_bytes()));
     }
 
     fn page(&mut self, page: &Value) {
-        assert!(matches!(self.next, Next::List { .. }), "{:?}", self.next);
-        self.put(Input::Page(page.to_string().as_bytes()));
+        assert!(
+            matches!(self.next, FeedAction::List { .. }),
+            "{:?}",
+            self.next
+        );
+        self.put(FeedInput::Page(page.to_string().as_bytes()));
     }
 
     fn refuse(&mut self, status: u16) {
-        self.put(Input::Refused {
+        self.put(FeedInput::Refused {
             status,
             retry_after: None,
         });
     }
 
-    fn end(&mut self, end: End) {
-        self.put(Input::Ended(end));
+    fn end(&mut self, end: WatchEnd) {
+        self.put(FeedInput::Ended(end));
     }
 
     /// Waits as long as the feed wants, and says how long that was.
     fn pass_waits(&mut self) -> Duration {
         let from = self.elapsed;
-        while let Next::Wait(wait) = self.next {
+        while let FeedAction::Wait(wait) = self.next {
             self.elapsed += wait;
-            self.put(Input::Due);
+            self.put(FeedInput::Due);
         }
         self.elapsed - from
     }
@@ -108,12 +112,12 @@ impl Script {
     }
 
     fn is_listing_by_watch(&self) -> bool {
-        matches!(self.next, Next::Watch { after: None, .. })
+        matches!(self.next, FeedAction::Watch { after: None, .. })
     }
 
     fn is_listing_by_page(&self) -> bool {
         self.next
-            == (Next::List {
+            == (FeedAction::List {
                 limit: Some(500),
                 token: None,
             })
@@ -121,29 +125,33 @@ impl Script {
 
     fn watches_after(&self) -> Option<String> {
         match &self.next {
-            Next::Watch { after, .. } => after.as_ref().map(ToString::to_string),
+            FeedAction::Watch { after, .. } => after.as_ref().map(ToString::to_string),
             _ => None,
         }
     }
 }
 
-fn render(output: &Output) -> String {
-    let record = |record: &Record| format!("{}@{}", record.meta.name, record.meta.revision);
+fn render(output: &FeedOutput) -> String {
+    let record = |record: &ObjectRecord| format!("{}@{}", record.meta.name, record.meta.revision);
     match output {
-        Output::Change(Change::Applied(object)) => format!("applied {}", record(object)),
-        Output::Change(Change::Deleted(object)) => format!("deleted {}", record(object)),
-        Output::Change(Change::Missing(_, uid)) => format!("missing {uid}"),
-        Output::Change(Change::Kind(_, state)) => match state {
+        FeedOutput::Change(ObservedChange::Applied(object)) => {
+            format!("applied {}", record(object))
+        }
+        FeedOutput::Change(ObservedChange::Deleted(object)) => {
+            format!("deleted {}", record(object))
+        }
+        FeedOutput::Change(ObservedChange::Missing(_, uid)) => format!("missing {uid}"),
+        FeedOutput::Change(ObservedChange::Kind(_, state)) => match state {
             KindState::Failing(since) => format!("failing since {}", since.as_second()),
             KindState::Syncing(_) => "syncing".to_owned(),
             other => format!("{other:?}").to_lowercase(),
         },
-        Output::Change(Change::Catalog(_)) => "catalog".to_owned(),
-        Output::NotServed => "not served".to_owned(),
-        Output::Unreadable(object) => {
+        FeedOutput::Change(ObservedChange::Catalog(_)) => "catalog".to_owned(),
+        FeedOutput::NotServed => "not served".to_owned(),
+        FeedOutput::Unreadable(object) => {
             format!("unreadable {}", object.name.as_deref().unwrap_or("?"))
         }
-        Output::Overlong => "overlong".to_owned(),
+        FeedOutput::Overlong => "overlong".to_owned(),
     }
 }
 

@@ -6,7 +6,8 @@ use serde_json::value::RawValue;
 
 use super::super::kind::KindId;
 use super::super::record::{
-    Record, Revision, Unreadable, View, WatchEvent, decode, decode_partial, watch_event,
+    ObjectRecord, RecordView, Revision, UnreadableObject, WatchFrame, decode, decode_partial,
+    watch_event,
 };
 
 /// What a frame of protocol buffers begins with: its first field, the event's type. No line of JSON does.
@@ -17,15 +18,15 @@ const END_OF_LIST: &str = "k8s.io/initial-events-end";
 
 /// A line of a watch.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Event {
+pub(super) enum WatchEvent {
     /// An object exists.
-    Applied(Record),
+    Applied(ObjectRecord),
     /// An object ended.
-    Deleted(Record),
+    Deleted(ObjectRecord),
     /// An object exists and cannot be read.
-    Unreadable(Unreadable),
+    Unreadable(UnreadableObject),
     /// An object ended and cannot be read.
-    UnreadableEnd(Unreadable),
+    UnreadableEnd(UnreadableObject),
     /// How far the watch has come.
     Bookmark {
         /// All up to this has been told.
@@ -44,25 +45,25 @@ pub(super) enum Event {
 
 /// A page of a list.
 #[derive(Debug)]
-pub(super) struct Page<'a> {
+pub(super) struct ListPage<'a> {
     pub(super) revision: Revision,
     pub(super) token: Option<Box<str>>,
-    pub(super) items: Vec<Item<'a>>,
+    pub(super) items: Vec<EncodedObject<'a>>,
 }
 
 /// An object of a page, as it was written.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Item<'a> {
+pub(super) enum EncodedObject<'a> {
     Json(&'a RawValue),
     Protobuf(&'a [u8]),
 }
 
 /// Something else than a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct NoList;
+pub(super) struct NotAList;
 
 #[derive(Deserialize)]
-struct Line<'a> {
+struct JsonEvent<'a> {
     #[serde(rename = "type")]
     event: String,
     #[serde(borrow, default)]
@@ -98,7 +99,7 @@ struct StatusObject {
 }
 
 #[derive(Deserialize)]
-struct List<'a> {
+struct JsonList<'a> {
     #[serde(default)]
     kind: Option<String>,
     #[serde(default)]
@@ -117,62 +118,62 @@ struct ListMetadata {
 }
 
 /// Reads a line, or what stands for one in a watch of protocol buffers. Nothing: it is not what a watch consists of.
-pub(super) fn read_event(kind: KindId, view: View, line: &[u8]) -> Option<Event> {
+pub(super) fn read_event(kind: KindId, view: RecordView, line: &[u8]) -> Option<WatchEvent> {
     if line.first() == Some(&FRAME_START) {
         return read_frame(kind, line).ok();
     }
-    let line: Line<'_> = serde_json::from_slice(line).ok()?;
+    let line: JsonEvent<'_> = serde_json::from_slice(line).ok()?;
     let object = line.object.map_or("null", RawValue::get).as_bytes();
     match line.event.as_str() {
         "ADDED" | "MODIFIED" => Some(match decode(kind, object, view) {
-            Ok(record) => Event::Applied(record),
-            Err(object) => Event::Unreadable(object),
+            Ok(record) => WatchEvent::Applied(record),
+            Err(object) => WatchEvent::Unreadable(object),
         }),
         "DELETED" => Some(match decode(kind, object, view) {
-            Ok(record) => Event::Deleted(record),
-            Err(object) => Event::UnreadableEnd(object),
+            Ok(record) => WatchEvent::Deleted(record),
+            Err(object) => WatchEvent::UnreadableEnd(object),
         }),
         "BOOKMARK" => {
             let bookmark: BookmarkObject = serde_json::from_slice(object).ok()?;
             let metadata = bookmark.metadata.unwrap_or_default();
             let end = metadata.annotations.and_then(|annotations| annotations.end);
-            Some(Event::Bookmark {
+            Some(WatchEvent::Bookmark {
                 revision: revision(metadata.resource_version.as_deref()),
                 is_end: end.as_deref() == Some("true"),
             })
         }
         "ERROR" => {
             let status: Option<StatusObject> = serde_json::from_slice(object).ok()?;
-            Some(Event::Error {
+            Some(WatchEvent::Error {
                 status: status.as_ref().map_or(0, status_code),
             })
         }
-        _ => Some(Event::Unknown),
+        _ => Some(WatchEvent::Unknown),
     }
 }
 
-fn read_frame(kind: KindId, frame: &[u8]) -> Result<Event, Malformed> {
-    let WatchEvent { event, object } = watch_event(frame)?;
+fn read_frame(kind: KindId, frame: &[u8]) -> Result<WatchEvent, Malformed> {
+    let WatchFrame { event, object } = watch_event(frame)?;
     let (message, _) = envelope(object)?;
     Ok(match event {
         "ADDED" | "MODIFIED" => match decode_partial(kind, message) {
-            Ok(record) => Event::Applied(record),
-            Err(object) => Event::Unreadable(object),
+            Ok(record) => WatchEvent::Applied(record),
+            Err(object) => WatchEvent::Unreadable(object),
         },
         "DELETED" => match decode_partial(kind, message) {
-            Ok(record) => Event::Deleted(record),
-            Err(object) => Event::UnreadableEnd(object),
+            Ok(record) => WatchEvent::Deleted(record),
+            Err(object) => WatchEvent::UnreadableEnd(object),
         },
         "BOOKMARK" => read_bookmark(message)?,
-        "ERROR" => Event::Error {
+        "ERROR" => WatchEvent::Error {
             status: status_code(&read_status(message)?),
         },
-        _ => Event::Unknown,
+        _ => WatchEvent::Unknown,
     })
 }
 
 /// A `PartialObjectMetadata` of which only two things are said.
-fn read_bookmark(message: &[u8]) -> Result<Event, Malformed> {
+fn read_bookmark(message: &[u8]) -> Result<WatchEvent, Malformed> {
     let (mut revision, mut is_end) = ("", false);
     for field in Fields::of(message) {
         let (1, metadata) = field? else { continue };
@@ -188,7 +189,7 @@ fn read_bookmark(message: &[u8]) -> Result<Event, Malformed> {
             }
         }
     }
-    Ok(Event::Bookmark {
+    Ok(WatchEvent::Bookmark {
         revision: Revision::from(revision),
         is_end,
     })
@@ -210,29 +211,29 @@ fn read_status(message: &[u8]) -> Result<StatusObject, Malformed> {
 }
 
 /// Reads a page.
-pub(super) fn read_page(bytes: &[u8]) -> Result<Page<'_>, NoList> {
+pub(super) fn read_page(bytes: &[u8]) -> Result<ListPage<'_>, NotAList> {
     if bytes.starts_with(MAGIC) {
-        return read_protobuf_page(bytes).map_err(|Malformed| NoList);
+        return read_protobuf_page(bytes).map_err(|Malformed| NotAList);
     }
-    let list: List<'_> = serde_json::from_slice(bytes).map_err(|_| NoList)?;
+    let list: JsonList<'_> = serde_json::from_slice(bytes).map_err(|_| NotAList)?;
     if list.kind.as_deref() == Some("Status") {
-        return Err(NoList);
+        return Err(NotAList);
     }
     let metadata = list.metadata.unwrap_or_default();
-    let items = list.items.ok_or(NoList)?.unwrap_or_default();
-    Ok(Page {
+    let items = list.items.ok_or(NotAList)?.unwrap_or_default();
+    Ok(ListPage {
         revision: revision(metadata.resource_version.as_deref()),
         token: metadata.token.filter(|token| !token.is_empty()),
-        items: items.into_iter().map(Item::Json).collect(),
+        items: items.into_iter().map(EncodedObject::Json).collect(),
     })
 }
 
-fn read_protobuf_page(bytes: &[u8]) -> Result<Page<'_>, Malformed> {
+fn read_protobuf_page(bytes: &[u8]) -> Result<ListPage<'_>, Malformed> {
     let (list, kind) = envelope(bytes)?;
     if kind != "PartialObjectMetadataList" {
         return Err(Malformed);
     }
-    let mut page = Page {
+    let mut page = ListPage {
         revision: Revision::default(),
         token: None,
         items: Vec::new(),
@@ -245,18 +246,22 @@ fn read_protobuf_page(bytes: &[u8]) -> Result<Page<'_>, Malformed> {
                 let token = metadata.text(3)?;
                 page.token = (!token.is_empty()).then(|| token.into());
             }
-            (2, item) => page.items.push(Item::Protobuf(item.bytes()?)),
+            (2, item) => page.items.push(EncodedObject::Protobuf(item.bytes()?)),
             _ => {}
         }
     }
     Ok(page)
 }
 
-// === impl Item ===
+// === impl EncodedObject ===
 
-impl Item<'_> {
+impl EncodedObject<'_> {
     /// The object.
-    pub(super) fn decode(&self, kind: KindId, view: View) -> Result<Record, Unreadable> {
+    pub(super) fn decode(
+        &self,
+        kind: KindId,
+        view: RecordView,
+    ) -> Result<ObjectRecord, UnreadableObject> {
         match self {
             Self::Json(text) => decode(kind, text.get().as_bytes(), view),
             Self::Protobuf(message) => decode_partial(kind, message),
@@ -264,9 +269,9 @@ impl Item<'_> {
     }
 }
 
-// === impl Event ===
+// === impl WatchEvent ===
 
-impl Event {
+impl WatchEvent {
     /// How far the watch has come with this, if it says so.
     pub(super) fn revision(&self) -> Option<&Revision> {
         match self {
@@ -308,8 +313,8 @@ mod tests {
 
     const KIND: KindId = KindId(0);
 
-    fn event(frame: &[u8]) -> Option<Event> {
-        read_event(KIND, View::Metadata, frame)
+    fn event(frame: &[u8]) -> Option<WatchEvent> {
+        read_event(KIND, RecordView::Metadata, frame)
     }
 
     /// A bookmark that ends a list, as kube-apiserver 1.36.3 wrote it.
@@ -319,7 +324,7 @@ mod tests {
 
     #[test]
     fn a_bookmark_is_read_as_servers_write_it() {
-        let expected = Event::Bookmark {
+        let expected = WatchEvent::Bookmark {
             revision: Revision::Number(50_362),
             is_end: true,
         };
@@ -327,7 +332,7 @@ mod tests {
         let mut other = BOOKMARK.to_vec();
         let value = other.windows(4).position(|part| part == b"true").unwrap();
         other[value..value + 4].copy_from_slice(b"nope");
-        let expected = Event::Bookmark {
+        let expected = WatchEvent::Bookmark {
             revision: Revision::Number(50_362),
             is_end: false,
         };
@@ -338,9 +343,9 @@ mod tests {
     #[test]
     fn an_error_is_read_in_both_forms() {
         let frame = b"\x0a\x05ERROR\x12\x1c\x0a\x1ak8s\0\x0a\x0c\x0a\x02v1\x12\x06Status\x12\x06\x30\x9a\x03\x22\x01x";
-        assert_eq!(event(frame), Some(Event::Error { status: 410 }));
+        assert_eq!(event(frame), Some(WatchEvent::Error { status: 410 }));
         let line = br#"{"type":"ERROR","object":{"kind":"Status","code":410}}"#;
-        assert_eq!(event(line), Some(Event::Error { status: 410 }));
+        assert_eq!(event(line), Some(WatchEvent::Error { status: 410 }));
     }
 
     #[test]
@@ -350,10 +355,10 @@ mod tests {
         let page = read_page(page).unwrap();
         assert_eq!(page.revision, Revision::Number(42));
         assert_eq!(page.token.as_deref(), Some("c"));
-        let records: Vec<Record> = page
+        let records: Vec<ObjectRecord> = page
             .items
             .iter()
-            .map(|item| item.decode(KIND, View::Metadata).unwrap())
+            .map(|item| item.decode(KIND, RecordView::Metadata).unwrap())
             .collect();
         assert_eq!((records.len(), &*records[0].meta.name), (1, "a"));
         let status = b"k8s\0\x0a\x0c\x0a\x02v1\x12\x06Status\x12\0";

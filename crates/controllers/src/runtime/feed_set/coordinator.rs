@@ -12,13 +12,13 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
-use super::super::controller::Change;
-use super::super::discovery::{Discovered, discover, merge};
+use super::super::controller::ObservedChange;
+use super::super::discovery::{DiscoveryResult, discover, merge};
 use super::super::feed::{FeedCommand, FeedSetup, FeedTask};
-use super::super::kind::{Catalog, Kind, KindId};
-use super::super::record::View;
+use super::super::kind::{ApiKind, KindCatalog, KindId};
+use super::super::record::RecordView;
 use super::subscription::{self, FeedPlan, RunningFeed};
-use super::{FeedSetOptions, FeedStates, Interest};
+use super::{FeedSetOptions, FeedStates, KindInterest};
 
 // DEVIATION(discovery-at-once): upstream looks every 30 s only. A new kind's objects may have owners from the first
 // moment on, and a user who has just created a definition should not have to wait.
@@ -43,7 +43,7 @@ const DEFINITIONS: [(&str, &str); 2] = [
 
 /// A command of [`super::FeedSet`].
 pub(super) enum SetCommand {
-    Subscribe(Interest, mpsc::Sender<Change>),
+    Subscribe(KindInterest, mpsc::Sender<ObservedChange>),
     Stop(oneshot::Sender<()>),
 }
 
@@ -56,10 +56,10 @@ pub(super) struct FeedCoordinator {
     states: Arc<FeedStates>,
     /// Counts generations of feeds and subscribers.
     number: u64,
-    catalog: Arc<Catalog>,
-    publish: watch::Sender<Arc<Catalog>>,
+    catalog: Arc<KindCatalog>,
+    publish: watch::Sender<Arc<KindCatalog>>,
     plan: watch::Sender<Arc<FeedPlan>>,
-    subscribers: BTreeMap<u64, Interest>,
+    subscribers: BTreeMap<u64, KindInterest>,
     subscriptions: JoinSet<u64>,
     feeds: BTreeMap<KindId, WatchedKind>,
     /// Feeds that have to end and have not ended yet. Their kinds are not watched anew before that.
@@ -78,11 +78,11 @@ pub(super) struct FeedCoordinator {
 struct WatchedKind {
     running: RunningFeed,
     version: Box<str>,
-    view: View,
+    view: RecordView,
 }
 
 /// A discovery that has begun.
-type DiscoveryRun = Pin<Box<dyn Future<Output = Discovered> + Send>>;
+type DiscoveryRun = Pin<Box<dyn Future<Output = DiscoveryResult> + Send>>;
 
 /// When discovery runs.
 struct DiscoverySchedule {
@@ -104,7 +104,7 @@ impl FeedCoordinator {
         clock: Clock,
         rng: Rng,
         options: FeedSetOptions,
-        publish: watch::Sender<Arc<Catalog>>,
+        publish: watch::Sender<Arc<KindCatalog>>,
         states: Arc<FeedStates>,
     ) -> Self {
         let now = Instant::now();
@@ -172,7 +172,7 @@ impl FeedCoordinator {
         self.tasks.shutdown().await;
     }
 
-    fn subscribe(&mut self, interest: Interest, sender: mpsc::Sender<Change>) {
+    fn subscribe(&mut self, interest: KindInterest, sender: mpsc::Sender<ObservedChange>) {
         self.number += 1;
         self.subscribers.insert(self.number, interest.clone());
         // First the feeds, then the subscriber: it finds all of them in its first plan, in the right form.
@@ -223,7 +223,7 @@ impl FeedCoordinator {
         }
     }
 
-    fn found(&mut self, (found, took): (Discovered, Duration)) {
+    fn found(&mut self, (found, took): (DiscoveryResult, Duration)) {
         if let Some(error) = &found.error {
             tracing::warn!(%error, "discovery is incomplete; keeping the kinds of missing groups");
         }
@@ -241,7 +241,7 @@ impl FeedCoordinator {
         self.discovery.pause(pause, took);
     }
 
-    fn accept(&mut self, next: Catalog) {
+    fn accept(&mut self, next: KindCatalog) {
         if next != *self.catalog {
             self.catalog = Arc::new(next);
             self.publish.send_replace(self.catalog.clone());
@@ -252,7 +252,7 @@ impl FeedCoordinator {
 
     /// Whether no discovery has succeeded yet.
     fn is_blank(&self) -> bool {
-        *self.catalog == Catalog::default()
+        *self.catalog == KindCatalog::default()
     }
 
     /// Upstream counts one error per change of the kinds after which not all of them sync in time.
@@ -266,7 +266,7 @@ impl FeedCoordinator {
     /// Starts, changes and ends feeds until they are those that are wanted, then publishes them to the subscriptions.
     fn reconcile(&mut self) {
         let catalog = self.catalog.clone();
-        let mut wanted: BTreeMap<KindId, (&Kind, View)> = BTreeMap::new();
+        let mut wanted: BTreeMap<KindId, (&ApiKind, RecordView)> = BTreeMap::new();
         for (id, kind) in catalog.iter() {
             let views = self
                 .subscribers
@@ -305,7 +305,7 @@ impl FeedCoordinator {
         self.plan.send_replace(Arc::new(plan));
     }
 
-    fn start(&mut self, id: KindId, kind: &Kind, view: View) {
+    fn start(&mut self, id: KindId, kind: &ApiKind, view: RecordView) {
         self.number += 1;
         let (commands, received) = mpsc::unbounded_channel();
         let name = (&*kind.group, &*kind.resource);
@@ -337,7 +337,7 @@ impl FeedCoordinator {
 
 impl WatchedKind {
     /// Asks for another version, or for more of each object, if that is wanted now. Never for less: it would cost a list.
-    fn follow(&mut self, kind: &Kind, view: View) {
+    fn follow(&mut self, kind: &ApiKind, view: RecordView) {
         let view = view.max(self.view);
         if self.version == kind.version && self.view == view {
             return;
@@ -353,13 +353,13 @@ impl WatchedKind {
 // === impl DiscoverySchedule ===
 
 impl DiscoverySchedule {
-    fn begin(&mut self, discovery: impl Future<Output = Discovered> + Send + 'static) {
+    fn begin(&mut self, discovery: impl Future<Output = DiscoveryResult> + Send + 'static) {
         self.was_requested = std::mem::take(&mut self.is_requested);
         self.running = Some((Instant::now(), Box::pin(discovery)));
     }
 
     /// What was found and how long it took; never, if discovery is not running. May be cancelled and called again.
-    async fn finished(&mut self) -> (Discovered, Duration) {
+    async fn finished(&mut self) -> (DiscoveryResult, Duration) {
         let Some((began, discovery)) = &mut self.running else {
             return std::future::pending().await;
         };

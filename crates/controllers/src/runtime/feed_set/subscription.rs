@@ -10,16 +10,16 @@ use std::sync::Arc;
 use caretaker_machinery::clock::Clock;
 use tokio::sync::{mpsc, watch};
 
-use super::super::controller::Change;
+use super::super::controller::ObservedChange;
 use super::super::feed::FeedCommand;
-use super::super::kind::{Catalog, KindId, KindState};
-use super::Interest;
+use super::super::kind::{KindCatalog, KindId, KindState};
+use super::KindInterest;
 
 /// The feeds that can be joined.
 #[derive(Clone, Default)]
 pub(super) struct FeedPlan {
     /// Nothing before the first discovery.
-    pub(super) catalog: Option<Arc<Catalog>>,
+    pub(super) catalog: Option<Arc<KindCatalog>>,
     pub(super) feeds: BTreeMap<KindId, RunningFeed>,
     /// The generation of each kind's feed that crashed last.
     pub(super) crashed: BTreeMap<KindId, u64>,
@@ -35,11 +35,11 @@ pub(super) struct RunningFeed {
 }
 
 /// One subscriber, and what it has got.
-struct Subscription {
-    interest: Interest,
-    sender: mpsc::Sender<Change>,
+struct FeedSubscription {
+    interest: KindInterest,
+    sender: mpsc::Sender<ObservedChange>,
     clock: Clock,
-    sent_catalog: Option<Arc<Catalog>>,
+    sent_catalog: Option<Arc<KindCatalog>>,
     /// The feeds it has joined, by their generation.
     joined: BTreeMap<KindId, u64>,
     /// Kinds that it got `Syncing` for, and whose feeds it has not joined since.
@@ -47,17 +47,17 @@ struct Subscription {
 }
 
 /// The subscriber has dropped its channel.
-type SubscriberGone = mpsc::error::SendError<Change>;
+type SubscriberGone = mpsc::error::SendError<ObservedChange>;
 
 /// Runs until the subscriber or all feeds are gone. Returns the subscriber's number.
 pub(super) async fn run(
     number: u64,
-    interest: Interest,
-    sender: mpsc::Sender<Change>,
+    interest: KindInterest,
+    sender: mpsc::Sender<ObservedChange>,
     clock: Clock,
     mut plan: watch::Receiver<Arc<FeedPlan>>,
 ) -> u64 {
-    let mut subscription = Subscription {
+    let mut subscription = FeedSubscription {
         interest,
         sender,
         clock,
@@ -82,17 +82,19 @@ pub(super) async fn run(
     }
 }
 
-// === impl Subscription ===
+// === impl FeedSubscription ===
 
-impl Subscription {
+impl FeedSubscription {
     /// Sends what is new in a plan, then joins the feeds that are new in it.
     async fn follow(
         &mut self,
         plan: &FeedPlan,
-        catalog: &Arc<Catalog>,
+        catalog: &Arc<KindCatalog>,
     ) -> Result<(), SubscriberGone> {
         if self.sent_catalog.as_ref() != Some(catalog) {
-            self.sender.send(Change::Catalog(catalog.clone())).await?;
+            self.sender
+                .send(ObservedChange::Catalog(catalog.clone()))
+                .await?;
             self.sent_catalog = Some(catalog.clone());
         }
         self.retract(plan, catalog).await?;
@@ -119,7 +121,11 @@ impl Subscription {
     }
 
     /// Sends `Gone` for feeds that panicked: the objects they have shown are not known any more.
-    async fn retract(&mut self, plan: &FeedPlan, catalog: &Catalog) -> Result<(), SubscriberGone> {
+    async fn retract(
+        &mut self,
+        plan: &FeedPlan,
+        catalog: &KindCatalog,
+    ) -> Result<(), SubscriberGone> {
         for (id, generation) in &plan.crashed {
             if self.joined.get(id) == Some(generation) {
                 self.joined.remove(id);
@@ -149,10 +155,10 @@ impl Subscription {
     }
 
     async fn send_state(&self, id: KindId, state: KindState) -> Result<(), SubscriberGone> {
-        self.sender.send(Change::Kind(id, state)).await
+        self.sender.send(ObservedChange::Kind(id, state)).await
     }
 
-    fn wants(&self, catalog: &Catalog, id: KindId) -> bool {
+    fn wants(&self, catalog: &KindCatalog, id: KindId) -> bool {
         let kind = catalog.get(id);
         kind.is_some_and(|kind| self.interest.includes(kind))
     }

@@ -1,13 +1,13 @@
-use super::super::kind::{Scope, Verbs};
+use super::super::kind::{KindScope, KindVerbs};
 use super::*;
 
-fn kind(group: &str, resource: &str, verbs: Verbs) -> Kind {
-    Kind {
+fn kind(group: &str, resource: &str, verbs: KindVerbs) -> ApiKind {
+    ApiKind {
         group: group.into(),
         version: "v1".into(),
         kind: "K".into(),
         resource: resource.into(),
-        scope: Scope::Namespaced,
+        scope: KindScope::Namespaced,
         verbs,
         versions: vec!["v1".into()],
         aliases: Vec::new(),
@@ -16,39 +16,44 @@ fn kind(group: &str, resource: &str, verbs: Verbs) -> Kind {
 
 #[test]
 fn an_interest_in_what_can_be_deleted_leaves_out_the_ignored() {
-    let all = Verbs {
+    let all = KindVerbs {
         get: true,
         list: true,
         watch: true,
         delete: true,
     };
-    let interest = Interest::Deletable {
+    let interest = KindInterest::Deletable {
         ignored: vec![("events".into(), "".into())],
     };
     let table = [
-        ("", "pods", all, Some(View::Metadata)),
+        ("", "pods", all, Some(RecordView::Metadata)),
         ("", "events", all, None),
-        ("events.k8s.io", "events", all, Some(View::Metadata)),
+        ("events.k8s.io", "events", all, Some(RecordView::Metadata)),
         (
             "",
             "a",
-            Verbs {
+            KindVerbs {
                 delete: false,
                 ..all
             },
             None,
         ),
-        ("", "a", Verbs { list: false, ..all }, None),
+        ("", "a", KindVerbs { list: false, ..all }, None),
         (
             "",
             "a",
-            Verbs {
+            KindVerbs {
                 watch: false,
                 ..all
             },
             None,
         ),
-        ("", "a", Verbs { get: false, ..all }, Some(View::Metadata)),
+        (
+            "",
+            "a",
+            KindVerbs { get: false, ..all },
+            Some(RecordView::Metadata),
+        ),
     ];
     for (group, resource, verbs, expected) in table {
         let found = interest.view(&kind(group, resource, verbs));
@@ -58,18 +63,18 @@ fn an_interest_in_what_can_be_deleted_leaves_out_the_ignored() {
 
 #[test]
 fn an_interest_in_some_kinds_needs_them_to_be_listed_and_watched() {
-    let readable = Verbs {
+    let readable = KindVerbs {
         list: true,
         watch: true,
-        ..Verbs::default()
+        ..KindVerbs::default()
     };
-    let interest = Interest::Kinds {
+    let interest = KindInterest::Kinds {
         kinds: vec![("batch".into(), "jobs".into())],
-        view: View::Full,
+        view: RecordView::Full,
     };
     let table = [
-        ("batch", "jobs", readable, Some(View::Full)),
-        ("batch", "jobs", Verbs::default(), None),
+        ("batch", "jobs", readable, Some(RecordView::Full)),
+        ("batch", "jobs", KindVerbs::default(), None),
         ("batch", "cronjobs", readable, None),
         ("batch.volcano.sh", "jobs", readable, None),
     ];

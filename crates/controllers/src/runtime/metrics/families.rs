@@ -10,9 +10,9 @@ use super::labels::{
     ControllerLabel, DeleteLabels, DropLabels, KindLabels, QueueLabel, RequestLabels, RunningLabels,
 };
 
-/// What can be counted directly. Each is shared: what is added here is seen by [`Metrics::encode`].
+/// What can be counted directly. Each is shared: what is added here is seen by [`ControllerMetrics::encode`](super::ControllerMetrics::encode).
 #[derive(Debug, Clone)]
-pub struct Families {
+pub struct MetricFamilies {
     /// `rest_client_requests_total`.
     pub requests: Family<RequestLabels, Counter>,
     /// `caretaker_deletes_total`.
@@ -30,8 +30,8 @@ pub struct Families {
     pub(super) depth: Family<QueueLabel, Gauge>,
     pub(super) adds: Family<QueueLabel, Counter>,
     pub(super) retries: Family<QueueLabel, Counter>,
-    pub(super) queue_duration: Durations,
-    pub(super) work_duration: Durations,
+    pub(super) queue_duration: QueueDurations,
+    pub(super) work_duration: QueueDurations,
 }
 
 /// Upstream's buckets of the queue durations: 10 ns · 10^k, k = 0..9.
@@ -39,13 +39,13 @@ const QUEUE_BUCKETS: [f64; 10] = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1,
 
 /// Makes histograms with these buckets.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Buckets;
+pub(super) struct QueueBuckets;
 
-pub(super) type Durations = Family<QueueLabel, Histogram, Buckets>;
+pub(super) type QueueDurations = Family<QueueLabel, Histogram, QueueBuckets>;
 
-// === impl Families ===
+// === impl MetricFamilies ===
 
-impl Families {
+impl MetricFamilies {
     // The encoder appends `_total` to the names of counters.
 
     pub(super) fn register_upstreams(&self, registry: &mut Registry) {
@@ -107,7 +107,7 @@ impl Families {
     }
 }
 
-impl Default for Families {
+impl Default for MetricFamilies {
     fn default() -> Self {
         Self {
             requests: Family::default(),
@@ -120,15 +120,15 @@ impl Default for Families {
             depth: Family::default(),
             adds: Family::default(),
             retries: Family::default(),
-            queue_duration: Family::new_with_constructor(Buckets),
-            work_duration: Family::new_with_constructor(Buckets),
+            queue_duration: Family::new_with_constructor(QueueBuckets),
+            work_duration: Family::new_with_constructor(QueueBuckets),
         }
     }
 }
 
-// === impl Buckets ===
+// === impl QueueBuckets ===
 
-impl MetricConstructor<Histogram> for Buckets {
+impl MetricConstructor<Histogram> for QueueBuckets {
     fn new_metric(&self) -> Histogram {
         Histogram::new(QUEUE_BUCKETS)
     }

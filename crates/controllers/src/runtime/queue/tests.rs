@@ -10,16 +10,16 @@ fn at(ms: u64) -> Timestamp {
     later(Timestamp::UNIX_EPOCH, MS * u32::try_from(ms).unwrap())
 }
 
-fn mk_queue() -> Queue<&'static str> {
-    Queue::new(Retries::default())
+fn mk_queue() -> WorkQueue<&'static str> {
+    WorkQueue::new(RetryLimits::default())
 }
 
-fn pop<K: Clone + Ord>(queue: &mut Queue<K>, ms: u64) -> Option<K> {
+fn pop<K: Clone + Ord>(queue: &mut WorkQueue<K>, ms: u64) -> Option<K> {
     queue.pop(at(ms)).map(|due| due.key)
 }
 
 /// Takes out everything that is due, and is done with it at once.
-fn drain<K: Clone + Ord>(queue: &mut Queue<K>, ms: u64) -> Vec<K> {
+fn drain<K: Clone + Ord>(queue: &mut WorkQueue<K>, ms: u64) -> Vec<K> {
     let mut seen = Vec::new();
     while let Some(key) = pop(queue, ms) {
         queue.done(&key, at(ms));
@@ -183,9 +183,9 @@ fn what_was_counted_is_never_taken_back() {
 
 #[test]
 fn the_bucket_of_upstream_can_be_had() {
-    let mut queue = Queue::new(Retries {
+    let mut queue = WorkQueue::new(RetryLimits {
         max: Duration::from_secs(1000),
-        bucket: Some(Bucket {
+        bucket: Some(RetryBucket {
             qps: 10.0,
             burst: 100,
         }),
@@ -213,7 +213,7 @@ fn keys_wait_behind_one_that_is_decided_first() {
     assert_eq!(pop(&mut queue, 0), Some("owner"), "it has precedence");
     assert_eq!(pop(&mut queue, 0), Some("c"));
     assert_eq!(pop(&mut queue, 0), None, "they wait for the answer");
-    queue.release(&"owner", Release::Answered, at(1));
+    queue.release(&"owner", ReleaseCause::Answered, at(1));
     assert_eq!(drain(&mut queue, 1), ["a", "b"]);
 }
 
@@ -243,7 +243,7 @@ fn a_parked_key_that_something_happens_to_waits_no_longer() {
     assert_eq!(pop(&mut queue, 0), Some("owner"));
     queue.add("a", at(1));
     assert_eq!(drain(&mut queue, 1), ["a"]);
-    queue.release(&"owner", Release::Answered, at(2));
+    queue.release(&"owner", ReleaseCause::Answered, at(2));
     assert_eq!(drain(&mut queue, 2), [""; 0]);
     assert_eq!(queue.counts().parked, 0);
 }
@@ -259,16 +259,19 @@ fn nobody_waits_in_a_circle() {
     assert!(queue.park(&"a", &"b", at(0)));
     assert!(queue.park(&"b", &"c", at(0)), "a chain is fine");
     assert!(!queue.park(&"c", &"a", at(0)), "a circle is not");
-    queue.release(&"c", Release::Answered, at(0));
+    queue.release(&"c", ReleaseCause::Answered, at(0));
     assert_eq!(pop(&mut queue, 0), Some("b"));
-    queue.release(&"b", Release::Idle, at(0));
+    queue.release(&"b", ReleaseCause::Idle, at(0));
     assert_eq!(pop(&mut queue, 0), Some("a"));
 }
 
 #[test]
 fn waiting_in_vain_is_said() {
     let mut queue = mk_queue();
-    for (why, in_vain) in [(Release::Idle, Some("owner")), (Release::Answered, None)] {
+    for (why, in_vain) in [
+        (ReleaseCause::Idle, Some("owner")),
+        (ReleaseCause::Answered, None),
+    ] {
         queue.add("a", at(0));
         pop(&mut queue, 0).unwrap();
         assert!(queue.park(&"a", &"owner", at(0)));
@@ -285,14 +288,14 @@ fn waiting_in_vain_is_said() {
     assert!(queue.park(&"a", &"owner", at(0)));
     assert_eq!(pop(&mut queue, 0), Some("owner"));
     queue.retry(&"owner", at(0));
-    queue.release(&"owner", Release::Idle, at(0));
+    queue.release(&"owner", ReleaseCause::Idle, at(0));
     queue.done(&"owner", at(0));
     assert_eq!(queue.pop(at(0)).unwrap().in_vain, None);
 }
 
 #[test]
 fn what_was_released_together_waits_again_together_and_whoever_asked_comes_last() {
-    let mut queue = Queue::new(Retries::default());
+    let mut queue = WorkQueue::new(RetryLimits::default());
     let keys = 1..=1000;
     for key in keys.clone() {
         queue.add(key, at(0));
@@ -305,7 +308,7 @@ fn what_was_released_together_waits_again_together_and_whoever_asked_comes_last(
     // Each answer is good for a hundred of them.
     for round in 0..10 {
         assert_eq!(pop(&mut queue, 0), Some(0), "round {round}");
-        queue.release(&0, Release::Answered, at(0));
+        queue.release(&0, ReleaseCause::Answered, at(0));
         queue.done(&0, at(0));
         for _ in 0..100 {
             let key = pop(&mut queue, 0).unwrap();
@@ -336,7 +339,7 @@ fn released_keys_and_others_take_turns() {
         queue.add(key, at(1));
     }
     assert_eq!(pop(&mut queue, 1), Some("owner"));
-    queue.release(&"owner", Release::Answered, at(2));
+    queue.release(&"owner", ReleaseCause::Answered, at(2));
     assert_eq!(drain(&mut queue, 2), ["a", "x", "b", "y", "c", "z"]);
 }
 
@@ -362,7 +365,7 @@ fn absurd_times_stop_at_the_end_of_time() {
 }
 
 #[derive(Debug, Clone)]
-enum Step {
+enum QueueStep {
     Add(u8),
     AddAt(u8, u64),
     Pop,
@@ -374,25 +377,25 @@ enum Step {
     Wait(u64),
 }
 
-fn any_step() -> impl Strategy<Value = Step> {
+fn any_step() -> impl Strategy<Value = QueueStep> {
     let key = 0..8_u8;
     prop_oneof![
-        key.clone().prop_map(Step::Add),
-        (key.clone(), 0..100_u64).prop_map(|(key, ms)| Step::AddAt(key, ms)),
-        Just(Step::Pop),
-        Just(Step::Pop),
-        (0..8_usize).prop_map(Step::Done),
-        (0..8_usize).prop_map(Step::Retry),
-        (0..8_usize, 0..100_u64).prop_map(|(which, ms)| Step::RetryAfter(which, ms)),
-        (0..8_usize, key).prop_map(|(which, behind)| Step::Park(which, behind)),
-        (0..8_usize).prop_map(Step::Release),
-        (0..50_u64).prop_map(Step::Wait),
+        key.clone().prop_map(QueueStep::Add),
+        (key.clone(), 0..100_u64).prop_map(|(key, ms)| QueueStep::AddAt(key, ms)),
+        Just(QueueStep::Pop),
+        Just(QueueStep::Pop),
+        (0..8_usize).prop_map(QueueStep::Done),
+        (0..8_usize).prop_map(QueueStep::Retry),
+        (0..8_usize, 0..100_u64).prop_map(|(which, ms)| QueueStep::RetryAfter(which, ms)),
+        (0..8_usize, key).prop_map(|(which, behind)| QueueStep::Park(which, behind)),
+        (0..8_usize).prop_map(QueueStep::Release),
+        (0..50_u64).prop_map(QueueStep::Wait),
     ]
 }
 
 /// Plays the steps. Keys in process are kept apart; whatever was asked for must come, unless it waits behind a key.
-fn play(steps: &[Step]) -> Queue<u8> {
-    let mut queue = Queue::new(Retries::default());
+fn play(steps: &[QueueStep]) -> WorkQueue<u8> {
+    let mut queue = WorkQueue::new(RetryLimits::default());
     let mut busy: Vec<u8> = Vec::new();
     let mut now = 0;
     for step in steps {
@@ -400,36 +403,38 @@ fn play(steps: &[Step]) -> Queue<u8> {
             (!busy.is_empty()).then(|| busy.remove(which % busy.len()))
         };
         match *step {
-            Step::Add(key) => queue.add(key, at(now)),
-            Step::AddAt(key, ms) => queue.add_at(key, at(now + ms), at(now)),
-            Step::Pop => {
+            QueueStep::Add(key) => queue.add(key, at(now)),
+            QueueStep::AddAt(key, ms) => queue.add_at(key, at(now + ms), at(now)),
+            QueueStep::Pop => {
                 if let Some(key) = pop(&mut queue, now) {
                     assert!(!busy.contains(&key), "{key} is in process twice");
                     busy.push(key);
                 }
             }
-            Step::Wait(ms) => now += ms,
-            Step::Done(which) | Step::Retry(which) | Step::RetryAfter(which, _) => {
+            QueueStep::Wait(ms) => now += ms,
+            QueueStep::Done(which) | QueueStep::Retry(which) | QueueStep::RetryAfter(which, _) => {
                 let Some(key) = take(&mut busy, which) else {
                     continue;
                 };
                 match *step {
-                    Step::Retry(_) => drop(queue.retry(&key, at(now))),
-                    Step::RetryAfter(_, ms) => queue.retry_after(&key, MS * ms as u32, at(now)),
+                    QueueStep::Retry(_) => drop(queue.retry(&key, at(now))),
+                    QueueStep::RetryAfter(_, ms) => {
+                        queue.retry_after(&key, MS * ms as u32, at(now))
+                    }
                     _ => queue.reset_backoff(&key),
                 }
                 queue.done(&key, at(now));
             }
-            Step::Park(which, behind) => {
+            QueueStep::Park(which, behind) => {
                 if let Some(key) = take(&mut busy, which)
                     && !queue.park(&key, &behind, at(now))
                 {
                     busy.push(key);
                 }
             }
-            Step::Release(which) => {
+            QueueStep::Release(which) => {
                 if let Some(key) = busy.get(which % busy.len().max(1)) {
-                    queue.release(key, Release::Answered, at(now));
+                    queue.release(key, ReleaseCause::Answered, at(now));
                 }
             }
         }
@@ -451,7 +456,7 @@ proptest! {
         for _ in 0..10_000 {
             let Some(key) = pop(&mut queue, 1_000_000) else { break };
             queue.reset_backoff(&key);
-            queue.release(&key, Release::Idle, at(1_000_000));
+            queue.release(&key, ReleaseCause::Idle, at(1_000_000));
             queue.done(&key, at(1_000_000));
         }
         prop_assert!(queue.entries.is_empty(), "{queue:?}");

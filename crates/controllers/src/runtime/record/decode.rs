@@ -1,7 +1,7 @@
-//! From a server's JSON to a [`Record`].
+//! From a server's JSON to a [`ObjectRecord`].
 //!
 //! Only what decisions read is taken; the rest is skipped without recursion, so neither its depth nor its size matters.
-//! Missing members and nulls read as nothing, as in Go. What cannot be read becomes [`Unreadable`] with as much of its
+//! Missing members and nulls read as nothing, as in Go. What cannot be read becomes [`UnreadableObject`] with as much of its
 //! identity as can be found: one bad object is never an error of its kind.
 
 use std::borrow::Cow;
@@ -15,11 +15,11 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::body::members;
-use super::{Body, KindId, Meta, OwnerRef, Record, Revision, Uid};
+use super::{KindId, ObjectRecord, OwnerRef, RecordBody, RecordMeta, Revision, Uid};
 
 /// How much of an object somebody wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum View {
+pub enum RecordView {
     /// Its metadata.
     Metadata,
     /// All of it, as bytes.
@@ -28,7 +28,7 @@ pub enum View {
 
 /// An object that could not be read, and what was found of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Unreadable {
+pub struct UnreadableObject {
     /// Its name, with its namespace if it has one: `shop/web`.
     pub name: Option<String>,
     /// Its identity.
@@ -43,8 +43,12 @@ pub struct Unreadable {
 ///
 /// # Errors
 /// The object is not JSON, its metadata is not as metadata should be, or it has no name or no uid.
-pub fn decode(kind: KindId, bytes: &[u8], view: View) -> Result<Record, Unreadable> {
-    let Members(object): Members<Object<'_>> =
+pub fn decode(
+    kind: KindId,
+    bytes: &[u8],
+    view: RecordView,
+) -> Result<ObjectRecord, UnreadableObject> {
+    let ObjectOnly(object): ObjectOnly<JsonObject<'_>> =
         serde_json::from_slice(bytes).map_err(|error| unreadable(bytes, place(&error)))?;
     let metadata = object.metadata.0.0;
     for (text, why) in [
@@ -56,11 +60,11 @@ pub fn decode(kind: KindId, bytes: &[u8], view: View) -> Result<Record, Unreadab
         }
     }
     let body = match view {
-        View::Metadata => Body::None,
+        RecordView::Metadata => RecordBody::None,
         // A copy: a slice would keep the whole page alive that the object came with.
-        View::Full => Body::Json(Bytes::copy_from_slice(bytes)),
+        RecordView::Full => RecordBody::Json(Bytes::copy_from_slice(bytes)),
     };
-    Ok(Record {
+    Ok(ObjectRecord {
         kind,
         meta: metadata.into_meta(),
         body,
@@ -69,39 +73,39 @@ pub fn decode(kind: KindId, bytes: &[u8], view: View) -> Result<Record, Unreadab
 
 /// An object as far as it is read.
 #[derive(serde::Deserialize)]
-struct Object<'a> {
+struct JsonObject<'a> {
     #[serde(borrow, default)]
-    metadata: OrNull<Members<Metadata<'a>>>,
+    metadata: NullAsDefault<ObjectOnly<JsonMetadata<'a>>>,
 }
 
 #[derive(Default, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Metadata<'a> {
+struct JsonMetadata<'a> {
     #[serde(borrow)]
-    name: Text<'a>,
+    name: NullableText<'a>,
     #[serde(borrow)]
-    namespace: Text<'a>,
+    namespace: NullableText<'a>,
     #[serde(borrow)]
-    uid: Text<'a>,
+    uid: NullableText<'a>,
     #[serde(borrow)]
-    resource_version: Text<'a>,
-    deletion_timestamp: OrNull<Option<Timestamp>>,
-    finalizers: OrNull<Texts>,
+    resource_version: NullableText<'a>,
+    deletion_timestamp: NullAsDefault<Option<Timestamp>>,
+    finalizers: NullAsDefault<TextList>,
     #[serde(borrow)]
-    owner_references: OrNull<Vec<OrNull<Members<Reference<'a>>>>>,
+    owner_references: NullAsDefault<Vec<NullAsDefault<ObjectOnly<JsonOwnerRef<'a>>>>>,
 }
 
 #[derive(Default, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Reference<'a> {
+struct JsonOwnerRef<'a> {
     #[serde(borrow)]
-    api_version: Text<'a>,
+    api_version: NullableText<'a>,
     #[serde(borrow)]
-    kind: Text<'a>,
+    kind: NullableText<'a>,
     #[serde(borrow)]
-    name: Text<'a>,
+    name: NullableText<'a>,
     #[serde(borrow)]
-    uid: Text<'a>,
+    uid: NullableText<'a>,
     controller: Option<bool>,
     block_owner_deletion: Option<bool>,
 }
@@ -109,7 +113,7 @@ struct Reference<'a> {
 /// What is left when the metadata as a whole cannot be read: each member by itself.
 #[derive(Default, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Remains<'a> {
+struct SalvagedMetadata<'a> {
     #[serde(borrow)]
     name: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -121,33 +125,33 @@ struct Remains<'a> {
 }
 
 #[derive(serde::Deserialize)]
-struct Ruin<'a> {
+struct SalvagedObject<'a> {
     #[serde(borrow, default)]
     metadata: Option<&'a RawValue>,
 }
 
 /// A string, borrowed where it needs no unescaping; null reads as empty.
 #[derive(Default)]
-struct Text<'a>(Cow<'a, str>);
+struct NullableText<'a>(Cow<'a, str>);
 
 /// A list of strings, each kept.
 #[derive(Default)]
-struct Texts(Vec<Box<str>>);
+struct TextList(Vec<Box<str>>);
 
 /// What only an object with members becomes: serde would read a list, too, one member after the other.
 #[derive(Default)]
-struct Members<T>(T);
+struct ObjectOnly<T>(T);
 
 /// A value whose null reads as its default.
 #[derive(Default)]
-struct OrNull<T>(T);
+struct NullAsDefault<T>(T);
 
-// === impl Metadata ===
+// === impl JsonMetadata ===
 
-impl Metadata<'_> {
-    fn into_meta(self) -> Meta {
+impl JsonMetadata<'_> {
+    fn into_meta(self) -> RecordMeta {
         let owners = self.owner_references.0.into_iter();
-        Meta {
+        RecordMeta {
             name: self.name.0.into(),
             namespace: self.namespace.0.into(),
             uid: Uid::from(&*self.uid.0),
@@ -155,15 +159,15 @@ impl Metadata<'_> {
             deletion: self.deletion_timestamp.0,
             finalizers: self.finalizers.0.0,
             owners: owners
-                .map(|OrNull(Members(reference))| reference.into_owner())
+                .map(|NullAsDefault(ObjectOnly(reference))| reference.into_owner())
                 .collect(),
         }
     }
 }
 
-// === impl Reference ===
+// === impl JsonOwnerRef ===
 
-impl Reference<'_> {
+impl JsonOwnerRef<'_> {
     fn into_owner(self) -> OwnerRef {
         OwnerRef {
             api_version: self.api_version.0.into(),
@@ -176,9 +180,9 @@ impl Reference<'_> {
     }
 }
 
-// === impl Text ===
+// === impl NullableText ===
 
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for NullableText<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct TextVisitor;
         impl<'de> Visitor<'de> for TextVisitor {
@@ -200,13 +204,13 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
                 Ok(Cow::Borrowed(""))
             }
         }
-        deserializer.deserialize_any(TextVisitor).map(Text)
+        deserializer.deserialize_any(TextVisitor).map(NullableText)
     }
 }
 
-// === impl Texts ===
+// === impl TextList ===
 
-impl<'de> Deserialize<'de> for Texts {
+impl<'de> Deserialize<'de> for TextList {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct TextsVisitor;
         impl<'de> Visitor<'de> for TextsVisitor {
@@ -218,19 +222,19 @@ impl<'de> Deserialize<'de> for Texts {
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
                 let mut texts = Vec::new();
-                while let Some(Text(text)) = seq.next_element()? {
+                while let Some(NullableText(text)) = seq.next_element()? {
                     texts.push(text.into());
                 }
                 Ok(texts)
             }
         }
-        deserializer.deserialize_seq(TextsVisitor).map(Texts)
+        deserializer.deserialize_seq(TextsVisitor).map(TextList)
     }
 }
 
-// === impl Members ===
+// === impl ObjectOnly ===
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Members<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for ObjectOnly<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct MembersVisitor<T>(PhantomData<T>);
         impl<'de, T: Deserialize<'de>> Visitor<'de> for MembersVisitor<T> {
@@ -245,13 +249,13 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Members<T> {
             }
         }
         let visitor = MembersVisitor(PhantomData);
-        deserializer.deserialize_map(visitor).map(Members)
+        deserializer.deserialize_map(visitor).map(ObjectOnly)
     }
 }
 
-// === impl OrNull ===
+// === impl NullAsDefault ===
 
-impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for OrNull<T> {
+impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for NullAsDefault<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Option::<T>::deserialize(deserializer)?;
         Ok(Self(value.unwrap_or_default()))
@@ -259,10 +263,10 @@ impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for OrNull<T> {
 }
 
 /// As much as can be found of an object that is not as it should be.
-fn unreadable(bytes: &[u8], why: String) -> Unreadable {
-    let ruin = serde_json::from_slice::<Members<Ruin<'_>>>(bytes).ok();
-    let metadata = ruin.and_then(|Members(ruin)| ruin.metadata);
-    let remains: Remains<'_> = members(metadata).unwrap_or_default();
+fn unreadable(bytes: &[u8], why: String) -> UnreadableObject {
+    let ruin = serde_json::from_slice::<ObjectOnly<SalvagedObject<'_>>>(bytes).ok();
+    let metadata = ruin.and_then(|ObjectOnly(ruin)| ruin.metadata);
+    let remains: SalvagedMetadata<'_> = members(metadata).unwrap_or_default();
     let text = |raw: Option<&RawValue>| {
         let text: String = serde_json::from_str(raw?.get()).ok()?;
         (!text.is_empty()).then_some(text)
@@ -271,7 +275,7 @@ fn unreadable(bytes: &[u8], why: String) -> Unreadable {
         Some(namespace) => format!("{namespace}/{name}"),
         None => name,
     });
-    Unreadable {
+    UnreadableObject {
         name,
         uid: text(remains.uid).map(|uid| Uid::from(uid.as_str())),
         revision: text(remains.resource_version).map(|revision| Revision::from(revision.as_str())),

@@ -1,4 +1,4 @@
-//! From a server's protocol buffers to a [`Record`]: metadata only, which is all that is ever asked for in this form.
+//! From a server's protocol buffers to a [`ObjectRecord`]: metadata only, which is all that is ever asked for in this form.
 //!
 //! It costs the server a fifth of what JSON costs it, and upstream's collector asks for it too. The numbers are those of
 //! `meta/v1/generated.proto` (1.36). Every field that is not read is skipped, whatever is in it.
@@ -6,11 +6,11 @@
 use caretaker_machinery::proto::{Fields, Malformed, Value};
 use jiff::Timestamp;
 
-use super::{Body, KindId, Meta, OwnerRef, Record, Uid, Unreadable};
+use super::{KindId, ObjectRecord, OwnerRef, RecordBody, RecordMeta, Uid, UnreadableObject};
 
 /// One frame of a watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct WatchEvent<'a> {
+pub(crate) struct WatchFrame<'a> {
     /// `ADDED` and so on.
     pub(crate) event: &'a str,
     /// An object in its envelope.
@@ -18,8 +18,8 @@ pub(crate) struct WatchEvent<'a> {
 }
 
 /// Reads a frame.
-pub(crate) fn watch_event(frame: &[u8]) -> Result<WatchEvent<'_>, Malformed> {
-    let mut read = WatchEvent {
+pub(crate) fn watch_event(frame: &[u8]) -> Result<WatchFrame<'_>, Malformed> {
+    let mut read = WatchFrame {
         event: "",
         object: &[],
     };
@@ -40,8 +40,11 @@ pub(crate) fn watch_event(frame: &[u8]) -> Result<WatchEvent<'_>, Malformed> {
 }
 
 /// Reads a `PartialObjectMetadata`.
-pub(crate) fn decode_partial(kind: KindId, message: &[u8]) -> Result<Record, Unreadable> {
-    let mut meta = Meta::default();
+pub(crate) fn decode_partial(
+    kind: KindId,
+    message: &[u8],
+) -> Result<ObjectRecord, UnreadableObject> {
+    let mut meta = RecordMeta::default();
     let read = read_object(message, &mut meta);
     let why = match read {
         Err(Malformed) => Some(Malformed.to_string()),
@@ -50,16 +53,16 @@ pub(crate) fn decode_partial(kind: KindId, message: &[u8]) -> Result<Record, Unr
         Ok(()) => None,
     };
     match why {
-        None => Ok(Record {
+        None => Ok(ObjectRecord {
             kind,
             meta,
-            body: Body::None,
+            body: RecordBody::None,
         }),
         Some(why) => Err(remains(meta, why)),
     }
 }
 
-fn read_object(message: &[u8], meta: &mut Meta) -> Result<(), Malformed> {
+fn read_object(message: &[u8], meta: &mut RecordMeta) -> Result<(), Malformed> {
     for field in Fields::of(message) {
         if let (1, metadata) = field? {
             read_meta(metadata.bytes()?, meta)?;
@@ -68,7 +71,7 @@ fn read_object(message: &[u8], meta: &mut Meta) -> Result<(), Malformed> {
     Ok(())
 }
 
-fn read_meta(message: &[u8], meta: &mut Meta) -> Result<(), Malformed> {
+fn read_meta(message: &[u8], meta: &mut RecordMeta) -> Result<(), Malformed> {
     for field in Fields::of(message) {
         match field? {
             (1, name) => meta.name = name.text()?.into(),
@@ -115,13 +118,13 @@ fn read_time(message: &[u8]) -> Result<Timestamp, Malformed> {
 }
 
 /// What was found before the trouble began.
-fn remains(meta: Meta, why: String) -> Unreadable {
+fn remains(meta: RecordMeta, why: String) -> UnreadableObject {
     let name = match (&*meta.namespace, &*meta.name) {
         (_, "") => None,
         ("", name) => Some(name.to_owned()),
         (namespace, name) => Some(format!("{namespace}/{name}")),
     };
-    Unreadable {
+    UnreadableObject {
         name,
         uid: (meta.uid != Uid::default()).then_some(meta.uid),
         revision: (meta.revision != super::Revision::default()).then_some(meta.revision),

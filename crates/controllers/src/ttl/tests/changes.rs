@@ -1,11 +1,11 @@
 //! What happens to a Job while it waits: it is always judged as it is now.
 
 use super::*;
-use crate::runtime::call::{Failure, FailureKind};
-use crate::runtime::controller::CallAnswer;
+use crate::runtime::call::{CallFailure, FailureKind};
+use crate::runtime::controller::AnsweredCall;
 
 /// A batch Job that finished just now, at a version and with a TTL.
-fn job(revision: u64, ttl: impl Into<Value>) -> Arc<Record> {
+fn job(revision: u64, ttl: impl Into<Value>) -> Arc<ObjectRecord> {
     let ttl: Value = ttl.into();
     let condition = json!({"type": "Complete", "status": "True", "lastTransitionTime": NOW});
     mk_job(
@@ -15,15 +15,18 @@ fn job(revision: u64, ttl: impl Into<Value>) -> Arc<Record> {
     )
 }
 
-fn changed(record: &Arc<Record>, change: impl FnOnce(&mut Record)) -> Arc<Record> {
-    let mut record = Record::clone(record);
+fn changed(
+    record: &Arc<ObjectRecord>,
+    change: impl FnOnce(&mut ObjectRecord),
+) -> Arc<ObjectRecord> {
+    let mut record = ObjectRecord::clone(record);
     change(&mut record);
     Arc::new(record)
 }
 
 fn waiting(ttl: &Ttl) -> Option<Timestamp> {
     match ttl.decide(&uid(), NOW).next {
-        Next::At(time) => Some(time),
+        NextStep::At(time) => Some(time),
         _ => None,
     }
 }
@@ -36,10 +39,10 @@ fn mk_waiting() -> Ttl {
     ttl
 }
 
-fn answered(ttl: &mut Ttl, call: &Call, answer: &Answer) -> Vec<Uid> {
-    let mut wake = Wake::default();
+fn answered(ttl: &mut Ttl, call: &ApiCall, answer: &ApiAnswer) -> Vec<Uid> {
+    let mut wake = WakeList::default();
     assert_eq!(
-        ttl.answered(CallAnswer {
+        ttl.answered(AnsweredCall {
             key: &uid(),
             call,
             answer,
@@ -51,16 +54,16 @@ fn answered(ttl: &mut Ttl, call: &Call, answer: &Answer) -> Vec<Uid> {
     wake.drain().map(|(uid, _)| uid).collect()
 }
 
-fn get(ttl: &Ttl) -> Call {
-    Call::Get {
+fn get(ttl: &Ttl) -> ApiCall {
+    ApiCall::Get {
         target: delete(ttl).target().clone(),
     }
 }
 
 /// What is sent when the hour is over.
-fn delete(ttl: &Ttl) -> Call {
+fn delete(ttl: &Ttl) -> ApiCall {
     match ttl.decide(&uid(), at(3600)).next {
-        Next::Call(call) => call,
+        NextStep::Call(call) => call,
         other => panic!("{other:?}"),
     }
 }
@@ -96,20 +99,20 @@ fn a_job_that_starts_again_does_not_go() {
     let restarting = volcano("Restarting", json!(NOW), json!(5));
     let restarting = changed(&restarting, |record| record.meta.revision = "2".into());
     assert_eq!(apply(&mut ttl, &restarting), [uid()]);
-    assert_eq!(ttl.decide(&uid(), at(1_000_000)).next, Next::Rest);
+    assert_eq!(ttl.decide(&uid(), at(1_000_000)).next, NextStep::Rest);
 }
 
 #[test]
 fn a_job_that_is_gone_is_forgotten_and_its_successor_is_another_one() {
     for end in [
-        Change::Deleted(job(6, json!(3600))),
-        Change::Missing(BATCH_JOBS, uid()),
-        Change::Kind(BATCH_JOBS, KindState::Gone),
-        Change::Kind(BATCH_JOBS, KindState::Frozen),
+        ObservedChange::Deleted(job(6, json!(3600))),
+        ObservedChange::Missing(BATCH_JOBS, uid()),
+        ObservedChange::Kind(BATCH_JOBS, KindState::Gone),
+        ObservedChange::Kind(BATCH_JOBS, KindState::Frozen),
     ] {
         let mut ttl = mk_waiting();
         assert_eq!(observe(&mut ttl, &end), [uid()], "{end:?}");
-        assert_eq!(ttl.decide(&uid(), at(3600)).next, Next::Rest, "{end:?}");
+        assert_eq!(ttl.decide(&uid(), at(3600)).next, NextStep::Rest, "{end:?}");
         // A past that was taken back counts again from where it was restored.
         apply(&mut ttl, &job(2, json!(60)));
         assert_eq!(waiting(&ttl), Some(at(60)));
@@ -117,15 +120,15 @@ fn a_job_that_is_gone_is_forgotten_and_its_successor_is_another_one() {
     let mut ttl = mk_waiting();
     let successor = changed(&job(9, json!(7200)), |record| record.meta.uid = "b".into());
     apply(&mut ttl, &successor);
-    observe(&mut ttl, &Change::Deleted(job(8, json!(3600))));
-    assert_eq!(ttl.decide(&uid(), at(3600)).next, Next::Rest);
+    observe(&mut ttl, &ObservedChange::Deleted(job(8, json!(3600))));
+    assert_eq!(ttl.decide(&uid(), at(3600)).next, NextStep::Rest);
     let next = ttl.decide(&"b".into(), at(3600)).next;
-    assert_eq!(next, Next::At(at(7200)));
+    assert_eq!(next, NextStep::At(at(7200)));
 }
 
 #[test]
 fn what_a_conflict_shows_is_judged() {
-    let read = |record| Answer::Object(record);
+    let read = |record| ApiAnswer::Object(record);
     let mut ttl = mk_waiting();
     let call = get(&ttl);
     // Raised meanwhile: it waits on. An older copy changes nothing.
@@ -139,11 +142,19 @@ fn what_a_conflict_shows_is_judged() {
     // Not ours any more, deleted by somebody, or gone: nothing follows.
     let other = changed(&job(9, json!(0)), |record| record.meta.uid = "b".into());
     let deleting = changed(&job(9, json!(0)), |record| record.meta.deletion = Some(NOW));
-    for answer in [read(other), read(deleting), Answer::Absent(Proof::NotFound)] {
+    for answer in [
+        read(other),
+        read(deleting),
+        ApiAnswer::Absent(AbsenceProof::NotFound),
+    ] {
         let mut ttl = mk_waiting();
         answered(&mut ttl, &call, &answer);
-        assert_eq!(ttl.decide(&uid(), at(7200)).next, Next::Rest, "{answer:?}");
-        assert_eq!(ttl.decide(&"b".into(), at(7200)).next, Next::Rest);
+        assert_eq!(
+            ttl.decide(&uid(), at(7200)).next,
+            NextStep::Rest,
+            "{answer:?}"
+        );
+        assert_eq!(ttl.decide(&"b".into(), at(7200)).next, NextStep::Rest);
     }
 }
 
@@ -151,9 +162,9 @@ fn what_a_conflict_shows_is_judged() {
 fn a_delete_that_was_acknowledged_is_not_sent_again() {
     let deleting = changed(&job(6, json!(0)), |record| record.meta.deletion = Some(NOW));
     for answer in [
-        Answer::Object(deleting.clone()),
-        Answer::Done,
-        Answer::Absent(Proof::NotFound),
+        ApiAnswer::Object(deleting.clone()),
+        ApiAnswer::Done,
+        ApiAnswer::Absent(AbsenceProof::NotFound),
     ] {
         let mut ttl = mk_waiting();
         let call = delete(&ttl);
@@ -161,17 +172,25 @@ fn a_delete_that_was_acknowledged_is_not_sent_again() {
         let verdict = ttl.decide(&uid(), at(3600));
         assert_eq!(
             (rule(&verdict), verdict.next),
-            ("Going", Next::Rest),
+            ("Going", NextStep::Rest),
             "{answer:?}"
         );
         assert_eq!(ttl.pending().count, 0);
         // A watch that is behind shows it as it was.
         apply(&mut ttl, &job(5, json!(3600)));
-        assert_eq!(ttl.decide(&uid(), at(3600)).next, Next::Rest, "{answer:?}");
+        assert_eq!(
+            ttl.decide(&uid(), at(3600)).next,
+            NextStep::Rest,
+            "{answer:?}"
+        );
         // Somebody holds it: it is not asked for again.
         apply(&mut ttl, &deleting);
-        assert_eq!(ttl.decide(&uid(), at(3600)).next, Next::Rest, "{answer:?}");
-        observe(&mut ttl, &Change::Deleted(deleting.clone()));
+        assert_eq!(
+            ttl.decide(&uid(), at(3600)).next,
+            NextStep::Rest,
+            "{answer:?}"
+        );
+        observe(&mut ttl, &ObservedChange::Deleted(deleting.clone()));
         assert_eq!(rule(&ttl.decide(&uid(), at(3600))), "Unknown");
     }
 }
@@ -185,13 +204,13 @@ fn a_delete_that_failed_is_still_wanted() {
         FailureKind::Forbidden,
         FailureKind::Unavailable,
     ] {
-        let failure = Failure {
+        let failure = CallFailure {
             kind,
             status: Some(500),
             message: "no".into(),
             retry_after: None,
         };
-        answered(&mut ttl, &call, &Answer::Failed(failure));
+        answered(&mut ttl, &call, &ApiAnswer::Failed(failure));
         assert_eq!(delete(&ttl), call, "{kind:?}");
     }
 }

@@ -23,14 +23,14 @@ fn a_job_goes_in_three_of_ten_phases() {
         for (ttl, left) in [(0, None), (3, Some(3))] {
             let verdict = judged(&VOLCANO, &volcano(phase, json!(NOW), json!(ttl)));
             let is_as_expected = match (is_over, left) {
-                (false, _) => verdict.next == Next::Rest,
+                (false, _) => verdict.next == NextStep::Rest,
                 (true, None) => rule(&verdict) == "Expired",
-                (true, Some(left)) => verdict.next == Next::At(at(left)),
+                (true, Some(left)) => verdict.next == NextStep::At(at(left)),
             };
             assert!(is_as_expected, "{phase} {ttl}: {verdict:?}");
         }
         let verdict = judged(&VOLCANO, &volcano(phase, json!(at(-100)), Value::Null));
-        assert_eq!(verdict.next, Next::Rest, "{phase} without a TTL");
+        assert_eq!(verdict.next, NextStep::Rest, "{phase} without a TTL");
     }
 }
 
@@ -49,7 +49,7 @@ fn a_finish_in_the_first_year_is_one_and_a_zero_time_is_none() {
         let verdict = judged(&VOLCANO, &volcano("Completed", none, json!(0)));
         assert_eq!(
             (rule(&verdict), &verdict.next),
-            ("FinishTimeUnknown", &Next::Retry)
+            ("FinishTimeUnknown", &NextStep::Retry)
         );
         assert_eq!(verdict.notes[0].reason, "FinishTimeUnknown");
     }
@@ -77,7 +77,7 @@ fn aborted_jobs_go_when_somebody_wants_that_and_the_longer_time_wins() {
         );
         apply(&mut controller, &volcano("Aborted", json!(NOW), json!(ttl)));
         let verdict = controller.decide(&uid(), NOW);
-        let next = expected.map_or(Next::Rest, |secs| Next::At(at(secs)));
+        let next = expected.map_or(NextStep::Rest, |secs| NextStep::At(at(secs)));
         assert_eq!(verdict.next, next, "{after_aborted:?} {ttl:?}");
         if let Some(secs) = expected {
             let verdict = controller.decide(&uid(), at(secs));
@@ -94,7 +94,9 @@ fn aborted_jobs_go_when_somebody_wants_that_and_the_longer_time_wins() {
             &mut controller,
             &volcano("Completed", json!(NOW), json!(ttl)),
         );
-        let next = ttl.filter(|secs| *secs > 0).map(|secs| Next::At(at(secs)));
+        let next = ttl
+            .filter(|secs| *secs > 0)
+            .map(|secs| NextStep::At(at(secs)));
         if let Some(next) = next {
             assert_eq!(controller.decide(&uid(), NOW).next, next);
         }

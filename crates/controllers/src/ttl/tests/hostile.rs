@@ -35,7 +35,7 @@ fn a_ttl_that_is_no_number_of_seconds_means_never() {
             let verdict = judged(row, &job);
             assert_eq!(
                 (rule(&verdict), &verdict.next),
-                ("TTLOutOfRange", &Next::Rest),
+                ("TTLOutOfRange", &NextStep::Rest),
                 "{odd}"
             );
             let note = &verdict.notes[0];
@@ -62,7 +62,7 @@ fn a_ttl_that_is_no_number_of_seconds_means_never() {
 #[test]
 fn the_longest_ttl_there_is_is_waited_for() {
     let job = batch("Complete", json!(NOW), json!(i32::MAX));
-    assert_eq!(judged(&BATCH, &job).next, Next::At(at(i32::MAX.into())));
+    assert_eq!(judged(&BATCH, &job).next, NextStep::At(at(i32::MAX.into())));
     let long = "x".repeat(1 << 20);
     let verdict = judged(&BATCH, &batch("Complete", json!(NOW), json!(long)));
     assert!(
@@ -93,7 +93,7 @@ fn a_finish_that_is_no_time_means_not_yet() {
             let verdict = judged(row, &job);
             assert_eq!(
                 (rule(&verdict), &verdict.next),
-                ("FinishTimeUnknown", &Next::Retry),
+                ("FinishTimeUnknown", &NextStep::Retry),
                 "{odd}"
             );
             assert_eq!(verdict.notes.len(), 1);
@@ -107,10 +107,13 @@ fn times_far_away_are_kept_and_what_ends_after_all_time_never_goes() {
     let soon = judged(&BATCH, &batch("Complete", json!(last), json!(0)));
     assert_eq!(
         (rule(&soon), soon.next),
-        ("FinishInFuture", Next::At(last.parse().unwrap()))
+        ("FinishInFuture", NextStep::At(last.parse().unwrap()))
     );
     let never = judged(&BATCH, &batch("Complete", json!(last), json!(i32::MAX)));
-    assert_eq!((rule(&never), &never.next), ("TTLOutOfRange", &Next::Rest));
+    assert_eq!(
+        (rule(&never), &never.next),
+        ("TTLOutOfRange", &NextStep::Rest)
+    );
     // Before it was created, before there were computers: it has finished all the same.
     let past = judged(
         &BATCH,
@@ -138,7 +141,12 @@ fn a_status_of_any_shape_is_no_finish() {
                 row,
                 json!({"spec": {"ttlSecondsAfterFinished": 0}, "status": status}),
             );
-            assert_eq!(judged(row, &job).next, Next::Rest, "{} {status}", row.name);
+            assert_eq!(
+                judged(row, &job).next,
+                NextStep::Rest,
+                "{} {status}",
+                row.name
+            );
         }
     }
     for spec in [json!(null), json!("x"), json!([1])] {
@@ -148,7 +156,7 @@ fn a_status_of_any_shape_is_no_finish() {
             json!({"spec": spec, "status": {"conditions": [
             {"type": "Complete", "status": "True", "lastTransitionTime": at(-10)}]}}),
         );
-        assert_eq!(judged(&BATCH, &whole).next, Next::Rest, "{spec}");
+        assert_eq!(judged(&BATCH, &whole).next, NextStep::Rest, "{spec}");
         assert_eq!(rule(&judged(&BATCH, &job)), "Expired");
     }
 }
@@ -170,6 +178,6 @@ fn depth_and_size_of_what_nobody_reads_do_not_matter() {
         r#"{{"metadata":{{"name":"a","uid":"a","resourceVersion":"1"}},"spec":{{"template":{deep},"ttlSecondsAfterFinished":0}},
         "status":{{"x":{deep},"conditions":[{{"y":{deep},"type":"Complete","status":"True","lastTransitionTime":"2020-01-01T00:00:00Z"}}]}}}}"#
     );
-    let record = decode(BATCH_JOBS, text.as_bytes(), View::Full).unwrap();
+    let record = decode(BATCH_JOBS, text.as_bytes(), RecordView::Full).unwrap();
     assert_eq!(rule(&judged(&BATCH, &Arc::new(record))), "Expired");
 }

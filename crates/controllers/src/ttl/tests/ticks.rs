@@ -1,21 +1,21 @@
 //! Jobs of CronJobs stay until their tick is recorded; every clause of that rule.
 
 use super::*;
-use crate::runtime::call::{Failure, FailureKind};
-use crate::runtime::controller::CallAnswer;
+use crate::runtime::call::{CallFailure, FailureKind};
+use crate::runtime::controller::AnsweredCall;
 
 /// The slot of these Jobs, in minutes.
 const MINUTE: i64 = 1_767_225_600 / 60 - 1;
 
-fn catalog_with_crons(is_served: bool) -> Arc<Catalog> {
-    let mut kinds: Vec<Kind> = catalog().iter().map(|(_, kind)| kind.clone()).collect();
-    let crons = kinds.clone().into_iter().map(|job| Kind {
+fn catalog_with_crons(is_served: bool) -> Arc<KindCatalog> {
+    let mut kinds: Vec<ApiKind> = catalog().iter().map(|(_, kind)| kind.clone()).collect();
+    let crons = kinds.clone().into_iter().map(|job| ApiKind {
         kind: "CronJob".into(),
         resource: "cronjobs".into(),
         ..job
     });
     kinds.extend(crons);
-    let all = Catalog::default().with(kinds.clone());
+    let all = KindCatalog::default().with(kinds.clone());
     Arc::new(match is_served {
         true => all,
         false => all.with(kinds.into_iter().take(2)),
@@ -33,20 +33,20 @@ fn mk_with(row: &'static Finishing, changes: Value) -> Ttl {
         ..Rules::default()
     };
     let mut ttl = Ttl::new(row, rules);
-    observe(&mut ttl, &Change::Catalog(catalog_with_crons(true)));
+    observe(&mut ttl, &ObservedChange::Catalog(catalog_with_crons(true)));
     apply(&mut ttl, &cron(row, changes));
     ttl
 }
 
-fn cron(row: &Finishing, changes: Value) -> Arc<Record> {
+fn cron(row: &Finishing, changes: Value) -> Arc<ObjectRecord> {
     let mut cron = json!({"metadata": {"name": "nightly", "namespace": "shop", "uid": "c", "resourceVersion": "1",
         "creationTimestamp": at(-3_600)}});
     merge(&mut cron, changes);
-    Arc::new(decode(crons(row), cron.to_string().as_bytes(), View::Full).unwrap())
+    Arc::new(decode(crons(row), cron.to_string().as_bytes(), RecordView::Full).unwrap())
 }
 
 /// A Job of the CronJob that has finished and has no more time, changed by this.
-fn tick(row: &Finishing, changes: Value) -> Arc<Record> {
+fn tick(row: &Finishing, changes: Value) -> Arc<ObjectRecord> {
     let end = json!({"phase": "Completed", "lastTransitionTime": at(-10)});
     let condition = json!({"type": "Complete", "status": "True", "lastTransitionTime": at(-10)});
     let owner = json!({"apiVersion": row.api_version, "kind": "CronJob", "name": "nightly", "uid": "c", "controller": true});
@@ -65,7 +65,7 @@ fn recorded(minutes_ago: i64) -> Value {
 }
 
 /// What becomes of a Job under a controller: its rule.
-fn becomes(ttl: &mut Ttl, job: &Arc<Record>) -> &'static str {
+fn becomes(ttl: &mut Ttl, job: &Arc<ObjectRecord>) -> &'static str {
     apply(ttl, job);
     rule(&ttl.decide(&uid(), NOW))
 }
@@ -139,7 +139,7 @@ fn a_cron_job_that_ends_or_is_gone_holds_nobody() {
         becomes(&mut ttl, &tick(&BATCH, json!({}))),
         "TickUnrecorded"
     );
-    let woken = observe(&mut ttl, &Change::Deleted(cron(&BATCH, json!({}))));
+    let woken = observe(&mut ttl, &ObservedChange::Deleted(cron(&BATCH, json!({}))));
     assert_eq!(woken, [uid()]);
     assert_eq!(
         rule(&ttl.decide(&uid(), NOW)),
@@ -154,7 +154,10 @@ fn a_controller_that_does_not_work_here_holds_nobody() {
     assert_eq!(becomes(&mut ttl, &tick(&BATCH, json!({}))), "Expired");
     // Nor does a kind that is not served.
     let mut ttl = mk_with(&BATCH, json!({}));
-    observe(&mut ttl, &Change::Catalog(catalog_with_crons(false)));
+    observe(
+        &mut ttl,
+        &ObservedChange::Catalog(catalog_with_crons(false)),
+    );
     assert_eq!(becomes(&mut ttl, &tick(&BATCH, json!({}))), "Expired");
 }
 
@@ -163,7 +166,7 @@ fn cron_jobs_that_nobody_may_read_hold_nobody() {
     let mut ttl = mk_with(&BATCH, json!({}));
     let job = tick(&BATCH, json!({}));
     assert_eq!(becomes(&mut ttl, &job), "TickUnrecorded");
-    let state = |state| Change::Kind(crons(&BATCH), state);
+    let state = |state| ObservedChange::Kind(crons(&BATCH), state);
     assert_eq!(observe(&mut ttl, &state(KindState::Forbidden)), [uid()]);
     assert_eq!(rule(&ttl.decide(&uid(), NOW)), "Expired");
     assert!(observe(&mut ttl, &state(KindState::Forbidden)).is_empty());
@@ -175,10 +178,10 @@ fn cron_jobs_that_nobody_may_read_hold_nobody() {
 #[test]
 fn when_the_kind_goes_those_that_were_held_are_woken() {
     let gone = [
-        vec![Change::Catalog(catalog_with_crons(false))],
+        vec![ObservedChange::Catalog(catalog_with_crons(false))],
         vec![
-            Change::Catalog(catalog_with_crons(false)),
-            Change::Kind(crons(&BATCH), KindState::Gone),
+            ObservedChange::Catalog(catalog_with_crons(false)),
+            ObservedChange::Kind(crons(&BATCH), KindState::Gone),
         ],
     ];
     for changes in gone {
@@ -200,7 +203,7 @@ fn when_the_kind_goes_those_that_were_held_are_woken() {
 #[test]
 fn a_cron_job_that_nobody_shows_is_asked_for() {
     let failed = || {
-        Answer::Failed(Failure {
+        ApiAnswer::Failed(CallFailure {
             kind: FailureKind::Unavailable,
             status: Some(500),
             message: String::new(),
@@ -209,33 +212,33 @@ fn a_cron_job_that_nobody_shows_is_asked_for() {
     };
     let replaced = json!({"metadata": {"uid": "another"}});
     let cases = [
-        (Answer::Object(cron(&BATCH, json!({}))), "TickUnrecorded"),
-        (Answer::Object(cron(&BATCH, recorded(0))), "Expired"),
-        (Answer::Object(cron(&BATCH, replaced)), "Expired"),
-        (Answer::Absent(Proof::NotFound), "Expired"),
+        (ApiAnswer::Object(cron(&BATCH, json!({}))), "TickUnrecorded"),
+        (ApiAnswer::Object(cron(&BATCH, recorded(0))), "Expired"),
+        (ApiAnswer::Object(cron(&BATCH, replaced)), "Expired"),
+        (ApiAnswer::Absent(AbsenceProof::NotFound), "Expired"),
         (failed(), "AsksForCronJob"),
     ];
     for (answer, becomes_then) in cases {
         let mut ttl = mk_with(&BATCH, json!({}));
-        let lost = Change::Missing(crons(&BATCH), Uid::from("c"));
+        let lost = ObservedChange::Missing(crons(&BATCH), Uid::from("c"));
         observe(&mut ttl, &lost);
         assert_eq!(
             becomes(&mut ttl, &tick(&BATCH, json!({}))),
             "AsksForCronJob"
         );
-        let Next::Call(call @ Call::Get { .. }) = ttl.decide(&uid(), NOW).next else {
+        let NextStep::Call(call @ ApiCall::Get { .. }) = ttl.decide(&uid(), NOW).next else {
             panic!("nothing is asked");
         };
         assert_eq!(
             (&*call.target().name, &*call.target().namespace),
             ("nightly", "shop")
         );
-        ttl.answered(CallAnswer {
+        ttl.answered(AnsweredCall {
             key: &uid(),
             call: &call,
             answer: &answer,
             now: NOW,
-            wake: &mut Wake::default(),
+            wake: &mut WakeList::default(),
         });
         assert_eq!(rule(&ttl.decide(&uid(), NOW)), becomes_then, "{answer:?}");
     }
@@ -246,7 +249,7 @@ fn nothing_is_asked_before_the_time_has_come_and_nothing_is_kept_after() {
     let mut ttl = mk_with(&BATCH, json!({}));
     let later = tick(&BATCH, json!({"spec": {"ttlSecondsAfterFinished": 60}}));
     assert_eq!(becomes(&mut ttl, &later), "Waits");
-    observe(&mut ttl, &Change::Deleted(later));
+    observe(&mut ttl, &ObservedChange::Deleted(later));
     let woken = apply(&mut ttl, &cron(&BATCH, recorded(0)));
     assert!(woken.is_empty(), "nobody waits any more");
 }
@@ -259,7 +262,7 @@ fn an_aborted_job_stays_until_its_tick_is_recorded_too() {
         with_cron: true,
     };
     let mut ttl = Ttl::new(&VOLCANO, rules);
-    observe(&mut ttl, &Change::Catalog(catalog_with_crons(true)));
+    observe(&mut ttl, &ObservedChange::Catalog(catalog_with_crons(true)));
     apply(&mut ttl, &cron(&VOLCANO, json!({})));
     let state = json!({"phase": "Aborted", "lastTransitionTime": at(-10)});
     let job = tick(&VOLCANO, json!({"status": {"state": state}}));

@@ -14,7 +14,7 @@ fn time_left_is_the_finish_and_the_ttl_less_now() {
             match left {
                 1.. => assert_eq!(
                     verdict.next,
-                    Next::At(at(left)),
+                    NextStep::At(at(left)),
                     "{condition} {finish} {ttl}"
                 ),
                 _ => assert_eq!(rule(&verdict), "Expired", "{condition} {finish} {ttl}"),
@@ -60,11 +60,11 @@ fn what_has_no_time_to_go_rests() {
     for (name, job, expected) in table {
         let mut ttl = mk(&BATCH, Rules::default());
         assert_eq!(apply(&mut ttl, &job), [], "{name}");
-        assert_eq!(ttl.decide(&uid(), NOW).next, Next::Rest, "{name}");
+        assert_eq!(ttl.decide(&uid(), NOW).next, NextStep::Rest, "{name}");
         let explained = ttl.explain(&job, NOW).unwrap();
         assert_eq!(
             (rule(&explained), explained.next),
-            (expected, Next::Rest),
+            (expected, NextStep::Rest),
             "{name}"
         );
     }
@@ -111,7 +111,7 @@ fn the_first_condition_that_is_true_counts() {
             &BATCH,
             json!({"spec": {"ttlSecondsAfterFinished": 1000}, "status": {"conditions": conditions}}),
         );
-        let expected = finish.map_or(Next::Rest, |finish| Next::At(at(finish + 1000)));
+        let expected = finish.map_or(NextStep::Rest, |finish| NextStep::At(at(finish + 1000)));
         assert_eq!(judged(&BATCH, &job).next, expected, "{conditions:?}");
     }
 }
@@ -122,7 +122,7 @@ fn a_delete_takes_what_hangs_on_it_first_and_names_what_was_judged() {
         (&BATCH, batch("Failed", json!(at(-10)), json!(0))),
         (&VOLCANO, volcano("Failed", json!(at(-10)), json!(0))),
     ] {
-        let Next::Call(Call::Delete {
+        let NextStep::Call(ApiCall::Delete {
             target,
             judged,
             propagation,
@@ -141,7 +141,7 @@ fn a_delete_takes_what_hangs_on_it_first_and_names_what_was_judged() {
         );
         assert_eq!(
             (propagation, grace_secs),
-            (Some(Propagation::Foreground), None)
+            (Some(DeletePropagation::Foreground), None)
         );
     }
 }
@@ -161,6 +161,6 @@ fn sentences_say_when() {
     let ahead = judged(&BATCH, &batch("Complete", json!(at(60)), json!(5)));
     assert_eq!(
         (rule(&ahead), ahead.next),
-        ("FinishInFuture", Next::At(at(65)))
+        ("FinishInFuture", NextStep::At(at(65)))
     );
 }

@@ -3,43 +3,43 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::runtime::call::{Judged, PatchForm};
+use crate::runtime::call::{JudgedVersion, PatchForm};
 use crate::runtime::kind::KindId;
-use crate::runtime::kind::{Kind, Scope, Verbs};
+use crate::runtime::kind::{ApiKind, KindScope, KindVerbs};
 use crate::runtime::record::Revision;
 
-fn mk_catalog() -> Catalog {
-    let deployments = Kind {
+fn mk_catalog() -> KindCatalog {
+    let deployments = ApiKind {
         group: "apps".into(),
         version: "v1".into(),
         kind: "Deployment".into(),
         resource: "deployments".into(),
-        scope: Scope::Namespaced,
-        verbs: Verbs::default(),
+        scope: KindScope::Namespaced,
+        verbs: KindVerbs::default(),
         versions: vec!["v1".into()],
         aliases: Vec::new(),
     };
-    Catalog::default().with([deployments])
+    KindCatalog::default().with([deployments])
 }
 
-fn mk_target() -> Target {
-    Target {
+fn mk_target() -> CallTarget {
+    CallTarget {
         kind: KindId(0),
         namespace: "shop".into(),
         name: "web".into(),
     }
 }
 
-fn mk_get() -> Call {
-    Call::Get {
+fn mk_get() -> ApiCall {
+    ApiCall::Get {
         target: mk_target(),
     }
 }
 
-fn mk_delete() -> Call {
-    Call::Delete {
+fn mk_delete() -> ApiCall {
+    ApiCall::Delete {
         target: mk_target(),
-        judged: Judged {
+        judged: JudgedVersion {
             uid: "u".into(),
             revision: "7".into(),
         },
@@ -48,10 +48,10 @@ fn mk_delete() -> Call {
     }
 }
 
-fn mk_patch() -> Call {
-    Call::Patch {
+fn mk_patch() -> ApiCall {
+    ApiCall::Patch {
         target: mk_target(),
-        judged: Judged {
+        judged: JudgedVersion {
             uid: "u".into(),
             revision: "7".into(),
         },
@@ -61,17 +61,17 @@ fn mk_patch() -> Call {
     }
 }
 
-fn mk_reply(code: u16, content_type: &str, body: &str) -> Reply {
+fn mk_reply(code: u16, content_type: &str, body: &str) -> HttpReply {
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_TYPE, content_type.parse().unwrap());
-    Reply {
+    HttpReply {
         status: StatusCode::from_u16(code).unwrap(),
         headers,
         body: Bytes::copy_from_slice(body.as_bytes()),
     }
 }
 
-fn mk_json(code: u16, body: &Value) -> Reply {
+fn mk_json(code: u16, body: &Value) -> HttpReply {
     mk_reply(code, "application/json", &body.to_string())
 }
 
@@ -97,9 +97,9 @@ fn other(pointer: &str, value: Value) -> Value {
     status
 }
 
-fn failed(answer: &Answer) -> Option<FailureKind> {
+fn failed(answer: &ApiAnswer) -> Option<FailureKind> {
     match answer {
-        Answer::Failed(failure) => Some(failure.kind),
+        ApiAnswer::Failed(failure) => Some(failure.kind),
         _ => None,
     }
 }
@@ -110,8 +110,12 @@ fn a_404_that_names_the_object_proves_its_absence_for_every_verb() {
     let by_kind = mk_json(404, &other("/details/kind", json!("Deployment")));
     for call in [mk_get(), mk_delete(), mk_patch()] {
         for reply in [&reply, &by_kind] {
-            let answer = answer(reply, &call, View::Metadata, &mk_catalog());
-            assert_eq!(answer, Answer::Absent(Proof::NotFound), "{call:?}");
+            let answer = answer(reply, &call, RecordView::Metadata, &mk_catalog());
+            assert_eq!(
+                answer,
+                ApiAnswer::Absent(AbsenceProof::NotFound),
+                "{call:?}"
+            );
         }
     }
 }
@@ -165,7 +169,7 @@ fn nothing_else_proves_absence() {
     ];
     for (name, reply) in table {
         for call in [mk_get(), mk_delete(), mk_patch()] {
-            let answer = answer(&reply, &call, View::Metadata, &mk_catalog());
+            let answer = answer(&reply, &call, RecordView::Metadata, &mk_catalog());
             assert!(failed(&answer).is_some(), "{name}: {answer:?}");
         }
     }
@@ -177,7 +181,7 @@ fn a_404_of_a_kind_that_is_not_served_proves_nothing() {
     let answer = answer(
         &mk_json(404, &mk_not_found()),
         &mk_get(),
-        View::Metadata,
+        RecordView::Metadata,
         &gone,
     );
     assert_eq!(failed(&answer), Some(FailureKind::NotServed));
@@ -194,7 +198,7 @@ fn a_namespace_that_ends_is_told_from_what_is_forbidden() {
         ("", FailureKind::Forbidden),
     ] {
         let reply = mk_json(403, &status(reason));
-        let answer = answer(&reply, &mk_get(), View::Metadata, &mk_catalog());
+        let answer = answer(&reply, &mk_get(), RecordView::Metadata, &mk_catalog());
         assert_eq!(failed(&answer), Some(kind));
     }
 }
@@ -220,8 +224,8 @@ fn codes_tell_what_to_do() {
     for (code, expected) in table {
         let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "no", "code": code});
         for reply in [mk_json(code, &status), mk_reply(code, "text/html", "<p>")] {
-            let Answer::Failed(failure) =
-                answer(&reply, &mk_delete(), View::Metadata, &mk_catalog())
+            let ApiAnswer::Failed(failure) =
+                answer(&reply, &mk_delete(), RecordView::Metadata, &mk_catalog())
             else {
                 panic!("{code} did not fail");
             };
@@ -239,7 +243,7 @@ fn a_patch_of_an_object_that_was_replaced_is_a_conflict() {
     let answer = answer(
         &mk_json(422, &status),
         &mk_patch(),
-        View::Metadata,
+        RecordView::Metadata,
         &mk_catalog(),
     );
     assert_eq!(failed(&answer), Some(FailureKind::Conflict));
@@ -261,7 +265,8 @@ fn an_object_is_read_whatever_else_it_holds() {
     );
     text.truncate(text.len() - 2);
     let reply = mk_reply(200, "application/json", &(text + &deep));
-    let Answer::Object(record) = answer(&reply, &mk_get(), View::Metadata, &mk_catalog()) else {
+    let ApiAnswer::Object(record) = answer(&reply, &mk_get(), RecordView::Metadata, &mk_catalog())
+    else {
         panic!("not an object");
     };
     assert_eq!(
@@ -295,23 +300,23 @@ fn an_answer_that_is_not_the_object_fails() {
         ("no body", mk_reply(204, "application/json", "")),
     ];
     for (name, reply) in table {
-        let answer = answer(&reply, &mk_get(), View::Metadata, &mk_catalog());
+        let answer = answer(&reply, &mk_get(), RecordView::Metadata, &mk_catalog());
         assert_eq!(failed(&answer), Some(FailureKind::Unavailable), "{name}");
     }
     let deleted = answer(
         &mk_json(200, &success),
         &mk_delete(),
-        View::Metadata,
+        RecordView::Metadata,
         &mk_catalog(),
     );
-    assert_eq!(deleted, Answer::Done);
+    assert_eq!(deleted, ApiAnswer::Done);
     let going = answer(
         &mk_json(202, &mk_object()),
         &mk_delete(),
-        View::Metadata,
+        RecordView::Metadata,
         &mk_catalog(),
     );
-    assert!(matches!(going, Answer::Object(_)));
+    assert!(matches!(going, ApiAnswer::Object(_)));
 }
 
 #[test]
@@ -321,13 +326,14 @@ fn patience_may_also_stand_in_the_status_and_words_are_kept_short() {
         "details": {"retryAfterSeconds": 7},
     });
     let mut reply = mk_json(429, &status);
-    let wait = |reply: &Reply| match answer(reply, &mk_get(), View::Metadata, &mk_catalog()) {
-        Answer::Failed(failure) => (
-            failure.retry_after.map(|wait| wait.as_secs()),
-            failure.message,
-        ),
-        other => panic!("{other:?}"),
-    };
+    let wait =
+        |reply: &HttpReply| match answer(reply, &mk_get(), RecordView::Metadata, &mk_catalog()) {
+            ApiAnswer::Failed(failure) => (
+                failure.retry_after.map(|wait| wait.as_secs()),
+                failure.message,
+            ),
+            other => panic!("{other:?}"),
+        };
     let (secs, message) = wait(&reply);
     assert_eq!(secs, Some(7));
     assert_eq!(message, "é".repeat(256));
@@ -339,8 +345,8 @@ fn patience_may_also_stand_in_the_status_and_words_are_kept_short() {
 
 const DATE: &str = "Sun, 01 Mar 2026 12:00:00 GMT";
 
-fn mk_headers(headers: &[(header::HeaderName, &str)]) -> Reply {
-    Reply {
+fn mk_headers(headers: &[(header::HeaderName, &str)]) -> HttpReply {
+    HttpReply {
         status: StatusCode::TOO_MANY_REQUESTS,
         headers: headers
             .iter()

@@ -4,10 +4,10 @@ use super::*;
 
 #[test]
 fn a_list_by_watch_turns_into_the_watch() {
-    let mut script = Script::new();
+    let mut script = FeedScript::new();
     assert!(script.is_listing_by_watch());
-    script.put(Input::Opened);
-    assert_eq!(script.next, Next::Read(STREAM_IDLE));
+    script.put(FeedInput::Opened);
+    assert_eq!(script.next, FeedAction::Read(STREAM_IDLE));
     script.line(&event("ADDED", "a", 7));
     script.line(&event("ADDED", "b", 3));
     // A server that is behind sends what happens meanwhile before the end.
@@ -33,7 +33,7 @@ fn a_list_by_watch_turns_into_the_watch() {
     assert!(script.feed.is_empty());
     script.line(&bookmark(20));
     script.pass(400);
-    script.end(End::Clean);
+    script.end(WatchEnd::Clean);
     assert_eq!(script.watches_after().as_deref(), Some("20"));
     assert!(script.said().is_empty());
 }
@@ -41,14 +41,14 @@ fn a_list_by_watch_turns_into_the_watch() {
 #[test]
 fn a_server_that_cannot_list_by_watch_is_asked_for_pages() {
     for status in [400, 406, 415, 422] {
-        let mut script = Script::new();
+        let mut script = FeedScript::new();
         script.refuse(status);
         assert!(script.is_listing_by_page(), "{status}");
         assert!(script.said().is_empty());
         script.page(&page(10, "t", &[("a", 3)]));
         assert_eq!(
             script.next,
-            Next::List {
+            FeedAction::List {
                 limit: Some(500),
                 token: Some("t".into())
             }
@@ -65,9 +65,9 @@ fn a_server_that_cannot_list_by_watch_is_asked_for_pages() {
 
 #[test]
 fn a_server_that_sends_no_end_is_asked_for_pages() {
-    let table: [Case; 5] = [
-        ("silence", |script| script.end(End::Idle)),
-        ("the end of the watch", |script| script.end(End::Clean)),
+    let table: [FeedCase; 5] = [
+        ("silence", |script| script.end(WatchEnd::Idle)),
+        ("the end of the watch", |script| script.end(WatchEnd::Clean)),
         ("a bookmark that is no end", |script| {
             script.line(&bookmark(9));
         }),
@@ -81,8 +81,8 @@ fn a_server_that_sends_no_end_is_asked_for_pages() {
         }),
     ];
     for (what, happens) in table {
-        let mut script = Script::new();
-        script.put(Input::Opened);
+        let mut script = FeedScript::new();
+        script.put(FeedInput::Opened);
         script.line(&event("ADDED", "a", 3));
         script.line(&event("ADDED", "b", 4));
         happens(&mut script);
@@ -103,12 +103,12 @@ fn a_server_that_sends_no_end_is_asked_for_pages() {
 
 #[test]
 fn a_list_by_watch_that_breaks_thrice_is_replaced_by_pages() {
-    let mut script = Script::new();
+    let mut script = FeedScript::new();
     for _ in 0..3 {
         assert!(script.is_listing_by_watch());
-        script.put(Input::Opened);
+        script.put(FeedInput::Opened);
         script.line(&event("ADDED", "a", 3));
-        script.end(End::Broken);
+        script.end(WatchEnd::Broken);
         assert!(script.pass_waits() >= Duration::from_millis(800));
     }
     assert!(script.is_listing_by_page());
@@ -126,14 +126,14 @@ fn a_list_by_watch_that_breaks_thrice_is_replaced_by_pages() {
 /// A6, A24: what a list did not get to says nothing.
 #[test]
 fn a_list_that_breaks_off_makes_nothing_missing() {
-    let table: [Case; 6] = [
+    let table: [FeedCase; 6] = [
         ("500", |script| script.refuse(500)),
-        ("no answer", |script| script.put(Input::Unanswered)),
+        ("no answer", |script| script.put(FeedInput::Unanswered)),
         ("truncated JSON", |script| {
-            script.put(Input::Page(b"{\"metadata\":{},\"items\":[{\"meta"));
+            script.put(FeedInput::Page(b"{\"metadata\":{},\"items\":[{\"meta"));
         }),
         ("a page of HTML", |script| {
-            script.put(Input::Page(b"<html>"));
+            script.put(FeedInput::Page(b"<html>"));
         }),
         ("a Status with 200", |script| {
             script.page(&json!({"kind": "Status", "items": []}));
@@ -143,7 +143,7 @@ fn a_list_that_breaks_off_makes_nothing_missing() {
         }),
     ];
     for (what, happens) in table {
-        let mut script = Script::watching_by_pages();
+        let mut script = FeedScript::watching_by_pages();
         script.line(&error(410, "Expired"));
         script.page(&page(20, "t", &[("c", 15)]));
         happens(&mut script);
@@ -161,13 +161,13 @@ fn a_list_that_breaks_off_makes_nothing_missing() {
 
 #[test]
 fn a_list_that_outlives_the_servers_history_is_asked_for_in_one_piece() {
-    let mut script = Script::watching_by_pages();
+    let mut script = FeedScript::watching_by_pages();
     script.line(&error(410, "Expired"));
     script.page(&page(20, "t", &[("c", 15)]));
     script.refuse(410);
     assert_eq!(
         script.next,
-        Next::List {
+        FeedAction::List {
             limit: None,
             token: None
         }
@@ -188,11 +188,11 @@ fn a_list_that_outlives_the_servers_history_is_asked_for_in_one_piece() {
 #[test]
 fn tokens_that_lead_round_are_noticed() {
     for cycle in [1, 2, 3, 7, 100] {
-        let mut script = Script::watching_by_pages();
+        let mut script = FeedScript::watching_by_pages();
         script.line(&error(410, "Expired"));
         script.said();
         let mut pages = 0;
-        while let Next::List { limit: Some(_), .. } = script.next {
+        while let FeedAction::List { limit: Some(_), .. } = script.next {
             let token = format!("t{}", pages % cycle);
             script.page(&page(20, &token, &[("c", 15)]));
             pages += 1;
@@ -202,7 +202,7 @@ fn tokens_that_lead_round_are_noticed() {
         script.pass_waits();
         assert_eq!(
             script.next,
-            Next::List {
+            FeedAction::List {
                 limit: None,
                 token: None
             }
@@ -218,12 +218,12 @@ fn an_empty_list_may_be_null_but_must_have_a_version() {
         json!({"resourceVersion": "0"}),
         Value::Null,
     ] {
-        let mut script = Script::new();
+        let mut script = FeedScript::new();
         script.refuse(422);
         script.page(&json!({"metadata": metadata, "items": []}));
         assert_eq!(script.said(), ["failing since 0"], "{metadata}");
     }
-    let mut script = Script::new();
+    let mut script = FeedScript::new();
     script.refuse(422);
     script.page(&json!({"metadata": {"resourceVersion": "5", "continue": null}, "items": null}));
     assert_eq!(script.said(), ["synced"]);
@@ -231,11 +231,11 @@ fn an_empty_list_may_be_null_but_must_have_a_version() {
 
 #[test]
 fn whoever_joins_gets_everything_at_once_but_not_against_a_backoff() {
-    let mut script = Script::watching();
-    script.put(Input::Again);
+    let mut script = FeedScript::watching();
+    script.put(FeedInput::Again);
     assert!(script.is_listing_by_page());
     script.page(&page(10, "t", &[("a", 3)]));
-    script.put(Input::Again);
+    script.put(FeedInput::Again);
     assert!(script.is_listing_by_page());
     script.page(&page(10, "", &[("a", 3)]));
     assert_eq!(
@@ -244,30 +244,30 @@ fn whoever_joins_gets_everything_at_once_but_not_against_a_backoff() {
     );
 
     script.pass_waits();
-    script.put(Input::Opened);
+    script.put(FeedInput::Opened);
     script.pass(400);
-    script.end(End::Clean);
+    script.end(WatchEnd::Clean);
     script.refuse(503);
-    let Next::Wait(wait) = script.next else {
+    let FeedAction::Wait(wait) = script.next else {
         panic!("{:?}", script.next);
     };
     script.elapsed += wait / 2;
-    script.put(Input::Again);
-    assert_eq!(script.next, Next::Wait(wait - wait / 2));
+    script.put(FeedInput::Again);
+    assert_eq!(script.next, FeedAction::Wait(wait - wait / 2));
     script.pass_waits();
     assert!(script.is_listing_by_page());
 }
 
 #[test]
 fn the_first_list_that_fails_says_so() {
-    let mut script = Script::new();
-    script.put(Input::Unanswered);
+    let mut script = FeedScript::new();
+    script.put(FeedInput::Unanswered);
     assert_eq!(script.said(), ["failing since 0"]);
     script.pass_waits();
-    script.put(Input::Unanswered);
+    script.put(FeedInput::Unanswered);
     script.pass_waits();
     assert!(script.said().is_empty());
-    script.put(Input::Opened);
+    script.put(FeedInput::Opened);
     script.line(&end(1));
     assert_eq!(script.said(), ["synced"]);
 }

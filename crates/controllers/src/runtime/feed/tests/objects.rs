@@ -5,7 +5,7 @@ use super::*;
 /// A16: deleted and created again under the same name.
 #[test]
 fn an_object_is_its_uid() {
-    let mut script = Script::watching();
+    let mut script = FeedScript::watching();
     script.line(&error(410, "Expired"));
     script.pass_waits();
     let mut list = page(13, "", &[("a", 12), ("b", 2)]);
@@ -19,7 +19,7 @@ fn an_object_is_its_uid() {
 
 #[test]
 fn an_object_that_cannot_be_read_is_told_once_and_holds_up_nothing() {
-    let mut script = Script::watching();
+    let mut script = FeedScript::watching();
     let mut bad = event("MODIFIED", "a", 11);
     bad["object"]["metadata"]["finalizers"] = "x".into();
     script.line(&bad);
@@ -40,20 +40,20 @@ fn an_object_that_cannot_be_read_is_told_once_and_holds_up_nothing() {
     script.page(&list);
     assert_eq!(script.said(), ["missing uid-b", "synced"]);
     script.pass_waits();
-    script.put(Input::Opened);
+    script.put(FeedInput::Opened);
     // Its end is not an observed one, but it is not there any more.
     bad["type"] = "DELETED".into();
     bad["object"]["metadata"]["resourceVersion"] = "15".into();
     script.line(&bad);
     assert_eq!(script.said(), ["missing uid-a"]);
     script.pass(400);
-    script.end(End::Clean);
+    script.end(WatchEnd::Clean);
     assert_eq!(script.watches_after().as_deref(), Some("15"));
 }
 
 #[test]
 fn one_bad_item_of_a_page_does_not_hide_the_others() {
-    let mut script = Script::watching_by_pages();
+    let mut script = FeedScript::watching_by_pages();
     script.line(&error(410, "Expired"));
     let mut list = page(20, "", &[("a", 3), ("b", 2), ("c", 15)]);
     list["items"][0]["metadata"]["ownerReferences"] = json!({"not": "a list"});
@@ -74,12 +74,12 @@ fn one_bad_item_of_a_page_does_not_hide_the_others() {
 
 #[test]
 fn lines_of_no_use_are_passed_over() {
-    for mut script in [Script::new(), Script::watching()] {
+    for mut script in [FeedScript::new(), FeedScript::watching()] {
         if script.is_listing_by_watch() {
-            script.put(Input::Opened);
+            script.put(FeedInput::Opened);
         }
         let reading = script.next.clone();
-        script.put(Input::Overlong);
+        script.put(FeedInput::Overlong);
         assert_eq!(script.said(), ["overlong"]);
         script.line(&json!({"type": "SOMETHING", "object": {}}));
         assert_eq!((script.next, script.said.len()), (reading, 0));

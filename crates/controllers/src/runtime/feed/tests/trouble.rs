@@ -6,7 +6,7 @@ use super::*;
 #[test]
 fn a_forbidden_kind_says_so_and_is_asked_for_slowly() {
     for status in [401, 403, 405] {
-        let mut script = Script::new();
+        let mut script = FeedScript::new();
         for _ in 0..6 {
             script.refuse(status);
             script.pass_waits();
@@ -14,22 +14,22 @@ fn a_forbidden_kind_says_so_and_is_asked_for_slowly() {
         assert_eq!(script.said(), ["forbidden"]);
         script.refuse(status);
         assert!(script.pass_waits() >= Duration::from_secs(15));
-        script.put(Input::Opened);
+        script.put(FeedInput::Opened);
         script.line(&end(10));
         assert_eq!(script.said(), ["synced"]);
 
         script.pass(400);
-        script.end(End::Clean);
+        script.end(WatchEnd::Clean);
         script.refuse(status);
         assert_eq!(script.said(), ["forbidden"]);
         script.pass_waits();
         assert_eq!(script.watches_after().as_deref(), Some("10"));
-        script.put(Input::Opened);
+        script.put(FeedInput::Opened);
         assert_eq!(script.said(), ["synced"]);
         script.line(&error(status, "Forbidden"));
         assert_eq!(script.said(), ["forbidden"]);
 
-        let mut script = Script::new();
+        let mut script = FeedScript::new();
         script.refuse(422);
         script.refuse(status);
         assert_eq!(script.said(), ["forbidden"]);
@@ -39,40 +39,40 @@ fn a_forbidden_kind_says_so_and_is_asked_for_slowly() {
 #[test]
 fn a_failing_kind_says_since_when_and_goes_on_where_it_was() {
     for status in [0, 429, 500, 502, 503] {
-        let mut script = Script::watching();
+        let mut script = FeedScript::watching();
         script.pass(400);
-        script.end(End::Clean);
+        script.end(WatchEnd::Clean);
         for _ in 0..4 {
             match status {
-                0 => script.put(Input::Unanswered),
+                0 => script.put(FeedInput::Unanswered),
                 status => script.refuse(status),
             }
             script.pass_waits();
             assert_eq!(script.watches_after().as_deref(), Some("10"), "{status}");
         }
         assert_eq!(script.said(), ["failing since 400"]);
-        script.put(Input::Opened);
+        script.put(FeedInput::Opened);
         assert_eq!(script.said(), ["synced"]);
     }
 }
 
 #[test]
 fn a_server_may_ask_for_a_longer_pause() {
-    let mut script = Script::new();
+    let mut script = FeedScript::new();
     let wish = Duration::from_secs(40);
-    script.put(Input::Refused {
+    script.put(FeedInput::Refused {
         status: 429,
         retry_after: Some(wish),
     });
-    assert_eq!(script.next, Next::Wait(wish));
+    assert_eq!(script.next, FeedAction::Wait(wish));
     assert!(script.pass_waits() == wish && script.is_listing_by_watch());
 }
 
 #[test]
 fn a_kind_that_is_not_served_makes_discovery_look() {
-    let mut script = Script::watching();
+    let mut script = FeedScript::watching();
     script.pass(400);
-    script.end(End::Clean);
+    script.end(WatchEnd::Clean);
     script.refuse(404);
     assert_eq!(script.said(), ["not served", "failing since 400"]);
     script.pass_waits();

@@ -5,7 +5,7 @@ use super::*;
 /// A12: the list comes from a replica that lags behind.
 #[test]
 fn a_lagging_replica_freezes_nothing() {
-    let mut script = Script::watching();
+    let mut script = FeedScript::watching();
     script.line(&event("ADDED", "c", 50));
     script.said();
     script.pass(130);
@@ -28,9 +28,9 @@ fn a_lagging_replica_freezes_nothing() {
 fn a_restored_store_freezes_the_kind_until_a_fresh_list_has_been_applied() {
     for by_pages in [false, true] {
         let mut script = if by_pages {
-            Script::watching_by_pages()
+            FeedScript::watching_by_pages()
         } else {
-            Script::watching()
+            FeedScript::watching()
         };
         script.line(&event("ADDED", "c", 50));
         script.said();
@@ -57,7 +57,7 @@ fn a_restored_store_freezes_the_kind_until_a_fresh_list_has_been_applied() {
         assert_eq!(said, expected, "by pages: {by_pages}");
         script.pass_waits();
         assert_eq!(script.watches_after().as_deref(), Some("41"));
-        script.put(Input::Opened);
+        script.put(FeedInput::Opened);
         script.line(&event("ADDED", "e", 42));
         assert_eq!(script.said(), ["applied e@42"]);
     }
@@ -73,7 +73,7 @@ fn an_event_or_bookmark_that_goes_back_is_not_believed() {
         end(9),
     ];
     for line in table {
-        let mut script = Script::watching();
+        let mut script = FeedScript::watching();
         script.line(&line);
         assert!(script.said().is_empty(), "{line}");
         assert!(script.is_listing_by_page());
@@ -81,7 +81,7 @@ fn an_event_or_bookmark_that_goes_back_is_not_believed() {
         assert_eq!(script.said(), ["applied a@3", "applied b@2", "synced"]);
     }
     // The same version twice is no step back.
-    let mut script = Script::watching();
+    let mut script = FeedScript::watching();
     script.line(&event("MODIFIED", "a", 11));
     script.line(&event("MODIFIED", "a", 11));
     assert_eq!(script.said(), ["applied a@11", "applied a@11"]);
@@ -90,20 +90,20 @@ fn an_event_or_bookmark_that_goes_back_is_not_believed() {
 /// A13: versions that are no numbers can be neither higher nor lower.
 #[test]
 fn versions_that_are_no_numbers_are_passed_on_as_they_are() {
-    let mut script = Script::new();
+    let mut script = FeedScript::new();
     script.refuse(422);
     let mut list = page(1, "", &[("a", 3)]);
     list["metadata"]["resourceVersion"] = "v-7".into();
     script.page(&list);
     script.pass_waits();
     assert_eq!(script.watches_after().as_deref(), Some("v-7"));
-    script.put(Input::Opened);
+    script.put(FeedInput::Opened);
     let mut line = event("ADDED", "b", 1);
     line["object"]["metadata"]["resourceVersion"] = "v-3".into();
     script.line(&line);
     line["object"]["metadata"]["resourceVersion"] = Value::Null;
     script.line(&line);
     script.pass(400);
-    script.end(End::Clean);
+    script.end(WatchEnd::Clean);
     assert_eq!(script.watches_after().as_deref(), Some("v-3"));
 }

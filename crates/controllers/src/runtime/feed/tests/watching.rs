@@ -5,16 +5,16 @@ use super::*;
 #[test]
 fn watches_are_asked_to_last_five_to_ten_minutes() {
     let mut lengths = BTreeSet::new();
-    let mut script = Script::watching();
+    let mut script = FeedScript::watching();
     for _ in 0..20 {
         script.pass(400);
-        script.end(End::Clean);
-        let Next::Watch { length, .. } = script.next else {
+        script.end(WatchEnd::Clean);
+        let FeedAction::Watch { length, .. } = script.next else {
             panic!("{:?}", script.next);
         };
         assert!(WATCH_LENGTH.contains(&length));
         lengths.insert(length.as_secs());
-        script.put(Input::Opened);
+        script.put(FeedInput::Opened);
     }
     assert!(lengths.len() > 10, "{lengths:?}");
 }
@@ -22,7 +22,7 @@ fn watches_are_asked_to_last_five_to_ten_minutes() {
 /// A6: 410 in either form, and the 504 of a version that is too large.
 #[test]
 fn what_is_not_in_the_servers_history_is_listed_anew() {
-    let table: [Case; 6] = [
+    let table: [FeedCase; 6] = [
         ("410 in the stream", |script| {
             script.line(&error(410, "Expired"));
         }),
@@ -33,26 +33,26 @@ fn what_is_not_in_the_servers_history_is_listed_anew() {
             script.line(&error(504, "Timeout"));
         }),
         ("a line that is no JSON", |script| {
-            script.put(Input::Line(b"{\"type\":\"ADD"));
+            script.put(FeedInput::Line(b"{\"type\":\"ADD"));
         }),
         ("410 as a status", |script| {
-            script.end(End::Clean);
+            script.end(WatchEnd::Clean);
             script.refuse(410);
         }),
         ("504 as a status", |script| {
-            script.end(End::Clean);
+            script.end(WatchEnd::Clean);
             script.refuse(504);
         }),
     ];
     for (what, happens) in table {
-        for mut script in [Script::watching(), Script::watching_by_pages()] {
+        for mut script in [FeedScript::watching(), FeedScript::watching_by_pages()] {
             script.line(&event("ADDED", "c", 11));
             script.pass(2);
             happens(&mut script);
             script.said();
             script.pass_waits();
             if script.is_listing_by_watch() {
-                script.put(Input::Opened);
+                script.put(FeedInput::Opened);
                 script.line(&event("ADDED", "b", 2));
                 script.line(&event("ADDED", "a", 12));
                 script.line(&end(20));
@@ -71,14 +71,14 @@ fn what_is_not_in_the_servers_history_is_listed_anew() {
 
 #[test]
 fn a_storm_of_410_slows_down() {
-    let mut script = Script::watching_by_pages();
+    let mut script = FeedScript::watching_by_pages();
     let mut waits = Vec::new();
     for _ in 0..8 {
         script.line(&error(410, "Expired"));
         waits.push(script.pass_waits());
         script.page(&page(20, "", &[("a", 3)]));
         script.pass_waits();
-        script.put(Input::Opened);
+        script.put(FeedInput::Opened);
     }
     assert_eq!(waits[0], Duration::ZERO);
     assert!(waits[7] >= Duration::from_secs(15), "{waits:?}");
@@ -91,14 +91,14 @@ fn a_storm_of_410_slows_down() {
 /// A14: watches that end as soon as they begin are no hot loop.
 #[test]
 fn short_watches_are_at_least_a_second_apart() {
-    let mut script = Script::watching();
+    let mut script = FeedScript::watching();
     for revision in 11..20 {
         script.line(&event("MODIFIED", "a", revision));
-        script.end(End::Clean);
+        script.end(WatchEnd::Clean);
         let from = script.elapsed;
         script.pass_waits();
         assert_eq!(script.elapsed - from, WATCH_SPACING);
-        script.put(Input::Opened);
+        script.put(FeedInput::Opened);
     }
     assert!(!script.said().contains(&"failing since 9".to_owned()));
 }
@@ -106,12 +106,12 @@ fn short_watches_are_at_least_a_second_apart() {
 /// A8: a proxy that answers everything with 200 and a page of its own.
 #[test]
 fn watches_that_come_to_nothing_make_the_kind_fail_and_lead_to_a_list() {
-    for end in [End::Clean, End::Broken] {
-        let mut script = Script::watching();
+    for end in [WatchEnd::Clean, WatchEnd::Broken] {
+        let mut script = FeedScript::watching();
         script.pass(400);
-        script.end(End::Clean);
+        script.end(WatchEnd::Clean);
         for _ in 0..4 {
-            script.put(Input::Opened);
+            script.put(FeedInput::Opened);
             script.end(end);
             script.pass_waits();
             assert_eq!(script.watches_after().as_deref(), Some("10"));
@@ -122,13 +122,13 @@ fn watches_that_come_to_nothing_make_the_kind_fail_and_lead_to_a_list() {
             "{said:?}"
         );
         // One line, and all is well.
-        script.put(Input::Opened);
+        script.put(FeedInput::Opened);
         script.line(&bookmark(11));
         assert_eq!(script.said(), ["synced"]);
         script.pass(100);
-        script.end(End::Clean);
+        script.end(WatchEnd::Clean);
         for _ in 0..5 {
-            script.put(Input::Opened);
+            script.put(FeedInput::Opened);
             script.end(end);
             script.pass_waits();
         }
@@ -138,38 +138,38 @@ fn watches_that_come_to_nothing_make_the_kind_fail_and_lead_to_a_list() {
 
 #[test]
 fn silence_is_answered_with_a_new_watch_and_then_with_a_list() {
-    let mut script = Script::watching();
+    let mut script = FeedScript::watching();
     for _ in 0..3 {
         // A watch that said something is simply continued.
         script.line(&bookmark(12));
         script.pass(90);
-        script.end(End::Idle);
+        script.end(WatchEnd::Idle);
         assert_eq!(script.watches_after().as_deref(), Some("12"));
-        script.put(Input::Opened);
+        script.put(FeedInput::Opened);
     }
     script.pass(90);
-    script.end(End::Idle);
+    script.end(WatchEnd::Idle);
     assert_eq!(script.watches_after().as_deref(), Some("12"));
-    script.put(Input::Opened);
+    script.put(FeedInput::Opened);
     script.pass(90);
-    script.end(End::Idle);
+    script.end(WatchEnd::Idle);
     assert!(script.is_listing_by_page());
 }
 
 #[test]
 fn a_watch_that_cannot_be_opened_again_and_again_is_replaced_by_a_list() {
-    let mut script = Script::watching();
+    let mut script = FeedScript::watching();
     script.pass(400);
-    script.end(End::Clean);
+    script.end(WatchEnd::Clean);
     for _ in 0..5 {
         script.refuse(500);
         script.pass_waits();
     }
     assert!(script.is_listing_by_page());
     // A version that the server cannot even read: at once.
-    let mut script = Script::watching();
+    let mut script = FeedScript::watching();
     script.pass(400);
-    script.end(End::Clean);
+    script.end(WatchEnd::Clean);
     script.refuse(400);
     script.pass_waits();
     assert!(script.is_listing_by_page());

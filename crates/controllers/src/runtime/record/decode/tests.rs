@@ -2,8 +2,8 @@ use super::*;
 
 const KIND: KindId = KindId(3);
 
-fn read(json: &str) -> Result<Record, Unreadable> {
-    decode(KIND, json.as_bytes(), View::Metadata)
+fn read(json: &str) -> Result<ObjectRecord, UnreadableObject> {
+    decode(KIND, json.as_bytes(), RecordView::Metadata)
 }
 
 /// An object with a name, a uid and whatever `more` adds to its metadata.
@@ -42,14 +42,14 @@ fn what_decisions_read_is_taken_and_the_rest_skipped() {
         (owner.controller, owner.block_owner_deletion),
         (Some(true), None)
     );
-    assert_eq!(record.body, Body::None);
+    assert_eq!(record.body, RecordBody::None);
 }
 
 #[test]
 fn a_full_view_keeps_the_bytes_as_they_came() {
     let json = object("") + "  ";
-    let record = decode(KIND, json.as_bytes(), View::Full).unwrap();
-    assert_eq!(record.body, Body::Json(Bytes::from(json)));
+    let record = decode(KIND, json.as_bytes(), RecordView::Full).unwrap();
+    assert_eq!(record.body, RecordBody::Json(Bytes::from(json)));
 }
 
 #[test]

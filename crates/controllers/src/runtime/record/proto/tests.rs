@@ -1,6 +1,6 @@
 //! The same object, written in both forms, is read the same; what is broken is told apart from what is missing.
 
-use super::super::{View, decode};
+use super::super::{RecordView, decode};
 use super::*;
 
 /// A field that holds bytes.
@@ -64,7 +64,7 @@ fn an_object_reads_as_it_does_from_json() {
         "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": true,
             "uid": "0a1b2c3d-0000-4000-8000-00000000abcd", "blockOwnerDeletion": false}, {}],
         "finalizers": ["foregroundDeletion", "example.com/a"]}}"#;
-    let expected = decode(KindId(3), json, View::Metadata).unwrap();
+    let expected = decode(KindId(3), json, RecordView::Metadata).unwrap();
     let read = decode_partial(KindId(3), &mk_object(&mk_metadata()));
     assert_eq!(read, Ok(expected));
 }
@@ -112,7 +112,7 @@ fn a_frame_is_an_event_and_an_object() {
     let mut frame = Vec::new();
     put(&mut frame, 1, b"DELETED");
     put(&mut frame, 2, &extension);
-    let expected = WatchEvent {
+    let expected = WatchFrame {
         event: "DELETED",
         object: b"k8s\0...",
     };
