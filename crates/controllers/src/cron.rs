@@ -127,7 +127,7 @@ impl Controller for CronJobs {
                 index.apply_cron(record, now, wake);
             }
             ObservedChange::Applied(record) if index.is_job(record.kind) => {
-                index.apply_job(record, wake)
+                index.apply_job(record, wake);
             }
             ObservedChange::Deleted(record) if index.is_cron(record.kind) => {
                 index.forget_cron(&record.meta.uid, wake);
@@ -137,7 +137,7 @@ impl Controller for CronJobs {
             }
             // A CronJob that a list did not show gets no request.
             ObservedChange::Missing(kind, uid) if index.is_cron(*kind) => {
-                index.forget_cron(uid, wake)
+                index.forget_cron(uid, wake);
             }
             ObservedChange::Missing(kind, uid) if index.is_job(*kind) => index.doubt_job(uid, wake),
             ObservedChange::Kind(kind, state) => index.know_kind(*kind, *state, wake),

@@ -148,7 +148,7 @@ impl GarbageCollector {
                     .mark_absent_if_doubtful(Coordinates::of(target, uid), proof, wake);
             }
             (ApiCall::Patch { .. } | ApiCall::Delete { .. }, Found::Absent(_)) => {
-                self.index.going(uid)
+                self.index.going(uid);
             }
             (ApiCall::Delete { .. }, Found::Alive(record)) => {
                 self.index.apply_known(record, wake);

@@ -137,7 +137,7 @@ impl PodGc {
         match answer {
             // Another one has its name: the end of this one will be shown.
             ApiAnswer::Object(record) if record.meta.uid != *uid => {
-                self.index.going(uid, now, wake)
+                self.index.going(uid, now, wake);
             }
             ApiAnswer::Object(record) => {
                 if matches!(call, ApiCall::Patch { .. }) {
@@ -195,10 +195,10 @@ impl Controller for PodGc {
             }
             // A Pod that is gone needs nothing, so it does not matter whether it is.
             ObservedChange::Missing(kind, uid) if index.is_pod(*kind) => {
-                index.forget_pod(uid, now, wake)
+                index.forget_pod(uid, now, wake);
             }
             ObservedChange::Missing(kind, uid) if index.is_node(*kind) => {
-                index.lose_node(uid, now, wake)
+                index.lose_node(uid, now, wake);
             }
             ObservedChange::Kind(kind, state) => index.know_kind(*kind, *state, now, wake),
             ObservedChange::Catalog(catalog) => index.know_catalog(catalog),

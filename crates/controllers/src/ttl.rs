@@ -143,7 +143,7 @@ impl Controller for Ttl {
     fn observe(&mut self, change: &ObservedChange, now: Timestamp, wake: &mut WakeList<Uid>) {
         match change {
             ObservedChange::Applied(record) if self.is_ours(record) => {
-                self.apply(record, now, wake)
+                self.apply(record, now, wake);
             }
             ObservedChange::Applied(record) if self.is_cron(record.kind) => {
                 self.index.ticks.apply(record, wake);

@@ -474,7 +474,7 @@ impl CronCase<'_> {
 
     /// An Event that is emitted once for each slot.
     ///
-    /// DEVIATION(cron-told-once): upstream emits it again with every reconcile. Here it is emitted once for each slot, and
+    /// DEVIATION(cron-once-per-slot): upstream emits it again with every reconcile. Here it is emitted once for each slot, and
     /// an Event about no slot, like an unreadable schedule, once as long as its cause lasts.
     fn slot_note(&self, slot: DueSlot, event: CronEvent) -> Option<EventNote> {
         let note = self.note(event, &[])?;

@@ -1,7 +1,7 @@
 //! The requests that a decision can ask for, and their answers.
 //!
-//! Controllers make calls, `effects` carries them out and makes the answers. A call names everything that the server
-//! has to compare (uid and resourceVersion), because safety rests on the server comparing it.
+//! Controllers make calls; `effects` sends them and makes the answers. A write names the uid and the resourceVersion that
+//! the decision was based on, so that the server refuses it if the object has changed since.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,108 +15,97 @@ use super::record::{ObjectRecord, Revision, Uid};
 /// Exactly one request to the API server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ApiCall {
-    /// Read one object from the quorum, as much of it as the controller's feeds show.
-    Get {
-        /// The object.
-        target: CallTarget,
-    },
-    /// Make an object, or post to a subresource of one.
+    /// Read one object from the quorum, in the view of the controller's feeds.
+    Get { target: CallTarget },
+    /// Create an object, or post to a subresource of one.
     Create {
-        /// The object; it has a name, so that what was made twice is found out.
+        /// The object. It always has a name, so that a second create of it fails.
         target: CallTarget,
-        /// The subresource, `binding`.
+        /// The subresource, such as `binding`.
         subresource: Option<&'static str>,
-        /// All of it; `effects` writes neither kind nor name into it.
+        /// The whole object; `effects` adds neither kind nor name.
         object: Value,
     },
-    /// Delete one object.
     Delete {
-        /// The object.
         target: CallTarget,
-        /// What was judged.
+        /// The version that the decision was based on: the precondition of the delete.
         judged: JudgedVersion,
-        /// What becomes of its dependents; the kind's default if not said.
+        /// What happens to the dependents; the kind's default if `None`.
         propagation: Option<DeletePropagation>,
-        /// How long a Pod may take to stop; its own choice if not said.
+        /// How long a Pod may take to stop; its `terminationGracePeriodSeconds` if `None`.
         grace_secs: Option<u32>,
     },
-    /// Change one object.
     Patch {
-        /// The object.
         target: CallTarget,
-        /// What was judged; `effects` writes it into the patch.
+        /// The version that the decision was based on; `effects` writes it into the patch.
         judged: JudgedVersion,
-        /// The subresource, `status`.
+        /// The subresource, such as `status`.
         subresource: Option<&'static str>,
         form: PatchForm,
-        /// The rest of the patch.
+        /// The patch without `uid` and `resourceVersion`.
         patch: Value,
     },
 }
 
-/// Where an object is.
+/// The object of a call: its kind, namespace and name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CallTarget {
-    /// What it is.
     pub kind: KindId,
-    /// Its namespace; empty for objects of the cluster.
+    /// The namespace; empty for cluster-scoped objects.
     pub namespace: Box<str>,
-    /// Its name.
     pub name: Box<str>,
 }
 
-/// Which copy of an object was judged. The server refuses the request with 409 if it has another one.
+/// The version of an object that a decision was based on. The server refuses the request with 409 if it has another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JudgedVersion {
-    /// Its identity.
     pub uid: Uid,
-    /// Its version.
     pub revision: Revision,
 }
 
-/// What a patch says about lists.
+/// The form of a patch, which decides how it changes lists.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum PatchForm {
-    /// All of each list: a JSON merge patch, the one form that every kind takes.
+    /// A JSON merge patch replaces whole lists. Every kind accepts it.
     #[default]
     Merge,
-    /// Single entries by their key: a strategic merge patch, for built-in kinds. One condition can be written by it
-    /// without knowing the others.
+    /// A strategic merge patch changes single entries of a list by their key. Only built-in kinds accept it. It can write
+    /// one condition without knowing the others.
     Strategic,
 }
 
-/// What becomes of the dependents of a deleted object.
+/// What happens to the dependents of a deleted object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeletePropagation {
-    /// They go after it.
+    /// The dependents are deleted after the object.
     Background,
-    /// They go before it.
+    /// The dependents are deleted before the object.
     Foreground,
-    /// They stay.
+    /// The dependents stay and lose their owner.
     Orphan,
 }
 
 /// The answer to a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ApiAnswer {
-    /// The object as it is now. After a delete: as it was last.
+    /// The object in its current version. After a delete: in its last one.
     Object(Arc<ObjectRecord>),
-    /// Done; the server had nothing to show.
+    /// The request was accepted, and the response has no object.
     Done,
-    /// The object that was asked for does not exist, and that is proven.
+    /// The object provably does not exist.
     Absent(AbsenceProof),
-    /// The request failed, or its answer cannot be used.
+    /// The request failed, or its response cannot be used.
     Failed(CallFailure),
 }
 
-/// How it is known that an object does not exist. Nothing else counts.
+/// The proof that an object does not exist. Nothing else counts as absence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AbsenceProof {
     /// A watch showed its DELETED event.
     Observed,
-    /// Another object lives under its name.
+    /// Another object has its name.
     OtherUid(Uid),
-    /// A well-formed 404 names it, for a kind that discovery serves.
+    /// A well-formed 404 names the object, and discovery serves its kind.
     NotFound,
 }
 
@@ -128,33 +117,33 @@ pub struct CallFailure {
     pub status: Option<u16>,
     /// The server's message, or why the server was not reached.
     pub message: String,
-    /// How long the server wants no further request, capped.
+    /// How long the server asked us to wait, capped.
     pub retry_after: Option<Duration>,
 }
 
-/// The kind of a failure, as far as drivers or controllers act on the difference.
+/// The kinds of failures that drivers or controllers treat differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureKind {
-    /// 409: the object changed since it was judged, or exists already.
+    /// 409: the object has changed since the decision, or exists already.
     Conflict,
-    /// 401 or 403.
+    /// Status 401 or 403.
     Forbidden,
-    /// 403: the namespace is ending and takes nothing new.
+    /// 403: the namespace is terminating, and nothing can be created in it.
     NamespaceEnding,
-    /// The kind is not served, or the server does not know the path; says nothing about the object.
+    /// The kind is not served, or the server does not know the path. This proves nothing about the object.
     NotServed,
-    /// 429.
+    /// The server answered 429.
     TooManyRequests,
-    /// Any other 4xx: the request itself is at fault.
+    /// Any other 4xx: the request itself is wrong.
     Refused,
-    /// 5xx, an unreadable answer, a timeout, no connection.
+    /// 5xx, an unreadable response, a timeout, or no connection.
     Unavailable,
 }
 
 // === impl ApiCall ===
 
 impl ApiCall {
-    /// The object it is about.
+    /// The object that is read or written.
     #[must_use]
     pub fn target(&self) -> &CallTarget {
         match self {
@@ -165,7 +154,7 @@ impl ApiCall {
         }
     }
 
-    /// The verb, as evidence and metrics name it.
+    /// The verb as evidence and metrics name it.
     #[must_use]
     pub fn verb(&self) -> &'static str {
         match self {
@@ -176,7 +165,7 @@ impl ApiCall {
         }
     }
 
-    /// Which copy was judged; nothing for a read, and for what does not exist yet.
+    /// The version that the decision was based on; `None` for a read and for a create.
     #[must_use]
     pub fn judged(&self) -> Option<&JudgedVersion> {
         match self {
@@ -185,7 +174,7 @@ impl ApiCall {
         }
     }
 
-    /// Whether it leaves the cluster as it is.
+    /// Whether the call changes nothing in the cluster.
     #[must_use]
     pub fn is_read(&self) -> bool {
         matches!(self, Self::Get { .. })
@@ -195,7 +184,7 @@ impl ApiCall {
 // === impl PatchForm ===
 
 impl PatchForm {
-    /// As `Content-Type` spells it.
+    /// The value of the `Content-Type` header.
     #[must_use]
     pub fn media_type(self) -> &'static str {
         match self {
@@ -208,7 +197,7 @@ impl PatchForm {
 // === impl DeletePropagation ===
 
 impl DeletePropagation {
-    /// As `DeleteOptions` spell it.
+    /// The value of `propagationPolicy` in `DeleteOptions`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

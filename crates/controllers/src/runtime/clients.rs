@@ -1,9 +1,9 @@
-//! How a cluster is reached: through a kubeconfig, from inside a cluster, or in process without any wire.
+//! Clients of a cluster: by a kubeconfig, by the service account of a Pod, or of a server in this process.
 //!
-//! kube's stock transport with its hidden retries off (the queue decides what is tried again) and no timeout on reads
-//! (watches are silent for long; `effects` and feeds bound what they wait for). Files, contexts and proxies are chosen
-//! here by kubectl's rules, because errors should say what to do and because kube 5.0 compares NO_PROXY with the
-//! address of the proxy. Credential plugins, tokens that change on disk and rotated CAs are kube's part.
+//! The transport is kube's, without its retries (the queue decides what is retried) and without a read timeout (watches
+//! are silent for long; `effects` and feeds have their own timeouts). Files, contexts and proxies are chosen here by
+//! kubectl's rules, so that errors say what to do, and because kube 5.0 compares NO_PROXY with the address of the proxy.
+//! kube handles credential plugins, tokens that change on disk and rotated CAs.
 
 mod proxy;
 
@@ -19,11 +19,11 @@ use thiserror::Error;
 use super::effects::{described, reason};
 pub use proxy::ProxySettings;
 
-/// How this program calls itself on the wire.
+/// The `User-Agent` of all requests.
 const USER_AGENT: &str = concat!("caretaker/", env!("CARGO_PKG_VERSION"));
 
-/// The ways to one cluster. One client for now; watches and requests are asked for apart because they will not share
-/// a connection for ever.
+/// The clients of one cluster. Watches and requests share a client for now; callers ask for them separately, so that
+/// they can get connections of their own later.
 #[derive(Clone)]
 pub struct ClusterClients {
     client: kube::Client,
@@ -31,81 +31,63 @@ pub struct ClusterClients {
     namespace: String,
 }
 
-/// Which cluster.
+/// The flags and the environment that choose a cluster.
 #[derive(Debug, Clone, Default)]
 pub struct ClusterChoice {
-    /// `--kubeconfig`: this file and no other.
+    /// The file that `--kubeconfig` names; no other file is read then.
     pub kubeconfig: Option<PathBuf>,
-    /// `--context`: instead of the current one.
+    /// The context that `--context` names, instead of the current one.
     pub context: Option<String>,
-    /// What the environment says.
     pub environment: ClientEnvironment,
 }
 
-/// What the environment says about clusters.
+/// The environment variables that concern clusters.
 #[derive(Debug, Clone, Default)]
 pub struct ClientEnvironment {
-    /// `KUBECONFIG`: a list of files.
+    /// The variable `KUBECONFIG`, a list of files.
     pub kubeconfig: Option<OsString>,
-    /// Where `.kube/config` is.
+    /// The home directory, which may have `.kube/config`.
     pub home: Option<PathBuf>,
-    /// Which way out.
     pub proxies: ProxySettings,
 }
 
-/// Why a cluster cannot be reached, in words that say what to do.
+/// Why there is no client of a cluster. The messages say what to do.
 #[derive(Debug, Error)]
 pub enum ClientsError {
-    /// There is no file.
     #[error("there is no kubeconfig: {looked}; name one with --kubeconfig, or set KUBECONFIG")]
     NoKubeconfig {
-        /// Where it was looked for.
+        /// Which files do not exist.
         looked: String,
     },
-    /// A file is no kubeconfig.
     #[error("the kubeconfig {} cannot be read: {why}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// No context was named.
+    Unreadable { path: PathBuf, why: String },
+    /// There is no current context, and `--context` is not set.
     #[error(
         "the kubeconfig does not say which context to use: name one with --context; it has {known}"
     )]
     NoCurrentContext {
-        /// What there is to choose from.
+        /// The contexts of the kubeconfig.
         known: String,
     },
-    /// The context does not exist.
     #[error("the kubeconfig has no context {name:?}; it has {known}")]
     NoContext {
-        /// What was asked for.
         name: String,
-        /// What there is to choose from.
+        /// The contexts of the kubeconfig.
         known: String,
     },
-    /// The context leads nowhere.
     #[error(
         "the context {context:?} names the cluster {cluster:?}, which the kubeconfig does not have"
     )]
-    NoCluster {
-        /// The context.
-        context: String,
-        /// What it names.
-        cluster: String,
-    },
-    /// Something else in it is wrong.
+    NoCluster { context: String, cluster: String },
+    /// Any other error in the kubeconfig.
     #[error("the kubeconfig cannot be used: {0}")]
     Unusable(String),
-    /// The proxy's address is none.
     #[error("the proxy {0:?} is no address like http://proxy:3128")]
     Proxy(String),
     /// This process does not run in a Pod, or its service account is not mounted.
     #[error("this process does not run inside a cluster: {0}")]
     NotInCluster(String),
-    /// Neither.
+    /// There is neither a kubeconfig nor a cluster around this process.
     #[error("{0}; and {1}")]
     Nowhere(Box<ClientsError>, Box<ClientsError>),
 }
@@ -113,11 +95,11 @@ pub enum ClientsError {
 // === impl ClusterClients ===
 
 impl ClusterClients {
-    /// The cluster that a user means: the kubeconfig that was named or found, else the cluster around this process.
-    /// Must be called inside a tokio runtime, as all of these.
+    /// The cluster of the kubeconfig that was named or found, else the cluster around this process. Like all of these
+    /// functions, it must be called inside a tokio runtime.
     ///
     /// # Errors
-    /// When neither leads to a cluster.
+    /// There is neither a usable kubeconfig nor a cluster around this process.
     pub async fn find(choice: &ClusterChoice) -> Result<Self, ClientsError> {
         let error = match Self::from_kubeconfig(choice).await {
             Err(error @ ClientsError::NoKubeconfig { .. }) if choice.kubeconfig.is_none() => error,
@@ -129,7 +111,7 @@ impl ClusterClients {
     /// The cluster of a kubeconfig.
     ///
     /// # Errors
-    /// When there is none, or it cannot be used.
+    /// There is no kubeconfig, or it cannot be used.
     pub async fn from_kubeconfig(choice: &ClusterChoice) -> Result<Self, ClientsError> {
         let kubeconfig = choice.read()?;
         let context = chosen_context(&kubeconfig, choice.context.as_deref())?;
@@ -152,17 +134,17 @@ impl ClusterClients {
         Self::connect(config)
     }
 
-    /// The cluster that this process runs in, with the token of its service account, read again as it changes.
+    /// The cluster that this process runs in, by its service account. The token is read again when it changes.
     ///
     /// # Errors
-    /// When it runs in none.
+    /// The process does not run in a Pod, or has no service account.
     pub fn in_cluster() -> Result<Self, ClientsError> {
         let config =
             Config::incluster().map_err(|error| ClientsError::NotInCluster(reason(&error)))?;
         Self::connect(config)
     }
 
-    /// A server in this process.
+    /// The clients of a server in this process.
     #[must_use]
     pub fn in_process(client: kube::Client) -> Self {
         Self {
@@ -188,25 +170,25 @@ impl ClusterClients {
         })
     }
 
-    /// For requests that are answered and done.
+    /// The client for requests other than watches.
     #[must_use]
     pub fn requests(&self) -> kube::Client {
         self.client.clone()
     }
 
-    /// For watches.
+    /// The client for watches.
     #[must_use]
     pub fn watches(&self) -> kube::Client {
         self.client.clone()
     }
 
-    /// The server's address.
+    /// The address of the API server.
     #[must_use]
     pub fn server(&self) -> &str {
         &self.server
     }
 
-    /// The namespace that commands mean if none is named.
+    /// The namespace of the context, which commands use if none is named.
     #[must_use]
     pub fn namespace(&self) -> &str {
         &self.namespace
@@ -222,8 +204,8 @@ impl fmt::Debug for ClusterClients {
 // === impl ClusterChoice ===
 
 impl ClusterChoice {
-    /// The kubeconfig: the named file, else those of `KUBECONFIG` merged, else the one at home. As in kubectl, files
-    /// of a list need not exist, a named one has to.
+    /// Reads the named file, else the files of `KUBECONFIG` merged, else the file in the home directory. As in kubectl,
+    /// a named file must exist, and files of a list need not.
     fn read(&self) -> Result<Kubeconfig, ClientsError> {
         if let Some(path) = &self.kubeconfig {
             if !path.exists() {
@@ -261,7 +243,7 @@ impl ClusterChoice {
 // === impl ClientEnvironment ===
 
 impl ClientEnvironment {
-    /// What the environment of this process says.
+    /// Reads the environment of this process.
     #[must_use]
     pub fn read() -> Self {
         Self {
@@ -271,7 +253,7 @@ impl ClientEnvironment {
         }
     }
 
-    /// The files to look into.
+    /// The kubeconfig files, in the order in which they are merged.
     fn kubeconfigs(&self) -> Vec<PathBuf> {
         let listed: Vec<PathBuf> = self
             .kubeconfig
@@ -327,7 +309,7 @@ fn chosen_context(config: &Kubeconfig, asked: Option<&str>) -> Result<String, Cl
     })
 }
 
-/// The proxy that a kubeconfig wants for the cluster of `context`.
+/// The `proxy-url` of the cluster of `context`.
 fn cluster_proxy(config: &Kubeconfig, context: &str) -> Result<Option<String>, ClientsError> {
     let named = config.contexts.iter().find(|named| named.name == context);
     let cluster = named.and_then(|named| Some(named.context.as_ref()?.cluster.as_str()));
@@ -359,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_context_is_chosen_or_the_known_ones_are_named() {
+    fn chooses_a_context_or_lists_the_known_ones() {
         let table = [
             ("a", None, Ok("a")),
             ("a", Some("b"), Ok("b")),
@@ -391,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_is_looked_up_or_said_to_be_missing() {
+    fn a_context_without_its_cluster_is_an_error() {
         let config = mk_kubeconfig("a");
         assert_eq!(cluster_proxy(&config, "a").unwrap().unwrap(), "http://p:1");
         assert_eq!(
@@ -401,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_looked_for_where_kubectl_looks() {
+    fn reads_the_files_that_kubectl_reads() {
         let list = std::env::join_paths(["one", "", "two"]).unwrap();
         let home = Some(PathBuf::from("home"));
         let table = [
@@ -422,7 +404,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_has_nothing_is_told_what_to_do() {
+    async fn a_missing_kubeconfig_is_an_error_that_says_what_to_do() {
         let mut choice = ClusterChoice::default();
         let error = ClusterClients::from_kubeconfig(&choice).await.unwrap_err();
         assert_eq!(

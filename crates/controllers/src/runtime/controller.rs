@@ -1,9 +1,9 @@
-//! The trait that every controller implements: an index of what it has observed, and decisions that follow from it. No
-//! I/O, no clock, no locks.
+//! The trait that every controller implements: an index of observed objects, and decisions that follow from it. A
+//! controller does no I/O, reads no clock and takes no locks.
 //!
 //! The driver owns a controller, passes changes and answers to it, asks it for decisions and sends their requests. Three
 //! rules hold for all controllers: one decision asks for at most one request; an answer is an observation like any other;
-//! safety sits in the driver, between a decision and the API.
+//! the checks between a decision and the API are in the driver.
 
 use std::fmt::{Debug, Display};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::record::{ObjectRecord, Uid};
 
 /// A controller, as its driver sees it.
 pub trait Controller: Send + 'static {
-    /// Identifies what one decision is about: an object, an owner.
+    /// Identifies the subject of one decision: an object, an owner.
     type Key: Clone + Ord + Debug + Send + Sync + 'static;
     /// The reasons of its decisions, for the log, for evidence and for `explain`.
     type Reason: DecisionReason;
@@ -27,14 +27,14 @@ pub trait Controller: Send + 'static {
     /// The controller's name, as `--controllers` spells it.
     fn name(&self) -> &'static str;
 
-    /// Takes note of a change, and wakes the keys whose decisions it may change.
+    /// Applies a change to the index, and wakes the keys whose decisions it may change.
     fn observe(&mut self, change: &ObservedChange, now: Timestamp, wake: &mut WakeList<Self::Key>);
 
-    /// Decides what follows for `key` from what is known now.
+    /// Decides what to do for `key` now.
     fn decide(&self, key: &Self::Key, now: Timestamp) -> Verdict<Self::Key, Self::Reason>;
 
-    /// Takes note of the answer to a request, and returns the Events that follow from it. The driver decides the key
-    /// again afterwards, as [`Controller::after_write`] says.
+    /// Applies the answer to a request to the index, and returns the Events that follow from it. The driver decides the
+    /// key again afterwards; after a write it does so as [`Controller::after_write`] says.
     fn answered(&mut self, answered: AnsweredCall<'_, Self::Key>) -> Vec<EventNote>;
 
     /// When the driver decides a key again after the server has accepted a write of it.
@@ -97,12 +97,12 @@ pub trait DecisionReason: Display + Clone + Send + Sync + 'static {
     /// The id of the rule that decided, `OwnerAbsent`. Programs compare it, so it does not change.
     fn rule(&self) -> &'static str;
 
-    /// How the absence that this rests on was proven, if it rests on one.
+    /// The proof of the absence that the decision is based on, if it is based on one.
     fn proof(&self) -> Option<&AbsenceProof> {
         None
     }
 
-    /// The object because of which this happens: the owner that went, the Job that finished.
+    /// The object that caused the decision: the owner that is absent, the Job that finished.
     fn cause(&self) -> Option<&ObjectIdentity> {
         None
     }
@@ -113,15 +113,15 @@ pub trait DecisionReason: Display + Clone + Send + Sync + 'static {
     }
 }
 
-/// What a feed has found out.
+/// A change that a feed has observed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ObservedChange {
     /// An object exists in this version.
     Applied(Arc<ObjectRecord>),
     /// A watch showed that an object was deleted; this is its last version.
     Deleted(Arc<ObjectRecord>),
-    /// A fresh list did not show an object that was there. It authorises nothing: before anything follows from the
-    /// absence, the server is asked.
+    /// A fresh list did not show an object that was known. This is no proof of absence: a controller reads the object
+    /// before it acts on it.
     Missing(KindId, Uid),
     /// The state of a kind has changed.
     Kind(KindId, KindState),
@@ -138,7 +138,7 @@ pub struct Verdict<K, R> {
     pub notes: Vec<EventNote>,
 }
 
-/// What happens next with a key.
+/// The next step for a key.
 #[derive(Debug, Clone, PartialEq)]
 pub enum NextStep<K> {
     /// Nothing until something changes.
@@ -184,9 +184,9 @@ pub enum EventSeverity {
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectIdentity {
-    /// `apps/v1`.
+    /// The `apiVersion`, such as `apps/v1`.
     pub api_version: String,
-    /// `Deployment`.
+    /// The kind, such as `Deployment`.
     pub kind: String,
     /// Empty for objects of the cluster.
     pub namespace: String,
@@ -221,7 +221,7 @@ impl<K> Default for WakeList<K> {
 
 // === impl ObjectIdentity ===
 
-/// `Deployment shop/web`.
+/// Formats the kind, the namespace and the name: `Deployment shop/web`.
 impl Display for ObjectIdentity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.namespace.is_empty() {

@@ -1,9 +1,9 @@
-//! Asks a server for its kinds.
+//! Reads the kinds of a server.
 //!
-//! One round asks the two roots, in the aggregated form or, where a server does not have it, group version by group
-//! version. A round that fails in part says which group versions are unknown; what follows for the kinds known so far is
-//! [`merge`]. Mirrors what upstream's collector takes from client-go's discovery, 1.36: the version the server prefers
-//! for each resource, no subresources, nothing that cannot be parsed, and a stale group version counts as failed.
+//! One round reads the two roots `/api` and `/apis`, in the aggregated form or, where a server does not support it, group
+//! version by group version. A round that fails in part says which group versions are unknown; [`merge`] keeps the known
+//! kinds of those. Mirrors what upstream's collector takes from client-go's discovery (1.36): the preferred version of
+//! each resource, no subresources, nothing that cannot be parsed, and a stale group version counts as failed.
 
 mod documents;
 
@@ -23,27 +23,26 @@ pub use documents::{
     read_resources, read_root,
 };
 
-/// What the roots are asked for: the aggregated form if there is one.
+/// The `Accept` header of the roots: the aggregated form where the server supports it.
 const ACCEPT: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 
-/// Longest wait for one document.
+/// The longest wait for one document.
 const DOCUMENT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Largest document. Ten thousand custom kinds take about 10 MB.
+/// The largest document, in bytes. Ten thousand custom kinds take about 10 MB.
 const DOCUMENT_BYTES_MAX: usize = 128 * 1024 * 1024;
 
-/// Documents asked for at the same time where there is one per group version.
+/// How many documents are requested at the same time where there is one per group version.
 const DOCUMENTS_AT_ONCE: usize = 8;
 
-/// What one round found.
+/// The result of one round.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DiscoveryResult {
     /// Each resource in the version that the server prefers.
     pub kinds: Vec<ApiKind>,
-    /// What could not be asked for.
     pub failed: DiscoveryGaps,
-    /// The first request that failed.
+    /// The error of the first request that failed.
     pub error: Option<DiscoveryError>,
 }
 
@@ -63,18 +62,18 @@ pub enum DiscoveryError {
     Malformed { path: Box<str>, why: BadDocument },
 }
 
-/// What a round does not know.
+/// The group versions whose kinds a round could not read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DiscoveryGaps {
-    /// Group versions that were not answered, or are stale.
+    /// Group versions whose document failed, or that are stale.
     pub group_versions: BTreeSet<GroupVersion>,
-    /// Whether the core group as a whole is unknown.
+    /// Whether `/api`, and so the whole core group, failed.
     pub core: bool,
-    /// Whether all other groups are unknown.
+    /// Whether `/apis`, and so all other groups, failed.
     pub groups: bool,
 }
 
-/// Asks for everything a server has. Never an error: what is not answered is in the result.
+/// Runs one round of discovery. Never an error: the result says which documents failed.
 pub async fn discover(client: &kube::Client) -> DiscoveryResult {
     let (core, groups) = futures::join!(root(client, "/api"), root(client, "/apis"));
     let mut found = DiscoveryResult {
@@ -96,8 +95,9 @@ pub async fn discover(client: &kube::Client) -> DiscoveryResult {
     found
 }
 
-/// The kinds to go on with after a round: what was found, and of what is unknown everything that was served before and
-/// whose feed has synced at some time: the server that fails discovery fails the feed as well. Nothing at all was found: nothing changes, and `None` says so.
+/// The kinds to continue with after a round: those that were found, and of the group versions that failed those that were
+/// served before and whose feed has synced at some time (it need not be synced now: a server that fails discovery often
+/// fails the feed too). `None` if the round found no kind: then nothing changes.
 #[must_use]
 pub fn merge(
     found: &DiscoveryResult,
@@ -117,7 +117,7 @@ pub fn merge(
         .filter(|kind| is_kept(kind))
         .cloned()
         .collect();
-    // A kind whose preferred version is unknown for the moment stays with it, though another version serves it too.
+    // A kind whose preferred version failed keeps that version, although another version serves it too.
     let name = |kind: &ApiKind| (kind.group.clone(), kind.resource.clone());
     let names: BTreeSet<(Box<str>, Box<str>)> = kept.iter().map(name).collect();
     let new = found
@@ -150,7 +150,7 @@ impl DiscoveryError {
 // === impl DiscoveryGaps ===
 
 impl DiscoveryGaps {
-    /// Whether this kind, in the version it is known in, may be served although the round did not find it.
+    /// Whether a kind, in its known version, may be served although the round did not find it.
     #[must_use]
     pub fn covers(&self, kind: &ApiKind) -> bool {
         if kind.group.is_empty() && self.core || !kind.group.is_empty() && self.groups {
@@ -166,7 +166,8 @@ async fn root(client: &kube::Client, path: &str) -> Result<RootDocument, Discove
     read_root(&document).map_err(|error| DiscoveryError::malformed(path, error))
 }
 
-/// Fills in what an old-style root only names.
+/// The versions of a root, with their resources. A root in the old form only names the versions, so that each of them
+/// is read by itself.
 async fn complete(
     client: &kube::Client,
     root: RootDocument,

@@ -1,15 +1,16 @@
 //! Asks one controller for decisions and sends their requests: one task per controller.
 //!
-//! The driver owns the controller and its queue, so that no lock exists that could be held while waiting. Every turn it
-//! fills free slots (take a key, decide it, send its request) and then waits for the next change, answer, time or
-//! question. Safety sits here, in [`Driver::gate`], between a decision and the API, once for all controllers. A panic in
-//! a controller ends its driver: the manager starts another one with an empty index, never with half of one.
+//! The driver owns the controller and its queue, so that no lock can be held while it waits. In every turn the driver
+//! fills free slots (take a key, decide it, send its request) and then waits for the next change, answer, due time or
+//! query. [`Driver::gate`] stands between a decision and the API, once for all controllers. A panic in a controller ends
+//! its driver: the manager starts a new driver with an empty index, never with a half-updated one.
 //!
-//! - [`options`]: what can be chosen. `handle`: how other tasks query the controller.
-//! - `in_flight`: requests without an answer. `watched_kinds`: the states of kinds.
-//! - [`clock_skew`]: the controller's time.
+//! - [`options`]: what flags and tests choose. `handle`: queries from other tasks.
+//! - `in_flight`: requests without an answer; `answers`: what follows from an answer.
+//! - `watched_kinds`: the states of kinds. [`clock_skew`]: the controller's time.
 //! - `report`: evidence, metrics and Events; `failure_log`: which failures are logged; [`liveness`]: what `/livez` reads.
 
+mod answers;
 pub mod clock_skew;
 mod failure_log;
 mod handle;
@@ -33,40 +34,38 @@ pub use handle::{DriverHandle, DriverQuery};
 pub use in_flight::CONFLICTS_AT_ONCE;
 pub use options::{DriverEnd, DriverMode, DriverOptions, DriverParts};
 
-use super::call::{ApiAnswer, ApiCall, CallFailure, CallTarget, FailureKind, JudgedVersion};
-use super::controller::{
-    AfterWrite, AnsweredCall, Controller, DriverStep, NextStep, ObservedChange, WakeList,
-};
+use super::call::{ApiCall, CallTarget, JudgedVersion};
+use super::controller::{Controller, DriverStep, NextStep, ObservedChange, WakeList};
 use super::effects::Effects;
 use super::events::EventSink;
 use super::queue::{DueKey, ReleaseCause, RetryLimits, WorkQueue};
-use clock_skew::{DriverClock, ServerTime};
-use in_flight::{FinishedCall, InFlight, KeyProgress, PlannedCall};
+use clock_skew::DriverClock;
+use in_flight::{InFlight, KeyProgress, PlannedCall};
 use liveness::DriverLiveness;
 use report::{DriverReport, ReportTargets, TargetName};
 use watched_kinds::WatchedKinds;
 
-/// How many changes are taken per turn. One would starve answers as soon as several feeds are busy, all would starve
-/// everything else.
+/// How many changes are taken per turn: enough to keep up with several busy feeds, and few enough that answers and
+/// queries do not wait.
 const CHANGES_AT_ONCE: usize = 256;
 
-/// How many decisions are made per turn, so that a long queue of keys that need no request does not hold up the rest.
+/// How many decisions are made per turn, so that a long queue of keys that need no request does not delay answers.
 const DECISIONS_AT_ONCE: usize = 1_024;
 
-/// How many questions are answered per turn beyond the one that woke the driver.
-const ASKS_AT_ONCE: usize = 16;
+/// How many queries are answered per turn beyond the one that woke the driver.
+const QUERIES_AT_ONCE: usize = 16;
 
-/// How many questions may wait.
-const ASKS_WAITING_MAX: usize = 64;
+/// How many queries may wait in the channel.
+const QUERIES_WAITING_MAX: usize = 64;
 
-/// How long a stopping driver waits for the requests it has sent.
+/// How long a stopping driver waits for the answers to the requests it has sent.
 pub const SHUTDOWN_MAX: Duration = Duration::from_secs(10);
 
 /// One running controller.
 pub struct Driver<C: Controller> {
     controller: C,
     changes: mpsc::Receiver<ObservedChange>,
-    asks: mpsc::Receiver<DriverQuery<C>>,
+    queries: mpsc::Receiver<DriverQuery<C>>,
     handle: DriverHandle<C>,
     effects: Arc<Effects>,
     clock: DriverClock,
@@ -81,32 +80,32 @@ pub struct Driver<C: Controller> {
     is_stopping: bool,
 }
 
-/// What becomes of a decision to send a request.
+/// The result of the checks between a decision and the API.
 enum WriteGate {
     Pass,
-    /// Not now; the key backs off.
+    /// The request is not sent now; the key backs off.
     Later,
-    /// Not at all, until something changes.
+    /// The request is not sent until something changes.
     Rest,
 }
 
 // === impl Driver ===
 
 impl<C: Controller> Driver<C> {
-    /// A driver for `controller`, fed by `changes`.
+    /// A driver for `controller` that observes `changes`.
     #[must_use]
     pub fn new(controller: C, changes: mpsc::Receiver<ObservedChange>, parts: DriverParts) -> Self {
         let name = controller.name();
         let options = parts.options;
         let queue_name = options.queue.unwrap_or(name);
         let liveness = DriverLiveness::new(name, queue_name, parts.clock.clone());
-        let (asker, asks) = mpsc::channel(ASKS_WAITING_MAX);
+        let (sender, queries) = mpsc::channel(QUERIES_WAITING_MAX);
         let effects = Arc::new(parts.effects);
         Self {
             controller,
             changes,
-            asks,
-            handle: DriverHandle::new(asker, liveness.clone()),
+            queries,
+            handle: DriverHandle::new(sender, liveness.clone()),
             clock: DriverClock::new(parts.clock, options.timing, effects.clone()),
             effects,
             queue: WorkQueue::new(RetryLimits {
@@ -140,10 +139,11 @@ impl<C: Controller> Driver<C> {
         self.handle.clone()
     }
 
-    /// Works until the manager stops it, or until its feeds are gone. Requests in flight get their time to finish.
+    /// Runs until the manager stops it, or until its feeds are gone. Then it waits up to [`SHUTDOWN_MAX`] for the
+    /// requests in flight.
     ///
     /// # Panics
-    /// When the controller does; nothing of the driver is worth keeping then.
+    /// If the controller panics. The driver is dropped then.
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) -> DriverEnd {
         let mut batch = Vec::with_capacity(CHANGES_AT_ONCE);
         let end = loop {
@@ -152,7 +152,7 @@ impl<C: Controller> Driver<C> {
             let until = self.queue.next_due();
             tokio::select! {
                 biased;
-                // A manager that is gone means stop, too.
+                // An error means that the manager was dropped: stop as well.
                 _ = stop.wait_for(|stop| *stop) => break DriverEnd::Stopped,
                 count = self.changes.recv_many(&mut batch, CHANGES_AT_ONCE) => {
                     if count == 0 {
@@ -161,19 +161,21 @@ impl<C: Controller> Driver<C> {
                 }
                 Some(finished) = self.in_flight.next() => self.answered(finished),
                 time = self.clock.wait(until) => self.server_time(time),
-                Some(ask) = self.asks.recv() => self.answer(ask),
+                Some(query) = self.queries.recv() => self.run_query(query),
                 () = tokio::task::yield_now(), if has_more => {}
             }
             for change in batch.drain(..) {
                 self.observe(&change);
             }
-            // Everything is looked at every turn, whatever woke the driver.
+            // Every turn takes from all sources, whichever of them woke the driver.
             while let Some(finished) = self.in_flight.try_next() {
                 self.answered(finished);
             }
-            for _ in 0..ASKS_AT_ONCE {
-                let Ok(ask) = self.asks.try_recv() else { break };
-                self.answer(ask);
+            for _ in 0..QUERIES_AT_ONCE {
+                let Ok(query) = self.queries.try_recv() else {
+                    break;
+                };
+                self.run_query(query);
             }
         };
         self.finish().await;
@@ -202,9 +204,9 @@ impl<C: Controller> Driver<C> {
         self.report.publish(&self.queue, self.in_flight.oldest());
     }
 
-    fn answer(&self, ask: DriverQuery<C>) {
+    fn run_query(&self, query: DriverQuery<C>) {
         let now = self.clock.now();
-        ask(&self.controller, self.clock.controller_time(now));
+        query(&self.controller, self.clock.controller_time(now));
     }
 
     fn observe(&mut self, change: &ObservedChange) {
@@ -219,7 +221,7 @@ impl<C: Controller> Driver<C> {
         self.queue_woken(None, now);
     }
 
-    /// Queues the keys that a change or an answer woke, except one key, unless that is for later.
+    /// Queues the keys that a change or an answer woke. `except` is queued only for a later time, not for now.
     fn queue_woken(&mut self, except: Option<&C::Key>, now: Timestamp) {
         let mut wake = std::mem::take(&mut self.wake);
         for (key, at) in wake.drain() {
@@ -228,11 +230,11 @@ impl<C: Controller> Driver<C> {
                 self.queue.add_at(key, at, now);
             }
         }
-        // Its room is used again.
+        // Keeps the allocation.
         self.wake = wake;
     }
 
-    /// Takes up keys while there are free slots. Returns whether there is more to do at once.
+    /// Decides due keys while there are free slots. Returns whether keys are left that could be decided now.
     fn fill(&mut self) -> bool {
         let now = self.clock.now();
         self.queue.promote(now);
@@ -255,7 +257,7 @@ impl<C: Controller> Driver<C> {
         false
     }
 
-    /// Asks the controller what follows for a key in process, and begins with it.
+    /// Asks the controller for the decision of a key in process, and carries it out.
     fn decide(&mut self, key: C::Key, progress: KeyProgress<C::Key>, now: Timestamp) {
         let verdict = self
             .controller
@@ -279,9 +281,9 @@ impl<C: Controller> Driver<C> {
                 self.queue.add_at(key.clone(), at, now);
                 self.rest(&key, now);
             }
-            // The time has come and it still only wants to wait: a clock that stands still must not make us spin.
+            // The requested time is not in the future. Backing off keeps a clock that stands still from making us spin.
             NextStep::At(_) | NextStep::Retry => self.retry(&key, now),
-            // The answer was of no use to it: the same question again would have the same answer.
+            // The decision asks for the object that was just read: another read would have the same answer.
             NextStep::Call(ApiCall::Get { target }) if progress.read.as_ref() == Some(&target) => {
                 self.retry(&key, now);
             }
@@ -296,7 +298,7 @@ impl<C: Controller> Driver<C> {
                     });
                 }
                 WriteGate::Pass => {
-                    // The kind has no free slot. That is no failure of the key, and keys behind it go on waiting.
+                    // The kind has no free slot. That is no failure of the key, and keys parked behind it keep waiting.
                     let until = self.in_flight.defer_until(now);
                     self.queue.defer(&key, until);
                     self.stop_work(&key, now);
@@ -307,7 +309,8 @@ impl<C: Controller> Driver<C> {
         }
     }
 
-    /// All of `others` are to be decided; waiting for the last is enough, since a key that still lacks one says so again.
+    /// Makes all of `others` due and parks `key` behind the last of them. If another one is still undecided then, the
+    /// next decision of `key` asks for it again.
     fn wait_for(
         &mut self,
         key: &C::Key,
@@ -328,10 +331,10 @@ impl<C: Controller> Driver<C> {
         }
     }
 
-    /// What stands between a decision and the API: the one place for it. Reads always pass; they change nothing.
+    /// The checks between a decision and the API, in one place. Reads always pass, because they change nothing.
     ///
     /// A kind whose resourceVersions went back is not written to until a fresh list was applied. A dry run records
-    /// writes instead. Pause, guard and leader gate belong here too.
+    /// writes instead of sending them. Pause, guard and leader election belong here too.
     fn gate(
         &mut self,
         key: &C::Key,
@@ -378,147 +381,12 @@ impl<C: Controller> Driver<C> {
         });
     }
 
-    /// Takes note of an answer. It is an observation like a change of a feed; then the same key is decided again.
-    fn answered(&mut self, finished: FinishedCall<C>) {
-        let now = self.clock.now();
-        self.compare_clocks(finished.performed.date, now);
-        let time = self.clock.controller_time(now);
-        let catalog = self.effects.catalog();
-        self.report.answered(&finished, &catalog, now);
-        let FinishedCall {
-            key,
-            call,
-            because,
-            mut progress,
-            performed,
-            ..
-        } = finished;
-        let answer = performed.answer;
-        let step = DriverStep::Answered {
-            key: &key,
-            call: &call,
-            answer: &answer,
-            because: &because,
-            now: time,
-        };
-        self.controller.measure(&step, &self.report.metrics);
-        let notes = self.controller.answered(AnsweredCall {
-            key: &key,
-            call: &call,
-            answer: &answer,
-            now: time,
-            wake: &mut self.wake,
-        });
-        for note in notes {
-            self.report.emit(note);
-        }
-        let has_failed = matches!(answer, ApiAnswer::Failed(_));
-        // A failure must not wake its own key: that is what the backoff is for.
-        self.queue_woken(has_failed.then_some(&key), now);
-        if self.is_stopping {
-            return;
-        }
-        progress.in_vain = None;
-        progress.read = call.is_read().then(|| call.target().clone());
-        if !call.is_read() && !has_failed {
-            // The requests from now on belong to the next write.
-            progress.requests = 0;
-        }
-        match answer {
-            ApiAnswer::Failed(failure)
-                if failure.kind == FailureKind::Conflict && !call.is_read() =>
-            {
-                let planned = PlannedCall {
-                    key,
-                    call,
-                    because,
-                    progress,
-                };
-                self.read_again(planned, now);
-            }
-            ApiAnswer::Failed(failure) => self.failed(&key, &call, &failure, now),
-            ApiAnswer::Object(_) | ApiAnswer::Done | ApiAnswer::Absent(_) => {
-                self.queue.release(&key, ReleaseCause::Answered, now);
-                self.queue.clear_dirty(&key);
-                let is_last = self.controller.after_write() == AfterWrite::EndOfQueue;
-                if is_last && !call.is_read() {
-                    self.queue.add(key.clone(), now);
-                    self.stop_work(&key, now);
-                } else {
-                    self.decide(key, progress, now);
-                }
-            }
-        }
-    }
-
-    /// A request failed: its key backs off, or waits as long as the server wants.
-    fn failed(&mut self, key: &C::Key, call: &ApiCall, failure: &CallFailure, now: Timestamp) {
-        let wait = match failure.retry_after {
-            Some(wait) => {
-                self.queue.retry_after(key, wait, now);
-                wait
-            }
-            None => self.queue.retry(key, now),
-        };
-        let catalog = self.effects.catalog();
-        self.report.failed(call, failure, wait, &catalog, now);
-        self.stop_work(key, now);
-    }
-
-    /// After a conflict the judged copy is stale. The object is read, and judged again at once.
-    ///
-    /// DEVIATION(conflicts-judged-again): upstream's collector deletes once more without a version if the owners have not
-    /// changed, and so can override what a user has just asked for.
-    fn read_again(&mut self, mut planned: PlannedCall<C>, now: Timestamp) {
-        planned.progress.conflicts += 1;
-        if planned.progress.conflicts > CONFLICTS_AT_ONCE {
-            self.report.starved(&planned.call, &self.effects.catalog());
-            self.queue.retry_undisturbed(&planned.key, now);
-            self.stop_work(&planned.key, now);
-            return;
-        }
-        let target = planned.call.target().clone();
-        planned.call = ApiCall::Get { target };
-        self.send(planned);
-    }
-
-    /// The server has answered a request for its time, or it is time for the next key.
-    fn server_time(&mut self, time: Option<ServerTime>) {
-        let Some(time) = time else {
-            return;
-        };
-        if let Err(error) = &time {
-            let controller = self.report.name;
-            tracing::debug!(controller, %error, "cannot read the server's time");
-        }
-        let date = self.clock.answered(&time);
-        self.compare_clocks(date, self.clock.now());
-    }
-
-    /// Takes note of the server's time in an answer. With another correction, all times that the controller asked for
-    /// are other ones.
-    fn compare_clocks(&mut self, date: Option<Timestamp>, now: Timestamp) {
-        if let Some(offset) = self.clock.note(date, now) {
-            let (controller, offset_secs) = (self.report.name, offset.as_secs());
-            if offset.is_zero() {
-                tracing::info!(controller, "server clock agrees again; using our time");
-            } else {
-                tracing::warn!(
-                    controller,
-                    offset_secs,
-                    "server clock differs; using server time"
-                );
-            }
-            self.queue.expire_timers(now);
-        }
-    }
-
     fn rest(&mut self, key: &C::Key, now: Timestamp) {
         self.queue.reset_backoff(key);
         self.stop_work(key, now);
     }
 
-    /// The key has no request to send now. Keys behind it look again too: it cannot help them now.
+    /// Backs off a key that has no request to send now. Keys parked behind it are released: it cannot help them now.
     fn retry(&mut self, key: &C::Key, now: Timestamp) {
         self.queue.retry(key, now);
         self.queue.release(key, ReleaseCause::Idle, now);

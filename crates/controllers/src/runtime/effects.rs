@@ -1,12 +1,12 @@
 //! The only writer: a call becomes a request, and its response an answer. Only drivers use it.
 //!
-//! Requests go out through `kube::Client::send`, because there alone status, headers and body can be read as they came:
-//! a text 404 is not a Status 404, and Retry-After is a header. Every write carries the uid and the resourceVersion
-//! that were judged, so that the server refuses it if anything changed. Mirrors the requests of upstream's
-//! `garbagecollector/operations.go` (1.36), except for what is marked.
+//! Requests go through `kube::Client::send`, which returns status, headers and body unchanged: a text 404 is not a
+//! `Status` 404, and Retry-After is a header. Every write carries the uid and the resourceVersion that the decision was
+//! based on, so that the server refuses it if the object has changed. Mirrors the requests of upstream's
+//! `garbagecollector/operations.go` (1.36), except for the marked deviations.
 //!
 //! DEVIATION(one-patch-form): upstream tries a strategic merge patch and falls back to a JSON merge patch for custom
-//! kinds. A JSON merge patch with uid and resourceVersion works for all kinds and says what it was made from.
+//! kinds. A JSON merge patch with uid and resourceVersion works for all kinds.
 
 mod rate_limit;
 mod response;
@@ -30,14 +30,14 @@ use super::metrics::ControllerMetrics;
 use super::record::{RecordView, Revision};
 use rate_limit::RateLimiter;
 
-/// Metadata if the server can, the whole object if it cannot.
+/// Requests metadata only; a server that does not support this returns the whole object.
 const ACCEPT_METADATA: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
-/// The whole object.
+/// Requests the whole object.
 const ACCEPT_FULL: &str = "application/json";
 
-/// Carries out calls. Clones share the client, the limit and the counts.
+/// Sends calls. Clones share the client, the rate limit and the metrics.
 #[derive(Clone)]
 pub struct Effects {
     client: kube::Client,
@@ -47,7 +47,7 @@ pub struct Effects {
     view: RecordView,
 }
 
-/// The answer to a call, with what its HTTP response says beside it.
+/// The answer to a call, with the status and the date of its HTTP response.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PerformedCall {
     pub answer: ApiAnswer,
@@ -57,12 +57,12 @@ pub struct PerformedCall {
     pub date: Option<Timestamp>,
 }
 
-/// Why a call cannot become a request. Nothing is sent then.
+/// Why a call cannot become a request. No request is sent then.
 #[derive(Debug, thiserror::Error)]
 enum InvalidCall {
-    #[error("the copy that was judged has no resourceVersion to compare")]
+    #[error("the judged version has no resourceVersion to compare")]
     NoVersion,
-    #[error("no object is called {0:?}")]
+    #[error("{0:?} is not a valid object name")]
     BadName(String),
     #[error("the patch is not a JSON object: {0}")]
     BadPatch(Value),
@@ -89,14 +89,14 @@ impl Effects {
         }
     }
 
-    /// The same with a limit on our own side.
+    /// Limits the rate of requests on our own side.
     #[must_use]
     pub fn limited(mut self, limit: ClientRateLimit) -> Self {
         self.limiter = Some(Arc::new(RateLimiter::new(limit)));
         self
     }
 
-    /// The same, but answers show so much of an object.
+    /// Sets how much of an object answers hold.
     #[must_use]
     pub fn showing(mut self, view: RecordView) -> Self {
         self.view = view;
@@ -109,10 +109,10 @@ impl Effects {
         self.catalog.borrow().clone()
     }
 
-    /// Reads the server's time from the `Date` header of any answer; nothing if the answer has none.
+    /// Sends `GET /version` and returns the `Date` of the response; `None` if the response has no `Date`.
     ///
     /// # Errors
-    /// When there is no answer.
+    /// There is no complete response.
     pub async fn date(&self) -> Result<Option<Timestamp>, ExchangeError> {
         let request = Request::get("/version").body(Body::empty())?;
         let outcome = exchange(&self.client, request).await;
@@ -128,7 +128,7 @@ impl Effects {
     pub async fn perform(&self, call: &ApiCall) -> PerformedCall {
         let catalog = self.catalog();
         let Some(kind) = catalog.get(call.target().kind) else {
-            let message = "its kind is not served".to_owned();
+            let message = "the kind is not served".to_owned();
             return PerformedCall::failed(FailureKind::NotServed, None, message);
         };
         let request = match request(call, kind, self.view) {
@@ -147,7 +147,7 @@ impl Effects {
                 let status = Some(reply.status.as_u16());
                 self.metrics.request(&method, status);
                 PerformedCall {
-                    // What is served now: the kind may have gone while the request was on its way.
+                    // The current catalog: the kind may have been removed since the request was sent.
                     answer: response::answer(&reply, call, self.view, &self.catalog()),
                     status,
                     date: reply.date(),
@@ -262,7 +262,7 @@ fn request(call: &ApiCall, kind: &ApiKind, view: RecordView) -> Result<Request<B
     Ok(request?)
 }
 
-/// Whether the server compares this. No version, or version 0, means "whichever there is" in a patch.
+/// Whether the server compares this version. In a patch, an empty version or version 0 matches any version.
 fn is_condition(judged: &JudgedVersion) -> bool {
     match &judged.revision {
         Revision::Number(number) => *number > 0,
@@ -270,7 +270,8 @@ fn is_condition(judged: &JudgedVersion) -> bool {
     }
 }
 
-/// The path of exactly one object. Names come from ownerReferences, where users can write anything: an empty one would make a delete the delete of all objects, and a slash would reach a subresource.
+/// The path of exactly one object. Names come from ownerReferences, where users can write anything: with an empty name a
+/// delete would delete the whole collection, and with a slash it would reach a subresource.
 fn path(target: &CallTarget, kind: &ApiKind) -> Result<String, InvalidCall> {
     let namespaced = kind.scope == KindScope::Namespaced;
     let used: &[&str] = if namespaced {
@@ -284,18 +285,18 @@ fn path(target: &CallTarget, kind: &ApiKind) -> Result<String, InvalidCall> {
     Ok(kind.path(&encoded(&target.namespace), &encoded(&target.name)))
 }
 
-/// The path that objects are made at.
+/// The path at which objects are created.
 fn collection(target: &CallTarget, kind: &ApiKind) -> Result<String, InvalidCall> {
     path(target, kind)?;
     Ok(kind.path(&encoded(&target.namespace), ""))
 }
 
-/// Upstream's rule for everything that has to fit between two slashes of a path.
+/// Upstream's rule for a segment of a path.
 fn can_be_a_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains(['/', '%'])
 }
 
-/// A name as a path spells it.
+/// Percent-encodes a name for a path.
 fn encoded(name: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:@!$&'()*+,;=".contains(&byte);
     let mut path = String::with_capacity(name.len());
@@ -309,7 +310,7 @@ fn encoded(name: &str) -> String {
     path
 }
 
-/// The patch with uid and resourceVersion of the judged copy, so that the server refuses it for any other copy.
+/// Adds uid and resourceVersion of the judged version to a patch, so that the server refuses it for any other version.
 fn with_judged(patch: &Value, judged: &JudgedVersion) -> Result<Value, InvalidCall> {
     let bad = || InvalidCall::BadPatch(patch.clone());
     let mut fields = patch.as_object().cloned().ok_or_else(bad)?;

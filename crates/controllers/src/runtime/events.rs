@@ -1,8 +1,9 @@
-//! What users of an object are told: core/v1 Events, written by a task of their own.
+//! Writes core/v1 Events, in a task of its own.
 //!
-//! Best effort, like upstream's recorder (`client-go/tools/record`, 1.36): telling never waits and never fails, the same
-//! event again raises a count, similar ones are combined, and whoever tells too much about one object is cut off for a
-//! while. What is not written is counted. Events are no decision's request: they have no crash point.
+//! Best effort, like upstream's recorder (`client-go/tools/record`, 1.36): emitting never waits and never fails. A
+//! repeated Event raises a count, similar Events are combined, and a controller that emits too many Events about one
+//! object is limited. Events that are not written are counted. An Event is not the request of a decision, so crash tests
+//! do not stop at it.
 
 mod correlate;
 
@@ -21,27 +22,27 @@ use super::effects::exchange;
 use super::metrics::{ControllerMetrics, DropLabels};
 use correlate::{EventCorrelator, PlannedEvent};
 
-/// How many events may wait to be written; upstream's.
+/// How many Events may wait to be written, as in upstream.
 const WAITING_MAX: usize = 1_000;
 
-/// How often a write that failed is tried, the first time included.
+/// How many times a write is tried, the first try included.
 const TRIES_MAX: u32 = 2;
 
-/// Where notes go. Clones are the same recorder.
+/// Takes the notes of all controllers and passes them to the [`EventRecorder`]. Clones share the channel.
 #[derive(Clone)]
 pub struct EventSink {
     notes: Option<mpsc::Sender<(&'static str, EventNote)>>,
     metrics: ControllerMetrics,
 }
 
-/// Writes what [`EventSink`] were told.
+/// Writes the notes of an [`EventSink`] as Events.
 pub struct EventRecorder {
     client: kube::Client,
     clock: Clock,
     metrics: ControllerMetrics,
     notes: mpsc::Receiver<(&'static str, EventNote)>,
     correlator: EventCorrelator,
-    /// The last number in a name: names must differ also where time stands still.
+    /// The number in the last name. It only grows, so that names differ also on a clock that stands still.
     number: i128,
 }
 
@@ -68,7 +69,7 @@ impl EventSink {
         (Self { notes, metrics }, recorder)
     }
 
-    /// Tells nobody.
+    /// A sink that drops all notes.
     #[must_use]
     pub fn none() -> Self {
         Self {
@@ -77,7 +78,7 @@ impl EventSink {
         }
     }
 
-    /// Hands the notes to a test instead of a [`EventRecorder`].
+    /// A sink whose notes a test reads.
     #[cfg(test)]
     pub(crate) fn captured() -> (Self, mpsc::Receiver<(&'static str, EventNote)>) {
         let (sender, notes) = mpsc::channel(WAITING_MAX);
@@ -88,7 +89,7 @@ impl EventSink {
         (events, notes)
     }
 
-    /// Tells the users of an object something. Never waits.
+    /// Emits an Event. Never waits: if too many are waiting, the Event is dropped and counted.
     pub fn emit(&self, controller: &'static str, note: EventNote) {
         let Some(notes) = &self.notes else {
             return;
@@ -108,27 +109,32 @@ impl fmt::Debug for EventSink {
 // === impl EventRecorder ===
 
 impl EventRecorder {
-    /// Writes events until nobody is left who could tell any.
+    /// Writes Events until all sinks are dropped.
     pub async fn run(mut self) {
         while let Some((controller, note)) = self.notes.recv().await {
             let now = self.clock.now();
             match self.correlator.take(controller, &note, now) {
-                Some(told) => self.write(controller, &note, told).await,
+                Some(planned) => self.write(controller, &note, planned).await,
                 None => dropped(&self.metrics, "spam"),
             }
         }
     }
 
-    async fn write(&mut self, controller: &'static str, note: &EventNote, mut told: PlannedEvent) {
+    async fn write(
+        &mut self,
+        controller: &'static str,
+        note: &EventNote,
+        mut planned: PlannedEvent,
+    ) {
         for _ in 0..TRIES_MAX {
-            let name = match &told.name {
+            let name = match &planned.name {
                 Some(name) => name.clone(),
                 None => self.new_name(note),
             };
-            let request = if told.name.is_some() {
-                raise(note, &name, &told)
+            let request = if planned.name.is_some() {
+                raise(note, &name, &planned)
             } else {
-                create(controller, note, &name, &told)
+                create(controller, note, &name, &planned)
             };
             let Ok(request) = request else {
                 break;
@@ -142,13 +148,13 @@ impl EventRecorder {
             self.metrics.request(&method, status);
             match status {
                 Some(200..300) => {
-                    self.correlator.written(controller, note, &told, name);
+                    self.correlator.written(controller, note, &planned, name);
                     return;
                 }
-                // It expired, or somebody removed it: tell it anew.
-                Some(404) if told.name.is_some() => told.name = None,
-                // The name is taken: the next one differs.
-                Some(409) if told.name.is_none() => {}
+                // The Event expired or was deleted: create a new one.
+                Some(404) if planned.name.is_some() => planned.name = None,
+                // The name is taken: the next try has another name.
+                Some(409) if planned.name.is_none() => {}
                 Some(429 | 500..) | None => {}
                 Some(_) => break,
             }
@@ -156,7 +162,7 @@ impl EventRecorder {
         dropped(&self.metrics, "refused");
     }
 
-    /// `web.18a1b2c3d4e5f607`: the time in nanoseconds, later than any before.
+    /// A name like `web.18a1b2c3d4e5f607`, with the time in nanoseconds, greater than in any name before.
     fn new_name(&mut self, note: &EventNote) -> String {
         let nanos = self.clock.now().as_nanosecond();
         self.number = nanos.max(self.number + 1);
@@ -175,7 +181,7 @@ fn dropped(metrics: &ControllerMetrics, reason: &'static str) {
     dropped.get_or_create(&DropLabels { reason }).inc();
 }
 
-/// Events about objects of the cluster are kept in `default`, as upstream does it.
+/// The namespace of an Event. Events about cluster-scoped objects are kept in `default`, as in upstream.
 fn namespace(note: &EventNote) -> &str {
     match note.about.namespace.as_str() {
         "" => "default",
@@ -187,10 +193,10 @@ fn create(
     controller: &str,
     note: &EventNote,
     name: &str,
-    told: &PlannedEvent,
+    planned: &PlannedEvent,
 ) -> Result<Request<Body>, http::Error> {
     let namespace = namespace(note);
-    let body = event(controller, note, namespace, name, told);
+    let body = event(controller, note, namespace, name, planned);
     Request::builder()
         .method(Method::POST)
         .uri(format!("/api/v1/namespaces/{namespace}/events"))
@@ -198,12 +204,16 @@ fn create(
         .body(Body::from(body.to_string().into_bytes()))
 }
 
-/// The same event again: only its count and its last time change.
-fn raise(note: &EventNote, name: &str, told: &PlannedEvent) -> Result<Request<Body>, http::Error> {
+/// A patch that raises the count of an Event and moves its last time.
+fn raise(
+    note: &EventNote,
+    name: &str,
+    planned: &PlannedEvent,
+) -> Result<Request<Body>, http::Error> {
     let patch = json!({
-        "count": told.count,
-        "lastTimestamp": seconds(told.last),
-        "message": told.message,
+        "count": planned.count,
+        "lastTimestamp": seconds(planned.last),
+        "message": planned.message,
     });
     let namespace = namespace(note);
     Request::builder()
@@ -218,7 +228,7 @@ fn event(
     note: &EventNote,
     namespace: &str,
     name: &str,
-    told: &PlannedEvent,
+    planned: &PlannedEvent,
 ) -> Value {
     let severity = match note.severity {
         EventSeverity::Normal => "Normal",
@@ -236,18 +246,18 @@ fn event(
             "uid": note.about.uid,
         },
         "reason": note.reason,
-        "message": told.message,
+        "message": planned.message,
         "type": severity,
-        "count": told.count,
-        "firstTimestamp": seconds(told.first),
-        "lastTimestamp": seconds(told.last),
+        "count": planned.count,
+        "firstTimestamp": seconds(planned.first),
+        "lastTimestamp": seconds(planned.last),
         "source": {"component": controller},
         "reportingComponent": controller,
         "reportingInstance": "",
     })
 }
 
-/// As Kubernetes writes times: whole seconds.
+/// A time as Kubernetes writes it, in whole seconds.
 fn seconds(time: Timestamp) -> String {
     DateTimePrinter::new()
         .precision(Some(0))

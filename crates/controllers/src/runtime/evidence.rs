@@ -22,7 +22,7 @@ pub const EVIDENCE_RING: usize = 1_000;
 /// How many records a slow listener may fall behind before it misses some; its channel reports that.
 const LISTENER_LAG_MAX: usize = 4_096;
 
-/// One write. Its JSON is the line in the log; what is skipped there is for listeners in this process.
+/// One write. Its JSON is the line in the log; fields that are skipped there are for listeners in this process.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Evidence {
@@ -33,7 +33,7 @@ pub struct Evidence {
     pub key: String,
     /// `delete` or `patch`.
     pub verb: &'static str,
-    /// `deployments.apps shop/web`.
+    /// The object as in `deployments.apps shop/web`.
     pub object: String,
     /// The uid that was judged.
     pub uid: String,
@@ -41,7 +41,7 @@ pub struct Evidence {
     pub resource_version: String,
     /// The reason: the rule's id and its sentence.
     pub because: Value,
-    /// How the absence was proven that this write rests on.
+    /// The proof of the absence that the write is based on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proof: Option<String>,
     /// The HTTP code of the answer.

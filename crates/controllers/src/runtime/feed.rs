@@ -222,6 +222,7 @@ impl KindFeed {
     }
 
     /// How well the kind is known.
+    /// The state of the kind, as listeners know it.
     #[must_use]
     pub fn state(&self) -> KindState {
         self.state

@@ -1,89 +1,81 @@
-//! The kinds a server has: their numbers, where they are served, and how well each is known.
+//! The kinds that a server has: their ids, where they are served, and the state of each feed.
 //!
-//! Discovery makes a [`KindCatalog`] and replaces it as a whole; feeds hand it on to every controller as a change. A
-//! [`KindId`] stands for one resource of one group for as long as the process lives, also while that resource is not
-//! served, so that indexes can hold two bytes instead of three strings.
+//! Discovery makes a [`KindCatalog`] and replaces it as a whole; feeds send it to every controller as a change. A
+//! [`KindId`] stands for one resource of one group as long as the process runs, also while that resource is not served,
+//! so that indexes hold two bytes instead of three strings.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use jiff::Timestamp;
 
-/// One resource of one group, `deployments.apps`. Numbers are given by [`KindCatalog::with`] and never reused.
+/// The id of one resource of one group, such as `deployments.apps`. [`KindCatalog::with`] assigns ids and reuses none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KindId(pub u16);
 
-/// A resource as discovery describes it, in the version the server prefers.
+/// A resource as discovery describes it, in the version that the server prefers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiKind {
-    /// API group, empty for core.
+    /// The API group; empty for core.
     pub group: Box<str>,
-    /// The version used to ask for it.
+    /// The version that requests use.
     pub version: Box<str>,
-    /// `Deployment`.
+    /// The kind of its objects, such as `Deployment`.
     pub kind: Box<str>,
-    /// `deployments`.
+    /// The plural in paths, such as `deployments`.
     pub resource: Box<str>,
-    /// Where its objects live.
     pub scope: KindScope,
-    /// What can be done with it.
     pub verbs: KindVerbs,
     /// Every version of the group that serves this kind, the preferred one included.
     pub versions: Vec<Box<str>>,
-    /// Its singular and its short names, `deployment` and `deploy`: what people type.
+    /// The singular and the short names that users may type, such as `deployment` and `deploy`.
     pub aliases: Vec<Box<str>>,
 }
 
-/// Where objects of a kind live.
+/// Whether the objects of a kind have a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KindScope {
-    /// In a namespace each.
     Namespaced,
-    /// In the cluster.
     Cluster,
 }
 
-/// The verbs that matter here.
+/// The verbs of a resource that controllers use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KindVerbs {
-    /// One object can be read.
     pub get: bool,
-    /// All objects can be read.
     pub list: bool,
-    /// Changes can be followed.
     pub watch: bool,
-    /// Objects can be deleted.
     pub delete: bool,
 }
 
-/// How well a kind is known.
+/// The state of a kind's feed: how complete and how current its objects are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KindState {
-    /// Its first list has not been applied yet; since when.
+    /// The first list has not been applied yet, since this time.
     Syncing(Timestamp),
-    /// All its objects are known.
+    /// A list has been applied, and the watch follows it.
     Synced,
-    /// Its resourceVersions went back: what was learned about it does not hold until a fresh list has been applied.
+    /// The resourceVersions went back. What is known is not relied on until a fresh list has been applied.
     Frozen,
-    /// The server does not let us list or watch it.
+    /// The server refuses to let us list or watch the kind.
     Forbidden,
-    /// Lists or watches fail; since when.
+    /// Lists or watches have failed since this time.
     Failing(Timestamp),
-    /// It is not served any more, and nothing is known about it.
+    /// The kind is not served any more, and its objects are forgotten.
     Gone,
 }
 
-/// All kinds of a server, as one discovery found them.
+/// All kinds of a server, as one round of discovery found them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KindCatalog {
-    /// By id; `None` for what is not served now.
+    /// By id; `None` for a kind that is not served now.
     kinds: Vec<Option<ApiKind>>,
     ids: BTreeMap<(Box<str>, Box<str>), KindId>,
-    /// Group, version, kind in lower case → resource.
+    /// The resource of each group, version and kind, with the kind in lower case.
     served: BTreeMap<GroupVersionKind, KindMeaning>,
 }
 
-/// What a kind stands for.
+/// The resources that a group, version and kind stand for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum KindMeaning {
     One(KindId),
@@ -95,7 +87,7 @@ type GroupVersionKind = (Box<str>, Box<str>, Box<str>);
 // === impl KindCatalog ===
 
 impl KindCatalog {
-    /// The catalog of the kinds served now, with the numbers that `self` has given out already.
+    /// A catalog of the kinds that are served now. Kinds that `self` knows keep their ids.
     #[must_use]
     pub fn with(&self, kinds: impl IntoIterator<Item = ApiKind>) -> Self {
         let mut next = Self {
@@ -109,7 +101,7 @@ impl KindCatalog {
         next
     }
 
-    /// More kinds than a number can count are left out: whoever refers to them refers to something unknown.
+    /// Adds a kind, unless all ids are used. References to a kind without an id do not resolve.
     fn add(&mut self, kind: ApiKind) {
         let key = (kind.group.clone(), kind.resource.clone());
         let id = match self.ids.get(&key) {
@@ -132,8 +124,8 @@ impl KindCatalog {
         self.kinds[usize::from(id.0)] = Some(kind);
     }
 
-    /// Which resource a kind stands for that several have: the one whose objects can be deleted. If there are two of
-    /// those, nobody can tell where an owner is, and it is presumed alive.
+    /// The resource of a kind that several resources have: the one whose objects can be deleted. If there are two of
+    /// those, the owner cannot be looked up, and it is presumed to exist.
     ///
     /// DEVIATION(ambiguous-kinds): upstream takes the last one that discovery names, and its 404 for proof.
     fn meant(&self, known: Option<KindMeaning>, id: KindId, kind: &ApiKind) -> KindMeaning {
@@ -149,20 +141,20 @@ impl KindCatalog {
         }
     }
 
-    /// The kind behind a number, if it is served now.
+    /// The kind with an id, if it is served now.
     #[must_use]
     pub fn get(&self, id: KindId) -> Option<&ApiKind> {
         self.kinds.get(usize::from(id.0))?.as_ref()
     }
 
-    /// The number of a resource, served now or earlier.
+    /// The id of a resource that is served now or was served earlier.
     #[must_use]
     pub fn id(&self, group: &str, resource: &str) -> Option<KindId> {
         self.ids.get(&(group.into(), resource.into())).copied()
     }
 
-    /// What an ownerReference's `apiVersion` and `kind` stand for. The version must be one that is served; a kind may
-    /// also be written in lower case, as upstream's mapper allows.
+    /// The kind that an ownerReference names by `apiVersion` and `kind`. The version must be served; the kind may also be
+    /// written in lower case, as upstream's mapper allows.
     #[must_use]
     pub fn resolve(&self, api_version: &str, kind: &str) -> Option<KindId> {
         let (group, version) = split_api_version(api_version)?;
@@ -175,7 +167,7 @@ impl KindCatalog {
         (*exact.kind == *kind || *name == *kind).then_some(id)
     }
 
-    /// Everything that is served now, in the order of the numbers.
+    /// The kinds that are served now, by id.
     pub fn iter(&self) -> impl Iterator<Item = (KindId, &ApiKind)> {
         let numbered = (0..=u16::MAX).zip(&self.kinds);
         numbered.filter_map(|(number, kind)| Some((KindId(number), kind.as_ref()?)))
@@ -185,7 +177,7 @@ impl KindCatalog {
 // === impl ApiKind ===
 
 impl ApiKind {
-    /// `apps/v1`, or `v1` for core.
+    /// The `apiVersion`: `apps/v1`, or `v1` for core.
     #[must_use]
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {
@@ -216,14 +208,14 @@ impl ApiKind {
         path
     }
 
-    /// Whether the collector can look after it.
+    /// Whether the garbage collector can watch and delete its objects.
     #[must_use]
     pub fn is_deletable(&self) -> bool {
         self.verbs.list && self.verbs.watch && self.verbs.delete
     }
 }
 
-/// `deployments.apps`, or `pods` for core: how logs, metrics and flags name a resource.
+/// The name of the resource in logs, metrics and flags: `deployments.apps`, or `pods` for core.
 impl fmt::Display for ApiKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.resource)?;
@@ -234,7 +226,7 @@ impl fmt::Display for ApiKind {
     }
 }
 
-/// Group and version of an `apiVersion`; nothing if there is more than one slash.
+/// Splits an `apiVersion` into group and version; `None` if it has more than one slash.
 #[must_use]
 pub fn split_api_version(api_version: &str) -> Option<(&str, &str)> {
     match api_version.split_once('/') {
@@ -285,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_that_two_resources_have_means_the_one_that_can_be_deleted_or_none() {
+    fn a_kind_of_two_resources_resolves_to_the_deletable_one_or_to_none() {
         let view = kind("x", "Foo", "fooviews", &["v1"]);
         let mut real = kind("x", "Foo", "foos", &["v1"]);
         real.verbs = KindVerbs {
@@ -312,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_outlives_the_kind_it_stands_for() {
+    fn an_id_outlives_its_kind() {
         let first = KindCatalog::default().with([kind("a", "A", "as", &["v1"])]);
         let none = first.with([]);
         let other = none.with([kind("b", "B", "bs", &["v1"])]);
@@ -328,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_names_the_namespace_only_where_there_is_one() {
+    fn only_paths_of_namespaced_kinds_have_a_namespace() {
         let mut deployments = kind("apps", "Deployment", "deployments", &["v1"]);
         assert_eq!(
             deployments.path("shop", "web"),

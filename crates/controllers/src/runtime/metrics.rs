@@ -1,8 +1,8 @@
-//! What is counted, under upstream's names (1.36) where upstream counts it and as `caretaker_…` where it does not.
+//! The metrics of the process, under upstream's names (1.36) where upstream has them, else with the prefix `caretaker_`.
 //!
-//! One value per process; clones are the same metrics. Drivers, effects, feeds and controllers count, the admin server
-//! shows. What grows by standing still (ages) is not stored: every driver leaves its [`DriverLiveness`] here and
-//! the age is taken when the page is read.
+//! Clones share the metrics. Drivers, effects, feeds and controllers count; the admin server serves the page. Ages are
+//! not stored, because they grow while nothing happens: every driver registers its [`DriverLiveness`], and the ages are
+//! computed when the page is read.
 
 mod families;
 mod labels;
@@ -47,29 +47,24 @@ struct MetricsState {
     drivers: LivenessGauges,
 }
 
-/// The part of one work queue.
+/// The `workqueue_*` metrics of one work queue.
 #[derive(Debug, Clone)]
 pub struct QueueMetrics {
-    /// `workqueue_depth`.
     pub depth: Gauge,
-    /// `workqueue_adds_total`.
     pub adds: Counter,
-    /// `workqueue_retries_total`.
     pub retries: Counter,
-    /// `workqueue_queue_duration_seconds`.
     pub queue_duration: Histogram,
-    /// `workqueue_work_duration_seconds`.
     pub work_duration: Histogram,
 }
 
-/// The drivers that live, and how each is.
+/// The running drivers. Their ages are gauges that are computed when the page is read.
 #[derive(Debug, Clone, Default)]
 struct LivenessGauges(Arc<Mutex<Vec<DriverLiveness>>>);
 
 // === impl ControllerMetrics ===
 
 impl ControllerMetrics {
-    /// Nothing counted yet.
+    /// Metrics whose counts are all zero.
     #[must_use]
     pub fn new() -> Self {
         let families = MetricFamilies::default();
@@ -88,7 +83,7 @@ impl ControllerMetrics {
         }
     }
 
-    /// What can be counted directly.
+    /// The families of the runtime, to count in.
     #[must_use]
     pub fn families(&self) -> &MetricFamilies {
         &self.inner.families
@@ -107,7 +102,7 @@ impl ControllerMetrics {
         set.expect("every set is stored under its own type").clone()
     }
 
-    /// Counts a request and its answer, if there was one.
+    /// Counts a request by method and status; `None` if there was no answer.
     pub fn request(&self, method: &http::Method, status: Option<u16>) {
         let code = status.map_or("<error>".to_owned(), |status| status.to_string());
         let labels = RequestLabels {
@@ -131,14 +126,14 @@ impl ControllerMetrics {
         }
     }
 
-    /// Shows how a driver is from now on, instead of the one that had its controller before.
+    /// Adds a driver's ages to the page, instead of those of the controller's previous driver.
     pub fn follow(&self, driver: DriverLiveness) {
         let mut drivers = lock(&self.inner.drivers.0);
         drivers.retain(|other| other.controller() != driver.controller());
         drivers.push(driver);
     }
 
-    /// Everything, in the text format of Prometheus.
+    /// The metrics page, in the text format of Prometheus.
     #[must_use]
     pub fn encode(&self) -> String {
         let mut text = String::new();
@@ -184,19 +179,19 @@ impl Collector for LivenessGauges {
         };
         gauge(
             "workqueue_unfinished_work_seconds",
-            "Seconds of all work that is in process",
+            "Seconds that all keys in process have taken so far",
             true,
             |ages| ages.unfinished.as_secs_f64(),
         )?;
         gauge(
             "workqueue_longest_running_processor_seconds",
-            "How long the key has been in process that has been for longest",
+            "Seconds that the oldest key in process has taken so far",
             true,
             |ages| ages.longest.as_secs_f64(),
         )?;
         gauge(
             "caretaker_oldest_item_seconds",
-            "How long the key has been waiting, or in process, that has been for longest",
+            "Age of the oldest key, in the queue or in process",
             false,
             |ages| ages.oldest().as_secs_f64(),
         )
@@ -212,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn metrics_have_the_names_and_labels_that_dashboards_know() {
+    fn metrics_have_upstreams_names_and_labels() {
         let metrics = ControllerMetrics::new();
         metrics.request(&http::Method::GET, Some(200));
         metrics.request(&http::Method::DELETE, None);

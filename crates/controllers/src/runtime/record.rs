@@ -1,7 +1,8 @@
-//! Objects as controllers see them: the few parts of metadata that decisions read, and a body where somebody wants one.
+//! Objects as controllers see them: the parts of the metadata that decisions read, and a body if the controller asks for
+//! full objects.
 //!
-//! Records are made by feeds and effects and never changed. What nobody reads (labels, annotations, managedFields) is
-//! skipped while decoding, at whatever depth it is nested.
+//! Feeds and effects make records; a record never changes. Labels, annotations and managedFields are skipped while
+//! decoding.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,43 +16,37 @@ pub(crate) mod body;
 mod decode;
 mod proto;
 
-pub use decode::{RecordView, UnreadableObject, decode};
+pub use decode::{DecodeError, RecordView, UnreadableObject, decode};
 pub(crate) use proto::{WatchFrame, decode_partial, watch_event};
 
 /// An object at one resourceVersion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectRecord {
-    /// What it is.
     pub kind: KindId,
-    /// Its metadata.
     pub meta: RecordMeta,
-    /// The rest of it.
     pub body: RecordBody,
 }
 
 /// The metadata that decisions read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecordMeta {
-    /// Its name.
     pub name: Box<str>,
-    /// Its namespace; empty for objects of the cluster.
+    /// The namespace; empty for cluster-scoped objects.
     pub namespace: Box<str>,
-    /// Its identity.
     pub uid: Uid,
-    /// The version it was read at.
+    /// The resourceVersion at which the object was read.
     pub revision: Revision,
-    /// When its end was asked for, or will be reached.
+    /// The `deletionTimestamp`: when the delete was requested, or when the grace period of a Pod ends.
     pub deletion: Option<Timestamp>,
-    /// Who must agree before it goes.
     pub finalizers: Vec<Box<str>>,
-    /// Whom it belongs to.
+    /// The `ownerReferences`, in their order.
     pub owners: Vec<OwnerRef>,
 }
 
-/// What a feed hands on besides metadata.
+/// The part of an object besides its metadata.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum RecordBody {
-    /// Only metadata was asked for.
+    /// Only metadata was requested.
     #[default]
     None,
     /// The whole object as the server wrote it.
@@ -61,35 +56,32 @@ pub enum RecordBody {
 /// One of an object's `ownerReferences`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OwnerRef {
-    /// `apps/v1`.
     pub api_version: Box<str>,
-    /// `Deployment`.
     pub kind: Box<str>,
-    /// The owner's name, in the dependent's namespace or in the cluster.
+    /// The name of an owner in the dependent's namespace, or of a cluster-scoped owner.
     pub name: Box<str>,
-    /// The owner's identity.
     pub uid: Uid,
-    /// Whether the owner manages this object; unset is kept apart from false, because patches write it back.
+    /// Whether the owner manages this object. Unset differs from false, because patches write it back.
     pub controller: Option<bool>,
     /// Whether the owner's foreground deletion waits for this object.
     pub block_owner_deletion: Option<bool>,
 }
 
-/// An object's identity. Nothing makes servers use UUIDs, least of all in ownerReferences: other texts are kept as they are.
+/// The uid of an object. Users can write any text into an ownerReference, so texts that are no UUID are kept as they are.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Uid {
-    /// A UUID in its usual spelling.
+    /// A UUID in lower case with hyphens.
     Uuid([u8; 16]),
-    /// Anything else.
+    /// Any other text.
     Odd(Arc<str>),
 }
 
-/// A resourceVersion. Clients may compare the numbers; a text that is none is newer than nothing and older than nothing.
+/// A resourceVersion. Numbers can be compared; any other text is neither older nor newer than another version.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Revision {
-    /// A number in its usual spelling.
+    /// A decimal number without leading zeros.
     Number(u64),
-    /// Anything else.
+    /// Any other text.
     Odd(Arc<str>),
 }
 
@@ -172,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_uid_is_compact_only_in_its_usual_spelling_and_always_reads_as_it_was_written() {
+    fn a_uid_displays_as_it_was_written() {
         let usual = "0a1b2c3d-0000-4000-8000-00000000abcd";
         assert!(matches!(Uid::from(usual), Uid::Uuid(_)));
         let upper = usual.to_uppercase();

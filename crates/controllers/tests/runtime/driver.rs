@@ -16,7 +16,7 @@ use crate::driver_toy::{FINALIZER, ToyController};
 use crate::driver_world::{DriverWorld, PATH, RequestFate, mk_record};
 
 #[tokio::test(start_paused = true)]
-async fn an_object_goes_when_its_time_has_come_and_not_before() {
+async fn an_object_is_deleted_when_it_is_due_and_not_before() {
     let world = DriverWorld::new();
     world.create("doomed-a", &[]).await;
     world.create("b", &[]).await;
@@ -43,7 +43,7 @@ async fn an_object_goes_when_its_time_has_come_and_not_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_finalizer_goes_and_others_stay() {
+async fn removes_one_finalizer_and_keeps_the_others() {
     let world = DriverWorld::new();
     world.create("a", &["example.com/other", FINALIZER]).await;
     world.pass(1).await;
@@ -57,7 +57,7 @@ async fn a_finalizer_goes_and_others_stay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_keys_wait_for_one_question() {
+async fn a_thousand_keys_wait_for_one_read() {
     let world = DriverWorld::new();
     world.rule(|method, _| match *method {
         Method::GET => RequestFate::Late(Duration::from_secs(3)),
@@ -75,7 +75,7 @@ async fn a_thousand_keys_wait_for_one_question() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_whose_answer_wears_off_is_asked_again_and_nobody_backs_off() {
+async fn an_outdated_answer_causes_another_read_without_backoff() {
     let world = DriverWorld::new();
     world.rule(|_, _| RequestFate::Late(Duration::from_millis(10)));
     for number in 0..1000 {
@@ -97,7 +97,7 @@ async fn a_question_whose_answer_wears_off_is_asked_again_and_nobody_backs_off()
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_in_vain_backs_off() {
+async fn a_key_that_waits_in_vain_backs_off() {
     let world = DriverWorld::new();
     for number in 0..10 {
         world.create(&format!("vain-{number}"), &[]).await;
@@ -109,7 +109,7 @@ async fn whoever_waits_in_vain_backs_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn children_of_an_owner_that_lives_stay() {
+async fn dependents_of_an_existing_owner_stay() {
     let world = DriverWorld::new();
     world.create("x", &[]).await;
     for number in 0..10 {
@@ -121,7 +121,7 @@ async fn children_of_an_owner_that_lives_stay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dry_run_writes_nothing_and_says_once_per_version_what_it_would_do() {
+async fn a_dry_run_records_each_write_once_per_version_and_sends_none() {
     let world = DriverWorld::with(DriverOptions {
         mode: DriverMode::DryRun,
         ..DriverOptions::default()
@@ -177,7 +177,7 @@ async fn a_frozen_kind_is_not_written_to_until_it_thaws() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_only_wants_to_wait_backs_off_and_costs_next_to_nothing() {
+async fn a_key_whose_timer_is_never_in_the_future_backs_off() {
     let world = DriverWorld::new();
     world.create("waiting-a", &[]).await;
     world.pass(60).await;
@@ -283,7 +283,7 @@ async fn stopping_does_not_wait_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_of_a_controller_ends_its_driver_and_can_be_seen() {
+async fn a_panic_in_a_controller_ends_its_driver() {
     let world = DriverWorld::new();
     world.create("panic-now", &[]).await;
     let error = world.driver.await.unwrap_err();
@@ -292,7 +292,7 @@ async fn a_panic_of_a_controller_ends_its_driver_and_can_be_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_can_be_asked_while_it_works() {
+async fn a_running_controller_can_be_queried() {
     let world = DriverWorld::new();
     for number in 0..10 {
         world.create(&format!("doomed-{number}"), &[]).await;
@@ -308,7 +308,7 @@ async fn a_controller_can_be_asked_while_it_works() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_can_be_seen_from_outside() {
+async fn the_handle_shows_how_long_work_has_been_waiting() {
     let world = DriverWorld::with(DriverOptions {
         workers: 1,
         queue: Some("toys"),

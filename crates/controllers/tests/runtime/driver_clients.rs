@@ -82,7 +82,7 @@ fn mk_plugin(url: &str, script: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_kubeconfig_leads_to_its_server_whatever_proxy_there_is() {
+async fn a_kubeconfig_reaches_a_loopback_server_without_the_proxy() {
     let served = serve().await;
     let path = mk_file("clients-named.yaml", &served.kubeconfig);
     let mut choice = mk_choice(path);
@@ -122,7 +122,7 @@ async fn files_of_a_list_are_merged_and_need_not_exist() {
 }
 
 #[tokio::test]
-async fn a_credential_plugin_is_asked() {
+async fn a_credential_plugin_provides_the_token() {
     let served = serve().await;
     let script = format!(
         r#"printf '{{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{{"token":"{}"}}}}'"#,
@@ -138,7 +138,7 @@ async fn a_credential_plugin_is_asked() {
 }
 
 #[tokio::test]
-async fn a_credential_plugin_that_fails_is_quoted_but_not_what_it_printed() {
+async fn the_error_of_a_credential_plugin_holds_no_stdout() {
     let text = mk_plugin(
         "http://127.0.0.1:1",
         "echo s3cret; echo not today >&2; exit 3",
@@ -153,7 +153,7 @@ async fn a_credential_plugin_that_fails_is_quoted_but_not_what_it_printed() {
 }
 
 #[tokio::test]
-async fn the_wrong_token_is_forbidden_and_says_nothing_about_the_object() {
+async fn a_wrong_token_is_forbidden_and_proves_no_absence() {
     let served = serve().await;
     let text = served.kubeconfig.replace(&served.token, "wrong");
     let path = mk_file("clients-wrong.yaml", &text);
@@ -167,7 +167,7 @@ async fn the_wrong_token_is_forbidden_and_says_nothing_about_the_object() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_refused_is_not_repeated_behind_our_back() {
+async fn the_client_does_not_retry_refused_requests() {
     let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", socket.local_addr().unwrap());
     let requests = Arc::new(AtomicUsize::new(0));
@@ -200,7 +200,7 @@ async fn a_request_that_is_refused_is_not_repeated_behind_our_back() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_unavailable() {
+async fn an_unreachable_server_is_unavailable() {
     let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", socket.local_addr().unwrap());
     drop(socket);

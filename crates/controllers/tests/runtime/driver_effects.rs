@@ -104,7 +104,7 @@ async fn an_object_is_read_and_its_absence_is_proven() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_is_not_served_is_not_asked_for() {
+async fn no_request_is_sent_for_a_kind_that_is_not_served() {
     let bench = EffectsBench::new();
     bench
         .catalog
@@ -115,7 +115,7 @@ async fn a_kind_that_is_not_served_is_not_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_server_compares_what_was_judged() {
+async fn the_server_checks_uid_and_version() {
     let bench = EffectsBench::new();
     bench.create("a").await;
     let record = bench.record("a").await;
@@ -141,7 +141,7 @@ async fn the_server_compares_what_was_judged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delete_and_a_patch_show_what_is_left() {
+async fn a_delete_and_a_patch_return_the_object() {
     let bench = EffectsBench::new();
     bench.create("a").await;
     let record = bench.record("a").await;
@@ -170,7 +170,7 @@ async fn a_delete_and_a_patch_show_what_is_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_limit_of_our_own_holds() {
+async fn the_client_rate_limit_holds() {
     let bench = EffectsBench::new();
     let effects = bench
         .effects
@@ -185,7 +185,7 @@ async fn a_limit_of_our_own_holds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_is_made_once_and_shown_as_a_whole_to_who_wants_that() {
+async fn an_object_is_created_once_and_returned_in_the_requested_view() {
     let bench = EffectsBench::new();
     let effects = bench.effects.clone().showing(RecordView::Full);
     let create = ApiCall::Create {

@@ -13,7 +13,7 @@ async fn events(world: &DriverWorld) -> Vec<Value> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_note_becomes_an_event_and_is_told_once() {
+async fn a_note_becomes_one_event() {
     let world = DriverWorld::new();
     world.create("noted-a", &["example.com/a"]).await;
     world.pass(1).await;
@@ -78,7 +78,7 @@ async fn a_state_that_comes_back_raises_the_count_of_its_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_objects_have_many_events_and_one_object_has_not() {
+async fn events_are_limited_per_object() {
     let world = DriverWorld::new();
     for number in 0..40 {
         world.create(&format!("noted-{number}"), &[]).await;

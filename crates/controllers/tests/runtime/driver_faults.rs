@@ -56,7 +56,7 @@ async fn after_a_conflict_the_object_is_read_and_judged_again_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_always_changes_makes_its_key_back_off() {
+async fn an_object_that_changes_all_the_time_backs_off() {
     let world = DriverWorld::new();
     let times = CONFLICTS_AT_ONCE as usize + 1;
     world.rule(first(times, Method::DELETE, || RequestFate::Overtaken));
@@ -95,7 +95,7 @@ async fn an_object_that_was_replaced_under_a_patch_is_judged_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_asks_for_patience_gets_it() {
+async fn retry_after_is_respected() {
     let table = [
         (429, "7", 7.0, 8.0),
         (503, "3", 3.0, 4.0),
@@ -130,7 +130,7 @@ async fn a_server_that_asks_for_patience_gets_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_back_off_and_do_not_storm() {
+async fn failing_requests_back_off() {
     let world = DriverWorld::new();
     world.rule(first(usize::MAX, Method::DELETE, || {
         RequestFate::Reply(mk_reply(500, "text/plain", "no"))
@@ -151,7 +151,7 @@ async fn failures_back_off_and_do_not_storm() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_whose_answer_changes_nothing_is_not_asked_again_at_once() {
+async fn a_read_that_changes_nothing_is_not_repeated_at_once() {
     let world = DriverWorld::new();
     world.create("curious-a", &[]).await;
     world.pass(600).await;
@@ -161,7 +161,7 @@ async fn a_question_whose_answer_changes_nothing_is_not_asked_again_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_denied_delete_is_tried_again_and_its_status_is_on_record() {
+async fn a_denied_delete_is_retried_and_recorded() {
     let denied = json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403,
         "message": "admission webhook \"x\" denied the request",
@@ -178,7 +178,7 @@ async fn a_denied_delete_is_tried_again_and_its_status_is_on_record() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn upstreams_bucket_can_hold_retries_back() {
+async fn a_retry_bucket_delays_retries() {
     let world = DriverWorld::with(DriverOptions {
         retry_bucket: Some(RetryBucket { qps: 0.1, burst: 1 }),
         ..DriverOptions::default()
@@ -194,7 +194,7 @@ async fn upstreams_bucket_can_hold_retries_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_but_a_proof_makes_an_owner_absent() {
+async fn only_a_proof_makes_an_owner_absent() {
     let mk_status = |name: &str, kind: &str| {
         json!({
             "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404,
@@ -243,7 +243,7 @@ async fn nothing_but_a_proof_makes_an_owner_absent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delete_whose_answer_got_lost_does_no_harm() {
+async fn a_delete_whose_answer_was_lost_is_harmless() {
     let world = DriverWorld::new();
     world.rule(first(1, Method::DELETE, || RequestFate::Ghost));
     world.create("doomed-a", &["example.com/other"]).await;
@@ -285,7 +285,7 @@ async fn a_delete_that_is_repeated_finds_the_object_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_patch_whose_answer_got_lost_is_seen_to_have_worked() {
+async fn a_patch_whose_answer_was_lost_is_not_repeated() {
     let world = DriverWorld::new();
     world.rule(first(1, Method::PATCH, || RequestFate::Ghost));
     world.create("held", &[FINALIZER]).await;
@@ -299,7 +299,7 @@ async fn a_patch_whose_answer_got_lost_is_seen_to_have_worked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_server_holds_up_only_whoever_waits_for_it() {
+async fn a_slow_request_delays_only_its_own_key() {
     let world = DriverWorld::new();
     world.rule(|_, path| {
         if path.ends_with("slow") {
@@ -329,7 +329,7 @@ async fn a_slow_server_holds_up_only_whoever_waits_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_object_that_hangs_leaves_the_others_of_its_kind_their_slots() {
+async fn a_hanging_object_leaves_slots_to_its_kind() {
     for workers in [3, 5, 20] {
         let world = DriverWorld::with(DriverOptions {
             workers,
@@ -351,7 +351,7 @@ async fn one_object_that_hangs_leaves_the_others_of_its_kind_their_slots() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_hangs_does_not_keep_the_others_from_their_turn() {
+async fn a_hanging_kind_leaves_slots_to_other_kinds() {
     let world = DriverWorld::new();
     world.rule(|_, path| match path.contains("/secrets/") {
         true => RequestFate::Lost,

@@ -55,27 +55,27 @@ fn list_by_watch(names: &[&str], revision: u64, more: &[String], finish: StreamE
 
 /// A6, on the embedded server: what happened between two watches is found by a list, in either form of 410.
 #[tokio::test(start_paused = true)]
-async fn after_a_410_the_difference_is_told() {
+async fn after_a_410_a_list_shows_the_difference() {
     let gone: [fn() -> FakeReply; 2] = [
         || FakeReply::Text(410, "too old".to_owned()),
         || FakeReply::Lines(vec![expired()], StreamEnd::End(Duration::ZERO)),
     ];
     for gone in gone {
         let world = FeedWorld::new();
-        let mut ear = world.config_maps();
-        ear.until("configmaps synced").await;
+        let mut recorder = world.config_maps();
+        recorder.until("configmaps synced").await;
         for name in ["a", "b"] {
             world.create(name).await;
         }
-        ear.until("configmaps b applied").await;
-        ear.heard();
+        recorder.until("configmaps b applied").await;
+        recorder.take();
         // Watches end within ten minutes; the next ones are refused while things happen.
         let is_resumed =
             |uri: &str| uri.starts_with("/api/v1/configmaps?") && uri.contains("resourceVersion=");
         world.rule("cut", move |uri| {
             is_resumed(uri).then(|| FakeReply::Text(503, String::new()))
         });
-        ear.until("configmaps failing").await;
+        recorder.until("configmaps failing").await;
         world.delete("a").await;
         world.create("c").await;
         let mut tries = 0;
@@ -83,58 +83,62 @@ async fn after_a_410_the_difference_is_told() {
             tries += usize::from(is_resumed(uri));
             (is_resumed(uri) && tries == 1).then(gone)
         });
-        ear.during(60).await;
+        recorder.during(60).await;
         // An open watch counts as health until its first line says otherwise.
         let difference = [
             "configmaps b applied",
             "configmaps c applied",
             "configmaps a missing",
         ];
-        let heard = ear.heard();
+        let seen = recorder.take();
         let about_objects = |words: &&String| {
             ["applied", "missing"]
                 .iter()
                 .any(|end| words.ends_with(end))
         };
-        let told: Vec<&String> = heard.iter().filter(about_objects).collect();
+        let told: Vec<&String> = seen.iter().filter(about_objects).collect();
         assert_eq!(told, difference);
         assert_eq!(
-            heard
-                .iter()
+            seen.iter()
                 .filter(|words| *words == "configmaps synced")
                 .count(),
             1
         );
         world.delete("b").await;
-        ear.until("configmaps b deleted").await;
+        recorder.until("configmaps b deleted").await;
     }
 }
 
 /// A9: forbidden, granted, revoked; and nobody else notices.
 #[tokio::test(start_paused = true)]
-async fn a_forbidden_kind_is_taken_up_when_it_is_allowed() {
+async fn a_forbidden_kind_is_watched_once_it_is_allowed() {
     let forbid = |uri: &str| {
         let is_hit = uri.starts_with("/api/v1/configmaps?");
         is_hit.then(|| FakeReply::Text(403, r#"{"kind":"Status","code":403}"#.to_owned()))
     };
     let world = FeedWorld::with(|world| world.rule("forbid", forbid));
     world.create("a").await;
-    let mut ear = world.everything();
-    ear.until("configmaps forbidden").await;
-    ear.until("secrets synced").await;
-    ear.during(300).await;
+    let mut recorder = world.everything();
+    recorder.until("configmaps forbidden").await;
+    recorder.until("secrets synced").await;
+    recorder.during(300).await;
     assert_eq!(world.state("", "configmaps"), Some(KindState::Forbidden));
     assert!(world.asked("/configmaps?").len() < 25);
-    ear.heard();
+    recorder.take();
     world.lift("forbid");
-    ear.until("configmaps synced").await;
-    ear.until("configmaps a applied").await;
-    ear.heard();
+    recorder.until("configmaps synced").await;
+    recorder.until("configmaps a applied").await;
+    recorder.take();
     world.rule("forbid", forbid);
-    ear.until("configmaps forbidden").await;
+    recorder.until("configmaps forbidden").await;
     world.lift("forbid");
-    ear.until("configmaps synced").await;
-    assert!(!ear.changes.iter().any(|heard| heard.ends_with("missing")));
+    recorder.until("configmaps synced").await;
+    assert!(
+        !recorder
+            .changes
+            .iter()
+            .any(|seen| seen.ends_with("missing"))
+    );
 }
 
 /// A12: a replica that lags behind.
@@ -152,17 +156,17 @@ async fn a_stale_list_is_checked_and_freezes_nothing() {
             ],
         );
     });
-    let mut ear = world.config_maps();
-    ear.during(30).await;
-    let heard = ear.heard();
-    let tail: Vec<&str> = heard.iter().skip(6).map(String::as_str).collect();
+    let mut recorder = world.config_maps();
+    recorder.during(30).await;
+    let seen = recorder.take();
+    let tail: Vec<&str> = seen.iter().skip(6).map(String::as_str).collect();
     let expected = [
         "configmaps a applied",
         "configmaps c applied",
         "configmaps b missing",
         "configmaps c applied",
     ];
-    assert_eq!(tail, expected, "{heard:#?}");
+    assert_eq!(tail, expected, "{seen:#?}");
     assert!(world.asked("/configmaps?limit=500").len() == 2);
 }
 
@@ -181,10 +185,10 @@ async fn a_restored_store_freezes_the_kind_and_a_fresh_list_thaws_it() {
             ],
         );
     });
-    let mut ear = world.config_maps();
-    ear.during(30).await;
-    let heard = ear.heard();
-    let tail: Vec<&str> = heard.iter().skip(6).map(String::as_str).collect();
+    let mut recorder = world.config_maps();
+    recorder.during(30).await;
+    let seen = recorder.take();
+    let tail: Vec<&str> = seen.iter().skip(6).map(String::as_str).collect();
     let expected = [
         "configmaps frozen",
         "configmaps a applied",
@@ -194,12 +198,12 @@ async fn a_restored_store_freezes_the_kind_and_a_fresh_list_thaws_it() {
         "configmaps synced",
         "configmaps d applied",
     ];
-    assert_eq!(tail, expected, "{heard:#?}");
+    assert_eq!(tail, expected, "{seen:#?}");
 }
 
 /// A8, A11: whatever a proxy says about a kind is not about its objects.
 #[tokio::test(start_paused = true)]
-async fn nonsense_instead_of_a_list_makes_the_kind_fail_and_nothing_missing() {
+async fn a_malformed_list_makes_the_kind_fail_and_no_object_missing() {
     let table: [(u16, &str); 6] = [
         (404, "404 page not found"),
         (502, "<html>bad gateway</html>"),
@@ -214,8 +218,8 @@ async fn nonsense_instead_of_a_list_makes_the_kind_fail_and_nothing_missing() {
     for (status, text) in table {
         let world = FeedWorld::new();
         world.create("a").await;
-        let mut ear = world.config_maps();
-        ear.until("configmaps synced").await;
+        let mut recorder = world.config_maps();
+        recorder.until("configmaps synced").await;
         world.rule("nonsense", move |uri| {
             let is_hit = uri.starts_with("/api/v1/configmaps?");
             // As a whole, or in the middle of a list by pages.
@@ -231,30 +235,33 @@ async fn nonsense_instead_of_a_list_makes_the_kind_fail_and_nothing_missing() {
         if status == 404 {
             world.asked("");
         }
-        ear.during(700).await;
+        recorder.during(700).await;
         let state = world.state("", "configmaps");
         assert!(
             matches!(state, Some(KindState::Failing(_))),
             "{status} {text}: {state:?}"
         );
         assert!(
-            !ear.changes.iter().any(|heard| heard.ends_with("missing")),
+            !recorder
+                .changes
+                .iter()
+                .any(|seen| seen.ends_with("missing")),
             "{:?}",
-            ear.changes
+            recorder.changes
         );
         if status == 404 {
             // More often than every half minute.
             assert!(world.asked("/apis").len() > 30);
         }
-        ear.heard();
+        recorder.take();
         world.lift("nonsense");
-        ear.until("configmaps synced").await;
+        recorder.until("configmaps synced").await;
     }
 }
 
 /// A14, S13.
 #[tokio::test(start_paused = true)]
-async fn one_bad_object_hides_no_other() {
+async fn an_unreadable_object_hides_no_other() {
     let world = FeedWorld::with(|world| {
         let bad = r#"{"type":"ADDED","object":{"metadata":{"name":"bad","uid":"uid-bad","finalizers":7}}}"#;
         let deep = format!(
@@ -273,8 +280,8 @@ async fn one_bad_object_hides_no_other() {
         ];
         script(world, vec![FakeReply::Lines(lines, StreamEnd::Hang)]);
     });
-    let mut ear = world.config_maps();
-    ear.until("configmaps c applied").await;
+    let mut recorder = world.config_maps();
+    recorder.until("configmaps c applied").await;
     let expected = [
         "catalog",
         "configmaps syncing",
@@ -284,7 +291,7 @@ async fn one_bad_object_hides_no_other() {
         "configmaps synced",
         "configmaps c applied",
     ];
-    assert_eq!(ear.heard(), expected);
+    assert_eq!(recorder.take(), expected);
     assert_eq!(world.feeds.unreadable(), 1);
 }
 
@@ -306,17 +313,20 @@ async fn a_connection_that_breaks_after_each_event_loses_none() {
         }
         script(world, answers);
     });
-    let mut ear = world.config_maps();
-    let applied = |heard: &[String]| {
-        heard
-            .iter()
-            .filter(|heard| *heard == "configmaps a applied")
+    let mut recorder = world.config_maps();
+    let applied = |seen: &[String]| {
+        seen.iter()
+            .filter(|seen| *seen == "configmaps a applied")
             .count()
     };
-    while applied(&ear.changes) < 10 {
-        assert!(ear.hear(Duration::from_secs(60)).await, "{:?}", ear.changes);
+    while applied(&recorder.changes) < 10 {
+        assert!(
+            recorder.receive(Duration::from_secs(60)).await,
+            "{:?}",
+            recorder.changes
+        );
     }
-    assert!(!ear.changes.contains(&"configmaps failing".to_owned()));
+    assert!(!recorder.changes.contains(&"configmaps failing".to_owned()));
     let asked = world.asked("/configmaps?");
     let resumed: Vec<&str> = asked
         .iter()
@@ -338,16 +348,16 @@ async fn a_silent_watch_is_given_up_after_ninety_seconds() {
             vec![list_by_watch(&["a"], 10, &[], StreamEnd::Hang), resumed],
         );
     });
-    let mut ear = world.config_maps();
-    ear.until("configmaps synced").await;
-    ear.heard();
-    ear.until("configmaps a applied").await;
+    let mut recorder = world.config_maps();
+    recorder.until("configmaps synced").await;
+    recorder.take();
+    recorder.until("configmaps a applied").await;
     assert_eq!(world.elapsed().as_secs(), 90);
 }
 
 /// A19: a server that has neither aggregated discovery nor lists by watch.
 #[tokio::test(start_paused = true)]
-async fn an_old_server_is_understood() {
+async fn an_old_server_is_supported() {
     let world = FeedWorld::with(|world| {
         world.rule("legacy", |uri| {
             let is_root = uri == "/api" || uri == "/apis";
@@ -386,8 +396,8 @@ async fn a_kind_that_never_answers_delays_no_other_and_is_counted_once() {
             .then_some(FakeReply::Silence)
     };
     let world = FeedWorld::with(|world| world.rule("silent", silent));
-    let mut ear = world.everything();
-    ear.during(5).await;
+    let mut recorder = world.everything();
+    recorder.during(5).await;
     let synced = world
         .feeds
         .states()
@@ -395,10 +405,10 @@ async fn a_kind_that_never_answers_delays_no_other_and_is_counted_once() {
         .filter(|(_, state)| *state == KindState::Synced);
     assert_eq!(synced.count() + 1, world.feeds.states().len());
     assert_eq!(world.feeds.sync_errors(), 0);
-    ear.during(300).await;
+    recorder.during(300).await;
     assert_eq!(world.feeds.sync_errors(), 1);
     world.lift("silent");
-    ear.until("configmaps synced").await;
+    recorder.until("configmaps synced").await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -408,20 +418,20 @@ async fn a_discovery_that_fails_changes_nothing() {
             .then(|| FakeReply::Text(503, String::new()))
     };
     let world = FeedWorld::with(|world| world.rule("down", fail));
-    let mut ear = world.config_maps();
-    ear.during(10).await;
-    assert!(ear.changes.is_empty() && world.feeds.sync_errors() > 3);
+    let mut recorder = world.config_maps();
+    recorder.during(10).await;
+    assert!(recorder.changes.is_empty() && world.feeds.sync_errors() > 3);
     world.lift("down");
-    ear.until("configmaps synced").await;
-    ear.heard();
+    recorder.until("configmaps synced").await;
+    recorder.take();
     let errors = world.feeds.sync_errors();
     world.rule("down", |uri| {
         (uri == "/api" || uri == "/apis").then(|| FakeReply::Text(503, String::new()))
     });
-    ear.during(100).await;
-    assert!(world.feeds.sync_errors() > errors && ear.changes.is_empty());
+    recorder.during(100).await;
+    assert!(world.feeds.sync_errors() > errors && recorder.changes.is_empty());
     world.create("a").await;
-    ear.until("configmaps a applied").await;
+    recorder.until("configmaps a applied").await;
 }
 
 /// The aggregated document with one group changed by `change`.
@@ -436,12 +446,12 @@ fn with_group(mut document: Value, name: &str, change: fn(&mut Value)) -> Value 
 
 /// A19: some groups fail, a group vanishes, and returns.
 #[tokio::test(start_paused = true)]
-async fn a_group_that_is_stale_stays_and_one_that_is_gone_goes() {
+async fn a_stale_group_stays_and_a_removed_group_is_gone() {
     let world = FeedWorld::new();
-    let mut ear = world.everything();
-    ear.until("jobs.batch synced").await;
-    ear.during(60).await;
-    ear.heard();
+    let mut recorder = world.everything();
+    recorder.until("jobs.batch synced").await;
+    recorder.during(60).await;
+    recorder.take();
     world.rule("apis", |uri| {
         let stale = |document| {
             with_group(document, "batch", |group| {
@@ -450,8 +460,8 @@ async fn a_group_that_is_stale_stays_and_one_that_is_gone_goes() {
         };
         (uri == "/apis").then_some(FakeReply::Altered(stale))
     });
-    ear.during(100).await;
-    assert!(ear.changes.is_empty(), "{:?}", ear.changes);
+    recorder.during(100).await;
+    assert!(recorder.changes.is_empty(), "{:?}", recorder.changes);
     assert_eq!(world.state("batch", "jobs"), Some(KindState::Synced));
 
     world.rule("apis", |uri| {
@@ -459,22 +469,22 @@ async fn a_group_that_is_stale_stays_and_one_that_is_gone_goes() {
             |document| with_group(document, "batch", |group| group["versions"] = json!([]));
         (uri == "/apis").then_some(FakeReply::Altered(without))
     });
-    ear.until("jobs.batch gone").await;
+    recorder.until("jobs.batch gone").await;
     assert_eq!(world.state("batch", "jobs"), None);
     world.lift("apis");
-    ear.until("jobs.batch synced").await;
+    recorder.until("jobs.batch synced").await;
 }
 
 /// A feed that was started anew does not know what its predecessor has shown.
 #[tokio::test(start_paused = true)]
-async fn after_the_crash_of_a_feed_everything_about_its_kind_is_told_anew() {
+async fn after_a_feed_panics_its_kind_is_listed_again() {
     let world = FeedWorld::new();
     for name in ["a", "b"] {
         world.create(name).await;
     }
-    let mut ear = world.config_maps();
-    ear.until("configmaps synced").await;
-    ear.heard();
+    let mut recorder = world.config_maps();
+    recorder.until("configmaps synced").await;
+    recorder.take();
     let mut crashes = 1;
     world.rule("crash", move |uri| {
         let is_hit = crashes > 0 && uri.starts_with("/api/v1/configmaps?");
@@ -482,42 +492,42 @@ async fn after_the_crash_of_a_feed_everything_about_its_kind_is_told_anew() {
         is_hit.then_some(FakeReply::Crash)
     });
     // Its watch ends within ten minutes, and the next one is its end.
-    ear.until("configmaps gone").await;
+    recorder.until("configmaps gone").await;
     world.delete("a").await;
-    ear.during(60).await;
+    recorder.during(60).await;
     let expected = [
         "configmaps gone",
         "configmaps syncing",
         "configmaps b applied",
         "configmaps synced",
     ];
-    let mut heard = ear.heard();
-    heard.retain(|words| !words.contains("kube-root"));
-    assert_eq!(heard, expected);
+    let mut seen = recorder.take();
+    seen.retain(|words| !words.contains("kube-root"));
+    assert_eq!(seen, expected);
 }
 
 /// A kind that goes after its feed crashed has nobody else to say so.
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_goes_while_its_feed_is_down_is_told_to_be_gone() {
+async fn a_kind_removed_while_its_feed_is_down_is_reported_as_gone() {
     let world = FeedWorld::new();
-    let mut ear = world.everything();
-    ear.until("jobs.batch synced").await;
+    let mut recorder = world.everything();
+    recorder.until("jobs.batch synced").await;
     world.rule("crash", |uri| {
         let is_hit = uri.starts_with("/apis/batch/v1/jobs?");
         is_hit.then_some(FakeReply::Crash)
     });
-    ear.until("jobs.batch gone").await;
+    recorder.until("jobs.batch gone").await;
     world.rule("apis", |uri| {
         let without =
             |document| with_group(document, "batch", |group| group["versions"] = json!([]));
         (uri == "/apis").then_some(FakeReply::Altered(without))
     });
-    ear.during(1).await;
-    ear.heard();
-    ear.during(60).await;
+    recorder.during(1).await;
+    recorder.take();
+    recorder.during(60).await;
     let about_jobs = |words: &&String| words.starts_with("jobs.batch");
-    let heard = ear.heard();
-    let last = heard.iter().rfind(about_jobs);
+    let seen = recorder.take();
+    let last = seen.iter().rfind(about_jobs);
     assert_eq!(last.map(String::as_str), Some("jobs.batch gone"));
 }
 
@@ -525,8 +535,8 @@ async fn a_kind_that_goes_while_its_feed_is_down_is_told_to_be_gone() {
 #[tokio::test(start_paused = true)]
 async fn a_stale_group_whose_kinds_fail_as_well_stays() {
     let world = FeedWorld::new();
-    let mut ear = world.everything();
-    ear.until("jobs.batch synced").await;
+    let mut recorder = world.everything();
+    recorder.until("jobs.batch synced").await;
     world.rule("down", |uri| {
         let stale = |document| {
             with_group(document, "batch", |group| {
@@ -541,34 +551,34 @@ async fn a_stale_group_whose_kinds_fail_as_well_stays() {
             _ => None,
         }
     });
-    ear.until("jobs.batch failing").await;
-    ear.heard();
-    ear.during(100).await;
+    recorder.until("jobs.batch failing").await;
+    recorder.take();
+    recorder.during(100).await;
     let gone = "jobs.batch gone".to_owned();
-    assert!(!ear.changes.contains(&gone), "{:?}", ear.changes);
+    assert!(!recorder.changes.contains(&gone), "{:?}", recorder.changes);
     let state = world.state("batch", "jobs");
     assert!(matches!(state, Some(KindState::Failing(_))), "{state:?}");
     world.lift("down");
-    ear.until("jobs.batch synced").await;
+    recorder.until("jobs.batch synced").await;
 }
 
 /// Discovery says that a kind is gone while it is not: the watch is given up after a few seconds all the same.
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_discovery_has_lost_is_watched_for_a_few_seconds_more() {
+async fn a_removed_kind_is_watched_for_a_few_more_seconds() {
     let world = FeedWorld::new();
-    let mut ear = world.everything();
-    ear.until("jobs.batch synced").await;
+    let mut recorder = world.everything();
+    recorder.until("jobs.batch synced").await;
     world.rule("apis", |uri| {
         let without =
             |document| with_group(document, "batch", |group| group["versions"] = json!([]));
         (uri == "/apis").then_some(FakeReply::Altered(without))
     });
-    ear.heard();
-    ear.until("catalog").await;
+    recorder.take();
+    recorder.until("catalog").await;
     let lost = world.elapsed();
-    ear.until("jobs.batch gone").await;
+    recorder.until("jobs.batch gone").await;
     assert_eq!((world.elapsed() - lost).as_secs(), 5);
     world.lift("apis");
     world.feeds.refresh();
-    ear.until("jobs.batch synced").await;
+    recorder.until("jobs.batch synced").await;
 }

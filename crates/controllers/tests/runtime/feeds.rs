@@ -26,27 +26,34 @@ fn mk_widget(name: &str) -> Value {
     json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}})
 }
 
-/// Where something was heard first.
-fn place(ear: &ChangeRecorder, words: &str) -> usize {
-    let place = ear.changes.iter().position(|heard| heard == words);
-    place.unwrap_or_else(|| panic!("{words} was not heard: {:#?}", ear.changes))
+/// Where something was seen first.
+fn place(recorder: &ChangeRecorder, words: &str) -> usize {
+    let place = recorder.changes.iter().position(|seen| seen == words);
+    place.unwrap_or_else(|| panic!("{words} was not seen: {:#?}", recorder.changes))
 }
 
 #[tokio::test(start_paused = true)]
 async fn everything_that_can_be_deleted_is_listed_and_watched() {
     let world = FeedWorld::new();
     world.create("a").await;
-    let mut ear = world.everything();
-    ear.during(1).await;
-    assert_eq!(ear.changes[0], "catalog");
-    let deletable = ear.catalog.iter().filter(|(_, kind)| kind.is_deletable());
+    let mut recorder = world.everything();
+    recorder.during(1).await;
+    assert_eq!(recorder.changes[0], "catalog");
+    let deletable = recorder
+        .catalog
+        .iter()
+        .filter(|(_, kind)| kind.is_deletable());
     let deletable: Vec<String> = deletable.map(|(_, kind)| kind.to_string()).collect();
     assert!(deletable.len() > 40, "{deletable:?}");
     for kind in deletable {
         let is_ignored = kind.starts_with("events");
         for state in ["syncing", "synced"] {
             let words = format!("{kind} {state}");
-            let times = ear.changes.iter().filter(|heard| **heard == words).count();
+            let times = recorder
+                .changes
+                .iter()
+                .filter(|seen| **seen == words)
+                .count();
             assert_eq!(times, usize::from(!is_ignored), "{words}");
         }
     }
@@ -55,7 +62,7 @@ async fn everything_that_can_be_deleted_is_listed_and_watched() {
         "configmaps a applied",
         "configmaps synced",
     ];
-    let places = order.map(|words| place(&ear, words));
+    let places = order.map(|words| place(&recorder, words));
     assert!(places.is_sorted(), "{places:?}");
     let synced = world.feeds.states();
     assert!(synced.iter().all(|(_, state)| *state == KindState::Synced));
@@ -66,22 +73,22 @@ async fn everything_that_can_be_deleted_is_listed_and_watched() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_happens_is_told_as_it_happens() {
+async fn changes_arrive_in_their_order() {
     let world = FeedWorld::new();
-    let mut ear = world.config_maps();
-    ear.until("configmaps synced").await;
+    let mut recorder = world.config_maps();
+    recorder.until("configmaps synced").await;
     world.create("a").await;
-    ear.until("configmaps a applied").await;
-    ear.heard();
+    recorder.until("configmaps a applied").await;
+    recorder.take();
     let path = "/api/v1/namespaces/default/configmaps/a";
     world.must("PATCH", path, json!({"data": {"x": "y"}})).await;
     world.delete("a").await;
-    ear.until("configmaps a deleted").await;
+    recorder.until("configmaps a deleted").await;
     assert_eq!(
-        ear.heard(),
+        recorder.take(),
         ["configmaps a applied", "configmaps a deleted"]
     );
-    let revisions: Vec<_> = ear
+    let revisions: Vec<_> = recorder
         .records
         .iter()
         .map(|record| &record.meta.revision)
@@ -91,8 +98,8 @@ async fn what_happens_is_told_as_it_happens() {
         "{revisions:?}"
     );
     // Watches end and are continued: an hour of nothing is nothing to tell.
-    ear.during(3600).await;
-    assert!(ear.heard().is_empty());
+    recorder.during(3600).await;
+    assert!(recorder.take().is_empty());
     let lists = world
         .asked("/configmaps")
         .into_iter()
@@ -103,13 +110,13 @@ async fn what_happens_is_told_as_it_happens() {
 #[tokio::test(start_paused = true)]
 async fn a_new_kind_is_watched_at_once() {
     let world = FeedWorld::new();
-    let mut ear = world.everything();
-    ear.during(60).await;
-    ear.heard();
+    let mut recorder = world.everything();
+    recorder.during(60).await;
+    recorder.take();
     let before = world.elapsed();
     world.must("POST", CRDS, mk_definition(&["v1"])).await;
     world.must("POST", WIDGETS, mk_widget("w")).await;
-    ear.until("widgets.example.com synced").await;
+    recorder.until("widgets.example.com synced").await;
     assert!(world.elapsed() - before < Duration::from_secs(1));
     let order = [
         "catalog",
@@ -117,20 +124,20 @@ async fn a_new_kind_is_watched_at_once() {
         "widgets.example.com w applied",
         "widgets.example.com synced",
     ];
-    let places = order.map(|words| place(&ear, words));
+    let places = order.map(|words| place(&recorder, words));
     assert!(places.is_sorted(), "{places:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_goes_shows_the_end_of_its_objects_first_and_may_come_back() {
+async fn a_removed_kind_shows_its_deletes_first_and_may_return() {
     let world = FeedWorld::new();
-    let mut ear = world.everything();
+    let mut recorder = world.everything();
     world.must("POST", CRDS, mk_definition(&["v1"])).await;
     world.must("POST", WIDGETS, mk_widget("w")).await;
-    ear.until("widgets.example.com w applied").await;
-    let id = ear.catalog.id("example.com", "widgets").unwrap();
-    ear.during(60).await;
-    ear.heard();
+    recorder.until("widgets.example.com w applied").await;
+    let id = recorder.catalog.id("example.com", "widgets").unwrap();
+    recorder.during(60).await;
+    recorder.take();
     world
         .must(
             "DELETE",
@@ -139,39 +146,45 @@ async fn a_kind_that_goes_shows_the_end_of_its_objects_first_and_may_come_back()
         )
         .await;
     let gone = "widgets.example.com gone";
-    ear.until(gone).await;
-    let deleted = place(&ear, "widgets.example.com w deleted");
-    assert!(deleted < place(&ear, gone), "{:#?}", ear.changes);
+    recorder.until(gone).await;
+    let deleted = place(&recorder, "widgets.example.com w deleted");
+    assert!(deleted < place(&recorder, gone), "{:#?}", recorder.changes);
     assert_eq!(world.state("example.com", "widgets"), None);
-    ear.during(60).await;
-    ear.heard();
+    recorder.during(60).await;
+    recorder.take();
 
     world.must("POST", CRDS, mk_definition(&["v1"])).await;
-    ear.until("widgets.example.com synced").await;
-    assert_eq!(ear.catalog.id("example.com", "widgets"), Some(id));
-    assert!(!ear.changes.iter().any(|heard| heard.ends_with("missing")));
+    recorder.until("widgets.example.com synced").await;
+    assert_eq!(recorder.catalog.id("example.com", "widgets"), Some(id));
+    assert!(
+        !recorder
+            .changes
+            .iter()
+            .any(|seen| seen.ends_with("missing"))
+    );
     world.must("POST", WIDGETS, mk_widget("w")).await;
-    ear.until("widgets.example.com w applied").await;
+    recorder.until("widgets.example.com w applied").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_prefers_another_version_is_asked_for_in_it() {
+async fn a_kind_is_requested_in_its_new_preferred_version() {
     let world = FeedWorld::new();
-    let mut ear = world.everything();
+    let mut recorder = world.everything();
     world.must("POST", CRDS, mk_definition(&["v1"])).await;
     world.must("POST", WIDGETS, mk_widget("w")).await;
-    ear.until("widgets.example.com w applied").await;
-    ear.during(60).await;
-    ear.heard();
+    recorder.until("widgets.example.com w applied").await;
+    recorder.during(60).await;
+    recorder.take();
     let spec = mk_definition(&["v1", "v2"])["spec"].take();
     let path = format!("{CRDS}/widgets.example.com");
     world.must("PATCH", &path, json!({"spec": spec})).await;
-    ear.until("widgets.example.com w applied").await;
+    recorder.until("widgets.example.com w applied").await;
     // The same object in the same place: nobody is told that the kind was unknown for a moment.
     assert!(
-        !ear.changes
+        !recorder
+            .changes
             .iter()
-            .any(|heard| heard.starts_with("widgets.example.com s"))
+            .any(|seen| seen.starts_with("widgets.example.com s"))
     );
     let asked = world.asked("/widgets?");
     assert!(
@@ -184,23 +197,23 @@ async fn a_kind_that_prefers_another_version_is_asked_for_in_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_does_not_exist_is_waited_for() {
+async fn a_kind_may_appear_after_the_subscription() {
     let world = FeedWorld::new();
-    let mut ear = world.kinds(&[("example.com", "widgets")], RecordView::Metadata);
-    ear.during(100).await;
-    assert_eq!(ear.heard(), ["catalog"]);
+    let mut recorder = world.kinds(&[("example.com", "widgets")], RecordView::Metadata);
+    recorder.during(100).await;
+    assert_eq!(recorder.take(), ["catalog"]);
     world.must("POST", CRDS, mk_definition(&["v1"])).await;
-    ear.until("widgets.example.com synced").await;
-    assert_eq!(ear.heard().len(), 3);
+    recorder.until("widgets.example.com synced").await;
+    assert_eq!(recorder.take().len(), 3);
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_comes_late_gets_everything_and_the_others_get_it_again() {
+async fn a_late_subscriber_causes_a_list_for_all_subscribers() {
     let world = FeedWorld::new();
     world.create("a").await;
     let mut early = world.config_maps();
     early.until("configmaps synced").await;
-    early.heard();
+    early.take();
     let mut late = world.config_maps();
     late.until("configmaps synced").await;
     let all = [
@@ -209,22 +222,22 @@ async fn whoever_comes_late_gets_everything_and_the_others_get_it_again() {
         "configmaps a applied",
         "configmaps synced",
     ];
-    assert_eq!(late.heard(), all);
+    assert_eq!(late.take(), all);
     early.during(1).await;
-    assert_eq!(early.heard(), ["configmaps a applied"]);
+    assert_eq!(early.take(), ["configmaps a applied"]);
     world.delete("a").await;
-    for ear in [&mut early, &mut late] {
-        ear.until("configmaps a deleted").await;
+    for recorder in [&mut early, &mut late] {
+        recorder.until("configmaps a deleted").await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_one_wants_in_full_is_watched_once_and_in_full() {
+async fn a_kind_is_watched_once_in_the_fullest_view() {
     let world = FeedWorld::new();
     world.create("a").await;
     let mut collector = world.config_maps();
     collector.until("configmaps a applied").await;
-    collector.heard();
+    collector.take();
     let mut reader = world.kinds(&[("", "configmaps")], RecordView::Full);
     reader.until("configmaps a in full applied").await;
     collector.until("configmaps a in full applied").await;
@@ -245,7 +258,7 @@ async fn a_kind_that_one_wants_in_full_is_watched_once_and_in_full() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_subscriber_that_does_not_listen_holds_up_its_own_kinds_only() {
+async fn a_slow_subscriber_delays_only_its_own_kinds() {
     let world = FeedWorld::new();
     let slow = world.config_maps();
     for number in 0..1_200 {
@@ -264,7 +277,7 @@ async fn a_subscriber_that_does_not_listen_holds_up_its_own_kinds_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_has_not_spoken_yet_counts_as_in_its_first_list() {
+async fn a_kind_without_an_answer_counts_as_syncing() {
     let world = FeedWorld::new();
     let slow = world.config_maps();
     for number in 0..1_200 {
@@ -272,43 +285,43 @@ async fn a_kind_that_has_not_spoken_yet_counts_as_in_its_first_list() {
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
     // The feed of the one kind waits for somebody who does not listen.
-    let mut ear = world.kinds(&[("", "configmaps"), ("", "secrets")], RecordView::Metadata);
-    ear.until("secrets synced").await;
+    let mut recorder = world.kinds(&[("", "configmaps"), ("", "secrets")], RecordView::Metadata);
+    recorder.until("secrets synced").await;
     let order = ["catalog", "configmaps syncing", "secrets synced"];
-    let places = order.map(|words| place(&ear, words));
+    let places = order.map(|words| place(&recorder, words));
     assert!(places.is_sorted(), "{places:?}");
     drop(slow);
-    ear.until("configmaps synced").await;
-    let syncing = ear
+    recorder.until("configmaps synced").await;
+    let syncing = recorder
         .changes
         .iter()
-        .filter(|heard| heard.ends_with("syncing"));
+        .filter(|seen| seen.ends_with("syncing"));
     assert_eq!(syncing.count(), 2, "each kind says it once");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_nobody_wants_any_more_is_not_watched_any_more() {
+async fn a_kind_without_subscribers_is_not_watched() {
     let world = FeedWorld::new();
-    let mut ear = world.config_maps();
-    ear.until("configmaps synced").await;
-    drop(ear);
+    let mut recorder = world.config_maps();
+    recorder.until("configmaps synced").await;
+    drop(recorder);
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(world.feeds.states(), []);
     world.asked("");
     tokio::time::sleep(Duration::from_secs(1000)).await;
     assert!(world.asked("/configmaps").is_empty());
-    let mut ear = world.config_maps();
-    ear.until("configmaps synced").await;
+    let mut recorder = world.config_maps();
+    recorder.until("configmaps synced").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_stop_there_is_nothing_to_hear() {
+async fn after_a_stop_no_change_arrives() {
     let world = FeedWorld::new();
-    let mut ear = world.everything();
-    ear.until("configmaps synced").await;
+    let mut recorder = world.everything();
+    recorder.until("configmaps synced").await;
     world.feeds.stop().await;
-    ear.during(1).await;
-    assert!(ear.has_ended());
+    recorder.during(1).await;
+    assert!(recorder.has_ended());
     world.asked("");
     tokio::time::sleep(Duration::from_secs(1000)).await;
     assert!(world.asked("").is_empty());
@@ -318,7 +331,7 @@ async fn after_a_stop_there_is_nothing_to_hear() {
     world.feeds.stop().await;
 }
 
-/// What is heard in a quarter of an hour with some changes, with the time of each.
+/// What is seen in a quarter of an hour with some changes, with the time of each.
 fn story() -> Vec<(Duration, String)> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -333,28 +346,32 @@ fn story() -> Vec<(Duration, String)> {
             let is_hit = uri.contains("watch=1") && tries % 7 == 0;
             is_hit.then(|| crate::world::FakeReply::Text(503, "later".to_owned()))
         });
-        let mut ear = world.everything();
-        let mut heard = Vec::new();
+        let mut recorder = world.everything();
+        let mut seen = Vec::new();
         for round in 0..15 {
             world.create(&format!("a{round}")).await;
             if round == 3 {
                 world.must("POST", CRDS, mk_definition(&["v1"])).await;
             }
             let until = world.elapsed() + Duration::from_secs(60);
-            while ear.hear(until.saturating_sub(world.elapsed())).await {
-                heard.extend(
-                    ear.heard()
+            while recorder
+                .receive(until.saturating_sub(world.elapsed()))
+                .await
+            {
+                seen.extend(
+                    recorder
+                        .take()
                         .into_iter()
                         .map(|words| (world.elapsed(), words)),
                 );
             }
         }
-        heard
+        seen
     })
 }
 
 #[test]
-fn the_same_seed_tells_the_same_story() {
+fn the_same_seed_gives_the_same_changes() {
     let story_now = story();
     assert!(story_now.len() > 150, "{}", story_now.len());
     assert!(

@@ -310,11 +310,11 @@ fn stream(
 // === impl ChangeRecorder ===
 
 impl ChangeRecorder {
-    /// Listens until something is heard; fails if that takes more than ten virtual minutes.
+    /// Listens until something is seen; fails if that takes more than ten virtual minutes.
     pub(crate) async fn until(&mut self, words: &str) {
-        while !self.changes.iter().any(|heard| heard == words) {
+        while !self.changes.iter().any(|seen| seen == words) {
             assert!(
-                self.hear(Duration::from_secs(600)).await,
+                self.receive(Duration::from_secs(600)).await,
                 "{words}: {:#?}",
                 self.changes
             );
@@ -325,13 +325,13 @@ impl ChangeRecorder {
     pub(crate) async fn during(&mut self, seconds: u64) {
         let until = Instant::now() + Duration::from_secs(seconds);
         while self
-            .hear(until.saturating_duration_since(Instant::now()))
+            .receive(until.saturating_duration_since(Instant::now()))
             .await
         {}
     }
 
     /// Listens to one change. False: there is none in time.
-    pub(crate) async fn hear(&mut self, within: Duration) -> bool {
+    pub(crate) async fn receive(&mut self, within: Duration) -> bool {
         match tokio::time::timeout(within, self.receiver.recv()).await {
             Ok(Some(change)) => {
                 let words = self.words(change);
@@ -347,8 +347,8 @@ impl ChangeRecorder {
         self.receiver.is_closed() && self.receiver.is_empty()
     }
 
-    /// What was heard since the last time.
-    pub(crate) fn heard(&mut self) -> Vec<String> {
+    /// What was seen since the last time.
+    pub(crate) fn take(&mut self) -> Vec<String> {
         std::mem::take(&mut self.changes)
     }
 

@@ -7,7 +7,7 @@ use super::super::{BATCH, DIALECTS};
 use super::world::{BASE, CronWorld, REFUSE, RunEnd};
 
 #[test]
-fn suspended_at_the_tick_it_waits_and_resumed_at_the_tick_it_runs_once() {
+fn suspending_at_the_tick_waits_and_resuming_runs_once() {
     for row in DIALECTS {
         let mut world = CronWorld::new(row, &json!({}));
         let suspend = |world: &mut CronWorld, is_suspended: bool| {
@@ -27,7 +27,7 @@ fn suspended_at_the_tick_it_waits_and_resumed_at_the_tick_it_runs_once() {
 }
 
 #[test]
-fn suspended_between_the_job_and_its_record_it_records_all_the_same() {
+fn a_tick_is_recorded_although_the_cron_job_was_suspended() {
     for row in DIALECTS {
         let mut world = CronWorld::new(row, &json!({}));
         world.troubles.push_back(("patch", REFUSE));
@@ -43,7 +43,7 @@ fn suspended_between_the_job_and_its_record_it_records_all_the_same() {
 
 /// The new schedule, the Jobs that are made if the edit comes before the slot is served, and if it comes after that.
 #[test]
-fn a_schedule_that_is_edited_at_the_tick_starts_no_slot_twice() {
+fn a_schedule_edited_at_the_tick_starts_no_slot_twice() {
     let cases: [(&str, &[i64], &[i64]); 4] = [
         // It names no time since the CronJob was made.
         ("*/7 * * * *", &[], &[5]),
@@ -73,7 +73,7 @@ fn a_schedule_that_is_edited_at_the_tick_starts_no_slot_twice() {
 
 /// The first slot is later than the CronJob, whose time has whole seconds.
 #[test]
-fn made_a_second_before_the_tick_it_runs_and_made_at_it_or_later_it_does_not() {
+fn only_cron_jobs_created_before_the_tick_run_at_it() {
     for (secs, made) in [(-1, 1), (0, 0), (1, 0)] {
         for row in DIALECTS {
             let mut world = CronWorld::new(row, &json!({}));
@@ -91,7 +91,7 @@ fn made_a_second_before_the_tick_it_runs_and_made_at_it_or_later_it_does_not() {
 
 /// Its predecessor of the same name has served the slot, and that Job is still there.
 #[test]
-fn made_again_at_the_tick_it_leaves_the_slot_to_the_job_of_its_predecessor() {
+fn a_recreated_cron_job_leaves_the_slot_to_the_existing_job() {
     for row in DIALECTS {
         let mut world = CronWorld::new(row, &json!({}));
         let mut job = world.mk_job(5, "Running");

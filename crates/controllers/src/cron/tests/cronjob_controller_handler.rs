@@ -33,7 +33,7 @@ fn a_job_belongs_to_the_controller_with_its_uid() {
 
 /// `UpdateCronJob` and `TestControllerV2UpdateCronJob`: a change, and after how many seconds the CronJob is looked at.
 #[test]
-fn a_new_schedule_is_looked_at_when_its_slot_comes_and_all_else_at_once() {
+fn a_new_schedule_waits_for_its_slot_and_other_changes_are_decided_at_once() {
     let now: &[Option<i64>] = &[None];
     let cases: [(&str, Value, &[Option<i64>]); 9] = [
         (
@@ -66,7 +66,7 @@ fn a_new_schedule_is_looked_at_when_its_slot_comes_and_all_else_at_once() {
 }
 
 #[test]
-fn a_schedule_that_cannot_be_read_after_a_change_has_a_reason_of_its_own() {
+fn an_unreadable_schedule_after_a_change_has_its_own_reason() {
     for row in DIALECTS {
         let mut world = CronWorld::new(row, &json!({}));
         assert_eq!(world.at(1).run(), RunEnd::In(240));
@@ -85,7 +85,7 @@ fn a_schedule_that_cannot_be_read_after_a_change_has_a_reason_of_its_own() {
 }
 
 #[test]
-fn versions_of_a_job_that_nothing_follows_from_wake_nobody() {
+fn irrelevant_changes_of_a_job_wake_no_key() {
     let mut world = CronWorld::new(&VOLCANO, &json!({}));
     world.add_job(1, "Running");
     let mut job = world.mk_job(1, "Running");

@@ -141,7 +141,7 @@ fn time_drifted_back_starts_nothing() {
 
 /// `TestControllerV2CleanupFinishedJobs`.
 #[test]
-fn the_oldest_goes_even_if_nothing_can_be_made() {
+fn the_oldest_job_is_pruned_even_if_no_job_can_be_created() {
     let mut world = CronWorld::new(&BATCH, &json!({"successfulJobsHistoryLimit": 1}));
     world.add_job(1, "Completed");
     world.add_job(2, "Completed");
@@ -163,7 +163,7 @@ fn the_oldest_goes_even_if_nothing_can_be_made() {
 
 /// `TestControllerV2JobAlreadyExistsButNotInActiveStatus` and `…ButDifferentOwner`.
 #[test]
-fn a_job_that_exists_is_the_slots_if_it_is_ours() {
+fn an_existing_job_serves_its_slot_if_we_own_it() {
     for is_ours in [true, false] {
         let mut world = CronWorld::new(&BATCH, &json!({}));
         let mut job = world.mk_job(5, "Running");
@@ -199,7 +199,7 @@ fn a_job_that_exists_is_the_slots_if_it_is_ours() {
 }
 
 #[test]
-fn the_last_success_is_told_whatever_is_kept() {
+fn the_last_success_is_recorded_whatever_the_history_limit() {
     for limit in [json!(0), json!(10), Value::Null] {
         let mut world = CronWorld::new(&BATCH, &json!({"successfulJobsHistoryLimit": limit}));
         world.add_job(1, "Completed");

@@ -14,7 +14,7 @@ fn refuse(world: &mut CronWorld, verb: &'static str) {
 }
 
 #[test]
-fn a_status_that_cannot_be_written_stops_no_slot() {
+fn a_failing_status_write_blocks_no_slot() {
     for row in DIALECTS {
         let mut world = CronWorld::new(row, &json!({}));
         refuse(&mut world, "patch");
@@ -32,7 +32,7 @@ fn a_status_that_cannot_be_written_stops_no_slot() {
 }
 
 #[test]
-fn a_status_that_cannot_be_written_stops_no_history() {
+fn a_failing_status_write_blocks_no_pruning() {
     let mut world = CronWorld::new(&BATCH, &json!({"successfulJobsHistoryLimit": 0}));
     world.add_job(1, "Completed");
     world
@@ -45,7 +45,7 @@ fn a_status_that_cannot_be_written_stops_no_history() {
 }
 
 #[test]
-fn a_job_that_cannot_be_made_stops_no_status() {
+fn a_failing_create_blocks_no_status_write() {
     let mut world = CronWorld::new(&BATCH, &json!({}));
     world.add_job(1, "Completed");
     refuse(&mut world, "create");
@@ -61,7 +61,7 @@ fn a_job_that_cannot_be_made_stops_no_status() {
 }
 
 #[test]
-fn a_job_that_cannot_be_deleted_stops_neither_slots_nor_the_next_one() {
+fn a_failing_delete_blocks_neither_slots_nor_other_deletes() {
     let mut world = CronWorld::new(
         &VOLCANO,
         &json!({"successfulJobsHistoryLimit": 0, "failedJobsHistoryLimit": 0}),
@@ -87,7 +87,7 @@ fn a_job_that_cannot_be_deleted_stops_neither_slots_nor_the_next_one() {
 }
 
 #[test]
-fn a_replace_that_cannot_delete_makes_nothing() {
+fn replace_creates_no_job_while_its_delete_fails() {
     let mut world = CronWorld::new(&VOLCANO, &json!({"concurrencyPolicy": "Replace"}));
     world.add_job(1, "Running");
     world
@@ -102,7 +102,7 @@ fn a_replace_that_cannot_delete_makes_nothing() {
 }
 
 #[test]
-fn a_namespace_that_ends_is_told_by_volcano_only() {
+fn a_terminating_namespace_is_reported_by_volcano_only() {
     for row in DIALECTS {
         let mut world = CronWorld::new(row, &json!({}));
         world.troubles.push_back(("create", NAMESPACE_ENDING));
@@ -117,7 +117,7 @@ fn a_namespace_that_ends_is_told_by_volcano_only() {
 }
 
 #[test]
-fn a_server_that_does_not_keep_what_is_written_is_not_asked_for_ever() {
+fn a_status_that_the_server_drops_is_not_written_for_ever() {
     let mut world = CronWorld::new(&VOLCANO, &json!({}));
     world.at(5).run();
     // From now on the status is forgotten whenever it is written.

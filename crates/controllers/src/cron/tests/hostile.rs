@@ -12,7 +12,7 @@ use crate::runtime::controller::{NextStep, ObservedChange};
 use crate::runtime::record::{ObjectRecord, RecordView, decode};
 
 #[test]
-fn schedules_that_cannot_be_read_are_told_and_waited_for() {
+fn unreadable_schedules_are_reported_and_wait_for_a_change() {
     let long = "* ".repeat(1 << 19);
     let schedules = [
         json!(""),
@@ -68,7 +68,7 @@ fn intervals_of_any_length_are_served_once_a_minute_at_most() {
 }
 
 #[test]
-fn schedules_without_slots_are_told_and_looked_at_again_after_a_year() {
+fn schedules_without_slots_are_reported_and_checked_after_a_year() {
     for row in DIALECTS {
         for schedule in ["0 0 31 2 *", "0 0 30 2 *"] {
             let mut world = CronWorld::new(row, &json!({"schedule": schedule}));
@@ -89,7 +89,7 @@ fn schedules_without_slots_are_told_and_looked_at_again_after_a_year() {
 }
 
 #[test]
-fn zones_that_do_not_exist_are_told_and_waited_for() {
+fn unknown_time_zones_are_reported_and_wait_for_a_change() {
     for zone in [
         "",
         "Local",
@@ -122,7 +122,7 @@ fn zones_that_do_not_exist_are_told_and_waited_for() {
 }
 
 #[test]
-fn no_zone_means_the_one_of_the_process() {
+fn schedules_without_a_zone_use_the_zone_of_the_process() {
     let zone = caretaker_machinery::cron::zone::find("Asia/Kathmandu").unwrap();
     let settings = CronSettings {
         default_zone: zone,
@@ -150,7 +150,7 @@ fn no_zone_means_the_one_of_the_process() {
 }
 
 #[test]
-fn odd_numbers_mean_nothing_or_what_they_say() {
+fn out_of_range_numbers_are_ignored_or_used_as_they_are() {
     for (spec, kept) in [
         (json!({"successfulJobsHistoryLimit": -1}), 3),
         (json!({"successfulJobsHistoryLimit": i32::MAX}), 3),
@@ -171,7 +171,7 @@ fn odd_numbers_mean_nothing_or_what_they_say() {
 }
 
 #[test]
-fn times_that_make_no_sense_stop_nothing_but_what_they_say() {
+fn malformed_times_are_ignored_one_by_one() {
     let cases = [
         ("9998-12-31T23:59:59Z", 0),
         ("0001-01-01T00:00:00Z", 1),
@@ -188,7 +188,7 @@ fn times_that_make_no_sense_stop_nothing_but_what_they_say() {
 
 /// The next leap day after that of 2096 is further away than anybody looks.
 #[test]
-fn a_last_slot_that_is_still_to_come_is_waited_for_if_none_comes_after_it() {
+fn a_last_schedule_time_in_the_future_is_waited_for() {
     let mut world = CronWorld::new(&BATCH, &json!({"schedule": "0 0 29 2 *"}));
     let last: jiff::Timestamp = "2096-02-29T00:00:00Z".parse().unwrap();
     world.change_cron(&json!({"status": {"lastScheduleTime": last}}));
@@ -198,7 +198,7 @@ fn a_last_slot_that_is_still_to_come_is_waited_for_if_none_comes_after_it() {
 
 /// Names that only look like those of ticks must not stop a CronJob.
 #[test]
-fn jobs_named_like_ticks_of_other_times_are_no_ticks() {
+fn jobs_with_names_of_impossible_slots_are_no_ticks() {
     for minutes in [-60, -1_000_000, 100, 100_000_000] {
         let mut world = CronWorld::new(&BATCH, &json!({"successfulJobsHistoryLimit": 0}));
         let mut job = world.mk_job(0, "Completed");
@@ -235,7 +235,7 @@ fn a_hundred_thousand_references_to_nothing_are_dropped_at_once() {
 
 /// Every decision sees all of them: this ends because it looks at few.
 #[test]
-fn a_hundred_thousand_finished_jobs_go_one_by_one() {
+fn a_hundred_thousand_finished_jobs_are_pruned_one_by_one() {
     const JOBS: usize = 100_000;
     let mut world = CronWorld::new(&BATCH, &json!({"successfulJobsHistoryLimit": 3}));
     let time = |number: usize| BASE + SignedDuration::from_secs(i64::try_from(number).unwrap());

@@ -48,7 +48,7 @@ fn a_tick_is_two_requests_and_a_cron_job_that_waits_costs_none() {
 }
 
 #[test]
-fn whoever_comes_after_a_crash_records_the_tick_and_starts_no_second() {
+fn after_a_crash_the_tick_is_recorded_and_not_started_again() {
     for phase in ["Running", "Completed", "Failed"] {
         for suspend in [false, true] {
             let mut world = CronWorld::new(
@@ -103,7 +103,7 @@ fn nothing_is_deleted_before_its_tick_is_recorded() {
 
 /// Whoever comes after a crash would find neither the Job nor its success.
 #[test]
-fn a_success_is_recorded_before_its_job_goes() {
+fn a_success_is_recorded_before_its_job_is_deleted() {
     for row in DIALECTS {
         for shows_first in [false, true] {
             let mut world = CronWorld::new(row, &json!({"successfulJobsHistoryLimit": 0}));
@@ -127,7 +127,7 @@ fn a_success_is_recorded_before_its_job_goes() {
 }
 
 #[test]
-fn the_success_of_an_older_job_that_ends_last_is_recorded_before_it_goes() {
+fn a_late_success_is_recorded_before_its_job_is_deleted() {
     for shows_first in [false, true] {
         let mut world = CronWorld::new(&VOLCANO, &json!({"successfulJobsHistoryLimit": 1}));
         world.shows_first = shows_first;
@@ -144,7 +144,7 @@ fn the_success_of_an_older_job_that_ends_last_is_recorded_before_it_goes() {
 
 /// Upstream's case 59, slot after slot, whoever is faster; and what somebody else deletes is missed all the same.
 #[test]
-fn what_we_have_deleted_ourselves_is_not_missed() {
+fn our_own_deletes_emit_no_missing_job_event() {
     let cases: [(_, &[&str], _); 2] = [
         (
             &BATCH,
@@ -176,7 +176,7 @@ fn what_we_have_deleted_ourselves_is_not_missed() {
 }
 
 #[test]
-fn a_job_in_the_way_is_told_once_for_each_slot() {
+fn a_blocking_job_is_reported_once_per_slot() {
     for (row, reason) in [(&BATCH, "JobAlreadyActive"), (&VOLCANO, "ForbidConcurrent")] {
         let mut world = CronWorld::new(row, &json!({"concurrencyPolicy": "Forbid"}));
         world.at(5).run();
@@ -198,7 +198,7 @@ fn a_job_in_the_way_is_told_once_for_each_slot() {
 }
 
 #[test]
-fn a_job_that_may_be_gone_soon_makes_us_read_the_cron_job_first() {
+fn a_short_lived_job_causes_a_read_of_the_cron_job_first() {
     let swift = |secs: i64| json!({"jobTemplate": {"spec": {"ttlSecondsAfterFinished": secs}}});
     let aborted = |secs| CronSettings {
         after_aborted: Some(Duration::from_secs(secs)),
@@ -242,7 +242,7 @@ fn a_job_that_may_be_gone_soon_makes_us_read_the_cron_job_first() {
 
 /// Another process has served the slot, and the Job is gone; our feed has not shown any of it.
 #[test]
-fn what_the_server_shows_counts_and_not_what_a_feed_has_not_shown() {
+fn a_read_counts_more_than_a_lagging_feed() {
     let spec = json!({"jobTemplate": {"spec": {"ttlSecondsAfterFinished": 0}}});
     let mut world = CronWorld::new(&BATCH, &spec);
     world.at(5);
@@ -255,7 +255,7 @@ fn what_the_server_shows_counts_and_not_what_a_feed_has_not_shown() {
 }
 
 #[test]
-fn an_answer_that_got_lost_makes_no_second_job() {
+fn a_lost_answer_causes_no_second_job() {
     let mut world = CronWorld::new(&BATCH, &json!({}));
     world
         .troubles
@@ -311,7 +311,7 @@ fn a_status_that_changes_meanwhile_is_read_and_written_again() {
 
 /// Forbid and Replace go by the Jobs there are, whatever the status says (cron-derived-active).
 #[test]
-fn jobs_that_the_status_forgot_count_and_are_told_once() {
+fn jobs_missing_in_the_status_count_and_are_reported_once() {
     let mut world = CronWorld::new(&VOLCANO, &json!({"concurrencyPolicy": "Forbid"}));
     world.add_job(1, "Running");
     world
@@ -352,7 +352,7 @@ fn three_jobs_are_replaced_in_one_go() {
 }
 
 #[test]
-fn a_job_that_will_not_die_is_deleted_once_and_replaced_all_the_same() {
+fn a_job_with_a_finalizer_is_deleted_once_and_replaced() {
     let mut world = CronWorld::new(&BATCH, &json!({"concurrencyPolicy": "Replace"}));
     let mut job = world.mk_job(1, "Running");
     job["metadata"]["finalizers"] = json!(["hold"]);
@@ -374,7 +374,7 @@ fn a_job_that_will_not_die_is_deleted_once_and_replaced_all_the_same() {
 }
 
 #[test]
-fn a_job_that_a_list_does_not_show_is_asked_for_before_anything_follows() {
+fn a_job_missing_in_a_list_is_read_before_any_decision() {
     for is_there in [true, false] {
         let mut world = CronWorld::new(&BATCH, &json!({"concurrencyPolicy": "Forbid"}));
         world.add_job(1, "Running");
@@ -392,7 +392,7 @@ fn a_job_that_a_list_does_not_show_is_asked_for_before_anything_follows() {
 }
 
 #[test]
-fn nothing_is_made_while_jobs_are_not_known() {
+fn no_job_is_created_before_jobs_are_listed() {
     let mut world = CronWorld::new(&BATCH, &json!({}));
     world.forbid_jobs();
     assert_eq!(world.at(5).run(), RunEnd::Rest);
@@ -400,7 +400,7 @@ fn nothing_is_made_while_jobs_are_not_known() {
 }
 
 #[test]
-fn aborted_jobs_run_on_unless_it_is_said_when_they_go() {
+fn aborted_jobs_are_active_unless_they_have_a_ttl() {
     for after_aborted in [None, Some(Duration::from_secs(3_600))] {
         let settings = CronSettings {
             after_aborted,
@@ -433,7 +433,7 @@ fn terminated_jobs_count_as_failed() {
 }
 
 #[test]
-fn a_job_that_came_back_as_somebody_elses_is_removed_and_its_slot_is_lost() {
+fn a_job_stored_without_our_owner_is_deleted_and_its_slot_is_lost() {
     let mut world = CronWorld::new(&VOLCANO, &json!({}));
     world.at(5);
     let verdict = world.decide();
@@ -453,7 +453,7 @@ fn a_job_that_came_back_as_somebody_elses_is_removed_and_its_slot_is_lost() {
 
 /// e2e: should remove from active list jobs that have been deleted.
 #[test]
-fn a_job_that_somebody_deleted_leaves_the_status_and_does_not_run_again() {
+fn a_job_deleted_by_a_user_leaves_the_status_and_is_not_created_again() {
     for (row, reason) in [(&BATCH, "MissingJob"), (&VOLCANO, "StaleReference")] {
         let mut world = CronWorld::new(row, &json!({}));
         world.at(5).run();
@@ -465,7 +465,7 @@ fn a_job_that_somebody_deleted_leaves_the_status_and_does_not_run_again() {
 }
 
 #[test]
-fn a_job_that_was_made_again_under_its_name_is_told_with_both_uids() {
+fn a_job_created_again_is_reported_with_both_uids() {
     let cases = [
         (
             &BATCH,
@@ -517,7 +517,7 @@ fn an_old_job_that_is_no_longer_ours_costs_no_slot() {
 
 /// A CronJob that was restored is younger than its last slot.
 #[test]
-fn a_slot_before_the_cron_job_was_made_is_recorded_like_any_other() {
+fn a_slot_before_the_creation_of_the_cron_job_is_recorded() {
     let limits = json!({"successfulJobsHistoryLimit": 0});
     let mut world = CronWorld::new(&BATCH, &limits);
     let before = BASE - SignedDuration::from_mins(7);

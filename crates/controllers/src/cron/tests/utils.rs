@@ -102,7 +102,7 @@ fn a_deadline_drops_slots_and_moves_no_anchor() {
 
 /// `TestGetJobFromTemplate`: what is made of a template.
 #[test]
-fn a_job_is_made_of_the_template_and_tells_its_slot() {
+fn a_job_is_made_from_the_template_with_its_slot() {
     let zones: [(Value, &str); 4] = [
         (Value::Null, "2025-03-11T10:05:00Z"),
         (json!("UTC"), "2025-03-11T10:05:00Z"),
@@ -135,7 +135,7 @@ fn a_job_is_made_of_the_template_and_tells_its_slot() {
 }
 
 #[test]
-fn a_name_stands_for_a_slot_only_if_it_could_be_given_to_one() {
+fn only_possible_slots_are_read_from_job_names() {
     let stamp = at(5, 30);
     let minute = BASE.as_second() / 60 + 5;
     let name = format!("a-{minute}");
@@ -225,7 +225,7 @@ fn the_oldest_go_first() {
 
 /// What `schedule list` shows as the next run, too.
 #[test]
-fn the_next_slot_is_found_although_none_came_for_years() {
+fn the_next_slot_is_found_after_years_without_one() {
     let schedule = Schedule::parse("0 0 29 2 *").unwrap();
     let time = |text: &str| text.parse::<Timestamp>().unwrap();
     let last = time("2096-02-29T00:00:00Z");

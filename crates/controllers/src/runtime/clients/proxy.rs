@@ -1,27 +1,27 @@
-//! Which way out: the proxy variables of the environment, as Go's programs, kubectl among them, read them.
+//! Chooses the proxy for a server, with the environment variables as Go's programs, kubectl among them, read them.
 //!
-//! A kubeconfig's own `proxy-url` is used as it stands. The environment's proxy is not used for this machine, nor for
-//! what NO_PROXY names.
+//! A kubeconfig's own `proxy-url` is used as it stands. The environment's proxy is not used for loopback addresses, nor
+//! for hosts that NO_PROXY names.
 
 use std::net::IpAddr;
 
 use http::Uri;
 
-/// The proxy variables.
+/// The proxy variables of the environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProxySettings {
-    /// `HTTPS_PROXY`.
+    /// The variable `HTTPS_PROXY`.
     pub https: Option<String>,
-    /// `HTTP_PROXY`.
+    /// The variable `HTTP_PROXY`.
     pub http: Option<String>,
-    /// `NO_PROXY`.
+    /// The variable `NO_PROXY`.
     pub none: Option<String>,
 }
 
 // === impl ProxySettings ===
 
 impl ProxySettings {
-    /// What `variable` says; upper case has precedence, and an empty variable says nothing.
+    /// Reads the variables. A name in upper case has precedence, and an empty variable counts as unset.
     pub(super) fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
         let either = |upper: &str| {
             let lower = upper.to_lowercase();
@@ -35,7 +35,7 @@ impl ProxySettings {
         }
     }
 
-    /// The proxy for a server, if there is one: the cluster's own, else the environment's.
+    /// The proxy for a server: the cluster's own, else the environment's.
     pub(super) fn choose(&self, server: &Uri, own: Option<&str>) -> Option<String> {
         if let Some(own) = own {
             return Some(own.to_owned());
@@ -61,8 +61,8 @@ fn is_loopback(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || ip.is_ok_and(|ip| ip.is_loopback())
 }
 
-/// Whether NO_PROXY names a host: by `*`, by its name or the end of its name, by its address or a range of addresses,
-/// each with or without a port.
+/// Whether NO_PROXY names a host: by `*`, by its name or a parent domain, by its address or a range of addresses, each
+/// with or without a port.
 fn is_named(host: &str, port: u16, no_proxy: &str) -> bool {
     let host = host.trim_end_matches('.').to_lowercase();
     let ip: Option<IpAddr> = host.parse().ok();
@@ -92,7 +92,7 @@ fn names(entry: &str, host: &str, ip: Option<IpAddr>, port: u16) -> bool {
     }
     let name = name.trim_start_matches('*').trim_end_matches('.');
     match name.strip_prefix('.') {
-        // Only what is below it.
+        // Matches subdomains only.
         Some(domain) => !domain.is_empty() && host.ends_with(name),
         None => {
             let below = host.strip_suffix(name);
@@ -101,7 +101,7 @@ fn names(entry: &str, host: &str, ip: Option<IpAddr>, port: u16) -> bool {
     }
 }
 
-/// `host:port` and `[address]:port`; an address without brackets has no port.
+/// Splits `host:port` or `[address]:port`. An address without brackets has no port.
 fn split_port(entry: &str) -> (&str, Option<u16>) {
     if entry.parse::<IpAddr>().is_ok() {
         return (entry, None);
@@ -124,7 +124,7 @@ fn is_within(ip: IpAddr, range: IpAddr, bits: u32) -> bool {
     };
     match width {
         _ if bits > width => false,
-        // Nothing is left to compare, and shifting by all of it is not defined.
+        // There are no bits to compare, and a shift by the whole width would overflow.
         _ if bits == 0 => true,
         width => ip >> (width - bits) == range >> (width - bits),
     }
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_proxy_names_hosts_the_way_go_reads_it() {
+    fn no_proxy_matches_hosts_as_in_go() {
         let table = [
             ("example.com", "example.com", true),
             ("api.example.com", "example.com", true),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environments_proxy_is_for_others_and_a_clusters_own_is_for_it() {
+    fn a_clusters_own_proxy_has_precedence() {
         let proxies = ProxySettings {
             https: Some("proxy:3128".to_owned()),
             http: Some("http://plain:3128".to_owned()),

@@ -1,7 +1,6 @@
-//! The documents of discovery, old and aggregated, as pure functions of their bytes.
+//! Decodes the documents of discovery, in the old and in the aggregated form. Pure functions of their bytes.
 //!
-//! Both end in the same list of group versions, in the order in which the server prefers them; [`assemble`] makes kinds
-//! of it.
+//! Both forms give the same list of group versions, in the server's order of preference; [`assemble`] makes kinds of it.
 
 use std::collections::BTreeMap;
 
@@ -9,56 +8,48 @@ use serde::Deserialize;
 
 use super::super::kind::{ApiKind, KindScope, KindVerbs, split_api_version};
 
-/// What a root document says.
+/// A root document, `/api` or `/apis`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RootDocument {
-    /// Everything below it.
+    /// The document has the resources of all group versions.
     Aggregated {
-        /// The versions whose resources are known.
         versions: Vec<ServedVersion>,
-        /// The group versions whose resources are not, at the moment.
+        /// The group versions whose resources the server does not know at the moment.
         stale: Vec<GroupVersion>,
     },
-    /// Only which group versions there are.
+    /// The document only names the group versions.
     Names(Vec<GroupVersion>),
 }
 
-/// One version of one group and what it serves.
+/// One version of one group, with its resources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServedVersion {
-    /// API group, empty for core.
+    /// The API group; empty for core.
     pub group: Box<str>,
-    /// The version.
     pub version: Box<str>,
-    /// Its resources, without subresources.
+    /// The resources without subresources.
     pub resources: Vec<ServedResource>,
 }
 
-/// One resource of one version.
+/// One resource of one version. Its fields are those of [`ApiKind`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServedResource {
-    /// `Deployment`.
     pub kind: Box<str>,
-    /// `deployments`.
     pub resource: Box<str>,
-    /// Where its objects live.
     pub scope: KindScope,
-    /// What can be done with it.
     pub verbs: KindVerbs,
-    /// Its singular and its short names.
     pub aliases: Vec<Box<str>>,
 }
 
-/// Group and version.
+/// The group and the version.
 pub type GroupVersion = (Box<str>, Box<str>);
 
-/// Why a document says nothing.
+/// Why a document is no discovery document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadDocument {
-    /// It cannot be read.
     #[error("not a discovery document: {0}")]
     Unreadable(String),
-    /// It can, but is something else, a `Status` for one.
+    /// The document is of another kind, for example a `Status`.
     #[error("not a discovery document but a {0:?}")]
     OtherKind(String),
 }
@@ -104,7 +95,7 @@ struct AggregatedVersion {
 struct AggregatedResource {
     #[serde(default)]
     resource: Box<str>,
-    /// Missing where only subresources are served.
+    /// Missing if only subresources are served.
     #[serde(default)]
     response_kind: Option<AggregatedKind>,
     #[serde(default)]
@@ -176,10 +167,10 @@ struct ListedResource {
     short_names: Option<Vec<Box<str>>>,
 }
 
-/// Reads `/api` or `/apis`, whichever form it came in.
+/// Decodes `/api` or `/apis`, in either form.
 ///
 /// # Errors
-/// The document is none of those.
+/// The document is no root of discovery.
 pub fn read_root(document: &[u8]) -> Result<RootDocument, BadDocument> {
     let head: DocumentHead = read(document)?;
     match head.kind.as_str() {
@@ -203,7 +194,7 @@ pub fn read_root(document: &[u8]) -> Result<RootDocument, BadDocument> {
     }
 }
 
-/// Reads `/api/v1` or `/apis/GROUP/VERSION`.
+/// Decodes `/api/v1` or `/apis/GROUP/VERSION`.
 ///
 /// # Errors
 /// The document is no list of resources.
@@ -287,7 +278,7 @@ fn read_aggregated(list: AggregatedList) -> RootDocument {
     RootDocument::Aggregated { versions, stale }
 }
 
-/// The versions of a group, the preferred one first, without what cannot be a version of it.
+/// The versions of a group, the preferred one first. Entries that name another group or no version are left out.
 fn preferred_first(group: ListedGroup) -> Vec<GroupVersion> {
     let mut names: Vec<GroupVersionName> = group.preferred_version.into_iter().collect();
     for name in group.versions.unwrap_or_default() {
@@ -337,7 +328,7 @@ fn read<'a, T: Deserialize<'a>>(document: &'a [u8]) -> Result<T, BadDocument> {
 // === impl ServedResource ===
 
 impl ServedResource {
-    /// Whether it is a resource of its own and named. Subresources are listed as `pods/status`.
+    /// Whether it is a resource with a name and a kind. Subresources are listed as `pods/status`.
     fn is_whole(&self) -> bool {
         !self.kind.is_empty() && !self.resource.is_empty() && !self.resource.contains('/')
     }

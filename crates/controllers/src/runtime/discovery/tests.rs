@@ -58,7 +58,7 @@ fn an_aggregated_document_gives_each_resource_in_the_first_version_that_serves_i
 }
 
 #[test]
-fn what_is_no_resource_of_its_own_is_left_out() {
+fn subresources_and_unnamed_resources_are_left_out() {
     let (kinds, _) = aggregated(&json!([
         {"metadata": {"name": "a/b"}, "versions": [{"version": "v1", "resources": [
             {"resource": "bad", "responseKind": {"kind": "Bad"}}]}]},
@@ -112,7 +112,7 @@ fn the_old_documents_name_versions_with_the_preferred_one_first() {
 
 /// "no error" of upstream's TestGetDeletableResources: only what has all three verbs is looked after.
 #[test]
-fn only_what_can_be_listed_watched_and_deleted_is_looked_after() {
+fn only_kinds_with_list_watch_and_delete_are_deletable() {
     let document = json!({"kind": "APIResourceList", "groupVersion": "apps/v1", "resources": [
         {"name": "pods", "namespaced": true, "kind": "Pod", "verbs": ["create", "delete", "list", "watch"]},
         {"name": "services", "namespaced": true, "kind": "Service"},
@@ -135,7 +135,7 @@ fn only_what_can_be_listed_watched_and_deleted_is_looked_after() {
 }
 
 #[test]
-fn what_people_call_a_resource_is_told_in_both_forms() {
+fn both_forms_give_singular_and_short_names() {
     let (kinds, _) = aggregated(&json!([{"metadata": {"name": "apps"}, "versions": [
         {"version": "v1", "resources": [
             {"resource": "deployments", "responseKind": {"kind": "Deployment"},
@@ -200,7 +200,7 @@ fn unreachable() -> DiscoveryError {
 }
 
 #[test]
-fn nothing_found_changes_nothing() {
+fn an_empty_round_changes_nothing() {
     let known = KindCatalog::default().with([kind("", "pods", &["v1"])]);
     let mut none = found(&[], &[]);
     assert_eq!(merge(&none, &known, |_| true), None);
@@ -211,7 +211,7 @@ fn nothing_found_changes_nothing() {
 
 /// The steps of upstream's TestGarbageCollectorSync that are about the set of kinds.
 #[test]
-fn of_what_failed_only_what_is_synced_stays() {
+fn kinds_of_a_failed_group_stay_if_they_have_synced() {
     let pods = kind("", "pods", &["v1"]);
     let deployments = kind("apps", "deployments", &["v1"]);
     let widgets = kind("x", "widgets", &["v2", "v1"]);

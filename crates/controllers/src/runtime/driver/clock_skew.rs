@@ -66,7 +66,7 @@ pub(super) struct DriverClock {
     is_awaited: bool,
 }
 
-/// What is known of the server's clock.
+/// Estimates the difference between the server's clock and ours.
 #[derive(Debug, Default)]
 pub struct ClockSkew {
     offsets: VecDeque<SignedDuration>,
@@ -94,7 +94,6 @@ impl DriverClock {
         }
     }
 
-    /// Our time.
     pub(super) fn now(&self) -> Timestamp {
         self.clock.now()
     }
@@ -312,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_more_or_less_is_no_news() {
+    fn a_difference_of_a_second_changes_no_correction() {
         let mut skew = noted(&[100]);
         assert!(!skew.note(NOW + secs(101), NOW, Instant::now()));
         assert!(!skew.note(NOW + secs(99), NOW, Instant::now()));
@@ -320,7 +319,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_jump_of_our_clock_forgets_answers_and_keeps_the_correction() {
+    async fn a_clock_jump_drops_answers_and_keeps_the_correction() {
         let start = Instant::now();
         for (jump, is_known) in [(0, true), (5, true), (-5, true), (6, false), (-3600, false)] {
             let mut skew = noted(&[100]);

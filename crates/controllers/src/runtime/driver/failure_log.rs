@@ -33,7 +33,7 @@ pub(super) struct FailureLog {
 /// One object and the way in which its requests fail.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FailureCause {
-    /// `deployments.apps shop/web`.
+    /// The object as in `deployments.apps shop/web`.
     pub(super) object: String,
     pub(super) verb: &'static str,
     /// The HTTP code; nothing if there was no answer.

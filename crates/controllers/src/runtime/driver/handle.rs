@@ -1,4 +1,4 @@
-//! How other tasks query a running controller: the driver calls their function with it between two turns.
+//! The handle by which other tasks query a running controller: the driver calls their function between two turns.
 
 use std::fmt;
 
@@ -20,31 +20,22 @@ pub struct DriverHandle<C: Controller> {
 // === impl DriverHandle ===
 
 impl<C: Controller> DriverHandle<C> {
-    pub(super) fn new(asks: mpsc::Sender<DriverQuery<C>>, liveness: DriverLiveness) -> Self {
-        Self {
-            queries: asks,
-            liveness,
-        }
+    pub(super) fn new(queries: mpsc::Sender<DriverQuery<C>>, liveness: DriverLiveness) -> Self {
+        Self { queries, liveness }
     }
 
-    /// Calls `question` with the controller. Nothing if its driver has ended.
+    /// Calls `question` with the controller and returns its result; `None` if the driver has ended.
     pub async fn query<R: Send + 'static>(
         &self,
         question: impl FnOnce(&C, Timestamp) -> R + Send + 'static,
     ) -> Option<R> {
         let (sender, receiver) = oneshot::channel();
-        let ask: DriverQuery<C> = Box::new(move |controller, now| {
+        let query: DriverQuery<C> = Box::new(move |controller, now| {
             // The caller may have stopped waiting.
             let _ = sender.send(question(controller, now));
         });
-        self.queries.send(ask).await.ok()?;
+        self.queries.send(query).await.ok()?;
         receiver.await.ok()
-    }
-
-    /// The channel of questions.
-    #[must_use]
-    pub fn asks(&self) -> &mpsc::Sender<DriverQuery<C>> {
-        &self.queries
     }
 
     /// How long the driver's work has been waiting.

@@ -1,7 +1,7 @@
-//! A limit on our own side, `--kube-api-qps` and `--kube-api-burst`: off unless asked for.
+//! A rate limit on our own side, `--kube-api-qps` and `--kube-api-burst`; off by default.
 //!
-//! DEVIATION(client-limit): upstream's clients have one by default (20/s, 30 at once). Here at most `workers` requests
-//! are in flight, and fewer when the server pushes back: it knows better what it can bear.
+//! DEVIATION(client-limit): upstream's clients have a limit by default (20/s, 30 at once). Here at most `workers` requests
+//! are in flight, and fewer when the server answers 429: the server knows its own load.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -11,13 +11,13 @@ use tokio::time::Instant;
 /// A number of requests per second, and a number that may be sent at once.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClientRateLimit {
-    /// Per second; anything that is not above zero means no limit.
+    /// Requests per second; a value that is not above zero means no limit.
     pub qps: f64,
-    /// At once after a rest; at least one.
+    /// Requests that may be sent at once after a pause; at least one.
     pub burst: u32,
 }
 
-/// Spaces out requests.
+/// Spaces out requests over time.
 #[derive(Debug)]
 pub(crate) struct RateLimiter {
     each: Duration,
@@ -49,7 +49,7 @@ impl RateLimiter {
         let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
         let place = until.map_or(now, |until| until.max(now));
         *until = Some(place + self.each);
-        // Counted from now: a point in time before the first one there is cannot be expressed.
+        // Counted from now, because an `Instant` before the first one cannot be represented.
         now + place.duration_since(now).saturating_sub(self.ahead)
     }
 }

@@ -1,9 +1,9 @@
-//! One request, the whole of its response, and what that means.
+//! Sends one request, reads its whole response, and turns the response into an answer.
 //!
-//! Every write goes through [`exchange`], so that the time and the size of an answer are bounded in one place. [`answer`]
-//! is pure: a reply goes in, an answer comes out. The part that safety rests on is small: an object is absent only if a
-//! well-formed `Status` with code 404 and reason NotFound names that very object, of a kind that discovery serves. A page
-//! of text, another object's 404 or a broken answer mean nothing about the object, and nothing follows from them.
+//! Every write goes through [`exchange`], so that time and size of a response are limited in one place. [`answer`] is
+//! pure: a reply goes in, an answer comes out. An object is absent only if a well-formed `Status` with code 404 and
+//! reason NotFound names that very object, and discovery serves its kind. A page of text, the 404 of another object or a
+//! broken response prove nothing about the object.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::runtime::call::{
 use crate::runtime::kind::KindCatalog;
 use crate::runtime::record::{ObjectRecord, RecordView, decode};
 
-/// How long a request may take, its response included. Transport time: tokio's.
+/// How long a request may take, its response included, by tokio's clock.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The longest answer that is read, in bytes. Servers store objects of up to 1.5 MiB, and JSON is longer than what
@@ -33,7 +33,7 @@ pub const BODY_MAX: usize = 8 << 20;
 /// The longest that a server can make a key wait: no server stops a controller for an hour.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 
-/// A response that arrived as a whole.
+/// A response that was read completely.
 #[derive(Debug, Clone)]
 pub(crate) struct HttpReply {
     pub(crate) status: StatusCode,
@@ -44,7 +44,7 @@ pub(crate) struct HttpReply {
 /// How much of a server's message is kept, in bytes: it goes to logs and Events.
 const MESSAGE_MAX: usize = 512;
 
-/// The type of the object in a body.
+/// The kind and the version of the object in a body.
 #[derive(Deserialize)]
 struct TypeMeta {
     #[serde(default)]
@@ -53,7 +53,7 @@ struct TypeMeta {
     api_version: String,
 }
 
-/// Why there is no whole response to a request. None of the messages holds credentials.
+/// Why a request has no complete response. None of the messages holds credentials.
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeError {
     #[error("{0}")]
@@ -114,24 +114,24 @@ impl HttpReply {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// Whether it claims to be JSON.
+    /// Whether the `Content-Type` is JSON.
     pub(crate) fn is_json(&self) -> bool {
         let media = self.header(header::CONTENT_TYPE).unwrap_or_default();
         let media = media.split(';').next().unwrap_or_default();
         media.trim().eq_ignore_ascii_case("application/json")
     }
 
-    /// The server's time, if it tells it.
+    /// The server's time, from the `Date` header.
     pub(crate) fn date(&self) -> Option<Timestamp> {
         http_date(self.header(header::DATE)?)
     }
 
-    /// When the server wants to be asked again: seconds, or a date by its own clock. Capped; nonsense is no answer,
-    /// and neither is zero, because the server that says it is the one that refused.
+    /// The `Retry-After` header: seconds, or a date by the server's clock. Capped at [`RETRY_AFTER_MAX`]. A value that
+    /// cannot be read is ignored; so is zero, because the server has just refused a request.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         let text = self.header(header::RETRY_AFTER)?.trim();
         let wait = if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-            // More digits than fit are a long time too.
+            // Too many digits for a number mean a long time, too.
             Duration::from_secs(text.parse().unwrap_or(u64::MAX))
         } else {
             let wait = http_date(text)?.duration_since(self.date()?);
@@ -141,7 +141,7 @@ impl HttpReply {
     }
 }
 
-/// The answer that `reply` is to `call`.
+/// Turns the reply to `call` into an answer.
 pub(crate) fn answer(
     reply: &HttpReply,
     call: &ApiCall,
@@ -168,7 +168,7 @@ fn success(reply: &HttpReply, call: &ApiCall, view: RecordView) -> ApiAnswer {
         ApiAnswer::Failed(CallFailure {
             kind: FailureKind::Unavailable,
             status: Some(reply.status.as_u16()),
-            message: format!("the answer is not readable: {why}"),
+            message: format!("the response cannot be used: {why}"),
             retry_after: None,
         })
     };
@@ -177,16 +177,16 @@ fn success(reply: &HttpReply, call: &ApiCall, view: RecordView) -> ApiAnswer {
     }
     if let Some(status) = status(&reply.body) {
         return match (status.status.as_str(), call) {
-            // A delete shows nothing when nothing is left, and a binding never does.
+            // A delete returns a `Status` if the object is gone, and a binding always does.
             ("Success", ApiCall::Delete { .. } | ApiCall::Create { .. }) => ApiAnswer::Done,
             ("Success", _) => unreadable("it is a Status"),
             _ => ApiAnswer::Failed(failure(reply, Some(status))),
         };
     }
     match decode(target.kind, &reply.body, view) {
-        Err(error) => unreadable(&error.why),
+        Err(object) => unreadable(&object.error.to_string()),
         Ok(record) if record.meta.name != target.name => unreadable("it is another object"),
-        // Objects of the cluster have none, whatever namespace they were asked for from.
+        // Cluster-scoped objects have no namespace, whatever namespace the call names.
         Ok(ObjectRecord { meta, .. })
             if !meta.namespace.is_empty() && meta.namespace != target.namespace =>
         {
@@ -196,7 +196,7 @@ fn success(reply: &HttpReply, call: &ApiCall, view: RecordView) -> ApiAnswer {
     }
 }
 
-/// The `Status` that a body is, if it is one.
+/// Decodes a body that is a `Status`; `None` for any other body.
 fn status(body: &[u8]) -> Option<Status> {
     let head: TypeMeta = serde_json::from_slice(body).ok()?;
     if head.kind != "Status" || head.api_version != "v1" {
@@ -207,8 +207,7 @@ fn status(body: &[u8]) -> Option<Status> {
 
 /// Whether a `Status` proves that the object does not exist (S1 in `docs/safety.md`).
 ///
-/// DEVIATION(proof-of-absence): upstream takes any 404 for proof, also a page of text and one for a path that is not
-/// served.
+/// DEVIATION(proof-of-absence): upstream accepts any 404 as proof, also a page of text and a path that is not served.
 fn is_proof(status: &Status, target: &CallTarget, catalog: &KindCatalog) -> bool {
     let (Some(kind), Some(details)) = (catalog.get(target.kind), &status.details) else {
         return false;
@@ -240,8 +239,8 @@ fn failure(reply: &HttpReply, status: Option<Status>) -> CallFailure {
     let retry_after = reply.retry_after().or_else(asked_by_status);
     let message = match status {
         Some(status) => shortened(&status.message),
-        None if code == 404 => "no such path".to_owned(),
-        None => "the answer is no Status".to_owned(),
+        None if code == 404 => "the server does not serve this path".to_owned(),
+        None => "the response is not a Status".to_owned(),
     };
     CallFailure {
         kind,
@@ -251,7 +250,8 @@ fn failure(reply: &HttpReply, status: Option<Status>) -> CallFailure {
     }
 }
 
-/// A patch that names the uid of an object that was replaced meanwhile is refused as an attempt to change the uid.
+/// Whether a patch was refused because its uid differs: the server takes the uid of a replaced object for an attempt to
+/// change it.
 fn is_about_the_uid(status: &Status) -> bool {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     causes
@@ -259,7 +259,7 @@ fn is_about_the_uid(status: &Status) -> bool {
         .any(|cause| cause.field == "metadata.uid")
 }
 
-/// What is created in a namespace that ends is refused, and this is how the server says that.
+/// Whether a create was refused because its namespace is terminating.
 fn is_about_the_end(status: &Status) -> bool {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     causes
@@ -275,15 +275,15 @@ pub(crate) fn shortened(text: &str) -> String {
     text[..end.unwrap_or(0)].to_owned()
 }
 
-/// `Sun, 06 Nov 1994 08:49:37 GMT`, the one form of a date that HTTP servers write today.
+/// Parses a date like `Sun, 06 Nov 1994 08:49:37 GMT`, the only form that HTTP servers write today.
 fn http_date(text: &str) -> Option<Timestamp> {
     jiff::fmt::rfc2822::DateTimeParser::new()
         .parse_timestamp(text)
         .ok()
 }
 
-/// What went wrong on the way to a server, without the words that a credential plugin printed or was started with:
-/// these may be credentials.
+/// Describes an error of the client. The standard output and the arguments of a credential plugin are left out, because
+/// they may hold credentials.
 pub(crate) fn described(error: &kube::Error) -> String {
     match error {
         kube::Error::Auth(AuthError::AuthExecRun { out, .. }) => {
@@ -298,7 +298,7 @@ pub(crate) fn described(error: &kube::Error) -> String {
     }
 }
 
-/// An error and what caused it, in one line, nothing said twice.
+/// An error and its sources in one line. A source whose text is already there is left out.
 pub(crate) fn reason(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

@@ -33,7 +33,7 @@ fn mk_judged() -> JudgedVersion {
 }
 
 #[test]
-fn a_name_that_no_object_has_never_becomes_a_path() {
+fn invalid_names_never_become_paths() {
     let table = [
         (KindScope::Namespaced, "shop", "web", true),
         (KindScope::Namespaced, "shop", "system:a b", true),
@@ -61,7 +61,7 @@ fn a_name_that_no_object_has_never_becomes_a_path() {
 }
 
 #[test]
-fn a_write_that_names_no_version_is_not_sent() {
+fn a_write_without_a_version_is_not_sent() {
     let table = [("42", true), ("odd", true), ("", false), ("0", false)];
     for (revision, fine) in table {
         let judged = JudgedVersion {
@@ -102,7 +102,7 @@ async fn sent(call: &ApiCall) -> (Method, String, Value) {
 }
 
 #[tokio::test]
-async fn a_delete_says_which_copy_was_judged() {
+async fn a_delete_has_uid_and_version_as_preconditions() {
     let mk_delete = |propagation, grace_secs| ApiCall::Delete {
         target: mk_target("shop", "web"),
         judged: mk_judged(),
@@ -126,7 +126,7 @@ async fn a_delete_says_which_copy_was_judged() {
 }
 
 #[tokio::test]
-async fn a_patch_carries_what_was_judged_whatever_it_says() {
+async fn a_patch_always_has_the_judged_uid_and_version() {
     let table = [
         json!({"metadata": {"finalizers": null}}),
         json!({"metadata": {"uid": "forged", "resourceVersion": null}}),
@@ -164,7 +164,7 @@ fn a_malformed_patch_is_refused_and_not_emptied() {
 }
 
 #[test]
-fn a_call_goes_where_its_object_is() {
+fn a_call_uses_the_path_of_its_object() {
     let mk_create = |subresource| ApiCall::Create {
         target: mk_target("shop", "web"),
         subresource,

@@ -1,7 +1,7 @@
-//! Which events are worth writing. Pure: notes and times go in, what to write comes out.
+//! Decides which Events are written. Pure: notes and times go in, planned Events come out.
 //!
-//! Three steps, as upstream's `events_cache.go` (1.36) has them: too much about one object is cut off, many similar
-//! events become one that says so, and the same event again raises a count instead of making another one.
+//! The steps are those of upstream's `events_cache.go` (1.36): limit the Events about one object, combine many similar
+//! Events into one, and raise the count of an Event that was written before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,29 +11,29 @@ use jiff::Timestamp;
 use crate::runtime::controller::{EventNote, EventSeverity, ObjectIdentity};
 use crate::runtime::queue::age;
 
-/// How many events about one object are told at once; upstream's.
+/// How many Events about one object may be written at once, as in upstream.
 const SPAM_BURST: u32 = 25;
 
-/// After that, one in so long; upstream's.
+/// After that burst, one Event per this time, as in upstream.
 const SPAM_EACH: Duration = Duration::from_secs(300);
 
-/// From so many different messages of one reason on, they are combined; upstream's.
+/// The number of different messages of one reason from which on they are combined, as in upstream.
 const SIMILAR_MAX: usize = 10;
 
-/// Similar events are those within so long of each other; upstream's.
+/// Events further apart than this are not similar, as in upstream.
 const SIMILAR_WITHIN: Duration = Duration::from_secs(600);
 
-/// How many objects, reasons and messages are remembered; upstream's. The one untouched for longest goes first.
+/// How many entries each map keeps, as in upstream. The entry that was not written for longest is dropped first.
 const REMEMBERED_MAX: usize = 4_096;
 
-/// What was told, about what, and when.
+/// Remembers the Events of late: their objects, messages and counts.
 #[derive(Debug, Default)]
 pub(super) struct EventCorrelator {
-    /// Per source and object: what may still be told.
+    /// Per source and object: how many Events may still be written.
     spam: RecencyMap<(&'static str, ObjectIdentity), SpamTokens>,
-    /// Per source, object and reason: the messages of late.
+    /// Per source, object and reason: the recent messages.
     similar: RecencyMap<EventGroup, BTreeSet<String>>,
-    /// Per event: what the server has of it.
+    /// Per Event: its name and count on the server.
     written: RecencyMap<(EventGroup, String), WrittenEvent>,
 }
 
@@ -42,7 +42,7 @@ type EventGroup = (&'static str, ObjectIdentity, &'static str, bool);
 #[derive(Debug, Clone, Copy)]
 struct SpamTokens {
     left: u32,
-    /// When `left` was true.
+    /// The time at which `left` was computed.
     at: Timestamp,
 }
 
@@ -53,20 +53,20 @@ struct WrittenEvent {
     first: Timestamp,
 }
 
-/// An event that is to be written.
+/// An Event that is to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PlannedEvent {
-    /// The event on the server that this raises; a new one if there is none.
+    /// The existing Event whose count is raised; `None` creates one.
     pub(super) name: Option<String>,
     pub(super) message: String,
     pub(super) count: u32,
     pub(super) first: Timestamp,
     pub(super) last: Timestamp,
-    /// What distinguishes it among similar ones; nothing once they are combined.
+    /// The message that distinguishes it from similar Events; empty once they are combined.
     distinct_by: String,
 }
 
-/// A map that forgets what was not touched for longest.
+/// A map of at most [`REMEMBERED_MAX`] entries that drops the one that was not written for longest.
 #[derive(Debug)]
 struct RecencyMap<K, V> {
     values: BTreeMap<K, (Timestamp, V)>,
@@ -76,7 +76,7 @@ struct RecencyMap<K, V> {
 // === impl EventCorrelator ===
 
 impl EventCorrelator {
-    /// What to write for a note; nothing if too much was told already.
+    /// Plans the Event of a note; `None` if there were too many Events about its object.
     pub(super) fn take(
         &mut self,
         controller: &'static str,
@@ -84,11 +84,11 @@ impl EventCorrelator {
         now: Timestamp,
     ) -> Option<PlannedEvent> {
         let group = group(controller, note);
-        let (message, told_apart_by) = self.combine(&group, note, now);
+        let (message, distinct_by) = self.combine(&group, note, now);
         if !self.spend(controller, &note.about, now) {
             return None;
         }
-        let written = self.written.get(&(group, told_apart_by.clone()));
+        let written = self.written.get(&(group, distinct_by.clone()));
         Some(match written {
             Some((_, written)) => PlannedEvent {
                 name: Some(written.name.clone()),
@@ -96,7 +96,7 @@ impl EventCorrelator {
                 count: written.count.saturating_add(1),
                 first: written.first,
                 last: now,
-                distinct_by: told_apart_by,
+                distinct_by,
             },
             None => PlannedEvent {
                 name: None,
@@ -104,29 +104,29 @@ impl EventCorrelator {
                 count: 1,
                 first: now,
                 last: now,
-                distinct_by: told_apart_by,
+                distinct_by,
             },
         })
     }
 
-    /// The server has it, under this name.
+    /// Remembers that the server has a planned Event, under this name.
     pub(super) fn written(
         &mut self,
         controller: &'static str,
         note: &EventNote,
-        told: &PlannedEvent,
+        planned: &PlannedEvent,
         name: String,
     ) {
         let written = WrittenEvent {
             name,
-            count: told.count,
-            first: told.first,
+            count: planned.count,
+            first: planned.first,
         };
-        let key = (group(controller, note), told.distinct_by.clone());
-        self.written.put(key, told.last, written);
+        let key = (group(controller, note), planned.distinct_by.clone());
+        self.written.put(key, planned.last, written);
     }
 
-    /// The message, and what tells it apart from similar ones.
+    /// The message to write, and the text that distinguishes the Event from similar ones.
     fn combine(
         &mut self,
         group: &EventGroup,
@@ -140,7 +140,7 @@ impl EventCorrelator {
         messages.insert(note.message.clone());
         let is_many = messages.len() >= SIMILAR_MAX;
         if messages.len() > SIMILAR_MAX {
-            // Enough to know that they are many.
+            // Only the number of messages matters, so one of them can go.
             messages.pop_first();
         }
         self.similar.put(group.clone(), now, messages);
@@ -192,7 +192,7 @@ impl SpamTokens {
 // === impl RecencyMap ===
 
 impl<K: Clone + Ord, V> RecencyMap<K, V> {
-    /// When it was put, and what.
+    /// The value and the time at which it was put.
     fn get(&self, key: &K) -> Option<(Timestamp, &V)> {
         self.values.get(key).map(|(at, value)| (*at, value))
     }
@@ -242,79 +242,79 @@ mod tests {
         }
     }
 
-    /// Tells, and writes what is to be written. Name, count and message of it.
-    fn tell(
+    /// Plans an Event and marks it as written. Returns its name before the write, its count and its message.
+    fn record(
         correlator: &mut EventCorrelator,
         note: &EventNote,
         secs: i64,
     ) -> Option<(Option<String>, u32, String)> {
-        let told = correlator.take(SOURCE, note, at(secs))?;
-        let name = told.name.clone().unwrap_or_else(|| format!("e{secs}"));
-        correlator.written(SOURCE, note, &told, name);
-        Some((told.name, told.count, told.message))
+        let planned = correlator.take(SOURCE, note, at(secs))?;
+        let name = planned.name.clone().unwrap_or_else(|| format!("e{secs}"));
+        correlator.written(SOURCE, note, &planned, name);
+        Some((planned.name, planned.count, planned.message))
     }
 
     #[test]
     fn the_same_event_again_raises_a_count() {
         let mut correlator = EventCorrelator::default();
         let note = mk_note("a", "m");
-        let first = tell(&mut correlator, &note, 0).unwrap();
+        let first = record(&mut correlator, &note, 0).unwrap();
         assert_eq!(first, (None, 1, "m".to_owned()));
-        let second = tell(&mut correlator, &note, 5).unwrap();
+        let second = record(&mut correlator, &note, 5).unwrap();
         assert_eq!(second, (Some("e0".to_owned()), 2, "m".to_owned()));
-        let told = correlator.take(SOURCE, &note, at(9)).unwrap();
-        assert_eq!((told.first, told.last), (at(0), at(9)));
-        let other = tell(&mut correlator, &mk_note("b", "m"), 9).unwrap();
+        let planned = correlator.take(SOURCE, &note, at(9)).unwrap();
+        assert_eq!((planned.first, planned.last), (at(0), at(9)));
+        let other = record(&mut correlator, &mk_note("b", "m"), 9).unwrap();
         assert_eq!(other.1, 1, "about another object");
     }
 
     #[test]
-    fn an_event_that_was_not_written_is_told_as_new() {
+    fn an_event_that_was_not_written_stays_new() {
         let mut correlator = EventCorrelator::default();
         let note = mk_note("a", "m");
         for _ in 0..3 {
-            let told = correlator.take(SOURCE, &note, at(0)).unwrap();
-            assert_eq!((told.name, told.count), (None, 1));
+            let planned = correlator.take(SOURCE, &note, at(0)).unwrap();
+            assert_eq!((planned.name, planned.count), (None, 1));
         }
     }
 
     #[test]
-    fn the_tenth_similar_event_says_that_there_are_many() {
+    fn combines_from_the_tenth_similar_event_on() {
         let mut correlator = EventCorrelator::default();
         for number in 0..9 {
             let note = mk_note("a", &format!("m{number}"));
-            let told = tell(&mut correlator, &note, number).unwrap();
-            assert_eq!(told, (None, 1, format!("m{number}")));
+            let planned = record(&mut correlator, &note, number).unwrap();
+            assert_eq!(planned, (None, 1, format!("m{number}")));
         }
-        let (name, count, message) = tell(&mut correlator, &mk_note("a", "m9"), 9).unwrap();
+        let (name, count, message) = record(&mut correlator, &mk_note("a", "m9"), 9).unwrap();
         assert_eq!((name, count), (None, 1));
         assert_eq!(message, "(combined from similar events): m9");
-        let (name, count, _) = tell(&mut correlator, &mk_note("a", "m10"), 10).unwrap();
+        let (name, count, _) = record(&mut correlator, &mk_note("a", "m10"), 10).unwrap();
         assert_eq!((name, count), (Some("e9".to_owned()), 2));
         let later = 10 + 601;
-        let told = tell(&mut correlator, &mk_note("a", "m11"), later).unwrap();
-        assert_eq!(told.2, "m11", "it is long ago");
+        let planned = record(&mut correlator, &mk_note("a", "m11"), later).unwrap();
+        assert_eq!(planned.2, "m11", "it is long ago");
     }
 
     #[test]
-    fn whoever_tells_too_much_about_one_object_is_cut_off() {
+    fn limits_events_about_one_object() {
         let mut correlator = EventCorrelator::default();
         let note = mk_note("a", "m");
-        let told = (0..100).filter(|_| tell(&mut correlator, &note, 0).is_some());
-        assert_eq!(told.count(), 25);
-        assert!(tell(&mut correlator, &mk_note("b", "m"), 0).is_some());
-        assert!(tell(&mut correlator, &note, 299).is_none());
-        assert!(tell(&mut correlator, &note, 300).is_some());
-        assert!(tell(&mut correlator, &note, 300).is_none());
-        let told = (0..100).filter(|_| tell(&mut correlator, &note, 1_000_000).is_some());
-        assert_eq!(told.count(), 25, "never more than the burst");
+        let planned = (0..100).filter(|_| record(&mut correlator, &note, 0).is_some());
+        assert_eq!(planned.count(), 25);
+        assert!(record(&mut correlator, &mk_note("b", "m"), 0).is_some());
+        assert!(record(&mut correlator, &note, 299).is_none());
+        assert!(record(&mut correlator, &note, 300).is_some());
+        assert!(record(&mut correlator, &note, 300).is_none());
+        let planned = (0..100).filter(|_| record(&mut correlator, &note, 1_000_000).is_some());
+        assert_eq!(planned.count(), 25, "never more than the burst");
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn memory_is_bounded() {
         let mut correlator = EventCorrelator::default();
         for number in 0..i64::try_from(REMEMBERED_MAX).unwrap() + 10 {
-            tell(&mut correlator, &mk_note(&number.to_string(), "m"), number).unwrap();
+            record(&mut correlator, &mk_note(&number.to_string(), "m"), number).unwrap();
         }
         let sizes = [
             correlator.spam.values.len(),
@@ -322,7 +322,7 @@ mod tests {
             correlator.written.values.len(),
         ];
         assert_eq!(sizes, [REMEMBERED_MAX; 3]);
-        let told = tell(&mut correlator, &mk_note("0", "m"), 10_000).unwrap();
-        assert_eq!(told.1, 1, "the first ones were forgotten");
+        let planned = record(&mut correlator, &mk_note("0", "m"), 10_000).unwrap();
+        assert_eq!(planned.1, 1, "the first ones were forgotten");
     }
 }

@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_whole_however_the_bytes_come() {
+    fn lines_are_joined_from_any_chunks() {
         assert_eq!(lines(&[b"ab\ncd\n"]), [text("ab"), text("cd")]);
         assert_eq!(
             lines(&[b"a", b"b", b"\nc", b"d\n"]),
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_whole_however_the_bytes_come() {
+    fn frames_are_joined_from_any_chunks() {
         assert_eq!(
             frames(&[b"\0\0\0\x02ab\0\0\0\x01\n"]),
             [text("ab"), text("\n")]
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_is_too_long_is_left_out_and_not_kept() {
+    fn an_overlong_frame_is_skipped_without_buffering() {
         let length = u32::try_from(LINE_MAX).unwrap() + 1;
         let whole = vec![b'x'; LINE_MAX + 1];
         let (one, other) = whole.split_at(7);
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_too_long_is_left_out_and_not_kept() {
+    fn an_overlong_line_is_skipped_without_buffering() {
         let piece = vec![b'x'; LINE_MAX / 2 + 1];
         let found = lines(&[b"a\n", &piece, &piece, &piece, b"x\nb\n"]);
         assert_eq!(found, [text("a"), WatchLine::Overlong, text("b")]);

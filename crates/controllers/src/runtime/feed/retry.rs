@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_forgives_failures_unless_it_was_a_loss_that_made_it_necessary() {
+    fn a_list_resets_failures_unless_a_lost_watch_caused_it() {
         let mut rng = Rng::seeded(7);
         let mut retry = FeedBackoff::default();
         let _ = waits(&mut retry, 5, 0);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn two_good_minutes_forgive_everything() {
+    fn two_minutes_without_failure_reset_the_backoff() {
         let mut retry = FeedBackoff::default();
         let _ = waits(&mut retry, 5, 0);
         assert!(retry.is_failing());

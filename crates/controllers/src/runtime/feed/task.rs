@@ -305,8 +305,8 @@ impl FeedTask {
             FeedOutput::Unreadable(object) => {
                 self.states.count_unreadable();
                 let name = object.name.as_deref().unwrap_or("?");
-                let why = object.why;
-                tracing::warn!(kind = %self.kind, name, error = why, "object cannot be decoded; ignoring it");
+                let error = object.error;
+                tracing::warn!(kind = %self.kind, name, %error, "object cannot be decoded; ignoring it");
             }
             FeedOutput::Overlong => {
                 self.states.count_unreadable();

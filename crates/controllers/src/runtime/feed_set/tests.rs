@@ -15,7 +15,7 @@ fn kind(group: &str, resource: &str, verbs: KindVerbs) -> ApiKind {
 }
 
 #[test]
-fn an_interest_in_what_can_be_deleted_leaves_out_the_ignored() {
+fn the_interest_in_deletable_kinds_leaves_out_ignored_ones() {
     let all = KindVerbs {
         get: true,
         list: true,
@@ -62,7 +62,7 @@ fn an_interest_in_what_can_be_deleted_leaves_out_the_ignored() {
 }
 
 #[test]
-fn an_interest_in_some_kinds_needs_them_to_be_listed_and_watched() {
+fn the_interest_in_named_kinds_needs_list_and_watch() {
     let readable = KindVerbs {
         list: true,
         watch: true,

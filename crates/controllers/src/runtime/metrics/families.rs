@@ -1,4 +1,4 @@
-//! The metrics one by one: their names, what they say, and upstream's buckets.
+//! The metric families of the runtime: their names, help texts and buckets.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
@@ -10,22 +10,22 @@ use super::labels::{
     ControllerLabel, DeleteLabels, DropLabels, KindLabels, QueueLabel, RequestLabels, RunningLabels,
 };
 
-/// What can be counted directly. Each is shared: what is added here is seen by [`ControllerMetrics::encode`](super::ControllerMetrics::encode).
+/// The metric families of the process. Clones count into the same families.
 #[derive(Debug, Clone)]
 pub struct MetricFamilies {
-    /// `rest_client_requests_total`.
+    /// The family `rest_client_requests_total`.
     pub requests: Family<RequestLabels, Counter>,
-    /// `caretaker_deletes_total`.
+    /// The family `caretaker_deletes_total`.
     pub deletes: Family<DeleteLabels, Counter>,
-    /// `caretaker_conflicts_starved_total`: keys that backed off because their object changed faster than they asked.
+    /// The family `caretaker_conflicts_starved_total`: keys that backed off because their object changed too fast.
     pub conflicts_starved: Family<ControllerLabel, Counter>,
-    /// `caretaker_events_dropped_total`.
+    /// The family `caretaker_events_dropped_total`.
     pub events_dropped: Family<DropLabels, Counter>,
-    /// `caretaker_kind_state`: 1 for the state a kind is in.
+    /// The family `caretaker_kind_state`: 1 for the state that a kind is in.
     pub kind_state: Family<KindLabels, Gauge>,
-    /// `caretaker_controller_restarts_total`.
+    /// The family `caretaker_controller_restarts_total`.
     pub restarts: Family<ControllerLabel, Counter>,
-    /// `running_managed_controllers`.
+    /// The family `running_managed_controllers`.
     pub running: Family<RunningLabels, Gauge>,
     pub(super) depth: Family<QueueLabel, Gauge>,
     pub(super) adds: Family<QueueLabel, Counter>,

@@ -1,38 +1,35 @@
-//! What metrics are told apart by.
+//! The label sets of the metrics.
 
 use prometheus_client::encoding::EncodeLabelSet;
 
-/// Who.
+/// The label of metrics that a controller has one of.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct ControllerLabel {
-    /// As `--controllers` spells it.
+    /// The controller's name, as `--controllers` spells it.
     pub controller: &'static str,
 }
 
-/// Which queue.
+/// The label of the `workqueue_*` metrics.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct QueueLabel {
     /// Upstream's name of the queue where ours corresponds to one.
     pub name: &'static str,
 }
 
-/// A request and its end.
+/// The labels of `rest_client_requests_total`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct RequestLabels {
-    /// `GET`.
     pub method: String,
     /// `200`, or `<error>` without an answer.
     pub code: String,
 }
 
-/// A delete and its end.
+/// The labels of `caretaker_deletes_total`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct DeleteLabels {
-    /// Who.
     pub controller: &'static str,
-    /// Of what group.
+    /// The API group of the deleted object.
     pub group: String,
-    /// Of what resource.
     pub resource: String,
     /// `background`, `foreground`, `orphan` or `default`.
     pub policy: &'static str,
@@ -40,29 +37,26 @@ pub struct DeleteLabels {
     pub result: &'static str,
 }
 
-/// What a kind is, and how well it is known.
+/// The labels of `caretaker_kind_state`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct KindLabels {
-    /// Its group.
     pub group: String,
-    /// Its resource.
     pub resource: String,
-    /// How well.
     pub state: &'static str,
 }
 
-/// Why an Event was not written.
+/// The label of `caretaker_events_dropped_total`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct DropLabels {
     /// `queue`, `spam` or `refused`.
     pub reason: &'static str,
 }
 
-/// Who runs where.
+/// The labels of `running_managed_controllers`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct RunningLabels {
-    /// The controller.
+    /// The controller's name.
     pub name: &'static str,
-    /// The process it runs in.
+    /// The name of the program, as upstream's metric has it.
     pub manager: &'static str,
 }

@@ -41,7 +41,7 @@ fn a_key_is_queued_once_and_in_order() {
 }
 
 #[test]
-fn a_key_added_in_process_is_decided_again_after_and_never_twice_at_once() {
+fn a_key_added_while_in_process_is_decided_again_afterwards() {
     let mut queue = mk_queue();
     queue.add("a", at(0));
     assert_eq!(pop(&mut queue, 0), Some("a"));
@@ -54,7 +54,7 @@ fn a_key_added_in_process_is_decided_again_after_and_never_twice_at_once() {
 }
 
 #[test]
-fn what_came_up_before_a_decision_needs_no_second_one() {
+fn an_add_before_the_decision_causes_no_second_decision() {
     let mut queue = mk_queue();
     queue.add("a", at(0));
     assert_eq!(pop(&mut queue, 0), Some("a"));
@@ -79,7 +79,7 @@ fn a_delay_moves_earlier_and_never_later() {
 }
 
 #[test]
-fn a_time_asked_for_survives_an_earlier_decision() {
+fn a_timer_survives_an_earlier_decision() {
     let mut queue = mk_queue();
     queue.add_at("a", at(10), at(0));
     queue.add("a", at(0));
@@ -88,7 +88,7 @@ fn a_time_asked_for_survives_an_earlier_decision() {
 }
 
 #[test]
-fn a_time_that_nobody_needs_any_more_is_not_kept() {
+fn a_cleared_timer_is_not_kept() {
     let mut queue = mk_queue();
     for key in ["a", "b"] {
         queue.add(key, at(0));
@@ -127,7 +127,7 @@ fn backoffs_double_up_to_the_limit_and_are_forgotten() {
 }
 
 #[test]
-fn a_change_ends_a_backoff_but_not_the_patience_a_server_asked_for() {
+fn a_change_ends_a_backoff_but_not_a_retry_after() {
     let mut queue = mk_queue();
     queue.retry(&"a", at(0));
     queue.add("a", at(1));
@@ -143,7 +143,7 @@ fn a_change_ends_a_backoff_but_not_the_patience_a_server_asked_for() {
 }
 
 #[test]
-fn a_key_that_too_much_happens_to_gets_its_backoff_all_the_same() {
+fn changes_do_not_end_an_undisturbed_backoff() {
     let mut queue = mk_queue();
     queue.add("a", at(0));
     assert_eq!(pop(&mut queue, 0), Some("a"));
@@ -157,7 +157,7 @@ fn a_key_that_too_much_happens_to_gets_its_backoff_all_the_same() {
 }
 
 #[test]
-fn patience_holds_for_a_key_that_was_added_in_process_or_delayed_before() {
+fn retry_after_holds_for_keys_that_were_added_or_delayed_before() {
     let mut queue = mk_queue();
     queue.add("a", at(0));
     assert_eq!(pop(&mut queue, 0), Some("a"));
@@ -170,7 +170,7 @@ fn patience_holds_for_a_key_that_was_added_in_process_or_delayed_before() {
 }
 
 #[test]
-fn what_was_counted_is_never_taken_back() {
+fn counts_never_decrease() {
     let mut queue = mk_queue();
     queue.add("a", at(0));
     assert_eq!(pop(&mut queue, 0), Some("a"));
@@ -182,7 +182,7 @@ fn what_was_counted_is_never_taken_back() {
 }
 
 #[test]
-fn the_bucket_of_upstream_can_be_had() {
+fn a_retry_bucket_can_be_configured() {
     let mut queue = WorkQueue::new(RetryLimits {
         max: Duration::from_secs(1000),
         bucket: Some(RetryBucket {
@@ -199,7 +199,7 @@ fn the_bucket_of_upstream_can_be_had() {
 }
 
 #[test]
-fn keys_wait_behind_one_that_is_decided_first() {
+fn parked_keys_wait_for_the_key_before_them() {
     let mut queue = mk_queue();
     for key in ["a", "b", "c"] {
         queue.add(key, at(0));
@@ -218,7 +218,7 @@ fn keys_wait_behind_one_that_is_decided_first() {
 }
 
 #[test]
-fn whoever_waits_behind_a_key_that_backs_off_does_not_hurry_it() {
+fn parking_behind_a_key_does_not_shorten_its_backoff() {
     let mut queue = mk_queue();
     queue.retry(&"owner", at(0));
     queue.add("a", at(0));
@@ -235,7 +235,7 @@ fn whoever_waits_behind_a_key_that_backs_off_does_not_hurry_it() {
 }
 
 #[test]
-fn a_parked_key_that_something_happens_to_waits_no_longer() {
+fn a_change_unparks_a_key() {
     let mut queue = mk_queue();
     queue.add("a", at(0));
     pop(&mut queue, 0).unwrap();
@@ -249,7 +249,7 @@ fn a_parked_key_that_something_happens_to_waits_no_longer() {
 }
 
 #[test]
-fn nobody_waits_in_a_circle() {
+fn parking_in_a_circle_is_refused() {
     let mut queue = mk_queue();
     for key in ["a", "b", "c"] {
         queue.add(key, at(0));
@@ -266,7 +266,7 @@ fn nobody_waits_in_a_circle() {
 }
 
 #[test]
-fn waiting_in_vain_is_said() {
+fn a_key_that_waited_in_vain_is_marked() {
     let mut queue = mk_queue();
     for (why, in_vain) in [
         (ReleaseCause::Idle, Some("owner")),
@@ -294,7 +294,7 @@ fn waiting_in_vain_is_said() {
 }
 
 #[test]
-fn what_was_released_together_waits_again_together_and_whoever_asked_comes_last() {
+fn a_released_group_is_parked_again_together() {
     let mut queue = WorkQueue::new(RetryLimits::default());
     let keys = 1..=1000;
     for key in keys.clone() {
@@ -344,7 +344,7 @@ fn released_keys_and_others_take_turns() {
 }
 
 #[test]
-fn the_oldest_is_the_one_that_has_been_due_for_longest() {
+fn oldest_is_the_key_that_is_due_for_longest() {
     let mut queue = mk_queue();
     assert_eq!(queue.oldest(), None);
     queue.add_at("later", at(50), at(0));
@@ -357,7 +357,7 @@ fn the_oldest_is_the_one_that_has_been_due_for_longest() {
 }
 
 #[test]
-fn absurd_times_stop_at_the_end_of_time() {
+fn overflowing_times_stop_at_the_maximum() {
     let mut queue = mk_queue();
     queue.retry_after(&"a", Duration::MAX, at(0));
     assert_eq!(queue.next_due(), Some(Timestamp::MAX));
@@ -419,7 +419,7 @@ fn play(steps: &[QueueStep]) -> WorkQueue<u8> {
                 match *step {
                     QueueStep::Retry(_) => drop(queue.retry(&key, at(now))),
                     QueueStep::RetryAfter(_, ms) => {
-                        queue.retry_after(&key, MS * ms as u32, at(now))
+                        queue.retry_after(&key, MS * ms as u32, at(now));
                     }
                     _ => queue.reset_backoff(&key),
                 }

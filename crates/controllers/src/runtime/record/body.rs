@@ -1,4 +1,4 @@
-//! Parts of an object's body, each read by itself: whatever is wrong with one of them hides none of the others.
+//! Decodes the parts of an object's body one by one, so that an error in one part hides no other part.
 
 use std::borrow::Cow;
 
@@ -6,20 +6,20 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// What Go takes for a time that was never set, however it is spelled: the beginning of the year 1.
+/// Go's zero time, which means that a time was never set: the beginning of the year 1.
 const NO_TIME: Timestamp = Timestamp::constant(-62_135_596_800, 0);
 
-/// A part of an object, if it is what it should be.
+/// Decodes a part of an object; `None` if it is missing or has the wrong type.
 pub(crate) fn part<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
     serde_json::from_str(raw?.get()).ok()
 }
 
-/// The members of an object, if it is one. A list would be read as well, one item for each member.
+/// Decodes a part that has to be a JSON object. Derived code would accept a list too, one item per member.
 pub(crate) fn members<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
     part(raw.filter(|raw| raw.get().starts_with('{')))
 }
 
-/// A time that was set.
+/// Decodes a time; `None` also for Go's zero time.
 pub(crate) fn time(raw: Option<&RawValue>) -> Option<Timestamp> {
     let text: Cow<'_, str> = part(raw)?;
     let time = text.parse().ok()?;

@@ -1,67 +1,82 @@
-//! From a server's JSON to a [`ObjectRecord`].
+//! Decodes the server's JSON into an [`ObjectRecord`].
 //!
-//! Only what decisions read is taken; the rest is skipped without recursion, so neither its depth nor its size matters.
-//! Missing members and nulls read as nothing, as in Go. What cannot be read becomes [`UnreadableObject`] with as much of its
-//! identity as can be found: one bad object is never an error of its kind.
+//! Only the parts that decisions read are decoded; the rest is skipped without recursion, so neither its depth nor its
+//! size matters. Missing members and nulls decode to empty values, as in Go. An object that cannot be decoded becomes an
+//! [`UnreadableObject`] with as much of its identity as can be found, so that one bad object does not fail its kind.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
 use bytes::Bytes;
+use caretaker_machinery::proto::MalformedProto;
 use jiff::Timestamp;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::error::Category;
 use serde_json::value::RawValue;
 
 use super::body::members;
 use super::{KindId, ObjectRecord, OwnerRef, RecordBody, RecordMeta, Revision, Uid};
 
-/// How much of an object somebody wants.
+/// How much of an object a record holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RecordView {
-    /// Its metadata.
     Metadata,
-    /// All of it, as bytes.
+    /// The metadata, and the whole object as bytes.
     Full,
 }
 
-/// An object that could not be read, and what was found of it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// An object that cannot be decoded, with the parts of its identity that could be found.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnreadableObject {
-    /// Its name, with its namespace if it has one: `shop/web`.
+    /// The name, with the namespace if the object has one: `shop/web`.
     pub name: Option<String>,
-    /// Its identity.
     pub uid: Option<Uid>,
-    /// The version it was read at.
     pub revision: Option<Revision>,
-    /// What is wrong and where, without any of the object's data.
-    pub why: String,
+    pub error: DecodeError,
 }
 
-/// Reads one object.
+/// Why an object cannot be decoded. The messages name a place and quote none of the object's data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    #[error("not JSON at line {line} column {column}")]
+    NotJson { line: usize, column: usize },
+    #[error("unexpected end at line {line} column {column}")]
+    UnexpectedEnd { line: usize, column: usize },
+    #[error("unexpected type at line {line} column {column}")]
+    UnexpectedType { line: usize, column: usize },
+    #[error(transparent)]
+    Protobuf(#[from] MalformedProto),
+    #[error("it has no name")]
+    NoName,
+    #[error("it has no uid")]
+    NoUid,
+}
+
+/// Decodes one object.
 ///
 /// # Errors
-/// The object is not JSON, its metadata is not as metadata should be, or it has no name or no uid.
+/// The object is not JSON, a part of its metadata has the wrong type, or it has no name or no uid.
 pub fn decode(
     kind: KindId,
     bytes: &[u8],
     view: RecordView,
 ) -> Result<ObjectRecord, UnreadableObject> {
     let ObjectOnly(object): ObjectOnly<JsonObject<'_>> =
-        serde_json::from_slice(bytes).map_err(|error| unreadable(bytes, place(&error)))?;
+        serde_json::from_slice(bytes).map_err(|error| unreadable(bytes, (&error).into()))?;
     let metadata = object.metadata.0.0;
-    for (text, why) in [
-        (&metadata.name, "it has no name"),
-        (&metadata.uid, "it has no uid"),
+    for (text, error) in [
+        (&metadata.name, DecodeError::NoName),
+        (&metadata.uid, DecodeError::NoUid),
     ] {
         if text.0.is_empty() {
-            return Err(unreadable(bytes, why.to_owned()));
+            return Err(unreadable(bytes, error));
         }
     }
     let body = match view {
         RecordView::Metadata => RecordBody::None,
-        // A copy: a slice would keep the whole page alive that the object came with.
+        // A copy, because a slice would keep the whole page of the list in memory.
         RecordView::Full => RecordBody::Json(Bytes::copy_from_slice(bytes)),
     };
     Ok(ObjectRecord {
@@ -71,7 +86,7 @@ pub fn decode(
     })
 }
 
-/// An object as far as it is read.
+/// The part of an object that is decoded.
 #[derive(serde::Deserialize)]
 struct JsonObject<'a> {
     #[serde(borrow, default)]
@@ -110,7 +125,7 @@ struct JsonOwnerRef<'a> {
     block_owner_deletion: Option<bool>,
 }
 
-/// What is left when the metadata as a whole cannot be read: each member by itself.
+/// The identity in metadata that cannot be decoded as a whole. Each member is decoded by itself.
 #[derive(Default, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct SalvagedMetadata<'a> {
@@ -130,19 +145,19 @@ struct SalvagedObject<'a> {
     metadata: Option<&'a RawValue>,
 }
 
-/// A string, borrowed where it needs no unescaping; null reads as empty.
+/// A string, borrowed where it needs no unescaping. Null decodes to an empty string.
 #[derive(Default)]
 struct NullableText<'a>(Cow<'a, str>);
 
-/// A list of strings, each kept.
+/// A list of strings. A null in it becomes an empty string.
 #[derive(Default)]
 struct TextList(Vec<Box<str>>);
 
-/// What only an object with members becomes: serde would read a list, too, one member after the other.
+/// A value that is decoded from a JSON object only. Derived code would accept a list too, one member per item.
 #[derive(Default)]
 struct ObjectOnly<T>(T);
 
-/// A value whose null reads as its default.
+/// A value whose null decodes to its default.
 #[derive(Default)]
 struct NullAsDefault<T>(T);
 
@@ -262,35 +277,39 @@ impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for NullAsDefault<T> {
     }
 }
 
-/// As much as can be found of an object that is not as it should be.
-fn unreadable(bytes: &[u8], why: String) -> UnreadableObject {
-    let ruin = serde_json::from_slice::<ObjectOnly<SalvagedObject<'_>>>(bytes).ok();
-    let metadata = ruin.and_then(|ObjectOnly(ruin)| ruin.metadata);
-    let remains: SalvagedMetadata<'_> = members(metadata).unwrap_or_default();
+// === impl DecodeError ===
+
+/// Takes the place of an error. The message of serde would quote the value that was found there.
+impl From<&serde_json::Error> for DecodeError {
+    fn from(error: &serde_json::Error) -> Self {
+        let (line, column) = (error.line(), error.column());
+        match error.classify() {
+            Category::Data => Self::UnexpectedType { line, column },
+            Category::Eof => Self::UnexpectedEnd { line, column },
+            Category::Io | Category::Syntax => Self::NotJson { line, column },
+        }
+    }
+}
+
+/// Finds as much as possible of the identity of an object that cannot be decoded.
+fn unreadable(bytes: &[u8], error: DecodeError) -> UnreadableObject {
+    let object = serde_json::from_slice::<ObjectOnly<SalvagedObject<'_>>>(bytes).ok();
+    let metadata = object.and_then(|ObjectOnly(object)| object.metadata);
+    let found: SalvagedMetadata<'_> = members(metadata).unwrap_or_default();
     let text = |raw: Option<&RawValue>| {
         let text: String = serde_json::from_str(raw?.get()).ok()?;
         (!text.is_empty()).then_some(text)
     };
-    let name = text(remains.name).map(|name| match text(remains.namespace) {
+    let name = text(found.name).map(|name| match text(found.namespace) {
         Some(namespace) => format!("{namespace}/{name}"),
         None => name,
     });
     UnreadableObject {
         name,
-        uid: text(remains.uid).map(|uid| Uid::from(uid.as_str())),
-        revision: text(remains.resource_version).map(|revision| Revision::from(revision.as_str())),
-        why,
+        uid: text(found.uid).map(|uid| Uid::from(uid.as_str())),
+        revision: text(found.resource_version).map(|revision| Revision::from(revision.as_str())),
+        error,
     }
-}
-
-/// The place of an error. Its message would quote the value that was found there, and that is nobody's business.
-pub(crate) fn place(error: &serde_json::Error) -> String {
-    let what = match error.classify() {
-        serde_json::error::Category::Data => "unexpected type",
-        serde_json::error::Category::Eof => "unexpected end",
-        serde_json::error::Category::Io | serde_json::error::Category::Syntax => "not JSON",
-    };
-    format!("{what} at line {} column {}", error.line(), error.column())
 }
 
 #[cfg(test)]

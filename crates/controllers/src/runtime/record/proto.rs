@@ -1,23 +1,25 @@
-//! From a server's protocol buffers to a [`ObjectRecord`]: metadata only, which is all that is ever asked for in this form.
+//! Decodes the server's protocol buffers into an [`ObjectRecord`]. Only metadata is requested in this form.
 //!
-//! It costs the server a fifth of what JSON costs it, and upstream's collector asks for it too. The numbers are those of
-//! `meta/v1/generated.proto` (1.36). Every field that is not read is skipped, whatever is in it.
+//! It costs the server a fifth of what JSON costs it, and upstream's collector requests it too. The field numbers are
+//! those of `meta/v1/generated.proto` (1.36). All other fields are skipped.
 
 use caretaker_machinery::proto::{Fields, Malformed, Value};
 use jiff::Timestamp;
 
-use super::{KindId, ObjectRecord, OwnerRef, RecordBody, RecordMeta, Uid, UnreadableObject};
+use super::{
+    DecodeError, KindId, ObjectRecord, OwnerRef, RecordBody, RecordMeta, Uid, UnreadableObject,
+};
 
-/// One frame of a watch.
+/// One frame of a watch: an event without its decoded object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WatchFrame<'a> {
-    /// `ADDED` and so on.
+    /// The type of the event, such as `ADDED`.
     pub(crate) event: &'a str,
-    /// An object in its envelope.
+    /// The object in its `Unknown` envelope.
     pub(crate) object: &'a [u8],
 }
 
-/// Reads a frame.
+/// Splits a frame into event type and object.
 pub(crate) fn watch_event(frame: &[u8]) -> Result<WatchFrame<'_>, Malformed> {
     let mut read = WatchFrame {
         event: "",
@@ -39,27 +41,26 @@ pub(crate) fn watch_event(frame: &[u8]) -> Result<WatchFrame<'_>, Malformed> {
     Ok(read)
 }
 
-/// Reads a `PartialObjectMetadata`.
+/// Decodes a `PartialObjectMetadata`.
 pub(crate) fn decode_partial(
     kind: KindId,
     message: &[u8],
 ) -> Result<ObjectRecord, UnreadableObject> {
     let mut meta = RecordMeta::default();
     let read = read_object(message, &mut meta);
-    let why = match read {
-        Err(Malformed) => Some(Malformed.to_string()),
-        Ok(()) if meta.name.is_empty() => Some("it has no name".to_owned()),
-        Ok(()) if meta.uid == Uid::default() => Some("it has no uid".to_owned()),
-        Ok(()) => None,
+    let error = match read {
+        Err(malformed) => malformed.into(),
+        Ok(()) if meta.name.is_empty() => DecodeError::NoName,
+        Ok(()) if meta.uid == Uid::default() => DecodeError::NoUid,
+        Ok(()) => {
+            return Ok(ObjectRecord {
+                kind,
+                meta,
+                body: RecordBody::None,
+            });
+        }
     };
-    match why {
-        None => Ok(ObjectRecord {
-            kind,
-            meta,
-            body: RecordBody::None,
-        }),
-        Some(why) => Err(remains(meta, why)),
-    }
+    Err(unreadable(meta, error))
 }
 
 fn read_object(message: &[u8], meta: &mut RecordMeta) -> Result<(), Malformed> {
@@ -103,7 +104,7 @@ fn read_owner(message: &[u8]) -> Result<OwnerRef, Malformed> {
     Ok(owner)
 }
 
-/// Seconds and nanoseconds; negative ones are written as the number that has the same bits.
+/// Reads a `Time`: seconds and nanoseconds. A negative number is written as the unsigned number with the same bits.
 fn read_time(message: &[u8]) -> Result<Timestamp, Malformed> {
     let (mut seconds, mut nanos) = (0, 0);
     for field in Fields::of(message) {
@@ -117,8 +118,8 @@ fn read_time(message: &[u8]) -> Result<Timestamp, Malformed> {
     Timestamp::new(seconds, nanos).map_err(|_| Malformed)
 }
 
-/// What was found before the trouble began.
-fn remains(meta: RecordMeta, why: String) -> UnreadableObject {
+/// The identity that was decoded before the error.
+fn unreadable(meta: RecordMeta, error: DecodeError) -> UnreadableObject {
     let name = match (&*meta.namespace, &*meta.name) {
         (_, "") => None,
         ("", name) => Some(name.to_owned()),
@@ -128,7 +129,7 @@ fn remains(meta: RecordMeta, why: String) -> UnreadableObject {
         name,
         uid: (meta.uid != Uid::default()).then_some(meta.uid),
         revision: (meta.revision != super::Revision::default()).then_some(meta.revision),
-        why,
+        error,
     }
 }
 

@@ -188,7 +188,7 @@ fn a_404_of_a_kind_that_is_not_served_proves_nothing() {
 }
 
 #[test]
-fn a_namespace_that_ends_is_told_from_what_is_forbidden() {
+fn a_terminating_namespace_differs_from_forbidden() {
     let status = |reason: &str| {
         json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403,
             "details": {"name": "a", "kind": "jobs", "causes": [{"reason": reason, "field": "metadata.namespace"}]}})
@@ -204,7 +204,7 @@ fn a_namespace_that_ends_is_told_from_what_is_forbidden() {
 }
 
 #[test]
-fn codes_tell_what_to_do() {
+fn status_codes_map_to_failure_kinds() {
     let table = [
         (400, FailureKind::Refused),
         (401, FailureKind::Forbidden),
@@ -250,7 +250,7 @@ fn a_patch_of_an_object_that_was_replaced_is_a_conflict() {
 }
 
 #[test]
-fn an_object_is_read_whatever_else_it_holds() {
+fn unknown_fields_of_an_object_are_ignored() {
     let mut object = mk_object();
     object["metadata"]["finalizers"] = json!(["orphan"]);
     object["metadata"]["deletionTimestamp"] = json!("2026-03-01T12:00:00Z");
@@ -320,7 +320,7 @@ fn an_answer_that_is_not_the_object_fails() {
 }
 
 #[test]
-fn patience_may_also_stand_in_the_status_and_words_are_kept_short() {
+fn retry_after_may_be_in_the_status_and_messages_are_shortened() {
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "é".repeat(1000), "code": 429,
         "details": {"retryAfterSeconds": 7},

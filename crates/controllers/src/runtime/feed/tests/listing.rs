@@ -125,7 +125,7 @@ fn a_list_by_watch_that_breaks_thrice_is_replaced_by_pages() {
 
 /// A6, A24: what a list did not get to says nothing.
 #[test]
-fn a_list_that_breaks_off_makes_nothing_missing() {
+fn a_list_that_breaks_off_reports_no_object_as_missing() {
     let table: [FeedCase; 6] = [
         ("500", |script| script.refuse(500)),
         ("no answer", |script| script.put(FeedInput::Unanswered)),
@@ -160,7 +160,7 @@ fn a_list_that_breaks_off_makes_nothing_missing() {
 }
 
 #[test]
-fn a_list_that_outlives_the_servers_history_is_asked_for_in_one_piece() {
+fn a_list_whose_token_expires_is_requested_without_pages() {
     let mut script = FeedScript::watching_by_pages();
     script.line(&error(410, "Expired"));
     script.page(&page(20, "t", &[("c", 15)]));
@@ -186,7 +186,7 @@ fn a_list_that_outlives_the_servers_history_is_asked_for_in_one_piece() {
 }
 
 #[test]
-fn tokens_that_lead_round_are_noticed() {
+fn looping_tokens_are_detected() {
     for cycle in [1, 2, 3, 7, 100] {
         let mut script = FeedScript::watching_by_pages();
         script.line(&error(410, "Expired"));
@@ -230,7 +230,7 @@ fn an_empty_list_may_be_null_but_must_have_a_version() {
 }
 
 #[test]
-fn whoever_joins_gets_everything_at_once_but_not_against_a_backoff() {
+fn a_new_listener_causes_a_list_at_once_except_during_a_backoff() {
     let mut script = FeedScript::watching();
     script.put(FeedInput::Again);
     assert!(script.is_listing_by_page());
@@ -259,7 +259,7 @@ fn whoever_joins_gets_everything_at_once_but_not_against_a_backoff() {
 }
 
 #[test]
-fn the_first_list_that_fails_says_so() {
+fn a_failing_first_list_reports_the_kind_as_failing() {
     let mut script = FeedScript::new();
     script.put(FeedInput::Unanswered);
     assert_eq!(script.said(), ["failing since 0"]);

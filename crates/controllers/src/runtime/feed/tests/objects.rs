@@ -4,7 +4,7 @@ use super::*;
 
 /// A16: deleted and created again under the same name.
 #[test]
-fn an_object_is_its_uid() {
+fn objects_are_identified_by_uid() {
     let mut script = FeedScript::watching();
     script.line(&error(410, "Expired"));
     script.pass_waits();
@@ -18,7 +18,7 @@ fn an_object_is_its_uid() {
 }
 
 #[test]
-fn an_object_that_cannot_be_read_is_told_once_and_holds_up_nothing() {
+fn an_unreadable_object_is_reported_once_and_blocks_nothing() {
     let mut script = FeedScript::watching();
     let mut bad = event("MODIFIED", "a", 11);
     bad["object"]["metadata"]["finalizers"] = "x".into();
@@ -52,7 +52,7 @@ fn an_object_that_cannot_be_read_is_told_once_and_holds_up_nothing() {
 }
 
 #[test]
-fn one_bad_item_of_a_page_does_not_hide_the_others() {
+fn an_unreadable_item_hides_no_other_item_of_its_page() {
     let mut script = FeedScript::watching_by_pages();
     script.line(&error(410, "Expired"));
     let mut list = page(20, "", &[("a", 3), ("b", 2), ("c", 15)]);
@@ -73,7 +73,7 @@ fn one_bad_item_of_a_page_does_not_hide_the_others() {
 }
 
 #[test]
-fn lines_of_no_use_are_passed_over() {
+fn unknown_lines_are_ignored() {
     for mut script in [FeedScript::new(), FeedScript::watching()] {
         if script.is_listing_by_watch() {
             script.put(FeedInput::Opened);

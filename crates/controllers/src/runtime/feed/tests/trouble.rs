@@ -4,7 +4,7 @@ use super::*;
 
 /// A9: kinds that are forbidden, granted later, revoked later.
 #[test]
-fn a_forbidden_kind_says_so_and_is_asked_for_slowly() {
+fn a_forbidden_kind_is_reported_and_retried_slowly() {
     for status in [401, 403, 405] {
         let mut script = FeedScript::new();
         for _ in 0..6 {
@@ -37,7 +37,7 @@ fn a_forbidden_kind_says_so_and_is_asked_for_slowly() {
 }
 
 #[test]
-fn a_failing_kind_says_since_when_and_goes_on_where_it_was() {
+fn a_failing_kind_resumes_its_watch() {
     for status in [0, 429, 500, 502, 503] {
         let mut script = FeedScript::watching();
         script.pass(400);
@@ -57,7 +57,7 @@ fn a_failing_kind_says_since_when_and_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_server_may_ask_for_a_longer_pause() {
+fn retry_after_may_extend_the_wait() {
     let mut script = FeedScript::new();
     let wish = Duration::from_secs(40);
     script.put(FeedInput::Refused {
@@ -69,7 +69,7 @@ fn a_server_may_ask_for_a_longer_pause() {
 }
 
 #[test]
-fn a_kind_that_is_not_served_makes_discovery_look() {
+fn a_kind_that_is_not_served_starts_discovery() {
     let mut script = FeedScript::watching();
     script.pass(400);
     script.end(WatchEnd::Clean);

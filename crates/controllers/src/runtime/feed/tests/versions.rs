@@ -65,7 +65,7 @@ fn a_restored_store_freezes_the_kind_until_a_fresh_list_has_been_applied() {
 
 /// A14: an event of an older version than one that was seen.
 #[test]
-fn an_event_or_bookmark_that_goes_back_is_not_believed() {
+fn an_event_or_bookmark_that_goes_back_causes_a_list() {
     let table = [
         event("MODIFIED", "a", 9),
         event("DELETED", "a", 9),
@@ -89,7 +89,7 @@ fn an_event_or_bookmark_that_goes_back_is_not_believed() {
 
 /// A13: versions that are no numbers can be neither higher nor lower.
 #[test]
-fn versions_that_are_no_numbers_are_passed_on_as_they_are() {
+fn non_numeric_versions_are_sent_back_unchanged() {
     let mut script = FeedScript::new();
     script.refuse(422);
     let mut list = page(1, "", &[("a", 3)]);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn watches_are_asked_to_last_five_to_ten_minutes() {
+fn watches_last_five_to_ten_minutes() {
     let mut lengths = BTreeSet::new();
     let mut script = FeedScript::watching();
     for _ in 0..20 {
@@ -21,7 +21,7 @@ fn watches_are_asked_to_last_five_to_ten_minutes() {
 
 /// A6: 410 in either form, and the 504 of a version that is too large.
 #[test]
-fn what_is_not_in_the_servers_history_is_listed_anew() {
+fn an_expired_watch_is_followed_by_a_list() {
     let table: [FeedCase; 6] = [
         ("410 in the stream", |script| {
             script.line(&error(410, "Expired"));
@@ -105,7 +105,7 @@ fn short_watches_are_at_least_a_second_apart() {
 
 /// A8: a proxy that answers everything with 200 and a page of its own.
 #[test]
-fn watches_that_come_to_nothing_make_the_kind_fail_and_lead_to_a_list() {
+fn watches_that_end_at_once_make_the_kind_fail_and_cause_a_list() {
     for end in [WatchEnd::Clean, WatchEnd::Broken] {
         let mut script = FeedScript::watching();
         script.pass(400);
@@ -137,7 +137,7 @@ fn watches_that_come_to_nothing_make_the_kind_fail_and_lead_to_a_list() {
 }
 
 #[test]
-fn silence_is_answered_with_a_new_watch_and_then_with_a_list() {
+fn a_silent_watch_is_followed_by_a_new_watch_and_then_by_a_list() {
     let mut script = FeedScript::watching();
     for _ in 0..3 {
         // A watch that said something is simply continued.
@@ -157,7 +157,7 @@ fn silence_is_answered_with_a_new_watch_and_then_with_a_list() {
 }
 
 #[test]
-fn a_watch_that_cannot_be_opened_again_and_again_is_replaced_by_a_list() {
+fn a_list_follows_several_watches_that_cannot_be_opened() {
     let mut script = FeedScript::watching();
     script.pass(400);
     script.end(WatchEnd::Clean);

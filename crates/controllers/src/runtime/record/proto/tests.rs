@@ -1,4 +1,4 @@
-//! The same object, written in both forms, is read the same; what is broken is told apart from what is missing.
+//! An object decodes to the same record from both forms; a malformed message is an error, a missing field is not.
 
 use super::super::{RecordView, decode};
 use super::*;
@@ -84,13 +84,13 @@ fn what_cannot_be_read_keeps_its_name() {
         assert_eq!(read.revision, Some("42".into()));
     }
     let read = decode_partial(KindId(0), &[]).unwrap_err();
-    assert_eq!(read.why, "it has no name");
+    assert_eq!(read.error, DecodeError::NoName);
     let mut named = Vec::new();
     put(&mut named, 1, b"a");
     let read = decode_partial(KindId(0), &mk_object(&named)).unwrap_err();
     assert_eq!(
-        (read.why.as_str(), read.name.as_deref()),
-        ("it has no uid", Some("a"))
+        (read.error, read.name.as_deref()),
+        (DecodeError::NoUid, Some("a"))
     );
 }
 
