@@ -1,13 +1,13 @@
-//! What all controllers share: observing the server, asking controllers for decisions, and sending their requests.
+//! The runtime of all controllers: observes the server, asks controllers for decisions, and sends their requests.
 //!
-//! - [`kind`]: the kinds that a server has, and how well each is known.
+//! - [`kind`]: the kinds that a server has, and the state of each feed.
 //! - [`record`]: objects as controllers see them.
 //! - [`call`]: the requests that a decision can ask for, and their answers.
 //! - [`controller`]: the trait that every controller implements.
 //! - [`discovery`]: reads the kinds of a server.
 //! - [`feed`]: the list and the watch of one kind.
 //! - [`feed_set`]: one feed per kind, for all controllers of the process.
-//! - [`queue`]: which keys are due.
+//! - [`queue`]: the keys that are due, or wait.
 //! - [`driver`]: asks one controller for decisions and sends their requests.
 //! - [`effects`]: the only writer: a call becomes a request, and its response an answer.
 //! - [`evidence`]: one record per write, with its reason.

@@ -34,7 +34,7 @@ use crate::runtime::record::{ObjectRecord, RecordView};
 /// More steps than any cascade in these tests takes.
 const STEPS_MAX: usize = 2_000_000;
 
-/// A controller at work.
+/// A controller, its driver and its server.
 pub(crate) struct TestWorld<C: Controller> {
     driver: Driver<RecordedController<C>>,
     server: Arc<Mutex<ScriptedServer>>,
@@ -51,7 +51,7 @@ pub(crate) struct TestWorld<C: Controller> {
     runtime: Runtime,
 }
 
-/// How the driver of a world behaves.
+/// The options of a world.
 #[derive(Clone, Copy)]
 pub(crate) struct WorldOptions {
     pub(crate) start: Timestamp,
@@ -61,7 +61,7 @@ pub(crate) struct WorldOptions {
     pub(crate) retry_max: Duration,
 }
 
-/// Hands everything on to a controller and counts what the driver does with it.
+/// Passes all calls to a controller and records what the driver does with it.
 pub(crate) struct RecordedController<C: Controller> {
     inner: C,
     decisions: Cell<usize>,
@@ -109,7 +109,7 @@ impl<C: Controller> TestWorld<C> {
         world
     }
 
-    /// Another process takes over with an empty index. The test shows it what there is.
+    /// Another process takes over with an empty index. The test shows it the objects.
     pub(crate) fn restart(&mut self, controller: C) {
         let guard = self.runtime.enter();
         let parts = start(
@@ -240,7 +240,7 @@ impl<C: Controller> TestWorld<C> {
         true
     }
 
-    /// Goes on until nothing is left to do now.
+    /// Runs steps until none is left to do now.
     pub(crate) fn settle(&mut self) {
         for _ in 0..STEPS_MAX {
             self.deliver_all();
@@ -323,7 +323,7 @@ fn start<C: Controller>(
         failures: 0,
         woken: Vec::new(),
     };
-    // Tests hand changes over themselves.
+    // Tests pass changes themselves.
     let (_, changes) = mpsc::channel(1);
     (Driver::new(recorded, changes, parts), notes)
 }

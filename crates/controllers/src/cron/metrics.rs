@@ -19,9 +19,9 @@ use crate::runtime::record::Uid;
 /// How late Jobs were created, and which schedule times got none. Clones count into the same metrics.
 #[derive(Debug, Clone)]
 pub struct CronMetrics {
-    /// `cronjob_controller_job_creation_skew_duration_seconds`.
+    /// The histogram `cronjob_controller_job_creation_skew_duration_seconds`.
     pub batch_job_skew: Histogram,
-    /// `volcano_cronjob_controller_job_creation_skew_duration_seconds`.
+    /// The histogram `volcano_cronjob_controller_job_creation_skew_duration_seconds`.
     pub volcano_job_skew: Histogram,
     skipped: Family<SkipLabels, Counter>,
     missed: Family<MissLabels, Counter>,
@@ -30,7 +30,7 @@ pub struct CronMetrics {
 /// The labels of `caretaker_cron_skipped_total`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct SkipLabels {
-    /// `cronjobs.batch`.
+    /// The resource of the CronJobs, such as `cronjobs.batch`.
     kind: &'static str,
     /// `forbid`, `deadline`, `foreign-job` or `mutated-job`.
     reason: &'static str,
@@ -39,7 +39,7 @@ struct SkipLabels {
 /// The labels of `caretaker_cron_missed_total`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct MissLabels {
-    /// `cronjobs.batch`.
+    /// The resource of the CronJobs, such as `cronjobs.batch`.
     kind: &'static str,
 }
 

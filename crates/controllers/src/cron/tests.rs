@@ -1,5 +1,4 @@
-//! What follows from CronJobs as they are, and from what happens to them: upstream's cases, ours, and inputs that make no
-//! sense.
+//! Decisions about CronJobs: upstream's cases, our own, and malformed inputs.
 
 mod at_the_tick;
 mod cronjob_controller_handler;

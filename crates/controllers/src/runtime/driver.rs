@@ -156,7 +156,7 @@ impl<C: Controller> Driver<C> {
                 _ = stop.wait_for(|stop| *stop) => break DriverEnd::Stopped,
                 count = self.changes.recv_many(&mut batch, CHANGES_AT_ONCE) => {
                     if count == 0 {
-                        break DriverEnd::Unfed;
+                        break DriverEnd::FeedsGone;
                     }
                 }
                 Some(finished) = self.in_flight.next() => self.answered(finished),

@@ -1,14 +1,14 @@
 //! The list and the watch of one kind, as a state machine without I/O.
 //!
-//! [`KindFeed::step`] takes what happened and returns what to request next; `task` sends requests and changes.
-//! A feed first lists by a watch that begins with all objects, where the server has that, otherwise and later page by
-//! page; then it follows the watch. It holds the uids it has shown, nothing else: what a complete new list does not show any more is
-//! `Missing`, and an incomplete one says nothing about what it did not show. It does what client-go's reflector does
-//! (1.36), and defines what that leaves open: both forms of 410, watches that end at once, silence, tokens that loop,
-//! and resourceVersions that go back.
+//! [`KindFeed::step`] takes an input and returns the next action; `task` sends the requests and the changes. A feed first
+//! lists by a watch that begins with all objects, where the server supports it, otherwise and later page by page; then it
+//! follows the watch. It holds only the uids that it has shown. An object that a complete new list does not show is
+//! `Missing`; an incomplete list proves nothing about the objects that it did not show. The feed behaves like client-go's
+//! reflector (1.36), and defines the cases that the reflector leaves open: both forms of 410, watches that end at once,
+//! silent watches, tokens that loop, and resourceVersions that go back.
 //!
-//! - `task`: the I/O. `request`: list and watch requests. `wire`: what the server's bytes mean.
-//! - `listing`: how a feed lists; `retry`: how it reacts to failures. Following a watch is in this file.
+//! - `task`: the I/O. `request`: list and watch requests. `wire`: decodes events and pages.
+//! - `listing`: lists all objects; `retry`: reacts to failures. Following a watch is in this file.
 
 mod listing;
 mod request;
@@ -32,27 +32,27 @@ use wire::{WatchEvent, read_event};
 
 pub(crate) use task::{FeedCommand, FeedSetup, FeedTask};
 
-/// Objects asked for at once, as client-go does.
+/// Objects per page, as in client-go.
 const PAGE_LIMIT: u32 = 500;
-/// Pages of one list: ten million objects. A server that has more pages than that is making them up.
+/// The most pages of one list: ten million objects. A server that sends more is broken.
 const PAGES_MAX: u32 = 20_000;
-/// How long a watch is asked to last; spread, so that not all of them end together.
+/// The requested length of a watch. It is random, so that not all watches end together.
 const WATCH_LENGTH: std::ops::Range<Duration> = Duration::from_secs(300)..Duration::from_secs(600);
-/// Between the starts of two watches, however short the first one was.
+/// The shortest time between the starts of two watches.
 const WATCH_SPACING: Duration = Duration::from_secs(1);
-/// A watch without event and bookmark for so long is dead: servers send a bookmark every minute.
+/// A watch without an event or a bookmark for this time is dead: servers send a bookmark every minute.
 const WATCH_IDLE: Duration = Duration::from_secs(90);
-/// A list by watch without a line for so long comes from a server that does not know how it should end.
+/// A list by watch without a line for this time comes from a server that does not send its final bookmark.
 const STREAM_IDLE: Duration = Duration::from_secs(10);
-/// Lists by watch that may break before the kind is listed page by page.
+/// How many lists by watch may break before the kind is listed page by page.
 const STREAM_BREAKS_MAX: u32 = 3;
-/// Watches in a row that may be silent, or fail to open, before a new list finds out why.
+/// How many watches in a row may be silent before the kind is listed again.
 const SILENT_MAX: u32 = 2;
-/// See [`SILENT_MAX`].
+/// How many watches in a row may fail to open before the kind is listed again.
 const OPEN_FAILURES_MAX: u32 = 5;
-/// Watches in a row that may end as soon as they begin before the kind counts as failing.
-const USELESS_MAX: u32 = 1;
-/// Names of unreadable objects that are remembered, so that each is reported once.
+/// How many watches in a row may end as soon as they begin before the kind counts as failing.
+const SHORT_WATCHES_MAX: u32 = 1;
+/// How many names of unreadable objects are remembered, so that each is reported once.
 const UNREADABLE_NAMES_MAX: usize = 1_000;
 
 /// The list and the watch of one kind.
@@ -62,59 +62,59 @@ pub struct KindFeed {
     rng: Rng,
     state: KindState,
     phase: FeedPhase,
-    /// Where to watch from; nothing if a list has to come first.
+    /// The version to watch from; `None` if a list has to come first.
     position: Option<Revision>,
-    /// The highest version that any list, event or bookmark of the collection had.
+    /// The highest version of any list, event or bookmark of the collection.
     highest: Option<u64>,
-    /// A version went back, and a list from the quorum has to tell why.
+    /// A version went back, and a list from the quorum has to show the reason.
     ///
-    /// DEVIATION(restored-store): upstream does not look. What it learned before a restore stays in its graph.
+    /// DEVIATION(restored-store): upstream does not check this. Objects from before a restore stay in its graph.
     is_suspect: bool,
-    /// What was shown and not taken back.
+    /// The objects that were shown and not deleted since.
     shown: BTreeSet<Uid>,
-    /// While listing: what was shown earlier and has not come up yet.
+    /// During a list: objects that were shown earlier and that the list has not shown yet.
     unlisted: BTreeSet<Uid>,
-    /// Whether lists by watch are worth trying.
+    /// Whether the server supports lists by watch, as far as is known.
     streams: bool,
-    /// Whether lists come in pages.
+    /// Whether lists are requested in pages.
     pages: bool,
     stream_breaks: u32,
     retry: FeedBackoff,
-    /// When the last watch was asked for.
+    /// When the last watch was requested.
     last_start: Option<Duration>,
-    /// Lines of the current watch.
+    /// The number of lines of the current watch.
     lines: u64,
     silent: u32,
     /// Watches in a row that could not be opened.
     open_failures: u32,
     /// Watches in a row that ended as soon as they began.
-    useless: u32,
+    short_watches: u32,
     /// Names of unreadable objects that have been reported.
     reported: BTreeSet<String>,
 }
 
-/// What happened to a feed.
+/// An input of a feed: the result of a request or of a wait.
 #[derive(Debug, Clone, Copy)]
 pub enum FeedInput<'a> {
-    /// The wait is over; the first input of all.
+    /// The wait is over. This is also the first input.
     Due,
-    /// List again: there is a new listener, or the objects are wanted in another form.
+    /// List again: there is a new listener, or the view has changed.
     Again,
-    /// A page of a list came.
+    /// A page of a list has arrived.
     Page(&'a [u8]),
     /// A request was refused.
     Refused {
         status: u16,
-        /// How long the server wants not to be asked.
+        /// The server's `Retry-After`.
         retry_after: Option<Duration>,
     },
-    /// A request was not answered, or not to its end.
+    /// A request has no complete answer.
     Unanswered,
     /// A watch was opened.
     Opened,
-    /// A line of a watch came.
+    /// A line of a watch has arrived.
     Line(&'a [u8]),
-    /// A line of a watch was too long to be taken.
+    /// A line of a watch was too long and was skipped.
     Overlong,
     /// A watch ended.
     Ended(WatchEnd),
@@ -126,75 +126,75 @@ pub enum WatchEnd {
     Clean,
     /// The connection broke off.
     Broken,
-    /// Nothing came for too long.
+    /// No line arrived for too long.
     Idle,
 }
 
-/// When something happened.
+/// The time of an input, by both clocks.
 #[derive(Debug, Clone, Copy)]
 pub struct FeedTime {
-    /// Transport time since the feed began.
+    /// The time since the feed began, by tokio's clock. Waits and timeouts use it.
     pub elapsed: Duration,
-    /// Domain time.
+    /// The wall-clock time. States of kinds use it.
     pub now: Timestamp,
 }
 
-/// What a feed asks its task to do next.
+/// The action that a feed asks of its task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FeedAction {
-    /// Nothing for this time.
+    /// Wait for this time.
     Wait(Duration),
-    /// Ask for a page of the list.
+    /// Request a page of the list.
     List {
-        /// The most objects to ask for; all if there is none.
+        /// The limit of objects; all objects if `None`.
         limit: Option<u32>,
-        /// Where the last page ended.
+        /// The `continue` token of the last page.
         token: Option<Box<str>>,
     },
-    /// Open a watch.
+    /// Request a watch.
     Watch {
-        /// After which version; nothing asks for all objects first.
+        /// The version to watch from; `None` requests all objects first.
         after: Option<Revision>,
-        /// How long it shall last.
+        /// The `timeoutSeconds` of the request.
         length: Duration,
     },
-    /// Take the next line; nothing within this time means that the watch is dead.
+    /// Read the next line. If none arrives within this time, the watch is dead.
     Read(Duration),
 }
 
-/// What a step of a feed found out.
+/// An output of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FeedOutput {
     /// A change of the kind or its objects.
     Change(ObservedChange),
-    /// The server does not know the kind: discovery should look.
+    /// The server does not serve the kind: discovery should run.
     NotServed,
-    /// An object, named if it could be, is not readable. Reported once per name.
+    /// An object cannot be decoded. Reported once per name.
     Unreadable(UnreadableObject),
     /// A line was skipped because of its length.
     Overlong,
 }
 
-/// What the feed is waiting for.
+/// The phase of a feed, which is the input that it waits for.
 enum FeedPhase {
-    /// The end of a wait, at this time.
+    /// Waits until this time.
     Resting(Duration),
-    /// The answer to a list by watch.
+    /// Waits for the response to a list by watch.
     OpeningStream,
-    /// The rest of the objects of a list by watch.
+    /// Reads the objects of a list by watch.
     Streaming,
-    /// A page.
+    /// Waits for a page.
     Listing(PagedList),
-    /// The answer to a watch.
+    /// Waits for the response to a watch.
     OpeningWatch,
-    /// The next event.
+    /// Reads the events of a watch.
     Watching,
 }
 
 // === impl KindFeed ===
 
 impl KindFeed {
-    /// A feed that has not asked for anything. Its first input is [`FeedInput::Due`].
+    /// A feed that has requested nothing yet. Its first input is [`FeedInput::Due`].
     #[must_use]
     pub fn new(kind: KindId, view: RecordView, rng: Rng, now: Timestamp) -> Self {
         Self {
@@ -216,19 +216,18 @@ impl KindFeed {
             lines: 0,
             silent: 0,
             open_failures: 0,
-            useless: 0,
+            short_watches: 0,
             reported: BTreeSet::new(),
         }
     }
 
-    /// How well the kind is known.
     /// The state of the kind, as listeners know it.
     #[must_use]
     pub fn state(&self) -> KindState {
         self.state
     }
 
-    /// How many objects have been shown and not taken back.
+    /// The number of objects that were shown and not deleted since.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shown.len() + self.unlisted.len()
@@ -240,19 +239,19 @@ impl KindFeed {
         self.len() == 0
     }
 
-    /// Whether a watch is open and its events are shown as they come.
+    /// Whether a watch is open and a list was applied before it.
     pub(crate) fn is_watching(&self) -> bool {
         matches!(self.phase, FeedPhase::Watching)
     }
 
-    /// Objects are wanted in another form from now on. [`FeedInput::Again`] must follow.
+    /// Sets how much of each object is requested from now on. [`FeedInput::Again`] must follow.
     pub(crate) fn set_view(&mut self, view: RecordView) {
         self.view = view;
     }
 
-    /// Takes note of what happened, adds what follows from it to `out`, and returns what to do next.
+    /// Takes an input, appends its outputs to `out`, and returns the next action.
     ///
-    /// After an input that does not fit what it is waiting for, the feed pauses and starts over.
+    /// After an input that does not fit the phase, the feed pauses and starts over.
     pub fn step(
         &mut self,
         input: FeedInput<'_>,
@@ -292,8 +291,8 @@ impl KindFeed {
 
     /// Begins with a list or a watch.
     fn begin(&mut self, at: FeedTime) -> FeedAction {
-        // A page tells its version before its objects, a list by watch after them: with a version to compare it with,
-        // the objects of a store that was restored must not be shown before the kind is frozen.
+        // A page has its version before its objects, a list by watch after them. The objects of a restored store must not
+        // be shown before the kind is frozen, so a list whose version can be compared is requested in pages.
         let by_page = self.is_suspect || !self.streams || self.highest.is_some();
         if self.position.is_none() && by_page {
             return self.begin_list();
@@ -318,11 +317,11 @@ impl KindFeed {
         }
     }
 
-    /// A listener needs everything once more. A backoff is waited to its end.
+    /// Lists all objects again for a listener. A backoff is not cut short.
     fn again(&mut self, at: FeedTime) -> FeedAction {
         self.position = None;
         self.open_failures = 0;
-        self.useless = 0;
+        self.short_watches = 0;
         if let FeedPhase::Resting(until) = self.phase
             && self.retry.is_failing()
         {
@@ -337,7 +336,7 @@ impl KindFeed {
         FeedAction::Wait(wait)
     }
 
-    /// Whether a version is lower than one that was seen already. Then it is not taken note of.
+    /// Whether a version is lower than the highest one so far. If it is not, it becomes the highest one.
     fn goes_back(&mut self, revision: &Revision) -> bool {
         let Revision::Number(number) = *revision else {
             return false;
@@ -364,7 +363,7 @@ impl KindFeed {
         ))));
     }
 
-    fn take_back(&mut self, record: ObjectRecord, out: &mut Vec<FeedOutput>) {
+    fn show_deleted(&mut self, record: ObjectRecord, out: &mut Vec<FeedOutput>) {
         self.unlisted.remove(&record.meta.uid);
         self.shown.remove(&record.meta.uid);
         out.push(FeedOutput::Change(ObservedChange::Deleted(Arc::new(
@@ -372,7 +371,7 @@ impl KindFeed {
         ))));
     }
 
-    /// An object exists and cannot be read: it is not missing.
+    /// Reports an object that exists and cannot be decoded. It does not count as missing.
     fn unreadable(&mut self, object: UnreadableObject, out: &mut Vec<FeedOutput>) {
         if let Some(uid) = &object.uid
             && self.unlisted.remove(uid)
@@ -390,8 +389,8 @@ impl KindFeed {
         self.open_failures = 0;
         self.retry.opened(at.elapsed);
         self.phase = FeedPhase::Watching;
-        // After watches that came to nothing, this one has to come to something first.
-        if self.useless == 0 {
+        // After watches that ended at once, this watch has to show a line before the kind counts as recovered.
+        if self.short_watches == 0 {
             self.recovered(out);
         }
         FeedAction::Read(WATCH_IDLE)
@@ -401,7 +400,7 @@ impl KindFeed {
         self.lines += 1;
         self.silent = 0;
         let Some(event) = read_event(self.kind, self.view, line) else {
-            // The line may have been about any object, so what is known now may be wrong.
+            // The line may have been about any object, so the known objects may be outdated.
             return self.expired(at);
         };
         if let Some(revision) = event.revision()
@@ -412,13 +411,13 @@ impl KindFeed {
         }
         match event {
             WatchEvent::Applied(record) => self.show(record, out),
-            WatchEvent::Deleted(record) => self.take_back(record, out),
+            WatchEvent::Deleted(record) => self.show_deleted(record, out),
             WatchEvent::Unreadable(object) => self.unreadable(object, out),
-            WatchEvent::UnreadableEnd(object) => self.lose(object, out),
+            WatchEvent::UnreadableEnd(object) => self.delete_unreadable(object, out),
             WatchEvent::Error { status } => return self.watch_error(status, at, out),
             WatchEvent::Bookmark { .. } | WatchEvent::Unknown => {}
         }
-        self.useless = 0;
+        self.short_watches = 0;
         self.recovered(out);
         FeedAction::Read(WATCH_IDLE)
     }
@@ -433,15 +432,15 @@ impl KindFeed {
             .last_start
             .map_or(at.elapsed, |start| at.elapsed.saturating_sub(start));
         if self.lines == 0 && lived < WATCH_SPACING {
-            return self.came_to_nothing(at, out);
+            return self.ended_at_once(at, out);
         }
-        self.useless = 0;
+        self.short_watches = 0;
         match end {
             WatchEnd::Clean => self.begin(at),
             WatchEnd::Broken => self.back_off(None, at),
             WatchEnd::Idle if self.lines > 0 => self.begin(at),
             WatchEnd::Idle => {
-                // A server whose history ends before our version is silent, too.
+                // A server whose history ends before our version is silent as well.
                 self.silent += 1;
                 if self.silent >= SILENT_MAX {
                     self.silent = 0;
@@ -453,12 +452,12 @@ impl KindFeed {
     }
 
     /// A watch ended as soon as it began.
-    fn came_to_nothing(&mut self, at: FeedTime, out: &mut Vec<FeedOutput>) -> FeedAction {
-        self.useless += 1;
-        if self.useless > USELESS_MAX {
-            self.trouble(KindState::Failing(at.now), out);
+    fn ended_at_once(&mut self, at: FeedTime, out: &mut Vec<FeedOutput>) -> FeedAction {
+        self.short_watches += 1;
+        if self.short_watches > SHORT_WATCHES_MAX {
+            self.degrade(KindState::Failing(at.now), out);
         }
-        if self.useless >= OPEN_FAILURES_MAX {
+        if self.short_watches >= OPEN_FAILURES_MAX {
             self.forget_position();
         }
         self.back_off(None, at)
@@ -470,8 +469,8 @@ impl KindFeed {
         }
     }
 
-    /// An object that cannot be read was deleted: listeners that know it learn that it is missing.
-    fn lose(&mut self, object: UnreadableObject, out: &mut Vec<FeedOutput>) {
+    /// An object that cannot be decoded was deleted: listeners that know it get `Missing`.
+    fn delete_unreadable(&mut self, object: UnreadableObject, out: &mut Vec<FeedOutput>) {
         if let Some(uid) = &object.uid
             && (self.shown.remove(uid) || self.unlisted.remove(uid))
         {
@@ -486,13 +485,13 @@ impl KindFeed {
     fn watch_error(&mut self, status: u16, at: FeedTime, out: &mut Vec<FeedOutput>) -> FeedAction {
         match status {
             401 | 403 | 404 | 405 | 410 | 504 => self.refused(status, None, at, out),
-            // From the same place once more, as client-go does.
+            // Watch from the same version again, as client-go does.
             429 | 500 => self.back_off(None, at),
             _ => self.expired(at),
         }
     }
 
-    /// Takes note of how far the watch has come. False: it went back.
+    /// Moves the position of the watch to a version. False: the version went back.
     fn moves_to(&mut self, revision: &Revision) -> bool {
         if matches!(revision, Revision::Odd(text) if text.is_empty()) {
             return true;

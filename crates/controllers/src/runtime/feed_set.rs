@@ -1,9 +1,10 @@
 //! One feed per kind, for all controllers of the process.
 //!
 //! A subscriber names the kinds it wants and gets a channel of changes: the catalog first, then for each kind `Syncing`,
-//! its objects, `Synced`, and all later changes. A kind is watched once for all subscribers; in full if one wants that. Discovery runs every half minute, and at once when a definition of kinds changes or a kind turns
-//! out not to be served. Mirrors the monitors of upstream's collector (1.36), but a kind that is not served any more is
-//! really not watched any more.
+//! its objects, `Synced`, and all later changes. A kind is watched once for all subscribers, in full if one of them wants
+//! full objects. Discovery runs every half minute, and at once when a CustomResourceDefinition or an APIService changes or
+//! a kind turns out not to be served. Mirrors the monitors of upstream's collector (1.36), except that a kind that is not
+//! served any more is not watched any more.
 
 mod coordinator;
 mod feed_states;
@@ -23,7 +24,7 @@ use coordinator::{FeedCoordinator, SetCommand};
 
 pub(crate) use feed_states::FeedStates;
 
-/// Changes that a subscriber may be behind before feeds wait for it: a few turns of a driver.
+/// How many changes a subscriber may be behind before feeds wait for it: a few turns of a driver.
 const CHANGES_AHEAD: usize = 1024;
 
 /// All feeds of the process. Clones share them; when the last one is dropped, all feeds end.
@@ -34,26 +35,25 @@ pub struct FeedSet {
     feed_states: Arc<FeedStates>,
 }
 
-/// How a feed set behaves.
+/// The options of a feed set.
 #[derive(Debug, Clone)]
 pub struct FeedSetOptions {
-    /// Between the end of one discovery and the start of the next.
+    /// The time between the end of one round of discovery and the start of the next.
     pub discovery_every: Duration,
 }
 
 /// The kinds that a subscriber wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KindInterest {
-    /// The metadata of everything that can be listed, watched and deleted.
+    /// The metadata of all kinds that can be listed, watched and deleted.
     Deletable {
-        /// Except these: resource and group.
+        /// The kinds that are left out: resource and group.
         ignored: Vec<(Box<str>, Box<str>)>,
     },
     /// Named kinds. A kind that does not exist yet is watched as soon as it does.
     Kinds {
-        /// Group and resource.
+        /// The group and the resource of each kind.
         kinds: Vec<(Box<str>, Box<str>)>,
-        /// How much of them.
         view: RecordView,
     },
 }
@@ -77,8 +77,8 @@ impl FeedSet {
         }
     }
 
-    /// Everything of interest from now on, beginning with what there is. A subscriber that does not keep up slows down
-    /// the feeds it listens to; one that drops the channel is forgotten.
+    /// Replays the current objects of the kinds of interest, then streams their changes. A subscriber that does not keep
+    /// up slows down its feeds. A subscription ends when its channel is dropped.
     #[must_use]
     pub fn subscribe(&self, interest: KindInterest) -> mpsc::Receiver<ObservedChange> {
         let (sender, receiver) = mpsc::channel(CHANGES_AHEAD);
@@ -87,25 +87,26 @@ impl FeedSet {
         receiver
     }
 
-    /// The kinds served now; none before the first discovery.
+    /// The kinds that are served now; none before the first round of discovery.
     #[must_use]
     pub fn catalog(&self) -> watch::Receiver<Arc<KindCatalog>> {
         self.catalog.clone()
     }
 
-    /// How well each kind is known that is watched now.
+    /// The state of each kind that is watched now.
     #[must_use]
     pub fn states(&self) -> Vec<(KindId, KindState)> {
         self.feed_states.states()
     }
 
-    /// How often kinds could not be found or synced: upstream's `garbagecollector_controller_resources_sync_error_total`.
+    /// How many times kinds could not be found or synced: upstream's
+    /// `garbagecollector_controller_resources_sync_error_total`.
     #[must_use]
     pub fn sync_errors(&self) -> u64 {
         self.feed_states.sync_errors()
     }
 
-    /// How many objects could not be read, each counted once per name and feed.
+    /// The number of objects that cannot be decoded, each counted once per name and feed.
     #[must_use]
     pub fn unreadable(&self) -> u64 {
         self.feed_states.unreadable()
@@ -129,7 +130,7 @@ impl FeedSet {
 // === impl FeedSetOptions ===
 
 impl Default for FeedSetOptions {
-    /// Upstream's period.
+    /// Upstream's period between rounds.
     fn default() -> Self {
         Self {
             discovery_every: Duration::from_secs(30),
@@ -146,7 +147,7 @@ impl KindInterest {
         self.view(kind).is_some()
     }
 
-    /// How much of the kinds of interest.
+    /// How much of each object the subscriber gets.
     #[must_use]
     pub fn shown(&self) -> RecordView {
         match self {
@@ -155,7 +156,7 @@ impl KindInterest {
         }
     }
 
-    /// Whether a kind is of interest, and how much of it.
+    /// The view of a kind; `None` if the kind is not of interest.
     fn view(&self, kind: &ApiKind) -> Option<RecordView> {
         match self {
             Self::Deletable { ignored } => {

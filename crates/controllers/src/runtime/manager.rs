@@ -18,13 +18,13 @@ use super::evidence::EvidenceTrail;
 use super::feed_set::{FeedSet, KindInterest};
 use super::metrics::{ControllerLabel, ControllerMetrics, RunningLabels};
 
-/// From a panic to the restart; upstream's workers take as long.
+/// The time from a panic to the restart, as of upstream's workers.
 const RESTART_AFTER: Duration = Duration::from_secs(1);
 
-/// What `running_managed_controllers` calls this program.
+/// The `manager` label of `running_managed_controllers`.
 const MANAGER: &str = "caretaker";
 
-/// What all controllers of a process share.
+/// The parts that all controllers of a process share.
 #[derive(Clone)]
 pub struct SharedParts {
     pub client: kube::Client,

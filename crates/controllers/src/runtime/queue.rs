@@ -1,25 +1,27 @@
-//! Which keys are due, in which order, and which have to wait: for a time, for a backoff, or for another key.
+//! The work queue of one controller: keys that are due, in their order, and keys that wait for a time, for a backoff, or
+//! for another key.
 //!
 //! A plain struct with the semantics of client-go's workqueue (1.36): a key is queued once however often it is added,
 //! is never in process twice, and is decided again if it was added while in process; a delay only moves earlier;
-//! failures back off per key. New here is parking: a key waits behind another one, so that a question many keys have
-//! is asked once. The driver owns the queue and passes the time; the queue knows no task and no lock.
+//! failures back off per key. Parking is new: a key waits behind another key, so that a read that many keys need is sent
+//! once. The driver owns the queue and passes the time; the queue has no tasks and no locks.
 //!
-//! DEVIATION(retry-limits): upstream's backoff goes up to 1,000 s, and one bucket of 10/s holds up the retries of all
-//! keys of a queue; here it is 60 s and no bucket, so that an item that can be collected again is, within a minute.
+//! DEVIATION(retry-limits): upstream's backoff goes up to 1,000 s, and one bucket of 10/s delays the retries of all keys
+//! of a queue. Here the limit is 60 s and there is no bucket, so that an object is collected within a minute once that is
+//! possible again.
 
 use std::collections::{BTreeMap, VecDeque, btree_map};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// The first backoff of a key, doubled with every further failure; client-go's.
+/// The first backoff of a key, doubled with every further failure, as in client-go.
 pub const RETRY_MIN: Duration = Duration::from_millis(5);
 
 /// The longest backoff by default: no retry waits longer than a minute.
 pub const RETRY_MAX: Duration = Duration::from_secs(60);
 
-/// How retries are spread over time.
+/// The limits of retries.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RetryLimits {
     /// The longest backoff of a key.
@@ -39,35 +41,35 @@ pub struct RetryBucket {
 #[derive(Debug)]
 pub struct WorkQueue<K> {
     entries: BTreeMap<K, KeyState<K>>,
-    /// Due now, first come, first served; with the time since when.
+    /// Keys that are due, first come, first served, with the time since which they are.
     ready: VecDeque<(K, Timestamp)>,
-    /// Due now, and others wait for them.
+    /// Keys that are due and that other keys wait for.
     awaited: VecDeque<(K, Timestamp)>,
-    /// The keys that wait, in the order they came, by the key they wait behind.
+    /// Parked keys in their order, by the key that they wait behind.
     parked: BTreeMap<K, BTreeMap<u64, K>>,
-    /// What was parked behind a key that has been released: due now.
+    /// Keys that are due because the key that they waited behind was released.
     groups: BTreeMap<K, ReleasedGroup<K>>,
     /// The order of groups. May name groups that are gone.
     released: VecDeque<K>,
     delayed: BTreeMap<(Timestamp, u64), K>,
-    /// Orders what has no order of its own.
+    /// The last sequence number, which keeps parked and delayed keys in their order.
     sequence: u64,
     /// Whether a group had the last turn: groups and single keys take turns, so that neither starves the other.
     group_had_turn: bool,
     retries: RetryLimits,
-    /// When the bucket would be empty.
+    /// The time at which the bucket is full again.
     bucket_until: Option<Timestamp>,
     processing: usize,
     counts: QueueCounts,
 }
 
-/// What will happen to one key.
+/// The state of one key.
 #[derive(Debug)]
 struct KeyState<K> {
     place: KeyPlace<K>,
-    /// Taken out and not done yet.
+    /// The key was taken out and is not done yet.
     processing: bool,
-    /// Added while in process.
+    /// The key was added while in process.
     dirty: bool,
     failures: u32,
     delay: Option<KeyDelay>,
@@ -79,7 +81,7 @@ struct KeyState<K> {
 enum KeyPlace<K> {
     Nowhere,
     Queued,
-    /// Behind this key under this number, in `parked` or in `groups`.
+    /// Behind this key, under this sequence number, in `parked` or in `groups`.
     Behind(K, u64),
 }
 
@@ -87,7 +89,7 @@ enum KeyPlace<K> {
 struct KeyDelay {
     at: Timestamp,
     sequence: u64,
-    /// After a failure; else a time the controller asked for.
+    /// Whether this is a backoff; else it is a time that the controller asked for.
     is_backoff: bool,
 }
 
@@ -101,24 +103,25 @@ struct ReleasedGroup<K> {
 /// A key that was taken out of the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DueKey<K> {
-    /// The key. It is in process until [`WorkQueue::done`] or [`WorkQueue::park`].
+    /// The key, which is in process until [`WorkQueue::done`] or [`WorkQueue::park`].
     pub key: K,
-    /// Since when it was due.
+    /// The time since which it was due.
     pub since: Timestamp,
-    /// It waited for this key, which then asked for nothing and will not by itself: waiting again would be in vain.
+    /// The key that this one waited behind, if that one had no request and will not be decided soon: waiting behind it
+    /// again would be in vain.
     pub in_vain: Option<K>,
 }
 
-/// Why the keys behind a key need not wait any longer.
+/// Why the keys behind a key are released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReleaseCause {
-    /// A request of it was answered.
+    /// A request of that key was answered.
     Answered,
-    /// It has no request to make.
+    /// That key has no request to send.
     Idle,
 }
 
-/// Totals of what happened, and the size of the queue.
+/// The totals and the size of a queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QueueCounts {
     /// Keys that became due.
@@ -165,8 +168,8 @@ impl<K: Clone + Ord> WorkQueue<K> {
         }
     }
 
-    /// Makes `key` due, unless it is. In process it will be due when done; parked it waits no longer, because what it
-    /// was about to ask may not be the question any more; if the server asked for patience it comes that much later.
+    /// Makes `key` due, unless it is due already. A key in process becomes due when it is done. A parked key becomes due
+    /// at once, because its next decision may be another one. A key with a `Retry-After` becomes due after that.
     pub fn add(&mut self, key: K, now: Timestamp) {
         let entry = self.entries.entry(key.clone()).or_default();
         match entry.not_before {
@@ -194,8 +197,8 @@ impl<K: Clone + Ord> WorkQueue<K> {
         self.counts.due += 1;
     }
 
-    /// Makes `key` due at `at`, or earlier if that was asked for already. A later time is not remembered beside an
-    /// earlier one: each decision of a key asks for its next time again.
+    /// Makes `key` due at `at`, unless it has an earlier time already. Only one time is kept, because each decision of a
+    /// key asks for its next time again.
     pub fn add_at(&mut self, key: K, at: Timestamp, now: Timestamp) {
         if at <= now {
             self.add(key, now);
@@ -214,20 +217,19 @@ impl<K: Clone + Ord> WorkQueue<K> {
         wait
     }
 
-    /// Makes `key` due when the server said, and not before, whatever happens.
+    /// Makes `key` due after the server's `Retry-After`. Changes do not make it due earlier.
     pub fn retry_after(&mut self, key: &K, wait: Duration, now: Timestamp) {
         self.fail(key);
         self.hold(key, later(now, wait));
     }
 
-    /// Makes `key` due after its backoff, and not before, whatever happens: for a key whose trouble is that too much
-    /// happens.
+    /// Makes `key` due after its backoff. Changes do not make it due earlier: for a key whose object changes too fast.
     pub fn retry_undisturbed(&mut self, key: &K, now: Timestamp) {
         let wait = self.retry(key, now);
         self.hold(key, later(now, wait));
     }
 
-    /// Makes `key` due at `at`, or earlier if something happens. This is no failure, and keys behind it go on waiting.
+    /// Makes `key` due at `at`, or earlier if it is added. This is no failure, and keys behind it keep waiting.
     pub fn defer(&mut self, key: &K, at: Timestamp) {
         self.delay(key.clone(), at, true);
     }
@@ -259,7 +261,7 @@ impl<K: Clone + Ord> WorkQueue<K> {
         let entry = self.entries.entry(due.key.clone()).or_default();
         entry.place = KeyPlace::Nowhere;
         entry.processing = true;
-        // The retry it waited for is this one.
+        // This is the retry that the backoff was for.
         if let Some(delay) = entry.delay.take_if(|delay| delay.is_backoff) {
             self.delayed.remove(&(delay.at, delay.sequence));
         }
@@ -270,15 +272,15 @@ impl<K: Clone + Ord> WorkQueue<K> {
         Some(due)
     }
 
-    /// Forgets that `key` was added while in process: it is about to be decided again, and sees the changes then.
+    /// Forgets that `key` was added while in process, because it is decided again now.
     pub fn clear_dirty(&mut self, key: &K) {
         if let Some(entry) = self.entries.get_mut(key) {
             entry.dirty = false;
         }
     }
 
-    /// `key` is not in process any more; it is due if it was added meanwhile. If it will not be decided again soon, the
-    /// keys behind it are released, because they would wait for nothing.
+    /// Ends the processing of `key`, which becomes due if it was added meanwhile. If it will not be decided again soon,
+    /// the keys behind it are released, because they would wait in vain.
     pub fn done(&mut self, key: &K, now: Timestamp) {
         let Some(entry) = self.entries.get_mut(key) else {
             return;
@@ -287,7 +289,7 @@ impl<K: Clone + Ord> WorkQueue<K> {
         entry.processing = false;
         if entry.dirty {
             entry.dirty = false;
-            // Counted when it came, and counts never go back.
+            // It was counted when it was added.
             let adds = self.counts.adds;
             self.add(key.clone(), now);
             self.counts.adds = adds;
@@ -298,11 +300,11 @@ impl<K: Clone + Ord> WorkQueue<K> {
         self.tidy(key);
     }
 
-    /// Lets `key`, which is in process, wait until `behind` is released, and makes `behind` due unless something is
-    /// coming for it. Refuses what would never end: waiting for itself, or in a circle.
+    /// Parks `key`, which is in process, until `behind` is released, and makes `behind` due unless it will be decided
+    /// soon. Refuses to park a key behind itself or in a circle.
     ///
-    /// What was released together with `key` and has not had its turn waits again too, `key` last: they all had the
-    /// same question, so a million of them cost one decision.
+    /// Keys that were released together with `key` and are still due are parked again too, before `key`: they all need
+    /// the same read, so a million of them cost one decision.
     #[must_use]
     pub fn park(&mut self, key: &K, behind: &K, now: Timestamp) -> bool {
         if self.waits_for(behind, key) {
@@ -344,7 +346,7 @@ impl<K: Clone + Ord> WorkQueue<K> {
         }
     }
 
-    /// Makes everything due that waits behind `key`, in the order it came.
+    /// Makes all keys due that wait behind `key`, in their order.
     pub fn release(&mut self, key: &K, why: ReleaseCause, now: Timestamp) {
         let Some(keys) = self.parked.remove(key) else {
             return;
@@ -369,13 +371,13 @@ impl<K: Clone + Ord> WorkQueue<K> {
         }
     }
 
-    /// When the next key becomes due that is not due yet.
+    /// The time at which the next delayed key becomes due.
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
         self.delayed.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// Since when the key has been due that has been due for longest.
+    /// The time since which the oldest due key has been due.
     #[must_use]
     pub fn oldest(&self) -> Option<Timestamp> {
         let group = self
@@ -396,13 +398,13 @@ impl<K: Clone + Ord> WorkQueue<K> {
         self.counts
     }
 
-    /// How many keys are in process.
+    /// The number of keys in process.
     #[must_use]
     pub fn in_process(&self) -> usize {
         self.processing
     }
 
-    /// How often `key` failed in a row.
+    /// The number of failures of `key` in a row.
     #[must_use]
     pub fn failures(&self, key: &K) -> u32 {
         self.entries.get(key).map_or(0, |entry| entry.failures)
@@ -444,7 +446,7 @@ impl<K: Clone + Ord> WorkQueue<K> {
         None
     }
 
-    /// Makes due what was delayed until now; afterwards [`WorkQueue::next_due`] lies ahead.
+    /// Makes all keys due whose delay is over. Afterwards [`WorkQueue::next_due`] lies in the future.
     pub fn promote(&mut self, now: Timestamp) {
         while let Some(first) = self.delayed.first_entry()
             && first.key().0 <= now
@@ -457,7 +459,7 @@ impl<K: Clone + Ord> WorkQueue<K> {
         }
     }
 
-    /// Makes all keys due that wait for a time that the controller asked for, because its clock was corrected.
+    /// Makes all keys due that wait for a time of the controller, because its clock was corrected.
     pub fn expire_timers(&mut self, now: Timestamp) {
         for (slot, key) in std::mem::take(&mut self.delayed) {
             match self.entries.get_mut(&key) {
@@ -504,7 +506,7 @@ impl<K: Clone + Ord> WorkQueue<K> {
         before
     }
 
-    /// How long the bucket makes the next retry wait. It hands out places in the future, as upstream's does.
+    /// How long the bucket delays the next retry. It reserves times in the future, as upstream's does.
     fn bucket_wait(&mut self, now: Timestamp) -> Duration {
         let Some(RetryBucket { qps, burst }) = self.retries.bucket else {
             return Duration::ZERO;
@@ -530,7 +532,7 @@ impl<K: Clone + Ord> WorkQueue<K> {
         true
     }
 
-    /// Removes a key that has no reason to be decided.
+    /// Drops the state of a key that is idle.
     fn tidy(&mut self, key: &K) {
         let idle = |entry: &KeyState<K>| {
             entry.place == KeyPlace::Nowhere
@@ -547,8 +549,8 @@ impl<K: Clone + Ord> WorkQueue<K> {
 // === impl KeyState ===
 
 impl<K> KeyState<K> {
-    /// Whether this key will be decided again soon without a further change: it is due, in process, waiting
-    /// behind another one, or backing off. A time a controller asked for does not count: it may be years away.
+    /// Whether this key will be decided soon without a further change: it is due, in process, parked or backing off. A
+    /// time of the controller does not count, because it may be years away.
     fn is_coming(&self) -> bool {
         self.processing
             || !matches!(self.place, KeyPlace::Nowhere)
@@ -569,18 +571,18 @@ impl<K> Default for KeyState<K> {
     }
 }
 
-/// How long after `since` it is at `now`; nothing if a clock was moved back.
+/// The time from `since` to `now`; zero if the clock was set back.
 pub(crate) fn age(now: Timestamp, since: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(since)).unwrap_or_default()
 }
 
-/// `time + wait`, held at the end of time.
+/// Adds `wait` to `time`, up to [`Timestamp::MAX`].
 pub(crate) fn later(time: Timestamp, wait: Duration) -> Timestamp {
     let wait = SignedDuration::try_from(wait).unwrap_or(SignedDuration::MAX);
     time.checked_add(wait).unwrap_or(Timestamp::MAX)
 }
 
-/// Takes one key out of what waits behind `behind`; `false` if it is not there.
+/// Removes one key from those parked behind `behind`. False: it is not there.
 fn unpark<K: Ord>(parked: &mut BTreeMap<K, BTreeMap<u64, K>>, behind: &K, sequence: u64) -> bool {
     let Some(keys) = parked.get_mut(behind) else {
         return false;

@@ -58,16 +58,16 @@ pub(crate) struct ScriptedServer {
     clock: Clock,
 }
 
-/// What happens to one request instead of its proper answer.
+/// A fault that replaces the proper answer of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ServerFault {
-    /// It fails like this and changes nothing.
+    /// The request fails like this and changes nothing.
     Fail(FailureKind),
-    /// It is carried out, and its answer is lost.
+    /// The request is carried out, and its answer is lost.
     LoseAnswer,
 }
 
-/// The way from a client to the server.
+/// The connection from a client to the server.
 #[derive(Clone)]
 pub(crate) struct ServerWire(pub(crate) Arc<Mutex<ScriptedServer>>);
 
@@ -283,7 +283,7 @@ impl ScriptedServer {
         (200, stored)
     }
 
-    /// `/apis/batch/v1/namespaces/shop/jobs/report/status`; the name is empty for a collection.
+    /// Parses a path like `/apis/batch/v1/namespaces/shop/jobs/report/status`. The name of a collection is empty.
     fn parse(&self, path: &str) -> Option<ObjectPlace> {
         let parts: Vec<String> = path.split('/').skip(1).map(decoded).collect();
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();

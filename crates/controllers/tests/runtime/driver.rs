@@ -1,4 +1,4 @@
-//! What a driver does when nothing goes wrong, and what it does not do.
+//! A driver on a healthy server.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -85,7 +85,7 @@ async fn an_outdated_answer_causes_another_read_without_backoff() {
     assert_eq!(world.names().await, [""; 0]);
     assert_eq!(world.count("DELETE"), 1000);
     let questions = world.count("GET");
-    // What was in flight when an answer wore off went on the same answer.
+    // Deletes that were in flight when the answer expired are based on the same answer.
     assert!((8..=10).contains(&questions), "{questions}");
     let retries = r#"workqueue_retries_total{name="toy-controller"} 0"#;
     assert!(world.metrics.encode().contains(retries));

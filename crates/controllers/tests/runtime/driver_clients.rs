@@ -1,4 +1,4 @@
-//! Clusters over a wire: kubeconfigs, credential plugins, and no retries behind our back.
+//! Clients of a server on a socket: kubeconfigs, credential plugins, and no hidden retries.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -57,7 +57,7 @@ fn mk_choice(path: PathBuf) -> ClusterChoice {
     }
 }
 
-/// What a question after a ConfigMap that does not exist is answered.
+/// The answer to a read of a ConfigMap that does not exist.
 async fn ask(clients: &ClusterClients) -> ApiAnswer {
     let (_, catalog) = watch::channel(Arc::new(mk_catalog()));
     let effects = Effects::new(clients.requests(), catalog, ControllerMetrics::new());
@@ -69,7 +69,7 @@ async fn ask(clients: &ClusterClients) -> ApiAnswer {
     effects.perform(&ApiCall::Get { target }).await.answer
 }
 
-/// A kubeconfig whose user is what a command says.
+/// A kubeconfig whose user comes from a credential plugin.
 fn mk_plugin(url: &str, script: &str) -> String {
     let script = serde_json::Value::from(script);
     format!(

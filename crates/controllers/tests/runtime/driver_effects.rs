@@ -1,4 +1,4 @@
-//! Calls on a real server: what they are answered, and that the server compares what was judged.
+//! Calls on the embedded server: their answers, and that the server checks uid and version.
 
 use std::sync::Arc;
 

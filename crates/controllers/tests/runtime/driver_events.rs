@@ -1,4 +1,4 @@
-//! What users are told about their objects, as they see it.
+//! Events as users see them.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -58,7 +58,7 @@ async fn a_state_that_comes_back_raises_the_count_of_its_event() {
         world.pass(1).await;
     }
     let found = events(&world).await;
-    let mut told: Vec<_> = found
+    let mut events: Vec<_> = found
         .iter()
         .map(|event| {
             (
@@ -67,9 +67,9 @@ async fn a_state_that_comes_back_raises_the_count_of_its_event() {
             )
         })
         .collect();
-    told.sort_unstable();
+    events.sort_unstable();
     assert_eq!(
-        told,
+        events,
         [("it has 1 finalizers", 2), ("it has 2 finalizers", 1)]
     );
     let again = found.iter().find(|event| event["count"] == 2).unwrap();

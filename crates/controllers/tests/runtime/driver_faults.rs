@@ -1,4 +1,4 @@
-//! What a driver does when the server, the wire or another client gets in its way (faults A3–A9, A11, A17, A21).
+//! A driver whose server, connection or competing client misbehaves (faults A3–A9, A11, A17, A21).
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::driver_toy::FINALIZER;
 use crate::driver_world::{DriverWorld, PATH, RequestFate, mk_reply};
 
-/// The fate `fate` for the first `times` requests of that method, and then none.
+/// Gives the first `times` requests of a method the fate `fate`; later requests pass.
 fn first(
     times: usize,
     wanted: Method,
@@ -46,7 +46,7 @@ async fn after_a_conflict_the_object_is_read_and_judged_again_at_once() {
     let verbs: Vec<&str> = log.iter().map(|(method, ..)| method.as_str()).collect();
     let expected = ["DELETE", "GET", "DELETE", "GET", "DELETE", "GET", "DELETE"];
     assert_eq!(verbs, expected);
-    assert_eq!(log.last().unwrap().2, 0.0, "nobody waited: {log:?}");
+    assert_eq!(log.last().unwrap().2, 0.0, "no key waited: {log:?}");
     let conflict = WriteStatus::Code(409);
     assert_eq!(
         outcomes(&world),
@@ -114,7 +114,7 @@ async fn retry_after_is_respected() {
         }));
         world.create("doomed-a", &[]).await;
         world.pass(11).await;
-        // What happens meanwhile is no reason to ask earlier.
+        // Changes in between do not end the wait.
         let touch = json!({"data": {"a": "b"}});
         world
             .call(Method::PATCH, &format!("{PATH}/doomed-a"), &touch)
@@ -265,7 +265,7 @@ async fn a_delete_whose_answer_was_lost_is_harmless() {
 #[tokio::test(start_paused = true)]
 async fn a_delete_that_is_repeated_finds_the_object_gone() {
     let world = DriverWorld::new();
-    // The driver does not hear of the end before it asks again.
+    // No watch event shows the delete before the driver sends the next request.
     world.rule(first(1, Method::DELETE, || {
         RequestFate::Late(REQUEST_TIMEOUT * 2)
     }));
@@ -360,7 +360,7 @@ async fn a_hanging_kind_leaves_slots_to_other_kinds() {
     for number in 0..200 {
         world.create(&format!("far-{number}"), &[]).await;
     }
-    // The first requests have to hang before anybody can know that they do.
+    // The first requests have to hang before the kind counts as slow.
     world.pass(60).await;
     for number in 0..50 {
         world.create(&format!("doomed-{number}"), &[]).await;
@@ -369,7 +369,7 @@ async fn a_hanging_kind_leaves_slots_to_other_kinds() {
     let names = world.names().await;
     let doomed = names.iter().filter(|name| name.starts_with("doomed-"));
     assert_eq!(doomed.count(), 0);
-    // Whoever had to wait is not forgotten.
+    // Keys that had to wait are served later.
     world.rule(|_, _| RequestFate::Pass);
     world.pass(120).await;
     let log = world.log();

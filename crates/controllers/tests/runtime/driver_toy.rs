@@ -1,15 +1,15 @@
-//! A controller small enough to see through, that uses everything a driver offers. It looks after ConfigMaps:
+//! A small controller of ConfigMaps that uses every feature of a driver:
 //!
 //! - `doomed-…` is deleted ten seconds after it was first seen;
 //! - a finalizer `example.com/toy` is removed;
-//! - `child-…-of-X` is deleted if there is no ConfigMap X; all children of X wait for one question;
-//! - `sure-…-of-X` is one of these too, but an answer about X is good for a hundred of them only;
-//! - `vain-…` waits for somebody who never has anything to ask;
-//! - `waiting-…` is looked at again and again;
+//! - `child-…-of-X` is deleted if there is no ConfigMap X; all children of X wait for one read;
+//! - `sure-…-of-X` is such a child, but an answer about X counts for a hundred of them only;
+//! - `vain-…` waits for a key that never has a request;
+//! - `waiting-…` asks for a time that is not in the future;
 //! - `curious-…` is read, whatever the answer was;
 //! - `far-…` has a Secret of the same name read;
-//! - `noted-…` has something to tell;
-//! - `panic-…` is more than it can take.
+//! - `noted-…` emits an Event;
+//! - `panic-…` makes the controller panic.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,7 +30,7 @@ use serde_json::json;
 
 pub(crate) const FINALIZER: &str = "example.com/toy";
 
-/// How many deletes of `sure-…` rest on one answer.
+/// How many deletes of `sure-…` are based on one answer.
 const SURE_MAX: usize = 100;
 
 /// More decisions than any test needs: a driver that spins should fail, not hang.
@@ -42,7 +42,7 @@ const DOOM: SignedDuration = SignedDuration::from_secs(10);
 pub(crate) struct ToyController {
     objects: BTreeMap<String, ToyObject>,
     owners: BTreeMap<String, OwnerPresence>,
-    /// How many deletes rest on the last answer about an owner.
+    /// How many deletes are based on the last answer about an owner.
     rested: BTreeMap<String, usize>,
     pub(crate) decisions: Arc<std::sync::atomic::AtomicUsize>,
     has_turns: bool,
@@ -127,8 +127,8 @@ impl ToyController {
             );
         }
         if name.starts_with("vain-") {
-            let nobody = ToyKey::Owner(String::new());
-            return (NextStep::After(vec![nobody]), ToyReason::OwnerUnknown);
+            let idle = ToyKey::Owner(String::new());
+            return (NextStep::After(vec![idle]), ToyReason::OwnerUnknown);
         }
         if let Some((_, owner)) = name.split_once("-of-") {
             let owner = owner.to_owned();

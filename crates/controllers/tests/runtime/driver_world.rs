@@ -1,4 +1,4 @@
-//! An embedded server, a wire on which anything can go wrong, and a driver with the toy controller on it.
+//! An embedded server, a faulty connection to it, and a driver with the toy controller.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -36,23 +36,22 @@ pub(crate) const PATH: &str = "/api/v1/namespaces/default/configmaps";
 
 /// What happens to a request.
 pub(crate) enum RequestFate {
-    /// It arrives.
     Pass,
-    /// It arrives, this much later.
+    /// The request arrives this much later.
     Late(Duration),
-    /// Somebody else answers.
+    /// The request does not arrive, and this is its reply.
     Reply(Response<Full<Bytes>>),
-    /// It never arrives, and nobody says so.
+    /// The request does not arrive and has no reply.
     Lost,
-    /// It arrives, and its answer does not.
+    /// The request arrives, and its reply is lost.
     Ghost,
-    /// Somebody rewrites its object just before it arrives.
+    /// Another client rewrites the object just before the request arrives.
     Overtaken,
 }
 
 type FateRule = Box<dyn FnMut(&Method, &str) -> RequestFate + Send>;
 
-/// The way to the server.
+/// The connection to the server.
 #[derive(Clone)]
 pub(crate) struct DriverWire {
     server: ApiService,
@@ -132,12 +131,12 @@ impl DriverWorld {
         }
     }
 
-    /// From now on `rule` says what happens to requests.
+    /// Sets the rule for all further requests.
     pub(crate) fn rule(&self, rule: impl FnMut(&Method, &str) -> RequestFate + Send + 'static) {
         *self.wire.rule.lock().unwrap() = Box::new(rule);
     }
 
-    /// A user's request, which no accident happens to.
+    /// A request of a user, which always arrives.
     pub(crate) async fn call(&self, method: Method, path: &str, body: &Value) -> (u16, Value) {
         user(&self.server, method, path, body).await
     }
@@ -230,7 +229,7 @@ impl DriverWire {
                 return std::future::pending().await;
             }
             RequestFate::Overtaken => {
-                // Time stands still here, so that a time would change nothing the second time.
+                // Time stands still here, so a time as value would change nothing the second time.
                 let count = self.log.lock().unwrap().len();
                 let patch = json!({"data": {"touched": count.to_string()}});
                 user(&self.server, Method::PATCH, path, &patch).await;
@@ -275,7 +274,7 @@ pub(crate) async fn user(
     (code, serde_json::from_slice(&bytes).unwrap_or_default())
 }
 
-/// A reply that no API server gave.
+/// A made-up reply.
 pub(crate) fn mk_reply(code: u16, content_type: &str, body: &str) -> Response<Full<Bytes>> {
     Response::builder()
         .status(code)
@@ -284,7 +283,7 @@ pub(crate) fn mk_reply(code: u16, content_type: &str, body: &str) -> Response<Fu
         .unwrap()
 }
 
-/// ConfigMaps, which the toy looks after, and Secrets.
+/// A catalog of ConfigMaps and Secrets.
 pub(crate) fn mk_catalog() -> KindCatalog {
     let kinds = [("ConfigMap", "configmaps"), ("Secret", "secrets")];
     KindCatalog::default().with(kinds.map(|(kind, resource)| ApiKind {
@@ -304,7 +303,7 @@ pub(crate) fn mk_catalog() -> KindCatalog {
     }))
 }
 
-/// Tells the driver what happens to ConfigMaps, from one watch that never ends.
+/// Sends the changes of ConfigMaps to the driver, from one watch that never ends.
 async fn feed(server: ApiService, changes: mpsc::Sender<ObservedChange>) {
     let request = Request::builder()
         .uri(format!("{PATH}?watch=1&timeoutSeconds=1000000"))

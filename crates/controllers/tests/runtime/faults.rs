@@ -53,7 +53,7 @@ fn list_by_watch(names: &[&str], revision: u64, more: &[String], finish: StreamE
     FakeReply::Lines(lines, finish)
 }
 
-/// A6, on the embedded server: what happened between two watches is found by a list, in either form of 410.
+/// A6, on the embedded server: after either form of 410 a list shows the changes between two watches.
 #[tokio::test(start_paused = true)]
 async fn after_a_410_a_list_shows_the_difference() {
     let gone: [fn() -> FakeReply; 2] = [
@@ -84,7 +84,7 @@ async fn after_a_410_a_list_shows_the_difference() {
             (is_resumed(uri) && tries == 1).then(gone)
         });
         recorder.during(60).await;
-        // An open watch counts as health until its first line says otherwise.
+        // An open watch counts as healthy until its first line is an error.
         let difference = [
             "configmaps b applied",
             "configmaps c applied",
@@ -96,8 +96,8 @@ async fn after_a_410_a_list_shows_the_difference() {
                 .iter()
                 .any(|end| words.ends_with(end))
         };
-        let told: Vec<&String> = seen.iter().filter(about_objects).collect();
-        assert_eq!(told, difference);
+        let shown: Vec<&String> = seen.iter().filter(about_objects).collect();
+        assert_eq!(shown, difference);
         assert_eq!(
             seen.iter()
                 .filter(|words| *words == "configmaps synced")
@@ -109,7 +109,7 @@ async fn after_a_410_a_list_shows_the_difference() {
     }
 }
 
-/// A9: forbidden, granted, revoked; and nobody else notices.
+/// A9: a kind that is forbidden, granted and revoked affects no other kind.
 #[tokio::test(start_paused = true)]
 async fn a_forbidden_kind_is_watched_once_it_is_allowed() {
     let forbid = |uri: &str| {
@@ -170,7 +170,7 @@ async fn a_stale_list_is_checked_and_freezes_nothing() {
     assert!(world.asked("/configmaps?limit=500").len() == 2);
 }
 
-/// A13: etcd was restored; A20's cousin for all kinds at once.
+/// A13: etcd was restored from a backup.
 #[tokio::test(start_paused = true)]
 async fn a_restored_store_freezes_the_kind_and_a_fresh_list_thaws_it() {
     let world = FeedWorld::with(|world| {
@@ -201,7 +201,7 @@ async fn a_restored_store_freezes_the_kind_and_a_fresh_list_thaws_it() {
     assert_eq!(tail, expected, "{seen:#?}");
 }
 
-/// A8, A11: whatever a proxy says about a kind is not about its objects.
+/// A8, A11: the reply of a proxy proves nothing about objects.
 #[tokio::test(start_paused = true)]
 async fn a_malformed_list_makes_the_kind_fail_and_no_object_missing() {
     let table: [(u16, &str); 6] = [
@@ -222,7 +222,7 @@ async fn a_malformed_list_makes_the_kind_fail_and_no_object_missing() {
         recorder.until("configmaps synced").await;
         world.rule("nonsense", move |uri| {
             let is_hit = uri.starts_with("/api/v1/configmaps?");
-            // As a whole, or in the middle of a list by pages.
+            // For the whole list, or in the middle of a list in pages.
             let is_stream = uri.contains("sendInitialEvents") && status == 200;
             is_hit.then(|| {
                 if is_stream {
@@ -259,7 +259,7 @@ async fn a_malformed_list_makes_the_kind_fail_and_no_object_missing() {
     }
 }
 
-/// A14, S13.
+/// Input A14, rule S13.
 #[tokio::test(start_paused = true)]
 async fn an_unreadable_object_hides_no_other() {
     let world = FeedWorld::with(|world| {
@@ -295,7 +295,7 @@ async fn an_unreadable_object_hides_no_other() {
     assert_eq!(world.feeds.unreadable(), 1);
 }
 
-/// A14: the connection breaks after each event, and nothing is lost or told twice.
+/// A14: the connection breaks after each event, and no change is lost or sent twice.
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_breaks_after_each_event_loses_none() {
     let world = FeedWorld::with(|world| {
@@ -388,7 +388,7 @@ async fn an_old_server_is_supported() {
     old.until("configmaps late applied").await;
 }
 
-/// Upstream's TestGarbageCollectorSync, what of it concerns feeds.
+/// The part of upstream's TestGarbageCollectorSync that concerns feeds.
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_never_answers_delays_no_other_and_is_counted_once() {
     let silent = |uri: &str| {
@@ -444,7 +444,7 @@ fn with_group(mut document: Value, name: &str, change: fn(&mut Value)) -> Value 
     document
 }
 
-/// A19: some groups fail, a group vanishes, and returns.
+/// A19: some groups fail, and a group is removed and returns.
 #[tokio::test(start_paused = true)]
 async fn a_stale_group_stays_and_a_removed_group_is_gone() {
     let world = FeedWorld::new();
@@ -475,7 +475,7 @@ async fn a_stale_group_stays_and_a_removed_group_is_gone() {
     recorder.until("jobs.batch synced").await;
 }
 
-/// A feed that was started anew does not know what its predecessor has shown.
+/// A feed that was started again does not know which objects its predecessor has shown.
 #[tokio::test(start_paused = true)]
 async fn after_a_feed_panics_its_kind_is_listed_again() {
     let world = FeedWorld::new();
@@ -491,7 +491,7 @@ async fn after_a_feed_panics_its_kind_is_listed_again() {
         crashes -= usize::from(is_hit);
         is_hit.then_some(FakeReply::Crash)
     });
-    // Its watch ends within ten minutes, and the next one is its end.
+    // The watch ends within ten minutes, and the next one makes the feed panic.
     recorder.until("configmaps gone").await;
     world.delete("a").await;
     recorder.during(60).await;
@@ -506,7 +506,7 @@ async fn after_a_feed_panics_its_kind_is_listed_again() {
     assert_eq!(seen, expected);
 }
 
-/// A kind that goes after its feed crashed has nobody else to say so.
+/// The feed that would report `Gone` has panicked, so the subscription has to send it.
 #[tokio::test(start_paused = true)]
 async fn a_kind_removed_while_its_feed_is_down_is_reported_as_gone() {
     let world = FeedWorld::new();
@@ -562,7 +562,7 @@ async fn a_stale_group_whose_kinds_fail_as_well_stays() {
     recorder.until("jobs.batch synced").await;
 }
 
-/// Discovery says that a kind is gone while it is not: the watch is given up after a few seconds all the same.
+/// Discovery does not show a kind that is still served: its watch ends after a few seconds all the same.
 #[tokio::test(start_paused = true)]
 async fn a_removed_kind_is_watched_for_a_few_more_seconds() {
     let world = FeedWorld::new();

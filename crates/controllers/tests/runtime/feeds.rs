@@ -1,4 +1,4 @@
-//! Feeds as their subscribers have them.
+//! Feeds on a healthy server, as subscribers see them.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn mk_widget(name: &str) -> Value {
     json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}})
 }
 
-/// Where something was seen first.
+/// The index of the first change that is equal to `words`.
 fn place(recorder: &ChangeRecorder, words: &str) -> usize {
     let place = recorder.changes.iter().position(|seen| seen == words);
     place.unwrap_or_else(|| panic!("{words} was not seen: {:#?}", recorder.changes))
@@ -97,7 +97,7 @@ async fn changes_arrive_in_their_order() {
         revisions.windows(2).all(|pair| pair[0].is_before(pair[1])),
         "{revisions:?}"
     );
-    // Watches end and are continued: an hour of nothing is nothing to tell.
+    // Watches end and continue: an hour without changes sends none.
     recorder.during(3600).await;
     assert!(recorder.take().is_empty());
     let lists = world
@@ -179,7 +179,7 @@ async fn a_kind_is_requested_in_its_new_preferred_version() {
     let path = format!("{CRDS}/widgets.example.com");
     world.must("PATCH", &path, json!({"spec": spec})).await;
     recorder.until("widgets.example.com w applied").await;
-    // The same object in the same place: nobody is told that the kind was unknown for a moment.
+    // Subscribers keep the objects and get no state that says that the kind was gone for a moment.
     assert!(
         !recorder
             .changes
@@ -270,7 +270,7 @@ async fn a_slow_subscriber_delays_only_its_own_kinds() {
     let mut same = world.config_maps();
     same.during(60).await;
     assert!(!same.changes.contains(&"configmaps synced".to_owned()));
-    // Once it is gone, everything goes on.
+    // Once the slow subscriber is gone, the kind continues.
     drop(slow);
     same.until("configmaps synced").await;
     same.until("configmaps c1199 applied").await;
@@ -284,7 +284,7 @@ async fn a_kind_without_an_answer_counts_as_syncing() {
         world.create(&format!("c{number}")).await;
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
-    // The feed of the one kind waits for somebody who does not listen.
+    // The feed of one kind waits for a subscriber that does not read.
     let mut recorder = world.kinds(&[("", "configmaps"), ("", "secrets")], RecordView::Metadata);
     recorder.until("secrets synced").await;
     let order = ["catalog", "configmaps syncing", "secrets synced"];
@@ -331,7 +331,7 @@ async fn after_a_stop_no_change_arrives() {
     world.feeds.stop().await;
 }
 
-/// What is seen in a quarter of an hour with some changes, with the time of each.
+/// The changes of a quarter of an hour, with the time of each.
 fn story() -> Vec<(Duration, String)> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()

@@ -1,4 +1,4 @@
-//! What an operator reads in the log: failed requests, and the start, sync, restart and stop of controllers.
+//! The log as an operator reads it: failed requests, and the start, sync, restart and stop of controllers.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The runtime as controllers have it: on the embedded server, in process, on paused time.
+//! The runtime on the embedded server, in process, on paused time.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod driver;

@@ -1,4 +1,4 @@
-//! An embedded server whose answers can be replaced, and somebody who listens to feeds.
+//! An embedded server whose replies can be replaced, and a recorder of the changes that feeds send.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -39,57 +39,57 @@ pub(crate) struct FeedWorld {
     began: Instant,
 }
 
-/// What is between the feeds and the server.
+/// The connection between the feeds and the server.
 #[derive(Default)]
 struct FeedWire {
-    /// The first rule that has an answer gives it.
+    /// The first rule with a reply decides.
     rules: BTreeMap<&'static str, ReplyRule>,
-    /// What was asked for, path and query.
+    /// The path and query of each request.
     asked: Vec<String>,
 }
 
-/// An answer that the server did not give.
+/// A reply that replaces the server's.
 pub(crate) enum FakeReply {
-    /// A status and a text.
+    /// A reply with a status and a text.
     Text(u16, String),
-    /// 200 and lines; then what the last part says.
+    /// Status 200 and these lines, then this end.
     Lines(Vec<String>, StreamEnd),
-    /// No answer, ever.
+    /// There is never a reply.
     Silence,
-    /// Whoever asks panics.
+    /// The task that sends the request panics.
     Crash,
-    /// The server's answer, but with this `Accept`.
+    /// The server's reply to this `Accept`.
     Accept(&'static str),
-    /// The server's answer with other bytes.
+    /// The server's reply, changed by this function.
     Altered(fn(Value) -> Value),
 }
 
 /// How a stream ends.
 #[derive(Clone, Copy)]
 pub(crate) enum StreamEnd {
-    /// Not at all.
+    /// The stream stays open and silent.
     Hang,
-    /// As it should, after a while.
+    /// The stream ends properly after this time.
     End(Duration),
-    /// In the middle of something.
+    /// The connection breaks.
     Break,
 }
 
-/// The service that the feeds' client talks to.
+/// The service of the feeds' client.
 #[derive(Clone)]
 struct FaultyService {
     inner: ApiService,
     wire: Arc<Mutex<FeedWire>>,
 }
 
-/// Somebody who has subscribed. What it hears is written down in words.
+/// A subscriber that records its changes as short texts.
 pub(crate) struct ChangeRecorder {
     receiver: mpsc::Receiver<ObservedChange>,
     pub(crate) catalog: Arc<KindCatalog>,
     pub(crate) changes: Vec<String>,
     pub(crate) records: Vec<Arc<ObjectRecord>>,
     names: BTreeMap<String, String>,
-    /// Kinds keep their numbers, and are remembered when they are gone.
+    /// The names of all kinds so far, also of those that are gone.
     kinds: BTreeMap<KindId, String>,
 }
 
@@ -100,7 +100,7 @@ impl FeedWorld {
         Self::with(|_| {})
     }
 
-    /// A world in which some answers are replaced from the start.
+    /// A world in which some replies are replaced from the start.
     pub(crate) fn with(prepare: impl FnOnce(&Self)) -> Self {
         let clock = Clock::driven(START.parse().unwrap(), REAL_TIME);
         let server = ApiServer::ephemeral(clock.clone(), Rng::seeded(1));
@@ -111,7 +111,7 @@ impl FeedWorld {
             wire: wire.clone(),
         };
         let client = kube::Client::new(faulty, "default");
-        // Feeds are lazy: nothing is asked for before the first await.
+        // Feeds send no request before the first await.
         let options = FeedSetOptions::default();
         let world = Self {
             feeds: FeedSet::start(client, clock, Rng::seeded(2), options),
@@ -128,7 +128,7 @@ impl FeedWorld {
         self.began.elapsed()
     }
 
-    /// Answers the requests for which `answer` has one. A rule of the same name is replaced.
+    /// Replaces the replies of requests for which `answer` returns one. Replaces a rule of the same name.
     pub(crate) fn rule(
         &self,
         name: &'static str,
@@ -145,7 +145,7 @@ impl FeedWorld {
         self.wire.lock().unwrap().rules.remove(name);
     }
 
-    /// What was asked for since the last time, of what contains `part`.
+    /// The requests since the last call whose path and query contain `part`.
     pub(crate) fn asked(&self, part: &str) -> Vec<String> {
         let mut wire = self.wire.lock().unwrap();
         let (asked, others) = wire.asked.drain(..).partition(|uri| uri.contains(part));
@@ -185,7 +185,7 @@ impl FeedWorld {
         }
     }
 
-    /// Asks the server itself, for something that must succeed.
+    /// Sends a request to the server directly. It must succeed.
     pub(crate) async fn must(&self, method: &str, path: &str, body: Value) -> Value {
         let content_type = match method {
             "PATCH" => "application/merge-patch+json",
@@ -310,7 +310,7 @@ fn stream(
 // === impl ChangeRecorder ===
 
 impl ChangeRecorder {
-    /// Listens until something is seen; fails if that takes more than ten virtual minutes.
+    /// Records changes until one is equal to `words`; fails after ten virtual minutes.
     pub(crate) async fn until(&mut self, words: &str) {
         while !self.changes.iter().any(|seen| seen == words) {
             assert!(
@@ -321,7 +321,7 @@ impl ChangeRecorder {
         }
     }
 
-    /// Listens for so long.
+    /// Records changes for this time.
     pub(crate) async fn during(&mut self, seconds: u64) {
         let until = Instant::now() + Duration::from_secs(seconds);
         while self
@@ -330,7 +330,7 @@ impl ChangeRecorder {
         {}
     }
 
-    /// Listens to one change. False: there is none in time.
+    /// Records one change. False: none arrived in time.
     pub(crate) async fn receive(&mut self, within: Duration) -> bool {
         match tokio::time::timeout(within, self.receiver.recv()).await {
             Ok(Some(change)) => {
@@ -342,12 +342,12 @@ impl ChangeRecorder {
         }
     }
 
-    /// Whether there will never be anything to hear again.
+    /// Whether the channel is closed and empty.
     pub(crate) fn has_ended(&self) -> bool {
         self.receiver.is_closed() && self.receiver.is_empty()
     }
 
-    /// What was seen since the last time.
+    /// The changes since the last call.
     pub(crate) fn take(&mut self) -> Vec<String> {
         std::mem::take(&mut self.changes)
     }

@@ -1,4 +1,4 @@
-//! What happens to a CronJob in the very second of a slot (2.4 in the inputs): the slot has one Job, or none, never two.
+//! Changes of a CronJob in the very second of a slot (2.4 in the inputs): the slot has one Job or none, never two.
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -41,15 +41,15 @@ fn a_tick_is_recorded_although_the_cron_job_was_suspended() {
     }
 }
 
-/// The new schedule, the Jobs that are made if the edit comes before the slot is served, and if it comes after that.
+/// The new schedule, and the Jobs that are created if the edit comes before and after the slot is served.
 #[test]
 fn a_schedule_edited_at_the_tick_starts_no_slot_twice() {
     let cases: [(&str, &[i64], &[i64]); 4] = [
-        // It names no time since the CronJob was made.
+        // The new schedule has no slot since the CronJob was created.
         ("*/7 * * * *", &[], &[5]),
-        // It names the same one.
+        // The new schedule has the same slot.
         ("* * * * *", &[5], &[5]),
-        // Upstream starts what has become past, and so do we.
+        // A slot that the new schedule has in the past is served, as in upstream.
         ("4 * * * *", &[4], &[5]),
         // Another time of the same minute.
         ("@every 20s", &[5], &[5]),

@@ -1,5 +1,5 @@
-//! `cronjob_controller_handler_test.go` of Volcano, and `TestControllerV2UpdateCronJob`: whom a Job belongs to, and when a
-//! CronJob is looked at after a change.
+//! `cronjob_controller_handler_test.go` of Volcano, and `TestControllerV2UpdateCronJob`: the owner of a Job, and when a
+//! CronJob is decided after a change.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use super::world::{BASE, CronWorld, RunEnd};
 use crate::runtime::controller::ObservedChange;
 use crate::test_world::merged;
 
-/// `GetJobsByCronJob`: what the one owner is like, and whether its Job counts as running.
+/// `GetJobsByCronJob`: the owner reference of a Job, and whether the Job counts as running.
 #[test]
 fn a_job_belongs_to_the_controller_with_its_uid() {
     let cases: [(Value, bool); 6] = [
@@ -31,7 +31,7 @@ fn a_job_belongs_to_the_controller_with_its_uid() {
     }
 }
 
-/// `UpdateCronJob` and `TestControllerV2UpdateCronJob`: a change, and after how many seconds the CronJob is looked at.
+/// `UpdateCronJob` and `TestControllerV2UpdateCronJob`: a change, and after how many seconds the CronJob is decided.
 #[test]
 fn a_new_schedule_waits_for_its_slot_and_other_changes_are_decided_at_once() {
     let now: &[Option<i64>] = &[None];
@@ -51,7 +51,7 @@ fn a_new_schedule_waits_for_its_slot_and_other_changes_are_decided_at_once() {
             json!({"timeZone": "Europe/Rome"}),
             &[Some(3_600)],
         ),
-        // What cannot be read is told at once.
+        // An unreadable schedule is reported at once.
         ("0 * * * *", json!({"schedule": ""}), now),
         ("0 * * * *", json!({"timeZone": "nowhere"}), now),
     ];

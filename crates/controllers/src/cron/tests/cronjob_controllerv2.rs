@@ -1,6 +1,6 @@
-//! `cronjob_controllerv2_test.go` of Kubernetes: what is different from Volcano's cases, and what these do not have.
+//! `cronjob_controllerv2_test.go` of Kubernetes: the cases that Volcano does not have, or has with another result.
 //!
-//! Schedules are hourly and everything was made at 10:00, as there.
+//! As there, schedules are hourly and all objects were created at 10:00.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::test_world::merged;
 
 const WEEK: i64 = 7 * 24 * 60;
 
-/// ConcurrencyPolicy and more, minutes after 10:00, Jobs (phase and slot); how it ends, Events, Jobs made and deleted.
+/// ConcurrencyPolicy and more, minutes after 10:00, Jobs (phase and slot); how it ends, Events, Jobs created and deleted.
 type Row = (
     Value,
     i64,
@@ -21,7 +21,7 @@ type Row = (
     usize,
 );
 
-/// Cases that do not end as they should, in words.
+/// Runs the cases and returns those that do not end as expected.
 fn wrong(cases: &[Row]) -> Vec<String> {
     let judge = |shows_first, (spec, now, jobs, ended, events, made, deleted): &Row| {
         let mut world = CronWorld::new(&BATCH, &json!({"schedule": "0 * * * ?"}));
@@ -71,7 +71,7 @@ fn never_ran() {
     let cases: [(Value, i64, RunEnd, &[&str]); 11] = [
         (json!({"schedule": "bad"}), 59, RunEnd::Rest, &["UnParseableCronJobSchedule"]),
         (json!({"timeZone": "bad"}), 59, RunEnd::Rest, &["UnknownTimeZone"]),
-        // Volcano does not look at it while it is suspended.
+        // Volcano does not check the zone of a suspended CronJob.
         (json!({"timeZone": "bad", "suspend": true}), 59, RunEnd::Rest, &["UnknownTimeZone"]),
         (json!({}), 59, RunEnd::In(60), &[]),
         (json!({"timeZone": "Pacific/Honolulu"}), 59, RunEnd::In(60), &[]),
@@ -79,7 +79,7 @@ fn never_ran() {
         (json!({"timeZone": "Asia/Kolkata"}), 31, late.clone(), started),
         (in_zone, 61, late.clone(), &["UnsupportedSchedule", "SuccessfulCreate"]),
         (json!({"suspend": true}), 61, RunEnd::Rest, &[]),
-        // Upstream says so only if the slot was found before and is too late now; here it is always told (cron-deadline).
+        // Upstream emits this only if the slot was found before and is too late now; here it is always emitted (cron-deadline).
         (json!({"startingDeadlineSeconds": 10}), 61, late.clone(), &["MissSchedule"]),
         (json!({"startingDeadlineSeconds": 600}), 61, late, started),
     ];
@@ -105,7 +105,7 @@ fn ran_and_done_or_still_active() {
         cases.push((spec.clone(), 59, done, RunEnd::In(60), saw, 0, 0));
         cases.push((spec.clone(), 61, done, late(), saw_and_made, 1, 0));
         cases.push((spec.clone(), 59, runs, RunEnd::In(60), &[], 0, 0));
-        // A week without anybody who looked.
+        // No controller ran for a week.
         cases.push((spec, WEEK + 1, done, late(), long, 1, 0));
     }
     for spec in each(&json!({"startingDeadlineSeconds": 300})) {
@@ -139,7 +139,7 @@ fn time_drifted_back_starts_nothing() {
     assert_eq!((world.asked.len(), world.events.len()), (0, 0));
 }
 
-/// `TestControllerV2CleanupFinishedJobs`.
+/// The cases of `TestControllerV2CleanupFinishedJobs`.
 #[test]
 fn the_oldest_job_is_pruned_even_if_no_job_can_be_created() {
     let mut world = CronWorld::new(&BATCH, &json!({"successfulJobsHistoryLimit": 1}));

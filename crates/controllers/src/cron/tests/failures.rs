@@ -1,4 +1,4 @@
-//! Requests that fail, some of them for ever: nothing else is held up by them.
+//! Requests that fail, some of them for ever, block no other request.
 
 use jiff::SignedDuration;
 use serde_json::json;

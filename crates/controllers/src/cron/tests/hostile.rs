@@ -1,4 +1,4 @@
-//! CronJobs that make no sense (`C` in the inputs): each is told once, costs nothing more and harms nobody.
+//! Malformed CronJobs (`C` in the inputs): each is reported once, costs no further request and harms no other object.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ fn unreadable_schedules_are_reported_and_wait_for_a_change() {
     }
 }
 
-/// Shorter than a second is a second, and longer than all time is never.
+/// An interval shorter than a second counts as a second, and one longer than all time has no slot.
 #[test]
 fn intervals_of_any_length_are_served_once_a_minute_at_most() {
     for (schedule, made) in [("@every 1ns", 5), ("@every 0s", 5), ("@every 290y", 0)] {
@@ -76,7 +76,7 @@ fn schedules_without_slots_are_reported_and_checked_after_a_year() {
             assert_eq!(world.events, ["InvalidSchedule"]);
             assert!(world.asked.is_empty());
         }
-        // The next leap day after 2096 is in 2104, further than upstream looks: it comes all the same.
+        // The next leap day after 2096 is in 2104, further away than upstream searches: it is found all the same.
         let mut world = CronWorld::new(row, &json!({"schedule": "0 0 29 2 *"}));
         let leap: jiff::Timestamp = "2096-02-29T00:00:00Z".parse().unwrap();
         world.change_cron(&json!({"status": {"lastScheduleTime": leap}}));
@@ -186,7 +186,7 @@ fn malformed_times_are_ignored_one_by_one() {
     }
 }
 
-/// The next leap day after that of 2096 is further away than anybody looks.
+/// The next leap day after that of 2096 is further away than the search goes.
 #[test]
 fn a_last_schedule_time_in_the_future_is_waited_for() {
     let mut world = CronWorld::new(&BATCH, &json!({"schedule": "0 0 29 2 *"}));
@@ -233,7 +233,7 @@ fn a_hundred_thousand_references_to_nothing_are_dropped_at_once() {
     assert_eq!(world.asked_for("patch"), 1);
 }
 
-/// Every decision sees all of them: this ends because it looks at few.
+/// The test ends in time only if a decision looks at few of the Jobs.
 #[test]
 fn a_hundred_thousand_finished_jobs_are_pruned_one_by_one() {
     const JOBS: usize = 100_000;

@@ -1,4 +1,5 @@
-//! The rule of ticks: at most one Job for each slot, and nothing of ours deletes a Job whose slot the status does not tell.
+//! The rule of ticks: a slot has at most one Job, and no controller of ours deletes a Job whose slot the status does not
+//! record.
 
 use std::time::Duration;
 
@@ -56,7 +57,7 @@ fn after_a_crash_the_tick_is_recorded_and_not_started_again() {
                 &json!({"successfulJobsHistoryLimit": 0, "failedJobsHistoryLimit": 0}),
             );
             world.at(5);
-            // The one that died made the Job and wrote nothing.
+            // The process that crashed created the Job and wrote no status.
             world.add_job(5, phase);
             world.change_cron(&json!({"spec": {"suspend": suspend}}));
             world.restart(CronSettings::default());
@@ -101,7 +102,7 @@ fn nothing_is_deleted_before_its_tick_is_recorded() {
     }
 }
 
-/// Whoever comes after a crash would find neither the Job nor its success.
+/// After a crash the next process would find neither the Job nor its success.
 #[test]
 fn a_success_is_recorded_before_its_job_is_deleted() {
     for row in DIALECTS {
@@ -142,7 +143,8 @@ fn a_late_success_is_recorded_before_its_job_is_deleted() {
     }
 }
 
-/// Upstream's case 59, slot after slot, whoever is faster; and what somebody else deletes is missed all the same.
+/// Upstream's case 59, for several slots and both orders of answer and watch event. A Job that a user deletes is still
+/// reported as missing.
 #[test]
 fn our_own_deletes_emit_no_missing_job_event() {
     let cases: [(_, &[&str], _); 2] = [
@@ -186,7 +188,7 @@ fn a_blocking_job_is_reported_once_per_slot() {
             world.run();
         }
         assert_eq!(world.events, [reason; 3]);
-        // More than a hundred slots after the last one that was served: that is told once.
+        // More than a hundred slots were missed: the Event is emitted once.
         let many = ["TooManyMissedTimes", reason];
         for (minutes, events) in [(505, &many[1..]), (510, &many), (515, &many[1..])] {
             world.events.clear();
@@ -240,7 +242,7 @@ fn a_short_lived_job_causes_a_read_of_the_cron_job_first() {
     assert_eq!(world.asked_for("get"), 0, "its Jobs are never aborted");
 }
 
-/// Another process has served the slot, and the Job is gone; our feed has not shown any of it.
+/// Another process has served the slot, and the Job is deleted already; our feed has shown none of it.
 #[test]
 fn a_read_counts_more_than_a_lagging_feed() {
     let spec = json!({"jobTemplate": {"spec": {"ttlSecondsAfterFinished": 0}}});
@@ -249,7 +251,7 @@ fn a_read_counts_more_than_a_lagging_feed() {
     world.change_unseen(&json!({"status": {"lastScheduleTime": "2025-03-11T10:05:00Z"}}));
     assert_eq!(world.run(), RunEnd::In(300));
     assert_eq!(world.asked, [format!("get {NAME}")]);
-    // The server's word holds for that moment only.
+    // The read counts for that moment only.
     world.at(10);
     assert_eq!(verb(&world.decide()), "get");
 }
@@ -276,7 +278,7 @@ fn a_minute_has_one_job() {
     for secs in (20..=180).step_by(20) {
         world.now = BASE + SignedDuration::from_secs(secs);
         world.run();
-        // Whatever was made is done and gone at once.
+        // Every Job finishes and is deleted at once.
         for job in world.jobs() {
             world.end_job(&job, "Completed");
         }
@@ -302,14 +304,14 @@ fn a_status_that_changes_meanwhile_is_read_and_written_again() {
     world.troubles.push_back(("patch", CONFLICT));
     world.at(5);
     assert_eq!(world.run(), RunEnd::Failed);
-    // Somebody else writes, and no feed shows it.
+    // Another client writes, and no feed shows it.
     world.change_unseen(&json!({"metadata": {"annotations": {"touched": "yes"}}}));
     assert_eq!(world.run(), RunEnd::In(300));
     assert_eq!(world.status()["lastScheduleTime"], "2025-03-11T10:05:00Z");
     assert_eq!(world.cron()["metadata"]["annotations"]["touched"], "yes");
 }
 
-/// Forbid and Replace go by the Jobs there are, whatever the status says (cron-derived-active).
+/// Forbid and Replace count the Jobs that exist, whatever the status says (cron-derived-active).
 #[test]
 fn jobs_missing_in_the_status_count_and_are_reported_once() {
     let mut world = CronWorld::new(&VOLCANO, &json!({"concurrencyPolicy": "Forbid"}));
@@ -360,7 +362,7 @@ fn a_job_with_a_finalizer_is_deleted_once_and_replaced() {
     for minutes in [5, 10, 15] {
         world.at(minutes).run();
         assert_eq!(world.active(), [CronWorld::name_at(minutes)]);
-        // The feed shows what there is.
+        // The feed shows the Jobs that exist.
         for name in world.jobs() {
             let job = world.job(&name);
             world.put_job(job);
@@ -499,7 +501,7 @@ fn a_job_created_again_is_reported_with_both_uids() {
     }
 }
 
-/// Its owner was taken away after it had run, and we learn of it when we want to delete it.
+/// A user removed the owner reference after the Job had run. The controller learns of it when it deletes the Job.
 #[test]
 fn an_old_job_that_is_no_longer_ours_costs_no_slot() {
     let mut world = CronWorld::new(&VOLCANO, &json!({"successfulJobsHistoryLimit": 0}));

@@ -1,4 +1,4 @@
-//! `utils_test.go` of both originals: names, stamps, slots and the order in which Jobs go.
+//! `utils_test.go` of both originals: names, annotations, slots and the order in which Jobs are pruned.
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -18,7 +18,7 @@ fn at(minutes: i64, secs: i64) -> Timestamp {
 const DAY: i64 = 24 * 60;
 
 /// `TestMostRecentScheduleTime`, `TestNextScheduleTime`, `TestNextScheduleTimeDuration`: schedule, last slot or creation,
-/// deadline, now; the slot that is due, how many came, and the next one. All in minutes after Tuesday, 10:00.
+/// deadline, now; the slot that is due, the number of slots, and the next one. All in minutes after Tuesday, 10:00.
 #[test]
 fn the_latest_slot_is_found_and_the_next_one_follows() {
     #[rustfmt::skip]
@@ -79,7 +79,7 @@ fn a_deadline_drops_slots_and_moves_no_anchor() {
         ("@every 1h", 60, 3_600, 3_600, 1, false),
         ("@every 1h", 60, 3_659, 3_600, 1, false),
         ("@every 1h", 60, 3_660, 3_600, 0, true),
-        // Upstream says 13:30, because it counts from 11:30.
+        // Upstream finds 13:30, because it counts from 11:30.
         ("@every 1h", 7_200, 12_600, 10_800, 2, false),
         ("*/5 * * * *", 0, 300, 300, 0, true),
         ("*/5 * * * *", 1, 300, 300, 1, false),
@@ -100,7 +100,7 @@ fn a_deadline_drops_slots_and_moves_no_anchor() {
     }
 }
 
-/// `TestGetJobFromTemplate`: what is made of a template.
+/// The cases of `TestGetJobFromTemplate`.
 #[test]
 fn a_job_is_made_from_the_template_with_its_slot() {
     let zones: [(Value, &str); 4] = [
@@ -174,9 +174,9 @@ fn only_possible_slots_are_read_from_job_names() {
     );
     #[rustfmt::skip]
     let cases = [
-        // Before the CronJob was made, and in the future, there are no ticks.
+        // There are no ticks before the creation of the CronJob or in the future.
         (at(-1, 0), None, false), (at(0, 0), None, true), (at(69, 0), None, true), (at(71, 0), None, false),
-        // A status may tell of slots before that: somebody has restored it.
+        // A restored status may have earlier slots.
         (at(-1, 0), Some(at(-5, 0)), true), (at(-5, 0), Some(at(-5, 0)), false),
         (at(5, 0), Some(at(4, 59)), true), (at(5, 0), Some(at(5, 0)), false), (at(5, 0), Some(at(5, 30)), false),
         (at(71, 0), Some(at(5, 30)), false),
@@ -192,7 +192,7 @@ fn only_possible_slots_are_read_from_job_names() {
 fn the_oldest_go_first() {
     for (row, member) in [(&BATCH, "startTime"), (&VOLCANO, "creationTimestamp")] {
         let mut world = CronWorld::new(row, &json!({"successfulJobsHistoryLimit": 0}));
-        // Names say the contrary of times.
+        // The order of the names is the reverse of that of the times.
         for (minutes, time) in [
             (1, None),
             (2, None),
@@ -223,7 +223,7 @@ fn the_oldest_go_first() {
     }
 }
 
-/// What `schedule list` shows as the next run, too.
+/// `schedule list` shows this as the next run, too.
 #[test]
 fn the_next_slot_is_found_after_years_without_one() {
     let schedule = Schedule::parse("0 0 29 2 *").unwrap();
@@ -233,7 +233,7 @@ fn the_next_slot_is_found_after_years_without_one() {
     assert_eq!(
         next("2096-03-01T00:00:00Z"),
         None,
-        "further than anybody looks"
+        "further away than the search goes"
     );
     let leap = Some(time("2104-02-29T00:00:00Z"));
     assert_eq!(next("2103-01-01T00:00:00Z"), leap);

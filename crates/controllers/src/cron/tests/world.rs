@@ -33,16 +33,16 @@ pub(super) const CONFLICT: ServerFault = ServerFault::Fail(FailureKind::Conflict
 pub(super) struct CronWorld {
     pub(super) row: &'static CronDialect,
     pub(super) now: Timestamp,
-    /// What happens to the next request of a verb.
+    /// The faults of the next requests, by verb.
     pub(super) troubles: VecDeque<(&'static str, ServerFault)>,
     /// Verb and name of every request.
     pub(super) asked: Vec<String>,
     /// Reasons of Events, in the order of their emission.
     pub(super) events: Vec<String>,
     pub(super) messages: Vec<String>,
-    /// Whether the server does not keep what is written to a status.
+    /// Whether the server drops status writes.
     pub(super) forgets_status: bool,
-    /// Whether watches show what requests did, before the answers; else they never show it.
+    /// Whether watches show the effects of requests, before their answers; else they never show them.
     pub(super) shows_first: bool,
     world: TestWorld<CronJobs>,
 }
@@ -50,7 +50,7 @@ pub(super) struct CronWorld {
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum RunEnd {
-    /// Nothing until something changes.
+    /// No decision until something changes.
     Rest,
     /// The next decision is due after this many seconds.
     In(i64),
@@ -61,7 +61,7 @@ pub(super) enum RunEnd {
 // === impl CronWorld ===
 
 impl CronWorld {
-    /// A world with one CronJob, made at [`BASE`], every five minutes, changed by `spec`.
+    /// A world with one CronJob, created at [`BASE`], every five minutes, changed by `spec`.
     pub(super) fn new(row: &'static CronDialect, spec: &Value) -> Self {
         Self::with(row, CronSettings::default(), spec)
     }
@@ -104,7 +104,7 @@ impl CronWorld {
         }
     }
 
-    /// Another process takes over: it knows what it is shown.
+    /// Another process takes over with an empty index, and its feeds show it all objects.
     pub(super) fn restart(&mut self, settings: CronSettings) {
         self.world.restart(CronJobs::new(self.row, settings));
         self.sync_kinds();
@@ -319,7 +319,7 @@ impl CronWorld {
         self.world.decide(&Uid::from("cron-uid"))
     }
 
-    /// Hands the controller an answer that no server gave.
+    /// Passes a made-up answer to the controller.
     pub(super) fn answer(&mut self, call: &ApiCall, answer: &ApiAnswer) {
         let now = self.now;
         self.world.controller_mut().answered(AnsweredCall {
@@ -331,7 +331,7 @@ impl CronWorld {
         });
     }
 
-    /// How often something was asked for.
+    /// The number of requests so far with this verb.
     pub(super) fn asked_for(&self, verb: &str) -> usize {
         let asked = self.asked.iter();
         asked.filter(|asked| asked.starts_with(verb)).count()

@@ -110,7 +110,7 @@ fn the_old_documents_name_versions_with_the_preferred_one_first() {
     assert_eq!(groups, RootDocument::Names(expected.into()));
 }
 
-/// "no error" of upstream's TestGetDeletableResources: only what has all three verbs is looked after.
+/// "no error" of upstream's TestGetDeletableResources: only kinds with all three verbs are deletable.
 #[test]
 fn only_kinds_with_list_watch_and_delete_are_deletable() {
     let document = json!({"kind": "APIResourceList", "groupVersion": "apps/v1", "resources": [
@@ -219,14 +219,14 @@ fn kinds_of_a_failed_group_stay_if_they_have_synced() {
     let synced = |id: KindId| known.get(id).is_some_and(|kind| &*kind.group != "x");
     let go = |found: &DiscoveryResult| names(&merge(found, &known, synced).unwrap());
 
-    // Whole groups gone without a failure: they go.
+    // Groups that are missing without a failure are removed.
     assert_eq!(go(&found(&[&pods], &[])), ["pods v1 v1"]);
     // Their group versions failed: only the synced one stays.
     let partly = found(&[&pods], &[("apps", "v1"), ("x", "v2")]);
     assert_eq!(go(&partly), ["pods v1 v1", "deployments.apps apps/v1 v1"]);
     // Another version failed than the one it is known in.
     assert_eq!(go(&found(&[&pods], &[("apps", "v2")])), ["pods v1 v1"]);
-    // New kinds come, whatever failed.
+    // New kinds are added, whatever failed.
     let secrets = kind("", "secrets", &["v1"]);
     let more = found(&[&pods, &secrets], &[("apps", "v1")]);
     assert_eq!(

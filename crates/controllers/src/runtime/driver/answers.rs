@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::Driver;
 use super::clock_skew::ServerTime;
-use super::in_flight::{CONFLICTS_AT_ONCE, FinishedCall, PlannedCall};
+use super::in_flight::{CONFLICTS_AT_ONCE, FinishedCall, KeyProgress, PlannedCall};
 use crate::runtime::call::{ApiAnswer, ApiCall, CallFailure, FailureKind};
 use crate::runtime::controller::{AfterWrite, AnsweredCall, Controller, DriverStep};
 use crate::runtime::queue::ReleaseCause;
@@ -74,16 +74,27 @@ impl<C: Controller> Driver<C> {
             }
             ApiAnswer::Failed(failure) => self.failed(&key, &call, &failure, now),
             ApiAnswer::Object(_) | ApiAnswer::Done | ApiAnswer::Absent(_) => {
-                self.queue.release(&key, ReleaseCause::Answered, now);
-                self.queue.clear_dirty(&key);
-                let is_last = self.controller.after_write() == AfterWrite::EndOfQueue;
-                if is_last && !call.is_read() {
-                    self.queue.add(key.clone(), now);
-                    self.stop_work(&key, now);
-                } else {
-                    self.decide(key, progress, now);
-                }
+                self.continue_after(key, &call, progress, now);
             }
+        }
+    }
+
+    /// Decides the key of a successful request again: at once, or after a write as the controller wants it.
+    fn continue_after(
+        &mut self,
+        key: C::Key,
+        call: &ApiCall,
+        progress: KeyProgress<C::Key>,
+        now: Timestamp,
+    ) {
+        self.queue.release(&key, ReleaseCause::Answered, now);
+        self.queue.clear_dirty(&key);
+        let is_last = self.controller.after_write() == AfterWrite::EndOfQueue;
+        if is_last && !call.is_read() {
+            self.queue.add(key.clone(), now);
+            self.stop_work(&key, now);
+        } else {
+            self.decide(key, progress, now);
         }
     }
 

@@ -1,5 +1,5 @@
-//! How long a driver's work has been waiting. The driver stores it every turn; metrics and `/livez` read it at any time,
-//! also when the driver hangs.
+//! The age of a driver's work. The driver stores it every turn; metrics and `/livez` read it at any time, also when the
+//! driver hangs.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,12 +20,12 @@ pub struct DriverLiveness {
     state: Arc<Mutex<LivenessState>>,
 }
 
-/// What a driver stores every turn.
+/// The times that a driver stores every turn.
 #[derive(Debug, Default)]
 pub(crate) struct LivenessState {
     /// Since when the oldest due key is due.
     pub(crate) due: Option<Timestamp>,
-    /// Since when each key in process is.
+    /// The time since which each key is in process.
     pub(crate) started: Vec<Timestamp>,
     /// When the oldest request without an answer was sent.
     pub(crate) asked: Option<Instant>,

@@ -1,4 +1,4 @@
-//! What a driver is started with, and how it ends.
+//! The parts and options that a driver is started with, and how it ends.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::runtime::evidence::EvidenceTrail;
 use crate::runtime::metrics::ControllerMetrics;
 use crate::runtime::queue::{RETRY_MAX, RetryBucket};
 
-/// What a driver works with.
+/// The parts that a driver is made of.
 #[derive(Debug)]
 pub struct DriverParts {
     pub effects: Effects,
@@ -28,10 +28,10 @@ pub enum DriverEnd {
     /// The manager stopped it.
     Stopped,
     /// Its feeds are gone, so no change can come any more.
-    Unfed,
+    FeedsGone,
 }
 
-/// How a driver behaves: what flags and tests choose per controller.
+/// The options of a driver, which flags and tests choose per controller.
 #[derive(Debug, Clone)]
 pub struct DriverOptions {
     /// The name of the queue in metrics: upstream's where ours corresponds to one; the controller's by default.
@@ -41,7 +41,7 @@ pub struct DriverOptions {
     pub mode: DriverMode,
     /// The longest backoff of a key.
     pub retry_max: Duration,
-    /// A bucket for all retries.
+    /// One bucket for the retries of all keys.
     pub retry_bucket: Option<RetryBucket>,
     /// Whose time the controller judges by.
     pub timing: TimeSource,

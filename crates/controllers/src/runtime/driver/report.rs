@@ -1,4 +1,4 @@
-//! What a driver reports: evidence of its writes, metrics, Events, failed requests in the log, and its liveness.
+//! The reports of a driver: evidence of its writes, metrics, Events, failed requests in the log, and its liveness.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! How well the kinds are known that a controller watches, as far as the driver acts on it.
+//! The states of the kinds that a controller watches, as far as the driver needs them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Requests as they go out.
+//! The requests of calls.
 
 use super::*;
 use crate::runtime::call::{DeletePropagation, PatchForm};

@@ -1,4 +1,4 @@
-//! How a feed lists all objects: by a watch that begins with them, or page by page.
+//! Lists all objects of a kind: by a watch that begins with them, or page by page.
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -12,22 +12,22 @@ use super::{
     STREAM_BREAKS_MAX, STREAM_IDLE, WATCH_IDLE, WatchEnd,
 };
 
-/// A list by pages under way.
+/// A list in pages that is not complete yet.
 #[derive(Debug, Default)]
 pub(super) struct PagedList {
-    /// The token of the page that was asked for; nothing for the first one.
+    /// The token of the requested page; `None` for the first one.
     token: Option<Box<str>>,
-    /// The version of the first page, from which the watch goes on.
+    /// The version of the first page, from which the watch continues.
     revision: Option<Revision>,
     pages: u32,
-    /// A token that came up earlier. It moves on at powers of two, so that a loop of any length meets it.
+    /// An earlier token. It is replaced at powers of two, so that a loop of any length repeats it at some time.
     landmark: Option<Box<str>>,
 }
 
 // === impl PagedList ===
 
 impl PagedList {
-    /// Whether `token` leads on and not round.
+    /// Whether `token` is a new one. A repeated token means that the server loops.
     fn leads_on(&mut self, token: &str) -> bool {
         self.pages += 1;
         if self.landmark.as_deref() == Some(token) || self.pages > PAGES_MAX {
@@ -43,7 +43,8 @@ impl PagedList {
 // === impl KindFeed ===
 
 impl KindFeed {
-    /// Whatever a list shows is struck off; what is left at its end is missing. Nothing is, if it does not end.
+    /// Marks all objects as not listed yet. The list removes the marks of the objects that it shows; objects that still
+    /// have one at its end are missing. A list that does not end makes no object missing.
     pub(super) fn set_aside(&mut self) {
         self.unlisted.append(&mut self.shown);
     }
@@ -57,14 +58,14 @@ impl KindFeed {
         }
     }
 
-    /// A list went back. Another one, from the quorum, tells whether the server lags or its store was restored.
+    /// The version of a list went back. A list from the quorum shows whether the server lags or its store was restored.
     fn check(&mut self) -> FeedAction {
         self.is_suspect = true;
         self.retry.set_loss();
         self.begin_list()
     }
 
-    /// Whether a page other than the first was asked for.
+    /// Whether a page other than the first was requested.
     pub(super) fn has_token(&self) -> bool {
         matches!(&self.phase, FeedPhase::Listing(listing) if listing.token.is_some())
     }
@@ -95,7 +96,7 @@ impl KindFeed {
                 if !self.is_suspect {
                     return self.check();
                 }
-                // Asked from the quorum and still lower: the store was restored. What we knew is another history.
+                // The list is from the quorum and still lower: the store was restored from a backup.
                 self.highest = number(&page.revision);
                 self.set_state(KindState::Frozen, out);
             }
@@ -133,11 +134,11 @@ impl KindFeed {
     }
 
     fn list_failed(&mut self, at: FeedTime, out: &mut Vec<FeedOutput>) -> FeedAction {
-        self.trouble(KindState::Failing(at.now), out);
+        self.degrade(KindState::Failing(at.now), out);
         self.back_off(None, at)
     }
 
-    /// A list is complete: what it did not show is missing.
+    /// A list is complete: objects that it did not show are missing.
     fn listed(&mut self, revision: Revision, at: FeedTime, out: &mut Vec<FeedOutput>) {
         for uid in mem::take::<BTreeSet<_>>(&mut self.unlisted) {
             out.push(FeedOutput::Change(ObservedChange::Missing(self.kind, uid)));
@@ -146,10 +147,10 @@ impl KindFeed {
         self.is_suspect = false;
         self.silent = 0;
         self.open_failures = 0;
-        self.useless = 0;
+        self.short_watches = 0;
         self.stream_breaks = 0;
         self.retry.synced(at.elapsed);
-        // Also if it was synced before: somebody may have joined since.
+        // Also if the kind was synced before, because a listener may have joined since.
         self.set_state(KindState::Synced, out);
     }
 
@@ -162,9 +163,9 @@ impl KindFeed {
         self.lines += 1;
         match read_event(self.kind, self.view, line) {
             Some(WatchEvent::Applied(record)) => self.show(record, out),
-            Some(WatchEvent::Deleted(record)) => self.take_back(record, out),
+            Some(WatchEvent::Deleted(record)) => self.show_deleted(record, out),
             Some(WatchEvent::Unreadable(object)) => self.unreadable(object, out),
-            Some(WatchEvent::UnreadableEnd(object)) => self.lose(object, out),
+            Some(WatchEvent::UnreadableEnd(object)) => self.delete_unreadable(object, out),
             Some(WatchEvent::Bookmark {
                 revision,
                 is_end: true,
@@ -177,7 +178,7 @@ impl KindFeed {
                 return FeedAction::Read(WATCH_IDLE);
             }
             Some(WatchEvent::Bookmark { .. }) => {
-                // It tells how far it has come before it has told what there is: it does not know about ends.
+                // A bookmark before the end of the list: the server does not support lists by watch.
                 self.streams = false;
                 return self.begin(at);
             }
@@ -222,7 +223,7 @@ impl KindFeed {
     }
 }
 
-/// Whether a watch can go on from a version. "0" would mean any.
+/// Whether a watch can continue from a version. Version 0 would mean any version.
 fn is_usable(revision: &Revision) -> bool {
     match revision {
         Revision::Number(number) => *number > 0,

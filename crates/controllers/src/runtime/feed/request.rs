@@ -13,31 +13,31 @@ use super::super::effects::{described, reason, shortened};
 use super::super::kind::ApiKind;
 use super::super::record::{RecordView, Revision};
 
-/// Metadata only, from servers that can, and as protocol buffers from those that can; others send whole objects, which
-/// are read in the same way.
+/// Requests metadata only, as protocol buffers or as JSON. Servers that support neither send whole objects, which are
+/// decoded in the same way.
 const METADATA: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\
     application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
-/// The same for lists, which have a form of their own.
+/// The same for lists, whose metadata has a kind of its own.
 const METADATA_LIST: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
     application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 /// The start of the content type of protocol buffers.
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-/// The length that comes before each frame of such a watch, in bytes.
+/// The size of the length prefix of a frame, in bytes.
 const LENGTH: usize = 4;
 
-/// Longest wait for the head of an answer.
+/// The longest wait for the head of a response.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-/// Longest wait for a whole page; servers give up after a minute.
+/// The longest wait for a whole page. Servers time out after a minute.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(90);
-/// Largest page. Five hundred of the largest objects are 750 MiB, but servers that ignore the limit exist.
+/// The largest page, in bytes. Five hundred of the largest objects take 750 MiB, and some servers ignore the limit.
 const PAGE_BYTES_MAX: usize = 1024 * 1024 * 1024;
-/// Longest line of a watch. The largest object that etcd takes has 1.5 MiB.
+/// The longest line of a watch, in bytes. The largest object that etcd accepts has 1.5 MiB.
 const LINE_MAX: usize = 16 * 1024 * 1024;
-/// Largest answer with another code than 200 that is read for its message.
+/// The largest body of a refusal that is read for its message, in bytes.
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
-/// Longest wait for such an answer after its head.
+/// The longest wait for the body of a refusal.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
-/// The longest pause that a server can make a feed take.
+/// The longest `Retry-After` that a feed respects.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 
 /// How a request of a feed ended.
@@ -74,17 +74,17 @@ pub(super) enum FeedError {
     Request(#[from] http::Error),
 }
 
-/// The lines of a body, each at most [`LINE_MAX`] long; or its frames, where it has no lines.
+/// The lines of the body of a watch, or its frames if it has protocol buffers. Each is at most [`LINE_MAX`] long.
 pub(super) struct WatchLines {
     body: Body,
     buffer: BytesMut,
-    /// How much of the buffer has no line end.
+    /// The length of the start of the buffer that has no line end.
     searched: usize,
-    /// Whether the rest of the current line is thrown away.
+    /// Whether the rest of the current line is skipped.
     is_skipping: bool,
     /// Whether there are frames instead of lines.
     is_framed: bool,
-    /// How much of the current frame is thrown away.
+    /// How many bytes of the current frame are still to be skipped.
     left_out: usize,
 }
 
@@ -175,7 +175,7 @@ pub(super) async fn watch(
 async fn send(client: &kube::Client, uri: &str, accept: &str) -> FeedReply<Response<Body>> {
     let request = Request::get(uri)
         .header(header::ACCEPT, accept)
-        // Since 1.37 servers compress watches in a way that common decoders stop at the first event of.
+        // Since 1.37 servers compress watches event by event, and common decoders stop after the first event.
         .header(header::ACCEPT_ENCODING, "identity")
         .body(Body::empty());
     let request = match request {
@@ -194,8 +194,8 @@ async fn send(client: &kube::Client, uri: &str, accept: &str) -> FeedReply<Respo
     }
 }
 
-/// The message of a Status; empty if there is none. A refusal is known by its code, so a body that is late, broken or
-/// long does not matter.
+/// The message of a `Status`; empty if the body has none. The status code is known already, so a body that is late,
+/// broken or long does no harm.
 async fn message(body: Body) -> String {
     let body = Limited::new(body, REFUSAL_BYTES_MAX).collect();
     let Ok(Ok(body)) = tokio::time::timeout(REFUSAL_TIMEOUT, body).await else {
@@ -205,14 +205,14 @@ async fn message(body: Body) -> String {
     status.map_or(String::new(), |status| shortened(&status.message))
 }
 
-/// How long a server wants not to be asked, in seconds; dates and nonsense are ignored.
+/// The `Retry-After` header in seconds. Dates and other values are ignored.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?;
     let seconds: u64 = text.trim().parse().ok()?;
     Some(Duration::from_secs(seconds).min(RETRY_AFTER_MAX))
 }
 
-/// A text as the value of a query parameter.
+/// Percent-encodes the value of a query parameter.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {

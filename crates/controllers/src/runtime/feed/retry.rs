@@ -1,4 +1,4 @@
-//! How a feed reacts to failures: the new state of the kind, and client-go's reflector backoff, 0.8 s to 30 s.
+//! Reacts to failures of a feed: sets the state of the kind, and backs off like client-go's reflector, 0.8 s to 30 s.
 
 use std::time::Duration;
 
@@ -11,23 +11,23 @@ use super::{FeedAction, FeedOutput, FeedPhase, FeedTime, KindFeed, OPEN_FAILURES
 const WAIT_MIN: Duration = Duration::from_millis(800);
 /// The longest wait, before jitter, which may double it.
 const WAIT_MAX: Duration = Duration::from_secs(15);
-/// After so long without a failure the earlier ones are forgotten.
+/// After this time without a failure, earlier failures are forgotten.
 const GOOD: Duration = Duration::from_secs(120);
 
 /// Counts the failures of one feed.
 #[derive(Debug, Default)]
 pub(super) struct FeedBackoff {
     failures: u32,
-    /// Since when nothing failed.
+    /// The time since which no request has failed.
     good_since: Option<Duration>,
-    /// The list under way is needed because the server lost what we knew: its success is no sign of health.
+    /// The current list is needed because the server lost our version. Its success does not reset the failures.
     is_loss: bool,
 }
 
 // === impl FeedBackoff ===
 
 impl FeedBackoff {
-    /// Takes note of a failure, and returns how long to wait.
+    /// Counts a failure, and returns how long to wait.
     pub(super) fn failed(&mut self, at: Duration, rng: &mut Rng) -> Duration {
         self.forgive(at);
         self.good_since = None;
@@ -38,7 +38,7 @@ impl FeedBackoff {
         rng.duration(wait..2 * wait)
     }
 
-    /// The server cannot continue the watch. Returns how long to wait; not at all the first time.
+    /// The server cannot continue the watch. Returns how long to wait; `None` the first time.
     pub(super) fn lost(&mut self, at: Duration, rng: &mut Rng) -> Option<Duration> {
         self.forgive(at);
         self.is_loss = true;
@@ -50,7 +50,7 @@ impl FeedBackoff {
         Some(self.failed(at, rng))
     }
 
-    /// A list has become necessary because something is wrong.
+    /// Marks the next list as caused by a failure.
     pub(super) fn set_loss(&mut self) {
         self.is_loss = true;
     }
@@ -68,7 +68,7 @@ impl FeedBackoff {
         self.good_since.get_or_insert(at);
     }
 
-    /// Whether the last thing that happened was a failure.
+    /// Whether the last request failed.
     pub(super) fn is_failing(&self) -> bool {
         self.failures > 0 && self.good_since.is_none()
     }
@@ -83,47 +83,50 @@ impl FeedBackoff {
 // === impl KindFeed ===
 
 impl KindFeed {
-    /// Waits as long as the failures so far suggest, or as the server wishes.
-    pub(super) fn back_off(&mut self, wish: Option<Duration>, at: FeedTime) -> FeedAction {
+    /// Waits for the backoff, or for the server's `Retry-After` if that is longer.
+    pub(super) fn back_off(&mut self, retry_after: Option<Duration>, at: FeedTime) -> FeedAction {
         let wait = self.retry.failed(at.elapsed, &mut self.rng);
-        self.rest(wish.map_or(wait, |wish| wish.max(wait)), at)
+        self.rest(
+            retry_after.map_or(wait, |retry_after| retry_after.max(wait)),
+            at,
+        )
     }
 
     pub(super) fn unanswered(&mut self, at: FeedTime, out: &mut Vec<FeedOutput>) -> FeedAction {
         self.opening_failed();
-        self.trouble(KindState::Failing(at.now), out);
+        self.degrade(KindState::Failing(at.now), out);
         self.back_off(None, at)
     }
 
-    /// What a code other than 200 means, for a list as for a watch.
+    /// Reacts to a status other than 200, of a list or of a watch.
     pub(super) fn refused(
         &mut self,
         status: u16,
-        wish: Option<Duration>,
+        retry_after: Option<Duration>,
         at: FeedTime,
         out: &mut Vec<FeedOutput>,
     ) -> FeedAction {
         match status {
             401 | 403 | 405 => {
-                self.trouble(KindState::Forbidden, out);
-                self.back_off(wish, at)
+                self.degrade(KindState::Forbidden, out);
+                self.back_off(retry_after, at)
             }
             404 => {
                 self.forget_position();
                 out.push(FeedOutput::NotServed);
-                self.trouble(KindState::Failing(at.now), out);
-                self.back_off(wish, at)
+                self.degrade(KindState::Failing(at.now), out);
+                self.back_off(retry_after, at)
             }
             410 | 504 if self.position.is_some() => self.expired(at),
             410 if self.has_token() && self.pages => {
-                // The list takes longer than the server's history lasts: all objects at once, then.
+                // The list takes longer than the server keeps its history: request all objects at once.
                 self.pages = false;
                 self.begin_list()
             }
             429 | 500.. => {
                 self.opening_failed();
-                self.trouble(KindState::Failing(at.now), out);
-                self.back_off(wish, at)
+                self.degrade(KindState::Failing(at.now), out);
+                self.back_off(retry_after, at)
             }
             _ if matches!(self.phase, FeedPhase::OpeningStream) && status != 410 => {
                 self.streams = false;
@@ -131,13 +134,13 @@ impl KindFeed {
             }
             _ => {
                 self.forget_position();
-                self.trouble(KindState::Failing(at.now), out);
-                self.back_off(wish, at)
+                self.degrade(KindState::Failing(at.now), out);
+                self.back_off(retry_after, at)
             }
         }
     }
 
-    /// A request that fails again and again may succeed in another form.
+    /// Counts a failure to open a list or a watch. After several of them another form of request is tried.
     pub(super) fn opening_failed(&mut self) {
         match self.phase {
             FeedPhase::OpeningStream | FeedPhase::Streaming => self.stream_broke(),
@@ -158,7 +161,7 @@ impl KindFeed {
         }
     }
 
-    /// The server does not have the history that the watch needs: list anew. At once, unless this happens often.
+    /// The server does not have the history that the watch needs: lists again, at once unless this happens often.
     pub(super) fn expired(&mut self, at: FeedTime) -> FeedAction {
         self.forget_position();
         let wait = self.retry.lost(at.elapsed, &mut self.rng);
@@ -168,8 +171,8 @@ impl KindFeed {
         }
     }
 
-    /// The kind is known less well than before. A frozen kind stays so until a list thaws it.
-    pub(super) fn trouble(&mut self, state: KindState, out: &mut Vec<FeedOutput>) {
+    /// Sets a worse state of the kind. A frozen kind stays frozen until a list is applied.
+    pub(super) fn degrade(&mut self, state: KindState, out: &mut Vec<FeedOutput>) {
         let same = std::mem::discriminant(&self.state) == std::mem::discriminant(&state);
         if !same && self.state != KindState::Frozen {
             self.set_state(state, out);

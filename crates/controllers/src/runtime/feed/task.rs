@@ -18,13 +18,13 @@ use super::super::record::RecordView;
 use super::request::{self, FeedRefusal, FeedReply, WatchLine, WatchLines};
 use super::{FeedAction, FeedInput, FeedOutput, FeedTime, KindFeed, WatchEnd};
 
-/// How long a kind that is not served any more is watched on: its objects' DELETED events come about then.
+/// How long a kind that is not served any more is still watched, because the DELETED events of its objects may follow.
 ///
 /// DEVIATION(vanished-kinds): upstream's informers of such kinds retry for ever, and a kind that comes back is then
 /// watched twice.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// What the `feed_set` asks of a feed.
+/// A command of the `feed_set` to a feed.
 pub(crate) enum FeedCommand {
     /// Send all changes to this listener, first those of a full list. It has got `Syncing` for the kind already.
     Join(mpsc::Sender<ObservedChange>),
@@ -34,7 +34,7 @@ pub(crate) enum FeedCommand {
     Leave,
 }
 
-/// What a feed is started with.
+/// The parameters of a new feed.
 pub(crate) struct FeedSetup {
     pub(crate) id: KindId,
     pub(crate) kind: ApiKind,
@@ -62,8 +62,8 @@ pub(crate) struct FeedTask {
     listeners: Vec<ChangeListener>,
     outputs: Vec<FeedOutput>,
     /// The last failure, for the log.
-    trouble: String,
-    /// Set when the feed has to end: until when it is watched on.
+    last_error: String,
+    /// The time at which the feed ends; `None` while it is wanted.
     leaves: Option<Instant>,
 }
 
@@ -102,7 +102,7 @@ impl FeedTask {
             began: Instant::now(),
             listeners: Vec::new(),
             outputs: Vec::new(),
-            trouble: String::new(),
+            last_error: String::new(),
             leaves: None,
         }
     }
@@ -144,7 +144,7 @@ impl FeedTask {
         self.id
     }
 
-    /// What follows from an event; nothing if the interrupted step is to be repeated.
+    /// Passes an event to the feed and returns its next action; `None` if the interrupted action is to be repeated.
     async fn take(&mut self, happened: FeedEvent) -> Option<FeedAction> {
         Some(match happened {
             FeedEvent::Command(command) => return self.apply_commands(command).await,
@@ -158,7 +158,7 @@ impl FeedTask {
             | FeedEvent::Watch(FeedReply::Refused(refusal)) => self.refused(refusal).await,
             FeedEvent::Page(FeedReply::Unanswered(error))
             | FeedEvent::Watch(FeedReply::Unanswered(error)) => {
-                self.trouble = error.to_string();
+                self.last_error = error.to_string();
                 self.step(FeedInput::Unanswered).await
             }
         })
@@ -170,7 +170,7 @@ impl FeedTask {
             message,
             retry_after,
         } = refusal;
-        self.trouble = match message.as_str() {
+        self.last_error = match message.as_str() {
             "" => format!("the server answered {status}"),
             message => format!("the server answered {status}: {message}"),
         };
@@ -203,7 +203,7 @@ impl FeedTask {
                 Ok(Ok(Some(WatchLine::Overlong))) => self.step(FeedInput::Overlong).await,
                 Ok(Ok(None)) => self.step(FeedInput::Ended(WatchEnd::Clean)).await,
                 Ok(Err(error)) => {
-                    self.trouble = error.to_string();
+                    self.last_error = error.to_string();
                     self.step(FeedInput::Ended(WatchEnd::Broken)).await
                 }
                 Err(_) if self.leaves == Some(until) => return next,
@@ -316,7 +316,7 @@ impl FeedTask {
     }
 
     fn log_state(&self, state: KindState) {
-        let (kind, error) = (&self.kind, self.trouble.as_str());
+        let (kind, error) = (&self.kind, self.last_error.as_str());
         match state {
             KindState::Failing(_) => {
                 tracing::warn!(%kind, error, "cannot list or watch; retrying with backoff");

@@ -11,10 +11,10 @@ use super::*;
 
 const KIND: KindId = KindId(1);
 
-/// A fault, and how a feed experiences it.
+/// The name of a fault, and the inputs that it causes.
 type FeedCase = (&'static str, fn(&mut FeedScript));
 
-/// A feed with a clock, and what it said since somebody last listened.
+/// A feed with a clock, and its outputs since the last check.
 struct FeedScript {
     feed: KindFeed,
     elapsed: Duration,

@@ -1,4 +1,4 @@
-//! What servers write: the lines of a watch and the pages of a list, as pure functions of their bytes.
+//! Decodes the events of a watch and the pages of a list. Pure functions of their bytes.
 
 use caretaker_machinery::proto::{Fields, MAGIC, Malformed, envelope};
 use serde::Deserialize;
@@ -10,36 +10,32 @@ use super::super::record::{
     watch_event,
 };
 
-/// What a frame of protocol buffers begins with: its first field, the event's type. No line of JSON does.
+/// The first byte of a frame: the tag of its first field, the type of the event. No line of JSON begins with it.
 const FRAME_START: u8 = 0x0a;
 
 /// The annotation by which a bookmark ends a list by watch.
 const END_OF_LIST: &str = "k8s.io/initial-events-end";
 
-/// A line of a watch.
+/// An event of a watch.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum WatchEvent {
-    /// An object exists.
+    /// The event is ADDED or MODIFIED.
     Applied(ObjectRecord),
-    /// An object ended.
+    /// The event is DELETED.
     Deleted(ObjectRecord),
-    /// An object exists and cannot be read.
+    /// The event is ADDED or MODIFIED, and its object cannot be decoded.
     Unreadable(UnreadableObject),
-    /// An object ended and cannot be read.
+    /// The event is DELETED, and its object cannot be decoded.
     UnreadableEnd(UnreadableObject),
-    /// How far the watch has come.
     Bookmark {
-        /// All up to this has been told.
+        /// The watch has shown all events up to this version.
         revision: Revision,
         /// Whether this ends the list that the watch began with.
         is_end: bool,
     },
-    /// What would have been an HTTP status before the watch began.
-    Error {
-        /// The status.
-        status: u16,
-    },
-    /// Of a later Kubernetes, perhaps.
+    /// An error after the watch was opened, with its HTTP status; 0 if the status is unknown.
+    Error { status: u16 },
+    /// A type of event that later versions of Kubernetes may add.
     Unknown,
 }
 
@@ -51,14 +47,14 @@ pub(super) struct ListPage<'a> {
     pub(super) items: Vec<EncodedObject<'a>>,
 }
 
-/// An object of a page, as it was written.
+/// An encoded object of a page.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum EncodedObject<'a> {
     Json(&'a RawValue),
     Protobuf(&'a [u8]),
 }
 
-/// Something else than a list.
+/// The bytes are no list of objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NotAList;
 
@@ -104,7 +100,7 @@ struct JsonList<'a> {
     kind: Option<String>,
     #[serde(default)]
     metadata: Option<ListMetadata>,
-    /// Twice optional: an empty list may be written as null, but something without items is no list.
+    /// Optional twice: an empty list may be written as null, but a document without `items` is no list.
     #[serde(borrow, default, deserialize_with = "present")]
     items: Option<Option<Vec<&'a RawValue>>>,
 }
@@ -117,7 +113,7 @@ struct ListMetadata {
     token: Option<Box<str>>,
 }
 
-/// Reads a line, or what stands for one in a watch of protocol buffers. Nothing: it is not what a watch consists of.
+/// Decodes a line of JSON or a frame of protocol buffers; `None` if it is no event.
 pub(super) fn read_event(kind: KindId, view: RecordView, line: &[u8]) -> Option<WatchEvent> {
     if line.first() == Some(&FRAME_START) {
         return read_frame(kind, line).ok();
@@ -172,7 +168,7 @@ fn read_frame(kind: KindId, frame: &[u8]) -> Result<WatchEvent, Malformed> {
     })
 }
 
-/// A `PartialObjectMetadata` of which only two things are said.
+/// Decodes a bookmark: a `PartialObjectMetadata` with a version and perhaps an annotation.
 fn read_bookmark(message: &[u8]) -> Result<WatchEvent, Malformed> {
     let (mut revision, mut is_end) = ("", false);
     for field in Fields::of(message) {
@@ -210,7 +206,7 @@ fn read_status(message: &[u8]) -> Result<StatusObject, Malformed> {
     Ok(status)
 }
 
-/// Reads a page.
+/// Decodes a page of a list.
 pub(super) fn read_page(bytes: &[u8]) -> Result<ListPage<'_>, NotAList> {
     if bytes.starts_with(MAGIC) {
         return read_protobuf_page(bytes).map_err(|Malformed| NotAList);
@@ -256,7 +252,6 @@ fn read_protobuf_page(bytes: &[u8]) -> Result<ListPage<'_>, Malformed> {
 // === impl EncodedObject ===
 
 impl EncodedObject<'_> {
-    /// The object.
     pub(super) fn decode(
         &self,
         kind: KindId,
@@ -272,7 +267,7 @@ impl EncodedObject<'_> {
 // === impl WatchEvent ===
 
 impl WatchEvent {
-    /// How far the watch has come with this, if it says so.
+    /// The version of the event, if it has one.
     pub(super) fn revision(&self) -> Option<&Revision> {
         match self {
             Self::Applied(record) | Self::Deleted(record) => Some(&record.meta.revision),
@@ -287,7 +282,7 @@ fn revision(text: Option<&str>) -> Revision {
     Revision::from(text.unwrap_or_default())
 }
 
-/// Some servers give the reason only.
+/// The HTTP status of a `Status`. Some servers send only the reason.
 fn status_code(status: &StatusObject) -> u16 {
     match (status.code, status.reason.as_deref()) {
         (Some(code), _) if code != 0 => code,

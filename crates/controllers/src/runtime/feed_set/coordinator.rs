@@ -47,7 +47,7 @@ pub(super) enum SetCommand {
     Stop(oneshot::Sender<()>),
 }
 
-/// Owns discovery, the feeds' tasks and the subscribers'.
+/// Owns discovery, the tasks of the feeds and those of the subscriptions.
 pub(super) struct FeedCoordinator {
     client: kube::Client,
     clock: Clock,
@@ -65,12 +65,12 @@ pub(super) struct FeedCoordinator {
     /// Feeds that have to end and have not ended yet. Their kinds are not watched anew before that.
     leaving: BTreeSet<KindId>,
     tasks: JoinSet<KindId>,
-    /// What each task feeds, and in which generation.
+    /// The kind and the generation of each feed's task.
     task_kinds: BTreeMap<Id, (KindId, u64)>,
     /// The generation of each kind's feed that crashed last.
     crashed: BTreeMap<KindId, u64>,
     discovery: DiscoverySchedule,
-    /// When all kinds should have synced.
+    /// The time by which all kinds should have synced.
     synced_by: Option<Instant>,
 }
 
@@ -175,7 +175,7 @@ impl FeedCoordinator {
     fn subscribe(&mut self, interest: KindInterest, sender: mpsc::Sender<ObservedChange>) {
         self.number += 1;
         self.subscribers.insert(self.number, interest.clone());
-        // First the feeds, then the subscriber: it finds all of them in its first plan, in the right form.
+        // The feeds start first, so that the first plan of the subscription has all of them, in the right view.
         self.reconcile();
         let plan = self.plan.subscribe();
         let clock = self.clock.clone();
@@ -206,7 +206,7 @@ impl FeedCoordinator {
         };
         self.leaving.remove(&kind);
         if is_crash {
-            // It starts anew with the next discovery, not at once: what it stumbled over is still there.
+            // The feed starts again with the next round of discovery and not at once, because the cause is still there.
             let name = self.catalog.get(kind).map(ToString::to_string);
             let name = name.unwrap_or_else(|| "(not served)".to_owned());
             tracing::error!(
@@ -263,7 +263,7 @@ impl FeedCoordinator {
         }
     }
 
-    /// Starts, changes and ends feeds until they are those that are wanted, then publishes them to the subscriptions.
+    /// Starts, changes and ends feeds as the subscriptions need them, then publishes them to the subscriptions.
     fn reconcile(&mut self) {
         let catalog = self.catalog.clone();
         let mut wanted: BTreeMap<KindId, (&ApiKind, RecordView)> = BTreeMap::new();
@@ -278,7 +278,7 @@ impl FeedCoordinator {
         }
         let unwanted = self.feeds.extract_if(.., |id, _| !wanted.contains_key(id));
         for (id, watched) in unwanted {
-            // A feed that has ended by itself is as good as one that leaves.
+            // A feed that has ended by itself needs no command.
             let _ = watched.running.commands.send(FeedCommand::Leave);
             self.leaving.insert(id);
         }
@@ -336,7 +336,8 @@ impl FeedCoordinator {
 // === impl WatchedKind ===
 
 impl WatchedKind {
-    /// Asks for another version, or for more of each object, if that is wanted now. Never for less: it would cost a list.
+    /// Requests another version or a fuller view, if that is wanted now. The view never shrinks, because that would cost
+    /// a list.
     fn follow(&mut self, kind: &ApiKind, view: RecordView) {
         let view = view.max(self.view);
         if self.version == kind.version && self.view == view {
@@ -345,7 +346,7 @@ impl WatchedKind {
         self.version = kind.version.clone();
         self.view = view;
         let reset = FeedCommand::Reset(Box::new(kind.clone()), view);
-        // A feed that has just ended is started anew when its end is noticed.
+        // A feed that has just ended is started again when its task is joined.
         let _ = self.running.commands.send(reset);
     }
 }
@@ -358,7 +359,8 @@ impl DiscoverySchedule {
         self.running = Some((Instant::now(), Box::pin(discovery)));
     }
 
-    /// What was found and how long it took; never, if discovery is not running. May be cancelled and called again.
+    /// Waits for the current round, and returns its result and duration; pending for ever if no round is running. May be
+    /// cancelled and called again.
     async fn finished(&mut self) -> (DiscoveryResult, Duration) {
         let Some((began, discovery)) = &mut self.running else {
             return std::future::pending().await;
@@ -392,7 +394,7 @@ impl DiscoverySchedule {
     }
 }
 
-/// Returns at a time; never, if there is none.
+/// Sleeps until a time; for ever if there is none.
 async fn at(time: Option<Instant>) {
     match time {
         Some(time) => sleep_until(time).await,

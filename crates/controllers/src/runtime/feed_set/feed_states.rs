@@ -19,11 +19,11 @@ pub(crate) struct FeedStates {
     discovery: Notify,
 }
 
-/// How well a kind is known.
+/// The state of one feed.
 #[derive(Debug, Clone, Copy)]
 struct FeedState {
     state: KindState,
-    /// Whether it was ever synced since its feed began, as upstream's `HasSynced`.
+    /// Whether the kind was synced at any time since its feed began, as upstream's `HasSynced`.
     has_synced: bool,
 }
 
@@ -59,7 +59,7 @@ impl FeedStates {
             .is_some_and(|known| known.state == KindState::Synced)
     }
 
-    /// Whether a kind that is watched now was synced at any time since: it may be in trouble by now.
+    /// Whether a kind that is watched now was synced at any time since its feed began. It may be failing by now.
     pub(crate) fn has_synced(&self, kind: KindId) -> bool {
         self.lock().get(&kind).is_some_and(|known| known.has_synced)
     }

@@ -18,7 +18,7 @@ use super::KindInterest;
 /// The feeds that can be joined.
 #[derive(Clone, Default)]
 pub(super) struct FeedPlan {
-    /// Nothing before the first discovery.
+    /// `None` before the first round of discovery.
     pub(super) catalog: Option<Arc<KindCatalog>>,
     pub(super) feeds: BTreeMap<KindId, RunningFeed>,
     /// The generation of each kind's feed that crashed last.
@@ -34,7 +34,7 @@ pub(super) struct RunningFeed {
     pub(super) commands: mpsc::UnboundedSender<FeedCommand>,
 }
 
-/// One subscriber, and what it has got.
+/// One subscriber, and what it has received.
 struct FeedSubscription {
     interest: KindInterest,
     sender: mpsc::Sender<ObservedChange>,
@@ -105,7 +105,8 @@ impl FeedSubscription {
             })
             .map(|(id, running)| (*id, running))
             .collect();
-        // All of them before the first joins: a controller that knows of no list under way takes its kinds as complete.
+        // `Syncing` is sent for all kinds before the first feed is joined, because a controller takes its kinds as
+        // complete once none of them is syncing.
         for (id, _) in &new {
             self.announce(*id).await?;
         }
@@ -135,7 +136,7 @@ impl FeedSubscription {
                 }
             }
         }
-        // A kind that went before its feed was started again.
+        // The kind was removed before its feed was started again.
         let left: Vec<KindId> = self.announced.iter().copied().collect();
         for id in left {
             if !self.wants(catalog, id) {

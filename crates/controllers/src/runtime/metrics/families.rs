@@ -68,12 +68,12 @@ impl MetricFamilies {
         );
         registry.register(
             "workqueue_queue_duration_seconds",
-            "How long keys were due before their turn",
+            "Seconds that keys were due before they were processed",
             self.queue_duration.clone(),
         );
         registry.register(
             "workqueue_work_duration_seconds",
-            "How long keys were in process",
+            "Seconds that keys were in process",
             self.work_duration.clone(),
         );
     }

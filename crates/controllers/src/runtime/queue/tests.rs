@@ -1,4 +1,4 @@
-//! The queue against tables, and against every order of events that proptest thinks of.
+//! The queue against tables, and against random orders of events.
 
 use proptest::prelude::*;
 
@@ -18,7 +18,7 @@ fn pop<K: Clone + Ord>(queue: &mut WorkQueue<K>, ms: u64) -> Option<K> {
     queue.pop(at(ms)).map(|due| due.key)
 }
 
-/// Takes out everything that is due, and is done with it at once.
+/// Takes out all due keys and ends their processing at once.
 fn drain<K: Clone + Ord>(queue: &mut WorkQueue<K>, ms: u64) -> Vec<K> {
     let mut seen = Vec::new();
     while let Some(key) = pop(queue, ms) {
@@ -102,7 +102,7 @@ fn a_cleared_timer_is_not_kept() {
     queue.done(&"a", at(1));
     assert_eq!(queue.entries.keys().collect::<Vec<_>>(), [&"b"]);
     assert_eq!(queue.delayed.len(), 1);
-    // A backoff is not a time that was asked for.
+    // A backoff is no timer of the controller.
     queue.retry(&"b", at(1));
     queue.clear_timer(&"b");
     assert_eq!(drain(&mut queue, 10), ["b"]);
@@ -226,7 +226,7 @@ fn parking_behind_a_key_does_not_shorten_its_backoff() {
     assert!(queue.park(&"a", &"owner", at(0)));
     assert_eq!(pop(&mut queue, 4), None);
     assert_eq!(pop(&mut queue, 5), Some("owner"));
-    // A time it asked for is no backoff: it may be years away.
+    // A timer is no backoff: it may be years away.
     queue.add_at("other", at(1_000_000), at(5));
     queue.add("b", at(5));
     assert_eq!(pop(&mut queue, 5), Some("b"));
@@ -282,7 +282,7 @@ fn a_key_that_waited_in_vain_is_marked() {
         assert_eq!((due.key, due.in_vain), ("a", in_vain));
         queue.done(&"a", at(0));
     }
-    // If the other one will come again by itself, waiting again is not in vain.
+    // If the other key will be decided soon, waiting again is not in vain.
     queue.add("a", at(0));
     pop(&mut queue, 0).unwrap();
     assert!(queue.park(&"a", &"owner", at(0)));
@@ -393,7 +393,7 @@ fn any_step() -> impl Strategy<Value = QueueStep> {
     ]
 }
 
-/// Plays the steps. Keys in process are kept apart; whatever was asked for must come, unless it waits behind a key.
+/// Runs the steps. Every added key must become due, unless it is parked.
 fn play(steps: &[QueueStep]) -> WorkQueue<u8> {
     let mut queue = WorkQueue::new(RetryLimits::default());
     let mut busy: Vec<u8> = Vec::new();
@@ -448,8 +448,8 @@ fn play(steps: &[QueueStep]) -> WorkQueue<u8> {
 }
 
 proptest! {
-    /// However it was used, a queue runs empty when everybody is done and nobody asks for more; nothing is lost on
-    /// the way: keys that wait are behind somebody who comes.
+    /// After any steps the queue runs empty once all keys are done and none is added. No key is lost: a parked key waits
+    /// behind a key that will be decided.
     #[test]
     fn everything_comes_and_nothing_is_left(steps in prop::collection::vec(any_step(), 0..200)) {
         let mut queue = play(&steps);

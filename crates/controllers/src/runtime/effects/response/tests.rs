@@ -1,4 +1,4 @@
-//! Every answer that a server, a proxy or an accident can give, and what follows from it.
+//! Replies of servers and proxies, proper and broken, and the answers that they become.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Whatever happens, in whatever order.
+//! Random inputs in random order.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! How everything is learned: lists by watch, page by page, and what breaks them off.
+//! Lists by watch and in pages, and what breaks them off.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn a_list_by_watch_turns_into_the_watch() {
     assert_eq!(script.next, FeedAction::Read(STREAM_IDLE));
     script.line(&event("ADDED", "a", 7));
     script.line(&event("ADDED", "b", 3));
-    // A server that is behind sends what happens meanwhile before the end.
+    // A server that lags sends the changes before the end of the list.
     script.line(&event("DELETED", "a", 9));
     assert_eq!(
         script.feed.state(),
@@ -123,7 +123,7 @@ fn a_list_by_watch_that_breaks_thrice_is_replaced_by_pages() {
     );
 }
 
-/// A6, A24: what a list did not get to says nothing.
+/// A6, A24: an incomplete list proves nothing about the objects that it did not show.
 #[test]
 fn a_list_that_breaks_off_reports_no_object_as_missing() {
     let table: [FeedCase; 6] = [

@@ -1,4 +1,4 @@
-//! Objects: what they are known by, and what becomes of those that cannot be read.
+//! The identity of objects, and objects that cannot be decoded.
 
 use super::*;
 
@@ -41,7 +41,7 @@ fn an_unreadable_object_is_reported_once_and_blocks_nothing() {
     assert_eq!(script.said(), ["missing uid-b", "synced"]);
     script.pass_waits();
     script.put(FeedInput::Opened);
-    // Its end is not an observed one, but it is not there any more.
+    // Its delete was not shown with an object, so it is only missing.
     bad["type"] = "DELETED".into();
     bad["object"]["metadata"]["resourceVersion"] = "15".into();
     script.line(&bad);

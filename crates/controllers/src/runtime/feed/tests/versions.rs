@@ -11,7 +11,7 @@ fn a_lagging_replica_freezes_nothing() {
     script.pass(130);
     script.line(&error(410, "Expired"));
     script.page(&page(40, "", &[("a", 3), ("old", 39)]));
-    // Not believed, and not shown: the quorum is asked, once.
+    // The objects are not shown; one list from the quorum follows.
     assert!(script.is_listing_by_page(), "{:?}", script.next);
     assert!(script.said().is_empty());
     script.page(&page(51, "", &[("a", 3), ("c", 50)]));
@@ -36,7 +36,7 @@ fn a_restored_store_freezes_the_kind_until_a_fresh_list_has_been_applied() {
         script.said();
         script.pass(130);
         script.line(&error(410, "Expired"));
-        // Whatever the first list came by: nothing of another history is shown before the kind is frozen.
+        // In both forms of the list, no object of a restored store is shown before the kind is frozen.
         script.page(&page(40, "", &[("wrong", 3)]));
         assert!(script.said().is_empty(), "by pages: {by_pages}");
         script.page(&page(40, "t", &[("a", 3)]));

@@ -1,4 +1,4 @@
-//! How long watches last, and what comes after them.
+//! The length of watches, and what follows when they end.
 
 use super::*;
 
@@ -82,7 +82,7 @@ fn a_storm_of_410_slows_down() {
     }
     assert_eq!(waits[0], Duration::ZERO);
     assert!(waits[7] >= Duration::from_secs(15), "{waits:?}");
-    // Two good minutes later it is as if nothing had been.
+    // Two minutes without a failure reset the backoff.
     script.pass(130);
     script.line(&error(410, "Expired"));
     assert!(script.is_listing_by_page());
@@ -121,7 +121,7 @@ fn watches_that_end_at_once_make_the_kind_fail_and_cause_a_list() {
             said.len() == 1 && said[0].starts_with("failing since 40"),
             "{said:?}"
         );
-        // One line, and all is well.
+        // One line makes the kind recover.
         script.put(FeedInput::Opened);
         script.line(&bookmark(11));
         assert_eq!(script.said(), ["synced"]);
@@ -140,7 +140,7 @@ fn watches_that_end_at_once_make_the_kind_fail_and_cause_a_list() {
 fn a_silent_watch_is_followed_by_a_new_watch_and_then_by_a_list() {
     let mut script = FeedScript::watching();
     for _ in 0..3 {
-        // A watch that said something is simply continued.
+        // A watch that showed a line is continued.
         script.line(&bookmark(12));
         script.pass(90);
         script.end(WatchEnd::Idle);
@@ -166,7 +166,7 @@ fn a_list_follows_several_watches_that_cannot_be_opened() {
         script.pass_waits();
     }
     assert!(script.is_listing_by_page());
-    // A version that the server cannot even read: at once.
+    // A version that the server cannot parse causes a list at once.
     let mut script = FeedScript::watching();
     script.pass(400);
     script.end(WatchEnd::Clean);
