@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use caretaker_machinery::patch::strategic::{FieldFacts, PatchSchema, Rule, TypeId};
+use caretaker_machinery::patch::strategic::{FieldFacts, MergeRule, PatchSchema, TypeId};
 
 const FIELDS: &str = include_str!("../data/fields.txt");
 
@@ -71,15 +71,15 @@ impl PatchSchema for MergeFields {
 }
 
 /// Returns the merge rule of a field. `retainKeys` needs no rule: the directive in a patch is sufficient.
-fn rule(shape: &str, strategy: &str, key: &'static str) -> Rule<'static> {
+fn rule(shape: &str, strategy: &str, key: &'static str) -> MergeRule<'static> {
     let says = |word: &str| strategy.split(',').any(|part| part == word);
     match shape {
-        "object" if says("replace") => Rule::ReplacedObject,
-        "object" => Rule::Object,
-        "map" => Rule::Map,
-        _ if !says("merge") => Rule::ReplacedList,
-        _ if key == "-" => Rule::Set,
-        _ => Rule::ListByKey(key),
+        "object" if says("replace") => MergeRule::ReplacedObject,
+        "object" => MergeRule::Object,
+        "map" => MergeRule::Map,
+        _ if !says("merge") => MergeRule::ReplacedList,
+        _ if key == "-" => MergeRule::Set,
+        _ => MergeRule::ListByKey(key),
     }
 }
 
@@ -94,14 +94,17 @@ mod tests {
         for field in ["spec", "template", "spec"] {
             at = schema.field(at, field).of.unwrap();
         }
-        assert_eq!(schema.field(at, "containers").rule, Rule::ListByKey("name"));
+        assert_eq!(
+            schema.field(at, "containers").rule,
+            MergeRule::ListByKey("name")
+        );
         let pod = schema.root("", "v1", "Pod");
         let meta = schema.field(pod, "metadata").of.unwrap();
-        assert_eq!(schema.field(meta, "finalizers").rule, Rule::Set);
+        assert_eq!(schema.field(meta, "finalizers").rule, MergeRule::Set);
         assert_eq!(
             schema.field(meta, "ownerReferences").rule,
-            Rule::ListByKey("uid")
+            MergeRule::ListByKey("uid")
         );
-        assert_eq!(schema.field(meta, "nope").rule, Rule::Unknown);
+        assert_eq!(schema.field(meta, "nope").rule, MergeRule::Unknown);
     }
 }

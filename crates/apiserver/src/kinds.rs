@@ -9,8 +9,8 @@ mod rules;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use caretaker_machinery::schema::Schema;
-use caretaker_machinery::status::Named;
+use caretaker_machinery::schema::StructuralSchema;
+use caretaker_machinery::status::NamedResource;
 use serde_json::Value;
 
 use crate::store::{ResourceId, SchemaId};
@@ -76,7 +76,7 @@ pub(crate) struct CustomSchema {
     pub(crate) id: SchemaId,
     /// The schema in the definition.
     source: Value,
-    pub(crate) compiled: Schema,
+    pub(crate) compiled: StructuralSchema,
 }
 
 /// All rows, by group, version and plural.
@@ -105,8 +105,8 @@ impl ServedKind {
     }
 
     /// Names an object by its resource, as most messages do.
-    pub(crate) fn resource_named<'a>(&'a self, name: &'a str) -> Named<'a> {
-        Named {
+    pub(crate) fn resource_named<'a>(&'a self, name: &'a str) -> NamedResource<'a> {
+        NamedResource {
             group: &self.group,
             what: &self.plural,
             name,
@@ -114,8 +114,8 @@ impl ServedKind {
     }
 
     /// Names an object by its kind, as messages about its content do.
-    pub(crate) fn kind_named<'a>(&'a self, name: &'a str) -> Named<'a> {
-        Named {
+    pub(crate) fn kind_named<'a>(&'a self, name: &'a str) -> NamedResource<'a> {
+        NamedResource {
             group: &self.group,
             what: &self.kind,
             name,
@@ -242,7 +242,7 @@ impl KindTable {
         Arc::new(CustomSchema {
             id,
             source: source.clone(),
-            compiled: Schema::new(source),
+            compiled: StructuralSchema::new(source),
         })
     }
 

@@ -4,7 +4,7 @@
 //! when the response is known. The server never produces Protobuf or CBOR: every client that accepts them also accepts
 //! JSON.
 
-use caretaker_machinery::status::{Details, Status};
+use caretaker_machinery::status::{Status, StatusDetails};
 
 /// Media types that the server can produce, as errors name them.
 const AVAILABLE: &str = "application/json, application/yaml";
@@ -132,7 +132,7 @@ fn not_acceptable(known_type: bool) -> Status {
         Status::failure(406, "NotAcceptable", message)
     } else {
         let message = format!("406: Not Acceptable\n\nAvailable representations: {AVAILABLE}");
-        Status::failure(406, "NotAcceptable", message).with(Details::default())
+        Status::failure(406, "NotAcceptable", message).with(StatusDetails::default())
     }
 }
 

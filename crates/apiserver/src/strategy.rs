@@ -19,7 +19,7 @@ mod workload;
 
 use std::fmt;
 
-use caretaker_machinery::status::{Cause, Status};
+use caretaker_machinery::status::{Status, StatusCause};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -94,7 +94,7 @@ pub(crate) trait KindStrategy: fmt::Debug + Sync {
     fn prepare_finalize(&self, _old: &ObjectTree, _new: &mut ObjectTree) {}
 
     /// Returns why the server refuses a change.
-    fn validate(&self, _change: &ObjectChange<'_>) -> Vec<Cause> {
+    fn validate(&self, _change: &ObjectChange<'_>) -> Vec<StatusCause> {
         Vec::new()
     }
 

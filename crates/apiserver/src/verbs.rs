@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use caretaker_machinery::names::NameRule;
-use caretaker_machinery::status::{Details, Status, quoted};
+use caretaker_machinery::status::{Status, StatusDetails, quoted};
 use http::{Method, Response};
 use serde_json::Value;
 
@@ -351,5 +351,5 @@ fn not_implemented(request: &ResourceRequest, subresource: &str) -> Status {
     };
     let plural = &request.kind.plural;
     let message = format!("{plural}/{subresource} is not available: {why}");
-    Status::failure(501, "NotImplemented", message).with(Details::default())
+    Status::failure(501, "NotImplemented", message).with(StatusDetails::default())
 }

@@ -28,7 +28,7 @@ pub(crate) use self::selection::{
     VOLCANO_TTL,
 };
 pub(crate) use self::up::{ListenAddress, OutputFormat, UpFlags};
-pub(crate) use self::values::{ObjectName, ResourceName};
+pub(crate) use self::values::{ObjectArgument, ResourceName};
 
 use std::ffi::OsString;
 use std::process::ExitCode;

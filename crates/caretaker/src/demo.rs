@@ -17,7 +17,7 @@ use caretaker_controllers::runtime::driver::DriverMode;
 use caretaker_controllers::runtime::manager::ControllerManager;
 use caretaker_machinery::clock::Clock;
 
-use self::chapters::{Chapter, chapters};
+use self::chapters::{DemoChapter, chapters};
 use self::printer::DemoPrinter;
 use self::runner::DemoRunner;
 use crate::args::{ControllerFlags, DemoFlags, LogFormat};
@@ -100,7 +100,7 @@ impl DemoCluster {
     }
 
     /// Runs the chapters in order.
-    async fn show(&mut self, printer: &mut DemoPrinter, chapters: &[Chapter]) -> Result<()> {
+    async fn show(&mut self, printer: &mut DemoPrinter, chapters: &[DemoChapter]) -> Result<()> {
         let client = up::in_process_client(&self.server);
         printer.title(&format!(
             "Caretaker demo. The server's clock runs {CLOCK_SPEED} times as fast as yours."

@@ -25,9 +25,6 @@ use jiff::tz::TimeZone;
 
 pub use self::parse::{CronParseError, SCHEDULE_BYTES_MAX};
 pub use self::words::ClockChangeEffect;
-// Old names, until the other crates use the new ones.
-pub use self::CronSchedule as Schedule;
-pub use self::parse::CronParseError as ParseError;
 
 use self::field::CronFields;
 use self::zone::ZoneTimeline;

@@ -6,9 +6,6 @@
 /// The prefix of every Kubernetes object in protobuf encoding.
 pub const MAGIC: &[u8; 4] = b"k8s\0";
 
-// Old names, until the other crates use the new ones.
-pub use self::{MalformedProto as Malformed, ProtoFields as Fields, ProtoValue as Value};
-
 /// Iterates over the fields of one message in wire order.
 #[derive(Debug, Clone)]
 pub struct ProtoFields<'a> {

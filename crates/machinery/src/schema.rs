@@ -1,7 +1,7 @@
 //! Structural schemas of custom resources: pruning, defaulting and validation.
 //!
 //! A [`StructuralSchema`] is compiled once, when its definition is written, and then used for every object.
-//! [`StructuralSchema::settle`] removes unknown fields and fills in defaults; [`StructuralSchema::faults`]
+//! [`StructuralSchema::prune_and_default`] removes unknown fields and fills in defaults; [`StructuralSchema::faults`]
 //! validates the result and ignores parts that an update did not change. [`check::faults`] validates the schema itself, with
 //! upstream's messages. Mirrors `apiextensions-apiserver/pkg/apiserver/{schema,validation}` and `kube-openapi/pkg/validation`
 //! 1.36, oddities included. CEL rules are not evaluated; [`StructuralSchema::has_rules`] reports that a schema has some.
@@ -37,11 +37,6 @@ use walk::DefaultsMode;
 
 pub use read::read;
 pub use walk::PruneReport;
-// Old names, until the other crates use the new ones.
-pub use self::{
-    MetadataRules as Metadata, StructuralSchema as Schema, ValidatedPart as Part,
-    ValidationSubject as Subject,
-};
 
 /// The compiled schema of one version of a custom resource.
 #[derive(Debug)]
@@ -178,7 +173,7 @@ impl StructuralSchema {
     ///
     /// # Errors
     /// If an embedded object has invalid metadata.
-    pub fn settle(
+    pub fn prune_and_default(
         &self,
         object: &mut Map<String, Value>,
         metadata: MetadataRules,

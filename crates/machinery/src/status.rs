@@ -7,12 +7,6 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-// Old names, until the other crates use the new ones.
-pub use self::{
-    NamedResource as Named, StatusCause as Cause, StatusDetails as Details,
-    StatusListMeta as ListMeta,
-};
-
 /// The outcome of a request in its wire format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {

@@ -23,8 +23,6 @@ use caretaker_controllers::runtime::driver::DriverOptions;
 use caretaker_controllers::runtime::manager::ControllerManager;
 
 pub use crate::node::{LABEL as NODE_LABEL, NAME as NODE};
-// Old names, until the other crates use the new ones.
-pub use crate::annotations as life;
 
 use crate::actor::{Actor, ActorController};
 

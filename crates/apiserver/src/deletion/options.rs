@@ -1,6 +1,6 @@
 //! `DeleteOptions`, read from the body, or from the query if there is no body.
 
-use caretaker_machinery::status::{Cause, Status};
+use caretaker_machinery::status::{Status, StatusCause};
 use serde_json::{Map, Value};
 
 use crate::body::{self, BodyError};
@@ -85,7 +85,7 @@ impl DeleteOptions {
         };
         if let (Some(policy), Some(_)) = (options.policy, options.orphan_dependents) {
             let why = "orphanDependents and deletionPropagation cannot be both set";
-            let cause = Cause::invalid("propagationPolicy", format!("{policy:?}"), why);
+            let cause = StatusCause::invalid("propagationPolicy", format!("{policy:?}"), why);
             return Err(invalid_options("DeleteOptions", vec![cause]));
         }
         Ok(options)
@@ -155,7 +155,7 @@ fn policy(given: &Map<String, Value>) -> Result<Option<PropagationPolicy>, Statu
             "Orphan" => Ok(Some(PropagationPolicy::Orphan)),
             other => {
                 let known = ["Foreground", "Background", "Orphan", "nil"];
-                let cause = Cause::not_supported("propagationPolicy", other, &known);
+                let cause = StatusCause::not_supported("propagationPolicy", other, &known);
                 Err(invalid_options("DeleteOptions", vec![cause]))
             }
         },

@@ -3,7 +3,7 @@
 //! Each cause is reported once. Upstream runs some rules more than once and repeats their causes; no client depends on it.
 
 use caretaker_machinery::names::{self, NameRule};
-use caretaker_machinery::status::Cause;
+use caretaker_machinery::status::StatusCause;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -29,7 +29,7 @@ pub(crate) fn is_known_finalizer(finalizer: &str) -> bool {
 }
 
 /// Returns why an object's metadata is refused.
-pub(crate) fn faults(kind: &ServedKind, object: &ObjectTree) -> Vec<Cause> {
+pub(crate) fn faults(kind: &ServedKind, object: &ObjectTree) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     name_faults(kind, object, &mut causes);
     label_faults(object, &mut causes);
@@ -44,12 +44,12 @@ pub(crate) fn faults(kind: &ServedKind, object: &ObjectTree) -> Vec<Cause> {
 }
 
 /// Returns why the metadata of an embedded object at `path` is refused.
-pub(crate) fn embedded_faults(metadata: &ObjectTree, path: &str) -> Vec<Cause> {
+pub(crate) fn embedded_faults(metadata: &ObjectTree, path: &str) -> Vec<StatusCause> {
     let object = ObjectTree::from_iter([("metadata".to_owned(), Value::Object(metadata.clone()))]);
     let mut causes = Vec::new();
     let name = text(&object, "name");
     for fault in NameRule::PathSegment.faults(name) {
-        causes.push(Cause::invalid("metadata.name", name, &fault));
+        causes.push(StatusCause::invalid("metadata.name", name, &fault));
     }
     label_faults(&object, &mut causes);
     annotation_faults(&object, &mut causes);
@@ -62,7 +62,7 @@ pub(crate) fn embedded_faults(metadata: &ObjectTree, path: &str) -> Vec<Cause> {
 }
 
 /// Returns why the change of metadata by an update is refused.
-pub(crate) fn update_faults(old: &ObjectTree, new: &ObjectTree) -> Vec<Cause> {
+pub(crate) fn update_faults(old: &ObjectTree, new: &ObjectTree) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     if is_deleting(old) {
         let known = finalizers(old);
@@ -76,14 +76,14 @@ pub(crate) fn update_faults(old: &ObjectTree, new: &ObjectTree) -> Vec<Cause> {
                 "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
                 shown.join(", ")
             );
-            causes.push(Cause::forbidden("metadata.finalizers", &why));
+            causes.push(StatusCause::forbidden("metadata.finalizers", &why));
         }
     }
     for field in ["uid", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         if get(old, field) != get(new, field) {
             let value = get(new, field).cloned().unwrap_or(Value::Null);
             let path = format!("metadata.{field}");
-            causes.push(Cause::invalid(path, value, "field is immutable"));
+            causes.push(StatusCause::invalid(path, value, "field is immutable"));
         }
     }
     causes
@@ -91,7 +91,7 @@ pub(crate) fn update_faults(old: &ObjectTree, new: &ObjectTree) -> Vec<Cause> {
 
 /// Returns why a prefix for names is refused. Upstream checks a prefix that ends in a dash with an `a` in the place of
 /// its last two characters.
-pub(crate) fn generate_name_faults(kind: &ServedKind, object: &ObjectTree) -> Vec<Cause> {
+pub(crate) fn generate_name_faults(kind: &ServedKind, object: &ObjectTree) -> Vec<StatusCause> {
     let prefix = text(object, "generateName");
     if prefix.is_empty() {
         return Vec::new();
@@ -105,20 +105,20 @@ pub(crate) fn generate_name_faults(kind: &ServedKind, object: &ObjectTree) -> Ve
     let faults = kind.rules.names.faults(&shown);
     faults
         .iter()
-        .map(|fault| Cause::invalid("metadata.generateName", prefix, fault))
+        .map(|fault| StatusCause::invalid("metadata.generateName", prefix, fault))
         .collect()
 }
 
-fn name_faults(kind: &ServedKind, object: &ObjectTree, causes: &mut Vec<Cause>) {
+fn name_faults(kind: &ServedKind, object: &ObjectTree, causes: &mut Vec<StatusCause>) {
     let name = text(object, "name");
     if name.is_empty() {
-        causes.push(Cause::required(
+        causes.push(StatusCause::required(
             "metadata.name",
             "name or generateName is required",
         ));
     } else {
         for fault in kind.rules.names.faults(name) {
-            causes.push(Cause::invalid("metadata.name", name, &fault));
+            causes.push(StatusCause::invalid("metadata.name", name, &fault));
         }
     }
     if get(object, "generation")
@@ -126,7 +126,7 @@ fn name_faults(kind: &ServedKind, object: &ObjectTree, causes: &mut Vec<Cause>) 
         .is_some_and(|generation| generation < 0)
     {
         let value = get(object, "generation");
-        causes.push(Cause::invalid(
+        causes.push(StatusCause::invalid(
             "metadata.generation",
             value,
             "must be greater than or equal to 0",
@@ -134,38 +134,38 @@ fn name_faults(kind: &ServedKind, object: &ObjectTree, causes: &mut Vec<Cause>) 
     }
 }
 
-fn label_faults(object: &ObjectTree, causes: &mut Vec<Cause>) {
+fn label_faults(object: &ObjectTree, causes: &mut Vec<StatusCause>) {
     let labels = get(object, "labels").and_then(Value::as_object);
     for (key, value) in labels.into_iter().flatten() {
         for fault in names::qualified_name(key) {
-            causes.push(Cause::invalid("metadata.labels", key, &fault));
+            causes.push(StatusCause::invalid("metadata.labels", key, &fault));
         }
         let value = value.as_str().unwrap_or_default();
         for fault in names::label_value(value) {
-            causes.push(Cause::invalid("metadata.labels", value, &fault));
+            causes.push(StatusCause::invalid("metadata.labels", value, &fault));
         }
     }
 }
 
-fn annotation_faults(object: &ObjectTree, causes: &mut Vec<Cause>) {
+fn annotation_faults(object: &ObjectTree, causes: &mut Vec<StatusCause>) {
     let annotations = get(object, "annotations").and_then(Value::as_object);
     let mut bytes = 0;
     for (key, value) in annotations.into_iter().flatten() {
         // Upper case is allowed in annotation keys, prefix included.
         for fault in names::qualified_name(&key.to_lowercase()) {
-            causes.push(Cause::invalid("metadata.annotations", key, &fault));
+            causes.push(StatusCause::invalid("metadata.annotations", key, &fault));
         }
         bytes += key.len() + value.as_str().unwrap_or_default().len();
     }
     if bytes > ANNOTATION_BYTES_MAX {
-        causes.push(Cause::too_long(
+        causes.push(StatusCause::too_long(
             "metadata.annotations",
             ANNOTATION_BYTES_MAX,
         ));
     }
 }
 
-fn owner_faults(object: &ObjectTree, causes: &mut Vec<Cause>) {
+fn owner_faults(object: &ObjectTree, causes: &mut Vec<StatusCause>) {
     let field = "metadata.ownerReferences";
     let owners = get(object, "ownerReferences").and_then(Value::as_array);
     let owners = owners.map(Vec::as_slice).unwrap_or_default();
@@ -175,7 +175,7 @@ fn owner_faults(object: &ObjectTree, causes: &mut Vec<Cause>) {
         let (group, version) = split_group(api_version);
         if version.is_empty() || version.contains('/') {
             let path = format!("{field}.apiVersion");
-            causes.push(Cause::invalid(
+            causes.push(StatusCause::invalid(
                 path,
                 api_version,
                 "version must not be empty",
@@ -184,12 +184,12 @@ fn owner_faults(object: &ObjectTree, causes: &mut Vec<Cause>) {
         for name in ["kind", "name", "uid"] {
             if part(name).is_empty() {
                 let path = format!("{field}.{name}");
-                causes.push(Cause::invalid(path, "", "must not be empty"));
+                causes.push(StatusCause::invalid(path, "", "must not be empty"));
             }
         }
         if (group, version, part("kind")) == ("", "v1", "Event") {
             let why = "/v1, Kind=Event is disallowed from being an owner";
-            causes.push(Cause::invalid(field, shown(owner), why));
+            causes.push(StatusCause::invalid(field, shown(owner), why));
         }
     }
     let mut controllers = owners
@@ -204,7 +204,7 @@ fn owner_faults(object: &ObjectTree, causes: &mut Vec<Cause>) {
             "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {second}"
         );
         let all: Vec<ShownOwner<'_>> = owners.iter().map(shown).collect();
-        causes.push(Cause::invalid(field, all, &why));
+        causes.push(StatusCause::invalid(field, all, &why));
     }
 }
 
@@ -240,20 +240,24 @@ enum FinalizerCheck {
     NotAsked,
 }
 
-fn finalizer_faults(standard: FinalizerCheck, object: &ObjectTree, causes: &mut Vec<Cause>) {
+fn finalizer_faults(standard: FinalizerCheck, object: &ObjectTree, causes: &mut Vec<StatusCause>) {
     let list = finalizers(object);
     for (index, finalizer) in list.iter().enumerate() {
         for fault in names::qualified_name(finalizer) {
-            causes.push(Cause::invalid("metadata.finalizers", finalizer, &fault));
+            causes.push(StatusCause::invalid(
+                "metadata.finalizers",
+                finalizer,
+                &fault,
+            ));
         }
         if standard == FinalizerCheck::Asked && !is_known_finalizer(finalizer) {
             let path = format!("metadata.finalizers[{index}]");
-            causes.push(Cause::invalid(path, finalizer, UNKNOWN_FINALIZER));
+            causes.push(StatusCause::invalid(path, finalizer, UNKNOWN_FINALIZER));
         }
     }
     let has = |name: &str| list.iter().any(|finalizer| finalizer == name);
     if has(ORPHAN) && has(FOREGROUND) {
         let why = format!("finalizer {ORPHAN} and {FOREGROUND} cannot be both set");
-        causes.push(Cause::invalid("metadata.finalizers", list, &why));
+        causes.push(StatusCause::invalid("metadata.finalizers", list, &why));
     }
 }

@@ -1,6 +1,6 @@
 //! Options in the query of a request: of lists and watches, and of writes.
 
-use caretaker_machinery::status::{Cause, Named, Status};
+use caretaker_machinery::status::{NamedResource, Status, StatusCause};
 use serde_json::Value;
 
 use super::RequestQuery;
@@ -80,16 +80,19 @@ impl RequestQuery {
         let known = ["", "Ignore", "Strict", "Warn"];
         let validation = self.get("fieldValidation");
         if let Some(value) = validation.filter(|value| !known.contains(value)) {
-            causes.push(Cause::not_supported("fieldValidation", value, &known));
+            causes.push(StatusCause::not_supported("fieldValidation", value, &known));
         }
         let manager = self.get("fieldManager").unwrap_or_default();
         if manager.len() > FIELD_MANAGER_BYTES_MAX {
-            causes.push(Cause::too_long("fieldManager", FIELD_MANAGER_BYTES_MAX));
+            causes.push(StatusCause::too_long(
+                "fieldManager",
+                FIELD_MANAGER_BYTES_MAX,
+            ));
         }
         if let Some((at, bad)) = manager.char_indices().find(|(_, c)| c.is_control()) {
             let code = u32::from(bad);
             let why = format!("invalid character U+{code:04X} (at position {at})");
-            causes.push(Cause::invalid("fieldManager", manager, &why));
+            causes.push(StatusCause::invalid("fieldManager", manager, &why));
         }
         if causes.is_empty() {
             Ok(WriteOptions { dry_run })
@@ -116,16 +119,16 @@ impl ListOptions {
         }
     }
 
-    fn list_faults(&self) -> Vec<Cause> {
+    fn list_faults(&self) -> Vec<StatusCause> {
         let mut causes = Vec::new();
         if self.initial_events.is_some() {
             let why = "sendInitialEvents is forbidden for list";
-            causes.push(Cause::forbidden("sendInitialEvents", why));
+            causes.push(StatusCause::forbidden("sendInitialEvents", why));
         }
         let Some(asked) = &self.revision_match else {
             return causes;
         };
-        let mut forbid = |why: &str| causes.push(Cause::forbidden(MATCH, why));
+        let mut forbid = |why: &str| causes.push(StatusCause::forbidden(MATCH, why));
         if self.revision.is_none() {
             forbid("resourceVersionMatch is forbidden unless resourceVersion is provided");
         }
@@ -138,16 +141,16 @@ impl ListOptions {
             }
             RevisionMatch::Unknown(other) => {
                 let known = ["Exact", "NotOlderThan", ""];
-                causes.push(Cause::not_supported(MATCH, other, &known));
+                causes.push(StatusCause::not_supported(MATCH, other, &known));
             }
             RevisionMatch::Exact | RevisionMatch::NotOlderThan => {}
         }
         causes
     }
 
-    fn watch_faults(&self) -> Vec<Cause> {
+    fn watch_faults(&self) -> Vec<StatusCause> {
         let mut causes = Vec::new();
-        let mut forbid = |why: &str| causes.push(Cause::forbidden(MATCH, why));
+        let mut forbid = |why: &str| causes.push(StatusCause::forbidden(MATCH, why));
         // A watch without a revision begins with the stored objects, as if it had set sendInitialEvents.
         let implied = self
             .revision
@@ -172,7 +175,8 @@ impl ListOptions {
             Some(RevisionMatch::Unknown(other)) => Some(other.as_str()),
             _ => None,
         };
-        causes.extend(wrong.map(|wrong| Cause::not_supported(MATCH, wrong, &["NotOlderThan"])));
+        causes
+            .extend(wrong.map(|wrong| StatusCause::not_supported(MATCH, wrong, &["NotOlderThan"])));
         causes
     }
 }
@@ -208,7 +212,7 @@ pub(crate) fn check_dry_run(value: Option<&Value>, options: &str) -> Result<bool
         return Ok(!values.is_empty());
     }
     let shown = Value::Array(values.clone());
-    let cause = Cause {
+    let cause = StatusCause {
         reason: "FieldValueNotSupported".into(),
         message: format!("Unsupported value: {shown}: supported values: \"All\""),
         field: "dryRun".into(),
@@ -217,8 +221,8 @@ pub(crate) fn check_dry_run(value: Option<&Value>, options: &str) -> Result<bool
 }
 
 /// Returns the status of invalid options; `options` is their kind.
-pub(crate) fn invalid_options(options: &str, causes: Vec<Cause>) -> Status {
-    let named = Named {
+pub(crate) fn invalid_options(options: &str, causes: Vec<StatusCause>) -> Status {
+    let named = NamedResource {
         group: "meta.k8s.io",
         what: options,
         name: "",

@@ -13,7 +13,7 @@ use std::mem;
 use std::sync::Arc;
 
 use caretaker_machinery::schema::{self, check as validity};
-use caretaker_machinery::status::{Cause, Status};
+use caretaker_machinery::status::{Status, StatusCause};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -113,7 +113,7 @@ impl KindStrategy for DefinitionStrategy {
         new.insert("status".into(), status);
     }
 
-    fn validate(&self, change: &ObjectChange<'_>) -> Vec<Cause> {
+    fn validate(&self, change: &ObjectChange<'_>) -> Vec<StatusCause> {
         let ObjectChange { new, old, .. } = *change;
         check::faults(new, old)
     }
@@ -198,7 +198,7 @@ fn schema_warnings(old: Option<&ObjectTree>, new: &ObjectTree) -> Vec<String> {
         .iter()
         .map(|format| format!("unrecognized format {format:?}"))
         .collect();
-    if schemas(new).any(|source| schema::Schema::new(source).has_rules()) {
+    if schemas(new).any(|source| schema::StructuralSchema::new(source).has_rules()) {
         let warning = "x-kubernetes-validations are stored, but not evaluated by caretaker";
         warnings.push(warning.to_owned());
     }

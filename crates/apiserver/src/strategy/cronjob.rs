@@ -5,8 +5,8 @@
 //! are those of `machinery::cron`. DEVIATION(schedule-words): upstream returns the messages of its parser, runtime errors of
 //! Go included.
 
-use caretaker_machinery::cron::{Schedule, zone};
-use caretaker_machinery::status::Cause;
+use caretaker_machinery::cron::{CronSchedule, zone};
+use caretaker_machinery::status::StatusCause;
 use serde_json::{Value, json};
 
 use super::validation::{negative_faults, unsupported_fault, value_at};
@@ -35,7 +35,7 @@ const JOB: &str = "spec.jobTemplate.spec";
 // === impl CronJobStrategy ===
 
 impl KindStrategy for CronJobStrategy {
-    fn validate(&self, change: &ObjectChange<'_>) -> Vec<Cause> {
+    fn validate(&self, change: &ObjectChange<'_>) -> Vec<StatusCause> {
         let ObjectChange { part, new, old, .. } = *change;
         match part {
             ObjectPart::Main => faults(new, old),
@@ -58,7 +58,7 @@ pub(super) fn deadline_warnings(old: Option<&ObjectTree>, new: &ObjectTree) -> V
 }
 
 /// Returns why a CronJob is refused, in the order of upstream's checks.
-fn faults(new: &ObjectTree, old: Option<&ObjectTree>) -> Vec<Cause> {
+fn faults(new: &ObjectTree, old: Option<&ObjectTree>) -> Vec<StatusCause> {
     let spec = value_at(new, "/spec");
     let mut causes = schedule_faults(spec, old);
     causes.extend(negative_faults(spec, "spec", &["startingDeadlineSeconds"]));
@@ -78,35 +78,35 @@ fn faults(new: &ObjectTree, old: Option<&ObjectTree>) -> Vec<Cause> {
     let name = metadata::text(new, "name");
     if old.is_none() && name.len() > NAME_CHARS_MAX {
         let why = format!("must be no more than {NAME_CHARS_MAX} characters");
-        causes.push(Cause::invalid("metadata.name", name, &why));
+        causes.push(StatusCause::invalid("metadata.name", name, &why));
     }
     causes
 }
 
-fn schedule_faults(spec: &Value, old: Option<&ObjectTree>) -> Vec<Cause> {
+fn schedule_faults(spec: &Value, old: Option<&ObjectTree>) -> Vec<StatusCause> {
     let path = "spec.schedule";
     let text = spec["schedule"].as_str().unwrap_or_default();
     if text.is_empty() {
-        return vec![Cause::required(path, "")];
+        return vec![StatusCause::required(path, "")];
     }
     let mut causes = Vec::new();
-    if let Err(error) = Schedule::parse(text) {
-        causes.push(Cause::invalid(path, text, &error.to_string()));
+    if let Err(error) = CronSchedule::parse(text) {
+        causes.push(StatusCause::invalid(path, text, &error.to_string()));
     }
     let names_zone = |schedule: &Value| schedule.as_str().is_some_and(|text| text.contains("TZ"));
     let may_name_zone = old.is_some_and(|old| names_zone(value_at(old, "/spec/schedule")));
     if names_zone(&spec["schedule"]) {
         if !may_name_zone {
-            causes.push(Cause::invalid(path, text, ZONE_IN_SCHEDULE));
+            causes.push(StatusCause::invalid(path, text, ZONE_IN_SCHEDULE));
         } else if !spec["timeZone"].is_null() {
-            causes.push(Cause::invalid(path, text, ZONE_TWICE));
+            causes.push(StatusCause::invalid(path, text, ZONE_TWICE));
         }
     }
     causes
 }
 
-fn zone_faults(name: &str) -> Vec<Cause> {
-    let invalid = |why: &str| Cause::invalid("spec.timeZone", name, why);
+fn zone_faults(name: &str) -> Vec<StatusCause> {
+    let invalid = |why: &str| StatusCause::invalid("spec.timeZone", name, why);
     if name.is_empty() {
         return vec![invalid("timeZone must be nil or non-empty string")];
     }
@@ -122,19 +122,19 @@ fn zone_faults(name: &str) -> Vec<Cause> {
 }
 
 /// Checks the spec of the Jobs that the CronJob makes.
-fn template_faults(object: &ObjectTree) -> Vec<Cause> {
+fn template_faults(object: &ObjectTree) -> Vec<StatusCause> {
     let job = value_at(object, "/spec/jobTemplate/spec");
     let mut causes = Vec::new();
     if !job["selector"].is_null() {
         let why = "`selector` will be auto-generated";
-        causes.push(Cause::invalid(
+        causes.push(StatusCause::invalid(
             format!("{JOB}.selector"),
             &job["selector"],
             why,
         ));
     }
     if job["manualSelector"] == json!(true) {
-        causes.push(Cause {
+        causes.push(StatusCause {
             reason: "FieldValueNotSupported".to_owned(),
             message: "Unsupported value: true: supported values: \"nil\", \"false\"".to_owned(),
             field: format!("{JOB}.manualSelector"),

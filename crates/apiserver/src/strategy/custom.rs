@@ -7,8 +7,8 @@
 
 use std::borrow::Cow;
 
-use caretaker_machinery::schema::{Metadata, Part as SchemaPart, Subject};
-use caretaker_machinery::status::Cause;
+use caretaker_machinery::schema::{MetadataRules, ValidatedPart as SchemaPart, ValidationSubject};
+use caretaker_machinery::status::StatusCause;
 use serde_json::Value;
 
 use super::{KindStrategy, ObjectChange, ObjectPart};
@@ -25,7 +25,7 @@ pub(super) struct CustomStrategy;
 const WHOLE_FLOAT_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// Checks of the metadata of embedded objects.
-pub(super) const METADATA: Metadata = Metadata {
+pub(super) const METADATA: MetadataRules = MetadataRules {
     shape: shape::shape_embedded,
     faults: check::embedded_faults,
 };
@@ -42,12 +42,12 @@ impl KindStrategy for CustomStrategy {
         let Some(custom) = &kind.custom else {
             return Ok(Vec::new());
         };
-        let settled = custom.schema.compiled.settle(object, METADATA);
+        let settled = custom.schema.compiled.prune_and_default(object, METADATA);
         let settled = settled.map_err(FieldError::Schema)?;
         Ok(settled.unknown)
     }
 
-    fn validate(&self, change: &ObjectChange<'_>) -> Vec<Cause> {
+    fn validate(&self, change: &ObjectChange<'_>) -> Vec<StatusCause> {
         let ObjectChange {
             kind,
             part,
@@ -57,7 +57,7 @@ impl KindStrategy for CustomStrategy {
         let Some(custom) = &kind.custom else {
             return Vec::new();
         };
-        let subject = Subject {
+        let subject = ValidationSubject {
             api_version: &kind.api_version(),
             kind: &kind.kind,
             new,
@@ -86,7 +86,10 @@ pub(super) fn to_served(kind: &ServedKind, object: &StoredObject) -> ObjectTree 
     if let Some(custom) = &kind.custom {
         // Embedded metadata that has become unreadable stays as it is; upstream drops its bad fields.
         if custom.stored_schema.id != object.schema {
-            let _ = custom.stored_schema.compiled.settle(&mut tree, METADATA);
+            let _ = custom
+                .stored_schema
+                .compiled
+                .prune_and_default(&mut tree, METADATA);
         }
         if custom.schema.id != custom.stored_schema.id {
             let _ = custom.schema.compiled.prune(&mut tree, METADATA);
@@ -112,7 +115,7 @@ pub(crate) fn to_stored<'a>(
     }
     let mut tree = tree.clone();
     // It has been validated already, so an error cannot occur.
-    let _ = stored.compiled.settle(&mut tree, METADATA);
+    let _ = stored.compiled.prune_and_default(&mut tree, METADATA);
     (stored.id, Cow::Owned(tree))
 }
 

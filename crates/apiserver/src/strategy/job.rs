@@ -4,7 +4,7 @@
 //! itself, and the conditions of its end stay. Mirrors `registry/batch/job/strategy.go` and `batch/validation`, 1.36,
 //! without the rules about indexes and failure policies.
 
-use caretaker_machinery::status::Cause;
+use caretaker_machinery::status::StatusCause;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -86,9 +86,9 @@ impl KindStrategy for JobStrategy {
         set_selector(object);
     }
 
-    fn validate(&self, change: &ObjectChange<'_>) -> Vec<Cause> {
+    fn validate(&self, change: &ObjectChange<'_>) -> Vec<StatusCause> {
         let ObjectChange { part, new, old, .. } = *change;
-        let mut causes: Vec<Cause> = workload::selector_fault(new).into_iter().collect();
+        let mut causes: Vec<StatusCause> = workload::selector_fault(new).into_iter().collect();
         causes.extend(pod::spec_faults(new, "/spec/template/spec"));
         if let Some(old) = old {
             let fixed = IMMUTABLE.iter().filter(|path| !may_change(path, new, old));
@@ -142,11 +142,15 @@ fn may_change(path: &str, new: &ObjectTree, old: &ObjectTree) -> bool {
 
 /// Returns why the spec of a Job at `path` is refused: of a Job, or of the template in a CronJob. `pod_causes` are those
 /// of its Pod template; upstream reports them between its own.
-pub(super) fn spec_faults(job: &Value, path: &str, pod_causes: Vec<Cause>) -> Vec<Cause> {
+pub(super) fn spec_faults(
+    job: &Value,
+    path: &str,
+    pod_causes: Vec<StatusCause>,
+) -> Vec<StatusCause> {
     let mut causes = negative_faults(job, path, &SPEC_COUNTS);
     if job["completionMode"] == "Indexed" && job["completions"].is_null() {
         let why = "when completion mode is Indexed";
-        causes.push(Cause::required(format!("{path}.completions"), why));
+        causes.push(StatusCause::required(format!("{path}.completions"), why));
     }
     for (field, words) in SPEC_WORDS {
         causes.extend(unsupported_fault(job, path, field, words));
@@ -157,7 +161,7 @@ pub(super) fn spec_faults(job: &Value, path: &str, pod_causes: Vec<Cause>) -> Ve
 }
 
 /// The Pods of a Job have to end, so they are not always restarted.
-fn restart_faults(job: &Value, path: &str) -> Vec<Cause> {
+fn restart_faults(job: &Value, path: &str) -> Vec<StatusCause> {
     let path = || format!("{path}.template.spec.restartPolicy");
     let policy = &job["template"]["spec"]["restartPolicy"];
     match policy.as_str().unwrap_or_default() {
@@ -165,21 +169,21 @@ fn restart_faults(job: &Value, path: &str) -> Vec<Cause> {
         "OnFailure" if job["podFailurePolicy"].is_null() => Vec::new(),
         "OnFailure" => {
             let why = "only \"Never\" is supported when podFailurePolicy is specified";
-            vec![Cause::invalid(path(), "OnFailure", why)]
+            vec![StatusCause::invalid(path(), "OnFailure", why)]
         }
-        "" | "Always" => vec![Cause::required(
+        "" | "Always" => vec![StatusCause::required(
             path(),
             "valid values: \"OnFailure\", \"Never\"",
         )],
         other => vec![
-            Cause::not_supported(path(), other, &["Always", "OnFailure", "Never"]),
-            Cause::not_supported(path(), other, &["OnFailure", "Never"]),
+            StatusCause::not_supported(path(), other, &["Always", "OnFailure", "Never"]),
+            StatusCause::not_supported(path(), other, &["OnFailure", "Never"]),
         ],
     }
 }
 
 /// Returns why a changed status is refused: it contradicts itself or the old one.
-fn status_faults(new: &ObjectTree, old: &ObjectTree) -> Vec<Cause> {
+fn status_faults(new: &ObjectTree, old: &ObjectTree) -> Vec<StatusCause> {
     let (was, now) = (value_at(old, "/status"), value_at(new, "/status"));
     if was == now {
         return Vec::new();
@@ -188,23 +192,31 @@ fn status_faults(new: &ObjectTree, old: &ObjectTree) -> Vec<Cause> {
     let count = |status: &Value, field: &str| status[field].as_i64().unwrap_or(0);
     for field in STATUS_COUNTS.iter().filter(|field| count(now, field) < 0) {
         let why = "must be greater than or equal to 0";
-        causes.push(Cause::invalid(status_path(field), count(now, field), why));
+        causes.push(StatusCause::invalid(
+            status_path(field),
+            count(now, field),
+            why,
+        ));
     }
     let (ready, active) = (count(now, "ready"), count(now, "active"));
     if ready > active.max(0) {
         let why = "cannot set more ready pods than active";
-        causes.push(Cause::invalid(status_path("ready"), ready, why));
+        causes.push(StatusCause::invalid(status_path("ready"), ready, why));
     }
     for field in ["failed", "succeeded"] {
         if count(now, field) < count(was, field) {
             let why = format!("cannot decrease the {field} counter");
-            causes.push(Cause::invalid(status_path(field), count(now, field), &why));
+            causes.push(StatusCause::invalid(
+                status_path(field),
+                count(now, field),
+                &why,
+            ));
         }
     }
     let suspended = value_at(new, "/spec/suspend") == true;
     if !suspended && !was["startTime"].is_null() && was["startTime"] != now["startTime"] {
         let why = "field is immutable for unsuspended job once set";
-        causes.push(Cause::invalid(
+        causes.push(StatusCause::invalid(
             status_path("startTime"),
             &now["startTime"],
             why,
@@ -217,7 +229,7 @@ fn status_faults(new: &ObjectTree, old: &ObjectTree) -> Vec<Cause> {
 }
 
 /// Checks the counts and times of a Job that has ended.
-fn end_faults(now: &Value, was: &Value) -> Vec<Cause> {
+fn end_faults(now: &Value, was: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let completed = &now["completionTime"];
     let is_complete = is_true(now, "Complete");
@@ -225,12 +237,12 @@ fn end_faults(now: &Value, was: &Value) -> Vec<Cause> {
         for field in ["active", "terminating"] {
             if let Some(count) = now[field].as_i64().filter(|count| *count > 0) {
                 let why = format!("{field}>0 is invalid for finished job");
-                causes.push(Cause::invalid(status_path(field), count, &why));
+                causes.push(StatusCause::invalid(status_path(field), count, &why));
             }
         }
         if now["startTime"].is_null() {
             let why = "startTime is required for finished job";
-            causes.push(Cause::required(status_path("startTime"), why));
+            causes.push(StatusCause::required(status_path("startTime"), why));
         }
         let uncounted = &now["uncountedTerminatedPods"];
         if uncounted.as_object().is_some_and(|pods| !pods.is_empty()) {
@@ -239,7 +251,7 @@ fn end_faults(now: &Value, was: &Value) -> Vec<Cause> {
                 failed: &uncounted["failed"],
             };
             let why = "must be empty for finished job";
-            causes.push(Cause::invalid(
+            causes.push(StatusCause::invalid(
                 status_path("uncountedTerminatedPods"),
                 shown,
                 why,
@@ -254,7 +266,7 @@ fn end_faults(now: &Value, was: &Value) -> Vec<Cause> {
     let why = match (is_complete, completed.is_null()) {
         (true, true) => {
             let why = "completionTime is required for Complete jobs";
-            causes.push(Cause::required(status_path("completionTime"), why));
+            causes.push(StatusCause::required(status_path("completionTime"), why));
             None
         }
         (false, false) => {
@@ -270,12 +282,13 @@ fn end_faults(now: &Value, was: &Value) -> Vec<Cause> {
         }
         _ => None,
     };
-    causes.extend(why.map(|why| Cause::invalid(status_path("completionTime"), completed, why)));
+    causes
+        .extend(why.map(|why| StatusCause::invalid(status_path("completionTime"), completed, why)));
     causes
 }
 
 /// Checks for conditions that exclude each other, that lack another, or that were removed.
-fn condition_faults(now: &Value, was: &Value) -> Vec<Cause> {
+fn condition_faults(now: &Value, was: &Value) -> Vec<StatusCause> {
     let mut faults = Vec::new();
     for (one, other) in EXCLUSIVE {
         if is_true(now, one) && is_true(now, other) {
@@ -296,7 +309,7 @@ fn condition_faults(now: &Value, was: &Value) -> Vec<Cause> {
     }
     let causes = faults
         .iter()
-        .map(|why| Cause::contradictory(status_path("conditions"), why));
+        .map(|why| StatusCause::contradictory(status_path("conditions"), why));
     causes.collect()
 }
 

@@ -3,7 +3,7 @@
 //! A delete marks a namespace as terminating. The write that empties the last of `spec.finalizers` (the namespace
 //! controller's) and `metadata.finalizers` removes it. Mirrors `registry/core/namespace`, 1.36.
 
-use caretaker_machinery::status::{Cause, Status};
+use caretaker_machinery::status::{Status, StatusCause};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -72,7 +72,7 @@ impl KindStrategy for NamespaceStrategy {
     }
 
     /// Refuses unknown finalizers, and a phase that contradicts the deletion.
-    fn validate(&self, change: &ObjectChange<'_>) -> Vec<Cause> {
+    fn validate(&self, change: &ObjectChange<'_>) -> Vec<StatusCause> {
         let ObjectChange { new, old, .. } = *change;
         let mut causes = Vec::new();
         for (index, finalizer) in finalizers(new).iter().enumerate() {
@@ -81,7 +81,7 @@ impl KindStrategy for NamespaceStrategy {
                     None => "spec.finalizers".to_owned(),
                     Some(_) => format!("spec.finalizers[{index}]"),
                 };
-                causes.push(Cause::invalid(path, finalizer, UNKNOWN_FINALIZER));
+                causes.push(StatusCause::invalid(path, finalizer, UNKNOWN_FINALIZER));
             }
         }
         let phase = new
@@ -93,7 +93,7 @@ impl KindStrategy for NamespaceStrategy {
             (true, "Active") => "may only be 'Terminating' if `deletionTimestamp` is not empty",
             _ => return causes,
         };
-        causes.push(Cause::invalid("status.Phase", phase, fault));
+        causes.push(StatusCause::invalid("status.Phase", phase, fault));
         causes
     }
 

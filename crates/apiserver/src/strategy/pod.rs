@@ -3,7 +3,7 @@
 //! Mirrors the plugins DefaultTolerationSeconds and Priority, `core/helper/qos` and the update rules of
 //! `core/validation`, 1.36. DEVIATION(priority-classes): the priority of a Pod is 0 whatever class it names.
 
-use caretaker_machinery::status::Cause;
+use caretaker_machinery::status::StatusCause;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -73,7 +73,7 @@ impl KindStrategy for PodStrategy {
         restore_metadata(old, new, &["ownerReferences", "deletionTimestamp"]);
     }
 
-    fn validate(&self, change: &ObjectChange<'_>) -> Vec<Cause> {
+    fn validate(&self, change: &ObjectChange<'_>) -> Vec<StatusCause> {
         let ObjectChange { new, old, .. } = *change;
         let mut causes = spec_faults(new, "/spec");
         causes.extend(old.into_iter().flat_map(|old| update_faults(new, old)));
@@ -82,7 +82,7 @@ impl KindStrategy for PodStrategy {
 }
 
 /// Returns why a Pod's spec is refused. `path` is the JSON pointer to it in `object`: of a Pod, or of a template.
-pub(super) fn spec_faults(object: &ObjectTree, path: &str) -> Vec<Cause> {
+pub(super) fn spec_faults(object: &ObjectTree, path: &str) -> Vec<StatusCause> {
     let (spec, mut causes) = (value_at(object, path), Vec::new());
     let path = path.trim_start_matches('/').replace('/', ".");
     for (index, volume) in spec["volumes"].as_array().into_iter().flatten().enumerate() {
@@ -90,23 +90,23 @@ pub(super) fn spec_faults(object: &ObjectTree, path: &str) -> Vec<Cause> {
         if let Some(second) = sources.filter(|field| *field != "name").nth(1) {
             let field = format!("{path}.volumes[{index}].{second}");
             let why = "may not specify more than 1 volume type";
-            causes.push(Cause::forbidden(field, why));
+            causes.push(StatusCause::forbidden(field, why));
         }
     }
     if spec["containers"].as_array().is_none_or(Vec::is_empty) {
-        causes.push(Cause::required(format!("{path}.containers"), ""));
+        causes.push(StatusCause::required(format!("{path}.containers"), ""));
     }
     causes
 }
 
-fn update_faults(new: &ObjectTree, old: &ObjectTree) -> Vec<Cause> {
+fn update_faults(new: &ObjectTree, old: &ObjectTree) -> Vec<StatusCause> {
     let (new, old) = (value_at(new, "/spec"), value_at(old, "/spec"));
     let mut causes = Vec::new();
     for field in ["containers", "initContainers"] {
         let count = |spec: &Value| spec[field].as_array().map_or(0, Vec::len);
         if count(new) != count(old) {
             let why = "pod updates may not add or remove containers";
-            causes.push(Cause::forbidden(format!("spec.{field}"), why));
+            causes.push(StatusCause::forbidden(format!("spec.{field}"), why));
         }
     }
     if !causes.is_empty() {
@@ -116,12 +116,12 @@ fn update_faults(new: &ObjectTree, old: &ObjectTree) -> Vec<Cause> {
     if let Some(was) = deadline(old) {
         let field = "spec.activeDeadlineSeconds";
         match deadline(new) {
-            Some(now) if now > was => causes.push(Cause::invalid(
+            Some(now) if now > was => causes.push(StatusCause::invalid(
                 field,
                 now,
                 "must be less than or equal to previous value",
             )),
-            None => causes.push(Cause::invalid(
+            None => causes.push(StatusCause::invalid(
                 field,
                 Value::Null,
                 "must not update from a positive integer to nil value",
@@ -130,7 +130,7 @@ fn update_faults(new: &ObjectTree, old: &ObjectTree) -> Vec<Cause> {
         }
     }
     if with_mutable_fields_of(old, new) != *old {
-        causes.push(Cause::forbidden("spec", FIXED));
+        causes.push(StatusCause::forbidden("spec", FIXED));
     }
     causes
 }
@@ -292,6 +292,6 @@ mod tests {
         let job = job.as_object().unwrap();
         let causes = spec_faults(job, "/spec/jobTemplate/spec/template/spec");
         let field = "spec.jobTemplate.spec.template.spec.containers";
-        assert_eq!(causes, [Cause::required(field, "")]);
+        assert_eq!(causes, [StatusCause::required(field, "")]);
     }
 }

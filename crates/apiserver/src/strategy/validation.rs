@@ -5,7 +5,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use caretaker_machinery::status::Cause;
+use caretaker_machinery::status::StatusCause;
 use serde_json::{Value, json};
 
 use super::{KindStrategy, ObjectChange};
@@ -58,7 +58,7 @@ pub(super) struct PriorityClassStrategy;
 // === impl ConfigDataStrategy ===
 
 impl KindStrategy for ConfigDataStrategy {
-    fn validate(&self, change: &ObjectChange<'_>) -> Vec<Cause> {
+    fn validate(&self, change: &ObjectChange<'_>) -> Vec<StatusCause> {
         let ObjectChange { new, old, .. } = *change;
         let mut causes = Vec::new();
         if let Some(old) = old {
@@ -73,7 +73,7 @@ impl KindStrategy for ConfigDataStrategy {
 }
 
 impl ConfigDataStrategy {
-    fn data_faults(&self, new: &ObjectTree) -> Vec<Cause> {
+    fn data_faults(&self, new: &ObjectTree) -> Vec<StatusCause> {
         let mut causes = Vec::new();
         let mut bytes = 0;
         for field in ["data", "binaryData"] {
@@ -88,21 +88,21 @@ impl ConfigDataStrategy {
                 };
                 let path = || format!("{field}[{key}]");
                 if let Some(why) = key_fault(key) {
-                    causes.push(Cause::invalid(path(), key, &why));
+                    causes.push(StatusCause::invalid(path(), key, &why));
                 } else if is_text && new.get("binaryData").is_some_and(|d| d.get(key).is_some()) {
                     let why = "duplicate of key present in binaryData";
-                    causes.push(Cause::invalid(path(), key, why));
+                    causes.push(StatusCause::invalid(path(), key, why));
                 }
             }
         }
         if bytes > DATA_BYTES_MAX {
-            causes.push(Cause::too_long(self.size_field, DATA_BYTES_MAX));
+            causes.push(StatusCause::too_long(self.size_field, DATA_BYTES_MAX));
         }
         causes
     }
 }
 
-fn frozen_faults(new: &ObjectTree, old: &ObjectTree) -> Vec<Cause> {
+fn frozen_faults(new: &ObjectTree, old: &ObjectTree) -> Vec<StatusCause> {
     let frozen = |tree: &ObjectTree| tree.get("immutable") == Some(&Value::Bool(true));
     if !frozen(old) {
         return Vec::new();
@@ -115,7 +115,7 @@ fn frozen_faults(new: &ObjectTree, old: &ObjectTree) -> Vec<Cause> {
     ["immutable", "data", "binaryData"]
         .into_iter()
         .filter(changed)
-        .map(|field| Cause::forbidden(field, why))
+        .map(|field| StatusCause::forbidden(field, why))
         .collect()
 }
 
@@ -137,7 +137,7 @@ fn key_fault(key: &str) -> Option<String> {
 // === impl VolumeClaimStrategy ===
 
 impl KindStrategy for VolumeClaimStrategy {
-    fn validate(&self, change: &ObjectChange<'_>) -> Vec<Cause> {
+    fn validate(&self, change: &ObjectChange<'_>) -> Vec<StatusCause> {
         let ObjectChange { new, old, .. } = *change;
         let Some(old) = old else {
             return Vec::new();
@@ -153,7 +153,7 @@ impl KindStrategy for VolumeClaimStrategy {
             restore_field(&mut spec, was, "volumeAttributesClassName");
             restore_field(&mut spec, was, "resources");
         }
-        let fault = (spec != *was).then(|| Cause::forbidden("spec", CLAIM_FIXED));
+        let fault = (spec != *was).then(|| StatusCause::forbidden("spec", CLAIM_FIXED));
         fault.into_iter().collect()
     }
 }
@@ -161,7 +161,7 @@ impl KindStrategy for VolumeClaimStrategy {
 // === impl RoleBindingStrategy ===
 
 impl KindStrategy for RoleBindingStrategy {
-    fn validate(&self, change: &ObjectChange<'_>) -> Vec<Cause> {
+    fn validate(&self, change: &ObjectChange<'_>) -> Vec<StatusCause> {
         let ObjectChange { new, old, .. } = *change;
         let role = value_at(new, "/roleRef");
         if old.is_none_or(|old| value_at(old, "/roleRef") == role) {
@@ -170,20 +170,24 @@ impl KindStrategy for RoleBindingStrategy {
         // Upstream shows the field names of its own type.
         let shown =
             json!({"APIGroup": role["apiGroup"], "Kind": role["kind"], "Name": role["name"]});
-        vec![Cause::invalid("roleRef", shown, "cannot change roleRef")]
+        vec![StatusCause::invalid(
+            "roleRef",
+            shown,
+            "cannot change roleRef",
+        )]
     }
 }
 
 // === impl PriorityClassStrategy ===
 
 impl KindStrategy for PriorityClassStrategy {
-    fn validate(&self, change: &ObjectChange<'_>) -> Vec<Cause> {
+    fn validate(&self, change: &ObjectChange<'_>) -> Vec<StatusCause> {
         let ObjectChange { new, old, .. } = *change;
         if old.is_none_or(|old| old.get("value") == new.get("value")) {
             return Vec::new();
         }
         let why = "may not be changed in an update.";
-        vec![Cause::forbidden("value", why)]
+        vec![StatusCause::forbidden("value", why)]
     }
 }
 
@@ -196,14 +200,18 @@ pub(super) fn value_at<'a>(object: &'a ObjectTree, path: &str) -> &'a Value {
 }
 
 /// Returns a cause for each of these JSON pointers whose value has changed.
-pub(super) fn immutable_faults(paths: &[&str], new: &ObjectTree, old: &ObjectTree) -> Vec<Cause> {
+pub(super) fn immutable_faults(
+    paths: &[&str],
+    new: &ObjectTree,
+    old: &ObjectTree,
+) -> Vec<StatusCause> {
     let changed = paths
         .iter()
         .filter(|path| value_at(new, path) != value_at(old, path));
     changed
         .map(|path| {
             let field = path.trim_start_matches('/').replace('/', ".");
-            Cause::invalid(field, value_at(new, path), IMMUTABLE)
+            StatusCause::invalid(field, value_at(new, path), IMMUTABLE)
         })
         .collect()
 }
@@ -222,10 +230,14 @@ pub(super) fn restore_field(new: &mut Value, old: &Value, field: &str) {
 }
 
 /// Returns a cause for each of these members of the object at `path` that is below zero.
-pub(super) fn negative_faults(object: &Value, path: &str, fields: &[&str]) -> Vec<Cause> {
+pub(super) fn negative_faults(object: &Value, path: &str, fields: &[&str]) -> Vec<StatusCause> {
     let below = fields.iter().filter_map(|field| {
         let value = object[*field].as_i64().filter(|value| *value < 0)?;
-        Some(Cause::invalid(format!("{path}.{field}"), value, NEGATIVE))
+        Some(StatusCause::invalid(
+            format!("{path}.{field}"),
+            value,
+            NEGATIVE,
+        ))
     });
     below.collect()
 }
@@ -236,12 +248,12 @@ pub(super) fn unsupported_fault(
     path: &str,
     field: &str,
     supported: &[&str],
-) -> Option<Cause> {
+) -> Option<StatusCause> {
     let word = object[field]
         .as_str()
         .filter(|word| !supported.contains(word))?;
     let field = format!("{path}.{field}");
-    Some(Cause::not_supported(field, word, supported))
+    Some(StatusCause::not_supported(field, word, supported))
 }
 
 #[cfg(test)]

@@ -8,9 +8,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use caretaker_machinery::cron::{Schedule, zone};
+use caretaker_machinery::cron::{CronSchedule, zone};
 use caretaker_machinery::names::{LABEL_CHARS_MAX, qualified_name};
-use caretaker_machinery::status::Cause;
+use caretaker_machinery::status::StatusCause;
 use serde_json::Value;
 
 use super::cronjob::{NAME_CHARS_MAX, deadline_warnings};
@@ -63,7 +63,7 @@ impl KindStrategy for VolcanoCronJobStrategy {
         CustomStrategy.read(kind, object)
     }
 
-    fn validate(&self, change: &ObjectChange<'_>) -> Vec<Cause> {
+    fn validate(&self, change: &ObjectChange<'_>) -> Vec<StatusCause> {
         let causes = CustomStrategy.validate(change);
         // The API server does not call the webhook for what the schema refuses.
         if change.part == ObjectPart::Main && causes.is_empty() {
@@ -78,10 +78,10 @@ impl KindStrategy for VolcanoCronJobStrategy {
 }
 
 /// Returns why the webhooks refuse a CronJob, new or changed.
-fn faults(object: &ObjectTree) -> Vec<Cause> {
+fn faults(object: &ObjectTree) -> Vec<StatusCause> {
     let spec = value_at(object, "/spec");
     let name = metadata::text(object, "name");
-    let mut causes: Vec<Cause> = schedule_fault(&spec["schedule"]).into_iter().collect();
+    let mut causes: Vec<StatusCause> = schedule_fault(&spec["schedule"]).into_iter().collect();
     if let Some(zone) = spec["timeZone"].as_str() {
         causes.extend(zone_fault(zone));
     }
@@ -91,22 +91,25 @@ fn faults(object: &ObjectTree) -> Vec<Cause> {
     causes
 }
 
-fn schedule_fault(schedule: &Value) -> Option<Cause> {
+fn schedule_fault(schedule: &Value) -> Option<StatusCause> {
     let path = "spec.schedule";
     let text = schedule.as_str().unwrap_or_default();
     if text.is_empty() {
-        return Some(Cause::required(path, "schedule is required, but got empty"));
+        return Some(StatusCause::required(
+            path,
+            "schedule is required, but got empty",
+        ));
     }
     let why = if text.contains("TZ") {
         ZONE_IN_SCHEDULE.to_owned()
     } else {
-        let error = Schedule::parse(text).err()?;
+        let error = CronSchedule::parse(text).err()?;
         format!("schedule is not a valid cron expression: {error}")
     };
-    Some(Cause::invalid(path, text, &why))
+    Some(StatusCause::invalid(path, text, &why))
 }
 
-fn zone_fault(zone: &str) -> Option<Cause> {
+fn zone_fault(zone: &str) -> Option<StatusCause> {
     let is_plain = |part: &str| {
         let known = |byte: u8| byte.is_ascii_alphanumeric() || b".-_+".contains(&byte);
         (1..=ZONE_PART_CHARS_MAX).contains(&part.len())
@@ -126,10 +129,10 @@ fn zone_fault(zone: &str) -> Option<Cause> {
     } else {
         return None;
     };
-    Some(Cause::invalid("spec.timeZone", zone, why))
+    Some(StatusCause::invalid("spec.timeZone", zone, why))
 }
 
-fn name_fault(name: &str) -> Option<Cause> {
+fn name_fault(name: &str) -> Option<StatusCause> {
     let why = if name.len() > NAME_CHARS_MAX {
         format!(
             "cronJob name must be no more than {NAME_CHARS_MAX} characters to accommodate job name suffix (max {LABEL_CHARS_MAX} total)"
@@ -141,25 +144,25 @@ fn name_fault(name: &str) -> Option<Cause> {
         }
         format!("invalid cronJob name {name:?}: {}", faults.join("; "))
     };
-    Some(Cause::invalid("metadata.name", name, &why))
+    Some(StatusCause::invalid("metadata.name", name, &why))
 }
 
-fn job_faults(job: &Value, cron_job: &str) -> Vec<Cause> {
+fn job_faults(job: &Value, cron_job: &str) -> Vec<StatusCause> {
     let mut causes = task_faults(job, cron_job);
     let plugins = job["plugins"].as_object().into_iter().flatten();
     for (plugin, _) in plugins.filter(|(plugin, _)| !PLUGINS.contains(&plugin.as_str())) {
         let path = format!("{JOB}.plugins");
-        causes.push(Cause::not_supported(path, plugin, &PLUGINS));
+        causes.push(StatusCause::not_supported(path, plugin, &PLUGINS));
     }
     causes.extend(volume_faults(job));
     causes
 }
 
-fn task_faults(job: &Value, cron_job: &str) -> Vec<Cause> {
+fn task_faults(job: &Value, cron_job: &str) -> Vec<StatusCause> {
     let tasks = list(&job["tasks"]);
     if tasks.is_empty() {
         let why = "a Job needs at least one task";
-        return vec![Cause::required(format!("{JOB}.tasks"), why)];
+        return vec![StatusCause::required(format!("{JOB}.tasks"), why)];
     }
     let mut causes = Vec::new();
     // The first task that has each name.
@@ -169,7 +172,7 @@ fn task_faults(job: &Value, cron_job: &str) -> Vec<Cause> {
         causes.extend(task_fault(task, index, &name, cron_job));
         if *known.entry(name.clone()).or_insert(index) != index {
             let why = "another task has this name";
-            causes.push(Cause::invalid(task_path(index, "name"), &name, why));
+            causes.push(StatusCause::invalid(task_path(index, "name"), &name, why));
         }
     }
     causes.extend(order_faults(tasks, &known));
@@ -178,13 +181,17 @@ fn task_faults(job: &Value, cron_job: &str) -> Vec<Cause> {
     let least = number(&job["minAvailable"]);
     if least > all {
         let why = "must not be greater than the replicas of all tasks";
-        causes.push(Cause::invalid(format!("{JOB}.minAvailable"), least, why));
+        causes.push(StatusCause::invalid(
+            format!("{JOB}.minAvailable"),
+            least,
+            why,
+        ));
     }
     causes
 }
 
 /// Checks one task by itself.
-fn task_fault(task: &Value, index: usize, name: &str, cron_job: &str) -> Vec<Cause> {
+fn task_fault(task: &Value, index: usize, name: &str, cron_job: &str) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     // `<cronjob>-<minute>-<task>-<index>`.
     let rest = MINUTE_DIGITS + index.to_string().len() + 3;
@@ -193,22 +200,26 @@ fn task_fault(task: &Value, index: usize, name: &str, cron_job: &str) -> Vec<Cau
         let why = format!(
             "names of its Pods would be too long: CronJob and task may have {room} characters together"
         );
-        causes.push(Cause::invalid(task_path(index, "name"), name, &why));
+        causes.push(StatusCause::invalid(task_path(index, "name"), name, &why));
     }
     let least = number(&task["minAvailable"]);
     if least > number(&task["replicas"]) {
         let why = "must not be greater than the task's replicas";
-        causes.push(Cause::invalid(task_path(index, "minAvailable"), least, why));
+        causes.push(StatusCause::invalid(
+            task_path(index, "minAvailable"),
+            least,
+            why,
+        ));
     }
     if list(&task["template"]["spec"]["containers"]).is_empty() {
         let containers = task_path(index, "template.spec.containers");
-        causes.push(Cause::required(containers, ""));
+        causes.push(StatusCause::required(containers, ""));
     }
     causes
 }
 
 /// Checks for tasks that depend on one that does not exist, or on each other.
-fn order_faults(tasks: &[Value], known: &BTreeMap<String, usize>) -> Vec<Cause> {
+fn order_faults(tasks: &[Value], known: &BTreeMap<String, usize>) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     // For each task, the tasks that depend on it, and the number of those it depends on.
     let mut waiting: Vec<Vec<usize>> = vec![Vec::new(); tasks.len()];
@@ -221,7 +232,7 @@ fn order_faults(tasks: &[Value], known: &BTreeMap<String, usize>) -> Vec<Cause> 
                 open[index] += 1;
             } else {
                 let why = "no task has this name";
-                causes.push(Cause::invalid(
+                causes.push(StatusCause::invalid(
                     task_path(index, "dependsOn.name"),
                     other,
                     why,
@@ -242,7 +253,7 @@ fn order_faults(tasks: &[Value], known: &BTreeMap<String, usize>) -> Vec<Cause> 
     }
     if started < tasks.len() {
         let why = "tasks that depend on each other never start";
-        causes.push(Cause::forbidden(format!("{JOB}.tasks"), why));
+        causes.push(StatusCause::forbidden(format!("{JOB}.tasks"), why));
     }
     causes
 }
@@ -259,7 +270,7 @@ fn task_path(task: usize, field: &str) -> String {
     format!("{JOB}.tasks[{task}].{field}")
 }
 
-fn volume_faults(job: &Value) -> Vec<Cause> {
+fn volume_faults(job: &Value) -> Vec<StatusCause> {
     let mut mounts = BTreeSet::new();
     let mut causes = Vec::new();
     for (index, volume) in list(&job["volumes"]).iter().enumerate() {
@@ -267,17 +278,17 @@ fn volume_faults(job: &Value) -> Vec<Cause> {
         let mount = volume["mountPath"].as_str().unwrap_or_default();
         if !mounts.insert(mount) {
             let why = "another volume is mounted there";
-            causes.push(Cause::invalid(path("mountPath"), mount, why));
+            causes.push(StatusCause::invalid(path("mountPath"), mount, why));
         }
         let named = volume["volumeClaimName"].as_str().unwrap_or_default();
         match (named.is_empty(), volume["volumeClaim"].is_null()) {
             (true, true) => {
                 let why = "volumeClaim or volumeClaimName is needed";
-                causes.push(Cause::required(path("volumeClaim"), why));
+                causes.push(StatusCause::required(path("volumeClaim"), why));
             }
             (false, false) => {
                 let why = "not together with volumeClaimName";
-                causes.push(Cause::forbidden(path("volumeClaim"), why));
+                causes.push(StatusCause::forbidden(path("volumeClaim"), why));
             }
             _ => {}
         }

@@ -3,7 +3,7 @@
 //! A selector keeps its value and selects the Pods that the template makes. Counts in the status of ReplicaSets and
 //! Deployments are not negative, and a part is not greater than the whole. Mirrors `apps/validation`, 1.36.
 
-use caretaker_machinery::status::Cause;
+use caretaker_machinery::status::StatusCause;
 use serde_json::Value;
 
 use super::validation::{immutable_faults, restore_field, value_at};
@@ -92,9 +92,9 @@ impl KindStrategy for WorkloadStrategy {
         restore_metadata(old, new, self.status_keeps);
     }
 
-    fn validate(&self, change: &ObjectChange<'_>) -> Vec<Cause> {
+    fn validate(&self, change: &ObjectChange<'_>) -> Vec<StatusCause> {
         let ObjectChange { new, old, .. } = *change;
-        let mut causes: Vec<Cause> = selector_fault(new).into_iter().collect();
+        let mut causes: Vec<StatusCause> = selector_fault(new).into_iter().collect();
         causes.extend(pod::spec_faults(new, "/spec/template/spec"));
         if let Some(old) = old {
             causes.extend(immutable_faults(self.immutable, new, old));
@@ -106,16 +106,16 @@ impl KindStrategy for WorkloadStrategy {
 }
 
 impl WorkloadStrategy {
-    fn spec_fault(&self, new: &ObjectTree, old: &ObjectTree) -> Option<Cause> {
+    fn spec_fault(&self, new: &ObjectTree, old: &ObjectTree) -> Option<StatusCause> {
         let was = value_at(old, "/spec");
         let mut spec = value_at(new, "/spec").clone();
         for field in self.mutable_spec? {
             restore_field(&mut spec, was, field);
         }
-        (spec != *was).then(|| Cause::forbidden("spec", STATEFUL_FIXED))
+        (spec != *was).then(|| StatusCause::forbidden("spec", STATEFUL_FIXED))
     }
 
-    fn count_faults(&self, new: &ObjectTree, old: &ObjectTree) -> Vec<Cause> {
+    fn count_faults(&self, new: &ObjectTree, old: &ObjectTree) -> Vec<StatusCause> {
         if new.get("status") == old.get("status") {
             return Vec::new();
         }
@@ -125,12 +125,12 @@ impl WorkloadStrategy {
         let mut causes = Vec::new();
         for field in self.counts.iter().filter(|field| count(field) < 0) {
             let why = "must be greater than or equal to 0";
-            causes.push(Cause::invalid(path(field), count(field), why));
+            causes.push(StatusCause::invalid(path(field), count(field), why));
         }
         for (part, whole, called) in BOUNDS {
             if self.counts.contains(&part) && count(part) > count(whole) {
                 let why = format!("cannot be greater than {called}");
-                causes.push(Cause::invalid(path(part), count(part), &why));
+                causes.push(StatusCause::invalid(path(part), count(part), &why));
             }
         }
         causes
@@ -138,7 +138,7 @@ impl WorkloadStrategy {
 }
 
 /// Checks that a selector selects the Pods of the template.
-pub(super) fn selector_fault(object: &ObjectTree) -> Option<Cause> {
+pub(super) fn selector_fault(object: &ObjectTree) -> Option<StatusCause> {
     let selector = value_at(object, "/spec/selector");
     let labels = value_at(object, "/spec/template/metadata/labels");
     let selects = match selector.as_object()? {
@@ -153,7 +153,7 @@ pub(super) fn selector_fault(object: &ObjectTree) -> Option<Cause> {
         }
     };
     let field = "spec.template.metadata.labels";
-    (!selects).then(|| Cause::invalid(field, labels, MISMATCH))
+    (!selects).then(|| StatusCause::invalid(field, labels, MISMATCH))
 }
 
 fn includes(labels: &Value, wanted: &Value) -> bool {

@@ -4,7 +4,7 @@
 //! Pod. Mirrors `BindingREST` and `assignPod` of `registry/core/pod/storage`, 1.36. The older path, a create in
 //! `bindings`, does the same.
 
-use caretaker_machinery::status::{Cause, Named, Status};
+use caretaker_machinery::status::{NamedResource, Status, StatusCause};
 use serde_json::{Value, json};
 
 use super::write::{WritePlan, WriteRequest, WriteTarget, set_namespace};
@@ -65,7 +65,7 @@ async fn bind(
             return Err(Status::conflict(named, &why));
         }
         if let Some(why) = binding_conflict(&pod, name) {
-            let named = Named {
+            let named = NamedResource {
                 what: "pods/binding",
                 ..named
             };
@@ -100,10 +100,14 @@ fn target_node(binding: &ObjectTree) -> Result<&str, Status> {
     let mut causes = Vec::new();
     if !matches!(text("kind"), "" | "Node") {
         let known = ["Node", "<empty>"];
-        causes.push(Cause::not_supported("target.kind", text("kind"), &known));
+        causes.push(StatusCause::not_supported(
+            "target.kind",
+            text("kind"),
+            &known,
+        ));
     }
     if text("name").is_empty() {
-        causes.push(Cause::required("target.name", ""));
+        causes.push(StatusCause::required("target.name", ""));
     }
     let messages: Vec<String> = causes
         .iter()

@@ -1,6 +1,6 @@
 //! POST: a new object, or a review, which is answered and not stored.
 
-use caretaker_machinery::status::{Details, Status};
+use caretaker_machinery::status::{Status, StatusDetails};
 use serde_json::{Value, json};
 
 use super::write::{InsertOrigin, WriteRequest};
@@ -43,7 +43,9 @@ fn review(request: &ResourceRequest, mut tree: ObjectTree) -> Result<VerbReply, 
         }),
         kind => {
             let message = format!("{kind} is not available: this server does not serve it yet");
-            return Err(Status::failure(501, "NotImplemented", message).with(Details::default()));
+            return Err(
+                Status::failure(501, "NotImplemented", message).with(StatusDetails::default())
+            );
         }
     };
     tree.insert("status".into(), status);

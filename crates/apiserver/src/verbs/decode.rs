@@ -3,7 +3,7 @@
 //! Upstream decodes into Go types. This module has the same visible effects: apiVersion and kind must match, metadata gets
 //! its shape, null members count as absent.
 
-use caretaker_machinery::status::{Cause, Named, Status, quoted};
+use caretaker_machinery::status::{NamedResource, Status, StatusCause, quoted};
 use serde_json::Value;
 
 use super::ResourceRequest;
@@ -172,8 +172,8 @@ fn check_custom_kind(kind: &ServedKind, given: &str, tree: &ObjectTree) -> Resul
     if given == kind.kind {
         return Ok(());
     }
-    let cause = Cause::invalid("kind", given, &format!("must be {}", kind.kind));
-    let named = Named {
+    let cause = StatusCause::invalid("kind", given, &format!("must be {}", kind.kind));
+    let named = NamedResource {
         what: given,
         ..kind.kind_named(metadata::text(tree, "name"))
     };
@@ -195,11 +195,11 @@ fn is_early(version: &str) -> bool {
 
 /// Returns the status of a patched object that does not decode.
 fn invalid_patch(patched: &Value, why: &str) -> Status {
-    let named = Named {
+    let named = NamedResource {
         group: "",
         what: "",
         name: "",
     };
-    let cause = Cause::invalid("patch", patched.to_string(), why);
+    let cause = StatusCause::invalid("patch", patched.to_string(), why);
     Status::invalid(named, vec![cause])
 }

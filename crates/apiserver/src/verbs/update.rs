@@ -1,7 +1,7 @@
 //! PUT and PATCH: a change of a stored object, or of one part of it.
 
 use caretaker_machinery::patch::{json, merge, strategic};
-use caretaker_machinery::status::{Cause, Details, Status};
+use caretaker_machinery::status::{Status, StatusCause, StatusDetails};
 use serde_json::Value;
 
 use super::write::{InsertOrigin, OwnerSource, WritePlan, WriteRequest};
@@ -53,7 +53,7 @@ pub(super) async fn patch(
     let write = WriteRequest::new(server, request, part, "PatchOptions")?;
     let patch_type = PatchType::of(request)?;
     if request.query.get("force").is_some() {
-        let cause = Cause::forbidden("force", "may not be specified for non-apply patch");
+        let cause = StatusCause::forbidden("force", "may not be specified for non-apply patch");
         return Err(invalid_options("PatchOptions", vec![cause]));
     }
     let patch: Value = serde_json::from_slice(&request.body)
@@ -90,7 +90,7 @@ impl PatchType {
             )),
             _ => Err(
                 Status::failure(415, "UnsupportedMediaType", "415: Unsupported Media Type")
-                    .with(Details::default()),
+                    .with(StatusDetails::default()),
             ),
         }
     }
@@ -162,7 +162,7 @@ fn patch_error(code: u16, why: &str) -> Status {
             "Invalid",
             "the server rejected our request due to an error in our request",
         )
-        .with(Details::default()),
+        .with(StatusDetails::default()),
         _ => Status::unexplained(why),
     }
 }

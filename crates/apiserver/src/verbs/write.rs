@@ -9,7 +9,7 @@ mod insert;
 
 use std::sync::Arc;
 
-use caretaker_machinery::status::{Cause, Status};
+use caretaker_machinery::status::{Status, StatusCause};
 
 use super::decode::DecodedBody;
 use super::read::parse_revision;
@@ -217,7 +217,7 @@ impl<'a> WriteRequest<'a> {
                 return Ok(());
             }
             let why = "must be specified for an update";
-            let cause = Cause::invalid("metadata.resourceVersion", 0, why);
+            let cause = StatusCause::invalid("metadata.resourceVersion", 0, why);
             return Err(Status::invalid(named, vec![cause]));
         }
         let wanted = parse_revision(given).map_err(|status| {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::decision_flags::{RetentionFlags, ZoneFlag};
-use super::values::{ObjectName, VerbosityFlags};
+use super::values::{ObjectArgument, VerbosityFlags};
 
 /// Selects the cluster and the namespace, as in kubectl.
 #[derive(Debug, Args)]
@@ -27,7 +27,7 @@ pub(crate) struct ClusterFlags {
 pub(crate) struct GraphFlags {
     /// Object to start from, like deployment/web [default: all objects with owners or dependents]
     #[arg(value_name = "TYPE/NAME")]
-    pub(crate) object: Option<ObjectName>,
+    pub(crate) object: Option<ObjectArgument>,
 
     #[command(flatten)]
     pub(crate) cluster: ClusterFlags,
@@ -56,7 +56,7 @@ pub(crate) struct GraphFlags {
 pub(crate) struct ExplainFlags {
     /// Object, like deployment/web
     #[arg(value_name = "TYPE/NAME")]
-    pub(crate) object: ObjectName,
+    pub(crate) object: ObjectArgument,
 
     #[command(flatten)]
     pub(crate) cluster: ClusterFlags,

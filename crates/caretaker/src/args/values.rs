@@ -27,7 +27,7 @@ pub(crate) struct ResourceName {
 
 /// `deployment/web`: a type as in kubectl (resource, singular, short name or kind, with or without group) and a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ObjectName {
+pub(crate) struct ObjectArgument {
     pub(crate) kind: String,
     pub(crate) name: String,
 }
@@ -140,9 +140,9 @@ impl FromStr for ResourceName {
     }
 }
 
-// === impl ObjectName ===
+// === impl ObjectArgument ===
 
-impl FromStr for ObjectName {
+impl FromStr for ObjectArgument {
     type Err = InvalidValue;
 
     fn from_str(text: &str) -> Result<Self, InvalidValue> {
@@ -294,13 +294,13 @@ mod tests {
 
     #[test]
     fn an_object_is_a_type_and_a_name() {
-        let read: ObjectName = "deployments.apps/web".parse().unwrap();
+        let read: ObjectArgument = "deployments.apps/web".parse().unwrap();
         assert_eq!(
             (read.kind.as_str(), read.name.as_str()),
             ("deployments.apps", "web")
         );
         for text in ["", "web", "/web", "pod/", "a/b/c"] {
-            assert!(text.parse::<ObjectName>().is_err(), "{text}");
+            assert!(text.parse::<ObjectArgument>().is_err(), "{text}");
         }
     }
 

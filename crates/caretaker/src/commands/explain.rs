@@ -28,7 +28,7 @@ use tokio::time::{Instant, sleep_until};
 use super::ClusterSnapshot;
 use super::find::{self, FoundObject};
 use crate::args::{self, ExplainFlags};
-use crate::output::explained::{ControllerVerdict, Explanation};
+use crate::output::explained::{ControllerVerdict, ObjectExplanation};
 
 /// Reads per explanation. Most objects have one owner; ten thousand are possible.
 const READS_MAX: usize = 200;
@@ -56,7 +56,7 @@ pub(super) async fn run(args: &ExplainFlags) -> Result<String> {
     let index = snapshot.collector.index();
     let kind = snapshot.catalog.get(record.kind);
     let meta = &record.meta;
-    let explanation = Explanation {
+    let explanation = ObjectExplanation {
         object: ObjectIdentity {
             api_version: kind.map(ApiKind::api_version).unwrap_or_default(),
             kind: kind.map(|kind| kind.kind.to_string()).unwrap_or_default(),
@@ -158,7 +158,7 @@ impl ClusterSnapshot {
         effects.perform(&ApiCall::Get { target }).await
     }
 
-    /// FeedSet the objects of some kinds to a controller until it has enough, or until the time that the garbage collector
+    /// Feeds the objects of some kinds to a controller until it has enough, or for as long as the garbage collector
     /// waits for a list. The verdict names what is still missing then.
     async fn feed(
         &mut self,

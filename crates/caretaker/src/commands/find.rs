@@ -13,7 +13,7 @@ use caretaker_controllers::runtime::kind::{ApiKind, KindCatalog, KindId, KindSco
 use caretaker_controllers::runtime::record::ObjectRecord;
 
 use super::ClusterSnapshot;
-use crate::args::ObjectName;
+use crate::args::ObjectArgument;
 
 pub(super) enum FoundObject {
     Here(Arc<ObjectRecord>),
@@ -23,7 +23,7 @@ pub(super) enum FoundObject {
 
 impl ClusterSnapshot {
     /// Reads the object and adds it to the index: its kind may be one that cannot be listed.
-    pub(super) async fn find(&mut self, object: &ObjectName) -> Result<FoundObject> {
+    pub(super) async fn find(&mut self, object: &ObjectArgument) -> Result<FoundObject> {
         let kinds = kinds_of(&self.catalog, &object.kind);
         if kinds.is_empty() {
             bail!("the server has no resource type {:?}", object.kind);
@@ -145,10 +145,10 @@ fn type_name(catalog: &KindCatalog, kind: KindId) -> String {
 
 fn ambiguity(
     catalog: &KindCatalog,
-    object: &ObjectName,
+    object: &ObjectArgument,
     types: impl Iterator<Item = KindId>,
 ) -> String {
-    let ObjectName { kind, name } = object;
+    let ObjectArgument { kind, name } = object;
     let full: Vec<String> = types
         .filter_map(|id| catalog.get(id))
         .map(|kind| format!("{kind}/{name}"))

@@ -7,7 +7,7 @@ use caretaker_controllers::runtime::record::Uid;
 
 use super::ClusterSnapshot;
 use super::find::{self, FoundObject};
-use crate::args::{GraphFlags, GraphFormat, ObjectName};
+use crate::args::{GraphFlags, GraphFormat, ObjectArgument};
 use crate::output::tree::{self, ShownNamespaces};
 use crate::wiring::notice;
 
@@ -48,7 +48,7 @@ pub(super) async fn run(args: &GraphFlags) -> Result<String> {
 }
 
 /// The uids of the object. An object that is gone counts while references to it exist.
-async fn start_uids(snapshot: &mut ClusterSnapshot, object: &ObjectName) -> Result<Vec<Uid>> {
+async fn start_uids(snapshot: &mut ClusterSnapshot, object: &ObjectArgument) -> Result<Vec<Uid>> {
     match snapshot.find(object).await? {
         FoundObject::Here(record) => Ok(vec![record.meta.uid.clone()]),
         FoundObject::Absent(places) => {

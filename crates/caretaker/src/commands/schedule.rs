@@ -10,7 +10,7 @@ mod run;
 use std::fmt::Write as _;
 
 use anyhow::{Result, anyhow};
-use caretaker_machinery::cron::{ParseError, Schedule};
+use caretaker_machinery::cron::{CronParseError, CronSchedule};
 use jiff::tz::{Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -33,7 +33,7 @@ pub(super) struct NextOutput {
 /// The next times of a schedule.
 pub(super) fn next(args: &ScheduleNext, now: Timestamp) -> Result<NextOutput> {
     let text = args.expression.as_str();
-    let schedule = Schedule::parse(text).map_err(|error| anyhow!(pointed(text, &error)))?;
+    let schedule = CronSchedule::parse(text).map_err(|error| anyhow!(pointed(text, &error)))?;
     let given = args.time_zone.clone().unwrap_or(TimeZone::UTC);
     let zone = schedule.zone().unwrap_or(&given);
     let note = match (schedule.zone(), &args.time_zone) {
@@ -64,7 +64,7 @@ pub(super) fn next(args: &ScheduleNext, now: Timestamp) -> Result<NextOutput> {
 }
 
 /// The error of an expression, with a caret line if the expression is short.
-fn pointed(text: &str, error: &ParseError) -> String {
+fn pointed(text: &str, error: &CronParseError) -> String {
     let (span, mut message) = (error.span(), error.to_string());
     let fits = text.len() <= 100 && !text.contains(char::is_control);
     if fits && let (Some(before), Some(part)) = (text.get(..span.start), text.get(span)) {
@@ -77,13 +77,13 @@ fn pointed(text: &str, error: &ParseError) -> String {
 }
 
 fn table(
-    schedule: &Schedule,
+    schedule: &CronSchedule,
     zone: &TimeZone,
     after: Timestamp,
     slots: &[Timestamp],
     now: Timestamp,
 ) -> String {
-    let mut words = schedule.words();
+    let mut words = schedule.description();
     if schedule.zone().is_none() {
         let _ = write!(words, " ({})", name(zone));
     }
@@ -105,7 +105,7 @@ fn table(
         before = *slot;
     }
     text += &aligned(&rows);
-    let surprises = schedule.surprises(after, zone);
+    let surprises = schedule.clock_change_effects(after, zone);
     if !surprises.is_empty() {
         text.push('\n');
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 const SCRIPT: &str = include_str!("../../data/demo.json");
 
 #[derive(Debug, Deserialize)]
-pub(crate) struct Chapter {
+pub(crate) struct DemoChapter {
     pub(crate) title: String,
     /// Names in `--controllers`.
     pub(crate) controllers: String,
@@ -69,6 +69,6 @@ impl DeletePolicy {
     }
 }
 
-pub(crate) fn chapters() -> Vec<Chapter> {
+pub(crate) fn chapters() -> Vec<DemoChapter> {
     serde_json::from_str(SCRIPT).expect("a test reads the script")
 }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::chapters::{Chapter, ChapterStep, ExpectedWrites};
+use super::chapters::{ChapterStep, DemoChapter, ExpectedWrites};
 use super::printer::{DemoPrinter, LONG_PAUSE, SHORT_PAUSE, TreeObject};
 use crate::controller_set::ControllerSet;
 use crate::output::action::WriteAction;
@@ -78,7 +78,7 @@ impl<'a> DemoRunner<'a> {
     }
 
     /// Performs a chapter in its own namespace.
-    pub(crate) async fn run(&mut self, number: usize, chapter: &Chapter) -> Result<()> {
+    pub(crate) async fn run(&mut self, number: usize, chapter: &DemoChapter) -> Result<()> {
         let title = format!("{number}. {} ({})", chapter.title, chapter.controllers);
         self.printer.title(&format!("\n{title}"))?;
         // A heading brings its own empty line.
@@ -96,7 +96,7 @@ impl<'a> DemoRunner<'a> {
         Ok(())
     }
 
-    async fn perform(&mut self, step: &ChapterStep, chapter: &Chapter) -> Result<()> {
+    async fn perform(&mut self, step: &ChapterStep, chapter: &DemoChapter) -> Result<()> {
         match step {
             ChapterStep::Heading(text) => {
                 self.printer.text("")?;

@@ -37,7 +37,7 @@ const GC_FINALIZERS: [(&str, &str); 2] = [
 ];
 
 /// All decisions about an object, and what they depend on.
-pub(crate) struct Explanation {
+pub(crate) struct ObjectExplanation {
     pub(crate) object: ObjectIdentity,
     /// Resource and group, `deployments.apps`.
     pub(crate) resource: String,
@@ -66,9 +66,9 @@ struct NextAction {
     message: String,
 }
 
-// === impl Explanation ===
+// === impl ObjectExplanation ===
 
-impl Explanation {
+impl ObjectExplanation {
     /// The text output.
     pub(crate) fn text(&self) -> String {
         let mut lines = vec![format!("{}, uid {}", self.object, self.object.uid)];
@@ -95,7 +95,7 @@ impl Explanation {
 
     /// The JSON output.
     pub(crate) fn json(&self) -> Value {
-        let Explanation {
+        let ObjectExplanation {
             object,
             verdict,
             ties,

@@ -2,15 +2,15 @@
 
 use rustix::process::Signal;
 
-use crate::process::{Ended, Process, World};
+use crate::process::{ProcessExit, TestDirectories, TestProcess};
 
-fn start(world: &World, command: &[&str]) -> Process {
+fn start(world: &TestDirectories, command: &[&str]) -> TestProcess {
     let arguments = [&["up", "--listen", "127.0.0.1:0", "--"], command].concat();
     world.caretaker(&arguments)
 }
 
-fn run(command: &[&str]) -> Ended {
-    start(&World::new(), command).end()
+fn run(command: &[&str]) -> ProcessExit {
+    start(&TestDirectories::new(), command).end()
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn a_command_that_cannot_start_has_the_exit_code_of_a_shell() {
 
 #[test]
 fn the_command_has_stdout_and_no_files_remain() {
-    let world = World::new();
+    let world = TestDirectories::new();
     let script = r#"test -r "$KUBECONFIG" && mkdir -p "$KUBECACHEDIR" && echo "$KUBECONFIG" && cat "$KUBECONFIG""#;
     let ended = start(&world, &["sh", "-c", script]).end();
     assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
@@ -65,7 +65,7 @@ fn the_command_has_stdout_and_no_files_remain() {
 #[test]
 fn signals_are_forwarded_and_the_exit_code_counts() {
     for (signal, name) in [(Signal::TERM, "TERM"), (Signal::INT, "INT")] {
-        let world = World::new();
+        let world = TestDirectories::new();
         // The input stays open, so only the signal ends the command.
         let script = format!("trap 'echo {name}; exit 7' {name}; echo ready; read line");
         let mut process = start(&world, &["sh", "-c", &script]);
@@ -79,7 +79,7 @@ fn signals_are_forwarded_and_the_exit_code_counts() {
 
 #[test]
 fn a_command_that_ignores_a_signal_goes_on() {
-    let world = World::new();
+    let world = TestDirectories::new();
     let script = "trap 'echo no' TERM; echo ready; while read line; do :; done; exit 4";
     let mut process = start(&world, &["sh", "-c", script]);
     assert_eq!(process.line(), "ready");

@@ -1,10 +1,10 @@
 //! CronJobs of both kinds through kubectl: a Job every minute, on a clock that runs sixty times as fast.
 
-use crate::process::Process;
-use crate::session::Session;
+use crate::process::TestProcess;
+use crate::session::KubectlSession;
 
 /// A kind of CronJob, with the names of its Jobs and Events.
-struct Kind {
+struct CronTypeNames {
     /// Types of the CronJob and of its Jobs for kubectl.
     word: &'static str,
     jobs: &'static str,
@@ -16,7 +16,7 @@ struct Kind {
     columns: &'static [&'static str],
 }
 
-const BATCH: Kind = Kind {
+const BATCH: CronTypeNames = CronTypeNames {
     word: "cronjob",
     jobs: "jobs.batch",
     api_version: "batch/v1",
@@ -25,7 +25,7 @@ const BATCH: Kind = Kind {
     columns: &[],
 };
 
-const VOLCANO: Kind = Kind {
+const VOLCANO: CronTypeNames = CronTypeNames {
     word: "cronvcjob",
     jobs: "jobs.batch.volcano.sh",
     api_version: "batch.volcano.sh/v1alpha1",
@@ -35,14 +35,14 @@ const VOLCANO: Kind = Kind {
 };
 
 /// The lines of a watch of Events.
-struct Events {
-    watch: Process,
+struct EventWatch {
+    watch: TestProcess,
     seen: Vec<String>,
 }
 
-// === impl Kind ===
+// === impl CronTypeNames ===
 
-impl Kind {
+impl CronTypeNames {
     /// A CronJob that runs every minute; its Pods run for this time.
     fn manifest(&self, name: &str, spec: &str, run_secs: &str) -> String {
         let pods = format!(
@@ -58,10 +58,10 @@ impl Kind {
     }
 }
 
-// === impl Events ===
+// === impl EventWatch ===
 
-impl Events {
-    fn of(session: &Session) -> Self {
+impl EventWatch {
+    fn of(session: &KubectlSession) -> Self {
         let columns = "custom-columns=:.involvedObject.name,:.reason,:.message";
         Self {
             watch: session.spawn("get events -w --no-headers -o", &[columns]),
@@ -90,12 +90,12 @@ impl Events {
     }
 }
 
-fn session() -> Option<Session> {
-    Session::start_with(&["--simulate-workloads", "--clock-speed=60"])
+fn session() -> Option<KubectlSession> {
+    KubectlSession::start_with(&["--simulate-workloads", "--clock-speed=60"])
 }
 
 /// The names of the Jobs of a CronJob.
-fn jobs(session: &Session, kind: &Kind, cron_job: &str) -> Vec<String> {
+fn jobs(session: &KubectlSession, kind: &CronTypeNames, cron_job: &str) -> Vec<String> {
     let all = session.ok(&format!(
         "get {} --no-headers -o custom-columns=:.metadata.name",
         kind.jobs
@@ -108,8 +108,8 @@ fn jobs(session: &Session, kind: &Kind, cron_job: &str) -> Vec<String> {
 }
 
 /// Runs four CronJobs for minutes: Allow, Forbid, Replace and suspended.
-fn minutes_pass(session: &Session, kind: &Kind) {
-    let mut events = Events::of(session);
+fn minutes_pass(session: &KubectlSession, kind: &CronTypeNames) {
+    let mut events = EventWatch::of(session);
     let manifests = [
         kind.manifest("tick", "successfulJobsHistoryLimit: 1", "5"),
         kind.manifest("hold", "concurrencyPolicy: Forbid", "forever"),
@@ -157,7 +157,7 @@ fn minutes_pass(session: &Session, kind: &Kind) {
 }
 
 /// Checks the columns and the description of a CronJob that has run.
-fn shows(session: &Session, kind: &Kind) {
+fn shows(session: &KubectlSession, kind: &CronTypeNames) {
     let word = kind.word;
     let table = session.ok(&format!("get {word}"));
     let heads = table.lines().next().unwrap();

@@ -2,12 +2,12 @@
 
 use rustix::process::Signal;
 
-use crate::http::Client;
-use crate::process::{Process, World};
+use crate::http::HttpClient;
+use crate::process::{TestDirectories, TestProcess};
 
 #[test]
 fn the_demo_shows_every_controller_and_exits_with_0() {
-    let world = World::new();
+    let world = TestDirectories::new();
     let ended = world.caretaker(&["demo"]).end();
     assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
     let first = ended.stdout.lines().next().unwrap();
@@ -34,12 +34,12 @@ fn the_demo_shows_every_controller_and_exits_with_0() {
 
 #[test]
 fn a_closed_pipe_is_no_error() {
-    let world = World::new();
+    let world = TestDirectories::new();
     let script = r#"{ "$0" "$@"; echo "ended with $?" >&2; } | head -n 1"#;
     for arguments in [&["demo"][..], &["crds"], &["version"]] {
         let mut shell = world.command("sh");
         shell.args(["-c", script, env!("CARGO_BIN_EXE_caretaker")]);
-        let ended = Process::start(shell.args(arguments)).end();
+        let ended = TestProcess::start(shell.args(arguments)).end();
         assert_eq!(ended.stderr, "ended with 0\n", "{arguments:?}");
         assert_eq!(ended.stdout.lines().count(), 1, "{arguments:?}");
     }
@@ -47,13 +47,13 @@ fn a_closed_pipe_is_no_error() {
 
 #[test]
 fn demo_keep_serves_the_remaining_objects_until_a_signal() {
-    let world = World::new();
+    let world = TestDirectories::new();
     let mut demo = world.caretaker(&["demo", "--keep"]);
     let line = demo.line_with("export KUBECONFIG=");
     let kubeconfig = line.trim().strip_prefix("export KUBECONFIG=").unwrap();
     let kubeconfig = std::path::PathBuf::from(kubeconfig);
     demo.line_with("Press Ctrl-C to stop it.");
-    let (status, pods) = Client::of(&kubeconfig).get("/api/v1/namespaces/shop/pods");
+    let (status, pods) = HttpClient::of(&kubeconfig).get("/api/v1/namespaces/shop/pods");
     let left = pods["items"].as_array().unwrap();
     let owned = left.iter().filter(|pod| {
         let owners = pod["metadata"]["ownerReferences"].as_array();

@@ -1,6 +1,6 @@
 //! Invalid command lines: one sentence on stderr, nothing on stdout, exit code 1. Flags without effect: a warning.
 
-use crate::process::World;
+use crate::process::TestDirectories;
 
 #[test]
 fn an_invalid_command_line_fails_with_a_sentence() {
@@ -42,7 +42,7 @@ fn an_invalid_command_line_fails_with_a_sentence() {
         (&["upp"], "up"),
     ];
     for (arguments, expected) in cases {
-        let ended = World::new().caretaker(arguments).end();
+        let ended = TestDirectories::new().caretaker(arguments).end();
         assert_eq!(
             (ended.code, ended.stdout.as_str()),
             (1, ""),
@@ -81,14 +81,14 @@ fn controller_flags_are_accepted_without_warnings() {
     ];
     for flags in cases {
         let arguments = [&["up", "--listen", "127.0.0.1:0"], *flags, &["--", "true"]].concat();
-        let ended = World::new().caretaker(&arguments).end();
+        let ended = TestDirectories::new().caretaker(&arguments).end();
         assert_eq!((ended.code, ended.stderr.as_str()), (0, ""), "{flags:?}");
     }
 }
 
 #[test]
 fn an_upstream_only_controller_gives_a_warning() {
-    let world = World::new();
+    let world = TestDirectories::new();
     let flags = [
         "up",
         "--listen",
@@ -113,17 +113,17 @@ fn an_upstream_only_controller_gives_a_warning() {
 fn an_unknown_feature_gate_gives_a_warning() {
     let gates = "--feature-gates=kube:AllAlpha=true";
     let flags = ["up", "--listen", "127.0.0.1:0", gates, "--", "true"];
-    let ended = World::new().caretaker(&flags).end();
+    let ended = TestDirectories::new().caretaker(&flags).end();
     let expected = "caretaker: ignoring feature gates without effect: AllAlpha\n";
     assert_eq!((ended.code, ended.stderr.as_str()), (0, expected));
 }
 
 #[test]
 fn an_invalid_log_filter_is_an_error() {
-    let world = World::new();
+    let world = TestDirectories::new();
     let mut command = world.command(env!("CARGO_BIN_EXE_caretaker"));
     command.args(["up", "--", "true"]).env("RUST_LOG", "a=b=c");
-    let ended = crate::process::Process::start(&mut command).end();
+    let ended = crate::process::TestProcess::start(&mut command).end();
     assert_eq!(ended.code, 1);
     assert!(ended.stderr.contains("RUST_LOG=a=b=c"), "{}", ended.stderr);
 }
@@ -139,7 +139,7 @@ fn every_line_of_a_json_log_parses() {
         "--",
         "true",
     ];
-    let ended = World::new().caretaker(&flags).end();
+    let ended = TestDirectories::new().caretaker(&flags).end();
     assert_eq!(ended.code, 0);
     let lines = ended.stderr.lines();
     let lines: Vec<serde_json::Value> = lines
@@ -167,7 +167,7 @@ fn a_text_log_has_plain_lines() {
         "--",
         "true",
     ];
-    let ended = World::new().caretaker(&flags).end();
+    let ended = TestDirectories::new().caretaker(&flags).end();
     let line = ended
         .stderr
         .lines()

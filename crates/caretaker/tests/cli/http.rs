@@ -15,15 +15,15 @@ use ureq::{Agent, Body};
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A client that trusts the certificate authority of one kubeconfig.
-pub(crate) struct Client {
+pub(crate) struct HttpClient {
     agent: Agent,
     base: String,
     token: String,
 }
 
-// === impl Client ===
+// === impl HttpClient ===
 
-impl Client {
+impl HttpClient {
     pub(crate) fn of(kubeconfig: &Path) -> Self {
         let text = std::fs::read_to_string(kubeconfig).unwrap();
         let config: Value = serde_saphyr::from_str(&text).unwrap();

@@ -3,13 +3,13 @@
 
 use serde_json::{Value, json};
 
-use crate::http::Client;
-use crate::process::{Ended, Process, Up};
+use crate::http::HttpClient;
+use crate::process::{ProcessExit, TestProcess, UpProcess};
 
 /// A server and a client for its objects.
 pub(crate) struct TestCluster {
-    pub(crate) up: Up,
-    pub(crate) client: Client,
+    pub(crate) up: UpProcess,
+    pub(crate) client: HttpClient,
 }
 
 // === impl TestCluster ===
@@ -21,8 +21,8 @@ impl TestCluster {
 
     /// Starts the server with these controllers.
     pub(crate) fn with(controllers: &str) -> Self {
-        let up = Up::start(&[&format!("--controllers={controllers}")]);
-        let client = Client::of(&up.kubeconfig());
+        let up = UpProcess::start(&[&format!("--controllers={controllers}")]);
+        let client = HttpClient::of(&up.kubeconfig());
         Self { up, client }
     }
 
@@ -45,19 +45,19 @@ impl TestCluster {
         reference(&self.client.create(&path, &object))
     }
 
-    fn run(&self, line: &str) -> Ended {
+    fn run(&self, line: &str) -> ProcessExit {
         self.run_in(None, line)
     }
 
     /// Runs a command with this local time zone.
-    pub(crate) fn run_in(&self, zone: Option<&str>, line: &str) -> Ended {
+    pub(crate) fn run_in(&self, zone: Option<&str>, line: &str) -> ProcessExit {
         let mut command = self.up.world.command(env!("CARGO_BIN_EXE_caretaker"));
         command
             .args(line.split_whitespace())
             .arg("--kubeconfig")
             .arg(self.up.kubeconfig())
             .envs(zone.map(|zone| ("TZ", zone)));
-        Process::start(&mut command).end()
+        TestProcess::start(&mut command).end()
     }
 
     /// The stdout of a command that must succeed without output on stderr.

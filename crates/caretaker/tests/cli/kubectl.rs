@@ -2,8 +2,8 @@
 
 use rustix::process::Signal;
 
-use crate::process::World;
-use crate::session::{Session, has_kubectl};
+use crate::process::TestDirectories;
+use crate::session::{KubectlSession, has_kubectl};
 
 fn configmap(name: &str, color: &str) -> String {
     format!(
@@ -58,7 +58,7 @@ fn widget(name: &str, size: u32) -> String {
 
 #[test]
 fn discovery_lists_the_served_kinds() {
-    let Some(session) = Session::start() else {
+    let Some(session) = KubectlSession::start() else {
         return;
     };
     let resources = session.ok("api-resources");
@@ -94,7 +94,7 @@ fn discovery_lists_the_served_kinds() {
 
 #[test]
 fn objects_are_created_and_replaced() {
-    let Some(session) = Session::start() else {
+    let Some(session) = KubectlSession::start() else {
         return;
     };
     assert_eq!(
@@ -122,7 +122,7 @@ fn objects_are_created_and_replaced() {
 
 #[test]
 fn a_second_apply_changes_only_the_difference() {
-    let Some(session) = Session::start() else {
+    let Some(session) = KubectlSession::start() else {
         return;
     };
     assert_eq!(
@@ -175,7 +175,7 @@ fn a_second_apply_changes_only_the_difference() {
 #[test]
 fn an_editor_changes_an_object() {
     use std::os::unix::fs::PermissionsExt;
-    let Some(session) = Session::start() else {
+    let Some(session) = KubectlSession::start() else {
         return;
     };
     session.with_file("create", &configmap("a", "red"));
@@ -196,7 +196,7 @@ fn an_editor_changes_an_object() {
 
 #[test]
 fn each_patch_type_works() {
-    let Some(session) = Session::start() else {
+    let Some(session) = KubectlSession::start() else {
         return;
     };
     session.with_file("create", &deployment(1, "one"));
@@ -235,7 +235,7 @@ fn each_patch_type_works() {
 
 #[test]
 fn labels_and_annotations_come_and_go_and_select() {
-    let Some(session) = Session::start() else {
+    let Some(session) = KubectlSession::start() else {
         return;
     };
     for name in ["a", "b"] {
@@ -267,7 +267,7 @@ fn labels_and_annotations_come_and_go_and_select() {
 
 #[test]
 fn every_form_of_get_shows_the_object() {
-    let Some(session) = Session::start() else {
+    let Some(session) = KubectlSession::start() else {
         return;
     };
     session.with_file("create", &deployment(1, "one"));
@@ -313,7 +313,7 @@ fn every_form_of_get_shows_the_object() {
 
 #[test]
 fn a_watch_shows_changes_as_they_happen() {
-    let Some(session) = Session::start() else {
+    let Some(session) = KubectlSession::start() else {
         return;
     };
     session.with_file("create", &configmap("a", "red"));
@@ -340,7 +340,7 @@ fn a_watch_shows_changes_as_they_happen() {
 
 #[test]
 fn wait_returns_when_the_condition_holds() {
-    let Some(session) = Session::start() else {
+    let Some(session) = KubectlSession::start() else {
         return;
     };
     session.with_file("create", &configmap("a", "red"));
@@ -366,7 +366,7 @@ fn wait_returns_when_the_condition_holds() {
 
 #[test]
 fn each_cascade_mode_deletes_as_documented() {
-    let Some(session) = Session::start() else {
+    let Some(session) = KubectlSession::start() else {
         return;
     };
     session.with_file("create", &deployment(1, "one"));
@@ -406,7 +406,7 @@ fn each_cascade_mode_deletes_as_documented() {
 
 #[test]
 fn deleting_all_or_by_label_leaves_the_rest() {
-    let Some(session) = Session::start() else {
+    let Some(session) = KubectlSession::start() else {
         return;
     };
     for name in ["a", "b", "c"] {
@@ -428,7 +428,7 @@ fn deleting_all_or_by_label_leaves_the_rest() {
 
 #[test]
 fn a_custom_kind_is_served_as_soon_as_it_is_defined() {
-    let Some(session) = Session::start() else {
+    let Some(session) = KubectlSession::start() else {
         return;
     };
     session.with_file("apply", CRD);
@@ -477,7 +477,7 @@ fn a_custom_kind_is_served_as_soon_as_it_is_defined() {
 
 #[test]
 fn a_deleted_namespace_empties_itself_and_goes() {
-    let Some(session) = Session::start() else {
+    let Some(session) = KubectlSession::start() else {
         return;
     };
     session.with_file("apply", CRD);
@@ -511,7 +511,7 @@ fn kubectl_runs_as_the_command_of_up() {
     if !has_kubectl() {
         return;
     }
-    let world = World::new();
+    let world = TestDirectories::new();
     let arguments = [
         "up",
         "--listen",

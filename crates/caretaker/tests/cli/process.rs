@@ -16,18 +16,18 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A running program; killed on drop.
-pub(crate) struct Process {
+pub(crate) struct TestProcess {
     pid: Pid,
     /// Kept open for programs that read their input.
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
-    ended: Receiver<Ended>,
+    ended: Receiver<ProcessExit>,
     is_over: bool,
 }
 
 /// Exit code and remaining output of a program.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct ProcessExit {
     /// As in a shell: 128 plus the number of a signal.
     pub(crate) code: i32,
     /// Output that was not read before.
@@ -36,19 +36,19 @@ pub(crate) struct Ended {
 }
 
 /// Temporary directories for the home, runtime and temporary files of a program.
-pub(crate) struct World(TempDir);
+pub(crate) struct TestDirectories(TempDir);
 
 /// A running `caretaker up -o json`.
-pub(crate) struct Up {
-    pub(crate) process: Process,
+pub(crate) struct UpProcess {
+    pub(crate) process: TestProcess,
     /// The line it printed.
     pub(crate) line: Value,
-    pub(crate) world: World,
+    pub(crate) world: TestDirectories,
 }
 
-// === impl Process ===
+// === impl TestProcess ===
 
-impl Process {
+impl TestProcess {
     pub(crate) fn start(command: &mut Command) -> Self {
         command
             .stdin(Stdio::piped())
@@ -79,7 +79,7 @@ impl Process {
             let status = child.wait().unwrap();
             let code = status.code().or_else(|| Some(128 + status.signal()?));
             reader.join().unwrap();
-            let _ = end.send(Ended {
+            let _ = end.send(ProcessExit {
                 code: code.unwrap(),
                 stdout: String::new(),
                 stderr: errors.join().unwrap(),
@@ -125,7 +125,7 @@ impl Process {
     }
 
     /// Waits until it exits.
-    pub(crate) fn end(mut self) -> Ended {
+    pub(crate) fn end(mut self) -> ProcessExit {
         let mut ended = self.ended.recv_timeout(PATIENCE).expect("it does not end");
         self.is_over = true;
         ended.stdout = self.lines.try_iter().map(|line| line + "\n").collect();
@@ -133,7 +133,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for TestProcess {
     fn drop(&mut self) {
         if !self.is_over && self.ended.try_recv().is_err() {
             let _ = kill_process(self.pid, Signal::KILL);
@@ -141,9 +141,9 @@ impl Drop for Process {
     }
 }
 
-// === impl World ===
+// === impl TestDirectories ===
 
-impl World {
+impl TestDirectories {
     pub(crate) fn new() -> Self {
         let world = Self(tempfile::tempdir().unwrap());
         for directory in ["run", "tmp", "home"] {
@@ -175,9 +175,9 @@ impl World {
         command
     }
 
-    pub(crate) fn caretaker(&self, arguments: &[&str]) -> Process {
+    pub(crate) fn caretaker(&self, arguments: &[&str]) -> TestProcess {
         let mut command = self.command(env!("CARGO_BIN_EXE_caretaker"));
-        Process::start(command.args(arguments))
+        TestProcess::start(command.args(arguments))
     }
 
     /// Files and directories in the directory `name`.
@@ -189,12 +189,12 @@ impl World {
     }
 }
 
-// === impl Up ===
+// === impl UpProcess ===
 
-impl Up {
+impl UpProcess {
     /// Starts a server on a free port and waits until it is ready.
     pub(crate) fn start(flags: &[&str]) -> Self {
-        let world = World::new();
+        let world = TestDirectories::new();
         let arguments = [&["up", "-o", "json", "--listen", "127.0.0.1:0"], flags].concat();
         let mut process = world.caretaker(&arguments);
         let line = serde_json::from_str(&process.line()).unwrap();
@@ -214,7 +214,7 @@ impl Up {
     }
 
     /// Sends SIGTERM and waits until it exits.
-    pub(crate) fn stop(self) -> (Ended, World) {
+    pub(crate) fn stop(self) -> (ProcessExit, TestDirectories) {
         self.process.signal(Signal::TERM);
         (self.process.end(), self.world)
     }

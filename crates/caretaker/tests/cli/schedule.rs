@@ -2,15 +2,15 @@
 
 use serde_json::{Value, json};
 
-use crate::http::Client;
-use crate::process::{Ended, Up, World};
+use crate::http::HttpClient;
+use crate::process::{ProcessExit, TestDirectories, UpProcess};
 
 const BATCH: &str = "/apis/batch/v1/namespaces/default";
 const VOLCANO: &str = "/apis/batch.volcano.sh/v1alpha1/namespaces/default";
 
-fn next(arguments: &[&str]) -> Ended {
+fn next(arguments: &[&str]) -> ProcessExit {
     let arguments = [&["schedule", "next"], arguments].concat();
-    World::new().caretaker(&arguments).end()
+    TestDirectories::new().caretaker(&arguments).end()
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn an_invalid_schedule_fails_with_a_message() {
 }
 
 /// Creates a CronJob with these fields in its spec.
-fn make(client: &Client, path: &str, name: &str, spec: &Value) {
+fn make(client: &HttpClient, path: &str, name: &str, spec: &Value) {
     let pods = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]});
     let (api_version, job) = if path == BATCH {
         ("batch/v1", json!({"template": {"spec": pods}}))
@@ -95,7 +95,7 @@ fn make(client: &Client, path: &str, name: &str, spec: &Value) {
 }
 
 /// `caretaker schedule LINE` against a server.
-fn ask(up: &Up, line: &str) -> Ended {
+fn ask(up: &UpProcess, line: &str) -> ProcessExit {
     let kubeconfig = up.kubeconfig();
     let place = ["--kubeconfig", kubeconfig.to_str().unwrap()];
     let words = ["schedule"].into_iter().chain(line.split_whitespace());
@@ -104,7 +104,7 @@ fn ask(up: &Up, line: &str) -> Ended {
 }
 
 /// Reads the Job that the output names.
-fn made(client: &Client, path: &str, prefix: &str, ended: &Ended) -> Value {
+fn made(client: &HttpClient, path: &str, prefix: &str, ended: &ProcessExit) -> Value {
     assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
     let name = ended.stdout.strip_prefix(prefix);
     let name = name.and_then(|rest| rest.strip_suffix(" created\n"));
@@ -115,8 +115,8 @@ fn made(client: &Client, path: &str, prefix: &str, ended: &Ended) -> Value {
 
 #[test]
 fn cron_jobs_of_both_kinds_are_listed() {
-    let up = Up::start(&["--controllers=gc-controller"]);
-    let client = Client::of(&up.kubeconfig());
+    let up = UpProcess::start(&["--controllers=gc-controller"]);
+    let client = HttpClient::of(&up.kubeconfig());
     let ended = ask(&up, "list");
     let expected = "caretaker: no CronJobs found in namespace default\n";
     assert_eq!(
@@ -162,8 +162,8 @@ fn cron_jobs_of_both_kinds_are_listed() {
 
 #[test]
 fn a_kind_that_is_not_served_hides_no_other() {
-    let up = Up::start(&["--controllers=none"]);
-    let client = Client::of(&up.kubeconfig());
+    let up = UpProcess::start(&["--controllers=none"]);
+    let client = HttpClient::of(&up.kubeconfig());
     make(&client, BATCH, "report", &json!({}));
     let ended = ask(&up, "list");
     assert_eq!(ended.code, 0);
@@ -179,8 +179,8 @@ fn a_kind_that_is_not_served_hides_no_other() {
 
 #[test]
 fn a_run_creates_one_job_of_the_cron_job() {
-    let up = Up::start(&["--controllers=gc-controller"]);
-    let client = Client::of(&up.kubeconfig());
+    let up = UpProcess::start(&["--controllers=gc-controller"]);
+    let client = HttpClient::of(&up.kubeconfig());
     make(&client, BATCH, "report", &json!({"suspend": true}));
     make(&client, VOLCANO, "train", &json!({}));
     let cases = [
@@ -223,8 +223,8 @@ fn a_run_creates_one_job_of_the_cron_job() {
 
 #[test]
 fn a_run_honours_forbid_unless_it_is_forced() {
-    let up = Up::start(&["--controllers=gc-controller"]);
-    let client = Client::of(&up.kubeconfig());
+    let up = UpProcess::start(&["--controllers=gc-controller"]);
+    let client = HttpClient::of(&up.kubeconfig());
     for (path, name) in [(BATCH, "report"), (VOLCANO, "train")] {
         make(&client, path, name, &json!({"concurrencyPolicy": "Forbid"}));
         assert_eq!(ask(&up, &format!("run {name}")).code, 0);
@@ -240,8 +240,8 @@ fn a_run_honours_forbid_unless_it_is_forced() {
 
 #[test]
 fn a_run_of_a_missing_or_ambiguous_name_creates_nothing() {
-    let up = Up::start(&["--controllers=gc-controller"]);
-    let client = Client::of(&up.kubeconfig());
+    let up = UpProcess::start(&["--controllers=gc-controller"]);
+    let client = HttpClient::of(&up.kubeconfig());
     for path in [BATCH, VOLCANO] {
         make(&client, path, "both", &json!({}));
     }

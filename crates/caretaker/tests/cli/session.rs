@@ -4,16 +4,16 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::process::{Ended, Process, Up};
+use crate::process::{ProcessExit, TestProcess, UpProcess};
 
 /// A server and its kubeconfig for kubectl.
-pub(crate) struct Session {
-    up: Up,
+pub(crate) struct KubectlSession {
+    up: UpProcess,
 }
 
-// === impl Session ===
+// === impl KubectlSession ===
 
-impl Session {
+impl KubectlSession {
     /// `None` without kubectl.
     pub(crate) fn start() -> Option<Self> {
         Self::start_with(&[])
@@ -21,28 +21,28 @@ impl Session {
 
     pub(crate) fn start_with(flags: &[&str]) -> Option<Self> {
         has_kubectl().then(|| Self {
-            up: Up::start(flags),
+            up: UpProcess::start(flags),
         })
     }
 
-    pub(crate) fn stop(self) -> Ended {
+    pub(crate) fn stop(self) -> ProcessExit {
         self.up.stop().0
     }
 
     /// Starts kubectl; `line` is split at spaces, `more` is not.
-    pub(crate) fn spawn(&self, line: &str, more: &[&str]) -> Process {
+    pub(crate) fn spawn(&self, line: &str, more: &[&str]) -> TestProcess {
         let mut command = self.up.world.command("kubectl");
         command
             .args(line.split_whitespace())
             .args(more)
             .env("KUBECONFIG", self.up.kubeconfig())
             .env("KUBE_EDITOR", self.up.world.path("editor"));
-        let mut process = Process::start(&mut command);
+        let mut process = TestProcess::start(&mut command);
         process.close_input();
         process
     }
 
-    pub(crate) fn run(&self, line: &str, more: &[&str]) -> Ended {
+    pub(crate) fn run(&self, line: &str, more: &[&str]) -> ProcessExit {
         self.spawn(line, more).end()
     }
 

@@ -7,8 +7,8 @@ use std::path::Path;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::http::Client;
-use crate::process::{Up, World};
+use crate::http::HttpClient;
+use crate::process::{TestDirectories, UpProcess};
 
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
@@ -16,7 +16,7 @@ fn mode(path: &Path) -> u32 {
 
 #[test]
 fn the_json_line_names_the_server_and_its_kubeconfig() {
-    let up = Up::start(&[]);
+    let up = UpProcess::start(&[]);
     let port = up
         .server()
         .strip_prefix("https://127.0.0.1:")
@@ -35,7 +35,7 @@ fn the_json_line_names_the_server_and_its_kubeconfig() {
     );
     assert_eq!(mode(&kubeconfig), 0o600);
     assert_eq!(mode(kubeconfig.parent().unwrap()), 0o700);
-    assert_eq!(Client::of(&kubeconfig).get("/version").0, 200);
+    assert_eq!(HttpClient::of(&kubeconfig).get("/version").0, 200);
 
     let (ended, _world) = up.stop();
     assert_eq!(
@@ -47,8 +47,8 @@ fn the_json_line_names_the_server_and_its_kubeconfig() {
 
 #[test]
 fn requests_without_the_token_are_rejected() {
-    let up = Up::start(&[]);
-    let client = Client::of(&up.kubeconfig());
+    let up = UpProcess::start(&[]);
+    let client = HttpClient::of(&up.kubeconfig());
     let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "message": "Unauthorized", "reason": "Unauthorized", "code": 401});
     for path in [
@@ -71,8 +71,8 @@ fn requests_without_the_token_are_rejected() {
 
 #[test]
 fn a_request_for_another_host_is_misdirected_even_with_the_token() {
-    let up = Up::start(&[]);
-    let client = Client::of(&up.kubeconfig());
+    let up = UpProcess::start(&[]);
+    let client = HttpClient::of(&up.kubeconfig());
     let port = up.server().rsplit(':').next().unwrap();
     let get = |host: &str| {
         client.get_with(
@@ -96,8 +96,8 @@ fn a_request_for_another_host_is_misdirected_even_with_the_token() {
 #[test]
 fn an_open_watch_does_not_delay_the_stop() {
     for signal in [Signal::INT, Signal::TERM] {
-        let up = Up::start(&[]);
-        let client = Client::of(&up.kubeconfig());
+        let up = UpProcess::start(&[]);
+        let client = HttpClient::of(&up.kubeconfig());
         let mut watch = client.watch("/api/v1/namespaces?watch=true");
         let event = watch.next().unwrap().unwrap();
         assert!(event.contains("ADDED"), "{event}");
@@ -111,17 +111,17 @@ fn an_open_watch_does_not_delay_the_stop() {
 
 #[test]
 fn plain_http_needs_loopback_and_the_token() {
-    let up = Up::start(&["--insecure-http"]);
+    let up = UpProcess::start(&["--insecure-http"]);
     assert!(
         up.server().starts_with("http://127.0.0.1:"),
         "{}",
         up.server()
     );
-    let client = Client::of(&up.kubeconfig());
+    let client = HttpClient::of(&up.kubeconfig());
     assert_eq!(client.get_with("/version", &[]).0, 401);
     assert_eq!(client.get("/version").0, 200);
 
-    let world = World::new();
+    let world = TestDirectories::new();
     let ended = world
         .caretaker(&["up", "--insecure-http", "--listen", "0.0.0.0:0"])
         .end();
@@ -131,18 +131,18 @@ fn plain_http_needs_loopback_and_the_token() {
 
 #[test]
 fn a_taken_port_is_an_error() {
-    let up = Up::start(&[]);
+    let up = UpProcess::start(&[]);
     let address = up.server().strip_prefix("https://").unwrap();
     let ended = up.world.caretaker(&["up", "--listen", address]).end();
     assert_eq!((ended.code, ended.stdout.as_str()), (1, ""));
     let expected = format!("caretaker: cannot listen on {address}: ");
     assert!(ended.stderr.starts_with(&expected), "{}", ended.stderr);
-    assert_eq!(Client::of(&up.kubeconfig()).get("/version").0, 200);
+    assert_eq!(HttpClient::of(&up.kubeconfig()).get("/version").0, 200);
 }
 
 #[test]
 fn without_listen_two_servers_find_two_ports() {
-    let world = World::new();
+    let world = TestDirectories::new();
     let mut servers = [(); 2].map(|()| world.caretaker(&["up", "-o", "json"]));
     let lines = servers.each_mut().map(|server| {
         let line: serde_json::Value = serde_json::from_str(&server.line()).unwrap();
@@ -161,15 +161,18 @@ fn without_listen_two_servers_find_two_ports() {
     });
     assert_ne!(lines[0], lines[1]);
     for kubeconfig in lines {
-        assert_eq!(Client::of(Path::new(&kubeconfig)).get("/version").0, 200);
+        assert_eq!(
+            HttpClient::of(Path::new(&kubeconfig)).get("/version").0,
+            200
+        );
     }
 }
 
 #[test]
 fn a_foreign_file_is_not_replaced_by_the_kubeconfig() {
-    let world = World::new();
+    let world = TestDirectories::new();
     let own = world.path("own.yaml");
-    let up = Up::start(&["--kubeconfig-out", own.to_str().unwrap()]);
+    let up = UpProcess::start(&["--kubeconfig-out", own.to_str().unwrap()]);
     assert_eq!((up.kubeconfig(), mode(&own)), (own.clone(), 0o600));
     assert_eq!(up.world.entries("run"), Vec::<String>::new());
     let (ended, _world) = up.stop();
@@ -196,7 +199,7 @@ fn a_foreign_file_is_not_replaced_by_the_kubeconfig() {
 
 #[test]
 fn the_instructions_name_the_kubeconfig_and_commands() {
-    let world = World::new();
+    let world = TestDirectories::new();
     let mut process = world.caretaker(&["up", "--listen", "127.0.0.1:0"]);
     let mut text = process.line_with("in memory only");
     while !text.contains("Ctrl-C") {

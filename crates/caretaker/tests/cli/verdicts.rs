@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::http::Client;
+use crate::http::HttpClient;
 use crate::inspect::{TestCluster, reference};
-use crate::process::Up;
+use crate::process::UpProcess;
 
 const BATCH: &str = "/apis/batch/v1/namespaces/default";
 const VOLCANO: &str = "/apis/batch.volcano.sh/v1alpha1/namespaces/default";
@@ -20,7 +20,7 @@ fn template() -> Value {
 }
 
 /// Creates a Job with these owners.
-fn job(client: &Client, name: &str, owners: &[&Value], spec: &Value) -> Value {
+fn job(client: &HttpClient, name: &str, owners: &[&Value], spec: &Value) -> Value {
     let mut whole = json!({"template": template()});
     for (field, value) in spec.as_object().unwrap() {
         whole[field] = value.clone();
@@ -31,7 +31,7 @@ fn job(client: &Client, name: &str, owners: &[&Value], spec: &Value) -> Value {
 }
 
 /// Creates a finished Job with this TTL.
-fn finished(client: &Client, name: &str, owners: &[&Value], ttl_secs: i64) {
+fn finished(client: &HttpClient, name: &str, owners: &[&Value], ttl_secs: i64) {
     let mut job = job(
         client,
         name,
@@ -46,7 +46,7 @@ fn finished(client: &Client, name: &str, owners: &[&Value], ttl_secs: i64) {
 }
 
 /// Creates a CronJob that runs in the first minute of each year, unless the spec has a schedule.
-fn cron_job(client: &Client, name: &str, spec: &Value) -> Value {
+fn cron_job(client: &HttpClient, name: &str, spec: &Value) -> Value {
     let mut whole =
         json!({"schedule": "0 0 1 1 *", "jobTemplate": {"spec": {"template": template()}}});
     for (field, value) in spec.as_object().unwrap() {
@@ -57,7 +57,7 @@ fn cron_job(client: &Client, name: &str, spec: &Value) -> Value {
     client.create(&format!("{BATCH}/cronjobs"), &cron_job)
 }
 
-fn set_status(client: &Client, cron_job: &Value, status: Value) {
+fn set_status(client: &HttpClient, cron_job: &Value, status: Value) {
     let path = format!(
         "{BATCH}/cronjobs/{}",
         cron_job["metadata"]["name"].as_str().unwrap()
@@ -100,8 +100,8 @@ at 2094-01-19T03:14:07Z.
 
 #[test]
 fn an_expired_job_is_deleted_with_a_summary_line() {
-    let up = Up::start(&[]);
-    let client = Client::of(&up.kubeconfig());
+    let up = UpProcess::start(&[]);
+    let client = HttpClient::of(&up.kubeconfig());
     let mut events = client.watch("/apis/batch/v1/namespaces/default/jobs?watch=true");
     finished(&client, "over", &[], 60);
     assert!(events.any(|line| line.unwrap().contains("DELETED")));

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use crate::http::Client;
-use crate::process::{Process, Up, World};
-use crate::session::Session;
+use crate::http::HttpClient;
+use crate::process::{TestDirectories, TestProcess, UpProcess};
+use crate::session::KubectlSession;
 
 const JOBS: &str = "apiVersion: batch/v1
 kind: Job
@@ -21,7 +21,7 @@ spec:
 
 #[test]
 fn crds_prints_volcanos_kinds() {
-    let ended = World::new().caretaker(&["crds"]).end();
+    let ended = TestDirectories::new().caretaker(&["crds"]).end();
     assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
     let names = ended
         .stdout
@@ -39,7 +39,8 @@ fn crds_prints_volcanos_kinds() {
 
 #[test]
 fn simulated_jobs_finish() {
-    let Some(session) = Session::start_with(&["--simulate-workloads", "--clock-speed=20"]) else {
+    let Some(session) = KubectlSession::start_with(&["--simulate-workloads", "--clock-speed=20"])
+    else {
         return;
     };
     assert!(
@@ -58,20 +59,21 @@ fn simulated_jobs_finish() {
 }
 
 /// Watches a type: event type, name and resourceVersion of each object.
-fn watch(session: &Session, of: &str) -> Process {
+fn watch(session: &KubectlSession, of: &str) -> TestProcess {
     let form = r#"jsonpath={.type}{" "}{.object.metadata.name}{" "}{.object.metadata.resourceVersion}{"\n"}"#;
     session.spawn(&format!("get {of} -w --output-watch-events -o"), &[form])
 }
 
 /// The resourceVersion of a deletion.
-fn gone(watched: &mut Process, name: &str) -> u64 {
+fn gone(watched: &mut TestProcess, name: &str) -> u64 {
     let line = watched.line_with(&format!("DELETED {name}"));
     line.rsplit(' ').next().unwrap().parse().unwrap()
 }
 
 #[test]
 fn jobs_are_deleted_after_their_ttl_and_their_pods_first() {
-    let Some(session) = Session::start_with(&["--simulate-workloads", "--clock-speed=20"]) else {
+    let Some(session) = KubectlSession::start_with(&["--simulate-workloads", "--clock-speed=20"])
+    else {
         return;
     };
     let [mut pods, mut plain, mut gang] =
@@ -112,7 +114,7 @@ fn jobs_are_deleted_after_their_ttl_and_their_pods_first() {
 
 #[test]
 fn workloads_are_not_simulated_by_default() {
-    let Some(session) = Session::start_with(&["--controllers=-*"]) else {
+    let Some(session) = KubectlSession::start_with(&["--controllers=-*"]) else {
         return;
     };
     assert_eq!(session.ok("get nodes,crds -o name"), "");
@@ -121,8 +123,8 @@ fn workloads_are_not_simulated_by_default() {
 
 #[test]
 fn aborted_volcano_jobs_are_deleted_with_ttl_after_aborted() {
-    let up = Up::start(&["--ttl-after-aborted=0s"]);
-    let client = Client::of(&up.kubeconfig());
+    let up = UpProcess::start(&["--ttl-after-aborted=0s"]);
+    let client = HttpClient::of(&up.kubeconfig());
     let jobs = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs";
     let job = json!({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "gang"},
         "spec": {"minAvailable": 1}});

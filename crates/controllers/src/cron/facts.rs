@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use caretaker_machinery::cron::zone::{self, ZoneError};
-use caretaker_machinery::cron::{ParseError, Schedule};
+use caretaker_machinery::cron::{CronParseError, CronSchedule};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Deserialize;
@@ -23,7 +23,7 @@ use crate::runtime::record::{ObjectRecord, OwnerRef, RecordBody, Uid};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CronSpec {
     pub(super) text: Box<str>,
-    pub(super) schedule: Result<Schedule, ParseError>,
+    pub(super) schedule: Result<CronSchedule, CronParseError>,
     /// `timeZone` as written.
     pub(super) zone_name: Option<Box<str>>,
     pub(super) zone: Option<Result<TimeZone, ZoneError>>,
@@ -241,7 +241,7 @@ impl CronSpec {
         let template: RawTemplateSpec<'_> = members(template.spec).unwrap_or_default();
         let ttl = part::<i64>(template.ttl);
         Self {
-            schedule: Schedule::parse(&text),
+            schedule: CronSchedule::parse(&text),
             text: text.into(),
             // DEVIATION(cron-empty-zone): Go takes a zone without a name for UTC. No server that checks CronJobs stores one.
             zone: zone_name.as_deref().map(zone::find),

@@ -7,7 +7,7 @@
 //! DEVIATION(cron-deadline): upstream counts from `now - startingDeadlineSeconds`, so that `@every` with a short deadline
 //! never runs. Here slots are counted from the last one, and those that are older than the deadline are dropped.
 
-use caretaker_machinery::cron::{SLOTS_COUNTED_MAX, Schedule};
+use caretaker_machinery::cron::{CronSchedule, SLOTS_COUNTED_MAX};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
@@ -62,7 +62,7 @@ pub struct JobOrder<'a> {
 
 /// The slot that is due after `last`, and the next one.
 pub(super) fn outlook(
-    schedule: &Schedule,
+    schedule: &CronSchedule,
     zone: &TimeZone,
     last: Timestamp,
     deadline_secs: Option<i64>,
@@ -100,7 +100,7 @@ pub(super) fn outlook(
 }
 
 /// The next slot with a Job name of its own. All slots of a minute share one name, and `@every 10s` has six of them.
-fn next_minute(schedule: &Schedule, zone: &TimeZone, time: Timestamp) -> Option<Timestamp> {
+fn next_minute(schedule: &CronSchedule, zone: &TimeZone, time: Timestamp) -> Option<Timestamp> {
     let mut next = schedule.next(time, zone)?;
     // Slots are whole seconds, so the loop ends after at most 60 rounds.
     while minute(next) == minute(time) {
@@ -112,7 +112,7 @@ fn next_minute(schedule: &Schedule, zone: &TimeZone, time: Timestamp) -> Option<
 /// The next slot in the future; none if the schedule has none for years.
 #[must_use]
 pub fn next(
-    schedule: &Schedule,
+    schedule: &CronSchedule,
     zone: &TimeZone,
     last: Timestamp,
     now: Timestamp,

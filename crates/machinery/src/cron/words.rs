@@ -1,9 +1,9 @@
 //! A schedule in plain English, and the effects of daylight saving changes on it.
 //!
-//! [`CronSchedule::words`] describes the meaning of the fields, not their spelling: a list that equals a step is described
-//! as a step, and the rule for the two day fields is spelled out. [`CronSchedule::surprises`] examines the
-//! offset changes of the coming year and reports what a reader of the fields does not expect: times that do not exist,
-//! times that occur twice, and the days that the search skips or adds (see `search`).
+//! [`CronSchedule::description`] describes the meaning of the fields, not their spelling: a list that equals a step is
+//! described as a step, and the rule for the two day fields is spelled out. [`CronSchedule::clock_change_effects`]
+//! examines the offset changes of the coming year and reports what a reader of the fields does not expect: times that
+//! do not exist, times that occur twice, and the days that the search skips or adds (see `search`).
 
 use std::fmt::Write as _;
 
@@ -67,7 +67,7 @@ pub struct ClockChangeEffect {
 impl CronSchedule {
     /// The schedule in plain English, without a full stop: `at 02:30 on Monday to Friday`.
     #[must_use]
-    pub fn words(&self) -> String {
+    pub fn description(&self) -> String {
         let mut words = match &self.kind {
             ScheduleKind::Every(secs) => {
                 let time = SignedDuration::from_secs(*secs);
@@ -84,7 +84,7 @@ impl CronSchedule {
 
     /// The unexpected effects of the offset changes in the year after `from`.
     #[must_use]
-    pub fn surprises(&self, from: Timestamp, zone: &TimeZone) -> Vec<ClockChangeEffect> {
+    pub fn clock_change_effects(&self, from: Timestamp, zone: &TimeZone) -> Vec<ClockChangeEffect> {
         let ScheduleKind::Fields(fields) = &self.kind else {
             return Vec::new();
         };

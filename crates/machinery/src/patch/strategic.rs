@@ -22,8 +22,6 @@ mod list;
 mod schema;
 
 pub use schema::{FieldFacts, MergeRule, PatchSchema, TypeId};
-// Old names, until the other crates use the new ones.
-pub use schema::MergeRule as Rule;
 
 const PATCH: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";

@@ -16,14 +16,11 @@ use super::compile::{self, CompilePurpose};
 use super::fault::invalid;
 use crate::status::StatusCause;
 
-// Old names, until the other crates use the new ones.
-pub use self::StatusSubresource as StatusPath;
-
 /// Whether the custom resource has a status subresource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatusSubresource {
-    Own,
-    None,
+    Enabled,
+    Disabled,
 }
 
 /// Members that a root schema may have if there is a status subresource, by their JSON names.
@@ -62,7 +59,7 @@ pub fn faults(
     metadata: MetadataRules,
 ) -> Vec<StatusCause> {
     let mut causes = Vec::new();
-    if status == StatusSubresource::Own {
+    if status == StatusSubresource::Enabled {
         causes.extend(root_fault(schema, path));
     }
     if schema["nullable"] == true {

@@ -48,7 +48,7 @@ fn object(value: Value) -> Map<String, Value> {
 /// Prunes and defaults an object. Returns the result and the unknown fields.
 fn pruned(schema: &Value, given: Value) -> Result<(Value, Vec<String>), String> {
     let mut given = object(given);
-    let report = StructuralSchema::new(schema).settle(&mut given, METADATA)?;
+    let report = StructuralSchema::new(schema).prune_and_default(&mut given, METADATA)?;
     Ok((Value::Object(given), report.unknown))
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use caretaker_machinery::cron::{Schedule, zone};
+use caretaker_machinery::cron::{CronSchedule, zone};
 use caretaker_machinery::rng::Rng;
 use caretaker_testbed::checkers::KnownKind;
 use caretaker_testbed::controllers::process::{ControllerProcess, ProcessOptions};
@@ -202,7 +202,7 @@ async fn a_year_of_a_zone_with_summer_time() {
     ] {
         let world = CronWorld::new(kind).await;
         let zone = zone::find("Europe/Berlin").unwrap();
-        let schedule = Schedule::parse(text).unwrap();
+        let schedule = CronSchedule::parse(text).unwrap();
         let spec =
             json!({"schedule": text, "timeZone": "Europe/Berlin", "successfulJobsHistoryLimit": 2});
         world.cron("a", spec).await;

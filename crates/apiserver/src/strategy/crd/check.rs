@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use caretaker_machinery::names;
-use caretaker_machinery::schema::check::{self, StatusPath};
-use caretaker_machinery::status::Cause;
+use caretaker_machinery::schema::check::{self, StatusSubresource};
+use caretaker_machinery::status::StatusCause;
 use serde_json::Value;
 
 use super::{SCHEMA, distinct_schemas, storage_versions, versions};
@@ -12,7 +12,7 @@ use crate::metadata::{self, ObjectTree};
 use crate::strategy::custom::METADATA;
 
 /// Returns why a definition is refused.
-pub(super) fn faults(new: &ObjectTree, old: Option<&ObjectTree>) -> Vec<Cause> {
+pub(super) fn faults(new: &ObjectTree, old: Option<&ObjectTree>) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let spec = new.get("spec").cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -20,12 +20,12 @@ pub(super) fn faults(new: &ObjectTree, old: Option<&ObjectTree>) -> Vec<Cause> {
     let name = metadata::text(new, "name");
     if name != format!("{plural}.{group}") {
         let why = "must be spec.names.plural+\".\"+spec.group";
-        causes.push(Cause::invalid("metadata.name", name, why));
+        causes.push(StatusCause::invalid("metadata.name", name, why));
     }
     if group.is_empty() {
-        causes.push(Cause::required("spec.group", ""));
+        causes.push(StatusCause::required("spec.group", ""));
     } else if !group.contains('.') {
-        causes.push(Cause::invalid(
+        causes.push(StatusCause::invalid(
             "spec.group",
             &group,
             "should be a domain with at least one dot",
@@ -33,8 +33,8 @@ pub(super) fn faults(new: &ObjectTree, old: Option<&ObjectTree>) -> Vec<Cause> {
     }
     match text(&spec["scope"]).as_str() {
         "Namespaced" | "Cluster" => {}
-        "" => causes.push(Cause::required("spec.scope", "")),
-        other => causes.push(Cause::not_supported(
+        "" => causes.push(StatusCause::required("spec.scope", "")),
+        other => causes.push(StatusCause::not_supported(
             "spec.scope",
             other,
             &["Cluster", "Namespaced"],
@@ -51,13 +51,13 @@ pub(super) fn faults(new: &ObjectTree, old: Option<&ObjectTree>) -> Vec<Cause> {
             &given
         };
         if given.is_empty() {
-            causes.push(Cause::required(path, ""));
+            causes.push(StatusCause::required(path, ""));
         } else {
             let faults = names::dns_1035_label(checked);
             causes.extend(
                 faults
                     .iter()
-                    .map(|fault| Cause::invalid(path.as_str(), &given, fault)),
+                    .map(|fault| StatusCause::invalid(path.as_str(), &given, fault)),
             );
         }
     }
@@ -66,7 +66,7 @@ pub(super) fn faults(new: &ObjectTree, old: Option<&ObjectTree>) -> Vec<Cause> {
         for field in ["group", "scope"] {
             if old[field] != spec[field] {
                 let path = format!("spec.{field}");
-                causes.push(Cause::invalid(
+                causes.push(StatusCause::invalid(
                     path,
                     spec[field].clone(),
                     "field is immutable",
@@ -78,7 +78,7 @@ pub(super) fn faults(new: &ObjectTree, old: Option<&ObjectTree>) -> Vec<Cause> {
 }
 
 /// Checks that exactly one version is stored, that names differ, and that each version has a valid schema.
-fn version_faults(new: &ObjectTree, spec: &Value, causes: &mut Vec<Cause>) {
+fn version_faults(new: &ObjectTree, spec: &Value, causes: &mut Vec<StatusCause>) {
     let versions = versions(new);
     let names: BTreeSet<&str> = versions
         .iter()
@@ -86,7 +86,7 @@ fn version_faults(new: &ObjectTree, spec: &Value, causes: &mut Vec<Cause>) {
         .collect();
     if names.len() < versions.len() {
         let why = "must contain unique version names";
-        causes.push(Cause::invalid(
+        causes.push(StatusCause::invalid(
             "spec.versions",
             spec["versions"].clone(),
             why,
@@ -95,7 +95,7 @@ fn version_faults(new: &ObjectTree, spec: &Value, causes: &mut Vec<Cause>) {
     let stored = storage_versions(new);
     if stored.len() != 1 {
         let why = "must have exactly one version marked as storage version";
-        causes.push(Cause::invalid(
+        causes.push(StatusCause::invalid(
             "spec.versions",
             spec["versions"].clone(),
             why,
@@ -103,12 +103,16 @@ fn version_faults(new: &ObjectTree, spec: &Value, causes: &mut Vec<Cause>) {
     }
     if stored.is_empty() {
         let why = "must have at least one stored version";
-        causes.push(Cause::invalid("status.storedVersions", Value::Null, why));
+        causes.push(StatusCause::invalid(
+            "status.storedVersions",
+            Value::Null,
+            why,
+        ));
     }
     for (index, version) in versions.iter().enumerate() {
         if !version["schema"][SCHEMA].is_object() {
             let path = format!("spec.versions[{index}].schema.{SCHEMA}");
-            causes.push(Cause::required(path, ""));
+            causes.push(StatusCause::required(path, ""));
         }
     }
     let distinct = distinct_schemas(new);
@@ -121,8 +125,8 @@ fn version_faults(new: &ObjectTree, spec: &Value, causes: &mut Vec<Cause>) {
             &versions[index..=index]
         };
         let status = match own.iter().any(has_status) {
-            true => StatusPath::Own,
-            false => StatusPath::None,
+            true => StatusSubresource::Enabled,
+            false => StatusSubresource::Disabled,
         };
         if schema.is_object() {
             causes.extend(check::faults(schema, path, status, METADATA));

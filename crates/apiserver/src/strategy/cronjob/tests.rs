@@ -36,7 +36,7 @@ fn mk_batch(spec: &Value) -> ObjectTree {
     mk_tree(json!({"metadata": {"name": "a"}, "spec": with(whole, spec)}))
 }
 
-pub(in crate::strategy) fn shown(causes: &[Cause]) -> Vec<String> {
+pub(in crate::strategy) fn shown(causes: &[StatusCause]) -> Vec<String> {
     let lines = causes.iter();
     lines
         .map(|cause| format!("{}: {}", cause.field, cause.message))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use caretaker_machinery::status::{Cause, Named, Status};
+use caretaker_machinery::status::{NamedResource, Status, StatusCause};
 
 use super::{OwnerSource, WritePlan, WriteRequest, WriteTarget, set_namespace};
 use crate::metadata::{self, ObjectTree};
@@ -108,7 +108,7 @@ impl WriteRequest<'_> {
         let resource = self.server.builtin("", "namespaces").resource;
         let key = ObjectKey::new(None, namespace);
         let Some(found) = self.server.store.get(resource, &key) else {
-            return Err(Status::not_found(Named {
+            return Err(Status::not_found(NamedResource {
                 group: "",
                 what: "namespaces",
                 name: namespace,
@@ -126,7 +126,7 @@ impl WriteRequest<'_> {
         );
         let mut status = Status::forbidden(kind.resource_named(name), &why);
         if let Some(details) = &mut status.details {
-            details.causes.push(Cause {
+            details.causes.push(StatusCause {
                 reason: "NamespaceTerminating".into(),
                 message: format!("namespace {namespace} is being terminated"),
                 field: "metadata.namespace".into(),

@@ -13,7 +13,7 @@ use caretaker_controllers::runtime::controller::{
     AnsweredCall, Controller, NextStep, ObservedChange, Verdict, WakeList,
 };
 use caretaker_controllers::runtime::record::{ObjectRecord, RecordView, Uid, decode};
-use caretaker_machinery::cron::Schedule;
+use caretaker_machinery::cron::CronSchedule;
 use caretaker_machinery::patch::merge;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -164,6 +164,6 @@ fn patched(record: &ObjectRecord, patch: &Value) -> Option<ObjectRecord> {
 fn needs_zone(record: &ObjectRecord) -> bool {
     let spec = &content(record)["spec"];
     let schedule = spec["schedule"].as_str().unwrap_or_default();
-    let names_one = Schedule::parse(schedule).is_ok_and(|schedule| schedule.zone().is_some());
+    let names_one = CronSchedule::parse(schedule).is_ok_and(|schedule| schedule.zone().is_some());
     spec["timeZone"].is_null() && !names_one && spec["suspend"] != true
 }

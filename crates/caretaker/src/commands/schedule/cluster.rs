@@ -77,7 +77,7 @@ pub(super) struct CronList {
 
 /// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum RequestError {
+pub(super) enum CronRequestError {
     #[error("not found")]
     Absent,
     #[error("the server does not serve this resource type")]
@@ -109,7 +109,7 @@ impl CronCluster {
     }
 
     /// All objects at a path, page by page.
-    pub(super) async fn list(&self, path: &str) -> Result<CronList, RequestError> {
+    pub(super) async fn list(&self, path: &str) -> Result<CronList, CronRequestError> {
         let mut listed = CronList::default();
         let mut more = String::new();
         loop {
@@ -121,7 +121,9 @@ impl CronCluster {
             }
             listed.date = date.or(listed.date);
             let Value::Object(mut body) = body else {
-                return Err(RequestError::Other("the response is not a list".to_owned()));
+                return Err(CronRequestError::Other(
+                    "the response is not a list".to_owned(),
+                ));
             };
             if let Some(Value::Array(items)) = body.remove("items") {
                 listed.objects.extend(items);
@@ -136,7 +138,7 @@ impl CronCluster {
         }
     }
 
-    pub(super) async fn get(&self, kind: &CronKind, name: &str) -> Result<Value, RequestError> {
+    pub(super) async fn get(&self, kind: &CronKind, name: &str) -> Result<Value, CronRequestError> {
         let path = format!(
             "{}/{}",
             kind.path(Some(&self.namespace), "cronjobs"),
@@ -153,14 +155,14 @@ impl CronCluster {
         &self,
         kind: &CronKind,
         job: &Value,
-    ) -> Result<(), RequestError> {
+    ) -> Result<(), CronRequestError> {
         let path = kind.path(Some(&self.namespace), "jobs");
         let CronResponse { status, body, .. } =
             self.exchange(Method::POST, &path, Some(job)).await?;
         match status {
             200..300 => Ok(()),
-            409 if body["reason"] == "AlreadyExists" => Err(RequestError::AlreadyExists),
-            status => Err(RequestError::Other(message_of(status, &body))),
+            409 if body["reason"] == "AlreadyExists" => Err(CronRequestError::AlreadyExists),
+            status => Err(CronRequestError::Other(message_of(status, &body))),
         }
     }
 
@@ -169,8 +171,8 @@ impl CronCluster {
         method: Method,
         path: &str,
         body: Option<&Value>,
-    ) -> Result<CronResponse, RequestError> {
-        let other = |why: String| RequestError::Other(why);
+    ) -> Result<CronResponse, CronRequestError> {
+        let other = |why: String| CronRequestError::Other(why);
         let bytes = body.map(|body| body.to_string().into_bytes());
         let request = Request::builder()
             .method(method)
@@ -225,12 +227,12 @@ impl CronKind {
 }
 
 /// The error of a failed read. A 404 is about the object only if it names it.
-fn error_of(status: u16, body: &Value, name: Option<&str>) -> RequestError {
+fn error_of(status: u16, body: &Value, name: Option<&str>) -> CronRequestError {
     match status {
-        404 if name.is_some_and(|name| body["details"]["name"] == name) => RequestError::Absent,
-        404 => RequestError::NotServed,
-        401 | 403 => RequestError::Forbidden,
-        status => RequestError::Other(message_of(status, body)),
+        404 if name.is_some_and(|name| body["details"]["name"] == name) => CronRequestError::Absent,
+        404 => CronRequestError::NotServed,
+        401 | 403 => CronRequestError::Forbidden,
+        status => CronRequestError::Other(message_of(status, body)),
     }
 }
 
@@ -265,18 +267,18 @@ mod tests {
         let absent = json!({"reason": "NotFound", "details": {"name": "a", "kind": "cronjobs"}});
         let user = json!({"reason": "Forbidden", "message": "cronjobs.batch is forbidden: User \"u\" cannot list resource"});
         let cases = [
-            (404, &absent, Some("a"), RequestError::Absent),
-            (404, &absent, Some("b"), RequestError::NotServed),
-            (404, &Value::Null, Some("a"), RequestError::NotServed),
-            (404, &Value::Null, None, RequestError::NotServed),
-            (403, &user, None, RequestError::Forbidden),
-            (403, &user, Some("a"), RequestError::Forbidden),
-            (403, &Value::Null, None, RequestError::Forbidden),
+            (404, &absent, Some("a"), CronRequestError::Absent),
+            (404, &absent, Some("b"), CronRequestError::NotServed),
+            (404, &Value::Null, Some("a"), CronRequestError::NotServed),
+            (404, &Value::Null, None, CronRequestError::NotServed),
+            (403, &user, None, CronRequestError::Forbidden),
+            (403, &user, Some("a"), CronRequestError::Forbidden),
+            (403, &Value::Null, None, CronRequestError::Forbidden),
             (
                 500,
                 &Value::Null,
                 None,
-                RequestError::Other("HTTP status 500".to_owned()),
+                CronRequestError::Other("HTTP status 500".to_owned()),
             ),
         ];
         for (status, body, name, expected) in cases {

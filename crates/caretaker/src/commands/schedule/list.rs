@@ -6,13 +6,13 @@
 
 use anyhow::{Result, bail};
 use caretaker_controllers::cron;
-use caretaker_machinery::cron::{Schedule, zone};
+use caretaker_machinery::cron::{CronSchedule, zone};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::cluster::{CronCluster, CronKind, CronList, KINDS, RequestError};
+use super::cluster::{CronCluster, CronKind, CronList, CronRequestError, KINDS};
 use super::{aligned, from_now, name, rfc3339};
 use crate::args::{ListFormat, ScheduleList};
 use crate::wiring::{self, notice};
@@ -95,11 +95,11 @@ pub(in crate::commands) async fn list(args: &ScheduleList) -> Result<String> {
 }
 
 /// A sentence about a kind that is missing in the list.
-fn gap(kind: &CronKind, error: &RequestError) -> String {
+fn gap(kind: &CronKind, error: &CronRequestError) -> String {
     let resource = kind.resource;
     match error {
-        RequestError::NotServed => format!("the server does not serve {resource}"),
-        RequestError::Forbidden => {
+        CronRequestError::NotServed => format!("the server does not serve {resource}"),
+        CronRequestError::Forbidden => {
             format!("missing in this output: {resource} (forbidden to list)")
         }
         other => format!("missing in this output: {resource} ({other})"),
@@ -159,7 +159,7 @@ fn due(
     now: Timestamp,
 ) -> Result<(Option<Timestamp>, TimeZone)> {
     let text = spec["schedule"].as_str().unwrap_or_default();
-    let schedule = Schedule::parse(text)?;
+    let schedule = CronSchedule::parse(text)?;
     let given = match spec["timeZone"].as_str() {
         Some(name) => zone::find(name)?,
         None => default_zone.clone(),

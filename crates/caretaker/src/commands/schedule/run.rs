@@ -10,7 +10,7 @@ use caretaker_machinery::names;
 use caretaker_machinery::rng::Rng;
 use serde_json::Value;
 
-use super::cluster::{CronCluster, CronKind, KINDS, RequestError};
+use super::cluster::{CronCluster, CronKind, CronRequestError, KINDS};
 use crate::args::{CronJobName, ScheduleRun};
 use crate::wiring::{self, notice};
 
@@ -45,7 +45,7 @@ pub(in crate::commands) async fn run(args: &ScheduleRun) -> Result<String> {
                 let job = kind.job_resource.replacen("jobs", "job", 1);
                 return Ok(format!("{job}/{name} created\n"));
             }
-            Err(RequestError::AlreadyExists) => {}
+            Err(CronRequestError::AlreadyExists) => {}
             Err(error) => bail!("cannot create a Job of {shown}: {error}"),
         }
     }
@@ -58,7 +58,7 @@ async fn find(cluster: &CronCluster, wanted: &CronJobName) -> Result<(&'static C
     for kind in kinds_of(wanted.kind.as_deref())? {
         match cluster.get(kind, &wanted.name).await {
             Ok(object) => found.push((kind, object)),
-            Err(RequestError::Absent | RequestError::NotServed) => {}
+            Err(CronRequestError::Absent | CronRequestError::NotServed) => {}
             Err(error) => gaps.push(format!("cannot read {}: {error}", kind.resource)),
         }
     }
@@ -107,7 +107,7 @@ async fn active(cluster: &CronCluster, kind: &CronKind, cron_job: &Value) -> Res
     let path = kind.path(Some(&cluster.namespace), "jobs");
     match cluster.list(&path).await {
         Ok(listed) => Ok(unfinished(kind, cron_job, &listed.objects)),
-        Err(RequestError::Forbidden) => {
+        Err(CronRequestError::Forbidden) => {
             let resource = kind.job_resource;
             notice(&format!(
                 "forbidden to list {resource}; using the active Jobs in the CronJob's status"

@@ -83,7 +83,7 @@ fn an_overridden_zone_gives_a_notice() {
 
 #[test]
 fn parse_errors_have_a_caret_line() {
-    let point = |text: &str| pointed(text, &Schedule::parse(text).unwrap_err());
+    let point = |text: &str| pointed(text, &CronSchedule::parse(text).unwrap_err());
     let lines = |text: &str| -> Vec<String> {
         let message = point(text);
         message.lines().skip(1).map(str::to_owned).collect()

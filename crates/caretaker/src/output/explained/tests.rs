@@ -27,8 +27,8 @@ fn mk_tie(name: &str, standing: &'static str, message: &str) -> Tie {
 }
 
 /// A Pod with one living owner, and the decision `next` because of `because`.
-fn mk(next: NextStep<Key>, because: Reason) -> Explanation {
-    Explanation {
+fn mk(next: NextStep<Key>, because: Reason) -> ObjectExplanation {
+    ObjectExplanation {
         object: mk_identity("Pod", "a"),
         resource: "pods".into(),
         is_collected: true,

@@ -4,7 +4,7 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use caretaker_machinery::cron::Schedule;
+use caretaker_machinery::cron::CronSchedule;
 
 use super::super::slots::{self, DueSlot};
 use super::super::{BATCH, DIALECTS, VOLCANO};
@@ -47,7 +47,7 @@ fn the_latest_slot_is_found_and_the_next_one_follows() {
         ("0 12 * * 3", 0, None, 6 * 60, None, 26 * 60),
     ];
     for (text, last, deadline, now, due, next) in cases {
-        let schedule = Schedule::parse(text).unwrap();
+        let schedule = CronSchedule::parse(text).unwrap();
         let found = slots::outlook(
             &schedule,
             &TimeZone::UTC,
@@ -64,7 +64,7 @@ fn the_latest_slot_is_found_and_the_next_one_follows() {
         );
     }
     for never in ["59 23 31 2 *", "0 0 30 2 *"] {
-        let schedule = Schedule::parse(never).unwrap();
+        let schedule = CronSchedule::parse(never).unwrap();
         let found = slots::outlook(&schedule, &TimeZone::UTC, at(0, 0), None, at(DAY, 0));
         assert_eq!((found.due, found.next), (None, None), "{never}");
     }
@@ -89,7 +89,7 @@ fn a_deadline_drops_slots_and_moves_no_anchor() {
         ("* * * * *", i64::MAX, 86_400, 86_400, 101, false),
     ];
     for (text, deadline, now, slot, count, is_late) in cases {
-        let schedule = Schedule::parse(text).unwrap();
+        let schedule = CronSchedule::parse(text).unwrap();
         let found = slots::outlook(&schedule, &TimeZone::UTC, BASE, Some(deadline), at(0, now));
         let expected = DueSlot {
             time: at(0, slot),
@@ -226,7 +226,7 @@ fn the_oldest_go_first() {
 /// `schedule list` shows this as the next run, too.
 #[test]
 fn the_next_slot_is_found_after_years_without_one() {
-    let schedule = Schedule::parse("0 0 29 2 *").unwrap();
+    let schedule = CronSchedule::parse("0 0 29 2 *").unwrap();
     let time = |text: &str| text.parse::<Timestamp>().unwrap();
     let last = time("2096-02-29T00:00:00Z");
     let next = |now| super::super::next_slot(&schedule, &TimeZone::UTC, last, time(now));

@@ -1,6 +1,6 @@
 //! Decodes the events of a watch and the pages of a list. Pure functions of their bytes.
 
-use caretaker_machinery::proto::{Fields, MAGIC, Malformed, envelope};
+use caretaker_machinery::proto::{MAGIC, MalformedProto, ProtoFields, envelope};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -148,7 +148,7 @@ pub(super) fn read_event(kind: KindId, view: RecordView, line: &[u8]) -> Option<
     }
 }
 
-fn read_frame(kind: KindId, frame: &[u8]) -> Result<WatchEvent, Malformed> {
+fn read_frame(kind: KindId, frame: &[u8]) -> Result<WatchEvent, MalformedProto> {
     let WatchFrame { event, object } = watch_event(frame)?;
     let (message, _) = envelope(object)?;
     Ok(match event {
@@ -169,15 +169,15 @@ fn read_frame(kind: KindId, frame: &[u8]) -> Result<WatchEvent, Malformed> {
 }
 
 /// Decodes a bookmark: a `PartialObjectMetadata` with a version and perhaps an annotation.
-fn read_bookmark(message: &[u8]) -> Result<WatchEvent, Malformed> {
+fn read_bookmark(message: &[u8]) -> Result<WatchEvent, MalformedProto> {
     let (mut revision, mut is_end) = ("", false);
-    for field in Fields::of(message) {
+    for field in ProtoFields::of(message) {
         let (1, metadata) = field? else { continue };
-        for field in Fields::of(metadata.bytes()?) {
+        for field in ProtoFields::of(metadata.bytes()?) {
             match field? {
                 (6, value) => revision = value.text()?,
                 (12, annotation) => {
-                    let annotation = Fields::of(annotation.bytes()?);
+                    let annotation = ProtoFields::of(annotation.bytes()?);
                     is_end |=
                         annotation.clone().text(1)? == END_OF_LIST && annotation.text(2)? == "true";
                 }
@@ -191,12 +191,12 @@ fn read_bookmark(message: &[u8]) -> Result<WatchEvent, Malformed> {
     })
 }
 
-fn read_status(message: &[u8]) -> Result<StatusObject, Malformed> {
+fn read_status(message: &[u8]) -> Result<StatusObject, MalformedProto> {
     let mut status = StatusObject {
         code: None,
         reason: None,
     };
-    for field in Fields::of(message) {
+    for field in ProtoFields::of(message) {
         match field? {
             (4, reason) => status.reason = Some(reason.text()?.to_owned()),
             (6, code) => status.code = u16::try_from(code.number()?).ok(),
@@ -209,7 +209,7 @@ fn read_status(message: &[u8]) -> Result<StatusObject, Malformed> {
 /// Decodes a page of a list.
 pub(super) fn read_page(bytes: &[u8]) -> Result<ListPage<'_>, NotAList> {
     if bytes.starts_with(MAGIC) {
-        return read_protobuf_page(bytes).map_err(|Malformed| NotAList);
+        return read_protobuf_page(bytes).map_err(|MalformedProto| NotAList);
     }
     let list: JsonList<'_> = serde_json::from_slice(bytes).map_err(|_| NotAList)?;
     if list.kind.as_deref() == Some("Status") {
@@ -224,20 +224,20 @@ pub(super) fn read_page(bytes: &[u8]) -> Result<ListPage<'_>, NotAList> {
     })
 }
 
-fn read_protobuf_page(bytes: &[u8]) -> Result<ListPage<'_>, Malformed> {
+fn read_protobuf_page(bytes: &[u8]) -> Result<ListPage<'_>, MalformedProto> {
     let (list, kind) = envelope(bytes)?;
     if kind != "PartialObjectMetadataList" {
-        return Err(Malformed);
+        return Err(MalformedProto);
     }
     let mut page = ListPage {
         revision: Revision::default(),
         token: None,
         items: Vec::new(),
     };
-    for field in Fields::of(list) {
+    for field in ProtoFields::of(list) {
         match field? {
             (1, metadata) => {
-                let metadata = Fields::of(metadata.bytes()?);
+                let metadata = ProtoFields::of(metadata.bytes()?);
                 page.revision = Revision::from(metadata.clone().text(2)?);
                 let token = metadata.text(3)?;
                 page.token = (!token.is_empty()).then(|| token.into());

@@ -3,7 +3,7 @@
 //! It costs the server a fifth of what JSON costs it, and upstream's collector requests it too. The field numbers are
 //! those of `meta/v1/generated.proto` (1.36). All other fields are skipped.
 
-use caretaker_machinery::proto::{Fields, Malformed, Value};
+use caretaker_machinery::proto::{MalformedProto, ProtoFields, ProtoValue};
 use jiff::Timestamp;
 
 use super::{
@@ -20,16 +20,16 @@ pub(crate) struct WatchFrame<'a> {
 }
 
 /// Splits a frame into event type and object.
-pub(crate) fn watch_event(frame: &[u8]) -> Result<WatchFrame<'_>, Malformed> {
+pub(crate) fn watch_event(frame: &[u8]) -> Result<WatchFrame<'_>, MalformedProto> {
     let mut read = WatchFrame {
         event: "",
         object: &[],
     };
-    for field in Fields::of(frame) {
+    for field in ProtoFields::of(frame) {
         match field? {
             (1, event) => read.event = event.text()?,
-            (2, Value::Bytes(extension)) => {
-                for field in Fields::of(extension) {
+            (2, ProtoValue::Bytes(extension)) => {
+                for field in ProtoFields::of(extension) {
                     if let (1, raw) = field? {
                         read.object = raw.bytes()?;
                     }
@@ -63,8 +63,8 @@ pub(crate) fn decode_partial(
     Err(unreadable(meta, error))
 }
 
-fn read_object(message: &[u8], meta: &mut RecordMeta) -> Result<(), Malformed> {
-    for field in Fields::of(message) {
+fn read_object(message: &[u8], meta: &mut RecordMeta) -> Result<(), MalformedProto> {
+    for field in ProtoFields::of(message) {
         if let (1, metadata) = field? {
             read_meta(metadata.bytes()?, meta)?;
         }
@@ -72,8 +72,8 @@ fn read_object(message: &[u8], meta: &mut RecordMeta) -> Result<(), Malformed> {
     Ok(())
 }
 
-fn read_meta(message: &[u8], meta: &mut RecordMeta) -> Result<(), Malformed> {
-    for field in Fields::of(message) {
+fn read_meta(message: &[u8], meta: &mut RecordMeta) -> Result<(), MalformedProto> {
+    for field in ProtoFields::of(message) {
         match field? {
             (1, name) => meta.name = name.text()?.into(),
             (3, namespace) => meta.namespace = namespace.text()?.into(),
@@ -88,9 +88,9 @@ fn read_meta(message: &[u8], meta: &mut RecordMeta) -> Result<(), Malformed> {
     Ok(())
 }
 
-fn read_owner(message: &[u8]) -> Result<OwnerRef, Malformed> {
+fn read_owner(message: &[u8]) -> Result<OwnerRef, MalformedProto> {
     let mut owner = OwnerRef::default();
-    for field in Fields::of(message) {
+    for field in ProtoFields::of(message) {
         match field? {
             (1, kind) => owner.kind = kind.text()?.into(),
             (3, name) => owner.name = name.text()?.into(),
@@ -105,17 +105,17 @@ fn read_owner(message: &[u8]) -> Result<OwnerRef, Malformed> {
 }
 
 /// Reads a `Time`: seconds and nanoseconds. A negative number is written as the unsigned number with the same bits.
-fn read_time(message: &[u8]) -> Result<Timestamp, Malformed> {
+fn read_time(message: &[u8]) -> Result<Timestamp, MalformedProto> {
     let (mut seconds, mut nanos) = (0, 0);
-    for field in Fields::of(message) {
+    for field in ProtoFields::of(message) {
         match field? {
             (1, value) => seconds = value.number()?.cast_signed(),
             (2, value) => nanos = value.number()?.cast_signed(),
             _ => {}
         }
     }
-    let nanos = i32::try_from(nanos).map_err(|_| Malformed)?;
-    Timestamp::new(seconds, nanos).map_err(|_| Malformed)
+    let nanos = i32::try_from(nanos).map_err(|_| MalformedProto)?;
+    Timestamp::new(seconds, nanos).map_err(|_| MalformedProto)
 }
 
 /// The identity that was decoded before the error.

@@ -53,7 +53,7 @@ fn describes_fields() {
         ("@every 90m", "every 1h 30m, counted from the time before"),
         ("TZ=Asia/Tokyo @daily", "at 00:00 every day (Asia/Tokyo)"),
     ] {
-        assert_eq!(mk_schedule(expression).words(), words, "{expression}");
+        assert_eq!(mk_schedule(expression).description(), words, "{expression}");
     }
 }
 
@@ -84,7 +84,7 @@ fn reports_effects_of_clock_changes() {
     ];
     for (zone, expression, expected) in cases {
         let schedule = mk_schedule(expression);
-        let found = schedule.surprises(at("2026-12-01T00:00:00Z"), &mk_zone(zone));
+        let found = schedule.clock_change_effects(at("2026-12-01T00:00:00Z"), &mk_zone(zone));
         let texts: Vec<String> = found.into_iter().map(|surprise| surprise.text).collect();
         assert_eq!(texts, *expected, "{zone} {expression}");
     }

@@ -200,7 +200,7 @@ proptest! {
             Ok(schedule) => {
                 let next = schedule.next(Timestamp::UNIX_EPOCH, &TimeZone::UTC);
                 prop_assert!(next.is_none_or(|next| next > Timestamp::UNIX_EPOCH));
-                prop_assert!(!schedule.words().is_empty());
+                prop_assert!(!schedule.description().is_empty());
             }
             Err(error) => prop_assert!(text.get(error.span()).is_some(), "{error}"),
         }

@@ -140,7 +140,7 @@ fn schema_faults_have_upstream_messages_and_paths() {
             .map(|line| format!("s.properties[a]{line}"))
             .collect();
         assert_eq!(
-            faults_of(&schema, StatusSubresource::None),
+            faults_of(&schema, StatusSubresource::Disabled),
             expected,
             "{schema}"
         );
@@ -150,51 +150,55 @@ fn schema_faults_have_upstream_messages_and_paths() {
 #[test]
 fn root_schemas_have_additional_rules() {
     let rows = [
-        (json!({"type": "object"}), StatusSubresource::Own, vec![]),
+        (
+            json!({"type": "object"}),
+            StatusSubresource::Enabled,
+            vec![],
+        ),
         (
             json!({}),
-            StatusSubresource::None,
+            StatusSubresource::Disabled,
             vec!["s.type: Required value: must not be empty at the root"],
         ),
         (
             json!({"type": "object", "additionalProperties": true}),
-            StatusSubresource::None,
+            StatusSubresource::Disabled,
             vec!["s.additionalProperties: Forbidden: must not be used at the root"],
         ),
         (
             json!({"type": "object", "nullable": true}),
-            StatusSubresource::None,
+            StatusSubresource::Disabled,
             vec!["s.nullable: Forbidden: nullable cannot be true at the root"],
         ),
         (
             json!({"type": "object", "properties": {"metadata": {"type": "object"}}}),
-            StatusSubresource::None,
+            StatusSubresource::Disabled,
             vec![],
         ),
         (
             json!({"type": "object", "properties": {"metadata": {"type": "object", "properties": {"labels": {"type": "object"}}}}}),
-            StatusSubresource::None,
+            StatusSubresource::Disabled,
             vec![
                 "s.properties[metadata]: Forbidden: must not specify anything other than name and generateName, but metadata is implicitly specified",
             ],
         ),
         (
             json!({"type": "object", "properties": {"metadata": {"type": "object", "properties": {"name": {"type": "string", "default": "x"}}}}}),
-            StatusSubresource::None,
+            StatusSubresource::Disabled,
             vec![
                 "s.properties[metadata].properties[name].default: Forbidden: must not be set in top-level metadata",
             ],
         ),
         (
             json!({"type": "object", "anyOf": [{"properties": {"x": {"minimum": 1}}}]}),
-            StatusSubresource::None,
+            StatusSubresource::Disabled,
             vec![
                 "s.properties[x]: Required value: because it is defined in s.anyOf[0].properties[x]",
             ],
         ),
         (
             json!({"type": "object", "$schema": "x"}),
-            StatusSubresource::None,
+            StatusSubresource::Disabled,
             vec![r#"s: Invalid value: "": OpenAPIV3Schema 'schema' is not supported"#],
         ),
     ];
@@ -202,8 +206,8 @@ fn root_schemas_have_additional_rules() {
         assert_eq!(faults_of(&schema, status), expected, "{schema}");
     }
     let composed = json!({"type": "object", "allOf": [{"required": ["spec"]}]});
-    assert!(faults_of(&composed, StatusSubresource::None).is_empty());
-    assert_eq!(faults_of(&composed, StatusSubresource::Own).len(), 1);
+    assert!(faults_of(&composed, StatusSubresource::Disabled).is_empty());
+    assert_eq!(faults_of(&composed, StatusSubresource::Enabled).len(), 1);
 }
 
 #[test]

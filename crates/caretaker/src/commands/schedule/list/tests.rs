@@ -156,15 +156,15 @@ fn long_cells_are_cut() {
 fn missing_kinds_are_named() {
     let cases = [
         (
-            RequestError::NotServed,
+            CronRequestError::NotServed,
             "the server does not serve cronjobs.batch.volcano.sh",
         ),
         (
-            RequestError::Forbidden,
+            CronRequestError::Forbidden,
             "missing in this output: cronjobs.batch.volcano.sh (forbidden to list)",
         ),
         (
-            RequestError::Other("it burns".to_owned()),
+            CronRequestError::Other("it burns".to_owned()),
             "missing in this output: cronjobs.batch.volcano.sh (it burns)",
         ),
     ];

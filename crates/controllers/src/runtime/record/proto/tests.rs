@@ -117,5 +117,5 @@ fn a_frame_is_an_event_and_an_object() {
         object: b"k8s\0...",
     };
     assert_eq!(watch_event(&frame), Ok(expected));
-    assert_eq!(watch_event(b"\x0a\x7f"), Err(Malformed));
+    assert_eq!(watch_event(b"\x0a\x7f"), Err(MalformedProto));
 }
