@@ -1,6 +1,7 @@
 //! Request bodies: collected up to a limit, and parsed into a JSON tree.
 
 use caretaker_machinery::quantity::QuantityError;
+use caretaker_machinery::schema::{EmbeddedObjectError, SchemaTypeError};
 use caretaker_machinery::status::Status;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::{Map, Value};
@@ -77,9 +78,12 @@ pub(crate) enum FieldError {
     Base64(usize),
     #[error(transparent)]
     Quantity(#[from] QuantityError),
-    /// An error of a custom kind's schema, or of the schema in a definition.
-    #[error("{0}")]
-    Schema(String),
+    /// The schema in a CustomResourceDefinition.
+    #[error(transparent)]
+    Schema(#[from] SchemaTypeError),
+    /// An object within a custom resource.
+    #[error(transparent)]
+    Embedded(#[from] EmbeddedObjectError),
     #[error("strict decoding error: {0}")]
     Unknown(String),
 }

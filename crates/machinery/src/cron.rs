@@ -6,7 +6,7 @@
 //! - [`CronSchedule::next`]: the first slot after an instant; [`CronSchedule::slots`]: iterates over all of them.
 //! - [`CronSchedule::latest`]: the last slot between two instants; [`CronSchedule::count`]: the number of slots between them.
 //! - [`CronSchedule::zone`]: the zone that the text names. Without one the schedule uses the zone that the caller passes.
-//! - [`CronSchedule::words`] and [`CronSchedule::surprises`]:
+//! - [`CronSchedule::description`] and [`CronSchedule::clock_change_effects`]:
 //!   the schedule in English, and what daylight saving changes do to it.
 //! - [`zone::find`]: looks up a zone by its IANA name in the compiled-in database.
 //!

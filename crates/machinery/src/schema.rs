@@ -35,8 +35,8 @@ use pattern::GoPattern;
 use values::EnumValues;
 use walk::DefaultsMode;
 
-pub use read::read;
-pub use walk::PruneReport;
+pub use read::{SchemaTypeError, read};
+pub use walk::{EmbeddedObjectError, PruneReport};
 
 /// The compiled schema of one version of a custom resource.
 #[derive(Debug)]
@@ -49,10 +49,15 @@ pub struct StructuralSchema {
 #[derive(Debug, Clone, Copy)]
 pub struct MetadataRules {
     /// Prunes metadata. Returns the unknown members, or the reason why the value is not metadata.
-    pub shape: fn(&mut Value) -> Result<Vec<String>, String>,
+    pub shape: fn(&mut Value) -> Result<Vec<String>, MetadataShapeError>,
     /// The faults of the metadata at a path.
     pub faults: fn(&Map<String, Value>, &str) -> Vec<StatusCause>,
 }
+
+/// A value is not metadata, in the words of the API server's decoder.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct MetadataShapeError(pub String);
 
 /// The part of an object that a write changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -177,7 +182,7 @@ impl StructuralSchema {
         &self,
         object: &mut Map<String, Value>,
         metadata: MetadataRules,
-    ) -> Result<PruneReport, String> {
+    ) -> Result<PruneReport, EmbeddedObjectError> {
         walk::prune(&self.root, object, DefaultsMode::Fill, metadata)
     }
 
@@ -189,7 +194,7 @@ impl StructuralSchema {
         &self,
         object: &mut Map<String, Value>,
         metadata: MetadataRules,
-    ) -> Result<PruneReport, String> {
+    ) -> Result<PruneReport, EmbeddedObjectError> {
         walk::prune(&self.root, object, DefaultsMode::Leave, metadata)
     }
 

@@ -5,6 +5,7 @@
 //! does not track field managers.
 //! DEVIATION(managed-fields): they are dropped on every write until server-side apply exists.
 
+use caretaker_machinery::schema::MetadataShapeError;
 use serde_json::{Map, Value};
 
 use super::ObjectTree;
@@ -64,11 +65,10 @@ pub(crate) fn shape(object: &mut ObjectTree, kind: &str) -> Result<Vec<String>, 
 }
 
 /// Does the same for the metadata of an embedded object. The signature is that of `machinery::schema`.
-pub(crate) fn shape_embedded(metadata: &mut Value) -> Result<Vec<String>, String> {
+pub(crate) fn shape_embedded(metadata: &mut Value) -> Result<Vec<String>, MetadataShapeError> {
     match metadata {
-        Value::Object(members) => {
-            shape_members(members).map_err(|error| error.outside_object().to_string())
-        }
+        Value::Object(members) => shape_members(members)
+            .map_err(|error| MetadataShapeError(error.outside_object().to_string())),
         Value::Null => {
             *metadata = Value::Object(Map::new());
             Ok(Vec::new())
@@ -78,7 +78,7 @@ pub(crate) fn shape_embedded(metadata: &mut Value) -> Result<Vec<String>, String
                 found: type_name(other),
                 go_type: "v1.ObjectMeta",
             };
-            Err(error.to_string())
+            Err(MetadataShapeError(error.to_string()))
         }
     }
 }

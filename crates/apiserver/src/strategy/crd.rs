@@ -77,7 +77,7 @@ impl KindStrategy for DefinitionStrategy {
                 .and_then(|own| own.get_mut(SCHEMA));
             if let Some(schema) = schema.filter(|schema| !schema.is_null()) {
                 let path = format!("spec.versions[{index}].schema.{SCHEMA}");
-                unknown.extend(schema::read(schema, &path).map_err(FieldError::Schema)?);
+                unknown.extend(schema::read(schema, &path)?);
             }
         }
         Ok(unknown)

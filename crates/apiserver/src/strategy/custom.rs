@@ -42,9 +42,8 @@ impl KindStrategy for CustomStrategy {
         let Some(custom) = &kind.custom else {
             return Ok(Vec::new());
         };
-        let settled = custom.schema.compiled.prune_and_default(object, METADATA);
-        let settled = settled.map_err(FieldError::Schema)?;
-        Ok(settled.unknown)
+        let report = custom.schema.compiled.prune_and_default(object, METADATA)?;
+        Ok(report.unknown)
     }
 
     fn validate(&self, change: &ObjectChange<'_>) -> Vec<StatusCause> {

@@ -105,12 +105,12 @@ fn table(
         before = *slot;
     }
     text += &aligned(&rows);
-    let surprises = schedule.clock_change_effects(after, zone);
-    if !surprises.is_empty() {
+    let effects = schedule.clock_change_effects(after, zone);
+    if !effects.is_empty() {
         text.push('\n');
     }
-    for surprise in surprises {
-        let _ = writeln!(text, "{}.", capitalised(&surprise.text));
+    for effect in effects {
+        let _ = writeln!(text, "{}.", capitalised(&effect.text));
     }
     text
 }

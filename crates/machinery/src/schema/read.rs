@@ -4,6 +4,15 @@
 
 use serde_json::Value;
 
+/// A member of a schema has the wrong type. The message is that of Go's JSON decoder.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("json: cannot unmarshal {found} into Go struct field {field} of type {go_type}")]
+pub struct SchemaTypeError {
+    found: &'static str,
+    field: String,
+    go_type: &'static str,
+}
+
 /// The type of a member of a schema.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MemberType {
@@ -81,15 +90,15 @@ const MEMBERS: &[(&str, MemberType)] = &[
 ///
 /// # Errors
 /// If a member has the wrong type.
-pub fn read(schema: &mut Value, path: &str) -> Result<Vec<String>, String> {
+pub fn read(schema: &mut Value, path: &str) -> Result<Vec<String>, SchemaTypeError> {
     let mut unknown = Vec::new();
     props(schema, path, &mut unknown)?;
     Ok(unknown)
 }
 
-fn props(schema: &mut Value, path: &str, unknown: &mut Vec<String>) -> Result<(), String> {
+fn props(schema: &mut Value, path: &str, unknown: &mut Vec<String>) -> Result<(), SchemaTypeError> {
     let Value::Object(members) = schema else {
-        return Err(wrong(schema, "JSONSchemaProps", "", "v1.JSONSchemaProps"));
+        return Err(wrong(schema, "", "v1.JSONSchemaProps"));
     };
     let holds = |name: &str| {
         let row = MEMBERS.binary_search_by_key(&name, |(name, _)| name);
@@ -132,7 +141,7 @@ impl MemberType {
         value: &mut Value,
         path: &str,
         unknown: &mut Vec<String>,
-    ) -> Result<(), String> {
+    ) -> Result<(), SchemaTypeError> {
         match (self, &mut *value) {
             (MemberType::Json, _)
             | (MemberType::Text, Value::String(_))
@@ -143,7 +152,7 @@ impl MemberType {
             (MemberType::Integer, Value::Number(number)) if number.is_i64() => Ok(()),
             (MemberType::Texts, Value::Array(items)) => {
                 match items.iter().find(|item| !item.is_string()) {
-                    Some(other) => Err(wrong(other, "JSONSchemaProps", name, "string")),
+                    Some(other) => Err(wrong(other, name, "string")),
                     None => Ok(()),
                 }
             }
@@ -164,7 +173,7 @@ impl MemberType {
                 .iter_mut()
                 .filter(|(_, value)| value.is_object())
                 .try_for_each(|(name, schema)| props(schema, &format!("{path}.{name}"), unknown)),
-            (_, other) => Err(wrong(other, "JSONSchemaProps", name, self.go_type())),
+            (_, other) => Err(wrong(other, name, self.go_type())),
         }
     }
 
@@ -189,7 +198,7 @@ impl MemberType {
     }
 }
 
-fn wrong(value: &Value, of: &str, field: &str, go_type: &str) -> String {
+fn wrong(value: &Value, member: &str, go_type: &'static str) -> SchemaTypeError {
     let found = match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",
@@ -198,8 +207,10 @@ fn wrong(value: &Value, of: &str, field: &str, go_type: &str) -> String {
         Value::Array(_) => "array",
         Value::Object(_) => "object",
     };
-    let dot = if field.is_empty() { "" } else { "." };
-    format!(
-        "json: cannot unmarshal {found} into Go struct field {of}{dot}{field} of type {go_type}"
-    )
+    let dot = if member.is_empty() { "" } else { "." };
+    SchemaTypeError {
+        found,
+        field: format!("JSONSchemaProps{dot}{member}"),
+        go_type,
+    }
 }

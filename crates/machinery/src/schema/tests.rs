@@ -9,14 +9,17 @@ mod validity;
 
 use serde_json::{Map, Value, json};
 
-use super::{MetadataRules, StructuralSchema, ValidatedPart, ValidationSubject};
+use super::{
+    EmbeddedObjectError, MetadataRules, MetadataShapeError, StructuralSchema, ValidatedPart,
+    ValidationSubject,
+};
 use crate::status::StatusCause;
 
 /// Metadata rules for these tests: `name` is the only field, and the name `bad` is invalid.
 const METADATA: MetadataRules = MetadataRules {
     shape: |metadata| {
         let Value::Object(members) = metadata else {
-            return Err("no object".to_owned());
+            return Err(MetadataShapeError("no object".to_owned()));
         };
         let unknown: Vec<String> = members
             .keys()
@@ -46,7 +49,7 @@ fn object(value: Value) -> Map<String, Value> {
 }
 
 /// Prunes and defaults an object. Returns the result and the unknown fields.
-fn pruned(schema: &Value, given: Value) -> Result<(Value, Vec<String>), String> {
+fn pruned(schema: &Value, given: Value) -> Result<(Value, Vec<String>), EmbeddedObjectError> {
     let mut given = object(given);
     let report = StructuralSchema::new(schema).prune_and_default(&mut given, METADATA)?;
     Ok((Value::Object(given), report.unknown))

@@ -10,13 +10,26 @@ use std::mem;
 use serde_json::{Map, Value};
 
 use super::values::shown;
-use super::{AdditionalProperties, MetadataRules, SchemaNode};
+use super::{AdditionalProperties, MetadataRules, MetadataShapeError, SchemaNode};
 
 /// The fields that were dropped from an object.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct PruneReport {
     /// Paths of the unknown members that were dropped.
     pub unknown: Vec<String>,
+}
+
+/// The type or the metadata of an embedded object cannot be decoded. The client receives the message.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EmbeddedObjectError {
+    #[error("{path}: Invalid value: {value}: must be a string")]
+    NotString { path: String, value: String },
+    #[error("{path}: Invalid value: {value}: {source}")]
+    Metadata {
+        path: String,
+        value: String,
+        source: MetadataShapeError,
+    },
 }
 
 /// The treatment of unknown members.
@@ -55,7 +68,7 @@ pub(super) fn prune(
     object: &mut Map<String, Value>,
     defaults: DefaultsMode,
     metadata: MetadataRules,
-) -> Result<PruneReport, String> {
+) -> Result<PruneReport, EmbeddedObjectError> {
     let mut walk = PruneWalk {
         path: String::new(),
         place: String::new(),
@@ -100,7 +113,7 @@ impl PruneWalk {
         node: Option<&SchemaNode>,
         unknown: UnknownPolicy,
         value: &mut Value,
-    ) -> Result<(), String> {
+    ) -> Result<(), EmbeddedObjectError> {
         let unknown = match unknown {
             UnknownPolicy::Drop if node.is_some_and(|node| node.preserve) => UnknownPolicy::Keep,
             other => other,
@@ -120,7 +133,7 @@ impl PruneWalk {
         node: Option<&SchemaNode>,
         unknown: UnknownPolicy,
         members: &mut Map<String, Value>,
-    ) -> Result<(), String> {
+    ) -> Result<(), EmbeddedObjectError> {
         let Some(node) = node else {
             let names: Vec<String> = mem::take(members)
                 .into_iter()
@@ -212,7 +225,7 @@ impl PruneWalk {
         node: Option<&SchemaNode>,
         unknown: UnknownPolicy,
         items: &mut [Value],
-    ) -> Result<(), String> {
+    ) -> Result<(), EmbeddedObjectError> {
         let of = node.and_then(|node| node.items.as_deref());
         for (index, item) in items.iter_mut().enumerate() {
             if let Some(of) = of.filter(|of| item.is_null() && !of.nullable) {
@@ -229,13 +242,13 @@ impl PruneWalk {
     }
 
     /// Checks the type of an embedded object and prunes its metadata.
-    fn embedded(&mut self, members: &mut Map<String, Value>) -> Result<(), String> {
+    fn embedded(&mut self, members: &mut Map<String, Value>) -> Result<(), EmbeddedObjectError> {
         for field in ["apiVersion", "kind"] {
             if let Some(value) = members.get(field).filter(|value| !value.is_string()) {
-                let (path, value) = (&self.place, shown(value));
-                return Err(format!(
-                    "{path}.{field}: Invalid value: {value}: must be a string"
-                ));
+                return Err(EmbeddedObjectError::NotString {
+                    path: format!("{}.{field}", self.place),
+                    value: shown(value),
+                });
             }
         }
         if let Some(given) = members.get_mut("metadata") {
@@ -247,9 +260,12 @@ impl PruneWalk {
                         .map(|field| format!("{}.metadata.{field}", self.place));
                     self.unknown_metadata.extend(paths);
                 }
-                Err(why) => {
-                    let (path, value) = (&self.place, shown(&before));
-                    return Err(format!("{path}.metadata: Invalid value: {value}: {why}"));
+                Err(source) => {
+                    return Err(EmbeddedObjectError::Metadata {
+                        path: format!("{}.metadata", self.place),
+                        value: shown(&before),
+                        source,
+                    });
                 }
             }
         }

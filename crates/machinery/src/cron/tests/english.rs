@@ -85,7 +85,7 @@ fn reports_effects_of_clock_changes() {
     for (zone, expression, expected) in cases {
         let schedule = mk_schedule(expression);
         let found = schedule.clock_change_effects(at("2026-12-01T00:00:00Z"), &mk_zone(zone));
-        let texts: Vec<String> = found.into_iter().map(|surprise| surprise.text).collect();
+        let texts: Vec<String> = found.into_iter().map(|effect| effect.text).collect();
         assert_eq!(texts, *expected, "{zone} {expression}");
     }
 }
