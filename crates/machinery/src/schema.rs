@@ -87,9 +87,9 @@ pub struct ValidationSubject<'a> {
 struct SchemaNode {
     types: NodeTypes,
     nullable: bool,
-    /// `x-kubernetes-preserve-unknown-fields`.
+    /// The value of `x-kubernetes-preserve-unknown-fields`.
     preserve: bool,
-    /// `x-kubernetes-embedded-resource`.
+    /// The value of `x-kubernetes-embedded-resource`.
     embedded: bool,
     default: Option<Value>,
     properties: BTreeMap<String, SchemaNode>,

@@ -7,13 +7,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The outcome of a request in its wire format.
+/// The outcome of a request in its wire format. The kind is always `Status`, the version `v1`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
-    /// Always `Status`.
     #[serde(default)]
     pub kind: String,
-    /// Always `v1`.
     #[serde(rename = "apiVersion", default)]
     pub api_version: String,
     /// Holds a fresh continue token if the given one has expired; otherwise empty.
@@ -22,7 +20,6 @@ pub struct Status {
     /// `Success` or `Failure`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub status: String,
-    /// Human-readable description.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// Machine-readable reason such as `NotFound`; missing on some internal errors.
@@ -79,7 +76,6 @@ pub struct StatusCause {
     /// A machine-readable reason such as `FieldValueRequired`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Human-readable description.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// Path of the field, such as `metadata.name`.

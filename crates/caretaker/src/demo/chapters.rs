@@ -37,7 +37,7 @@ pub(crate) enum ChapterStep {
     Delete {
         command: String,
         object: String,
-        policy: DeletePolicy,
+        policy: DemoDeletePolicy,
     },
     /// Waits for these writes of the controllers and for the number of objects, then prints the writes.
     Expect {
@@ -51,15 +51,15 @@ pub(crate) enum ChapterStep {
 pub(crate) struct ExpectedWrites(pub(crate) String, pub(crate) String, pub(crate) usize);
 
 #[derive(Debug, Clone, Copy, Deserialize)]
-pub(crate) enum DeletePolicy {
+pub(crate) enum DemoDeletePolicy {
     Background,
     Foreground,
     Orphan,
 }
 
-// === impl DeletePolicy ===
+// === impl DemoDeletePolicy ===
 
-impl DeletePolicy {
+impl DemoDeletePolicy {
     pub(crate) fn params(self) -> DeleteParams {
         match self {
             Self::Background => DeleteParams::background(),

@@ -21,9 +21,8 @@ enum MemberType {
     Integer,
     Number,
     Texts,
-    /// Arbitrary JSON.
     Json,
-    /// A list of arbitrary JSON.
+    /// A list of values of any type.
     Jsons,
     Schema,
     Schemas,

@@ -35,7 +35,6 @@ pub enum EmbeddedObjectError {
 /// The treatment of unknown members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum UnknownPolicy {
-    /// Drop them.
     Drop,
     /// Keep them in this object; drop them again below known members.
     Keep,

@@ -26,7 +26,6 @@ pub struct FieldRequirement {
 pub enum FieldOp {
     /// `=` or `==`
     Equal,
-    /// `!=`
     NotEqual,
 }
 
