@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use caretaker_controllers::gc::metrics::GcMetrics;
-use caretaker_controllers::gc::view::{Part, View};
-use caretaker_controllers::gc::{GarbageCollector, Knowledge};
+use caretaker_controllers::gc::view::{GraphSelection, GraphView};
+use caretaker_controllers::gc::{GarbageCollector, IndexCoverage};
 use caretaker_controllers::runtime::clients::ClusterClients;
 use caretaker_controllers::runtime::driver::DriverMode;
 use caretaker_controllers::runtime::driver::clock_skew::TimeSource;
@@ -196,8 +196,8 @@ impl ControllerSet {
         let Some(handle) = collector.borrow().clone() else {
             return false;
         };
-        let part = Part::Above(uids.iter().map(|uid| Uid::from(*uid)).collect());
-        let view = handle.query(move |collector, _| View::of(collector.index(), &part));
+        let part = GraphSelection::Above(uids.iter().map(|uid| Uid::from(*uid)).collect());
+        let view = handle.query(move |collector, _| GraphView::of(collector.index(), &part));
         let view = view.await.unwrap_or_default();
         let is_shown = |uid: &&str| {
             let mut nodes = view.nodes.iter();
@@ -253,7 +253,10 @@ async fn announce_sync(feeds: FeedSet, collector: CurrentHandle<GarbageCollector
 }
 
 /// Waits until every kind is listed or cannot be listed, and the garbage collector has processed the lists.
-async fn wait_for_sync(feeds: &FeedSet, collector: &CurrentHandle<GarbageCollector>) -> Knowledge {
+async fn wait_for_sync(
+    feeds: &FeedSet,
+    collector: &CurrentHandle<GarbageCollector>,
+) -> IndexCoverage {
     let is_listed = || {
         let states = feeds.states();
         let is_pending = |state: &KindState| matches!(state, KindState::Syncing(_));
@@ -264,7 +267,7 @@ async fn wait_for_sync(feeds: &FeedSet, collector: &CurrentHandle<GarbageCollect
         if is_listed()
             && let Some(handle) = handle
             && let Some(known) = handle
-                .query(|collector, _| collector.index().knowledge())
+                .query(|collector, _| collector.index().coverage())
                 .await
             && known.pending == 0
         {

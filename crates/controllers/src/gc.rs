@@ -1,15 +1,15 @@
 //! The garbage collector over the ownership graph of all kinds: `garbage-collector-controller`.
 //!
-//! - `index`: what is known.
-//! - `decide`: what follows from it.
-//! - [`reason`]: why, in words. [`metrics`]: what only the collector counts.
-//! - `standing`: how an object stands with each of its owners.
-//! - `patches`: what is written to dependents and owners.
-//! - [`view`], [`dot`]: the graph for people.
-//! - [`explain`]: one object for people: how it stands with its owners, who holds it up, what hangs on it.
+//! - `index`: the ownership graph and the results of owner lookups. Only the driver's observations change it.
+//! - `decide`: the decision for one key, as a pure function of the index and the time.
+//! - [`reason`]: the reason of each decision. [`metrics`]: the metrics that only the collector has.
+//! - `standing`: the relation of an object to each of its owners.
+//! - `patches`: the patches of dependents and owners.
+//! - [`view`], [`dot`]: copies of the graph for `caretaker graph` and the debug endpoints.
+//! - [`explain`]: the relations of one object, for `caretaker explain`.
 //!
-//! Mirrors `pkg/controller/garbagecollector`. There, workers ask the server about every object they look at; here the
-//! judged copy comes from the index and the server compares it (uid and resourceVersion) when it deletes.
+//! Mirrors `pkg/controller/garbagecollector`. Upstream's workers read every object from the server before they delete it.
+//! Here the judged copy comes from the index, and the server compares its uid and resourceVersion when it deletes.
 //!
 //! DEVIATION(one-request): one DELETE per collected object where upstream sends a GET before it.
 //! DEVIATION(level-triggered): foreground and orphan handling follow from the current objects, not from having seen a
@@ -30,8 +30,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-pub use self::index::{Index, Knowledge, Size};
-pub use self::reason::Reason;
+pub use self::index::{GraphSize, IndexCoverage, OwnershipIndex};
+pub use self::reason::GcReason;
 use crate::runtime::call::{AbsenceProof, ApiAnswer, ApiCall, CallTarget};
 use crate::runtime::controller::{
     AnsweredCall, Controller, EventNote, ObservedChange, Verdict, WakeList,
@@ -42,141 +42,149 @@ use crate::runtime::record::{ObjectRecord, Uid};
 /// The collector's name, as `--controllers` spells it.
 pub const NAME: &str = "garbage-collector-controller";
 
-/// What is never looked at, resource and group: events come and go by themselves.
+/// Resources that the collector does not watch, as resource and group. The API server expires Events by itself.
 pub const IGNORED: [(&str, &str); 2] = [("events", ""), ("events", "events.k8s.io")];
 
-/// How long the first list of a kind is waited for: with questions about owners of that kind, which the list will
-/// answer, and with ends that depend on having seen all dependents. A kind that takes longer holds up nothing.
+/// How long the collector waits for the first list of a kind. Until then it does not look up owners of that kind,
+/// because the list will show them, and it does not release owners, because the list may show dependents. A kind
+/// that takes longer delays nothing.
 pub const ORPHAN_HOLD_MAX: Duration = Duration::from_secs(30);
 
-/// The garbage collector.
+/// Deletes objects whose owners are absent, and completes foreground and orphan deletions.
 #[derive(Debug)]
 pub struct GarbageCollector {
-    index: Index,
+    index: OwnershipIndex,
     lookups: LookupCounts,
 }
 
-/// What one decision is about.
+/// The object or owner that one decision is about.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Key {
-    /// An object: whether it goes, stays, or is let go.
+pub enum GcKey {
+    /// An object that may be collected, detached, orphaned, released or unblocked.
     Object(Uid),
-    /// An owner whose state has to be asked for before anything follows for its dependents.
-    /// Many keys may wait for it, so all of them share it.
-    Owner(Arc<Coordinates>),
+    /// An owner that has to be read from the server before its dependents can be judged. Many keys may wait for the
+    /// same lookup, so they share the coordinates.
+    Owner(Arc<OwnerCoordinates>),
 }
 
-/// Where a reference says its owner is. All parts count: the same uid elsewhere is another question.
+/// The place that an ownerReference gives for its owner. Lookups compare all parts: the same uid under another kind,
+/// namespace or name is another lookup.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Coordinates {
-    /// What apiVersion and kind resolve to.
+pub struct OwnerCoordinates {
+    /// The kind that the reference's apiVersion and kind resolve to.
     pub kind: KindId,
-    /// The dependent's namespace; empty for owners of the cluster.
+    /// The dependent's namespace; empty for cluster-scoped owners.
     pub namespace: Box<str>,
-    /// The owner's name.
     pub name: Box<str>,
-    /// The owner's uid.
     pub uid: Uid,
 }
 
-/// How questions about owners were answered.
+/// Owner lookups since the start, by result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LookupCounts {
-    /// The owner exists.
     pub alive: u64,
-    /// The owner does not exist.
     pub absent: u64,
-    /// No answer that says anything.
+    /// Lookups whose answer neither proves the owner absent nor shows it.
     pub failed: u64,
 }
 
 // === impl GarbageCollector ===
 
 impl GarbageCollector {
-    /// A collector that knows nothing yet.
+    /// Creates a collector with an empty index. `seed` makes the order of hash buckets unpredictable.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
-            index: Index::new(seed),
+            index: OwnershipIndex::new(seed),
             lookups: LookupCounts::default(),
         }
     }
 
-    /// What it knows.
+    /// The index, for views of the graph and for metrics.
     #[must_use]
-    pub fn index(&self) -> &Index {
+    pub fn index(&self) -> &OwnershipIndex {
         &self.index
     }
 
-    /// How its questions about owners were answered.
+    /// The number of owner lookups by result.
     #[must_use]
     pub fn lookups(&self) -> LookupCounts {
         self.lookups
     }
 
-    /// The server said something about an owner.
-    fn looked_up(
+    /// Applies the answer to the lookup of an owner.
+    fn apply_lookup_answer(
         &mut self,
-        owner: &Coordinates,
+        owner: &OwnerCoordinates,
         answer: &ApiAnswer,
         now: Timestamp,
-        wake: &mut WakeList<Key>,
+        wake: &mut WakeList<GcKey>,
     ) {
-        match found(&owner.uid, answer) {
-            Found::Alive(record) => {
+        match presence(&owner.uid, answer) {
+            ObjectPresence::Alive(record) => {
                 self.lookups.alive += 1;
-                self.index.found_alive(owner, record, now, wake);
+                self.index.record_alive(owner, record, now, wake);
             }
-            Found::Absent(proof) => {
+            ObjectPresence::Absent(proof) => {
                 self.lookups.absent += 1;
-                self.index.found_absent(owner, proof, wake);
+                self.index.record_absent(owner, proof, wake);
             }
-            Found::Nothing => self.lookups.failed += 1,
+            ObjectPresence::Nothing => self.lookups.failed += 1,
         }
     }
 
-    /// The server said something about an object that was judged.
-    fn heard(&mut self, uid: &Uid, call: &ApiCall, answer: &ApiAnswer, wake: &mut WakeList<Key>) {
+    /// Applies the answer to a request about a judged object.
+    fn apply_object_answer(
+        &mut self,
+        uid: &Uid,
+        call: &ApiCall,
+        answer: &ApiAnswer,
+        wake: &mut WakeList<GcKey>,
+    ) {
         if !call.is_read() {
             self.index.spend_confirmations(uid);
         }
-        match (call, found(uid, answer)) {
-            (ApiCall::Get { .. }, Found::Alive(record)) => self.index.apply_known(record, wake),
-            (ApiCall::Patch { .. }, Found::Alive(record)) => self.index.patched(record, wake),
-            (ApiCall::Get { target }, Found::Absent(proof)) => {
+        match (call, presence(uid, answer)) {
+            (ApiCall::Get { .. }, ObjectPresence::Alive(record)) => {
+                self.index.apply_if_shown(record, wake);
+            }
+            (ApiCall::Patch { .. }, ObjectPresence::Alive(record)) => {
+                self.index.apply_patch_answer(record, wake);
+            }
+            (ApiCall::Get { target }, ObjectPresence::Absent(proof)) => {
                 self.index
-                    .mark_absent_if_doubtful(Coordinates::of(target, uid), proof, wake);
+                    .mark_absent_if_doubtful(OwnerCoordinates::of(target, uid), proof, wake);
             }
-            (ApiCall::Patch { .. } | ApiCall::Delete { .. }, Found::Absent(_)) => {
-                self.index.going(uid);
+            (ApiCall::Patch { .. } | ApiCall::Delete { .. }, ObjectPresence::Absent(_)) => {
+                self.index.mark_going(uid);
             }
-            (ApiCall::Delete { .. }, Found::Alive(record)) => {
-                self.index.apply_known(record, wake);
-                self.index.going_unless_deleting(uid);
+            (ApiCall::Delete { .. }, ObjectPresence::Alive(record)) => {
+                self.index.apply_if_shown(record, wake);
+                self.index.mark_going_unless_deleting(uid);
             }
-            (ApiCall::Delete { .. }, Found::Nothing) if *answer == ApiAnswer::Done => {
-                self.index.going(uid);
+            (ApiCall::Delete { .. }, ObjectPresence::Nothing) if *answer == ApiAnswer::Done => {
+                self.index.mark_going(uid);
             }
             // The collector creates nothing.
-            (ApiCall::Create { .. }, _) | (_, Found::Nothing) => {}
+            (ApiCall::Create { .. }, _) | (_, ObjectPresence::Nothing) => {}
         }
     }
 }
 
 impl Controller for GarbageCollector {
-    type Key = Key;
-    type Reason = Reason;
+    type Key = GcKey;
+    type Reason = GcReason;
 
     fn name(&self) -> &'static str {
         NAME
     }
 
-    fn observe(&mut self, change: &ObservedChange, _: Timestamp, wake: &mut WakeList<Key>) {
+    fn observe(&mut self, change: &ObservedChange, _: Timestamp, wake: &mut WakeList<GcKey>) {
         match change {
             ObservedChange::Applied(record) => self.index.apply(record, wake),
             ObservedChange::Deleted(record) => {
                 let ObjectRecord { kind, meta, .. } = &**record;
-                let gone = Coordinates {
+                let gone = OwnerCoordinates {
                     kind: *kind,
                     namespace: meta.namespace.clone(),
                     name: meta.name.clone(),
@@ -184,20 +192,20 @@ impl Controller for GarbageCollector {
                 };
                 self.index.mark_absent(gone, AbsenceProof::Observed, wake);
             }
-            ObservedChange::Missing(_, uid) => self.index.doubt(uid, wake),
-            ObservedChange::Kind(kind, state) => self.index.know_kind(*kind, *state, wake),
-            ObservedChange::Catalog(catalog) => self.index.know_catalog(catalog, wake),
+            ObservedChange::Missing(_, uid) => self.index.mark_doubtful(uid, wake),
+            ObservedChange::Kind(kind, state) => self.index.set_kind_state(*kind, *state, wake),
+            ObservedChange::Catalog(catalog) => self.index.set_catalog(catalog, wake),
         }
     }
 
-    fn decide(&self, key: &Key, now: Timestamp) -> Verdict<Key, Reason> {
+    fn decide(&self, key: &GcKey, now: Timestamp) -> Verdict<GcKey, GcReason> {
         match key {
-            Key::Object(uid) => decide::object(&self.index, uid, now),
-            Key::Owner(owner) => decide::owner(&self.index, owner, now),
+            GcKey::Object(uid) => decide::decide_object(&self.index, uid, now),
+            GcKey::Owner(owner) => decide::decide_owner(&self.index, owner, now),
         }
     }
 
-    fn answered(&mut self, answered: AnsweredCall<'_, Key>) -> Vec<EventNote> {
+    fn answered(&mut self, answered: AnsweredCall<'_, GcKey>) -> Vec<EventNote> {
         let AnsweredCall {
             key,
             call,
@@ -206,20 +214,20 @@ impl Controller for GarbageCollector {
             wake,
         } = answered;
         match key {
-            Key::Object(uid) => self.heard(uid, call, answer, wake),
-            Key::Owner(owner) => self.looked_up(owner, answer, now, wake),
+            GcKey::Object(uid) => self.apply_object_answer(uid, call, answer, wake),
+            GcKey::Owner(owner) => self.apply_lookup_answer(owner, answer, now, wake),
         }
         Vec::new()
     }
 
-    fn keys(&self, record: &ObjectRecord) -> Vec<Key> {
-        vec![Key::Object(record.meta.uid.clone())]
+    fn keys(&self, record: &ObjectRecord) -> Vec<GcKey> {
+        vec![GcKey::Object(record.meta.uid.clone())]
     }
 }
 
-// === impl Coordinates ===
+// === impl OwnerCoordinates ===
 
-impl Coordinates {
+impl OwnerCoordinates {
     fn of(target: &CallTarget, uid: &Uid) -> Self {
         Self {
             kind: target.kind,
@@ -238,19 +246,21 @@ impl Coordinates {
     }
 }
 
-/// What an answer says about the object with a uid.
-enum Found<'a> {
+/// Whether an answer shows the object with a uid, proves it absent, or says neither.
+enum ObjectPresence<'a> {
     Alive(&'a ObjectRecord),
     Absent(AbsenceProof),
     Nothing,
 }
 
-fn found<'a>(uid: &Uid, answer: &'a ApiAnswer) -> Found<'a> {
+fn presence<'a>(uid: &Uid, answer: &'a ApiAnswer) -> ObjectPresence<'a> {
     match answer {
-        ApiAnswer::Object(record) if record.meta.uid == *uid => Found::Alive(record),
-        ApiAnswer::Object(record) => Found::Absent(AbsenceProof::OtherUid(record.meta.uid.clone())),
-        ApiAnswer::Absent(proof) => Found::Absent(proof.clone()),
-        ApiAnswer::Done | ApiAnswer::Failed(_) => Found::Nothing,
+        ApiAnswer::Object(record) if record.meta.uid == *uid => ObjectPresence::Alive(record),
+        ApiAnswer::Object(record) => {
+            ObjectPresence::Absent(AbsenceProof::OtherUid(record.meta.uid.clone()))
+        }
+        ApiAnswer::Absent(proof) => ObjectPresence::Absent(proof.clone()),
+        ApiAnswer::Done | ApiAnswer::Failed(_) => ObjectPresence::Nothing,
     }
 }
 

@@ -6,8 +6,8 @@
 //! - [`runtime`]: feeds bring changes, a driver asks a controller what follows, effects carry it out.
 //! - [`cron`]: makes Jobs on the schedules of CronJobs.
 //! - [`gc`]: the garbage collector over the ownership graph of all kinds.
-//! - [`podgc`]: removes Pods that nobody else will.
-//! - [`ttl`]: the end of Jobs that have finished.
+//! - [`podgc`]: removes Pods that no kubelet or owner will remove.
+//! - [`ttl`]: deletes finished Jobs when their TTL has expired.
 
 use runtime::metrics::ControllerMetrics;
 

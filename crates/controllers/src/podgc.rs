@@ -1,18 +1,18 @@
-//! Removes Pods that nobody else will: `pod-garbage-collector-controller`.
+//! Removes Pods that no kubelet or owner will remove: `pod-garbage-collector-controller`.
 //!
-//! - `index`: what is known, and whom a sweep wants since when.
-//! - `decide`: what follows from it.
-//! - [`reason`]: why, in words. [`metrics`]: what only Pod GC counts.
-//! - `condition`: what is written to a Pod before it goes.
-//! - `facts`: what is read in Pods and Nodes.
+//! - `index`: Pods and Nodes, and the sweeps that each Pod is due for.
+//! - `decide`: the decision for one key, as a pure function of the index and the time.
+//! - [`reason`]: the reason of each decision. [`metrics`]: the metrics that only Pod GC has.
+//! - `condition`: the patch that marks a Pod as failed.
+//! - `facts`: the fields of Pods and Nodes that the sweeps need.
 //!
-//! Mirrors `pkg/controller/podgc` (1.36): four sweeps every 20 s, for Pods that have terminated and are too many, that
-//! end on a Node out of service, whose Node is gone, and that end without ever having had one. The gates of 1.26 are
-//! switches here.
+//! Mirrors `pkg/controller/podgc` (1.36): four sweeps every 20 s, for terminated Pods over the threshold, terminating Pods
+//! on a Node out of service, Pods whose Node is absent, and terminating Pods that were never bound. The feature gates of
+//! 1.26 are settings here.
 //!
-//! DEVIATION(pod-gc-preconditions): upstream deletes by name alone, and so the replacement of the same name too. Here uid
-//! and resourceVersion go with every delete; after our own patch those of its answer.
-//! DEVIATION(pod-gc-parallel): upstream starts all deletes of two sweeps at once and does those of the others one by one.
+//! DEVIATION(pod-gc-preconditions): upstream deletes by name alone, and so may delete a replacement of the same name.
+//! Here every delete has the judged uid and resourceVersion; after our own patch, those of its answer.
+//! DEVIATION(pod-gc-parallel): upstream starts all deletes of two sweeps at once and sends those of the others one by one.
 
 mod condition;
 mod decide;
@@ -26,8 +26,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-pub use self::index::Index;
-pub use self::reason::Reason;
+pub use self::index::PodGcIndex;
+pub use self::reason::PodGcReason;
 use crate::runtime::call::{ApiAnswer, ApiCall};
 use crate::runtime::controller::{
     AnsweredCall, Controller, DriverStep, EventNote, ObservedChange, Verdict, WakeList,
@@ -39,66 +39,66 @@ use crate::runtime::record::{ObjectRecord, RecordView, Uid};
 /// The controller's name, as `--controllers` spells it.
 pub const NAME: &str = "pod-garbage-collector-controller";
 
-/// The kinds it has to know in full: group and resource.
+/// The kinds that Pod GC watches, as group and resource.
 const KINDS: [(&str, &str); 2] = [("", "pods"), ("", "nodes")];
 
-/// Between two rounds, as upstream.
+/// The time between two rounds, as upstream.
 pub const PERIOD: Duration = Duration::from_secs(20);
 
-/// How long a Node has to be missing before its Pods go, as upstream.
+/// How long a Node has to be missing before its Pods are removed, as upstream.
 pub const QUARANTINE: Duration = Duration::from_secs(40);
 
-/// How many requests are under way at most.
+/// The most requests in flight at the same time.
 pub const POD_GC_PARALLEL: usize = 20;
 
-/// How many terminated Pods upstream keeps by default.
+/// How many terminated Pods are kept by default, as upstream.
 pub const THRESHOLD: usize = 12_500;
 
-/// How long the server's word about a Node is relied on: long enough for many of its Pods, far shorter than a round.
+/// How long the read of a Node is valid: long enough for many of its Pods, far shorter than a round.
 const CONFIRMED_FOR: Duration = Duration::from_secs(5);
 
-/// Pod GC.
+/// Removes terminated, orphaned and unscheduled Pods, and Pods on Nodes out of service.
 #[derive(Debug)]
-pub struct PodGc {
-    index: Index,
+pub struct PodGcController {
+    index: PodGcIndex,
 }
 
-/// What can be chosen about Pod GC.
+/// The settings of Pod GC. The defaults are upstream's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Settings {
-    /// How many terminated Pods are kept; all without a number.
+pub struct PodGcSettings {
+    /// How many terminated Pods are kept; `None` keeps all.
     pub threshold: Option<usize>,
-    /// How many of each namespace are kept, before those of all are counted.
+    /// How many terminated Pods of each namespace are kept. Only those count for `threshold`.
     pub threshold_per_namespace: Option<usize>,
-    /// Whether there is a second sweep: upstream's gate `NodeOutOfServiceVolumeDetach`.
+    /// Whether Pods on Nodes out of service are removed: upstream's gate `NodeOutOfServiceVolumeDetach`.
     pub sweeps_out_of_service: bool,
-    /// Whether a Pod is marked before it goes: upstream's gate `PodDisruptionConditions`.
+    /// Whether a Pod is marked as failed before its delete: upstream's gate `PodDisruptionConditions`.
     pub marks_failed: bool,
 }
 
-/// What one decision is about.
+/// The Pod or Node that one decision is about.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Key {
-    /// A Pod: whether it goes.
+pub enum PodGcKey {
+    /// A Pod that may be marked or deleted.
     Pod(Uid),
-    /// A Node that has to be asked for before anything follows for its Pods.
+    /// A Node that has to be read from the server before its Pods are removed.
     Node(Arc<str>),
 }
 
-/// Why Pods go, in the order in which it is looked.
+/// The reasons for which Pods are removed, in the order in which they are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Sweep {
-    /// They have terminated, and there are too many of them.
+pub enum PodSweep {
+    /// Terminated Pods over the threshold.
     Terminated,
-    /// They end on a Node that is not ready and out of service.
+    /// Terminating Pods on a Node that is not ready and out of service.
     OutOfService,
-    /// Their Node is gone.
+    /// Pods whose Node is absent.
     Orphaned,
-    /// They end and were never bound.
+    /// Terminating Pods that were never bound.
     Unscheduled,
 }
 
-/// What it has to be shown.
+/// The kinds that Pod GC watches, with full objects.
 #[must_use]
 pub fn interest() -> KindInterest {
     let kinds = KINDS.map(|(group, resource)| (group.into(), resource.into()));
@@ -108,77 +108,77 @@ pub fn interest() -> KindInterest {
     }
 }
 
-// === impl PodGc ===
+// === impl PodGcController ===
 
-impl PodGc {
-    /// One that knows nothing yet.
+impl PodGcController {
+    /// Creates a controller with an empty index.
     #[must_use]
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: PodGcSettings) -> Self {
         Self {
-            index: Index::new(settings),
+            index: PodGcIndex::new(settings),
         }
     }
 
-    /// What it knows.
+    /// The index, for metrics and tests.
     #[must_use]
-    pub fn index(&self) -> &Index {
+    pub fn index(&self) -> &PodGcIndex {
         &self.index
     }
 
-    /// The server said something about a Pod.
-    fn heard(
+    /// Applies the answer to a request about a Pod.
+    fn apply_pod_answer(
         &mut self,
         uid: &Uid,
         call: &ApiCall,
         answer: &ApiAnswer,
         now: Timestamp,
-        wake: &mut WakeList<Key>,
+        wake: &mut WakeList<PodGcKey>,
     ) {
         match answer {
-            // Another one has its name: the end of this one will be shown.
+            // Another Pod has its name. The feed will show the DELETED event of this one.
             ApiAnswer::Object(record) if record.meta.uid != *uid => {
-                self.index.going(uid, now, wake);
+                self.index.mark_going(uid, now, wake);
             }
             ApiAnswer::Object(record) => {
                 if matches!(call, ApiCall::Patch { .. }) {
-                    self.index.mark(uid, now, wake);
+                    self.index.record_mark(uid, now, wake);
                 }
-                self.index.apply_known(record, now, wake);
+                self.index.apply_if_known(record, now, wake);
                 let is_held = !record.meta.finalizers.is_empty();
                 if matches!(call, ApiCall::Delete { .. }) && !is_held {
-                    self.index.going(uid, now, wake);
+                    self.index.mark_going(uid, now, wake);
                 }
             }
-            ApiAnswer::Done | ApiAnswer::Absent(_) => self.index.going(uid, now, wake),
+            ApiAnswer::Done | ApiAnswer::Absent(_) => self.index.mark_going(uid, now, wake),
             ApiAnswer::Failed(_) => {}
         }
     }
 
-    /// The server said something about a Node. What is no answer is no proof: the Node is there.
-    fn looked_up(
+    /// Applies the answer to the read of a Node. A failed read proves nothing, so the Node counts as existing.
+    fn apply_node_answer(
         &mut self,
         name: &str,
         answer: &ApiAnswer,
         now: Timestamp,
-        wake: &mut WakeList<Key>,
+        wake: &mut WakeList<PodGcKey>,
     ) {
         match answer {
-            ApiAnswer::Object(record) => self.index.found_node(name, record, now, wake),
-            ApiAnswer::Absent(proof) => self.index.missed_node(name, proof, now),
+            ApiAnswer::Object(record) => self.index.record_node_alive(name, record, now, wake),
+            ApiAnswer::Absent(proof) => self.index.record_node_absent(name, proof, now),
             ApiAnswer::Done | ApiAnswer::Failed(_) => {}
         }
     }
 }
 
-impl Controller for PodGc {
-    type Key = Key;
-    type Reason = Reason;
+impl Controller for PodGcController {
+    type Key = PodGcKey;
+    type Reason = PodGcReason;
 
     fn name(&self) -> &'static str {
         NAME
     }
 
-    fn observe(&mut self, change: &ObservedChange, now: Timestamp, wake: &mut WakeList<Key>) {
+    fn observe(&mut self, change: &ObservedChange, now: Timestamp, wake: &mut WakeList<PodGcKey>) {
         let index = &mut self.index;
         match change {
             ObservedChange::Applied(record) if index.is_pod(record.kind) => {
@@ -191,27 +191,27 @@ impl Controller for PodGc {
                 index.forget_pod(&record.meta.uid, now, wake);
             }
             ObservedChange::Deleted(record) if index.is_node(record.kind) => {
-                index.end_node(record, now, wake);
+                index.node_deleted(record, now, wake);
             }
-            // A Pod that is gone needs nothing, so it does not matter whether it is.
+            // The Pod may exist or not; without a feed that shows it, Pod GC does nothing.
             ObservedChange::Missing(kind, uid) if index.is_pod(*kind) => {
                 index.forget_pod(uid, now, wake);
             }
             ObservedChange::Missing(kind, uid) if index.is_node(*kind) => {
-                index.lose_node(uid, now, wake);
+                index.node_missing(uid, now, wake);
             }
-            ObservedChange::Kind(kind, state) => index.know_kind(*kind, *state, now, wake),
-            ObservedChange::Catalog(catalog) => index.know_catalog(catalog),
+            ObservedChange::Kind(kind, state) => index.set_kind_state(*kind, *state, now, wake),
+            ObservedChange::Catalog(catalog) => index.set_catalog(catalog),
             ObservedChange::Applied(_)
             | ObservedChange::Deleted(_)
             | ObservedChange::Missing(..) => {}
         }
     }
 
-    fn decide(&self, key: &Key, now: Timestamp) -> Verdict<Key, Reason> {
+    fn decide(&self, key: &PodGcKey, now: Timestamp) -> Verdict<PodGcKey, PodGcReason> {
         let (next, because) = match key {
-            Key::Pod(uid) => decide::pod(&self.index, uid, now),
-            Key::Node(name) => decide::node(&self.index, name, now),
+            PodGcKey::Pod(uid) => decide::decide_pod(&self.index, uid, now),
+            PodGcKey::Node(name) => decide::decide_node(&self.index, name, now),
         };
         Verdict {
             next,
@@ -220,7 +220,7 @@ impl Controller for PodGc {
         }
     }
 
-    fn answered(&mut self, answered: AnsweredCall<'_, Key>) -> Vec<EventNote> {
+    fn answered(&mut self, answered: AnsweredCall<'_, PodGcKey>) -> Vec<EventNote> {
         let AnsweredCall {
             key,
             call,
@@ -229,31 +229,34 @@ impl Controller for PodGc {
             wake,
         } = answered;
         match key {
-            Key::Pod(uid) => self.heard(uid, call, answer, now, wake),
-            Key::Node(name) => self.looked_up(name, answer, now, wake),
+            PodGcKey::Pod(uid) => self.apply_pod_answer(uid, call, answer, now, wake),
+            PodGcKey::Node(name) => self.apply_node_answer(name, answer, now, wake),
         }
         Vec::new()
     }
 
-    fn measure(&mut self, step: &DriverStep<'_, Key, Reason>, metrics: &ControllerMetrics) {
+    fn measure(
+        &mut self,
+        step: &DriverStep<'_, PodGcKey, PodGcReason>,
+        metrics: &ControllerMetrics,
+    ) {
         metrics::measure(step, metrics);
     }
 
-    fn keys(&self, record: &ObjectRecord) -> Vec<Key> {
+    fn keys(&self, record: &ObjectRecord) -> Vec<PodGcKey> {
         if self.index.is_pod(record.kind) {
-            vec![Key::Pod(record.meta.uid.clone())]
+            vec![PodGcKey::Pod(record.meta.uid.clone())]
         } else if self.index.is_node(record.kind) {
-            vec![Key::Node(record.meta.name.as_ref().into())]
+            vec![PodGcKey::Node(record.meta.name.as_ref().into())]
         } else {
             Vec::new()
         }
     }
 }
 
-// === impl Settings ===
+// === impl PodGcSettings ===
 
-impl Default for Settings {
-    /// Upstream's.
+impl Default for PodGcSettings {
     fn default() -> Self {
         Self {
             threshold: Some(THRESHOLD),
@@ -264,10 +267,10 @@ impl Default for Settings {
     }
 }
 
-// === impl Sweep ===
+// === impl PodSweep ===
 
-impl Sweep {
-    /// All of them, in their order.
+impl PodSweep {
+    /// All sweeps, in their order.
     pub const ALL: [Self; 4] = [
         Self::Terminated,
         Self::OutOfService,
@@ -275,7 +278,7 @@ impl Sweep {
         Self::Unscheduled,
     ];
 
-    /// As upstream's metrics spell it.
+    /// The name of the sweep in upstream's metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,33 +1,33 @@
 //! The TTL of Jobs that have finished: `ttl-after-finished-controller` and, for Volcano, `gc-controller`.
 //!
-//! - [`kinds`]: what finishes, a row each; one implementation is started once per row.
-//! - `index`: the Jobs that have a time to go, and nothing but what that takes.
-//! - `decide`: when they go.
-//! - `ticks`: Jobs of CronJobs, which stay until their tick is recorded.
-//! - [`reason`]: why, in words. [`metrics`]: what only these controllers count.
+//! - [`kinds`]: a row for each kind that finishes. The process starts one controller per row.
+//! - `index`: the Jobs that expire, and the few fields that decisions need.
+//! - `decide`: the decision for one Job.
+//! - `interlock`: Jobs of CronJobs, which stay until their tick is recorded.
+//! - [`reason`]: the reason of each decision. [`metrics`]: the metrics that only these controllers have.
 //!
-//! Mirrors `pkg/controller/ttlafterfinished` (1.36) and Volcano's `pkg/controllers/garbagecollector`. Both look twice
-//! before they delete, in their cache and at the server.
+//! Mirrors `pkg/controller/ttlafterfinished` (1.36) and Volcano's `pkg/controllers/garbagecollector`. Both check a Job
+//! twice before they delete it, in their cache and with a read from the server.
 //!
-//! DEVIATION(ttl-one-request): the second look is the server's own: the delete names the uid and the resourceVersion that
-//! were judged. If anything has changed, the Job is read and judged again; upstream's delete compares the uid only, so
-//! that a TTL raised between its two last requests is lost.
+//! DEVIATION(ttl-one-request): the server makes the second check: the delete has the judged uid and resourceVersion as
+//! preconditions. On a conflict the Job is read and judged again. Upstream's delete compares the uid only, so a TTL that
+//! is raised between its last two requests is ignored.
 
 mod decide;
 mod index;
+mod interlock;
 pub mod kinds;
 pub mod metrics;
 pub mod reason;
-mod ticks;
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use self::index::{Index, Job, State};
-pub use self::kinds::{BATCH, Finishing, KINDS, VOLCANO};
-pub use self::reason::Reason;
-use self::ticks::Ticks;
+use self::index::{ExpiryState, TrackedJob, TtlIndex};
+use self::interlock::TickInterlock;
+pub use self::kinds::{BATCH, FinishingKind, KINDS, VOLCANO};
+pub use self::reason::TtlReason;
 use crate::cron::CRON_JOBS;
 use crate::runtime::call::ApiAnswer;
 use crate::runtime::controller::{
@@ -38,103 +38,113 @@ use crate::runtime::kind::{KindId, KindState};
 use crate::runtime::metrics::ControllerMetrics;
 use crate::runtime::record::{ObjectRecord, RecordView, Uid};
 
-/// Deletes the finished Jobs of one kind when their time has come.
+/// Deletes the finished Jobs of one kind when their TTL has expired.
 #[derive(Debug)]
-pub struct Ttl {
-    row: &'static Finishing,
-    rules: Rules,
-    /// The number of its kind, once discovery has found it.
+pub struct TtlController {
+    row: &'static FinishingKind,
+    settings: TtlSettings,
+    /// The id of its kind, once discovery has found it.
     kind: Option<KindId>,
-    index: Index,
+    index: TtlIndex,
 }
 
-/// What can be chosen.
+/// The settings of a TTL controller.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Rules {
-    /// After how long a Job goes that was aborted; by itself none does. A longer TTL of the Job's own wins.
+pub struct TtlSettings {
+    /// How long after its abort an aborted Job is deleted; `None` keeps aborted Jobs. A longer TTL of the Job wins.
     pub after_aborted: Option<Duration>,
-    /// Whether the controller of the CronJobs that make such Jobs works in this process, too.
+    /// Whether the CronJob controller of the same dialect runs in this process too.
     pub with_cron: bool,
 }
 
-/// Jobs that have a time to go.
+/// The Jobs that wait for their expiry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Pending {
-    /// How many.
+pub struct PendingJobs {
     pub count: usize,
-    /// When the first of them goes.
-    pub next: Option<Timestamp>,
+    /// The earliest expiry.
+    pub next_expiry: Option<Timestamp>,
 }
 
-// === impl Ttl ===
+// === impl TtlController ===
 
-impl Ttl {
-    /// A controller of one kind that knows nothing yet.
+impl TtlController {
+    /// Creates a controller of one kind with an empty index.
     #[must_use]
-    pub fn new(row: &'static Finishing, rules: Rules) -> Self {
+    pub fn new(row: &'static FinishingKind, settings: TtlSettings) -> Self {
         Self {
             row,
-            rules,
+            settings,
             kind: None,
-            index: Index::new(Ticks::new(rules.with_cron.then_some(row.cron))),
+            index: TtlIndex::new(TickInterlock::new(
+                settings.with_cron.then_some(row.cron_dialect),
+            )),
         }
     }
 
-    /// The Jobs that have a time to go.
+    /// The number of Jobs that wait for their expiry. Scans all tracked Jobs.
     #[must_use]
-    pub fn pending(&self) -> Pending {
+    pub fn pending(&self) -> PendingJobs {
         self.index.pending()
     }
 
-    /// What is decided about an object as it is, also if it is none that would be remembered; nothing about other kinds.
+    /// The decision about an object as it is, also if the index would not track it. `None` for objects of other kinds.
     #[must_use]
-    pub fn explain(&self, record: &ObjectRecord, now: Timestamp) -> Option<Verdict<Uid, Reason>> {
-        let judge = || Job::of(record, decide::judge(self.row, self.rules, record));
+    pub fn explain(
+        &self,
+        record: &ObjectRecord,
+        now: Timestamp,
+    ) -> Option<Verdict<Uid, TtlReason>> {
+        let judge = || {
+            TrackedJob::of(
+                record,
+                decide::judge_expiry(self.row, self.settings, record),
+            )
+        };
         let uid = &record.meta.uid;
         self.is_ours(record)
-            .then(|| decide::about(self.row, uid, &judge(), now))
+            .then(|| decide::decide_job(self.row, uid, &judge(), now))
     }
 
     fn is_ours(&self, record: &ObjectRecord) -> bool {
         self.kind == Some(record.kind)
     }
 
-    fn is_cron(&self, kind: KindId) -> bool {
-        self.index.ticks.is_cron(kind)
+    fn is_cron_job(&self, kind: KindId) -> bool {
+        self.index.interlock.is_cron_job(kind)
     }
 
-    /// The server said something about the CronJob that made a Job.
-    fn found_cron(&mut self, uid: &Uid, answer: &ApiAnswer, wake: &mut WakeList<Uid>) {
-        let tick = self.index.get(uid).and_then(Job::tick).cloned();
+    /// Applies the answer to a read of the CronJob that created a Job.
+    fn apply_cron_job_answer(&mut self, uid: &Uid, answer: &ApiAnswer, wake: &mut WakeList<Uid>) {
+        let tick = self.index.get(uid).and_then(TrackedJob::tick).cloned();
         match answer {
             ApiAnswer::Object(record) if tick.is_some_and(|tick| tick.owner == record.meta.uid) => {
-                self.index.ticks.apply(record, wake);
+                self.index.interlock.apply(record, wake);
             }
-            // Gone, or another one has its name.
-            ApiAnswer::Object(_) | ApiAnswer::Absent(_) => self.index.release(uid),
+            // The CronJob is gone, or another one has its name.
+            ApiAnswer::Object(_) | ApiAnswer::Absent(_) => self.index.release_tick(uid),
             ApiAnswer::Done | ApiAnswer::Failed(_) => {}
         }
     }
 
     fn apply(&mut self, record: &ObjectRecord, now: Timestamp, wake: &mut WakeList<Uid>) {
-        let state = decide::judge(self.row, self.rules, record);
-        if let State::Timed(end) = &state
+        let state = decide::judge_expiry(self.row, self.settings, record);
+        if let ExpiryState::Timed(end) = &state
             && end.finish > now
         {
             tracing::warn!(
                 controller = self.row.name,
                 job = format!("{}/{}", record.meta.namespace, record.meta.name),
                 finish = %end.finish,
-                "it says that it finished in the future; it goes that much later"
+                "its finish time is in the future, so its deletion is delayed by the difference"
             );
         }
         self.index.apply(record, state, wake);
     }
 }
 
-impl Controller for Ttl {
+impl Controller for TtlController {
     type Key = Uid;
-    type Reason = Reason;
+    type Reason = TtlReason;
 
     fn name(&self) -> &'static str {
         self.row.name
@@ -145,40 +155,40 @@ impl Controller for Ttl {
             ObservedChange::Applied(record) if self.is_ours(record) => {
                 self.apply(record, now, wake);
             }
-            ObservedChange::Applied(record) if self.is_cron(record.kind) => {
-                self.index.ticks.apply(record, wake);
+            ObservedChange::Applied(record) if self.is_cron_job(record.kind) => {
+                self.index.interlock.apply(record, wake);
             }
-            ObservedChange::Deleted(record) if self.is_cron(record.kind) => {
-                for job in self.index.ticks.forget(&record.meta.uid, wake) {
-                    self.index.release(&job);
+            ObservedChange::Deleted(record) if self.is_cron_job(record.kind) => {
+                for job in self.index.interlock.forget(&record.meta.uid, wake) {
+                    self.index.release_tick(&job);
                 }
             }
             ObservedChange::Deleted(record) => self.index.forget(&record.meta.uid, wake),
-            // The server is asked before anything follows from that.
-            ObservedChange::Missing(kind, uid) if self.is_cron(*kind) => {
-                self.index.ticks.forget(uid, wake);
+            // The CronJob is read from the server before its Jobs are deleted.
+            ObservedChange::Missing(kind, uid) if self.is_cron_job(*kind) => {
+                self.index.interlock.forget(uid, wake);
             }
-            // Nothing follows from an object that nobody shows.
+            // A relist did not show the Job, so it is not deleted.
             ObservedChange::Missing(_, uid) => self.index.forget(uid, wake),
-            // The kind is gone, or its past was taken back: a list of everything comes before anything more.
+            // The kind is no longer served, or the store was restored. A full list comes before the next decision.
             ObservedChange::Kind(kind, KindState::Gone | KindState::Frozen)
                 if self.kind == Some(*kind) =>
             {
                 self.index.clear(wake);
             }
-            ObservedChange::Kind(kind, state) if self.is_cron(*kind) => {
-                self.index.ticks.know_kind(*state, wake);
+            ObservedChange::Kind(kind, state) if self.is_cron_job(*kind) => {
+                self.index.interlock.set_kind_state(*state, wake);
             }
             ObservedChange::Catalog(catalog) => {
-                self.index.ticks.know_catalog(catalog, wake);
+                self.index.interlock.set_catalog(catalog, wake);
                 self.kind = catalog.id(self.row.group, self.row.resource);
             }
             ObservedChange::Applied(_) | ObservedChange::Kind(..) => {}
         }
     }
 
-    fn decide(&self, uid: &Uid, now: Timestamp) -> Verdict<Uid, Reason> {
-        decide::known(self.row, &self.index, uid, now)
+    fn decide(&self, uid: &Uid, now: Timestamp) -> Verdict<Uid, TtlReason> {
+        decide::decide_tracked(self.row, &self.index, uid, now)
     }
 
     fn answered(&mut self, answered: AnsweredCall<'_, Uid>) -> Vec<EventNote> {
@@ -189,29 +199,29 @@ impl Controller for Ttl {
             now,
             wake,
         } = answered;
-        if self.is_cron(call.target().kind) {
-            self.found_cron(uid, answer, wake);
+        if self.is_cron_job(call.target().kind) {
+            self.apply_cron_job_answer(uid, answer, wake);
             return Vec::new();
         }
         match answer {
             ApiAnswer::Object(record) if record.meta.uid == *uid && call.is_read() => {
-                // A Job that the feed has not shown, or shows no more, is none of ours.
+                // Only a feed adds a Job to the index.
                 if self.index.has(uid) {
                     self.apply(record, now, wake);
                 }
             }
             ApiAnswer::Object(record) if record.meta.uid == *uid => {
-                self.index.going(uid, Some(&record.meta.revision));
+                self.index.mark_going(uid, Some(&record.meta.revision));
             }
-            // Gone, or another one has its name. The feed says so, too, and then it is forgotten.
-            ApiAnswer::Object(_) | ApiAnswer::Absent(_) => self.index.going(uid, None),
-            ApiAnswer::Done if !call.is_read() => self.index.going(uid, None),
+            // The Job is gone, or another one has its name. Its feed will show the DELETED event.
+            ApiAnswer::Object(_) | ApiAnswer::Absent(_) => self.index.mark_going(uid, None),
+            ApiAnswer::Done if !call.is_read() => self.index.mark_going(uid, None),
             ApiAnswer::Done | ApiAnswer::Failed(_) => {}
         }
         Vec::new()
     }
 
-    fn measure(&mut self, step: &DriverStep<'_, Uid, Reason>, metrics: &ControllerMetrics) {
+    fn measure(&mut self, step: &DriverStep<'_, Uid, TtlReason>, metrics: &ControllerMetrics) {
         metrics::measure(self, step, metrics);
     }
 
@@ -221,15 +231,15 @@ impl Controller for Ttl {
     }
 }
 
-// === impl Finishing ===
+// === impl FinishingKind ===
 
-impl Finishing {
-    /// What a controller of this kind has to be shown.
+impl FinishingKind {
+    /// The kinds that a controller of this row watches.
     #[must_use]
-    pub fn interest(&self, rules: Rules) -> KindInterest {
+    pub fn interest(&self, settings: TtlSettings) -> KindInterest {
         let mut kinds = vec![(self.group.into(), self.resource.into())];
-        if rules.with_cron {
-            kinds.push((self.cron.group.into(), CRON_JOBS.into()));
+        if settings.with_cron {
+            kinds.push((self.cron_dialect.group.into(), CRON_JOBS.into()));
         }
         KindInterest::Kinds {
             kinds,

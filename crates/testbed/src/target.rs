@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use caretaker_apiserver::{ApiServer, UpkeepTasks, UserIdentity};
 use caretaker_controllers::cron::{self, CronJobs};
 use caretaker_controllers::gc::{self, GarbageCollector};
-use caretaker_controllers::podgc::{self, PodGc};
+use caretaker_controllers::podgc::{self, PodGcController};
 use caretaker_controllers::runtime::driver::DriverOptions;
 use caretaker_controllers::runtime::driver::clock_skew::TimeSource;
 use caretaker_controllers::runtime::events::EventSink;
@@ -17,7 +17,7 @@ use caretaker_controllers::runtime::evidence::EvidenceTrail;
 use caretaker_controllers::runtime::feed_set::{FeedSet, FeedSetOptions, KindInterest};
 use caretaker_controllers::runtime::manager::{ControllerManager, SharedParts};
 use caretaker_controllers::runtime::metrics::ControllerMetrics;
-use caretaker_controllers::ttl::{self, Rules, Ttl};
+use caretaker_controllers::ttl::{self, TtlController, TtlSettings};
 use caretaker_machinery::clock::{Clock, REAL_TIME};
 use caretaker_machinery::rng::Rng;
 use caretaker_simulator::volcano;
@@ -240,20 +240,22 @@ pub(crate) fn start_controller(
                 workers: 5,
                 ..options
             };
-            let rules = Rules {
-                with_cron: names.contains(&row.cron.name),
-                ..Rules::default()
+            let rules = TtlSettings {
+                with_cron: names.contains(&row.cron_dialect.name),
+                ..TtlSettings::default()
             };
-            drop(manager.start(row.interest(rules), options, move || Ttl::new(row, rules)));
+            drop(manager.start(row.interest(rules), options, move || {
+                TtlController::new(row, rules)
+            }));
         }
     }
     Ok(())
 }
 
 /// Pod GC with a low threshold, so that cases need few terminated Pods.
-fn pod_gc() -> PodGc {
-    PodGc::new(podgc::Settings {
+fn pod_gc() -> PodGcController {
+    PodGcController::new(podgc::PodGcSettings {
         threshold: Some(TERMINATED_PODS_KEPT),
-        ..podgc::Settings::default()
+        ..podgc::PodGcSettings::default()
     })
 }

@@ -156,8 +156,8 @@ impl ControllerFlags {
         limit(self.retry_bucket_qps)
     }
 
-    pub(crate) fn pod_gc(&self) -> podgc::Settings {
-        podgc::Settings {
+    pub(crate) fn pod_gc(&self) -> podgc::PodGcSettings {
+        podgc::PodGcSettings {
             sweeps_out_of_service: self.gate("NodeOutOfServiceVolumeDetach").unwrap_or(true),
             marks_failed: self.gate("PodDisruptionConditions").unwrap_or(true),
             ..self.retention.pod_gc()
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn pod_gc_thresholds_default_to_upstreams() {
-        assert_eq!(mk(&[]).pod_gc(), podgc::Settings::default());
+        assert_eq!(mk(&[]).pod_gc(), podgc::PodGcSettings::default());
         for (value, threshold) in [
             ("-1", None),
             ("0", None),

@@ -59,12 +59,12 @@ impl ZoneFlag {
 
 impl RetentionFlags {
     /// The settings of Pod GC that these flags contain.
-    pub(crate) fn pod_gc(&self) -> podgc::Settings {
+    pub(crate) fn pod_gc(&self) -> podgc::PodGcSettings {
         let kept = |threshold: i32| usize::try_from(threshold).ok().filter(|kept| *kept > 0);
-        podgc::Settings {
+        podgc::PodGcSettings {
             threshold: kept(self.terminated_pod_gc_threshold),
             threshold_per_namespace: kept(self.terminated_pod_gc_threshold_per_namespace),
-            ..podgc::Settings::default()
+            ..podgc::PodGcSettings::default()
         }
     }
 

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use caretaker_controllers::gc::{Key, ORPHAN_HOLD_MAX, Reason};
+use caretaker_controllers::gc::{GcKey, GcReason, ORPHAN_HOLD_MAX};
 use caretaker_controllers::runtime::call::{ApiAnswer, ApiCall, CallTarget};
 use caretaker_controllers::runtime::controller::{
     AnsweredCall, Controller, NextStep, ObjectIdentity, ObservedChange, Verdict, WakeList,
@@ -35,7 +35,7 @@ const READS_MAX: usize = 200;
 
 /// The garbage collector's verdict, and why a read that it needs failed.
 struct GcJudgement {
-    verdict: Verdict<Key, Reason>,
+    verdict: Verdict<GcKey, GcReason>,
     unanswered: Option<String>,
 }
 
@@ -68,8 +68,8 @@ pub(super) async fn run(args: &ExplainFlags) -> Result<String> {
         is_collected: index.kind_state(record.kind).is_some(),
         deletion: meta.deletion,
         finalizers: meta.finalizers.iter().map(ToString::to_string).collect(),
-        ties: index
-            .ties(&meta.uid, snapshot.clock.now())
+        relations: index
+            .relations(&meta.uid, snapshot.clock.now())
             .unwrap_or_default(),
         verdict,
         unanswered,
@@ -86,7 +86,7 @@ impl ClusterSnapshot {
     async fn judge(&mut self, record: &ObjectRecord) -> Option<GcJudgement> {
         let key = self.collector.keys(record).into_iter().next()?;
         // Reads that failed, with the cause.
-        let mut failed: BTreeMap<Key, String> = BTreeMap::new();
+        let mut failed: BTreeMap<GcKey, String> = BTreeMap::new();
         let mut reads = 0;
         loop {
             let verdict = self.collector.decide(&key, self.clock.now());
@@ -182,7 +182,7 @@ impl ClusterSnapshot {
     }
 
     /// Sends the read of a decision. Returns the error if it fails.
-    async fn read_owner(&mut self, key: &Key) -> Option<String> {
+    async fn read_owner(&mut self, key: &GcKey) -> Option<String> {
         let NextStep::Call(call @ ApiCall::Get { .. }) =
             self.collector.decide(key, self.clock.now()).next
         else {

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use caretaker_controllers::gc::dot;
-use caretaker_controllers::gc::view::{Part, View};
+use caretaker_controllers::gc::view::{GraphSelection, GraphView};
 use caretaker_controllers::runtime::record::Uid;
 
 use super::ClusterSnapshot;
@@ -17,18 +17,18 @@ pub(super) async fn run(args: &GraphFlags) -> Result<String> {
         Some(object) => {
             let start = start_uids(&mut snapshot, object).await?;
             match (args.up, args.down) {
-                (true, _) => Part::Above(start),
-                (_, true) => Part::Below(start),
-                _ => Part::Through(start),
+                (true, _) => GraphSelection::Above(start),
+                (_, true) => GraphSelection::Below(start),
+                _ => GraphSelection::Through(start),
             }
         }
-        None if args.all_namespaces => Part::Related,
-        None => Part::Namespace(snapshot.namespace.clone()),
+        None if args.all_namespaces => GraphSelection::Related,
+        None => GraphSelection::Namespace(snapshot.namespace.clone()),
     };
-    let view = View::of(snapshot.collector.index(), &part);
+    let view = GraphView::of(snapshot.collector.index(), &part);
     if view.nodes.is_empty() {
         let place = match part {
-            Part::Namespace(namespace) => format!(" in namespace {namespace}"),
+            GraphSelection::Namespace(namespace) => format!(" in namespace {namespace}"),
             _ => String::new(),
         };
         notice(&format!("no objects with owners or dependents{place}"));
@@ -55,7 +55,7 @@ async fn start_uids(snapshot: &mut ClusterSnapshot, object: &ObjectArgument) -> 
             let index = snapshot.collector.index();
             let known: Vec<Uid> = places
                 .iter()
-                .flat_map(|place| index.known_as(place))
+                .flat_map(|place| index.uids_named(place))
                 .collect();
             if known.is_empty() {
                 bail!(find::not_found(&snapshot.catalog, &places));

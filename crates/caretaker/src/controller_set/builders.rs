@@ -2,12 +2,12 @@
 
 use caretaker_controllers::cron::{self, CronDialect, CronJobs, CronSettings};
 use caretaker_controllers::gc::{self, GarbageCollector};
-use caretaker_controllers::podgc::{self, PodGc};
+use caretaker_controllers::podgc::{self, PodGcController};
 use caretaker_controllers::runtime::driver::DriverOptions;
 use caretaker_controllers::runtime::feed_set::KindInterest;
 use caretaker_controllers::runtime::manager::CurrentHandle;
 use caretaker_controllers::ttl::metrics::TtlMetrics;
-use caretaker_controllers::ttl::{self, Finishing, Rules, Ttl};
+use caretaker_controllers::ttl::{self, FinishingKind, TtlController, TtlSettings};
 
 use super::launcher::{ControllerLauncher, RunningController, running};
 use crate::args::ResourceName;
@@ -48,7 +48,7 @@ pub(super) fn pod_gc(launcher: &mut ControllerLauncher<'_>) -> Box<dyn RunningCo
         options.queue = Some(POD_GC_QUEUE);
         options.workers = podgc::POD_GC_PARALLEL;
     };
-    let make = move || PodGc::new(settings);
+    let make = move || PodGcController::new(settings);
     let post = launcher.start(podgc::NAME, podgc::interest(), adjust, make);
     // All its metrics come from the driver.
     running(podgc::NAME, post, |_, _| {})
@@ -99,12 +99,12 @@ pub(super) fn volcano_ttl(launcher: &mut ControllerLauncher<'_>) -> Box<dyn Runn
 
 fn finished_jobs(
     launcher: &mut ControllerLauncher<'_>,
-    row: &'static Finishing,
+    row: &'static FinishingKind,
     workers: u16,
 ) -> Box<dyn RunningController> {
-    let rules = Rules {
+    let rules = TtlSettings {
         after_aborted: launcher.flags.retention.ttl_after_aborted,
-        with_cron: launcher.acts(row.cron.name),
+        with_cron: launcher.acts(row.cron_dialect.name),
     };
     let timing = launcher.timing;
     let adjust = |options: &mut DriverOptions| {
@@ -112,7 +112,7 @@ fn finished_jobs(
         options.workers = workers.into();
         options.timing = timing;
     };
-    let make = move || Ttl::new(row, rules);
+    let make = move || TtlController::new(row, rules);
     let post = launcher.start(row.name, row.interest(rules), adjust, make);
     running(row.name, post, |ttl, metrics| {
         metrics.of::<TtlMetrics>().refresh(ttl);
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     /// A controller whose catalog holds its kind only.
-    fn mk(row: &'static Finishing) -> (Ttl, Arc<KindCatalog>) {
+    fn mk(row: &'static FinishingKind) -> (TtlController, Arc<KindCatalog>) {
         let kind = ApiKind {
             group: row.group.into(),
             version: "v1".into(),
@@ -151,7 +151,7 @@ mod tests {
             aliases: Vec::new(),
         };
         let catalog = Arc::new(KindCatalog::default().with([kind]));
-        let mut ttl = Ttl::new(row, Rules::default());
+        let mut ttl = TtlController::new(row, TtlSettings::default());
         ttl.observe(
             &ObservedChange::Catalog(catalog.clone()),
             Timestamp::UNIX_EPOCH,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use caretaker_controllers::gc::metrics::GcMetrics;
-use caretaker_controllers::gc::view::{Part, View};
+use caretaker_controllers::gc::view::{GraphSelection, GraphView};
 use caretaker_controllers::gc::{GarbageCollector, dot};
 use caretaker_controllers::runtime::evidence::{Evidence, EvidenceTrail};
 use caretaker_controllers::runtime::feed_set::FeedSet;
@@ -124,13 +124,13 @@ impl DiagnosticsSource for ControllerDiagnostics {
     fn graph(&self, uids: Vec<String>) -> BoxedAnswer<'_, Option<GraphPage>> {
         Box::pin(async move {
             let part = if uids.is_empty() {
-                Part::Related
+                GraphSelection::Related
             } else {
-                Part::Around(uids.iter().map(|uid| Uid::from(uid.as_str())).collect())
+                GraphSelection::Around(uids.iter().map(|uid| Uid::from(uid.as_str())).collect())
             };
             let collector = self.collector.as_ref()?;
             let view = query(collector, move |collector| {
-                View::of(collector.index(), &part)
+                GraphView::of(collector.index(), &part)
             });
             let view = view.await?;
             Some(GraphPage {

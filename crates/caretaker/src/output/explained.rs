@@ -8,8 +8,8 @@ mod verdict;
 
 use std::collections::BTreeMap;
 
-use caretaker_controllers::gc::explain::{Tie, Ties};
-use caretaker_controllers::gc::{Key, Reason};
+use caretaker_controllers::gc::explain::{ObjectRelations, OwnerRelation};
+use caretaker_controllers::gc::{GcKey, GcReason};
 use caretaker_controllers::runtime::call::{ApiCall, DeletePropagation};
 use caretaker_controllers::runtime::controller::{
     DecisionReason as _, EventNote, NextStep, ObjectIdentity, Verdict,
@@ -46,8 +46,8 @@ pub(crate) struct ObjectExplanation {
     /// Value of `metadata.deletionTimestamp`.
     pub(crate) deletion: Option<Timestamp>,
     pub(crate) finalizers: Vec<String>,
-    pub(crate) ties: Ties,
-    pub(crate) verdict: Verdict<Key, Reason>,
+    pub(crate) relations: ObjectRelations,
+    pub(crate) verdict: Verdict<GcKey, GcReason>,
     /// Why a read that the verdict depends on failed.
     pub(crate) unanswered: Option<String>,
     /// Verdicts of the other controllers that handle its kind.
@@ -82,10 +82,12 @@ impl ObjectExplanation {
             verdict.write_lines(&mut lines);
         }
         self.write_deletion(&mut lines);
-        lines.push(match self.ties.hanging.as_slice() {
+        lines.push(match self.relations.dependents.as_slice() {
             [] => "Dependents: none.".to_owned(),
-            hanging => {
-                let kinds = hanging.iter().map(|some| counted(some.count, &some.kind));
+            dependents => {
+                let kinds = dependents
+                    .iter()
+                    .map(|some| counted(some.count, &some.kind));
                 format!("Dependents: {}.", kinds.collect::<Vec<_>>().join(", "))
             }
         });
@@ -98,11 +100,11 @@ impl ObjectExplanation {
         let ObjectExplanation {
             object,
             verdict,
-            ties,
+            relations,
             ..
         } = self;
-        let hanging = ties.hanging.iter();
-        let dependents: BTreeMap<&str, usize> = hanging
+        let dependents = relations.dependents.iter();
+        let dependents: BTreeMap<&str, usize> = dependents
             .map(|some| (some.resource.as_str(), some.count))
             .collect();
         let (blockers, blocking) = self.blockers();
@@ -112,7 +114,7 @@ impl ObjectExplanation {
             "deletionTimestamp": self.deletion,
             "verdict": {"rule": verdict.because.rule(), "message": verdict.because.to_string()},
             "next": self.next(),
-            "owners": ties.owners,
+            "owners": relations.owners,
             "finalizers": self.finalizers,
             "blockedBy": {"count": blocking, "first": blockers},
             "dependents": dependents,
@@ -122,15 +124,19 @@ impl ObjectExplanation {
     }
 
     fn write_owners(&self, lines: &mut Vec<String>) {
-        let owners = &self.ties.owners;
+        let owners = &self.relations.owners;
         if owners.is_empty() {
             lines.push("Owners: none.".to_owned());
             return;
         }
         lines.push("Owners:".to_owned());
-        for tie in owners.iter().take(OWNERS_SHOWN) {
-            let Tie { owner, message, .. } = tie;
-            let role = if tie.controller { " (controller)" } else { "" };
+        for relation in owners.iter().take(OWNERS_SHOWN) {
+            let OwnerRelation { owner, message, .. } = relation;
+            let role = if relation.controller {
+                " (controller)"
+            } else {
+                ""
+            };
             lines.push(format!("  {owner}{role}: {message}"));
         }
         let rest = owners.len().saturating_sub(OWNERS_SHOWN);
@@ -167,8 +173,8 @@ impl ObjectExplanation {
 
     /// The dependents that block its deletion now; none unless it waits for them.
     fn blockers(&self) -> (&[ObjectIdentity], usize) {
-        match (&self.verdict.because, &self.ties.blockers) {
-            (Reason::WaitsForDependents { .. } | Reason::Ring { .. }, (first, count)) => {
+        match (&self.verdict.because, &self.relations.blockers) {
+            (GcReason::WaitsForDependents { .. } | GcReason::Ring { .. }, (first, count)) => {
                 (first, *count)
             }
             _ => (&[], 0),
@@ -221,39 +227,41 @@ impl ObjectExplanation {
             ..NextAction::none(String::new())
         };
         match &self.verdict.because {
-            Reason::Owned { owner } => {
+            GcReason::Owned { owner } => {
                 let living = self
-                    .ties
+                    .relations
                     .owners
                     .iter()
-                    .filter(|tie| tie.standing == "Solid");
+                    .filter(|relation| relation.standing == "Solid");
                 NextAction::none(match living.count() {
                     ..2 => format!("nothing, as long as {owner} exists"),
                     _ => "nothing, as long as one of its owners exists".to_owned(),
                 })
             }
-            Reason::Unowned => NextAction::none(
+            GcReason::Unowned => NextAction::none(
                 "nothing: the garbage collector deletes only objects with owners".to_owned(),
             ),
-            Reason::Unserved { owner } => {
+            GcReason::Unserved { owner } => {
                 let api_version = &owner.api_version;
                 NextAction::none(format!(
                     "nothing, as long as the server does not serve this kind in {api_version}"
                 ))
             }
-            Reason::OutOfReach { .. } => {
+            GcReason::OutOfReach { .. } => {
                 NextAction::none("nothing, as long as it has this reference".to_owned())
             }
-            Reason::WaitsForDependents { .. } => {
+            GcReason::WaitsForDependents { .. } => {
                 waits("would remove its finalizer when no dependent blocks the deletion")
             }
-            Reason::WaitsForOrphans { .. } => {
+            GcReason::WaitsForOrphans { .. } => {
                 waits("would remove its finalizer when no dependent refers to it")
             }
-            Reason::Deleting | Reason::Going if self.finalizers.is_empty() => {
+            GcReason::Deleting | GcReason::Going if self.finalizers.is_empty() => {
                 waits("nothing: the deletion is under way")
             }
-            Reason::Deleting | Reason::Going => waits("deleted when its finalizers are removed"),
+            GcReason::Deleting | GcReason::Going => {
+                waits("deleted when its finalizers are removed")
+            }
             _ => NextAction::none("nothing".to_owned()),
         }
     }
@@ -296,9 +304,9 @@ fn deleted(propagation: Option<DeletePropagation>) -> NextAction {
     }
 }
 
-fn patched(because: &Reason) -> String {
+fn patched(because: &GcReason) -> String {
     match because {
-        Reason::LosesOwners { owners, .. } => {
+        GcReason::LosesOwners { owners, .. } => {
             let owners: Vec<String> = owners
                 .iter()
                 .take(OWNERS_SHOWN)
@@ -306,14 +314,16 @@ fn patched(because: &Reason) -> String {
                 .collect();
             format!("would remove its reference to {} now", owners.join(", "))
         }
-        Reason::Orphaned { owner } => {
+        GcReason::Orphaned { owner } => {
             format!("would remove its reference to {owner} now and keep it")
         }
-        Reason::Ring { .. } => "would clear blockOwnerDeletion now, to break the cycle".to_owned(),
-        Reason::DependentsGone { .. } => {
+        GcReason::Ring { .. } => {
+            "would clear blockOwnerDeletion now, to break the cycle".to_owned()
+        }
+        GcReason::DependentsGone { .. } => {
             "would remove its finalizer foregroundDeletion now".to_owned()
         }
-        Reason::DependentsOrphaned { .. } => "would remove its finalizer orphan now".to_owned(),
+        GcReason::DependentsOrphaned { .. } => "would remove its finalizer orphan now".to_owned(),
         _ => "would patch it now".to_owned(),
     }
 }

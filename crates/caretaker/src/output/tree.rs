@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use caretaker_controllers::gc::view::{Node, View};
+use caretaker_controllers::gc::view::{GraphView, NodeView};
 
 use super::counted;
 
@@ -25,7 +25,7 @@ pub(crate) enum ShownNamespaces<'a> {
 }
 
 /// Draws the graph, one line for each object.
-pub(crate) fn tree(view: &View, namespaces: ShownNamespaces<'_>) -> String {
+pub(crate) fn tree(view: &GraphView, namespaces: ShownNamespaces<'_>) -> String {
     let forest = OwnerForest::of(view);
     let mut pen = TreePen {
         forest: &forest,
@@ -47,7 +47,7 @@ type NodeIndex = usize;
 /// The graph in the order in which it is drawn.
 struct OwnerForest<'a> {
     /// Sorted by kind, namespace and name.
-    nodes: Vec<&'a Node>,
+    nodes: Vec<&'a NodeView>,
     /// The dependents of each node, and whether they block it.
     dependents: Vec<BTreeMap<NodeIndex, bool>>,
     /// The owners of each node, without itself.
@@ -86,10 +86,10 @@ struct TreePen<'a> {
 // === impl OwnerForest ===
 
 impl<'a> OwnerForest<'a> {
-    fn of(view: &'a View) -> Self {
-        let mut nodes: Vec<&Node> = view.nodes.iter().collect();
+    fn of(view: &'a GraphView) -> Self {
+        let mut nodes: Vec<&NodeView> = view.nodes.iter().collect();
         nodes.sort_by_key(|node| {
-            let Node {
+            let NodeView {
                 kind,
                 api_version,
                 namespace,
@@ -187,8 +187,9 @@ impl<'a> OwnerForest<'a> {
             if count <= FAN_MAX {
                 items.push(TreeLine::Dependent(*place, *blocks));
             }
-            let is_alike =
-                |other: &Node| (&other.kind, &other.api_version) == (&node.kind, &node.api_version);
+            let is_alike = |other: &NodeView| {
+                (&other.kind, &other.api_version) == (&node.kind, &node.api_version)
+            };
             if !dependents
                 .peek()
                 .is_some_and(|(next, _)| is_alike(self.nodes[**next]))
@@ -307,8 +308,8 @@ impl<'a> TreePen<'a> {
         label
     }
 
-    fn name(&self, node: &Node) -> String {
-        let Node {
+    fn name(&self, node: &NodeView) -> String {
+        let NodeView {
             kind,
             namespace,
             name,

@@ -194,7 +194,7 @@ fn explain_names_what_blocks_a_deletion() {
         .delete(&format!("{path}/owner?propagationPolicy=Foreground"));
     let text = cluster.ok("explain configmap/owner");
     for expected in [
-        "Verdict: one dependent blocks its end.\n",
+        "Verdict: one dependent blocks its deletion.\n",
         "\n  finalizer foregroundDeletion: the garbage collector removes it when no dependent blocks the deletion\n",
         "\n  dependent ConfigMap default/held\n",
     ] {

@@ -81,7 +81,7 @@ fn explain_shows_when_a_finished_job_is_deleted() {
     finished(&cluster.client, "over", &[], 60);
     let text = cluster.ok("explain job/later");
     let expected = "\
-ttl-after-finished-controller: it finished at 2026-01-01T00:00:00Z, and the 2147483647 s that it stays after that are over \
+ttl-after-finished-controller: it finished at 2026-01-01T00:00:00Z, and its TTL of 2147483647 s expires \
 at 2094-01-19T03:14:07Z.
   Next: would delete it at 2094-01-19T03:14:07Z (foreground: its dependents are deleted first).
 ";
@@ -127,7 +127,7 @@ fn a_job_waits_until_its_schedule_time_is_recorded() {
     let text = cluster.ok(&format!("explain job/{over}"));
     let expected = format!(
         "\
-ttl-after-finished-controller: its time is over, and it stays until the CronJob report tells its slot {ENDED} in its status.
+ttl-after-finished-controller: its TTL has expired, but it stays until the status of CronJob report records its slot {ENDED}.
   Next: nothing.
 {assumed}"
     );
@@ -165,7 +165,7 @@ gc-controller: it has not finished.
     assert!(text.contains(expected), "{text}");
     let text = cluster.ok("explain vcjob/gang --ttl-after-aborted=24h");
     for expected in [
-        "gc-controller: it was aborted at 2026-01-01T00:00:00Z, and the 86400 s that it stays after that are over since",
+        "gc-controller: it was aborted at 2026-01-01T00:00:00Z, and its TTL of 86400 s expired at",
         "\n  Next: would delete it now (foreground: its dependents are deleted first).\n",
         "\n  Assumed: --ttl-after-aborted=86400s.\n",
     ] {
@@ -191,7 +191,7 @@ fn explain_uses_and_shows_the_pod_thresholds() {
     }
     let text = cluster.ok("explain pod/one");
     let expected = "\
-pod-garbage-collector-controller: it is no Pod that has to be cleaned up.
+pod-garbage-collector-controller: Pod GC has no reason to remove it.
   Next: nothing.
   Assumed: --terminated-pod-gc-threshold=12500, --terminated-pod-gc-threshold-per-namespace=0.
 ";

@@ -1,4 +1,4 @@
-//! Decides what to do with one object. Reads the index, changes nothing, asks for at most one request.
+//! Decides what to do with one object or owner: at most one request. Reads the index and changes nothing.
 //!
 //! Mirrors `attemptToDeleteItem`, `processDeletingDependentsItem` and `attemptToOrphanWorker`. The actions have the same
 //! names here, in the log and in the summary lines:
@@ -6,7 +6,7 @@
 //! | action | request | rules |
 //! |---|---|---|
 //! | collect | delete an object without a living owner | `OwnerAbsent`, `OwnerWaiting` |
-//! | detach | remove references to owners that are gone, because another owner lives | `LosesOwners` |
+//! | detach | remove references to owners that are gone, because another owner exists | `LosesOwners` |
 //! | orphan | remove the reference to an owner that is deleted without its dependents | `Orphaned` |
 //! | release | remove our finalizer from an owner whose dependents are gone or orphaned | `DependentsGone`, `DependentsOrphaned` |
 //! | unblock | clear `blockOwnerDeletion` in a ring of owners that wait for each other | `Ring` |
@@ -16,58 +16,65 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::index::graph::{EdgeId, Facts, Flag, NodeId};
+use super::index::graph::{EdgeId, NodeId, ObjectFacts, OptionalBool};
 use super::index::lookups::UNSHOWN_RECHECK;
-use super::index::{FOREGROUND, Index, Lookup, ORPHAN};
+use super::index::{FOREGROUND, ORPHAN, OwnerLookup, OwnershipIndex};
 use super::patches;
-use super::reason::Reason;
-use super::standing::{Standing, Standings, doubt, kind_name, named};
-use super::{Coordinates, Key};
+use super::reason::GcReason;
+use super::standing::{OwnerStanding, OwnerStandings, doubt_reason, kind_name, reference_identity};
+use super::{GcKey, OwnerCoordinates};
 use crate::runtime::call::{ApiCall, DeletePropagation, JudgedVersion, PatchForm};
 use crate::runtime::controller::{EventNote, EventSeverity, NextStep, Verdict};
 use crate::runtime::kind::{KindId, KindScope, KindState};
 use crate::runtime::record::Uid;
 
-/// The most owners that the search for a ring visits. No sane cluster has a longer ring.
+/// The most owners that the search for a ring visits. Rings in practice have two or three members.
 const RING_SEARCH_MAX: usize = 1_000;
 
-/// The Event about a reference that leads into another namespace.
+/// The Event about an ownerReference to an owner in another namespace.
 const INVALID_NAMESPACE: &str = "OwnerRefInvalidNamespace";
-/// The Event about an owner that is released although some kinds were never listed.
-const KINDS_UNSEEN: &str = "DependentsMayRemain";
+/// The Event about an owner that is released before every kind has been listed.
+const DEPENDENTS_MAY_REMAIN: &str = "DependentsMayRemain";
 
-type Decision = (NextStep<Key>, Reason);
+type GcDecision = (NextStep<GcKey>, GcReason);
 
-/// The decision for an object.
-pub(super) fn object(index: &Index, uid: &Uid, now: Timestamp) -> Verdict<Key, Reason> {
+pub(super) fn decide_object(
+    index: &OwnershipIndex,
+    uid: &Uid,
+    now: Timestamp,
+) -> Verdict<GcKey, GcReason> {
     let Some(id) = index.graph.find(uid) else {
-        return verdict((NextStep::Rest, Reason::Unknown), Vec::new());
+        return verdict((NextStep::Rest, GcReason::Unknown), Vec::new());
     };
     let mut notes = Vec::new();
-    notes.extend(foreign_namespace(index, id));
+    notes.extend(foreign_namespace_event(index, id));
     let (next, because) = judge(index, id, now);
-    notes.extend(unseen(index, id, &because));
+    notes.extend(unseen_kinds_event(index, id, &because));
     verdict((next, because), notes)
 }
 
-/// The decision for an owner that dependents refer to: read it, or not.
-pub(super) fn owner(index: &Index, owner: &Coordinates, now: Timestamp) -> Verdict<Key, Reason> {
-    let decision = match asked_at(index, owner, now) {
+/// Decides whether to read an owner that dependents refer to.
+pub(super) fn decide_owner(
+    index: &OwnershipIndex,
+    owner: &OwnerCoordinates,
+    now: Timestamp,
+) -> Verdict<GcKey, GcReason> {
+    let decision = match owner_read_time(index, owner, now) {
         Some(at) if at <= now => {
             let identity = index.graph.find(&owner.uid).map(|id| index.identity(id));
             let call = ApiCall::Get {
                 target: owner.target(),
             };
             let owner = identity.unwrap_or_default();
-            (NextStep::Call(call), Reason::AsksFor { owner })
+            (NextStep::Call(call), GcReason::AsksFor { owner })
         }
-        Some(at) => (NextStep::At(at), Reason::NotShown),
-        None => (NextStep::Rest, Reason::Settled),
+        Some(at) => (NextStep::At(at), GcReason::NotShown),
+        None => (NextStep::Rest, GcReason::Settled),
     };
     verdict(decision, Vec::new())
 }
 
-fn verdict((next, because): Decision, notes: Vec<EventNote>) -> Verdict<Key, Reason> {
+fn verdict((next, because): GcDecision, notes: Vec<EventNote>) -> Verdict<GcKey, GcReason> {
     Verdict {
         next,
         because,
@@ -75,23 +82,23 @@ fn verdict((next, because): Decision, notes: Vec<EventNote>) -> Verdict<Key, Rea
     }
 }
 
-fn judge(index: &Index, id: NodeId, now: Timestamp) -> Decision {
+fn judge(index: &OwnershipIndex, id: NodeId, now: Timestamp) -> GcDecision {
     let node = index.graph.node(id);
-    if node.facts.has(Facts::VIRTUAL) {
-        return (NextStep::Rest, Reason::Unknown);
+    if node.facts.has(ObjectFacts::VIRTUAL) {
+        return (NextStep::Rest, GcReason::Unknown);
     }
     if index.states.get(&node.kind) == Some(&KindState::Frozen) {
         let kind = kind_name(index, node.kind);
-        return (NextStep::Retry, Reason::Frozen { kind });
+        return (NextStep::Retry, GcReason::Frozen { kind });
     }
-    if node.facts.has(Facts::DOUBTFUL) {
+    if node.facts.has(ObjectFacts::DOUBTFUL) {
         let target = index.target(id);
-        return (NextStep::Call(ApiCall::Get { target }), Reason::Doubtful);
+        return (NextStep::Call(ApiCall::Get { target }), GcReason::Doubtful);
     }
-    if node.facts.has(Facts::GOING) {
-        return (NextStep::Rest, Reason::Going);
+    if node.facts.has(ObjectFacts::GOING) {
+        return (NextStep::Rest, GcReason::Going);
     }
-    let standings = Standings::of(index, id, now);
+    let standings = OwnerStandings::of(index, id, now);
     if let Some(first) = standings.orphaning.first() {
         return orphan(index, id, &standings, *first);
     }
@@ -101,53 +108,66 @@ fn judge(index: &Index, id: NodeId, now: Timestamp) -> Decision {
     if node.facts.is_waiting() {
         return wait_for_dependents(index, id, now);
     }
-    if node.facts.has(Facts::DELETING) {
-        return (NextStep::Rest, Reason::Deleting);
+    if node.facts.has(ObjectFacts::DELETING) {
+        return (NextStep::Rest, GcReason::Deleting);
     }
     if !index.graph.has_owners(id) {
-        return (NextStep::Rest, Reason::Unowned);
+        return (NextStep::Rest, GcReason::Unowned);
     }
-    dependent(index, id, &standings, now)
+    decide_dependent(index, id, &standings, now)
 }
 
 /// Orphans an object whose owner is deleted without its dependents. This also happens while the object itself is being
 /// deleted, because the owner waits for it.
-fn orphan(index: &Index, id: NodeId, standings: &Standings, first: EdgeId) -> Decision {
+fn orphan(
+    index: &OwnershipIndex,
+    id: NodeId,
+    standings: &OwnerStandings,
+    first: EdgeId,
+) -> GcDecision {
     let is_settled =
         standings.doubt.is_none() && standings.unknown.is_empty() && standings.waiting.is_empty();
     let gone = if is_settled {
-        standings.loose()
+        standings.removable_references()
     } else {
         standings.orphaning.iter().copied().collect()
     };
-    let owner = named(index, first);
+    let owner = reference_identity(index, first);
     (
         patch(index, id, patches::without_references(index, id, &gone)),
-        Reason::Orphaned { owner },
+        GcReason::Orphaned { owner },
     )
 }
 
-/// A dependent that is not being deleted.
-fn dependent(index: &Index, id: NodeId, standings: &Standings, now: Timestamp) -> Decision {
+/// Decides about an object that has owners and is not being deleted.
+fn decide_dependent(
+    index: &OwnershipIndex,
+    id: NodeId,
+    standings: &OwnerStandings,
+    now: Timestamp,
+) -> GcDecision {
     if let Some((edge, standing)) = &standings.doubt {
-        let because = doubt(index, *edge, standing);
+        let because = doubt_reason(index, *edge, standing);
         let next = match standing {
-            Standing::Unlisted(until) => NextStep::At(*until),
-            Standing::Frozen(_) => NextStep::Retry,
+            OwnerStanding::Unlisted(until) => NextStep::At(*until),
+            OwnerStanding::Frozen(_) => NextStep::Retry,
             _ => NextStep::Rest,
         };
         return (next, because);
     }
     if let Some(edge) = standings.unknown.values().next() {
-        let owner = named(index, *edge);
+        let owner = reference_identity(index, *edge);
         let owners = standings
             .unknown
             .keys()
             .cloned()
-            .map(|owner| Key::Owner(owner.into()));
-        return (NextStep::After(owners.collect()), Reason::AsksFor { owner });
+            .map(|owner| GcKey::Owner(owner.into()));
+        return (
+            NextStep::After(owners.collect()),
+            GcReason::AsksFor { owner },
+        );
     }
-    if let Some(unconfirmed) = unconfirmed(index, standings, now) {
+    if let Some(unconfirmed) = confirm_waiting_owner(index, standings, now) {
         return unconfirmed;
     }
     match standings.solid {
@@ -156,65 +176,78 @@ fn dependent(index: &Index, id: NodeId, standings: &Standings, now: Timestamp) -
     }
 }
 
-/// Reads an owner that waits in the foreground before its dependent is deleted: its user may have changed the policy.
-fn unconfirmed(index: &Index, standings: &Standings, now: Timestamp) -> Option<Decision> {
+/// Waits for a fresh read of an owner in foreground deletion before its dependent is deleted, because its user may
+/// have changed the propagation policy.
+fn confirm_waiting_owner(
+    index: &OwnershipIndex,
+    standings: &OwnerStandings,
+    now: Timestamp,
+) -> Option<GcDecision> {
     let edge = standings.waiting.iter().find(|edge| {
         let owner = index.graph.edge(**edge).owner;
         !index
             .lookups
             .is_confirmed(&index.graph.node(owner).uid, now)
     })?;
-    let owner = named(index, *edge);
+    let owner = reference_identity(index, *edge);
     let coordinates = index.coordinates(*edge)?;
-    let next = NextStep::After(vec![Key::Owner(coordinates.into())]);
-    Some((next, Reason::AsksFor { owner }))
+    let next = NextStep::After(vec![GcKey::Owner(coordinates.into())]);
+    Some((next, GcReason::AsksFor { owner }))
 }
 
 /// Detaches an object with a living owner from its other owners.
-fn detach(index: &Index, id: NodeId, standings: &Standings, solid: EdgeId) -> Decision {
-    let kept = named(index, solid);
-    let loose = standings.loose();
+fn detach(
+    index: &OwnershipIndex,
+    id: NodeId,
+    standings: &OwnerStandings,
+    solid: EdgeId,
+) -> GcDecision {
+    let kept = reference_identity(index, solid);
+    let loose = standings.removable_references();
     if loose.is_empty() {
-        return (NextStep::Rest, Reason::Owned { owner: kept });
+        return (NextStep::Rest, GcReason::Owned { owner: kept });
     }
-    let owners = loose.iter().map(|edge| named(index, *edge)).collect();
+    let owners = loose
+        .iter()
+        .map(|edge| reference_identity(index, *edge))
+        .collect();
     (
         patch(index, id, patches::without_references(index, id, &loose)),
-        Reason::LosesOwners { owners, kept },
+        GcReason::LosesOwners { owners, kept },
     )
 }
 
 /// Collects an object without a living owner.
-fn collect(index: &Index, id: NodeId, standings: &Standings) -> Decision {
+fn collect(index: &OwnershipIndex, id: NodeId, standings: &OwnerStandings) -> GcDecision {
     let facts = index.graph.node(id).facts;
     if let Some(waiting) = standings.waiting.first() {
-        let owner = named(index, *waiting);
+        let owner = reference_identity(index, *waiting);
         if index.graph.has_dependents(id) {
             if let Some(ring) = unblock_ring(index, id) {
                 return ring;
             }
             let next = delete(index, id, DeletePropagation::Foreground);
-            return (next, Reason::OwnerWaiting { owner });
+            return (next, GcReason::OwnerWaiting { owner });
         }
         return (
-            delete(index, id, own_policy(facts)),
-            Reason::OwnerWaiting { owner },
+            delete(index, id, policy_by_finalizers(facts)),
+            GcReason::OwnerWaiting { owner },
         );
     }
     let Some((edge, proof)) = standings.dangling.first() else {
-        return (NextStep::Rest, Reason::Unowned);
+        return (NextStep::Rest, GcReason::Unowned);
     };
-    let because = Reason::OwnerAbsent {
-        owner: named(index, *edge),
+    let because = GcReason::OwnerAbsent {
+        owner: reference_identity(index, *edge),
         proof: proof.clone(),
     };
-    (delete(index, id, own_policy(facts)), because)
+    (delete(index, id, policy_by_finalizers(facts)), because)
 }
 
-/// Unblocks an object one of whose dependents waits in the foreground too: the two may form a ring.
-fn unblock_ring(index: &Index, id: NodeId) -> Option<Decision> {
+/// Unblocks an object if one of its dependents is in foreground deletion too, because the two may form a ring.
+fn unblock_ring(index: &OwnershipIndex, id: NodeId) -> Option<GcDecision> {
     let mut own = index.graph.owners(id);
-    if !own.any(|(_, edge)| edge.blocks == Flag::True) {
+    if !own.any(|(_, edge)| edge.blocks == OptionalBool::True) {
         return None;
     }
     let mut dependents = index.graph.dependents(id);
@@ -223,34 +256,36 @@ fn unblock_ring(index: &Index, id: NodeId) -> Option<Decision> {
     Some(unblock(index, id, edge.dependent))
 }
 
-fn unblock(index: &Index, id: NodeId, with: NodeId) -> Decision {
+fn unblock(index: &OwnershipIndex, id: NodeId, with: NodeId) -> GcDecision {
     let with = index.identity(with);
     let next = patch(index, id, patches::unblocked_references(index, id));
-    (next, Reason::Ring { with })
+    (next, GcReason::Ring { with })
 }
 
 /// An owner that is deleted in the foreground: it waits for its dependents, then it is released.
-fn wait_for_dependents(index: &Index, id: NodeId, now: Timestamp) -> Decision {
+fn wait_for_dependents(index: &OwnershipIndex, id: NodeId, now: Timestamp) -> GcDecision {
     let blocking = index.graph.node(id).blocking;
     if blocking > 0 {
-        return match waits_for_itself(index, id) {
+        return match find_ring(index, id) {
             Some(with) => unblock(index, id, with),
-            None => (NextStep::Rest, Reason::WaitsForDependents { blocking }),
+            None => (NextStep::Rest, GcReason::WaitsForDependents { blocking }),
         };
     }
     release(index, id, now, FOREGROUND, |unseen| {
-        Reason::DependentsGone { unseen }
+        GcReason::DependentsGone { unseen }
     })
 }
 
-/// DEVIATION(foreground-ring): owners that were deleted in the foreground at the same time and block each other wait for
-/// ever upstream. Here the first owner that finds itself in the ring stops blocking.
-fn waits_for_itself(index: &Index, id: NodeId) -> Option<NodeId> {
+/// Finds a ring of waiting owners that leads back to `id`, and returns the member that waits for `id`.
+///
+/// DEVIATION(foreground-ring): upstream, owners that were deleted in the foreground at the same time and block each
+/// other wait for ever. Here the first owner that finds itself in the ring stops blocking.
+fn find_ring(index: &OwnershipIndex, id: NodeId) -> Option<NodeId> {
     let (mut seen, mut open) = (BTreeSet::new(), vec![id]);
     while let Some(at) = open.pop() {
         for (_, edge) in index.graph.owners(at) {
             let waits = index.graph.node(edge.owner).facts.is_waiting();
-            if !waits || edge.blocks != Flag::True || edge.owner == at {
+            if !waits || edge.blocks != OptionalBool::True || edge.owner == at {
                 continue;
             }
             if edge.owner == id {
@@ -265,32 +300,32 @@ fn waits_for_itself(index: &Index, id: NodeId) -> Option<NodeId> {
 }
 
 /// An owner that is deleted without its dependents: it waits until all are orphaned, then it is released.
-fn wait_for_orphans(index: &Index, id: NodeId, now: Timestamp) -> Decision {
+fn wait_for_orphans(index: &OwnershipIndex, id: NodeId, now: Timestamp) -> GcDecision {
     let mut dependents = index.graph.dependents(id);
     if let Some((_, edge)) = dependents.next() {
         let next = index.identity(edge.dependent);
-        return (NextStep::Rest, Reason::WaitsForOrphans { next });
+        return (NextStep::Rest, GcReason::WaitsForOrphans { next });
     }
     release(index, id, now, ORPHAN, |unseen| {
-        Reason::DependentsOrphaned { unseen }
+        GcReason::DependentsOrphaned { unseen }
     })
 }
 
 /// Releases an owner once every kind that may hold dependents has been listed, or its first list has taken too long.
 ///
-/// DEVIATION(first-lists): upstream does not wait for the first list of a kind, and does not report that it did not see
-/// the kind.
+/// DEVIATION(first-lists): upstream does not wait for the first list of a kind, and does not report the kinds that it
+/// has not listed.
 fn release(
-    index: &Index,
+    index: &OwnershipIndex,
     id: NodeId,
     now: Timestamp,
     finalizer: &str,
-    because: fn(Vec<String>) -> Reason,
-) -> Decision {
-    let syncing = index.syncing(now);
+    because: fn(Vec<String>) -> GcReason,
+) -> GcDecision {
+    let syncing = index.kinds_awaiting_first_list(now);
     if let Some(until) = syncing.iter().map(|(_, until)| *until).max() {
         let kinds = kind_names(index, syncing.iter().map(|(kind, _)| *kind));
-        return (NextStep::At(until), Reason::WaitsForKinds { kinds });
+        return (NextStep::At(until), GcReason::WaitsForKinds { kinds });
     }
     let overdue = index.unlisted.keys().copied();
     let unseen = kind_names(index, overdue);
@@ -300,68 +335,72 @@ fn release(
     )
 }
 
-fn kind_names(index: &Index, kinds: impl Iterator<Item = KindId>) -> Vec<String> {
+fn kind_names(index: &OwnershipIndex, kinds: impl Iterator<Item = KindId>) -> Vec<String> {
     kinds.map(|kind| kind_name(index, kind)).collect()
 }
 
-/// The propagation policy of a delete follows the finalizers that the object has already.
-fn own_policy(facts: Facts) -> DeletePropagation {
-    if facts.has(Facts::ORPHAN) {
+/// The propagation policy of a delete: the one that the object's finalizers ask for, else Background.
+fn policy_by_finalizers(facts: ObjectFacts) -> DeletePropagation {
+    if facts.has(ObjectFacts::ORPHAN) {
         DeletePropagation::Orphan
-    } else if facts.has(Facts::FOREGROUND) {
+    } else if facts.has(ObjectFacts::FOREGROUND) {
         DeletePropagation::Foreground
     } else {
         DeletePropagation::Background
     }
 }
 
-fn delete(index: &Index, id: NodeId, propagation: DeletePropagation) -> NextStep<Key> {
+fn delete(index: &OwnershipIndex, id: NodeId, propagation: DeletePropagation) -> NextStep<GcKey> {
     NextStep::Call(ApiCall::Delete {
         target: index.target(id),
-        judged: judged(index, id),
+        judged: judged_copy(index, id),
         propagation: Some(propagation),
         grace_secs: None,
     })
 }
 
-fn patch(index: &Index, id: NodeId, patch: Value) -> NextStep<Key> {
+fn patch(index: &OwnershipIndex, id: NodeId, patch: Value) -> NextStep<GcKey> {
     NextStep::Call(ApiCall::Patch {
         target: index.target(id),
-        judged: judged(index, id),
+        judged: judged_copy(index, id),
         subresource: None,
         form: PatchForm::Merge,
         patch,
     })
 }
 
-fn judged(index: &Index, id: NodeId) -> JudgedVersion {
+fn judged_copy(index: &OwnershipIndex, id: NodeId) -> JudgedVersion {
     JudgedVersion {
         uid: index.graph.node(id).uid.clone(),
         revision: index.graph.revision(id),
     }
 }
 
-/// When to read an owner: never if no reference leads to it, or if its state is known.
-fn asked_at(index: &Index, owner: &Coordinates, now: Timestamp) -> Option<Timestamp> {
+/// When to read an owner: not at all if no reference points at it, or if its state is known.
+fn owner_read_time(
+    index: &OwnershipIndex,
+    owner: &OwnerCoordinates,
+    now: Timestamp,
+) -> Option<Timestamp> {
     let is_clusterwide = index.scope(owner.kind) == Some(KindScope::Cluster);
     if is_clusterwide != owner.namespace.is_empty() {
-        // The kind was served again with another scope: no reference has these coordinates any more.
+        // The kind is now served with another scope, so no reference has these coordinates any more.
         return None;
     }
     let id = index.graph.find(&owner.uid)?;
     let facts = index.graph.node(id).facts;
-    let confirmed_if = |facts: Facts| {
+    let confirmed_if = |facts: ObjectFacts| {
         let is_due = facts.is_waiting() && !index.lookups.is_confirmed(&owner.uid, now);
         is_due.then_some(now)
     };
-    let is_shown = !facts.has(Facts::VIRTUAL) && index.target(id) == owner.target();
+    let is_shown = !facts.has(ObjectFacts::VIRTUAL) && index.target(id) == owner.target();
     match index.lookups.get(owner) {
-        Some(Lookup::Absent(_)) => None,
+        Some(OwnerLookup::Absent(_)) => None,
         _ if is_shown => confirmed_if(facts),
-        Some(Lookup::Alive(facts, at)) => {
+        Some(OwnerLookup::Alive(facts, at)) => {
             confirmed_if(*facts).or_else(|| Some(at.saturating_add(UNSHOWN_RECHECK).unwrap_or(now)))
         }
-        None if index.absent.get(owner).is_some() => None,
+        None if index.absent_owners.get(owner).is_some() => None,
         None => match index.states.get(&owner.kind) {
             Some(KindState::Syncing(since)) if now < super::sync_deadline(*since) => None,
             _ => Some(now),
@@ -369,16 +408,16 @@ fn asked_at(index: &Index, owner: &Coordinates, now: Timestamp) -> Option<Timest
     }
 }
 
-/// The Event about a reference to an owner in another namespace, which is never looked up.
-fn foreign_namespace(index: &Index, id: NodeId) -> Option<EventNote> {
+/// The Event about a reference to an owner in another namespace. The collector does not look such an owner up.
+fn foreign_namespace_event(index: &OwnershipIndex, id: NodeId) -> Option<EventNote> {
     let own = index.graph.namespace(id);
     let (edge, _) = index.graph.owners(id).find(|(_, edge)| {
         let owner = index.graph.node(edge.owner);
-        !owner.facts.has(Facts::VIRTUAL)
+        !owner.facts.has(ObjectFacts::VIRTUAL)
             && index.scope(owner.kind) == Some(KindScope::Namespaced)
             && index.graph.namespace(edge.owner) != own
     })?;
-    let mut owner = named(index, edge);
+    let mut owner = reference_identity(index, edge);
     own.clone_into(&mut owner.namespace);
     Some(EventNote {
         about: index.identity(id),
@@ -392,16 +431,16 @@ fn foreign_namespace(index: &Index, id: NodeId) -> Option<EventNote> {
     })
 }
 
-/// The Event about an owner that is released although some kinds were never listed.
-fn unseen(index: &Index, id: NodeId, because: &Reason) -> Option<EventNote> {
-    let (Reason::DependentsGone { unseen } | Reason::DependentsOrphaned { unseen }) = because
+/// The Event about an owner that is released before every kind has been listed.
+fn unseen_kinds_event(index: &OwnershipIndex, id: NodeId, because: &GcReason) -> Option<EventNote> {
+    let (GcReason::DependentsGone { unseen } | GcReason::DependentsOrphaned { unseen }) = because
     else {
         return None;
     };
     (!unseen.is_empty()).then(|| EventNote {
         about: index.identity(id),
         severity: EventSeverity::Warning,
-        reason: KINDS_UNSEEN,
+        reason: DEPENDENTS_MAY_REMAIN,
         message: because.to_string(),
         dedup_key: None,
     })

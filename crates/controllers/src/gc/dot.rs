@@ -1,17 +1,17 @@
-//! The ownership graph as upstream's debug endpoint draws it, byte for byte.
+//! The ownership graph in Graphviz' language, byte for byte as upstream's debug endpoint writes it.
 //!
-//! Mirrors `dump.go` of 1.36. An owner that nobody has shown is a node of its own here, so nothing is ever `missing`.
+//! Mirrors `dump.go` of 1.36. A virtual owner is a node of its own here, so no node is ever `missing`.
 
 use std::fmt::Write as _;
 
 use caretaker_machinery::status::quoted;
 
-use super::view::{Node, View};
+use super::view::{GraphView, NodeView};
 use crate::runtime::kind::split_api_version;
 
-/// The graph in Graphviz' language.
+/// Writes a view of the graph in Graphviz' language.
 #[must_use]
-pub fn dot(view: &View) -> String {
+pub fn dot(view: &GraphView) -> String {
     let mut text = String::from("strict digraph full {\n");
     if !view.nodes.is_empty() {
         text.push_str("  // Node definitions.\n");
@@ -35,7 +35,7 @@ pub fn dot(view: &View) -> String {
     text
 }
 
-fn write_node(text: &mut String, node: &Node) {
+fn write_node(text: &mut String, node: &NodeView) {
     let (group, version) = split_api_version(&node.api_version).unwrap_or(("", &node.api_version));
     let flag = |is: bool| if is { "true" } else { "false" };
     let attributes = [
@@ -57,7 +57,7 @@ fn write_node(text: &mut String, node: &Node) {
     text.push_str("  ];\n");
 }
 
-fn label(node: &Node, group: &str, version: &str) -> String {
+fn label(node: &NodeView, group: &str, version: &str) -> String {
     let dot = if group.is_empty() { "" } else { "." };
     let flags = [
         ("beingDeleted", node.deleting),
@@ -69,7 +69,7 @@ fn label(node: &Node, group: &str, version: &str) -> String {
         .filter(|flag| flag.1)
         .map(|flag| flag.0)
         .collect();
-    let Node {
+    let NodeView {
         uid,
         namespace,
         kind,
@@ -92,13 +92,13 @@ fn line(text: &mut String, content: std::fmt::Arguments<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gc::view::Edge;
+    use crate::gc::view::EdgeView;
 
-    /// `TestMarshalDOT` of `dump_test.go`: empty, simple, escaping. What is expected was printed by the 1.36.3 collector.
+    /// `TestMarshalDOT` of `dump_test.go`: empty, simple, escaping. The expected text was printed by the 1.36.3 collector.
     #[test]
-    fn the_graph_is_drawn_as_upstream_draws_it() {
-        assert_eq!(dot(&View::default()), "strict digraph full {\n}\n");
-        let child = Node {
+    fn dot_output_matches_upstream() {
+        assert_eq!(dot(&GraphView::default()), "strict digraph full {\n}\n");
+        let child = NodeView {
             uid: "b".into(),
             api_version: "apps/v1".into(),
             kind: "ReplicaSet".into(),
@@ -106,23 +106,23 @@ mod tests {
             name: "child".into(),
             deleting: true,
             foreground: true,
-            ..Node::default()
+            ..NodeView::default()
         };
-        let odd = Node {
+        let odd = NodeView {
             uid: "o\"dd".into(),
             api_version: "v9".into(),
             kind: "Odd\"Kind\\".into(),
             namespace: "default".into(),
             name: "no\tpe é".into(),
             r#virtual: true,
-            ..Node::default()
+            ..NodeView::default()
         };
-        let edge = Edge {
+        let edge = EdgeView {
             dependent: "b".into(),
             owner: "o\"dd".into(),
-            ..Edge::default()
+            ..EdgeView::default()
         };
-        let view = View {
+        let view = GraphView {
             nodes: vec![child, odd],
             edges: vec![edge.clone(), edge],
         };

@@ -1,89 +1,89 @@
-//! One object for people: how it stands with its owners, who holds up its end, and what hangs on it.
+//! The relations of one object: its standing with each owner, the dependents that block its deletion, and how many
+//! objects depend on it.
 //!
-//! `caretaker explain` reads this beside the verdict. It is made of the same index and the same standings as decisions
-//! are, so it cannot tell another story. Changes nothing.
+//! `caretaker explain` prints them beside the verdict. They come from the index and the standings that decisions use,
+//! so the two cannot contradict each other. Changes nothing.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::index::Index;
-use super::index::graph::{Edge, Facts, Flag, NodeId};
-use super::standing::{Standing, kind_name, named, standing};
-use super::view::{DOWN, reached};
+use super::index::OwnershipIndex;
+use super::index::graph::{NodeId, ObjectFacts, OptionalBool, OwnerEdge};
+use super::standing::{OwnerStanding, kind_name, reference_identity, standing_with_owner};
+use super::view::{DOWN, reachable};
 use crate::runtime::call::CallTarget;
 use crate::runtime::controller::ObjectIdentity;
 use crate::runtime::kind::{KindId, KindState};
 use crate::runtime::record::Uid;
 
-/// How many of those who hold up an object's end are named.
+/// How many blocking dependents are listed by name.
 pub const BLOCKERS_NAMED: usize = 10;
 
-/// What connects an object with others.
+/// The owners and dependents of one object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Ties {
-    /// Its references, in their order.
-    pub owners: Vec<Tie>,
-    /// Dependents whose references block its foreground deletion: the first of them, and how many there are.
+pub struct ObjectRelations {
+    /// One relation for each ownerReference, in their order.
+    pub owners: Vec<OwnerRelation>,
+    /// Dependents whose references block its foreground deletion: the first [`BLOCKERS_NAMED`], and their total number.
     pub blockers: (Vec<ObjectIdentity>, usize),
-    /// What hangs on it, directly or through others, by kind.
-    pub hanging: Vec<Hanging>,
+    /// Direct and indirect dependents, counted by kind.
+    pub dependents: Vec<DependentCount>,
 }
 
-/// How an object stands with one owner.
+/// The standing of an object with one owner.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Tie {
+pub struct OwnerRelation {
     /// The owner, as the reference names it.
     #[serde(flatten)]
     pub owner: ObjectIdentity,
-    /// Whether the owner manages the object.
+    /// Whether the reference has `controller: true`.
     pub controller: bool,
-    /// Whether the object blocks the owner's foreground deletion.
+    /// Whether the reference has `blockOwnerDeletion: true`.
     pub blocks: bool,
-    /// A word for programs: `Solid`, `Waiting`, `Orphaning`, `Absent`, `Unserved`, `OutOfReach`, `Frozen`, `Unlisted`
-    /// or `Unknown`.
+    /// The standing as an identifier: `Solid`, `Waiting`, `Orphaning`, `Absent`, `Unserved`, `OutOfReach`, `Frozen`,
+    /// `Unlisted` or `Unknown`.
     pub standing: &'static str,
-    /// For people: what the owner does.
+    /// The standing as a predicate about the owner: `is gone: …`.
     pub message: String,
 }
 
-/// Objects of one kind that hang on another.
+/// How many objects of one kind depend on an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Hanging {
-    /// `ReplicaSet`.
+pub struct DependentCount {
+    /// The kind, such as `ReplicaSet`.
     pub kind: String,
-    /// `replicasets.apps`.
+    /// The resource and its group, such as `replicasets.apps`.
     pub resource: String,
-    /// How many.
     pub count: usize,
 }
 
-impl Index {
-    /// What connects an object with others; nothing if it is not known.
+impl OwnershipIndex {
+    /// The owners and dependents of an object; `None` if the index does not have it.
     #[must_use]
-    pub fn ties(&self, uid: &Uid, now: Timestamp) -> Option<Ties> {
+    pub fn relations(&self, uid: &Uid, now: Timestamp) -> Option<ObjectRelations> {
         let id = self.graph.find(uid)?;
         let owners = self.graph.owners(id).map(|(edge, found)| {
-            let standing = standing(self, edge, now);
-            Tie {
-                owner: named(self, edge),
-                controller: found.controller == Flag::True,
-                blocks: found.blocks == Flag::True,
-                standing: word(&standing),
-                message: sentence(self, found, &standing),
+            let standing = standing_with_owner(self, edge, now);
+            OwnerRelation {
+                owner: reference_identity(self, edge),
+                controller: found.controller == OptionalBool::True,
+                blocks: found.blocks == OptionalBool::True,
+                standing: standing_name(&standing),
+                message: standing_sentence(self, found, &standing),
             }
         });
-        Some(Ties {
+        Some(ObjectRelations {
             owners: owners.collect(),
             blockers: blockers(self, id),
-            hanging: hanging(self, id),
+            dependents: count_dependents(self, id),
         })
     }
 
-    /// Who is known under a name, also if only from references. Looks at every object.
+    /// The uids of all objects and virtual owners with this kind, namespace and name. Scans the whole graph.
     #[must_use]
-    pub fn known_as(&self, target: &CallTarget) -> Vec<Uid> {
+    pub fn uids_named(&self, target: &CallTarget) -> Vec<Uid> {
         let ids = self.graph.ids().filter(|id| {
             let node = self.graph.node(*id);
             node.kind == target.kind
@@ -93,54 +93,61 @@ impl Index {
         ids.map(|id| self.graph.node(id).uid.clone()).collect()
     }
 
-    /// How well a kind is known; nothing if nobody looks after it.
+    /// The state of a kind's feed; `None` if the kind is not watched.
     #[must_use]
     pub fn kind_state(&self, kind: KindId) -> Option<KindState> {
         self.states.get(&kind).copied()
     }
 }
 
-fn word(standing: &Standing) -> &'static str {
+fn standing_name(standing: &OwnerStanding) -> &'static str {
     match standing {
-        Standing::Solid => "Solid",
-        Standing::Waiting => "Waiting",
-        Standing::Orphaning => "Orphaning",
-        Standing::Dangling(_) => "Absent",
-        Standing::Unserved => "Unserved",
-        Standing::OutOfReach => "OutOfReach",
-        Standing::Frozen(_) => "Frozen",
-        Standing::Unlisted(_) => "Unlisted",
-        Standing::Unknown(_) => "Unknown",
+        OwnerStanding::Solid => "Solid",
+        OwnerStanding::Waiting => "Waiting",
+        OwnerStanding::Orphaning => "Orphaning",
+        OwnerStanding::Dangling(_) => "Absent",
+        OwnerStanding::Unserved => "Unserved",
+        OwnerStanding::OutOfReach => "OutOfReach",
+        OwnerStanding::Frozen(_) => "Frozen",
+        OwnerStanding::Unlisted(_) => "Unlisted",
+        OwnerStanding::Unknown(_) => "Unknown",
     }
 }
 
-fn sentence(index: &Index, edge: &Edge, standing: &Standing) -> String {
-    let is_deleting = index.graph.node(edge.owner).facts.has(Facts::DELETING);
+fn standing_sentence(index: &OwnershipIndex, edge: &OwnerEdge, standing: &OwnerStanding) -> String {
+    let is_deleting = index
+        .graph
+        .node(edge.owner)
+        .facts
+        .has(ObjectFacts::DELETING);
     match standing {
-        Standing::Solid if is_deleting => "lives, and is being deleted".to_owned(),
-        Standing::Solid => "lives".to_owned(),
-        Standing::Waiting => "is being deleted and waits for its dependents".to_owned(),
-        Standing::Orphaning => "is being deleted without its dependents".to_owned(),
-        Standing::Dangling(proof) => format!("is gone: {proof}"),
-        Standing::Unserved => "is of a type the server does not have: presumed alive".to_owned(),
-        Standing::OutOfReach => {
-            "would be in a namespace, which what it owns is not: left alone".to_owned()
+        OwnerStanding::Solid if is_deleting => "exists, and is being deleted".to_owned(),
+        OwnerStanding::Solid => "exists".to_owned(),
+        OwnerStanding::Waiting => "is being deleted and waits for its dependents".to_owned(),
+        OwnerStanding::Orphaning => "is being deleted without its dependents".to_owned(),
+        OwnerStanding::Dangling(proof) => format!("is gone: {proof}"),
+        OwnerStanding::Unserved => {
+            "is of a type the server does not have: presumed alive".to_owned()
         }
-        Standing::Frozen(kind) => {
+        OwnerStanding::OutOfReach => {
+            "would be in a namespace, and its dependent is cluster-scoped: presumed alive"
+                .to_owned()
+        }
+        OwnerStanding::Frozen(kind) => {
             let kind = kind_name(index, *kind);
-            format!("is presumed alive until {kind} have been listed anew")
+            format!("is presumed alive until {kind} have been listed again")
         }
-        Standing::Unlisted(until) => {
+        OwnerStanding::Unlisted(until) => {
             format!("is presumed alive until its kind has been listed, or {until:.0}")
         }
-        Standing::Unknown(_) => {
-            "may be there or not: presumed alive until that is known".to_owned()
+        OwnerStanding::Unknown(_) => {
+            "has not been seen: presumed alive until it is read from the server".to_owned()
         }
     }
 }
 
-fn blockers(index: &Index, id: NodeId) -> (Vec<ObjectIdentity>, usize) {
-    let is_blocking = |edge: &Edge| edge.blocks == Flag::True && edge.dependent != id;
+fn blockers(index: &OwnershipIndex, id: NodeId) -> (Vec<ObjectIdentity>, usize) {
+    let is_blocking = |edge: &OwnerEdge| edge.blocks == OptionalBool::True && edge.dependent != id;
     let mut all: Vec<NodeId> = index
         .graph
         .dependents(id)
@@ -155,14 +162,14 @@ fn blockers(index: &Index, id: NodeId) -> (Vec<ObjectIdentity>, usize) {
     (first, all.len())
 }
 
-fn hanging(index: &Index, id: NodeId) -> Vec<Hanging> {
-    let mut below = reached(index, vec![id], DOWN);
+fn count_dependents(index: &OwnershipIndex, id: NodeId) -> Vec<DependentCount> {
+    let mut below = reachable(index, vec![id], DOWN);
     below.remove(&id);
     let mut counts: BTreeMap<KindId, usize> = BTreeMap::new();
     for id in below {
         *counts.entry(index.graph.node(id).kind).or_default() += 1;
     }
-    let named = counts.into_iter().map(|(id, count)| Hanging {
+    let named = counts.into_iter().map(|(id, count)| DependentCount {
         kind: match index.catalog.get(id) {
             Some(kind) => kind.kind.to_string(),
             None => "object".to_owned(),
@@ -170,7 +177,7 @@ fn hanging(index: &Index, id: NodeId) -> Vec<Hanging> {
         resource: kind_name(index, id),
         count,
     });
-    let mut named: Vec<Hanging> = named.collect();
+    let mut named: Vec<DependentCount> = named.collect();
     named.sort_unstable();
     named
 }

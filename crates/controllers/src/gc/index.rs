@@ -1,30 +1,30 @@
-//! What the collector knows: the ownership graph, and what was learned about owners nobody has shown.
+//! The index of the collector: the ownership graph, and the results of owner lookups.
 //!
-//! The driver's observations change it, decisions only read it. Being deleted, in the foreground or with orphans, are
-//! facts of the current object and not transitions that somebody must have seen. A reference always points at a node:
-//! an owner that no feed has shown is a virtual one, and so is an owner that is gone while somebody refers to it.
-//! Mirrors `graph_builder.go`; alternate identities are not needed, because lookups are kept per coordinates.
+//! The driver's observations change it, decisions only read it. Foreground and orphan deletion are facts of the current
+//! object, not transitions that the collector must have seen. A reference always points at a node: the node is virtual
+//! if no feed has shown the owner, or if the owner is gone and objects still refer to it.
+//! Mirrors `graph_builder.go`. Upstream's alternate identities are not needed, because lookups are kept per coordinates.
 
 mod answers;
 mod arena;
+pub(crate) mod bounded_map;
 pub(crate) mod graph;
 pub(crate) mod intern;
 mod kinds;
 pub(crate) mod lookups;
-pub(crate) mod remembered;
-pub(crate) mod types;
+pub(crate) mod reference_types;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use self::graph::{EdgeId, Facts, Flag, Graph, NodeId};
-pub(crate) use self::lookups::Lookup;
-use self::lookups::Lookups;
-use self::remembered::{ABSENT_OWNERS, Remembered};
-use self::types::Types;
-use super::{Coordinates, Key};
+use self::bounded_map::{ABSENT_OWNERS, BoundedMap};
+use self::graph::{EdgeId, NodeId, ObjectFacts, OptionalBool, OwnershipGraph};
+pub(crate) use self::lookups::OwnerLookup;
+use self::lookups::OwnerLookups;
+use self::reference_types::ReferenceTypes;
+use super::{GcKey, OwnerCoordinates};
 use crate::runtime::call::{AbsenceProof, CallTarget};
 use crate::runtime::controller::{ObjectIdentity, WakeList};
 use crate::runtime::kind::{KindCatalog, KindId, KindScope, KindState};
@@ -32,103 +32,103 @@ use crate::runtime::record::{ObjectRecord, OwnerRef, RecordMeta, Uid};
 
 /// The finalizer of a foreground deletion.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
-/// The finalizer of a deletion that spares the dependents.
+/// The finalizer of a deletion that leaves the dependents as orphans.
 pub(crate) const ORPHAN: &str = "orphan";
 
 /// The kind of a virtual owner whose type is not served.
 const UNRESOLVED: KindId = KindId(u16::MAX);
 
-/// Everything the collector knows.
+/// The ownership graph, the state of each kind, and the results of owner lookups.
 #[derive(Debug)]
-pub struct Index {
-    pub(crate) graph: Graph,
-    pub(crate) types: Types,
+pub struct OwnershipIndex {
+    pub(crate) graph: OwnershipGraph,
+    pub(crate) types: ReferenceTypes,
     pub(crate) catalog: Arc<KindCatalog>,
     pub(crate) states: BTreeMap<KindId, KindState>,
-    /// Kinds that were never listed, and since when that is tried. A list that fails does not make them known.
+    /// Kinds that have never been listed, and when their first list began. A failed list does not remove them.
     pub(crate) unlisted: BTreeMap<KindId, Timestamp>,
-    pub(crate) lookups: Lookups,
-    /// Owners that are gone, and nobody refers to them now.
-    pub(crate) absent: Remembered<Coordinates, AbsenceProof>,
-    /// Owners that went after we had separated all their dependents from them.
-    pub(crate) orphaned: Remembered<Uid, ()>,
-    /// Owners whose DELETED event came while they had the orphan finalizer. The answer to our patch decides whether we
+    pub(crate) lookups: OwnerLookups,
+    /// Absent owners that no object refers to now.
+    pub(crate) absent_owners: BoundedMap<OwnerCoordinates, AbsenceProof>,
+    /// Owners that we released after all their dependents were orphaned.
+    pub(crate) orphaned_owners: BoundedMap<Uid, ()>,
+    /// Owners whose DELETED event came while they had the orphan finalizer. The answer to our patch shows whether we
     /// released them or another client deleted them.
-    deleted_while_orphaning: Remembered<Uid, ()>,
-    /// All finalizers of the objects that have one of ours.
+    deleted_while_orphaning: BoundedMap<Uid, ()>,
+    /// All finalizers of the objects that have `foregroundDeletion` or `orphan`.
     finalizers: BTreeMap<NodeId, Vec<Box<str>>>,
-    virtuals: BTreeSet<NodeId>,
+    virtual_nodes: BTreeSet<NodeId>,
     /// Owners that are being deleted and wait for their dependents to be deleted or orphaned.
     awaiting_dependents: BTreeSet<NodeId>,
 }
 
-/// How large the graph is.
+/// The number of nodes and edges of the graph.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Size {
-    /// Objects, and owners that are only referred to.
+pub struct GraphSize {
+    /// Objects and virtual owners.
     pub nodes: usize,
-    /// References.
+    /// The ownerReferences of all objects.
     pub edges: usize,
-    /// Owners that are only referred to.
+    /// Owners that references name and no feed has shown.
     pub virtual_nodes: usize,
 }
 
-/// How much of the cluster is known.
+/// The part of the cluster that the index covers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Knowledge {
+pub struct IndexCoverage {
     /// Objects that a feed has shown.
     pub objects: usize,
-    /// Kinds that are watched, or would be if that were possible.
+    /// Kinds that have a feed, also a failing or a forbidden one.
     pub kinds: usize,
-    /// Those of them whose first list is still being read.
+    /// Kinds whose first list is still being read.
     pub pending: usize,
 }
 
-// === impl Index ===
+// === impl OwnershipIndex ===
 
-impl Index {
-    /// Knows nothing. `seed` makes the order of hash buckets unpredictable.
+impl OwnershipIndex {
+    /// Creates an empty index. `seed` makes the order of hash buckets unpredictable.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
-            graph: Graph::new(seed),
-            types: Types::default(),
+            graph: OwnershipGraph::new(seed),
+            types: ReferenceTypes::default(),
             catalog: Arc::default(),
             states: BTreeMap::new(),
             unlisted: BTreeMap::new(),
-            lookups: Lookups::default(),
-            absent: Remembered::new(ABSENT_OWNERS),
-            orphaned: Remembered::new(ABSENT_OWNERS),
-            deleted_while_orphaning: Remembered::new(ABSENT_OWNERS),
+            lookups: OwnerLookups::default(),
+            absent_owners: BoundedMap::new(ABSENT_OWNERS),
+            orphaned_owners: BoundedMap::new(ABSENT_OWNERS),
+            deleted_while_orphaning: BoundedMap::new(ABSENT_OWNERS),
             finalizers: BTreeMap::new(),
-            virtuals: BTreeSet::new(),
+            virtual_nodes: BTreeSet::new(),
             awaiting_dependents: BTreeSet::new(),
         }
     }
 
-    /// How large the graph is.
+    /// Counts the nodes and edges of the graph.
     #[must_use]
-    pub fn size(&self) -> Size {
-        Size {
+    pub fn size(&self) -> GraphSize {
+        GraphSize {
             nodes: self.graph.node_count(),
             edges: self.graph.edge_count(),
-            virtual_nodes: self.virtuals.len(),
+            virtual_nodes: self.virtual_nodes.len(),
         }
     }
 
-    /// How much of the cluster is known.
+    /// Counts the objects and kinds that the index covers.
     #[must_use]
-    pub fn knowledge(&self) -> Knowledge {
+    pub fn coverage(&self) -> IndexCoverage {
         let is_pending = |state: &&KindState| matches!(state, KindState::Syncing(_));
-        Knowledge {
-            objects: self.graph.node_count() - self.virtuals.len(),
+        IndexCoverage {
+            objects: self.graph.node_count() - self.virtual_nodes.len(),
             kinds: self.states.len(),
             pending: self.states.values().filter(is_pending).count(),
         }
     }
 
-    /// An object exists and looks like this. An older copy than the known one says nothing.
-    pub fn apply(&mut self, record: &ObjectRecord, wake: &mut WakeList<Key>) {
+    /// Applies the current state of an object. A copy older than the known one is ignored.
+    pub fn apply(&mut self, record: &ObjectRecord, wake: &mut WakeList<GcKey>) {
         let meta = &record.meta;
         let (id, before) = match self.graph.find(&meta.uid) {
             None => {
@@ -136,13 +136,13 @@ impl Index {
                 (id, None)
             }
             Some(id) if self.is_virtual(id) => {
-                self.appear(id, record, wake);
+                self.show_virtual(id, record, wake);
                 (id, None)
             }
             Some(id) => {
                 let known = self.graph.revision(id);
                 let facts = self.graph.node(id).facts;
-                let is_news = known != meta.revision || facts.has(Facts::DOUBTFUL);
+                let is_news = known != meta.revision || facts.has(ObjectFacts::DOUBTFUL);
                 if !is_news || meta.revision.is_before(&known) {
                     return;
                 }
@@ -167,57 +167,57 @@ impl Index {
             }
         } else {
             self.awaiting_dependents.remove(&id);
-            if (before.is_none() || relinked) && !self.is_plainly_owned(id) {
+            if (before.is_none() || relinked) && !self.has_settled_owners(id) {
                 wake.now(self.key(id));
             }
         }
     }
 
-    /// Records that an object is gone, with its proof, and wakes its dependents.
+    /// Records that an object is absent, with the proof, and wakes its dependents.
     pub fn mark_absent(
         &mut self,
-        coordinates: Coordinates,
+        coordinates: OwnerCoordinates,
         proof: AbsenceProof,
-        wake: &mut WakeList<Key>,
+        wake: &mut WakeList<GcKey>,
     ) {
         let Some(id) = self.graph.find(&coordinates.uid) else {
             return;
         };
         // Its own key is decided once more, so that the driver can drop its state.
         wake.now(self.key(id));
-        self.forget_places(id);
+        self.forget_wrong_lookups(id);
         if self.graph.node(id).facts.is_orphaning() {
             self.deleted_while_orphaning
-                .remember(coordinates.uid.clone(), ());
+                .insert(coordinates.uid.clone(), ());
         }
         let detached = self.graph.detach(id);
         self.unlink(detached, wake);
         self.finalizers.remove(&id);
         self.awaiting_dependents.remove(&id);
-        self.graph.node_mut(id).facts = Facts::VIRTUAL;
-        self.virtuals.insert(id);
+        self.graph.node_mut(id).facts = ObjectFacts::VIRTUAL;
+        self.virtual_nodes.insert(id);
         // The proof replaces every earlier lookup.
         let _ = self.lookups.prove_absent(coordinates, proof);
         self.wake_dependents(id, wake);
         self.drop_if_unused(id);
     }
 
-    /// A fresh list did not show an object that was there.
-    pub fn doubt(&mut self, uid: &Uid, wake: &mut WakeList<Key>) {
+    /// Records that a relist did not show an object.
+    pub fn mark_doubtful(&mut self, uid: &Uid, wake: &mut WakeList<GcKey>) {
         if let Some(id) = self.graph.find(uid)
             && !self.is_virtual(id)
         {
             let node = self.graph.node_mut(id);
-            node.facts = node.facts.with(Facts::DOUBTFUL);
+            node.facts = node.facts.with(ObjectFacts::DOUBTFUL);
             wake.now(self.key(id));
         }
     }
 
-    /// Our delete of an object was acknowledged: its end will be shown by its feed.
-    pub fn going(&mut self, uid: &Uid) {
+    /// Records that our delete of an object was acknowledged. Its feed will show the DELETED event.
+    pub fn mark_going(&mut self, uid: &Uid) {
         if let Some(id) = self.graph.find(uid) {
             let node = self.graph.node_mut(id);
-            node.facts = node.facts.with(Facts::GOING);
+            node.facts = node.facts.with(ObjectFacts::GOING);
         }
     }
 
@@ -231,8 +231,9 @@ impl Index {
         self.graph.add(uid.clone(), record.kind, namespace, name)
     }
 
-    /// A virtual owner is shown by a feed. Who referred to something else by its uid has to be judged again.
-    fn appear(&mut self, id: NodeId, record: &ObjectRecord, wake: &mut WakeList<Key>) {
+    /// Turns a virtual owner into an object that a feed shows. Dependents whose reference does not match the object have
+    /// to be judged again.
+    fn show_virtual(&mut self, id: NodeId, record: &ObjectRecord, wake: &mut WakeList<GcKey>) {
         let RecordMeta {
             uid,
             namespace,
@@ -240,11 +241,11 @@ impl Index {
             ..
         } = &record.meta;
         self.graph.identify(id, record.kind, namespace, name);
-        self.graph.node_mut(id).facts = Facts::default();
-        self.virtuals.remove(&id);
+        self.graph.node_mut(id).facts = ObjectFacts::default();
+        self.virtual_nodes.remove(&id);
         self.lookups.forget(uid);
         for (edge, found) in self.graph.dependents(id) {
-            if !self.matches(edge) {
+            if !self.names_owner_correctly(edge) {
                 wake.now(self.key(found.dependent));
             }
         }
@@ -269,48 +270,51 @@ impl Index {
         let differs = owners.iter().any(|owner| {
             edges.next().is_none_or(|(edge, known)| {
                 self.graph.node(known.owner).uid != owner.uid
-                    || known.controller != Flag::from(owner.controller)
-                    || known.blocks != Flag::from(owner.block_owner_deletion)
-                    || self.types.text(known.typed) != (&owner.api_version, &owner.kind)
+                    || known.controller != OptionalBool::from(owner.controller)
+                    || known.blocks != OptionalBool::from(owner.block_owner_deletion)
+                    || self.types.text(known.type_id) != (&owner.api_version, &owner.kind)
                     || self.graph.reference_name(edge) != &*owner.name
             })
         });
         differs || edges.next().is_some()
     }
 
-    /// Replaces the references of a dependent. The new ones come first, so that an owner in both is not dropped between.
-    fn relink(&mut self, id: NodeId, owners: &[OwnerRef], wake: &mut WakeList<Key>) {
-        self.forget_places(id);
+    /// Replaces the references of a dependent. The new ones are added before the old ones are removed, so that a virtual
+    /// owner in both is not dropped in between.
+    fn relink(&mut self, id: NodeId, owners: &[OwnerRef], wake: &mut WakeList<GcKey>) {
+        self.forget_wrong_lookups(id);
         let detached = self.graph.detach(id);
         for reference in owners.iter().rev() {
             let typed = self
                 .types
-                .take(&self.catalog, &reference.api_version, &reference.kind);
+                .acquire(&self.catalog, &reference.api_version, &reference.kind);
             let kind = self.types.kind(typed).unwrap_or(UNRESOLVED);
             let owner = match self.graph.find(&reference.uid) {
                 Some(owner) => owner,
                 None => self.add_virtual(id, kind, reference),
             };
             let flags = (
-                Flag::from(reference.controller),
-                Flag::from(reference.block_owner_deletion),
+                OptionalBool::from(reference.controller),
+                OptionalBool::from(reference.block_owner_deletion),
             );
             self.graph.link(id, owner, typed, &reference.name, flags);
         }
         self.unlink(detached, wake);
     }
 
-    /// What was said about places where only wrong references look for an owner lives as long as these. Those of a virtual
-    /// owner live as long as it does.
-    fn forget_places(&mut self, id: NodeId) {
-        let wrong: Vec<Coordinates> = self
+    /// Forgets lookups under coordinates that only this dependent's mismatched references use. Lookups of a virtual owner
+    /// are kept as long as its node.
+    fn forget_wrong_lookups(&mut self, id: NodeId) {
+        let wrong: Vec<OwnerCoordinates> = self
             .graph
             .owners(id)
-            .filter(|(edge, found)| !self.is_virtual(found.owner) && !self.matches(*edge))
+            .filter(|(edge, found)| {
+                !self.is_virtual(found.owner) && !self.names_owner_correctly(*edge)
+            })
             .filter_map(|(edge, _)| self.coordinates(edge))
             .collect();
         for coordinates in &wrong {
-            self.lookups.forget_place(coordinates);
+            self.lookups.forget_coordinates(coordinates);
         }
     }
 
@@ -322,14 +326,14 @@ impl Index {
         let id = self
             .graph
             .add(owner.uid.clone(), kind, &namespace, &owner.name);
-        self.graph.node_mut(id).facts = Facts::VIRTUAL;
-        self.virtuals.insert(id);
+        self.graph.node_mut(id).facts = ObjectFacts::VIRTUAL;
+        self.virtual_nodes.insert(id);
         id
     }
 
-    fn unlink(&mut self, mut detached: graph::Detached, wake: &mut WakeList<Key>) {
+    fn unlink(&mut self, mut detached: graph::DetachedEdges, wake: &mut WakeList<GcKey>) {
         while let Some((owner, typed)) = self.graph.unlink(&mut detached) {
-            self.types.give_back(typed);
+            self.types.release(typed);
             if awaits_dependents(self.graph.node(owner).facts) {
                 wake.now(self.key(owner));
             }
@@ -337,33 +341,33 @@ impl Index {
         }
     }
 
-    /// A virtual owner is there for those who refer to it. What was learned about it is kept for latecomers.
+    /// Removes a virtual owner that no object refers to. Its proofs of absence are kept for dependents that appear later.
     fn drop_if_unused(&mut self, id: NodeId) {
         if !self.is_virtual(id) || self.graph.has_dependents(id) || self.graph.has_owners(id) {
             return;
         }
         for (coordinates, proof) in self.lookups.forget(&self.graph.node(id).uid) {
-            self.absent.remember(coordinates, proof);
+            self.absent_owners.insert(coordinates, proof);
         }
-        self.virtuals.remove(&id);
+        self.virtual_nodes.remove(&id);
         self.graph.remove(id);
     }
 
-    pub(crate) fn wake_dependents(&self, id: NodeId, wake: &mut WakeList<Key>) {
+    pub(crate) fn wake_dependents(&self, id: NodeId, wake: &mut WakeList<GcKey>) {
         for (_, edge) in self.graph.dependents(id) {
             wake.now(self.key(edge.dependent));
         }
     }
 }
 
-/// What decisions read.
-impl Index {
-    pub(crate) fn key(&self, id: NodeId) -> Key {
-        Key::Object(self.graph.node(id).uid.clone())
+/// Queries for decisions.
+impl OwnershipIndex {
+    pub(crate) fn key(&self, id: NodeId) -> GcKey {
+        GcKey::Object(self.graph.node(id).uid.clone())
     }
 
     pub(crate) fn is_virtual(&self, id: NodeId) -> bool {
-        self.graph.node(id).facts.has(Facts::VIRTUAL)
+        self.graph.node(id).facts.has(ObjectFacts::VIRTUAL)
     }
 
     pub(crate) fn scope(&self, kind: KindId) -> Option<KindScope> {
@@ -383,15 +387,15 @@ impl Index {
         self.finalizers.get(&id).map_or(&[], Vec::as_slice)
     }
 
-    /// Where a reference says its owner is; nothing if its type is not served.
-    pub(crate) fn coordinates(&self, edge: EdgeId) -> Option<Coordinates> {
+    /// The coordinates that a reference gives for its owner; `None` if its type is not served.
+    pub(crate) fn coordinates(&self, edge: EdgeId) -> Option<OwnerCoordinates> {
         let found = self.graph.edge(edge);
-        let kind = self.types.kind(found.typed)?;
+        let kind = self.types.kind(found.type_id)?;
         let namespace = match self.scope(kind)? {
             KindScope::Cluster => "",
             KindScope::Namespaced => self.graph.namespace(found.dependent),
         };
-        Some(Coordinates {
+        Some(OwnerCoordinates {
             kind,
             namespace: namespace.into(),
             name: self.graph.reference_name(edge).into(),
@@ -399,8 +403,8 @@ impl Index {
         })
     }
 
-    /// Whether a reference names its owner as the owner was shown: kind, namespace and name.
-    pub(crate) fn matches(&self, edge: EdgeId) -> bool {
+    /// Whether a reference has the kind, namespace and name of the owner that a feed has shown.
+    pub(crate) fn names_owner_correctly(&self, edge: EdgeId) -> bool {
         let found = self.graph.edge(edge);
         let owner = self.graph.node(found.owner);
         let is_near = || match self.scope(owner.kind) {
@@ -410,31 +414,31 @@ impl Index {
             }
             None => false,
         };
-        self.types.kind(found.typed) == Some(owner.kind)
+        self.types.kind(found.type_id) == Some(owner.kind)
             && self.graph.reference_name(edge) == &*owner.name
             && is_near()
     }
 
-    /// Whether nothing can follow from an object's references now: each owner was shown or will be, and none of them is
-    /// ending.
-    fn is_plainly_owned(&self, id: NodeId) -> bool {
+    /// Whether the object needs no decision because of its owners: each owner is shown or about to be listed, and none is
+    /// in foreground or orphan deletion.
+    fn has_settled_owners(&self, id: NodeId) -> bool {
         self.graph.owners(id).all(|(edge, found)| {
             let owner = self.graph.node(found.owner).facts;
-            if owner.has(Facts::VIRTUAL) {
-                return self.is_early(edge);
+            if owner.has(ObjectFacts::VIRTUAL) {
+                return self.is_awaiting_first_list(edge);
             }
-            !awaits_dependents(owner) && self.matches(edge)
+            !awaits_dependents(owner) && self.names_owner_correctly(edge)
         })
     }
 
-    /// Whether a reference is to an owner that has not been shown because its kind is being listed for the first time,
-    /// and somebody else refers to that owner, who will ask for it should this take too long. At a start most objects are
-    /// shown before their owners; queueing all of them would cost more than the graph.
-    fn is_early(&self, edge: EdgeId) -> bool {
+    /// Whether the owner's kind is in its first list and another object refers to the owner. That object looks the owner
+    /// up if the list takes too long. At a start most objects are shown before their owners, and queueing all of them
+    /// would cost more than the graph.
+    fn is_awaiting_first_list(&self, edge: EdgeId) -> bool {
         let found = self.graph.edge(edge);
         let mut dependents = self.graph.dependents(found.owner);
         self.is_being_listed(self.graph.node(found.owner).kind)
-            && self.matches(edge)
+            && self.names_owner_correctly(edge)
             && dependents.any(|(_, other)| other.dependent != found.dependent)
     }
 
@@ -442,7 +446,7 @@ impl Index {
         matches!(self.states.get(&kind), Some(KindState::Syncing(_)))
     }
 
-    /// An object as messages name it. A virtual owner is named as its first dependent names it.
+    /// The identity of an object for messages. A virtual owner has the type that its first dependent gives.
     pub(crate) fn identity(&self, id: NodeId) -> ObjectIdentity {
         let node = self.graph.node(id);
         let named = |api_version: String, kind: &str| ObjectIdentity {
@@ -457,35 +461,35 @@ impl Index {
         }
         match self.graph.dependents(id).next() {
             Some((_, edge)) => {
-                let (api_version, kind) = self.types.text(edge.typed);
+                let (api_version, kind) = self.types.text(edge.type_id);
                 named(api_version.to_owned(), kind)
             }
             None => named(String::new(), ""),
         }
     }
 
-    /// The kinds that have not been listed yet, and until when anybody waits for that.
-    pub(crate) fn syncing(&self, now: Timestamp) -> Vec<(KindId, Timestamp)> {
+    /// Kinds that have not been listed yet, and how long releases wait for each.
+    pub(crate) fn kinds_awaiting_first_list(&self, now: Timestamp) -> Vec<(KindId, Timestamp)> {
         let unlisted = self.unlisted.iter();
         let pending = unlisted.map(|(kind, since)| (*kind, super::sync_deadline(*since)));
         pending.filter(|(_, until)| now < *until).collect()
     }
 }
 
-/// Whether an object is being deleted and waits for its dependents, in the foreground or to orphan them.
-fn awaits_dependents(facts: Facts) -> bool {
+/// Whether an object is in foreground or orphan deletion.
+fn awaits_dependents(facts: ObjectFacts) -> bool {
     facts.is_waiting() || facts.is_orphaning()
 }
 
-pub(crate) fn facts_of(meta: &RecordMeta) -> Facts {
-    let mut facts = Facts::default();
+pub(crate) fn facts_of(meta: &RecordMeta) -> ObjectFacts {
+    let mut facts = ObjectFacts::default();
     if meta.deletion.is_some() {
-        facts = facts.with(Facts::DELETING);
+        facts = facts.with(ObjectFacts::DELETING);
     }
     for finalizer in &meta.finalizers {
         match &**finalizer {
-            FOREGROUND => facts = facts.with(Facts::FOREGROUND),
-            ORPHAN => facts = facts.with(Facts::ORPHAN),
+            FOREGROUND => facts = facts.with(ObjectFacts::FOREGROUND),
+            ORPHAN => facts = facts.with(ObjectFacts::ORPHAN),
             _ => {}
         }
     }

@@ -1,4 +1,4 @@
-//! The metrics that only the garbage collector has. Whoever shows metrics brings the gauges up to date from the index.
+//! The metrics that only the garbage collector has. The metrics endpoint refreshes the gauges from the index.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -9,7 +9,7 @@ use prometheus_client::registry::Registry;
 use super::{GarbageCollector, NAME};
 use crate::runtime::metrics::{ControllerLabel, MetricSet};
 
-/// The graph's size, lookups of owners, and syncs that failed. Clones count into the same metrics.
+/// The size of the graph, owner lookups, and failed syncs. Clones share the same metrics.
 #[derive(Debug, Clone, Default)]
 pub struct GcMetrics {
     graph_nodes: Family<ControllerLabel, Gauge>,
@@ -31,7 +31,7 @@ struct LookupLabels {
 // === impl GcMetrics ===
 
 impl GcMetrics {
-    /// Shows the size of a collector's graph, and the answers to its owner lookups.
+    /// Sets the gauges and counters from a collector's index.
     pub fn refresh(&self, collector: &GarbageCollector) {
         let label = ControllerLabel { controller: NAME };
         let (size, lookups) = (collector.index().size(), collector.lookups());

@@ -1,20 +1,24 @@
-//! What is written to dependents and owners. One form for all kinds: a JSON merge patch with the whole remaining list.
+//! The patches of dependents and owners: for all kinds a JSON merge patch with the whole remaining list.
 //!
 //! DEVIATION(one-patch-form): upstream tries a strategic merge patch first and repeats it as a merge patch for custom
-//! resources; a merge patch with uid and resourceVersion is as exact and works everywhere.
+//! resources. A merge patch with uid and resourceVersion is as exact and works for every kind.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::index::Index;
-use super::index::graph::{EdgeId, Flag, NodeId};
+use super::index::OwnershipIndex;
+use super::index::graph::{EdgeId, NodeId, OptionalBool};
 
-/// The object's references without some of them.
+/// A patch that removes some of the object's ownerReferences.
 ///
-/// DEVIATION(references-one-by-one): upstream takes away all references to a uid when one of them leads nowhere; here
-/// those that name the owner rightly stay.
-pub(super) fn without_references(index: &Index, id: NodeId, gone: &BTreeSet<EdgeId>) -> Value {
+/// DEVIATION(references-one-by-one): upstream removes all references to a uid when one of them is dangling; here
+/// references that name the owner correctly stay.
+pub(super) fn without_references(
+    index: &OwnershipIndex,
+    id: NodeId,
+    gone: &BTreeSet<EdgeId>,
+) -> Value {
     let kept = index
         .graph
         .owners(id)
@@ -22,20 +26,20 @@ pub(super) fn without_references(index: &Index, id: NodeId, gone: &BTreeSet<Edge
     references(kept.map(|(edge, found)| reference(index, edge, found.blocks)))
 }
 
-/// The object's references, none of which holds up an owner's end.
-pub(super) fn unblocked_references(index: &Index, id: NodeId) -> Value {
+/// A patch that clears `blockOwnerDeletion` in all of the object's ownerReferences.
+pub(super) fn unblocked_references(index: &OwnershipIndex, id: NodeId) -> Value {
     let all = index.graph.owners(id);
     references(all.map(|(edge, found)| {
         let blocks = match found.blocks {
-            Flag::True => Flag::False,
+            OptionalBool::True => OptionalBool::False,
             other => other,
         };
         reference(index, edge, blocks)
     }))
 }
 
-/// The object's finalizers without one of them.
-pub(super) fn without_finalizer(index: &Index, id: NodeId, gone: &str) -> Value {
+/// A patch that removes one of the object's finalizers.
+pub(super) fn without_finalizer(index: &OwnershipIndex, id: NodeId, gone: &str) -> Value {
     let kept = index.finalizers(id).iter().filter(|kept| ***kept != *gone);
     let kept: Vec<Value> = kept.map(|kept| Value::from(&**kept)).collect();
     json!({"metadata": {"finalizers": or_null(kept)}})
@@ -45,7 +49,7 @@ fn references(kept: impl Iterator<Item = Value>) -> Value {
     json!({"metadata": {"ownerReferences": or_null(kept.collect())}})
 }
 
-/// A merge patch removes a list by null; an empty one would stay behind as `[]`.
+/// A merge patch removes a list with null; an empty list would be stored as `[]`.
 fn or_null(list: Vec<Value>) -> Value {
     if list.is_empty() {
         Value::Null
@@ -54,9 +58,9 @@ fn or_null(list: Vec<Value>) -> Value {
     }
 }
 
-fn reference(index: &Index, edge: EdgeId, blocks: Flag) -> Value {
+fn reference(index: &OwnershipIndex, edge: EdgeId, blocks: OptionalBool) -> Value {
     let found = index.graph.edge(edge);
-    let (api_version, kind) = index.types.text(found.typed);
+    let (api_version, kind) = index.types.text(found.type_id);
     let mut map = Map::new();
     map.insert("apiVersion".into(), api_version.into());
     map.insert("kind".into(), kind.into());

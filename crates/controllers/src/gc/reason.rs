@@ -1,119 +1,91 @@
-//! Why the collector does or does not do something, as values with a sentence each.
+//! The reason of each decision of the collector, with an identifier and a sentence.
 //!
-//! The sentences go to evidence, to the log and to `explain`; they say what happens to "it", the object decided about.
+//! The sentences are printed by evidence, the log and `explain`. In them, "it" is the object of the decision.
 
 use std::fmt;
 
 use crate::runtime::call::AbsenceProof;
 use crate::runtime::controller::{DecisionReason, ObjectIdentity};
 
-/// Why.
+/// The reason of a decision about an object or an owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reason {
-    /// Nothing is known about it.
+pub enum GcReason {
+    /// The index does not have it.
     Unknown,
-    /// It refers to no owner.
+    /// It has no ownerReferences.
     Unowned,
-    /// An owner of it lives.
-    Owned {
-        /// That owner.
-        owner: ObjectIdentity,
-    },
-    /// It is being deleted already, and nothing of that is the collector's business.
+    /// One of its owners exists.
+    Owned { owner: ObjectIdentity },
+    /// It is being deleted already, and needs nothing from the collector.
     Deleting,
-    /// Its delete was acknowledged.
+    /// The server acknowledged our delete.
     Going,
-    /// A list did not show it.
+    /// A relist did not show it, so it is read from the server.
     Doubtful,
-    /// All its owners are gone.
+    /// All its owners are absent.
     OwnerAbsent {
-        /// The first of them.
+        /// The first absent owner.
         owner: ObjectIdentity,
-        /// How that is known.
         proof: AbsenceProof,
     },
-    /// An owner waits for it to go, and no other owner lives.
-    OwnerWaiting {
-        /// That owner.
-        owner: ObjectIdentity,
-    },
-    /// Some of its owners are gone or wait for it, and another one lives.
+    /// An owner in foreground deletion waits for it, and no other owner exists.
+    OwnerWaiting { owner: ObjectIdentity },
+    /// Some of its owners are absent or wait for it, and another owner exists.
     LosesOwners {
-        /// Those it is separated from.
+        /// The owners whose references are removed.
         owners: Vec<ObjectIdentity>,
-        /// One that lives.
+        /// An owner that exists.
         kept: ObjectIdentity,
     },
-    /// An owner is being deleted without its dependents.
-    Orphaned {
-        /// That owner.
-        owner: ObjectIdentity,
-    },
-    /// It and its owner wait for each other.
+    /// An owner is in orphan deletion.
+    Orphaned { owner: ObjectIdentity },
+    /// It and its owner are in foreground deletion and block each other.
     Ring {
-        /// One it waits for.
+        /// The dependent that blocks it.
         with: ObjectIdentity,
     },
-    /// It waits for dependents that block its end.
+    /// It is in foreground deletion and dependents block it.
     WaitsForDependents {
-        /// How many references block it.
+        /// The number of blocking references.
         blocking: u32,
     },
-    /// It waits for its dependents to be separated from it.
+    /// It is in orphan deletion and dependents still refer to it.
     WaitsForOrphans {
-        /// One of them.
+        /// One of these dependents.
         next: ObjectIdentity,
     },
-    /// It waits until all kinds have been listed once: they may hold more dependents.
-    WaitsForKinds {
-        /// Those kinds.
-        kinds: Vec<String>,
-    },
-    /// Its dependents are gone, so it may go.
+    /// It waits for the first list of some kinds, which may have more dependents.
+    WaitsForKinds { kinds: Vec<String> },
+    /// No dependent blocks its foreground deletion, so its finalizer is removed.
     DependentsGone {
         /// Kinds that could not be listed in time.
         unseen: Vec<String>,
     },
-    /// Its dependents are separated from it, so it may go.
+    /// No dependent refers to it, so its orphan finalizer is removed.
     DependentsOrphaned {
         /// Kinds that could not be listed in time.
         unseen: Vec<String>,
     },
-    /// Whether an owner lives has to be asked.
-    AsksFor {
-        /// That owner.
-        owner: ObjectIdentity,
-    },
-    /// An owner's kind is about to be listed for the first time, which will answer the question.
-    WaitsForList {
-        /// That owner.
-        owner: ObjectIdentity,
-    },
-    /// An owner's type is not served: it is presumed alive.
-    Unserved {
-        /// That owner.
-        owner: ObjectIdentity,
-    },
-    /// It belongs to the cluster, and an owner's kind lives in namespaces: no such owner can exist, and upstream leaves
-    /// such objects alone.
-    OutOfReach {
-        /// That owner.
-        owner: ObjectIdentity,
-    },
-    /// A kind's past was taken back; nothing follows until it has been listed again.
-    Frozen {
-        /// That kind.
-        kind: String,
-    },
-    /// As an owner: it was found, and no feed shows it; it is looked at again later.
+    /// An owner has to be read from the server.
+    AsksFor { owner: ObjectIdentity },
+    /// An owner's kind is in its first list, which will show the owner or not.
+    WaitsForList { owner: ObjectIdentity },
+    /// An owner's type is not served, so the owner is presumed alive.
+    Unserved { owner: ObjectIdentity },
+    /// It is cluster-scoped and an owner's kind is namespaced. Such an owner cannot exist, and upstream does not delete
+    /// such objects.
+    OutOfReach { owner: ObjectIdentity },
+    /// The server's store was restored; the kind is listed again before anything is written.
+    Frozen { kind: String },
+    /// For an owner: it was found and no feed shows it, so it is read again later.
     NotShown,
-    /// As an owner: nobody needs to know.
+    /// For an owner: no dependent needs a lookup.
     Settled,
 }
 
-// === impl Reason ===
+// === impl GcReason ===
 
-impl DecisionReason for Reason {
+impl DecisionReason for GcReason {
     fn rule(&self) -> &'static str {
         match self {
             Self::Unknown => "Unknown",
@@ -160,38 +132,54 @@ impl DecisionReason for Reason {
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for GcReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unknown => f.write_str("nothing is known about it"),
+            Self::Unknown => f.write_str("the collector does not know it"),
             Self::Unowned => f.write_str("it has no owner"),
-            Self::Owned { owner } => write!(f, "its owner {owner} lives"),
+            Self::Owned { owner } => write!(f, "its owner {owner} exists"),
             Self::Deleting => f.write_str("it is being deleted already"),
             Self::Going => f.write_str("its delete was acknowledged"),
-            Self::Doubtful => f.write_str("a fresh list did not show it"),
+            Self::Doubtful => f.write_str("a relist did not show it"),
             Self::OwnerAbsent { owner, proof } => write!(f, "its owner {owner} is gone: {proof}"),
             Self::OwnerWaiting { owner } => write!(f, "its owner {owner} waits for it to go"),
             Self::LosesOwners { owners, kept } => {
-                let owners = listed(owners.iter());
-                write!(f, "its owner {kept} lives, and {owners} let it go")
+                let owners = comma_separated(owners.iter());
+                write!(
+                    f,
+                    "its owner {kept} exists; {owners} are gone or wait for it"
+                )
             }
-            Self::Orphaned { owner } => write!(f, "its owner {owner} goes without it"),
+            Self::Orphaned { owner } => {
+                write!(f, "its owner {owner} is deleted without its dependents")
+            }
             Self::Ring { with } => write!(f, "it and {with} wait for each other"),
-            Self::WaitsForDependents { blocking: 1 } => f.write_str("one dependent blocks its end"),
+            Self::WaitsForDependents { blocking: 1 } => {
+                f.write_str("one dependent blocks its deletion")
+            }
             Self::WaitsForDependents { blocking } => {
-                write!(f, "{blocking} dependents block its end")
+                write!(f, "{blocking} dependents block its deletion")
             }
             Self::WaitsForOrphans { next } => write!(f, "{next} still refers to it"),
             Self::WaitsForKinds { kinds } => {
-                write!(f, "{} have not been listed yet", listed(kinds.iter()))
+                write!(
+                    f,
+                    "{} have not been listed yet",
+                    comma_separated(kinds.iter())
+                )
             }
-            Self::DependentsGone { unseen } => ready(f, "no dependent blocks its end", unseen),
+            Self::DependentsGone { unseen } => {
+                release_sentence(f, "no dependent blocks its deletion", unseen)
+            }
             Self::DependentsOrphaned { unseen } => {
-                ready(f, "no dependent refers to it any more", unseen)
+                release_sentence(f, "no dependent refers to it any more", unseen)
             }
-            Self::AsksFor { owner } => write!(f, "whether its owner {owner} lives is asked"),
+            Self::AsksFor { owner } => write!(f, "its owner {owner} is read from the server first"),
             Self::WaitsForList { owner } => {
-                write!(f, "the first list of its owner {owner}'s kind is awaited")
+                write!(
+                    f,
+                    "it waits for the first list of the kind of its owner {owner}"
+                )
             }
             Self::Unserved { owner } => write!(
                 f,
@@ -200,30 +188,33 @@ impl fmt::Display for Reason {
             ),
             Self::OutOfReach { owner } => write!(
                 f,
-                "it belongs to the cluster and its owner {owner} would be in a namespace"
+                "it is cluster-scoped and its owner {owner} would be in a namespace"
             ),
             Self::Frozen { kind } => {
-                write!(f, "the server's past changed, and {kind} are listed anew")
+                write!(
+                    f,
+                    "the server's store was restored, and {kind} are listed again first"
+                )
             }
-            Self::NotShown => f.write_str("it was found, and its kind cannot be watched"),
-            Self::Settled => f.write_str("nobody needs to know more about it"),
+            Self::NotShown => f.write_str("it exists, but no watch shows it"),
+            Self::Settled => f.write_str("no dependent needs a lookup of it"),
         }
     }
 }
 
-fn ready(f: &mut fmt::Formatter<'_>, what: &str, unseen: &[String]) -> fmt::Result {
+fn release_sentence(f: &mut fmt::Formatter<'_>, what: &str, unseen: &[String]) -> fmt::Result {
     f.write_str(what)?;
     if unseen.is_empty() {
         return Ok(());
     }
-    let kinds = listed(unseen.iter());
+    let kinds = comma_separated(unseen.iter());
     write!(
         f,
-        ", as far as is known: {kinds} could not be listed in time"
+        ", but {kinds} could not be listed in time and may have more dependents"
     )
 }
 
-fn listed(items: impl Iterator<Item = impl ToString>) -> String {
+fn comma_separated(items: impl Iterator<Item = impl ToString>) -> String {
     let items: Vec<String> = items.map(|item| item.to_string()).collect();
     items.join(", ")
 }

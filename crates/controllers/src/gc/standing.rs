@@ -1,83 +1,83 @@
-//! How an object stands with each of its owners.
+//! The standing of an object with each of its owners.
 //!
-//! Mirrors `isDangling` and the classification in `attemptToDeleteItem`: solid, dangling, waiting. Doubt of any kind is
-//! a standing of its own and means that nothing follows: an owner is presumed alive until its absence is proven.
+//! Mirrors `isDangling` and the classification in `attemptToDeleteItem`: solid, dangling, waiting. Each kind of doubt is
+//! a standing of its own and prevents a write: an owner is presumed alive until its absence is proven.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::Coordinates;
-use super::index::graph::{EdgeId, Facts, NodeId};
-use super::index::{Index, Lookup};
-use super::reason::Reason;
+use super::OwnerCoordinates;
+use super::index::graph::{EdgeId, NodeId, ObjectFacts};
+use super::index::{OwnerLookup, OwnershipIndex};
+use super::reason::GcReason;
 use crate::runtime::call::AbsenceProof;
 use crate::runtime::controller::ObjectIdentity;
 use crate::runtime::kind::{KindId, KindScope, KindState};
 
-/// How an object stands with one owner.
+/// The standing of an object with one owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Standing {
-    /// The owner lives.
+pub(super) enum OwnerStanding {
+    /// The owner exists.
     Solid,
-    /// The owner is being deleted and waits for its dependents.
+    /// The owner is in foreground deletion and waits for its dependents.
     Waiting,
-    /// The owner is being deleted and leaves its dependents behind.
+    /// The owner is in orphan deletion.
     Orphaning,
-    /// The owner does not exist.
+    /// The owner is proven absent.
     Dangling(AbsenceProof),
     /// The owner's type is not served.
     Unserved,
-    /// The owner's kind lives in namespaces, the object does not.
+    /// The owner's kind is namespaced and the object is cluster-scoped.
     OutOfReach,
-    /// The owner's kind is being listed anew because its past was taken back.
+    /// The owner's kind is frozen: the server's store was restored and the kind is listed again.
     Frozen(KindId),
-    /// The owner's kind is about to be listed for the first time; until then at most.
+    /// The owner's kind is in its first list. The collector waits for it until this time.
     Unlisted(Timestamp),
-    /// Nobody has shown the owner: ask.
-    Unknown(Coordinates),
+    /// No feed has shown the owner, so it has to be read from the server.
+    Unknown(OwnerCoordinates),
 }
 
-/// How an object stands with all its owners.
+/// The standings of an object with all its owners.
 #[derive(Debug, Default)]
-pub(super) struct Standings {
-    /// The first owner that lives.
+pub(super) struct OwnerStandings {
+    /// The first owner that exists.
     pub(super) solid: Option<EdgeId>,
     pub(super) waiting: Vec<EdgeId>,
     pub(super) orphaning: Vec<EdgeId>,
     pub(super) dangling: Vec<(EdgeId, AbsenceProof)>,
-    /// Owners that have to be asked for.
-    pub(super) unknown: BTreeMap<Coordinates, EdgeId>,
-    /// The weightiest reason for which nothing can follow, whatever is asked.
-    pub(super) doubt: Option<(EdgeId, Standing)>,
+    /// Owners that have to be read from the server.
+    pub(super) unknown: BTreeMap<OwnerCoordinates, EdgeId>,
+    /// The doubt that lasts longest. It prevents a write, whatever a lookup would find.
+    pub(super) doubt: Option<(EdgeId, OwnerStanding)>,
 }
 
-// === impl Standings ===
+// === impl OwnerStandings ===
 
-impl Standings {
-    pub(super) fn of(index: &Index, id: NodeId, now: Timestamp) -> Self {
+impl OwnerStandings {
+    pub(super) fn of(index: &OwnershipIndex, id: NodeId, now: Timestamp) -> Self {
         let mut all = Self::default();
         for (edge, _) in index.graph.owners(id) {
-            match standing(index, edge, now) {
-                Standing::Solid => all.solid = all.solid.or(Some(edge)),
-                Standing::Waiting => all.waiting.push(edge),
-                Standing::Orphaning => all.orphaning.push(edge),
-                Standing::Dangling(proof) => all.dangling.push((edge, proof)),
-                Standing::Unknown(coordinates) => {
+            match standing_with_owner(index, edge, now) {
+                OwnerStanding::Solid => all.solid = all.solid.or(Some(edge)),
+                OwnerStanding::Waiting => all.waiting.push(edge),
+                OwnerStanding::Orphaning => all.orphaning.push(edge),
+                OwnerStanding::Dangling(proof) => all.dangling.push((edge, proof)),
+                OwnerStanding::Unknown(coordinates) => {
                     all.unknown.entry(coordinates).or_insert(edge);
                 }
-                doubt => all.doubted(edge, doubt),
+                doubt => all.keep_doubt(edge, doubt),
             }
         }
         all
     }
 
     /// Keeps the doubt that lasts longest.
-    fn doubted(&mut self, edge: EdgeId, doubt: Standing) {
-        let weight = |doubt: &Standing| match doubt {
-            Standing::OutOfReach => 3,
-            Standing::Unserved => 2,
-            Standing::Frozen(_) => 1,
+    fn keep_doubt(&mut self, edge: EdgeId, doubt: OwnerStanding) {
+        let weight = |doubt: &OwnerStanding| match doubt {
+            OwnerStanding::OutOfReach => 3,
+            OwnerStanding::Unserved => 2,
+            OwnerStanding::Frozen(_) => 1,
             _ => 0,
         };
         if self
@@ -89,89 +89,97 @@ impl Standings {
         }
     }
 
-    /// All references that are to go if the object stays.
-    pub(super) fn loose(&self) -> BTreeSet<EdgeId> {
+    /// The references to remove if the object stays.
+    pub(super) fn removable_references(&self) -> BTreeSet<EdgeId> {
         let dangling = self.dangling.iter().map(|(edge, _)| edge);
         let loose = self.waiting.iter().chain(&self.orphaning).chain(dangling);
         loose.copied().collect()
     }
 }
 
-/// How an object stands with the owner behind one of its references.
-pub(super) fn standing(index: &Index, edge: EdgeId, now: Timestamp) -> Standing {
+/// The standing of an object with the owner of one of its references.
+pub(super) fn standing_with_owner(
+    index: &OwnershipIndex,
+    edge: EdgeId,
+    now: Timestamp,
+) -> OwnerStanding {
     let reference = index.graph.edge(edge);
     let owner = index.graph.node(reference.owner);
-    let is_shown = !owner.facts.has(Facts::VIRTUAL);
+    let is_shown = !owner.facts.has(ObjectFacts::VIRTUAL);
     if is_shown && index.states.get(&owner.kind) == Some(&KindState::Frozen) {
-        return Standing::Frozen(owner.kind);
+        return OwnerStanding::Frozen(owner.kind);
     }
     if is_shown && owner.facts.is_orphaning() {
-        // Whatever else the reference says about it: the owner cannot go while anybody refers to its uid.
-        return Standing::Orphaning;
+        // This holds even if the reference has another kind or name: the owner stays while an object refers to its uid.
+        return OwnerStanding::Orphaning;
     }
     let Some(coordinates) = index.coordinates(edge) else {
-        return Standing::Unserved;
+        return OwnerStanding::Unserved;
     };
     let is_clusterwide = index.graph.namespace(reference.dependent).is_empty();
     if is_clusterwide && index.scope(coordinates.kind) == Some(KindScope::Namespaced) {
-        return Standing::OutOfReach;
+        return OwnerStanding::OutOfReach;
     }
     let state = index.states.get(&coordinates.kind);
     if state == Some(&KindState::Frozen) {
-        return Standing::Frozen(coordinates.kind);
+        return OwnerStanding::Frozen(coordinates.kind);
     }
     match index.lookups.get(&coordinates) {
-        Some(Lookup::Absent(proof)) => gone(index, &coordinates, proof),
-        _ if is_shown && index.matches(edge) => alive(owner.facts),
-        Some(Lookup::Alive(facts, _)) => alive(*facts),
-        None => unknown(index, coordinates, state, now),
+        Some(OwnerLookup::Absent(proof)) => absent_standing(index, &coordinates, proof),
+        _ if is_shown && index.names_owner_correctly(edge) => living_standing(owner.facts),
+        Some(OwnerLookup::Alive(facts, _)) => living_standing(*facts),
+        None => unasked_standing(index, coordinates, state, now),
     }
 }
 
-/// DEVIATION(late-orphans): a dependent that was not known when its owner's orphans were let go is let go when it
-/// appears; upstream collects it, because by then the owner is simply gone.
-fn gone(index: &Index, owner: &Coordinates, proof: &AbsenceProof) -> Standing {
-    if index.orphaned.get(&owner.uid).is_some() {
-        Standing::Orphaning
+/// DEVIATION(late-orphans): a dependent that appears after its owner's orphan deletion is orphaned too; upstream
+/// collects it, because by then the owner is absent.
+fn absent_standing(
+    index: &OwnershipIndex,
+    owner: &OwnerCoordinates,
+    proof: &AbsenceProof,
+) -> OwnerStanding {
+    if index.orphaned_owners.get(&owner.uid).is_some() {
+        OwnerStanding::Orphaning
     } else {
-        Standing::Dangling(proof.clone())
+        OwnerStanding::Dangling(proof.clone())
     }
 }
 
-/// Nothing was asked yet about these coordinates.
-fn unknown(
-    index: &Index,
-    coordinates: Coordinates,
+/// The standing if the owner has not been looked up under these coordinates.
+fn unasked_standing(
+    index: &OwnershipIndex,
+    coordinates: OwnerCoordinates,
     state: Option<&KindState>,
     now: Timestamp,
-) -> Standing {
-    if let Some(proof) = index.absent.get(&coordinates) {
-        return gone(index, &coordinates, proof);
+) -> OwnerStanding {
+    if let Some(proof) = index.absent_owners.get(&coordinates) {
+        return absent_standing(index, &coordinates, proof);
     }
     if let Some(KindState::Syncing(since)) = state {
         let until = super::sync_deadline(*since);
         if now < until {
-            return Standing::Unlisted(until);
+            return OwnerStanding::Unlisted(until);
         }
     }
-    Standing::Unknown(coordinates)
+    OwnerStanding::Unknown(coordinates)
 }
 
-fn alive(facts: Facts) -> Standing {
+fn living_standing(facts: ObjectFacts) -> OwnerStanding {
     if facts.is_orphaning() {
-        Standing::Orphaning
+        OwnerStanding::Orphaning
     } else if facts.is_waiting() {
-        Standing::Waiting
+        OwnerStanding::Waiting
     } else {
-        Standing::Solid
+        OwnerStanding::Solid
     }
 }
 
-/// The owner as a reference names it.
-pub(super) fn named(index: &Index, edge: EdgeId) -> ObjectIdentity {
+/// The owner's identity as a reference gives it.
+pub(super) fn reference_identity(index: &OwnershipIndex, edge: EdgeId) -> ObjectIdentity {
     let reference = index.graph.edge(edge);
-    let (api_version, kind) = index.types.text(reference.typed);
-    let scope = index.types.kind(reference.typed);
+    let (api_version, kind) = index.types.text(reference.type_id);
+    let scope = index.types.kind(reference.type_id);
     let namespace = match scope.and_then(|kind| index.scope(kind)) {
         Some(KindScope::Cluster) => "",
         Some(KindScope::Namespaced) | None => index.graph.namespace(reference.dependent),
@@ -185,21 +193,25 @@ pub(super) fn named(index: &Index, edge: EdgeId) -> ObjectIdentity {
     }
 }
 
-/// Why nothing follows from a doubtful standing.
-pub(super) fn doubt(index: &Index, edge: EdgeId, standing: &Standing) -> Reason {
-    let owner = named(index, edge);
+/// The reason for a doubt about an owner.
+pub(super) fn doubt_reason(
+    index: &OwnershipIndex,
+    edge: EdgeId,
+    standing: &OwnerStanding,
+) -> GcReason {
+    let owner = reference_identity(index, edge);
     match standing {
-        Standing::Unserved => Reason::Unserved { owner },
-        Standing::OutOfReach => Reason::OutOfReach { owner },
-        Standing::Frozen(kind) => Reason::Frozen {
+        OwnerStanding::Unserved => GcReason::Unserved { owner },
+        OwnerStanding::OutOfReach => GcReason::OutOfReach { owner },
+        OwnerStanding::Frozen(kind) => GcReason::Frozen {
             kind: kind_name(index, *kind),
         },
-        Standing::Unlisted(_) => Reason::WaitsForList { owner },
-        _ => Reason::AsksFor { owner },
+        OwnerStanding::Unlisted(_) => GcReason::WaitsForList { owner },
+        _ => GcReason::AsksFor { owner },
     }
 }
 
-pub(super) fn kind_name(index: &Index, kind: KindId) -> String {
+pub(super) fn kind_name(index: &OwnershipIndex, kind: KindId) -> String {
     index
         .catalog
         .get(kind)

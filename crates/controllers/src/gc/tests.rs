@@ -1,7 +1,8 @@
-//! The collector on a small world of its own: no server, no feeds, no time but what a test gives it.
+//! Tests of the collector in a [`TestWorld`](crate::test_world::TestWorld): a scripted server, watches that can lag, and
+//! a clock that the test sets.
 //!
-//! `world` is a model of a server and of watches that can lag; the other files are upstream's cases, named after the
-//! tests of `garbagecollector_test.go` they restate, and what hostile input must not do.
+//! `attempt_to_delete_item`, `conflicting_data` and `process_event` restate the tests of `garbagecollector_test.go`;
+//! `hostile` has the hostile inputs of `docs/inputs.md`.
 
 mod attempt_to_delete_item;
 mod conflicting_data;

@@ -1,142 +1,138 @@
-//! The ownership graph as people and programs look at it: a copy of the whole, or of the parts around some objects.
+//! A copy of the ownership graph, or of a part of it, for `caretaker graph` and the debug endpoints.
 //!
-//! `graph.json` is its serialised form, `dot` its picture. Made by whoever asks the driver; changes nothing.
+//! `graph.json` is its serialised form, `dot` the form for Graphviz. Changes nothing.
 
 use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::index::Index;
-use super::index::graph::{Facts, Flag, NodeId};
+use super::index::OwnershipIndex;
+use super::index::graph::{NodeId, ObjectFacts, OptionalBool};
 use crate::runtime::record::Uid;
 
-/// Nodes and edges, nodes by uid and edges by dependent and owner.
+/// Nodes sorted by uid, and edges sorted by dependent and owner.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct View {
-    /// Objects, and owners that are only referred to.
-    pub nodes: Vec<Node>,
-    /// References.
-    pub edges: Vec<Edge>,
+pub struct GraphView {
+    /// Objects and virtual owners.
+    pub nodes: Vec<NodeView>,
+    /// The ownerReferences between these nodes.
+    pub edges: Vec<EdgeView>,
 }
 
-/// An object.
+/// An object or a virtual owner.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Node {
-    /// Its uid.
+pub struct NodeView {
     pub uid: String,
-    /// `apps/v1`.
     pub api_version: String,
-    /// `Deployment`.
     pub kind: String,
-    /// Empty for objects of the cluster.
+    /// Empty for cluster-scoped objects.
     pub namespace: String,
-    /// Its name.
     pub name: String,
-    /// Whether it is known from references only.
+    /// Whether only references name it and no feed has shown it.
     pub r#virtual: bool,
-    /// Whether it is being deleted.
+    /// Whether it has a deletionTimestamp.
     pub deleting: bool,
-    /// Whether its end waits for its dependents.
+    /// Whether it is in foreground deletion and waits for its dependents.
     pub foreground: bool,
 }
 
-/// A reference.
+/// One ownerReference of a dependent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Edge {
-    /// Who refers, by uid.
+pub struct EdgeView {
+    /// The dependent's uid.
     pub dependent: String,
-    /// To whom, by uid.
+    /// The owner's uid.
     pub owner: String,
-    /// Whether the owner manages the dependent.
+    /// Whether the reference has `controller: true`.
     pub controller: bool,
-    /// Whether the dependent blocks the owner's foreground deletion.
+    /// Whether the reference has `blockOwnerDeletion: true`.
     pub blocks: bool,
 }
 
-/// Which part of the graph to show.
+/// The part of the graph that a view holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part {
-    /// Everything, also objects without owners and dependents.
+pub enum GraphSelection {
+    /// All objects, also those without owners and dependents.
     Whole,
-    /// What has owners or dependents.
+    /// Objects that have owners or dependents.
     Related,
-    /// What is connected with these objects, whichever way the references point.
+    /// Objects that are connected with these, in any direction.
     Around(Vec<Uid>),
     /// These objects, their owners and the owners of those.
     Above(Vec<Uid>),
     /// These objects, their dependents and the dependents of those.
     Below(Vec<Uid>),
-    /// These objects with all above and all below them.
+    /// These objects, with all their owners and dependents, direct and indirect.
     Through(Vec<Uid>),
-    /// What has owners or dependents in this namespace, and all above it wherever that is.
+    /// Objects of this namespace that have owners or dependents, and all their owners, also cluster-scoped ones.
     Namespace(String),
 }
 
-/// Which way references are followed.
+/// The directions in which references are followed: to owners, to dependents, or both.
 #[derive(Clone, Copy)]
-pub(super) struct Directions {
+pub(super) struct WalkDirections {
     up: bool,
     down: bool,
 }
 
-const UP: Directions = Directions {
+const UP: WalkDirections = WalkDirections {
     up: true,
     down: false,
 };
-pub(super) const DOWN: Directions = Directions {
+pub(super) const DOWN: WalkDirections = WalkDirections {
     up: false,
     down: true,
 };
-const BOTH: Directions = Directions {
+const BOTH: WalkDirections = WalkDirections {
     up: true,
     down: true,
 };
 
-// === impl View ===
+// === impl GraphView ===
 
-impl View {
-    /// A copy of a part of what is known.
+impl GraphView {
+    /// Copies a part of the index.
     #[must_use]
-    pub fn of(index: &Index, part: &Part) -> Self {
+    pub fn of(index: &OwnershipIndex, part: &GraphSelection) -> Self {
         let chosen: BTreeSet<NodeId> = match part {
-            Part::Whole => index.graph.ids().collect(),
-            Part::Related => index
+            GraphSelection::Whole => index.graph.ids().collect(),
+            GraphSelection::Related => index
                 .graph
                 .ids()
                 .filter(|id| is_related(index, *id))
                 .collect(),
-            Part::Around(uids) => {
-                let mut around = reached(index, found(index, uids), BOTH);
+            GraphSelection::Around(uids) => {
+                let mut around = reachable(index, find_nodes(index, uids), BOTH);
                 around.retain(|id| is_related(index, *id));
                 around
             }
-            Part::Above(uids) => reached(index, found(index, uids), UP),
-            Part::Below(uids) => reached(index, found(index, uids), DOWN),
-            Part::Through(uids) => {
-                let mut line = reached(index, found(index, uids), UP);
-                line.extend(reached(index, found(index, uids), DOWN));
+            GraphSelection::Above(uids) => reachable(index, find_nodes(index, uids), UP),
+            GraphSelection::Below(uids) => reachable(index, find_nodes(index, uids), DOWN),
+            GraphSelection::Through(uids) => {
+                let mut line = reachable(index, find_nodes(index, uids), UP);
+                line.extend(reachable(index, find_nodes(index, uids), DOWN));
                 line
             }
-            Part::Namespace(namespace) => {
+            GraphSelection::Namespace(namespace) => {
                 let here = index
                     .graph
                     .ids()
                     .filter(|id| index.graph.namespace(*id) == namespace && is_related(index, *id));
-                reached(index, here.collect(), UP)
+                reachable(index, here.collect(), UP)
             }
         };
-        let mut nodes: Vec<Node> = chosen.iter().map(|id| node(index, *id)).collect();
+        let mut nodes: Vec<NodeView> = chosen.iter().map(|id| node_view(index, *id)).collect();
         nodes.sort();
-        let mut edges: Vec<Edge> = chosen
+        let mut edges: Vec<EdgeView> = chosen
             .iter()
             .flat_map(|id| index.graph.owners(*id))
             .filter(|(_, edge)| chosen.contains(&edge.owner))
-            .map(|(_, edge)| Edge {
+            .map(|(_, edge)| EdgeView {
                 dependent: index.graph.node(edge.dependent).uid.to_string(),
                 owner: index.graph.node(edge.owner).uid.to_string(),
-                controller: edge.controller == Flag::True,
-                blocks: edge.blocks == Flag::True,
+                controller: edge.controller == OptionalBool::True,
+                blocks: edge.blocks == OptionalBool::True,
             })
             .collect();
         edges.sort();
@@ -144,20 +140,20 @@ impl View {
     }
 }
 
-fn is_related(index: &Index, id: NodeId) -> bool {
+fn is_related(index: &OwnershipIndex, id: NodeId) -> bool {
     index.graph.has_owners(id) || index.graph.has_dependents(id)
 }
 
-fn found(index: &Index, uids: &[Uid]) -> Vec<NodeId> {
+fn find_nodes(index: &OwnershipIndex, uids: &[Uid]) -> Vec<NodeId> {
     let ids = uids.iter().filter_map(|uid| index.graph.find(uid));
     ids.collect()
 }
 
-/// Everything that references lead to from some objects, and these themselves.
-pub(super) fn reached(
-    index: &Index,
+/// All objects that references lead to from some objects, and these objects.
+pub(super) fn reachable(
+    index: &OwnershipIndex,
     mut open: Vec<NodeId>,
-    directions: Directions,
+    directions: WalkDirections,
 ) -> BTreeSet<NodeId> {
     let mut seen = BTreeSet::new();
     while let Some(id) = open.pop() {
@@ -174,17 +170,17 @@ pub(super) fn reached(
     seen
 }
 
-fn node(index: &Index, id: NodeId) -> Node {
+fn node_view(index: &OwnershipIndex, id: NodeId) -> NodeView {
     let identity = index.identity(id);
     let facts = index.graph.node(id).facts;
-    Node {
+    NodeView {
         uid: identity.uid,
         api_version: identity.api_version,
         kind: identity.kind,
         namespace: identity.namespace,
         name: identity.name,
-        r#virtual: facts.has(Facts::VIRTUAL),
-        deleting: facts.has(Facts::DELETING),
+        r#virtual: facts.has(ObjectFacts::VIRTUAL),
+        deleting: facts.has(ObjectFacts::DELETING),
         foreground: facts.is_waiting(),
     }
 }

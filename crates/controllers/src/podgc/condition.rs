@@ -1,35 +1,35 @@
-//! What is written to a Pod before it goes: that it failed, and why if its Node is gone.
+//! The mark: the patch of a Pod's status to `Failed`, with a condition if its Node is gone.
 //!
-//! Mirrors `markFailedAndDeletePodWithCondition` (1.36): a Pod whose kubelet will never report its end would stay Running
-//! in the eyes of whoever reads its last state. The other conditions are left as they are: the patch is a strategic merge
-//! patch, which names one entry of the list and no other.
+//! Mirrors `markFailedAndDeletePodWithCondition` (1.36). Without the mark, clients would see a Pod as Running whose
+//! kubelet will never report its end. The other conditions do not change, because the strategic merge patch names only
+//! one entry of the list.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::index::Pod;
+use super::index::KnownPod;
 
-/// The type of the condition.
+/// The type of the condition that the mark sets.
 pub(super) const DISRUPTION_TARGET: &str = "DisruptionTarget";
 
-/// Whether the condition is written too.
+/// Whether the mark sets the condition too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cause {
-    /// The Pod's Node is gone.
+pub(super) enum MarkCause {
+    /// The Pod's Node is gone, so the condition is set.
     NodeGone,
-    /// Anything else, of which upstream writes nothing.
-    Untold,
+    /// Another cause, for which upstream sets no condition.
+    Other,
 }
 
-/// The patch of a Pod's status that says that it failed.
-pub(super) fn failed(pod: &Pod, cause: Cause, now: Timestamp) -> Value {
+/// The patch that sets a Pod's phase to `Failed`.
+pub(super) fn failed_patch(pod: &KnownPod, cause: MarkCause, now: Timestamp) -> Value {
     let mut status = json!({ "phase": "Failed" });
-    // Servers before 1.33 count no generations of Pods.
+    // Servers before 1.33 have no generation for Pods.
     let generation = (pod.generation > 0).then_some(pod.generation);
     if let Some(generation) = generation {
         status["observedGeneration"] = generation.into();
     }
-    if cause == Cause::NodeGone {
+    if cause == MarkCause::NodeGone {
         let mut condition = json!({
             "type": DISRUPTION_TARGET,
             "status": "True",
@@ -39,7 +39,7 @@ pub(super) fn failed(pod: &Pod, cause: Cause, now: Timestamp) -> Value {
         if let Some(generation) = generation {
             condition["observedGeneration"] = generation.into();
         }
-        // It was a target before: since then, not since now.
+        // An existing condition keeps its transition time.
         if !pod.is_disrupted {
             condition["lastTransitionTime"] = format!("{now:.0}").into();
         }

@@ -1,114 +1,124 @@
-//! What follows for a Pod, or for a Node that has to be asked for. Reads the index, changes nothing, asks for at most one
-//! request.
+//! Decides about a Pod, or about a Node that has to be read: at most one request. Reads the index and changes nothing.
 //!
-//! Mirrors the four sweeps of `gc_controller.go` (1.36) in their order, and `markFailedAndDeletePod`: first the patch that
-//! says that the Pod failed, if nothing says how it ended, then the delete without grace.
+//! Mirrors the four sweeps of `gc_controller.go` (1.36) in their order, and `markFailedAndDeletePod`: first the mark, if
+//! the Pod's phase is not final, then the delete without a grace period.
 //!
-//! DEVIATION(node-confirmed): the second sweep asks for the Node before it acts; upstream trusts its cache, and may kill
-//! Pods of a Node that is back in service (kubernetes#142331).
+//! DEVIATION(node-confirmed): the second sweep reads the Node from the server before it acts; upstream trusts its cache,
+//! and may delete Pods of a Node that is back in service (kubernetes#142331).
 
 use jiff::Timestamp;
 
-use super::condition::{self, Cause};
-use super::index::{Index, Lookup, Pod};
-use super::{Key, PERIOD, Reason, Sweep};
+use super::condition::{self, MarkCause};
+use super::index::{KnownPod, NodeLookup, PodGcIndex};
+use super::{PERIOD, PodGcKey, PodGcReason, PodSweep};
 use crate::runtime::call::{AbsenceProof, ApiCall, JudgedVersion, PatchForm};
 use crate::runtime::controller::NextStep;
 use crate::runtime::queue::later;
 use crate::runtime::record::Uid;
 
-type Decision = (NextStep<Key>, Reason);
+type PodGcDecision = (NextStep<PodGcKey>, PodGcReason);
 
-/// What follows for a Pod.
-pub(super) fn pod(index: &Index, uid: &Uid, now: Timestamp) -> Decision {
+pub(super) fn decide_pod(index: &PodGcIndex, uid: &Uid, now: Timestamp) -> PodGcDecision {
     let Some(pod) = index.pod(uid) else {
-        return (NextStep::Rest, Reason::Unknown);
+        return (NextStep::Rest, PodGcReason::Unknown);
     };
     if !index.is_complete() {
-        return (NextStep::Rest, Reason::Unlisted);
+        return (NextStep::Rest, PodGcReason::Unlisted);
     }
     if index.is_frozen() {
-        return (NextStep::Retry, Reason::Frozen);
+        return (NextStep::Retry, PodGcReason::Frozen);
     }
     if pod.is_going {
-        return (NextStep::Rest, Reason::Going);
+        return (NextStep::Rest, PodGcReason::Going);
     }
     if index.is_held(pod) {
-        return (NextStep::Rest, Reason::Held);
+        return (NextStep::Rest, PodGcReason::Held);
     }
-    // One that was marked for a sweep goes by it.
-    let sweeps = pod.marked.into_iter().chain(Sweep::ALL);
-    let mut times = sweeps.filter_map(|sweep| Some((index.time(uid, sweep)?, sweep)));
-    let mut soonest: Option<(Timestamp, Sweep)> = None;
+    // A Pod that was marked for a sweep stays with that sweep.
+    let sweeps = pod.marked.into_iter().chain(PodSweep::ALL);
+    let mut times = sweeps.filter_map(|sweep| Some((index.sweep_time(uid, sweep)?, sweep)));
+    let mut soonest: Option<(Timestamp, PodSweep)> = None;
     for (time, sweep) in &mut times {
         if time <= now {
-            return act(index, uid, pod, sweep, now);
+            return decide_due_pod(index, uid, pod, sweep, now);
         }
         if soonest.is_none_or(|(known, _)| time < known) {
             soonest = Some((time, sweep));
         }
     }
     match soonest {
-        Some((time, sweep)) => (NextStep::At(time), waits(pod, sweep, time)),
-        None => (NextStep::Rest, Reason::Unwanted),
+        Some((time, sweep)) => (NextStep::At(time), waiting_reason(pod, sweep, time)),
+        None => (NextStep::Rest, PodGcReason::Unwanted),
     }
 }
 
-/// What has to be asked about a Node.
-pub(super) fn node(index: &Index, name: &str, now: Timestamp) -> Decision {
+/// Decides whether to read a Node.
+pub(super) fn decide_node(index: &PodGcIndex, name: &str, now: Timestamp) -> PodGcDecision {
     if index.is_frozen() {
-        return (NextStep::Retry, Reason::Frozen);
+        return (NextStep::Retry, PodGcReason::Frozen);
     }
     match index.target_of_node(name) {
-        Some(target) if index.asks_for(name, now) => {
+        Some(target) if index.needs_node_lookup(name, now) => {
             let node = name.to_owned();
             (
                 NextStep::Call(ApiCall::Get { target }),
-                Reason::AsksFor { node },
+                PodGcReason::AsksFor { node },
             )
         }
-        _ => (NextStep::Rest, Reason::Settled),
+        _ => (NextStep::Rest, PodGcReason::Settled),
     }
 }
 
-/// A Pod whose time has come. If that depends on its Node, the server is asked about the Node first: once for all of its
-/// Pods.
-fn act(index: &Index, uid: &Uid, pod: &Pod, sweep: Sweep, now: Timestamp) -> Decision {
+/// Decides about a Pod that is due for a sweep. If the sweep depends on the Node, the Node is read first, once for all
+/// of its Pods.
+fn decide_due_pod(
+    index: &PodGcIndex,
+    uid: &Uid,
+    pod: &KnownPod,
+    sweep: PodSweep,
+    now: Timestamp,
+) -> PodGcDecision {
     let node = pod.node.to_string();
-    let found = index.node(&node).and_then(|known| known.confirmed(now));
+    let found = index.node(&node).and_then(|known| known.fresh_lookup(now));
     let because = match (sweep, found) {
-        (Sweep::Terminated, _) => terminated(index, uid, pod),
-        (Sweep::Unscheduled, _) => Reason::Unscheduled,
-        (Sweep::OutOfService, Some(Lookup::Alive)) => Reason::OutOfService { node },
-        // It is orphaned as soon as its feed says so too.
-        (Sweep::OutOfService, Some(Lookup::Absent(_))) => {
-            // If it never does, another Node has the name, and the next round sees that.
+        (PodSweep::Terminated, _) => terminated_reason(index, uid, pod),
+        (PodSweep::Unscheduled, _) => PodGcReason::Unscheduled,
+        (PodSweep::OutOfService, Some(NodeLookup::Alive)) => PodGcReason::OutOfService { node },
+        // The Pod is orphaned as soon as the feed shows the Node's DELETED event too.
+        (PodSweep::OutOfService, Some(NodeLookup::Absent(_))) => {
+            // If the feed never does, another Node has the name, and the next round sees it.
             return (
                 NextStep::At(index.next_round(now)),
-                Reason::NodeVanishing { node },
+                PodGcReason::NodeVanishing { node },
             );
         }
-        (Sweep::Orphaned, Some(Lookup::Absent(proof))) => orphaned(node, proof),
-        (Sweep::OutOfService | Sweep::Orphaned, _) => {
-            let key = Key::Node(pod.node.clone());
-            return (NextStep::After(vec![key]), Reason::AsksFor { node });
+        (PodSweep::Orphaned, Some(NodeLookup::Absent(proof))) => orphaned_reason(node, proof),
+        (PodSweep::OutOfService | PodSweep::Orphaned, _) => {
+            let key = PodGcKey::Node(pod.node.clone());
+            return (NextStep::After(vec![key]), PodGcReason::AsksFor { node });
         }
     };
-    // A server that does not keep the mark is not asked again before upstream would.
+    // A server that does not store the mark gets the next one after a round, as from upstream.
     if let Some(marked) = pod.marked_at.filter(|_| needs_mark(index, pod)) {
         let again = later(marked, PERIOD);
         if again > now {
             return (NextStep::At(again), because);
         }
     }
-    match call(index, uid, pod, sweep, now) {
+    match next_request(index, uid, pod, sweep, now) {
         Some(call) => (NextStep::Call(call), because),
-        None => (NextStep::Rest, Reason::Unlisted),
+        None => (NextStep::Rest, PodGcReason::Unlisted),
     }
 }
 
-/// The one request that is next: the mark, if the Pod needs one, and then the delete.
-fn call(index: &Index, uid: &Uid, pod: &Pod, sweep: Sweep, now: Timestamp) -> Option<ApiCall> {
+/// The next request: the mark, if the Pod needs one, else the delete.
+fn next_request(
+    index: &PodGcIndex,
+    uid: &Uid,
+    pod: &KnownPod,
+    sweep: PodSweep,
+    now: Timestamp,
+) -> Option<ApiCall> {
     let target = index.target_of_pod(pod)?;
     let judged = JudgedVersion {
         uid: uid.clone(),
@@ -123,51 +133,51 @@ fn call(index: &Index, uid: &Uid, pod: &Pod, sweep: Sweep, now: Timestamp) -> Op
         });
     }
     let cause = match sweep {
-        Sweep::Orphaned => Cause::NodeGone,
-        Sweep::Terminated | Sweep::OutOfService | Sweep::Unscheduled => Cause::Untold,
+        PodSweep::Orphaned => MarkCause::NodeGone,
+        PodSweep::Terminated | PodSweep::OutOfService | PodSweep::Unscheduled => MarkCause::Other,
     };
     Some(ApiCall::Patch {
         target,
         judged,
         subresource: Some("status"),
         form: PatchForm::Strategic,
-        patch: condition::failed(pod, cause, now),
+        patch: condition::failed_patch(pod, cause, now),
     })
 }
 
-/// Whether nothing says yet how the Pod ended.
-fn needs_mark(index: &Index, pod: &Pod) -> bool {
+/// Whether the Pod has to be marked, because its phase is not final.
+fn needs_mark(index: &PodGcIndex, pod: &KnownPod) -> bool {
     index.settings.marks_failed && !pod.phase.is_final()
 }
 
-fn terminated(index: &Index, uid: &Uid, pod: &Pod) -> Reason {
+fn terminated_reason(index: &PodGcIndex, uid: &Uid, pod: &KnownPod) -> PodGcReason {
     let settings = index.settings;
-    if index.is_over_in_namespace(uid, pod) {
-        Reason::Terminated {
+    if index.exceeds_namespace_threshold(uid, pod) {
+        PodGcReason::Terminated {
             kept: settings.threshold_per_namespace.unwrap_or_default(),
             namespace: Some(pod.namespace.to_string()),
         }
     } else {
-        Reason::Terminated {
+        PodGcReason::Terminated {
             kept: settings.threshold.unwrap_or_default(),
             namespace: None,
         }
     }
 }
 
-fn orphaned(node: String, proof: &AbsenceProof) -> Reason {
-    Reason::NodeGone {
-        node: Reason::node(node),
+fn orphaned_reason(node: String, proof: &AbsenceProof) -> PodGcReason {
+    PodGcReason::NodeGone {
+        node: PodGcReason::node_identity(node),
         proof: proof.clone(),
     }
 }
 
-fn waits(pod: &Pod, sweep: Sweep, until: Timestamp) -> Reason {
+fn waiting_reason(pod: &KnownPod, sweep: PodSweep, until: Timestamp) -> PodGcReason {
     let node = pod.node.to_string();
     match sweep {
-        Sweep::Orphaned => Reason::Quarantined { node, until },
-        Sweep::Terminated | Sweep::OutOfService | Sweep::Unscheduled => {
-            Reason::AtNextRound { sweep, until }
+        PodSweep::Orphaned => PodGcReason::Quarantined { node, until },
+        PodSweep::Terminated | PodSweep::OutOfService | PodSweep::Unscheduled => {
+            PodGcReason::AtNextRound { sweep, until }
         }
     }
 }

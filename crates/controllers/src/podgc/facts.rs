@@ -1,7 +1,7 @@
-//! What Pod GC reads in Pods and Nodes: the few members that its sweeps look at, and none of the rest.
+//! The few fields of Pods and Nodes that the sweeps of Pod GC need.
 //!
-//! Missing members and nulls read as nothing, as in Go. A Pod whose members have other types than they should is nobody
-//! Pod GC could judge; a Node that cannot be read is a Node all the same, and one that is in service.
+//! Missing fields and nulls read as zero values, as in Go. Pod GC ignores a Pod with fields of a wrong type. A Node that
+//! cannot be decoded counts as ready and in service.
 
 use std::borrow::Cow;
 
@@ -11,51 +11,51 @@ use serde::Deserialize;
 use super::condition::DISRUPTION_TARGET;
 use crate::runtime::record::RecordBody;
 
-/// The taint of a Node whose Pods are known not to run any more: somebody switched it off.
+/// The taint by which a user declares that a Node is shut down and its Pods do not run any more.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
-/// What matters of a Pod beside its metadata.
+/// The fields of a Pod that the sweeps need, besides its metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PodFacts<'a> {
-    /// Empty if it is not bound.
+    /// Empty if the Pod is not bound.
     pub(super) node: Cow<'a, str>,
-    pub(super) phase: Phase,
-    /// Whether a kubelet threw it out.
+    pub(super) phase: PodLifePhase,
+    /// Whether it failed with the reason `Evicted`.
     pub(super) is_evicted: bool,
     /// Whether it has the condition DisruptionTarget = True already.
     pub(super) is_disrupted: bool,
-    /// Whether its end has no grace period, or none left.
+    /// Whether its deletion has no grace period.
     pub(super) is_forced: bool,
-    /// The oldest there is, if the server does not say: upstream's zero time.
+    /// The least time if the server gives none, like upstream's zero time.
     pub(super) created: Timestamp,
     pub(super) generation: i64,
 }
 
-/// Where a Pod is in its life.
+/// The phase of a Pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum PodLifePhase {
     Pending,
     Running,
     Unknown,
     Succeeded,
     Failed,
-    /// None, or one that nobody knows.
+    /// No phase, or an unknown one.
     Other,
 }
 
-/// What matters of a Node beside its metadata.
+/// The fields of a Node that the sweeps need, besides its metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NodeFacts {
-    /// Whether it says so; a Node that says nothing is not ready.
+    /// Whether its condition Ready is True; a Node without the condition is not ready.
     pub(super) is_ready: bool,
-    /// Whether it has the taint.
+    /// Whether it has the taint `node.kubernetes.io/out-of-service`.
     pub(super) is_out_of_service: bool,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Pod<'a> {
-    metadata: Option<Meta>,
+struct PodBody<'a> {
+    metadata: Option<PodMeta>,
     #[serde(borrow)]
     spec: Option<PodSpec<'a>>,
     #[serde(borrow)]
@@ -64,7 +64,7 @@ struct Pod<'a> {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Meta {
+struct PodMeta {
     creation_timestamp: Option<Timestamp>,
     generation: Option<i64>,
     deletion_grace_period_seconds: Option<i64>,
@@ -84,11 +84,11 @@ struct PodStatus<'a> {
     #[serde(borrow)]
     reason: Option<Cow<'a, str>>,
     #[serde(borrow)]
-    conditions: Option<Vec<Option<Condition<'a>>>>,
+    conditions: Option<Vec<Option<BodyCondition<'a>>>>,
 }
 
 #[derive(Deserialize)]
-struct Condition<'a> {
+struct BodyCondition<'a> {
     #[serde(borrow, rename = "type")]
     kind: Option<Cow<'a, str>>,
     #[serde(borrow)]
@@ -96,7 +96,7 @@ struct Condition<'a> {
 }
 
 #[derive(Deserialize)]
-struct Node<'a> {
+struct NodeBody<'a> {
     #[serde(borrow)]
     spec: Option<NodeSpec<'a>>,
     #[serde(borrow)]
@@ -106,11 +106,11 @@ struct Node<'a> {
 #[derive(Default, Deserialize)]
 struct NodeSpec<'a> {
     #[serde(borrow)]
-    taints: Option<Vec<Option<Taint<'a>>>>,
+    taints: Option<Vec<Option<NodeTaint<'a>>>>,
 }
 
 #[derive(Deserialize)]
-struct Taint<'a> {
+struct NodeTaint<'a> {
     #[serde(borrow)]
     key: Option<Cow<'a, str>>,
 }
@@ -118,25 +118,26 @@ struct Taint<'a> {
 #[derive(Default, Deserialize)]
 struct NodeStatus<'a> {
     #[serde(borrow)]
-    conditions: Option<Vec<Option<Condition<'a>>>>,
+    conditions: Option<Vec<Option<BodyCondition<'a>>>>,
 }
 
 // === impl PodFacts ===
 
 impl<'a> PodFacts<'a> {
-    /// What a body says; nothing if it is not a Pod's.
+    /// Reads the fields; `None` if the body is not a valid Pod.
     pub(super) fn read(body: &'a RecordBody) -> Option<Self> {
         let RecordBody::Json(json) = body else {
             return None;
         };
-        let pod: Pod<'a> = serde_json::from_slice(json).ok()?;
+        let pod: PodBody<'a> = serde_json::from_slice(json).ok()?;
         let meta = pod.metadata.unwrap_or_default();
         let status = pod.status.unwrap_or_default();
-        let phase = Phase::of(status.phase.as_deref().unwrap_or_default());
+        let phase = PodLifePhase::of(status.phase.as_deref().unwrap_or_default());
         Some(Self {
             node: pod.spec.unwrap_or_default().node_name.unwrap_or_default(),
             phase,
-            is_evicted: phase == Phase::Failed && status.reason.as_deref() == Some("Evicted"),
+            is_evicted: phase == PodLifePhase::Failed
+                && status.reason.as_deref() == Some("Evicted"),
             is_disrupted: is_true(status.conditions.as_deref(), DISRUPTION_TARGET),
             is_forced: meta.deletion_grace_period_seconds == Some(0),
             created: meta.creation_timestamp.unwrap_or(Timestamp::MIN),
@@ -145,9 +146,9 @@ impl<'a> PodFacts<'a> {
     }
 }
 
-// === impl Phase ===
+// === impl PodLifePhase ===
 
-impl Phase {
+impl PodLifePhase {
     fn of(text: &str) -> Self {
         match text {
             "Pending" => Self::Pending,
@@ -159,12 +160,12 @@ impl Phase {
         }
     }
 
-    /// Whether the first sweep counts it: everything that neither waits nor runs, as upstream.
+    /// Whether the sweep of terminated Pods counts it: every phase but Pending, Running and Unknown, as upstream.
     pub(super) fn is_terminated(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed | Self::Other)
     }
 
-    /// Whether it says how its Pod ended, so that nobody has to write that.
+    /// Whether the phase is final, so that the Pod needs no mark.
     pub(super) fn is_final(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
     }
@@ -173,7 +174,7 @@ impl Phase {
 // === impl NodeFacts ===
 
 impl NodeFacts {
-    /// What a body says. One that cannot be read says that all is well: nothing may follow from it.
+    /// Reads the fields. A body that cannot be decoded reads as a ready Node in service, so that no Pod is removed.
     pub(super) fn read(body: &RecordBody) -> Self {
         let unread = Self {
             is_ready: true,
@@ -182,7 +183,7 @@ impl NodeFacts {
         let RecordBody::Json(json) = body else {
             return unread;
         };
-        let Ok(node) = serde_json::from_slice::<Node<'_>>(json) else {
+        let Ok(node) = serde_json::from_slice::<NodeBody<'_>>(json) else {
             return unread;
         };
         let taints = node.spec.unwrap_or_default().taints.unwrap_or_default();
@@ -196,14 +197,14 @@ impl NodeFacts {
         }
     }
 
-    /// Whether Pods that end there will never be reported to have ended.
-    pub(super) fn is_lost(self) -> bool {
+    /// Whether it is not ready and out of service, so that its kubelet will not report the end of its Pods.
+    pub(super) fn is_shut_down(self) -> bool {
         !self.is_ready && self.is_out_of_service
     }
 }
 
-/// Whether the first condition of a type is true.
-fn is_true(conditions: Option<&[Option<Condition<'_>>]>, kind: &str) -> bool {
+/// Whether the first condition of a type has the status True.
+fn is_true(conditions: Option<&[Option<BodyCondition<'_>>]>, kind: &str) -> bool {
     let mut conditions = conditions.unwrap_or_default().iter().flatten();
     let found = conditions.find(|condition| condition.kind.as_deref() == Some(kind));
     found.is_some_and(|condition| condition.status.as_deref() == Some("True"))

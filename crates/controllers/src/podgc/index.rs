@@ -1,11 +1,11 @@
-//! What Pod GC knows: Pods and Nodes as far as its sweeps look at them, and who is due for which sweep since when.
+//! The index of Pod GC: Pods and Nodes, and when each Pod is due for which sweep.
 //!
-//! Feeds and answers change it, `decide` reads it. Who a sweep wants is worked out when something changes, never by
-//! looking at everybody: upstream's `gc` (1.36) lists all Pods and all Nodes every 20 s. What a sweep wants becomes due
-//! at the next round, on a grid of 20 s that begins when both kinds have been listed; what it wants no more is not due.
+//! Feeds and answers change it, `decide` reads it. A change updates only the Pods that it concerns; upstream's `gc` (1.36)
+//! scans all Pods and all Nodes every 20 s. A Pod that a sweep wants becomes due at the next round. Rounds are 20 s apart,
+//! from the time when both kinds have been listed. A Pod that the sweep no longer wants is not due any more.
 
 mod nodes;
-mod ranked;
+mod ranked_pods;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,125 +13,125 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-pub(super) use nodes::{Lookup, Node};
-use ranked::{Left, Rank, Ranked};
+pub(super) use nodes::{KnownNode, NodeLookup};
+use ranked_pods::{PodRank, RankRemoval, RankedPods};
 
-use super::facts::{Phase, PodFacts};
-use super::{Key, PERIOD, QUARANTINE, Settings, Sweep};
+use super::facts::{PodFacts, PodLifePhase};
+use super::{PERIOD, PodGcKey, PodGcSettings, PodSweep, QUARANTINE};
 use crate::runtime::call::CallTarget;
 use crate::runtime::controller::WakeList;
 use crate::runtime::kind::{KindCatalog, KindId, KindState};
 use crate::runtime::queue::later;
 use crate::runtime::record::{ObjectRecord, Revision, Uid};
 
-/// All that is known.
+/// Pods, Nodes, the order of terminated Pods, and the times at which Pods are due.
 #[derive(Debug)]
-pub struct Index {
-    pub(super) settings: Settings,
-    pods_kind: Listed,
-    nodes_kind: Listed,
-    /// Since when both kinds are known: the first round.
-    since: Option<Timestamp>,
-    pods: BTreeMap<Uid, Pod>,
-    /// Those that a feed shows, and those that Pods are bound to.
-    nodes: BTreeMap<Arc<str>, Node>,
-    namespaces: BTreeMap<Arc<str>, Namespace>,
-    /// Terminated Pods that their namespaces keep.
-    cluster: Ranked,
-    /// Who is wanted by which sweep, and from when on.
-    due: BTreeMap<(Uid, Sweep), Timestamp>,
+pub struct PodGcIndex {
+    pub(super) settings: PodGcSettings,
+    pods_kind: KindListing,
+    nodes_kind: KindListing,
+    /// When both kinds had been listed: the time of the first round.
+    complete_since: Option<Timestamp>,
+    pods: BTreeMap<Uid, KnownPod>,
+    /// Nodes that a feed shows, and names of Nodes that Pods are bound to.
+    nodes: BTreeMap<Arc<str>, KnownNode>,
+    namespaces: BTreeMap<Arc<str>, NamespacePods>,
+    /// Terminated Pods that are not over the threshold of their namespace.
+    cluster_terminated: RankedPods,
+    /// From when on each Pod is due for a sweep that wants it.
+    due: BTreeMap<(Uid, PodSweep), Timestamp>,
 }
 
-/// A Pod as far as it matters.
+/// The fields of a Pod that decisions need.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Pod {
+pub(super) struct KnownPod {
     pub(super) name: Arc<str>,
     pub(super) namespace: Arc<str>,
-    /// Empty if it is not bound.
+    /// Empty if the Pod is not bound.
     pub(super) node: Arc<str>,
     pub(super) revision: Revision,
     pub(super) created: Timestamp,
     pub(super) generation: i64,
-    pub(super) phase: Phase,
+    pub(super) phase: PodLifePhase,
     pub(super) is_evicted: bool,
     pub(super) is_disrupted: bool,
     pub(super) is_terminating: bool,
-    /// Its end has no grace period, or none left.
+    /// Its deletion has no grace period.
     pub(super) is_forced: bool,
     pub(super) has_finalizers: bool,
-    /// Its delete was acknowledged.
+    /// The server acknowledged our delete.
     pub(super) is_going: bool,
-    /// It was marked for this sweep, and does not change to another one because of that.
-    pub(super) marked: Option<Sweep>,
+    /// The sweep that it was marked for. The mark must not move it to the sweep of terminated Pods.
+    pub(super) marked: Option<PodSweep>,
     /// When the server last answered a mark.
     pub(super) marked_at: Option<Timestamp>,
 }
 
-/// A namespace with Pods.
+/// The Pods of one namespace.
 #[derive(Debug)]
-struct Namespace {
+struct NamespacePods {
     pods: usize,
-    terminated: Ranked,
+    terminated: RankedPods,
 }
 
-/// How well a kind is known.
+/// The state of a kind's feed.
 #[derive(Debug, Clone, Copy, Default)]
-struct Listed {
+struct KindListing {
     id: Option<KindId>,
     is_listed: bool,
     is_frozen: bool,
 }
 
-// === impl Index ===
+// === impl PodGcIndex ===
 
-impl Index {
-    pub(super) fn new(settings: Settings) -> Self {
+impl PodGcIndex {
+    pub(super) fn new(settings: PodGcSettings) -> Self {
         Self {
             settings,
-            pods_kind: Listed::default(),
-            nodes_kind: Listed::default(),
-            since: None,
+            pods_kind: KindListing::default(),
+            nodes_kind: KindListing::default(),
+            complete_since: None,
             pods: BTreeMap::new(),
             nodes: BTreeMap::new(),
             namespaces: BTreeMap::new(),
-            cluster: Ranked::new(settings.threshold),
+            cluster_terminated: RankedPods::new(settings.threshold),
             due: BTreeMap::new(),
         }
     }
 
-    /// How many Pods are known.
+    /// The number of Pods.
     #[must_use]
     pub fn pods(&self) -> usize {
         self.pods.len()
     }
 
-    /// How many Pods a sweep wants, now or at a later round.
+    /// The number of pairs of a Pod and a sweep that wants it, now or at a later round.
     #[must_use]
     pub fn wanted(&self) -> usize {
         self.due.len()
     }
 
-    pub(super) fn pod(&self, uid: &Uid) -> Option<&Pod> {
+    pub(super) fn pod(&self, uid: &Uid) -> Option<&KnownPod> {
         self.pods.get(uid)
     }
 
-    pub(super) fn node(&self, name: &str) -> Option<&Node> {
+    pub(super) fn node(&self, name: &str) -> Option<&KnownNode> {
         self.nodes.get(name)
     }
 
-    /// Whether both kinds have been listed once: before that nothing follows, as upstream.
+    /// Whether both kinds have been listed. Before that Pod GC writes nothing, as upstream.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.since.is_some()
+        self.complete_since.is_some()
     }
 
-    /// Whether a kind's past was taken back, and a fresh list has not been applied yet.
+    /// Whether the store was restored and one of the kinds has not been listed again.
     pub(super) fn is_frozen(&self) -> bool {
         self.pods_kind.is_frozen || self.nodes_kind.is_frozen
     }
 
-    /// From when on a Pod is due for a sweep; nothing if the sweep does not want it.
-    pub(super) fn due(&self, uid: &Uid, sweep: Sweep) -> Option<Timestamp> {
+    /// From when on a Pod is due for a sweep; `None` if the sweep does not want it.
+    pub(super) fn due(&self, uid: &Uid, sweep: PodSweep) -> Option<Timestamp> {
         self.due.get(&(uid.clone(), sweep)).copied()
     }
 
@@ -143,7 +143,7 @@ impl Index {
         self.nodes_kind.id == Some(kind)
     }
 
-    pub(super) fn target_of_pod(&self, pod: &Pod) -> Option<CallTarget> {
+    pub(super) fn target_of_pod(&self, pod: &KnownPod) -> Option<CallTarget> {
         Some(CallTarget {
             kind: self.pods_kind.id?,
             namespace: pod.namespace.as_ref().into(),
@@ -159,8 +159,8 @@ impl Index {
         })
     }
 
-    /// Whether a namespace has too many terminated Pods, and this is one of those that go.
-    pub(super) fn is_over_in_namespace(&self, uid: &Uid, pod: &Pod) -> bool {
+    /// Whether a terminated Pod is over the threshold of its namespace.
+    pub(super) fn exceeds_namespace_threshold(&self, uid: &Uid, pod: &KnownPod) -> bool {
         let namespace = self.namespaces.get(&pod.namespace);
         match (namespace, self.rank(uid, pod)) {
             (Some(namespace), Some(rank)) => namespace.terminated.is_over(&rank),
@@ -168,15 +168,15 @@ impl Index {
         }
     }
 
-    /// Whether a Pod only waits for others to take their finalizers off: nothing more can be asked for.
-    pub(super) fn is_held(&self, pod: &Pod) -> bool {
-        let is_told = pod.phase.is_final() || !self.settings.marks_failed;
-        pod.is_terminating && pod.is_forced && pod.has_finalizers && is_told
+    /// Whether a Pod was marked and deleted already, and only finalizers keep it.
+    pub(super) fn is_held(&self, pod: &KnownPod) -> bool {
+        let needs_no_mark = pod.phase.is_final() || !self.settings.marks_failed;
+        pod.is_terminating && pod.is_forced && pod.has_finalizers && needs_no_mark
     }
 
     /// The first round after a time.
     pub(super) fn next_round(&self, now: Timestamp) -> Timestamp {
-        let since = self.since.unwrap_or(now);
+        let since = self.complete_since.unwrap_or(now);
         let period = i128::try_from(PERIOD.as_nanos()).expect("a period is short");
         let rounds = now.duration_since(since).as_nanos().div_euclid(period) + 1;
         let after = i64::try_from(rounds * period / 1_000_000_000).unwrap_or(i64::MAX);
@@ -184,17 +184,17 @@ impl Index {
         since.checked_add(after).unwrap_or(Timestamp::MAX)
     }
 
-    pub(super) fn know_catalog(&mut self, catalog: &KindCatalog) {
+    pub(super) fn set_catalog(&mut self, catalog: &KindCatalog) {
         self.pods_kind.id = catalog.id("", "pods");
         self.nodes_kind.id = catalog.id("", "nodes");
     }
 
-    pub(super) fn know_kind(
+    pub(super) fn set_kind_state(
         &mut self,
         kind: KindId,
         state: KindState,
         now: Timestamp,
-        wake: &mut WakeList<Key>,
+        wake: &mut WakeList<PodGcKey>,
     ) {
         let listed = if self.is_pod(kind) {
             &mut self.pods_kind
@@ -207,34 +207,34 @@ impl Index {
         match state {
             KindState::Synced => listed.is_listed = true,
             KindState::Gone | KindState::Frozen => listed.is_listed = false,
-            // What is known of it is what was known before.
+            // The index keeps the objects that it has.
             KindState::Syncing(_) | KindState::Forbidden | KindState::Failing(_) => {}
         }
 
         let is_complete = self.pods_kind.is_listed && self.nodes_kind.is_listed;
         if !is_complete {
-            self.since = None;
+            self.complete_since = None;
             self.due.clear();
         }
-        // Of a store that was set back even versions mean something else: what was known would hide what is there.
+        // After a restore the old resourceVersions are void, and the known copies would hide the restored ones.
         if matches!(state, KindState::Gone | KindState::Frozen) {
             self.forget_kind(kind, now, wake);
         }
-        if is_complete && self.since.is_none() {
-            self.since = Some(now);
+        if is_complete && self.complete_since.is_none() {
+            self.complete_since = Some(now);
             let all: Vec<Uid> = self.pods.keys().cloned().collect();
             for uid in all {
-                self.review(&uid, now, wake);
+                self.update_due(&uid, now, wake);
             }
         }
     }
 
-    /// A Pod exists and looks like this.
+    /// Applies the current state of a Pod. An older copy is ignored.
     pub(super) fn apply_pod(
         &mut self,
         record: &ObjectRecord,
         now: Timestamp,
-        wake: &mut WakeList<Key>,
+        wake: &mut WakeList<PodGcKey>,
     ) {
         let uid = &record.meta.uid;
         let known = self.pods.get(uid);
@@ -242,7 +242,7 @@ impl Index {
             return;
         }
         let Some(facts) = PodFacts::read(&record.body) else {
-            tracing::debug!(namespace = %record.meta.namespace, name = %record.meta.name, "a Pod is not readable");
+            tracing::debug!(namespace = %record.meta.namespace, name = %record.meta.name, "a Pod cannot be decoded and is ignored");
             return self.forget_pod(uid, now, wake);
         };
         let before = self.pods.get(uid).and_then(|pod| self.rank(uid, pod));
@@ -255,37 +255,37 @@ impl Index {
             }
             Some(_) => {}
             None => {
-                self.enter(&pod.namespace);
+                self.add_to_namespace(&pod.namespace);
                 self.bind(uid, &pod.node);
             }
         }
-        self.settle(uid, before, self.next_round(now), wake);
+        self.update_rank(uid, before, self.next_round(now), wake);
     }
 
-    /// The same for an answer: a Pod whose end a feed has shown stays ended.
-    pub(super) fn apply_known(
+    /// Applies a Pod from an answer, unless a feed has shown its DELETED event already.
+    pub(super) fn apply_if_known(
         &mut self,
         record: &ObjectRecord,
         now: Timestamp,
-        wake: &mut WakeList<Key>,
+        wake: &mut WakeList<PodGcKey>,
     ) {
         if self.pods.contains_key(&record.meta.uid) {
             self.apply_pod(record, now, wake);
         }
     }
 
-    /// A Pod was marked, for the sweep that it is due for.
-    pub(super) fn mark(&mut self, uid: &Uid, now: Timestamp, wake: &mut WakeList<Key>) {
-        let is_due = |sweep: &Sweep| self.due(uid, *sweep).is_some_and(|due| due <= now);
-        let sweep = Sweep::ALL.into_iter().find(is_due);
+    /// Records that a Pod was marked, and for which sweep.
+    pub(super) fn record_mark(&mut self, uid: &Uid, now: Timestamp, wake: &mut WakeList<PodGcKey>) {
+        let is_due = |sweep: &PodSweep| self.due(uid, *sweep).is_some_and(|due| due <= now);
+        let sweep = PodSweep::ALL.into_iter().find(is_due);
         self.change(uid, now, wake, |pod| {
-            pod.marked = sweep.filter(|sweep| *sweep != Sweep::Terminated);
+            pod.marked = sweep.filter(|sweep| *sweep != PodSweep::Terminated);
             pod.marked_at = Some(now);
         });
     }
 
-    /// A delete was acknowledged; a feed will show the end.
-    pub(super) fn going(&mut self, uid: &Uid, now: Timestamp, wake: &mut WakeList<Key>) {
+    /// Records that a delete was acknowledged. The feed will show the DELETED event.
+    pub(super) fn mark_going(&mut self, uid: &Uid, now: Timestamp, wake: &mut WakeList<PodGcKey>) {
         self.change(uid, now, wake, |pod| pod.is_going = true);
     }
 
@@ -293,29 +293,29 @@ impl Index {
         &mut self,
         uid: &Uid,
         now: Timestamp,
-        wake: &mut WakeList<Key>,
-        change: impl FnOnce(&mut Pod),
+        wake: &mut WakeList<PodGcKey>,
+        change: impl FnOnce(&mut KnownPod),
     ) {
         let before = self.pods.get(uid).and_then(|pod| self.rank(uid, pod));
         if let Some(pod) = self.pods.get_mut(uid) {
             change(pod);
-            self.settle(uid, before, self.next_round(now), wake);
+            self.update_rank(uid, before, self.next_round(now), wake);
         }
     }
 
-    /// A Pod is gone, or nobody knows it any more. That is all the same here.
-    pub(super) fn forget_pod(&mut self, uid: &Uid, now: Timestamp, wake: &mut WakeList<Key>) {
+    /// Removes a Pod that is gone, or that a relist did not show.
+    pub(super) fn forget_pod(&mut self, uid: &Uid, now: Timestamp, wake: &mut WakeList<PodGcKey>) {
         let Some(pod) = self.pods.get(uid).cloned() else {
             return;
         };
         let before = self.rank(uid, &pod);
         self.pods.remove(uid);
         self.unbind(uid, &pod.node);
-        self.settle(uid, before, self.next_round(now), wake);
-        self.leave(&pod.namespace);
+        self.update_rank(uid, before, self.next_round(now), wake);
+        self.remove_from_namespace(&pod.namespace);
     }
 
-    fn forget_kind(&mut self, kind: KindId, now: Timestamp, wake: &mut WakeList<Key>) {
+    fn forget_kind(&mut self, kind: KindId, now: Timestamp, wake: &mut WakeList<PodGcKey>) {
         if self.is_pod(kind) {
             let all: Vec<Uid> = self.pods.keys().cloned().collect();
             for uid in all {
@@ -329,14 +329,14 @@ impl Index {
         }
     }
 
-    /// The names that many Pods share are shared.
-    fn pod_of(&self, record: &ObjectRecord, facts: &PodFacts<'_>) -> Pod {
+    /// Builds the record of a Pod. Pods share the texts of their namespace and Node.
+    fn pod_of(&self, record: &ObjectRecord, facts: &PodFacts<'_>) -> KnownPod {
         let meta = &record.meta;
         let shared = |known: Option<&Arc<str>>, text: &str| known.cloned().unwrap_or(text.into());
         let namespace = self.namespaces.get_key_value(&*meta.namespace);
         let node = self.nodes.get_key_value(&*facts.node);
         let known = self.pods.get(&meta.uid);
-        Pod {
+        KnownPod {
             name: shared(known.map(|pod| &pod.name), &meta.name),
             namespace: shared(namespace.map(|(name, _)| name), &meta.namespace),
             node: shared(node.map(|(name, _)| name), &facts.node),
@@ -355,14 +355,13 @@ impl Index {
         }
     }
 
-    /// Where a Pod stands among the terminated ones; nowhere if it does not count: it has not terminated, or it goes
-    /// already.
+    /// The rank of a Pod among the terminated ones; `None` if it has not terminated, or is being removed already.
     ///
-    /// DEVIATION(held-pods): upstream counts a Pod that only waits for a finalizer, and deletes it again every 20 s.
-    fn rank(&self, uid: &Uid, pod: &Pod) -> Option<Rank> {
+    /// DEVIATION(held-pods): upstream counts a Pod that only a finalizer keeps, and deletes it again every 20 s.
+    fn rank(&self, uid: &Uid, pod: &KnownPod) -> Option<PodRank> {
         let goes = pod.is_going || pod.marked.is_some() || self.is_held(pod);
-        (pod.phase.is_terminated() && !goes).then(|| Rank {
-            is_lasting: !pod.is_evicted,
+        (pod.phase.is_terminated() && !goes).then(|| PodRank {
+            is_not_evicted: !pod.is_evicted,
             created: pod.created,
             name: pod.name.clone(),
             namespace: pod.namespace.clone(),
@@ -370,13 +369,13 @@ impl Index {
         })
     }
 
-    /// A Pod changed: its rank did too, perhaps, and with it who is over the threshold.
-    fn settle(
+    /// Updates the rank of a Pod after a change, and the Pods that this moves over or under a threshold.
+    fn update_rank(
         &mut self,
         uid: &Uid,
-        before: Option<Rank>,
+        before: Option<PodRank>,
         round: Timestamp,
-        wake: &mut WakeList<Key>,
+        wake: &mut WakeList<PodGcKey>,
     ) {
         let marked = self.pods.get(uid).and_then(|pod| pod.marked);
         if marked.is_some_and(|sweep| !self.wants(sweep, uid))
@@ -388,61 +387,61 @@ impl Index {
         let mut moved = BTreeSet::from([uid.clone()]);
         if before != after {
             if let Some(before) = before {
-                self.count_out(&before, &mut moved);
+                self.remove_rank(&before, &mut moved);
             }
             if let Some(after) = after {
-                self.count_in(after, &mut moved);
+                self.add_rank(after, &mut moved);
             }
         }
         for uid in &moved {
-            self.review(uid, round, wake);
+            self.update_due(uid, round, wake);
         }
     }
 
-    fn count_in(&mut self, rank: Rank, moved: &mut BTreeSet<Uid>) {
+    fn add_rank(&mut self, rank: PodRank, moved: &mut BTreeSet<Uid>) {
         let Some(namespace) = self.namespaces.get_mut(&rank.namespace) else {
             return;
         };
         let out = namespace.terminated.insert(rank.clone());
         if out.as_ref() != Some(&rank) {
-            self.count_in_cluster(rank, moved);
+            self.add_cluster_rank(rank, moved);
         }
         if let Some(out) = out {
-            self.count_out_of_cluster(&out, moved);
+            self.remove_cluster_rank(&out, moved);
             moved.insert(out.uid);
         }
     }
 
-    fn count_out(&mut self, rank: &Rank, moved: &mut BTreeSet<Uid>) {
+    fn remove_rank(&mut self, rank: &PodRank, moved: &mut BTreeSet<Uid>) {
         let Some(namespace) = self.namespaces.get_mut(&rank.namespace) else {
             return;
         };
-        if let Left::Kept(back) = namespace.terminated.remove(rank) {
-            self.count_out_of_cluster(rank, moved);
+        if let RankRemoval::Kept(back) = namespace.terminated.remove(rank) {
+            self.remove_cluster_rank(rank, moved);
             if let Some(back) = back {
                 moved.insert(back.uid.clone());
-                self.count_in_cluster(back, moved);
+                self.add_cluster_rank(back, moved);
             }
         }
     }
 
-    fn count_in_cluster(&mut self, rank: Rank, moved: &mut BTreeSet<Uid>) {
-        let out = self.cluster.insert(rank);
+    fn add_cluster_rank(&mut self, rank: PodRank, moved: &mut BTreeSet<Uid>) {
+        let out = self.cluster_terminated.insert(rank);
         moved.extend(out.map(|out| out.uid));
     }
 
-    fn count_out_of_cluster(&mut self, rank: &Rank, moved: &mut BTreeSet<Uid>) {
-        if let Left::Kept(Some(back)) = self.cluster.remove(rank) {
+    fn remove_cluster_rank(&mut self, rank: &PodRank, moved: &mut BTreeSet<Uid>) {
+        if let RankRemoval::Kept(Some(back)) = self.cluster_terminated.remove(rank) {
             moved.insert(back.uid);
         }
     }
 
-    /// Works out which sweeps want a Pod. What is due already stays due since then.
-    fn review(&mut self, uid: &Uid, round: Timestamp, wake: &mut WakeList<Key>) {
-        if self.since.is_none() {
+    /// Updates which sweeps want a Pod. A time at which it is due already does not change.
+    fn update_due(&mut self, uid: &Uid, round: Timestamp, wake: &mut WakeList<PodGcKey>) {
+        if self.complete_since.is_none() {
             return;
         }
-        for sweep in Sweep::ALL {
+        for sweep in PodSweep::ALL {
             let key = (uid.clone(), sweep);
             if !self.wants(sweep, uid) {
                 self.due.remove(&key);
@@ -452,15 +451,15 @@ impl Index {
                 continue;
             }
             let at = match sweep {
-                Sweep::Orphaned => self.quarantined_until(uid, round),
-                Sweep::Terminated | Sweep::OutOfService | Sweep::Unscheduled => round,
+                PodSweep::Orphaned => self.quarantined_until(uid, round),
+                PodSweep::Terminated | PodSweep::OutOfService | PodSweep::Unscheduled => round,
             };
             self.due.insert(key, at);
-            wake.at(Key::Pod(uid.clone()), at);
+            wake.at(PodGcKey::Pod(uid.clone()), at);
         }
     }
 
-    fn wants(&self, sweep: Sweep, uid: &Uid) -> bool {
+    fn wants(&self, sweep: PodSweep, uid: &Uid) -> bool {
         let Some(pod) = self.pods.get(uid) else {
             return false;
         };
@@ -469,30 +468,31 @@ impl Index {
         }
         let node = || self.nodes.get(&pod.node);
         match sweep {
-            Sweep::Terminated => {
-                let is_over = |rank: Rank| self.cluster.is_over(&rank);
-                self.rank(uid, pod).is_some_and(is_over) || self.is_over_in_namespace(uid, pod)
+            PodSweep::Terminated => {
+                let is_over = |rank: PodRank| self.cluster_terminated.is_over(&rank);
+                self.rank(uid, pod).is_some_and(is_over)
+                    || self.exceeds_namespace_threshold(uid, pod)
             }
-            Sweep::OutOfService => {
-                let is_lost = || node().is_some_and(Node::is_lost);
+            PodSweep::OutOfService => {
+                let is_lost = || node().is_some_and(KnownNode::is_shut_down);
                 self.settings.sweeps_out_of_service && pod.is_terminating && is_lost()
             }
-            Sweep::Orphaned => node().is_some_and(|node| !node.is_shown()),
-            Sweep::Unscheduled => pod.is_terminating && pod.node.is_empty(),
+            PodSweep::Orphaned => node().is_some_and(|node| !node.is_shown()),
+            PodSweep::Unscheduled => pod.is_terminating && pod.node.is_empty(),
         }
     }
 
-    fn enter(&mut self, namespace: &Arc<str>) {
+    fn add_to_namespace(&mut self, namespace: &Arc<str>) {
         let threshold = self.settings.threshold_per_namespace;
         let entry = self.namespaces.entry(namespace.clone());
-        let new = || Namespace {
+        let new = || NamespacePods {
             pods: 0,
-            terminated: Ranked::new(threshold),
+            terminated: RankedPods::new(threshold),
         };
         entry.or_insert_with(new).pods += 1;
     }
 
-    fn leave(&mut self, namespace: &Arc<str>) {
+    fn remove_from_namespace(&mut self, namespace: &Arc<str>) {
         if let Some(known) = self.namespaces.get_mut(namespace) {
             known.pods -= 1;
             if known.pods == 0 {
@@ -502,12 +502,12 @@ impl Index {
     }
 }
 
-/// When a quarantine that begins at a time ends.
-pub(super) fn quarantine(from: Timestamp) -> Timestamp {
+/// When a quarantine that begins at `from` ends.
+pub(super) fn quarantine_end(from: Timestamp) -> Timestamp {
     later(from, QUARANTINE)
 }
 
-/// Whether something that was learned at a time still holds. A clock that was set back must not make it last longer.
+/// Whether a result from `at` is still valid. A clock that was set back must not make it last longer.
 pub(super) fn is_fresh(at: Timestamp, lasts: Duration, now: Timestamp) -> bool {
     let age = now.duration_since(at);
     !age.is_negative() && age < SignedDuration::try_from(lasts).unwrap_or(SignedDuration::MAX)

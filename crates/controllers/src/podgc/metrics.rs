@@ -5,21 +5,21 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
-use super::{Key, Reason, Sweep};
+use super::{PodGcKey, PodGcReason, PodSweep};
 use crate::runtime::call::{ApiAnswer, ApiCall, FailureKind};
 use crate::runtime::controller::DriverStep;
 use crate::runtime::metrics::{ControllerMetrics, MetricSet};
 
-/// Pods that were removed by force, or could not be. Clones count into the same metrics.
+/// Pods that were deleted without a grace period, and failures of that. Clones share the same metrics.
 #[derive(Debug, Clone, Default)]
 pub struct PodGcMetrics {
-    /// `pod_gc_collector_force_delete_pods_total`.
+    /// Exposed as `pod_gc_collector_force_delete_pods_total`.
     pub forced_pods: Family<ForcedLabels, Counter>,
-    /// `pod_gc_collector_force_delete_pod_errors_total`.
+    /// Exposed as `pod_gc_collector_force_delete_pod_errors_total`.
     pub forced_pod_errors: Family<ForcedLabels, Counter>,
 }
 
-/// Where and why a Pod was removed by force.
+/// The namespace of a Pod, and the sweep that removed it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct ForcedLabels {
     pub namespace: String,
@@ -45,9 +45,9 @@ impl MetricSet for PodGcMetrics {
     }
 }
 
-/// Counts as upstream does: the attempt to remove a Pod once, when it is over, and whether it failed. A conflict is
-/// neither, because the Pod is judged again at once.
-pub(super) fn measure(step: &DriverStep<'_, Key, Reason>, metrics: &ControllerMetrics) {
+/// Counts as upstream: each attempt to remove a Pod once, when it has ended, and whether it failed. A conflict does not
+/// count, because the Pod is judged again at once.
+pub(super) fn measure(step: &DriverStep<'_, PodGcKey, PodGcReason>, metrics: &ControllerMetrics) {
     let DriverStep::Answered {
         call,
         answer,
@@ -57,7 +57,7 @@ pub(super) fn measure(step: &DriverStep<'_, Key, Reason>, metrics: &ControllerMe
     else {
         return;
     };
-    let Some(reason) = because.sweep().map(Sweep::as_str) else {
+    let Some(reason) = because.sweep().map(PodSweep::as_str) else {
         return;
     };
     let has_failed = match answer {
@@ -65,7 +65,7 @@ pub(super) fn measure(step: &DriverStep<'_, Key, Reason>, metrics: &ControllerMe
         _ if call.is_read() => return,
         ApiAnswer::Failed(failure) if failure.kind == FailureKind::Conflict => return,
         ApiAnswer::Failed(_) => true,
-        // The delete comes after the mark.
+        // The delete after the mark counts.
         ApiAnswer::Object(_) if matches!(call, ApiCall::Patch { .. }) => return,
         ApiAnswer::Object(_) | ApiAnswer::Done | ApiAnswer::Absent(_) => false,
     };

@@ -1,96 +1,74 @@
-//! Why Pod GC does or does not do something, as values with a sentence each.
+//! The reason of each decision of Pod GC, with an identifier and a sentence.
 //!
-//! The sentences go to evidence, to the log and to `explain`; they say what happens to "it", the object decided about.
+//! The sentences are printed by evidence, the log and `explain`. In them, "it" is the object of the decision.
 
 use std::fmt;
 
 use jiff::Timestamp;
 
-use super::Sweep;
+use super::PodSweep;
 use crate::runtime::call::AbsenceProof;
 use crate::runtime::controller::{DecisionReason, ObjectIdentity};
 
-/// Why.
+/// The reason of a decision about a Pod or a Node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reason {
-    /// Nothing is known about it.
+pub enum PodGcReason {
+    /// The index does not have it.
     Unknown,
     /// Pods or Nodes have not been listed yet.
     Unlisted,
-    /// A kind's past was taken back; nothing follows until it has been listed again.
+    /// The server's store was restored; Pods and Nodes are listed again before anything is written.
     Frozen,
     /// No sweep wants it.
     Unwanted,
-    /// Its delete was acknowledged.
+    /// The server acknowledged our delete.
     Going,
-    /// All that can be asked for was asked for; others have to take their finalizers off.
+    /// It was marked and deleted already, and only finalizers keep it.
     Held,
-    /// A sweep wants it, and its next round has not come.
-    AtNextRound {
-        /// Which one.
-        sweep: Sweep,
-        /// When.
-        until: Timestamp,
-    },
-    /// Its Node is missing, but not for long enough.
-    Quarantined {
-        /// That Node.
-        node: String,
-        /// How long that is.
-        until: Timestamp,
-    },
-    /// It depends on its Node, and whether that is as it seems has to be asked.
-    AsksFor {
-        /// That Node.
-        node: String,
-    },
-    /// Its Node was out of service and has just gone; the feed has not shown that yet.
-    NodeVanishing {
-        /// That Node.
-        node: String,
-    },
-    /// It has terminated, and more have than are kept.
+    /// A sweep wants it at the next round.
+    AtNextRound { sweep: PodSweep, until: Timestamp },
+    /// Its Node is missing, and the quarantine has not ended.
+    Quarantined { node: String, until: Timestamp },
+    /// Its Node has to be read from the server first.
+    AsksFor { node: String },
+    /// Its Node was out of service and is gone, but the feed has not shown the DELETED event yet.
+    NodeVanishing { node: String },
+    /// It has terminated and is over the threshold.
     Terminated {
-        /// How many are kept.
         kept: usize,
-        /// In this namespace; of all without one.
+        /// The namespace if the threshold is that of a namespace.
         namespace: Option<String>,
     },
     /// It is being deleted, on a Node that is not ready and out of service.
-    OutOfService {
-        /// That Node.
-        node: String,
-    },
-    /// Its Node is gone.
+    OutOfService { node: String },
+    /// Its Node is proven absent.
     NodeGone {
-        /// That Node.
         node: ObjectIdentity,
-        /// How that is known.
         proof: AbsenceProof,
     },
     /// It is being deleted and was never bound to a Node.
     Unscheduled,
-    /// As a Node: nobody needs to know.
+    /// For a Node: no Pod needs a lookup.
     Settled,
 }
 
-// === impl Reason ===
+// === impl PodGcReason ===
 
-impl Reason {
-    /// The sweep that carries something out for this reason.
+impl PodGcReason {
+    /// The sweep that removes a Pod for this reason.
     #[must_use]
-    pub fn sweep(&self) -> Option<Sweep> {
+    pub fn sweep(&self) -> Option<PodSweep> {
         match self {
-            Self::Terminated { .. } => Some(Sweep::Terminated),
-            Self::OutOfService { .. } => Some(Sweep::OutOfService),
-            Self::NodeGone { .. } => Some(Sweep::Orphaned),
-            Self::Unscheduled => Some(Sweep::Unscheduled),
+            Self::Terminated { .. } => Some(PodSweep::Terminated),
+            Self::OutOfService { .. } => Some(PodSweep::OutOfService),
+            Self::NodeGone { .. } => Some(PodSweep::Orphaned),
+            Self::Unscheduled => Some(PodSweep::Unscheduled),
             _ => None,
         }
     }
 
-    /// A Node that is known by its name only.
-    pub(super) fn node(name: String) -> ObjectIdentity {
+    /// The identity of a Node of which only the name is known.
+    pub(super) fn node_identity(name: String) -> ObjectIdentity {
         ObjectIdentity {
             api_version: "v1".to_owned(),
             kind: "Node".to_owned(),
@@ -100,7 +78,7 @@ impl Reason {
     }
 }
 
-impl DecisionReason for Reason {
+impl DecisionReason for PodGcReason {
     fn rule(&self) -> &'static str {
         match self {
             Self::Unknown => "Unknown",
@@ -136,26 +114,38 @@ impl DecisionReason for Reason {
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for PodGcReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unknown => f.write_str("nothing is known about it"),
+            Self::Unknown => f.write_str("Pod GC does not know it"),
             Self::Unlisted => f.write_str("Pods and Nodes have not been listed yet"),
-            Self::Frozen => f.write_str("the server's past changed, and it is listed anew"),
-            Self::Unwanted => f.write_str("it is no Pod that has to be cleaned up"),
+            Self::Frozen => f.write_str(
+                "the server's store was restored, and Pods and Nodes are listed again first",
+            ),
+            Self::Unwanted => f.write_str("Pod GC has no reason to remove it"),
             Self::Going => f.write_str("its delete was acknowledged"),
-            Self::Held => f.write_str("its finalizers hold it, and nothing more can be done"),
+            Self::Held => f.write_str("it was deleted already, and only its finalizers keep it"),
             Self::AtNextRound { sweep, until } => {
-                write!(f, "{}, and the next round is at {until:.0}", words(*sweep))
+                write!(
+                    f,
+                    "{}, and the next round is at {until:.0}",
+                    sweep_sentence(*sweep)
+                )
             }
             Self::Quarantined { node, until } => write!(
                 f,
-                "its Node {node} is missing; if it still is at {until:.0}, it goes"
+                "its Node {node} is missing; it is removed if the Node is still missing at {until:.0}"
             ),
-            Self::AsksFor { node } => write!(f, "whether Node {node} is there is asked"),
-            Self::NodeVanishing { node } => write!(f, "its Node {node} has just gone"),
+            Self::AsksFor { node } => write!(f, "Node {node} is read from the server first"),
+            Self::NodeVanishing { node } => write!(
+                f,
+                "its Node {node} is gone, but no watch has shown that yet"
+            ),
             Self::Terminated { kept, namespace } => {
-                write!(f, "it has terminated, and more than {kept} Pods have")?;
+                write!(
+                    f,
+                    "it has terminated, and more than {kept} terminated Pods exist"
+                )?;
                 match namespace {
                     Some(namespace) => write!(f, " in {namespace}"),
                     None => Ok(()),
@@ -168,17 +158,17 @@ impl fmt::Display for Reason {
                 )
             }
             Self::NodeGone { node, proof } => write!(f, "its {node} is gone: {proof}"),
-            Self::Unscheduled => f.write_str(words(Sweep::Unscheduled)),
-            Self::Settled => f.write_str("nobody needs to know more about it"),
+            Self::Unscheduled => f.write_str(sweep_sentence(PodSweep::Unscheduled)),
+            Self::Settled => f.write_str("no Pod needs a lookup of it"),
         }
     }
 }
 
-fn words(sweep: Sweep) -> &'static str {
+fn sweep_sentence(sweep: PodSweep) -> &'static str {
     match sweep {
-        Sweep::Terminated => "it has terminated, and more Pods have than are kept",
-        Sweep::OutOfService => "it is being deleted, and its Node is out of service",
-        Sweep::Orphaned => "its Node is missing",
-        Sweep::Unscheduled => "it is being deleted and was never bound to a Node",
+        PodSweep::Terminated => "it has terminated, and more terminated Pods exist than are kept",
+        PodSweep::OutOfService => "it is being deleted, and its Node is out of service",
+        PodSweep::Orphaned => "its Node is missing",
+        PodSweep::Unscheduled => "it is being deleted and was never bound to a Node",
     }
 }

@@ -1,7 +1,8 @@
-//! Pod GC on a small world of its own: no server, no feeds, no time but what a test gives it.
+//! Tests of Pod GC in a [`TestWorld`](crate::test_world::TestWorld): a scripted server, watches that can lag, and a clock
+//! that the test sets.
 //!
-//! `world` is a model of a server and of the driver; `gc_controller` restates upstream's `gc_controller_test.go`; the
-//! others are what upstream never tested, what bad input must not do, and what a round costs.
+//! `gc_controller` restates upstream's `gc_controller_test.go`; `lifecycle` tests rounds, quarantine, conflicts and
+//! gates; `inputs` has the inputs of `docs/inputs.md`; `cost` counts decisions and requests.
 
 mod cost;
 mod gc_controller;

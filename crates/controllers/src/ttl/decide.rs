@@ -1,89 +1,99 @@
-//! When a finished Job goes. Pure: what is known and the time go in, a verdict comes out.
+//! Decides when a finished Job is deleted, as a pure function of the index and the time.
 //!
-//! Never before its finish and its TTL, never what has not finished, and what cannot be understood means never, with a
-//! warning for whoever wrote it.
+//! A Job is never deleted before its finish time plus its TTL, and never if it has not finished. A Job with an invalid
+//! TTL or finish time stays, with a warning Event for its user.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::index::{End, Index, Job, State};
-use super::kinds::{Finish, Finishing, Said};
-use super::ticks::TickHold;
-use super::{Reason, Rules};
+use super::index::{ExpiryState, JobExpiry, TrackedJob, TtlIndex};
+use super::interlock::TickHold;
+use super::kinds::{FinishFields, FinishingKind, JobFinish};
+use super::{TtlReason, TtlSettings};
 use crate::runtime::call::{ApiCall, DeletePropagation};
 use crate::runtime::controller::{
     DecisionReason as _, EventNote, EventSeverity, NextStep, ObjectIdentity, Verdict,
 };
 use crate::runtime::record::{ObjectRecord, RecordBody, Uid};
 
-/// What a Job says about its end, by the rules.
-pub(super) fn judge(row: &Finishing, rules: Rules, record: &ObjectRecord) -> State {
+/// Reads from a Job when it expires, according to the settings.
+pub(super) fn judge_expiry(
+    row: &FinishingKind,
+    settings: TtlSettings,
+    record: &ObjectRecord,
+) -> ExpiryState {
     if record.meta.deletion.is_some() {
-        return State::Deleting;
+        return ExpiryState::Deleting;
     }
     let RecordBody::Json(body) = &record.body else {
-        return State::Unfinished;
+        return ExpiryState::Unfinished;
     };
-    let Said { finish, ttl_secs } = row.read(body);
-    let (finish, least, is_aborted) = match (finish, rules.after_aborted) {
-        (Finish::No, _) | (Finish::Aborted(_), None) => return State::Unfinished,
-        (Finish::Finished(time), _) => (time, None, false),
-        (Finish::Aborted(time), after) => (time, after, true),
+    let FinishFields { finish, ttl_secs } = row.read(body);
+    let (finish, least, is_aborted) = match (finish, settings.after_aborted) {
+        (JobFinish::No, _) | (JobFinish::Aborted(_), None) => return ExpiryState::Unfinished,
+        (JobFinish::Finished(time), _) => (time, None, false),
+        (JobFinish::Aborted(time), after) => (time, after, true),
     };
     let own = match ttl_secs {
         None => None,
         Some(Ok(secs)) => Some(Duration::from_secs(secs.into())),
-        Some(Err(odd)) => return State::OutOfRange(odd),
+        Some(Err(odd)) => return ExpiryState::OutOfRange(odd),
     };
-    // What is there is longer than what is not.
+    // `None` is less than any TTL.
     let Some(ttl) = own.max(least) else {
-        return State::NoTtl;
+        return ExpiryState::NoTtl;
     };
     let Some(finish) = finish else {
-        return State::NoFinishTime;
+        return ExpiryState::NoFinishTime;
     };
     match finish.checked_add(ttl) {
-        Ok(expire) => State::Timed(End {
+        Ok(expire) => ExpiryState::Timed(JobExpiry {
             finish,
-            expire,
+            expiry: expire,
             is_aborted,
         }),
-        Err(_) => State::OutOfRange(ttl.as_secs().to_string().into()),
+        Err(_) => ExpiryState::OutOfRange(ttl.as_secs().to_string().into()),
     }
 }
 
-/// What follows for a Job of the index.
-pub(super) fn known(
-    row: &Finishing,
-    index: &Index,
+/// Decides about a Job of the index.
+pub(super) fn decide_tracked(
+    row: &FinishingKind,
+    index: &TtlIndex,
     uid: &Uid,
     now: Timestamp,
-) -> Verdict<Uid, Reason> {
+) -> Verdict<Uid, TtlReason> {
     match index.get(uid) {
-        Some(job) => held(index, job, now).unwrap_or_else(|| about(row, uid, job, now)),
-        None => rest(Reason::Unknown),
+        Some(job) => {
+            hold_for_tick(index, job, now).unwrap_or_else(|| decide_job(row, uid, job, now))
+        }
+        None => rest(TtlReason::Unknown),
     }
 }
 
-/// A Job whose time has come, and whose tick is not recorded, or not known to be.
-fn held(index: &Index, job: &Job, now: Timestamp) -> Option<Verdict<Uid, Reason>> {
-    let (State::Timed(end), Some(tick)) = (job.state(), job.tick()) else {
+/// Holds an expired Job whose tick is not recorded, or whose CronJob has to be read first.
+fn hold_for_tick(
+    index: &TtlIndex,
+    job: &TrackedJob,
+    now: Timestamp,
+) -> Option<Verdict<Uid, TtlReason>> {
+    let (ExpiryState::Timed(end), Some(tick)) = (job.state(), job.tick()) else {
         return None;
     };
-    if now < end.expire {
+    if now < end.expiry {
         return None;
     }
     let cron_job = tick.cron_job.to_string();
-    let (next, because) = match index.ticks.hold(tick, job, now) {
+    let (next, because) = match index.interlock.hold(tick, job, now) {
         TickHold::Free => return None,
         TickHold::Unrecorded => {
             let slot = tick.slot;
-            (NextStep::Rest, Reason::TickUnrecorded { cron_job, slot })
+            (NextStep::Rest, TtlReason::TickUnrecorded { cron_job, slot })
         }
         TickHold::Unknown(target) => (
             NextStep::Call(ApiCall::Get { target }),
-            Reason::AsksForCronJob { cron_job },
+            TtlReason::AsksForCronJob { cron_job },
         ),
     };
     Some(Verdict {
@@ -93,37 +103,44 @@ fn held(index: &Index, job: &Job, now: Timestamp) -> Option<Verdict<Uid, Reason>
     })
 }
 
-/// What follows for a Job.
-pub(super) fn about(row: &Finishing, uid: &Uid, job: &Job, now: Timestamp) -> Verdict<Uid, Reason> {
+/// Decides about a Job, without the interlock.
+pub(super) fn decide_job(
+    row: &FinishingKind,
+    uid: &Uid,
+    job: &TrackedJob,
+    now: Timestamp,
+) -> Verdict<Uid, TtlReason> {
     match job.state() {
-        State::Deleting => rest(Reason::Deleting),
-        State::Unfinished => rest(Reason::Unfinished),
-        State::NoTtl => rest(Reason::NoTtl),
-        State::Going => rest(Reason::Going),
-        State::Timed(end) if now < end.expire => Verdict {
-            next: NextStep::At(end.expire),
-            because: Reason::waits(*end, now),
+        ExpiryState::Deleting => rest(TtlReason::Deleting),
+        ExpiryState::Unfinished => rest(TtlReason::Unfinished),
+        ExpiryState::NoTtl => rest(TtlReason::NoTtl),
+        ExpiryState::Going => rest(TtlReason::Going),
+        ExpiryState::Timed(end) if now < end.expiry => Verdict {
+            next: NextStep::At(end.expiry),
+            because: TtlReason::waits(*end, now),
             notes: Vec::new(),
         },
-        State::Timed(end) => Verdict {
+        ExpiryState::Timed(end) => Verdict {
             next: NextStep::Call(ApiCall::Delete {
                 target: job.target(),
                 judged: job.judged(uid),
                 propagation: Some(DeletePropagation::Foreground),
                 grace_secs: None,
             }),
-            because: Reason::over(*end),
+            because: TtlReason::expired(*end),
             notes: Vec::new(),
         },
-        State::NoFinishTime => warned(row, uid, job, NextStep::Retry, Reason::FinishTimeUnknown),
-        State::OutOfRange(odd) => {
-            let because = Reason::TtlOutOfRange { ttl: odd.clone() };
-            warned(row, uid, job, NextStep::Rest, because)
+        ExpiryState::NoFinishTime => {
+            with_warning(row, uid, job, NextStep::Retry, TtlReason::FinishTimeUnknown)
+        }
+        ExpiryState::OutOfRange(odd) => {
+            let because = TtlReason::TtlOutOfRange { ttl: odd.clone() };
+            with_warning(row, uid, job, NextStep::Rest, because)
         }
     }
 }
 
-fn rest(because: Reason) -> Verdict<Uid, Reason> {
+fn rest(because: TtlReason) -> Verdict<Uid, TtlReason> {
     Verdict {
         next: NextStep::Rest,
         because,
@@ -131,16 +148,16 @@ fn rest(because: Reason) -> Verdict<Uid, Reason> {
     }
 }
 
-/// A verdict that the Job's users are told as well.
+/// A verdict with a warning Event for the Job's user.
 ///
-/// DEVIATION(ttl-warnings): upstream logs such a Job and tries it again, and its user never learns why it stays.
-fn warned(
-    row: &Finishing,
+/// DEVIATION(ttl-warnings): upstream logs such a Job and retries it, so its user does not learn why it stays.
+fn with_warning(
+    row: &FinishingKind,
     uid: &Uid,
-    job: &Job,
+    job: &TrackedJob,
     next: NextStep<Uid>,
-    because: Reason,
-) -> Verdict<Uid, Reason> {
+    because: TtlReason,
+) -> Verdict<Uid, TtlReason> {
     let target = job.target();
     let note = EventNote {
         about: ObjectIdentity {

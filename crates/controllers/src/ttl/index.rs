@@ -1,139 +1,141 @@
-//! The Jobs that have a time to go: their identity, the version that was judged, and what came of it.
+//! The index of a TTL controller: the Jobs that expire, with their identity, judged version and expiry.
 //!
-//! Feeds and answers change it, the newer version wins. A Job that nothing follows for is not kept. One whose delete was
-//! acknowledged stays, so that an older copy on a slow watch does not bring it back; only a feed removes it.
+//! Feeds and answers change it; the newer version wins. A Job without an expiry is not tracked. A Job whose delete was
+//! acknowledged is kept until its feed removes it, so that an older copy on a slow watch does not add it again.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::Pending;
-use super::ticks::{Tick, Ticks};
+use super::PendingJobs;
+use super::interlock::{JobTick, TickInterlock};
 use crate::runtime::call::{CallTarget, JudgedVersion};
 use crate::runtime::controller::WakeList;
 use crate::runtime::kind::KindId;
 use crate::runtime::record::{ObjectRecord, Revision, Uid};
 
-/// The Jobs that matter.
+/// The tracked Jobs, and the interlock with their CronJobs.
 #[derive(Debug)]
-pub(super) struct Index {
-    jobs: BTreeMap<Uid, Job>,
-    /// The CronJobs that made some of them.
-    pub(super) ticks: Ticks,
+pub(super) struct TtlIndex {
+    jobs: BTreeMap<Uid, TrackedJob>,
+    pub(super) interlock: TickInterlock,
 }
 
-/// One of them.
+/// A Job that expires, or that has an invalid TTL or finish time.
 #[derive(Debug)]
-pub(super) struct Job {
+pub(super) struct TrackedJob {
     kind: KindId,
     namespace: Box<str>,
     name: Box<str>,
     revision: Revision,
-    state: State,
-    /// The tick that it is for, while its CronJob is not known to be gone.
-    tick: Option<Tick>,
+    state: ExpiryState,
+    /// The tick that created it, until its CronJob is known to be gone.
+    tick: Option<JobTick>,
 }
 
-/// What is known about a Job's end.
+/// Whether and when a Job expires.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum ExpiryState {
     /// It is being deleted already.
     Deleting,
     /// It has not finished.
     Unfinished,
     /// It has no TTL.
     NoTtl,
-    /// It has a time to go.
-    Timed(End),
-    /// It has finished, and does not say when.
+    /// It has finished and has a TTL.
+    Timed(JobExpiry),
+    /// It has finished, but has no valid finish time.
     NoFinishTime,
-    /// Its TTL is no number of seconds, or ends after all time; this is what is written there.
+    /// Its TTL, quoted here, is not a valid number of seconds, or its expiry is after the year 9999.
     OutOfRange(Box<str>),
-    /// Its delete was acknowledged.
+    /// The server acknowledged our delete.
     Going,
 }
 
-/// When a Job goes.
+/// When a Job finished, and when it expires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct End {
+pub(super) struct JobExpiry {
     /// When it finished, or was aborted.
     pub(super) finish: Timestamp,
-    /// When its time is over.
-    pub(super) expire: Timestamp,
-    /// Whether it was aborted.
+    pub(super) expiry: Timestamp,
     pub(super) is_aborted: bool,
 }
 
-// === impl Index ===
+// === impl TtlIndex ===
 
-impl Index {
-    pub(super) fn new(ticks: Ticks) -> Self {
+impl TtlIndex {
+    pub(super) fn new(ticks: TickInterlock) -> Self {
         Self {
             jobs: BTreeMap::new(),
-            ticks,
+            interlock: ticks,
         }
     }
 
-    /// Takes note of a Job as it is.
-    pub(super) fn apply(&mut self, record: &ObjectRecord, state: State, wake: &mut WakeList<Uid>) {
+    /// Applies the current state of a Job. An older copy is ignored.
+    pub(super) fn apply(
+        &mut self,
+        record: &ObjectRecord,
+        state: ExpiryState,
+        wake: &mut WakeList<Uid>,
+    ) {
         let uid = &record.meta.uid;
         let known = self.jobs.get(uid);
         let is_old = known.is_some_and(|known| {
             let is_newer = known.revision.is_before(&record.meta.revision);
             record.meta.revision.is_before(&known.revision)
-                || known.state == State::Going && !is_newer && state.is_of_interest()
+                || known.state == ExpiryState::Going && !is_newer && state.is_tracked()
         });
         if is_old {
             return;
         }
-        if !state.is_of_interest() {
+        if !state.is_tracked() {
             return self.forget(uid, wake);
         }
         wake.now(uid.clone());
-        let mut job = Job::of(record, state);
-        job.tick = self.ticks.of(record);
+        let mut job = TrackedJob::of(record, state);
+        job.tick = self.interlock.tick_of(record);
         if let Some(tick) = self.jobs.remove(uid).and_then(|known| known.tick) {
-            self.ticks.leave(&tick, uid);
+            self.interlock.untrack_job(&tick, uid);
         }
         if let Some(tick) = &job.tick {
-            self.ticks.follow(tick, uid);
+            self.interlock.track_job(tick, uid);
         }
         self.jobs.insert(uid.clone(), job);
     }
 
-    /// The CronJob that made a Job is gone, so that no tick of it is recorded any more.
-    pub(super) fn release(&mut self, uid: &Uid) {
+    /// Ends the interlock of a Job, because its CronJob is gone and will record no tick.
+    pub(super) fn release_tick(&mut self, uid: &Uid) {
         if let Some(job) = self.jobs.get_mut(uid)
             && let Some(tick) = job.tick.take()
         {
-            self.ticks.leave(&tick, uid);
+            self.interlock.untrack_job(&tick, uid);
         }
     }
 
-    /// A Job is gone, or nothing follows for it any more.
+    /// Removes a Job that is gone or does not expire any more.
     pub(super) fn forget(&mut self, uid: &Uid, wake: &mut WakeList<Uid>) {
         if let Some(job) = self.jobs.remove(uid) {
             wake.now(uid.clone());
             if let Some(tick) = &job.tick {
-                self.ticks.leave(tick, uid);
+                self.interlock.untrack_job(tick, uid);
             }
         }
     }
 
-    /// Nothing is known any more.
+    /// Removes all Jobs.
     pub(super) fn clear(&mut self, wake: &mut WakeList<Uid>) {
         for (uid, job) in std::mem::take(&mut self.jobs) {
             if let Some(tick) = &job.tick {
-                self.ticks.leave(tick, &uid);
+                self.interlock.untrack_job(tick, &uid);
             }
             wake.now(uid);
         }
     }
 
-    /// A delete was acknowledged, and this is the version that it made, if it made one.
-    pub(super) fn going(&mut self, uid: &Uid, revision: Option<&Revision>) {
+    /// Records that a delete was acknowledged, with the revision that it wrote, if any.
+    pub(super) fn mark_going(&mut self, uid: &Uid, revision: Option<&Revision>) {
         if let Some(job) = self.jobs.get_mut(uid) {
-            job.state = State::Going;
+            job.state = ExpiryState::Going;
             if let Some(revision) = revision {
                 job.revision = revision.clone();
             }
@@ -144,28 +146,27 @@ impl Index {
         self.jobs.contains_key(uid)
     }
 
-    pub(super) fn get(&self, uid: &Uid) -> Option<&Job> {
+    pub(super) fn get(&self, uid: &Uid) -> Option<&TrackedJob> {
         self.jobs.get(uid)
     }
 
-    /// The Jobs that have a time to go. Looks at every Job.
-    pub(super) fn pending(&self) -> Pending {
+    /// Counts the Jobs that wait for their expiry. Scans all tracked Jobs.
+    pub(super) fn pending(&self) -> PendingJobs {
         let ends = self.jobs.values().filter_map(|job| match &job.state {
-            State::Timed(end) => Some(end.expire),
+            ExpiryState::Timed(end) => Some(end.expiry),
             _ => None,
         });
-        ends.fold(Pending::default(), |pending, expire| Pending {
+        ends.fold(PendingJobs::default(), |pending, expire| PendingJobs {
             count: pending.count + 1,
-            next: Some(pending.next.map_or(expire, |next| next.min(expire))),
+            next_expiry: Some(pending.next_expiry.map_or(expire, |next| next.min(expire))),
         })
     }
 }
 
-// === impl Job ===
+// === impl TrackedJob ===
 
-impl Job {
-    /// A Job as it is.
-    pub(super) fn of(record: &ObjectRecord, state: State) -> Self {
+impl TrackedJob {
+    pub(super) fn of(record: &ObjectRecord, state: ExpiryState) -> Self {
         Self {
             kind: record.kind,
             namespace: record.meta.namespace.clone(),
@@ -176,12 +177,12 @@ impl Job {
         }
     }
 
-    /// The tick that it is for, while its CronJob is not known to be gone.
-    pub(super) fn tick(&self) -> Option<&Tick> {
+    /// The tick that created it, until its CronJob is known to be gone.
+    pub(super) fn tick(&self) -> Option<&JobTick> {
         self.tick.as_ref()
     }
 
-    pub(super) fn state(&self) -> &State {
+    pub(super) fn state(&self) -> &ExpiryState {
         &self.state
     }
 
@@ -201,11 +202,11 @@ impl Job {
     }
 }
 
-// === impl State ===
+// === impl ExpiryState ===
 
-impl State {
-    /// Whether anything follows from it.
-    fn is_of_interest(&self) -> bool {
+impl ExpiryState {
+    /// Whether the index keeps a Job in this state.
+    fn is_tracked(&self) -> bool {
         !matches!(self, Self::Deleting | Self::Unfinished | Self::NoTtl)
     }
 }

@@ -1,7 +1,7 @@
-//! What finishes: a row for each kind, and how its objects say that they have.
+//! The kinds that finish, one row each, and how to read the finish from an object.
 //!
-//! Only the few members that decisions read are taken from an object, each by itself: whatever else is in it, and
-//! whatever is wrong with one of them, hides none of the others.
+//! Only the few fields that decisions need are read from an object, each by itself, so that an invalid field does not
+//! hide the others.
 
 use std::borrow::Cow;
 
@@ -14,78 +14,72 @@ use super::metrics::TtlMetrics;
 use crate::cron::{self, CronDialect};
 use crate::runtime::record::body::{members, part, time};
 
-/// A kind whose objects finish and may say how long they stay after that.
+/// A kind whose objects finish and may have a TTL after that.
 #[derive(Debug)]
-pub struct Finishing {
+pub struct FinishingKind {
     /// The controller's name, as `--controllers` spells it.
     pub name: &'static str,
-    /// API group.
     pub group: &'static str,
-    /// Resource.
     pub resource: &'static str,
-    /// What Events name it.
+    /// The apiVersion for Events.
     pub api_version: &'static str,
-    /// `Job`.
     pub kind: &'static str,
-    /// Upstream's name of the queue, where it has one.
+    /// Upstream's name of the work queue, if it has one.
     pub queue: Option<&'static str>,
-    /// The CronJobs that make such Jobs.
-    pub cron: &'static CronDialect,
-    /// Where it is counted how late deletes are.
+    /// The CronJobs that create such Jobs.
+    pub cron_dialect: &'static CronDialect,
+    /// The histogram of how long after its expiry a Job was deleted.
     pub deletion_delay: fn(&TtlMetrics) -> &Histogram,
-    finish: fn(&Status<'_>) -> Finish,
+    read_finish: fn(&FinishStatus<'_>) -> JobFinish,
 }
 
-/// Kubernetes' own Jobs.
-pub static BATCH: Finishing = Finishing {
+/// The row of `batch/v1` Jobs.
+pub static BATCH: FinishingKind = FinishingKind {
     name: "ttl-after-finished-controller",
     group: "batch",
     resource: "jobs",
     api_version: "batch/v1",
     kind: "Job",
     queue: Some("ttl_jobs_to_delete"),
-    cron: &cron::BATCH,
+    cron_dialect: &cron::BATCH,
     deletion_delay: |metrics| &metrics.batch_job_deletion,
-    finish: by_condition,
+    read_finish: by_condition,
 };
 
-/// Volcano's Jobs. Upstream's queue has no name.
-pub static VOLCANO: Finishing = Finishing {
+/// The row of Volcano's Jobs. Upstream's work queue has no name.
+pub static VOLCANO: FinishingKind = FinishingKind {
     name: "gc-controller",
     group: "batch.volcano.sh",
     resource: "jobs",
     api_version: "batch.volcano.sh/v1alpha1",
     kind: "Job",
     queue: None,
-    cron: &cron::VOLCANO,
+    cron_dialect: &cron::VOLCANO,
     deletion_delay: |metrics| &metrics.volcano_job_deletion,
-    finish: by_phase,
+    read_finish: by_phase,
 };
 
-/// All of them.
-pub static KINDS: [&Finishing; 2] = [&BATCH, &VOLCANO];
+pub static KINDS: [&FinishingKind; 2] = [&BATCH, &VOLCANO];
 
-/// Whether an object has finished, and when if it says so.
+/// Whether an object has finished, with its finish time if that is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Finish {
-    /// It has not.
+pub(super) enum JobFinish {
     No,
-    /// It has.
     Finished(Option<Timestamp>),
-    /// It was put aside: it may be resumed.
+    /// It was aborted and may be resumed.
     Aborted(Option<Timestamp>),
 }
 
-/// What an object says about its end.
+/// The fields of an object that decide when it expires.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Said {
-    pub(super) finish: Finish,
-    /// Nothing if it has no TTL; an error with what is written there if that is no number of seconds.
+pub(super) struct FinishFields {
+    pub(super) finish: JobFinish,
+    /// `None` without a TTL. The error quotes a TTL that is not a valid number of seconds.
     pub(super) ttl_secs: Option<Result<u32, Box<str>>>,
 }
 
 #[derive(Deserialize)]
-struct Object<'a> {
+struct JobBody<'a> {
     #[serde(borrow)]
     spec: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -93,13 +87,13 @@ struct Object<'a> {
 }
 
 #[derive(Default, Deserialize)]
-struct Spec<'a> {
+struct TtlSpec<'a> {
     #[serde(borrow, rename = "ttlSecondsAfterFinished")]
     ttl: Option<&'a RawValue>,
 }
 
 #[derive(Default, Deserialize)]
-struct Status<'a> {
+struct FinishStatus<'a> {
     #[serde(borrow)]
     conditions: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -108,7 +102,7 @@ struct Status<'a> {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Condition<'a> {
+struct JobCondition<'a> {
     #[serde(borrow, default)]
     r#type: Cow<'a, str>,
     #[serde(borrow, default)]
@@ -119,55 +113,57 @@ struct Condition<'a> {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Phase<'a> {
+struct VolcanoState<'a> {
     #[serde(borrow, default)]
     phase: Cow<'a, str>,
     #[serde(borrow)]
     last_transition_time: Option<&'a RawValue>,
 }
 
-/// As much of an odd TTL as is told.
+/// How many characters of an invalid TTL a message quotes.
 const ODD_CHARS_MAX: usize = 40;
 
-// === impl Finishing ===
+// === impl FinishingKind ===
 
-impl Finishing {
-    /// What an object of this kind says about its end.
-    pub(super) fn read(&self, body: &[u8]) -> Said {
-        let object: Option<Object<'_>> = serde_json::from_slice(body).ok();
+impl FinishingKind {
+    /// Reads the finish and the TTL from the JSON of an object.
+    pub(super) fn read(&self, body: &[u8]) -> FinishFields {
+        let object: Option<JobBody<'_>> = serde_json::from_slice(body).ok();
         let (spec, status) = object.map_or((None, None), |object| (object.spec, object.status));
-        let spec: Spec<'_> = members(spec).unwrap_or_default();
-        let status: Status<'_> = members(status).unwrap_or_default();
-        Said {
-            finish: (self.finish)(&status),
+        let spec: TtlSpec<'_> = members(spec).unwrap_or_default();
+        let status: FinishStatus<'_> = members(status).unwrap_or_default();
+        FinishFields {
+            finish: (self.read_finish)(&status),
             ttl_secs: spec.ttl.map(seconds),
         }
     }
 }
 
-/// The first condition that says Complete or Failed.
-fn by_condition(status: &Status<'_>) -> Finish {
+/// Reads the finish from the first true condition of type Complete or Failed.
+fn by_condition(status: &FinishStatus<'_>) -> JobFinish {
     let conditions: Vec<&RawValue> = part(status.conditions).unwrap_or_default();
     let mut conditions = conditions.into_iter().filter_map(|raw| members(Some(raw)));
-    let finished = conditions.find(|condition: &Condition<'_>| {
+    let finished = conditions.find(|condition: &JobCondition<'_>| {
         condition.status == "True" && ["Complete", "Failed"].contains(&&*condition.r#type)
     });
-    finished.map_or(Finish::No, |condition| {
-        Finish::Finished(time(condition.last_transition_time))
+    finished.map_or(JobFinish::No, |condition| {
+        JobFinish::Finished(time(condition.last_transition_time))
     })
 }
 
-/// Phases from which nothing more comes. An aborted Job can be resumed, so it is not one of them.
-fn by_phase(status: &Status<'_>) -> Finish {
-    let state: Phase<'_> = members(status.state).unwrap_or_default();
+/// Reads the finish from the phase. An aborted Job can be resumed, so it has not finished.
+fn by_phase(status: &FinishStatus<'_>) -> JobFinish {
+    let state: VolcanoState<'_> = members(status.state).unwrap_or_default();
     match &*state.phase {
-        "Completed" | "Failed" | "Terminated" => Finish::Finished(time(state.last_transition_time)),
-        "Aborted" => Finish::Aborted(time(state.last_transition_time)),
-        _ => Finish::No,
+        "Completed" | "Failed" | "Terminated" => {
+            JobFinish::Finished(time(state.last_transition_time))
+        }
+        "Aborted" => JobFinish::Aborted(time(state.last_transition_time)),
+        _ => JobFinish::No,
     }
 }
 
-/// A number of seconds as the API has them: 32 bits, not negative.
+/// Reads a number of seconds: a non-negative 32-bit integer, as in the API.
 fn seconds(raw: &RawValue) -> Result<u32, Box<str>> {
     let secs: Option<i32> = part(Some(raw));
     secs.and_then(|secs| u32::try_from(secs).ok())

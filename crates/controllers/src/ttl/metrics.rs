@@ -6,19 +6,19 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use super::{Reason, Ttl};
+use super::{TtlController, TtlReason};
 use crate::runtime::call::ApiAnswer;
 use crate::runtime::controller::{Controller as _, DriverStep};
 use crate::runtime::metrics::{ControllerLabel, ControllerMetrics, MetricSet};
 use crate::runtime::queue::age;
 use crate::runtime::record::Uid;
 
-/// How late finished Jobs were deleted, and how many still wait. Clones count into the same metrics.
+/// How long after their expiry Jobs were deleted, and how many Jobs wait. Clones share the same metrics.
 #[derive(Debug, Clone)]
 pub struct TtlMetrics {
-    /// `ttl_after_finished_controller_job_deletion_duration_seconds`.
+    /// Exposed as `ttl_after_finished_controller_job_deletion_duration_seconds`.
     pub batch_job_deletion: Histogram,
-    /// `volcano_gc_controller_job_deletion_duration_seconds`.
+    /// Exposed as `volcano_gc_controller_job_deletion_duration_seconds`.
     pub volcano_job_deletion: Histogram,
     pending: Family<ControllerLabel, Gauge>,
     next_expiry: Family<ControllerLabel, Gauge>,
@@ -32,15 +32,15 @@ fn deletion_buckets() -> impl Iterator<Item = f64> {
 // === impl TtlMetrics ===
 
 impl TtlMetrics {
-    /// Shows how many Jobs of a controller wait for their expiry, and when the first of them expires.
-    pub fn refresh(&self, ttl: &Ttl) {
+    /// Sets the gauges from a controller's index: how many Jobs wait, and the earliest expiry.
+    pub fn refresh(&self, ttl: &TtlController) {
         let label = ControllerLabel {
             controller: ttl.name(),
         };
         let pending = ttl.pending();
         let count = i64::try_from(pending.count).unwrap_or(i64::MAX);
         self.pending.get_or_create(&label).set(count);
-        match pending.next {
+        match pending.next_expiry {
             Some(next) => {
                 let gauge = self.next_expiry.get_or_create(&label);
                 gauge.set(next.as_second());
@@ -75,19 +75,23 @@ impl MetricSet for TtlMetrics {
         );
         registry.register(
             "caretaker_ttl_pending",
-            "Finished Jobs that have a time to go",
+            "Finished Jobs that wait for their expiry",
             self.pending.clone(),
         );
         registry.register(
             "caretaker_ttl_next_expiry_timestamp_seconds",
-            "When the first of them goes",
+            "The earliest expiry of a finished Job",
             self.next_expiry.clone(),
         );
     }
 }
 
 /// Observes how long after its expiry a Job was deleted.
-pub(super) fn measure(ttl: &Ttl, step: &DriverStep<'_, Uid, Reason>, metrics: &ControllerMetrics) {
+pub(super) fn measure(
+    ttl: &TtlController,
+    step: &DriverStep<'_, Uid, TtlReason>,
+    metrics: &ControllerMetrics,
+) {
     let DriverStep::Answered {
         call,
         answer: ApiAnswer::Object(_) | ApiAnswer::Done,
@@ -105,9 +109,9 @@ pub(super) fn measure(ttl: &Ttl, step: &DriverStep<'_, Uid, Reason>, metrics: &C
 }
 
 /// When a Job should have been deleted, if it was deleted because of its age.
-fn expiry(because: &Reason) -> Option<Timestamp> {
+fn expiry(because: &TtlReason) -> Option<Timestamp> {
     match because {
-        Reason::Expired(span) | Reason::AbortedLongAgo(span) => Some(span.expire),
+        TtlReason::Expired(span) | TtlReason::AbortedLongAgo(span) => Some(span.expiry),
         _ => None,
     }
 }

@@ -1,16 +1,16 @@
-//! Why a finished Job goes or stays, as values with a sentence each.
+//! The reason of each decision of a TTL controller, with an identifier and a sentence.
 
 use std::fmt;
 
 use jiff::Timestamp;
 
-use super::index::End;
+use super::index::JobExpiry;
 use crate::runtime::controller::DecisionReason;
 
-/// Why.
+/// The reason of a decision about a Job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reason {
-    /// Nothing is known about it that anything would follow from.
+pub enum TtlReason {
+    /// The index does not track it: no feed shows it, or it does not expire.
     Unknown,
     /// It is being deleted already.
     Deleting,
@@ -18,53 +18,51 @@ pub enum Reason {
     Unfinished,
     /// It has no TTL.
     NoTtl,
-    /// Its delete was acknowledged.
+    /// The server acknowledged our delete.
     Going,
-    /// Its time has not come.
-    Waits(Span),
-    /// The same, and it says that it finished in the future.
-    FinishInFuture(Span),
-    /// Its time has come.
-    Expired(Span),
-    /// Its time has come, and it was aborted.
-    AbortedLongAgo(Span),
-    /// Its time has come, and the status of its CronJob does not tell its slot yet.
+    /// Its TTL has not expired yet.
+    Waits(RetentionSpan),
+    /// Its TTL has not expired yet, and its finish time is in the future.
+    FinishInFuture(RetentionSpan),
+    /// Its TTL has expired.
+    Expired(RetentionSpan),
+    /// It was aborted longer ago than `--ttl-after-aborted` and its TTL.
+    AbortedLongAgo(RetentionSpan),
+    /// Its TTL has expired, but the status of its CronJob does not record its slot yet.
     TickUnrecorded {
         /// The CronJob's name.
         cron_job: String,
-        /// The slot.
         slot: Timestamp,
     },
-    /// Its time has come, and nobody has shown its CronJob.
+    /// Its TTL has expired, and its CronJob has to be read because no feed shows it.
     AsksForCronJob {
         /// The CronJob's name.
         cron_job: String,
     },
-    /// It has finished, and does not say when.
+    /// It has finished, but has no valid finish time.
     FinishTimeUnknown,
-    /// Its TTL makes no sense.
+    /// Its TTL is not a valid number of seconds, or its expiry is after the year 9999.
     TtlOutOfRange {
-        /// What is written there.
+        /// The TTL as the object has it.
         ttl: Box<str>,
     },
 }
 
-/// From the finish to the end.
+/// The time from the finish of a Job to its expiry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span {
+pub struct RetentionSpan {
     /// When it finished, or was aborted.
     pub finish: Timestamp,
-    /// When its time is over.
-    pub expire: Timestamp,
-    /// What it did at `finish`.
-    pub did: &'static str,
+    pub expiry: Timestamp,
+    /// The verb for messages: `finished` or `was aborted`.
+    pub verb: &'static str,
 }
 
-// === impl Reason ===
+// === impl TtlReason ===
 
-impl Reason {
-    pub(super) fn waits(end: End, now: Timestamp) -> Self {
-        let span = Span::of(end);
+impl TtlReason {
+    pub(super) fn waits(end: JobExpiry, now: Timestamp) -> Self {
+        let span = RetentionSpan::of(end);
         if end.finish > now {
             Self::FinishInFuture(span)
         } else {
@@ -72,8 +70,8 @@ impl Reason {
         }
     }
 
-    pub(super) fn over(end: End) -> Self {
-        let span = Span::of(end);
+    pub(super) fn expired(end: JobExpiry) -> Self {
+        let span = RetentionSpan::of(end);
         if end.is_aborted {
             Self::AbortedLongAgo(span)
         } else {
@@ -82,7 +80,7 @@ impl Reason {
     }
 }
 
-impl DecisionReason for Reason {
+impl DecisionReason for TtlReason {
     fn rule(&self) -> &'static str {
         match self {
             Self::Unknown => "Unknown",
@@ -102,53 +100,53 @@ impl DecisionReason for Reason {
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for TtlReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unknown => f.write_str("nothing that would follow from it is known about it"),
+            Self::Unknown => f.write_str("no watch shows it, or it does not expire"),
             Self::Deleting => f.write_str("it is being deleted already"),
             Self::Unfinished => f.write_str("it has not finished"),
             Self::NoTtl => f.write_str("it has no ttlSecondsAfterFinished"),
             Self::Going => f.write_str("its delete was acknowledged"),
-            Self::Waits(span) => write!(f, "{span} are over at {:.0}", span.expire),
+            Self::Waits(span) => write!(f, "{span} expires at {:.0}", span.expiry),
             Self::FinishInFuture(span) => write!(
                 f,
-                "{span} are over at {:.0}; by our clock that finish is still to come",
-                span.expire
+                "{span} expires at {:.0}; by our clock the finish time is in the future",
+                span.expiry
             ),
             Self::Expired(span) | Self::AbortedLongAgo(span) => {
-                write!(f, "{span} are over since {:.0}", span.expire)
+                write!(f, "{span} expired at {:.0}", span.expiry)
             }
             Self::TickUnrecorded { cron_job, slot } => write!(
                 f,
-                "its time is over, and it stays until the CronJob {cron_job} tells its slot {slot:.0} in its status"
+                "its TTL has expired, but it stays until the status of CronJob {cron_job} records its slot {slot:.0}"
             ),
             Self::AsksForCronJob { cron_job } => {
                 write!(
                     f,
-                    "its time is over, and it is asked whether the CronJob {cron_job} is there"
+                    "its TTL has expired, and CronJob {cron_job} is read from the server first"
                 )
             }
             Self::FinishTimeUnknown => {
-                f.write_str("it has finished, and its status does not say when, so it stays")
+                f.write_str("it has finished, but its status has no valid finish time, so it stays")
             }
             Self::TtlOutOfRange { ttl } => write!(
                 f,
-                "ttlSecondsAfterFinished is {ttl}, which is no number of seconds from 0 to 2147483647 that ends before \
-                 the year 10000, so it stays"
+                "ttlSecondsAfterFinished is {ttl}, which is not a number of seconds from 0 to 2147483647 that ends before \
+                the year 10000, so it stays"
             ),
         }
     }
 }
 
-// === impl Span ===
+// === impl RetentionSpan ===
 
-impl Span {
-    fn of(end: End) -> Self {
+impl RetentionSpan {
+    fn of(end: JobExpiry) -> Self {
         Self {
             finish: end.finish,
-            expire: end.expire,
-            did: if end.is_aborted {
+            expiry: end.expiry,
+            verb: if end.is_aborted {
                 "was aborted"
             } else {
                 "finished"
@@ -157,14 +155,13 @@ impl Span {
     }
 }
 
-/// `it finished at …, and the 5 s that it stays after that`.
-impl fmt::Display for Span {
+/// Writes `it finished at …, and its TTL of 5 s`.
+impl fmt::Display for RetentionSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let secs = self.expire.duration_since(self.finish).as_secs();
-        let Self { finish, did, .. } = self;
-        write!(
-            f,
-            "it {did} at {finish:.0}, and the {secs} s that it stays after that"
-        )
+        let secs = self.expiry.duration_since(self.finish).as_secs();
+        let Self {
+            finish, verb: did, ..
+        } = self;
+        write!(f, "it {did} at {finish:.0}, and its TTL of {secs} s")
     }
 }

@@ -1,9 +1,9 @@
-//! What follows from a Job as it is, and from what happens to it: upstream's cases, ours, and inputs that make no sense.
+//! Tests of the TTL controllers: upstream's cases, changes of a Job, the interlock, and hostile inputs.
 
 mod changes;
 mod garbagecollector;
 mod hostile;
-mod ticks;
+mod interlock;
 mod ttlafterfinished;
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::{BATCH, Finishing, Reason, Rules, Ttl, VOLCANO};
+use super::{BATCH, FinishingKind, TtlController, TtlReason, TtlSettings, VOLCANO};
 use crate::runtime::call::{AbsenceProof, ApiAnswer, ApiCall, DeletePropagation};
 use crate::runtime::controller::{
     Controller, DecisionReason as _, NextStep, ObservedChange, Verdict, WakeList,
@@ -20,10 +20,10 @@ use crate::runtime::controller::{
 use crate::runtime::kind::{ApiKind, KindCatalog, KindId, KindScope, KindState, KindVerbs};
 use crate::runtime::record::{ObjectRecord, RecordView, Uid, decode};
 
-/// When it is now.
+/// The time of the tests.
 const NOW: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
-/// The number of batch Jobs; Volcano's have the next one.
+/// The kind id of batch Jobs. Volcano's Jobs have the next one.
 const BATCH_JOBS: KindId = KindId(0);
 
 fn at(secs: i64) -> Timestamp {
@@ -31,7 +31,7 @@ fn at(secs: i64) -> Timestamp {
 }
 
 fn catalog() -> Arc<KindCatalog> {
-    let kind = |row: &Finishing| {
+    let kind = |row: &FinishingKind| {
         let version = row.api_version.rsplit('/').next().unwrap();
         ApiKind {
             group: row.group.into(),
@@ -47,14 +47,14 @@ fn catalog() -> Arc<KindCatalog> {
     Arc::new(KindCatalog::default().with([kind(&BATCH), kind(&VOLCANO)]))
 }
 
-fn mk(row: &'static Finishing, rules: Rules) -> Ttl {
-    let mut ttl = Ttl::new(row, rules);
+fn mk(row: &'static FinishingKind, settings: TtlSettings) -> TtlController {
+    let mut ttl = TtlController::new(row, settings);
     observe(&mut ttl, &ObservedChange::Catalog(catalog()));
     ttl
 }
 
-/// A Job of a kind, uid and name `a`, version 1, changed by `changes`.
-fn mk_job(row: &Finishing, changes: Value) -> Arc<ObjectRecord> {
+/// A Job with uid and name `a` and version 1, merged with `changes`.
+fn mk_job(row: &FinishingKind, changes: Value) -> Arc<ObjectRecord> {
     let mut job =
         json!({"metadata": {"name": "a", "namespace": "shop", "uid": "a", "resourceVersion": "1"}});
     merge(&mut job, changes);
@@ -73,7 +73,7 @@ fn merge(into: &mut Value, from: Value) {
     }
 }
 
-/// A batch Job that ended like this.
+/// A batch Job with this condition, finish time and TTL.
 fn batch(condition: &str, finish: impl Into<Value>, ttl: impl Into<Value>) -> Arc<ObjectRecord> {
     let (finish, ttl): (Value, Value) = (finish.into(), ttl.into());
     let condition = json!({"type": condition, "status": "True", "lastTransitionTime": finish});
@@ -83,7 +83,7 @@ fn batch(condition: &str, finish: impl Into<Value>, ttl: impl Into<Value>) -> Ar
     )
 }
 
-/// A Volcano Job in this phase.
+/// A Volcano Job with this phase, finish time and TTL.
 fn volcano(phase: &str, finish: impl Into<Value>, ttl: impl Into<Value>) -> Arc<ObjectRecord> {
     let (finish, ttl): (Value, Value) = (finish.into(), ttl.into());
     let state = json!({"phase": phase, "lastTransitionTime": finish});
@@ -93,14 +93,14 @@ fn volcano(phase: &str, finish: impl Into<Value>, ttl: impl Into<Value>) -> Arc<
     )
 }
 
-/// Shows a change; says who was woken.
-fn observe(ttl: &mut Ttl, change: &ObservedChange) -> Vec<Uid> {
+/// Applies a change and returns the keys that it wakes.
+fn observe(ttl: &mut TtlController, change: &ObservedChange) -> Vec<Uid> {
     let mut wake = WakeList::default();
     ttl.observe(change, NOW, &mut wake);
     wake.drain().map(|(uid, _)| uid).collect()
 }
 
-fn apply(ttl: &mut Ttl, record: &Arc<ObjectRecord>) -> Vec<Uid> {
+fn apply(ttl: &mut TtlController, record: &Arc<ObjectRecord>) -> Vec<Uid> {
     observe(ttl, &ObservedChange::Applied(record.clone()))
 }
 
@@ -108,14 +108,14 @@ fn uid() -> Uid {
     Uid::from("a")
 }
 
-/// What is decided now about a Job of one kind that was just shown.
-fn judged(row: &'static Finishing, record: &Arc<ObjectRecord>) -> Verdict<Uid, Reason> {
-    let mut ttl = mk(row, Rules::default());
+/// The decision about a Job that was just applied.
+fn judged(row: &'static FinishingKind, record: &Arc<ObjectRecord>) -> Verdict<Uid, TtlReason> {
+    let mut ttl = mk(row, TtlSettings::default());
     apply(&mut ttl, record);
     ttl.decide(&uid(), NOW)
 }
 
-/// The word for a verdict's reason.
-fn rule(verdict: &Verdict<Uid, Reason>) -> &'static str {
+/// The rule id of a verdict's reason.
+fn rule(verdict: &Verdict<Uid, TtlReason>) -> &'static str {
     verdict.because.rule()
 }

@@ -10,7 +10,7 @@ use caretaker_controllers::runtime::controller::{
     AnsweredCall, Controller, NextStep, ObservedChange, Verdict, WakeList,
 };
 use caretaker_controllers::runtime::record::{ObjectRecord, Uid};
-use caretaker_controllers::ttl::{KINDS, Reason, Rules, Ttl};
+use caretaker_controllers::ttl::{KINDS, TtlController, TtlReason, TtlSettings};
 use jiff::Timestamp;
 
 use super::super::ClusterSnapshot;
@@ -25,13 +25,13 @@ impl ClusterSnapshot {
         record: &ObjectRecord,
         args: &ExplainFlags,
     ) -> Option<ControllerVerdict> {
-        let rules = Rules {
+        let rules = TtlSettings {
             after_aborted: args.retention.ttl_after_aborted,
             with_cron: true,
         };
         let mut rows = KINDS.into_iter();
         let (row, mut end) = rows.find_map(|row| {
-            let end = self.with_catalog(Ttl::new(row, rules));
+            let end = self.with_catalog(TtlController::new(row, rules));
             (!end.keys(record).is_empty()).then_some((row, end))
         })?;
         let (record, now) = self.full_object(record).await?;
@@ -55,7 +55,10 @@ impl ClusterSnapshot {
                     _ => ControllerVerdict::of_deletion(end.name(), verdict, policy)
                         .provided(&condition),
                 };
-                shown.assuming([format!("{} runs in the same process", row.cron.name)])
+                shown.assuming([format!(
+                    "{} runs in the same process",
+                    row.cron_dialect.name
+                )])
             }
         };
         let aborted = is_aborted(&record).then(|| args.retention.of_aborted());
@@ -65,10 +68,10 @@ impl ClusterSnapshot {
     /// The verdict that keeps the Job after its TTL, if there is one.
     async fn held(
         &self,
-        end: &mut Ttl,
+        end: &mut TtlController,
         record: &Arc<ObjectRecord>,
         over: Timestamp,
-    ) -> Option<Verdict<Uid, Reason>> {
+    ) -> Option<Verdict<Uid, TtlReason>> {
         let (uid, wake) = (&record.meta.uid, &mut WakeList::default());
         end.observe(&ObservedChange::Applied(record.clone()), over, wake);
         let mut verdict = end.decide(uid, over);
@@ -89,12 +92,12 @@ impl ClusterSnapshot {
 }
 
 /// The condition for the deletion of a Job.
-fn condition(because: &Reason) -> String {
+fn condition(because: &TtlReason) -> String {
     match because {
-        Reason::TickUnrecorded { cron_job, slot } => {
+        TtlReason::TickUnrecorded { cron_job, slot } => {
             format!("the status of CronJob {cron_job} has the schedule time {slot:.0} by then")
         }
-        Reason::AsksForCronJob { cron_job } => {
+        TtlReason::AsksForCronJob { cron_job } => {
             format!(
                 "CronJob {cron_job}, which cannot be read, is gone by then or has the schedule time in its status"
             )

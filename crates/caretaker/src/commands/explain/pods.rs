@@ -2,7 +2,7 @@
 //!
 //! A new controller sees a missing Node as missing since now, so its times are estimates.
 
-use caretaker_controllers::podgc::{self, Key, PodGc, Reason};
+use caretaker_controllers::podgc::{self, PodGcController, PodGcKey, PodGcReason};
 use caretaker_controllers::runtime::call::ApiCall;
 use caretaker_controllers::runtime::controller::{
     AnsweredCall, Controller, NextStep, ObservedChange, Verdict, WakeList,
@@ -22,9 +22,9 @@ impl ClusterSnapshot {
         record: &ObjectRecord,
         args: &ExplainFlags,
     ) -> Option<ControllerVerdict> {
-        let mut gc = self.with_catalog(PodGc::new(args.retention.pod_gc()));
+        let mut gc = self.with_catalog(PodGcController::new(args.retention.pod_gc()));
         let mut keys = gc.keys(record).into_iter();
-        let key = keys.find(|key| matches!(key, Key::Pod(_)))?;
+        let key = keys.find(|key| matches!(key, PodGcKey::Pod(_)))?;
         let (record, now) = self.full_object(record).await?;
         let observe = |change: &ObservedChange| {
             gc.observe(change, now, &mut WakeList::default());
@@ -40,7 +40,12 @@ impl ClusterSnapshot {
     }
 
     /// Reads the Pod's Node if the decision needs it.
-    async fn judge_pod(&self, gc: &mut PodGc, key: &Key, now: Timestamp) -> Verdict<Key, Reason> {
+    async fn judge_pod(
+        &self,
+        gc: &mut PodGcController,
+        key: &PodGcKey,
+        now: Timestamp,
+    ) -> Verdict<PodGcKey, PodGcReason> {
         let verdict = gc.decide(key, now);
         let NextStep::After(reads) = &verdict.next else {
             return verdict;

@@ -1,4 +1,4 @@
-use caretaker_controllers::gc::explain::Hanging;
+use caretaker_controllers::gc::explain::DependentCount;
 use caretaker_controllers::runtime::call::{AbsenceProof, CallTarget, JudgedVersion, PatchForm};
 use caretaker_controllers::runtime::controller::{EventNote, EventSeverity};
 use caretaker_controllers::runtime::kind::KindId;
@@ -16,8 +16,8 @@ fn mk_identity(kind: &str, name: &str) -> ObjectIdentity {
     }
 }
 
-fn mk_tie(name: &str, standing: &'static str, message: &str) -> Tie {
-    Tie {
+fn mk_relation(name: &str, standing: &'static str, message: &str) -> OwnerRelation {
+    OwnerRelation {
         owner: mk_identity("Set", name),
         controller: true,
         blocks: false,
@@ -27,16 +27,16 @@ fn mk_tie(name: &str, standing: &'static str, message: &str) -> Tie {
 }
 
 /// A Pod with one living owner, and the decision `next` because of `because`.
-fn mk(next: NextStep<Key>, because: Reason) -> ObjectExplanation {
+fn mk(next: NextStep<GcKey>, because: GcReason) -> ObjectExplanation {
     ObjectExplanation {
         object: mk_identity("Pod", "a"),
         resource: "pods".into(),
         is_collected: true,
         deletion: None,
         finalizers: Vec::new(),
-        ties: Ties {
-            owners: vec![mk_tie("s", "Solid", "lives")],
-            ..Ties::default()
+        relations: ObjectRelations {
+            owners: vec![mk_relation("s", "Solid", "exists")],
+            ..ObjectRelations::default()
         },
         verdict: Verdict {
             next,
@@ -63,7 +63,7 @@ fn judged() -> JudgedVersion {
     }
 }
 
-fn delete(propagation: DeletePropagation) -> NextStep<Key> {
+fn delete(propagation: DeletePropagation) -> NextStep<GcKey> {
     NextStep::Call(ApiCall::Delete {
         target: target(),
         judged: judged(),
@@ -72,7 +72,7 @@ fn delete(propagation: DeletePropagation) -> NextStep<Key> {
     })
 }
 
-fn patch() -> NextStep<Key> {
+fn patch() -> NextStep<GcKey> {
     NextStep::Call(ApiCall::Patch {
         target: target(),
         judged: judged(),
@@ -86,7 +86,7 @@ fn owner() -> ObjectIdentity {
     mk_identity("Set", "s")
 }
 
-fn check(table: impl IntoIterator<Item = (NextStep<Key>, Reason, &'static str)>, action: &str) {
+fn check(table: impl IntoIterator<Item = (NextStep<GcKey>, GcReason, &'static str)>, action: &str) {
     for (next, because, message) in table {
         let step = mk(next, because).next();
         assert_eq!((step.action, step.message.as_str()), (action, message));
@@ -98,22 +98,22 @@ fn a_settled_object_needs_no_action() {
     check(
         [
             (
-                Reason::Owned { owner: owner() },
+                GcReason::Owned { owner: owner() },
                 "nothing, as long as Set shop/s exists",
             ),
             (
-                Reason::Unowned,
+                GcReason::Unowned,
                 "nothing: the garbage collector deletes only objects with owners",
             ),
             (
-                Reason::Unserved { owner: owner() },
+                GcReason::Unserved { owner: owner() },
                 "nothing, as long as the server does not serve this kind in v1",
             ),
             (
-                Reason::OutOfReach { owner: owner() },
+                GcReason::OutOfReach { owner: owner() },
                 "nothing, as long as it has this reference",
             ),
-            (Reason::Unknown, "nothing"),
+            (GcReason::Unknown, "nothing"),
         ]
         .map(|(because, message)| (NextStep::Rest, because, message)),
         "none",
@@ -122,25 +122,25 @@ fn a_settled_object_needs_no_action() {
 
 #[test]
 fn waits_and_reads_have_their_sentences() {
-    let frozen = Reason::Frozen {
+    let frozen = GcReason::Frozen {
         kind: "pods".into(),
     };
-    let waits = Reason::WaitsForList { owner: owner() };
+    let waits = GcReason::WaitsForList { owner: owner() };
     check(
         [
             (
                 NextStep::Rest,
-                Reason::WaitsForDependents { blocking: 1 },
+                GcReason::WaitsForDependents { blocking: 1 },
                 "would remove its finalizer when no dependent blocks the deletion",
             ),
             (
                 NextStep::Rest,
-                Reason::WaitsForOrphans { next: owner() },
+                GcReason::WaitsForOrphans { next: owner() },
                 "would remove its finalizer when no dependent refers to it",
             ),
             (
                 NextStep::Rest,
-                Reason::Deleting,
+                GcReason::Deleting,
                 "nothing: the deletion is under way",
             ),
             (
@@ -153,7 +153,7 @@ fn waits_and_reads_have_their_sentences() {
         "wait",
     );
     let get = NextStep::Call(ApiCall::Get { target: target() });
-    let asks = Reason::AsksFor { owner: owner() };
+    let asks = GcReason::AsksFor { owner: owner() };
     check(
         [
             (
@@ -161,7 +161,11 @@ fn waits_and_reads_have_their_sentences() {
                 asks,
                 "would read from the API server now",
             ),
-            (get, Reason::Doubtful, "would read from the API server now"),
+            (
+                get,
+                GcReason::Doubtful,
+                "would read from the API server now",
+            ),
         ],
         "ask",
     );
@@ -169,7 +173,7 @@ fn waits_and_reads_have_their_sentences() {
 
 #[test]
 fn a_delete_names_its_propagation_policy() {
-    let absent = || Reason::OwnerAbsent {
+    let absent = || GcReason::OwnerAbsent {
         owner: owner(),
         proof: AbsenceProof::NotFound,
     };
@@ -195,7 +199,7 @@ fn a_delete_names_its_propagation_policy() {
 
 #[test]
 fn each_patch_has_its_sentence() {
-    let loses = Reason::LosesOwners {
+    let loses = GcReason::LosesOwners {
         owners: vec![mk_identity("Set", "x"), mk_identity("Set", "y")],
         kept: owner(),
     };
@@ -207,19 +211,19 @@ fn each_patch_has_its_sentence() {
                 "would remove its reference to Set shop/x, Set shop/y now",
             ),
             (
-                Reason::Orphaned { owner: owner() },
+                GcReason::Orphaned { owner: owner() },
                 "would remove its reference to Set shop/s now and keep it",
             ),
             (
-                Reason::Ring { with: owner() },
+                GcReason::Ring { with: owner() },
                 "would clear blockOwnerDeletion now, to break the cycle",
             ),
             (
-                Reason::DependentsGone { unseen: unseen() },
+                GcReason::DependentsGone { unseen: unseen() },
                 "would remove its finalizer foregroundDeletion now",
             ),
             (
-                Reason::DependentsOrphaned { unseen: unseen() },
+                GcReason::DependentsOrphaned { unseen: unseen() },
                 "would remove its finalizer orphan now",
             ),
         ]
@@ -230,15 +234,17 @@ fn each_patch_has_its_sentence() {
 
 #[test]
 fn owners_finalizers_and_failed_reads_change_the_next_action() {
-    let owned = || mk(NextStep::Rest, Reason::Owned { owner: owner() });
+    let owned = || mk(NextStep::Rest, GcReason::Owned { owner: owner() });
     let mut two = owned();
-    two.ties.owners.push(mk_tie("t", "Solid", "lives"));
+    two.relations
+        .owners
+        .push(mk_relation("t", "Solid", "exists"));
     assert_eq!(
         two.next().message,
         "nothing, as long as one of its owners exists"
     );
 
-    let mut event = mk(delete(DeletePropagation::Background), Reason::Unowned);
+    let mut event = mk(delete(DeletePropagation::Background), GcReason::Unowned);
     event.is_collected = false;
     event.resource = "events".into();
     let step = event.next();
@@ -253,13 +259,13 @@ fn owners_finalizers_and_failed_reads_change_the_next_action() {
 
     let mut asked = mk(
         NextStep::After(Vec::new()),
-        Reason::AsksFor { owner: owner() },
+        GcReason::AsksFor { owner: owner() },
     );
     asked.unanswered = Some("403: no".into());
     assert_eq!(asked.next().action, "ask");
     assert_eq!(asked.next().message, "retry the failed read (403: no)");
 
-    let mut held = mk(NextStep::Rest, Reason::Deleting);
+    let mut held = mk(NextStep::Rest, GcReason::Deleting);
     held.finalizers = vec!["example.com/hold".into()];
     assert_eq!(
         held.next().message,
@@ -269,17 +275,23 @@ fn owners_finalizers_and_failed_reads_change_the_next_action() {
 
 #[test]
 fn the_text_names_owners_blockers_and_dependents() {
-    let mut explained = mk(NextStep::Rest, Reason::WaitsForDependents { blocking: 12 });
+    let mut explained = mk(
+        NextStep::Rest,
+        GcReason::WaitsForDependents { blocking: 12 },
+    );
     explained.deletion = Some(Timestamp::UNIX_EPOCH);
     explained.finalizers = vec!["foregroundDeletion".into(), "example.com/hold".into()];
-    explained.ties.owners[0].message = "is gone:\nnot".into();
-    explained.ties.blockers = (vec![mk_identity("Pod", "b"), mk_identity("Pod", "c")], 12);
-    let hanging = |kind: &str, resource: &str, count| Hanging {
+    explained.relations.owners[0].message = "is gone:\nnot".into();
+    explained.relations.blockers = (vec![mk_identity("Pod", "b"), mk_identity("Pod", "c")], 12);
+    let dependents = |kind: &str, resource: &str, count| DependentCount {
         kind: kind.into(),
         resource: resource.into(),
         count,
     };
-    explained.ties.hanging = vec![hanging("Pod", "pods", 12), hanging("Set", "sets.g", 1)];
+    explained.relations.dependents = vec![
+        dependents("Pod", "pods", 12),
+        dependents("Set", "sets.g", 1),
+    ];
     explained.verdict.notes = vec![EventNote {
         about: owner(),
         severity: EventSeverity::Warning,
@@ -292,7 +304,7 @@ fn the_text_names_owners_blockers_and_dependents() {
         "Pod shop/a, uid uid-a
 Owners:
   Set shop/s (controller): is gone:\u{fffd}not
-Verdict: 12 dependents block its end.
+Verdict: 12 dependents block its deletion.
 Next: would remove its finalizer when no dependent blocks the deletion.
 Note: look (Odd)
 It is being deleted (deletionTimestamp 1970-01-01T00:00:00Z); blocked by:
@@ -308,8 +320,8 @@ Dependents: 12 Pods, 1 Set.
 
 #[test]
 fn an_object_without_owners_and_dependents_has_five_lines() {
-    let mut explained = mk(NextStep::Rest, Reason::Unowned);
-    explained.ties.owners.clear();
+    let mut explained = mk(NextStep::Rest, GcReason::Unowned);
+    explained.relations.owners.clear();
     assert_eq!(
         explained.text(),
         "Pod shop/a, uid uid-a
@@ -325,8 +337,8 @@ Dependents: none.
 
 #[test]
 fn ten_thousand_owners_are_counted() {
-    let mut explained = mk(NextStep::Rest, Reason::Unowned);
-    explained.ties.owners = vec![mk_tie("s", "Solid", "lives"); 10_000];
+    let mut explained = mk(NextStep::Rest, GcReason::Unowned);
+    explained.relations.owners = vec![mk_relation("s", "Solid", "exists"); 10_000];
     let text = explained.text();
     assert!(text.contains("\n  … and 9980 more\n"), "{text}");
     assert!(text.lines().count() < 30);
@@ -336,13 +348,13 @@ fn ten_thousand_owners_are_counted() {
 fn the_json_has_stable_keys() {
     let mut explained = mk(
         delete(DeletePropagation::Background),
-        Reason::OwnerAbsent {
+        GcReason::OwnerAbsent {
             owner: owner(),
             proof: AbsenceProof::NotFound,
         },
     );
-    explained.ties.owners[0].standing = "Absent";
-    explained.ties.hanging = vec![Hanging {
+    explained.relations.owners[0].standing = "Absent";
+    explained.relations.dependents = vec![DependentCount {
         kind: "Set".into(),
         resource: "sets.g".into(),
         count: 3,
@@ -354,7 +366,7 @@ fn the_json_has_stable_keys() {
         "next": {"action": "delete", "policy": "Background",
             "message": "would delete it now (background: its dependents are deleted afterwards)"},
         "owners": [{"apiVersion": "v1", "kind": "Set", "namespace": "shop", "name": "s", "uid": "uid-s",
-            "controller": true, "blocks": false, "standing": "Absent", "message": "lives"}],
+            "controller": true, "blocks": false, "standing": "Absent", "message": "exists"}],
         "finalizers": [],
         "blockedBy": {"count": 0, "first": []},
         "dependents": {"sets.g": 3},
@@ -366,11 +378,11 @@ fn the_json_has_stable_keys() {
 
 #[test]
 fn other_controllers_come_after_the_garbage_collector() {
-    let mut explained = mk(NextStep::Rest, Reason::Unowned);
-    explained.ties.owners.clear();
+    let mut explained = mk(NextStep::Rest, GcReason::Unowned);
+    explained.relations.owners.clear();
     let verdict = |next| Verdict {
         next,
-        because: Reason::Doubtful,
+        because: GcReason::Doubtful,
         notes: Vec::new(),
     };
     let at = Timestamp::UNIX_EPOCH;
@@ -387,18 +399,18 @@ fn other_controllers_come_after_the_garbage_collector() {
 Owners: none.
 Verdict: it has no owner.
 Next: nothing: the garbage collector deletes only objects with owners.
-a: a fresh list did not show it.
+a: a relist did not show it.
   First: something else.
   Next: nothing before 1970-01-01T00:00:00Z, if all goes well.
   Assumed: --x=1, no --y.
-b: a fresh list did not show it.
+b: a relist did not show it.
   Next: would delete it now (foreground: its dependents are deleted first).
 Dependents: none.
 "
     );
     let expected = json!({
         "controller": "a",
-        "verdict": {"rule": "Doubtful", "message": "a fresh list did not show it"},
+        "verdict": {"rule": "Doubtful", "message": "a relist did not show it"},
         "next": {"action": "wait", "at": "1970-01-01T00:00:00Z", "message": "nothing before 1970-01-01T00:00:00Z, if all goes well"},
         "notes": [],
         "assumed": ["--x=1", "no --y"],
@@ -410,9 +422,9 @@ Dependents: none.
 
 #[test]
 fn a_controller_that_waits_to_delete_names_the_time() {
-    let verdict = |next: NextStep<Key>| Verdict {
+    let verdict = |next: NextStep<GcKey>| Verdict {
         next,
-        because: Reason::Doubtful,
+        because: GcReason::Doubtful,
         notes: Vec::new(),
     };
     let end = |next| {

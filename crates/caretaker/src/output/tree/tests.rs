@@ -1,37 +1,37 @@
-use caretaker_controllers::gc::view::Edge;
+use caretaker_controllers::gc::view::EdgeView;
 
 use super::*;
 
 /// Nodes are `Kind name`, by their names; edges are `dependent owner`.
-fn mk_view(nodes: &[&str], edges: &[(&str, &str)]) -> View {
+fn mk_view(nodes: &[&str], edges: &[(&str, &str)]) -> GraphView {
     let node = |text: &&str| {
         let (kind, name) = text.split_once(' ').unwrap();
-        Node {
+        NodeView {
             uid: name.into(),
             kind: kind.into(),
             namespace: "shop".into(),
             name: name.into(),
-            ..Node::default()
+            ..NodeView::default()
         }
     };
-    let edge = |(dependent, owner): &(&str, &str)| Edge {
+    let edge = |(dependent, owner): &(&str, &str)| EdgeView {
         dependent: (*dependent).into(),
         owner: (*owner).into(),
-        ..Edge::default()
+        ..EdgeView::default()
     };
-    View {
+    GraphView {
         nodes: nodes.iter().map(node).collect(),
         edges: edges.iter().map(edge).collect(),
     }
 }
 
-fn node<'a>(view: &'a mut View, name: &str) -> &'a mut Node {
+fn node<'a>(view: &'a mut GraphView, name: &str) -> &'a mut NodeView {
     let mut nodes = view.nodes.iter_mut();
     nodes.find(|node| node.name == name).unwrap()
 }
 
 #[track_caller]
-fn check(view: &View, expected: &str) {
+fn check(view: &GraphView, expected: &str) {
     let lines: Vec<&str> = expected
         .lines()
         .map(|line| line.trim_start_matches('|'))
@@ -60,7 +60,7 @@ fn dependents_are_below_owners_by_kind_and_name() {
 |   ├─ Pod a
 |   └─ Pod b",
     );
-    check(&View::default(), "");
+    check(&GraphView::default(), "");
 }
 
 #[test]

@@ -1,36 +1,36 @@
-//! Answers to the collector's own requests, as observations.
+//! Applies answers to the collector's own requests.
 //!
-//! What a feed shows is the truth about which objects there are; an answer only adds to what is known about them. So an
-//! answer never makes a node of an object that no feed has shown, and it ends only what a list has missed already.
+//! Feeds decide which objects exist; an answer only adds to what is known about them. So an answer never adds an object
+//! that no feed has shown, and it removes an object only if a relist did not show it either.
 
 use jiff::Timestamp;
 
-use super::graph::{Facts, NodeId};
-use super::{Index, Lookup, facts_of};
-use crate::gc::{Coordinates, Key};
+use super::graph::{NodeId, ObjectFacts};
+use super::{OwnerLookup, OwnershipIndex, facts_of};
+use crate::gc::{GcKey, OwnerCoordinates};
 use crate::runtime::call::AbsenceProof;
 use crate::runtime::controller::WakeList;
 use crate::runtime::record::{ObjectRecord, RecordMeta, Uid};
 
-// === impl Index ===
+// === impl OwnershipIndex ===
 
-impl Index {
-    /// The object was read or written: it looks like this, unless a feed has shown its end already.
-    pub(crate) fn apply_known(&mut self, record: &ObjectRecord, wake: &mut WakeList<Key>) {
-        if self.shown(&record.meta.uid).is_some() {
+impl OwnershipIndex {
+    /// Applies an object from an answer, unless a feed has shown its DELETED event already.
+    pub(crate) fn apply_if_shown(&mut self, record: &ObjectRecord, wake: &mut WakeList<GcKey>) {
+        if self.find_shown(&record.meta.uid).is_some() {
             self.apply(record, wake);
         }
     }
 
-    /// A patch was carried out. If it let an owner go that leaves orphans behind, dependents that appear later are
-    /// orphans too.
-    pub(crate) fn patched(&mut self, record: &ObjectRecord, wake: &mut WakeList<Key>) {
+    /// Applies the answer to a patch. If the patch released an owner in orphan deletion, dependents that appear later are
+    /// orphaned too.
+    pub(crate) fn apply_patch_answer(&mut self, record: &ObjectRecord, wake: &mut WakeList<GcKey>) {
         let RecordMeta { uid, revision, .. } = &record.meta;
         let facts = facts_of(&record.meta);
-        let Some(id) = self.shown(uid) else {
-            // Its feed was faster than the answer.
+        let Some(id) = self.find_shown(uid) else {
+            // The feed showed the DELETED event before the answer came.
             if self.deleted_while_orphaning.get(uid).is_some() && !facts.is_orphaning() {
-                self.orphaned.remember(uid.clone(), ());
+                self.orphaned_owners.insert(uid.clone(), ());
             }
             return;
         };
@@ -38,23 +38,24 @@ impl Index {
             return;
         }
         if self.graph.node(id).facts.is_orphaning() && !facts.is_orphaning() {
-            self.orphaned.remember(uid.clone(), ());
+            self.orphaned_owners.insert(uid.clone(), ());
         }
         let was_held = !self.finalizers(id).is_empty();
         self.apply(record, wake);
-        // Its last finalizer went, and it with it. The answer may carry the version before that, and then it is no news.
+        // The patch removed the last finalizer, so the server removed the object. The answer may carry the version that
+        // the index has already, and then `apply` ignores it.
         if was_held && record.meta.deletion.is_some() && record.meta.finalizers.is_empty() {
-            self.going(uid);
+            self.mark_going(uid);
         }
     }
 
-    /// An owner exists under these coordinates.
-    pub(crate) fn found_alive(
+    /// Records that an owner exists under these coordinates.
+    pub(crate) fn record_alive(
         &mut self,
-        owner: &Coordinates,
+        owner: &OwnerCoordinates,
         record: &ObjectRecord,
         now: Timestamp,
-        wake: &mut WakeList<Key>,
+        wake: &mut WakeList<GcKey>,
     ) {
         let Some(id) = self.graph.find(&owner.uid) else {
             return;
@@ -68,72 +69,76 @@ impl Index {
             return;
         }
         let before = self.lookups.found_alive(owner.clone(), facts, now);
-        // Who asked is told by the driver; the others relied on the earlier answer, or came early and have not asked.
+        // The driver wakes the keys that wait for this lookup. The other dependents relied on the earlier answer, or did
+        // not ask because the kind is in its first list.
         let is_news = match before {
-            Some(Lookup::Alive(known, _)) => known != facts,
+            Some(OwnerLookup::Alive(known, _)) => known != facts,
             None => self.is_being_listed(owner.kind),
-            Some(Lookup::Absent(_)) => false,
+            Some(OwnerLookup::Absent(_)) => false,
         };
         if is_news {
             self.wake_dependents(id, wake);
         }
     }
 
-    /// An owner does not exist under these coordinates. Who asked is told by the driver; others have to be woken only if
-    /// they relied on its life.
-    pub(crate) fn found_absent(
+    /// Records that an owner does not exist under these coordinates. The driver wakes the keys that wait for this lookup;
+    /// other dependents are woken only if they relied on the owner to exist.
+    pub(crate) fn record_absent(
         &mut self,
-        owner: &Coordinates,
+        owner: &OwnerCoordinates,
         proof: AbsenceProof,
-        wake: &mut WakeList<Key>,
+        wake: &mut WakeList<GcKey>,
     ) {
         let Some(id) = self.graph.find(&owner.uid) else {
             return;
         };
         let before = self.lookups.prove_absent(owner.clone(), proof);
         let was_shown = !self.is_virtual(id) && self.target(id) == owner.target();
-        // Who came early has not asked.
+        // Dependents that came during the first list of the kind have not asked.
         let is_waited_for = || was_shown || self.is_being_listed(owner.kind);
-        if matches!(before, Some(Lookup::Alive(..))) || (before.is_none() && is_waited_for()) {
+        if matches!(before, Some(OwnerLookup::Alive(..))) || (before.is_none() && is_waited_for()) {
             self.wake_dependents(id, wake);
         }
     }
 
-    /// A read did not find an object. It is absent if a relist did not show it either; else its watch will show the delete.
+    /// Handles a read that did not find an object. The object is absent if a relist did not show it either; else its watch
+    /// will show the DELETED event.
     pub(crate) fn mark_absent_if_doubtful(
         &mut self,
-        gone: Coordinates,
+        gone: OwnerCoordinates,
         proof: AbsenceProof,
-        wake: &mut WakeList<Key>,
+        wake: &mut WakeList<GcKey>,
     ) {
-        match self.shown(&gone.uid) {
-            Some(id) if self.graph.node(id).facts.has(Facts::DOUBTFUL) => {
+        match self.find_shown(&gone.uid) {
+            Some(id) if self.graph.node(id).facts.has(ObjectFacts::DOUBTFUL) => {
                 self.mark_absent(gone, proof, wake);
             }
-            _ => self.going(&gone.uid),
+            _ => self.mark_going(&gone.uid),
         }
     }
 
-    /// A delete was acknowledged. If finalizers or a grace period hold the object it is deleting, and more may follow.
-    pub(crate) fn going_unless_deleting(&mut self, uid: &Uid) {
-        if let Some(id) = self.shown(uid)
-            && !self.graph.node(id).facts.has(Facts::DELETING)
+    /// Handles an acknowledged delete. An object that finalizers or a grace period keep is deleting and may need more
+    /// decisions.
+    pub(crate) fn mark_going_unless_deleting(&mut self, uid: &Uid) {
+        if let Some(id) = self.find_shown(uid)
+            && !self.graph.node(id).facts.has(ObjectFacts::DELETING)
         {
-            self.going(uid);
+            self.mark_going(uid);
         }
     }
 
-    /// An object went or was let go: its waiting owners' confirmations serve one dependent less.
+    /// Counts a write to a dependent against the confirmations of its waiting owners.
     pub(crate) fn spend_confirmations(&mut self, uid: &Uid) {
-        let Some(id) = self.shown(uid) else {
+        let Some(id) = self.find_shown(uid) else {
             return;
         };
         for (_, edge) in self.graph.owners(id) {
-            self.lookups.spend(&self.graph.node(edge.owner).uid);
+            self.lookups
+                .spend_confirmation(&self.graph.node(edge.owner).uid);
         }
     }
 
-    fn shown(&self, uid: &Uid) -> Option<NodeId> {
+    fn find_shown(&self, uid: &Uid) -> Option<NodeId> {
         let id = self.graph.find(uid)?;
         (!self.is_virtual(id)).then_some(id)
     }

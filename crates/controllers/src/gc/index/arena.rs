@@ -1,64 +1,64 @@
-//! Values by number, in pieces that are never moved: a million of them grow without a second copy of half a million.
+//! Values by number, in chunks that are never moved: a million values grow without copying half a million of them.
 
-/// How many values a piece holds: small enough not to matter when it is empty, large enough to be few.
-const PIECE: usize = 4096;
+/// Values per chunk. An empty chunk costs little memory, and a million values need few chunks.
+const CHUNK_LEN: usize = 4096;
 
-/// Values by number. Numbers of removed values are given out again.
+/// Values by number. The numbers of removed values are reused.
 #[derive(Debug)]
-pub(crate) struct Arena<T> {
-    pieces: Vec<Vec<T>>,
+pub(crate) struct SlotArena<T> {
+    chunks: Vec<Vec<T>>,
     free: Vec<u32>,
-    len: usize,
+    slots: usize,
 }
 
-// === impl Arena ===
+// === impl SlotArena ===
 
-impl<T> Arena<T> {
+impl<T> SlotArena<T> {
     pub(crate) fn new() -> Self {
         Self {
-            pieces: Vec::new(),
+            chunks: Vec::new(),
             free: Vec::new(),
-            len: 0,
+            slots: 0,
         }
     }
 
-    /// How many numbers were ever in use at the same time.
-    pub(crate) fn numbers(&self) -> u32 {
-        number(self.len)
+    /// The number of slots, in use or free.
+    pub(crate) fn slot_count(&self) -> u32 {
+        number(self.slots)
     }
 
-    /// How many values there are.
-    pub(crate) fn count(&self) -> usize {
-        self.len - self.free.len()
+    /// The number of slots in use.
+    pub(crate) fn len(&self) -> usize {
+        self.slots - self.free.len()
     }
 
     pub(crate) fn get(&self, number: u32) -> &T {
         let (piece, place) = split(number);
-        &self.pieces[piece][place]
+        &self.chunks[piece][place]
     }
 
     pub(crate) fn get_mut(&mut self, number: u32) -> &mut T {
         let (piece, place) = split(number);
-        &mut self.pieces[piece][place]
+        &mut self.chunks[piece][place]
     }
 
-    /// Adds a value and says its number.
+    /// Adds a value and returns its number.
     pub(crate) fn add(&mut self, value: T) -> u32 {
         if let Some(free) = self.free.pop() {
             *self.get_mut(free) = value;
             return free;
         }
-        if self.len.is_multiple_of(PIECE) {
-            self.pieces.push(Vec::with_capacity(PIECE));
+        if self.slots.is_multiple_of(CHUNK_LEN) {
+            self.chunks.push(Vec::with_capacity(CHUNK_LEN));
         }
-        if let Some(last) = self.pieces.last_mut() {
+        if let Some(last) = self.chunks.last_mut() {
             last.push(value);
         }
-        self.len += 1;
-        number(self.len - 1)
+        self.slots += 1;
+        number(self.slots - 1)
     }
 
-    /// The value stays where it is until its number is given out again.
+    /// Frees a number. The value is dropped when the number is reused.
     pub(crate) fn remove(&mut self, number: u32) {
         self.free.push(number);
     }
@@ -66,10 +66,10 @@ impl<T> Arena<T> {
 
 fn split(number: u32) -> (usize, usize) {
     let number = number as usize;
-    (number / PIECE, number % PIECE)
+    (number / CHUNK_LEN, number % CHUNK_LEN)
 }
 
-/// Four thousand million objects do not fit into any etcd.
+/// More than 2^32 objects do not fit into any etcd.
 fn number(index: usize) -> u32 {
     u32::try_from(index).expect("fewer than 2^32 objects")
 }
@@ -79,13 +79,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_given_out_again_and_values_stay_where_they_are() {
-        let mut arena = Arena::new();
+    fn reuses_numbers_and_does_not_move_values() {
+        let mut arena = SlotArena::new();
         let numbers: Vec<u32> = (0..10_000).map(|value| arena.add(value)).collect();
         assert!(numbers.iter().all(|number| arena.get(*number) == number));
         arena.remove(7);
         arena.remove(4_096);
-        assert_eq!((arena.count(), arena.numbers()), (9_998, 10_000));
+        assert_eq!((arena.len(), arena.slot_count()), (9_998, 10_000));
         assert_eq!((arena.add(1), arena.add(2)), (4_096, 7));
         assert_eq!((*arena.get(7), *arena.get(4_096)), (2, 1));
         assert_eq!(arena.add(3), 10_000);

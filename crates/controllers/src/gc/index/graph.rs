@@ -1,8 +1,10 @@
-//! Nodes and edges of the ownership graph, packed: a million objects have to fit where upstream puts a hundred thousand.
+//! Nodes and edges of the ownership graph, in a compact form: a million objects take the memory that a hundred thousand
+//! take upstream.
 //!
-//! Nodes and edges live in two arenas and point at each other by number. The edges of an owner form a doubly linked
-//! list, so that a fan of a million dependents loses each of them in constant time; those of a dependent form a singly
-//! linked one, in the order of its ownerReferences. Only the index changes a graph. Nothing here recurses.
+//! Nodes and edges are kept in two arenas and refer to each other by number. The edges of an owner form a doubly linked
+//! list, so that a dependent is removed in constant time even if the owner has a million of them. The edges of a
+//! dependent form a singly linked list, in the order of its ownerReferences. Only the index changes the graph. No
+//! function here recurses.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -10,28 +12,28 @@ use std::sync::Arc;
 
 use hashbrown::HashTable;
 
-use super::arena::Arena;
-use super::intern::{Interner, TextId};
+use super::arena::SlotArena;
+use super::intern::{TextId, TextInterner};
 use crate::runtime::kind::KindId;
 use crate::runtime::record::{Revision, Uid};
 
-/// A node's place. Reused after the node is gone: never kept outside the graph.
+/// The number of a node. It is reused after the node is removed, so it must not be kept outside the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct NodeId(u32);
 
-/// An edge's place.
+/// The number of an edge. It is reused after the edge is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct EdgeId(u32);
 
 /// The end of a list of edges.
 const NONE: EdgeId = EdgeId(u32::MAX);
 
-/// An object, or an owner that somebody refers to and nobody has shown.
+/// An object, or a virtual owner: one that references name and no feed has shown.
 #[derive(Debug)]
-pub(crate) struct Node {
+pub(crate) struct GraphNode {
     pub(crate) uid: Uid,
     pub(crate) name: Box<str>,
-    /// 0: not a number; the text is in `Graph::odd_revisions`.
+    /// 0 means that the revision is not a number; its text is in `OwnershipGraph::opaque_revisions`.
     revision: u64,
     pub(crate) namespace: TextId,
     owners: EdgeId,
@@ -39,54 +41,54 @@ pub(crate) struct Node {
     /// How many dependents' references block this object's foreground deletion.
     pub(crate) blocking: u32,
     pub(crate) kind: KindId,
-    pub(crate) facts: Facts,
+    pub(crate) facts: ObjectFacts,
 }
 
-/// What is known about an object besides its place in the graph.
+/// Flags of an object: whether it is virtual, deleting, doubtful, and which of our finalizers it has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Facts(u8);
+pub(crate) struct ObjectFacts(u8);
 
-/// One ownerReference.
+/// One ownerReference of a dependent.
 #[derive(Debug)]
-pub(crate) struct Edge {
+pub(crate) struct OwnerEdge {
     pub(crate) dependent: NodeId,
     pub(crate) owner: NodeId,
-    /// The dependent's next reference.
-    next: EdgeId,
-    /// The owner's other dependents.
-    before: EdgeId,
-    after: EdgeId,
-    /// apiVersion and kind, as written.
-    pub(crate) typed: TextId,
-    pub(crate) controller: Flag,
-    pub(crate) blocks: Flag,
+    /// The next reference of the same dependent.
+    next_owner: EdgeId,
+    /// The neighbours in the owner's list of dependents.
+    previous_dependent: EdgeId,
+    next_dependent: EdgeId,
+    /// apiVersion and kind as the reference has them.
+    pub(crate) type_id: TextId,
+    pub(crate) controller: OptionalBool,
+    pub(crate) blocks: OptionalBool,
 }
 
-/// A boolean that may be unset: a patch has to write it back as it was.
+/// A boolean that may be unset. A patch has to write it back as it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Flag {
+pub(crate) enum OptionalBool {
     Unset,
     False,
     True,
 }
 
-/// The whole graph.
+/// All objects and their ownerReferences, with an index by uid.
 #[derive(Debug)]
-pub(crate) struct Graph {
-    nodes: Arena<Node>,
-    edges: Arena<Edge>,
+pub(crate) struct OwnershipGraph {
+    nodes: SlotArena<GraphNode>,
+    edges: SlotArena<OwnerEdge>,
     by_uid: HashTable<NodeId>,
     seed: u64,
-    pub(crate) namespaces: Interner,
-    odd_revisions: BTreeMap<NodeId, Arc<str>>,
-    /// Names of references that are not their owner's name.
-    odd_names: BTreeMap<EdgeId, Box<str>>,
+    pub(crate) namespaces: TextInterner,
+    opaque_revisions: BTreeMap<NodeId, Arc<str>>,
+    /// The owner names of references whose owner has another name.
+    reference_names: BTreeMap<EdgeId, Box<str>>,
 }
 
-// === impl Facts ===
+// === impl ObjectFacts ===
 
-impl Facts {
-    /// Known from references only.
+impl ObjectFacts {
+    /// No feed has shown it; only references name it.
     pub(crate) const VIRTUAL: Self = Self(1);
     /// It has a deletionTimestamp.
     pub(crate) const DELETING: Self = Self(2);
@@ -94,11 +96,11 @@ impl Facts {
     pub(crate) const FOREGROUND: Self = Self(4);
     /// It has the finalizer `orphan`.
     pub(crate) const ORPHAN: Self = Self(8);
-    /// Our delete of it was acknowledged, or its absence proven; the feed will show its end.
+    /// Our delete of it was acknowledged, or it was not found. Its feed will show the DELETED event.
     pub(crate) const GOING: Self = Self(16);
-    /// A fresh list did not show it.
+    /// A relist did not show it.
     pub(crate) const DOUBTFUL: Self = Self(32);
-    /// The slot holds nothing.
+    /// The slot of the arena is free.
     const FREE: Self = Self(64);
 
     pub(crate) fn has(self, all: Self) -> bool {
@@ -109,20 +111,20 @@ impl Facts {
         Self(self.0 | more.0)
     }
 
-    /// Being deleted in the foreground: it waits for its dependents. The orphan finalizer wins if both are there.
+    /// Whether it is in foreground deletion and waits for its dependents. If it has both finalizers, `orphan` counts.
     pub(crate) fn is_waiting(self) -> bool {
         self.has(Self::DELETING.with(Self::FOREGROUND)) && !self.has(Self::ORPHAN)
     }
 
-    /// Being deleted, and its dependents are to stay.
+    /// Whether it is being deleted and its dependents are to become orphans.
     pub(crate) fn is_orphaning(self) -> bool {
         self.has(Self::DELETING.with(Self::ORPHAN))
     }
 }
 
-// === impl Flag ===
+// === impl OptionalBool ===
 
-impl From<Option<bool>> for Flag {
+impl From<Option<bool>> for OptionalBool {
     fn from(value: Option<bool>) -> Self {
         match value {
             None => Self::Unset,
@@ -132,29 +134,29 @@ impl From<Option<bool>> for Flag {
     }
 }
 
-impl From<Flag> for Option<bool> {
-    fn from(flag: Flag) -> Self {
+impl From<OptionalBool> for Option<bool> {
+    fn from(flag: OptionalBool) -> Self {
         match flag {
-            Flag::Unset => None,
-            Flag::False => Some(false),
-            Flag::True => Some(true),
+            OptionalBool::Unset => None,
+            OptionalBool::False => Some(false),
+            OptionalBool::True => Some(true),
         }
     }
 }
 
-// === impl Graph ===
+// === impl OwnershipGraph ===
 
-impl Graph {
-    /// An empty graph. `seed` keeps those who choose uids from choosing collisions.
+impl OwnershipGraph {
+    /// Creates an empty graph. `seed` prevents hash collisions by chosen uids.
     pub(crate) fn new(seed: u64) -> Self {
         Self {
-            nodes: Arena::new(),
-            edges: Arena::new(),
+            nodes: SlotArena::new(),
+            edges: SlotArena::new(),
             by_uid: HashTable::new(),
             seed,
-            namespaces: Interner::default(),
-            odd_revisions: BTreeMap::new(),
-            odd_names: BTreeMap::new(),
+            namespaces: TextInterner::default(),
+            opaque_revisions: BTreeMap::new(),
+            reference_names: BTreeMap::new(),
         }
     }
 
@@ -163,15 +165,15 @@ impl Graph {
         self.by_uid.find(self.hash(uid), is_it).copied()
     }
 
-    pub(crate) fn node(&self, id: NodeId) -> &Node {
+    pub(crate) fn node(&self, id: NodeId) -> &GraphNode {
         self.nodes.get(id.0)
     }
 
-    pub(crate) fn node_mut(&mut self, id: NodeId) -> &mut Node {
+    pub(crate) fn node_mut(&mut self, id: NodeId) -> &mut GraphNode {
         self.nodes.get_mut(id.0)
     }
 
-    pub(crate) fn edge(&self, id: EdgeId) -> &Edge {
+    pub(crate) fn edge(&self, id: EdgeId) -> &OwnerEdge {
         self.edges.get(id.0)
     }
 
@@ -180,34 +182,34 @@ impl Graph {
     }
 
     pub(crate) fn node_count(&self) -> usize {
-        self.nodes.count()
+        self.nodes.len()
     }
 
     pub(crate) fn edge_count(&self) -> usize {
-        self.edges.count()
+        self.edges.len()
     }
 
-    /// All nodes, in the order of their places.
+    /// All nodes, in the order of their numbers.
     pub(crate) fn ids(&self) -> impl Iterator<Item = NodeId> {
-        let all = (0..self.nodes.numbers()).map(NodeId);
-        all.filter(|id| !self.node(*id).facts.has(Facts::FREE))
+        let all = (0..self.nodes.slot_count()).map(NodeId);
+        all.filter(|id| !self.node(*id).facts.has(ObjectFacts::FREE))
     }
 
-    /// The references of a dependent, in order.
-    pub(crate) fn owners(&self, id: NodeId) -> impl Iterator<Item = (EdgeId, &Edge)> {
-        self.chain(self.node(id).owners, |edge| edge.next)
+    /// The references of a dependent, in the order of its ownerReferences.
+    pub(crate) fn owners(&self, id: NodeId) -> impl Iterator<Item = (EdgeId, &OwnerEdge)> {
+        self.chain(self.node(id).owners, |edge| edge.next_owner)
     }
 
-    /// The references to an owner. A dependent with two of them comes twice.
-    pub(crate) fn dependents(&self, id: NodeId) -> impl Iterator<Item = (EdgeId, &Edge)> {
-        self.chain(self.node(id).dependents, |edge| edge.after)
+    /// The references to an owner. A dependent with two references occurs twice.
+    pub(crate) fn dependents(&self, id: NodeId) -> impl Iterator<Item = (EdgeId, &OwnerEdge)> {
+        self.chain(self.node(id).dependents, |edge| edge.next_dependent)
     }
 
     fn chain(
         &self,
         first: EdgeId,
-        next: fn(&Edge) -> EdgeId,
-    ) -> impl Iterator<Item = (EdgeId, &Edge)> {
+        next: fn(&OwnerEdge) -> EdgeId,
+    ) -> impl Iterator<Item = (EdgeId, &OwnerEdge)> {
         let mut at = first;
         std::iter::from_fn(move || {
             let id = (at != NONE).then_some(at)?;
@@ -225,9 +227,9 @@ impl Graph {
         self.node(id).dependents != NONE
     }
 
-    /// The owner's name as this reference writes it.
+    /// The owner's name as the reference has it.
     pub(crate) fn reference_name(&self, id: EdgeId) -> &str {
-        match self.odd_names.get(&id) {
+        match self.reference_names.get(&id) {
             Some(name) => name,
             None => &self.node(self.edge(id).owner).name,
         }
@@ -236,7 +238,7 @@ impl Graph {
     pub(crate) fn revision(&self, id: NodeId) -> Revision {
         match self.node(id).revision {
             0 => {
-                let text = self.odd_revisions.get(&id);
+                let text = self.opaque_revisions.get(&id);
                 Revision::Odd(text.cloned().unwrap_or_else(|| "".into()))
             }
             number => Revision::Number(number),
@@ -249,9 +251,10 @@ impl Graph {
             Revision::Number(_) | Revision::Odd(_) => 0,
         };
         if number == 0 {
-            self.odd_revisions.insert(id, revision.to_string().into());
+            self.opaque_revisions
+                .insert(id, revision.to_string().into());
         } else if self.node(id).revision == 0 {
-            self.odd_revisions.remove(&id);
+            self.opaque_revisions.remove(&id);
         }
         self.node_mut(id).revision = number;
     }
@@ -259,16 +262,16 @@ impl Graph {
     /// Adds a node without edges. Its uid must be new.
     pub(crate) fn add(&mut self, uid: Uid, kind: KindId, namespace: &str, name: &str) -> NodeId {
         let hash = self.hash(&uid);
-        let node = Node {
+        let node = GraphNode {
             uid,
             name: name.into(),
             revision: 0,
-            namespace: self.namespaces.take(namespace),
+            namespace: self.namespaces.acquire(namespace),
             owners: NONE,
             dependents: NONE,
             blocking: 0,
             kind,
-            facts: Facts::default(),
+            facts: ObjectFacts::default(),
         };
         let id = NodeId(self.nodes.add(node));
         let (nodes, seed) = (&self.nodes, self.seed);
@@ -284,62 +287,63 @@ impl Graph {
         if let Ok(found) = self.by_uid.find_entry(hash, |other| *other == id) {
             found.remove();
         }
-        self.odd_revisions.remove(&id);
-        self.namespaces.give_back(self.node(id).namespace);
+        self.opaque_revisions.remove(&id);
+        self.namespaces.release(self.node(id).namespace);
         let node = self.node_mut(id);
-        node.facts = Facts::FREE;
+        node.facts = ObjectFacts::FREE;
         node.name = "".into();
         node.uid = Uid::default();
         self.nodes.remove(id.0);
     }
 
-    /// Says what and where a node really is. References that name it otherwise keep the name they use.
+    /// Sets the kind, namespace and name of a node. References that use another name keep theirs.
     pub(crate) fn identify(&mut self, id: NodeId, kind: KindId, namespace: &str, name: &str) {
         if *self.node(id).name != *name {
             let plain: Vec<EdgeId> = self
                 .dependents(id)
                 .map(|(edge, _)| edge)
-                .filter(|edge| !self.odd_names.contains_key(edge))
+                .filter(|edge| !self.reference_names.contains_key(edge))
                 .collect();
             for edge in plain {
-                self.odd_names.insert(edge, self.node(id).name.clone());
+                self.reference_names
+                    .insert(edge, self.node(id).name.clone());
             }
             self.node_mut(id).name = name.into();
         }
         let earlier = self.node(id).namespace;
-        let namespace = self.namespaces.take(namespace);
-        self.namespaces.give_back(earlier);
+        let namespace = self.namespaces.acquire(namespace);
+        self.namespaces.release(earlier);
         let node = self.node_mut(id);
         node.namespace = namespace;
         node.kind = kind;
     }
 
-    /// Adds a reference in front of the dependent's others.
+    /// Adds a reference in front of the dependent's other references.
     pub(crate) fn link(
         &mut self,
         dependent: NodeId,
         owner: NodeId,
         typed: TextId,
         name: &str,
-        (controller, blocks): (Flag, Flag),
+        (controller, blocks): (OptionalBool, OptionalBool),
     ) -> EdgeId {
         let sibling = self.node(owner).dependents;
-        let edge = Edge {
+        let edge = OwnerEdge {
             dependent,
             owner,
-            next: self.node(dependent).owners,
-            before: NONE,
-            after: sibling,
-            typed,
+            next_owner: self.node(dependent).owners,
+            previous_dependent: NONE,
+            next_dependent: sibling,
+            type_id: typed,
             controller,
             blocks,
         };
         let id = EdgeId(self.edges.add(edge));
         if sibling != NONE {
-            self.edges.get_mut(sibling.0).before = id;
+            self.edges.get_mut(sibling.0).previous_dependent = id;
         }
         if *self.node(owner).name != *name {
-            self.odd_names.insert(id, name.into());
+            self.reference_names.insert(id, name.into());
         }
         self.node_mut(dependent).owners = id;
         let counts = counts_as_blocking(self.edges.get(id.0));
@@ -349,37 +353,37 @@ impl Graph {
         id
     }
 
-    /// Cuts the list of a dependent's references off, to be removed one by one while others are added.
-    pub(crate) fn detach(&mut self, dependent: NodeId) -> Detached {
-        Detached(std::mem::replace(
+    /// Detaches all references of a dependent. The caller removes them one by one with [`OwnershipGraph::unlink`].
+    pub(crate) fn detach(&mut self, dependent: NodeId) -> DetachedEdges {
+        DetachedEdges(std::mem::replace(
             &mut self.node_mut(dependent).owners,
             NONE,
         ))
     }
 
-    /// Removes the next detached reference. Returns its owner, and the type for whoever counts its uses.
-    pub(crate) fn unlink(&mut self, detached: &mut Detached) -> Option<(NodeId, TextId)> {
+    /// Removes the next detached reference. Returns its owner, and its type so that the caller can release it.
+    pub(crate) fn unlink(&mut self, detached: &mut DetachedEdges) -> Option<(NodeId, TextId)> {
         let id = (detached.0 != NONE).then_some(detached.0)?;
         let counts = counts_as_blocking(self.edge(id));
-        let Edge {
+        let OwnerEdge {
             owner,
-            next,
-            before,
-            after,
-            typed,
+            next_owner: next,
+            previous_dependent: before,
+            next_dependent: after,
+            type_id: typed,
             ..
         } = *self.edge(id);
         detached.0 = next;
         if before == NONE {
             self.node_mut(owner).dependents = after;
         } else {
-            self.edges.get_mut(before.0).after = after;
+            self.edges.get_mut(before.0).next_dependent = after;
         }
         if after != NONE {
-            self.edges.get_mut(after.0).before = before;
+            self.edges.get_mut(after.0).previous_dependent = before;
         }
         self.node_mut(owner).blocking -= u32::from(counts);
-        self.odd_names.remove(&id);
+        self.reference_names.remove(&id);
         self.edges.remove(id.0);
         Some((owner, typed))
     }
@@ -389,13 +393,13 @@ impl Graph {
     }
 }
 
-/// References that were cut off their dependent and not removed yet.
+/// References that were detached from their dependent and have not been removed yet.
 #[must_use]
-pub(crate) struct Detached(EdgeId);
+pub(crate) struct DetachedEdges(EdgeId);
 
-/// DEVIATION(self-owner): an object that names itself as its owner does not wait for itself; upstream's would for ever.
-fn counts_as_blocking(edge: &Edge) -> bool {
-    edge.blocks == Flag::True && edge.owner != edge.dependent
+/// DEVIATION(self-owner): an object that names itself as its owner does not wait for itself; upstream it waits for ever.
+fn counts_as_blocking(edge: &OwnerEdge) -> bool {
+    edge.blocks == OptionalBool::True && edge.owner != edge.dependent
 }
 
 fn hash_of(seed: u64, uid: &Uid) -> u64 {

@@ -1,27 +1,27 @@
-//! Texts that many nodes and edges share, kept once and counted: namespaces, and the types of references.
+//! Reference-counted texts that many nodes and edges share: namespaces, and the types of references.
 //!
-//! A text nobody uses any more is forgotten, so that churn leaves nothing behind.
+//! A text is removed with its last user, so churn does not grow the table.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A text's place. Reused after its last user gave it back.
+/// The number of a text. It is reused after the last user has released it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TextId(u32);
 
 /// Texts by number and numbers by text.
 #[derive(Debug, Default)]
-pub(crate) struct Interner {
+pub(crate) struct TextInterner {
     texts: Vec<(Arc<str>, u32)>,
     ids: BTreeMap<Arc<str>, TextId>,
     free: Vec<TextId>,
 }
 
-// === impl Interner ===
+// === impl TextInterner ===
 
-impl Interner {
-    /// The number of a text, with one more user.
-    pub(crate) fn take(&mut self, text: &str) -> TextId {
+impl TextInterner {
+    /// Returns the number of a text and counts one more user.
+    pub(crate) fn acquire(&mut self, text: &str) -> TextId {
         if let Some(id) = self.ids.get(text) {
             self.texts[id.index()].1 += 1;
             return *id;
@@ -43,8 +43,8 @@ impl Interner {
         id
     }
 
-    /// One user less.
-    pub(crate) fn give_back(&mut self, id: TextId) {
+    /// Counts one user less and removes the text with its last user.
+    pub(crate) fn release(&mut self, id: TextId) {
         let (text, users) = &mut self.texts[id.index()];
         *users -= 1;
         if *users == 0 {
@@ -54,17 +54,16 @@ impl Interner {
         }
     }
 
-    /// The text of a number.
     pub(crate) fn text(&self, id: TextId) -> &str {
         &self.texts[id.index()].0
     }
 
-    /// The text at a place; empty if nobody uses it.
+    /// The text at an index of the table; empty if the slot is free.
     pub(crate) fn text_at(&self, place: usize) -> &str {
         &self.texts[place].0
     }
 
-    /// The number of a text that somebody uses.
+    /// The number of a text that is in use.
     #[cfg(test)]
     pub(crate) fn find(&self, text: &str) -> Option<TextId> {
         self.ids.get(text).copied()
@@ -84,16 +83,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_lives_as_long_as_it_is_used() {
-        let mut interner = Interner::default();
-        let shop = interner.take("shop");
-        assert_eq!(interner.take("shop"), shop);
-        let lab = interner.take("lab");
-        interner.give_back(shop);
+    fn keeps_a_text_until_its_last_release() {
+        let mut interner = TextInterner::default();
+        let shop = interner.acquire("shop");
+        assert_eq!(interner.acquire("shop"), shop);
+        let lab = interner.acquire("lab");
+        interner.release(shop);
         assert_eq!(interner.text(shop), "shop");
-        interner.give_back(shop);
+        interner.release(shop);
         assert_eq!(interner.find("shop"), None);
-        assert_eq!(interner.take("new"), shop, "the place is used again");
+        assert_eq!(interner.acquire("new"), shop, "the place is used again");
         assert_eq!(interner.text(lab), "lab");
     }
 }

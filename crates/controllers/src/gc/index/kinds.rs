@@ -1,19 +1,19 @@
-//! What follows for the graph when a kind becomes known, doubtful or unknown, and when discovery finds other kinds.
+//! Applies changes of a kind's feed state, and of the set of kinds that discovery finds.
 
 use std::sync::Arc;
 
-use super::graph::{Facts, NodeId};
-use super::{Index, UNRESOLVED};
-use crate::gc::Key;
+use super::graph::{NodeId, ObjectFacts};
+use super::{OwnershipIndex, UNRESOLVED};
+use crate::gc::GcKey;
 use crate::runtime::controller::WakeList;
 use crate::runtime::kind::{KindCatalog, KindId, KindState};
 use crate::runtime::record::Revision;
 
-// === impl Index ===
+// === impl OwnershipIndex ===
 
-impl Index {
-    /// A kind is known better or worse than before.
-    pub fn know_kind(&mut self, kind: KindId, state: KindState, wake: &mut WakeList<Key>) {
+impl OwnershipIndex {
+    /// Records the state of a kind's feed, and wakes the keys that waited for it.
+    pub fn set_kind_state(&mut self, kind: KindId, state: KindState, wake: &mut WakeList<GcKey>) {
         match state {
             KindState::Syncing(since) => {
                 self.unlisted.entry(kind).or_insert(since);
@@ -32,7 +32,7 @@ impl Index {
                 self.states.insert(kind, state);
                 self.forget_past(kind);
             }
-            // Less is known than before, so nothing more can follow.
+            // Less is known than before, so no key has a new decision.
             KindState::Syncing(_) => {
                 self.states.insert(kind, state);
             }
@@ -43,22 +43,22 @@ impl Index {
         }
     }
 
-    /// Discovery found other kinds. References that could not be resolved may be now, and the other way round.
-    pub fn know_catalog(&mut self, catalog: &Arc<KindCatalog>, wake: &mut WakeList<Key>) {
+    /// Replaces the catalog. References that did not resolve may resolve now, and the reverse.
+    pub fn set_catalog(&mut self, catalog: &Arc<KindCatalog>, wake: &mut WakeList<GcKey>) {
         self.catalog = catalog.clone();
         self.types.resolve(catalog);
         for id in self.graph.ids() {
-            if !self.is_virtual(id) && !self.is_plainly_owned(id) {
+            if !self.is_virtual(id) && !self.has_settled_owners(id) {
                 wake.now(self.key(id));
             }
         }
     }
 
-    /// Those who refer to an owner of this kind that no feed has shown, and owners that wait for all kinds to be known.
-    fn wake_waiting_for(&self, kind: KindId, wake: &mut WakeList<Key>) {
-        for id in &self.virtuals {
+    /// Wakes dependents of virtual owners of this kind, and owners that wait until all kinds are listed.
+    fn wake_waiting_for(&self, kind: KindId, wake: &mut WakeList<GcKey>) {
+        for id in &self.virtual_nodes {
             for (_, edge) in self.graph.dependents(*id) {
-                if self.types.kind(edge.typed) == Some(kind) {
+                if self.types.kind(edge.type_id) == Some(kind) {
                     wake.now(self.key(edge.dependent));
                 }
             }
@@ -68,52 +68,53 @@ impl Index {
         }
     }
 
-    /// The server was set back in time: what this kind's objects were is not known any more. Nor does any absence hold,
-    /// of whatever kind: each feed notices by itself, and what was gone may be back before its own feed says so.
+    /// Forgets the state of this kind's objects, because the server's store was restored. Proofs of absence of every kind
+    /// are forgotten too: each feed notices a restore by itself, and an absent owner may be back before its own feed
+    /// notices.
     fn forget_past(&mut self, kind: KindId) {
-        let of_kind: Vec<NodeId> = self.objects(kind).collect();
+        let of_kind: Vec<NodeId> = self.objects_of_kind(kind).collect();
         for id in of_kind {
             self.graph.set_revision(id, &Revision::default());
-            self.graph.node_mut(id).facts = Facts::default();
+            self.graph.node_mut(id).facts = ObjectFacts::default();
             self.finalizers.remove(&id);
             self.awaiting_dependents.remove(&id);
         }
         self.lookups.clear();
-        self.absent.clear();
-        self.orphaned.clear();
+        self.absent_owners.clear();
+        self.orphaned_owners.clear();
         self.deleted_while_orphaning.clear();
     }
 
-    /// A kind that is not served: its objects are not known to be gone, only not known. Whoever refers to one presumes
-    /// it alive.
-    fn forget_objects(&mut self, kind: KindId, wake: &mut WakeList<Key>) {
-        let of_kind: Vec<NodeId> = self.objects(kind).collect();
+    /// Turns the objects of a kind that is no longer served into virtual owners. They are not proven absent, so their
+    /// dependents presume them alive.
+    fn forget_objects(&mut self, kind: KindId, wake: &mut WakeList<GcKey>) {
+        let of_kind: Vec<NodeId> = self.objects_of_kind(kind).collect();
         for id in of_kind {
             let detached = self.graph.detach(id);
             self.finalizers.remove(&id);
             self.awaiting_dependents.remove(&id);
             let node = self.graph.node_mut(id);
-            node.facts = Facts::VIRTUAL;
+            node.facts = ObjectFacts::VIRTUAL;
             node.kind = UNRESOLVED;
-            self.virtuals.insert(id);
+            self.virtual_nodes.insert(id);
             wake.now(self.key(id));
             self.wake_dependents(id, wake);
             self.unlink(detached, wake);
         }
-        // Only now, because they may refer to each other.
-        let unused: Vec<NodeId> = self.virtuals.iter().copied().collect();
+        // After the loop above, because the objects may refer to each other.
+        let unused: Vec<NodeId> = self.virtual_nodes.iter().copied().collect();
         for id in unused {
-            if self.virtuals.contains(&id) {
+            if self.virtual_nodes.contains(&id) {
                 self.drop_if_unused(id);
             }
         }
     }
 
-    fn objects(&self, kind: KindId) -> impl Iterator<Item = NodeId> {
+    fn objects_of_kind(&self, kind: KindId) -> impl Iterator<Item = NodeId> {
         let graph = &self.graph;
         graph.ids().filter(move |id| {
             let node = graph.node(*id);
-            node.kind == kind && !node.facts.has(Facts::VIRTUAL)
+            node.kind == kind && !node.facts.has(ObjectFacts::VIRTUAL)
         })
     }
 }

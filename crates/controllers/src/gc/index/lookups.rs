@@ -1,135 +1,139 @@
-//! What the server said about owners when it was asked, and for how long that may be relied on.
+//! The results of owner lookups, and how long each of them is valid.
 //!
-//! An owner is looked up under the coordinates a reference gives. Proven absence is final, because a uid is never given
-//! out twice; only a server that is set back in time takes it back. Life is not: an owner that was found but that no feed has shown is looked at again, and an owner that
-//! waits for its dependents is confirmed before any of them goes because of it, since its user may have changed the
-//! policy meanwhile.
+//! An owner is looked up under the coordinates that a reference gives. Proven absence is final, because the server never
+//! reuses a uid; only a restore of the store revokes it. A found owner is not final: one that no feed shows is read
+//! again later, and one in foreground deletion is read again before a dependent is deleted because of it, since its user
+//! may have changed the propagation policy.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::graph::Facts;
-use crate::gc::Coordinates;
+use super::graph::ObjectFacts;
+use crate::gc::OwnerCoordinates;
 use crate::runtime::call::AbsenceProof;
 use crate::runtime::record::Uid;
 
-/// For how long a waiting owner's state is relied on, and for how many of its dependents: a cascade then costs one
-/// question in a hundred deletes, and a change of policy is noticed within a second.
+/// How long the confirmation of a waiting owner is valid. A change of the propagation policy takes effect within this
+/// time.
 pub(crate) const OWNER_CONFIRM: SignedDuration = SignedDuration::from_secs(1);
-/// See [`OWNER_CONFIRM`].
+/// For how many dependents the confirmation of a waiting owner is valid: a cascade costs one read per hundred deletes.
 pub(crate) const OWNER_CONFIRM_DEPENDENTS: u32 = 100;
 
-/// When an owner that no feed shows is looked at again: its kind cannot be listed, or its watch lags.
+/// When an owner that was found but that no feed shows is read again. Its kind cannot be listed, or its watch lags.
 pub(crate) const UNSHOWN_RECHECK: Duration = Duration::from_secs(60);
 
-/// What the server said about an owner.
+/// The result of reading an owner from the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Lookup {
-    /// It does not exist.
+pub(crate) enum OwnerLookup {
     Absent(AbsenceProof),
-    /// It exists; what it was at that time.
-    Alive(Facts, Timestamp),
+    /// It exists. Its facts, and the time of the read.
+    Alive(ObjectFacts, Timestamp),
 }
 
-/// All that was learned by asking. Entries live as long as their owner's node.
+/// The results of all lookups. A result is kept as long as the owner's node.
 #[derive(Debug, Default)]
-pub(crate) struct Lookups {
-    found: BTreeMap<Uid, BTreeMap<Coordinates, Lookup>>,
-    confirmed: BTreeMap<Uid, Confirmed>,
+pub(crate) struct OwnerLookups {
+    found: BTreeMap<Uid, BTreeMap<OwnerCoordinates, OwnerLookup>>,
+    confirmed: BTreeMap<Uid, WaitingConfirmation>,
 }
 
 #[derive(Debug)]
-struct Confirmed {
+struct WaitingConfirmation {
     at: Timestamp,
-    left: u32,
+    dependents_left: u32,
 }
 
-// === impl Lookups ===
+// === impl OwnerLookups ===
 
-impl Lookups {
-    pub(crate) fn get(&self, coordinates: &Coordinates) -> Option<&Lookup> {
+impl OwnerLookups {
+    pub(crate) fn get(&self, coordinates: &OwnerCoordinates) -> Option<&OwnerLookup> {
         self.found.get(&coordinates.uid)?.get(coordinates)
     }
 
-    /// Returns what was known before. The first proof stays.
+    /// Records a proof of absence and returns the earlier result. The first proof is kept.
     pub(crate) fn prove_absent(
         &mut self,
-        coordinates: Coordinates,
+        coordinates: OwnerCoordinates,
         proof: AbsenceProof,
-    ) -> Option<Lookup> {
+    ) -> Option<OwnerLookup> {
         let before = self.get(&coordinates).cloned();
-        if !matches!(before, Some(Lookup::Absent(_))) {
+        if !matches!(before, Some(OwnerLookup::Absent(_))) {
             self.confirmed.remove(&coordinates.uid);
-            self.set(coordinates, Lookup::Absent(proof));
+            self.set(coordinates, OwnerLookup::Absent(proof));
         }
         before
     }
 
-    /// Returns what was known before. Absence is final: who is proven absent does not come alive by a late answer.
+    /// Records that the owner exists and returns the earlier result. Absence is final: a late answer does not revoke it.
     pub(crate) fn found_alive(
         &mut self,
-        coordinates: Coordinates,
-        facts: Facts,
+        coordinates: OwnerCoordinates,
+        facts: ObjectFacts,
         now: Timestamp,
-    ) -> Option<Lookup> {
+    ) -> Option<OwnerLookup> {
         let before = self.get(&coordinates).cloned();
-        if !matches!(before, Some(Lookup::Absent(_))) {
-            self.set(coordinates, Lookup::Alive(facts, now));
+        if !matches!(before, Some(OwnerLookup::Absent(_))) {
+            self.set(coordinates, OwnerLookup::Alive(facts, now));
         }
         before
     }
 
-    fn set(&mut self, coordinates: Coordinates, lookup: Lookup) {
+    fn set(&mut self, coordinates: OwnerCoordinates, lookup: OwnerLookup) {
         let all = self.found.entry(coordinates.uid.clone()).or_default();
         all.insert(coordinates, lookup);
     }
 
-    /// Forgets what was said about one place of an owner that nobody looks for there any more.
-    pub(crate) fn forget_place(&mut self, coordinates: &Coordinates) {
+    /// Forgets the result for coordinates that no reference has any more.
+    pub(crate) fn forget_coordinates(&mut self, coordinates: &OwnerCoordinates) {
         if let Some(all) = self.found.get_mut(&coordinates.uid) {
             all.remove(coordinates);
         }
     }
 
-    /// A waiting owner was just seen to be waiting.
+    /// Records that a read has just shown the owner in foreground deletion.
     pub(crate) fn confirm(&mut self, owner: &Uid, now: Timestamp) {
         let left = OWNER_CONFIRM_DEPENDENTS;
-        self.confirmed
-            .insert(owner.clone(), Confirmed { at: now, left });
+        self.confirmed.insert(
+            owner.clone(),
+            WaitingConfirmation {
+                at: now,
+                dependents_left: left,
+            },
+        );
     }
 
     pub(crate) fn is_confirmed(&self, owner: &Uid, now: Timestamp) -> bool {
         let confirmed = self.confirmed.get(owner);
         confirmed.is_some_and(|confirmed| {
-            // A clock that was set back must not make it last longer.
+            // A clock that was set back must not make the confirmation last longer.
             let since = now.duration_since(confirmed.at);
-            !since.is_negative() && since < OWNER_CONFIRM && confirmed.left > 0
+            !since.is_negative() && since < OWNER_CONFIRM && confirmed.dependents_left > 0
         })
     }
 
-    /// One more dependent went because of this owner.
-    pub(crate) fn spend(&mut self, owner: &Uid) {
+    /// Counts one more dependent that was written to because of this owner.
+    pub(crate) fn spend_confirmation(&mut self, owner: &Uid) {
         if let Some(confirmed) = self.confirmed.get_mut(owner) {
-            confirmed.left = confirmed.left.saturating_sub(1);
+            confirmed.dependents_left = confirmed.dependents_left.saturating_sub(1);
         }
     }
 
-    /// Forgets an owner; returns where it is known to be absent.
-    pub(crate) fn forget(&mut self, owner: &Uid) -> Vec<(Coordinates, AbsenceProof)> {
+    /// Forgets an owner and returns its proofs of absence.
+    pub(crate) fn forget(&mut self, owner: &Uid) -> Vec<(OwnerCoordinates, AbsenceProof)> {
         self.confirmed.remove(owner);
         let all = self.found.remove(owner).unwrap_or_default();
         let absent = all
             .into_iter()
             .filter_map(|(coordinates, lookup)| match lookup {
-                Lookup::Absent(proof) => Some((coordinates, proof)),
-                Lookup::Alive(..) => None,
+                OwnerLookup::Absent(proof) => Some((coordinates, proof)),
+                OwnerLookup::Alive(..) => None,
             });
         absent.collect()
     }
 
-    /// Forgets everything: the server's past does not count any more.
+    /// Forgets everything, because the server's store was restored.
     pub(crate) fn clear(&mut self) {
         self.found.clear();
         self.confirmed.clear();

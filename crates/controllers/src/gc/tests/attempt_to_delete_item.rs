@@ -1,7 +1,7 @@
-//! `TestAttemptToDeleteItem*` and `TestAbsentOwnerCache`: which requests a dependent costs, and what they say.
+//! `TestAttemptToDeleteItem*` and `TestAbsentOwnerCache`: the requests that a dependent causes, and their content.
 
 use super::world::{NODES, PODS, RCS, SETS, World, object, to};
-use crate::gc::Reason;
+use crate::gc::GcReason;
 use crate::runtime::call::{ApiCall, CallTarget, DeletePropagation, FailureKind};
 use crate::runtime::controller::NextStep;
 
@@ -14,7 +14,7 @@ fn verbs(world: &World) -> Vec<(&'static str, &str)> {
 }
 
 #[test]
-fn a_dependent_of_an_absent_owner_costs_one_question_per_owner_and_one_delete() {
+fn looks_up_an_absent_owner_once_and_deletes_its_dependents() {
     let mut world = World::new();
     for pod in ["pod-1", "pod-2", "pod-3"] {
         world.create(object(PODS, pod, &[to(RCS, "rc")]));
@@ -26,7 +26,7 @@ fn a_dependent_of_an_absent_owner_costs_one_question_per_owner_and_one_delete() 
 }
 
 #[test]
-fn an_observed_delete_needs_no_question() {
+fn an_observed_delete_needs_no_lookup() {
     let mut world = World::new();
     world.create(object(RCS, "rc", &[]));
     world.create(object(PODS, "pod", &[to(RCS, "rc")]));
@@ -47,9 +47,9 @@ fn an_observed_delete_needs_no_question() {
     assert_eq!(*propagation, Some(DeletePropagation::Background));
 }
 
-/// Absence is remembered after the last dependent is gone: the next one costs no question.
+/// Absence is remembered after the last dependent is gone, so the next one needs no lookup.
 #[test]
-fn a_latecomer_costs_no_question() {
+fn a_late_dependent_needs_no_lookup() {
     let mut world = World::new();
     world.create(object(PODS, "pod-1", &[to(RCS, "rc")]));
     world.settle();
@@ -60,7 +60,7 @@ fn a_latecomer_costs_no_question() {
 }
 
 #[test]
-fn finalizers_on_the_object_decide_how_it_is_deleted() {
+fn finalizers_decide_the_propagation_policy() {
     let table = [
         (&[][..], DeletePropagation::Background),
         (&["x/y"][..], DeletePropagation::Background),
@@ -84,7 +84,7 @@ fn finalizers_on_the_object_decide_how_it_is_deleted() {
 }
 
 #[test]
-fn an_owner_that_cannot_be_asked_for_is_presumed_alive() {
+fn an_owner_that_cannot_be_read_is_presumed_alive() {
     for failure in [
         FailureKind::Forbidden,
         FailureKind::NotServed,
@@ -107,7 +107,7 @@ fn an_owner_that_cannot_be_asked_for_is_presumed_alive() {
 }
 
 #[test]
-fn an_owner_of_an_unknown_type_is_presumed_alive_and_nothing_is_asked() {
+fn an_owner_of_an_unknown_type_is_presumed_alive() {
     let mut world = World::new();
     let mut unknown = to(RCS, "rc");
     unknown.api_version = "core/v1".into();
@@ -116,7 +116,7 @@ fn an_owner_of_an_unknown_type_is_presumed_alive_and_nothing_is_asked() {
     assert_eq!(world.calls(), []);
     assert!(matches!(
         world.decide("pod").because,
-        Reason::Unserved { .. }
+        GcReason::Unserved { .. }
     ));
 }
 
@@ -133,9 +133,9 @@ fn another_uid_under_the_owners_name_is_proof() {
     assert_eq!(world.gc().lookups().absent, 1);
 }
 
-/// The precondition makes the server notice what the index has not seen.
+/// The precondition lets the server reject a decision that was made from an old copy.
 #[test]
-fn an_object_that_changed_meanwhile_is_judged_again() {
+fn judges_a_changed_object_again() {
     let mut world = World::new();
     world.create(object(RCS, "rc-1", &[]));
     world.create(object(RCS, "rc-2", &[]));
@@ -150,7 +150,7 @@ fn an_object_that_changed_meanwhile_is_judged_again() {
 }
 
 #[test]
-fn dangling_references_go_when_another_owner_lives() {
+fn removes_dangling_references_if_another_owner_exists() {
     let mut world = World::new();
     world.create(object(SETS, "set", &[]));
     let mut kept = to(SETS, "set");
@@ -167,7 +167,7 @@ fn dangling_references_go_when_another_owner_lives() {
 }
 
 #[test]
-fn an_owner_of_a_kind_that_is_being_listed_is_waited_for_but_not_for_ever() {
+fn waits_for_the_first_list_of_an_owners_kind_for_a_limited_time() {
     let mut world = World::unsynced();
     world.create(object(PODS, "pod", &[to(RCS, "rc")]));
     world.settle();
@@ -178,9 +178,9 @@ fn an_owner_of_a_kind_that_is_being_listed_is_waited_for_but_not_for_ever() {
     assert_eq!(verbs(&world), [("get", "rc"), ("delete", "pod")]);
 }
 
-/// An owner that was found but that no feed shows is looked at again, once a minute.
+/// An owner that was found but that no feed shows is read again once a minute.
 #[test]
-fn an_owner_that_no_feed_shows_is_looked_at_again() {
+fn reads_an_owner_that_no_feed_shows_again() {
     let mut world = World::new();
     world.lag(RCS);
     world.create(object(RCS, "rc", &[]));
@@ -196,7 +196,7 @@ fn an_owner_that_no_feed_shows_is_looked_at_again() {
 }
 
 #[test]
-fn a_missing_object_is_asked_for_before_its_dependents_are_judged() {
+fn reads_a_missing_owner_before_its_dependents_are_judged() {
     use crate::runtime::controller::ObservedChange;
     let mut world = World::new();
     world.create(object(RCS, "rc", &[]));
@@ -205,7 +205,7 @@ fn a_missing_object_is_asked_for_before_its_dependents_are_judged() {
     world.observe(&ObservedChange::Missing(RCS, "rc".into()));
     world.settle();
     assert_eq!(verbs(&world), [("get", "rc")]);
-    assert!(world.exists("pod"), "the list was wrong, the owner lives");
+    assert!(world.exists("pod"), "the list was wrong, the owner exists");
     world.lose("rc");
     world.observe(&ObservedChange::Missing(RCS, "rc".into()));
     world.settle();

@@ -1,9 +1,9 @@
 //! `TestConflictingData`: references that name an owner wrongly, in every order of events.
 //!
-//! Upstream's cases look into its queues; what is asked here is what becomes of the objects, and what it costs.
+//! Upstream's cases inspect its queues. These check which objects remain, and how many requests that takes.
 
 use super::world::{NODES, PODS, RCS, SETS, World, kinds, object, to};
-use crate::gc::Reason;
+use crate::gc::GcReason;
 use crate::runtime::call::DeletePropagation;
 use crate::runtime::record::{ObjectRecord, OwnerRef};
 
@@ -17,7 +17,7 @@ fn versioned(mut reference: OwnerRef, api_version: &str) -> OwnerRef {
     reference
 }
 
-/// Plays the creations in both orders, with all events seen between them.
+/// Creates the objects in both orders, and delivers all events after each creation.
 fn both_orders(records: &[ObjectRecord], check: impl Fn(&mut World, &str)) {
     let mut backward: Vec<ObjectRecord> = records.to_vec();
     backward.reverse();
@@ -31,9 +31,9 @@ fn both_orders(records: &[ObjectRecord], check: impl Fn(&mut World, &str)) {
     }
 }
 
-/// Case 1.
+/// Upstream's case 1.
 #[test]
-fn a_child_in_a_namespace_may_have_an_owner_of_the_cluster() {
+fn a_namespaced_child_may_have_a_cluster_scoped_owner() {
     let records = [
         object(PODS, "child", &[to(NODES, "owner")]),
         object(NODES, "owner", &[]),
@@ -47,12 +47,12 @@ fn a_child_in_a_namespace_may_have_an_owner_of_the_cluster() {
     world.catch_up();
     world.settle();
     assert_eq!(world.names(), ["child", "owner"]);
-    assert_eq!(world.calls().len(), 1, "one question, no more");
+    assert_eq!(world.calls().len(), 1, "one lookup, no more");
 }
 
-/// Cases 2 and 3.
+/// Upstream's cases 2 and 3.
 #[test]
-fn a_child_whose_owner_is_in_another_namespace_goes_with_a_warning() {
+fn deletes_a_child_of_an_owner_in_another_namespace_with_a_warning() {
     let records = [
         elsewhere(object(RCS, "owner", &[])),
         object(PODS, "child", &[to(RCS, "owner")]),
@@ -80,9 +80,9 @@ fn a_child_whose_owner_is_in_another_namespace_goes_with_a_warning() {
     assert_eq!(world.names(), ["owner"]);
 }
 
-/// Cases 4 and 5.
+/// Upstream's cases 4 and 5.
 #[test]
-fn a_child_of_the_cluster_with_an_owner_in_a_namespace_is_left_alone() {
+fn a_cluster_scoped_child_of_a_namespaced_owner_stays() {
     let records = [
         object(NODES, "child", &[to(RCS, "owner")]),
         object(RCS, "owner", &[]),
@@ -92,7 +92,7 @@ fn a_child_of_the_cluster_with_an_owner_in_a_namespace_is_left_alone() {
         assert_eq!(world.calls(), [], "{order}");
         let verdict = world.decide("child");
         assert!(
-            matches!(verdict.because, Reason::OutOfReach { .. }),
+            matches!(verdict.because, GcReason::OutOfReach { .. }),
             "{order}"
         );
         assert_eq!(verdict.notes.len(), 1, "{order}");
@@ -100,9 +100,9 @@ fn a_child_of_the_cluster_with_an_owner_in_a_namespace_is_left_alone() {
     });
 }
 
-/// Case 6. The other version means the same object, so no question is needed.
+/// Upstream's case 6. The other version names the same object, so no lookup is needed.
 #[test]
-fn a_reference_by_another_served_version_counts() {
+fn a_reference_by_another_served_version_is_valid() {
     let child = object(
         PODS,
         "child",
@@ -119,7 +119,7 @@ fn a_reference_by_another_served_version_counts() {
     assert_eq!(world.calls().len(), 1);
 }
 
-/// Cases 7 and 8.
+/// Upstream's cases 7 and 8.
 #[test]
 fn a_reference_by_a_version_that_is_not_served_keeps_the_child() {
     let records = [
@@ -139,22 +139,22 @@ fn a_reference_by_a_version_that_is_not_served_keeps_the_child() {
     });
 }
 
-/// Cases 9 and 10.
+/// Upstream's cases 9 and 10.
 #[test]
-fn of_two_children_of_an_absent_owner_only_the_one_with_a_served_version_goes() {
+fn deletes_only_the_child_with_a_served_version() {
     let records = [
         object(PODS, "unserved", &[versioned(to(SETS, "owner"), "apps/v9")]),
         object(PODS, "served", &[to(SETS, "owner")]),
     ];
     both_orders(&records, |world, order| {
         assert_eq!(world.names(), ["unserved"], "{order}");
-        assert_eq!(world.calls().len(), 2, "{order}: a question and a delete");
+        assert_eq!(world.calls().len(), 2, "{order}: a lookup and a delete");
     });
 }
 
-/// Cases 11, 12 and 13.
+/// Upstream's cases 11, 12 and 13.
 #[test]
-fn a_child_with_the_wrong_kind_goes_and_one_with_the_right_kind_stays() {
+fn deletes_only_the_child_with_the_wrong_kind() {
     let bad = object(PODS, "bad", &[to(RCS, "owner")]);
     let good = object(PODS, "good", &[to(SETS, "owner")]);
     for records in [[&bad, &good], [&good, &bad]] {
@@ -175,9 +175,9 @@ fn a_child_with_the_wrong_kind_goes_and_one_with_the_right_kind_stays() {
     }
 }
 
-/// Cases 14 and 16: kubernetes#98040.
+/// Upstream's cases 14 and 16: kubernetes#98040.
 #[test]
-fn a_child_of_the_cluster_does_not_shield_its_sibling_in_a_namespace() {
+fn a_cluster_scoped_child_does_not_keep_its_namespaced_sibling() {
     let records = [
         object(NODES, "bad", &[to(RCS, "owner")]),
         object(PODS, "good", &[to(RCS, "owner")]),
@@ -188,7 +188,7 @@ fn a_child_of_the_cluster_does_not_shield_its_sibling_in_a_namespace() {
     });
 }
 
-/// Case 15.
+/// Upstream's case 15.
 #[test]
 fn a_late_owner_keeps_both_its_children() {
     let mut world = World::new();
@@ -203,9 +203,10 @@ fn a_late_owner_keeps_both_its_children() {
     assert_eq!(world.decide("bad").notes.len(), 1);
 }
 
-/// Case 17: kubernetes#114603. No delete without a version: what changed is read and judged again, at once.
+/// Upstream's case 17: kubernetes#114603. Every delete has a resourceVersion; an object that changed is read and judged
+/// again at once.
 #[test]
-fn an_object_that_is_rewritten_all_the_time_still_goes() {
+fn deletes_an_object_that_changes_all_the_time() {
     let mut world = World::new();
     world.create(object(RCS, "owner", &[]));
     world.create(object(PODS, "child", &[to(RCS, "owner")]));

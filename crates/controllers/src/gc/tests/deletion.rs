@@ -1,9 +1,9 @@
-//! Foreground and orphan deletion, and a change between the two: finalizers go when they may, and always in the end.
+//! Foreground and orphan deletion, and a change of policy between the two.
 
 use std::time::Duration;
 
 use super::world::{NODES, PODS, RCS, World, blocking, object, to};
-use crate::gc::Reason;
+use crate::gc::GcReason;
 use crate::gc::index::{FOREGROUND, ORPHAN};
 use crate::runtime::call::{ApiCall, DeletePropagation};
 use crate::runtime::controller::{NextStep, ObservedChange};
@@ -18,7 +18,7 @@ fn count(world: &World, verb: &str) -> usize {
 }
 
 #[test]
-fn in_the_foreground_dependents_go_first_and_then_their_owner() {
+fn foreground_deletes_dependents_before_their_owner() {
     let mut world = World::new();
     world.create(object(RCS, "rc", &[]));
     world.create(object(PODS, "blocks", &[blocking(to(RCS, "rc"))]));
@@ -33,7 +33,7 @@ fn in_the_foreground_dependents_go_first_and_then_their_owner() {
 }
 
 #[test]
-fn a_blocking_dependent_that_is_held_holds_its_owner_and_another_does_not() {
+fn only_a_blocking_dependent_keeps_its_owner() {
     for (reference, owner_stays) in [(blocking(to(RCS, "rc")), true), (to(RCS, "rc"), false)] {
         let mut world = World::new();
         world.create(object(RCS, "rc", &[]));
@@ -45,7 +45,7 @@ fn a_blocking_dependent_that_is_held_holds_its_owner_and_another_does_not() {
         world.pass(Duration::from_secs(3600));
         assert!(world.exists("pod"));
         assert_eq!(world.exists("rc"), owner_stays);
-        assert_eq!(count(&world, "delete"), 1, "not deleted again and again");
+        assert_eq!(count(&world, "delete"), 1, "deleted once");
         world.change("pod", |meta| meta.finalizers.clear());
         world.settle();
         assert_eq!(world.names(), [""; 0]);
@@ -53,7 +53,7 @@ fn a_blocking_dependent_that_is_held_holds_its_owner_and_another_does_not() {
 }
 
 #[test]
-fn a_dependent_with_another_owner_stays_and_lets_the_waiting_one_go() {
+fn a_dependent_with_another_owner_is_detached_from_the_waiting_one() {
     let mut world = World::new();
     world.create(object(RCS, "goes", &[]));
     world.create(object(RCS, "stays", &[]));
@@ -67,7 +67,7 @@ fn a_dependent_with_another_owner_stays_and_lets_the_waiting_one_go() {
 }
 
 #[test]
-fn a_dependent_with_dependents_goes_in_the_foreground_too() {
+fn a_dependent_with_dependents_is_deleted_in_the_foreground() {
     let mut world = World::new();
     world.create(object(RCS, "a", &[]));
     world.create(object(RCS, "b", &[blocking(to(RCS, "a"))]));
@@ -85,9 +85,8 @@ fn a_dependent_with_dependents_goes_in_the_foreground_too() {
     assert_eq!(world.names(), [""; 0]);
 }
 
-/// A dependent that appears while its owner waits is treated as the others were.
 #[test]
-fn a_dependent_that_comes_late_goes_too() {
+fn deletes_a_dependent_that_appears_while_its_owner_waits() {
     let mut world = World::new();
     world.create(object(RCS, "rc", &[]));
     let mut held = object(PODS, "held", &[blocking(to(RCS, "rc"))]);
@@ -102,7 +101,7 @@ fn a_dependent_that_comes_late_goes_too() {
 }
 
 #[test]
-fn orphans_lose_the_reference_and_stay() {
+fn orphans_lose_their_reference_and_stay() {
     let mut world = World::new();
     world.create(object(RCS, "rc", &[]));
     for pod in ["1", "2", "3"] {
@@ -116,7 +115,7 @@ fn orphans_lose_the_reference_and_stay() {
     assert_eq!((count(&world, "patch"), count(&world, "delete")), (4, 0));
 }
 
-/// `TestOrphanDependentsFailure`: a dependent that cannot be patched keeps the owner's finalizer where it is.
+/// `TestOrphanDependentsFailure`: the owner keeps its finalizer while a dependent cannot be patched.
 #[test]
 fn the_finalizer_stays_while_one_dependent_refers_to_the_owner() {
     use crate::runtime::call::{CallTarget, FailureKind};
@@ -139,7 +138,7 @@ fn the_finalizer_stays_while_one_dependent_refers_to_the_owner() {
 }
 
 #[test]
-fn an_owner_is_let_go_once_also_while_its_end_is_not_shown_yet() {
+fn an_owner_is_released_once_while_its_watch_lags() {
     for policy in [DeletePropagation::Orphan, DeletePropagation::Foreground] {
         let mut world = World::new();
         world.create(object(RCS, "rc", &[]));
@@ -155,9 +154,9 @@ fn an_owner_is_let_go_once_also_while_its_end_is_not_shown_yet() {
     }
 }
 
-/// The deviation `late-orphans`.
+/// Tests the deviation `late-orphans`.
 #[test]
-fn a_dependent_that_is_seen_after_its_owner_left_orphans_is_one_too() {
+fn orphans_a_dependent_that_appears_after_its_owner_is_gone() {
     for are_feeds_faster in [false, true] {
         let mut world = World::new();
         world.shows_first = are_feeds_faster;
@@ -175,9 +174,9 @@ fn a_dependent_that_is_seen_after_its_owner_left_orphans_is_one_too() {
     }
 }
 
-/// Whoever deletes an owner in the background after all wants its dependents gone, late ones too.
+/// A user who changes the policy to Background wants the dependents deleted, also those that appear later.
 #[test]
-fn a_dependent_is_no_orphan_when_somebody_else_ended_its_owner_meanwhile() {
+fn deletes_a_late_dependent_if_another_client_deleted_its_owner() {
     let mut world = World::new();
     world.create(object(RCS, "rc", &[]));
     world.settle();
@@ -193,9 +192,9 @@ fn a_dependent_is_no_orphan_when_somebody_else_ended_its_owner_meanwhile() {
     assert_eq!(world.names().len(), 0);
 }
 
-/// A Pod that takes its time to stop is not gone when its first owner has let it go.
+/// A terminating Pod still exists after it was detached from its first owner.
 #[test]
-fn a_terminating_object_is_let_go_by_each_of_its_owners() {
+fn a_terminating_object_is_detached_from_each_of_its_owners() {
     let mut world = World::new();
     world.create(object(RCS, "a", &[]));
     world.create(object(RCS, "b", &[]));
@@ -225,9 +224,9 @@ fn an_owner_with_both_finalizers_leaves_orphans() {
     assert_eq!(world.names(), ["pod"]);
 }
 
-/// S3: a kind in its first list may hold dependents, so ends wait for it; but not longer than `ORPHAN_HOLD_MAX`.
+/// S3: a kind in its first list may have dependents, so a release waits for it, at most for `ORPHAN_HOLD_MAX`.
 #[test]
-fn an_end_waits_for_kinds_in_their_first_list_and_not_for_others() {
+fn a_release_waits_for_first_lists_only() {
     for policy in [DeletePropagation::Orphan, DeletePropagation::Foreground] {
         let mut world = World::new();
         let now = world.now();
@@ -238,7 +237,7 @@ fn an_end_waits_for_kinds_in_their_first_list_and_not_for_others() {
         world.settle();
         assert!(matches!(
             world.decide("rc").because,
-            Reason::WaitsForKinds { .. }
+            GcReason::WaitsForKinds { .. }
         ));
         world.pass(Duration::from_secs(29));
         assert!(world.exists("rc"));
@@ -251,9 +250,9 @@ fn an_end_waits_for_kinds_in_their_first_list_and_not_for_others() {
     }
 }
 
-/// A first list that fails leaves the kind as unknown as before; one that is forbidden will not come.
+/// A failed first list is retried, so the release waits. A forbidden one is not.
 #[test]
-fn a_first_list_that_fails_is_still_waited_for() {
+fn a_release_waits_for_a_first_list_that_failed() {
     let mut world = World::new();
     let now = world.now();
     world.observe(&ObservedChange::Kind(NODES, KindState::Syncing(now)));
@@ -268,7 +267,7 @@ fn a_first_list_that_fails_is_still_waited_for() {
 }
 
 #[test]
-fn an_end_goes_on_at_once_when_the_last_kind_is_listed() {
+fn releases_an_owner_when_the_last_kind_is_listed() {
     let mut world = World::new();
     let now = world.now();
     world.observe(&ObservedChange::Kind(NODES, KindState::Syncing(now)));
@@ -281,9 +280,9 @@ fn an_end_goes_on_at_once_when_the_last_kind_is_listed() {
     assert!(!world.exists("rc"));
 }
 
-/// S3 and G16: the user changes the policy in mid-cascade and the watch on the owner's kind is late.
+/// S3 and G16: the user changes the policy during the cascade, and the watch of the owner's kind lags.
 #[test]
-fn a_foreground_delete_that_becomes_orphan_stops_within_the_confirmed_dependents() {
+fn a_change_from_foreground_to_orphan_stops_the_cascade() {
     let mut world = World::new();
     world.create(object(RCS, "rc", &[]));
     for number in 0..500 {
@@ -313,7 +312,7 @@ fn a_foreground_delete_that_becomes_orphan_stops_within_the_confirmed_dependents
 }
 
 #[test]
-fn an_orphan_delete_that_becomes_background_leaves_nobody_stuck() {
+fn a_change_from_orphan_to_background_finishes() {
     for policy in [DeletePropagation::Background, DeletePropagation::Foreground] {
         let mut world = World::new();
         world.create(object(RCS, "rc", &[]));
@@ -336,7 +335,7 @@ fn an_orphan_delete_that_becomes_background_leaves_nobody_stuck() {
 }
 
 #[test]
-fn a_ring_ends_in_the_foreground() {
+fn deletes_a_ring_in_the_foreground() {
     for length in [2, 3, 100] {
         let mut world = World::new();
         for number in 0..length {
@@ -354,9 +353,9 @@ fn a_ring_ends_in_the_foreground() {
     }
 }
 
-/// The deviation `foreground-ring`.
+/// Tests the deviation `foreground-ring`.
 #[test]
-fn a_ring_whose_members_were_all_deleted_in_the_foreground_ends() {
+fn deletes_a_ring_whose_members_all_wait() {
     let mut world = World::new();
     for (name, next) in [("a", "b"), ("b", "c"), ("c", "a")] {
         world.create(object(PODS, name, &[blocking(to(PODS, next))]));
@@ -370,7 +369,7 @@ fn a_ring_whose_members_were_all_deleted_in_the_foreground_ends() {
 }
 
 #[test]
-fn an_object_that_is_deleting_is_left_to_who_deletes_it() {
+fn does_not_delete_a_terminating_object() {
     let mut world = World::new();
     let mut pod = object(PODS, "pod", &[to(RCS, "absent")]);
     pod.meta.finalizers = vec!["x/y".into()];
@@ -381,13 +380,13 @@ fn an_object_that_is_deleting_is_left_to_who_deletes_it() {
     let verdict = world.decide("pod");
     assert_eq!(
         (verdict.next, verdict.because),
-        (NextStep::Rest, Reason::Deleting)
+        (NextStep::Rest, GcReason::Deleting)
     );
 }
 
-/// `TestDoubleDeletionWithFinalizer`: the finalizer is set a second time and has to go a second time.
+/// `TestDoubleDeletionWithFinalizer`: the second delete sets the finalizer again, and the collector removes it again.
 #[test]
-fn a_second_foreground_delete_is_answered_like_the_first() {
+fn a_second_foreground_delete_is_released_again() {
     let mut world = World::new();
     let mut pod = object(PODS, "pod", &[]);
     pod.meta.finalizers = vec!["x/y".into()];

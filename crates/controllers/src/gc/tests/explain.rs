@@ -1,18 +1,22 @@
-//! What people are shown: how an object stands with its owners, what blocks it and hangs on it, and parts of the graph.
+//! The relations of an object for `caretaker explain`, and the parts of the graph for `caretaker graph`.
 
 use jiff::Timestamp;
 
 use super::world::{NODES, PODS, RCS, SETS, World, blocking, object, to};
-use crate::gc::explain::{BLOCKERS_NAMED, Hanging, Tie, Ties};
+use crate::gc::explain::{BLOCKERS_NAMED, DependentCount, ObjectRelations, OwnerRelation};
 use crate::gc::index::{FOREGROUND, ORPHAN};
-use crate::gc::view::{Part, View};
+use crate::gc::view::{GraphSelection, GraphView};
 use crate::runtime::call::CallTarget;
 use crate::runtime::controller::ObservedChange;
 use crate::runtime::kind::KindState;
 use crate::runtime::record::{OwnerRef, Uid};
 
-fn ties(world: &World, uid: &str) -> Ties {
-    world.gc().index().ties(&uid.into(), world.now()).unwrap()
+fn relations(world: &World, uid: &str) -> ObjectRelations {
+    world
+        .gc()
+        .index()
+        .relations(&uid.into(), world.now())
+        .unwrap()
 }
 
 fn deleted(world: &mut World, uid: &str, finalizer: &str) {
@@ -23,7 +27,7 @@ fn deleted(world: &mut World, uid: &str, finalizer: &str) {
 }
 
 #[test]
-fn each_owner_is_told_as_it_stands() {
+fn relations_show_the_standing_of_each_owner() {
     let mut world = World::new();
     for name in ["living", "dying", "waiting", "orphaning"] {
         world.create(object(RCS, name, &[]));
@@ -36,8 +40,8 @@ fn each_owner_is_told_as_it_stands() {
         ..to(RCS, "nowhere")
     };
     let table = [
-        (to(RCS, "living"), "Solid", "lives"),
-        (to(RCS, "dying"), "Solid", "lives, and is being deleted"),
+        (to(RCS, "living"), "Solid", "exists"),
+        (to(RCS, "dying"), "Solid", "exists, and is being deleted"),
         (
             to(RCS, "waiting"),
             "Waiting",
@@ -56,22 +60,25 @@ fn each_owner_is_told_as_it_stands() {
         (
             to(RCS, "unseen"),
             "Unknown",
-            "may be there or not: presumed alive until that is known",
+            "has not been seen: presumed alive until it is read from the server",
         ),
     ];
     let owners: Vec<OwnerRef> = table.iter().map(|(owner, ..)| owner.clone()).collect();
     world.create(object(PODS, "pod", &owners));
     world.catch_up();
-    let told = ties(&world, "pod").owners;
-    assert_eq!(told.len(), table.len());
-    for (tie, (owner, standing, message)) in told.iter().zip(&table) {
-        assert_eq!(tie.owner.name, &*owner.name);
-        assert_eq!((tie.standing, tie.message.as_str()), (*standing, *message));
+    let owners = relations(&world, "pod").owners;
+    assert_eq!(owners.len(), table.len());
+    for (relation, (owner, standing, message)) in owners.iter().zip(&table) {
+        assert_eq!(relation.owner.name, &*owner.name);
+        assert_eq!(
+            (relation.standing, relation.message.as_str()),
+            (*standing, *message)
+        );
     }
 }
 
 #[test]
-fn an_owner_that_was_asked_for_is_told_with_the_proof() {
+fn relations_show_the_proof_of_an_absent_owner() {
     let mut world = World::new();
     let waits = OwnerRef {
         controller: Some(true),
@@ -79,40 +86,40 @@ fn an_owner_that_was_asked_for_is_told_with_the_proof() {
     };
     world.create(object(PODS, "pod", &[waits, to(SETS, "living")]));
     world.create(object(SETS, "living", &[]));
-    // Keeps the pod from being written to before anybody looks: only the reads are played.
+    // Only the lookups run, so that the Pod is not written to before the check.
     world.catch_up();
     while world.calls().is_empty() && world.step() {}
-    let tie = ties(&world, "pod").owners.remove(0);
-    let expected = Tie {
+    let relation = relations(&world, "pod").owners.remove(0);
+    let expected = OwnerRelation {
         controller: true,
         blocks: true,
         standing: "Absent",
         message: "is gone: the server does not have it".into(),
-        owner: tie.owner.clone(),
+        owner: relation.owner.clone(),
     };
-    assert_eq!(tie, expected);
-    assert_eq!(tie.owner.to_string(), "ReplicationController ns/gone");
+    assert_eq!(relation, expected);
+    assert_eq!(relation.owner.to_string(), "ReplicationController ns/gone");
 }
 
 #[test]
-fn a_kind_that_is_being_listed_leaves_its_owners_in_doubt() {
+fn owners_of_a_kind_in_a_list_are_doubtful() {
     let mut world = World::new();
     world.create(object(NODES, "node", &[to(RCS, "below")]));
     world.create(object(PODS, "pod", &[to(RCS, "unseen")]));
     world.catch_up();
-    assert_eq!(ties(&world, "node").owners[0].standing, "OutOfReach");
+    assert_eq!(relations(&world, "node").owners[0].standing, "OutOfReach");
     world.observe(&ObservedChange::Kind(RCS, KindState::Frozen));
-    let frozen = &ties(&world, "pod").owners[0];
+    let frozen = &relations(&world, "pod").owners[0];
     assert_eq!(
         (frozen.standing, frozen.message.as_str()),
         (
             "Frozen",
-            "is presumed alive until replicationcontrollers have been listed anew"
+            "is presumed alive until replicationcontrollers have been listed again"
         )
     );
     let now = world.now();
     world.observe(&ObservedChange::Kind(RCS, KindState::Syncing(now)));
-    let unlisted = &ties(&world, "pod").owners[0];
+    let unlisted = &relations(&world, "pod").owners[0];
     assert_eq!(
         (unlisted.standing, unlisted.message.as_str()),
         (
@@ -123,36 +130,36 @@ fn a_kind_that_is_being_listed_leaves_its_owners_in_doubt() {
 }
 
 #[test]
-fn those_who_block_are_named_and_what_hangs_on_an_object_is_counted_through_all_levels() {
+fn relations_name_blockers_and_count_indirect_dependents() {
     let mut world = World::new();
     world.create(object(SETS, "owner", &[blocking(to(SETS, "owner"))]));
     for number in 0..12 {
         let name = format!("pod-{number:02}");
-        // Twice the same owner is one object that blocks.
+        // An object with two references to the same owner blocks once.
         let twice = [blocking(to(SETS, "owner")), blocking(to(SETS, "owner"))];
         world.create(object(PODS, &name, &twice));
     }
     world.create(object(RCS, "idle", &[to(SETS, "owner")]));
     world.create(object(PODS, "deep", &[to(RCS, "idle")]));
     world.catch_up();
-    let ties = ties(&world, "owner");
-    let (first, count) = &ties.blockers;
+    let relations = relations(&world, "owner");
+    let (first, count) = &relations.blockers;
     assert_eq!((first.len(), *count), (BLOCKERS_NAMED, 12));
     assert_eq!(first[0].name, "pod-00");
-    let hanging = |kind: &str, resource: &str, count| Hanging {
+    let dependents = |kind: &str, resource: &str, count| DependentCount {
         kind: kind.into(),
         resource: resource.into(),
         count,
     };
     let expected = [
-        hanging("Pod", "pods", 13),
-        hanging("ReplicationController", "replicationcontrollers", 1),
+        dependents("Pod", "pods", 13),
+        dependents("ReplicationController", "replicationcontrollers", 1),
     ];
-    assert_eq!(ties.hanging, expected);
+    assert_eq!(relations.dependents, expected);
 }
 
 #[test]
-fn an_object_is_known_by_its_place_also_if_only_references_name_it() {
+fn finds_objects_and_virtual_owners_by_name() {
     let mut world = World::new();
     world.create(object(PODS, "pod", &[to(RCS, "gone")]));
     world.catch_up();
@@ -170,16 +177,20 @@ fn an_object_is_known_by_its_place_also_if_only_references_name_it() {
     ];
     for (target, expected) in table {
         let expected: Vec<Uid> = expected.into_iter().map(Uid::from).collect();
-        assert_eq!(world.gc().index().known_as(&target), expected, "{target:?}");
+        assert_eq!(
+            world.gc().index().uids_named(&target),
+            expected,
+            "{target:?}"
+        );
     }
     let index = world.gc().index();
     assert_eq!(index.kind_state(PODS), Some(KindState::Synced));
     assert_eq!(index.kind_state(crate::runtime::kind::KindId(9)), None);
-    assert_eq!(index.ties(&"nobody".into(), world.now()), None);
+    assert_eq!(index.relations(&"unknown".into(), world.now()), None);
 }
 
 #[test]
-fn a_part_of_the_graph_is_what_was_asked_for_and_no_more() {
+fn a_view_holds_only_the_selected_part() {
     let mut world = World::new();
     world.create(object(NODES, "node", &[]));
     world.create(object(SETS, "set", &[to(NODES, "node")]));
@@ -191,22 +202,28 @@ fn a_part_of_the_graph_is_what_was_asked_for_and_no_more() {
     elsewhere.meta.namespace = "far".into();
     world.create(elsewhere);
     world.catch_up();
-    let table: [(Part, &[&str]); 6] = [
+    let table: [(GraphSelection, &[&str]); 6] = [
         (
-            Part::Through(vec!["set".into()]),
+            GraphSelection::Through(vec!["set".into()]),
             &["left", "node", "right", "set"],
         ),
-        (Part::Through(vec!["left".into()]), &["left", "node", "set"]),
-        (Part::Through(vec!["single".into()]), &["single"]),
         (
-            Part::Namespace("ns".into()),
+            GraphSelection::Through(vec!["left".into()]),
+            &["left", "node", "set"],
+        ),
+        (GraphSelection::Through(vec!["single".into()]), &["single"]),
+        (
+            GraphSelection::Namespace("ns".into()),
             &["left", "node", "right", "set"],
         ),
-        (Part::Namespace("far".into()), &["elsewhere", "other"]),
-        (Part::Namespace("none".into()), &[]),
+        (
+            GraphSelection::Namespace("far".into()),
+            &["elsewhere", "other"],
+        ),
+        (GraphSelection::Namespace("none".into()), &[]),
     ];
     for (part, expected) in table {
-        let view = View::of(world.gc().index(), &part);
+        let view = GraphView::of(world.gc().index(), &part);
         let found: Vec<&str> = view.nodes.iter().map(|node| node.name.as_str()).collect();
         assert_eq!(found, expected, "{part:?}");
     }

@@ -1,13 +1,13 @@
-//! G1–G16 of the input matrix, as far as they concern the graph and the decisions: nothing loops, nothing is blocked.
+//! G1–G16 of `docs/inputs.md`, as far as they concern the graph and the decisions.
 
 use super::world::{NODES, PODS, RCS, World, blocking, object, to};
 use crate::runtime::call::DeletePropagation;
 use crate::runtime::controller::ObservedChange;
 use crate::runtime::record::{OwnerRef, RecordView, Uid, decode};
 
-/// G1.
+/// G1 of `docs/inputs.md`.
 #[test]
-fn an_object_that_owns_itself_lives_and_ends_like_any_other() {
+fn an_object_that_owns_itself_is_deleted_like_any_other() {
     let mut world = World::new();
     world.create(object(PODS, "self", &[blocking(to(PODS, "self"))]));
     world.settle();
@@ -22,9 +22,9 @@ fn an_object_that_owns_itself_lives_and_ends_like_any_other() {
     assert_eq!(world.gc().index().size().nodes, 0);
 }
 
-/// G1.
+/// G1 of `docs/inputs.md`.
 #[test]
-fn a_ring_nobody_deletes_lives_and_costs_nothing() {
+fn a_ring_without_a_delete_needs_no_request() {
     let mut world = World::new();
     for number in 0..100 {
         let next = format!("{}", (number + 1) % 100);
@@ -34,9 +34,9 @@ fn a_ring_nobody_deletes_lives_and_costs_nothing() {
     assert_eq!((world.names().len(), world.calls().len()), (100, 0));
 }
 
-/// G1.
+/// G1 of `docs/inputs.md`.
 #[test]
-fn a_ring_with_an_owner_outside_survives_what_does_not_concern_it() {
+fn a_ring_with_a_living_outside_owner_stays() {
     let mut world = World::new();
     world.create(object(RCS, "outside", &[]));
     let owners = [blocking(to(PODS, "b")), to(RCS, "outside")];
@@ -48,13 +48,13 @@ fn a_ring_with_an_owner_outside_survives_what_does_not_concern_it() {
     assert_eq!(world.names(), ["a", "outside"]);
 }
 
-/// G2.
+/// G2 of `docs/inputs.md`.
 #[test]
 fn duplicate_and_contradictory_references_are_each_judged() {
     let mut world = World::new();
     world.create(object(RCS, "rc", &[]));
     let mut misnamed = to(RCS, "rc");
-    misnamed.name = "nobody".into();
+    misnamed.name = "wrong-name".into();
     let right = to(RCS, "rc");
     let owners = [right.clone(), right.clone(), misnamed.clone()];
     world.create(object(PODS, "pod", &owners));
@@ -65,9 +65,9 @@ fn duplicate_and_contradictory_references_are_each_judged() {
     assert_eq!(kept, &[right.clone(), right]);
 }
 
-/// G5. One question per owner, however many references there are.
+/// G5: each owner is looked up once, whatever the number of references.
 #[test]
-fn ten_thousand_references_cost_one_question_each() {
+fn looks_up_each_of_many_owners_once() {
     let mut world = World::new();
     let owners: Vec<OwnerRef> = (0..10_000)
         .map(|number| to(RCS, &format!("rc-{}", number % 1_000)))
@@ -78,9 +78,9 @@ fn ten_thousand_references_cost_one_question_each() {
     assert_eq!(world.calls().len(), 1_001);
 }
 
-/// G5.
+/// G5 of `docs/inputs.md`.
 #[test]
-fn odd_uids_are_as_good_as_any() {
+fn accepts_uids_of_any_form() {
     let long = "u".repeat(1 << 20);
     for odd in [
         "x",
@@ -107,9 +107,9 @@ fn odd_uids_are_as_good_as_any() {
     assert!(decode(RCS, nameless, RecordView::Metadata).is_err());
 }
 
-/// G6. Neither is walked recursively, and neither takes a square of its size.
+/// G6: the graph is not walked recursively, and the cost is linear.
 #[test]
-fn long_chains_and_wide_fans_end() {
+fn deletes_long_chains_and_wide_fans() {
     let mut world = World::new();
     world.create(object(PODS, "0", &[]));
     for number in 1..20_000 {
@@ -136,7 +136,7 @@ fn long_chains_and_wide_fans_end() {
     );
 }
 
-/// G7.
+/// G7 of `docs/inputs.md`.
 #[test]
 fn an_object_held_by_a_foreign_finalizer_is_deleted_once() {
     let mut world = World::new();
@@ -153,7 +153,7 @@ fn an_object_held_by_a_foreign_finalizer_is_deleted_once() {
     assert_eq!(world.calls().len(), 2);
 }
 
-/// G10. One object seen through two kinds is one node and is deleted once.
+/// G10: an object that two kinds serve is one node and is deleted once.
 #[test]
 fn the_same_uid_in_two_kinds_is_one_object() {
     let mut world = World::new();
@@ -173,13 +173,13 @@ fn the_same_uid_in_two_kinds_is_one_object() {
     assert_eq!(world.calls().len(), 1);
 }
 
-/// G10. A reference by the other kind is answered by the server, once.
+/// G10: a reference by the other kind is looked up once.
 #[test]
-fn a_reference_to_the_twin_kind_is_asked_for_once() {
+fn looks_up_a_reference_by_the_other_kind_once() {
     let mut world = World::new();
     world.create(object(RCS, "rc", &[]));
     world.settle();
-    // The same object, as the other kind shows it.
+    // The same object, as the other kind serves it.
     let mut twin = world.object("rc");
     twin.kind = super::world::SETS;
     world.restore(&twin);
@@ -188,9 +188,9 @@ fn a_reference_to_the_twin_kind_is_asked_for_once() {
     assert_eq!((world.names().len(), world.calls().len()), (2, 1));
 }
 
-/// G5. One uid under many names: each name is a question of its own, and nobody is woken for another's answer.
+/// G5: each name is a lookup of its own, and its answer wakes only the keys that wait for it.
 #[test]
-fn one_uid_under_many_names_costs_one_question_each() {
+fn looks_up_one_uid_under_many_names_once_each() {
     let mut world = World::new();
     for number in 0..1_000 {
         let mut owner = to(RCS, &format!("rc-{number}"));
@@ -202,9 +202,9 @@ fn one_uid_under_many_names_costs_one_question_each() {
     assert!(world.decisions() < 10_000, "{}", world.decisions());
 }
 
-/// G12. What a backup brings back has owners of the same name and other uids: upstream collects it, and so do we.
+/// G12: objects from a backup refer to owners by their earlier uids. Upstream collects them, and so do we.
 #[test]
-fn restored_children_of_replaced_owners_go() {
+fn deletes_restored_dependents_of_replaced_owners() {
     let mut world = World::new();
     world.create(object(RCS, "rc", &[]));
     let mut earlier = to(RCS, "rc");
@@ -217,9 +217,9 @@ fn restored_children_of_replaced_owners_go() {
     assert_eq!(world.calls().len(), 4);
 }
 
-/// G3, scope unknown: nothing follows until the kind is known.
+/// G3: an owner of a type that is not served is presumed alive.
 #[test]
-fn an_owner_whose_kind_nobody_serves_shields_its_dependents() {
+fn an_owner_of_an_unserved_kind_keeps_its_dependents() {
     let mut world = World::new();
     let mut owner = to(RCS, "x");
     owner.kind = "Wonder".into();

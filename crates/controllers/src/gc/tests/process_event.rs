@@ -1,21 +1,21 @@
-//! `TestProcessEvent` and what belongs to it: the graph is the same whichever way its events come in.
+//! `TestProcessEvent`: the graph does not depend on the order of events.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::world::{NODES, PODS, RCS, World, kinds, object, to, unsynced_gc};
-use crate::gc::index::Index;
-use crate::gc::view::{Edge, Part, View};
-use crate::gc::{GarbageCollector, Key, ORPHAN_HOLD_MAX, Size};
+use crate::gc::index::OwnershipIndex;
+use crate::gc::view::{EdgeView, GraphSelection, GraphView};
+use crate::gc::{GarbageCollector, GcKey, GraphSize, ORPHAN_HOLD_MAX};
 use crate::runtime::call::{AbsenceProof, ApiAnswer, DeletePropagation};
 use crate::runtime::controller::{AnsweredCall, Controller, NextStep, ObservedChange, WakeList};
 use crate::runtime::kind::KindState;
 use crate::runtime::record::{ObjectRecord, OwnerRef, Uid};
 
-fn edges(index: &Index) -> Vec<(String, String)> {
-    let view = View::of(index, &Part::Whole);
-    let ends = |edge: Edge| (edge.dependent, edge.owner);
+fn edges(index: &OwnershipIndex) -> Vec<(String, String)> {
+    let view = GraphView::of(index, &GraphSelection::Whole);
+    let ends = |edge: EdgeView| (edge.dependent, edge.owner);
     view.edges.into_iter().map(ends).collect()
 }
 
@@ -40,7 +40,7 @@ fn show(world: &mut World, record: &ObjectRecord, revision: &str) {
 }
 
 #[test]
-fn children_may_come_before_their_parents() {
+fn the_graph_does_not_depend_on_the_order_of_events() {
     let mut forward = World::new();
     let mut backward = World::new();
     for record in chain() {
@@ -52,7 +52,7 @@ fn children_may_come_before_their_parents() {
     let (one, other) = (forward.gc().index(), backward.gc().index());
     assert_eq!(edges(one), edges(other));
     assert_eq!(one.size(), other.size());
-    let size = Size {
+    let size = GraphSize {
         nodes: 5,
         edges: 6,
         virtual_nodes: 0,
@@ -61,7 +61,7 @@ fn children_may_come_before_their_parents() {
 }
 
 #[test]
-fn an_owner_that_goes_stays_as_long_as_somebody_refers_to_it() {
+fn a_deleted_owner_stays_virtual_while_it_has_dependents() {
     let mut world = World::new();
     for record in chain() {
         show(&mut world, &record, "5");
@@ -96,7 +96,7 @@ fn an_update_replaces_the_references_in_their_order() {
 }
 
 #[test]
-fn an_older_copy_changes_nothing_and_an_equal_one_wakes_nobody() {
+fn ignores_older_and_equal_copies() {
     let mut world = World::new();
     show(&mut world, &object(PODS, "pod", &[to(RCS, "rc")]), "9");
     show(&mut world, &object(PODS, "pod", &[]), "8");
@@ -107,7 +107,7 @@ fn an_older_copy_changes_nothing_and_an_equal_one_wakes_nobody() {
 }
 
 #[test]
-fn an_update_of_nothing_relevant_wakes_nobody() {
+fn an_irrelevant_update_wakes_no_key() {
     let mut world = World::new();
     world.create(object(RCS, "rc", &[]));
     world.create(object(PODS, "pod", &[to(RCS, "rc")]));
@@ -115,12 +115,12 @@ fn an_update_of_nothing_relevant_wakes_nobody() {
     world.change("pod", |_| {});
     world.change("rc", |meta| meta.finalizers = vec!["x/y".into()]);
     while world.deliver(PODS) || world.deliver(RCS) {}
-    assert!(!world.step(), "something was woken");
+    assert!(!world.step(), "a key was woken");
 }
 
-/// A kind that is not served any more leaves nothing but references to it, and those are presumed alive.
+/// When a kind is no longer served, only references to its objects remain, and these owners are presumed alive.
 #[test]
-fn a_vanished_kind_is_forgotten_but_not_proven_absent() {
+fn objects_of_a_kind_that_is_no_longer_served_are_not_absent() {
     let mut world = World::new();
     world.create(object(RCS, "rc", &[]));
     world.create(object(RCS, "rc-2", &[to(RCS, "rc")]));
@@ -136,12 +136,12 @@ fn a_vanished_kind_is_forgotten_but_not_proven_absent() {
     world.serve(kinds());
     world.observe(&ObservedChange::Kind(RCS, KindState::Synced));
     world.settle();
-    assert_eq!(world.calls().len(), 1, "now it can be asked for");
+    assert_eq!(world.calls().len(), 1, "now it can be looked up");
 }
 
-/// After a restore an absence learned earlier says nothing: what was deleted may be back.
+/// After a restore an earlier proof of absence is void: the deleted object may be back.
 #[test]
-fn a_kind_whose_past_was_taken_back_deletes_nothing_until_it_is_listed_again() {
+fn a_frozen_kind_deletes_nothing_until_it_is_listed_again() {
     let mut world = World::new();
     world.create(object(RCS, "rc", &[]));
     world.create(object(PODS, "pod", &[to(RCS, "rc")]));
@@ -160,9 +160,9 @@ fn a_kind_whose_past_was_taken_back_deletes_nothing_until_it_is_listed_again() {
     assert_eq!(world.calls(), []);
 }
 
-/// Each feed notices a restore by itself: what is known to be gone may be back before the feed of its kind says so.
+/// Each feed notices a restore by itself, so an absent owner may be back before the feed of its kind notices.
 #[test]
-fn after_a_restore_no_absence_of_any_kind_counts() {
+fn a_restore_voids_proofs_of_absence_of_every_kind() {
     let mut world = World::new();
     world.create(object(RCS, "rc", &[]));
     world.create(object(PODS, "pod", &[to(RCS, "rc")]));
@@ -178,10 +178,14 @@ fn after_a_restore_no_absence_of_any_kind_counts() {
     world.observe(&ObservedChange::Applied(restored[1].clone().into()));
     world.observe(&ObservedChange::Kind(PODS, KindState::Synced));
     world.settle();
-    assert_eq!(world.names(), ["pod", "rc"], "the server was asked");
+    assert_eq!(
+        world.names(),
+        ["pod", "rc"],
+        "the owner was looked up again"
+    );
 }
 
-/// An owner that was being deleted with orphans in the other history may live in this one.
+/// An owner that was in orphan deletion before the restore may not be deleted in the restored store.
 #[test]
 fn an_owner_of_a_frozen_kind_does_not_leave_orphans() {
     let mut world = World::new();
@@ -201,15 +205,15 @@ fn an_owner_of_a_frozen_kind_does_not_leave_orphans() {
     assert_eq!(world.calls(), []);
 }
 
-/// What a driver remembers about an object goes when the object is decided about for the last time.
+/// The driver drops its state of an object at the object's last decision.
 #[test]
-fn an_object_that_ends_is_decided_about_once_more() {
+fn a_deleted_object_is_decided_about_once_more() {
     let mut world = World::new();
     world.create(object(PODS, "pod", &[]));
     world.settle();
     world.delete("pod", DeletePropagation::Background);
     world.deliver(PODS);
-    assert!(world.step(), "nobody was woken");
+    assert!(world.step(), "no key was woken");
     assert!(!world.step());
 }
 
@@ -230,20 +234,24 @@ fn churn_leaves_nothing_behind() {
     assert_eq!((size.nodes, size.edges, size.virtual_nodes), (0, 0, 0));
 }
 
-/// What a change woke.
-fn woken(gc: &mut GarbageCollector, change: &ObservedChange, now: Timestamp) -> Vec<Key> {
+/// The keys that a change wakes.
+fn woken(gc: &mut GarbageCollector, change: &ObservedChange, now: Timestamp) -> Vec<GcKey> {
     let mut wake = WakeList::default();
     gc.observe(change, now, &mut wake);
     wake.drain().map(|(key, _)| key).collect()
 }
 
 #[test]
-fn while_owners_are_being_listed_one_dependent_of_each_waits_for_the_rest() {
+fn during_a_first_list_one_dependent_of_each_owner_is_queued() {
     let (mut gc, now) = unsynced_gc();
-    let key = |uid: &str| Key::Object(Uid::from(uid));
+    let key = |uid: &str| GcKey::Object(Uid::from(uid));
     let mut keys = |change: ObservedChange| woken(&mut gc, &change, now);
     let pod = |name: &str| ObservedChange::Applied(object(PODS, name, &[to(RCS, "rc")]).into());
-    assert_eq!(keys(pod("a")), [key("a")], "somebody has to ask in the end");
+    assert_eq!(
+        keys(pod("a")),
+        [key("a")],
+        "one dependent looks the owner up"
+    );
     assert_eq!(keys(pod("b")), []);
     assert_eq!(keys(pod("c")), []);
     let astray = OwnerRef {
@@ -251,26 +259,26 @@ fn while_owners_are_being_listed_one_dependent_of_each_waits_for_the_rest() {
         ..to(RCS, "rc")
     };
     let astray = ObservedChange::Applied(object(PODS, "d", &[astray]).into());
-    assert_eq!(keys(astray), [key("d")], "it asks another question");
+    assert_eq!(keys(astray), [key("d")], "another name is another lookup");
     let mut all = keys(ObservedChange::Kind(RCS, KindState::Synced));
     all.sort();
     assert_eq!(all, ["a", "b", "c", "d"].map(key));
 }
 
 #[test]
-fn an_owner_that_is_asked_for_before_its_kind_is_listed_wakes_all_who_refer_to_it() {
+fn a_lookup_before_the_first_list_wakes_all_dependents() {
     let (mut gc, now) = unsynced_gc();
     for name in ["a", "b", "c"] {
         let pod = object(PODS, name, &[to(RCS, "rc")]);
         woken(&mut gc, &ObservedChange::Applied(pod.into()), now);
     }
     let late = now + ORPHAN_HOLD_MAX;
-    let pod = Key::Object(Uid::from("b"));
+    let pod = GcKey::Object(Uid::from("b"));
     let NextStep::After(owners) = gc.decide(&pod, late).next else {
-        panic!("it asks");
+        panic!("no lookup");
     };
     let NextStep::Call(call) = gc.decide(&owners[0], late).next else {
-        panic!("it asks");
+        panic!("no lookup");
     };
     let mut wake = WakeList::default();
     let absent = ApiAnswer::Absent(AbsenceProof::NotFound);

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::gc::index::FOREGROUND;
-use crate::gc::{GarbageCollector, Key, Reason};
+use crate::gc::{GarbageCollector, GcKey, GcReason};
 use crate::runtime::call::{CallTarget, DeletePropagation, FailureKind};
 use crate::runtime::controller::{Controller, EventNote, ObservedChange, Verdict, WakeList};
 use crate::runtime::kind::{ApiKind, KindCatalog, KindId, KindScope, KindState};
@@ -28,7 +28,7 @@ pub(super) struct World {
     notes: Vec<EventNote>,
 }
 
-/// Pods and ReplicationControllers of core, ReplicaSets in two versions, and Nodes of the cluster.
+/// Pods, ReplicationControllers, ReplicaSets in two versions, and Nodes.
 pub(super) fn kinds() -> [ApiKind; 4] {
     let rcs = "replicationcontrollers";
     let sets = mk_kind(
@@ -63,7 +63,7 @@ fn kind_name(kind: KindId) -> &'static str {
     ["Pod", "ReplicationController", "ReplicaSet", "Node"][usize::from(kind.0)]
 }
 
-/// A reference to an object called `name` whose uid is its name too.
+/// A reference to the object `name`, whose uid is its name.
 pub(super) fn to(kind: KindId, name: &str) -> OwnerRef {
     OwnerRef {
         api_version: api_version(kind).into(),
@@ -82,7 +82,7 @@ pub(super) fn blocking(reference: OwnerRef) -> OwnerRef {
     }
 }
 
-/// An object in namespace `ns` (or in the cluster, for a Node) whose uid is its name.
+/// An object whose uid is its name. It is in the namespace `ns`, unless it is a Node.
 pub(super) fn object(kind: KindId, name: &str, owners: &[OwnerRef]) -> ObjectRecord {
     ObjectRecord {
         kind,
@@ -100,7 +100,7 @@ pub(super) fn object(kind: KindId, name: &str, owners: &[OwnerRef]) -> ObjectRec
 // === impl World ===
 
 impl World {
-    /// All kinds are known, and there is nothing.
+    /// An empty cluster in which all kinds have been listed.
     pub(super) fn new() -> Self {
         let mut world = Self::unsynced();
         for kind in KINDS {
@@ -109,7 +109,7 @@ impl World {
         world
     }
 
-    /// All kinds are about to be listed.
+    /// An empty cluster in which no kind has been listed yet.
     pub(super) fn unsynced() -> Self {
         let options = WorldOptions {
             start: Timestamp::UNIX_EPOCH,
@@ -129,19 +129,19 @@ impl World {
         self.controller()
     }
 
-    /// All Events so far.
+    /// All Events that decisions asked for so far.
     pub(super) fn notes(&mut self) -> &[EventNote] {
         let new = self.world.take_notes();
         self.notes.extend(new);
         &self.notes
     }
 
-    /// From now on events of this kind wait until they are delivered.
+    /// Holds back watch events of this kind until the test delivers them.
     pub(super) fn lag(&mut self, kind: KindId) {
         self.lagging.insert(kind);
     }
 
-    /// Requests for these objects fail from now on.
+    /// Makes requests for these objects fail.
     pub(super) fn fail(&mut self, broken: BTreeMap<CallTarget, FailureKind>) {
         self.server().rule = Box::new(move |_, (kind, namespace, name)| {
             let target = CallTarget {
@@ -158,26 +158,26 @@ impl World {
         self.server().store(kind, to_json(&meta));
     }
 
-    /// Stores an object as it is. No watch shows it.
+    /// Stores an object unchanged, without a watch event.
     pub(super) fn restore(&mut self, object: &ObjectRecord) {
         let key = place(object);
         self.server().objects.insert(key, to_json(&object.meta));
     }
 
-    /// Removes an object. No watch shows it.
+    /// Removes an object without a watch event.
     pub(super) fn lose(&mut self, uid: &str) {
         let key = self.find(uid).expect("the object is there");
         self.server().objects.remove(&key);
     }
 
-    /// A write of another client.
+    /// Changes an object as another client.
     pub(super) fn change(&mut self, uid: &str, change: impl FnOnce(&mut RecordMeta)) {
         let mut object = self.object(uid);
         change(&mut object.meta);
         self.create(object);
     }
 
-    /// A delete of another client.
+    /// Deletes an object as another client.
     pub(super) fn delete(&mut self, uid: &str, policy: DeletePropagation) {
         let key = self.find(uid).expect("the object is there");
         let now = self.now();
@@ -215,9 +215,9 @@ impl World {
         uids
     }
 
-    /// The decision about an object, and nothing else.
-    pub(super) fn decide(&self, uid: &str) -> Verdict<Key, Reason> {
-        self.world.decide(&Key::Object(uid.into()))
+    /// The decision about an object, without its request.
+    pub(super) fn decide(&self, uid: &str) -> Verdict<GcKey, GcReason> {
+        self.world.decide(&GcKey::Object(uid.into()))
     }
 
     fn find(&self, uid: &str) -> Option<ObjectPlace> {
@@ -242,7 +242,7 @@ impl DerefMut for World {
     }
 }
 
-/// A collector without a driver. All kinds are about to be listed.
+/// A collector without a driver, in which no kind has been listed yet.
 pub(super) fn unsynced_gc() -> (GarbageCollector, Timestamp) {
     let (mut gc, now) = (GarbageCollector::new(7), Timestamp::UNIX_EPOCH);
     let catalog = Arc::new(KindCatalog::default().with(kinds()));
@@ -258,7 +258,7 @@ pub(super) fn unsynced_gc() -> (GarbageCollector, Timestamp) {
     (gc, now)
 }
 
-/// Safety rule S1: each owner of a deleted object is absent or waits for it.
+/// Asserts safety rule S1: each owner of a deleted object is absent or waits for it.
 fn assert_collectable(server: &ScriptedServer, key: &ObjectPlace) {
     let object = from_json(key.0, &server.objects[key]);
     let owners = &object.meta.owners;

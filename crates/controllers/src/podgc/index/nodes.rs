@@ -1,52 +1,50 @@
-//! Nodes, the Pods that are bound to them, and what lookups found.
+//! Nodes, the Pods that are bound to them, and the results of lookups.
 //!
-//! A feed says which Nodes there are; a lookup confirms what a sweep is about to rely on, and never makes a Node of one
-//! that no feed shows. The quarantine belongs to a Node's name, as upstream's queue of names does: whoever is bound to it
-//! while it lasts waits no longer than the others.
+//! Feeds decide which Nodes exist. A lookup confirms the state that a sweep relies on, and never adds a Node that no feed
+//! shows. The quarantine belongs to the name of a Node, like upstream's queue of names: a Pod that is bound to the name
+//! during the quarantine does not wait longer than the others.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{Index, is_fresh, quarantine};
+use super::{PodGcIndex, is_fresh, quarantine_end};
 use crate::podgc::facts::NodeFacts;
-use crate::podgc::{CONFIRMED_FOR, Key, Sweep};
+use crate::podgc::{CONFIRMED_FOR, PodGcKey, PodSweep};
 use crate::runtime::call::AbsenceProof;
 use crate::runtime::controller::WakeList;
 use crate::runtime::record::{ObjectRecord, Revision, Uid};
 
-/// A Node, or the name of one.
+/// A Node, or the name of a missing Node that Pods are bound to.
 #[derive(Debug, Default)]
-pub(crate) struct Node {
-    shown: Option<Shown>,
+pub(crate) struct KnownNode {
+    shown: Option<ShownNode>,
     pods: BTreeSet<Uid>,
-    /// How long it has to be missing, if it is.
+    /// The end of the quarantine, if the Node is missing.
     quarantine: Option<Timestamp>,
-    /// What the server said about it last, and when.
-    lookup: Option<(Timestamp, Lookup)>,
+    /// The time and the result of the last lookup.
+    lookup: Option<(Timestamp, NodeLookup)>,
 }
 
-/// What a lookup found.
+/// The result of reading a Node from the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Lookup {
-    /// It is there.
+pub(crate) enum NodeLookup {
     Alive,
-    /// It is not.
     Absent(AbsenceProof),
 }
 
-/// A Node as its feed shows it.
+/// A Node that its feed shows.
 #[derive(Debug)]
-struct Shown {
+struct ShownNode {
     uid: Uid,
     revision: Revision,
     facts: NodeFacts,
 }
 
-// === impl Node ===
+// === impl KnownNode ===
 
-impl Node {
+impl KnownNode {
     pub(crate) fn is_shown(&self) -> bool {
         self.shown.is_some()
     }
@@ -55,36 +53,36 @@ impl Node {
         self.shown.as_ref().is_some_and(|shown| shown.uid == *uid)
     }
 
-    /// Whether it is out of service and not ready.
-    pub(crate) fn is_lost(&self) -> bool {
+    /// Whether it is not ready and out of service.
+    pub(crate) fn is_shut_down(&self) -> bool {
         let shown = self.shown.as_ref();
-        shown.is_some_and(|shown| shown.facts.is_lost())
+        shown.is_some_and(|shown| shown.facts.is_shut_down())
     }
 
-    /// What the server said just now.
-    pub(crate) fn confirmed(&self, now: Timestamp) -> Option<&Lookup> {
+    /// The result of the last lookup, if it is still valid.
+    pub(crate) fn fresh_lookup(&self, now: Timestamp) -> Option<&NodeLookup> {
         let (at, lookup) = self.lookup.as_ref()?;
         is_fresh(*at, CONFIRMED_FOR, now).then_some(lookup)
     }
 
-    /// When it was found although no feed shows it.
+    /// When a lookup found it although no feed shows it.
     pub(crate) fn found_at(&self) -> Option<Timestamp> {
         match self.lookup {
-            Some((at, Lookup::Alive)) if !self.is_shown() => Some(at),
+            Some((at, NodeLookup::Alive)) if !self.is_shown() => Some(at),
             _ => None,
         }
     }
 }
 
-// === impl Index ===
+// === impl PodGcIndex ===
 
-impl Index {
-    /// A Node exists and looks like this.
+impl PodGcIndex {
+    /// Applies the current state of a Node. An older copy is ignored.
     pub(crate) fn apply_node(
         &mut self,
         record: &ObjectRecord,
         now: Timestamp,
-        wake: &mut WakeList<Key>,
+        wake: &mut WakeList<PodGcKey>,
     ) {
         let node = self.nodes.entry(record.meta.name.as_ref().into());
         let node = node.or_default();
@@ -92,25 +90,25 @@ impl Index {
         if shown.is_some_and(|shown| record.meta.revision.is_before(&shown.revision)) {
             return;
         }
-        let before = (node.is_shown(), node.is_lost());
-        node.shown = Some(Shown {
+        let before = (node.is_shown(), node.is_shut_down());
+        node.shown = Some(ShownNode {
             uid: record.meta.uid.clone(),
             revision: record.meta.revision.clone(),
             facts: NodeFacts::read(&record.body),
         });
         node.quarantine = None;
         node.lookup = None;
-        if before != (true, node.is_lost()) {
-            self.review_node(&record.meta.name, now, wake);
+        if before != (true, node.is_shut_down()) {
+            self.update_pods_of_node(&record.meta.name, now, wake);
         }
     }
 
-    /// A watch showed a Node's end. Nothing follows from that before the server was asked.
-    pub(crate) fn end_node(
+    /// Handles a Node's DELETED event. Its Pods are removed only after the quarantine and a lookup.
+    pub(crate) fn node_deleted(
         &mut self,
         record: &ObjectRecord,
         now: Timestamp,
-        wake: &mut WakeList<Key>,
+        wake: &mut WakeList<PodGcKey>,
     ) {
         let node = self.nodes.get(&*record.meta.name);
         if node.is_some_and(|node| node.is_uid(&record.meta.uid)) {
@@ -118,8 +116,13 @@ impl Index {
         }
     }
 
-    /// A fresh list did not show a Node. Rare, so that all of them are looked at.
-    pub(crate) fn lose_node(&mut self, uid: &Uid, now: Timestamp, wake: &mut WakeList<Key>) {
+    /// Handles a Node that a relist did not show. This is rare, so it scans all Nodes.
+    pub(crate) fn node_missing(
+        &mut self,
+        uid: &Uid,
+        now: Timestamp,
+        wake: &mut WakeList<PodGcKey>,
+    ) {
         let mut nodes = self.nodes.iter();
         let found = nodes.find(|(_, node)| node.is_uid(uid));
         if let Some(name) = found.map(|(name, _)| name.clone()) {
@@ -127,62 +130,62 @@ impl Index {
         }
     }
 
-    pub(super) fn hide_node(&mut self, name: &str, now: Timestamp, wake: &mut WakeList<Key>) {
+    pub(super) fn hide_node(&mut self, name: &str, now: Timestamp, wake: &mut WakeList<PodGcKey>) {
         if let Some(node) = self.nodes.get_mut(name) {
             node.shown = None;
             node.lookup = None;
-            self.review_node(name, now, wake);
-            self.tidy_node(name);
+            self.update_pods_of_node(name, now, wake);
+            self.drop_unused_node(name);
         }
     }
 
-    /// The server has a Node of this name. That is how it looks, if a feed shows it at all.
-    pub(crate) fn found_node(
+    /// Records that the server has a Node of this name. The Node's state counts only if a feed shows the Node.
+    pub(crate) fn record_node_alive(
         &mut self,
         name: &str,
         record: &ObjectRecord,
         now: Timestamp,
-        wake: &mut WakeList<Key>,
+        wake: &mut WakeList<PodGcKey>,
     ) {
-        if self.node(name).is_some_and(Node::is_shown) {
+        if self.node(name).is_some_and(KnownNode::is_shown) {
             self.apply_node(record, now, wake);
         }
         if let Some(node) = self.nodes.get_mut(name) {
-            node.lookup = Some((now, Lookup::Alive));
+            node.lookup = Some((now, NodeLookup::Alive));
         }
     }
 
-    /// The server has no Node of this name.
-    pub(crate) fn missed_node(&mut self, name: &str, proof: &AbsenceProof, now: Timestamp) {
+    /// Records that the server has no Node of this name.
+    pub(crate) fn record_node_absent(&mut self, name: &str, proof: &AbsenceProof, now: Timestamp) {
         if let Some(node) = self.nodes.get_mut(name) {
-            node.lookup = Some((now, Lookup::Absent(proof.clone())));
+            node.lookup = Some((now, NodeLookup::Absent(proof.clone())));
         }
     }
 
-    /// Whether somebody is due who cannot go before the server was asked about their Node.
-    pub(crate) fn asks_for(&self, name: &str, now: Timestamp) -> bool {
+    /// Whether a Pod is due that cannot be removed before its Node was read.
+    pub(crate) fn needs_node_lookup(&self, name: &str, now: Timestamp) -> bool {
         let Some(node) = self.nodes.get(name) else {
             return false;
         };
-        if node.confirmed(now).is_some() {
+        if node.fresh_lookup(now).is_some() {
             return false;
         }
         let sweep = match node.is_shown() {
-            true => Sweep::OutOfService,
-            false => Sweep::Orphaned,
+            true => PodSweep::OutOfService,
+            false => PodSweep::Orphaned,
         };
         let mut pods = node.pods.iter();
-        pods.any(|uid| self.time(uid, sweep).is_some_and(|at| at <= now))
+        pods.any(|uid| self.sweep_time(uid, sweep).is_some_and(|at| at <= now))
     }
 
-    /// When a sweep's time comes for a Pod. A Node that was found although no feed shows it starts its quarantine anew.
-    pub(crate) fn time(&self, uid: &Uid, sweep: Sweep) -> Option<Timestamp> {
+    /// When a sweep may remove a Pod. If a lookup found the Node although no feed shows it, its quarantine starts again.
+    pub(crate) fn sweep_time(&self, uid: &Uid, sweep: PodSweep) -> Option<Timestamp> {
         let due = self.due(uid, sweep)?;
         let node = self.pod(uid).and_then(|pod| self.node(&pod.node));
         let found = node
-            .filter(|_| sweep == Sweep::Orphaned)
-            .and_then(Node::found_at);
-        Some(found.map_or(due, |at| due.max(quarantine(self.next_round(at)))))
+            .filter(|_| sweep == PodSweep::Orphaned)
+            .and_then(KnownNode::found_at);
+        Some(found.map_or(due, |at| due.max(quarantine_end(self.next_round(at)))))
     }
 
     pub(super) fn bind(&mut self, uid: &Uid, name: &Arc<str>) {
@@ -195,13 +198,13 @@ impl Index {
     pub(super) fn unbind(&mut self, uid: &Uid, name: &str) {
         if let Some(node) = self.nodes.get_mut(name) {
             node.pods.remove(uid);
-            self.tidy_node(name);
+            self.drop_unused_node(name);
         }
     }
 
-    /// Until when a Pod waits whose Node is missing. A quarantine that lasts is not extended.
+    /// The end of the quarantine for a Pod whose Node is missing. A running quarantine is not extended.
     pub(super) fn quarantined_until(&mut self, uid: &Uid, round: Timestamp) -> Timestamp {
-        let until = quarantine(round);
+        let until = quarantine_end(round);
         let Some(pod) = self.pods.get(uid) else {
             return until;
         };
@@ -214,16 +217,16 @@ impl Index {
         }
     }
 
-    fn review_node(&mut self, name: &str, now: Timestamp, wake: &mut WakeList<Key>) {
+    fn update_pods_of_node(&mut self, name: &str, now: Timestamp, wake: &mut WakeList<PodGcKey>) {
         let round = self.next_round(now);
         let pods = self.nodes.get(name).map(|node| node.pods.clone());
         for uid in pods.unwrap_or_default() {
             let before = self.pod(&uid).and_then(|pod| self.rank(&uid, pod));
-            self.settle(&uid, before, round, wake);
+            self.update_rank(&uid, before, round, wake);
         }
     }
 
-    fn tidy_node(&mut self, name: &str) {
+    fn drop_unused_node(&mut self, name: &str) {
         let node = self.nodes.get(name);
         if node.is_some_and(|node| !node.is_shown() && node.pods.is_empty()) {
             self.nodes.remove(name);

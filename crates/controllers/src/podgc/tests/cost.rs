@@ -1,11 +1,11 @@
-//! A round costs what changed, not what exists: 150,000 Pods, counted in decisions and requests, never in time.
+//! The cost of a round depends on the changes, not on the number of Pods. Counted in decisions and requests, not in time.
 
 use std::sync::Arc;
 
 use serde_json::json;
 
 use super::world::{MkPod, NODES, PODS, World, mk_record};
-use crate::podgc::Settings;
+use crate::podgc::PodGcSettings;
 use crate::runtime::controller::ObservedChange;
 use crate::runtime::record::{ObjectRecord, RecordView, decode};
 
@@ -32,11 +32,11 @@ fn mk_node(number: usize) -> Arc<ObjectRecord> {
     )
 }
 
-/// 150,000 Pods on 1,500 Nodes, 12,500 of them terminated: exactly as many as are kept.
+/// 150,000 Pods on 1,500 Nodes. 12,500 Pods have terminated, as many as the threshold.
 fn mk_world() -> World {
-    let mut world = World::new(Settings::default());
+    let mut world = World::new(PodGcSettings::default());
     for number in 0..NODES_COUNT {
-        world.tell(&ObservedChange::Applied(mk_node(number)));
+        world.observe(&ObservedChange::Applied(mk_node(number)));
     }
     for number in 0..PODS_COUNT {
         let phase = match number.is_multiple_of(12) {
@@ -45,45 +45,45 @@ fn mk_world() -> World {
         };
         let pod = mk_pod(number, phase);
         let record = decode(PODS, pod.as_bytes(), RecordView::Full).unwrap();
-        world.tell(&ObservedChange::Applied(Arc::new(record)));
+        world.observe(&ObservedChange::Applied(Arc::new(record)));
     }
     world.sync();
     world
 }
 
 #[test]
-fn a_round_costs_what_changed() {
+fn the_cost_of_a_round_depends_on_the_changes() {
     let mut world = mk_world();
     assert_eq!(world.gc().index().pods(), PODS_COUNT);
     world.advance(600);
     assert_eq!(
-        (world.decisions(), world.asked().len()),
+        (world.decisions(), world.requests().len()),
         (0, 0),
         "thirty rounds without a change"
     );
 
-    // One more terminates: the oldest goes, and nobody else is looked at.
+    // One more Pod terminates: the oldest one is deleted, and no other Pod is decided about.
     world.put(PODS, serde_json::from_str(&mk_pod(1, "Failed")).unwrap());
     world.advance(600);
-    // The server of this world has the one Pod that changed, and answers that there is no pod-0.
-    assert_eq!(world.asked(), ["delete pod-0"]);
+    // The scripted server has only the Pod that changed, and answers 404 for pod-0.
+    assert_eq!(world.requests(), ["delete pod-0"]);
     assert_eq!(world.gc().index().wanted(), 0);
     assert!(world.decisions() <= 2, "{}", world.decisions());
 
-    // A Node goes: its hundred Pods are looked at, and one question is asked.
+    // A Node is deleted and created again: only its hundred Pods are decided about.
     let before = world.decisions();
-    world.tell(&ObservedChange::Deleted(mk_node(7)));
+    world.observe(&ObservedChange::Deleted(mk_node(7)));
     assert_eq!(world.gc().index().wanted(), PODS_COUNT / NODES_COUNT);
-    world.tell(&ObservedChange::Applied(mk_node(7)));
+    world.observe(&ObservedChange::Applied(mk_node(7)));
     assert_eq!(world.gc().index().wanted(), 0);
     world.advance(600);
     let decisions = world.decisions() - before;
     assert!(decisions <= 2 * PODS_COUNT / NODES_COUNT, "{decisions}");
-    assert_eq!(world.asked().len(), 0);
+    assert_eq!(world.requests().len(), 0);
 }
 
 #[test]
-fn a_thousand_over_the_threshold_cost_a_request_each() {
+fn a_thousand_pods_over_the_threshold_take_one_request_each() {
     const OVER: usize = 1_000;
     let mut world = World::with_threshold(Some(100));
     world.put_node("n", "True", &json!([]));
@@ -91,13 +91,13 @@ fn a_thousand_over_the_threshold_cost_a_request_each() {
         world.create_pod(&MkPod::new(&format!("p{number:04}"), "n", "Succeeded"));
     }
     world.sync();
-    assert_eq!(world.asked().len(), OVER);
+    assert_eq!(world.requests().len(), OVER);
     assert!(world.decisions() <= 3 * OVER, "{}", world.decisions());
     assert_eq!(world.names(PODS).len(), 100);
 }
 
 #[test]
-fn a_thousand_orphans_cost_two_requests_each_and_one_question() {
+fn a_thousand_orphans_take_two_requests_each_and_one_lookup() {
     const ORPHANS: usize = 1_000;
     let mut world = World::with_threshold(None);
     for number in 0..ORPHANS {
@@ -105,7 +105,7 @@ fn a_thousand_orphans_cost_two_requests_each_and_one_question() {
     }
     world.sync();
     world.advance(40);
-    let asked = world.asked();
-    assert_eq!(asked.len(), 2 * ORPHANS + 1);
-    assert_eq!(asked[0], "get gone");
+    let requests = world.requests();
+    assert_eq!(requests.len(), 2 * ORPHANS + 1);
+    assert_eq!(requests[0], "get gone");
 }

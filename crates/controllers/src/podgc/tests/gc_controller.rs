@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::world::{MkPod, NODES, World};
-use crate::podgc::Settings;
+use crate::podgc::PodGcSettings;
 use crate::runtime::call::{ApiCall, PatchForm};
 
 const TAINT: &str = "node.kubernetes.io/out-of-service";
@@ -16,14 +16,14 @@ fn names(log: &[String], verb: &str) -> BTreeSet<String> {
     named.map(|(_, name)| name.to_owned()).collect()
 }
 
-fn assert_asked(world: &mut World, case: &str, deleted: &[&str], patched: &[&str]) {
-    let log = world.asked();
+fn assert_requests(world: &mut World, case: &str, deleted: &[&str], patched: &[&str]) {
+    let log = world.requests();
     let wanted = |all: &[&str]| all.iter().map(ToString::to_string).collect();
     assert_eq!(names(&log, "delete"), wanted(deleted), "deleted: {case}");
     assert_eq!(names(&log, "patch"), wanted(patched), "patched: {case}");
 }
 
-/// A case of [`gc_terminated`]: the Pods from the oldest to the youngest, the threshold, and who goes.
+/// A case of [`gc_terminated`]: the Pods from the oldest to the youngest, the threshold, and the deleted Pods.
 type Terminated<'a> = (&'a [(&'a str, &'a str, bool)], usize, &'a [&'a str]);
 
 #[test]
@@ -48,7 +48,7 @@ fn gc_terminated() {
         ),
     ];
     for (row, (pods, threshold, deleted)) in table.into_iter().enumerate() {
-        // Zero switches the sweep off.
+        // A threshold of 0 switches the sweep off.
         let mut world = World::with_threshold(Some(threshold).filter(|threshold| *threshold > 0));
         world.put_node("node", "True", &json!([]));
         for (hour, (name, phase, is_evicted)) in pods.iter().enumerate() {
@@ -57,22 +57,22 @@ fn gc_terminated() {
             world.create_pod(&if *is_evicted { pod.evicted() } else { pod });
         }
         world.sync();
-        assert_asked(&mut world, &format!("row {row}"), deleted, &[]);
+        assert_requests(&mut world, &format!("row {row}"), deleted, &[]);
     }
 }
 
-/// A case of [`gc_orphaned`].
+/// A case of the test [`gc_orphaned`].
 #[derive(Default)]
 struct Orphaned<'a> {
     name: &'a str,
-    /// Nodes that the feed shows; the server has them too.
+    /// Nodes that the server has and the feed shows.
     shown: &'a [&'a str],
     /// Nodes that only the server has.
     served: &'a [&'a str],
     pods: &'a [(&'a str, &'a str, &'a str)],
-    /// Half the quarantine instead of twice.
+    /// Whether the check comes before the end of the quarantine.
     is_early: bool,
-    /// Then the server has this one too, or this one not any more; or the feed shows it, or its end.
+    /// A change before the check: the server has this Node too, or has it no more; the feed shows it, or its end.
     appears: Option<&'a str>,
     vanishes: Option<&'a str>,
     is_seen: Option<&'a str>,
@@ -190,7 +190,7 @@ impl Orphaned<'_> {
         patched: &[],
     };
 
-    /// What happens just before the round that may act.
+    /// Makes the change just before the round that may act.
     fn change(&self, world: &mut World) {
         let nothing = json!([]);
         world.lags = true;
@@ -228,15 +228,15 @@ fn gc_orphaned() {
             world.create_pod(&MkPod::new(name, node, phase));
         }
         world.sync();
-        assert_asked(&mut world, case.name, &[], &[]);
+        assert_requests(&mut world, case.name, &[], &[]);
         world.advance(if case.is_early { 20 } else { 39 });
         case.change(&mut world);
         world.advance(1);
-        assert_asked(&mut world, case.name, case.deleted, case.patched);
+        assert_requests(&mut world, case.name, case.deleted, case.patched);
     }
 }
 
-/// A case of [`gc_unscheduled_terminating`]: its name, the Pods, who goes, and who is marked before.
+/// A case of [`gc_unscheduled_terminating`]: its name, the Pods, the deleted Pods, and the marked Pods.
 type Unscheduled<'a> = (&'a str, [MkPod; 3], &'a [&'a str], &'a [&'a str]);
 
 #[test]
@@ -271,7 +271,7 @@ fn gc_unscheduled_terminating() {
             world.create_pod(pod);
         }
         world.sync();
-        assert_asked(&mut world, case, deleted, patched);
+        assert_requests(&mut world, case, deleted, patched);
     }
 }
 
@@ -303,7 +303,7 @@ fn gc_terminating() {
     }
     world.sync();
     let gone = ["b0", "b3", "b4", "b5"];
-    assert_asked(&mut world, "a matrix", &gone, &gone);
+    assert_requests(&mut world, "a matrix", &gone, &gone);
 }
 
 #[test]
@@ -314,7 +314,7 @@ fn gc_terminating_without_a_taint() {
         world.create_pod(&MkPod::new(pod, node, "").terminating());
     }
     world.sync();
-    assert_asked(&mut world, "not ready is not enough", &[], &[]);
+    assert_requests(&mut world, "not ready is not enough", &[], &[]);
 }
 
 #[test]
@@ -326,15 +326,15 @@ fn gc_terminating_in_any_phase() {
     }
     world.sync();
     let log = world.log();
-    assert_asked(&mut world, "any phase", &["a", "b", "c"], &["a"]);
-    // One question for all Pods of the Node.
+    assert_requests(&mut world, "any phase", &["a", "b", "c"], &["a"]);
+    // One lookup for all Pods of the Node.
     assert_eq!(names(&log, "get"), BTreeSet::from(["worker".to_owned()]));
     assert_eq!(log.iter().filter(|line| line.starts_with("get")).count(), 1);
 }
 
 #[test]
 fn gc_inspecting_patched_pod_before_deletion() {
-    let mut world = World::new(Settings::default());
+    let mut world = World::new(PodGcSettings::default());
     let ready = json!([{ "type": "Ready", "status": "True" }]);
     let pod = MkPod::new("testpod", "deleted-node", "Running");
     let mut pod = pod.with("/status/conditions", ready);
@@ -343,7 +343,7 @@ fn gc_inspecting_patched_pod_before_deletion() {
     world.sync();
     world.advance(40);
     assert_eq!(
-        world.asked(),
+        world.requests(),
         ["get deleted-node", "patch testpod", "delete testpod"]
     );
     let pod = world.pod("testpod").unwrap();

@@ -1,4 +1,4 @@
-//! Bad input (`docs/inputs.md`, Pod GC): it deletes nothing it should not, and holds up nobody else.
+//! Invalid inputs (`docs/inputs.md`, Pod GC): no wrong delete, and no effect on other Pods.
 
 use serde_json::{Value, json};
 
@@ -22,13 +22,13 @@ fn node_lookups_that_fail_mean_that_the_node_exists() {
         world.create_pod(&MkPod::new("b", "", "Failed").terminating());
         world.failing = Some(("get", kind));
         world.sync();
-        assert_eq!(world.asked(), ["delete b"], "{kind:?}");
+        assert_eq!(world.requests(), ["delete b"], "{kind:?}");
         world.advance(200);
-        assert!(world.asked().iter().all(|line| line == "get gone"));
+        assert!(world.requests().iter().all(|line| line == "get gone"));
         world.failing = None;
         // The longest backoff.
         world.advance(60);
-        assert_eq!(world.asked(), ["get gone", "patch a", "delete a"]);
+        assert_eq!(world.requests(), ["get gone", "patch a", "delete a"]);
     }
 }
 
@@ -47,12 +47,12 @@ fn thresholds_from_off_to_huge() {
             world.create_pod(&MkPod::new(name, "n", "Succeeded"));
         }
         world.sync();
-        assert_eq!(world.asked().len(), expected, "{threshold:?}");
+        assert_eq!(world.requests().len(), expected, "{threshold:?}");
     }
 }
 
 #[test]
-fn phases_that_nobody_knows_count_as_terminated_and_are_marked() {
+fn unknown_phases_count_as_terminated_and_are_marked() {
     for phase in ["", "Evaporated", "running"] {
         let mut world = World::with_threshold(Some(1));
         world.put_node("n", "True", &json!([]));
@@ -60,12 +60,12 @@ fn phases_that_nobody_knows_count_as_terminated_and_are_marked() {
         let time = "2026-03-01T11:00:00Z";
         world.create_pod(&MkPod::new("b", "n", "Succeeded").created(time));
         world.sync();
-        assert_eq!(world.asked(), ["patch a", "delete a"], "{phase:?}");
+        assert_eq!(world.requests(), ["patch a", "delete a"], "{phase:?}");
     }
 }
 
 #[test]
-fn pods_that_cannot_be_read_are_left_alone_and_hold_up_nobody() {
+fn ignores_pods_that_cannot_be_decoded() {
     let broken: [(&str, Value); 6] = [
         ("/spec/nodeName", json!(7)),
         ("/status/phase", json!(["Failed"])),
@@ -77,18 +77,18 @@ fn pods_that_cannot_be_read_are_left_alone_and_hold_up_nobody() {
     for (pointer, value) in broken {
         let mut world = World::with_threshold(Some(1));
         let ending = |name| MkPod::new(name, "", "Failed").terminating();
-        // It was readable once.
+        // The first version of the Pod is valid.
         world.create_pod(&ending("a"));
         world.create_pod(&ending("a").with(pointer, value));
         world.create_pod(&ending("b"));
         world.sync();
         world.advance(100);
-        assert_eq!(world.asked(), ["delete b"], "{pointer}");
+        assert_eq!(world.requests(), ["delete b"], "{pointer}");
     }
 }
 
 #[test]
-fn nulls_and_missing_members_read_as_nothing() {
+fn nulls_and_missing_fields_read_as_zero_values() {
     let mut world = World::with_threshold(Some(2));
     for member in ["spec", "status"] {
         let name = format!("no-{member}");
@@ -102,12 +102,12 @@ fn nulls_and_missing_members_read_as_nothing() {
     world.create_pod(&listed.with("/status/conditions", json!([null, {}])));
     world.sync();
     let left = world.names(PODS);
-    // Two have no phase, so they have terminated, and two such are kept; one of them was never bound and ends.
+    // Two Pods have no phase, so they count as terminated, and two are kept. One of them is terminating and unscheduled.
     assert_eq!(left, ["bare"]);
 }
 
 #[test]
-fn nodes_that_cannot_be_read_are_there_and_in_service() {
+fn nodes_that_cannot_be_decoded_count_as_in_service() {
     let taint = json!({ "key": "node.kubernetes.io/out-of-service" });
     let broken = [
         json!({ "spec": { "taints": [taint] }, "status": { "conditions": 7 } }),
@@ -121,7 +121,7 @@ fn nodes_that_cannot_be_read_are_there_and_in_service() {
         world.create_pod(&MkPod::new("a", "n", "Running").terminating());
         world.sync();
         world.advance(200);
-        assert_eq!(world.asked(), NONE);
+        assert_eq!(world.requests(), NONE);
     }
 }
 
@@ -134,11 +134,11 @@ fn a_node_without_conditions_is_not_ready() {
     world.put(super::world::NODES, node);
     world.create_pod(&MkPod::new("a", "n", "Running").terminating());
     world.sync();
-    assert_eq!(world.asked(), ["get n", "patch a", "delete a"]);
+    assert_eq!(world.requests(), ["get n", "patch a", "delete a"]);
 }
 
 #[test]
-fn mirror_pods_and_odd_node_names_are_pods_like_any_other() {
+fn handles_mirror_pods_and_invalid_node_names() {
     let mut world = World::with_threshold(None);
     let mirror = MkPod::new("static-n", "gone", "Running");
     let annotation = json!({ "kubernetes.io/config.mirror": "x" });
@@ -146,22 +146,22 @@ fn mirror_pods_and_odd_node_names_are_pods_like_any_other() {
     world.create_pod(&MkPod::new("odd", "../../x", "Failed"));
     world.sync();
     world.advance(100);
-    let mut asked = world.asked();
-    asked.sort();
-    // `../../x` is no name: effects refuse to make a path of it, so the Node counts as existing.
-    assert_eq!(asked, ["delete static-n", "get gone", "patch static-n"]);
+    let mut requests = world.requests();
+    requests.sort();
+    // `../../x` is not a valid name: effects send no request for it, so the Node counts as existing.
+    assert_eq!(requests, ["delete static-n", "get gone", "patch static-n"]);
     assert!(world.pod("odd").is_some());
 }
 
 #[test]
-fn what_an_older_list_shows_changes_nothing() {
+fn ignores_objects_from_an_older_list() {
     let mut world = World::with_threshold(None);
     world.create_pod(&MkPod::new("a", "", "Pending"));
     let mut old = MkPod::new("a", "", "Pending").terminating().0;
     old["metadata"]["resourceVersion"] = json!("5");
-    world.tell(&ObservedChange::Applied(mk_record(PODS, &old)));
+    world.observe(&ObservedChange::Applied(mk_record(PODS, &old)));
     world.sync();
-    assert_eq!(world.asked(), NONE);
+    assert_eq!(world.requests(), NONE);
 }
 
 #[test]
@@ -173,5 +173,5 @@ fn a_stream_of_pods_for_a_missing_node_does_not_prolong_the_quarantine_of_others
         world.create_pod(&MkPod::new(&format!("p{second:02}"), "gone", "Failed"));
         world.advance(1);
     }
-    assert!(world.asked().contains(&"delete first".to_owned()));
+    assert!(world.requests().contains(&"delete first".to_owned()));
 }

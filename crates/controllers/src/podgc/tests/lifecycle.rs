@@ -1,9 +1,9 @@
-//! What upstream does and never tested, and where we differ from it: rounds, quarantine, holds, conflicts, gates.
+//! Behaviour that upstream does not test, and deviations: rounds, quarantine, finalizers, conflicts, gates.
 
 use serde_json::json;
 
 use super::world::{MkPod, NODES, PODS, World};
-use crate::podgc::{Reason, Settings};
+use crate::podgc::{PodGcReason, PodGcSettings};
 use crate::runtime::call::ApiCall;
 use crate::runtime::controller::ObservedChange;
 use crate::runtime::kind::KindState;
@@ -16,44 +16,50 @@ fn out_of_service() -> serde_json::Value {
 }
 
 #[test]
-fn nothing_happens_before_both_kinds_are_listed_and_then_at_once() {
+fn waits_until_both_kinds_are_listed() {
     let mut world = World::with_threshold(None);
     world.create_pod(&MkPod::new("a", "", "Pending").terminating());
-    world.tell(&ObservedChange::Kind(PODS, KindState::Synced));
+    world.observe(&ObservedChange::Kind(PODS, KindState::Synced));
     world.advance(100);
-    assert_eq!(world.because("a"), Reason::Unlisted);
-    assert_eq!(world.asked(), NONE);
+    assert_eq!(world.because("a"), PodGcReason::Unlisted);
+    assert_eq!(world.requests(), NONE);
     world.sync();
-    assert_eq!(world.asked(), ["patch a", "delete a"]);
+    assert_eq!(world.requests(), ["patch a", "delete a"]);
 }
 
 #[test]
-fn what_comes_up_between_two_rounds_waits_for_the_next() {
+fn a_change_between_two_rounds_waits_for_the_next() {
     let mut world = World::with_threshold(None);
     world.sync();
     world.advance(21);
     world.create_pod(&MkPod::new("a", "", "Pending").terminating());
     world.advance(18);
-    assert!(matches!(world.because("a"), Reason::AtNextRound { .. }));
-    assert_eq!(world.asked(), NONE);
+    assert!(matches!(
+        world.because("a"),
+        PodGcReason::AtNextRound { .. }
+    ));
+    assert_eq!(world.requests(), NONE);
     world.advance(1);
-    assert_eq!(world.asked(), ["patch a", "delete a"]);
+    assert_eq!(world.requests(), ["patch a", "delete a"]);
 }
 
 #[test]
-fn a_node_that_goes_costs_its_pods_their_life_after_the_quarantine_only() {
+fn deletes_pods_of_a_deleted_node_after_the_quarantine() {
     let mut world = World::with_threshold(None);
     world.put_node("n", "True", &json!([]));
     world.create_pod(&MkPod::new("a", "n", "Running"));
     world.sync();
     world.advance(5);
     world.remove(NODES, "n");
-    // Noticed by the round at 20 s, due 40 s later.
+    // The round at 20 s notices it, and the Pod is due 40 s later.
     world.advance(54);
-    assert!(matches!(world.because("a"), Reason::Quarantined { .. }));
-    assert_eq!(world.asked(), NONE);
+    assert!(matches!(
+        world.because("a"),
+        PodGcReason::Quarantined { .. }
+    ));
+    assert_eq!(world.requests(), NONE);
     world.advance(1);
-    assert_eq!(world.asked(), ["get n", "patch a", "delete a"]);
+    assert_eq!(world.requests(), ["get n", "patch a", "delete a"]);
 }
 
 #[test]
@@ -68,17 +74,17 @@ fn a_node_re_created_inside_the_quarantine_keeps_its_pods() {
         world.lags = lags;
         world.put_node("n", "True", &json!([]));
         world.advance(60);
-        // Behind a watch that lags the question finds it.
+        // If the watch lags, the lookup finds the Node.
         let expected: &[&str] = if lags { &["get n"] } else { &[] };
-        assert_eq!(world.asked(), expected, "{lags}");
+        assert_eq!(world.requests(), expected, "{lags}");
         world.catch_up();
         world.advance(200);
-        assert_eq!(world.asked(), NONE);
+        assert_eq!(world.requests(), NONE);
     }
 }
 
 #[test]
-fn a_node_that_no_feed_shows_and_the_server_has_is_asked_for_once_per_quarantine() {
+fn reads_a_node_that_no_feed_shows_once_per_quarantine() {
     let mut world = World::with_threshold(None);
     world.lags = true;
     world.put_node("n", "True", &json!([]));
@@ -89,26 +95,26 @@ fn a_node_that_no_feed_shows_and_the_server_has_is_asked_for_once_per_quarantine
     }
     world.sync();
     world.advance(400);
-    let asked = world.asked();
-    assert!(asked.iter().all(|line| line == "get n"), "{asked:?}");
-    // At 40 s, and then every 60 s: found, noticed by the next round, quarantined.
-    assert_eq!(asked.len(), 7);
+    let requests = world.requests();
+    assert!(requests.iter().all(|line| line == "get n"), "{requests:?}");
+    // At 40 s, and then every 60 s: found, noticed by the next round, quarantined again.
+    assert_eq!(requests.len(), 7);
 }
 
 #[test]
-fn a_pod_that_comes_after_the_question_has_a_quarantine_of_its_own() {
+fn a_pod_created_after_the_lookup_has_its_own_quarantine() {
     let mut world = World::with_threshold(None);
     world.create_pod(&MkPod::new("a", "n", "Failed"));
     world.sync();
     world.advance(30);
     world.create_pod(&MkPod::new("b", "n", "Failed"));
     world.advance(11);
-    assert_eq!(world.asked(), ["get n", "delete a", "delete b"]);
+    assert_eq!(world.requests(), ["get n", "delete a", "delete b"]);
     world.create_pod(&MkPod::new("c", "n", "Failed"));
     world.advance(58);
-    assert_eq!(world.asked(), NONE);
+    assert_eq!(world.requests(), NONE);
     world.advance(1);
-    assert_eq!(world.asked(), ["get n", "delete c"]);
+    assert_eq!(world.requests(), ["get n", "delete c"]);
 }
 
 #[test]
@@ -128,11 +134,11 @@ fn a_pod_held_by_a_finalizer_is_marked_and_deleted_once() {
     }
     world.sync();
     world.advance(300);
-    let mut asked = world.asked();
-    asked.retain(|line| !line.starts_with("get"));
-    asked.sort();
+    let mut requests = world.requests();
+    requests.retain(|line| !line.starts_with("get"));
+    requests.sort();
     assert_eq!(
-        asked,
+        requests,
         [
             "delete bound",
             "delete done",
@@ -144,7 +150,7 @@ fn a_pod_held_by_a_finalizer_is_marked_and_deleted_once() {
         ]
     );
     for name in ["bound", "unbound", "lost", "done"] {
-        assert_eq!(world.because(name), Reason::Held, "{name}");
+        assert_eq!(world.because(name), PodGcReason::Held, "{name}");
     }
     let conditions = |name| world.pod(name).unwrap()["status"]["conditions"].take();
     assert!(conditions("bound").is_array());
@@ -152,13 +158,13 @@ fn a_pod_held_by_a_finalizer_is_marked_and_deleted_once() {
 }
 
 #[test]
-fn a_pod_that_was_forced_already_is_marked_and_not_deleted_again() {
+fn a_pod_without_a_grace_period_is_marked_and_not_deleted_again() {
     let mut world = World::with_threshold(None);
     let pod = MkPod::new("a", "gone", "Running").terminating().held();
     world.create_pod(&pod.with("/metadata/deletionGracePeriodSeconds", json!(0)));
     world.sync();
     world.advance(100);
-    assert_eq!(world.asked(), ["get gone", "patch a"]);
+    assert_eq!(world.requests(), ["get gone", "patch a"]);
 }
 
 #[test]
@@ -172,11 +178,11 @@ fn a_replacement_of_the_same_name_survives() {
     let other = MkPod::new("web-0", "", "Pending");
     world.create_pod(&other.with("/metadata/uid", json!("another")));
     world.advance(20);
-    // The delete is refused, the read shows another one.
-    assert_eq!(world.asked(), ["get gone", "delete web-0", "get web-0"]);
+    // The delete conflicts, and the read shows another Pod.
+    assert_eq!(world.requests(), ["get gone", "delete web-0", "get web-0"]);
     world.catch_up();
     world.advance(200);
-    assert_eq!(world.asked(), NONE);
+    assert_eq!(world.requests(), NONE);
     assert!(world.pod("web-0").is_some());
 }
 
@@ -191,11 +197,11 @@ fn a_pod_that_changed_is_read_and_judged_again() {
     world.lags = true;
     world.create_pod(&MkPod::new("a", "n", "Failed").with("/metadata/labels", json!({})));
     world.sync();
-    assert_eq!(world.asked(), ["delete a", "get a", "delete a"]);
+    assert_eq!(world.requests(), ["delete a", "get a", "delete a"]);
 }
 
 #[test]
-fn the_threshold_is_never_undercut_while_others_delete_too() {
+fn keeps_the_threshold_while_other_clients_delete() {
     let mut world = World::with_threshold(Some(2));
     world.put_node("n", "True", &json!([]));
     world.sync();
@@ -205,11 +211,11 @@ fn the_threshold_is_never_undercut_while_others_delete_too() {
     world.advance(1);
     world.remove(PODS, "d");
     world.advance(100);
-    assert_eq!(world.asked(), ["delete a"]);
+    assert_eq!(world.requests(), ["delete a"]);
 }
 
 #[test]
-fn a_pod_that_waits_for_its_finalizer_costs_no_other_its_place() {
+fn a_pod_that_only_a_finalizer_keeps_does_not_count() {
     let mut world = World::with_threshold(Some(1));
     world.put_node("n", "True", &json!([]));
     let time = "2026-03-01T11:00:00Z";
@@ -219,15 +225,15 @@ fn a_pod_that_waits_for_its_finalizer_costs_no_other_its_place() {
     world.create_pod(&MkPod::new("old", "n", "Failed"));
     world.sync();
     world.advance(100);
-    assert_eq!(world.asked(), NONE);
+    assert_eq!(world.requests(), NONE);
 }
 
 #[test]
-fn namespaces_have_a_threshold_of_their_own_and_what_they_keep_counts_for_all() {
-    let mut world = World::new(Settings {
+fn applies_the_namespace_threshold_before_the_global_one() {
+    let mut world = World::new(PodGcSettings {
         threshold: Some(3),
         threshold_per_namespace: Some(2),
-        ..Settings::default()
+        ..PodGcSettings::default()
     });
     world.put_node("n", "True", &json!([]));
     for (hour, name) in ["a0", "a1", "a2", "b0", "b1", "c0"].into_iter().enumerate() {
@@ -236,9 +242,14 @@ fn namespaces_have_a_threshold_of_their_own_and_what_they_keep_counts_for_all() 
         world.create_pod(&pod.with("/metadata/namespace", json!(&name[..1])));
     }
     world.sync();
-    assert!(world.asked().iter().all(|line| line.starts_with("delete")));
+    assert!(
+        world
+            .requests()
+            .iter()
+            .all(|line| line.starts_with("delete"))
+    );
     let left = [world.names(PODS), world.names(NODES)].concat();
-    // a0 for its namespace, then a1 and a2 as the oldest of the five that are left.
+    // a0 is over the threshold of its namespace; a1 and a2 are the oldest of the remaining five.
     assert_eq!(left, ["b0", "b1", "c0", "n"]);
 }
 
@@ -262,21 +273,21 @@ fn gates_switch_the_second_sweep_and_the_marks_off() {
         (true, false, &["get out", "delete lost", "delete unbound"]),
     ];
     for (sweeps_out_of_service, marks_failed, expected) in table {
-        let mut world = World::new(Settings {
+        let mut world = World::new(PodGcSettings {
             sweeps_out_of_service,
             marks_failed,
-            ..Settings::default()
+            ..PodGcSettings::default()
         });
         world.put_node("out", "False", &out_of_service());
         world.create_pod(&lost);
         world.create_pod(&unbound);
         world.sync();
-        assert_eq!(world.asked(), expected);
+        assert_eq!(world.requests(), expected);
     }
 }
 
 #[test]
-fn a_node_back_in_service_is_noticed_before_its_pods_go() {
+fn notices_a_node_back_in_service_before_its_pods_are_deleted() {
     let mut world = World::with_threshold(None);
     world.put_node("n", "False", &out_of_service());
     world.create_pod(&MkPod::new("a", "n", "Running").terminating());
@@ -284,12 +295,12 @@ fn a_node_back_in_service_is_noticed_before_its_pods_go() {
     world.put_node("n", "True", &json!([]));
     world.sync();
     world.advance(100);
-    assert_eq!(world.asked(), ["get n"]);
+    assert_eq!(world.requests(), ["get n"]);
     assert!(world.pod("a").is_some());
 }
 
 #[test]
-fn a_taint_that_comes_later_is_acted_on_at_the_next_round() {
+fn a_later_taint_takes_effect_at_the_next_round() {
     let mut world = World::with_threshold(None);
     world.put_node("n", "False", &json!([]));
     world.create_pod(&MkPod::new("a", "n", "Running").terminating());
@@ -297,27 +308,27 @@ fn a_taint_that_comes_later_is_acted_on_at_the_next_round() {
     world.advance(30);
     world.put_node("n", "False", &out_of_service());
     world.advance(9);
-    assert_eq!(world.asked(), NONE);
+    assert_eq!(world.requests(), NONE);
     world.advance(1);
-    assert_eq!(world.asked(), ["get n", "patch a", "delete a"]);
+    assert_eq!(world.requests(), ["get n", "patch a", "delete a"]);
 }
 
 #[test]
-fn a_taint_taken_back_between_mark_and_delete_leaves_the_rest_to_the_kubelet() {
+fn a_taint_removed_after_the_mark_stops_the_delete() {
     let mut world = World::with_threshold(None);
     world.put_node("n", "False", &out_of_service());
     world.create_pod(&MkPod::new("a", "n", "Running").terminating());
     world.failing = Some(("delete", crate::runtime::call::FailureKind::Unavailable));
     world.sync();
-    assert_eq!(world.asked(), ["get n", "patch a", "delete a"]);
+    assert_eq!(world.requests(), ["get n", "patch a", "delete a"]);
     world.put_node("n", "True", &json!([]));
     world.failing = None;
     world.advance(100);
-    assert_eq!(world.asked(), NONE);
+    assert_eq!(world.requests(), NONE);
 }
 
 #[test]
-fn a_disruption_target_keeps_its_time() {
+fn a_disruption_target_keeps_its_transition_time() {
     let mut world = World::with_threshold(None);
     let condition = json!([{
         "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
@@ -343,58 +354,58 @@ fn a_marked_orphan_is_not_taken_for_a_terminated_pod() {
     world.advance(60);
     assert!(matches!(
         world.because("orphan"),
-        Reason::NodeGone { .. } | Reason::AsksFor { .. }
+        PodGcReason::NodeGone { .. } | PodGcReason::AsksFor { .. }
     ));
-    assert_eq!(world.because("kept"), Reason::Unwanted);
+    assert_eq!(world.because("kept"), PodGcReason::Unwanted);
 }
 
 #[test]
-fn a_delete_that_fails_is_tried_again_before_the_next_round() {
+fn retries_a_failed_delete_before_the_next_round() {
     let mut world = World::with_threshold(None);
     world.create_pod(&MkPod::new("a", "", "Failed").terminating());
     world.failing = Some(("delete", crate::runtime::call::FailureKind::Unavailable));
     world.sync();
     world.failing = None;
     world.advance(5);
-    assert_eq!(world.asked(), ["delete a", "delete a"]);
+    assert_eq!(world.requests(), ["delete a", "delete a"]);
 }
 
 #[test]
-fn a_list_that_misses_a_pod_forgets_it_and_one_that_misses_a_node_proves_nothing() {
+fn a_relist_without_a_node_does_not_prove_it_absent() {
     let mut world = World::with_threshold(None);
     world.put_node("n", "True", &json!([]));
     world.create_pod(&MkPod::new("a", "n", "Running"));
     world.sync();
     let uid = world.object(NODES, "n").unwrap()["metadata"]["uid"].take();
-    world.tell(&ObservedChange::Missing(
+    world.observe(&ObservedChange::Missing(
         NODES,
         Uid::from(uid.as_str().unwrap()),
     ));
     world.advance(100);
-    assert_eq!(world.asked(), ["get n"]);
-    world.tell(&ObservedChange::Missing(PODS, Uid::from("uid-a")));
+    assert_eq!(world.requests(), ["get n"]);
+    world.observe(&ObservedChange::Missing(PODS, Uid::from("uid-a")));
     world.advance(300);
-    assert_eq!(world.asked(), NONE);
+    assert_eq!(world.requests(), NONE);
     assert_eq!(world.gc().index().pods(), 0);
 }
 
 #[test]
-fn a_store_that_was_set_back_stops_everything_until_it_is_listed_anew() {
+fn writes_nothing_after_a_restore_until_the_relist() {
     let mut world = World::with_threshold(None);
     world.create_pod(&MkPod::new("a", "gone", "Failed"));
     world.sync();
-    world.tell(&ObservedChange::Kind(NODES, KindState::Frozen));
+    world.observe(&ObservedChange::Kind(NODES, KindState::Frozen));
     world.advance(100);
-    assert_eq!(world.asked(), NONE);
-    world.tell(&ObservedChange::Kind(NODES, KindState::Synced));
+    assert_eq!(world.requests(), NONE);
+    world.observe(&ObservedChange::Kind(NODES, KindState::Synced));
     world.advance(30);
-    assert_eq!(world.asked(), NONE, "the quarantine begins anew");
+    assert_eq!(world.requests(), NONE, "the quarantine begins anew");
     world.advance(40);
-    assert_eq!(world.asked(), ["get gone", "delete a"]);
+    assert_eq!(world.requests(), ["get gone", "delete a"]);
 }
 
 #[test]
-fn a_node_that_was_well_before_the_store_was_set_back_is_well_again() {
+fn a_restore_brings_a_node_back_into_service() {
     let mut world = World::with_threshold(None);
     world.put_node("n", "True", &json!([]));
     world.create_pod(&MkPod::new("a", "n", "Running"));
@@ -402,43 +413,46 @@ fn a_node_that_was_well_before_the_store_was_set_back_is_well_again() {
     let objects = objects.map(|(kind, name)| (kind, world.object(kind, name).unwrap()));
     world.put_node("n", "False", &out_of_service());
     world.sync();
-    world.set_back(objects.to_vec());
+    world.restore_store(objects.to_vec());
     world.create_pod(&MkPod::new("a", "n", "Running").terminating());
     world.advance(100);
-    assert_eq!(world.asked(), NONE);
-    assert_eq!(world.because("a"), Reason::Unwanted);
+    assert_eq!(world.requests(), NONE);
+    assert_eq!(world.because("a"), PodGcReason::Unwanted);
 }
 
 #[test]
-fn a_pod_that_a_restored_store_brings_back_goes_again() {
+fn deletes_a_pod_again_that_a_restore_brought_back() {
     let mut world = World::with_threshold(None);
     world.create_pod(&MkPod::new("a", "", "Failed").terminating());
     let pod = world.pod("a").unwrap();
     world.sync();
     world.advance(1);
-    assert_eq!(world.asked(), ["delete a"]);
-    world.set_back(vec![(PODS, pod)]);
+    assert_eq!(world.requests(), ["delete a"]);
+    world.restore_store(vec![(PODS, pod)]);
     world.advance(30);
-    assert_eq!(world.asked(), ["delete a"]);
+    assert_eq!(world.requests(), ["delete a"]);
 }
 
 #[test]
-fn a_server_that_keeps_no_mark_is_asked_as_rarely_as_upstream_asks() {
+fn repeats_a_dropped_mark_once_per_round() {
     let mut world = World::with_threshold(None);
     world.create_pod(&MkPod::new("a", "", "Running").terminating());
-    world.drops_marks = true;
+    world.ignores_patches = true;
     world.sync();
     world.advance(100);
-    let asked = world.asked();
-    assert!((4..=7).contains(&asked.len()), "{asked:?}");
-    assert!(asked.iter().all(|asked| asked == "patch a"), "{asked:?}");
-    world.drops_marks = false;
+    let requests = world.requests();
+    assert!((4..=7).contains(&requests.len()), "{requests:?}");
+    assert!(
+        requests.iter().all(|requests| requests == "patch a"),
+        "{requests:?}"
+    );
+    world.ignores_patches = false;
     world.advance(25);
-    assert_eq!(world.asked(), ["patch a", "delete a"]);
+    assert_eq!(world.requests(), ["patch a", "delete a"]);
 }
 
 #[test]
-fn a_node_that_another_one_follows_under_its_name_keeps_nobody_waiting() {
+fn a_replaced_node_does_not_delay_its_pods() {
     let mut world = World::with_threshold(None);
     world.put_node("n", "False", &out_of_service());
     world.create_pod(&MkPod::new("a", "n", "Failed").terminating());
@@ -446,34 +460,34 @@ fn a_node_that_another_one_follows_under_its_name_keeps_nobody_waiting() {
     world.lags = true;
     world.remove(NODES, "n");
     world.sync();
-    assert_eq!(world.asked(), ["get n"]);
-    // The watch was down: the next list shows the new one, and misses the old one.
+    assert_eq!(world.requests(), ["get n"]);
+    // The watch was down, and the relist shows the new Node but not the old one.
     world.forget_unseen();
     world.lags = false;
     world.put_node("n", "False", &out_of_service());
-    world.tell(&ObservedChange::Missing(
+    world.observe(&ObservedChange::Missing(
         NODES,
         Uid::from(old.as_str().unwrap()),
     ));
     world.advance(25);
-    assert_eq!(world.asked(), ["get n", "delete a"]);
+    assert_eq!(world.requests(), ["get n", "delete a"]);
 }
 
 #[test]
-fn a_server_without_nodes_any_more_loses_no_pod() {
+fn keeps_pods_when_nodes_are_no_longer_served() {
     let mut world = World::with_threshold(None);
     world.put_node("n", "True", &json!([]));
     world.create_pod(&MkPod::new("a", "n", "Running"));
     world.sync();
-    world.tell(&ObservedChange::Kind(NODES, KindState::Gone));
+    world.observe(&ObservedChange::Kind(NODES, KindState::Gone));
     world.lose(NODES);
     world.advance(300);
-    assert_eq!(world.asked(), NONE);
-    assert_eq!(world.because("a"), Reason::Unlisted);
+    assert_eq!(world.requests(), NONE);
+    assert_eq!(world.because("a"), PodGcReason::Unlisted);
 }
 
 #[test]
-fn every_delete_names_what_was_judged() {
+fn every_delete_has_preconditions() {
     let mut world = World::with_threshold(Some(1));
     for name in ["a", "b", "c"] {
         world.create_pod(&MkPod::new(name, "gone", "Failed"));

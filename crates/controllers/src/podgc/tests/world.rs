@@ -1,11 +1,11 @@
-//! Pods and Nodes in a [`TestWorld`], and short names for what tests do to them.
+//! Pods and Nodes in a [`TestWorld`], with short helpers.
 
 use std::sync::Arc;
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use crate::podgc::{Key, PodGc, Reason, Settings};
+use crate::podgc::{PodGcController, PodGcKey, PodGcReason, PodGcSettings};
 use crate::runtime::call::{ApiCall, FailureKind};
 use crate::runtime::controller::ObservedChange;
 use crate::runtime::kind::{KindId, KindScope, KindState};
@@ -17,23 +17,23 @@ pub(super) const PODS: KindId = KindId(0);
 pub(super) const NODES: KindId = KindId(1);
 
 pub(super) struct World {
-    /// Whether watches show nothing for now.
+    /// Whether watches hold back their events.
     pub(super) lags: bool,
-    /// Requests that begin like this fail so: `delete`, `get node`.
+    /// A prefix of requests that fail, such as `delete` or `get node`, and their failure.
     pub(super) failing: Option<(&'static str, FailureKind)>,
-    /// Whether the server does not keep what patches write.
-    pub(super) drops_marks: bool,
-    world: TestWorld<PodGc>,
+    /// Whether the server ignores patches.
+    pub(super) ignores_patches: bool,
+    world: TestWorld<PodGcController>,
 }
 
-/// A Pod to be.
+/// The JSON of a Pod to create.
 #[derive(Clone)]
 pub(super) struct MkPod(pub(super) Value);
 
 // === impl World ===
 
 impl World {
-    pub(super) fn new(settings: Settings) -> Self {
+    pub(super) fn new(settings: PodGcSettings) -> Self {
         let kinds = [
             mk_kind("", "v1", "Pod", "pods", KindScope::Namespaced),
             mk_kind("", "v1", "Node", "nodes", KindScope::Cluster),
@@ -43,25 +43,24 @@ impl World {
             view: RecordView::Full,
             retry_max: RETRY_MAX,
         };
-        let mut world = TestWorld::new(PodGc::new(settings), kinds, options);
+        let mut world = TestWorld::new(PodGcController::new(settings), kinds, options);
         world.shows_first = true;
         Self {
             lags: false,
             failing: None,
-            drops_marks: false,
+            ignores_patches: false,
             world,
         }
     }
 
-    /// With upstream's threshold, or another one.
     pub(super) fn with_threshold(threshold: Option<usize>) -> Self {
-        Self::new(Settings {
+        Self::new(PodGcSettings {
             threshold,
-            ..Settings::default()
+            ..PodGcSettings::default()
         })
     }
 
-    pub(super) fn gc(&self) -> &PodGc {
+    pub(super) fn gc(&self) -> &PodGcController {
         self.world.controller()
     }
 
@@ -69,28 +68,28 @@ impl World {
         self.world.decisions()
     }
 
-    /// The requests that were not reads.
+    /// All requests that were not reads.
     pub(super) fn writes(&self) -> Vec<ApiCall> {
         let calls = self.world.calls().iter();
         calls.filter(|call| !call.is_read()).cloned().collect()
     }
 
-    pub(super) fn tell(&mut self, change: &ObservedChange) {
+    pub(super) fn observe(&mut self, change: &ObservedChange) {
         self.world.observe(change);
     }
 
-    /// Both kinds have been listed: the first round.
+    /// Marks both kinds as listed, and runs the first round.
     pub(super) fn sync(&mut self) {
         for kind in [PODS, NODES] {
-            self.tell(&ObservedChange::Kind(kind, KindState::Synced));
+            self.observe(&ObservedChange::Kind(kind, KindState::Synced));
         }
         self.advance(0);
     }
 
-    /// The store is set back to long ago, when it had these objects, and listed anew.
-    pub(super) fn set_back(&mut self, objects: Vec<(KindId, Value)>) {
+    /// Restores the store to an old state with these objects, and lists it again.
+    pub(super) fn restore_store(&mut self, objects: Vec<(KindId, Value)>) {
         for kind in [PODS, NODES] {
-            self.tell(&ObservedChange::Kind(kind, KindState::Frozen));
+            self.observe(&ObservedChange::Kind(kind, KindState::Frozen));
         }
         {
             let mut server = self.world.server();
@@ -103,14 +102,14 @@ impl World {
         self.sync();
     }
 
-    /// Time passes, and the controller does what becomes due.
+    /// Advances the clock and runs what becomes due.
     pub(super) fn advance(&mut self, secs: i64) {
         self.configure();
         let time = SignedDuration::from_secs(secs);
         self.world.pass(time.unsigned_abs());
     }
 
-    /// Hands the settings of the test to the server and the watches.
+    /// Applies the settings of the test to the server and the watches.
     fn configure(&mut self) {
         self.world.lagging = match self.lags {
             true => [PODS, NODES].into(),
@@ -118,7 +117,7 @@ impl World {
         };
         let failing = self.failing;
         let mut server = self.world.server();
-        server.ignores_patches = self.drops_marks;
+        server.ignores_patches = self.ignores_patches;
         server.rule = Box::new(move |verb, key| {
             let request = format!("{verb} {}", key.2);
             failing
@@ -131,7 +130,7 @@ impl World {
         self.put(PODS, pod.0.clone());
     }
 
-    /// Makes or changes a Node.
+    /// Creates or updates a Node.
     pub(super) fn put_node(&mut self, name: &str, ready: &str, taints: &Value) {
         let revision = self.world.server().revision;
         let known = self.object(NODES, name);
@@ -160,13 +159,13 @@ impl World {
         self.world.deliver_all();
     }
 
-    /// Shows what watches have not shown.
+    /// Delivers the events that watches held back.
     pub(super) fn catch_up(&mut self) {
         self.lags = false;
         self.world.catch_up();
     }
 
-    /// Watches never show what they have not shown yet.
+    /// Drops the events that watches held back.
     pub(super) fn forget_unseen(&mut self) {
         self.world.server().events.clear();
     }
@@ -187,34 +186,34 @@ impl World {
         keys.map(|key| key.2.clone()).collect()
     }
 
-    /// The server loses all objects of a kind, and no watch shows it.
+    /// Removes all objects of a kind without watch events.
     pub(super) fn lose(&mut self, kind: KindId) {
         let mut server = self.world.server();
         server.objects.retain(|key, _| key.0 != kind);
     }
 
-    /// All requests since the last [`World::asked`].
+    /// The requests since the last [`World::requests`], without resetting them.
     pub(super) fn log(&self) -> Vec<String> {
         self.world.server().log.clone()
     }
 
-    /// The requests since the last time: `patch a`, `delete a`, `get node`.
-    pub(super) fn asked(&mut self) -> Vec<String> {
+    /// The requests since the last call, such as `patch a`, `delete a` or `get node`.
+    pub(super) fn requests(&mut self) -> Vec<String> {
         std::mem::take(&mut self.world.server().log)
     }
 
-    /// Why the controller does what it would do about a Pod now.
-    pub(super) fn because(&self, name: &str) -> Reason {
+    /// The reason of the current decision about a Pod.
+    pub(super) fn because(&self, name: &str) -> PodGcReason {
         let pod = self.pod(name).unwrap();
         let uid = Uid::from(pod["metadata"]["uid"].as_str().unwrap());
-        self.world.decide(&Key::Pod(uid)).because
+        self.world.decide(&PodGcKey::Pod(uid)).because
     }
 }
 
 // === impl MkPod ===
 
 impl MkPod {
-    /// Bound to `node` unless that is empty, one hour younger than the one before.
+    /// A Pod that is bound to `node`, unless that is empty.
     pub(super) fn new(name: &str, node: &str, phase: &str) -> Self {
         Self(json!({
             "metadata": {

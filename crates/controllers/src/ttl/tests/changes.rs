@@ -1,10 +1,10 @@
-//! What happens to a Job while it waits: it is always judged as it is now.
+//! Changes of a Job while it waits for its expiry.
 
 use super::*;
 use crate::runtime::call::{CallFailure, FailureKind};
 use crate::runtime::controller::AnsweredCall;
 
-/// A batch Job that finished just now, at a version and with a TTL.
+/// A batch Job that finished now, with this version and TTL.
 fn job(revision: u64, ttl: impl Into<Value>) -> Arc<ObjectRecord> {
     let ttl: Value = ttl.into();
     let condition = json!({"type": "Complete", "status": "True", "lastTransitionTime": NOW});
@@ -24,22 +24,22 @@ fn changed(
     Arc::new(record)
 }
 
-fn waiting(ttl: &Ttl) -> Option<Timestamp> {
+fn waiting(ttl: &TtlController) -> Option<Timestamp> {
     match ttl.decide(&uid(), NOW).next {
         NextStep::At(time) => Some(time),
         _ => None,
     }
 }
 
-/// A controller that knows the Job at version 5, with an hour to go.
-fn mk_waiting() -> Ttl {
-    let mut ttl = mk(&BATCH, Rules::default());
+/// A controller that has the Job at version 5, one hour before its expiry.
+fn mk_waiting() -> TtlController {
+    let mut ttl = mk(&BATCH, TtlSettings::default());
     assert_eq!(apply(&mut ttl, &job(5, json!(3600))), [uid()]);
     assert_eq!(waiting(&ttl), Some(at(3600)));
     ttl
 }
 
-fn answered(ttl: &mut Ttl, call: &ApiCall, answer: &ApiAnswer) -> Vec<Uid> {
+fn answered(ttl: &mut TtlController, call: &ApiCall, answer: &ApiAnswer) -> Vec<Uid> {
     let mut wake = WakeList::default();
     assert_eq!(
         ttl.answered(AnsweredCall {
@@ -54,14 +54,14 @@ fn answered(ttl: &mut Ttl, call: &ApiCall, answer: &ApiAnswer) -> Vec<Uid> {
     wake.drain().map(|(uid, _)| uid).collect()
 }
 
-fn get(ttl: &Ttl) -> ApiCall {
+fn get(ttl: &TtlController) -> ApiCall {
     ApiCall::Get {
         target: delete(ttl).target().clone(),
     }
 }
 
-/// What is sent when the hour is over.
-fn delete(ttl: &Ttl) -> ApiCall {
+/// The delete that is sent after the hour.
+fn delete(ttl: &TtlController) -> ApiCall {
     match ttl.decide(&uid(), at(3600)).next {
         NextStep::Call(call) => call,
         other => panic!("{other:?}"),
@@ -69,7 +69,7 @@ fn delete(ttl: &Ttl) -> ApiCall {
 }
 
 #[test]
-fn a_ttl_that_is_raised_lowered_or_removed_counts_at_once() {
+fn a_changed_ttl_takes_effect_at_once() {
     let mut ttl = mk_waiting();
     for (revision, secs, expected) in [
         (6, json!(7200), Some(at(7200))),
@@ -82,18 +82,18 @@ fn a_ttl_that_is_raised_lowered_or_removed_counts_at_once() {
     }
     assert_eq!(
         ttl.pending(),
-        crate::ttl::Pending {
+        crate::ttl::PendingJobs {
             count: 1,
-            next: Some(at(30))
+            next_expiry: Some(at(30))
         }
     );
     apply(&mut ttl, &job(10, Value::Null));
-    assert_eq!(ttl.pending(), crate::ttl::Pending::default());
+    assert_eq!(ttl.pending(), crate::ttl::PendingJobs::default());
 }
 
 #[test]
-fn a_job_that_starts_again_does_not_go() {
-    let mut ttl = mk(&VOLCANO, Rules::default());
+fn a_job_that_restarts_is_not_deleted() {
+    let mut ttl = mk(&VOLCANO, TtlSettings::default());
     apply(&mut ttl, &volcano("Failed", json!(at(-10)), json!(5)));
     assert_eq!(rule(&ttl.decide(&uid(), NOW)), "Expired");
     let restarting = volcano("Restarting", json!(NOW), json!(5));
@@ -103,7 +103,7 @@ fn a_job_that_starts_again_does_not_go() {
 }
 
 #[test]
-fn a_job_that_is_gone_is_forgotten_and_its_successor_is_another_one() {
+fn a_job_that_is_gone_is_forgotten_and_its_successor_is_not() {
     for end in [
         ObservedChange::Deleted(job(6, json!(3600))),
         ObservedChange::Missing(BATCH_JOBS, uid()),
@@ -113,7 +113,7 @@ fn a_job_that_is_gone_is_forgotten_and_its_successor_is_another_one() {
         let mut ttl = mk_waiting();
         assert_eq!(observe(&mut ttl, &end), [uid()], "{end:?}");
         assert_eq!(ttl.decide(&uid(), at(3600)).next, NextStep::Rest, "{end:?}");
-        // A past that was taken back counts again from where it was restored.
+        // After a restore an older version counts.
         apply(&mut ttl, &job(2, json!(60)));
         assert_eq!(waiting(&ttl), Some(at(60)));
     }
@@ -127,19 +127,19 @@ fn a_job_that_is_gone_is_forgotten_and_its_successor_is_another_one() {
 }
 
 #[test]
-fn what_a_conflict_shows_is_judged() {
+fn judges_the_object_that_a_conflict_shows() {
     let read = |record| ApiAnswer::Object(record);
     let mut ttl = mk_waiting();
     let call = get(&ttl);
-    // Raised meanwhile: it waits on. An older copy changes nothing.
+    // The TTL was raised, so the Job waits. An older copy changes nothing.
     answered(&mut ttl, &call, &read(job(6, json!(7200))));
     assert_eq!(waiting(&ttl), Some(at(7200)));
     answered(&mut ttl, &call, &read(job(5, json!(0))));
     assert_eq!(waiting(&ttl), Some(at(7200)));
-    // Touched meanwhile: the new version is named.
+    // The Job was written, so the delete has the new version.
     answered(&mut ttl, &call, &read(job(7, json!(3600))));
     assert_eq!(delete(&ttl).judged().unwrap().revision, "7".into());
-    // Not ours any more, deleted by somebody, or gone: nothing follows.
+    // Another Job has the name, another client deleted it, or it is gone: no request.
     let other = changed(&job(9, json!(0)), |record| record.meta.uid = "b".into());
     let deleting = changed(&job(9, json!(0)), |record| record.meta.deletion = Some(NOW));
     for answer in [
@@ -159,7 +159,7 @@ fn what_a_conflict_shows_is_judged() {
 }
 
 #[test]
-fn a_delete_that_was_acknowledged_is_not_sent_again() {
+fn an_acknowledged_delete_is_not_sent_again() {
     let deleting = changed(&job(6, json!(0)), |record| record.meta.deletion = Some(NOW));
     for answer in [
         ApiAnswer::Object(deleting.clone()),
@@ -176,14 +176,14 @@ fn a_delete_that_was_acknowledged_is_not_sent_again() {
             "{answer:?}"
         );
         assert_eq!(ttl.pending().count, 0);
-        // A watch that is behind shows it as it was.
+        // A lagging watch shows an older copy.
         apply(&mut ttl, &job(5, json!(3600)));
         assert_eq!(
             ttl.decide(&uid(), at(3600)).next,
             NextStep::Rest,
             "{answer:?}"
         );
-        // Somebody holds it: it is not asked for again.
+        // A finalizer keeps it, so it is not deleted again.
         apply(&mut ttl, &deleting);
         assert_eq!(
             ttl.decide(&uid(), at(3600)).next,
@@ -196,7 +196,7 @@ fn a_delete_that_was_acknowledged_is_not_sent_again() {
 }
 
 #[test]
-fn a_delete_that_failed_is_still_wanted() {
+fn a_failed_delete_is_sent_again() {
     let mut ttl = mk_waiting();
     let call = delete(&ttl);
     for kind in [

@@ -1,8 +1,8 @@
-//! The cases of Volcano's `garbagecollector_test.go` (1.13), and what it does not ask: all ten phases, and aborted Jobs.
+//! The cases of Volcano's `garbagecollector_test.go` (1.13), and two more: all ten phases, and aborted Jobs.
 
 use super::*;
 
-/// All phases of a Volcano Job, and whether it is over.
+/// All phases of a Volcano Job, and whether the Job has finished.
 const PHASES: [(&str, bool); 11] = [
     ("", false),
     ("Pending", false),
@@ -18,7 +18,7 @@ const PHASES: [(&str, bool); 11] = [
 ];
 
 #[test]
-fn a_job_goes_in_three_of_ten_phases() {
+fn a_volcano_job_expires_in_three_of_ten_phases() {
     for (phase, is_over) in PHASES {
         for (ttl, left) in [(0, None), (3, Some(3))] {
             let verdict = judged(&VOLCANO, &volcano(phase, json!(NOW), json!(ttl)));
@@ -35,15 +35,15 @@ fn a_job_goes_in_three_of_ten_phases() {
 }
 
 #[test]
-fn a_finish_in_the_first_year_is_one_and_a_zero_time_is_none() {
+fn year_1_is_a_valid_finish_time_and_the_zero_time_is_not() {
     let old = |ttl| volcano("Completed", json!("0001-01-01T01:01:01Z"), json!(ttl));
     for (ttl, expire) in [(3, "0001-01-01T01:01:04Z"), (2, "0001-01-01T01:01:03Z")] {
         let verdict = judged(&VOLCANO, &old(ttl));
-        let Reason::Expired(span) = verdict.because else {
+        let TtlReason::Expired(span) = verdict.because else {
             panic!("{verdict:?}")
         };
         assert_eq!(span.finish.to_string(), "0001-01-01T01:01:01Z");
-        assert_eq!(span.expire.to_string(), expire);
+        assert_eq!(span.expiry.to_string(), expire);
     }
     for none in [json!("0001-01-01T00:00:00Z"), Value::Null] {
         let verdict = judged(&VOLCANO, &volcano("Completed", none, json!(0)));
@@ -56,9 +56,9 @@ fn a_finish_in_the_first_year_is_one_and_a_zero_time_is_none() {
 }
 
 #[test]
-fn aborted_jobs_go_when_somebody_wants_that_and_the_longer_time_wins() {
+fn aborted_jobs_expire_after_the_longer_of_flag_and_ttl() {
     let hour = Duration::from_secs(3600);
-    // The flag, the Job's own TTL, and when it goes.
+    // The flag, the Job's own TTL, and the expiry in seconds.
     let table = [
         (None, None, None),
         (None, Some(0), None),
@@ -70,9 +70,9 @@ fn aborted_jobs_go_when_somebody_wants_that_and_the_longer_time_wins() {
     for (after_aborted, ttl, expected) in table {
         let mut controller = mk(
             &VOLCANO,
-            Rules {
+            TtlSettings {
                 after_aborted,
-                ..Rules::default()
+                ..TtlSettings::default()
             },
         );
         apply(&mut controller, &volcano("Aborted", json!(NOW), json!(ttl)));
@@ -89,7 +89,7 @@ fn aborted_jobs_go_when_somebody_wants_that_and_the_longer_time_wins() {
                     .starts_with("it was aborted at ")
             );
         }
-        // Others are judged as ever.
+        // The flag does not affect other Jobs.
         apply(
             &mut controller,
             &volcano("Completed", json!(NOW), json!(ttl)),
@@ -104,13 +104,13 @@ fn aborted_jobs_go_when_somebody_wants_that_and_the_longer_time_wins() {
 }
 
 #[test]
-fn each_controller_looks_at_its_own_kind_only() {
+fn each_controller_handles_only_its_own_kind() {
     let done = (
         batch("Complete", json!(at(-9)), json!(0)),
         volcano("Completed", json!(at(-9)), json!(0)),
     );
     for (row, own, other) in [(&BATCH, &done.0, &done.1), (&VOLCANO, &done.1, &done.0)] {
-        let mut ttl = mk(row, Rules::default());
+        let mut ttl = mk(row, TtlSettings::default());
         assert_eq!(apply(&mut ttl, other), []);
         assert_eq!(
             (ttl.keys(other), ttl.explain(other, NOW)),

@@ -1,8 +1,8 @@
-//! TTLs, times and statuses that make no sense: they never delete, and say so where a user can see it.
+//! Invalid TTLs, times and statuses: the Job stays, with a warning Event.
 
 use super::*;
 
-/// TTLs that are no number of seconds, as JSON.
+/// JSON values that are not valid TTLs.
 const ODD_TTLS: [&str; 12] = [
     "-1",
     "-2147483648",
@@ -19,7 +19,7 @@ const ODD_TTLS: [&str; 12] = [
 ];
 
 #[test]
-fn a_ttl_that_is_no_number_of_seconds_means_never() {
+fn a_job_with_an_invalid_ttl_stays() {
     for odd in ODD_TTLS {
         let odd: Value = serde_json::from_str(odd).unwrap();
         for (row, job) in [
@@ -49,9 +49,9 @@ fn a_ttl_that_is_no_number_of_seconds_means_never() {
         let after_aborted = Some(Duration::ZERO);
         let mut ttl = mk(
             &VOLCANO,
-            Rules {
+            TtlSettings {
                 after_aborted,
-                ..Rules::default()
+                ..TtlSettings::default()
             },
         );
         apply(&mut ttl, &aborted);
@@ -60,19 +60,19 @@ fn a_ttl_that_is_no_number_of_seconds_means_never() {
 }
 
 #[test]
-fn the_longest_ttl_there_is_is_waited_for() {
+fn waits_for_the_longest_ttl() {
     let job = batch("Complete", json!(NOW), json!(i32::MAX));
     assert_eq!(judged(&BATCH, &job).next, NextStep::At(at(i32::MAX.into())));
     let long = "x".repeat(1 << 20);
     let verdict = judged(&BATCH, &batch("Complete", json!(NOW), json!(long)));
     assert!(
         verdict.notes[0].message.len() < 300,
-        "nobody's text is told at length"
+        "a long TTL is cut in the message"
     );
 }
 
 #[test]
-fn a_finish_that_is_no_time_means_not_yet() {
+fn a_job_without_a_valid_finish_time_is_retried() {
     for odd in [
         json!(null),
         json!("0001-01-01T00:00:00Z"),
@@ -102,7 +102,7 @@ fn a_finish_that_is_no_time_means_not_yet() {
 }
 
 #[test]
-fn times_far_away_are_kept_and_what_ends_after_all_time_never_goes() {
+fn accepts_far_times_and_keeps_a_job_that_expires_after_year_9999() {
     let last = "9999-12-30T22:00:00Z";
     let soon = judged(&BATCH, &batch("Complete", json!(last), json!(0)));
     assert_eq!(
@@ -114,7 +114,7 @@ fn times_far_away_are_kept_and_what_ends_after_all_time_never_goes() {
         (rule(&never), &never.next),
         ("TTLOutOfRange", &NextStep::Rest)
     );
-    // Before it was created, before there were computers: it has finished all the same.
+    // A finish time before the creation still counts.
     let past = judged(
         &BATCH,
         &batch("Complete", json!("1066-10-14T12:00:00Z"), json!(60)),
@@ -123,7 +123,7 @@ fn times_far_away_are_kept_and_what_ends_after_all_time_never_goes() {
 }
 
 #[test]
-fn a_status_of_any_shape_is_no_finish() {
+fn a_status_of_a_wrong_shape_is_unfinished() {
     for status in [
         json!(null),
         json!("Complete"),
@@ -162,7 +162,7 @@ fn a_status_of_any_shape_is_no_finish() {
 }
 
 #[test]
-fn one_odd_condition_does_not_hide_the_next() {
+fn an_invalid_condition_does_not_hide_the_next() {
     let conditions = json!([null, 7, {"type": 7}, {"type": "Complete", "status": "True", "lastTransitionTime": at(-10)}]);
     let job = mk_job(
         &BATCH,
@@ -172,7 +172,7 @@ fn one_odd_condition_does_not_hide_the_next() {
 }
 
 #[test]
-fn depth_and_size_of_what_nobody_reads_do_not_matter() {
+fn ignores_depth_and_size_of_other_fields() {
     let deep = "[".repeat(100_000) + &"]".repeat(100_000);
     let text = format!(
         r#"{{"metadata":{{"name":"a","uid":"a","resourceVersion":"1"}},"spec":{{"template":{deep},"ttlSecondsAfterFinished":0}},

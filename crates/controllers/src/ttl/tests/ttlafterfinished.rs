@@ -1,11 +1,11 @@
-//! The cases of upstream's `ttlafterfinished_controller_test.go` (1.36), and what it does not ask: conditions in any
-//! order and number, and the options of the delete.
+//! The cases of upstream's `ttlafterfinished_controller_test.go` (1.36), and two more: conditions in any order and
+//! number, and the options of the delete.
 
 use super::*;
 
 #[test]
-fn time_left_is_the_finish_and_the_ttl_less_now() {
-    // When it ended, its TTL, and the seconds that are left.
+fn a_job_expires_at_its_finish_plus_its_ttl() {
+    // The finish time, the TTL, and the seconds that are left.
     let table = [(0, 0, 0), (0, 10, 10), (-10, 15, 5), (-10, 5, -5)];
     for condition in ["Complete", "Failed"] {
         for (finish, ttl, left) in table {
@@ -24,7 +24,7 @@ fn time_left_is_the_finish_and_the_ttl_less_now() {
 }
 
 #[test]
-fn what_has_no_time_to_go_rests() {
+fn a_job_without_an_expiry_is_not_tracked() {
     let finished = |ttl| batch("Complete", json!(at(-100)), ttl);
     let table = [
         (
@@ -58,7 +58,7 @@ fn what_has_no_time_to_go_rests() {
         ),
     ];
     for (name, job, expected) in table {
-        let mut ttl = mk(&BATCH, Rules::default());
+        let mut ttl = mk(&BATCH, TtlSettings::default());
         assert_eq!(apply(&mut ttl, &job), [], "{name}");
         assert_eq!(ttl.decide(&uid(), NOW).next, NextStep::Rest, "{name}");
         let explained = ttl.explain(&job, NOW).unwrap();
@@ -71,7 +71,7 @@ fn what_has_no_time_to_go_rests() {
 }
 
 #[test]
-fn the_first_condition_that_is_true_counts() {
+fn the_first_true_condition_counts() {
     let condition = |kind: &str, status: &str, secs: i64| json!({"type": kind, "status": status, "lastTransitionTime": at(secs)});
     let table = [
         (
@@ -117,7 +117,7 @@ fn the_first_condition_that_is_true_counts() {
 }
 
 #[test]
-fn a_delete_takes_what_hangs_on_it_first_and_names_what_was_judged() {
+fn deletes_in_the_foreground_with_preconditions() {
     for (row, job) in [
         (&BATCH, batch("Failed", json!(at(-10)), json!(0))),
         (&VOLCANO, volcano("Failed", json!(at(-10)), json!(0))),
@@ -147,16 +147,16 @@ fn a_delete_takes_what_hangs_on_it_first_and_names_what_was_judged() {
 }
 
 #[test]
-fn sentences_say_when() {
+fn sentences_give_finish_ttl_and_expiry() {
     let waits = judged(&BATCH, &batch("Complete", json!(at(-10)), json!(100)));
     assert_eq!(
         waits.because.to_string(),
-        "it finished at 2025-12-31T23:59:50Z, and the 100 s that it stays after that are over at 2026-01-01T00:01:30Z"
+        "it finished at 2025-12-31T23:59:50Z, and its TTL of 100 s expires at 2026-01-01T00:01:30Z"
     );
     let over = judged(&BATCH, &batch("Complete", json!(at(-10)), json!(5)));
     assert_eq!(
         over.because.to_string(),
-        "it finished at 2025-12-31T23:59:50Z, and the 5 s that it stays after that are over since 2025-12-31T23:59:55Z"
+        "it finished at 2025-12-31T23:59:50Z, and its TTL of 5 s expired at 2025-12-31T23:59:55Z"
     );
     let ahead = judged(&BATCH, &batch("Complete", json!(at(60)), json!(5)));
     assert_eq!(

@@ -1,6 +1,6 @@
-//! Terminated Pods in the order in which they go, parted where the threshold is: those who stay and those who are over.
+//! Terminated Pods in the order of their removal, split at the threshold into kept Pods and Pods over the threshold.
 //!
-//! Kept parted with every change, so that nobody ever has to sort or count. Mirrors the order of upstream's
+//! Every change keeps the split up to date, so no round has to sort or count. Mirrors the order of upstream's
 //! `byEvictionAndCreationTimestamp`: evicted Pods first, then the oldest, then by name.
 
 use std::collections::BTreeSet;
@@ -10,38 +10,38 @@ use jiff::Timestamp;
 
 use crate::runtime::record::Uid;
 
-/// A Pod's place in the order; the least goes first.
+/// The rank of a terminated Pod. Pods with the least rank are removed first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Rank {
-    /// Evicted Pods go first, so that they do not cost others their place.
-    pub(crate) is_lasting: bool,
+pub(crate) struct PodRank {
+    /// Evicted Pods are removed first.
+    pub(crate) is_not_evicted: bool,
     pub(crate) created: Timestamp,
     pub(crate) name: Arc<str>,
     pub(crate) namespace: Arc<str>,
     pub(crate) uid: Uid,
 }
 
-/// Pods by rank, parted: everyone in `over` ranks before everyone in `kept`, and `kept` is full before `over` has any.
+/// Pods by rank. Every Pod in `over` ranks before every Pod in `kept`, and `over` is empty unless `kept` is full.
 #[derive(Debug, Default)]
-pub(crate) struct Ranked {
-    /// How many are kept; without a threshold nobody is counted.
+pub(crate) struct RankedPods {
+    /// How many Pods are kept. Without a threshold no Pod is counted.
     threshold: Option<usize>,
-    over: BTreeSet<Rank>,
-    kept: BTreeSet<Rank>,
+    over: BTreeSet<PodRank>,
+    kept: BTreeSet<PodRank>,
 }
 
-/// Where somebody was who is not counted any more.
+/// The part that a removed Pod was in.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Left {
-    /// Among those who are over.
+pub(crate) enum RankRemoval {
+    /// It was over the threshold.
     Over,
-    /// Among those who are kept; that one is kept in its place.
-    Kept(Option<Rank>),
+    /// It was kept, or not counted. The Pod here is kept in its place.
+    Kept(Option<PodRank>),
 }
 
-// === impl Ranked ===
+// === impl RankedPods ===
 
-impl Ranked {
+impl RankedPods {
     pub(crate) fn new(threshold: Option<usize>) -> Self {
         Self {
             threshold,
@@ -49,8 +49,8 @@ impl Ranked {
         }
     }
 
-    /// Counts one more. Returns who is over because of that: itself, another one, or nobody.
-    pub(crate) fn insert(&mut self, rank: Rank) -> Option<Rank> {
+    /// Counts one more Pod. Returns the Pod that is over the threshold because of it, if any: this or another one.
+    pub(crate) fn insert(&mut self, rank: PodRank) -> Option<PodRank> {
         let threshold = self.threshold?;
         if self.kept.contains(&rank) || self.over.contains(&rank) {
             return None;
@@ -68,21 +68,20 @@ impl Ranked {
         Some(out)
     }
 
-    /// Counts one less.
-    pub(crate) fn remove(&mut self, rank: &Rank) -> Left {
+    /// Counts one Pod less.
+    pub(crate) fn remove(&mut self, rank: &PodRank) -> RankRemoval {
         if self.over.remove(rank) {
-            return Left::Over;
+            return RankRemoval::Over;
         }
         if !self.kept.remove(rank) {
-            return Left::Kept(None);
+            return RankRemoval::Kept(None);
         }
         let back = self.over.pop_last();
         self.kept.extend(back.clone());
-        Left::Kept(back)
+        RankRemoval::Kept(back)
     }
 
-    /// Whether a Pod is over.
-    pub(crate) fn is_over(&self, rank: &Rank) -> bool {
+    pub(crate) fn is_over(&self, rank: &PodRank) -> bool {
         self.over.contains(rank)
     }
 }
@@ -93,9 +92,9 @@ mod tests {
 
     use super::*;
 
-    fn mk_rank(is_lasting: bool, created: i64, name: &str) -> Rank {
-        Rank {
-            is_lasting,
+    fn mk_rank(is_lasting: bool, created: i64, name: &str) -> PodRank {
+        PodRank {
+            is_not_evicted: is_lasting,
             created: Timestamp::from_second(created).unwrap(),
             name: name.into(),
             namespace: "ns".into(),
@@ -104,10 +103,10 @@ mod tests {
     }
 
     #[test]
-    fn whatever_comes_and_goes_those_over_the_threshold_are_the_first_of_all() {
+    fn the_first_ranks_are_over_the_threshold() {
         let mut rng = Rng::seeded(7);
         for threshold in [0, 1, 3, 50] {
-            let mut ranked = Ranked::new(Some(threshold));
+            let mut ranked = RankedPods::new(Some(threshold));
             let mut all = BTreeSet::new();
             for _ in 0..2_000 {
                 let name = format!("p{}", rng.below(60));
@@ -123,7 +122,7 @@ mod tests {
                     ranked.insert(rank);
                 }
                 let over = all.len().saturating_sub(threshold);
-                let first: Vec<&Rank> = all.iter().take(over).collect();
+                let first: Vec<&PodRank> = all.iter().take(over).collect();
                 assert_eq!(ranked.over.iter().collect::<Vec<_>>(), first);
                 assert_eq!(ranked.kept.len(), all.len() - over);
             }
@@ -131,25 +130,25 @@ mod tests {
     }
 
     #[test]
-    fn a_move_says_who_moved() {
+    fn insert_and_remove_return_the_pod_that_moved() {
         let [evicted, old, new] = [(false, 9, "c"), (true, 1, "b"), (true, 2, "a")]
             .map(|(is_lasting, created, name)| mk_rank(is_lasting, created, name));
-        let mut ranked = Ranked::new(Some(1));
+        let mut ranked = RankedPods::new(Some(1));
         assert_eq!(ranked.insert(new.clone()), None);
         assert_eq!(ranked.insert(old.clone()), Some(old.clone()));
         assert_eq!(ranked.insert(evicted.clone()), Some(evicted.clone()));
-        assert_eq!(ranked.remove(&new), Left::Kept(Some(old.clone())));
+        assert_eq!(ranked.remove(&new), RankRemoval::Kept(Some(old.clone())));
         assert_eq!(ranked.insert(new), Some(old.clone()));
-        assert_eq!(ranked.remove(&old), Left::Over);
+        assert_eq!(ranked.remove(&old), RankRemoval::Over);
         assert!(ranked.is_over(&evicted));
     }
 
     #[test]
-    fn without_a_threshold_nobody_is_over_or_remembered() {
-        let mut ranked = Ranked::new(None);
+    fn without_a_threshold_no_pod_is_counted() {
+        let mut ranked = RankedPods::new(None);
         let rank = mk_rank(true, 1, "a");
         assert_eq!(ranked.insert(rank.clone()), None);
-        assert_eq!(ranked.remove(&rank), Left::Kept(None));
+        assert_eq!(ranked.remove(&rank), RankRemoval::Kept(None));
         assert!(ranked.kept.is_empty() && ranked.over.is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Jobs of CronJobs stay until their tick is recorded; every clause of that rule.
+//! The interlock: Jobs of CronJobs stay until their tick is recorded.
 
 use super::*;
 use crate::runtime::call::{CallFailure, FailureKind};
@@ -22,31 +22,31 @@ fn catalog_with_crons(is_served: bool) -> Arc<KindCatalog> {
     })
 }
 
-fn crons(row: &Finishing) -> KindId {
+fn crons(row: &FinishingKind) -> KindId {
     catalog_with_crons(true).id(row.group, "cronjobs").unwrap()
 }
 
-/// A controller that knows the CronJobs of its kind, and a CronJob that was made an hour ago, changed by this.
-fn mk_with(row: &'static Finishing, changes: Value) -> Ttl {
-    let rules = Rules {
+/// A controller with the interlock, and a CronJob that was created an hour ago, merged with `changes`.
+fn mk_with(row: &'static FinishingKind, changes: Value) -> TtlController {
+    let settings = TtlSettings {
         with_cron: true,
-        ..Rules::default()
+        ..TtlSettings::default()
     };
-    let mut ttl = Ttl::new(row, rules);
+    let mut ttl = TtlController::new(row, settings);
     observe(&mut ttl, &ObservedChange::Catalog(catalog_with_crons(true)));
     apply(&mut ttl, &cron(row, changes));
     ttl
 }
 
-fn cron(row: &Finishing, changes: Value) -> Arc<ObjectRecord> {
+fn cron(row: &FinishingKind, changes: Value) -> Arc<ObjectRecord> {
     let mut cron = json!({"metadata": {"name": "nightly", "namespace": "shop", "uid": "c", "resourceVersion": "1",
         "creationTimestamp": at(-3_600)}});
     merge(&mut cron, changes);
     Arc::new(decode(crons(row), cron.to_string().as_bytes(), RecordView::Full).unwrap())
 }
 
-/// A Job of the CronJob that has finished and has no more time, changed by this.
-fn tick(row: &Finishing, changes: Value) -> Arc<ObjectRecord> {
+/// A finished Job of the CronJob with a TTL of 0, merged with `changes`.
+fn tick(row: &FinishingKind, changes: Value) -> Arc<ObjectRecord> {
     let end = json!({"phase": "Completed", "lastTransitionTime": at(-10)});
     let condition = json!({"type": "Complete", "status": "True", "lastTransitionTime": at(-10)});
     let owner = json!({"apiVersion": row.api_version, "kind": "CronJob", "name": "nightly", "uid": "c", "controller": true});
@@ -64,8 +64,8 @@ fn recorded(minutes_ago: i64) -> Value {
     json!({"metadata": {"resourceVersion": "2"}, "status": {"lastScheduleTime": last}})
 }
 
-/// What becomes of a Job under a controller: its rule.
-fn becomes(ttl: &mut Ttl, job: &Arc<ObjectRecord>) -> &'static str {
+/// The rule id of the decision about a Job that was just applied.
+fn becomes(ttl: &mut TtlController, job: &Arc<ObjectRecord>) -> &'static str {
     apply(ttl, job);
     rule(&ttl.decide(&uid(), NOW))
 }
@@ -75,21 +75,21 @@ fn a_job_stays_until_its_tick_is_recorded() {
     for row in [&BATCH, &VOLCANO] {
         let mut ttl = mk_with(row, json!({}));
         assert_eq!(becomes(&mut ttl, &tick(row, json!({}))), "TickUnrecorded");
-        // An older tick is none of its business.
+        // The record of an older tick does not free the Job.
         assert_eq!(apply(&mut ttl, &cron(row, recorded(1))), [uid()]);
         assert_eq!(rule(&ttl.decide(&uid(), NOW)), "TickUnrecorded");
         let mut newer = recorded(0);
         newer["metadata"]["resourceVersion"] = "3".into();
         assert_eq!(apply(&mut ttl, &cron(row, newer)), [uid()], "it is woken");
         assert_eq!(rule(&ttl.decide(&uid(), NOW)), "Expired");
-        // A copy from before does not take that back.
+        // An older copy does not revoke the record.
         apply(&mut ttl, &cron(row, json!({})));
         assert_eq!(rule(&ttl.decide(&uid(), NOW)), "Expired");
     }
 }
 
 #[test]
-fn a_tick_that_is_recorded_already_holds_nobody() {
+fn a_recorded_tick_does_not_hold_its_job() {
     for minutes_ago in [0, -1, -60] {
         let mut ttl = mk_with(&BATCH, recorded(minutes_ago));
         assert_eq!(becomes(&mut ttl, &tick(&BATCH, json!({}))), "Expired");
@@ -97,8 +97,8 @@ fn a_tick_that_is_recorded_already_holds_nobody() {
 }
 
 #[test]
-fn jobs_that_bear_no_ticks_name_go_with_their_ttl() {
-    // As `kubectl create job --from` and `schedule run` make them, and names of times that no tick has.
+fn jobs_without_the_name_of_a_slot_expire() {
+    // Names by `kubectl create job --from` and `schedule run`, and names of times that are no slots.
     let names = [
         "manual".to_owned(),
         "nightly-m4x7k2p".to_owned(),
@@ -129,7 +129,7 @@ fn jobs_that_bear_no_ticks_name_go_with_their_ttl() {
 }
 
 #[test]
-fn a_cron_job_that_ends_or_is_gone_holds_nobody() {
+fn a_deleted_cron_job_does_not_hold_its_jobs() {
     let deleting = json!({"metadata": {"deletionTimestamp": at(-1)}});
     let mut ttl = mk_with(&BATCH, deleting);
     assert_eq!(becomes(&mut ttl, &tick(&BATCH, json!({}))), "Expired");
@@ -144,15 +144,15 @@ fn a_cron_job_that_ends_or_is_gone_holds_nobody() {
     assert_eq!(
         rule(&ttl.decide(&uid(), NOW)),
         "Expired",
-        "its end was seen"
+        "the DELETED event was seen"
     );
 }
 
 #[test]
-fn a_controller_that_does_not_work_here_holds_nobody() {
-    let mut ttl = mk(&BATCH, Rules::default());
+fn no_interlock_if_the_cronjob_controller_does_not_run() {
+    let mut ttl = mk(&BATCH, TtlSettings::default());
     assert_eq!(becomes(&mut ttl, &tick(&BATCH, json!({}))), "Expired");
-    // Nor does a kind that is not served.
+    // CronJobs are not served.
     let mut ttl = mk_with(&BATCH, json!({}));
     observe(
         &mut ttl,
@@ -162,7 +162,7 @@ fn a_controller_that_does_not_work_here_holds_nobody() {
 }
 
 #[test]
-fn cron_jobs_that_nobody_may_read_hold_nobody() {
+fn no_interlock_if_cron_jobs_may_not_be_read() {
     let mut ttl = mk_with(&BATCH, json!({}));
     let job = tick(&BATCH, json!({}));
     assert_eq!(becomes(&mut ttl, &job), "TickUnrecorded");
@@ -170,13 +170,13 @@ fn cron_jobs_that_nobody_may_read_hold_nobody() {
     assert_eq!(observe(&mut ttl, &state(KindState::Forbidden)), [uid()]);
     assert_eq!(rule(&ttl.decide(&uid(), NOW)), "Expired");
     assert!(observe(&mut ttl, &state(KindState::Forbidden)).is_empty());
-    // Allowed again, they count again.
+    // Once CronJobs may be read again, they hold their Jobs again.
     assert_eq!(observe(&mut ttl, &state(KindState::Synced)), [uid()]);
     assert_eq!(rule(&ttl.decide(&uid(), NOW)), "TickUnrecorded");
 }
 
 #[test]
-fn when_the_kind_goes_those_that_were_held_are_woken() {
+fn held_jobs_are_woken_when_cron_jobs_are_no_longer_served() {
     let gone = [
         vec![ObservedChange::Catalog(catalog_with_crons(false))],
         vec![
@@ -199,9 +199,8 @@ fn when_the_kind_goes_those_that_were_held_are_woken() {
     }
 }
 
-/// What the server says about a CronJob that no feed shows.
 #[test]
-fn a_cron_job_that_nobody_shows_is_asked_for() {
+fn reads_a_cron_job_that_no_feed_shows() {
     let failed = || {
         ApiAnswer::Failed(CallFailure {
             kind: FailureKind::Unavailable,
@@ -227,7 +226,7 @@ fn a_cron_job_that_nobody_shows_is_asked_for() {
             "AsksForCronJob"
         );
         let NextStep::Call(call @ ApiCall::Get { .. }) = ttl.decide(&uid(), NOW).next else {
-            panic!("nothing is asked");
+            panic!("the CronJob is not read");
         };
         assert_eq!(
             (&*call.target().name, &*call.target().namespace),
@@ -245,23 +244,23 @@ fn a_cron_job_that_nobody_shows_is_asked_for() {
 }
 
 #[test]
-fn nothing_is_asked_before_the_time_has_come_and_nothing_is_kept_after() {
+fn the_interlock_starts_at_expiry_and_ends_with_the_job() {
     let mut ttl = mk_with(&BATCH, json!({}));
     let later = tick(&BATCH, json!({"spec": {"ttlSecondsAfterFinished": 60}}));
     assert_eq!(becomes(&mut ttl, &later), "Waits");
     observe(&mut ttl, &ObservedChange::Deleted(later));
     let woken = apply(&mut ttl, &cron(&BATCH, recorded(0)));
-    assert!(woken.is_empty(), "nobody waits any more");
+    assert!(woken.is_empty(), "no Job waits any more");
 }
 
-/// With `--ttl-after-aborted` an aborted Job has a time to go, and the same rule.
+/// With `--ttl-after-aborted` aborted Jobs expire, and the interlock holds them too.
 #[test]
-fn an_aborted_job_stays_until_its_tick_is_recorded_too() {
-    let rules = Rules {
+fn an_aborted_job_stays_until_its_tick_is_recorded() {
+    let settings = TtlSettings {
         after_aborted: Some(Duration::ZERO),
         with_cron: true,
     };
-    let mut ttl = Ttl::new(&VOLCANO, rules);
+    let mut ttl = TtlController::new(&VOLCANO, settings);
     observe(&mut ttl, &ObservedChange::Catalog(catalog_with_crons(true)));
     apply(&mut ttl, &cron(&VOLCANO, json!({})));
     let state = json!({"phase": "Aborted", "lastTransitionTime": at(-10)});

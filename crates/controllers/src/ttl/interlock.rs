@@ -1,47 +1,47 @@
-//! The Jobs of ticks: what a CronJob has made may not go before its status tells the slot.
+//! The interlock with the CronJob controller: a CronJob's Job is not deleted before the CronJob's status records its slot.
 //!
-//! Otherwise whoever comes after a crash between the create of a Job and the record of its tick finds neither, and makes
-//! the Job again. The rule holds while the CronJob lives, while its controller works in this process, and for Jobs that
-//! bear the name of a slot newer than `lastScheduleTime`. A CronJob that no feed shows is asked for. Where CronJobs are not
-//! served, or may not be read, nobody can make Jobs of them, and there is nothing to wait for.
+//! Otherwise, after a crash between the creation of a Job and the record of its tick, the next process would find
+//! neither and create the Job again. The rule holds while the CronJob exists, while its controller runs in this process,
+//! and for Jobs that have the name of a slot newer than `lastScheduleTime`. A CronJob that no feed shows is read from the
+//! server. If CronJobs are not served, or may not be read, no controller can create Jobs from them, and the Job is free.
 //!
-//! Mirrors nothing upstream: there a Job with a TTL of 0 can run twice.
+//! Upstream has no such rule: there a Job with a TTL of 0 can run twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::index::Job;
+use super::index::TrackedJob;
 use crate::cron::{self, CRON_JOBS, CronDialect};
 use crate::runtime::call::CallTarget;
 use crate::runtime::controller::WakeList;
 use crate::runtime::kind::{KindCatalog, KindId, KindState};
 use crate::runtime::record::{ObjectRecord, Revision, Uid};
 
-/// The CronJobs whose ticks count.
+/// The CronJobs of one dialect, and the tracked Jobs of each.
 #[derive(Debug)]
-pub(super) struct Ticks {
-    /// Nothing if their controller does not work here.
-    row: Option<&'static CronDialect>,
+pub(super) struct TickInterlock {
+    /// `None` if their controller does not run in this process.
+    dialect: Option<&'static CronDialect>,
     kind: Option<KindId>,
     is_served: bool,
     is_forbidden: bool,
-    crons: BTreeMap<Uid, CronJob>,
-    /// The Jobs of each that have a time to go.
+    cron_jobs: BTreeMap<Uid, CronJobState>,
+    /// The tracked Jobs of each CronJob.
     jobs: BTreeMap<Uid, BTreeSet<Uid>>,
 }
 
 #[derive(Debug)]
-struct CronJob {
+struct CronJobState {
     revision: Revision,
     is_deleting: bool,
     created: Option<Timestamp>,
-    last: Option<Timestamp>,
+    last_schedule: Option<Timestamp>,
 }
 
-/// The slot that a Job is for.
+/// The slot of a Job, and the CronJob that created the Job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Tick {
+pub(super) struct JobTick {
     pub(super) owner: Uid,
     pub(super) cron_job: Box<str>,
     pub(super) slot: Timestamp,
@@ -57,40 +57,42 @@ pub(super) enum TickHold {
     Unknown(CallTarget),
 }
 
-// === impl Ticks ===
+// === impl TickInterlock ===
 
-impl Ticks {
+impl TickInterlock {
     pub(super) fn new(row: Option<&'static CronDialect>) -> Self {
         Self {
-            row,
+            dialect: row,
             kind: None,
             is_served: false,
             is_forbidden: false,
-            crons: BTreeMap::new(),
+            cron_jobs: BTreeMap::new(),
             jobs: BTreeMap::new(),
         }
     }
 
-    pub(super) fn is_cron(&self, kind: KindId) -> bool {
+    pub(super) fn is_cron_job(&self, kind: KindId) -> bool {
         self.kind == Some(kind)
     }
 
-    pub(super) fn know_catalog(&mut self, catalog: &KindCatalog, wake: &mut WakeList<Uid>) {
-        let id = self.row.and_then(|row| catalog.id(row.group, CRON_JOBS));
-        // What is said about a kind that went may come after this.
+    pub(super) fn set_catalog(&mut self, catalog: &KindCatalog, wake: &mut WakeList<Uid>) {
+        let id = self
+            .dialect
+            .and_then(|row| catalog.id(row.group, CRON_JOBS));
+        // Changes of a kind that is no longer served may come after this one.
         self.kind = id.or(self.kind);
         let was_served = self.is_served;
         self.is_served = id.is_some_and(|id| catalog.get(id).is_some());
         if was_served && !self.is_served {
-            self.crons.clear();
+            self.cron_jobs.clear();
             self.wake_all(wake);
         }
     }
 
-    /// How the feed of CronJobs does.
-    pub(super) fn know_kind(&mut self, state: KindState, wake: &mut WakeList<Uid>) {
+    /// Records the state of the CronJobs' feed.
+    pub(super) fn set_kind_state(&mut self, state: KindState, wake: &mut WakeList<Uid>) {
         match state {
-            KindState::Gone | KindState::Frozen => self.crons.clear(),
+            KindState::Gone | KindState::Frozen => self.cron_jobs.clear(),
             KindState::Forbidden if !self.is_forbidden => self.is_forbidden = true,
             KindState::Synced if self.is_forbidden => self.is_forbidden = false,
             KindState::Synced
@@ -101,26 +103,24 @@ impl Ticks {
         self.wake_all(wake);
     }
 
-    /// The tick that a Job is for, if it bears the name of one.
-    pub(super) fn of(&self, record: &ObjectRecord) -> Option<Tick> {
-        self.row?;
+    /// The tick that created a Job, if the Job has the name of a slot.
+    pub(super) fn tick_of(&self, record: &ObjectRecord) -> Option<JobTick> {
+        self.dialect?;
         let owner = cron::owner(record)?;
         let slot = cron::slot_of_job_name(&owner.name, &record.meta.name, None)?;
-        Some(Tick {
+        Some(JobTick {
             owner: owner.uid.clone(),
             cron_job: owner.name.clone(),
             slot,
         })
     }
 
-    /// A Job has a time to go.
-    pub(super) fn follow(&mut self, tick: &Tick, job: &Uid) {
+    pub(super) fn track_job(&mut self, tick: &JobTick, job: &Uid) {
         let jobs = self.jobs.entry(tick.owner.clone()).or_default();
         jobs.insert(job.clone());
     }
 
-    /// A Job has no time to go any more.
-    pub(super) fn leave(&mut self, tick: &Tick, job: &Uid) {
+    pub(super) fn untrack_job(&mut self, tick: &JobTick, job: &Uid) {
         if let Some(jobs) = self.jobs.get_mut(&tick.owner) {
             jobs.remove(job);
             if jobs.is_empty() {
@@ -129,37 +129,37 @@ impl Ticks {
         }
     }
 
-    /// A CronJob as it is.
+    /// Applies the current state of a CronJob. An older copy is ignored.
     pub(super) fn apply(&mut self, record: &ObjectRecord, wake: &mut WakeList<Uid>) {
         let uid = &record.meta.uid;
-        let known = self.crons.get(uid);
+        let known = self.cron_jobs.get(uid);
         if known.is_some_and(|known| record.meta.revision.is_before(&known.revision)) {
             return;
         }
         let (created, last) = cron::cron_job_times(record);
-        let cron = CronJob {
+        let cron = CronJobState {
             revision: record.meta.revision.clone(),
             is_deleting: record.meta.deletion.is_some(),
             created,
-            last,
+            last_schedule: last,
         };
-        self.crons.insert(uid.clone(), cron);
-        self.wake(uid, wake);
+        self.cron_jobs.insert(uid.clone(), cron);
+        self.wake_jobs(uid, wake);
     }
 
-    /// A CronJob is not known any more: gone, or not shown. Says whose Jobs it concerns.
+    /// Removes a CronJob that is gone, or that a relist did not show. Returns its tracked Jobs.
     pub(super) fn forget(&mut self, uid: &Uid, wake: &mut WakeList<Uid>) -> Vec<Uid> {
-        self.crons.remove(uid);
-        self.wake(uid, wake);
+        self.cron_jobs.remove(uid);
+        self.wake_jobs(uid, wake);
         self.jobs.get(uid).into_iter().flatten().cloned().collect()
     }
 
     /// Whether the Job of a tick may be deleted.
-    pub(super) fn hold(&self, tick: &Tick, job: &Job, now: Timestamp) -> TickHold {
+    pub(super) fn hold(&self, tick: &JobTick, job: &TrackedJob, now: Timestamp) -> TickHold {
         let Some(kind) = self.kind.filter(|_| self.is_served && !self.is_forbidden) else {
             return TickHold::Free;
         };
-        let Some(cron) = self.crons.get(&tick.owner) else {
+        let Some(cron) = self.cron_jobs.get(&tick.owner) else {
             let CallTarget { namespace, .. } = job.target();
             return TickHold::Unknown(CallTarget {
                 kind,
@@ -168,7 +168,7 @@ impl Ticks {
             });
         };
         let created = cron.created.unwrap_or(Timestamp::MIN);
-        let is_unrecorded = cron::is_unrecorded_tick(tick.slot, created, cron.last, now);
+        let is_unrecorded = cron::is_unrecorded_tick(tick.slot, created, cron.last_schedule, now);
         if is_unrecorded && !cron.is_deleting {
             TickHold::Unrecorded
         } else {
@@ -182,7 +182,7 @@ impl Ticks {
         }
     }
 
-    fn wake(&self, cron: &Uid, wake: &mut WakeList<Uid>) {
+    fn wake_jobs(&self, cron: &Uid, wake: &mut WakeList<Uid>) {
         for job in self.jobs.get(cron).into_iter().flatten() {
             wake.now(job.clone());
         }

@@ -1,27 +1,27 @@
-//! What is remembered about owners that are gone, for dependents that come later. Bounded: what was learned first is
-//! forgotten first.
+//! A bounded map that forgets the oldest entry first. The index keeps facts about absent owners in it, for dependents
+//! that appear later.
 //!
-//! While somebody refers to an absent owner its node remembers the proof. Afterwards this saves the question when one
-//! more object with a dead owner appears, and it saves that object itself where the owner left orphans behind. A uid is
-//! never given out twice, so what is in here stays true, unless the server's store is set back: then all of it goes.
+//! While objects refer to an absent owner, its node has the proof. Afterwards an entry here saves a lookup when another
+//! dependent of the owner appears, and keeps that dependent if the owner left orphans. The server never reuses a uid, so
+//! entries stay true until the store is restored; then the index clears the map.
 
 use std::collections::BTreeMap;
 
-/// How many absent owners are remembered; upstream's 500 are few for a cluster that loses a namespace.
+/// How many absent owners are kept. Upstream's 500 are too few when a large namespace is deleted.
 pub(crate) const ABSENT_OWNERS: usize = 10_000;
 
-/// The latest entries of a map.
+/// A map of at most `max` entries. An insert beyond that removes the entry that was inserted first.
 #[derive(Debug)]
-pub(crate) struct Remembered<K, V> {
+pub(crate) struct BoundedMap<K, V> {
     entries: BTreeMap<K, (u64, V)>,
     order: BTreeMap<u64, K>,
     next: u64,
     max: usize,
 }
 
-// === impl Remembered ===
+// === impl BoundedMap ===
 
-impl<K: Clone + Ord, V> Remembered<K, V> {
+impl<K: Clone + Ord, V> BoundedMap<K, V> {
     pub(crate) fn new(max: usize) -> Self {
         Self {
             entries: BTreeMap::new(),
@@ -35,7 +35,7 @@ impl<K: Clone + Ord, V> Remembered<K, V> {
         self.entries.get(key).map(|(_, value)| value)
     }
 
-    pub(crate) fn remember(&mut self, key: K, value: V) {
+    pub(crate) fn insert(&mut self, key: K, value: V) {
         self.next += 1;
         if let Some((earlier, _)) = self.entries.insert(key.clone(), (self.next, value)) {
             self.order.remove(&earlier);
@@ -60,12 +60,12 @@ mod tests {
 
     /// `TestAbsentOwnerCache` of `garbagecollector_test.go`, as far as it is about the cache.
     #[test]
-    fn what_was_learned_first_is_forgotten_first_and_learning_again_counts() {
-        let mut absent = Remembered::new(2);
-        absent.remember("rc1", 1);
-        absent.remember("rc2", 2);
-        absent.remember("rc1", 3);
-        absent.remember("rc3", 4);
+    fn removes_the_oldest_entry_and_refreshes_on_insert() {
+        let mut absent = BoundedMap::new(2);
+        absent.insert("rc1", 1);
+        absent.insert("rc2", 2);
+        absent.insert("rc1", 3);
+        absent.insert("rc3", 4);
         assert_eq!(absent.get(&"rc1"), Some(&3));
         assert_eq!(absent.get(&"rc2"), None);
         assert_eq!(absent.get(&"rc3"), Some(&4));

@@ -2,25 +2,32 @@
 
 use crate::runtime::kind::{KindCatalog, KindId};
 
-use super::intern::{Interner, TextId};
+use super::intern::{TextId, TextInterner};
 
-/// Types of references, and what they stand for in the current catalog.
+/// The types of references, and the kind that each of them resolves to in the current catalog.
 #[derive(Debug, Default)]
-pub(crate) struct Types {
-    texts: Interner,
-    /// By the text's place.
+pub(crate) struct ReferenceTypes {
+    texts: TextInterner,
+    /// Indexed by the number of the text.
     resolved: Vec<Option<KindId>>,
 }
 
-/// What separates the two parts: no apiVersion or kind that resolves contains it.
+/// Separates apiVersion and kind. No apiVersion or kind that resolves contains it.
 const SEPARATOR: char = '\n';
 
-// === impl Types ===
+// === impl ReferenceTypes ===
 
-impl Types {
-    /// The number of a type, with one more user.
-    pub(crate) fn take(&mut self, catalog: &KindCatalog, api_version: &str, kind: &str) -> TextId {
-        let id = self.texts.take(&format!("{api_version}{SEPARATOR}{kind}"));
+impl ReferenceTypes {
+    /// Returns the number of a type and counts one more user.
+    pub(crate) fn acquire(
+        &mut self,
+        catalog: &KindCatalog,
+        api_version: &str,
+        kind: &str,
+    ) -> TextId {
+        let id = self
+            .texts
+            .acquire(&format!("{api_version}{SEPARATOR}{kind}"));
         if self.resolved.len() <= id.index() {
             self.resolved.resize(id.index() + 1, None);
         }
@@ -28,23 +35,22 @@ impl Types {
         id
     }
 
-    /// One user less.
-    pub(crate) fn give_back(&mut self, id: TextId) {
-        self.texts.give_back(id);
+    pub(crate) fn release(&mut self, id: TextId) {
+        self.texts.release(id);
     }
 
-    /// The kind it stands for, if it is served.
+    /// The kind that the type resolves to, if it is served.
     pub(crate) fn kind(&self, id: TextId) -> Option<KindId> {
         self.resolved[id.index()]
     }
 
-    /// apiVersion and kind, as written.
+    /// apiVersion and kind as the reference has them.
     pub(crate) fn text(&self, id: TextId) -> (&str, &str) {
         let text = self.texts.text(id);
         text.split_once(SEPARATOR).unwrap_or((text, ""))
     }
 
-    /// Looks all of them up again.
+    /// Resolves all types again, with a new catalog.
     pub(crate) fn resolve(&mut self, catalog: &KindCatalog) {
         for place in 0..self.resolved.len() {
             let (api_version, kind) = {
