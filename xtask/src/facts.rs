@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::http::HttpClient;
 use discovery::ResourceFacts;
-use fields::FieldFacts;
+use fields::MergeFacts;
 
 const RESOURCES: &str = "resources.txt";
 const FIELDS: &str = "fields.txt";
@@ -40,7 +40,7 @@ impl ServerFacts {
             .context("/version names no gitVersion")?
             .to_owned();
         let resources = ResourceFacts::ask(client)?;
-        let fields = FieldFacts::ask(client, &resources)?;
+        let fields = MergeFacts::ask(client, &resources)?;
         let counts = [resources.counts(), fields.counts()].concat();
         let head = format!("# Kubernetes {version}\n");
         Ok(Self {

@@ -82,7 +82,7 @@ struct GcCase {
 
 /// The memory of a graph in the driver's own process.
 #[derive(Debug, Deserialize)]
-pub struct GraphMemory {
+pub struct GraphMemoryOutput {
     pub count: u64,
     pub bytes_per_object: f64,
 }
@@ -100,7 +100,7 @@ pub fn gc(wanted: &GcBenchOptions) -> Result<BenchReport> {
 }
 
 /// Measures the memory of each object in the collector's graph, in the driver's own process.
-pub fn memory(objects: u32, is_quick: bool) -> Result<GraphMemory> {
+pub fn memory(objects: u32, is_quick: bool) -> Result<GraphMemoryOutput> {
     driver(is_quick)?.alone(&format!("graph-memory --objects {objects}"))
 }
 

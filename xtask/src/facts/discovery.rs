@@ -12,7 +12,7 @@ use crate::http::HttpClient;
 const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const HEAD: &str = "\
 # resource\tgroup\tversion\tplural\tkind\tscope\tsingular\tshort names\tcategories\tverbs
-# sub\tgroup\tversion\tplural/subresource\tkind (group/version/ResponseKind where these differ)\tverbs
+# sub\tgroup\tversion\tplural/subresource\tkind (group/version/DiscoveryKind where these differ)\tverbs
 # `-` stands for the core group and for nothing; groups are in the server's order of preference
 ";
 
@@ -65,7 +65,7 @@ struct DiscoveryVersion {
 #[serde(rename_all = "camelCase")]
 struct DiscoveryResource {
     resource: String,
-    response_kind: ResponseKind,
+    response_kind: DiscoveryKind,
     scope: String,
     #[serde(default)]
     singular_resource: String,
@@ -82,12 +82,12 @@ struct DiscoveryResource {
 #[serde(rename_all = "camelCase")]
 struct DiscoverySubresource {
     subresource: String,
-    response_kind: ResponseKind,
+    response_kind: DiscoveryKind,
     verbs: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
-struct ResponseKind {
+struct DiscoveryKind {
     #[serde(default)]
     group: String,
     #[serde(default)]
@@ -192,7 +192,7 @@ impl ResourceFacts {
 // === impl GroupVersionResources ===
 
 impl GroupVersionResources {
-    fn full(&self, kind: &ResponseKind) -> FactGvk {
+    fn full(&self, kind: &DiscoveryKind) -> FactGvk {
         let place = if kind.version.is_empty() {
             (&self.group, &self.version)
         } else {
@@ -241,7 +241,7 @@ impl GroupVersionResources {
         rows + "\n"
     }
 
-    fn kind_column(&self, kind: &ResponseKind) -> String {
+    fn kind_column(&self, kind: &DiscoveryKind) -> String {
         let FactGvk {
             group,
             version,

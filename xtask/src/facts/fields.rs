@@ -31,7 +31,7 @@ const PREFIXES: [&str; 5] = [
 
 /// The merge facts of every kind.
 #[derive(Debug)]
-pub(super) struct FieldFacts {
+pub(super) struct MergeFacts {
     kinds: BTreeMap<FactGvk, String>,
     /// By type and field name.
     fields: BTreeMap<(String, String), FieldFact>,
@@ -60,9 +60,9 @@ enum FieldShape {
 #[derive(Debug, Default)]
 struct SchemaTypes(BTreeMap<String, BTreeMap<String, FieldFact>>);
 
-// === impl FieldFacts ===
+// === impl MergeFacts ===
 
-impl FieldFacts {
+impl MergeFacts {
     /// Asks a server for the OpenAPI documents of all group-versions.
     pub(super) fn ask(client: &HttpClient, resources: &ResourceFacts) -> Result<Self> {
         let documents = resources
@@ -387,7 +387,7 @@ mod tests {
     #[test]
     fn a_field_is_listed_when_it_has_facts_or_leads_to_some() {
         let wanted = [mk_gvk("", "v1", "Pod"), mk_gvk("", "v1", "PodExecOptions")];
-        let text = FieldFacts::of(&[mk_document()], &wanted).unwrap().text();
+        let text = MergeFacts::of(&[mk_document()], &wanted).unwrap().text();
         let rows: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
         assert_eq!(
             rows,
@@ -407,20 +407,20 @@ mod tests {
     #[test]
     fn the_same_component_in_two_documents_counts_once_and_must_agree() {
         let wanted = [mk_gvk("", "v1", "Pod")];
-        let once = FieldFacts::of(&[mk_document()], &wanted).unwrap();
-        let twice = FieldFacts::of(&[mk_document(), mk_document()], &wanted).unwrap();
+        let once = MergeFacts::of(&[mk_document()], &wanted).unwrap();
+        let twice = MergeFacts::of(&[mk_document(), mk_document()], &wanted).unwrap();
         assert_eq!(once.text(), twice.text());
         assert_eq!(once.counts(), twice.counts());
         let mut other = mk_document();
         other["components"]["schemas"]["io.k8s.api.core.v1.Plain"]["properties"] = json!({});
-        assert!(FieldFacts::of(&[mk_document(), other], &wanted).is_err());
+        assert!(MergeFacts::of(&[mk_document(), other], &wanted).is_err());
     }
 
     #[test]
     fn short_names_must_stay_unique() {
         let mut other = mk_document();
         other["components"]["schemas"]["io.k8s.kube-aggregator.pkg.apis.core.v1.Pod"] = json!({});
-        let error = FieldFacts::of(&[other], &[]).unwrap_err().to_string();
+        let error = MergeFacts::of(&[other], &[]).unwrap_err().to_string();
         assert!(error.contains("have the same short name"), "{error}");
     }
 
