@@ -306,7 +306,7 @@ async fn sleep_until(clock: &Clock, due: Option<jiff::Timestamp>) {
     }
 }
 
-fn print_lines(lines: Vec<String>) {
+fn print_lines(lines: impl IntoIterator<Item = String>) {
     for line in lines {
         notice(&line);
     }

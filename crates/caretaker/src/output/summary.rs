@@ -3,8 +3,8 @@
 //! [`ActionSummary`] takes one evidence record per write. Writes of the garbage collector are grouped by the root of the
 //! cascade: a Deployment's ReplicaSets and their Pods make one line about the Deployment. Writes of other controllers
 //! are grouped by reason. A group is printed when no record has been added for [`GROUP_IDLE`], and every
-//! [`PROGRESS_INTERVAL`] while it lasts. A failed write is printed at once with the API server's message, once per
-//! object and status. Everything here is a function of records and times; `controller_set` prints the lines. All maps
+//! [`PROGRESS_INTERVAL`] while it lasts. Failed writes are not printed here: the driver logs them with the API server's
+//! message. Everything here is a function of records and times; `controller_set` prints the lines. All maps
 //! are bounded: what is evicted appears under a nearer cause, or twice.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -31,20 +31,12 @@ const GROUPS_MAX: usize = 1000;
 /// Objects whose root is remembered. A cascade needs its inner nodes until their dependents are gone. A few megabytes.
 const ROOTS_MAX: usize = 20_000;
 
-/// Failures that are remembered, to print each once.
-const FAILURES_MAX: usize = 1000;
-
-/// Characters of a server's message that are printed.
-const MESSAGE_CHARS_MAX: usize = 300;
-
 /// Holds the groups that are not printed yet.
 #[derive(Debug, Default)]
 pub(crate) struct ActionSummary {
     groups: BTreeMap<GroupKey, ActionGroup>,
     /// By object, the root of the cascade that deleted it.
     roots: RecentMap<String, Arc<ObjectIdentity>>,
-    /// By object and status.
-    failures: RecentMap<(String, Option<u16>), ()>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,16 +70,10 @@ struct RecentMap<K, V> {
 // === impl ActionSummary ===
 
 impl ActionSummary {
-    /// Adds a record. The lines are to be printed at once: failures, and a group that had to make room.
-    pub(crate) fn add(&mut self, record: &Evidence) -> Vec<String> {
-        let mut lines = Vec::new();
+    /// Adds a record. The line is of a group that had to make room, and is to be printed at once.
+    pub(crate) fn add(&mut self, record: &Evidence) -> Option<String> {
+        let mut evicted = None;
         let (action, reason) = WriteAction::of(record);
-        if let Some(status) = failed_status(record) {
-            let once = (key_of(&record.target).to_owned(), status);
-            if self.failures.insert(once, (), FAILURES_MAX) {
-                lines.push(failure_line(record, action, status));
-            }
-        }
         let root = self.root_of(record);
         let is_gc = record.controller == gc::NAME;
         if is_gc && action == WriteAction::Delete && record.cause.is_some() {
@@ -100,12 +86,12 @@ impl ActionSummary {
             is_dry_run: record.status == WriteStatus::DryRun,
         };
         if self.groups.len() >= GROUPS_MAX && !self.groups.contains_key(&key) {
-            lines.extend(self.evict());
+            evicted = self.evict();
         }
         let group = self.groups.entry(key);
         let group = group.or_insert_with(|| ActionGroup::new(root, record));
         group.add(record, action, reason);
-        lines
+        evicted
     }
 
     /// When the next line is due if no record is added.
@@ -248,10 +234,8 @@ impl ActionGroup {
 // === impl RecentMap ===
 
 impl<K: Ord + Clone, V> RecentMap<K, V> {
-    /// Returns whether the key is new.
-    fn insert(&mut self, key: K, value: V, max: usize) -> bool {
-        let is_new = self.entries.insert(key.clone(), value).is_none();
-        if is_new {
+    fn insert(&mut self, key: K, value: V, max: usize) {
+        if self.entries.insert(key.clone(), value).is_none() {
             self.order.push_back(key);
         }
         if self.order.len() > max
@@ -259,7 +243,6 @@ impl<K: Ord + Clone, V> RecentMap<K, V> {
         {
             self.entries.remove(&oldest);
         }
-        is_new
     }
 }
 
@@ -279,34 +262,6 @@ fn key_of(object: &ObjectIdentity) -> &str {
     } else {
         &object.uid
     }
-}
-
-/// The status of a failed write, `Some(None)` without an answer. The controllers expect 404 and 409 and decide again.
-fn failed_status(record: &Evidence) -> Option<Option<u16>> {
-    match record.status {
-        _ if record.done => None,
-        WriteStatus::DryRun | WriteStatus::Code(404 | 409) => None,
-        WriteStatus::Code(status) => Some(Some(status)),
-        WriteStatus::NoAnswer => Some(None),
-    }
-}
-
-/// `cannot delete Pod shop/web-1 (403): pods "web-1" is forbidden: …`
-fn failure_line(record: &Evidence, action: WriteAction, status: Option<u16>) -> String {
-    let message = failure_message(record);
-    let message = message.lines().next().unwrap_or_default();
-    let message: String = message.chars().take(MESSAGE_CHARS_MAX).collect();
-    let status = status.map_or_else(|| "no answer".to_owned(), |status| status.to_string());
-    let mut line = format!("cannot {} {} ({status})", action.verb(), record.target);
-    if !message.is_empty() {
-        line.push_str(&format!(": {message}"));
-    }
-    line
-}
-
-/// The message of the API server, or why it was not reached.
-fn failure_message(record: &Evidence) -> &str {
-    record.error.as_deref().unwrap_or_default()
 }
 
 fn later(time: Timestamp, by: Duration) -> Timestamp {
