@@ -52,9 +52,6 @@ pub(crate) struct ProseArgs {
     /// List the banned words with their places
     #[arg(long)]
     pub(crate) words: bool,
-    /// Lower the baseline of the tidy tests to the present findings
-    #[arg(long, conflicts_with_all = ["names", "words"])]
-    pub(crate) baseline: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -152,7 +149,7 @@ pub(crate) enum Conformance {
     Api(ConformanceApi),
     /// Ownership, cascades and orphans on a real server, with `caretaker run` as its only collector
     Gc(ConformanceSuite),
-    /// Pods that nobody else removes on a real server, with `caretaker run` as its only Pod GC and collector
+    /// Pods that no other controller removes, on a real server, with `caretaker run` as its only Pod GC and collector
     Podgc(ConformanceSuite),
     /// CronJobs on a real server, with `caretaker run` as its only CronJob and TTL controller and collector
     Cron(ConformanceSuite),

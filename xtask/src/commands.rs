@@ -11,7 +11,7 @@ use xtask::facts::ServerFacts;
 use xtask::interrupt;
 use xtask::picture;
 use xtask::probe::ProbeRequest;
-use xtask::prose::{self, ProseReport};
+use xtask::prose::ProseReport;
 use xtask::real::{self, Identity, Instance, InstanceStatus, Options, OracleHome};
 
 use crate::args;
@@ -348,9 +348,6 @@ fn bench_gc_memory(args: &args::BenchGcMemory, out: &mut impl Write) -> Result<(
 fn prose(args: &args::ProseArgs, out: &mut impl Write) -> Result<()> {
     let here = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     let root = args.root.as_deref().unwrap_or(here);
-    if args.baseline {
-        return prose::baseline::lower(root);
-    }
     let report = ProseReport::of(root)?;
     if args.names {
         write!(out, "{}", report.shared_names())?;

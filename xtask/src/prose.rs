@@ -1,9 +1,8 @@
 //! Measures the language of the repository: type names, banned words, empty doc comments, log calls, lines.
 //!
 //! `cargo xtask prose` prints the figures, of this checkout or of another one. The tidy tests apply the same functions
-//! as rules, with the baseline of `prose/baseline.rs` for files that still break them.
+//! as rules.
 
-pub mod baseline;
 pub mod files;
 mod types;
 pub mod words;
