@@ -165,7 +165,7 @@ pub(crate) enum Conformance {
 
 #[derive(Debug, ArgGroup)]
 pub(crate) struct ConformanceApi {
-    /// Only cases whose name contains this
+    /// Only cases whose name contains this, or whose path does if this has `::` (`api::watch::NAME`)
     #[arg(long, value_name = "TEXT")]
     pub(crate) only: Option<String>,
     /// Also freeze what the real server answers, for `cargo test`
@@ -175,7 +175,7 @@ pub(crate) struct ConformanceApi {
 
 #[derive(Debug, ArgGroup)]
 pub(crate) struct ConformanceSuite {
-    /// Only cases whose name contains this
+    /// Only cases whose name contains this, or whose path does if this has `::` (`api::watch::NAME`)
     #[arg(long, value_name = "TEXT")]
     pub(crate) only: Option<String>,
     /// With the controllers of kube-controller-manager instead of ours

@@ -3,7 +3,7 @@
 //! [`KindStrategy`] has a method for every point at which kinds differ; its default methods are what most kinds do. A
 //! kind with rules of its own implements it in the module of its name, and the row of the kind refers to that
 //! implementation. Mirrors the `strategy.go` of upstream's registries, 1.36, as far as it concerns the life of an
-//! object: status and generation, not the contents of specs.
+//! object: status, generation, and some rules of specs (immutable fields of Pods and Jobs, schedules of CronJobs).
 
 pub(crate) mod convert;
 pub(crate) mod crd;

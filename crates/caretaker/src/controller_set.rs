@@ -66,7 +66,8 @@ pub(crate) struct ControllerSetOptions<'a> {
     /// Limit on requests per second, if there is one.
     pub(crate) limit: Option<ClientRateLimit>,
     pub(crate) mode: DriverMode,
-    /// Controllers that run with `DriverMode::DryRun` because another controller manager does their work.
+    /// Controllers that run with `DriverMode::DryRun`: with `--dry-run` all of them, else those whose work an active
+    /// controller manager does.
     pub(crate) dry_run_only: Vec<&'static str>,
     pub(crate) timing: TimeSource,
 }

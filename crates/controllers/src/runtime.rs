@@ -9,7 +9,7 @@
 //! - [`feed_set`]: one feed per kind, for all controllers of the process.
 //! - [`queue`]: the keys that are due, or wait.
 //! - [`driver`]: asks one controller for decisions and sends their requests.
-//! - [`effects`]: the only writer: a call becomes a request, and its response an answer.
+//! - [`effects`]: sends every request of a decision: a call becomes a request, and its response an answer.
 //! - [`evidence`]: one record per write, with its reason.
 //! - [`clients`]: connections to a cluster.
 //! - [`events`]: writes Events.

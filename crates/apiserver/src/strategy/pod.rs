@@ -2,6 +2,8 @@
 //!
 //! Mirrors the plugins DefaultTolerationSeconds and Priority, `core/helper/qos` and the update rules of
 //! `core/validation`, 1.36. DEVIATION(priority-classes): the priority of a Pod is 0 whatever class it names.
+//! DEVIATION(gated-pods): upstream also lets an update of a Pod with scheduling gates narrow its node selector and node
+//! affinity. They are for schedulers, and nothing here schedules.
 
 use caretaker_machinery::status::StatusCause;
 use jiff::Timestamp;
@@ -26,7 +28,7 @@ const TOLERATED_SECS: u32 = 300;
 /// Fields that the priority admission sets.
 const PRIORITY: [&str; 2] = ["preemptionPolicy", "priority"];
 const GATED: &str = "Scheduling is blocked due to non-empty scheduling gates";
-const FIXED: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+const IMMUTABLE_FIELD_CHANGED: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
 // === impl PodStrategy ===
 
@@ -129,17 +131,37 @@ fn update_faults(new: &ObjectTree, old: &ObjectTree) -> Vec<StatusCause> {
             Some(_) => {}
         }
     }
+    causes.extend(added_gates(old, new));
     if with_mutable_fields_of(old, new) != *old {
-        causes.push(StatusCause::forbidden("spec", FIXED));
+        causes.push(StatusCause::forbidden("spec", IMMUTABLE_FIELD_CHANGED));
     }
     causes
+}
+
+/// Returns a cause for each scheduling gate that the old spec lacks: an update may only remove gates.
+fn added_gates(old: &Value, new: &Value) -> Vec<StatusCause> {
+    let names = |spec: &Value| -> Vec<String> {
+        let gates = spec["schedulingGates"].as_array().into_iter().flatten();
+        let name = |gate: &Value| gate["name"].as_str().unwrap_or_default().to_owned();
+        gates.map(name).collect()
+    };
+    let known = names(old);
+    let gates = names(new).into_iter().enumerate();
+    gates
+        .filter(|(_, name)| !known.contains(name))
+        .map(|(index, name)| {
+            let field = format!("spec.schedulingGates[{index}].name");
+            let why = format!("only deletion is allowed, but found new scheduling gate '{name}'");
+            StatusCause::forbidden(field, &why)
+        })
+        .collect()
 }
 
 /// Returns the new spec with all fields that may change set to their old values.
 fn with_mutable_fields_of(old: &Value, new: &Value) -> Value {
     let mut new = new.clone();
     restore_field(&mut new, old, "activeDeadlineSeconds");
-    // Only removed gates can be seen here, and a Pod leaves its gates one by one.
+    // `added_gates` reports added gates; removed ones are allowed.
     restore_field(&mut new, old, "schedulingGates");
     if old["terminationGracePeriodSeconds"].as_i64() < Some(0) {
         restore_field(&mut new, old, "terminationGracePeriodSeconds");
@@ -153,7 +175,7 @@ fn with_mutable_fields_of(old: &Value, new: &Value) -> Value {
         let olds = old[field].as_array().into_iter().flatten();
         let news = new.get_mut(field).and_then(Value::as_array_mut);
         for (new, old) in news.into_iter().flatten().zip(olds) {
-            new["image"] = old["image"].clone();
+            restore_field(new, old, "image");
         }
     }
     new
@@ -277,6 +299,38 @@ mod tests {
             let causes = update_faults(&pod(&new), &pod(&old));
             let fields: Vec<&str> = causes.iter().map(|cause| cause.field.as_str()).collect();
             assert_eq!(fields, field.into_iter().collect::<Vec<_>>(), "{path}");
+        }
+    }
+
+    #[test]
+    fn updates_may_remove_scheduling_gates_and_add_none() {
+        let gates = |names: &[&str]| -> Vec<Value> {
+            names.iter().map(|name| json!({"name": name})).collect()
+        };
+        let pod = |names: &[&str]| {
+            let spec = json!({"containers": [{"name": "c"}], "schedulingGates": gates(names)});
+            json!({"spec": spec}).as_object().unwrap().clone()
+        };
+        let added = |index: usize| {
+            let why = "only deletion is allowed, but found new scheduling gate 'c'";
+            vec![StatusCause::forbidden(
+                format!("spec.schedulingGates[{index}].name"),
+                why,
+            )]
+        };
+        let cases: [(&[&str], &[&str], Vec<StatusCause>); 5] = [
+            (&["a", "b"], &["b"], vec![]),
+            (&["a", "b"], &[], vec![]),
+            (&["a", "b"], &["b", "a"], vec![]),
+            (&["a", "b"], &["a", "c"], added(1)),
+            (&[], &["c"], added(0)),
+        ];
+        for (old, new, expected) in cases {
+            assert_eq!(
+                update_faults(&pod(new), &pod(old)),
+                expected,
+                "{old:?} {new:?}"
+            );
         }
     }
 

@@ -49,9 +49,9 @@ pub(super) fn pod_gc(launcher: &mut ControllerLauncher<'_>) -> Box<dyn RunningCo
         options.workers = podgc::POD_GC_PARALLEL;
     };
     let make = move || PodGcController::new(settings);
-    let post = launcher.start(podgc::NAME, podgc::interest(), adjust, make);
+    let current = launcher.start(podgc::NAME, podgc::interest(), adjust, make);
     // All its metrics come from the driver.
-    running(podgc::NAME, post, |_, _| {})
+    running(podgc::NAME, current, |_, _| {})
 }
 
 pub(super) fn batch_cron(launcher: &mut ControllerLauncher<'_>) -> Box<dyn RunningController> {
@@ -82,9 +82,9 @@ fn cron_jobs(
         options.reporter = Some(row.reporter);
     };
     let make = move || CronJobs::new(row, settings.clone());
-    let post = launcher.start(row.name, row.interest(), adjust, make);
+    let current = launcher.start(row.name, row.interest(), adjust, make);
     // All its metrics come from the driver.
-    running(row.name, post, |_, _| {})
+    running(row.name, current, |_, _| {})
 }
 
 pub(super) fn batch_ttl(launcher: &mut ControllerLauncher<'_>) -> Box<dyn RunningController> {
@@ -113,8 +113,8 @@ fn finished_jobs(
         options.timing = timing;
     };
     let make = move || TtlController::new(row, rules);
-    let post = launcher.start(row.name, row.interest(rules), adjust, make);
-    running(row.name, post, |ttl, metrics| {
+    let current = launcher.start(row.name, row.interest(rules), adjust, make);
+    running(row.name, current, |ttl, metrics| {
         metrics.of::<TtlMetrics>().refresh(ttl);
     })
 }

@@ -46,7 +46,7 @@ pub(super) trait RunningController: Send + Sync {
 
 struct LaunchedController<C: Controller> {
     name: &'static str,
-    post: CurrentHandle<C>,
+    current: CurrentHandle<C>,
     update: fn(&C, &ControllerMetrics),
 }
 
@@ -88,18 +88,22 @@ impl ControllerLauncher<'_> {
 /// Wraps a started controller; `update` copies numbers of its state into metrics.
 pub(super) fn running<C: Controller>(
     name: &'static str,
-    post: CurrentHandle<C>,
+    current: CurrentHandle<C>,
     update: fn(&C, &ControllerMetrics),
 ) -> Box<dyn RunningController> {
-    Box::new(LaunchedController { name, post, update })
+    Box::new(LaunchedController {
+        name,
+        current,
+        update,
+    })
 }
 
 /// Queries a controller; `None` while it restarts or when it takes longer than [`QUERY_MAX`].
 pub(super) async fn query<C: Controller, R: Send + 'static>(
-    post: &CurrentHandle<C>,
+    current: &CurrentHandle<C>,
     question: impl FnOnce(&C) -> R + Send + 'static,
 ) -> Option<R> {
-    let handle = post.borrow().clone()?;
+    let handle = current.borrow().clone()?;
     let answer = handle.query(|controller, _| question(controller));
     tokio::time::timeout(QUERY_MAX, answer).await.ok()?
 }
@@ -112,7 +116,7 @@ impl<C: Controller> RunningController for LaunchedController<C> {
     }
 
     fn overdue(&self) -> Option<Duration> {
-        let handle = self.post.borrow().clone();
+        let handle = self.current.borrow().clone();
         handle.map(|handle| handle.stats().overdue())
     }
 
@@ -120,7 +124,7 @@ impl<C: Controller> RunningController for LaunchedController<C> {
         let (metrics, update) = (metrics.clone(), self.update);
         Box::pin(async move {
             // Without an answer the metrics keep their last values.
-            let _ = query(&self.post, move |controller| {
+            let _ = query(&self.current, move |controller| {
                 update(controller, &metrics);
             })
             .await;

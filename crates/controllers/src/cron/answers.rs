@@ -16,10 +16,10 @@ use crate::runtime::record::{ObjectRecord, Uid};
 // === impl CronJobs ===
 
 impl CronJobs {
-    fn note(&self, uid: &Uid, event: CronEvent, holes: &[(&str, &str)]) -> Option<EventNote> {
+    fn note(&self, uid: &Uid, event: CronEvent, values: &[(&str, &str)]) -> Option<EventNote> {
         let cron = self.index.cron(uid)?;
         let about = cron.identity(self.index.row, uid);
-        event_texts::note(self.index.row, &about, event, holes)
+        event_texts::note(self.index.row, &about, event, values)
     }
 
     /// Remembers a failed step. The CronJob is woken at its next slot, so that no slot waits for a backoff.

@@ -313,9 +313,9 @@ impl CronCase<'_> {
             },
             (None, None) => {
                 let plain = event_texts::shortened(&spec.text);
-                let holes = [("plain", &*plain), ("error", NO_SLOTS)];
+                let values = [("plain", &*plain), ("error", NO_SLOTS)];
                 self.wait_until(None, None)
-                    .with_note(self.note(CronEvent::NeverDue, &holes))
+                    .with_note(self.note(CronEvent::NeverDue, &values))
             }
         };
         if spec.text.contains("TZ") {
@@ -339,8 +339,8 @@ impl CronCase<'_> {
         if let Some(Err(error)) = &spec.zone {
             let error = error.to_string();
             let zone = event_texts::quoted(spec.zone_name.as_deref().unwrap_or_default());
-            let holes = [("zone", &*zone), ("error", &*error)];
-            let note = self.note(CronEvent::UnknownZone, &holes);
+            let values = [("zone", &*zone), ("error", &*error)];
+            let note = self.note(CronEvent::UnknownZone, &values);
             return Some(SlotPlan::rest(CronReason::UnknownZone { error }, note));
         }
         let is_suspended = spec.is_suspended;
@@ -353,12 +353,12 @@ impl CronCase<'_> {
             ScheduleOrigin::Edited => CronEvent::EditUnreadable,
             ScheduleOrigin::FirstSeen => CronEvent::Unreadable,
         };
-        let holes = [
+        let values = [
             ("schedule", &*event_texts::quoted(text)),
             ("plain", &*event_texts::shortened(text)),
             ("error", &*error),
         ];
-        let note = self.note(event, &holes);
+        let note = self.note(event, &values);
         SlotPlan::rest(CronReason::Unreadable { error }, note)
     }
 
@@ -397,9 +397,8 @@ impl CronCase<'_> {
         let running = status::running(index, self.uid, cron).next();
         let plan = self.wait_until(next, None).with_note(missed.clone());
         match (cron.spec.policy, running) {
-            (ConcurrencyPolicy::Forbid, Some(_)) => {
-                skip(SkipReason::Forbidden).with_note(self.slot_note(slot, CronEvent::Forbidden))
-            }
+            (ConcurrencyPolicy::Forbid, Some(_)) => skip(SkipReason::WaitsForRunningJob)
+                .with_note(self.slot_note(slot, CronEvent::Forbidden)),
             (ConcurrencyPolicy::Replace, Some((old, job))) => plan
                 .sending(self.replace(slot, old, job))
                 .with_note(self.slot_note(slot, CronEvent::Replacing)),
@@ -467,9 +466,9 @@ impl CronCase<'_> {
         }
     }
 
-    fn note(&self, event: CronEvent, holes: &[(&str, &str)]) -> Option<EventNote> {
+    fn note(&self, event: CronEvent, values: &[(&str, &str)]) -> Option<EventNote> {
         let about = self.cron.identity(self.index.row, self.uid);
-        event_texts::note(self.index.row, &about, event, holes)
+        event_texts::note(self.index.row, &about, event, values)
     }
 
     /// An Event that is emitted once for each slot.

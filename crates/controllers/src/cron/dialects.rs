@@ -40,7 +40,7 @@ pub struct CronDialect {
     /// Whether the status of a CronJob is written while it is being deleted.
     pub(super) serves_deleting: bool,
     pub(super) read_job: fn(&RawJobStatus<'_>) -> JobFacts,
-    pub(super) words: &'static [EventText],
+    pub(super) event_texts: &'static [EventText],
 }
 
 /// The time that orders finished Jobs.
@@ -72,7 +72,7 @@ pub static BATCH: CronDialect = CronDialect {
     checks_suspended: true,
     serves_deleting: true,
     read_job: JobFacts::by_condition,
-    words: event_texts::BATCH,
+    event_texts: event_texts::BATCH,
 };
 
 /// Volcano's CronJobs. Its original has no named queue.
@@ -91,7 +91,7 @@ pub static VOLCANO: CronDialect = CronDialect {
     checks_suspended: false,
     serves_deleting: false,
     read_job: JobFacts::by_phase,
-    words: event_texts::VOLCANO,
+    event_texts: event_texts::VOLCANO,
 };
 
 /// The rows of both kinds.

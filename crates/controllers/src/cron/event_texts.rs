@@ -259,14 +259,14 @@ pub(super) const VOLCANO: &[EventText] = &[
 /// The most characters of a schedule or a zone in a message: a hostile one may have a million.
 const QUOTED_CHARS_MAX: usize = 120;
 
-/// The Event of a case, if the kind has one. `holes` are the values of the placeholders.
+/// The Event of a case, if the kind has one. `values` holds a value for each placeholder by its name.
 pub(super) fn note(
     row: &CronDialect,
     about: &ObjectIdentity,
     event: CronEvent,
-    holes: &[(&str, &str)],
+    values: &[(&str, &str)],
 ) -> Option<EventNote> {
-    let (_, severity, reason, sentence) = row.words.iter().find(|text| text.0 == event)?;
+    let (_, severity, reason, sentence) = row.event_texts.iter().find(|text| text.0 == event)?;
     let cronjob = format!("{}/{}", about.namespace, about.name);
     let common = [
         ("cronjob", cronjob.as_str()),
@@ -276,7 +276,7 @@ pub(super) fn note(
         about: about.clone(),
         severity: *severity,
         reason,
-        message: filled(sentence, holes.iter().chain(&common)),
+        message: filled(sentence, values.iter().chain(&common)),
         dedup_key: None,
     })
 }
@@ -295,15 +295,15 @@ pub(super) fn shortened(text: &str) -> String {
 }
 
 /// Fills the placeholders of a message. Values are not scanned for placeholders, because users choose names.
-fn filled<'a>(sentence: &str, holes: impl Iterator<Item = &'a (&'a str, &'a str)>) -> String {
-    let holes: Vec<_> = holes.collect();
+fn filled<'a>(sentence: &str, values: impl Iterator<Item = &'a (&'a str, &'a str)>) -> String {
+    let values: Vec<_> = values.collect();
     let mut text = String::with_capacity(sentence.len() + 32);
     let mut rest = sentence;
     while let Some((before, after)) = rest.split_once('{') {
         text.push_str(before);
         let (name, after) = after.split_once('}').unwrap_or((after, ""));
-        let hole = holes.iter().find(|(known, _)| *known == name);
-        text.push_str(hole.map_or("", |(_, value)| value));
+        let value = values.iter().find(|(known, _)| *known == name);
+        text.push_str(value.map_or("", |(_, value)| value));
         rest = after;
     }
     text.push_str(rest);
@@ -317,9 +317,12 @@ mod tests {
 
     /// One row per Event, as the documentation shows it.
     fn documented(row: &CronDialect) -> Vec<String> {
-        let rows = row.words.iter().map(|(_, severity, reason, sentence)| {
-            format!("| {severity:?} | {reason} | `{sentence}` |")
-        });
+        let rows = row
+            .event_texts
+            .iter()
+            .map(|(_, severity, reason, sentence)| {
+                format!("| {severity:?} | {reason} | `{sentence}` |")
+            });
         rows.collect()
     }
 
@@ -340,9 +343,9 @@ mod tests {
 
     #[test]
     fn values_are_not_scanned_for_placeholders_and_are_shortened() {
-        let holes = [("job", "{uid}"), ("uid", "u")];
-        assert_eq!(filled("{job} {uid} {x}!", holes.iter()), "{uid} u !");
-        assert_eq!(filled("a { b", holes.iter()), "a ");
+        let values = [("job", "{uid}"), ("uid", "u")];
+        assert_eq!(filled("{job} {uid} {x}!", values.iter()), "{uid} u !");
+        assert_eq!(filled("a { b", values.iter()), "a ");
         let long = shortened(&"é".repeat(1 << 20));
         assert_eq!(long.chars().count(), QUOTED_CHARS_MAX + 1);
         assert_eq!(quoted("a\"b"), r#""a\"b""#);

@@ -43,10 +43,11 @@ struct MissLabels {
     kind: &'static str,
 }
 
-/// Counts every skipped schedule time once, although the controller decides about it many times.
+/// Counts every schedule time that had no Job when it came once per reason, although the controller decides about it
+/// many times.
 #[derive(Debug, Default)]
 pub(super) struct SkipCounter {
-    /// The last schedule time that was counted for each CronJob, and why it was skipped.
+    /// The last schedule time that was counted for each CronJob, and why it had no Job.
     counted: BTreeMap<Uid, (Timestamp, &'static str)>,
 }
 
@@ -97,7 +98,7 @@ impl MetricSet for CronMetrics {
 // === impl SkipCounter ===
 
 impl SkipCounter {
-    /// Counts a skipped schedule time after a decision, and delay and missed schedule times after a Job was created.
+    /// Counts a schedule time without a Job after a decision, and delay and missed schedule times after a Job was created.
     pub(super) fn measure(
         &mut self,
         row: &CronDialect,

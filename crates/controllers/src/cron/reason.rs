@@ -87,11 +87,12 @@ pub struct SkippedSlot {
     pub why: SkipReason,
 }
 
-/// Why a slot has no Job.
+/// Why a slot in the past has no Job: it was skipped, or it still waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SkipReason {
-    /// The concurrency policy forbids a second Job beside the one that runs.
-    Forbidden,
+    /// The slot waits: the concurrency policy is `Forbid`, and a Job still runs. The slot gets its Job if that one ends
+    /// before the next slot comes.
+    WaitsForRunningJob,
     /// The deadline of the slot has passed.
     Late {
         /// The value of `startingDeadlineSeconds`.
@@ -208,7 +209,7 @@ impl fmt::Display for SkippedSlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let slot = self.slot;
         match self.why {
-            SkipReason::Forbidden => write!(
+            SkipReason::WaitsForRunningJob => write!(
                 f,
                 "the slot {slot:.0} waits, because a Job still runs and the concurrency policy is Forbid; when that ends before the next slot comes, it starts"
             ),
@@ -235,7 +236,7 @@ impl SkipReason {
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
-            Self::Forbidden => "forbid",
+            Self::WaitsForRunningJob => "forbid",
             Self::Late { .. } => "deadline",
             Self::Foreign => "foreign-job",
             Self::Stolen => "mutated-job",

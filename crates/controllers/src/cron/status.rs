@@ -164,7 +164,7 @@ pub(super) fn changes(
 ) -> Vec<EventNote> {
     let new = &cron.status;
     let about = cron.identity(index.row, uid);
-    let note = |event, holes: &[(&str, &str)]| event_texts::note(index.row, &about, event, holes);
+    let note = |event, values: &[(&str, &str)]| event_texts::note(index.row, &about, event, values);
     let mut notes = Vec::new();
     let kept: BTreeSet<&Uid> = new.active.iter().map(|job| &job.uid).collect();
     let mut seen = BTreeSet::new();
@@ -194,8 +194,8 @@ pub(super) fn changes(
     };
     for new in new.active.iter().filter(|job| !before.contains(&job.uid)) {
         if index.job(uid, &new.uid).is_some_and(|job| !is_tick(job)) {
-            let holes = [("job", &*new.name), ("uid", &new.uid.to_string())];
-            notes.extend(note(CronEvent::TakenBack, &holes));
+            let values = [("job", &*new.name), ("uid", &new.uid.to_string())];
+            notes.extend(note(CronEvent::TakenBack, &values));
         }
     }
     notes
@@ -212,13 +212,13 @@ fn missing(
     let other = jobs.and_then(|jobs| jobs.uids_of_name(&gone.name).next());
     let other = other.map(ToString::to_string);
     let uid = gone.uid.to_string();
-    let holes = [
+    let values = [
         ("job", &*gone.name),
         ("uid", &*uid),
         ("other", other.as_deref().unwrap_or_default()),
     ];
     let made_again = other
         .as_ref()
-        .and_then(|_| note(CronEvent::MadeAgain, &holes));
-    made_again.or_else(|| note(CronEvent::Dropped, &holes))
+        .and_then(|_| note(CronEvent::MadeAgain, &values));
+    made_again.or_else(|| note(CronEvent::Dropped, &values))
 }

@@ -56,7 +56,8 @@ pub struct CallTarget {
     pub name: Box<str>,
 }
 
-/// The version of an object that a decision was based on. The server refuses the request with 409 if it has another one.
+/// The version of an object that a decision was based on. If the server has another one, it refuses the request: with 409,
+/// or with 422 for a patch of an object with another uid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JudgedVersion {
     pub uid: Uid,

@@ -1,4 +1,5 @@
-//! The only writer: a call becomes a request, and its response an answer. Only drivers use it.
+//! Sends every request of a decision: a call becomes a request, and its response an answer. Only drivers use it. Events
+//! are written by `runtime/events`.
 //!
 //! Requests go through `kube::Client::send`, which returns status, headers and body unchanged: a text 404 is not a
 //! `Status` 404, and Retry-After is a header. Every write carries the uid and the resourceVersion that the decision was

@@ -31,7 +31,7 @@ pub struct Evidence {
     pub controller: &'static str,
     /// The key of the decision.
     pub key: String,
-    /// `delete` or `patch`.
+    /// `create`, `delete` or `patch`.
     pub verb: &'static str,
     /// The object as in `deployments.apps shop/web`.
     pub object: String,

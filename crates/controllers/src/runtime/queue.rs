@@ -7,7 +7,7 @@
 //! once. The driver owns the queue and passes the time; the queue has no tasks and no locks.
 //!
 //! DEVIATION(retry-limits): upstream's backoff goes up to 1,000 s, and one bucket of 10/s delays the retries of all keys
-//! of a queue. Here the limit is 60 s and there is no bucket, so that an object is collected within a minute once that is
+//! of a queue. Here, by default, the limit is 60 s and there is no bucket, so that an object is collected within a minute once that is
 //! possible again.
 
 use std::collections::{BTreeMap, VecDeque, btree_map};
@@ -18,7 +18,7 @@ use jiff::{SignedDuration, Timestamp};
 /// The first backoff of a key, doubled with every further failure, as in client-go.
 pub const RETRY_MIN: Duration = Duration::from_millis(5);
 
-/// The longest backoff by default: no retry waits longer than a minute.
+/// The default of `--retry-max-delay`: the longest backoff of a key. A [`RetryBucket`] may delay a retry further.
 pub const RETRY_MAX: Duration = Duration::from_secs(60);
 
 /// The limits of retries.

@@ -66,7 +66,7 @@ struct SuiteArgs {
     /// The server: a new embedded one for every case, on paused time, with our controllers in process
     #[arg(long, conflicts_with_all = ["kubeconfig", "record", "controllers", "log"])]
     embedded: bool,
-    /// Only cases whose name contains this
+    /// Only cases whose name contains this, or whose path does if this has `::` (`api::watch::NAME`)
     #[arg(long, default_value = "")]
     only: String,
     /// Only this theme
@@ -191,7 +191,12 @@ impl SuiteArgs {
     async fn run(&self, suite: &'static CaseSuite) -> anyhow::Result<ExitCode> {
         let mut printer = ReportPrinter::new(suite);
         let is_wanted = |theme: &CaseTheme, case: &TestCase| {
-            case.name.contains(&self.only) && self.theme.as_deref().is_none_or(|t| t == theme.name)
+            let path = format!("{}::{}::{}", suite.name, theme.name, case.name);
+            let name = match self.only.contains("::") {
+                true => path.as_str(),
+                false => case.name,
+            };
+            name.contains(&self.only) && self.theme.as_deref().is_none_or(|t| t == theme.name)
         };
         let (mut usual, mut fresh) = (Vec::new(), Vec::new());
         for (theme, case) in suite.cases().filter(|(theme, case)| is_wanted(theme, case)) {

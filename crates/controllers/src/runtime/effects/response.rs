@@ -30,7 +30,7 @@ pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// they store.
 pub const BODY_MAX: usize = 8 << 20;
 
-/// The longest that a server can make a key wait: no server stops a controller for an hour.
+/// The longest `Retry-After` that drivers and feeds respect: no server stops a controller for an hour.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 
 /// A response that was read completely.

@@ -9,7 +9,7 @@ use http::{HeaderMap, Request, Response, header};
 use http_body_util::{BodyExt as _, Limited};
 use kube::client::Body;
 
-use super::super::effects::{described, reason, shortened};
+use super::super::effects::{RETRY_AFTER_MAX, described, reason, shortened};
 use super::super::kind::ApiKind;
 use super::super::record::{RecordView, Revision};
 
@@ -37,8 +37,6 @@ const LINE_MAX: usize = 16 * 1024 * 1024;
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 /// The longest wait for the body of a refusal.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
-/// The longest `Retry-After` that a feed respects.
-const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 
 /// How a request of a feed ended.
 pub(super) enum FeedReply<T> {
