@@ -22,8 +22,8 @@ impl OwnershipIndex {
         }
     }
 
-    /// Applies the answer to a patch. If the patch released an owner in orphan deletion, dependents that appear later are
-    /// orphaned too.
+    /// Applies the answer to a patch. If the patch ended the life of an owner in orphan deletion, dependents that appear
+    /// later are orphaned too. An owner that another finalizer holds lives on and can be deleted with another policy.
     pub(crate) fn apply_patch_answer(&mut self, record: &ObjectRecord, wake: &mut WakeList<GcKey>) {
         let RecordMeta { uid, revision, .. } = &record.meta;
         let facts = facts_of(&record.meta);
@@ -37,14 +37,15 @@ impl OwnershipIndex {
         if revision.is_before(&self.graph.revision(id)) {
             return;
         }
-        if self.graph.node(id).facts.is_orphaning() && !facts.is_orphaning() {
-            self.orphaned_owners.insert(uid.clone(), ());
-        }
         let was_held = !self.finalizers(id).is_empty();
+        let was_orphaning = self.graph.node(id).facts.is_orphaning();
         self.apply(record, wake);
         // The patch removed the last finalizer, so the server removed the object. The answer may carry the version that
         // the index has already, and then `apply` ignores it.
         if was_held && record.meta.deletion.is_some() && record.meta.finalizers.is_empty() {
+            if was_orphaning {
+                self.orphaned_owners.insert(uid.clone(), ());
+            }
             self.mark_going(uid);
         }
     }

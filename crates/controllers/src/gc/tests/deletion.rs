@@ -174,6 +174,29 @@ fn orphans_a_dependent_that_appears_after_its_owner_is_gone() {
     }
 }
 
+/// An owner that another finalizer holds lives on after its orphan deletion. A dependent that appears then is treated as
+/// upstream treats it, whether the answer to the release or its watch event comes first.
+#[test]
+fn deletes_a_dependent_of_a_held_owner_that_was_released_before() {
+    for are_feeds_faster in [false, true] {
+        let mut world = World::new();
+        world.shows_first = are_feeds_faster;
+        world.create(object(RCS, "rc", &[]));
+        world.change("rc", |meta| {
+            meta.finalizers = vec!["example.com/held".into()]
+        });
+        world.delete("rc", DeletePropagation::Orphan);
+        world.settle();
+        assert_eq!(world.object("rc").meta.finalizers.len(), 1);
+        world.create(object(PODS, "pod", &[to(RCS, "rc")]));
+        world.settle();
+        world.delete("rc", DeletePropagation::Background);
+        world.change("rc", |meta| meta.finalizers = Vec::new());
+        world.settle();
+        assert_eq!(world.names().len(), 0, "{are_feeds_faster}");
+    }
+}
+
 /// A user who changes the policy to Background wants the dependents deleted, also those that appear later.
 #[test]
 fn deletes_a_late_dependent_if_another_client_deleted_its_owner() {
