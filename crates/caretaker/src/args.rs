@@ -1,4 +1,4 @@
-//! The command line as types.
+//! The command line as types: flags are parsed and checked here. The code that uses a flag decides what it does.
 //!
 //! - [`DemoFlags`], [`RunFlags`], [`UpFlags`]: the commands with controllers; the last two share [`ControllerFlags`].
 //! - [`GraphFlags`], [`ExplainFlags`]: the read-only commands; both have [`ClusterFlags`].

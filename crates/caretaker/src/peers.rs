@@ -3,8 +3,8 @@
 //! kube-controller-manager is detected by its Lease, compared with the server's `Date` because other clocks may be off.
 //! Volcano has no Lease by default, so its Pods are listed. The cluster does not show whether a manager runs without our
 //! controllers; in that case the user sets `--take-over`. Two active controllers are wasteful, not dangerous: every delete
-//! has a uid precondition. So a Lease that may not be read does not prevent writes, while a server that does not answer is
-//! asked again.
+//! of ours has the judged uid and resourceVersion as preconditions. So a Lease that may not be read does not prevent
+//! writes, while a server that does not answer is asked again.
 
 use anyhow::{Result, anyhow};
 use caretaker_controllers::runtime::controller::ObjectIdentity;

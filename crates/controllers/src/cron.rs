@@ -3,16 +3,17 @@
 //! - [`dialects`]: the two kinds, a row each.
 //! - `facts`: the parts of CronJobs and Jobs that the controller reads.
 //! - `index`: all CronJobs, and their Jobs by owner; `owned_jobs`: the Jobs of one owner; `memory`: what answers revealed.
-//! - `slots`: the slot that is due, and the Job of a slot.
+//! - `slots`: the slot that is due, and the Job of a slot or of `caretaker schedule run`.
 //! - `decide`: the next request; `answers`: what an answer changes; `status`: the status as it should be.
-//! - [`reason`]: the reason of each decision; `event_texts`: the Events of both originals. `metrics`: counters of these controllers.
+//! - [`reason`]: the reason of each decision; `event_texts`: the Events of both originals. [`metrics`]: counters of these
+//!   controllers.
 //!
 //! Mirrors `pkg/controller/cronjob` (1.36) and Volcano's `pkg/controllers/cronjob` (1.15), except for what is marked.
 //!
 //! **Ticks.** A slot has at most one Job. The Job is named after the slot, so the API server refuses a second one while the
 //! first exists. The status records the slot before any controller of ours may delete that Job; until then it is an
 //! *unrecorded tick*. Where the Job may be deleted soon, the CronJob is read right before the create. The TTL controllers
-//! keep to the same rule (`ttl::ticks`).
+//! keep to the same rule (`ttl::interlock`).
 
 mod answers;
 mod decide;

@@ -5,8 +5,8 @@
 
 use crate::rng::Rng;
 
-/// Characters of generated name suffixes: upstream's. Without vowels no words appear, and without `0`, `1` and `3` no two
-/// characters look alike.
+/// Characters of generated name suffixes: upstream's. It has no vowels, so that no words appear, and no `0`, `1` and `3`,
+/// which read like vowels.
 pub const SUFFIX_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// Longest DNS label.

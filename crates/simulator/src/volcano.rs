@@ -1,7 +1,7 @@
-//! Volcano's CustomResourceDefinitions: as text for `kubectl apply -f -`, or installed on an API server.
+//! Volcano's CustomResourceDefinitions: as text for `kubectl apply -f -`, or installed on an API server that lacks them.
 //!
 //! DEVIATION(volcano-kinds): written for this program from the facts of Volcano's definitions. Templates of Pods and claims
-//! are not validated, and CronJobs have printer columns.
+//! are stored as they are, neither validated nor pruned, and CronJobs have printer columns.
 
 use std::time::Duration;
 

@@ -170,7 +170,7 @@ impl StoredObject {
 
     /// Returns the object as a tree.
     pub(crate) fn to_value(&self) -> Map<String, Value> {
-        // Written by `Draft::new` from a tree, so it parses; an empty object would be refused by every rule.
+        // Written by `ObjectDraft::new` from a tree, so it parses; an empty object would be refused by every rule.
         serde_json::from_slice(&self.bytes).unwrap_or_default()
     }
 

@@ -1,7 +1,7 @@
 //! Rules of Jobs: how a Job finds its Pods, which fields keep their value, and which status is consistent.
 //!
-//! A Job's Pods have its uid as a label, and it selects them by that, unless `manualSelector` is set. A status must not contradict
-//! itself, and the conditions of its end stay. Mirrors `registry/batch/job/strategy.go` and `batch/validation`, 1.36,
+//! A Job's Pods have its uid as a label, and it selects them by that, unless `manualSelector` is set. A status must not
+//! contradict itself, and the conditions of its end stay. Mirrors `registry/batch/job/strategy.go` and `batch/validation`, 1.36,
 //! without the rules about indexes and failure policies.
 
 use caretaker_machinery::status::StatusCause;

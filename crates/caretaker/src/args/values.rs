@@ -1,4 +1,6 @@
 //! Parsers of flag values in Go's syntax, which clap does not have: booleans, durations, feature gates, resources.
+//!
+//! Each parser reads one text, or its error says what the text should look like.
 
 use std::str::FromStr;
 use std::time::Duration;

@@ -273,7 +273,8 @@ impl<'a> DemoRunner<'a> {
         Ok(())
     }
 
-    /// Waits until the controllers are idle, and sums up their work since the last mark.
+    /// Waits until the controllers are idle, and sums up their work since the last mark. `took` is the time until the
+    /// expected writes: requests after these count as work, but the wait for idle controllers is not part of the time.
     async fn tally(&mut self, took: Duration) -> Result<String> {
         let deadline = Instant::now() + STEP_MAX;
         while self.next_write(Instant::now() + IDLE_AFTER).await? {

@@ -302,8 +302,8 @@ impl OwnershipIndex {
         self.unlink(detached, wake);
     }
 
-    /// Forgets lookups under coordinates that only this dependent's mismatched references use. Lookups of a virtual owner
-    /// are kept as long as its node.
+    /// Forgets lookups under the coordinates of this dependent's mismatched references. Another dependent with the same
+    /// reference asks again. Lookups of a virtual owner are kept as long as its node.
     fn forget_wrong_lookups(&mut self, id: NodeId) {
         let wrong: Vec<OwnerCoordinates> = self
             .graph

@@ -2,8 +2,8 @@
 //! are written by `runtime/events`.
 //!
 //! Requests go through `kube::Client::send`, which returns status, headers and body unchanged: a text 404 is not a
-//! `Status` 404, and Retry-After is a header. Every write carries the uid and the resourceVersion that the decision was
-//! based on, so that the server refuses it if the object has changed. Mirrors the requests of upstream's
+//! `Status` 404, and Retry-After is a header. Every patch and delete carries the uid and the resourceVersion that the
+//! decision was based on, so that the server refuses it if the object has changed. Mirrors the requests of upstream's
 //! `garbagecollector/operations.go` (1.36), except for the marked deviations.
 //!
 //! DEVIATION(one-patch-form): upstream tries a strategic merge patch and falls back to a JSON merge patch for custom
@@ -110,7 +110,8 @@ impl Effects {
         self.catalog.borrow().clone()
     }
 
-    /// Sends `GET /version` and returns the `Date` of the response; `None` if the response has no `Date`.
+    /// Sends `GET /version` for the `Date` of the response; `None` if the response has no `Date`. Any status will do,
+    /// because refusals have a `Date` too.
     ///
     /// # Errors
     /// There is no complete response.

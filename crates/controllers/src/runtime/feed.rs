@@ -4,8 +4,8 @@
 //! lists by a watch that begins with all objects, where the server supports it, otherwise and later page by page; then it
 //! follows the watch. It holds only the uids that it has shown. An object that a complete new list does not show is
 //! `Missing`; an incomplete list proves nothing about the objects that it did not show. The feed behaves like client-go's
-//! reflector (1.36), and defines the cases that the reflector leaves open: 410 as a status or as an ERROR event, watches that end at once,
-//! silent watches, tokens that loop, and resourceVersions that go back.
+//! reflector (1.36), and defines the cases that the reflector leaves open: 410 as a status or as an ERROR event, watches
+//! that end at once, silent watches, tokens that loop, and resourceVersions that go back.
 //!
 //! - `task`: the I/O. `request`: list and watch requests. `wire`: decodes events and pages.
 //! - `listing`: lists all objects; `retry`: reacts to failures. Following a watch is in this file.

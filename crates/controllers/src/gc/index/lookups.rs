@@ -85,7 +85,7 @@ impl OwnerLookups {
         all.insert(coordinates, lookup);
     }
 
-    /// Forgets the result for coordinates that no reference has any more.
+    /// Forgets the result for coordinates of a mismatched reference that goes.
     pub(crate) fn forget_coordinates(&mut self, coordinates: &OwnerCoordinates) {
         if let Some(all) = self.found.get_mut(&coordinates.uid) {
             all.remove(coordinates);
