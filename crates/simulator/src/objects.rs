@@ -1,4 +1,5 @@
-//! Helpers for the requests of actors: owner references, conditions, names, and minimal patches.
+//! Helpers for the requests of actors: writes with the judged version, owner references, conditions, names, and minimal
+//! patches.
 
 use caretaker_controllers::runtime::call::{ApiCall, CallTarget, PatchForm};
 use jiff::Timestamp;

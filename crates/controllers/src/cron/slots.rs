@@ -146,8 +146,8 @@ pub(crate) fn slot_of_job_name(
     )
 }
 
-/// Whether the slot of a Job is a tick that the CronJob's status does not record: later than `lastScheduleTime`, or than
-/// the CronJob if that is not set, and not in the future.
+/// Whether the slot of a Job is a tick that the CronJob's status does not record: later than `lastScheduleTime`, or not
+/// before the CronJob's creation if that is not set, and at most [`AHEAD_MAX`] in the future.
 pub(crate) fn is_unrecorded_tick(
     slot: Timestamp,
     created: Timestamp,

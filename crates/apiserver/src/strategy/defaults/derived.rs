@@ -1,4 +1,5 @@
-//! Defaults that depend on more than one other field: one function for each type that has such defaults.
+//! Defaults that depend on more than the presence or the value of a sibling, so that a row of `defaults.txt` cannot
+//! express them: one function for each type that has such defaults.
 //!
 //! A function runs after the defaults of all nested objects are set.
 
