@@ -1,6 +1,7 @@
 //! The verdict of Pod GC about a Pod, with all Nodes and Pods.
 //!
-//! A new controller sees a missing Node as missing since now, so its times are estimates.
+//! A new controller sees a missing Node as missing since now. A running one may have seen it earlier and act sooner, so
+//! the times are estimates.
 
 use caretaker_controllers::podgc::{self, PodGcController, PodGcKey, PodGcReason};
 use caretaker_controllers::runtime::call::ApiCall;
