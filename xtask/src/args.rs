@@ -4,10 +4,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use clap::{Args as ArgGroup, Parser, Subcommand, ValueEnum};
-use xtask::bench::gc::{GcMode, GcWorkload, OBJECTS_IN_MEMORY, REQUEST_BUDGET, WORKERS};
-use xtask::bench::{self, CRON_WORKERS, LISTED, LegOrder, TTL_WORKERS};
-use xtask::real::{Identity, Role};
+use clap::{Args as ArgGroup, Parser, Subcommand, ValueEnum, value_parser};
+use xtask::bench::{
+    BenchRun, CRON_WORKERS, GC_WORKERS, GcWorkload, LISTED, LimitMode, OBJECTS_IN_MEMORY,
+    REQUEST_BUDGET, TTL_WORKERS,
+};
+use xtask::conformance::{ApiRequest, RandomSchemas, RandomScripts, SuiteRequest};
+use xtask::probe::ProbeRequest;
+use xtask::real::{Identity, Options, Role};
 
 /// Developer tools of caretaker.
 #[derive(Debug, Parser)]
@@ -77,15 +81,8 @@ pub(crate) struct RealUp {
     /// The name of the instance
     #[arg(long, default_value = "default")]
     pub(crate) name: String,
-    /// Also start kube-controller-manager with these controllers, comma separated
-    #[arg(long, value_name = "LIST")]
-    pub(crate) controllers: Option<String>,
-    /// One more flag for kube-apiserver, as in --apiserver-flag=--v=4; may be repeated
-    #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
-    pub(crate) apiserver_flag: Vec<String>,
-    /// Flags for kube-controller-manager, as in -- --kube-api-qps=50 --concurrent-gc-syncs=5
-    #[arg(last = true, requires = "controllers")]
-    pub(crate) controller_manager_flags: Vec<String>,
+    #[command(flatten)]
+    pub(crate) options: Options,
 }
 
 #[derive(Debug, ArgGroup)]
@@ -116,24 +113,8 @@ pub(crate) struct RealProbe {
     /// The identity of the request
     #[arg(long = "as", value_name = "IDENTITY", default_value = "admin")]
     pub(crate) identity: Identity,
-    /// GET, POST, PUT, PATCH, DELETE, …
-    pub(crate) method: String,
-    /// Path and query, as in '/api/v1/pods?limit=1'
-    pub(crate) path: String,
-    /// A header, as in -H 'Accept: application/yaml'; may be repeated
-    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
-    pub(crate) headers: Vec<String>,
-    /// The body, or @- for standard input, or @FILE
-    #[arg(
-        short = 'd',
-        long = "data",
-        value_name = "BODY",
-        allow_hyphen_values = true
-    )]
-    pub(crate) data: Option<String>,
-    /// Print the body as it arrives, for this number of seconds
-    #[arg(long = "for", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) for_secs: Option<u64>,
+    #[command(flatten)]
+    pub(crate) request: ProbeRequest,
 }
 
 #[derive(Debug, ArgGroup)]
@@ -146,67 +127,21 @@ pub(crate) struct RealFacts {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Conformance {
     /// Requests, watches, conflicts and deletes, as any client sees them
-    Api(ConformanceApi),
+    Api(ApiRequest),
     /// Ownership, cascades and orphans on a real server, with `caretaker run` as its only collector
-    Gc(ConformanceSuite),
+    Gc(SuiteRequest),
     /// Pods that no other controller removes, on a real server, with `caretaker run` as its only Pod GC and collector
-    Podgc(ConformanceSuite),
+    Podgc(SuiteRequest),
     /// CronJobs on a real server, with `caretaker run` as its only CronJob and TTL controller and collector
-    Cron(ConformanceSuite),
+    Cron(SuiteRequest),
     /// The TTL of finished Jobs on a real server, with `caretaker run` as its only TTL controller and collector
-    Ttl(ConformanceSuite),
+    Ttl(SuiteRequest),
     /// Simulated Pods, Deployments and Jobs on a real server, with our actors and `caretaker run` as its only collector
-    Workloads(ConformanceSuite),
+    Workloads(SuiteRequest),
     /// Random scripts on a real server, once with the Go collector and once with ours: the same objects are left
-    GcRandom(ConformanceGcRandom),
+    GcRandom(RandomScripts),
     /// Random schemas and objects on the embedded and on a real server: the same verdicts and the same objects
-    Schema(ConformanceSchema),
-}
-
-#[derive(Debug, ArgGroup)]
-pub(crate) struct ConformanceApi {
-    /// Only cases whose name contains this, or whose path does if this has `::` (`api::watch::NAME`)
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) only: Option<String>,
-    /// Also freeze what the real server answers, for `cargo test`
-    #[arg(long, conflicts_with = "only")]
-    pub(crate) record: bool,
-}
-
-#[derive(Debug, ArgGroup)]
-pub(crate) struct ConformanceSuite {
-    /// Only cases whose name contains this, or whose path does if this has `::` (`api::watch::NAME`)
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) only: Option<String>,
-    /// With the controllers of kube-controller-manager instead of ours
-    #[arg(long)]
-    pub(crate) peer: bool,
-    /// One more flag for kube-apiserver, as in --apiserver-flag=--watch-cache=false; may be repeated
-    #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
-    pub(crate) apiserver_flag: Vec<String>,
-}
-
-#[derive(Debug, ArgGroup)]
-pub(crate) struct ConformanceGcRandom {
-    /// How many scripts
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) seeds: u64,
-    /// The seed of the first; `--seed S --seeds 1` performs one script again
-    #[arg(long, value_name = "S", default_value_t = 0)]
-    pub(crate) seed: u64,
-    /// The collector of kube-controller-manager on both sides: shows what is a race
-    #[arg(long)]
-    pub(crate) peer: bool,
-}
-
-#[derive(Debug, ArgGroup)]
-pub(crate) struct ConformanceSchema {
-    /// How many schemas
-    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) seeds: u64,
-    /// The seed of the first; `--seed S --seeds 1` sends one schema again
-    #[arg(long, value_name = "S", default_value_t = 0)]
-    pub(crate) seed: u64,
+    Schema(RandomSchemas),
 }
 
 #[derive(Debug, Subcommand)]
@@ -228,7 +163,7 @@ pub(crate) enum BenchCommand {
 #[derive(Debug, ArgGroup)]
 pub(crate) struct BenchApiserver {
     /// The largest number of objects in each server
-    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(LISTED as i64..))]
+    #[arg(long, default_value_t = 100_000, value_parser = value_parser!(u32).range(LISTED as i64..))]
     pub(crate) objects: u32,
 }
 
@@ -239,94 +174,61 @@ pub(crate) struct BenchGc {
     pub(crate) workload: Vec<GcWorkload>,
     /// Only these modes, comma separated
     #[arg(long, value_delimiter = ',')]
-    pub(crate) mode: Vec<GcMode>,
+    pub(crate) mode: Vec<LimitMode>,
     /// Objects in every case [default: 1000 at defaults, 50000 at a start, else 5000]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_parser = value_parser!(u32).range(1..))]
     pub(crate) objects: Option<u32>,
     /// Requests in flight where only workers limit, comma separated; flat runs with all numbers, the others with the largest
-    #[arg(long, value_delimiter = ',', default_values_t = WORKERS, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_delimiter = ',', default_values_t = GC_WORKERS, value_parser = value_parser!(u32).range(1..))]
     pub(crate) workers: Vec<u32>,
     /// Requests per second where the budget is equal
-    #[arg(long, default_value_t = REQUEST_BUDGET, value_parser = clap::value_parser!(u32).range(2..))]
+    #[arg(long, default_value_t = REQUEST_BUDGET, value_parser = value_parser!(u32).range(2..))]
     pub(crate) budget: u32,
     #[command(flatten)]
-    pub(crate) run: BenchRunArgs,
+    pub(crate) run: BenchRun,
 }
 
 #[derive(Debug, ArgGroup)]
 pub(crate) struct BenchCron {
     /// CronJobs in every case [default: 500 at defaults, else 2000]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_parser = value_parser!(u32).range(1..))]
     pub(crate) cron_jobs: Option<u32>,
     /// Requests in flight where only workers limit
-    #[arg(long, default_value_t = CRON_WORKERS, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = CRON_WORKERS, value_parser = value_parser!(u32).range(1..))]
     pub(crate) workers: u32,
     #[command(flatten)]
-    pub(crate) run: BenchRunArgs,
+    pub(crate) run: BenchRun,
 }
 
 #[derive(Debug, ArgGroup)]
 pub(crate) struct BenchPodgc {
     /// Pods in every case [default: 1000 or 5000]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_parser = value_parser!(u32).range(1..))]
     pub(crate) pods: Option<u32>,
     #[command(flatten)]
-    pub(crate) run: BenchRunArgs,
+    pub(crate) run: BenchRun,
 }
 
 #[derive(Debug, ArgGroup)]
 pub(crate) struct BenchTtl {
     /// Jobs in every burst [default: 1000 at defaults, else 5000]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_parser = value_parser!(u32).range(1..))]
     pub(crate) jobs: Option<u32>,
     /// Requests in flight where only workers limit
-    #[arg(long, default_value_t = TTL_WORKERS, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = TTL_WORKERS, value_parser = value_parser!(u32).range(1..))]
     pub(crate) workers: u32,
     #[command(flatten)]
-    pub(crate) run: BenchRunArgs,
-}
-
-#[derive(Debug, ArgGroup)]
-pub(crate) struct BenchRunArgs {
-    /// Order of the legs: A is the Go program, B is ours
-    #[arg(long, default_value = "ABBA")]
-    legs: LegOrder,
-    /// Only cases whose title contains this, such as defaults
-    #[arg(long, value_name = "TEXT")]
-    only: Option<String>,
-    /// The file of the raw numbers [default: a new file in target/bench]
-    #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
-    /// Build ours and the driver without optimising: to try the harness, not for figures
-    #[arg(long)]
-    quick: bool,
-    /// Run the Go program on both sides: every ratio should be one
-    #[arg(long, hide = true)]
-    ours_is_peer: bool,
+    pub(crate) run: BenchRun,
 }
 
 #[derive(Debug, ArgGroup)]
 pub(crate) struct BenchGcMemory {
     /// Objects in the graph
-    #[arg(long, default_value_t = OBJECTS_IN_MEMORY, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = OBJECTS_IN_MEMORY, value_parser = value_parser!(u32).range(1..))]
     pub(crate) objects: u32,
     /// Build the driver without optimising: to try the harness, not for figures
     #[arg(long)]
     pub(crate) quick: bool,
-}
-
-// === impl BenchRunArgs ===
-
-impl From<BenchRunArgs> for bench::BenchRun {
-    fn from(args: BenchRunArgs) -> Self {
-        Self {
-            legs: args.legs,
-            only: args.only,
-            csv: args.csv,
-            is_quick: args.quick,
-            is_rehearsal: args.ours_is_peer,
-        }
-    }
 }
 
 // === impl RealLogs ===
@@ -418,9 +320,12 @@ mod tests {
             panic!("not up")
         };
         assert_eq!(up.name, "default");
-        assert_eq!(up.controllers.as_deref(), Some("a,b"));
-        assert_eq!(up.apiserver_flag, ["--v=4", "--x=y"]);
-        assert_eq!(up.controller_manager_flags, ["--kube-api-qps=50", "-v2"]);
+        assert_eq!(up.options.controllers.as_deref(), Some("a,b"));
+        assert_eq!(up.options.apiserver_flags, ["--v=4", "--x=y"]);
+        assert_eq!(
+            up.options.controller_manager_flags,
+            ["--kube-api-qps=50", "-v2"]
+        );
     }
 
     #[test]
@@ -431,12 +336,12 @@ mod tests {
         };
         let all = gc("bench gc");
         assert!(all.workload.is_empty() && all.mode.is_empty());
-        assert_eq!(all.workers, WORKERS);
+        assert_eq!(all.workers, GC_WORKERS);
         let some = gc("bench gc --workload flat,start --mode unlimited --workers 5,7 --legs AB");
         assert_eq!(some.workload, [GcWorkload::Flat, GcWorkload::Start]);
         assert_eq!(
             (some.mode, some.workers),
-            (vec![GcMode::Unlimited], vec![5, 7])
+            (vec![LimitMode::Unlimited], vec![5, 7])
         );
         assert_eq!(some.run.legs, "AB".parse().unwrap());
     }

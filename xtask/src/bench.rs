@@ -1,28 +1,31 @@
 //! Benchmarks: ours beside the Go programs, in one run, as tables.
 //!
 //! A figure is a name, a number and its unit; a table shows the figures of both sides and their ratio. `apiserver`
-//! measures the servers, `gc` the garbage collectors, `cases` the CronJob, TTL and Pod GC controllers. All benchmarks of
-//! controllers share `run` (cases in legs, and the report), `peers` (the programs under test, as data), `stand` (a server
-//! and the cost of a phase on it), `legs` (order, medians, CSV), `bounds` (verdicts and doubts), `sampling` and `requests`
-//! (`/proc` and the server's metrics) and `driver` (the load). A report does not contain the date or the machine of a run.
+//! measures the servers. `cases` is the table of the benchmarks of controllers, `run` runs its cases in legs and makes
+//! the report, `leg` runs one leg. They use `peers` (the programs under test, as data), `stand` (a server and the cost of
+//! a phase on it), `legs` (order, medians, CSV), `bounds` (verdicts and doubts), `sampling` and `requests` (`/proc` and
+//! the server's metrics) and `driver` (the load). A report does not contain the date or the machine of a run.
 
 mod apiserver;
 mod bounds;
 mod cases;
 mod driver;
-pub mod gc;
+mod leg;
 mod legs;
-mod loads;
 mod peers;
 mod requests;
 mod run;
 mod sampling;
 mod stand;
 
-pub use apiserver::{LISTED, ServerBenchOptions, apiserver};
-pub use cases::{BenchOptions, BenchTopic, CRON_WORKERS, TTL_WORKERS, measure};
+pub use apiserver::{LISTED, apiserver};
+pub use cases::{
+    BenchOptions, BenchTopic, CRON_WORKERS, GC_WORKERS, GcWorkload, LimitMode, REQUEST_BUDGET,
+    TTL_WORKERS,
+};
+pub use driver::{GraphMemoryOutput, OBJECTS_IN_MEMORY, graph_memory};
 pub use legs::LegOrder;
-pub use run::{BenchReport, BenchRun};
+pub use run::{BenchReport, BenchRun, measure};
 
 use std::fmt;
 

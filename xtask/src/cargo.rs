@@ -16,9 +16,9 @@ use crate::real::{POLL, ProcessId};
 /// A binary of this workspace and the profile to build it with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Binary {
-    pub(crate) package: &'static str,
-    pub(crate) name: &'static str,
-    pub(crate) profile: &'static str,
+    package: &'static str,
+    name: &'static str,
+    profile: &'static str,
 }
 
 /// A started program. Dropping it ends the program.
@@ -28,6 +28,23 @@ pub(crate) struct Running(pub(crate) Child);
 // === impl Binary ===
 
 impl Binary {
+    pub(crate) const fn caretaker(profile: &'static str) -> Self {
+        Self {
+            package: "kube-caretaker",
+            name: "caretaker",
+            profile,
+        }
+    }
+
+    /// A program of the test harness.
+    pub(crate) const fn testbed(name: &'static str, profile: &'static str) -> Self {
+        Self {
+            package: "caretaker-testbed",
+            name,
+            profile,
+        }
+    }
+
     /// Builds the binary if needed and returns its path. The messages of cargo go to stderr.
     pub(crate) fn build(self) -> Result<PathBuf> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -95,14 +112,9 @@ impl Drop for Running {
 
 /// Returns whether cargo sets this variable for each package that it compiles or runs.
 fn is_about_a_package(variable: &str) -> bool {
-    [
-        "CARGO_PKG_",
-        "CARGO_MANIFEST_",
-        "CARGO_BIN_",
-        "CARGO_CRATE_",
-    ]
-    .iter()
-    .any(|prefix| variable.starts_with(prefix))
+    let about = variable.strip_prefix("CARGO_").unwrap_or_default();
+    let prefixes = ["PKG_", "MANIFEST_", "BIN_", "CRATE_"];
+    prefixes.iter().any(|prefix| about.starts_with(prefix))
 }
 
 /// The root directory of this workspace.

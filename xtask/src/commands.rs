@@ -1,62 +1,29 @@
 //! Runs each command by calling the library, and prints the result.
 
+use std::fmt::Display;
 use std::io::Write;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, ensure};
 use xtask::bench::{self, BenchOptions, BenchTopic};
-use xtask::conformance::{self, Whose};
+use xtask::conformance::{self, ConformanceSuite, SuiteRequest};
 use xtask::facts::ServerFacts;
 use xtask::interrupt;
 use xtask::picture;
-use xtask::probe::ProbeRequest;
 use xtask::prose::ProseReport;
 use xtask::real::{self, Identity, Instance, InstanceStatus, Options, OracleHome};
 
-use crate::args;
+use crate::args::{self, BenchCommand, Command, Conformance, RealCommand};
 
 /// Runs one command.
-pub(crate) fn run(command: args::Command, out: &mut impl Write) -> Result<()> {
+pub(crate) fn run(command: Command, out: &mut impl Write) -> Result<()> {
     match command {
-        args::Command::Real(command) => real(command, out),
-        args::Command::Conformance(args::Conformance::Api(args)) => conformance_api(args, out),
-        args::Command::Conformance(args::Conformance::Gc(args)) => {
-            run_suite(conformance::GC, args, out)
-        }
-        args::Command::Conformance(args::Conformance::Podgc(args)) => {
-            run_suite(conformance::POD_GC, args, out)
-        }
-        args::Command::Conformance(args::Conformance::Cron(args)) => {
-            run_suite(conformance::CRON, args, out)
-        }
-        args::Command::Conformance(args::Conformance::Ttl(args)) => {
-            run_suite(conformance::TTL, args, out)
-        }
-        args::Command::Conformance(args::Conformance::Workloads(args)) => {
-            run_suite(conformance::WORKLOADS, args, out)
-        }
-        args::Command::Conformance(args::Conformance::GcRandom(args)) => gc_random(&args, out),
-        args::Command::Conformance(args::Conformance::Schema(args)) => schema(&args, out),
-        args::Command::Bench(args::BenchCommand::Apiserver(args)) => bench_apiserver(&args, out),
-        args::Command::Bench(args::BenchCommand::Gc(args)) => bench_gc(args, out),
-        args::Command::Bench(args::BenchCommand::Cron(args)) => bench_cases(
-            BenchTopic::Cron,
-            args.cron_jobs,
-            args.workers,
-            args.run,
-            out,
-        ),
-        // Pod GC has no flag for its workers.
-        args::Command::Bench(args::BenchCommand::Podgc(args)) => {
-            bench_cases(BenchTopic::PodGc, args.pods, 0, args.run, out)
-        }
-        args::Command::Bench(args::BenchCommand::Ttl(args)) => {
-            bench_cases(BenchTopic::Ttl, args.jobs, args.workers, args.run, out)
-        }
-        args::Command::Bench(args::BenchCommand::GcMemory(args)) => bench_gc_memory(&args, out),
-        args::Command::Prose(args) => prose(&args, out),
-        args::Command::Picture(args) => picture(&args, out),
+        Command::Real(command) => real(command, out),
+        Command::Conformance(command) => conformance(command, out),
+        Command::Bench(command) => bench(command, out),
+        Command::Prose(args) => prose(&args, out),
+        Command::Picture(args) => picture(&args, out),
     }
 }
 
@@ -68,15 +35,15 @@ fn picture(args: &args::PictureArgs, out: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
-fn real(command: args::RealCommand, out: &mut impl Write) -> Result<()> {
+fn real(command: RealCommand, out: &mut impl Write) -> Result<()> {
     match command {
-        args::RealCommand::Build => build(out),
-        args::RealCommand::Up(args) => up(args, out),
-        args::RealCommand::Down(args) => down(&args, out),
-        args::RealCommand::Status => status(out),
-        args::RealCommand::Logs(args) => logs(&args, out),
-        args::RealCommand::Probe(args) => probe(args, out),
-        args::RealCommand::Facts(args) => facts(&args, out),
+        RealCommand::Build => build(out),
+        RealCommand::Up(args) => up(&args, out),
+        RealCommand::Down(args) => down(&args, out),
+        RealCommand::Status => status(out),
+        RealCommand::Logs(args) => logs(&args, out),
+        RealCommand::Probe(args) => probe(&args, out),
+        RealCommand::Facts(args) => facts(&args, out),
     }
 }
 
@@ -96,16 +63,11 @@ fn build(out: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
-fn up(args: args::RealUp, out: &mut impl Write) -> Result<()> {
+fn up(args: &args::RealUp, out: &mut impl Write) -> Result<()> {
     interrupt::watch()?;
-    let options = Options {
-        apiserver_flags: args.apiserver_flag,
-        controllers: args.controllers,
-        controller_manager_flags: args.controller_manager_flags,
-    };
     real::build::ensure(&OracleHome::from_env()?)?;
     let started = Instant::now();
-    let instance = Instance::start(&args.name, &options)?;
+    let instance = Instance::start(&args.name, &args.options)?;
     let (name, version) = (instance.name(), real::build::kubernetes_version());
     let secs = started.elapsed().as_secs_f64();
     writeln!(
@@ -196,17 +158,10 @@ fn logs(args: &args::RealLogs, out: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
-fn probe(args: args::RealProbe, out: &mut impl Write) -> Result<()> {
+fn probe(args: &args::RealProbe, out: &mut impl Write) -> Result<()> {
     let name = OracleHome::from_env()?.pick(args.to.as_deref())?;
     let client = Instance::open(&name)?.client(args.identity)?;
-    let request = ProbeRequest {
-        method: args.method.to_ascii_uppercase(),
-        path: args.path,
-        headers: args.headers,
-        body: args.data,
-        stream_for: args.for_secs.map(Duration::from_secs),
-    };
-    request.send(&client, out)
+    args.request.send(&client, out)
 }
 
 fn facts(args: &args::RealFacts, out: &mut impl Write) -> Result<()> {
@@ -237,112 +192,85 @@ fn ask_facts(instance: &Instance) -> Result<ServerFacts> {
     ServerFacts::ask(&instance.client(Identity::Admin)?)
 }
 
-fn conformance_api(args: args::ConformanceApi, out: &mut impl Write) -> Result<()> {
+fn conformance(command: Conformance, out: &mut impl Write) -> Result<()> {
     interrupt::watch()?;
-    let args::ConformanceApi { only, record } = args;
-    let report = conformance::api(&conformance::Wanted { only, record })?;
-    write!(out, "{report}")?;
-    match report.summary.different {
-        0 => Ok(()),
-        count => {
-            bail!("{count} checks differ where crates/testbed/data/api/allowed.txt allows nothing")
+    let (suite, request) = match command {
+        Conformance::Gc(request) => (conformance::GC, request),
+        Conformance::Podgc(request) => (conformance::POD_GC, request),
+        Conformance::Cron(request) => (conformance::CRON, request),
+        Conformance::Ttl(request) => (conformance::TTL, request),
+        Conformance::Workloads(request) => (conformance::WORKLOADS, request),
+        Conformance::Api(request) => {
+            let report = conformance::api(&request)?;
+            let count = report.summary.different;
+            let failure = "checks differ where crates/testbed/data/api/allowed.txt allows nothing";
+            return print(&report, count, failure, out);
         }
-    }
-}
-
-fn run_suite(
-    suite: conformance::ConformanceSuite,
-    args: args::ConformanceSuite,
-    out: &mut impl Write,
-) -> Result<()> {
-    interrupt::watch()?;
-    let request = conformance::SuiteRequest {
-        only: args.only,
-        controllers: if args.peer { Whose::Peer } else { Whose::Ours },
-        apiserver_flags: args.apiserver_flag,
-    };
-    let report = conformance::run_suite(suite, &request)?;
-    write!(out, "{report}")?;
-    match report.failed() {
-        0 => Ok(()),
-        count => bail!("{count} cases failed"),
-    }
-}
-
-fn gc_random(args: &args::ConformanceGcRandom, out: &mut impl Write) -> Result<()> {
-    interrupt::watch()?;
-    let report = conformance::gc_random(&conformance::RandomWanted {
-        seed: args.seed,
-        seeds: args.seeds,
-        against: if args.peer { Whose::Peer } else { Whose::Ours },
-    })?;
-    write!(out, "{report}")?;
-    match report.different() {
-        0 => Ok(()),
-        count => {
-            bail!("{count} scripts leave other objects with one collector than with the other")
+        Conformance::GcRandom(scripts) => {
+            let report = conformance::gc_random(&scripts)?;
+            let failure = "scripts leave other objects with one collector than with the other";
+            return print(&report, report.different(), failure, out);
         }
-    }
-}
-
-fn schema(args: &args::ConformanceSchema, out: &mut impl Write) -> Result<()> {
-    interrupt::watch()?;
-    let report = conformance::schema(&conformance::SchemaWanted {
-        seed: args.seed,
-        seeds: args.seeds,
-    })?;
-    write!(out, "{report}")?;
-    match report.different() {
-        0 => Ok(()),
-        count => bail!("{count} schemas are not answered alike"),
-    }
-}
-
-fn bench_apiserver(args: &args::BenchApiserver, out: &mut impl Write) -> Result<()> {
-    interrupt::watch()?;
-    let objects = usize::try_from(args.objects)?;
-    let table = bench::apiserver(bench::ServerBenchOptions { objects })?;
-    Ok(write!(out, "{table}")?)
-}
-
-fn bench_gc(args: args::BenchGc, out: &mut impl Write) -> Result<()> {
-    interrupt::watch()?;
-    let options = bench::gc::GcBenchOptions {
-        workloads: args.workload,
-        modes: args.mode,
-        objects: args.objects.map(usize::try_from).transpose()?,
-        workers: args.workers,
-        budget: args.budget,
-        run: args.run.into(),
+        Conformance::Schema(schemas) => {
+            let report = conformance::schema(&schemas)?;
+            let failure = "schemas are not answered alike";
+            return print(&report, report.different(), failure, out);
+        }
     };
-    Ok(write!(out, "{}", bench::gc::gc(&options)?)?)
+    run_suite(suite, &request, out)
 }
 
-fn bench_cases(
-    topic: BenchTopic,
-    count: Option<u32>,
-    workers: u32,
-    run: args::BenchRunArgs,
-    out: &mut impl Write,
-) -> Result<()> {
+fn run_suite(suite: ConformanceSuite, request: &SuiteRequest, out: &mut impl Write) -> Result<()> {
+    let report = conformance::run_suite(suite, request)?;
+    print(&report, report.failed(), "cases failed", out)
+}
+
+/// Prints a report; an error if it counts failures.
+fn print(report: &impl Display, count: usize, failure: &str, out: &mut impl Write) -> Result<()> {
+    write!(out, "{report}")?;
+    ensure!(count == 0, "{count} {failure}");
+    Ok(())
+}
+
+fn bench(command: BenchCommand, out: &mut impl Write) -> Result<()> {
     interrupt::watch()?;
-    let options = BenchOptions {
-        count: count.map(usize::try_from).transpose()?,
-        workers,
-        run: run.into(),
+    let (topic, options) = match command {
+        BenchCommand::Apiserver(args) => {
+            let table = bench::apiserver(usize::try_from(args.objects)?)?;
+            return Ok(write!(out, "{table}")?);
+        }
+        BenchCommand::GcMemory(args) => {
+            let held = bench::graph_memory(args.objects, args.quick)?;
+            let (each, count) = (held.bytes_per_object, held.count);
+            return Ok(writeln!(
+                out,
+                "{each:.0} B of resident memory per object, with {count} objects in the graph"
+            )?);
+        }
+        BenchCommand::Gc(args) => {
+            let options = BenchOptions {
+                workloads: args.workload,
+                modes: args.mode,
+                budget: args.budget,
+                ..BenchOptions::new(args.objects, args.workers, args.run)
+            };
+            (BenchTopic::Gc, options)
+        }
+        BenchCommand::Cron(args) => {
+            let options = BenchOptions::new(args.cron_jobs, vec![args.workers], args.run);
+            (BenchTopic::Cron, options)
+        }
+        // Pod GC has no flag for its workers.
+        BenchCommand::Podgc(args) => {
+            let options = BenchOptions::new(args.pods, Vec::new(), args.run);
+            (BenchTopic::PodGc, options)
+        }
+        BenchCommand::Ttl(args) => {
+            let options = BenchOptions::new(args.jobs, vec![args.workers], args.run);
+            (BenchTopic::Ttl, options)
+        }
     };
     Ok(write!(out, "{}", bench::measure(topic, &options)?)?)
-}
-
-fn bench_gc_memory(args: &args::BenchGcMemory, out: &mut impl Write) -> Result<()> {
-    interrupt::watch()?;
-    let held = bench::gc::memory(args.objects, args.quick)?;
-    let (each, count) = (held.bytes_per_object, held.count);
-    writeln!(
-        out,
-        "{each:.0} B of resident memory per object, with {count} objects in the graph"
-    )?;
-    Ok(())
 }
 
 fn prose(args: &args::ProseArgs, out: &mut impl Write) -> Result<()> {

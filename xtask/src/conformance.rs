@@ -11,145 +11,199 @@ mod suite;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::cargo::{Binary, Running, workspace};
 use crate::real::{Identity, Instance, Options};
 
-pub use random::{Report as RandomReport, Wanted as RandomWanted, gc_random};
-pub use schema::{Report as SchemaReport, Wanted as SchemaWanted, schema};
+pub use random::{RandomReport, RandomScripts, gc_random};
+pub use schema::{RandomSchemas, SchemaReport, schema};
 pub use suite::{
-    CRON, ConformanceSuite, GC, POD_GC, SuiteReport, SuiteRequest, TTL, WORKLOADS, Whose, run_suite,
+    CRON, ConformanceSuite, GC, POD_GC, SuiteReport, SuiteRequest, TTL, WORKLOADS, run_suite,
 };
 
-const SUITES: Binary = Binary {
-    package: "caretaker-testbed",
-    name: "suites",
-    profile: "dev",
-};
-
-/// What to run.
-#[derive(Debug, Default)]
-pub struct Wanted {
-    /// Only cases whose name contains this.
-    pub only: Option<String>,
-    /// Freeze the real server's answers for `cargo test`.
-    pub record: bool,
+/// A run of the API suite.
+#[derive(Debug, clap::Args)]
+pub struct ApiRequest {
+    /// Only cases whose name contains this, or whose path does if this has `::` (`api::watch::NAME`)
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// Also freeze what the real server answers, for `cargo test`
+    #[arg(long, conflicts_with = "only")]
+    record: bool,
 }
 
-/// What became of a run.
+/// The outcome of the API suite.
 #[derive(Debug)]
-pub struct Report {
+pub struct ApiReport {
     /// Each difference that no row allows, as text.
-    pub differences: String,
-    pub summary: Summary,
-    /// How long the real server took for all cases.
-    pub real: Duration,
-    /// How long the embedded one took.
-    pub embedded: Duration,
+    differences: String,
+    pub summary: ApiSummary,
+    /// The time of the real server for all cases.
+    real: Duration,
+    /// The time of the embedded server.
+    embedded: Duration,
 }
 
 /// The last line of `suites compare`.
 #[derive(Debug, Deserialize)]
-pub struct Summary {
+pub struct ApiSummary {
     /// Cases, including the skipped ones.
-    pub checks: usize,
+    checks: usize,
     /// Those that both servers answered alike.
-    pub equal: usize,
+    equal: usize,
     /// Those that differ only where a row allows it.
-    pub allowed: usize,
+    allowed: usize,
     /// Those that differ elsewhere, or for which a row allows what no longer differs.
     pub different: usize,
     /// How many were skipped, by the need that was not met.
-    pub skipped: BTreeMap<String, usize>,
+    skipped: BTreeMap<String, usize>,
     /// Those whose frozen answers are not what the real server says now.
-    pub stale: Vec<String>,
+    stale: Vec<String>,
 }
 
 /// Runs the API suite on a fresh real server and on embedded ones, and compares.
-pub fn api(wanted: &Wanted) -> Result<Report> {
-    let suites = SUITES.build()?;
-    let name = format!("conformance-{}", std::process::id());
+pub fn api(request: &ApiRequest) -> Result<ApiReport> {
+    let suites = suites()?;
     let options = Options {
         // The embedded server knows no anonymous users either; strangers are asked about in the suite.
         apiserver_flags: vec!["--anonymous-auth=false".to_owned()],
         ..Options::default()
     };
-    let instance = Instance::start(&name, &options)?;
-    let report = compare(&suites, &instance, wanted);
-    instance.stop()?;
-    report
+    on_server("conformance", &options, |instance| {
+        compare(&suites, instance, request)
+    })
 }
 
-fn compare(suites: &Path, instance: &Instance, wanted: &Wanted) -> Result<Report> {
+fn compare(suites: &Path, instance: &Instance, request: &ApiRequest) -> Result<ApiReport> {
     let data = workspace().join("crates/testbed/data/api");
-    let (real, embedded) = (
-        instance.dir().join("real.jsonl"),
-        instance.dir().join("embedded.jsonl"),
-    );
-    let run = || {
-        let mut command = Command::new(suites);
-        command.arg("api");
-        if let Some(only) = &wanted.only {
-            command.args(["--only", only]);
+    let files = ["real.jsonl", "embedded.jsonl"].map(|name| instance.dir().join(name));
+    let run = |file: &Path, command: &mut Command| {
+        let only = request.only.iter().flat_map(|only| ["--only", only]);
+        let (status, took) = run_into(command.args(only), file)?;
+        if !status.success() {
+            bail!("the suite did not come to its end ({status}); see its output above");
         }
-        command
+        Ok(took)
     };
-    let mut on_real = run();
-    on_real
-        .arg("--kubeconfig")
-        .arg(instance.kubeconfig(Identity::Admin));
-    if wanted.record {
+    let mut on_real = suite_command(suites, "api", instance);
+    if request.record {
         on_real.arg("--record").arg(&data);
     }
-    let real_took = run_into(&mut on_real, &real)?;
-    let embedded_took = run_into(run().arg("--embedded"), &embedded)?;
+    let real = run(&files[0], &mut on_real)?;
+    let mut on_embedded = Command::new(suites);
+    let embedded = run(&files[1], on_embedded.args(["api", "--embedded"]))?;
     let compared = Command::new(suites)
         .arg("compare")
-        .args([&real, &embedded])
+        .args(&files)
         .arg("--data")
         .arg(&data)
         .stderr(Stdio::inherit())
         .output()
         .context("cannot start suites")?;
     let (differences, summary) = read(&String::from_utf8_lossy(&compared.stdout))?;
-    Ok(Report {
+    Ok(ApiReport {
         differences,
         summary,
-        real: real_took,
-        embedded: embedded_took,
+        real,
+        embedded,
     })
 }
 
-/// Runs a program with its output in a file; says how long it took.
-fn run_into(command: &mut Command, file: &PathBuf) -> Result<Duration> {
+/// Builds the program of the suites.
+fn suites() -> Result<PathBuf> {
+    Binary::testbed("suites", "dev").build()
+}
+
+/// Runs `work` on a fresh real server and ends the server.
+fn on_server<T>(
+    name: &str,
+    options: &Options,
+    work: impl FnOnce(&Instance) -> Result<T>,
+) -> Result<T> {
+    let instance = Instance::start(&format!("{name}-{}", std::process::id()), options)?;
+    let done = work(&instance);
+    instance.stop()?;
+    done
+}
+
+/// The command that runs a suite on a real server as its administrator.
+fn suite_command(suites: &Path, suite: &str, instance: &Instance) -> Command {
+    let mut command = Command::new(suites);
+    command
+        .arg(suite)
+        .arg("--kubeconfig")
+        .arg(instance.kubeconfig(Identity::Admin));
+    command
+}
+
+/// A file in the directory of logs and outputs, which outlive an instance.
+fn kept_file(name: &str) -> Result<PathBuf> {
+    let dir = workspace().join("target").join("conformance");
+    fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    Ok(dir.join(name))
+}
+
+/// Runs a program with its output in a file. Returns the time that it took.
+fn run_into(command: &mut Command, file: &Path) -> Result<(ExitStatus, Duration)> {
     let out = File::create(file).with_context(|| format!("cannot write {}", file.display()))?;
     let started = Instant::now();
     let status = Running::start(command.stdout(out))?.wait()?;
-    if !status.success() {
-        bail!("the suite did not come to its end ({status}); it says why above");
+    Ok((status, started.elapsed()))
+}
+
+/// Runs a suite that prints a line for each case, then one with their number under the name `number`.
+fn run_lines<L: DeserializeOwned>(
+    command: &mut Command,
+    file: &Path,
+    number: &str,
+) -> Result<(Vec<L>, Duration)> {
+    let (status, took) = run_into(command, file)?;
+    let output = fs::read_to_string(file).context("cannot read the output of the suite")?;
+    let lines = read_lines(&output, number).with_context(|| {
+        format!("the suite did not come to its end ({status}); see its output above")
+    })?;
+    Ok((lines, took))
+}
+
+fn read_lines<L: DeserializeOwned>(output: &str, number: &str) -> Result<Vec<L>> {
+    let (lines, last) = split_last(output);
+    let end: Value = serde_json::from_str(last).context("the last line is not JSON")?;
+    let lines: Vec<L> = lines
+        .lines()
+        .map(serde_json::from_str)
+        .collect::<Result<_, _>>()?;
+    if end[number] != lines.len() {
+        bail!("{} {number}, but {} lines", end[number], lines.len());
     }
-    Ok(started.elapsed())
+    Ok(lines)
 }
 
-/// Takes the output of `suites compare` apart: reports, then one line of JSON.
-fn read(output: &str) -> Result<(String, Summary)> {
+/// Parses the output of `suites compare`: reports, then one line of JSON.
+fn read(output: &str) -> Result<(String, ApiSummary)> {
+    let (reports, last) = split_last(output);
+    let summary = serde_json::from_str(last)
+        .context("the answers were not compared; see the output of `suites compare` above")?;
+    Ok((reports.to_owned(), summary))
+}
+
+/// The lines before the last one, and the last one.
+fn split_last(output: &str) -> (&str, &str) {
     let output = output.trim_end();
-    let start = output.rfind('\n').map_or(0, |at| at + 1);
-    let summary = serde_json::from_str(&output[start..])
-        .context("the answers were not compared; `suites compare` says why above")?;
-    Ok((output[..start].to_owned(), summary))
+    output.split_at(output.rfind('\n').map_or(0, |at| at + 1))
 }
 
-// === impl Summary ===
+// === impl ApiSummary ===
 
-impl fmt::Display for Summary {
+impl fmt::Display for ApiSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let skipped: usize = self.skipped.values().sum();
         write!(
@@ -157,9 +211,8 @@ impl fmt::Display for Summary {
             "{} checks: {} equal, {} allowed, {} different, {skipped} skipped",
             self.checks, self.equal, self.allowed, self.different
         )?;
-        let words: Vec<String> = self
-            .skipped
-            .iter()
+        let words = self.skipped.iter();
+        let words: Vec<String> = words
             .map(|(word, count)| format!("{word} {count}"))
             .collect();
         if words.is_empty() {
@@ -169,7 +222,7 @@ impl fmt::Display for Summary {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for ApiReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}{}", self.differences, self.summary)?;
         let (real, embedded) = (self.real.as_secs_f64(), self.embedded.as_secs_f64());
@@ -207,9 +260,25 @@ mod tests {
     }
 
     #[test]
+    fn a_truncated_output_is_refused() {
+        let read = |output: &str| read_lines::<Value>(output, "cases");
+        for broken in [
+            "",
+            "{}",
+            "{\"a\":1}",
+            "{\"cases\":1}",
+            "{\"a\":1}\n{\"cases\":2}",
+        ] {
+            assert!(read(broken).is_err(), "{broken:?}");
+        }
+        assert_eq!(read("{\"cases\":0}\n").unwrap().len(), 0);
+        assert_eq!(read("{\"a\":1}\n{\"cases\":1}\n").unwrap().len(), 1);
+    }
+
+    #[test]
     fn a_report_names_what_was_skipped_and_what_has_to_be_frozen_again() {
         let (differences, summary) = read(LINE).unwrap();
-        let report = Report {
+        let report = ApiReport {
             differences,
             summary,
             real: Duration::from_millis(61_240),
@@ -226,7 +295,7 @@ freeze them again with `cargo xtask conformance api --record`
 
     #[test]
     fn a_report_without_anything_to_say_is_two_lines() {
-        let summary = Summary {
+        let summary = ApiSummary {
             checks: 2,
             equal: 2,
             allowed: 0,
@@ -234,7 +303,7 @@ freeze them again with `cargo xtask conformance api --record`
             skipped: BTreeMap::new(),
             stale: Vec::new(),
         };
-        let report = Report {
+        let report = ApiReport {
             differences: String::new(),
             summary,
             real: Duration::ZERO,

@@ -113,8 +113,8 @@ impl HttpClient {
             .map_err(|error| anyhow!("no answer from {}: {error}", self.base))
     }
 
-    /// The JSON document at `path`; any status but 200 is an error.
-    pub fn get_json(&self, path: &str, accept: &str) -> Result<Value> {
+    /// The text at `path`; any status but 200 is an error.
+    pub(crate) fn get_text(&self, path: &str, accept: &str) -> Result<String> {
         let headers = vec![("Accept".to_owned(), accept.to_owned())];
         let mut answer = self.send(HttpCall {
             method: "GET",
@@ -127,6 +127,12 @@ impl HttpClient {
         if status != 200 {
             bail!("GET {path} answered {status}: {text}");
         }
+        Ok(text)
+    }
+
+    /// The JSON document at `path`; any status but 200 is an error.
+    pub fn get_json(&self, path: &str, accept: &str) -> Result<Value> {
+        let text = self.get_text(path, accept)?;
         serde_json::from_str(&text).with_context(|| format!("GET {path} did not answer with JSON"))
     }
 

@@ -37,12 +37,7 @@ pub type WrittenPages = Vec<PathBuf>;
 /// If the binary does not build, a command fails, or the README has no place for a session.
 pub fn write(profile: &'static str) -> Result<WrittenPages> {
     interrupt::watch()?;
-    let binary = Binary {
-        package: "kube-caretaker",
-        name: "caretaker",
-        profile,
-    };
-    let program = binary.build()?;
+    let program = Binary::caretaker(profile).build()?;
     let demo = demo(&program)?;
     let mut readme = fs::read_to_string(workspace().join(README)).context(README)?;
     for session in &SESSIONS {

@@ -2,6 +2,7 @@
 //!
 //! An error status is an answer too; only a missing answer is an error. Bodies are sent as given.
 
+use std::convert::Infallible;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::time::Duration;
@@ -18,17 +19,27 @@ const CONTENT_TYPE: &str = "Content-Type";
 const DEFAULT_PATCH: &str = "application/merge-patch+json";
 
 /// A request as given on the command line.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, clap::Args)]
 pub struct ProbeRequest {
-    /// Any method, in capitals.
-    pub method: String,
-    pub path: String,
-    /// Headers as `Name: value`.
-    pub headers: Vec<String>,
-    /// The body itself, `@-` for standard input or `@FILE`.
-    pub body: Option<String>,
-    /// Prints the body as it arrives, but no longer than this.
-    pub stream_for: Option<Duration>,
+    /// GET, POST, PUT, PATCH, DELETE, …
+    #[arg(value_parser = |method: &str| Ok::<_, Infallible>(method.to_ascii_uppercase()))]
+    method: String,
+    /// Path and query, as in '/api/v1/pods?limit=1'
+    path: String,
+    /// A header, as in -H 'Accept: application/yaml'; may be repeated
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
+    headers: Vec<String>,
+    /// The body, or @- for standard input, or @FILE
+    #[arg(
+        short = 'd',
+        long = "data",
+        value_name = "BODY",
+        allow_hyphen_values = true
+    )]
+    body: Option<String>,
+    /// Print the body as it arrives, for this number of seconds
+    #[arg(long = "for", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    stream_secs: Option<u64>,
 }
 
 // === impl ProbeRequest ===
@@ -38,9 +49,10 @@ impl ProbeRequest {
     pub fn send(&self, client: &HttpClient, out: &mut impl Write) -> Result<()> {
         let mut answer = client.send(self.call()?)?;
         print_head(&answer, out)?;
-        let streams = self.stream_for.is_some() || is_endless(&self.path);
+        let streams = self.stream_secs.is_some() || is_endless(&self.path);
         if streams && answer.status().is_success() {
-            print_stream(answer.into_body().into_reader(), self.stream_for, out)
+            let ends = self.stream_secs.is_some();
+            print_stream(answer.into_body().into_reader(), ends, out)
         } else {
             print_body(&mut answer, out)
         }
@@ -59,15 +71,13 @@ impl ProbeRequest {
         let body = self.body.as_deref().map(read_body).transpose()?;
         if body.is_some() && !headers.iter().any(|(name, _)| is_content_type(name)) {
             let kind = if method == "PATCH" {
+                eprintln!(
+                    "sent as {DEFAULT_PATCH}; -H 'Content-Type: …' chooses another kind of patch"
+                );
                 DEFAULT_PATCH
             } else {
                 "application/json"
             };
-            if method == "PATCH" {
-                eprintln!(
-                    "sent as {DEFAULT_PATCH}; -H 'Content-Type: …' chooses another kind of patch"
-                );
-            }
             headers.push((CONTENT_TYPE.to_owned(), kind.to_owned()));
         }
         Ok(HttpCall {
@@ -75,7 +85,7 @@ impl ProbeRequest {
             path,
             headers,
             body,
-            body_timeout: self.stream_for,
+            body_timeout: self.stream_secs.map(Duration::from_secs),
         })
     }
 }
@@ -196,8 +206,8 @@ fn indent(json: &str) -> String {
     out
 }
 
-/// Prints line by line, so that each line is seen when it arrives.
-fn print_stream(body: impl Read, stream_for: Option<Duration>, out: &mut impl Write) -> Result<()> {
+/// Prints line by line, so that each line is seen when it arrives. A timeout is an error unless the user set one.
+fn print_stream(body: impl Read, has_timeout: bool, out: &mut impl Write) -> Result<()> {
     let mut lines = BufReader::new(body);
     loop {
         let mut line = Vec::new();
@@ -207,7 +217,7 @@ fn print_stream(body: impl Read, stream_for: Option<Duration>, out: &mut impl Wr
         match ended {
             Ok(0) => return Ok(()),
             Ok(_) => {}
-            Err(error) if stream_for.is_some() && is_timeout(&error) => return Ok(()),
+            Err(error) if has_timeout && is_timeout(&error) => return Ok(()),
             Err(error) => return Err(error).context("the answer broke off"),
         }
     }
@@ -231,7 +241,7 @@ mod tests {
             path: "/x".to_owned(),
             headers: headers.iter().map(ToString::to_string).collect(),
             body: body.map(str::to_owned),
-            stream_for: None,
+            stream_secs: None,
         }
     }
 
@@ -352,7 +362,7 @@ mod tests {
     #[test]
     fn a_stream_is_printed_to_its_last_byte() {
         let mut out = Vec::new();
-        print_stream("one\ntwo".as_bytes(), None, &mut out).unwrap();
+        print_stream("one\ntwo".as_bytes(), false, &mut out).unwrap();
         assert_eq!(out, b"one\ntwo");
     }
 }

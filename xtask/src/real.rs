@@ -20,20 +20,18 @@ use serde_json::{Value, json};
 
 use crate::http::{HttpCall, HttpClient, read_text};
 use crate::interrupt;
-use certs::{IdentityFiles, write_private};
-use processes::{StartOutcome, spawn_logged, wait_ready};
+use certs::IdentityFiles;
+use processes::private_file;
 use servers::ServerPorts;
 
 pub use certs::Identity;
 pub use instances::{InstanceCondition, InstanceStatus, OracleHome};
 pub use processes::ProcessId;
-pub(crate) use processes::{POLL, tail};
+pub(crate) use processes::{POLL, StartOutcome, log_contains, spawn_logged, wait_ready};
 pub use servers::{Options, Role};
 
 /// Attempts to start a program, each with other ports, when another process takes one first.
 const PORT_ATTEMPTS: usize = 5;
-/// Lines of a log that are shown when its program ended early.
-const FAILURE_LOG_LINES: usize = 15;
 /// A program writes this when another process listens on its port.
 const PORT_TAKEN: &str = "address already in use";
 
@@ -110,8 +108,7 @@ impl Instance {
 
     /// The certificate authority that signed the server's certificate.
     pub fn ca_pem(&self) -> Result<String> {
-        let path = self.files().ca();
-        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+        self.files().read(certs::CA)
     }
 
     /// The bearer token of an identity.
@@ -171,7 +168,7 @@ impl Instance {
         if options.controllers.is_some() {
             self.start_role(Role::ControllerManager, programs, options)?;
         }
-        write_private(&instances::ready_mark(&self.dir), "")
+        private_file(&instances::ready_mark(&self.dir)).map(drop)
     }
 
     fn start_role(
@@ -181,8 +178,7 @@ impl Instance {
         options: &Options,
     ) -> Result<()> {
         let (program, log) = (programs.path(role), role.log(&self.dir));
-        let mut attempt = 1;
-        loop {
+        for attempt in 1.. {
             interrupt::check()?;
             let args = servers::args(role, &self.dir, self.ports, options);
             let is_ready = servers::readiness(role, &self.dir, self.ports)?;
@@ -190,23 +186,19 @@ impl Instance {
                 .push((role, spawn_logged(&program, &args, &log)?));
             let (_, child) = self.children.last_mut().context("a process was started")?;
             let patience = servers::patience(role);
-            let failure = match wait_ready(child, patience, is_ready)? {
-                StartOutcome::Ready => return Ok(()),
-                StartOutcome::TimedOut => format!("was not ready after {} s", patience.as_secs()),
-                StartOutcome::Exited(_) if attempt < PORT_ATTEMPTS && is_port_taken(&log) => {
+            let can_retry = || attempt < PORT_ATTEMPTS && log_contains(&log, PORT_TAKEN);
+            match wait_ready(child, &log, patience, POLL, is_ready)? {
+                StartOutcome::Ready => break,
+                StartOutcome::Exited(_) if can_retry() => {
                     self.children.pop();
                     self.ports.renew(role)?;
-                    attempt += 1;
-                    continue;
                 }
-                StartOutcome::Exited(status) => format!("ended with {status} before it was ready"),
-            };
-            let last_lines = tail(&log, FAILURE_LOG_LINES);
-            bail!(
-                "{} {failure}; its log ends with:\n{last_lines}",
-                role.program()
-            );
+                StartOutcome::Exited(why) | StartOutcome::TimedOut(why) => {
+                    bail!("{} {why}", role.program())
+                }
+            }
         }
+        Ok(())
     }
 
     /// Gives the ordinary identity full rights the way an administrator would.
@@ -257,10 +249,6 @@ impl Drop for Instance {
             eprintln!("cannot end instance {:?}: {error:#}", self.name);
         }
     }
-}
-
-fn is_port_taken(log: &Path) -> bool {
-    fs::read(log).is_ok_and(|text| String::from_utf8_lossy(&text).contains(PORT_TAKEN))
 }
 
 /// The port of the server that a kubeconfig of ours names.

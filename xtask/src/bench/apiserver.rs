@@ -5,7 +5,7 @@
 //! kube-apiserver and etcd on the other. Notes below the table name the limits of the comparison.
 
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,16 +14,11 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::bounds::BUSY_MAX;
-use super::driver::{LOAD, LoadDriver, LoadOutput};
+use super::driver::{LoadDriver, LoadOutput};
 use super::{BenchFigure, FigureTable, FigureUnit, grouped, sampling};
 use crate::cargo::{Binary, Running};
 use crate::real::{Identity, Instance, Options, OracleHome, build};
 
-const CARETAKER: Binary = Binary {
-    package: "kube-caretaker",
-    name: "caretaker",
-    profile: "dist",
-};
 /// Concurrent clients and the objects they create: [`LISTED`] in all.
 const LEVELS: [(usize, usize); 3] = [(1, 2_000), (8, 4_000), (32, 4_000)];
 /// Objects in the list that is timed.
@@ -41,13 +36,6 @@ const WRITERS: usize = 8;
 /// Servers still allocate and free memory for a moment after the last request.
 const SETTLE: Duration = Duration::from_secs(3);
 
-/// The choices of the command line.
-#[derive(Clone, Copy, Debug)]
-pub struct ServerBenchOptions {
-    /// The largest number of objects in a server, at least [`LISTED`].
-    pub objects: usize,
-}
-
 /// One server under measurement.
 struct ServerBench<'a> {
     load: &'a LoadDriver,
@@ -56,29 +44,31 @@ struct ServerBench<'a> {
 }
 
 /// A running server.
-#[derive(Debug)]
 struct MeasuredServer {
     /// Its name in progress messages.
     name: &'static str,
     kubeconfig: PathBuf,
     /// The duration of its start.
     ready_after: Duration,
-    processes: ServerProcesses,
+    pids: Vec<u32>,
+    /// Ends the server when it is dropped.
+    _processes: ServerProcesses,
 }
 
-/// The processes of a server. Dropping them ends the server.
-#[derive(Debug)]
+#[expect(dead_code, reason = "held for their Drop")]
 enum ServerProcesses {
     Ours(Running),
     Real(Instance),
 }
 
-/// Measures both servers.
-pub fn apiserver(wanted: ServerBenchOptions) -> Result<FigureTable> {
-    let (caretaker, load) = (CARETAKER.build()?, LoadDriver(LOAD.build()?));
+/// Measures both servers with at most `count` objects, at least [`LISTED`].
+pub fn apiserver(count: usize) -> Result<FigureTable> {
+    // Ours as it is shipped.
+    let caretaker = Binary::caretaker("dist").build()?;
+    let load = LoadDriver::build(false)?;
     build::ensure(&OracleHome::from_env()?)?;
-    let ours = ServerBench::run(MeasuredServer::ours(&caretaker)?, &load, wanted)?;
-    let real = ServerBench::run(MeasuredServer::real()?, &load, wanted)?;
+    let ours = ServerBench::run(MeasuredServer::ours(caretaker)?, &load, count)?;
+    let real = ServerBench::run(MeasuredServer::real()?, &load, count)?;
     let notes = notes(&ours, &real);
     Ok(FigureTable {
         title: String::new(),
@@ -93,18 +83,14 @@ pub fn apiserver(wanted: ServerBenchOptions) -> Result<FigureTable> {
 
 impl<'a> ServerBench<'a> {
     /// Measures a server and ends it.
-    fn run(
-        server: MeasuredServer,
-        load: &'a LoadDriver,
-        wanted: ServerBenchOptions,
-    ) -> Result<Vec<BenchFigure>> {
+    fn run(server: MeasuredServer, load: &'a LoadDriver, most: usize) -> Result<Vec<BenchFigure>> {
         let mut bench = Self {
             load,
             server,
             figures: Vec::new(),
         };
         let ready_secs = bench.server.ready_after.as_secs_f64();
-        bench.figure("time to ready", ready_secs, FigureUnit::Seconds);
+        bench.figures("", [("time to ready", ready_secs, FigureUnit::Seconds)]);
         bench.memory("empty")?;
         let mut created = 0;
         for (clients, count) in LEVELS {
@@ -115,10 +101,15 @@ impl<'a> ServerBench<'a> {
         }
         bench.memory(&objects(created))?;
         bench.list()?;
-        if wanted.objects > created {
-            let all = objects(wanted.objects);
-            let who = format!("up to {all}");
-            bench.creates(&who, "filled", 0, FILLERS, wanted.objects - created)?;
+        if most > created {
+            let all = objects(most);
+            bench.creates(
+                &format!("up to {all}"),
+                "filled",
+                0,
+                FILLERS,
+                most - created,
+            )?;
             bench.memory(&all)?;
         }
         bench.watch()?;
@@ -127,8 +118,8 @@ impl<'a> ServerBench<'a> {
 
     fn memory(&mut self, when: &str) -> Result<()> {
         thread::sleep(SETTLE);
-        let bytes = self.server.resident_bytes()?;
-        self.figure(format!("resident memory, {when}"), bytes, FigureUnit::Bytes);
+        let bytes = self.sum(sampling::resident_bytes)?;
+        self.figures(when, [("resident memory", bytes, FigureUnit::Bytes)]);
         Ok(())
     }
 
@@ -140,51 +131,27 @@ impl<'a> ServerBench<'a> {
         clients: usize,
         count: usize,
     ) -> Result<()> {
-        let before = self.server.cpu_secs()?;
+        let before = self.sum(sampling::cpu_secs)?;
         let args = format!("create {ns} --first {first} --clients {clients} --count {count}");
         let measured = self.drive(&args)?;
-        let each = (self.server.cpu_secs()? - before) / measured.count as f64;
-        self.figure(
-            format!("creates/s, {who}"),
-            measured.rate(),
-            FigureUnit::PerSecond,
-        );
-        self.figure(
-            format!("  p50, {who}"),
-            measured.p50_secs,
-            FigureUnit::Seconds,
-        );
-        self.figure(
-            format!("  p99, {who}"),
-            measured.p99_secs,
-            FigureUnit::Seconds,
-        );
-        self.figure(
-            format!("  server's CPU time each, {who}"),
-            each,
-            FigureUnit::Seconds,
-        );
-        self.figure(
-            format!("  driver busy, {who}"),
-            measured.busy(),
-            FigureUnit::Busy,
-        );
+        let each = (self.sum(sampling::cpu_secs)? - before) / measured.count as f64;
+        let figures = [
+            ("creates/s", measured.rate(), FigureUnit::PerSecond),
+            ("  p50", measured.p50_secs, FigureUnit::Seconds),
+            ("  p99", measured.p99_secs, FigureUnit::Seconds),
+            ("  server's CPU time each", each, FigureUnit::Seconds),
+            ("  driver busy", measured.busy(), FigureUnit::Busy),
+        ];
+        self.figures(who, figures);
         Ok(())
     }
 
     fn list(&mut self) -> Result<()> {
         let measured = self.drive(&format!("list listed --times {LISTS}"))?;
-        let what = objects(measured.count);
-        self.figure(
-            format!("list of {what}"),
-            measured.p50_secs,
-            FigureUnit::Seconds,
-        );
-        self.figure(
-            format!("  its size, {what}"),
-            measured.bytes as f64,
-            FigureUnit::Bytes,
-        );
+        let (what, bytes) = (objects(measured.count), measured.bytes as f64);
+        let list = format!("list of {what}");
+        self.figures("", [(&list, measured.p50_secs, FigureUnit::Seconds)]);
+        self.figures(&what, [("  its size", bytes, FigureUnit::Bytes)]);
         Ok(())
     }
 
@@ -192,29 +159,30 @@ impl<'a> ServerBench<'a> {
         let args =
             format!("watch watched --watchers {WATCHERS} --clients {WRITERS} --count {WATCHED}");
         let measured = self.drive(&args)?;
-        let who = format!("{WATCHERS} watchers");
-        self.figure(
-            format!("events/s, {who}"),
-            measured.rate(),
-            FigureUnit::PerSecond,
-        );
-        self.figure(
-            format!("  driver busy, {who}"),
-            measured.busy(),
-            FigureUnit::Busy,
-        );
+        let figures = [
+            ("events/s", measured.rate(), FigureUnit::PerSecond),
+            ("  driver busy", measured.busy(), FigureUnit::Busy),
+        ];
+        self.figures(&format!("{WATCHERS} watchers"), figures);
         Ok(())
     }
 
     fn drive(&self, args: &str) -> Result<LoadOutput> {
-        let MeasuredServer {
-            name, kubeconfig, ..
-        } = &self.server;
-        self.load.drive(name, kubeconfig, args)
+        let server = &self.server;
+        self.load.drive(server.name, &server.kubeconfig, args)
     }
 
-    fn figure(&mut self, what: impl Into<String>, value: f64, unit: FigureUnit) {
-        self.figures.push(BenchFigure::new(what, value, unit));
+    /// The sum over the processes that serve.
+    fn sum(&self, of: fn(u32) -> Result<f64>) -> Result<f64> {
+        self.server.pids.iter().copied().map(of).sum()
+    }
+
+    /// Records figures that were measured under the same condition.
+    fn figures<const N: usize>(&mut self, when: &str, figures: [(&str, f64, FigureUnit); N]) {
+        let comma = if when.is_empty() { "" } else { ", " };
+        self.figures.extend(figures.map(|(what, value, unit)| {
+            BenchFigure::new(format!("{what}{comma}{when}"), value, unit)
+        }));
     }
 }
 
@@ -222,7 +190,7 @@ impl<'a> ServerBench<'a> {
 
 impl MeasuredServer {
     /// Our server, in memory. It is ready when it prints its first line.
-    fn ours(caretaker: &Path) -> Result<Self> {
+    fn ours(caretaker: PathBuf) -> Result<Self> {
         let mut command = Command::new(caretaker);
         command
             .args(["up", "--output=json", "--listen=127.0.0.1:0"])
@@ -244,7 +212,8 @@ impl MeasuredServer {
             name: "ours",
             kubeconfig,
             ready_after,
-            processes: ServerProcesses::Ours(running),
+            pids: vec![running.0.id()],
+            _processes: ServerProcesses::Ours(running),
         })
     }
 
@@ -257,27 +226,9 @@ impl MeasuredServer {
             name: "real",
             ready_after: started.elapsed(),
             kubeconfig: instance.kubeconfig(Identity::Admin),
-            processes: ServerProcesses::Real(instance),
+            pids: instance.pids().into_iter().map(|(_, pid)| pid).collect(),
+            _processes: ServerProcesses::Real(instance),
         })
-    }
-
-    /// Its resident memory now, in bytes.
-    fn resident_bytes(&self) -> Result<f64> {
-        self.pids().into_iter().map(sampling::resident_bytes).sum()
-    }
-
-    /// The processor time it has used so far, in seconds.
-    fn cpu_secs(&self) -> Result<f64> {
-        self.pids().into_iter().map(sampling::cpu_secs).sum()
-    }
-
-    fn pids(&self) -> Vec<u32> {
-        match &self.processes {
-            ServerProcesses::Ours(running) => vec![running.0.id()],
-            ServerProcesses::Real(instance) => {
-                instance.pids().into_iter().map(|(_, pid)| pid).collect()
-            }
-        }
     }
 }
 

@@ -71,6 +71,16 @@ impl LegResults {
         (peer > 0.0).then_some(ours / peer)
     }
 
+    /// The best median of a figure over the cases of one side whose titles begin alike, and the rest of its title.
+    pub(super) fn best(&self, titles: &str, side: BenchSide, what: &str) -> Option<(f64, &str)> {
+        let legs = self.0.iter().filter(|leg| leg.side == side);
+        let medians = legs.filter_map(|leg| {
+            let rest = leg.case.strip_prefix(titles)?.trim_start_matches(", ");
+            Some((self.median(&leg.case, side, what)?, rest))
+        });
+        medians.max_by(|a, b| a.0.total_cmp(&b.0))
+    }
+
     /// The table of the medians of one case.
     pub(super) fn table(&self, case: &str, peer: &'static str) -> FigureTable {
         let of = |side| {

@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
-use crate::http::{HttpCall, HttpClient, read_text};
+use crate::http::HttpClient;
 
 const COUNTER: &str = "apiserver_request_total{";
 
@@ -30,16 +30,7 @@ struct RequestKey {
 impl RequestCounts {
     /// Reads the counters of a server.
     pub(super) fn of(server: &HttpClient) -> Result<Self> {
-        let mut answer = server.send(HttpCall {
-            method: "GET",
-            path: "/metrics",
-            ..HttpCall::default()
-        })?;
-        let status = answer.status();
-        let text = read_text(&mut answer)?;
-        if status != 200 {
-            bail!("/metrics answered {status}: {text}");
-        }
+        let text = server.get_text("/metrics", "text/plain")?;
         Ok(Self::parse(&text))
     }
 
@@ -99,16 +90,18 @@ impl RequestCounts {
 
     /// The number of requests on some resources that were answered with an error.
     pub(super) fn errors_on(&self, resources: &[&str]) -> f64 {
-        let errors = self.0.iter().filter(|(key, _)| key.is_error);
-        let errors = errors.filter(|(key, _)| resources.contains(&key.resource.as_str()));
-        errors.fold(0.0, |sum, (_, count)| sum + count)
+        self.sum(|key| key.is_error && resources.contains(&key.resource.as_str()))
     }
 
     /// The number of requests on all other resources, those of the server itself included.
     pub(super) fn elsewhere(&self, resources: &[&str]) -> f64 {
-        let rest = self.0.iter();
-        let rest = rest.filter(|(key, _)| !resources.contains(&key.resource.as_str()));
-        rest.fold(0.0, |sum, (_, count)| sum + count)
+        self.sum(|key| !resources.contains(&key.resource.as_str()))
+    }
+
+    fn sum(&self, is_meant: impl Fn(&RequestKey) -> bool) -> f64 {
+        let meant = self.0.iter().filter(|(key, _)| is_meant(key));
+        // Not `sum`, which is -0 for nothing.
+        meant.fold(0.0, |sum, (_, count)| sum + count)
     }
 }
 

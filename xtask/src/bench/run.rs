@@ -4,66 +4,119 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 
-use super::driver::{LOAD, LoadDriver};
+use super::bounds::{doubts, verdicts};
+use super::cases::{BenchCase, BenchOptions, BenchTopic};
+use super::leg;
 use super::legs::{LegFigures, LegOrder, LegResults};
 use super::peers::{BenchPrograms, BenchSide};
 use super::stand::BenchStand;
 use super::{BenchFigure, FigureTable};
-use crate::cargo::{Binary, workspace};
+use crate::cargo::workspace;
 use crate::interrupt;
 
-/// The profile of the driver and of ours when only the harness is tried.
-const QUICK_PROFILE: &str = "dev";
-
 /// The choices that all benchmarks of controllers share.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct BenchRun {
+    /// Order of the legs: A is the Go program, B is ours
+    #[arg(long, default_value = "ABBA")]
     pub legs: LegOrder,
-    /// Only cases whose title contains this.
+    /// Only cases whose title contains this, such as defaults
+    #[arg(long, value_name = "TEXT")]
     pub only: Option<String>,
-    /// The file of the raw numbers, instead of a new one below `target`.
+    /// The file of the raw numbers [default: a new file in target/bench]
+    #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
-    /// Builds ours and the driver without optimising, to try the harness.
-    pub is_quick: bool,
-    /// Runs the Go program on both sides: every ratio should then be one.
-    pub is_rehearsal: bool,
+    /// Build ours and the driver without optimising: to try the harness, not for figures
+    #[arg(long)]
+    pub quick: bool,
+    /// Run the Go program on both sides: every ratio should be one
+    #[arg(long, hide = true)]
+    pub ours_is_peer: bool,
 }
 
 /// The result of a run, to be printed.
 #[derive(Debug)]
 pub struct BenchReport {
     tables: Vec<FigureTable>,
-    verdicts: Vec<String>,
-    notes: Vec<String>,
+    /// The verdicts, then the notes and doubts.
+    sentences: Vec<String>,
     csv: PathBuf,
     took: Duration,
 }
 
-/// A case that is measured in legs.
-pub(super) trait Measurable {
-    /// The case's name in tables and files.
-    fn title(&self) -> String;
-
-    /// Returns whether a Go program is measured beside ours.
-    fn has_peer(&self) -> bool {
-        true
+/// Measures both programs in every case of a benchmark.
+pub fn measure(topic: BenchTopic, options: &BenchOptions) -> Result<BenchReport> {
+    let run = &options.run;
+    let cases = run.choose(options.cases(topic))?;
+    let started = Instant::now();
+    let programs = BenchPrograms::build(run)?;
+    let csv = run.csv_path(topic.word())?;
+    let origin = run.origin();
+    let mut results = LegResults::default();
+    for case in &cases {
+        let title = case.title();
+        for (number, side) in (1..).zip(run.legs.0.iter().copied()) {
+            if side == BenchSide::Peer && case.row.subject.peer_ready.is_none() {
+                continue;
+            }
+            let (all, secs) = (run.legs.0.len(), started.elapsed().as_secs());
+            let who = side.word();
+            eprintln!("== {secs} s: {title}: leg {number} of {all}, {who}");
+            results.0.push(LegFigures {
+                figures: run_leg(case, &programs, side)
+                    .with_context(|| format!("{title}, {who}"))?,
+                case: title.clone(),
+                side,
+                number,
+            });
+            // After every leg, so that an interrupted run keeps its figures.
+            fs::write(&csv, results.csv(&origin))
+                .with_context(|| format!("cannot write {}", csv.display()))?;
+        }
     }
+    let tables = cases.iter();
+    Ok(BenchReport {
+        tables: tables
+            .map(|case| results.table(&case.title(), BenchSide::Peer.word()))
+            .collect(),
+        sentences: [
+            verdicts(&cases, &results),
+            notes(topic, options, &cases),
+            doubts(topic.main_figure(), &cases, &results),
+            run.notes(),
+        ]
+        .concat(),
+        csv,
+        took: started.elapsed(),
+    })
 }
 
-/// The built programs and the start time of a run.
-#[derive(Debug)]
-pub(super) struct BenchKit<'a> {
-    programs: BenchPrograms,
-    driver: LoadDriver,
-    csv: PathBuf,
-    started: Instant,
-    run: &'a BenchRun,
+/// Sleeps, then fails if the run was interrupted meanwhile.
+pub(super) fn settle(time: Duration) -> Result<()> {
+    std::thread::sleep(time);
+    interrupt::check()
+}
+
+fn run_leg(
+    case: &BenchCase,
+    programs: &BenchPrograms,
+    side: BenchSide,
+) -> Result<Vec<BenchFigure>> {
+    leg::measure(case, BenchStand::new(programs, side)?)
+}
+
+/// The notes of a benchmark that are about one of the cases.
+fn notes(topic: BenchTopic, options: &BenchOptions, cases: &[BenchCase]) -> Vec<String> {
+    let is_measured = |part: &str| cases.iter().any(|case| case.title().contains(part));
+    let notes = topic.notes().iter().filter(|(part, _)| is_measured(part));
+    let budget = options.budget.to_string();
+    notes.map(|(_, note)| note.replace('#', &budget)).collect()
 }
 
 // === impl BenchRun ===
@@ -76,106 +129,68 @@ impl BenchRun {
             legs: legs.parse().unwrap(),
             only: None,
             csv: None,
-            is_quick: true,
-            is_rehearsal: false,
+            quick: true,
+            ours_is_peer: false,
         }
     }
 
     /// The cases whose title contains `only`.
-    pub(super) fn choose<C: Measurable>(&self, cases: Vec<C>) -> Result<Vec<C>> {
+    fn choose(&self, cases: Vec<BenchCase>) -> Result<Vec<BenchCase>> {
         let Some(only) = &self.only else {
             return Ok(cases);
         };
-        let titles: Vec<String> = cases.iter().map(C::title).collect();
+        let titles: Vec<String> = cases.iter().map(BenchCase::title).collect();
         let chosen = cases.into_iter().filter(|case| case.title().contains(only));
-        let chosen: Vec<C> = chosen.collect();
+        let chosen: Vec<BenchCase> = chosen.collect();
         if chosen.is_empty() {
             bail!("no title contains {only:?}: {}", titles.join("; "));
         }
         Ok(chosen)
     }
-}
 
-// === impl BenchKit ===
-
-impl<'a> BenchKit<'a> {
-    /// Builds the programs of a run. `name` begins the name of the file of raw numbers.
-    pub(super) fn build(name: &str, run: &'a BenchRun) -> Result<Self> {
-        let started = Instant::now();
-        let profile = run.is_quick.then_some(QUICK_PROFILE);
-        Ok(Self {
-            driver: driver(run.is_quick)?,
-            programs: BenchPrograms::build(profile, run.is_rehearsal)?,
-            csv: csv_path(name, run)?,
-            started,
-            run,
-        })
+    /// The notes on how the programs were built and chosen.
+    fn notes(&self) -> Vec<String> {
+        let notes = [
+            (
+                self.ours_is_peer,
+                "a rehearsal: the Go program ran on both sides; no figure is of ours",
+            ),
+            (
+                self.quick,
+                "ours and the driver were built without optimising: not for quoting",
+            ),
+        ];
+        let notes = notes.into_iter().filter(|(applies, _)| *applies);
+        notes.map(|(_, note)| note.to_owned()).collect()
     }
 
-    /// Measures every case in legs, each on a stand of its own.
-    pub(super) fn measure<C: Measurable>(
-        &self,
-        cases: &[C],
-        leg: impl Fn(&C, BenchStand<'_>) -> Result<Vec<BenchFigure>>,
-    ) -> Result<LegResults> {
-        let origin = origin(self.run);
-        let mut results = LegResults::default();
-        for case in cases {
-            for (number, side) in (1..).zip(&self.run.legs.0) {
-                if *side == BenchSide::Peer && !case.has_peer() {
-                    continue;
-                }
-                let title = case.title();
-                let (all, secs) = (self.run.legs.0.len(), self.started.elapsed().as_secs());
-                eprintln!(
-                    "== {secs} s: {title}: leg {number} of {all}, {}",
-                    side.word()
-                );
-                let stand = BenchStand::new(&self.programs, &self.driver, *side);
-                let measured = stand.and_then(|stand| leg(case, stand));
-                let figures = measured.with_context(|| format!("{title}, {}", side.word()))?;
-                results.0.push(LegFigures {
-                    case: title,
-                    side: *side,
-                    number,
-                    figures,
-                });
-                // After every leg, so that an interrupted run keeps its figures.
-                fs::write(&self.csv, results.csv(&origin))
-                    .with_context(|| format!("cannot write {}", self.csv.display()))?;
-            }
+    /// The file of the raw numbers; a new one for each run unless one is named.
+    fn csv_path(&self, name: &str) -> Result<PathBuf> {
+        if let Some(path) = &self.csv {
+            return Ok(path.clone());
         }
-        Ok(results)
+        let dir = workspace().join("target").join("bench");
+        fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        let dir = dir.canonicalize().unwrap_or(dir);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let secs = now.unwrap_or_default().as_secs();
+        Ok(dir.join(format!("{name}-{secs}.csv")))
     }
 
-    /// Makes the report, with the notes that apply to any run.
-    pub(super) fn report<C: Measurable>(
-        self,
-        cases: &[C],
-        results: &LegResults,
-        verdicts: Vec<String>,
-        mut notes: Vec<String>,
-    ) -> BenchReport {
-        let tables = cases
-            .iter()
-            .map(|case| results.table(&case.title(), BenchSide::Peer.word()));
-        if self.run.is_rehearsal {
-            notes.push(
-                "a rehearsal: the Go program ran on both sides; no figure is of ours".to_owned(),
-            );
-        }
-        if self.run.is_quick {
-            notes.push(
-                "ours and the driver were built without optimising: not for quoting".to_owned(),
-            );
-        }
-        BenchReport {
-            tables: tables.collect(),
-            verdicts,
-            notes,
-            took: self.started.elapsed(),
-            csv: self.csv,
-        }
+    /// The facts that are needed to repeat a run. The commit is empty without git.
+    fn origin(&self) -> BTreeMap<&'static str, String> {
+        let flags: Vec<String> = std::env::args().skip(1).collect();
+        let built = if self.quick { "dev" } else { "dist" };
+        let mut git = Command::new("git");
+        let git = git.current_dir(workspace());
+        let commit = git.args(["describe", "--always", "--dirty"]).output();
+        let commit = commit.map(|output| output.stdout).unwrap_or_default();
+        [
+            ("commit", String::from_utf8_lossy(&commit).into_owned()),
+            ("flags", flags.join(" ")),
+            ("profile", built.to_owned()),
+        ]
+        .into()
     }
 }
 
@@ -186,7 +201,7 @@ impl fmt::Display for BenchReport {
         for table in &self.tables {
             writeln!(f, "{table}")?;
         }
-        for line in self.verdicts.iter().chain(&self.notes) {
+        for line in &self.sentences {
             writeln!(f, "- {line}")?;
         }
         let secs = self.took.as_secs();
@@ -195,53 +210,18 @@ impl fmt::Display for BenchReport {
     }
 }
 
-/// Builds the driver of the load.
-pub(super) fn driver(is_quick: bool) -> Result<LoadDriver> {
-    let profile = if is_quick {
-        QUICK_PROFILE
-    } else {
-        LOAD.profile
-    };
-    Ok(LoadDriver(Binary { profile, ..LOAD }.build()?))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Sleeps, then fails if the run was interrupted meanwhile.
-pub(super) fn settle(time: Duration) -> Result<()> {
-    std::thread::sleep(time);
-    interrupt::check()
-}
-
-/// The file of the raw numbers; a new one for each run unless one is named.
-fn csv_path(name: &str, run: &BenchRun) -> Result<PathBuf> {
-    if let Some(path) = &run.csv {
-        return Ok(path.clone());
+    #[test]
+    fn a_note_is_shown_with_the_cases_that_it_is_about() {
+        let options = BenchOptions::new(None, vec![20], BenchRun::quick("AB"));
+        let mut cases = options.cases(BenchTopic::Gc);
+        let all = notes(BenchTopic::Gc, &options, &cases);
+        assert!(all[1].contains("send 400 requests a second"), "{all:?}");
+        cases.truncate(1);
+        let notes = notes(BenchTopic::Gc, &options, &cases);
+        assert_eq!(notes, [all[0].as_str(), &all[2]]);
     }
-    let dir = workspace().join("target").join("bench");
-    fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    let dir = dir.canonicalize().unwrap_or(dir);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let secs = now.unwrap_or_default().as_secs();
-    Ok(dir.join(format!("{name}-{secs}.csv")))
-}
-
-/// The facts that are needed to repeat a run.
-fn origin(run: &BenchRun) -> BTreeMap<&'static str, String> {
-    let flags: Vec<String> = std::env::args().skip(1).collect();
-    let built = if run.is_quick { "dev" } else { "dist" };
-    [
-        (
-            "commit",
-            git(workspace(), &["describe", "--always", "--dirty"]),
-        ),
-        ("flags", flags.join(" ")),
-        ("profile", built.to_owned()),
-    ]
-    .into()
-}
-
-/// The output of git; empty without git.
-fn git(dir: &Path, args: &[&str]) -> String {
-    let output = Command::new("git").current_dir(dir).args(args).output();
-    let stdout = output.map(|output| output.stdout).unwrap_or_default();
-    String::from_utf8_lossy(&stdout).into_owned()
 }

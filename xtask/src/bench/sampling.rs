@@ -25,17 +25,7 @@ impl MachineTime {
     /// The time since the machine was booted.
     pub(super) fn now() -> Result<Self> {
         let stat = fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
-        let ticks = ticks_per_sec();
-        let Self {
-            busy_secs,
-            steal_secs,
-            all_secs,
-        } = machine_ticks(&stat).context("/proc/stat is not as expected")?;
-        Ok(Self {
-            busy_secs: busy_secs / ticks,
-            steal_secs: steal_secs / ticks,
-            all_secs: all_secs / ticks,
-        })
+        machine_time(&stat, ticks_per_sec()).context("/proc/stat is not as expected")
     }
 }
 
@@ -95,11 +85,11 @@ fn cpu_ticks(stat: &str) -> Option<f64> {
 
 /// The first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal; the first two contain the
 /// fields that follow.
-fn machine_ticks(stat: &str) -> Option<MachineTime> {
+fn machine_time(stat: &str, ticks_per_sec: f64) -> Option<MachineTime> {
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
     let fields: Vec<f64> = line
         .split_ascii_whitespace()
-        .map_while(|field| field.parse().ok())
+        .map_while(|field| Some(field.parse::<f64>().ok()? / ticks_per_sec))
         .collect();
     let [user, nice, system, idle, iowait, irq, softirq, steal, ..] = fields[..] else {
         return None;
@@ -147,9 +137,9 @@ mod tests {
             steal_secs: 40.0,
             all_secs: 1216.0,
         };
-        assert_eq!(machine_ticks(stat), Some(expected));
+        assert_eq!(machine_time(stat, 1.0), Some(expected));
         for broken in ["", "cpu0 1 2 3 4 5 6 7 8\n", "cpu  1 2 3\n"] {
-            assert_eq!(machine_ticks(broken), None, "{broken:?}");
+            assert_eq!(machine_time(broken, 1.0), None, "{broken:?}");
         }
     }
 }

@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::driver::LoadDriver;
-use super::peers::{BenchPrograms, BenchSide, BenchSubject, ProgramUnderTest, SubjectSettings};
+use super::cases::BenchCase;
+use super::peers::{BenchPrograms, BenchSide, ProgramUnderTest};
 use super::requests::RequestCounts;
 use super::run::settle;
 use super::sampling::{self, MachineTime};
@@ -19,14 +20,13 @@ use super::{BenchFigure, FigureUnit};
 use crate::http::HttpClient;
 use crate::real::{Identity, Instance, Options, Role};
 
-/// Time of a program for its work after it is ready.
-pub(super) const SETTLE: Duration = Duration::from_secs(2);
 /// Interval of looks at the request counters at the end of a phase.
 const AFTERMATH: Duration = Duration::from_secs(1);
 /// Looks until the phase ends anyway: a program that still sends requests is retrying, and the figures show it.
 const AFTERMATH_MAX: u32 = 60;
 
 /// Names of figures that are read again, for verdicts and notes.
+pub(super) const REQUESTS_PER_OBJECT: &str = "requests per object";
 pub(super) const REQUEST_RATE: &str = "requests/s";
 pub(super) const SERVER_CPU: &str = "API server's CPU time each";
 pub(super) const STEADY_BYTES: &str = "resident memory, steady";
@@ -38,7 +38,6 @@ pub(super) const DRIVER_BUSY: &str = "driver busy";
 /// A server, and the side that is measured on it.
 pub(super) struct BenchStand<'a> {
     programs: &'a BenchPrograms,
-    driver: &'a LoadDriver,
     side: BenchSide,
     server: Instance,
     client: HttpClient,
@@ -51,21 +50,36 @@ pub(super) struct BenchPhase {
     before: UsageMoment,
 }
 
-/// The work of a phase, as the driver reports it.
-pub(super) struct PhaseWork<'a> {
-    /// The number of objects that were handled.
-    pub(super) count: usize,
+/// The objects that are handled in a phase.
+pub(super) struct PhaseSubject {
     /// The word for one of them in figures.
     pub(super) each: &'static str,
-    pub(super) secs: f64,
+    /// The figure of how many are handled per second.
+    pub(super) rate: &'static str,
     /// The kinds on which only the program under test and the driver act.
-    pub(super) kinds: &'a [&'a str],
-    /// The driver's requests on these, by verb.
-    pub(super) own_requests: &'a BTreeMap<String, f64>,
+    pub(super) kinds: &'static [&'static str],
+}
+
+/// The output of the commands of the driver that wait for the program under test.
+#[derive(Debug, Deserialize)]
+pub(super) struct PhaseOutput {
+    /// The number of objects that were handled.
+    pub(super) count: usize,
+    pub(super) secs: f64,
+    pub(super) first_secs: Option<f64>,
+    pub(super) p50_secs: Option<f64>,
+    pub(super) p99_secs: Option<f64>,
+    pub(super) max_secs: Option<f64>,
+    pub(super) early: Option<f64>,
+    /// Only of controllers that make objects.
+    pub(super) duplicates: Option<f64>,
+    /// The driver's requests on the kinds of the phase, by verb.
+    own_requests: BTreeMap<String, f64>,
     /// The driver's processor time in the phase.
-    pub(super) driver_secs: f64,
-    /// The driver's processor time for making the objects, in the same phase.
-    pub(super) making_secs: f64,
+    cpu_secs: f64,
+    /// The driver's processor time for making the objects, if that is in the same phase.
+    #[serde(default)]
+    making_secs: f64,
 }
 
 /// Processor time used up to a moment, by process.
@@ -78,41 +92,27 @@ pub(super) struct UsageMoment {
     machine: MachineTime,
 }
 
-/// The name of the figure of requests per object.
-pub(super) fn requests_per(each: &str) -> String {
-    format!("requests per {each}")
-}
-
 // === impl BenchStand ===
 
 impl<'a> BenchStand<'a> {
     /// Starts a new server.
-    pub(super) fn new(
-        programs: &'a BenchPrograms,
-        driver: &'a LoadDriver,
-        side: BenchSide,
-    ) -> Result<Self> {
+    pub(super) fn new(programs: &'a BenchPrograms, side: BenchSide) -> Result<Self> {
         let name = format!("bench-{}", std::process::id());
         let server = Instance::start(&name, &Options::default())?;
-        let client = server.client(Identity::Admin)?;
         Ok(Self {
             programs,
-            driver,
             side,
+            client: server.client(Identity::Admin)?,
             server,
-            client,
             figures: Vec::new(),
         })
     }
 
     /// Starts the program under test and waits until it is ready.
-    pub(super) fn start(
-        &self,
-        subject: &BenchSubject,
-        settings: SubjectSettings,
-    ) -> Result<ProgramUnderTest> {
-        let Self { programs, side, .. } = self;
-        programs.start(*side, subject, settings, &self.server)
+    pub(super) fn start(&self, case: &BenchCase) -> Result<ProgramUnderTest> {
+        let (subject, settings) = (case.row.subject, case.settings);
+        self.programs
+            .start(self.side, subject, settings, &self.server)
     }
 
     /// Runs the driver as an administrator.
@@ -123,7 +123,8 @@ impl<'a> BenchStand<'a> {
     /// Runs the driver with an identity.
     pub(super) fn drive_as<T: DeserializeOwned>(&self, who: Identity, args: &str) -> Result<T> {
         let kubeconfig = self.server.kubeconfig(who);
-        self.driver.drive(self.side.word(), &kubeconfig, args)
+        let driver = &self.programs.driver;
+        driver.drive(self.side.word(), &kubeconfig, args)
     }
 
     /// Begins a phase. The program under test may be started in it.
@@ -138,7 +139,8 @@ impl<'a> BenchStand<'a> {
     pub(super) fn end(
         &mut self,
         phase: &BenchPhase,
-        done: &PhaseWork,
+        subject: &PhaseSubject,
+        done: &PhaseOutput,
         program: &ProgramUnderTest,
     ) -> Result<()> {
         let mut requests = RequestCounts::of(&self.client)?;
@@ -146,15 +148,19 @@ impl<'a> BenchStand<'a> {
             settle(AFTERMATH)?;
             let before = std::mem::replace(&mut requests, RequestCounts::of(&self.client)?);
             let more = requests.since(&before);
-            if more.on(done.kinds, &BTreeMap::new()).is_empty() {
+            if more.on(subject.kinds, &BTreeMap::new()).is_empty() {
                 break;
             }
         }
         let after = self.moment(Some(program))?;
-        self.note_requests(&requests.since(&phase.requests), done);
+        self.note_requests(&requests.since(&phase.requests), subject, done);
         self.note_cost(&phase.before, &after, done);
-        self.figure(STEADY_BYTES, program.resident_bytes()?, FigureUnit::Bytes);
-        self.figure(PEAK_BYTES, program.peak_bytes()?, FigureUnit::Bytes);
+        let steady = sampling::resident_bytes(program.pid())?;
+        let peak = sampling::peak_bytes(program.pid())?;
+        self.figures([
+            (STEADY_BYTES, Some(steady), FigureUnit::Bytes),
+            (PEAK_BYTES, Some(peak), FigureUnit::Bytes),
+        ]);
         Ok(())
     }
 
@@ -174,7 +180,7 @@ impl<'a> BenchStand<'a> {
         };
         Ok(UsageMoment {
             at: Instant::now(),
-            program_secs: program.map_or(Ok(0.0), ProgramUnderTest::cpu_secs)?,
+            program_secs: program.map_or(Ok(0.0), |program| sampling::cpu_secs(program.pid()))?,
             apiserver_secs: cpu(Role::Apiserver)?,
             etcd_secs: cpu(Role::Etcd)?,
             machine: MachineTime::now()?,
@@ -190,47 +196,65 @@ impl<'a> BenchStand<'a> {
     ) {
         let machine = after.machine - before.machine;
         let steal = machine.steal_secs / machine.all_secs;
-        self.figure(STEAL, steal, FigureUnit::Busy);
         let known = after.known_secs() - before.known_secs() + driver_secs;
         let others = (machine.busy_secs - known).max(0.0);
         let secs = (after.at - before.at).as_secs_f64();
-        self.figure(OTHERS, others / secs, FigureUnit::Busy);
+        self.figures([
+            (STEAL, Some(steal), FigureUnit::Busy),
+            (OTHERS, Some(others / secs), FigureUnit::Busy),
+        ]);
     }
 
-    /// Records one figure.
-    pub(super) fn figure(&mut self, what: impl Into<String>, value: f64, unit: FigureUnit) {
-        self.figures.push(BenchFigure::new(what, value, unit));
+    /// Records figures. One without a value was not measured.
+    pub(super) fn figures<const N: usize>(
+        &mut self,
+        figures: [(&str, Option<f64>, FigureUnit); N],
+    ) {
+        let measured = figures.into_iter();
+        self.figures.extend(
+            measured.filter_map(|(what, value, unit)| Some(BenchFigure::new(what, value?, unit))),
+        );
     }
 
-    fn note_requests(&mut self, requests: &RequestCounts, done: &PhaseWork) {
+    fn note_requests(
+        &mut self,
+        requests: &RequestCounts,
+        PhaseSubject { each, kinds, .. }: &PhaseSubject,
+        done: &PhaseOutput,
+    ) {
         let count = done.count as f64;
-        let verbs = requests.on(done.kinds, done.own_requests);
+        let verbs = requests.on(kinds, &done.own_requests);
         let all: f64 = verbs.values().sum();
-        self.figure(requests_per(done.each), all / count, FigureUnit::Count);
+        let per_object = format!("requests per {each}");
+        self.figures([(&per_object, Some(all / count), FigureUnit::Count)]);
         for (verb, number) in verbs {
-            self.figure(format!("  {verb}"), number / count, FigureUnit::Count);
+            let what = format!("  {verb}");
+            self.figures([(&what, Some(number / count), FigureUnit::Count)]);
         }
-        self.figure(REQUEST_RATE, all / done.secs, FigureUnit::PerSecond);
-        let errors = requests.errors_on(done.kinds);
-        self.figure("requests answered with an error", errors, FigureUnit::Count);
-        let elsewhere = requests.elsewhere(done.kinds);
-        self.figure("requests of all others", elsewhere, FigureUnit::Count);
+        let errors = Some(requests.errors_on(kinds));
+        let elsewhere = Some(requests.elsewhere(kinds));
+        self.figures([
+            (REQUEST_RATE, Some(all / done.secs), FigureUnit::PerSecond),
+            ("requests answered with an error", errors, FigureUnit::Count),
+            ("requests of all others", elsewhere, FigureUnit::Count),
+        ]);
     }
 
-    fn note_cost(&mut self, before: &UsageMoment, after: &UsageMoment, done: &PhaseWork) {
-        let shares = [
-            (
-                "controller's CPU time each",
-                after.program_secs - before.program_secs,
-            ),
-            (SERVER_CPU, after.apiserver_secs - before.apiserver_secs),
-            ("etcd's CPU time each", after.etcd_secs - before.etcd_secs),
-        ];
-        for (what, secs) in shares {
-            self.figure(what, secs / done.count as f64, FigureUnit::Seconds);
-        }
-        self.figure(DRIVER_BUSY, done.driver_secs / done.secs, FigureUnit::Busy);
-        self.note_disturbance(before, after, done.driver_secs + done.making_secs);
+    fn note_cost(&mut self, before: &UsageMoment, after: &UsageMoment, done: &PhaseOutput) {
+        let each = |of: fn(&UsageMoment) -> f64| Some((of(after) - of(before)) / done.count as f64);
+        let (own, apiserver, etcd) = (
+            each(|moment| moment.program_secs),
+            each(|moment| moment.apiserver_secs),
+            each(|moment| moment.etcd_secs),
+        );
+        let busy = Some(done.cpu_secs / done.secs);
+        self.figures([
+            ("controller's CPU time each", own, FigureUnit::Seconds),
+            (SERVER_CPU, apiserver, FigureUnit::Seconds),
+            ("etcd's CPU time each", etcd, FigureUnit::Seconds),
+            (DRIVER_BUSY, busy, FigureUnit::Busy),
+        ]);
+        self.note_disturbance(before, after, done.cpu_secs + done.making_secs);
     }
 }
 

@@ -6,130 +6,106 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use super::suite::{self, GC, Whose};
-use super::{SUITES, run_into};
-use crate::real::{Identity, Instance, Options};
+use super::suite::{GC, Whose};
+use super::{kept_file, on_server, run_lines, suite_command, suites};
+use crate::real::Options;
 
-/// What to perform.
-#[derive(Debug)]
-pub struct Wanted {
-    /// The first seed.
-    pub seed: u64,
-    pub seeds: u64,
-    /// The collector that is set beside the Go one.
-    pub against: Whose,
+/// The scripts to run.
+#[derive(Debug, clap::Args)]
+pub struct RandomScripts {
+    /// How many scripts
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
+    seeds: u64,
+    /// The seed of the first; `--seed S --seeds 1` performs one script again
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    seed: u64,
+    /// The collector of kube-controller-manager on both sides: shows what is a race
+    #[arg(long)]
+    peer: bool,
 }
 
-/// What both sides made of the scripts.
+/// The objects that both sides left of the scripts.
 #[derive(Debug)]
-pub struct Report {
-    go: Vec<Line>,
-    other: Vec<Line>,
+pub struct RandomReport {
+    go: Vec<ScriptLine>,
+    other: Vec<ScriptLine>,
     against: Whose,
     took: Duration,
 }
 
-/// One line of `suites gc-random`: what was left of a script.
+/// One line of `suites gc-random`: the objects that are left of a script.
 #[derive(Debug, Deserialize)]
-struct Line {
+struct ScriptLine {
     seed: u64,
     objects: usize,
     races: usize,
-    left: BTreeMap<String, Left>,
+    left: BTreeMap<String, ObjectEnd>,
     unlike: Vec<String>,
     script: String,
 }
 
-/// What became of an object.
+/// The end of an object.
 #[derive(Debug, Deserialize)]
-struct Left {
-    /// What has to be the same on both sides.
+struct ObjectEnd {
+    /// The part that has to be the same on both sides.
     must: String,
-    /// All of it.
     was: String,
 }
 
-/// The last line of `suites gc-random`.
-#[derive(Debug, Deserialize)]
-struct End {
-    scripts: usize,
-}
-
-/// Performs the scripts with both collectors.
-pub fn gc_random(wanted: &Wanted) -> Result<Report> {
-    let suites = SUITES.build()?;
+/// Runs the scripts with both collectors.
+pub fn gc_random(scripts: &RandomScripts) -> Result<RandomReport> {
+    let suites = suites()?;
     let started = Instant::now();
-    let go = side(&suites, wanted, Whose::Peer, "random-go")?;
-    let other = side(&suites, wanted, wanted.against, "random-other")?;
+    let against = Whose::of(scripts.peer);
+    let go = side(&suites, scripts, Whose::Peer, "random-go.jsonl")?;
+    let other = side(&suites, scripts, against, "random-other.jsonl")?;
     if go.len() != other.len() {
         bail!("{} scripts here and {} there", go.len(), other.len());
     }
-    Ok(Report {
+    Ok(RandomReport {
         go,
         other,
-        against: wanted.against,
+        against,
         took: started.elapsed(),
     })
 }
 
-/// Performs the scripts with one collector on a server of their own. What was said stays in a file of this name.
-fn side(suites: &Path, wanted: &Wanted, whose: Whose, file: &str) -> Result<Vec<Line>> {
-    let caretaker = match whose {
-        Whose::Ours => Some(suite::caretaker()?),
-        Whose::Peer => None,
-    };
-    let log = suite::log(GC.name, whose)?;
-    let output: PathBuf = log.with_file_name(format!("{file}.jsonl"));
-    let name = format!("conformance-random-{}", std::process::id());
-    let instance = Instance::start(&name, &Options::default())?;
-    let line = match &caretaker {
-        Some(program) => suite::ours(GC, program, &instance),
-        None => suite::peer(GC, &instance)?,
-    };
-    eprintln!("performing with {}; this takes minutes", line[0]);
-    let mut command = Command::new(suites);
-    command
-        .arg("gc-random")
-        .arg("--kubeconfig")
-        .arg(instance.kubeconfig(Identity::Admin))
-        .arg(format!("--seed={}", wanted.seed))
-        .arg(format!("--seeds={}", wanted.seeds))
-        .arg("--log")
-        .arg(&log)
-        .arg("--")
-        .args(line);
-    let ran = run_into(&mut command, &output);
-    instance.stop()?;
-    ran.with_context(|| format!("the collector's log: {}", log.display()))?;
-    let said = fs::read_to_string(&output).context("cannot read what was left")?;
-    read(&said)
-}
-
-/// Takes the output of `suites gc-random` apart: a line for each script, then one with their number.
-fn read(output: &str) -> Result<Vec<Line>> {
-    let output = output.trim_end();
-    let start = output.rfind('\n').map_or(0, |at| at + 1);
-    let end: End = serde_json::from_str(&output[start..]).context("the scripts have no end")?;
-    let lines = output[..start].lines();
-    let lines: Vec<Line> = lines.map(serde_json::from_str).collect::<Result<_, _>>()?;
-    if end.scripts != lines.len() {
-        bail!("{} scripts, but {} lines", end.scripts, lines.len());
-    }
+/// Runs the scripts with one collector on a server of their own. The output stays in a file of this name.
+fn side(
+    suites: &Path,
+    scripts: &RandomScripts,
+    whose: Whose,
+    file: &str,
+) -> Result<Vec<ScriptLine>> {
+    let caretaker = whose.build()?;
+    let (log, output) = (GC.log(whose)?, kept_file(file)?);
+    let ran = on_server("conformance-random", &Options::default(), |instance| {
+        let line = GC.command_line(caretaker.as_deref(), instance)?;
+        eprintln!("performing with {}; this takes minutes", line[0]);
+        let mut command = suite_command(suites, "gc-random", instance);
+        command
+            .arg(format!("--seed={}", scripts.seed))
+            .arg(format!("--seeds={}", scripts.seeds))
+            .arg("--log")
+            .arg(&log)
+            .arg("--")
+            .args(line);
+        run_lines(&mut command, &output, "scripts")
+    });
+    let (lines, _) = ran.with_context(|| format!("the collector's log: {}", log.display()))?;
     Ok(lines)
 }
 
-// === impl Report ===
+// === impl RandomReport ===
 
-impl Report {
-    /// How many scripts did not end the same.
+impl RandomReport {
+    /// The number of scripts that did not end the same.
     pub fn different(&self) -> usize {
         let pairs = self.go.iter().zip(&self.other);
         pairs
@@ -145,8 +121,8 @@ impl Report {
     }
 }
 
-/// What is not the same on both sides: the object, and how it ended here and there.
-fn differences<'a>(go: &'a Line, other: &'a Line) -> Vec<(&'a str, &'a str, &'a str)> {
+/// The objects that ended differently, each with its end here and there.
+fn differences<'a>(go: &'a ScriptLine, other: &'a ScriptLine) -> Vec<(&'a str, &'a str, &'a str)> {
     let pairs = go.left.iter().filter_map(|(name, go)| {
         let other = other.left.get(name)?;
         (go.must != other.must).then_some((name.as_str(), go.was.as_str(), other.was.as_str()))
@@ -154,7 +130,7 @@ fn differences<'a>(go: &'a Line, other: &'a Line) -> Vec<(&'a str, &'a str, &'a 
     pairs.collect()
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for RandomReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (here, there) = self.names();
         let (mut objects, mut races, mut raced) = (0, 0, 0);
@@ -189,6 +165,7 @@ impl fmt::Display for Report {
 
 #[cfg(test)]
 mod tests {
+    use super::super::read_lines;
     use super::*;
 
     fn output(must: &str, was: &str) -> String {
@@ -198,8 +175,12 @@ mod tests {
         )
     }
 
-    fn report(other: &str) -> Report {
-        Report {
+    fn read(output: &str) -> Result<Vec<ScriptLine>> {
+        read_lines(output, "scripts")
+    }
+
+    fn report(other: &str) -> RandomReport {
+        RandomReport {
             go: read(&output("Gone", "Gone [] []")).unwrap(),
             other: read(other).unwrap(),
             against: Whose::Ours,

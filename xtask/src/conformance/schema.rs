@@ -4,130 +4,92 @@
 //! server and counts.
 
 use std::fmt;
-use std::fs;
-use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{SUITES, run_into};
-use crate::cargo::workspace;
-use crate::real::{Identity, Instance, Options};
+use super::{kept_file, on_server, run_lines, suite_command, suites};
+use crate::real::Options;
 
-/// How many cases that differ are shown.
+/// The number of cases with differences that are shown.
 const SHOWN_MAX: usize = 10;
 
-/// What to send.
-#[derive(Debug)]
-pub struct Wanted {
-    /// The first seed.
-    pub seed: u64,
-    pub seeds: u64,
+/// The schemas to send.
+#[derive(Debug, clap::Args)]
+pub struct RandomSchemas {
+    /// How many schemas
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
+    seeds: u64,
+    /// The seed of the first; `--seed S --seeds 1` sends one schema again
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    seed: u64,
 }
 
-/// What both servers said.
+/// The answers of both servers.
 #[derive(Debug)]
-pub struct Report {
-    cases: Vec<Line>,
+pub struct SchemaReport {
+    cases: Vec<SchemaLine>,
     took: Duration,
 }
 
 /// One line of `suites schema`: a case.
 #[derive(Debug, Deserialize)]
-struct Line {
+struct SchemaLine {
     seed: u64,
     answers: usize,
     taken: usize,
     invalid: usize,
-    unlike: Vec<Unlike>,
+    unlike: Vec<UnlikeAnswer>,
     /// Only where something differs.
     schema: Option<Value>,
 }
 
 /// An answer that differs.
 #[derive(Debug, Deserialize)]
-struct Unlike {
+struct UnlikeAnswer {
     answer: usize,
     real: Value,
     ours: Value,
 }
 
-/// The last line of `suites schema`.
-#[derive(Debug, Deserialize)]
-struct End {
-    cases: usize,
-}
-
 /// Sends the cases to both servers.
-pub fn schema(wanted: &Wanted) -> Result<Report> {
-    let suites = SUITES.build()?;
-    let name = format!("conformance-schema-{}", std::process::id());
-    let output = workspace()
-        .join("target")
-        .join("conformance")
-        .join("schema.jsonl");
-    let dir = output.parent().context("a file is in a directory")?;
-    fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
-    let instance = Instance::start(&name, &Options::default())?;
-    let mut command = Command::new(suites);
-    command
-        .arg("schema")
-        .arg("--kubeconfig")
-        .arg(instance.kubeconfig(Identity::Admin))
-        .arg(format!("--seed={}", wanted.seed))
-        .arg(format!("--seeds={}", wanted.seeds));
-    let ran = run_into(&mut command, &output);
-    instance.stop()?;
-    let took = ran?;
-    let said = fs::read_to_string(&output).context("cannot read what was said")?;
-    Ok(Report {
-        cases: read(&said)?,
-        took,
+pub fn schema(schemas: &RandomSchemas) -> Result<SchemaReport> {
+    let (suites, output) = (suites()?, kept_file("schema.jsonl")?);
+    on_server("conformance-schema", &Options::default(), |instance| {
+        let mut command = suite_command(&suites, "schema", instance);
+        command
+            .arg(format!("--seed={}", schemas.seed))
+            .arg(format!("--seeds={}", schemas.seeds));
+        let (cases, took) = run_lines(&mut command, &output, "cases")?;
+        Ok(SchemaReport { cases, took })
     })
 }
 
-/// Takes the output of `suites schema` apart: a line for each case, then one with their number.
-fn read(output: &str) -> Result<Vec<Line>> {
-    let output = output.trim_end();
-    let start = output.rfind('\n').map_or(0, |at| at + 1);
-    let end: End = serde_json::from_str(&output[start..]).context("the cases have no end")?;
-    let lines = output[..start].lines();
-    let lines: Vec<Line> = lines.map(serde_json::from_str).collect::<Result<_, _>>()?;
-    if end.cases != lines.len() {
-        bail!("{} cases, but {} lines", end.cases, lines.len());
-    }
-    Ok(lines)
-}
+// === impl SchemaReport ===
 
-// === impl Report ===
-
-impl Report {
-    /// How many cases were not answered alike.
+impl SchemaReport {
+    /// The number of cases that were not answered alike.
     pub fn different(&self) -> usize {
-        self.cases
-            .iter()
-            .filter(|case| case.schema.is_some())
-            .count()
+        self.unlike().count()
+    }
+
+    fn unlike(&self) -> impl Iterator<Item = (&SchemaLine, &Value)> {
+        let cases = self.cases.iter();
+        cases.filter_map(|case| Some((case, case.schema.as_ref()?)))
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for SchemaReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for case in self
-            .cases
-            .iter()
-            .filter(|case| case.schema.is_some())
-            .take(SHOWN_MAX)
-        {
-            let schema = case.schema.as_ref().unwrap_or(&Value::Null);
+        for (case, schema) in self.unlike().take(SHOWN_MAX) {
             writeln!(f, "seed {}: {schema}", case.seed)?;
-            for Unlike { answer, real, ours } in &case.unlike {
+            for UnlikeAnswer { answer, real, ours } in &case.unlike {
                 writeln!(f, "  answer {answer}\n    real: {real}\n    ours: {ours}")?;
             }
         }
-        let sum = |of: fn(&Line) -> usize| self.cases.iter().map(of).sum::<usize>();
+        let sum = |of: fn(&SchemaLine) -> usize| self.cases.iter().map(of).sum::<usize>();
         writeln!(
             f,
             "{} schemas, {} answers ({} taken, {} invalid): {} schemas with differences; {:.0} s",
@@ -143,6 +105,7 @@ impl fmt::Display for Report {
 
 #[cfg(test)]
 mod tests {
+    use super::super::read_lines;
     use super::*;
 
     const SAME: &str = r#"{"seed":1,"answers":4,"taken":3,"invalid":1,"unlike":[]}"#;
@@ -150,8 +113,9 @@ mod tests {
 
     #[test]
     fn cases_are_counted_and_those_that_differ_are_shown() {
-        let cases = read(&format!("{SAME}\n{OTHER}\n{{\"cases\":2}}\n")).unwrap();
-        let report = Report {
+        let output = format!("{SAME}\n{OTHER}\n{{\"cases\":2}}\n");
+        let cases = read_lines(&output, "cases").unwrap();
+        let report = SchemaReport {
             cases,
             took: Duration::from_secs(3),
         };
@@ -169,7 +133,10 @@ seed 2: {}
     #[test]
     fn an_output_that_was_cut_off_is_no_result() {
         for broken in ["", SAME, &format!("{SAME}\n{{\"cases\":2}}")] {
-            assert!(read(broken).is_err(), "{broken:?}");
+            assert!(
+                read_lines::<SchemaLine>(broken, "cases").is_err(),
+                "{broken:?}"
+            );
         }
     }
 }

@@ -4,25 +4,18 @@
 //! this module gives it the server and the command line. With `--peer`, a case that names a deviation of ours may fail. A
 //! suite is a row that names its controllers; the garbage collector is always among them.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use super::SUITES;
-use crate::cargo::{Binary, Running, workspace};
+use super::{kept_file, on_server, run_lines, suite_command, suites};
+use crate::cargo::Binary;
 use crate::real::{Identity, Instance, Options};
-
-const CARETAKER: Binary = Binary {
-    package: "kube-caretaker",
-    name: "caretaker",
-    profile: "dev",
-};
 
 /// The garbage collector's.
 pub const GC: ConformanceSuite = ConformanceSuite {
@@ -39,7 +32,7 @@ pub const POD_GC: ConformanceSuite = ConformanceSuite {
     ours: "garbage-collector-controller,pod-garbage-collector-controller",
     peers: "garbage-collector-controller,pod-garbage-collector-controller",
     flags: &["--terminated-pod-gc-threshold=30"],
-    peer_lacks: None,
+    ..GC
 };
 
 /// The CronJob controllers'. There is no Go program here that has Volcano's.
@@ -47,8 +40,8 @@ pub const CRON: ConformanceSuite = ConformanceSuite {
     name: "cron",
     ours: "garbage-collector-controller,cronjob-controller,ttl-after-finished-controller,gc-controller",
     peers: "garbage-collector-controller,cronjob-controller,ttl-after-finished-controller",
-    flags: &[],
     peer_lacks: Some("VolcanoCron"),
+    ..GC
 };
 
 /// The TTL controllers'. There is no Go program here that has Volcano's.
@@ -56,8 +49,8 @@ pub const TTL: ConformanceSuite = ConformanceSuite {
     name: "ttl",
     ours: "garbage-collector-controller,ttl-after-finished-controller,gc-controller",
     peers: "garbage-collector-controller,ttl-after-finished-controller",
-    flags: &[],
     peer_lacks: Some("VolcanoTtl"),
+    ..GC
 };
 
 /// The simulated workloads'; their actors run in `suites`.
@@ -73,7 +66,7 @@ const CARETAKER_BIN: &str = "CARETAKER_BIN";
 #[derive(Debug, Clone, Copy)]
 pub struct ConformanceSuite {
     /// The subcommand of `suites`.
-    pub(super) name: &'static str,
+    name: &'static str,
     /// Our controllers, as `--controllers` spells them.
     ours: &'static str,
     /// Those of kube-controller-manager.
@@ -85,18 +78,26 @@ pub struct ConformanceSuite {
 }
 
 /// A run of a suite.
-#[derive(Debug)]
+#[derive(Debug, clap::Args)]
 pub struct SuiteRequest {
-    /// Only cases whose name contains this.
-    pub only: Option<String>,
-    pub controllers: Whose,
-    /// More flags for kube-apiserver.
-    pub apiserver_flags: Vec<String>,
+    /// Only cases whose name contains this, or whose path does if this has `::` (`api::watch::NAME`)
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// With the controllers of kube-controller-manager instead of ours
+    #[arg(long)]
+    peer: bool,
+    /// One more flag for kube-apiserver, as in --apiserver-flag=--watch-cache=false; may be repeated
+    #[arg(
+        long = "apiserver-flag",
+        value_name = "FLAG",
+        allow_hyphen_values = true
+    )]
+    apiserver_flags: Vec<String>,
 }
 
 /// Whose controllers they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub(super) enum Whose {
     /// Those of `caretaker run`.
     Ours,
     /// Those of kube-controller-manager.
@@ -122,12 +123,6 @@ struct CaseLine {
     skipped: Option<String>,
 }
 
-/// The last line of `suites`.
-#[derive(Debug, Deserialize)]
-struct LastLine {
-    cases: usize,
-}
-
 enum CaseVerdict<'a> {
     Passed,
     Allowed(&'a str),
@@ -137,144 +132,112 @@ enum CaseVerdict<'a> {
 
 /// Runs a suite on a fresh real server.
 pub fn run_suite(suite: ConformanceSuite, request: &SuiteRequest) -> Result<SuiteReport> {
-    let suites = SUITES.build()?;
-    let caretaker = match request.controllers {
-        Whose::Ours => Some(caretaker()?),
-        Whose::Peer => None,
-    };
-    let log = log(suite.name, request.controllers)?;
+    let (suites, controllers) = (suites()?, Whose::of(request.peer));
+    let caretaker = controllers.build()?;
+    let log = suite.log(controllers)?;
     let options = Options {
         apiserver_flags: request.apiserver_flags.clone(),
         ..Options::default()
     };
-    let name = format!("conformance-{}-{}", suite.name, std::process::id());
-    let instance = Instance::start(&name, &options)?;
-    let command = match &caretaker {
-        Some(program) => ours(suite, program, &instance),
-        None => peer(suite, &instance)?,
-    };
-    eprintln!("running with {}; this takes minutes", command[0]);
-    let started = Instant::now();
-    let cases = run(suite, &suites, &instance, request, &command, &log);
-    let took = started.elapsed();
-    instance.stop()?;
+    let name = format!("conformance-{}", suite.name);
+    let ran = on_server(&name, &options, |instance| {
+        let line = suite.command_line(caretaker.as_deref(), instance)?;
+        eprintln!("running with {}; this takes minutes", line[0]);
+        let mut command = suite_command(&suites, suite.name, instance);
+        command.arg("--log").arg(&log);
+        if let Some(only) = &request.only {
+            command.args(["--only", only]);
+        }
+        if let (Whose::Peer, Some(need)) = (controllers, suite.peer_lacks) {
+            command.args(["--lacks", need]);
+        }
+        command.arg("--").args(line);
+        run_lines(&mut command, &instance.dir().join("cases.jsonl"), "cases")
+    });
+    let (cases, took) = ran.with_context(|| format!("the controllers' log: {}", log.display()))?;
     Ok(SuiteReport {
-        cases: cases.with_context(|| format!("the controllers' log: {}", log.display()))?,
-        controllers: request.controllers,
+        cases,
+        controllers,
         took,
         log,
     })
 }
 
-/// A caretaker that has the command it takes.
-pub(super) fn caretaker() -> Result<PathBuf> {
-    let program = match std::env::var_os(CARETAKER_BIN) {
-        Some(path) => PathBuf::from(path),
-        None => CARETAKER.build()?,
-    };
-    let help = Command::new(&program)
-        .args(["run", "--help"])
-        .stdin(Stdio::null())
-        .output()
-        .with_context(|| format!("cannot start {}", program.display()))?;
-    if !help.status.success() {
-        bail!(
-            "{} has no command `run`, so our controllers cannot run; `--peer` runs the Go controllers",
-            program.display()
-        );
+// === impl Whose ===
+
+impl Whose {
+    pub(super) fn of(is_peer: bool) -> Self {
+        if is_peer { Self::Peer } else { Self::Ours }
     }
-    Ok(program)
-}
 
-/// The command line of our controllers.
-pub(super) fn ours(suite: ConformanceSuite, program: &Path, instance: &Instance) -> Vec<String> {
-    // As for the Go controllers, not the identity that Priority and Fairness exempts.
-    let kubeconfig = instance.kubeconfig(Identity::Ordinary);
-    let mut line = vec![
-        program.display().to_string(),
-        "run".to_owned(),
-        format!("--kubeconfig={}", kubeconfig.display()),
-        format!("--controllers={}", suite.ours),
-        "--take-over".to_owned(),
-        // Several may run on one machine, and no client needs this port.
-        "--secure-port=0".to_owned(),
-    ];
-    line.extend(suite.flags.iter().map(ToString::to_string));
-    line
-}
-
-/// The command line of the Go controllers.
-pub(super) fn peer(suite: ConformanceSuite, instance: &Instance) -> Result<Vec<String>> {
-    let flags = [
-        "--secure-port=0",
-        // The suite is about what happens; its defaults of 20 and 30 would only make it wait.
-        "--kube-api-qps=200",
-        "--kube-api-burst=400",
-    ];
-    instance.controller_manager(&Options {
-        controllers: Some(suite.peers.to_owned()),
-        controller_manager_flags: flags
-            .iter()
-            .chain(suite.flags)
-            .map(ToString::to_string)
-            .collect(),
-        ..Options::default()
-    })
-}
-
-/// An empty file for the controllers' output; it outlives the instance.
-pub(super) fn log(suite: &str, whose: Whose) -> Result<PathBuf> {
-    let dir = workspace().join("target").join("conformance");
-    let file = dir.join(match whose {
-        Whose::Ours => format!("{suite}-ours.log"),
-        Whose::Peer => format!("{suite}-peer.log"),
-    });
-    fs::create_dir_all(&dir)
-        .and_then(|()| fs::write(&file, ""))
-        .with_context(|| format!("cannot write {}", file.display()))?;
-    Ok(file)
-}
-
-fn run(
-    suite: ConformanceSuite,
-    suites: &Path,
-    instance: &Instance,
-    request: &SuiteRequest,
-    controllers: &[String],
-    log: &Path,
-) -> Result<Vec<CaseLine>> {
-    let output = instance.dir().join("cases.jsonl");
-    let mut command = Command::new(suites);
-    command
-        .arg(suite.name)
-        .arg("--kubeconfig")
-        .arg(instance.kubeconfig(Identity::Admin))
-        .arg("--log")
-        .arg(log);
-    if let Some(only) = &request.only {
-        command.args(["--only", only]);
+    /// Builds a caretaker that has the command it takes; nothing for the Go controllers.
+    pub(super) fn build(self) -> Result<Option<PathBuf>> {
+        if self == Self::Peer {
+            return Ok(None);
+        }
+        let program = match std::env::var_os(CARETAKER_BIN) {
+            Some(path) => PathBuf::from(path),
+            None => Binary::caretaker("dev").build()?,
+        };
+        let help = Command::new(&program)
+            .args(["run", "--help"])
+            .stdin(Stdio::null())
+            .output()
+            .with_context(|| format!("cannot start {}", program.display()))?;
+        if !help.status.success() {
+            bail!(
+                "{} has no command `run`, so our controllers cannot run; `--peer` runs the Go controllers",
+                program.display()
+            );
+        }
+        Ok(Some(program))
     }
-    if let (Whose::Peer, Some(need)) = (request.controllers, suite.peer_lacks) {
-        command.args(["--lacks", need]);
-    }
-    command.arg("--").args(controllers);
-    let file = fs::File::create(&output).context("cannot write in the instance's directory")?;
-    let status = Running::start(command.stdout(file))?.wait()?;
-    let output = fs::read_to_string(&output).context("cannot read the output of the suite")?;
-    read(&output).with_context(|| format!("the suite did not come to its end ({status})"))
 }
 
-/// Parses the output of `suites`: a line for each case, then one with their number.
-fn read(output: &str) -> Result<Vec<CaseLine>> {
-    let output = output.trim_end();
-    let start = output.rfind('\n').map_or(0, |at| at + 1);
-    let end: LastLine = serde_json::from_str(&output[start..]).context("it says why above")?;
-    let lines = output[..start].lines();
-    let lines: Vec<CaseLine> = lines.map(serde_json::from_str).collect::<Result<_, _>>()?;
-    if end.cases != lines.len() {
-        bail!("{} cases, but {} lines", end.cases, lines.len());
+// === impl ConformanceSuite ===
+
+impl ConformanceSuite {
+    /// The command line of our controllers, or of the Go ones without a program of ours.
+    pub(super) fn command_line(
+        &self,
+        caretaker: Option<&Path>,
+        instance: &Instance,
+    ) -> Result<Vec<String>> {
+        let flags = self.flags.iter().map(ToString::to_string);
+        // No client needs a port of the controllers, and several may run on one machine.
+        let no_port = "--secure-port=0".to_owned();
+        let Some(program) = caretaker else {
+            // The suite is about what happens; the defaults of 20 and 30 would only make it wait.
+            let rates = ["--kube-api-qps=200", "--kube-api-burst=400"].map(str::to_owned);
+            return instance.controller_manager(&Options {
+                controllers: Some(self.peers.to_owned()),
+                controller_manager_flags: [no_port].into_iter().chain(rates).chain(flags).collect(),
+                ..Options::default()
+            });
+        };
+        // As for the Go controllers, not the identity that Priority and Fairness exempts.
+        let kubeconfig = instance.kubeconfig(Identity::Ordinary);
+        let line = [
+            program.display().to_string(),
+            "run".to_owned(),
+            format!("--kubeconfig={}", kubeconfig.display()),
+            format!("--controllers={}", self.ours),
+            "--take-over".to_owned(),
+            no_port,
+        ];
+        Ok(line.into_iter().chain(flags).collect())
     }
-    Ok(lines)
+
+    /// An empty file for the controllers' output; it outlives the instance.
+    pub(super) fn log(&self, whose: Whose) -> Result<PathBuf> {
+        let side = match whose {
+            Whose::Ours => "ours",
+            Whose::Peer => "peer",
+        };
+        let file = kept_file(&format!("{}-{side}.log", self.name))?;
+        fs::write(&file, "").with_context(|| format!("cannot write {}", file.display()))?;
+        Ok(file)
+    }
 }
 
 // === impl SuiteReport ===
@@ -303,8 +266,7 @@ impl SuiteReport {
 
 impl fmt::Display for SuiteReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (mut passed, mut allowed) = (0, 0);
-        let mut skipped: BTreeMap<&str, usize> = BTreeMap::new();
+        let (mut passed, mut allowed, mut skipped) = (0, 0, 0);
         for line in &self.cases {
             let CaseLine { name, secs, .. } = line;
             match self.verdict(line) {
@@ -317,14 +279,13 @@ impl fmt::Display for SuiteReport {
                     writeln!(f, "allowed  {secs:>5.1} s  {name} ({deviation})")?;
                 }
                 CaseVerdict::Skipped(need) => {
-                    *skipped.entry(need).or_default() += 1;
+                    skipped += 1;
                     writeln!(f, "skipped           {name} ({need})")?;
                 }
                 CaseVerdict::Failed(why) => writeln!(f, "FAILED   {secs:>5.1} s  {name}: {why}")?,
             }
         }
         let (cases, failed, secs) = (self.cases.len(), self.failed(), self.took.as_secs_f64());
-        let skipped: usize = skipped.values().sum();
         writeln!(
             f,
             "{cases} cases in {secs:.0} s: {passed} passed, {failed} failed, {allowed} allowed to differ, {skipped} skipped"
@@ -335,6 +296,7 @@ impl fmt::Display for SuiteReport {
 
 #[cfg(test)]
 mod tests {
+    use super::super::read_lines;
     use super::*;
 
     const OUTPUT: &str = r#"{"suite":"gc","name":"a","deviation":null,"secs":1.25,"passed":true}
@@ -346,7 +308,7 @@ mod tests {
 
     fn report(controllers: Whose, output: &str) -> SuiteReport {
         SuiteReport {
-            cases: read(output).unwrap(),
+            cases: read_lines(output, "cases").unwrap(),
             controllers,
             took: Duration::from_secs(360),
             log: "/x.log".into(),
@@ -380,8 +342,10 @@ the controllers' log: /x.log
     fn a_truncated_output_is_refused() {
         let cut = OUTPUT.replace("{\"cases\":4}\n", "");
         for broken in ["", "{}", cut.as_str(), "{\"cases\":1}"] {
-            assert!(read(broken).is_err(), "{broken:?}");
+            assert!(
+                read_lines::<CaseLine>(broken, "cases").is_err(),
+                "{broken:?}"
+            );
         }
-        assert_eq!(read("{\"cases\":0}\n").unwrap().len(), 0);
     }
 }

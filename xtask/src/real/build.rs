@@ -7,7 +7,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
-use std::process::{self, Command};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,26 +23,20 @@ const GO_MOD: &str = include_str!("../../real/go.mod");
 const GO_SUM: &str = include_str!("../../real/go.sum");
 const KUBERNETES: &str = "k8s.io/kubernetes";
 const ETCD: &str = "go.etcd.io/etcd/server/v3";
-/// Role, package, and the name that `go build` gives the program.
-const PACKAGES: [(Role, &str, &str); 3] = [
-    (Role::Etcd, ETCD, "server"),
-    (
-        Role::Apiserver,
-        "k8s.io/kubernetes/cmd/kube-apiserver",
-        "kube-apiserver",
-    ),
-    (
-        Role::ControllerManager,
-        "k8s.io/kubernetes/cmd/kube-controller-manager",
-        "kube-controller-manager",
-    ),
+/// The packages of the programs, in the order of [`Role::ALL`].
+const PACKAGES: [&str; 3] = [
+    ETCD,
+    "k8s.io/kubernetes/cmd/kube-apiserver",
+    "k8s.io/kubernetes/cmd/kube-controller-manager",
 ];
+/// The name that `go build` gives etcd; the others are named as their packages.
+const ETCD_BUILT_AS: &str = "server";
 /// The packages that hold the version in `/version` and User-Agent; unset it is v0.0.0.
 const VERSION_PACKAGES: [&str; 2] = [
     "k8s.io/component-base/version",
     "k8s.io/client-go/pkg/version",
 ];
-/// Begins the name of a directory of an unfinished build; the pid of the building command follows.
+/// Begins the name of a directory of an unfinished build.
 const SCRATCH_PREFIX: &str = "building-";
 
 /// The built programs of the control plane.
@@ -59,17 +53,13 @@ pub struct BuildReport {
     pub took: Option<Duration>,
 }
 
-/// The directory of an unfinished build. Dropping it removes the directory unless it was renamed.
-struct ScratchDir(PathBuf);
-
 // === impl OraclePrograms ===
 
 impl OraclePrograms {
     fn complete(dir: PathBuf) -> Option<Self> {
-        PACKAGES
-            .iter()
-            .all(|(role, ..)| dir.join(role.program()).is_file())
-            .then_some(Self { dir })
+        let mut roles = Role::ALL.iter();
+        let is_complete = roles.all(|role| dir.join(role.program()).is_file());
+        is_complete.then_some(Self { dir })
     }
 
     /// The directory that holds the programs.
@@ -84,24 +74,8 @@ impl OraclePrograms {
 
     /// The size of all programs together.
     pub fn size_bytes(&self) -> u64 {
-        PACKAGES
-            .iter()
-            .filter_map(|(role, ..)| self.path(*role).metadata().ok())
-            .map(|meta| meta.len())
-            .sum()
-    }
-}
-
-// === impl ScratchDir ===
-
-impl Drop for ScratchDir {
-    fn drop(&mut self) {
-        match fs::remove_dir_all(&self.0) {
-            Err(error) if self.0.exists() => {
-                eprintln!("cannot remove {}: {error}", self.0.display());
-            }
-            _ => {}
-        }
+        let files = Role::ALL.map(|role| self.path(role).metadata());
+        files.into_iter().flatten().map(|meta| meta.len()).sum()
     }
 }
 
@@ -160,15 +134,17 @@ fn lock(dir: &Path) -> Result<File> {
 
 fn build(home: &Path, place: &Path) -> Result<OraclePrograms> {
     clear_killed(home)?;
-    let scratch = ScratchDir(home.join(format!("{SCRATCH_PREFIX}{}", process::id())));
-    let (out, temp) = (scratch.0.join("bin"), scratch.0.join("tmp"));
+    let scratch = tempfile::Builder::new()
+        .prefix(SCRATCH_PREFIX)
+        .tempdir_in(home);
+    let scratch = scratch.with_context(|| format!("cannot write in {}", home.display()))?;
+    let (out, temp) = (scratch.path().join("bin"), scratch.path().join("tmp"));
     create_private_dir(&out)?;
     create_private_dir(&temp)?;
     compile(&out, &temp)?;
-    for (role, _, built_as) in PACKAGES {
-        let (from, to) = (out.join(built_as), out.join(role.program()));
-        fs::rename(&from, &to).with_context(|| format!("go built no {}", from.display()))?;
-    }
+    let etcd = out.join(ETCD_BUILT_AS);
+    fs::rename(&etcd, out.join(Role::Etcd.program()))
+        .with_context(|| format!("go built no {}", etcd.display()))?;
     if place.exists() {
         fs::remove_dir_all(place).with_context(|| format!("cannot remove {}", place.display()))?;
     }
@@ -184,7 +160,8 @@ fn clear_killed(home: &Path) -> Result<()> {
     for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
         let name = path.file_name().and_then(OsStr::to_str);
         if name.is_some_and(|name| name.starts_with(SCRATCH_PREFIX)) {
-            drop(ScratchDir(path));
+            fs::remove_dir_all(&path)
+                .with_context(|| format!("cannot remove {}", path.display()))?;
         }
     }
     Ok(())
@@ -197,7 +174,7 @@ fn compile(out: &Path, temp: &Path) -> Result<()> {
         .arg("build")
         .args(flags)
         .arg(format!("-o={}/", out.display()))
-        .args(PACKAGES.map(|(_, package, _)| package))
+        .args(PACKAGES)
         .current_dir(module_dir())
         .env("CGO_ENABLED", "0")
         .env("GOWORK", "off")
@@ -321,7 +298,7 @@ mod tests {
     #[test]
     fn a_directory_of_programs_is_complete_or_unused() {
         let dir = tempfile::tempdir().unwrap();
-        for (role, ..) in PACKAGES {
+        for role in Role::ALL {
             assert!(OraclePrograms::complete(dir.path().to_owned()).is_none());
             fs::write(dir.path().join(role.program()), "123").unwrap();
         }

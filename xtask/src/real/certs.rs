@@ -2,9 +2,8 @@
 //!
 //! [`super::Instance::start`] makes them for each instance and removes them with it; they are never rotated or shared.
 
-use std::fs::OpenOptions;
+use std::fs;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
@@ -14,6 +13,16 @@ use rcgen::{
     KeyPair, KeyUsagePurpose,
 };
 use serde_json::json;
+
+use super::processes::private_file;
+
+/// Names of files in the directory of an instance.
+pub(super) const CA: &str = "ca.crt";
+pub(super) const SERVER_CERT: &str = "server.crt";
+pub(super) const SERVER_KEY: &str = "server.key";
+pub(super) const SERVICE_ACCOUNT_KEY: &str = "service-account.key";
+pub(super) const SERVICE_ACCOUNT_PUBLIC_KEY: &str = "service-account.pub";
+pub(super) const TOKENS: &str = "tokens.csv";
 
 /// Names under which the server of an instance may be addressed.
 const SERVER_NAMES: [&str; 6] = [
@@ -52,44 +61,13 @@ impl Identity {
             Self::Ordinary => "ordinary",
         }
     }
-
-    fn group(self) -> Option<&'static str> {
-        match self {
-            Self::Admin => Some("system:masters"),
-            Self::Ordinary => None,
-        }
-    }
 }
 
 // === impl IdentityFiles ===
 
 impl IdentityFiles<'_> {
-    pub(super) fn ca(&self) -> PathBuf {
-        self.0.join("ca.crt")
-    }
-
-    pub(super) fn server_cert(&self) -> PathBuf {
-        self.0.join("server.crt")
-    }
-
-    pub(super) fn server_key(&self) -> PathBuf {
-        self.0.join("server.key")
-    }
-
-    pub(super) fn service_account_key(&self) -> PathBuf {
-        self.0.join("service-account.key")
-    }
-
-    pub(super) fn service_account_public_key(&self) -> PathBuf {
-        self.0.join("service-account.pub")
-    }
-
-    pub(super) fn tokens(&self) -> PathBuf {
-        self.0.join("tokens.csv")
-    }
-
     pub(super) fn kubeconfig(&self, identity: Identity) -> PathBuf {
-        self.0.join(format!("{}.kubeconfig", identity.user()))
+        self.0.join(kubeconfig_name(identity))
     }
 
     /// Makes keys, certificates and tokens.
@@ -99,18 +77,13 @@ impl IdentityFiles<'_> {
         let server = server_params()?
             .signed_by(&server_key, &ca)
             .context("cannot sign a certificate")?;
-        write_private(&self.ca(), &ca.pem())?;
-        write_private(&self.server_cert(), &server.pem())?;
-        write_private(&self.server_key(), &server_key.serialize_pem())?;
-        write_private(
-            &self.service_account_key(),
-            &service_account_key.serialize_pem(),
-        )?;
-        write_private(
-            &self.service_account_public_key(),
-            &service_account_key.public_key_pem(),
-        )?;
-        write_private(&self.tokens(), &token_table()?)
+        self.write(CA, &ca.pem())?;
+        self.write(SERVER_CERT, &server.pem())?;
+        self.write(SERVER_KEY, &server_key.serialize_pem())?;
+        self.write(SERVICE_ACCOUNT_KEY, &service_account_key.serialize_pem())?;
+        let public_key = service_account_key.public_key_pem();
+        self.write(SERVICE_ACCOUNT_PUBLIC_KEY, &public_key)?;
+        self.write(TOKENS, &token_table()?)
     }
 
     /// Writes the kubeconfig of each identity. They are JSON, which is YAML.
@@ -122,43 +95,43 @@ impl IdentityFiles<'_> {
             let kubeconfig = json!({
                 "apiVersion": "v1",
                 "kind": "Config",
-                "clusters": [{"name": instance, "cluster": {"server": server, "certificate-authority": self.ca()}}],
+                "clusters": [{"name": instance, "cluster": {"server": server, "certificate-authority": self.0.join(CA)}}],
                 "users": [{"name": user, "user": {"token": token}}],
                 "contexts": [{"name": context, "context": {"cluster": instance, "user": user}}],
                 "current-context": context,
             });
-            write_private(&self.kubeconfig(identity), &format!("{kubeconfig:#}\n"))?;
+            self.write(&kubeconfig_name(identity), &format!("{kubeconfig:#}\n"))?;
         }
         Ok(())
     }
 
     /// The token of an identity, as the server reads it.
     pub(super) fn token(&self, identity: Identity) -> Result<String> {
-        let path = self.tokens();
-        let table = std::fs::read_to_string(&path)
-            .with_context(|| format!("cannot read {}", path.display()))?;
-        let user = identity.user();
+        let (table, user) = (self.read(TOKENS)?, identity.user());
         table
             .lines()
             .filter_map(|line| line.split_once(','))
             .find(|(_, rest)| rest.split(',').next() == Some(user))
             .map(|(token, _)| token.to_owned())
-            .with_context(|| format!("{} holds no token of {user}", path.display()))
+            .with_context(|| format!("{TOKENS} of the instance holds no token of {user}"))
+    }
+
+    /// Reads one of the files.
+    pub(super) fn read(&self, name: &str) -> Result<String> {
+        let path = self.0.join(name);
+        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+    }
+
+    /// Writes a file that only this user may read.
+    fn write(&self, name: &str, text: &str) -> Result<()> {
+        let path = self.0.join(name);
+        let written = private_file(&path)?.write_all(text.as_bytes());
+        written.with_context(|| format!("cannot write {}", path.display()))
     }
 }
 
-/// Writes a file that only this user may read.
-pub(super) fn write_private(path: &Path, text: &str) -> Result<()> {
-    let write = || {
-        let mut file = OpenOptions::new()
-            .create(true)
-            .write(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(path)?;
-        file.write_all(text.as_bytes())
-    };
-    write().with_context(|| format!("cannot write {}", path.display()))
+fn kubeconfig_name(identity: Identity) -> String {
+    format!("{}.kubeconfig", identity.user())
 }
 
 fn authority() -> Result<CertifiedIssuer<'static, KeyPair>> {
@@ -195,10 +168,11 @@ fn token_table() -> Result<String> {
         .into_iter()
         .map(|identity| {
             let user = identity.user();
-            let group = identity
-                .group()
-                .map(|group| format!(",{group}"))
-                .unwrap_or_default();
+            // A member of this group is exempt from authorization and from Priority and Fairness.
+            let group = match identity {
+                Identity::Admin => ",system:masters",
+                Identity::Ordinary => "",
+            };
             Ok(format!("{},{user},{user}{group}\n", token()?))
         })
         .collect()
@@ -232,7 +206,7 @@ mod tests {
         let [admin, ordinary] = Identity::ALL.map(|identity| files.token(identity).unwrap());
         assert_ne!(admin, ordinary);
         assert_eq!(admin.len(), 2 * TOKEN_BYTES);
-        let table = std::fs::read_to_string(files.tokens()).unwrap();
+        let table = files.read(TOKENS).unwrap();
         assert_eq!(
             table,
             format!("{admin},admin,admin,system:masters\n{ordinary},ordinary,ordinary\n")
@@ -255,7 +229,7 @@ mod tests {
         );
         assert_eq!(
             config["clusters"][0]["cluster"]["certificate-authority"],
-            json!(files.ca())
+            json!(dir.path().join(CA))
         );
         assert_eq!(
             config["users"][0]["user"]["token"],

@@ -4,11 +4,11 @@
 //! match is never signalled. Signals go through a pidfd taken before that comparison, so the pid cannot be reused in
 //! between. Linux only: the start time comes from `/proc`.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,8 @@ use crate::interrupt;
 const GRACE: Duration = Duration::from_secs(20);
 /// Interval of polling: short against a start of several seconds, long against the cost of a look.
 pub(crate) const POLL: Duration = Duration::from_millis(50);
+/// Lines of a log that are shown when its program did not become ready.
+const FAILURE_LOG_LINES: usize = 15;
 
 /// Identifies one process, also after its pid is reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,12 +32,12 @@ pub struct ProcessId {
     pub start_ticks: u64,
 }
 
-/// The outcome of waiting for a server.
+/// The outcome of waiting for a program. A failure is what follows the program's name in a message.
 #[derive(Debug)]
-pub(super) enum StartOutcome {
+pub(crate) enum StartOutcome {
     Ready,
-    Exited(ExitStatus),
-    TimedOut,
+    Exited(String),
+    TimedOut(String),
 }
 
 // === impl ProcessId ===
@@ -90,14 +92,8 @@ impl ProcessId {
 }
 
 /// Starts a program in a process group of its own, so that Ctrl-C in this terminal does not reach it.
-pub(super) fn spawn_logged(program: &Path, args: &[String], log: &Path) -> Result<Child> {
-    let output = OpenOptions::new()
-        .create(true)
-        .write(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(log)
-        .with_context(|| format!("cannot write {}", log.display()))?;
+pub(crate) fn spawn_logged(program: &Path, args: &[String], log: &Path) -> Result<Child> {
+    let output = private_file(log)?;
     let errors = output.try_clone().context("cannot share the log file")?;
     Command::new(program)
         .args(args)
@@ -110,28 +106,47 @@ pub(super) fn spawn_logged(program: &Path, args: &[String], log: &Path) -> Resul
 }
 
 /// Waits until `is_ready` returns true, the process ends, or `patience` is used up. An interrupt is an error.
-pub(super) fn wait_ready(
+pub(crate) fn wait_ready(
     child: &mut Child,
+    log: &Path,
     patience: Duration,
+    interval: Duration,
     mut is_ready: impl FnMut() -> bool,
 ) -> Result<StartOutcome> {
     let deadline = Instant::now() + patience;
+    let log_end = || format!("its log ends with:\n{}", tail(log, FAILURE_LOG_LINES));
     loop {
         interrupt::check()?;
         if let Some(status) = child
             .try_wait()
             .context("cannot wait for a process just started")?
         {
-            return Ok(StartOutcome::Exited(status));
+            let why = format!("ended with {status} before it was ready; {}", log_end());
+            return Ok(StartOutcome::Exited(why));
         }
         if is_ready() {
             return Ok(StartOutcome::Ready);
         }
         if Instant::now() >= deadline {
-            return Ok(StartOutcome::TimedOut);
+            let secs = patience.as_secs();
+            let why = format!("was not ready after {secs} s; {}", log_end());
+            return Ok(StartOutcome::TimedOut(why));
         }
-        thread::sleep(POLL);
+        thread::sleep(interval);
     }
+}
+
+/// Makes an empty file that only this user may read.
+pub(super) fn private_file(path: &Path) -> Result<File> {
+    let mut options = OpenOptions::new();
+    let options = options.create(true).write(true).truncate(true).mode(0o600);
+    let file = options.open(path);
+    file.with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Returns whether a log contains a text; false without a log.
+pub(crate) fn log_contains(log: &Path, text: &str) -> bool {
+    fs::read(log).is_ok_and(|bytes| String::from_utf8_lossy(&bytes).contains(text))
 }
 
 /// The living processes of the given programs with a path in `dir` among their flags.
@@ -155,7 +170,7 @@ pub(super) fn using(dir: &Path, programs: &[&str]) -> Result<Vec<ProcessId>> {
 }
 
 /// The last `lines` lines of a log, or nothing when there is no log.
-pub(crate) fn tail(log: &Path, lines: usize) -> String {
+pub(super) fn tail(log: &Path, lines: usize) -> String {
     let bytes = fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     let all: Vec<&str> = text.lines().collect();
@@ -249,15 +264,21 @@ mod tests {
     #[test]
     fn waiting_ends_with_readiness_an_exit_or_a_timeout() {
         let mut ended = Command::new("false").spawn().unwrap();
-        let outcome = wait_ready(&mut ended, Duration::from_secs(60), || false).unwrap();
-        assert!(matches!(outcome, StartOutcome::Exited(status) if !status.success()));
+        let log = tempfile::NamedTempFile::new().unwrap();
+        fs::write(log.path(), "last words\n").unwrap();
+        let wait = |child: &mut Child, patience, is_ready: bool| {
+            let patience = Duration::from_secs(patience);
+            wait_ready(child, log.path(), patience, POLL, || is_ready).unwrap()
+        };
+        let outcome = wait(&mut ended, 60, false);
+        assert!(matches!(outcome, StartOutcome::Exited(why) if why.ends_with("last words")));
 
         let mut running = Command::new("sleep").arg("600").spawn().unwrap();
-        let ready = wait_ready(&mut running, Duration::from_secs(60), || true).unwrap();
-        let impatient = wait_ready(&mut running, Duration::ZERO, || false).unwrap();
+        let ready = wait(&mut running, 60, true);
+        let impatient = wait(&mut running, 0, false);
         running.kill().unwrap();
         running.wait().unwrap();
         assert!(matches!(ready, StartOutcome::Ready));
-        assert!(matches!(impatient, StartOutcome::TimedOut));
+        assert!(matches!(impatient, StartOutcome::TimedOut(_)));
     }
 }

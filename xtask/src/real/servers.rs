@@ -2,7 +2,6 @@
 //!
 //! A flag that differs from kubeadm's has its reason beside it.
 
-use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,15 +9,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 
-use super::certs::{Identity, IdentityFiles};
+use super::certs::{self, Identity, IdentityFiles};
+use super::processes::log_contains;
 use crate::http::HttpClient;
 
-/// etcd alone is up in well under a second; a disk busy with a build can hold its first fsync up.
-const ETCD_PATIENCE: Duration = Duration::from_secs(60);
-/// kube-apiserver takes five to ten seconds on two cores.
-const APISERVER_PATIENCE: Duration = Duration::from_secs(180);
-/// kube-controller-manager answers as soon as it serves.
-const CONTROLLER_MANAGER_PATIENCE: Duration = Duration::from_secs(60);
 /// etcd logs this once it serves. Its port would not do: another process may listen there.
 const ETCD_READY: &str = "ready to serve client requests";
 
@@ -39,14 +33,21 @@ pub(super) struct ServerPorts {
     pub(super) controller_manager: u16,
 }
 
-/// Flags that a caller adds to the command lines.
-#[derive(Clone, Debug, Default)]
+/// Flags that a caller adds to the command lines. They come last and so override ours.
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct Options {
-    /// Flags of kube-apiserver; they come last and so override ours.
-    pub apiserver_flags: Vec<String>,
-    /// The value of kube-controller-manager's `--controllers`; without it none is started.
+    /// Also start kube-controller-manager with these controllers, comma separated
+    #[arg(long, value_name = "LIST")]
     pub controllers: Option<String>,
-    /// Flags of kube-controller-manager: `--kube-api-qps`, workers and the like.
+    /// One more flag for kube-apiserver, as in --apiserver-flag=--v=4; may be repeated
+    #[arg(
+        long = "apiserver-flag",
+        value_name = "FLAG",
+        allow_hyphen_values = true
+    )]
+    pub apiserver_flags: Vec<String>,
+    /// Flags for kube-controller-manager, as in -- --kube-api-qps=50 --concurrent-gc-syncs=5
+    #[arg(last = true, requires = "controllers")]
     pub controller_manager_flags: Vec<String>,
 }
 
@@ -87,23 +88,20 @@ impl ServerPorts {
     pub(super) fn free() -> Result<Self> {
         // All are held until the last is chosen, so that they differ.
         let listeners = [(); 4].map(|()| TcpListener::bind("127.0.0.1:0"));
-        let mut ports = [0; 4];
-        for (port, listener) in ports.iter_mut().zip(&listeners) {
-            let listener = listener
+        let port = |at: usize| {
+            let address = listeners[at]
                 .as_ref()
                 .ok()
-                .context("no free port on 127.0.0.1")?;
-            *port = listener
-                .local_addr()
-                .context("a listener has no port")?
-                .port();
-        }
-        let [etcd, etcd_peers, apiserver, controller_manager] = ports;
+                .and_then(|it| it.local_addr().ok());
+            address
+                .map(|it| it.port())
+                .context("no free port on 127.0.0.1")
+        };
         Ok(Self {
-            etcd,
-            etcd_peers,
-            apiserver,
-            controller_manager,
+            etcd: port(0)?,
+            etcd_peers: port(1)?,
+            apiserver: port(2)?,
+            controller_manager: port(3)?,
         })
     }
 
@@ -140,14 +138,14 @@ pub(super) fn readiness(
 ) -> Result<Box<dyn FnMut() -> bool>> {
     let files = IdentityFiles(dir);
     // Each instance has its own authority, so another server on this port is not mistaken for ours.
-    let ca = fs::read_to_string(files.ca()).context("the instance has no certificate authority")?;
+    let ca = files.read(certs::CA)?;
     let client = |port: u16, token: Option<&str>| {
         HttpClient::new(&format!("https://127.0.0.1:{port}"), &ca, token)
     };
     let check: Box<dyn FnMut() -> bool> = match role {
         Role::Etcd => {
             let log = role.log(dir);
-            Box::new(move || fs::read_to_string(&log).is_ok_and(|text| text.contains(ETCD_READY)))
+            Box::new(move || log_contains(&log, ETCD_READY))
         }
         // With a token, because a flag may have turned anonymous requests off.
         Role::Apiserver => {
@@ -164,11 +162,15 @@ pub(super) fn readiness(
 
 /// The time of a program to become ready.
 pub(super) fn patience(role: Role) -> Duration {
-    match role {
-        Role::Etcd => ETCD_PATIENCE,
-        Role::Apiserver => APISERVER_PATIENCE,
-        Role::ControllerManager => CONTROLLER_MANAGER_PATIENCE,
-    }
+    let secs = match role {
+        // It is up in well under a second; a disk busy with a build can hold its first fsync up.
+        Role::Etcd => 60,
+        // It takes five to ten seconds on two cores.
+        Role::Apiserver => 180,
+        // It answers as soon as it serves.
+        Role::ControllerManager => 60,
+    };
+    Duration::from_secs(secs)
 }
 
 fn etcd(dir: &Path, ports: ServerPorts) -> Vec<String> {
@@ -187,7 +189,7 @@ fn etcd(dir: &Path, ports: ServerPorts) -> Vec<String> {
 }
 
 fn apiserver(dir: &Path, ports: ServerPorts) -> Vec<String> {
-    let files = IdentityFiles(dir);
+    let file = |flag: &str, name: &str| file_flag(flag, &dir.join(name));
     vec![
         format!("--etcd-servers=http://127.0.0.1:{}", ports.etcd),
         "--bind-address=127.0.0.1".to_owned(),
@@ -195,19 +197,19 @@ fn apiserver(dir: &Path, ports: ServerPorts) -> Vec<String> {
         // A machine without a network has no other address. Endpoints may not be loopback, so none are kept.
         "--advertise-address=127.0.0.1".to_owned(),
         "--endpoint-reconciler-type=none".to_owned(),
-        format!("--cert-dir={}", dir.display()),
-        format!("--tls-cert-file={}", files.server_cert().display()),
-        format!("--tls-private-key-file={}", files.server_key().display()),
-        format!("--token-auth-file={}", files.tokens().display()),
+        file_flag("cert-dir", dir),
+        file("tls-cert-file", certs::SERVER_CERT),
+        file("tls-private-key-file", certs::SERVER_KEY),
+        file("token-auth-file", certs::TOKENS),
         "--authorization-mode=RBAC".to_owned(),
         "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
-        format!(
-            "--service-account-key-file={}",
-            files.service_account_public_key().display()
+        file(
+            "service-account-key-file",
+            certs::SERVICE_ACCOUNT_PUBLIC_KEY,
         ),
-        format!(
-            "--service-account-signing-key-file={}",
-            files.service_account_key().display()
+        file(
+            "service-account-signing-key-file",
+            certs::SERVICE_ACCOUNT_KEY,
         ),
         "--service-cluster-ip-range=10.0.0.0/16".to_owned(),
         "--allow-privileged=true".to_owned(),
@@ -217,28 +219,32 @@ fn apiserver(dir: &Path, ports: ServerPorts) -> Vec<String> {
 }
 
 fn controller_manager(dir: &Path, ports: ServerPorts, controllers: &str) -> Vec<String> {
-    let files = IdentityFiles(dir);
+    let file = |flag: &str, name: &str| file_flag(flag, &dir.join(name));
     // Not the one in system:masters: Priority and Fairness has to apply to it as to the program it is compared with.
-    let kubeconfig = files.kubeconfig(Identity::Ordinary);
+    let kubeconfig = IdentityFiles(dir).kubeconfig(Identity::Ordinary);
     vec![
         format!("--controllers={controllers}"),
-        format!("--kubeconfig={}", kubeconfig.display()),
-        format!("--authentication-kubeconfig={}", kubeconfig.display()),
-        format!("--authorization-kubeconfig={}", kubeconfig.display()),
+        file_flag("kubeconfig", &kubeconfig),
+        file_flag("authentication-kubeconfig", &kubeconfig),
+        file_flag("authorization-kubeconfig", &kubeconfig),
         "--bind-address=127.0.0.1".to_owned(),
         format!("--secure-port={}", ports.controller_manager),
-        format!("--tls-cert-file={}", files.server_cert().display()),
-        format!("--tls-private-key-file={}", files.server_key().display()),
-        format!("--root-ca-file={}", files.ca().display()),
-        format!(
-            "--service-account-private-key-file={}",
-            files.service_account_key().display()
+        file("tls-cert-file", certs::SERVER_CERT),
+        file("tls-private-key-file", certs::SERVER_KEY),
+        file("root-ca-file", certs::CA),
+        file(
+            "service-account-private-key-file",
+            certs::SERVICE_ACCOUNT_KEY,
         ),
         // No client uses a certificate, so the server publishes no authority to look up.
         "--authentication-skip-lookup=true".to_owned(),
         // There is only one of it.
         "--leader-elect=false".to_owned(),
     ]
+}
+
+fn file_flag(flag: &str, path: &Path) -> String {
+    format!("--{flag}={}", path.display())
 }
 
 #[cfg(test)]
