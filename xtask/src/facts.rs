@@ -8,16 +8,19 @@ mod discovery;
 mod fields;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 
+use crate::cargo::workspace;
 use crate::http::HttpClient;
 use discovery::ResourceFacts;
 use fields::MergeFacts;
 
 const RESOURCES: &str = "resources.txt";
 const FIELDS: &str = "fields.txt";
+/// The text of an empty column.
+const NOTHING: &str = "-";
 
 /// The two files as text, with the counts to print.
 #[derive(Debug)]
@@ -52,11 +55,7 @@ impl ServerFacts {
 
     /// Writes both files into the data directory of the API server's crate and returns their paths.
     pub fn write(&self) -> Result<Vec<PathBuf>> {
-        let dir = Path::new(concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../crates/apiserver/data"
-        ));
-        fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        let dir = workspace().join("crates/apiserver/data");
         let dir = dir
             .canonicalize()
             .with_context(|| format!("cannot find {}", dir.display()))?;
@@ -104,7 +103,7 @@ fn is_stable(version: &str) -> bool {
 fn column<'a>(values: impl IntoIterator<Item = &'a str>) -> String {
     let joined = values.into_iter().collect::<Vec<_>>().join(",");
     if joined.is_empty() {
-        "-".to_owned()
+        NOTHING.to_owned()
     } else {
         joined
     }

@@ -114,7 +114,6 @@ enum RowLimit {
 /// One row of the table.
 #[derive(Debug)]
 pub(super) struct CaseRow {
-    topic: BenchTopic,
     pub(super) subject: &'static BenchSubject,
     /// The title of its cases, with `#` for the number of objects and `@` for the limit.
     title: &'static str,
@@ -144,42 +143,42 @@ const FOREGROUND_BOUNDS: &[FigureBound] = &[AtMost(REQUESTS_PER_OBJECT, 1.1, Fig
 // as is known the Go program is at its best with the most workers; one shape is enough to check it.
 #[rustfmt::skip]
 static ROWS: [CaseRow; 24] = [
-    gc("flat #, @", 1_000, RowLimit::Defaults, FLAT, &[ONE_REQUEST, TimesPeer(OBJECT_RATE, 25.0)]),
-    gc("flat #, @", 5_000, RowLimit::Equal, FLAT, &[ONE_REQUEST, TimesPeer(OBJECT_RATE, 1.9)]),
-    gc("chain #, @", 5_000, RowLimit::Equal, CHAIN, &[ONE_REQUEST]),
-    gc("foreground #, @", 5_000, RowLimit::Equal, FOREGROUND, FOREGROUND_BOUNDS),
-    gc("orphan #, @", 5_000, RowLimit::Equal, ORPHAN, &[]),
-    gc("flat #, @", 5_000, RowLimit::EachWorkers, FLAT, &[
+    row(&GARBAGE_COLLECTOR, "flat #, @", 1_000, RowLimit::Defaults, FLAT, &[ONE_REQUEST, TimesPeer(OBJECT_RATE, 25.0)]),
+    row(&GARBAGE_COLLECTOR, "flat #, @", 5_000, RowLimit::Equal, FLAT, &[ONE_REQUEST, TimesPeer(OBJECT_RATE, 1.9)]),
+    row(&GARBAGE_COLLECTOR, "chain #, @", 5_000, RowLimit::Equal, CHAIN, &[ONE_REQUEST]),
+    row(&GARBAGE_COLLECTOR, "foreground #, @", 5_000, RowLimit::Equal, FOREGROUND, FOREGROUND_BOUNDS),
+    row(&GARBAGE_COLLECTOR, "orphan #, @", 5_000, RowLimit::Equal, ORPHAN, &[]),
+    row(&GARBAGE_COLLECTOR, "flat #, @", 5_000, RowLimit::EachWorkers, FLAT, &[
         ONE_REQUEST,
         BestTimesPeer(OBJECT_RATE, 1.3),
         TimesOwn(OBJECT_RATE, PLAIN_RATE, 0.8),
         PartOfPeer(SERVER_CPU, 2.0),
     ]),
-    gc("chain #, @", 5_000, RowLimit::MostWorkers, CHAIN, &[ONE_REQUEST]),
-    gc("foreground #, @", 5_000, RowLimit::MostWorkers, FOREGROUND, FOREGROUND_BOUNDS),
-    gc("orphan #, @", 5_000, RowLimit::MostWorkers, ORPHAN, &[]),
-    gc("start at #", 50_000, RowLimit::Unlimited, CaseLoad::Cascade(GcWorkload::Start), &[
+    row(&GARBAGE_COLLECTOR, "chain #, @", 5_000, RowLimit::MostWorkers, CHAIN, &[ONE_REQUEST]),
+    row(&GARBAGE_COLLECTOR, "foreground #, @", 5_000, RowLimit::MostWorkers, FOREGROUND, FOREGROUND_BOUNDS),
+    row(&GARBAGE_COLLECTOR, "orphan #, @", 5_000, RowLimit::MostWorkers, ORPHAN, &[]),
+    row(&GARBAGE_COLLECTOR, "start at #", 50_000, RowLimit::Unlimited, CaseLoad::Cascade(GcWorkload::Start), &[
         AtMost(BYTES_PER_OBJECT, 250.0, FigureUnit::Bytes),
         PartOfPeer(BYTES_PER_OBJECT, 8.0),
         AtMost(EMPTY_BYTES, 20e6, FigureUnit::Bytes),
         PartOfPeer(READY, 3.0),
         AtMostTimesOwn(PEAK_BYTES, STEADY_BYTES, 1.3),
     ]),
-    row(BenchTopic::Cron, &CRON, "# CronJobs, @", 500, RowLimit::Defaults, CaseLoad::Ticks, &[PartOfPeer(LATENESS_P99, 20.0)]),
-    row(BenchTopic::Cron, &CRON, "# CronJobs, @", 2_000, RowLimit::MostWorkers, CaseLoad::Ticks, &[PartOfPeer(LATENESS_P99, 2.0)]),
-    row(BenchTopic::Cron, &VOLCANO_CRON, "# Volcano CronJobs, @", 500, RowLimit::Defaults, CaseLoad::Ticks, &[]),
-    row(BenchTopic::Cron, &VOLCANO_CRON, "# Volcano CronJobs, @", 500, RowLimit::MostWorkers, CaseLoad::Ticks, &[]),
-    row(BenchTopic::Cron, &VOLCANO_CRON, "# Volcano CronJobs, @", 2_000, RowLimit::MostWorkers, CaseLoad::Ticks, &[]),
-    row(BenchTopic::Ttl, &TTL, "# Jobs at once, @", 1_000, RowLimit::Defaults, AT_ONCE, &[PartOfPeer(LATENESS_P99, 20.0)]),
-    row(BenchTopic::Ttl, &TTL, "# Jobs at once, @", 5_000, RowLimit::MostWorkers, AT_ONCE, &[PartOfPeer(LATENESS_P99, 2.0)]),
-    row(BenchTopic::Ttl, &TTL, "# Jobs 1 s apart, @", 60, RowLimit::Defaults, CaseLoad::Expiry(1), &[]),
-    row(BenchTopic::Ttl, &VOLCANO_TTL, "# Volcano Jobs at once, @", 1_000, RowLimit::Defaults, AT_ONCE, &[]),
+    row(&CRON, "# CronJobs, @", 500, RowLimit::Defaults, CaseLoad::Ticks, &[PartOfPeer(LATENESS_P99, 20.0)]),
+    row(&CRON, "# CronJobs, @", 2_000, RowLimit::MostWorkers, CaseLoad::Ticks, &[PartOfPeer(LATENESS_P99, 2.0)]),
+    row(&VOLCANO_CRON, "# Volcano CronJobs, @", 500, RowLimit::Defaults, CaseLoad::Ticks, &[]),
+    row(&VOLCANO_CRON, "# Volcano CronJobs, @", 500, RowLimit::MostWorkers, CaseLoad::Ticks, &[]),
+    row(&VOLCANO_CRON, "# Volcano CronJobs, @", 2_000, RowLimit::MostWorkers, CaseLoad::Ticks, &[]),
+    row(&TTL, "# Jobs at once, @", 1_000, RowLimit::Defaults, AT_ONCE, &[PartOfPeer(LATENESS_P99, 20.0)]),
+    row(&TTL, "# Jobs at once, @", 5_000, RowLimit::MostWorkers, AT_ONCE, &[PartOfPeer(LATENESS_P99, 2.0)]),
+    row(&TTL, "# Jobs 1 s apart, @", 60, RowLimit::Defaults, CaseLoad::Expiry(1), &[]),
+    row(&VOLCANO_TTL, "# Volcano Jobs at once, @", 1_000, RowLimit::Defaults, AT_ONCE, &[]),
     // As many workers as its Go program had when it was measured.
-    row(BenchTopic::Ttl, &VOLCANO_TTL, "# Volcano Jobs at once, @", 1_000, RowLimit::Workers(50), AT_ONCE, &[]),
-    pods("# Pods over the threshold, @", 1_000, RowLimit::Defaults, CaseLoad::TerminatedPods, &[TimesPeer(POD_RATE, 10.0)]),
-    pods("# Pods over the threshold, @", 5_000, RowLimit::Unlimited, CaseLoad::TerminatedPods, &[TimesPeer(POD_RATE, 1.3)]),
-    pods("# Pods on a missing Node, @", 1_000, RowLimit::Defaults, CaseLoad::PodsOnMissingNode, &[TimesPeer(POD_RATE, 10.0)]),
-    pods("# Pods on a missing Node, @", 1_000, RowLimit::Unlimited, CaseLoad::PodsOnMissingNode, &[TimesPeer(POD_RATE, 1.5)]),
+    row(&VOLCANO_TTL, "# Volcano Jobs at once, @", 1_000, RowLimit::Workers(50), AT_ONCE, &[]),
+    row(&POD_GC, "# Pods over the threshold, @", 1_000, RowLimit::Defaults, CaseLoad::TerminatedPods, &[TimesPeer(POD_RATE, 10.0)]),
+    row(&POD_GC, "# Pods over the threshold, @", 5_000, RowLimit::Unlimited, CaseLoad::TerminatedPods, &[TimesPeer(POD_RATE, 1.3)]),
+    row(&POD_GC, "# Pods on a missing Node, @", 1_000, RowLimit::Defaults, CaseLoad::PodsOnMissingNode, &[TimesPeer(POD_RATE, 10.0)]),
+    row(&POD_GC, "# Pods on a missing Node, @", 1_000, RowLimit::Unlimited, CaseLoad::PodsOnMissingNode, &[TimesPeer(POD_RATE, 1.5)]),
 ];
 
 // === impl BenchTopic ===
@@ -284,7 +283,7 @@ impl BenchOptions {
 
     /// The cases of a benchmark that the command line leaves in.
     pub(super) fn cases(&self, topic: BenchTopic) -> Vec<BenchCase> {
-        let rows = ROWS.iter().filter(|row| row.topic == topic);
+        let rows = ROWS.iter().filter(|row| row.subject.topic == topic);
         let mut cases: Vec<BenchCase> = rows.flat_map(|row| row.cases(self)).collect();
         cases.retain(|case| {
             let is_chosen =
@@ -352,7 +351,6 @@ impl BenchCase {
 }
 
 const fn row(
-    topic: BenchTopic,
     subject: &'static BenchSubject,
     title: &'static str,
     count: usize,
@@ -361,7 +359,6 @@ const fn row(
     bounds: &'static [FigureBound],
 ) -> CaseRow {
     CaseRow {
-        topic,
         subject,
         title,
         count,
@@ -369,28 +366,6 @@ const fn row(
         load,
         bounds,
     }
-}
-
-const fn gc(
-    title: &'static str,
-    count: usize,
-    limit: RowLimit,
-    load: CaseLoad,
-    bounds: &'static [FigureBound],
-) -> CaseRow {
-    let (topic, subject) = (BenchTopic::Gc, &GARBAGE_COLLECTOR);
-    row(topic, subject, title, count, limit, load, bounds)
-}
-
-const fn pods(
-    title: &'static str,
-    count: usize,
-    limit: RowLimit,
-    load: CaseLoad,
-    bounds: &'static [FigureBound],
-) -> CaseRow {
-    let (topic, subject) = (BenchTopic::PodGc, &POD_GC);
-    row(topic, subject, title, count, limit, load, bounds)
 }
 
 #[cfg(test)]

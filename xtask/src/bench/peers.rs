@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::cases::LimitMode;
+use super::cases::{BenchTopic, LimitMode};
 use super::driver::LoadDriver;
 use super::run::BenchRun;
 use crate::cargo::{Binary, Running};
@@ -37,6 +37,8 @@ pub(super) enum BenchSide {
 /// The name and the flags of one controller in both programs.
 #[derive(Debug)]
 pub(super) struct BenchSubject {
+    /// The benchmark that measures it.
+    pub(super) topic: BenchTopic,
     /// Its name in `--controllers`, the same in both programs.
     controller: &'static str,
     /// The flag for the number of workers, the same in both programs.
@@ -54,6 +56,7 @@ pub(super) struct BenchSubject {
 
 /// A controller of ours that logs no line when it has listed its objects. The load is made after the start.
 const ROW: BenchSubject = BenchSubject {
+    topic: BenchTopic::Gc,
     controller: "",
     workers_flag: "",
     flags: &[],
@@ -73,6 +76,7 @@ pub(super) static GARBAGE_COLLECTOR: BenchSubject = BenchSubject {
 
 /// The TTL controller of `batch/v1`.
 pub(super) static TTL: BenchSubject = BenchSubject {
+    topic: BenchTopic::Ttl,
     controller: "ttl-after-finished-controller",
     workers_flag: "--concurrent-ttl-after-finished-syncs",
     peer_ready: Some("Starting TTL after finished controller"),
@@ -81,6 +85,7 @@ pub(super) static TTL: BenchSubject = BenchSubject {
 
 /// The TTL controller of Volcano's Jobs.
 pub(super) static VOLCANO_TTL: BenchSubject = BenchSubject {
+    topic: BenchTopic::Ttl,
     controller: "gc-controller",
     workers_flag: "--worker-threads-for-gc",
     ..ROW
@@ -88,6 +93,7 @@ pub(super) static VOLCANO_TTL: BenchSubject = BenchSubject {
 
 /// The CronJob controller of `batch/v1`.
 pub(super) static CRON: BenchSubject = BenchSubject {
+    topic: BenchTopic::Cron,
     controller: "cronjob-controller",
     workers_flag: "--concurrent-cron-job-syncs",
     peer_ready: Some("Starting cronjob controller v2"),
@@ -96,6 +102,7 @@ pub(super) static CRON: BenchSubject = BenchSubject {
 
 /// The controller of Volcano's CronJobs.
 pub(super) static VOLCANO_CRON: BenchSubject = BenchSubject {
+    topic: BenchTopic::Cron,
     controller: "cronjob-controller/volcano",
     workers_flag: "--worker-threads-for-cronjob",
     ..ROW
@@ -106,6 +113,7 @@ pub(super) const POD_GC_KEEPS: usize = 100;
 
 /// Pod GC. Neither program has a flag for its workers.
 pub(super) static POD_GC: BenchSubject = BenchSubject {
+    topic: BenchTopic::PodGc,
     controller: "pod-garbage-collector-controller",
     flags: &["--terminated-pod-gc-threshold=100"],
     peer_ready: Some("Starting GC controller"),

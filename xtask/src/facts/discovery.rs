@@ -21,10 +21,13 @@ const HEAD: &str = "\
 pub(super) struct ResourceFacts(Vec<GroupVersionResources>);
 
 /// The resources of one group and version.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
 struct GroupVersionResources {
+    /// Stands above the versions in discovery.
+    #[serde(skip)]
     group: String,
     version: String,
+    #[serde(default)]
     resources: Vec<DiscoveryResource>,
 }
 
@@ -45,20 +48,13 @@ struct DiscoveryList {
 struct DiscoveryGroup {
     #[serde(default)]
     metadata: DiscoveryMetadata,
-    versions: Vec<DiscoveryVersion>,
+    versions: Vec<GroupVersionResources>,
 }
 
 #[derive(Default, Deserialize)]
 struct DiscoveryMetadata {
     #[serde(default)]
     name: String,
-}
-
-#[derive(Deserialize)]
-struct DiscoveryVersion {
-    version: String,
-    #[serde(default)]
-    resources: Vec<DiscoveryResource>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -113,24 +109,17 @@ impl ResourceFacts {
     fn of(groups: Vec<DiscoveryGroup>) -> Self {
         let mut stable = Vec::new();
         for group in groups {
-            for mut version in group.versions {
-                if !is_stable(&version.version) {
+            for mut gv in group.versions {
+                if !is_stable(&gv.version) {
                     continue;
                 }
-                version
-                    .resources
-                    .sort_by(|a, b| a.resource.cmp(&b.resource));
-                for resource in &mut version.resources {
-                    resource
-                        .subresources
-                        .sort_by(|a, b| a.subresource.cmp(&b.subresource));
+                gv.group.clone_from(&group.metadata.name);
+                gv.resources.sort_by(|a, b| a.resource.cmp(&b.resource));
+                for resource in &mut gv.resources {
+                    let subresources = &mut resource.subresources;
+                    subresources.sort_by(|a, b| a.subresource.cmp(&b.subresource));
                 }
-                let group = group.metadata.name.clone();
-                stable.push(GroupVersionResources {
-                    group,
-                    version: version.version,
-                    resources: version.resources,
-                });
+                stable.push(gv);
             }
         }
         Self(stable)
@@ -149,12 +138,8 @@ impl ResourceFacts {
         for gv in &self.0 {
             for resource in &gv.resources {
                 kinds.push(gv.full(&resource.response_kind));
-                kinds.extend(
-                    resource
-                        .subresources
-                        .iter()
-                        .map(|sub| gv.full(&sub.response_kind)),
-                );
+                let subresources = resource.subresources.iter();
+                kinds.extend(subresources.map(|sub| gv.full(&sub.response_kind)));
             }
         }
         kinds.sort();
@@ -166,26 +151,23 @@ impl ResourceFacts {
         let mut groups: Vec<&str> = self.0.iter().map(|gv| gv.group.as_str()).collect();
         groups.dedup();
         let resources = || self.0.iter().flat_map(|gv| &gv.resources);
+        let subresources = resources().map(|resource| resource.subresources.len());
         vec![
             ("groups", groups.len()),
             ("group-versions", self.0.len()),
             ("resources", resources().count()),
-            (
-                "subresources",
-                resources()
-                    .map(|resource| resource.subresources.len())
-                    .sum(),
-            ),
+            ("subresources", subresources.sum()),
         ]
     }
 
     pub(super) fn text(&self) -> String {
-        let rows: String = self
-            .0
-            .iter()
-            .flat_map(|gv| gv.resources.iter().map(|resource| gv.rows(resource)))
-            .collect();
-        HEAD.to_owned() + &rows
+        let rows = self.0.iter().map(|gv| {
+            let resources = gv.resources.iter();
+            resources
+                .map(|resource| gv.rows(resource))
+                .collect::<String>()
+        });
+        HEAD.to_owned() + &rows.collect::<String>()
     }
 }
 

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::column;
 use super::discovery::{FactGvk, ResourceFacts};
+use super::{NOTHING, column};
 use crate::http::HttpClient;
 
 const HEAD: &str = "\
@@ -33,32 +33,22 @@ const PREFIXES: [&str; 5] = [
 #[derive(Debug)]
 pub(super) struct MergeFacts {
     kinds: BTreeMap<FactGvk, String>,
-    /// By type and field name.
-    fields: BTreeMap<(String, String), FieldFact>,
+    fields: TypeFields,
 }
+
+/// Facts by type and field name.
+type TypeFields = BTreeMap<(String, String), FieldFact>;
 
 /// The merge facts of one field in OpenAPI.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 struct FieldFact {
-    shape: FieldShape,
+    /// `object`, or `list` or `map` of the value's type.
+    shape: &'static str,
     /// The type of the value or its elements, when that has fields.
     value: Option<String>,
-    strategy: Option<String>,
-    merge_key: Option<String>,
-    list_type: Option<String>,
-    list_map_keys: Vec<String>,
+    /// The last four columns: patch strategy, merge key, list type and list map keys.
+    facts: [String; 4],
 }
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FieldShape {
-    Object,
-    List,
-    Map,
-}
-
-/// All fields of all types, before those without facts are left out.
-#[derive(Debug, Default)]
-struct SchemaTypes(BTreeMap<String, BTreeMap<String, FieldFact>>);
 
 // === impl MergeFacts ===
 
@@ -85,38 +75,35 @@ impl MergeFacts {
             .iter()
             .filter_map(|gvk| Some((gvk.clone(), roots.get(gvk)?.clone())))
             .collect();
-        let types = SchemaTypes::of(&schemas)?;
-        let reachable = types.reachable(kinds.values());
-        let leading = types.leading();
-        let mut fields = BTreeMap::new();
-        for (owner, name, field) in types.iter() {
-            let leads = field
-                .value
-                .as_ref()
-                .is_some_and(|value| leading.contains(value.as_str()));
-            if reachable.contains(owner) && (field.has_facts() || leads) {
-                fields.insert((owner.to_owned(), name.to_owned()), field.clone());
-            }
-        }
+        let mut fields = fields(&schemas)?;
+        // The types of the kinds and all that are met below them.
+        let reachable = grown(&fields, kinds.values().cloned(), |known, owner, field| {
+            field.value.as_ref().filter(|_| known.contains(owner))
+        });
+        // Those types that have a field with facts, or a field that leads to such a type.
+        let leading = grown(&fields, [], |known, owner, field| {
+            field.is_listed(known).then_some(owner)
+        });
+        fields.retain(|(owner, _), field| reachable.contains(owner) && field.is_listed(&leading));
         Ok(Self { kinds, fields })
     }
 
     pub(super) fn counts(&self) -> Vec<(&'static str, usize)> {
-        let count = |is: &dyn Fn(&FieldFact) -> bool| {
-            self.fields.values().filter(|field| is(field)).count()
+        let count = |is: &dyn Fn(&[String; 4]) -> bool| {
+            let fields = self.fields.values();
+            fields.filter(|field| is(&field.facts)).count()
         };
-        let listed =
-            |list_type: &str| count(&|field| field.list_type.as_deref() == Some(list_type));
+        let listed = |list_type: &str| count(&|facts| facts[2] == list_type);
         vec![
             ("kinds", self.kinds.len()),
             ("fields", self.fields.len()),
             (
                 "fields with a patch strategy",
-                count(&|field| field.strategy.is_some()),
+                count(&|facts| facts[0] != NOTHING),
             ),
             (
                 "fields with a merge key",
-                count(&|field| field.merge_key.is_some()),
+                count(&|facts| facts[1] != NOTHING),
             ),
             ("lists that are atomic", listed("atomic")),
             ("lists that are maps", listed("map")),
@@ -129,10 +116,11 @@ impl MergeFacts {
             let group = column([gvk.group.as_str()]);
             format!("kind\t{group}\t{}\t{}\t{root}\n", gvk.version, gvk.kind)
         });
-        let fields = self
-            .fields
-            .iter()
-            .map(|((owner, name), field)| format!("field\t{owner}\t{name}\t{}\n", field.columns()));
+        let fields = self.fields.iter().map(|((owner, name), field)| {
+            let (shape, value) = (field.shape, column(field.value.as_deref()));
+            let facts = field.facts.join("\t");
+            format!("field\t{owner}\t{name}\t{shape}\t{value}\t{facts}\n")
+        });
         HEAD.to_owned() + &kinds.chain(fields).collect::<String>()
     }
 }
@@ -142,115 +130,62 @@ impl MergeFacts {
 impl FieldFact {
     fn of(schema: &Value, types: &BTreeSet<&str>) -> Result<Self> {
         let (shape, inner) = match (&schema["items"], &schema["additionalProperties"]) {
-            (items @ Value::Object(_), _) => (FieldShape::List, items),
-            (_, values @ Value::Object(_)) => (FieldShape::Map, values),
-            _ => (FieldShape::Object, schema),
+            (items @ Value::Object(_), _) => ("list", items),
+            (_, values @ Value::Object(_)) => ("map", values),
+            _ => ("object", schema),
         };
-        let text = |key: &str| schema[key].as_str().map(str::to_owned);
-        let keys = schema["x-kubernetes-list-map-keys"]
-            .as_array()
-            .into_iter()
-            .flatten();
+        let text = |key: &str| column(schema[key].as_str());
+        let keys = schema["x-kubernetes-list-map-keys"].as_array();
         Ok(Self {
             shape,
             value: reference(inner)?.filter(|name| types.contains(name.as_str())),
-            strategy: text("x-kubernetes-patch-strategy"),
-            merge_key: text("x-kubernetes-patch-merge-key"),
-            list_type: text("x-kubernetes-list-type"),
-            list_map_keys: keys.filter_map(Value::as_str).map(str::to_owned).collect(),
+            facts: [
+                text("x-kubernetes-patch-strategy"),
+                text("x-kubernetes-patch-merge-key"),
+                text("x-kubernetes-list-type"),
+                column(keys.into_iter().flatten().filter_map(Value::as_str)),
+            ],
         })
     }
 
-    fn has_facts(&self) -> bool {
-        self.strategy.is_some()
-            || self.merge_key.is_some()
-            || self.list_type.is_some()
-            || !self.list_map_keys.is_empty()
-    }
-
-    fn columns(&self) -> String {
-        let or_dash = |value: &Option<String>| column(value.as_deref());
-        let shape = match self.shape {
-            FieldShape::Object => "object",
-            FieldShape::List => "list",
-            FieldShape::Map => "map",
-        };
-        [
-            shape,
-            &or_dash(&self.value),
-            &or_dash(&self.strategy),
-            &or_dash(&self.merge_key),
-            &or_dash(&self.list_type),
-            &column(self.list_map_keys.iter().map(String::as_str)),
-        ]
-        .join("\t")
+    /// Returns whether it has facts, or leads to one of the types that have some.
+    fn is_listed(&self, leading: &BTreeSet<String>) -> bool {
+        let leads = self.value.as_ref().is_some_and(|it| leading.contains(it));
+        leads || self.facts.iter().any(|fact| fact != NOTHING)
     }
 }
 
-// === impl SchemaTypes ===
-
-impl SchemaTypes {
-    fn of(schemas: &BTreeMap<String, &Value>) -> Result<Self> {
-        let has_fields = |schema: &Value| schema["properties"].is_object();
-        let names: BTreeSet<&str> = schemas
-            .iter()
-            .filter(|(_, schema)| has_fields(schema))
-            .map(|(name, _)| name.as_str())
-            .collect();
-        let mut types = Self::default();
-        for (name, schema) in schemas {
-            for (field, schema) in schema["properties"].as_object().into_iter().flatten() {
-                let found =
-                    FieldFact::of(schema, &names).with_context(|| format!("{name}.{field}"))?;
-                types
-                    .0
-                    .entry(name.clone())
-                    .or_default()
-                    .insert(field.clone(), found);
-            }
+/// All fields of all types.
+fn fields(schemas: &BTreeMap<String, &Value>) -> Result<TypeFields> {
+    let types = schemas.iter();
+    let types: BTreeSet<&str> = types
+        .filter(|(_, schema)| schema["properties"].is_object())
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let mut fields = TypeFields::new();
+    for (owner, schema) in schemas {
+        for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
+            let field = FieldFact::of(schema, &types).with_context(|| format!("{owner}.{name}"))?;
+            fields.insert((owner.clone(), name.clone()), field);
         }
-        Ok(types)
     }
+    Ok(fields)
+}
 
-    fn iter(&self) -> impl Iterator<Item = (&str, &str, &FieldFact)> {
-        self.0.iter().flat_map(|(owner, fields)| {
-            fields
-                .iter()
-                .map(move |(name, field)| (owner.as_str(), name.as_str(), field))
-        })
-    }
-
-    /// The given types and all that are met below them.
-    fn reachable<'a>(&'a self, roots: impl Iterator<Item = &'a String>) -> BTreeSet<&'a str> {
-        let mut open: Vec<&str> = roots.map(String::as_str).collect();
-        let mut seen = BTreeSet::new();
-        while let Some(name) = open.pop() {
-            if seen.insert(name) {
-                let fields = self.0.get(name).into_iter().flat_map(BTreeMap::values);
-                open.extend(fields.filter_map(|field| field.value.as_deref()));
-            }
+/// Adds the type that `more` finds in a field to a set of types, until no field adds one.
+fn grown<'a>(
+    fields: &'a TypeFields,
+    first: impl IntoIterator<Item = String>,
+    more: impl Fn(&BTreeSet<String>, &'a String, &'a FieldFact) -> Option<&'a String>,
+) -> BTreeSet<String> {
+    let mut types: BTreeSet<String> = first.into_iter().collect();
+    loop {
+        let before = types.len();
+        for ((owner, _), field) in fields {
+            types.extend(more(&types, owner, field).cloned());
         }
-        seen
-    }
-
-    /// Those types that have a field with facts, or a field that leads to such a type.
-    fn leading(&self) -> BTreeSet<&str> {
-        let mut leading: BTreeSet<&str> = BTreeSet::new();
-        loop {
-            let before = leading.len();
-            for (owner, _, field) in self.iter() {
-                if field.has_facts()
-                    || field
-                        .value
-                        .as_ref()
-                        .is_some_and(|value| leading.contains(value.as_str()))
-                {
-                    leading.insert(owner);
-                }
-            }
-            if leading.len() == before {
-                return leading;
-            }
+        if types.len() == before {
+            return types;
         }
     }
 }

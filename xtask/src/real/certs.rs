@@ -16,13 +16,9 @@ use serde_json::json;
 
 use super::processes::private_file;
 
-/// Names of files in the directory of an instance.
+/// Names of files in the directory of an instance. The flags of its programs name them too.
 pub(super) const CA: &str = "ca.crt";
-pub(super) const SERVER_CERT: &str = "server.crt";
-pub(super) const SERVER_KEY: &str = "server.key";
-pub(super) const SERVICE_ACCOUNT_KEY: &str = "service-account.key";
-pub(super) const SERVICE_ACCOUNT_PUBLIC_KEY: &str = "service-account.pub";
-pub(super) const TOKENS: &str = "tokens.csv";
+const TOKENS: &str = "tokens.csv";
 
 /// Names under which the server of an instance may be addressed.
 const SERVER_NAMES: [&str; 6] = [
@@ -78,11 +74,11 @@ impl IdentityFiles<'_> {
             .signed_by(&server_key, &ca)
             .context("cannot sign a certificate")?;
         self.write(CA, &ca.pem())?;
-        self.write(SERVER_CERT, &server.pem())?;
-        self.write(SERVER_KEY, &server_key.serialize_pem())?;
-        self.write(SERVICE_ACCOUNT_KEY, &service_account_key.serialize_pem())?;
+        self.write("server.crt", &server.pem())?;
+        self.write("server.key", &server_key.serialize_pem())?;
+        self.write("service-account.key", &service_account_key.serialize_pem())?;
         let public_key = service_account_key.public_key_pem();
-        self.write(SERVICE_ACCOUNT_PUBLIC_KEY, &public_key)?;
+        self.write("service-account.pub", &public_key)?;
         self.write(TOKENS, &token_table()?)
     }
 

@@ -9,12 +9,63 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 
-use super::certs::{self, Identity, IdentityFiles};
+use super::certs::{CA, Identity, IdentityFiles};
 use super::processes::log_contains;
 use crate::http::HttpClient;
 
 /// etcd logs this once it serves. Its port would not do: another process may listen there.
 const ETCD_READY: &str = "ready to serve client requests";
+
+const ETCD_FLAGS: [&str; 8] = [
+    "--name=oracle",
+    "--data-dir=DIR/etcd",
+    "--listen-client-urls=http://ETCD",
+    "--advertise-client-urls=http://ETCD",
+    "--listen-peer-urls=http://ETCD_PEERS",
+    "--initial-advertise-peer-urls=http://ETCD_PEERS",
+    "--initial-cluster=oracle=http://ETCD_PEERS",
+    "--log-outputs=stderr",
+];
+
+const APISERVER_FLAGS: [&str; 16] = [
+    "--etcd-servers=http://ETCD",
+    "--bind-address=127.0.0.1",
+    "--secure-port=APISERVER_PORT",
+    // A machine without a network has no other address. Endpoints may not be loopback, so none are kept.
+    "--advertise-address=127.0.0.1",
+    "--endpoint-reconciler-type=none",
+    "--cert-dir=DIR",
+    "--tls-cert-file=DIR/server.crt",
+    "--tls-private-key-file=DIR/server.key",
+    "--token-auth-file=DIR/tokens.csv",
+    "--authorization-mode=RBAC",
+    "--service-account-issuer=https://kubernetes.default.svc",
+    "--service-account-key-file=DIR/service-account.pub",
+    "--service-account-signing-key-file=DIR/service-account.key",
+    "--service-cluster-ip-range=10.0.0.0/16",
+    "--allow-privileged=true",
+    // No controller here makes service accounts or removes the taint of new Nodes.
+    "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+];
+
+// The kubeconfig is not the one in system:masters: Priority and Fairness has to apply to it as to the program it is
+// compared with.
+const MANAGER_FLAGS: [&str; 12] = [
+    "--controllers=LIST",
+    "--kubeconfig=DIR/ordinary.kubeconfig",
+    "--authentication-kubeconfig=DIR/ordinary.kubeconfig",
+    "--authorization-kubeconfig=DIR/ordinary.kubeconfig",
+    "--bind-address=127.0.0.1",
+    "--secure-port=MANAGER_PORT",
+    "--tls-cert-file=DIR/server.crt",
+    "--tls-private-key-file=DIR/server.key",
+    "--root-ca-file=DIR/ca.crt",
+    "--service-account-private-key-file=DIR/service-account.key",
+    // No client uses a certificate, so the server publishes no authority to look up.
+    "--authentication-skip-lookup=true",
+    // There is only one of it.
+    "--leader-elect=false",
+];
 
 /// A program of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -119,15 +170,22 @@ impl ServerPorts {
 
 /// The arguments of a program.
 pub(super) fn args(role: Role, dir: &Path, ports: ServerPorts, options: &Options) -> Vec<String> {
-    match role {
-        Role::Etcd => etcd(dir, ports),
-        Role::Apiserver => [apiserver(dir, ports), options.apiserver_flags.clone()].concat(),
-        Role::ControllerManager => {
-            let controllers = options.controllers.as_deref().unwrap_or_default();
-            let ours = controller_manager(dir, ports, controllers);
-            [ours, options.controller_manager_flags.clone()].concat()
-        }
-    }
+    let (flags, more): (&[&str], &[String]) = match role {
+        Role::Etcd => (&ETCD_FLAGS, &[]),
+        Role::Apiserver => (&APISERVER_FLAGS, &options.apiserver_flags),
+        Role::ControllerManager => (&MANAGER_FLAGS, &options.controller_manager_flags),
+    };
+    let at = |port: u16| format!("127.0.0.1:{port}");
+    let fill = |flag: &&str| {
+        flag.replace("ETCD_PEERS", &at(ports.etcd_peers))
+            .replace("ETCD", &at(ports.etcd))
+            .replace("APISERVER_PORT", &ports.apiserver.to_string())
+            .replace("MANAGER_PORT", &ports.controller_manager.to_string())
+            .replace("LIST", options.controllers.as_deref().unwrap_or_default())
+            // Last, because a path may contain one of the words.
+            .replace("DIR", &dir.display().to_string())
+    };
+    flags.iter().map(fill).chain(more.iter().cloned()).collect()
 }
 
 /// A function that returns whether a program is ready at the moment of the call.
@@ -138,7 +196,7 @@ pub(super) fn readiness(
 ) -> Result<Box<dyn FnMut() -> bool>> {
     let files = IdentityFiles(dir);
     // Each instance has its own authority, so another server on this port is not mistaken for ours.
-    let ca = files.read(certs::CA)?;
+    let ca = files.read(CA)?;
     let client = |port: u16, token: Option<&str>| {
         HttpClient::new(&format!("https://127.0.0.1:{port}"), &ca, token)
     };
@@ -171,80 +229,6 @@ pub(super) fn patience(role: Role) -> Duration {
         Role::ControllerManager => 60,
     };
     Duration::from_secs(secs)
-}
-
-fn etcd(dir: &Path, ports: ServerPorts) -> Vec<String> {
-    let clients = format!("http://127.0.0.1:{}", ports.etcd);
-    let peers = format!("http://127.0.0.1:{}", ports.etcd_peers);
-    vec![
-        "--name=oracle".to_owned(),
-        format!("--data-dir={}", dir.join("etcd").display()),
-        format!("--listen-client-urls={clients}"),
-        format!("--advertise-client-urls={clients}"),
-        format!("--listen-peer-urls={peers}"),
-        format!("--initial-advertise-peer-urls={peers}"),
-        format!("--initial-cluster=oracle={peers}"),
-        "--log-outputs=stderr".to_owned(),
-    ]
-}
-
-fn apiserver(dir: &Path, ports: ServerPorts) -> Vec<String> {
-    let file = |flag: &str, name: &str| file_flag(flag, &dir.join(name));
-    vec![
-        format!("--etcd-servers=http://127.0.0.1:{}", ports.etcd),
-        "--bind-address=127.0.0.1".to_owned(),
-        format!("--secure-port={}", ports.apiserver),
-        // A machine without a network has no other address. Endpoints may not be loopback, so none are kept.
-        "--advertise-address=127.0.0.1".to_owned(),
-        "--endpoint-reconciler-type=none".to_owned(),
-        file_flag("cert-dir", dir),
-        file("tls-cert-file", certs::SERVER_CERT),
-        file("tls-private-key-file", certs::SERVER_KEY),
-        file("token-auth-file", certs::TOKENS),
-        "--authorization-mode=RBAC".to_owned(),
-        "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
-        file(
-            "service-account-key-file",
-            certs::SERVICE_ACCOUNT_PUBLIC_KEY,
-        ),
-        file(
-            "service-account-signing-key-file",
-            certs::SERVICE_ACCOUNT_KEY,
-        ),
-        "--service-cluster-ip-range=10.0.0.0/16".to_owned(),
-        "--allow-privileged=true".to_owned(),
-        // No controller here makes service accounts or removes the taint of new Nodes.
-        "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition".to_owned(),
-    ]
-}
-
-fn controller_manager(dir: &Path, ports: ServerPorts, controllers: &str) -> Vec<String> {
-    let file = |flag: &str, name: &str| file_flag(flag, &dir.join(name));
-    // Not the one in system:masters: Priority and Fairness has to apply to it as to the program it is compared with.
-    let kubeconfig = IdentityFiles(dir).kubeconfig(Identity::Ordinary);
-    vec![
-        format!("--controllers={controllers}"),
-        file_flag("kubeconfig", &kubeconfig),
-        file_flag("authentication-kubeconfig", &kubeconfig),
-        file_flag("authorization-kubeconfig", &kubeconfig),
-        "--bind-address=127.0.0.1".to_owned(),
-        format!("--secure-port={}", ports.controller_manager),
-        file("tls-cert-file", certs::SERVER_CERT),
-        file("tls-private-key-file", certs::SERVER_KEY),
-        file("root-ca-file", certs::CA),
-        file(
-            "service-account-private-key-file",
-            certs::SERVICE_ACCOUNT_KEY,
-        ),
-        // No client uses a certificate, so the server publishes no authority to look up.
-        "--authentication-skip-lookup=true".to_owned(),
-        // There is only one of it.
-        "--leader-elect=false".to_owned(),
-    ]
-}
-
-fn file_flag(flag: &str, path: &Path) -> String {
-    format!("--{flag}={}", path.display())
 }
 
 #[cfg(test)]
