@@ -183,7 +183,7 @@ fn deletes_a_dependent_of_a_held_owner_that_was_released_before() {
         world.shows_first = are_feeds_faster;
         world.create(object(RCS, "rc", &[]));
         world.change("rc", |meta| {
-            meta.finalizers = vec!["example.com/held".into()]
+            meta.finalizers = vec!["example.com/held".into()];
         });
         world.delete("rc", DeletePropagation::Orphan);
         world.settle();
