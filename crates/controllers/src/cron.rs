@@ -34,7 +34,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 pub use self::dialects::{BATCH, CRON_JOBS, CronDialect, DIALECTS, JOBS, VOLCANO};
-pub(crate) use self::facts::{cron_job_times, owner};
+pub(crate) use self::facts::{JobProgress, cron_job_times, owner};
 pub use self::index::CronIndex;
 use self::metrics::SkipCounter;
 pub use self::reason::CronReason;
@@ -46,7 +46,7 @@ use crate::runtime::controller::{
 };
 use crate::runtime::feed_set::KindInterest;
 use crate::runtime::metrics::ControllerMetrics;
-use crate::runtime::record::{ObjectRecord, RecordView, Uid};
+use crate::runtime::record::{ObjectRecord, Uid};
 
 /// A Job that our TTL or history pruning may delete within this time cannot serve as the mark that its slot is taken: the
 /// CronJob is read before the Job is created.
@@ -86,11 +86,7 @@ impl CronDialect {
     /// The kinds that the controller watches.
     #[must_use]
     pub fn interest(&self) -> KindInterest {
-        let kinds = [CRON_JOBS, JOBS].map(|resource| (self.group.into(), resource.into()));
-        KindInterest::Kinds {
-            kinds: kinds.to_vec(),
-            view: RecordView::Full,
-        }
+        KindInterest::full([(self.group, CRON_JOBS), (self.group, JOBS)])
     }
 }
 

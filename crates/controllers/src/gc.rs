@@ -37,6 +37,7 @@ use crate::runtime::controller::{
     AnsweredCall, Controller, EventNote, ObservedChange, Verdict, WakeList,
 };
 use crate::runtime::kind::KindId;
+use crate::runtime::queue::later;
 use crate::runtime::record::{ObjectRecord, Uid};
 
 /// The collector's name, as `--controllers` spells it.
@@ -113,14 +114,9 @@ impl GarbageCollector {
     }
 
     /// Applies the answer to the lookup of an owner.
-    fn apply_lookup_answer(
-        &mut self,
-        owner: &OwnerCoordinates,
-        answer: &ApiAnswer,
-        now: Timestamp,
-        wake: &mut WakeList<GcKey>,
-    ) {
-        match presence(&owner.uid, answer) {
+    fn apply_lookup_answer(&mut self, owner: &OwnerCoordinates, answered: AnsweredCall<'_, GcKey>) {
+        let (now, wake) = (answered.now, answered.wake);
+        match presence(&owner.uid, answered.answer) {
             ObjectPresence::Alive(record) => {
                 self.lookups.alive += 1;
                 self.index.record_alive(owner, record, now, wake);
@@ -134,13 +130,8 @@ impl GarbageCollector {
     }
 
     /// Applies the answer to a request about a judged object.
-    fn apply_object_answer(
-        &mut self,
-        uid: &Uid,
-        call: &ApiCall,
-        answer: &ApiAnswer,
-        wake: &mut WakeList<GcKey>,
-    ) {
+    fn apply_object_answer(&mut self, uid: &Uid, answered: AnsweredCall<'_, GcKey>) {
+        let (call, answer, wake) = (answered.call, answered.answer, answered.wake);
         if !call.is_read() {
             self.index.spend_confirmations(uid);
         }
@@ -184,12 +175,8 @@ impl Controller for GarbageCollector {
             ObservedChange::Applied(record) => self.index.apply(record, wake),
             ObservedChange::Deleted(record) => {
                 let ObjectRecord { kind, meta, .. } = &**record;
-                let gone = OwnerCoordinates {
-                    kind: *kind,
-                    namespace: meta.namespace.clone(),
-                    name: meta.name.clone(),
-                    uid: meta.uid.clone(),
-                };
+                let place = CallTarget::new(*kind, &*meta.namespace, &*meta.name);
+                let gone = OwnerCoordinates::of(&place, &meta.uid);
                 self.index.mark_absent(gone, AbsenceProof::Observed, wake);
             }
             ObservedChange::Missing(_, uid) => self.index.mark_doubtful(uid, wake),
@@ -206,16 +193,9 @@ impl Controller for GarbageCollector {
     }
 
     fn answered(&mut self, answered: AnsweredCall<'_, GcKey>) -> Vec<EventNote> {
-        let AnsweredCall {
-            key,
-            call,
-            answer,
-            now,
-            wake,
-        } = answered;
-        match key {
-            GcKey::Object(uid) => self.apply_object_answer(uid, call, answer, wake),
-            GcKey::Owner(owner) => self.apply_lookup_answer(owner, answer, now, wake),
+        match answered.key {
+            GcKey::Object(uid) => self.apply_object_answer(uid, answered),
+            GcKey::Owner(owner) => self.apply_lookup_answer(owner, answered),
         }
         Vec::new()
     }
@@ -238,11 +218,7 @@ impl OwnerCoordinates {
     }
 
     fn target(&self) -> CallTarget {
-        CallTarget {
-            kind: self.kind,
-            namespace: self.namespace.clone(),
-            name: self.name.clone(),
-        }
+        CallTarget::new(self.kind, &*self.namespace, &*self.name)
     }
 }
 
@@ -265,9 +241,7 @@ fn presence<'a>(uid: &Uid, answer: &'a ApiAnswer) -> ObjectPresence<'a> {
 }
 
 fn sync_deadline(since: Timestamp) -> Timestamp {
-    since
-        .saturating_add(ORPHAN_HOLD_MAX)
-        .unwrap_or(Timestamp::MAX)
+    later(since, ORPHAN_HOLD_MAX)
 }
 
 #[cfg(test)]

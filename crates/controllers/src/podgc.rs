@@ -34,13 +34,10 @@ use crate::runtime::controller::{
 };
 use crate::runtime::feed_set::KindInterest;
 use crate::runtime::metrics::ControllerMetrics;
-use crate::runtime::record::{ObjectRecord, RecordView, Uid};
+use crate::runtime::record::{ObjectRecord, Uid};
 
 /// The controller's name, as `--controllers` spells it.
 pub const NAME: &str = "pod-garbage-collector-controller";
-
-/// The kinds that Pod GC watches, as group and resource.
-const KINDS: [(&str, &str); 2] = [("", "pods"), ("", "nodes")];
 
 /// The time between two rounds, as upstream.
 pub const PERIOD: Duration = Duration::from_secs(20);
@@ -85,6 +82,9 @@ pub enum PodGcKey {
     Node(Arc<str>),
 }
 
+/// The keys of Pod GC that have to be decided again.
+type PodGcWake = WakeList<PodGcKey>;
+
 /// The reasons for which Pods are removed, in the order in which they are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PodSweep {
@@ -101,11 +101,7 @@ pub enum PodSweep {
 /// The kinds that Pod GC watches, with full objects.
 #[must_use]
 pub fn interest() -> KindInterest {
-    let kinds = KINDS.map(|(group, resource)| (group.into(), resource.into()));
-    KindInterest::Kinds {
-        kinds: kinds.to_vec(),
-        view: RecordView::Full,
-    }
+    KindInterest::full([("", "pods"), ("", "nodes")])
 }
 
 // === impl PodGcController ===
@@ -126,15 +122,9 @@ impl PodGcController {
     }
 
     /// Applies the answer to a request about a Pod.
-    fn apply_pod_answer(
-        &mut self,
-        uid: &Uid,
-        call: &ApiCall,
-        answer: &ApiAnswer,
-        now: Timestamp,
-        wake: &mut WakeList<PodGcKey>,
-    ) {
-        match answer {
+    fn apply_pod_answer(&mut self, uid: &Uid, answered: AnsweredCall<'_, PodGcKey>) {
+        let (call, now, wake) = (answered.call, answered.now, answered.wake);
+        match answered.answer {
             // Another Pod has its name. The feed will show the DELETED event of this one.
             ApiAnswer::Object(record) if record.meta.uid != *uid => {
                 self.index.mark_going(uid, now, wake);
@@ -155,14 +145,9 @@ impl PodGcController {
     }
 
     /// Applies the answer to the read of a Node. A failed read proves nothing, so the Node counts as existing.
-    fn apply_node_answer(
-        &mut self,
-        name: &str,
-        answer: &ApiAnswer,
-        now: Timestamp,
-        wake: &mut WakeList<PodGcKey>,
-    ) {
-        match answer {
+    fn apply_node_answer(&mut self, name: &str, answered: AnsweredCall<'_, PodGcKey>) {
+        let (now, wake) = (answered.now, answered.wake);
+        match answered.answer {
             ApiAnswer::Object(record) => self.index.record_node_alive(name, record, now, wake),
             ApiAnswer::Absent(proof) => self.index.record_node_absent(name, proof, now),
             ApiAnswer::Done | ApiAnswer::Failed(_) => {}
@@ -178,7 +163,7 @@ impl Controller for PodGcController {
         NAME
     }
 
-    fn observe(&mut self, change: &ObservedChange, now: Timestamp, wake: &mut WakeList<PodGcKey>) {
+    fn observe(&mut self, change: &ObservedChange, now: Timestamp, wake: &mut PodGcWake) {
         let index = &mut self.index;
         match change {
             ObservedChange::Applied(record) if index.is_pod(record.kind) => {
@@ -213,24 +198,13 @@ impl Controller for PodGcController {
             PodGcKey::Pod(uid) => decide::decide_pod(&self.index, uid, now),
             PodGcKey::Node(name) => decide::decide_node(&self.index, name, now),
         };
-        Verdict {
-            next,
-            because,
-            notes: Vec::new(),
-        }
+        Verdict::new(next, because)
     }
 
     fn answered(&mut self, answered: AnsweredCall<'_, PodGcKey>) -> Vec<EventNote> {
-        let AnsweredCall {
-            key,
-            call,
-            answer,
-            now,
-            wake,
-        } = answered;
-        match key {
-            PodGcKey::Pod(uid) => self.apply_pod_answer(uid, call, answer, now, wake),
-            PodGcKey::Node(name) => self.apply_node_answer(name, answer, now, wake),
+        match answered.key {
+            PodGcKey::Pod(uid) => self.apply_pod_answer(uid, answered),
+            PodGcKey::Node(name) => self.apply_node_answer(name, answered),
         }
         Vec::new()
     }

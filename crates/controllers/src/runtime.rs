@@ -11,11 +11,13 @@
 //! - [`driver`]: asks one controller for decisions and sends their requests.
 //! - [`effects`]: sends every request of a decision: a call becomes a request, and its response an answer.
 //! - [`evidence`]: one record per write, with its reason.
+//! - `bounded_map`: a map that forgets the oldest entry first.
 //! - [`clients`]: connections to a cluster.
 //! - [`events`]: writes Events.
 //! - [`metrics`]: the metrics page.
 //! - [`manager`]: starts controllers, and restarts them after a panic.
 
+pub(crate) mod bounded_map;
 pub mod call;
 pub mod clients;
 pub mod controller;

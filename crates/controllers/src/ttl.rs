@@ -36,7 +36,7 @@ use crate::runtime::controller::{
 use crate::runtime::feed_set::KindInterest;
 use crate::runtime::kind::{KindId, KindState};
 use crate::runtime::metrics::ControllerMetrics;
-use crate::runtime::record::{ObjectRecord, RecordView, Uid};
+use crate::runtime::record::{ObjectRecord, Uid};
 
 /// Deletes the finished Jobs of one kind when their TTL has expired.
 #[derive(Debug)]
@@ -115,7 +115,8 @@ impl TtlController {
 
     /// Applies the answer to a read of the CronJob that created a Job.
     fn apply_cron_job_answer(&mut self, uid: &Uid, answer: &ApiAnswer, wake: &mut WakeList<Uid>) {
-        let tick = self.index.get(uid).and_then(TrackedJob::tick).cloned();
+        let job = self.index.get(uid);
+        let tick = job.and_then(|job| job.tick.as_ref());
         match answer {
             ApiAnswer::Object(record) if tick.is_some_and(|tick| tick.owner == record.meta.uid) => {
                 self.index.interlock.apply(record, wake);
@@ -192,22 +193,16 @@ impl Controller for TtlController {
     }
 
     fn answered(&mut self, answered: AnsweredCall<'_, Uid>) -> Vec<EventNote> {
-        let AnsweredCall {
-            key: uid,
-            call,
-            answer,
-            now,
-            wake,
-        } = answered;
+        let (uid, call, wake) = (answered.key, answered.call, answered.wake);
         if self.is_cron_job(call.target().kind) {
-            self.apply_cron_job_answer(uid, answer, wake);
+            self.apply_cron_job_answer(uid, answered.answer, wake);
             return Vec::new();
         }
-        match answer {
+        match answered.answer {
             ApiAnswer::Object(record) if record.meta.uid == *uid && call.is_read() => {
                 // Only a feed adds a Job to the index.
-                if self.index.has(uid) {
-                    self.apply(record, now, wake);
+                if self.index.get(uid).is_some() {
+                    self.apply(record, answered.now, wake);
                 }
             }
             ApiAnswer::Object(record) if record.meta.uid == *uid => {
@@ -237,14 +232,9 @@ impl FinishingKind {
     /// The kinds that a controller of this row watches.
     #[must_use]
     pub fn interest(&self, settings: TtlSettings) -> KindInterest {
-        let mut kinds = vec![(self.group.into(), self.resource.into())];
-        if settings.with_cron {
-            kinds.push((self.cron_dialect.group.into(), CRON_JOBS.into()));
-        }
-        KindInterest::Kinds {
-            kinds,
-            view: RecordView::Full,
-        }
+        let cron_jobs = (self.cron_dialect.group, CRON_JOBS);
+        let cron_jobs = settings.with_cron.then_some(cron_jobs);
+        KindInterest::full([(self.group, self.resource)].into_iter().chain(cron_jobs))
     }
 }
 

@@ -6,10 +6,10 @@
 use jiff::Timestamp;
 
 use super::event_texts::{self, CronEvent};
-use super::memory::{FailedStep, SlotState, StatusWrite};
+use super::memory::{CronMemory, FailedStep, SlotState, StatusWrite};
 use super::reason::SkipReason;
 use super::{CronJobs, owner, slots, status};
-use crate::runtime::call::{ApiAnswer, ApiCall, CallFailure, FailureKind, JudgedVersion};
+use crate::runtime::call::{ApiAnswer, ApiCall, FailureKind, JudgedVersion};
 use crate::runtime::controller::{AnsweredCall, EventNote, WakeList};
 use crate::runtime::record::{ObjectRecord, Uid};
 
@@ -22,6 +22,10 @@ impl CronJobs {
         event_texts::note(self.index.row, &about, event, values)
     }
 
+    fn remember(&mut self, uid: &Uid, change: impl FnOnce(&mut CronMemory)) {
+        self.index.memory(uid).map(change);
+    }
+
     /// Remembers a failed step. The CronJob is woken at its next slot, so that no slot waits for a backoff.
     fn fail(&mut self, uid: &Uid, failed: FailedStep, now: Timestamp, wake: &mut WakeList<Uid>) {
         let next = self
@@ -31,53 +35,36 @@ impl CronJobs {
         if let Some(next) = next {
             wake.at(uid.clone(), next);
         }
-        if let Some(memory) = self.index.memory(uid) {
-            memory.failed = Some(failed);
-        }
+        self.remember(uid, |memory| memory.failed = Some(failed));
     }
 
     /// A request succeeded: forgets the failure of its own step, and of no other.
     fn succeed(&mut self, uid: &Uid, is_own: fn(&FailedStep) -> bool) {
-        if let Some(memory) = self.index.memory(uid) {
+        self.remember(uid, |memory| {
             memory.failed.take_if(|failed| is_own(failed));
-        }
+        });
     }
 
     /// Takes the answer to the create of a slot's Job.
     pub(super) fn created(&mut self, answered: AnsweredCall<'_, Uid>) -> Option<EventNote> {
-        let AnsweredCall {
-            key: uid,
-            call,
-            answer,
-            now,
-            wake,
-        } = answered;
-        let name = call.target().name.clone();
-        if let Some(memory) = self.index.memory(uid) {
-            memory.create_answered();
-        }
-        match answer {
+        let (uid, now, wake) = (answered.key, answered.now, answered.wake);
+        let name = answered.call.target().name.clone();
+        self.remember(uid, CronMemory::create_answered);
+        match answered.answer {
             ApiAnswer::Object(record) if self.owns(uid, record) => {
                 self.succeed(uid, |failed| *failed == FailedStep::Start);
                 self.index.apply_job(record, wake);
                 self.note(uid, CronEvent::Created, &[("job", &name)])
             }
             ApiAnswer::Object(record) => {
-                let judged = JudgedVersion {
-                    uid: record.meta.uid.clone(),
-                    revision: record.meta.revision.clone(),
-                };
+                let judged = JudgedVersion::new(&record.meta.uid, &record.meta.revision);
                 self.block_slot(uid, &name, SkipReason::Stolen, now);
-                if let Some(memory) = self.index.memory(uid) {
-                    memory.unowned_job = Some((call.target().clone(), judged));
-                }
+                let unowned_job = Some((answered.call.target().clone(), judged));
+                self.remember(uid, |memory| memory.unowned_job = unowned_job);
                 None
             }
             // The Job exists. The driver reads it, and `found` takes the answer.
-            ApiAnswer::Failed(CallFailure {
-                kind: FailureKind::Conflict,
-                ..
-            }) => None,
+            answer if answer.is_conflict() => None,
             ApiAnswer::Failed(failure) => {
                 self.fail(uid, FailedStep::Start, now, wake);
                 match failure.kind {
@@ -91,17 +78,11 @@ impl CronJobs {
 
     /// Takes the answer to a status write.
     pub(super) fn recorded(&mut self, answered: AnsweredCall<'_, Uid>) -> Vec<EventNote> {
-        let AnsweredCall {
-            key: uid,
-            call,
-            answer,
-            now,
-            wake,
-        } = answered;
-        let ApiCall::Patch { judged, patch, .. } = call else {
+        let (uid, now, wake) = (answered.key, answered.now, answered.wake);
+        let ApiCall::Patch { judged, patch, .. } = answered.call else {
             return Vec::new();
         };
-        match answer {
+        match answered.answer {
             ApiAnswer::Object(record) if record.meta.uid == *uid => {
                 self.index.apply_cron(record, now, wake);
                 self.succeed(uid, |failed| *failed == FailedStep::Record);
@@ -128,11 +109,8 @@ impl CronJobs {
             }
             // The CronJob is gone, or another one has its name.
             ApiAnswer::Object(_) | ApiAnswer::Absent(_) => self.index.forget_cron(uid, wake),
-            ApiAnswer::Failed(CallFailure {
-                kind: FailureKind::Conflict,
-                ..
-            })
-            | ApiAnswer::Done => {}
+            answer if answer.is_conflict() => {}
+            ApiAnswer::Done => {}
             ApiAnswer::Failed(_) => self.fail(uid, FailedStep::Record, now, wake),
         }
         Vec::new()
@@ -140,20 +118,14 @@ impl CronJobs {
 
     /// Takes the answer to the delete of a Job.
     pub(super) fn deleted(&mut self, answered: AnsweredCall<'_, Uid>) -> Option<EventNote> {
-        let AnsweredCall {
-            key: uid,
-            call,
-            answer,
-            now,
-            wake,
-        } = answered;
-        let job = &call.judged()?.uid;
-        let name = call.target().name.clone();
+        let (uid, now, wake) = (answered.key, answered.now, answered.wake);
+        let job = &answered.call.judged()?.uid;
+        let name = answered.call.target().name.clone();
         if let Some(memory) = self.index.memory(uid) {
             // Whatever the answer: the Job belongs to another owner now, so one delete is enough.
             memory.unowned_job.take_if(|(_, judged)| judged.uid == *job);
         }
-        match answer {
+        match answered.answer {
             ApiAnswer::Object(record) if record.meta.uid == *job => {
                 self.index
                     .delete_acknowledged(job, Some(&record.meta.revision));
@@ -164,10 +136,7 @@ impl CronJobs {
                 self.index.forget_job(job, wake);
                 return None;
             }
-            ApiAnswer::Failed(CallFailure {
-                kind: FailureKind::Conflict,
-                ..
-            }) => return None,
+            answer if answer.is_conflict() => return None,
             ApiAnswer::Failed(failure) => {
                 let known = self.index.job(uid, job);
                 let is_replaced = known.is_some_and(|known| !self.index.has_finished(known));
@@ -198,19 +167,11 @@ impl CronJobs {
 
     /// Takes the answer to the read of the CronJob before a create.
     pub(super) fn confirmed(&mut self, answered: AnsweredCall<'_, Uid>) {
-        let AnsweredCall {
-            key: uid,
-            answer,
-            now,
-            wake,
-            ..
-        } = answered;
-        match answer {
+        let (uid, now, wake) = (answered.key, answered.now, answered.wake);
+        match answered.answer {
             ApiAnswer::Object(record) if record.meta.uid == *uid => {
                 self.index.apply_cron(record, now, wake);
-                if let Some(memory) = self.index.memory(uid) {
-                    memory.slot = SlotState::Confirmed { at: now };
-                }
+                self.remember(uid, |memory| memory.slot = SlotState::Confirmed { at: now });
             }
             ApiAnswer::Object(_) | ApiAnswer::Absent(_) => self.index.forget_cron(uid, wake),
             ApiAnswer::Failed(_) => self.fail(uid, FailedStep::Start, now, wake),
@@ -220,15 +181,9 @@ impl CronJobs {
 
     /// Takes the answer to the read of a Job, or of the object that has its name.
     pub(super) fn found(&mut self, answered: AnsweredCall<'_, Uid>) -> Option<EventNote> {
-        let AnsweredCall {
-            key: uid,
-            call,
-            answer,
-            now,
-            wake,
-        } = answered;
-        let name = &call.target().name;
-        match answer {
+        let (uid, now, wake) = (answered.key, answered.now, answered.wake);
+        let name = &answered.call.target().name;
+        match answered.answer {
             ApiAnswer::Object(record) => {
                 self.succeed(uid, |failed| *failed == FailedStep::Ask);
                 self.index

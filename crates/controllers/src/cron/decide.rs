@@ -29,6 +29,7 @@ use super::slots::{self, DueSlot};
 use super::status::{self, CronStatus};
 use crate::runtime::call::{ApiCall, JudgedVersion, PatchForm};
 use crate::runtime::controller::{EventNote, NextStep, Verdict};
+use crate::runtime::queue::later;
 use crate::runtime::record::Uid;
 
 /// When a schedule is looked at again that has no slot for years.
@@ -38,29 +39,33 @@ const LOOK_AGAIN: Duration = Duration::from_secs(365 * 86_400);
 const NO_SLOTS: &str = "time difference between two schedules is less than 1 second";
 
 /// The steps of a reconcile. The first step that has a request ends the decision.
-static STEPS: [(CronStep, StepRequest); 4] = [
-    (CronStep::Prune, |case| case.prune()),
-    (CronStep::Start, |case| case.start()),
-    (CronStep::Record, |case| case.record()),
-    (CronStep::Ask, |case| case.ask()),
+static STEPS: [(FailedHere, StepRequest); 4] = [
+    // Delete Jobs over the history limits.
+    (
+        |failed| matches!(failed, FailedStep::Prune(_)),
+        |case| case.prune(),
+    ),
+    // Serve the slot that is due.
+    (
+        |failed| *failed == FailedStep::Start,
+        |case| case.plan.request.clone(),
+    ),
+    // Write the status.
+    (
+        |failed| *failed == FailedStep::Record,
+        |case| case.record.clone(),
+    ),
+    // Read a Job that a list did not show.
+    (|failed| *failed == FailedStep::Ask, |case| case.ask()),
 ];
+
+/// Whether it was this step whose request failed.
+type FailedHere = fn(&FailedStep) -> bool;
 
 /// The request of a step, if the step has one to send now.
 type StepRequest = fn(&CronCase<'_>) -> Option<ReasonedCall>;
 
 type ReasonedCall = (ApiCall, CronReason);
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CronStep {
-    /// Delete Jobs over the history limits.
-    Prune,
-    /// Serve the slot that is due.
-    Start,
-    /// Write the status.
-    Record,
-    /// Read a Job that a list did not show.
-    Ask,
-}
 
 /// One CronJob at the time of a decision, with everything that several steps need.
 struct CronCase<'a> {
@@ -79,14 +84,13 @@ struct CronCase<'a> {
 struct SlotPlan {
     /// The request that serves the slot.
     request: Option<ReasonedCall>,
-    /// When to decide again if no step has a request.
-    next: NextStep<Uid>,
-    because: CronReason,
-    notes: Vec<EventNote>,
+    /// The decision if no step has a request: when to decide again, and the Events.
+    verdict: Verdict<Uid, CronReason>,
 }
 
 /// The decision for a CronJob.
 pub(super) fn cron_job(index: &CronIndex, uid: &Uid, now: Timestamp) -> Verdict<Uid, CronReason> {
+    let rest = |because| Verdict::new(NextStep::Rest, because);
     let Some(cron) = index.cron(uid) else {
         return rest(CronReason::Unknown);
     };
@@ -97,46 +101,16 @@ pub(super) fn cron_job(index: &CronIndex, uid: &Uid, now: Timestamp) -> Verdict<
         return rest(CronReason::Deleting);
     }
     let case = CronCase::new(index, uid, cron, now);
-    let failed = cron.memory.failed.as_ref().map(CronStep::of);
+    let failed = cron.memory.failed.as_ref();
     let (last, first): (Vec<_>, Vec<_>) =
-        (STEPS.iter()).partition(|(step, _)| Some(*step) == failed);
+        (STEPS.iter()).partition(|(failed_here, _)| failed.is_some_and(failed_here));
     let found = (first.iter().chain(&last)).find_map(|(_, request)| request(&case));
-    let SlotPlan {
-        next,
-        because,
-        notes,
-        ..
-    } = case.plan;
-    let (next, because) = match found {
-        Some((call, because)) => (NextStep::Call(call), because),
-        None => (next, because),
-    };
-    Verdict {
-        next,
-        because,
-        notes,
+    let mut verdict = case.plan.verdict;
+    if let Some((call, because)) = found {
+        verdict.next = NextStep::Call(call);
+        verdict.because = because;
     }
-}
-
-fn rest(because: CronReason) -> Verdict<Uid, CronReason> {
-    Verdict {
-        next: NextStep::Rest,
-        because,
-        notes: Vec::new(),
-    }
-}
-
-// === impl CronStep ===
-
-impl CronStep {
-    fn of(failed: &FailedStep) -> Self {
-        match failed {
-            FailedStep::Prune(_) => Self::Prune,
-            FailedStep::Start => Self::Start,
-            FailedStep::Record => Self::Record,
-            FailedStep::Ask => Self::Ask,
-        }
-    }
+    verdict
 }
 
 // === impl CronCase ===
@@ -155,14 +129,6 @@ impl<'a> CronCase<'a> {
         case.record = case.status_write();
         case.plan = case.plan_slot();
         case
-    }
-
-    fn start(&self) -> Option<ReasonedCall> {
-        self.plan.request.clone()
-    }
-
-    fn record(&self) -> Option<ReasonedCall> {
-        self.record.clone()
     }
 
     /// The read of a Job that a list did not show.
@@ -192,13 +158,10 @@ impl<'a> CronCase<'a> {
         }
         let record = self.record.as_ref();
         let record = record.filter(|_| cron.memory.failed != Some(FailedStep::Record));
+        let spec = &cron.spec;
         let limits = [
-            (
-                JobProgress::Succeeded,
-                cron.spec.succeeded_kept,
-                "successful",
-            ),
-            (JobProgress::Failed, cron.spec.failed_kept, "failed"),
+            (JobProgress::Succeeded, spec.succeeded_kept, "successful"),
+            (JobProgress::Failed, spec.failed_kept, "failed"),
         ];
         let over_limit = limits.into_iter().filter_map(|(outcome, kept, which)| {
             let kept = kept?;
@@ -257,10 +220,7 @@ impl<'a> CronCase<'a> {
         }
         let call = ApiCall::Delete {
             target: index.target_of_job(cron, &job.name)?,
-            judged: JudgedVersion {
-                uid: uid.clone(),
-                revision: job.revision.clone(),
-            },
+            judged: JudgedVersion::new(uid, &job.revision),
             propagation: index.row.propagation,
             grace_secs: None,
         };
@@ -275,10 +235,7 @@ impl<'a> CronCase<'a> {
         let patch = status::patch(index.row, cron, &self.derived)?;
         let call = ApiCall::Patch {
             target: index.target_of_cron(cron)?,
-            judged: JudgedVersion {
-                uid: self.uid.clone(),
-                revision: cron.revision.clone(),
-            },
+            judged: JudgedVersion::new(self.uid, &cron.revision),
             subresource: Some("status"),
             form: PatchForm::Merge,
             patch,
@@ -307,10 +264,9 @@ impl CronCase<'_> {
             (Some(slot), next) if self.is_served(slot) => self.wait_until(next, None),
             (Some(slot), next) => self.plan_due(slot, next),
             (None, Some(next)) => self.wait_until(Some(next), None),
-            (None, None) if last > self.now => SlotPlan {
-                next: NextStep::At(last),
-                ..SlotPlan::rest(CronReason::LastInFuture { last }, None)
-            },
+            (None, None) if last > self.now => {
+                SlotPlan::new(NextStep::At(last), CronReason::LastInFuture { last })
+            }
             (None, None) => {
                 let plain = event_texts::shortened(&spec.text);
                 let values = [("plain", &*plain), ("error", NO_SLOTS)];
@@ -455,15 +411,9 @@ impl CronCase<'_> {
     fn wait_until(&self, next: Option<Timestamp>, skip: Option<SkippedSlot>) -> SlotPlan {
         let (next, because) = match next {
             Some(next) => (next, CronReason::Waits { next, skip }),
-            None => {
-                let again = self.now.saturating_add(LOOK_AGAIN);
-                (again.unwrap_or(Timestamp::MAX), CronReason::NeverDue)
-            }
+            None => (later(self.now, LOOK_AGAIN), CronReason::NeverDue),
         };
-        SlotPlan {
-            next: NextStep::At(next),
-            ..SlotPlan::rest(because, None)
-        }
+        SlotPlan::new(NextStep::At(next), because)
     }
 
     fn note(&self, event: CronEvent, values: &[(&str, &str)]) -> Option<EventNote> {
@@ -485,17 +435,19 @@ impl CronCase<'_> {
 // === impl SlotPlan ===
 
 impl SlotPlan {
-    fn rest(because: CronReason, note: Option<EventNote>) -> Self {
+    fn new(next: NextStep<Uid>, because: CronReason) -> Self {
         Self {
             request: None,
-            next: NextStep::Rest,
-            because,
-            notes: note.into_iter().collect(),
+            verdict: Verdict::new(next, because),
         }
     }
 
+    fn rest(because: CronReason, note: Option<EventNote>) -> Self {
+        Self::new(NextStep::Rest, because).with_note(note)
+    }
+
     fn with_note(mut self, note: Option<EventNote>) -> Self {
-        self.notes.extend(note);
+        self.verdict.notes.extend(note);
         self
     }
 

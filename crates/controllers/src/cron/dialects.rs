@@ -3,12 +3,14 @@
 //!
 //! Mirrors `pkg/controller/cronjob` (1.36) and Volcano's `pkg/controllers/cronjob` (1.15).
 
+use jiff::Timestamp;
 use prometheus_client::metrics::histogram::Histogram;
 
 use super::event_texts::{self, EventText};
-use super::facts::{JobFacts, RawJobStatus};
+use super::facts::JobFacts;
 use super::metrics::CronMetrics;
 use crate::runtime::call::DeletePropagation;
+use crate::runtime::record::body::JsonMembers;
 
 /// A kind of CronJobs and the Jobs that it makes.
 #[derive(Debug)]
@@ -39,9 +41,12 @@ pub struct CronDialect {
     pub(super) checks_suspended: bool,
     /// Whether the status of a CronJob is written while it is being deleted.
     pub(super) serves_deleting: bool,
-    pub(super) read_job: fn(&RawJobStatus<'_>) -> JobFacts,
+    pub(crate) read_job: ReadJob,
     pub(super) event_texts: &'static [EventText],
 }
+
+/// Reads the status of a Job: its facts, and when it got its outcome.
+type ReadJob = fn(&JsonMembers<'_>) -> (JobFacts, Option<Timestamp>);
 
 /// The time that orders finished Jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

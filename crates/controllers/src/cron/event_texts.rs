@@ -34,227 +34,63 @@ pub(super) enum CronEvent {
 /// Case, severity, reason, and the message with placeholders like `{job}`.
 pub(super) type EventText = (CronEvent, EventSeverity, &'static str, &'static str);
 
-use EventSeverity::{Normal, Warning};
+/// A row for each case, so that the tables read like those of the documentation.
+macro_rules! event_texts {
+    ($($event:ident $severity:ident $reason:literal $message:expr;)*) => {
+        &[$((CronEvent::$event, EventSeverity::$severity, $reason, $message)),*]
+    };
+}
 
 const TOO_MANY: &str = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew";
 
 /// The Events of Kubernetes' controller.
-pub(super) const BATCH: &[EventText] = &[
-    (
-        CronEvent::SawCompleted,
-        Normal,
-        "SawCompletedJob",
-        "Saw completed job: {job}, condition: {how}",
-    ),
-    (
-        CronEvent::Created,
-        Normal,
-        "SuccessfulCreate",
-        "Created job {job}",
-    ),
-    (
-        CronEvent::Deleted,
-        Normal,
-        "SuccessfulDelete",
-        "Deleted job {job}",
-    ),
-    (
-        CronEvent::DeleteFailed,
-        Warning,
-        "FailedDelete",
-        "Deleted job: {error}",
-    ),
-    (
-        CronEvent::GetFailed,
-        Warning,
-        "FailedGet",
-        "Get job: {error}",
-    ),
-    (
-        CronEvent::CreateFailed,
-        Warning,
-        "FailedCreate",
-        "Error creating job: {error}",
-    ),
-    (
-        CronEvent::Forbidden,
-        Normal,
-        "JobAlreadyActive",
-        "Not starting job because prior execution is running and concurrency policy is Forbid",
-    ),
-    (
-        CronEvent::TakenBack,
-        Warning,
-        "UnexpectedJob",
-        "Saw a job that the controller did not create or forgot: {job}",
-    ),
-    (
-        CronEvent::Dropped,
-        Normal,
-        "MissingJob",
-        "Active job went missing: {job}",
-    ),
-    (
-        CronEvent::TooManyMissed,
-        Warning,
-        "TooManyMissedTimes",
-        TOO_MANY,
-    ),
-    (
-        CronEvent::Missed,
-        Warning,
-        "MissSchedule",
-        "Missed scheduled time to start a job: {slot}",
-    ),
-    (
-        CronEvent::ZoneInSchedule,
-        Warning,
-        "UnsupportedSchedule",
-        "CRON_TZ or TZ used in schedule {schedule} is not officially supported, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details",
-    ),
-    (
-        CronEvent::EditUnreadable,
-        Warning,
-        "UnParseableCronJobSchedule",
-        "unparseable schedule for cronjob: {plain}",
-    ),
-    (
-        CronEvent::Unreadable,
-        Warning,
-        "UnparseableSchedule",
-        "unparseable schedule: {schedule} : {error}",
-    ),
-    (
-        CronEvent::UnknownZone,
-        Warning,
-        "UnknownTimeZone",
-        "invalid timeZone: {zone}: {error}",
-    ),
-    (
-        CronEvent::NeverDue,
-        Warning,
-        "InvalidSchedule",
-        "invalid schedule: {plain} : {error}",
-    ),
-];
+pub(super) const BATCH: &[EventText] = event_texts! {
+    SawCompleted Normal "SawCompletedJob" "Saw completed job: {job}, condition: {how}";
+    Created Normal "SuccessfulCreate" "Created job {job}";
+    Deleted Normal "SuccessfulDelete" "Deleted job {job}";
+    DeleteFailed Warning "FailedDelete" "Deleted job: {error}";
+    GetFailed Warning "FailedGet" "Get job: {error}";
+    CreateFailed Warning "FailedCreate" "Error creating job: {error}";
+    Forbidden Normal "JobAlreadyActive"
+        "Not starting job because prior execution is running and concurrency policy is Forbid";
+    TakenBack Warning "UnexpectedJob" "Saw a job that the controller did not create or forgot: {job}";
+    Dropped Normal "MissingJob" "Active job went missing: {job}";
+    TooManyMissed Warning "TooManyMissedTimes" TOO_MANY;
+    Missed Warning "MissSchedule" "Missed scheduled time to start a job: {slot}";
+    ZoneInSchedule Warning "UnsupportedSchedule"
+        "CRON_TZ or TZ used in schedule {schedule} is not officially supported, see \
+        https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details";
+    EditUnreadable Warning "UnParseableCronJobSchedule" "unparseable schedule for cronjob: {plain}";
+    Unreadable Warning "UnparseableSchedule" "unparseable schedule: {schedule} : {error}";
+    UnknownZone Warning "UnknownTimeZone" "invalid timeZone: {zone}: {error}";
+    NeverDue Warning "InvalidSchedule" "invalid schedule: {plain} : {error}";
+};
 
 /// The Events of Volcano's controller.
-pub(super) const VOLCANO: &[EventText] = &[
-    (
-        CronEvent::SawCompleted,
-        Normal,
-        "SawCompletedJob",
-        "Saw completed job: {job} in active, remove",
-    ),
-    (
-        CronEvent::Created,
-        Normal,
-        "SuccessfulCreate",
-        "Created job {job} for CronJob {cronjob}",
-    ),
-    (
-        CronEvent::Deleted,
-        Normal,
-        "SuccessfulDelete",
-        "Deleted job \"{job}\"",
-    ),
-    (
-        CronEvent::DeleteFailed,
-        Warning,
-        "FailedDelete",
-        "Error deleting job \"{job}\": {error}",
-    ),
-    (
-        CronEvent::GetFailed,
-        Warning,
-        "FailedGet",
-        "Get job: {error}",
-    ),
-    (
-        CronEvent::CreateFailed,
-        Warning,
-        "FailedCreate",
-        "Failed to create job: {error}",
-    ),
-    (
-        CronEvent::Forbidden,
-        Warning,
-        "ForbidConcurrent",
-        "Skipping job creation because another job is already running",
-    ),
-    (
-        CronEvent::Replacing,
-        Warning,
-        "ReplaceConcurrent",
-        "Replacing active job for CronJob",
-    ),
-    (
-        CronEvent::TakenBack,
-        Warning,
-        "OrphanedJob",
-        "Detected orphaned job forgotten or not managed by controller: {job} (UID: {uid})",
-    ),
-    (
-        CronEvent::Dropped,
-        Warning,
-        "StaleReference",
-        "Active job \"{job}\" no longer exists (UID: {uid})",
-    ),
-    (
-        CronEvent::MadeAgain,
-        Warning,
-        "StaleReference",
-        "Active job reference \"{job}\" points to a different UID (expected: {uid}, actual: {other})",
-    ),
-    (
-        CronEvent::Foreign,
-        Warning,
-        "ForeignJob",
-        "Job {job} exists but is not owned by this CronJob (current owner: {owner})",
-    ),
-    (
-        CronEvent::NamespaceEnding,
-        Warning,
-        "NamespaceTerminating",
-        "Namespace {namespace} is terminating, skipping job creation",
-    ),
-    (
-        CronEvent::TooManyMissed,
-        Warning,
-        "TooManyMissedTimes",
-        TOO_MANY,
-    ),
-    (
-        CronEvent::ZoneInSchedule,
-        Warning,
-        "UnsupportedSchedule",
-        "CRON_TZ or TZ in the schedule {schedule} is not officially supported. If set, the TimeZone field will be ignored during execution.",
-    ),
-    (
-        CronEvent::EditUnreadable,
-        Warning,
-        "UnParseableCronJobSchedule",
-        "unparseable schedule for cronjob: {plain}",
-    ),
-    (
-        CronEvent::Unreadable,
-        Warning,
-        "InvalidSchedule",
-        "Error getting schedule time: {error}",
-    ),
-    (
-        CronEvent::UnknownZone,
-        Warning,
-        "InvalidTimeZone",
-        "Invalid time zone {zone}: {error}",
-    ),
-    (
-        CronEvent::NeverDue,
-        Warning,
-        "InvalidSchedule",
-        "Error getting schedule time: {error}",
-    ),
-];
+pub(super) const VOLCANO: &[EventText] = event_texts! {
+    SawCompleted Normal "SawCompletedJob" "Saw completed job: {job} in active, remove";
+    Created Normal "SuccessfulCreate" "Created job {job} for CronJob {cronjob}";
+    Deleted Normal "SuccessfulDelete" "Deleted job \"{job}\"";
+    DeleteFailed Warning "FailedDelete" "Error deleting job \"{job}\": {error}";
+    GetFailed Warning "FailedGet" "Get job: {error}";
+    CreateFailed Warning "FailedCreate" "Failed to create job: {error}";
+    Forbidden Warning "ForbidConcurrent" "Skipping job creation because another job is already running";
+    Replacing Warning "ReplaceConcurrent" "Replacing active job for CronJob";
+    TakenBack Warning "OrphanedJob" "Detected orphaned job forgotten or not managed by controller: {job} (UID: {uid})";
+    Dropped Warning "StaleReference" "Active job \"{job}\" no longer exists (UID: {uid})";
+    MadeAgain Warning "StaleReference"
+        "Active job reference \"{job}\" points to a different UID (expected: {uid}, actual: {other})";
+    Foreign Warning "ForeignJob" "Job {job} exists but is not owned by this CronJob (current owner: {owner})";
+    NamespaceEnding Warning "NamespaceTerminating" "Namespace {namespace} is terminating, skipping job creation";
+    TooManyMissed Warning "TooManyMissedTimes" TOO_MANY;
+    ZoneInSchedule Warning "UnsupportedSchedule"
+        "CRON_TZ or TZ in the schedule {schedule} is not officially supported. If set, the TimeZone field will be ignored \
+        during execution.";
+    EditUnreadable Warning "UnParseableCronJobSchedule" "unparseable schedule for cronjob: {plain}";
+    Unreadable Warning "InvalidSchedule" "Error getting schedule time: {error}";
+    UnknownZone Warning "InvalidTimeZone" "Invalid time zone {zone}: {error}";
+    NeverDue Warning "InvalidSchedule" "Error getting schedule time: {error}";
+};
 
 /// The most characters of a schedule or a zone in a message: a hostile one may have a million.
 const QUOTED_CHARS_MAX: usize = 120;

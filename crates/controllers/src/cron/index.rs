@@ -122,19 +122,12 @@ impl CronIndex {
     }
 
     pub(super) fn target_of_cron(&self, cron: &CronState) -> Option<CallTarget> {
-        Some(CallTarget {
-            kind: self.crons_kind.id?,
-            namespace: cron.namespace.clone(),
-            name: cron.name.clone(),
-        })
+        let kind = self.crons_kind.id?;
+        Some(CallTarget::new(kind, &*cron.namespace, &*cron.name))
     }
 
     pub(super) fn target_of_job(&self, cron: &CronState, name: &str) -> Option<CallTarget> {
-        Some(CallTarget {
-            kind: self.jobs_kind.id?,
-            namespace: cron.namespace.clone(),
-            name: name.into(),
-        })
+        Some(CallTarget::new(self.jobs_kind.id?, &*cron.namespace, name))
     }
 
     pub(super) fn know_catalog(&mut self, catalog: &KindCatalog) {

@@ -12,7 +12,7 @@ use prometheus_client::registry::Registry;
 use super::{CronDialect, CronReason};
 use crate::runtime::call::ApiAnswer;
 use crate::runtime::controller::{DriverStep, NextStep};
-use crate::runtime::metrics::{ControllerMetrics, MetricSet};
+use crate::runtime::metrics::{ControllerMetrics, MetricSet, register_metrics};
 use crate::runtime::queue::age;
 use crate::runtime::record::Uid;
 
@@ -70,28 +70,15 @@ impl Default for CronMetrics {
 }
 
 impl MetricSet for CronMetrics {
-    // The encoder appends `_total` to the names of counters.
     fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "cronjob_controller_job_creation_skew_duration_seconds",
-            "How long after its slot the Job of a CronJob was made",
-            self.batch_job_skew.clone(),
-        );
-        registry.register(
-            "volcano_cronjob_controller_job_creation_skew_duration_seconds",
-            "How long after its slot the Job of a Volcano CronJob was made",
-            self.volcano_job_skew.clone(),
-        );
-        registry.register(
-            "caretaker_cron_skipped",
-            "Slots of CronJobs that came and had no Job then",
-            self.skipped.clone(),
-        );
-        registry.register(
-            "caretaker_cron_missed",
-            "Slots of CronJobs that never had a Job, because a later one came first",
-            self.missed.clone(),
-        );
+        register_metrics! { registry, self;
+            batch_job_skew "cronjob_controller_job_creation_skew_duration_seconds"
+                "How long after its slot the Job of a CronJob was made";
+            volcano_job_skew "volcano_cronjob_controller_job_creation_skew_duration_seconds"
+                "How long after its slot the Job of a Volcano CronJob was made";
+            skipped "caretaker_cron_skipped" "Slots of CronJobs that came and had no Job then";
+            missed "caretaker_cron_missed" "Slots of CronJobs that never had a Job, because a later one came first";
+        }
     }
 }
 

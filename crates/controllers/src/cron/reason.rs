@@ -1,48 +1,43 @@
-//! The reasons of the decisions for CronJobs, as values with a sentence each.
-
-use std::fmt;
+//! The reasons of the decisions for CronJobs, as values with a sentence each. thiserror formats the sentences, although
+//! no reason is an error.
 
 use jiff::Timestamp;
 
 use crate::runtime::controller::{DecisionReason, ObjectIdentity};
 
 /// Why a decision was made. The sentence speaks of the CronJob, or of the Job that a delete is about.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CronReason {
-    /// No feed has shown the CronJob.
+    #[error("nothing is known about it")]
     Unknown,
-    /// CronJobs or Jobs have not been listed yet.
+    #[error("not all CronJobs and Jobs are known")]
     Unlisted,
+    #[error("it is being deleted, so it starts no Jobs")]
     Deleting,
+    #[error("it is suspended, so it starts no Jobs until it is resumed")]
     Suspended,
-    /// The schedule cannot be parsed.
-    Unreadable {
-        /// The parser's message.
-        error: String,
-    },
-    /// The time zone does not exist.
-    UnknownZone {
-        /// The message of the lookup.
-        error: String,
-    },
-    /// The schedule has no slot for years.
+    #[error("its schedule cannot be read, so it waits for another one: {error}")]
+    Unreadable { error: String },
+    #[error("it waits for another time zone: {error}")]
+    UnknownZone { error: String },
+    #[error("its schedule names no time within five years")]
     NeverDue,
-    /// `lastScheduleTime` lies in the future by our clock, and no slot follows it.
-    LastInFuture {
-        last: Timestamp,
-    },
-    /// The next slot lies in the future.
+    #[error(
+        "its lastScheduleTime is {last:.0}, which is still to come by our clock; nothing is due before"
+    )]
+    LastInFuture { last: Timestamp },
+    #[error("its next slot is {next:.0}{}", skipped(skip.as_ref()))]
     Waits {
-        /// The next slot.
         next: Timestamp,
         /// The slot before it, if that one has no Job.
         skip: Option<SkippedSlot>,
     },
-    /// A slot is due, and the CronJob is read first to see whether another process served it.
-    Confirms {
-        slot: Timestamp,
-    },
-    /// A slot is due.
+    /// Another process may have served the slot.
+    #[error(
+        "its slot {slot:.0} has come; its Jobs may be gone soon, so it is read once more first"
+    )]
+    Confirms { slot: Timestamp },
+    #[error("its slot {slot:.0} has come{}", missed_slots(*missed))]
     Starts {
         slot: Timestamp,
         /// The number of slots before it without a Job, up to 100.
@@ -50,15 +45,16 @@ pub enum CronReason {
         /// The owner of the Job.
         cron_job: ObjectIdentity,
     },
-    /// A slot is due, and the Job of an earlier slot still runs.
+    /// The Job of an earlier slot still runs.
+    #[error("the slot {slot:.0} has come, and the concurrency policy is Replace")]
     Replaced {
         slot: Timestamp,
         /// The owner of the Job.
         cron_job: ObjectIdentity,
     },
-    /// The stored status differs from the derived one.
+    #[error("its status differs from what its Jobs show")]
     Records,
-    /// More Jobs have finished than the history limit keeps.
+    #[error("only {kept} {which} {} of its CronJob {} kept", jobs_are(*kept).0, jobs_are(*kept).1)]
     OverHistoryLimit {
         /// The history limit.
         kept: usize,
@@ -67,12 +63,9 @@ pub enum CronReason {
         /// The owner of the Job.
         cron_job: ObjectIdentity,
     },
-    /// A relist does not show a Job that ran.
-    Asks {
-        /// The name of the Job.
-        job: String,
-    },
-    /// The API server stored a Job that we created without our owner reference.
+    #[error("a fresh list does not show its Job {job}")]
+    Asks { job: String },
+    #[error("it was created for a CronJob and stored with another owner")]
     Stray {
         /// The CronJob that the Job was created for.
         cron_job: ObjectIdentity,
@@ -80,7 +73,8 @@ pub enum CronReason {
 }
 
 /// A slot in the past that has no Job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the slot {slot:.0} {why}")]
 pub struct SkippedSlot {
     /// The schedule time.
     pub slot: Timestamp,
@@ -88,19 +82,23 @@ pub struct SkippedSlot {
 }
 
 /// Why a slot in the past has no Job: it was skipped, or it still waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SkipReason {
-    /// The slot waits: the concurrency policy is `Forbid`, and a Job still runs. The slot gets its Job if that one ends
-    /// before the next slot comes.
+    #[error(
+        "waits, because a Job still runs and the concurrency policy is Forbid; when that ends before the next slot comes, it starts"
+    )]
     WaitsForRunningJob,
-    /// The deadline of the slot has passed.
+    #[error(
+        "was skipped, because it was found later than its startingDeadlineSeconds of {deadline_secs}"
+    )]
     Late {
         /// The value of `startingDeadlineSeconds`.
         deadline_secs: i64,
     },
-    /// A Job of another owner has the name of the slot's Job.
+    #[error("was skipped, because a Job of its name belongs to another owner")]
     Foreign,
-    /// An admission webhook gave the slot's Job to another owner.
+    /// An admission webhook changed the owner of the Job.
+    #[error("was skipped, because its Job was created and stored with another owner")]
     Stolen,
 }
 
@@ -139,96 +137,6 @@ impl DecisionReason for CronReason {
     }
 }
 
-impl fmt::Display for CronReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown => f.write_str("nothing is known about it"),
-            Self::Unlisted => f.write_str("not all CronJobs and Jobs are known"),
-            Self::Deleting => f.write_str("it is being deleted, so it starts no Jobs"),
-            Self::Suspended => {
-                f.write_str("it is suspended, so it starts no Jobs until it is resumed")
-            }
-            Self::Unreadable { error } => {
-                write!(
-                    f,
-                    "its schedule cannot be read, so it waits for another one: {error}"
-                )
-            }
-            Self::UnknownZone { error } => write!(f, "it waits for another time zone: {error}"),
-            Self::NeverDue => f.write_str("its schedule names no time within five years"),
-            Self::LastInFuture { last } => write!(
-                f,
-                "its lastScheduleTime is {last:.0}, which is still to come by our clock; nothing is due before"
-            ),
-            Self::Waits {
-                next, skip: None, ..
-            } => write!(f, "its next slot is {next:.0}"),
-            Self::Waits {
-                next,
-                skip: Some(skip),
-                ..
-            } => write!(f, "its next slot is {next:.0}; {skip}"),
-            Self::Confirms { slot } => {
-                write!(
-                    f,
-                    "its slot {slot:.0} has come; its Jobs may be gone soon, so it is read once more first"
-                )
-            }
-            Self::Starts {
-                slot, missed: 0, ..
-            } => write!(f, "its slot {slot:.0} has come"),
-            Self::Starts { slot, missed, .. } => {
-                write!(
-                    f,
-                    "its slot {slot:.0} has come; {missed} before it have no Job"
-                )
-            }
-            Self::Replaced { slot, .. } => write!(
-                f,
-                "the slot {slot:.0} has come, and the concurrency policy is Replace"
-            ),
-            Self::Records => f.write_str("its status differs from what its Jobs show"),
-            Self::OverHistoryLimit { kept, which, .. } => {
-                let (jobs, are) = match kept {
-                    1 => ("Job", "is"),
-                    _ => ("Jobs", "are"),
-                };
-                write!(f, "only {kept} {which} {jobs} of its CronJob {are} kept")
-            }
-            Self::Asks { job } => write!(f, "a fresh list does not show its Job {job}"),
-            Self::Stray { .. } => {
-                f.write_str("it was created for a CronJob and stored with another owner")
-            }
-        }
-    }
-}
-
-// === impl SkippedSlot ===
-
-impl fmt::Display for SkippedSlot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let slot = self.slot;
-        match self.why {
-            SkipReason::WaitsForRunningJob => write!(
-                f,
-                "the slot {slot:.0} waits, because a Job still runs and the concurrency policy is Forbid; when that ends before the next slot comes, it starts"
-            ),
-            SkipReason::Late { deadline_secs } => write!(
-                f,
-                "the slot {slot:.0} was skipped, because it was found later than its startingDeadlineSeconds of {deadline_secs}"
-            ),
-            SkipReason::Foreign => write!(
-                f,
-                "the slot {slot:.0} was skipped, because a Job of its name belongs to another owner"
-            ),
-            SkipReason::Stolen => write!(
-                f,
-                "the slot {slot:.0} was skipped, because its Job was created and stored with another owner"
-            ),
-        }
-    }
-}
-
 // === impl SkipReason ===
 
 impl SkipReason {
@@ -241,5 +149,23 @@ impl SkipReason {
             Self::Foreign => "foreign-job",
             Self::Stolen => "mutated-job",
         }
+    }
+}
+
+fn skipped(skip: Option<&SkippedSlot>) -> String {
+    skip.map_or(String::new(), |skip| format!("; {skip}"))
+}
+
+fn missed_slots(missed: usize) -> String {
+    match missed {
+        0 => String::new(),
+        _ => format!("; {missed} before it have no Job"),
+    }
+}
+
+fn jobs_are(count: usize) -> (&'static str, &'static str) {
+    match count {
+        1 => ("Job", "is"),
+        _ => ("Jobs", "are"),
     }
 }

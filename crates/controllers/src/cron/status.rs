@@ -37,6 +37,9 @@ pub(super) struct ActiveJob {
     pub(super) revision: Box<str>,
 }
 
+/// A time of a status.
+type StatusTime = fn(&CronStatus) -> Option<Timestamp>;
+
 /// The status as it should be.
 pub(super) fn derive(index: &CronIndex, uid: &Uid, cron: &CronState, now: Timestamp) -> CronStatus {
     let stored = &cron.status;
@@ -114,19 +117,12 @@ pub(super) fn patch(row: &CronDialect, cron: &CronState, derived: &CronStatus) -
         };
         status.insert("active".to_owned(), active);
     }
-    for (name, old, new) in [
-        (
-            "lastScheduleTime",
-            stored.last_schedule,
-            derived.last_schedule,
-        ),
-        (
-            "lastSuccessfulTime",
-            stored.last_successful,
-            derived.last_successful,
-        ),
-    ] {
-        if let Some(new) = new.filter(|_| old != new) {
+    let times: [(&str, StatusTime); 2] = [
+        ("lastScheduleTime", |status| status.last_schedule),
+        ("lastSuccessfulTime", |status| status.last_successful),
+    ];
+    for (name, time) in times {
+        if let Some(new) = time(derived).filter(|_| time(stored) != time(derived)) {
             status.insert(name.to_owned(), format!("{new:.0}").into());
         }
     }

@@ -44,13 +44,16 @@ pub(super) fn decide_object(
     now: Timestamp,
 ) -> Verdict<GcKey, GcReason> {
     let Some(id) = index.graph.find(uid) else {
-        return verdict((NextStep::Rest, GcReason::Unknown), Vec::new());
+        return Verdict::new(NextStep::Rest, GcReason::Unknown);
     };
-    let mut notes = Vec::new();
-    notes.extend(foreign_namespace_event(index, id));
     let (next, because) = judge(index, id, now);
-    notes.extend(unseen_kinds_event(index, id, &because));
-    verdict((next, because), notes)
+    let foreign = foreign_namespace_event(index, id);
+    let unseen = unseen_kinds_event(index, id, &because);
+    Verdict {
+        next,
+        because,
+        notes: foreign.into_iter().chain(unseen).collect(),
+    }
 }
 
 /// Decides whether to read an owner that dependents refer to.
@@ -59,7 +62,7 @@ pub(super) fn decide_owner(
     owner: &OwnerCoordinates,
     now: Timestamp,
 ) -> Verdict<GcKey, GcReason> {
-    let decision = match owner_read_time(index, owner, now) {
+    let (next, because) = match owner_read_time(index, owner, now) {
         Some(at) if at <= now => {
             let identity = index.graph.find(&owner.uid).map(|id| index.identity(id));
             let call = ApiCall::Get {
@@ -71,15 +74,7 @@ pub(super) fn decide_owner(
         Some(at) => (NextStep::At(at), GcReason::NotShown),
         None => (NextStep::Rest, GcReason::Settled),
     };
-    verdict(decision, Vec::new())
-}
-
-fn verdict((next, because): GcDecision, notes: Vec<EventNote>) -> Verdict<GcKey, GcReason> {
-    Verdict {
-        next,
-        because,
-        notes,
-    }
+    Verdict::new(next, because)
 }
 
 fn judge(index: &OwnershipIndex, id: NodeId, now: Timestamp) -> GcDecision {
@@ -370,10 +365,7 @@ fn patch(index: &OwnershipIndex, id: NodeId, patch: Value) -> NextStep<GcKey> {
 }
 
 fn judged_copy(index: &OwnershipIndex, id: NodeId) -> JudgedVersion {
-    JudgedVersion {
-        uid: index.graph.node(id).uid.clone(),
-        revision: index.graph.revision(id),
-    }
+    JudgedVersion::new(&index.graph.node(id).uid, &index.graph.revision(id))
 }
 
 /// When to read an owner: not at all if no reference points at it, or if its state is known.

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::index::OwnershipIndex;
 use super::index::graph::{NodeId, ObjectFacts, OptionalBool, OwnerEdge};
 use super::standing::{OwnerStanding, kind_name, reference_identity, standing_with_owner};
-use super::view::{DOWN, reachable};
+use super::view::{WalkDirection, reachable};
 use crate::runtime::call::CallTarget;
 use crate::runtime::controller::ObjectIdentity;
 use crate::runtime::kind::{KindId, KindState};
@@ -163,7 +163,7 @@ fn blockers(index: &OwnershipIndex, id: NodeId) -> (Vec<ObjectIdentity>, usize) 
 }
 
 fn count_dependents(index: &OwnershipIndex, id: NodeId) -> Vec<DependentCount> {
-    let mut below = reachable(index, vec![id], DOWN);
+    let mut below = reachable(index, vec![id], WalkDirection::Down);
     below.remove(&id);
     let mut counts: BTreeMap<KindId, usize> = BTreeMap::new();
     for id in below {

@@ -7,7 +7,6 @@
 
 mod answers;
 mod arena;
-pub(crate) mod bounded_map;
 pub(crate) mod graph;
 pub(crate) mod intern;
 mod kinds;
@@ -19,12 +18,12 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use self::bounded_map::{ABSENT_OWNERS, BoundedMap};
 use self::graph::{EdgeId, NodeId, ObjectFacts, OptionalBool, OwnershipGraph};
 pub(crate) use self::lookups::OwnerLookup;
 use self::lookups::OwnerLookups;
 use self::reference_types::ReferenceTypes;
 use super::{GcKey, OwnerCoordinates};
+use crate::runtime::bounded_map::BoundedMap;
 use crate::runtime::call::{AbsenceProof, CallTarget};
 use crate::runtime::controller::{ObjectIdentity, WakeList};
 use crate::runtime::kind::{KindCatalog, KindId, KindScope, KindState};
@@ -34,6 +33,13 @@ use crate::runtime::record::{ObjectRecord, OwnerRef, RecordMeta, Uid};
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 /// The finalizer of a deletion that leaves the dependents as orphans.
 pub(crate) const ORPHAN: &str = "orphan";
+
+/// How many absent owners are kept. Upstream's 500 are too few when a large namespace is deleted.
+///
+/// While objects refer to an absent owner, its node has the proof. Afterwards an entry saves a lookup when another
+/// dependent of the owner appears, and keeps that dependent if the owner left orphans. The server never reuses a uid, so
+/// entries stay true until the store is restored; then they are cleared.
+const ABSENT_OWNERS: usize = 10_000;
 
 /// The kind of a virtual owner whose type is not served.
 const UNRESOLVED: KindId = KindId(u16::MAX);
@@ -132,7 +138,10 @@ impl OwnershipIndex {
         let meta = &record.meta;
         let (id, before) = match self.graph.find(&meta.uid) {
             None => {
-                let id = self.add(record);
+                let uid = meta.uid.clone();
+                let id = self
+                    .graph
+                    .add(uid, record.kind, &meta.namespace, &meta.name);
                 (id, None)
             }
             Some(id) if self.is_virtual(id) => {
@@ -221,29 +230,15 @@ impl OwnershipIndex {
         }
     }
 
-    fn add(&mut self, record: &ObjectRecord) -> NodeId {
-        let RecordMeta {
-            uid,
-            namespace,
-            name,
-            ..
-        } = &record.meta;
-        self.graph.add(uid.clone(), record.kind, namespace, name)
-    }
-
     /// Turns a virtual owner into an object that a feed shows. Dependents whose reference does not match the object have
     /// to be judged again.
     fn show_virtual(&mut self, id: NodeId, record: &ObjectRecord, wake: &mut WakeList<GcKey>) {
-        let RecordMeta {
-            uid,
-            namespace,
-            name,
-            ..
-        } = &record.meta;
-        self.graph.identify(id, record.kind, namespace, name);
+        let meta = &record.meta;
+        self.graph
+            .identify(id, record.kind, &meta.namespace, &meta.name);
         self.graph.node_mut(id).facts = ObjectFacts::default();
         self.virtual_nodes.remove(&id);
-        self.lookups.forget(uid);
+        self.lookups.forget(&meta.uid);
         for (edge, found) in self.graph.dependents(id) {
             if !self.names_owner_correctly(edge) {
                 wake.now(self.key(found.dependent));
@@ -252,13 +247,8 @@ impl OwnershipIndex {
     }
 
     fn keep_finalizers(&mut self, id: NodeId, meta: &RecordMeta) {
-        let ours = |finalizer: &&str| [FOREGROUND, ORPHAN].contains(finalizer);
-        if meta
-            .finalizers
-            .iter()
-            .map(|own| &**own)
-            .any(|own| ours(&own))
-        {
+        let mut finalizers = meta.finalizers.iter();
+        if finalizers.any(|finalizer| [FOREGROUND, ORPHAN].contains(&&**finalizer)) {
             self.finalizers.insert(id, meta.finalizers.clone());
         } else {
             self.finalizers.remove(&id);
@@ -376,11 +366,7 @@ impl OwnershipIndex {
 
     pub(crate) fn target(&self, id: NodeId) -> CallTarget {
         let node = self.graph.node(id);
-        CallTarget {
-            kind: node.kind,
-            namespace: self.graph.namespace(id).into(),
-            name: node.name.clone(),
-        }
+        CallTarget::new(node.kind, self.graph.namespace(id), &*node.name)
     }
 
     pub(crate) fn finalizers(&self, id: NodeId) -> &[Box<str>] {

@@ -7,7 +7,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::{GarbageCollector, NAME};
-use crate::runtime::metrics::{ControllerLabel, MetricSet};
+use crate::runtime::metrics::{ControllerLabel, MetricSet, register_metrics};
 
 /// The size of the graph, owner lookups, and failed syncs. Clones share the same metrics.
 #[derive(Debug, Clone, Default)]
@@ -59,32 +59,13 @@ impl GcMetrics {
 }
 
 impl MetricSet for GcMetrics {
-    // The encoder appends `_total` to the names of counters.
     fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "garbagecollector_controller_resources_sync_error",
-            "Syncs of resources that did not succeed",
-            self.sync_errors.clone(),
-        );
-        registry.register(
-            "caretaker_graph_nodes",
-            "Objects in the graph",
-            self.graph_nodes.clone(),
-        );
-        registry.register(
-            "caretaker_graph_edges",
-            "Ownerships in the graph",
-            self.graph_edges.clone(),
-        );
-        registry.register(
-            "caretaker_graph_virtual_nodes",
-            "Owners in the graph that were never seen",
-            self.graph_virtual_nodes.clone(),
-        );
-        registry.register(
-            "caretaker_owner_lookups",
-            "Lookups of owners by result",
-            self.owner_lookups.clone(),
-        );
+        register_metrics! { registry, self;
+            sync_errors "garbagecollector_controller_resources_sync_error" "Syncs of resources that did not succeed";
+            graph_nodes "caretaker_graph_nodes" "Objects in the graph";
+            graph_edges "caretaker_graph_edges" "Ownerships in the graph";
+            graph_virtual_nodes "caretaker_graph_virtual_nodes" "Owners in the graph that were never seen";
+            owner_lookups "caretaker_owner_lookups" "Lookups of owners by result";
+        }
     }
 }

@@ -1,85 +1,98 @@
 //! The reason of each decision of the collector, with an identifier and a sentence.
 //!
-//! The sentences are printed by evidence, the log and `explain`. In them, "it" is the object of the decision.
-
-use std::fmt;
+//! The sentences are printed by evidence, the log and `explain`; thiserror formats them, although no reason is an error.
+//! In them, "it" is the object of the decision.
 
 use crate::runtime::call::AbsenceProof;
 use crate::runtime::controller::{DecisionReason, ObjectIdentity};
 
 /// The reason of a decision about an object or an owner.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GcReason {
-    /// The index does not have it.
+    #[error("the collector does not know it")]
     Unknown,
-    /// It has no ownerReferences.
+    #[error("it has no owner")]
     Unowned,
-    /// One of its owners exists.
+    #[error("its owner {owner} exists")]
     Owned { owner: ObjectIdentity },
-    /// It is being deleted already, and needs nothing from the collector.
+    /// It needs nothing from the collector.
+    #[error("it is being deleted already")]
     Deleting,
-    /// The server acknowledged our delete.
+    #[error("its delete was acknowledged")]
     Going,
-    /// A relist did not show it, so it is read from the server.
+    #[error("a relist did not show it")]
     Doubtful,
     /// All its owners are absent.
+    #[error("its owner {owner} is gone: {proof}")]
     OwnerAbsent {
         /// The first absent owner.
         owner: ObjectIdentity,
         proof: AbsenceProof,
     },
     /// An owner in foreground deletion waits for it, and no other owner exists.
+    #[error("its owner {owner} waits for it to go")]
     OwnerWaiting { owner: ObjectIdentity },
-    /// Some of its owners are absent or wait for it, and another owner exists.
+    #[error(
+        "its owner {kept} exists; {} are gone or wait for it",
+        comma_separated(owners)
+    )]
     LosesOwners {
         /// The owners whose references are removed.
         owners: Vec<ObjectIdentity>,
-        /// An owner that exists.
         kept: ObjectIdentity,
     },
     /// An owner is in orphan deletion.
+    #[error("its owner {owner} is deleted without its dependents")]
     Orphaned { owner: ObjectIdentity },
     /// It and its owner are in foreground deletion and block each other.
+    #[error("it and {with} wait for each other")]
     Ring {
         /// The dependent that blocks it.
         with: ObjectIdentity,
     },
-    /// It is in foreground deletion and dependents block it.
+    /// It is in foreground deletion.
+    #[error("{} its deletion", blocking_dependents(*blocking))]
     WaitsForDependents {
         /// The number of blocking references.
         blocking: u32,
     },
-    /// It is in orphan deletion and dependents still refer to it.
-    WaitsForOrphans {
-        /// One of these dependents.
-        next: ObjectIdentity,
-    },
-    /// It waits for the first list of some kinds, which may have more dependents.
+    /// It is in orphan deletion.
+    #[error("{next} still refers to it")]
+    WaitsForOrphans { next: ObjectIdentity },
+    /// These kinds may have more dependents.
+    #[error("{} have not been listed yet", comma_separated(kinds))]
     WaitsForKinds { kinds: Vec<String> },
-    /// No dependent blocks its foreground deletion, so its finalizer is removed.
+    /// Its foreground finalizer is removed.
+    #[error("no dependent blocks its deletion{}", unseen_kinds(unseen))]
     DependentsGone {
         /// Kinds that could not be listed in time.
         unseen: Vec<String>,
     },
-    /// No dependent refers to it, so its orphan finalizer is removed.
+    /// Its orphan finalizer is removed.
+    #[error("no dependent refers to it any more{}", unseen_kinds(unseen))]
     DependentsOrphaned {
         /// Kinds that could not be listed in time.
         unseen: Vec<String>,
     },
-    /// An owner has to be read from the server.
+    #[error("its owner {owner} is read from the server first")]
     AsksFor { owner: ObjectIdentity },
-    /// An owner's kind is in its first list, which will show the owner or not.
+    #[error("it waits for the first list of the kind of its owner {owner}")]
     WaitsForList { owner: ObjectIdentity },
-    /// An owner's type is not served, so the owner is presumed alive.
+    #[error(
+        "its owner {owner} is of a type the server does not have ({}), so it is presumed alive",
+        owner.api_version
+    )]
     Unserved { owner: ObjectIdentity },
-    /// It is cluster-scoped and an owner's kind is namespaced. Such an owner cannot exist, and upstream does not delete
-    /// such objects.
+    /// Such an owner cannot exist, and upstream does not delete such objects.
+    #[error("it is cluster-scoped and its owner {owner} would be in a namespace")]
     OutOfReach { owner: ObjectIdentity },
-    /// The server's store was restored; the kind is listed again before anything is written.
+    #[error("the server's store was restored, and {kind} are listed again first")]
     Frozen { kind: String },
-    /// For an owner: it was found and no feed shows it, so it is read again later.
+    /// For an owner, which is read again later.
+    #[error("it exists, but no watch shows it")]
     NotShown,
-    /// For an owner: no dependent needs a lookup.
+    /// For an owner.
+    #[error("no dependent needs a lookup of it")]
     Settled,
 }
 
@@ -132,89 +145,22 @@ impl DecisionReason for GcReason {
     }
 }
 
-impl fmt::Display for GcReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown => f.write_str("the collector does not know it"),
-            Self::Unowned => f.write_str("it has no owner"),
-            Self::Owned { owner } => write!(f, "its owner {owner} exists"),
-            Self::Deleting => f.write_str("it is being deleted already"),
-            Self::Going => f.write_str("its delete was acknowledged"),
-            Self::Doubtful => f.write_str("a relist did not show it"),
-            Self::OwnerAbsent { owner, proof } => write!(f, "its owner {owner} is gone: {proof}"),
-            Self::OwnerWaiting { owner } => write!(f, "its owner {owner} waits for it to go"),
-            Self::LosesOwners { owners, kept } => {
-                let owners = comma_separated(owners.iter());
-                write!(
-                    f,
-                    "its owner {kept} exists; {owners} are gone or wait for it"
-                )
-            }
-            Self::Orphaned { owner } => {
-                write!(f, "its owner {owner} is deleted without its dependents")
-            }
-            Self::Ring { with } => write!(f, "it and {with} wait for each other"),
-            Self::WaitsForDependents { blocking: 1 } => {
-                f.write_str("one dependent blocks its deletion")
-            }
-            Self::WaitsForDependents { blocking } => {
-                write!(f, "{blocking} dependents block its deletion")
-            }
-            Self::WaitsForOrphans { next } => write!(f, "{next} still refers to it"),
-            Self::WaitsForKinds { kinds } => {
-                write!(
-                    f,
-                    "{} have not been listed yet",
-                    comma_separated(kinds.iter())
-                )
-            }
-            Self::DependentsGone { unseen } => {
-                release_sentence(f, "no dependent blocks its deletion", unseen)
-            }
-            Self::DependentsOrphaned { unseen } => {
-                release_sentence(f, "no dependent refers to it any more", unseen)
-            }
-            Self::AsksFor { owner } => write!(f, "its owner {owner} is read from the server first"),
-            Self::WaitsForList { owner } => {
-                write!(
-                    f,
-                    "it waits for the first list of the kind of its owner {owner}"
-                )
-            }
-            Self::Unserved { owner } => write!(
-                f,
-                "its owner {owner} is of a type the server does not have ({}), so it is presumed alive",
-                owner.api_version
-            ),
-            Self::OutOfReach { owner } => write!(
-                f,
-                "it is cluster-scoped and its owner {owner} would be in a namespace"
-            ),
-            Self::Frozen { kind } => {
-                write!(
-                    f,
-                    "the server's store was restored, and {kind} are listed again first"
-                )
-            }
-            Self::NotShown => f.write_str("it exists, but no watch shows it"),
-            Self::Settled => f.write_str("no dependent needs a lookup of it"),
-        }
+fn blocking_dependents(blocking: u32) -> String {
+    match blocking {
+        1 => "one dependent blocks".to_owned(),
+        _ => format!("{blocking} dependents block"),
     }
 }
 
-fn release_sentence(f: &mut fmt::Formatter<'_>, what: &str, unseen: &[String]) -> fmt::Result {
-    f.write_str(what)?;
+fn unseen_kinds(unseen: &[String]) -> String {
     if unseen.is_empty() {
-        return Ok(());
+        return String::new();
     }
-    let kinds = comma_separated(unseen.iter());
-    write!(
-        f,
-        ", but {kinds} could not be listed in time and may have more dependents"
-    )
+    let kinds = comma_separated(unseen);
+    format!(", but {kinds} could not be listed in time and may have more dependents")
 }
 
-fn comma_separated(items: impl Iterator<Item = impl ToString>) -> String {
-    let items: Vec<String> = items.map(|item| item.to_string()).collect();
+fn comma_separated(items: &[impl ToString]) -> String {
+    let items: Vec<String> = items.iter().map(ToString::to_string).collect();
     items.join(", ")
 }

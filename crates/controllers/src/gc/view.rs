@@ -69,25 +69,13 @@ pub enum GraphSelection {
     Namespace(String),
 }
 
-/// The directions in which references are followed: to owners, to dependents, or both.
-#[derive(Clone, Copy)]
-pub(super) struct WalkDirections {
-    up: bool,
-    down: bool,
+/// The direction in which references are followed: to owners, to dependents, or both.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum WalkDirection {
+    Up,
+    Down,
+    Both,
 }
-
-const UP: WalkDirections = WalkDirections {
-    up: true,
-    down: false,
-};
-pub(super) const DOWN: WalkDirections = WalkDirections {
-    up: false,
-    down: true,
-};
-const BOTH: WalkDirections = WalkDirections {
-    up: true,
-    down: true,
-};
 
 // === impl GraphView ===
 
@@ -103,15 +91,23 @@ impl GraphView {
                 .filter(|id| is_related(index, *id))
                 .collect(),
             GraphSelection::Around(uids) => {
-                let mut around = reachable(index, find_nodes(index, uids), BOTH);
+                let mut around = reachable(index, find_nodes(index, uids), WalkDirection::Both);
                 around.retain(|id| is_related(index, *id));
                 around
             }
-            GraphSelection::Above(uids) => reachable(index, find_nodes(index, uids), UP),
-            GraphSelection::Below(uids) => reachable(index, find_nodes(index, uids), DOWN),
+            GraphSelection::Above(uids) => {
+                reachable(index, find_nodes(index, uids), WalkDirection::Up)
+            }
+            GraphSelection::Below(uids) => {
+                reachable(index, find_nodes(index, uids), WalkDirection::Down)
+            }
             GraphSelection::Through(uids) => {
-                let mut line = reachable(index, find_nodes(index, uids), UP);
-                line.extend(reachable(index, find_nodes(index, uids), DOWN));
+                let mut line = reachable(index, find_nodes(index, uids), WalkDirection::Up);
+                line.extend(reachable(
+                    index,
+                    find_nodes(index, uids),
+                    WalkDirection::Down,
+                ));
                 line
             }
             GraphSelection::Namespace(namespace) => {
@@ -119,7 +115,7 @@ impl GraphView {
                     .graph
                     .ids()
                     .filter(|id| index.graph.namespace(*id) == namespace && is_related(index, *id));
-                reachable(index, here.collect(), UP)
+                reachable(index, here.collect(), WalkDirection::Up)
             }
         };
         let mut nodes: Vec<NodeView> = chosen.iter().map(|id| node_view(index, *id)).collect();
@@ -153,17 +149,17 @@ fn find_nodes(index: &OwnershipIndex, uids: &[Uid]) -> Vec<NodeId> {
 pub(super) fn reachable(
     index: &OwnershipIndex,
     mut open: Vec<NodeId>,
-    directions: WalkDirections,
+    direction: WalkDirection,
 ) -> BTreeSet<NodeId> {
     let mut seen = BTreeSet::new();
     while let Some(id) = open.pop() {
         if !seen.insert(id) {
             continue;
         }
-        if directions.up {
+        if direction != WalkDirection::Down {
             open.extend(index.graph.owners(id).map(|(_, edge)| edge.owner));
         }
-        if directions.down {
+        if direction != WalkDirection::Up {
             open.extend(index.graph.dependents(id).map(|(_, edge)| edge.dependent));
         }
     }

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use super::condition::{self, MarkCause};
 use super::index::{KnownPod, NodeLookup, PodGcIndex};
 use super::{PERIOD, PodGcKey, PodGcReason, PodSweep};
-use crate::runtime::call::{AbsenceProof, ApiCall, JudgedVersion, PatchForm};
+use crate::runtime::call::{ApiCall, JudgedVersion, PatchForm};
 use crate::runtime::controller::NextStep;
 use crate::runtime::queue::later;
 use crate::runtime::record::Uid;
@@ -92,7 +92,10 @@ fn decide_due_pod(
                 PodGcReason::NodeVanishing { node },
             );
         }
-        (PodSweep::Orphaned, Some(NodeLookup::Absent(proof))) => orphaned_reason(node, proof),
+        (PodSweep::Orphaned, Some(NodeLookup::Absent(proof))) => PodGcReason::NodeGone {
+            node: PodGcReason::node_identity(node),
+            proof: proof.clone(),
+        },
         (PodSweep::OutOfService | PodSweep::Orphaned, _) => {
             let key = PodGcKey::Node(pod.node.clone());
             return (NextStep::After(vec![key]), PodGcReason::AsksFor { node });
@@ -120,10 +123,7 @@ fn next_request(
     now: Timestamp,
 ) -> Option<ApiCall> {
     let target = index.target_of_pod(pod)?;
-    let judged = JudgedVersion {
-        uid: uid.clone(),
-        revision: pod.revision.clone(),
-    };
+    let judged = JudgedVersion::new(uid, &pod.revision);
     if !needs_mark(index, pod) {
         return Some(ApiCall::Delete {
             target,
@@ -152,23 +152,16 @@ fn needs_mark(index: &PodGcIndex, pod: &KnownPod) -> bool {
 
 fn terminated_reason(index: &PodGcIndex, uid: &Uid, pod: &KnownPod) -> PodGcReason {
     let settings = index.settings;
-    if index.exceeds_namespace_threshold(uid, pod) {
-        PodGcReason::Terminated {
-            kept: settings.threshold_per_namespace.unwrap_or_default(),
-            namespace: Some(pod.namespace.to_string()),
-        }
-    } else {
-        PodGcReason::Terminated {
-            kept: settings.threshold.unwrap_or_default(),
-            namespace: None,
-        }
-    }
-}
-
-fn orphaned_reason(node: String, proof: &AbsenceProof) -> PodGcReason {
-    PodGcReason::NodeGone {
-        node: PodGcReason::node_identity(node),
-        proof: proof.clone(),
+    let (kept, namespace) = match index.exceeds_namespace_threshold(uid, pod) {
+        true => (
+            settings.threshold_per_namespace,
+            Some(pod.namespace.to_string()),
+        ),
+        false => (settings.threshold, None),
+    };
+    PodGcReason::Terminated {
+        kept: kept.unwrap_or_default(),
+        namespace,
     }
 }
 

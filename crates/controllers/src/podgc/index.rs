@@ -17,9 +17,8 @@ pub(super) use nodes::{KnownNode, NodeLookup};
 use ranked_pods::{PodRank, RankRemoval, RankedPods};
 
 use super::facts::{PodFacts, PodLifePhase};
-use super::{PERIOD, PodGcKey, PodGcSettings, PodSweep, QUARANTINE};
+use super::{PERIOD, PodGcKey, PodGcSettings, PodGcWake, PodSweep, QUARANTINE};
 use crate::runtime::call::CallTarget;
-use crate::runtime::controller::WakeList;
 use crate::runtime::kind::{KindCatalog, KindId, KindState};
 use crate::runtime::queue::later;
 use crate::runtime::record::{ObjectRecord, Revision, Uid};
@@ -144,19 +143,12 @@ impl PodGcIndex {
     }
 
     pub(super) fn target_of_pod(&self, pod: &KnownPod) -> Option<CallTarget> {
-        Some(CallTarget {
-            kind: self.pods_kind.id?,
-            namespace: pod.namespace.as_ref().into(),
-            name: pod.name.as_ref().into(),
-        })
+        let kind = self.pods_kind.id?;
+        Some(CallTarget::new(kind, &*pod.namespace, &*pod.name))
     }
 
     pub(super) fn target_of_node(&self, name: &str) -> Option<CallTarget> {
-        Some(CallTarget {
-            kind: self.nodes_kind.id?,
-            namespace: "".into(),
-            name: name.into(),
-        })
+        Some(CallTarget::new(self.nodes_kind.id?, "", name))
     }
 
     /// Whether a terminated Pod is over the threshold of its namespace.
@@ -194,7 +186,7 @@ impl PodGcIndex {
         kind: KindId,
         state: KindState,
         now: Timestamp,
-        wake: &mut WakeList<PodGcKey>,
+        wake: &mut PodGcWake,
     ) {
         let listed = if self.is_pod(kind) {
             &mut self.pods_kind
@@ -234,7 +226,7 @@ impl PodGcIndex {
         &mut self,
         record: &ObjectRecord,
         now: Timestamp,
-        wake: &mut WakeList<PodGcKey>,
+        wake: &mut PodGcWake,
     ) {
         let uid = &record.meta.uid;
         let known = self.pods.get(uid);
@@ -267,7 +259,7 @@ impl PodGcIndex {
         &mut self,
         record: &ObjectRecord,
         now: Timestamp,
-        wake: &mut WakeList<PodGcKey>,
+        wake: &mut PodGcWake,
     ) {
         if self.pods.contains_key(&record.meta.uid) {
             self.apply_pod(record, now, wake);
@@ -275,7 +267,7 @@ impl PodGcIndex {
     }
 
     /// Records that a Pod was marked, and for which sweep.
-    pub(super) fn record_mark(&mut self, uid: &Uid, now: Timestamp, wake: &mut WakeList<PodGcKey>) {
+    pub(super) fn record_mark(&mut self, uid: &Uid, now: Timestamp, wake: &mut PodGcWake) {
         let is_due = |sweep: &PodSweep| self.due(uid, *sweep).is_some_and(|due| due <= now);
         let sweep = PodSweep::ALL.into_iter().find(is_due);
         self.change(uid, now, wake, |pod| {
@@ -285,7 +277,7 @@ impl PodGcIndex {
     }
 
     /// Records that a delete was acknowledged. The feed will show the DELETED event.
-    pub(super) fn mark_going(&mut self, uid: &Uid, now: Timestamp, wake: &mut WakeList<PodGcKey>) {
+    pub(super) fn mark_going(&mut self, uid: &Uid, now: Timestamp, wake: &mut PodGcWake) {
         self.change(uid, now, wake, |pod| pod.is_going = true);
     }
 
@@ -293,7 +285,7 @@ impl PodGcIndex {
         &mut self,
         uid: &Uid,
         now: Timestamp,
-        wake: &mut WakeList<PodGcKey>,
+        wake: &mut PodGcWake,
         change: impl FnOnce(&mut KnownPod),
     ) {
         let before = self.pods.get(uid).and_then(|pod| self.rank(uid, pod));
@@ -304,7 +296,7 @@ impl PodGcIndex {
     }
 
     /// Removes a Pod that is gone, or that a relist did not show.
-    pub(super) fn forget_pod(&mut self, uid: &Uid, now: Timestamp, wake: &mut WakeList<PodGcKey>) {
+    pub(super) fn forget_pod(&mut self, uid: &Uid, now: Timestamp, wake: &mut PodGcWake) {
         let Some(pod) = self.pods.get(uid).cloned() else {
             return;
         };
@@ -315,7 +307,7 @@ impl PodGcIndex {
         self.remove_from_namespace(&pod.namespace);
     }
 
-    fn forget_kind(&mut self, kind: KindId, now: Timestamp, wake: &mut WakeList<PodGcKey>) {
+    fn forget_kind(&mut self, kind: KindId, now: Timestamp, wake: &mut PodGcWake) {
         if self.is_pod(kind) {
             let all: Vec<Uid> = self.pods.keys().cloned().collect();
             for uid in all {
@@ -375,7 +367,7 @@ impl PodGcIndex {
         uid: &Uid,
         before: Option<PodRank>,
         round: Timestamp,
-        wake: &mut WakeList<PodGcKey>,
+        wake: &mut PodGcWake,
     ) {
         let marked = self.pods.get(uid).and_then(|pod| pod.marked);
         if marked.is_some_and(|sweep| !self.wants(sweep, uid))
@@ -437,7 +429,7 @@ impl PodGcIndex {
     }
 
     /// Updates which sweeps want a Pod. A time at which it is due already does not change.
-    fn update_due(&mut self, uid: &Uid, round: Timestamp, wake: &mut WakeList<PodGcKey>) {
+    fn update_due(&mut self, uid: &Uid, round: Timestamp, wake: &mut PodGcWake) {
         if self.complete_since.is_none() {
             return;
         }

@@ -8,7 +8,7 @@ use prometheus_client::registry::Registry;
 use super::{PodGcKey, PodGcReason, PodSweep};
 use crate::runtime::call::{ApiAnswer, ApiCall, FailureKind};
 use crate::runtime::controller::DriverStep;
-use crate::runtime::metrics::{ControllerMetrics, MetricSet};
+use crate::runtime::metrics::{ControllerMetrics, MetricSet, register_metrics};
 
 /// Pods that were deleted without a grace period, and failures of that. Clones share the same metrics.
 #[derive(Debug, Clone, Default)]
@@ -30,18 +30,11 @@ pub struct ForcedLabels {
 // === impl PodGcMetrics ===
 
 impl MetricSet for PodGcMetrics {
-    // The encoder appends `_total` to the names of counters.
     fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "pod_gc_collector_force_delete_pods",
-            "Pods that were removed by force, or should have been",
-            self.forced_pods.clone(),
-        );
-        registry.register(
-            "pod_gc_collector_force_delete_pod_errors",
-            "Pods that could not be removed by force",
-            self.forced_pod_errors.clone(),
-        );
+        register_metrics! { registry, self;
+            forced_pods "pod_gc_collector_force_delete_pods" "Pods that were removed by force, or should have been";
+            forced_pod_errors "pod_gc_collector_force_delete_pod_errors" "Pods that could not be removed by force";
+        }
     }
 }
 

@@ -1,8 +1,7 @@
 //! The reason of each decision of Pod GC, with an identifier and a sentence.
 //!
-//! The sentences are printed by evidence, the log and `explain`. In them, "it" is the object of the decision.
-
-use std::fmt;
+//! The sentences are printed by evidence, the log and `explain`; thiserror formats them, although no reason is an error.
+//! In them, "it" is the object of the decision.
 
 use jiff::Timestamp;
 
@@ -11,44 +10,46 @@ use crate::runtime::call::AbsenceProof;
 use crate::runtime::controller::{DecisionReason, ObjectIdentity};
 
 /// The reason of a decision about a Pod or a Node.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PodGcReason {
-    /// The index does not have it.
+    #[error("Pod GC does not know it")]
     Unknown,
-    /// Pods or Nodes have not been listed yet.
+    #[error("Pods and Nodes have not been listed yet")]
     Unlisted,
-    /// The server's store was restored; Pods and Nodes are listed again before anything is written.
+    #[error("the server's store was restored, and Pods and Nodes are listed again first")]
     Frozen,
-    /// No sweep wants it.
+    #[error("Pod GC has no reason to remove it")]
     Unwanted,
-    /// The server acknowledged our delete.
+    #[error("its delete was acknowledged")]
     Going,
-    /// It was marked and deleted already, and only finalizers keep it.
+    #[error("it was deleted already, and only its finalizers keep it")]
     Held,
-    /// A sweep wants it at the next round.
+    #[error("{}, and the next round is at {until:.0}", sweep_sentence(*sweep))]
     AtNextRound { sweep: PodSweep, until: Timestamp },
-    /// Its Node is missing, and the quarantine has not ended.
+    #[error("its Node {node} is missing; it is removed if the Node is still missing at {until:.0}")]
     Quarantined { node: String, until: Timestamp },
-    /// Its Node has to be read from the server first.
+    #[error("Node {node} is read from the server first")]
     AsksFor { node: String },
-    /// Its Node was out of service and is gone, but the feed has not shown the DELETED event yet.
+    /// Its Node was out of service before.
+    #[error("its Node {node} is gone, but no watch has shown that yet")]
     NodeVanishing { node: String },
-    /// It has terminated and is over the threshold.
+    #[error("it has terminated, and more than {kept} terminated Pods exist{}", in_namespace(namespace.as_deref()))]
     Terminated {
         kept: usize,
         /// The namespace if the threshold is that of a namespace.
         namespace: Option<String>,
     },
-    /// It is being deleted, on a Node that is not ready and out of service.
+    #[error("it is being deleted, and its Node {node} is out of service")]
     OutOfService { node: String },
-    /// Its Node is proven absent.
+    #[error("its {node} is gone: {proof}")]
     NodeGone {
         node: ObjectIdentity,
         proof: AbsenceProof,
     },
-    /// It is being deleted and was never bound to a Node.
+    #[error("{}", sweep_sentence(PodSweep::Unscheduled))]
     Unscheduled,
-    /// For a Node: no Pod needs a lookup.
+    /// For a Node.
+    #[error("no Pod needs a lookup of it")]
     Settled,
 }
 
@@ -114,54 +115,8 @@ impl DecisionReason for PodGcReason {
     }
 }
 
-impl fmt::Display for PodGcReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown => f.write_str("Pod GC does not know it"),
-            Self::Unlisted => f.write_str("Pods and Nodes have not been listed yet"),
-            Self::Frozen => f.write_str(
-                "the server's store was restored, and Pods and Nodes are listed again first",
-            ),
-            Self::Unwanted => f.write_str("Pod GC has no reason to remove it"),
-            Self::Going => f.write_str("its delete was acknowledged"),
-            Self::Held => f.write_str("it was deleted already, and only its finalizers keep it"),
-            Self::AtNextRound { sweep, until } => {
-                write!(
-                    f,
-                    "{}, and the next round is at {until:.0}",
-                    sweep_sentence(*sweep)
-                )
-            }
-            Self::Quarantined { node, until } => write!(
-                f,
-                "its Node {node} is missing; it is removed if the Node is still missing at {until:.0}"
-            ),
-            Self::AsksFor { node } => write!(f, "Node {node} is read from the server first"),
-            Self::NodeVanishing { node } => write!(
-                f,
-                "its Node {node} is gone, but no watch has shown that yet"
-            ),
-            Self::Terminated { kept, namespace } => {
-                write!(
-                    f,
-                    "it has terminated, and more than {kept} terminated Pods exist"
-                )?;
-                match namespace {
-                    Some(namespace) => write!(f, " in {namespace}"),
-                    None => Ok(()),
-                }
-            }
-            Self::OutOfService { node } => {
-                write!(
-                    f,
-                    "it is being deleted, and its Node {node} is out of service"
-                )
-            }
-            Self::NodeGone { node, proof } => write!(f, "its {node} is gone: {proof}"),
-            Self::Unscheduled => f.write_str(sweep_sentence(PodSweep::Unscheduled)),
-            Self::Settled => f.write_str("no Pod needs a lookup of it"),
-        }
-    }
+fn in_namespace(namespace: Option<&str>) -> String {
+    namespace.map_or(String::new(), |namespace| format!(" in {namespace}"))
 }
 
 fn sweep_sentence(sweep: PodSweep) -> &'static str {

@@ -182,6 +182,30 @@ impl ApiCall {
     }
 }
 
+// === impl CallTarget ===
+
+impl CallTarget {
+    /// The object of this kind, namespace and name.
+    pub fn new(kind: KindId, namespace: impl Into<Box<str>>, name: impl Into<Box<str>>) -> Self {
+        Self {
+            kind,
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+}
+
+// === impl JudgedVersion ===
+
+impl JudgedVersion {
+    pub(crate) fn new(uid: &Uid, revision: &Revision) -> Self {
+        Self {
+            uid: uid.clone(),
+            revision: revision.clone(),
+        }
+    }
+}
+
 // === impl PatchForm ===
 
 impl PatchForm {
@@ -206,6 +230,16 @@ impl DeletePropagation {
             Self::Foreground => "Foreground",
             Self::Orphan => "Orphan",
         }
+    }
+}
+
+// === impl ApiAnswer ===
+
+impl ApiAnswer {
+    /// Whether the server refused the request because the object has changed, or exists already.
+    #[must_use]
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Self::Failed(failure) if failure.kind == FailureKind::Conflict)
     }
 }
 

@@ -194,6 +194,19 @@ pub struct ObjectIdentity {
     pub uid: String,
 }
 
+// === impl Verdict ===
+
+impl<K, R> Verdict<K, R> {
+    /// A decision without Events.
+    pub fn new(next: NextStep<K>, because: R) -> Self {
+        Self {
+            next,
+            because,
+            notes: Vec::new(),
+        }
+    }
+}
+
 // === impl WakeList ===
 
 impl<K> WakeList<K> {

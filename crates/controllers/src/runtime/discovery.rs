@@ -46,20 +46,25 @@ pub struct DiscoveryResult {
     pub error: Option<DiscoveryError>,
 }
 
+/// A discovery document that is missing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {why}")]
+pub struct DiscoveryError {
+    pub path: Box<str>,
+    pub why: DocumentError,
+}
+
 /// Why a discovery document is missing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum DiscoveryError {
-    #[error("{path}: no answer within {} s", DOCUMENT_TIMEOUT.as_secs())]
-    Timeout { path: Box<str> },
-    #[error("{path}: answered {status}")]
-    Refused {
-        path: Box<str>,
-        status: http::StatusCode,
-    },
-    #[error("{path}: {why}")]
-    Failed { path: Box<str>, why: String },
-    #[error("{path}: {why}")]
-    Malformed { path: Box<str>, why: BadDocument },
+pub enum DocumentError {
+    #[error("no answer within {} s", DOCUMENT_TIMEOUT.as_secs())]
+    Timeout,
+    #[error("answered {0}")]
+    Refused(http::StatusCode),
+    #[error("{0}")]
+    Failed(String),
+    #[error(transparent)]
+    Malformed(#[from] BadDocument),
 }
 
 /// The group versions whose kinds a round could not read.
@@ -75,7 +80,10 @@ pub struct DiscoveryGaps {
 
 /// Runs one round of discovery. Never an error: the result says which documents failed.
 pub async fn discover(client: &kube::Client) -> DiscoveryResult {
-    let (core, groups) = futures::join!(root(client, "/api"), root(client, "/apis"));
+    let (core, groups) = futures::join!(
+        document(client, "/api", read_root),
+        document(client, "/apis", read_root)
+    );
     let mut found = DiscoveryResult {
         failed: DiscoveryGaps {
             core: core.is_err(),
@@ -129,24 +137,6 @@ pub fn merge(
     Some(kinds)
 }
 
-// === impl DiscoveryError ===
-
-impl DiscoveryError {
-    fn failed(path: &str, error: &dyn std::error::Error) -> Self {
-        Self::Failed {
-            path: path.into(),
-            why: error.to_string(),
-        }
-    }
-
-    fn malformed(path: &str, why: BadDocument) -> Self {
-        Self::Malformed {
-            path: path.into(),
-            why,
-        }
-    }
-}
-
 // === impl DiscoveryGaps ===
 
 impl DiscoveryGaps {
@@ -159,11 +149,6 @@ impl DiscoveryGaps {
         let group_version = (kind.group.clone(), kind.version.clone());
         self.group_versions.contains(&group_version)
     }
-}
-
-async fn root(client: &kube::Client, path: &str) -> Result<RootDocument, DiscoveryError> {
-    let document = document(client, path).await?;
-    read_root(&document).map_err(|error| DiscoveryError::malformed(path, error))
 }
 
 /// The versions of a root, with their resources. A root in the old form only names the versions, so that each of them
@@ -186,12 +171,7 @@ async fn complete(
         } else {
             format!("/apis/{group}/{version}")
         };
-        let answer = match document(client, &path).await {
-            Ok(document) => {
-                read_resources(&document).map_err(|error| DiscoveryError::malformed(&path, error))
-            }
-            Err(error) => Err(error),
-        };
+        let answer = document(client, &path, read_resources).await;
         (group, version, answer)
     });
     let mut versions = Vec::new();
@@ -216,26 +196,34 @@ fn note(found: &mut DiscoveryResult, error: DiscoveryError) {
     found.error.get_or_insert(error);
 }
 
-async fn document(client: &kube::Client, path: &str) -> Result<Bytes, DiscoveryError> {
+async fn document<T>(
+    client: &kube::Client,
+    path: &str,
+    read: fn(&[u8]) -> Result<T, BadDocument>,
+) -> Result<T, DiscoveryError> {
+    let answer = tokio::time::timeout(DOCUMENT_TIMEOUT, document_bytes(client, path)).await;
+    let document = answer.unwrap_or(Err(DocumentError::Timeout));
+    let document = document.and_then(|bytes| Ok(read(&bytes)?));
+    document.map_err(|why| DiscoveryError {
+        path: path.into(),
+        why,
+    })
+}
+
+async fn document_bytes(client: &kube::Client, path: &str) -> Result<Bytes, DocumentError> {
     let request = Request::get(path)
         .header(header::ACCEPT, ACCEPT)
         .body(Body::empty())
-        .map_err(|error| DiscoveryError::failed(path, &error))?;
-    let answer = async {
-        let response = client.send(request).await?;
-        let status = response.status();
-        let body = Limited::new(response.into_body(), DOCUMENT_BYTES_MAX);
-        let bytes = body.collect().await?.to_bytes();
-        Ok::<_, Box<dyn std::error::Error + Send + Sync>>((status, bytes))
-    };
-    match tokio::time::timeout(DOCUMENT_TIMEOUT, answer).await {
-        Err(_) => Err(DiscoveryError::Timeout { path: path.into() }),
-        Ok(Err(error)) => Err(DiscoveryError::failed(path, &*error)),
-        Ok(Ok((status, _))) if !status.is_success() => Err(DiscoveryError::Refused {
-            path: path.into(),
-            status,
-        }),
-        Ok(Ok((_, bytes))) => Ok(bytes),
+        .map_err(|error| DocumentError::Failed(error.to_string()))?;
+    let response = client.send(request).await;
+    let response = response.map_err(|error| DocumentError::Failed(error.to_string()))?;
+    if !response.status().is_success() {
+        return Err(DocumentError::Refused(response.status()));
+    }
+    let body = Limited::new(response.into_body(), DOCUMENT_BYTES_MAX);
+    match body.collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) => Err(DocumentError::Failed(error.to_string())),
     }
 }
 

@@ -2,22 +2,21 @@
 //!
 //! The driver owns the controller and its queue, so that no lock can be held while it waits. In every turn the driver
 //! fills free slots (take a key, decide it, send its request) and then waits for the next change, answer, due time or
-//! query. [`Driver::gate`] stands between a decision and the API, once for all controllers. A panic in a controller ends
+//! query. `Driver::gate` stands between a decision and the API, once for all controllers. A panic in a controller ends
 //! its driver: the manager starts a new driver with an empty index, never with a half-updated one.
 //!
 //! - [`options`]: what flags and tests choose. `handle`: queries from other tasks.
-//! - `in_flight`: requests without an answer; `answers`: what follows from an answer.
+//! - `requests`: the requests in flight, and what follows from their answers.
 //! - `watched_kinds`: the states of kinds. [`clock_skew`]: the controller's time.
 //! - `report`: evidence, metrics and Events; `failure_log`: which failures are logged; [`liveness`]: what `/livez` reads.
 
-mod answers;
 pub mod clock_skew;
 mod failure_log;
 mod handle;
-mod in_flight;
 pub mod liveness;
 pub mod options;
 mod report;
+mod requests;
 #[cfg(test)]
 mod stepping;
 mod watched_kinds;
@@ -28,11 +27,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
-use tracing::Instrument as _;
 
 pub use handle::{DriverHandle, DriverQuery};
-pub use in_flight::CONFLICTS_AT_ONCE;
 pub use options::{DriverEnd, DriverMode, DriverOptions, DriverParts};
+pub use requests::CONFLICTS_AT_ONCE;
 
 use super::call::{ApiCall, CallTarget, JudgedVersion};
 use super::controller::{Controller, DriverStep, NextStep, ObservedChange, WakeList};
@@ -40,9 +38,9 @@ use super::effects::Effects;
 use super::events::EventSink;
 use super::queue::{DueKey, ReleaseCause, RetryLimits, WorkQueue};
 use clock_skew::DriverClock;
-use in_flight::{InFlight, KeyProgress, PlannedCall};
 use liveness::DriverLiveness;
-use report::{DriverReport, ReportTargets, TargetName};
+use report::DriverReport;
+use requests::{InFlight, KeyProgress, PlannedCall};
 use watched_kinds::WatchedKinds;
 
 /// How many changes are taken per turn: enough to keep up with several busy feeds, and few enough that answers and
@@ -115,18 +113,17 @@ impl<C: Controller> Driver<C> {
             wake: WakeList::default(),
             in_flight: InFlight::new(options.workers),
             kinds: WatchedKinds::default(),
-            report: DriverReport::new(ReportTargets {
-                name,
-                event_source: options.reporter.unwrap_or(name),
-                events: match options.mode {
+            report: DriverReport::new(
+                liveness,
+                options.reporter.unwrap_or(name),
+                match options.mode {
                     DriverMode::Act => parts.events,
                     // An Event is a write, too.
                     DriverMode::DryRun => EventSink::none(),
                 },
-                evidence: parts.evidence,
-                metrics: parts.metrics,
-                liveness,
-            }),
+                parts.evidence,
+                parts.metrics,
+            ),
             mode: options.mode,
             held_back: BTreeMap::new(),
             is_stopping: false,
@@ -360,25 +357,6 @@ impl<C: Controller> Driver<C> {
                 WriteGate::Rest
             }
         }
-    }
-
-    /// Sends the request of a key in process, in a span of its own.
-    fn send(&mut self, planned: PlannedCall<C>) {
-        let effects = self.effects.clone();
-        let span = tracing::debug_span!(
-            "request",
-            controller = self.report.name,
-            verb = planned.call.verb(),
-            object = %TargetName::of(&planned.call, &effects.catalog()),
-            attempt = self.queue.failures(&planned.key) + 1,
-        );
-        self.in_flight.spawn(planned, move |call| {
-            let request = async move {
-                let performed = effects.perform(&call).await;
-                (call, performed)
-            };
-            request.instrument(span)
-        });
     }
 
     fn rest(&mut self, key: &C::Key, now: Timestamp) {

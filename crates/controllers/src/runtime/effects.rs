@@ -23,12 +23,12 @@ use tokio::sync::watch;
 
 pub use rate_limit::ClientRateLimit;
 pub use response::{BODY_MAX, ExchangeError, REQUEST_TIMEOUT, RETRY_AFTER_MAX};
-pub(crate) use response::{described, exchange, reason, shortened};
+pub(crate) use response::{described, exchange, reason, retry_after, shortened};
 
 use super::call::{ApiAnswer, ApiCall, CallFailure, CallTarget, FailureKind, JudgedVersion};
 use super::kind::{ApiKind, KindCatalog, KindScope};
 use super::metrics::ControllerMetrics;
-use super::record::{RecordView, Revision};
+use super::record::RecordView;
 use rate_limit::RateLimiter;
 
 /// Requests metadata only; a server that does not support this returns the whole object.
@@ -117,13 +117,8 @@ impl Effects {
     /// There is no complete response.
     pub async fn date(&self) -> Result<Option<Timestamp>, ExchangeError> {
         let request = Request::get("/version").body(Body::empty())?;
-        let outcome = exchange(&self.client, request).await;
-        let status = match &outcome {
-            Ok(reply) => Some(reply.status.as_u16()),
-            Err(error) => error.status(),
-        };
-        self.metrics.request(&Method::GET, status);
-        outcome.map(|reply| reply.date())
+        let reply = exchange(&self.client, request, &self.metrics).await;
+        reply.map(|reply| reply.date())
     }
 
     /// Sends one request and returns its answer.
@@ -142,23 +137,16 @@ impl Effects {
         if let Some(limiter) = &self.limiter {
             limiter.acquire().await;
         }
-        let method = request.method().clone();
-        tracing::debug!(%method, path = request.uri().path(), "sending request");
-        let performed = match exchange(&self.client, request).await {
-            Ok(reply) => {
-                let status = Some(reply.status.as_u16());
-                self.metrics.request(&method, status);
-                PerformedCall {
-                    // The current catalog: the kind may have been removed since the request was sent.
-                    answer: response::answer(&reply, call, self.view, &self.catalog()),
-                    status,
-                    date: reply.date(),
-                }
-            }
+        tracing::debug!(method = %request.method(), path = request.uri().path(), "sending request");
+        let performed = match exchange(&self.client, request, &self.metrics).await {
+            Ok(reply) => PerformedCall {
+                // The current catalog: the kind may have been removed since the request was sent.
+                answer: response::answer(&reply, call, self.view, &self.catalog()),
+                status: Some(reply.status.as_u16()),
+                date: reply.date(),
+            },
             Err(error) => {
-                let status = error.status();
-                self.metrics.request(&method, status);
-                PerformedCall::failed(FailureKind::Unavailable, status, error.to_string())
+                PerformedCall::failed(FailureKind::Unavailable, error.status(), error.to_string())
             }
         };
         match &performed.answer {
@@ -200,7 +188,10 @@ impl PerformedCall {
 
 fn request(call: &ApiCall, kind: &ApiKind, view: RecordView) -> Result<Request<Body>, InvalidCall> {
     let target = call.target();
-    if call.judged().is_some_and(|judged| !is_condition(judged)) {
+    if call
+        .judged()
+        .is_some_and(|judged| !judged.revision.is_exact())
+    {
         return Err(InvalidCall::NoVersion);
     }
     let accept = match view {
@@ -211,7 +202,10 @@ fn request(call: &ApiCall, kind: &ApiKind, view: RecordView) -> Result<Request<B
         ApiCall::Get { .. } | ApiCall::Delete { .. } => path(target, kind)?,
         ApiCall::Create {
             subresource: None, ..
-        } => collection(target, kind)?,
+        } => {
+            path(target, kind)?;
+            kind.path(&encoded(&target.namespace), "")
+        }
         ApiCall::Create { subresource, .. } | ApiCall::Patch { subresource, .. } => {
             let subresource = subresource.map(|name| format!("/{name}"));
             path(target, kind)? + &subresource.unwrap_or_default()
@@ -264,14 +258,6 @@ fn request(call: &ApiCall, kind: &ApiKind, view: RecordView) -> Result<Request<B
     Ok(request?)
 }
 
-/// Whether the server compares this version. In a patch, an empty version or version 0 matches any version.
-fn is_condition(judged: &JudgedVersion) -> bool {
-    match &judged.revision {
-        Revision::Number(number) => *number > 0,
-        Revision::Odd(text) => !text.is_empty(),
-    }
-}
-
 /// The path of exactly one object. Names come from ownerReferences, where users can write anything: with an empty name a
 /// delete would delete the whole collection, and with a slash it would reach a subresource.
 fn path(target: &CallTarget, kind: &ApiKind) -> Result<String, InvalidCall> {
@@ -285,12 +271,6 @@ fn path(target: &CallTarget, kind: &ApiKind) -> Result<String, InvalidCall> {
         return Err(InvalidCall::BadName((*odd).to_owned()));
     }
     Ok(kind.path(&encoded(&target.namespace), &encoded(&target.name)))
-}
-
-/// The path at which objects are created.
-fn collection(target: &CallTarget, kind: &ApiKind) -> Result<String, InvalidCall> {
-    path(target, kind)?;
-    Ok(kind.path(&encoded(&target.namespace), ""))
 }
 
 /// Upstream's rule for a segment of a path.

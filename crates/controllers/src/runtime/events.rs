@@ -131,21 +131,14 @@ impl EventRecorder {
                 Some(name) => name.clone(),
                 None => self.new_name(note),
             };
-            let request = if planned.name.is_some() {
-                raise(note, &name, &planned)
-            } else {
-                create(controller, note, &name, &planned)
-            };
-            let Ok(request) = request else {
+            let Ok(request) = request(controller, note, &name, &planned) else {
                 break;
             };
-            let method = request.method().clone();
-            let reply = exchange(&self.client, request).await;
+            let reply = exchange(&self.client, request, &self.metrics).await;
             let status = match &reply {
                 Ok(reply) => Some(reply.status.as_u16()),
                 Err(error) => error.status(),
             };
-            self.metrics.request(&method, status);
             match status {
                 Some(200..300) => {
                     self.correlator.written(controller, note, &planned, name);
@@ -181,46 +174,36 @@ fn dropped(metrics: &ControllerMetrics, reason: &'static str) {
     dropped.get_or_create(&DropLabels { reason }).inc();
 }
 
-/// The namespace of an Event. Events about cluster-scoped objects are kept in `default`, as in upstream.
-fn namespace(note: &EventNote) -> &str {
-    match note.about.namespace.as_str() {
-        "" => "default",
-        namespace => namespace,
-    }
-}
-
-fn create(
+/// The request for an Event: a create, or a patch that raises the count of an existing one and moves its last time.
+fn request(
     controller: &str,
     note: &EventNote,
     name: &str,
     planned: &PlannedEvent,
 ) -> Result<Request<Body>, http::Error> {
-    let namespace = namespace(note);
-    let body = event(controller, note, namespace, name, planned);
+    // Events about cluster-scoped objects are kept in `default`, as in upstream.
+    let namespace = match note.about.namespace.as_str() {
+        "" => "default",
+        namespace => namespace,
+    };
+    let path = format!("/api/v1/namespaces/{namespace}/events");
+    let (method, path, media_type, body) = if planned.name.is_some() {
+        let patch = json!({
+            "count": planned.count,
+            "lastTimestamp": seconds(planned.last),
+            "message": planned.message,
+        });
+        let path = format!("{path}/{name}");
+        (Method::PATCH, path, "application/merge-patch+json", patch)
+    } else {
+        let event = event(controller, note, namespace, name, planned);
+        (Method::POST, path, "application/json", event)
+    };
     Request::builder()
-        .method(Method::POST)
-        .uri(format!("/api/v1/namespaces/{namespace}/events"))
-        .header(header::CONTENT_TYPE, "application/json")
+        .method(method)
+        .uri(path)
+        .header(header::CONTENT_TYPE, media_type)
         .body(Body::from(body.to_string().into_bytes()))
-}
-
-/// A patch that raises the count of an Event and moves its last time.
-fn raise(
-    note: &EventNote,
-    name: &str,
-    planned: &PlannedEvent,
-) -> Result<Request<Body>, http::Error> {
-    let patch = json!({
-        "count": planned.count,
-        "lastTimestamp": seconds(planned.last),
-        "message": planned.message,
-    });
-    let namespace = namespace(note);
-    Request::builder()
-        .method(Method::PATCH)
-        .uri(format!("/api/v1/namespaces/{namespace}/events/{name}"))
-        .header(header::CONTENT_TYPE, "application/merge-patch+json")
-        .body(Body::from(patch.to_string().into_bytes()))
 }
 
 fn event(

@@ -338,16 +338,12 @@ impl KindFeed {
 
     /// Whether a version is lower than the highest one so far. If it is not, it becomes the highest one.
     fn goes_back(&mut self, revision: &Revision) -> bool {
-        let Revision::Number(number) = *revision else {
-            return false;
-        };
-        match self.highest {
-            Some(highest) if number < highest => true,
-            _ => {
-                self.highest = Some(number);
-                false
-            }
+        let number = revision.number();
+        if number.is_some() && number < self.highest {
+            return true;
         }
+        self.highest = number.or(self.highest);
+        false
     }
 
     fn set_state(&mut self, state: KindState, out: &mut Vec<FeedOutput>) {
@@ -358,17 +354,15 @@ impl KindFeed {
     fn show(&mut self, record: ObjectRecord, out: &mut Vec<FeedOutput>) {
         self.unlisted.remove(&record.meta.uid);
         self.shown.insert(record.meta.uid.clone());
-        out.push(FeedOutput::Change(ObservedChange::Applied(Arc::new(
-            record,
-        ))));
+        let applied = ObservedChange::Applied(Arc::new(record));
+        out.push(FeedOutput::Change(applied));
     }
 
     fn show_deleted(&mut self, record: ObjectRecord, out: &mut Vec<FeedOutput>) {
         self.unlisted.remove(&record.meta.uid);
         self.shown.remove(&record.meta.uid);
-        out.push(FeedOutput::Change(ObservedChange::Deleted(Arc::new(
-            record,
-        ))));
+        let deleted = ObservedChange::Deleted(Arc::new(record));
+        out.push(FeedOutput::Change(deleted));
     }
 
     /// Reports an object that exists and cannot be decoded. It does not count as missing.
@@ -474,10 +468,8 @@ impl KindFeed {
         if let Some(uid) = &object.uid
             && (self.shown.remove(uid) || self.unlisted.remove(uid))
         {
-            out.push(FeedOutput::Change(ObservedChange::Missing(
-                self.kind,
-                uid.clone(),
-            )));
+            let missing = ObservedChange::Missing(self.kind, uid.clone());
+            out.push(FeedOutput::Change(missing));
         }
         self.unreadable(object, out);
     }

@@ -141,6 +141,17 @@ impl Default for FeedSetOptions {
 // === impl KindInterest ===
 
 impl KindInterest {
+    /// The full objects of these kinds: the group and the resource of each.
+    pub(crate) fn full<'a>(kinds: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let kinds = kinds.into_iter();
+        Self::Kinds {
+            kinds: kinds
+                .map(|(group, name)| (group.into(), name.into()))
+                .collect(),
+            view: RecordView::Full,
+        }
+    }
+
     /// Whether a kind is of interest.
     #[must_use]
     pub fn includes(&self, kind: &ApiKind) -> bool {

@@ -27,6 +27,15 @@ pub use labels::{
 
 use super::driver::liveness::{DriverLiveness, WorkAges};
 
+/// Adds metrics to the page, a row each: the field, the name and the help text. The encoder appends `_total` to the names
+/// of counters.
+macro_rules! register_metrics {
+    ($registry:ident, $set:expr; $($field:ident $name:literal $help:literal;)*) => {
+        $($registry.register($name, $help, $set.$field.clone());)*
+    };
+}
+pub(crate) use register_metrics;
+
 /// The metrics that one controller has beside those of the runtime. Clones must count into the same metrics.
 pub trait MetricSet: Clone + Default + Send + 'static {
     /// Adds the set to the metrics page.
@@ -70,8 +79,7 @@ impl ControllerMetrics {
         let families = MetricFamilies::default();
         let drivers = LivenessGauges::default();
         let mut registry = Registry::default();
-        families.register_upstreams(&mut registry);
-        families.register_own(&mut registry);
+        families.register(&mut registry);
         registry.register_collector(Box::new(drivers.clone()));
         Self {
             inner: Arc::new(MetricsState {

@@ -17,7 +17,7 @@ mod decode;
 mod proto;
 
 pub use decode::{DecodeError, RecordView, UnreadableObject, decode};
-pub(crate) use proto::{WatchFrame, decode_partial, watch_event};
+pub(crate) use proto::{decode_partial, watch_event};
 
 /// An object at one resourceVersion.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,6 +85,18 @@ pub enum Revision {
     Odd(Arc<str>),
 }
 
+// === impl RecordBody ===
+
+impl RecordBody {
+    /// The whole object; empty if only metadata was requested.
+    pub(crate) fn json(&self) -> Bytes {
+        match self {
+            Self::None => Bytes::new(),
+            Self::Json(json) => json.clone(),
+        }
+    }
+}
+
 // === impl Uid ===
 
 impl From<&str> for Uid {
@@ -126,6 +138,21 @@ impl Revision {
     #[must_use]
     pub fn is_before(&self, other: &Self) -> bool {
         matches!((self, other), (Self::Number(own), Self::Number(other)) if own < other)
+    }
+
+    /// Whether a server compares this version. It takes an empty version, or version 0, for any version.
+    pub(crate) fn is_exact(&self) -> bool {
+        match self {
+            Self::Number(number) => *number > 0,
+            Self::Odd(text) => !text.is_empty(),
+        }
+    }
+
+    pub(crate) fn number(&self) -> Option<u64> {
+        match self {
+            Self::Number(number) => Some(*number),
+            Self::Odd(_) => None,
+        }
     }
 }
 

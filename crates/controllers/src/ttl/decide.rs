@@ -9,13 +9,14 @@ use jiff::Timestamp;
 
 use super::index::{ExpiryState, JobExpiry, TrackedJob, TtlIndex};
 use super::interlock::TickHold;
-use super::kinds::{FinishFields, FinishingKind, JobFinish};
+use super::kinds::FinishingKind;
 use super::{TtlReason, TtlSettings};
+use crate::cron::JobProgress;
 use crate::runtime::call::{ApiCall, DeletePropagation};
 use crate::runtime::controller::{
     DecisionReason as _, EventNote, EventSeverity, NextStep, ObjectIdentity, Verdict,
 };
-use crate::runtime::record::{ObjectRecord, RecordBody, Uid};
+use crate::runtime::record::{ObjectRecord, Uid};
 
 /// Reads from a Job when it expires, according to the settings.
 pub(super) fn judge_expiry(
@@ -26,15 +27,12 @@ pub(super) fn judge_expiry(
     if record.meta.deletion.is_some() {
         return ExpiryState::Deleting;
     }
-    let RecordBody::Json(body) = &record.body else {
+    let (outcome, finish, ttl_secs) = row.read(&record.body.json());
+    let is_aborted = outcome == JobProgress::Aborted;
+    let least = settings.after_aborted.filter(|_| is_aborted);
+    if outcome == JobProgress::Unfinished || is_aborted && least.is_none() {
         return ExpiryState::Unfinished;
-    };
-    let FinishFields { finish, ttl_secs } = row.read(body);
-    let (finish, least, is_aborted) = match (finish, settings.after_aborted) {
-        (JobFinish::No, _) | (JobFinish::Aborted(_), None) => return ExpiryState::Unfinished,
-        (JobFinish::Finished(time), _) => (time, None, false),
-        (JobFinish::Aborted(time), after) => (time, after, true),
-    };
+    }
     let own = match ttl_secs {
         None => None,
         Some(Ok(secs)) => Some(Duration::from_secs(secs.into())),
@@ -78,7 +76,7 @@ fn hold_for_tick(
     job: &TrackedJob,
     now: Timestamp,
 ) -> Option<Verdict<Uid, TtlReason>> {
-    let (ExpiryState::Timed(end), Some(tick)) = (job.state(), job.tick()) else {
+    let (ExpiryState::Timed(end), Some(tick)) = (&job.state, &job.tick) else {
         return None;
     };
     if now < end.expiry {
@@ -96,11 +94,7 @@ fn hold_for_tick(
             TtlReason::AsksForCronJob { cron_job },
         ),
     };
-    Some(Verdict {
-        next,
-        because,
-        notes: Vec::new(),
-    })
+    Some(Verdict::new(next, because))
 }
 
 /// Decides about a Job, without the interlock.
@@ -110,26 +104,23 @@ pub(super) fn decide_job(
     job: &TrackedJob,
     now: Timestamp,
 ) -> Verdict<Uid, TtlReason> {
-    match job.state() {
+    match &job.state {
         ExpiryState::Deleting => rest(TtlReason::Deleting),
         ExpiryState::Unfinished => rest(TtlReason::Unfinished),
         ExpiryState::NoTtl => rest(TtlReason::NoTtl),
         ExpiryState::Going => rest(TtlReason::Going),
-        ExpiryState::Timed(end) if now < end.expiry => Verdict {
-            next: NextStep::At(end.expiry),
-            because: TtlReason::waits(*end, now),
-            notes: Vec::new(),
-        },
-        ExpiryState::Timed(end) => Verdict {
-            next: NextStep::Call(ApiCall::Delete {
+        ExpiryState::Timed(end) if now < end.expiry => {
+            Verdict::new(NextStep::At(end.expiry), TtlReason::waits(*end, now))
+        }
+        ExpiryState::Timed(end) => {
+            let delete = ApiCall::Delete {
                 target: job.target(),
                 judged: job.judged(uid),
                 propagation: Some(DeletePropagation::Foreground),
                 grace_secs: None,
-            }),
-            because: TtlReason::expired(*end),
-            notes: Vec::new(),
-        },
+            };
+            Verdict::new(NextStep::Call(delete), TtlReason::expired(*end))
+        }
         ExpiryState::NoFinishTime => {
             with_warning(row, uid, job, NextStep::Retry, TtlReason::FinishTimeUnknown)
         }
@@ -141,11 +132,7 @@ pub(super) fn decide_job(
 }
 
 fn rest(because: TtlReason) -> Verdict<Uid, TtlReason> {
-    Verdict {
-        next: NextStep::Rest,
-        because,
-        notes: Vec::new(),
-    }
+    Verdict::new(NextStep::Rest, because)
 }
 
 /// A verdict with a warning Event for the Job's user.
@@ -172,9 +159,7 @@ fn with_warning(
         message: because.to_string(),
         dedup_key: None,
     };
-    Verdict {
-        next,
-        because,
-        notes: vec![note],
-    }
+    let mut verdict = Verdict::new(next, because);
+    verdict.notes.push(note);
+    verdict
 }

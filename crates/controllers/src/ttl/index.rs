@@ -28,9 +28,9 @@ pub(super) struct TrackedJob {
     namespace: Box<str>,
     name: Box<str>,
     revision: Revision,
-    state: ExpiryState,
+    pub(super) state: ExpiryState,
     /// The tick that created it, until its CronJob is known to be gone.
-    tick: Option<JobTick>,
+    pub(super) tick: Option<JobTick>,
 }
 
 /// Whether and when a Job expires.
@@ -94,9 +94,9 @@ impl TtlIndex {
         wake.now(uid.clone());
         let mut job = TrackedJob::of(record, state);
         job.tick = self.interlock.tick_of(record);
-        if let Some(tick) = self.jobs.remove(uid).and_then(|known| known.tick) {
-            self.interlock.untrack_job(&tick, uid);
-        }
+        let known = self.jobs.remove(uid);
+        let tick = known.and_then(|known| known.tick);
+        self.interlock.untrack_job(tick, uid);
         if let Some(tick) = &job.tick {
             self.interlock.track_job(tick, uid);
         }
@@ -105,10 +105,8 @@ impl TtlIndex {
 
     /// Ends the interlock of a Job, because its CronJob is gone and will record no tick.
     pub(super) fn release_tick(&mut self, uid: &Uid) {
-        if let Some(job) = self.jobs.get_mut(uid)
-            && let Some(tick) = job.tick.take()
-        {
-            self.interlock.untrack_job(&tick, uid);
+        if let Some(job) = self.jobs.get_mut(uid) {
+            self.interlock.untrack_job(job.tick.take(), uid);
         }
     }
 
@@ -116,18 +114,14 @@ impl TtlIndex {
     pub(super) fn forget(&mut self, uid: &Uid, wake: &mut WakeList<Uid>) {
         if let Some(job) = self.jobs.remove(uid) {
             wake.now(uid.clone());
-            if let Some(tick) = &job.tick {
-                self.interlock.untrack_job(tick, uid);
-            }
+            self.interlock.untrack_job(job.tick, uid);
         }
     }
 
     /// Removes all Jobs.
     pub(super) fn clear(&mut self, wake: &mut WakeList<Uid>) {
         for (uid, job) in std::mem::take(&mut self.jobs) {
-            if let Some(tick) = &job.tick {
-                self.interlock.untrack_job(tick, &uid);
-            }
+            self.interlock.untrack_job(job.tick, &uid);
             wake.now(uid);
         }
     }
@@ -140,10 +134,6 @@ impl TtlIndex {
                 job.revision = revision.clone();
             }
         }
-    }
-
-    pub(super) fn has(&self, uid: &Uid) -> bool {
-        self.jobs.contains_key(uid)
     }
 
     pub(super) fn get(&self, uid: &Uid) -> Option<&TrackedJob> {
@@ -177,28 +167,12 @@ impl TrackedJob {
         }
     }
 
-    /// The tick that created it, until its CronJob is known to be gone.
-    pub(super) fn tick(&self) -> Option<&JobTick> {
-        self.tick.as_ref()
-    }
-
-    pub(super) fn state(&self) -> &ExpiryState {
-        &self.state
-    }
-
     pub(super) fn target(&self) -> CallTarget {
-        CallTarget {
-            kind: self.kind,
-            namespace: self.namespace.clone(),
-            name: self.name.clone(),
-        }
+        CallTarget::new(self.kind, &*self.namespace, &*self.name)
     }
 
     pub(super) fn judged(&self, uid: &Uid) -> JudgedVersion {
-        JudgedVersion {
-            uid: uid.clone(),
-            revision: self.revision.clone(),
-        }
+        JudgedVersion::new(uid, &self.revision)
     }
 }
 

@@ -120,7 +120,10 @@ impl TickInterlock {
         jobs.insert(job.clone());
     }
 
-    pub(super) fn untrack_job(&mut self, tick: &JobTick, job: &Uid) {
+    pub(super) fn untrack_job(&mut self, tick: Option<JobTick>, job: &Uid) {
+        let Some(tick) = tick else {
+            return;
+        };
         if let Some(jobs) = self.jobs.get_mut(&tick.owner) {
             jobs.remove(job);
             if jobs.is_empty() {
@@ -160,12 +163,8 @@ impl TickInterlock {
             return TickHold::Free;
         };
         let Some(cron) = self.cron_jobs.get(&tick.owner) else {
-            let CallTarget { namespace, .. } = job.target();
-            return TickHold::Unknown(CallTarget {
-                kind,
-                namespace,
-                name: tick.cron_job.clone(),
-            });
+            let namespace = job.target().namespace;
+            return TickHold::Unknown(CallTarget::new(kind, namespace, &*tick.cron_job));
         };
         let created = cron.created.unwrap_or(Timestamp::MIN);
         let is_unrecorded = cron::is_unrecorded_tick(tick.slot, created, cron.last_schedule, now);

@@ -9,7 +9,7 @@ use prometheus_client::registry::Registry;
 use super::{TtlController, TtlReason};
 use crate::runtime::call::ApiAnswer;
 use crate::runtime::controller::{Controller as _, DriverStep};
-use crate::runtime::metrics::{ControllerLabel, ControllerMetrics, MetricSet};
+use crate::runtime::metrics::{ControllerLabel, ControllerMetrics, MetricSet, register_metrics};
 use crate::runtime::queue::age;
 use crate::runtime::record::Uid;
 
@@ -63,26 +63,14 @@ impl Default for TtlMetrics {
 
 impl MetricSet for TtlMetrics {
     fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "ttl_after_finished_controller_job_deletion_duration_seconds",
-            "How long after its TTL a finished Job was deleted",
-            self.batch_job_deletion.clone(),
-        );
-        registry.register(
-            "volcano_gc_controller_job_deletion_duration_seconds",
-            "How long after its TTL a finished Volcano Job was deleted",
-            self.volcano_job_deletion.clone(),
-        );
-        registry.register(
-            "caretaker_ttl_pending",
-            "Finished Jobs that wait for their expiry",
-            self.pending.clone(),
-        );
-        registry.register(
-            "caretaker_ttl_next_expiry_timestamp_seconds",
-            "The earliest expiry of a finished Job",
-            self.next_expiry.clone(),
-        );
+        register_metrics! { registry, self;
+            batch_job_deletion "ttl_after_finished_controller_job_deletion_duration_seconds"
+                "How long after its TTL a finished Job was deleted";
+            volcano_job_deletion "volcano_gc_controller_job_deletion_duration_seconds"
+                "How long after its TTL a finished Volcano Job was deleted";
+            pending "caretaker_ttl_pending" "Finished Jobs that wait for their expiry";
+            next_expiry "caretaker_ttl_next_expiry_timestamp_seconds" "The earliest expiry of a finished Job";
+        }
     }
 }
 

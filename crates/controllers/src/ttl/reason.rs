@@ -1,6 +1,5 @@
-//! The reason of each decision of a TTL controller, with an identifier and a sentence.
-
-use std::fmt;
+//! The reason of each decision of a TTL controller, with an identifier and a sentence. thiserror formats the
+//! sentences, although no reason is an error.
 
 use jiff::Timestamp;
 
@@ -8,48 +7,49 @@ use super::index::JobExpiry;
 use crate::runtime::controller::DecisionReason;
 
 /// The reason of a decision about a Job.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TtlReason {
-    /// The index does not track it: no feed shows it, or it does not expire.
+    #[error("no watch shows it, or it does not expire")]
     Unknown,
-    /// It is being deleted already.
+    #[error("it is being deleted already")]
     Deleting,
-    /// It has not finished.
+    #[error("it has not finished")]
     Unfinished,
-    /// It has no TTL.
+    #[error("it has no ttlSecondsAfterFinished")]
     NoTtl,
-    /// The server acknowledged our delete.
+    #[error("its delete was acknowledged")]
     Going,
-    /// Its TTL has not expired yet.
+    #[error("{0} expires at {expiry:.0}", expiry = .0.expiry)]
     Waits(RetentionSpan),
-    /// Its TTL has not expired yet, and its finish time is in the future.
+    #[error("{0} expires at {expiry:.0}; by our clock the finish time is in the future", expiry = .0.expiry)]
     FinishInFuture(RetentionSpan),
-    /// Its TTL has expired.
+    #[error("{0} expired at {expiry:.0}", expiry = .0.expiry)]
     Expired(RetentionSpan),
     /// It was aborted longer ago than `--ttl-after-aborted` and its TTL.
+    #[error("{0} expired at {expiry:.0}", expiry = .0.expiry)]
     AbortedLongAgo(RetentionSpan),
-    /// Its TTL has expired, but the status of its CronJob does not record its slot yet.
-    TickUnrecorded {
-        /// The CronJob's name.
-        cron_job: String,
-        slot: Timestamp,
-    },
-    /// Its TTL has expired, and its CronJob has to be read because no feed shows it.
-    AsksForCronJob {
-        /// The CronJob's name.
-        cron_job: String,
-    },
-    /// It has finished, but has no valid finish time.
+    #[error(
+        "its TTL has expired, but it stays until the status of CronJob {cron_job} records its slot {slot:.0}"
+    )]
+    TickUnrecorded { cron_job: String, slot: Timestamp },
+    /// No feed shows its CronJob.
+    #[error("its TTL has expired, and CronJob {cron_job} is read from the server first")]
+    AsksForCronJob { cron_job: String },
+    #[error("it has finished, but its status has no valid finish time, so it stays")]
     FinishTimeUnknown,
-    /// Its TTL is not a valid number of seconds, or its expiry is after the year 9999.
+    #[error(
+        "ttlSecondsAfterFinished is {ttl}, which is not a number of seconds from 0 to 2147483647 that ends before \
+        the year 10000, so it stays"
+    )]
     TtlOutOfRange {
         /// The TTL as the object has it.
         ttl: Box<str>,
     },
 }
 
-/// The time from the finish of a Job to its expiry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The time from the finish of a Job to its expiry: `it finished at …, and its TTL of 5 s`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("it {verb} at {finish:.0}, and its TTL of {} s", expiry.duration_since(*finish).as_secs())]
 pub struct RetentionSpan {
     /// When it finished, or was aborted.
     pub finish: Timestamp,
@@ -100,45 +100,6 @@ impl DecisionReason for TtlReason {
     }
 }
 
-impl fmt::Display for TtlReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown => f.write_str("no watch shows it, or it does not expire"),
-            Self::Deleting => f.write_str("it is being deleted already"),
-            Self::Unfinished => f.write_str("it has not finished"),
-            Self::NoTtl => f.write_str("it has no ttlSecondsAfterFinished"),
-            Self::Going => f.write_str("its delete was acknowledged"),
-            Self::Waits(span) => write!(f, "{span} expires at {:.0}", span.expiry),
-            Self::FinishInFuture(span) => write!(
-                f,
-                "{span} expires at {:.0}; by our clock the finish time is in the future",
-                span.expiry
-            ),
-            Self::Expired(span) | Self::AbortedLongAgo(span) => {
-                write!(f, "{span} expired at {:.0}", span.expiry)
-            }
-            Self::TickUnrecorded { cron_job, slot } => write!(
-                f,
-                "its TTL has expired, but it stays until the status of CronJob {cron_job} records its slot {slot:.0}"
-            ),
-            Self::AsksForCronJob { cron_job } => {
-                write!(
-                    f,
-                    "its TTL has expired, and CronJob {cron_job} is read from the server first"
-                )
-            }
-            Self::FinishTimeUnknown => {
-                f.write_str("it has finished, but its status has no valid finish time, so it stays")
-            }
-            Self::TtlOutOfRange { ttl } => write!(
-                f,
-                "ttlSecondsAfterFinished is {ttl}, which is not a number of seconds from 0 to 2147483647 that ends before \
-                the year 10000, so it stays"
-            ),
-        }
-    }
-}
-
 // === impl RetentionSpan ===
 
 impl RetentionSpan {
@@ -152,16 +113,5 @@ impl RetentionSpan {
                 "finished"
             },
         }
-    }
-}
-
-/// Writes `it finished at …, and its TTL of 5 s`.
-impl fmt::Display for RetentionSpan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let secs = self.expiry.duration_since(self.finish).as_secs();
-        let Self {
-            finish, verb: did, ..
-        } = self;
-        write!(f, "it {did} at {finish:.0}, and its TTL of {secs} s")
     }
 }

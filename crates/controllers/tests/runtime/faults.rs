@@ -365,6 +365,20 @@ async fn a_silent_watch_is_given_up_after_ninety_seconds() {
     assert_eq!(world.elapsed().as_secs(), 90);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_feed_respects_retry_after_in_both_forms() {
+    for retry_after in ["20", "Sun, 01 Mar 2026 12:00:20 GMT"] {
+        let world = FeedWorld::new();
+        let good = list_by_watch(&["a"], 5, &[], StreamEnd::Hang);
+        script(&world, vec![FakeReply::Busy(retry_after), good]);
+        let mut recorder = world.config_maps();
+        recorder.during(19).await;
+        assert_eq!(world.asked("/api/v1/configmaps?").len(), 1, "{retry_after}");
+        recorder.during(4).await;
+        assert_eq!(world.asked("/api/v1/configmaps?").len(), 1, "{retry_after}");
+    }
+}
+
 /// A19: a server that has neither aggregated discovery nor lists by watch.
 #[tokio::test(start_paused = true)]
 async fn an_old_server_is_supported() {

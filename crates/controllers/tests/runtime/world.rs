@@ -52,6 +52,8 @@ struct FeedWire {
 pub(crate) enum FakeReply {
     /// A reply with a status and a text.
     Text(u16, String),
+    /// Status 429 with this `Retry-After`, and noon of 2026-03-01 as the server's time.
+    Busy(&'static str),
     /// Status 200 and these lines, then this end.
     Lines(Vec<String>, StreamEnd),
     /// There is never a reply.
@@ -260,6 +262,15 @@ impl Service<Request<kube::client::Body>> for FaultyService {
                     let body = Full::from(text).map_err(|never| match never {});
                     return Ok(Response::builder()
                         .status(status)
+                        .body(body.boxed_unsync())
+                        .unwrap());
+                }
+                Some(FakeReply::Busy(retry_after)) => {
+                    let body = Full::default().map_err(|never| match never {});
+                    return Ok(Response::builder()
+                        .status(429)
+                        .header("date", "Sun, 01 Mar 2026 12:00:00 GMT")
+                        .header("retry-after", retry_after)
                         .body(body.boxed_unsync())
                         .unwrap());
                 }

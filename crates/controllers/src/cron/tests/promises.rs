@@ -256,6 +256,33 @@ fn a_read_counts_more_than_a_lagging_feed() {
     assert_eq!(verb(&world.decide()), "get");
 }
 
+/// S6: the read for a later slot drops the block on an earlier one, so a clock that goes back leads to a second POST.
+#[test]
+fn a_second_create_after_the_clock_went_back_does_no_harm() {
+    let spec = json!({"jobTemplate": {"spec": {"ttlSecondsAfterFinished": 0}}});
+    let mut world = CronWorld::new(&BATCH, &spec);
+    let mut foreign = world.mk_job(5, "Running");
+    foreign["metadata"]["ownerReferences"] = json!([]);
+    world.put_job_unseen(foreign);
+    let before = world.job(&CronWorld::name_at(5));
+    let create = format!("create {}", CronWorld::name_at(5));
+    world.at(5).run();
+    assert_eq!(world.asked_for(&create), 1);
+    world.run();
+    assert_eq!(world.asked_for(&create), 1, "the slot is blocked");
+
+    // The later slot is confirmed, but its Job cannot be created.
+    world.troubles.push_back(("create", REFUSE));
+    assert_eq!(world.at(10).run(), RunEnd::Failed);
+    world.at(6).run();
+    assert_eq!(world.asked_for(&create), 2, "{:?}", world.asked);
+    world.run();
+    assert_eq!(world.asked_for(&create), 2, "the slot is blocked again");
+    assert_eq!(world.asked_for("delete"), 0);
+    assert_eq!(world.jobs(), [CronWorld::name_at(5)]);
+    assert_eq!(world.job(&CronWorld::name_at(5)), before);
+}
+
 #[test]
 fn a_lost_answer_causes_no_second_job() {
     let mut world = CronWorld::new(&BATCH, &json!({}));

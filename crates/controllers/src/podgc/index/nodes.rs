@@ -11,9 +11,8 @@ use jiff::Timestamp;
 
 use super::{PodGcIndex, is_fresh, quarantine_end};
 use crate::podgc::facts::NodeFacts;
-use crate::podgc::{CONFIRMED_FOR, PodGcKey, PodSweep};
+use crate::podgc::{CONFIRMED_FOR, PodGcWake, PodSweep};
 use crate::runtime::call::AbsenceProof;
-use crate::runtime::controller::WakeList;
 use crate::runtime::record::{ObjectRecord, Revision, Uid};
 
 /// A Node, or the name of a missing Node that Pods are bound to.
@@ -82,7 +81,7 @@ impl PodGcIndex {
         &mut self,
         record: &ObjectRecord,
         now: Timestamp,
-        wake: &mut WakeList<PodGcKey>,
+        wake: &mut PodGcWake,
     ) {
         let node = self.nodes.entry(record.meta.name.as_ref().into());
         let node = node.or_default();
@@ -108,7 +107,7 @@ impl PodGcIndex {
         &mut self,
         record: &ObjectRecord,
         now: Timestamp,
-        wake: &mut WakeList<PodGcKey>,
+        wake: &mut PodGcWake,
     ) {
         let node = self.nodes.get(&*record.meta.name);
         if node.is_some_and(|node| node.is_uid(&record.meta.uid)) {
@@ -117,12 +116,7 @@ impl PodGcIndex {
     }
 
     /// Handles a Node that a relist did not show. This is rare, so it scans all Nodes.
-    pub(crate) fn node_missing(
-        &mut self,
-        uid: &Uid,
-        now: Timestamp,
-        wake: &mut WakeList<PodGcKey>,
-    ) {
+    pub(crate) fn node_missing(&mut self, uid: &Uid, now: Timestamp, wake: &mut PodGcWake) {
         let mut nodes = self.nodes.iter();
         let found = nodes.find(|(_, node)| node.is_uid(uid));
         if let Some(name) = found.map(|(name, _)| name.clone()) {
@@ -130,7 +124,7 @@ impl PodGcIndex {
         }
     }
 
-    pub(super) fn hide_node(&mut self, name: &str, now: Timestamp, wake: &mut WakeList<PodGcKey>) {
+    pub(super) fn hide_node(&mut self, name: &str, now: Timestamp, wake: &mut PodGcWake) {
         if let Some(node) = self.nodes.get_mut(name) {
             node.shown = None;
             node.lookup = None;
@@ -145,7 +139,7 @@ impl PodGcIndex {
         name: &str,
         record: &ObjectRecord,
         now: Timestamp,
-        wake: &mut WakeList<PodGcKey>,
+        wake: &mut PodGcWake,
     ) {
         if self.node(name).is_some_and(KnownNode::is_shown) {
             self.apply_node(record, now, wake);
@@ -217,7 +211,7 @@ impl PodGcIndex {
         }
     }
 
-    fn update_pods_of_node(&mut self, name: &str, now: Timestamp, wake: &mut WakeList<PodGcKey>) {
+    fn update_pods_of_node(&mut self, name: &str, now: Timestamp, wake: &mut PodGcWake) {
         let round = self.next_round(now);
         let pods = self.nodes.get(name).map(|node| node.pods.clone());
         for uid in pods.unwrap_or_default() {

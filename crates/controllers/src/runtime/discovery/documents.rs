@@ -54,116 +54,97 @@ pub enum BadDocument {
     OtherKind(String),
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct DocumentHead {
-    #[serde(default)]
     kind: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct AggregatedList {
-    #[serde(default)]
     items: Option<Vec<AggregatedGroup>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct AggregatedGroup {
-    #[serde(default)]
     metadata: GroupMetadata,
-    #[serde(default)]
     versions: Option<Vec<AggregatedVersion>>,
 }
 
 #[derive(Default, Deserialize)]
+#[serde(default)]
 struct GroupMetadata {
-    #[serde(default)]
     name: Box<str>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct AggregatedVersion {
-    #[serde(default)]
     version: Box<str>,
-    #[serde(default)]
     freshness: Option<String>,
-    #[serde(default)]
     resources: Option<Vec<AggregatedResource>>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 struct AggregatedResource {
-    #[serde(default)]
     resource: Box<str>,
     /// Missing if only subresources are served.
-    #[serde(default)]
     response_kind: Option<AggregatedKind>,
-    #[serde(default)]
     scope: String,
-    #[serde(default)]
     singular_resource: Option<Box<str>>,
-    #[serde(default)]
     verbs: Option<Vec<String>>,
-    #[serde(default)]
     short_names: Option<Vec<Box<str>>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct AggregatedKind {
-    #[serde(default)]
     kind: Box<str>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct CoreVersions {
-    #[serde(default)]
     versions: Option<Vec<Box<str>>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct GroupList {
-    #[serde(default)]
     groups: Option<Vec<ListedGroup>>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 struct ListedGroup {
-    #[serde(default)]
     name: Box<str>,
-    #[serde(default)]
     versions: Option<Vec<GroupVersionName>>,
-    #[serde(default)]
     preferred_version: Option<GroupVersionName>,
 }
 
-#[derive(Clone, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 struct GroupVersionName {
-    #[serde(default)]
     group_version: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct ResourceList {
-    #[serde(default)]
     resources: Option<Vec<ListedResource>>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 struct ListedResource {
-    #[serde(default)]
     name: Box<str>,
-    #[serde(default)]
     singular_name: Option<Box<str>>,
-    #[serde(default)]
     namespaced: bool,
-    #[serde(default)]
     kind: Box<str>,
-    #[serde(default)]
     verbs: Option<Vec<String>>,
-    #[serde(default)]
     short_names: Option<Vec<Box<str>>>,
 }
 

@@ -194,8 +194,9 @@ fn found(kinds: &[&ApiKind], failed: &[(&str, &str)]) -> DiscoveryResult {
 }
 
 fn unreachable() -> DiscoveryError {
-    DiscoveryError::Timeout {
+    DiscoveryError {
         path: "/apis".into(),
+        why: DocumentError::Timeout,
     }
 }
 

@@ -8,9 +8,9 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::failure_log::{FailureCause, FailureLine, FailureLog};
-use super::in_flight::FinishedCall;
 use super::liveness::DriverLiveness;
-use crate::runtime::call::{ApiAnswer, ApiCall, CallFailure, DeletePropagation, FailureKind};
+use super::requests::{FinishedCall, PlannedCall};
+use crate::runtime::call::{ApiAnswer, ApiCall, CallFailure, DeletePropagation};
 use crate::runtime::controller::{Controller, DecisionReason, EventNote, ObjectIdentity};
 use crate::runtime::events::EventSink;
 use crate::runtime::evidence::{Evidence, EvidenceTrail, WriteStatus};
@@ -38,16 +38,6 @@ pub(super) struct DriverReport<K> {
     notes: BTreeMap<K, Vec<EventNote>>,
 }
 
-/// Where a driver reports to.
-pub(super) struct ReportTargets {
-    pub(super) name: &'static str,
-    pub(super) event_source: &'static str,
-    pub(super) events: EventSink,
-    pub(super) evidence: EvidenceTrail,
-    pub(super) metrics: ControllerMetrics,
-    pub(super) liveness: DriverLiveness,
-}
-
 /// An object as the log names it: `deployments.apps shop/web`.
 pub(super) struct TargetName<'a> {
     kind: Option<&'a ApiKind>,
@@ -58,16 +48,22 @@ pub(super) struct TargetName<'a> {
 // === impl DriverReport ===
 
 impl<K: Clone + Ord + fmt::Debug> DriverReport<K> {
-    pub(super) fn new(targets: ReportTargets) -> Self {
-        targets.metrics.follow(targets.liveness.clone());
+    pub(super) fn new(
+        liveness: DriverLiveness,
+        event_source: &'static str,
+        events: EventSink,
+        evidence: EvidenceTrail,
+        metrics: ControllerMetrics,
+    ) -> Self {
+        metrics.follow(liveness.clone());
         Self {
-            name: targets.name,
-            event_source: targets.event_source,
-            events: targets.events,
-            evidence: targets.evidence,
-            queue_metrics: targets.metrics.queue(targets.liveness.queue()),
-            metrics: targets.metrics,
-            liveness: targets.liveness,
+            name: liveness.controller(),
+            event_source,
+            events,
+            evidence,
+            queue_metrics: metrics.queue(liveness.queue()),
+            metrics,
+            liveness,
             failures: FailureLog::default(),
             counted: QueueCounts::default(),
             started: BTreeMap::new(),
@@ -117,39 +113,36 @@ impl<K: Clone + Ord + fmt::Debug> DriverReport<K> {
         catalog: &KindCatalog,
         now: Timestamp,
     ) {
-        let answer = &finished.performed.answer;
+        let (planned, answer) = (&finished.planned, &finished.performed.answer);
         if !matches!(answer, ApiAnswer::Failed(_)) && !self.failures.is_empty() {
-            let object = TargetName::of(&finished.call, catalog).to_string();
+            let object = TargetName::of(&planned.call, catalog).to_string();
             self.failures.succeeded(&object);
         }
-        if finished.call.is_read() {
+        if planned.call.is_read() {
             self.evidence.read();
             return;
         }
         let status = finished.performed.status;
-        let mut evidence = self.evidence_of(
-            &finished.key,
-            &finished.call,
-            &finished.because,
-            catalog,
-            now,
-        );
+        let PlannedCall {
+            key, call, because, ..
+        } = planned;
+        let mut evidence = self.evidence_of(key, call, because, catalog, now);
         evidence.status = status.map_or(WriteStatus::NoAnswer, WriteStatus::Code);
         evidence.ms = millis(finished.took);
-        evidence.requests = finished.progress.requests;
+        evidence.requests = planned.progress.requests;
         evidence.done = matches!(answer, ApiAnswer::Object(_) | ApiAnswer::Done);
         let result = match answer {
             ApiAnswer::Object(_) | ApiAnswer::Done => "deleted",
             ApiAnswer::Absent(_) => "absent",
             ApiAnswer::Failed(failure) => {
                 evidence.error = Some(failure.message.clone());
-                match failure.kind {
-                    FailureKind::Conflict => "conflict",
-                    _ => "failed",
+                match answer.is_conflict() {
+                    true => "conflict",
+                    false => "failed",
                 }
             }
         };
-        self.count_delete(&finished.call, &evidence, result);
+        self.count_delete(call, &evidence, result);
         self.evidence.record(evidence);
     }
 
@@ -257,13 +250,12 @@ impl<K: Clone + Ord + fmt::Debug> DriverReport<K> {
     ) -> Evidence {
         let target = call.target();
         let kind = catalog.get(target.kind);
+        let of_kind = |text: fn(&ApiKind) -> String| kind.map_or(String::new(), text);
         let judged = call.judged();
-        let uid = judged.map(|judged| judged.uid.to_string());
-        let uid = uid.unwrap_or_default();
-        let revision = judged.map(|judged| judged.revision.to_string());
+        let uid = judged.map_or(String::new(), |judged| judged.uid.to_string());
         let policy = match call {
             ApiCall::Delete { propagation, .. } => *propagation,
-            ApiCall::Get { .. } | ApiCall::Create { .. } | ApiCall::Patch { .. } => None,
+            _ => None,
         };
         Evidence {
             at: now,
@@ -271,7 +263,7 @@ impl<K: Clone + Ord + fmt::Debug> DriverReport<K> {
             key: format!("{key:?}"),
             verb: call.verb(),
             object: TargetName::of(call, catalog).to_string(),
-            resource_version: revision.unwrap_or_default(),
+            resource_version: judged.map_or(String::new(), |judged| judged.revision.to_string()),
             because: because.to_json(),
             proof: because.proof().map(ToString::to_string),
             status: WriteStatus::DryRun,
@@ -280,17 +272,15 @@ impl<K: Clone + Ord + fmt::Debug> DriverReport<K> {
             reason: because.to_string(),
             cause: because.cause().cloned(),
             target: ObjectIdentity {
-                api_version: kind.map(ApiKind::api_version).unwrap_or_default(),
-                kind: kind.map(|kind| kind.kind.to_string()).unwrap_or_default(),
+                api_version: of_kind(ApiKind::api_version),
+                kind: of_kind(|kind| kind.kind.to_string()),
                 namespace: target.namespace.to_string(),
                 name: target.name.to_string(),
                 uid: uid.clone(),
             },
             uid,
-            group: kind.map(|kind| kind.group.to_string()).unwrap_or_default(),
-            resource: kind
-                .map(|kind| kind.resource.to_string())
-                .unwrap_or_default(),
+            group: of_kind(|kind| kind.group.to_string()),
+            resource: of_kind(|kind| kind.resource.to_string()),
             policy,
             done: false,
             requests: 0,

@@ -5,7 +5,7 @@
 use jiff::Timestamp;
 
 use super::Driver;
-use super::in_flight::KeyProgress;
+use super::requests::KeyProgress;
 use crate::runtime::controller::{Controller, ObservedChange};
 use crate::runtime::queue::DueKey;
 

@@ -21,6 +21,7 @@ use crate::runtime::call::{
     AbsenceProof, ApiAnswer, ApiCall, CallFailure, CallTarget, FailureKind,
 };
 use crate::runtime::kind::KindCatalog;
+use crate::runtime::metrics::ControllerMetrics;
 use crate::runtime::record::{ObjectRecord, RecordView, decode};
 
 /// How long a request may take, its response included, by tokio's clock.
@@ -66,11 +67,13 @@ pub enum ExchangeError {
     Request(#[from] http::Error),
 }
 
-/// Sends a request and reads all of the response.
+/// Sends a request, reads all of the response, and counts the request.
 pub(crate) async fn exchange(
     client: &kube::Client,
     request: Request<Body>,
+    metrics: &ControllerMetrics,
 ) -> Result<HttpReply, ExchangeError> {
+    let method = request.method().clone();
     let mut seen = None;
     let whole = async {
         let response = client.send(request).await;
@@ -90,7 +93,13 @@ pub(crate) async fn exchange(
         })
     };
     let outcome = tokio::time::timeout(REQUEST_TIMEOUT, whole).await;
-    outcome.unwrap_or(Err(ExchangeError::Timeout { status: seen }))
+    let outcome = outcome.unwrap_or(Err(ExchangeError::Timeout { status: seen }));
+    let status = match &outcome {
+        Ok(reply) => Some(reply.status.as_u16()),
+        Err(error) => error.status(),
+    };
+    metrics.request(&method, status);
+    outcome
 }
 
 // === impl ExchangeError ===
@@ -110,35 +119,40 @@ impl ExchangeError {
 // === impl HttpReply ===
 
 impl HttpReply {
-    fn header(&self, name: header::HeaderName) -> Option<&str> {
-        self.headers.get(name)?.to_str().ok()
-    }
-
     /// Whether the `Content-Type` is JSON.
     pub(crate) fn is_json(&self) -> bool {
-        let media = self.header(header::CONTENT_TYPE).unwrap_or_default();
+        let media = text(&self.headers, header::CONTENT_TYPE).unwrap_or_default();
         let media = media.split(';').next().unwrap_or_default();
         media.trim().eq_ignore_ascii_case("application/json")
     }
 
     /// The server's time, from the `Date` header.
     pub(crate) fn date(&self) -> Option<Timestamp> {
-        http_date(self.header(header::DATE)?)
+        date(&self.headers)
     }
+}
 
-    /// The `Retry-After` header: seconds, or a date by the server's clock. Capped at [`RETRY_AFTER_MAX`]. A value that
-    /// cannot be read is ignored; so is zero, because the server has just refused a request.
-    pub(crate) fn retry_after(&self) -> Option<Duration> {
-        let text = self.header(header::RETRY_AFTER)?.trim();
-        let wait = if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-            // Too many digits for a number mean a long time, too.
-            Duration::from_secs(text.parse().unwrap_or(u64::MAX))
-        } else {
-            let wait = http_date(text)?.duration_since(self.date()?);
-            Duration::try_from(wait).ok()?
-        };
-        (!wait.is_zero()).then(|| wait.min(RETRY_AFTER_MAX))
-    }
+/// The `Retry-After` header: seconds, or a date by the server's clock. Capped at [`RETRY_AFTER_MAX`]. A value that cannot
+/// be read is ignored; so is zero, because the server has just refused a request.
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = text(headers, header::RETRY_AFTER)?.trim();
+    let wait = if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        // Too many digits for a number mean a long time, too.
+        Duration::from_secs(text.parse().unwrap_or(u64::MAX))
+    } else {
+        let wait = http_date(text)?.duration_since(date(headers)?);
+        Duration::try_from(wait).ok()?
+    };
+    (!wait.is_zero()).then(|| wait.min(RETRY_AFTER_MAX))
+}
+
+/// The server's time, from the `Date` header.
+fn date(headers: &HeaderMap) -> Option<Timestamp> {
+    http_date(text(headers, header::DATE)?)
+}
+
+fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
+    headers.get(name)?.to_str().ok()
 }
 
 /// Turns the reply to `call` into an answer.
@@ -236,7 +250,7 @@ fn failure(reply: &HttpReply, status: Option<Status>) -> CallFailure {
         let secs = status.as_ref()?.details.as_ref()?.retry_after_seconds;
         (secs > 0).then(|| Duration::from_secs(secs.into()).min(RETRY_AFTER_MAX))
     };
-    let retry_after = reply.retry_after().or_else(asked_by_status);
+    let retry_after = retry_after(&reply.headers).or_else(asked_by_status);
     let message = match status {
         Some(status) => shortened(&status.message),
         None if code == 404 => "the server does not serve this path".to_owned(),
@@ -253,18 +267,14 @@ fn failure(reply: &HttpReply, status: Option<Status>) -> CallFailure {
 /// Whether a patch was refused because its uid differs: the server takes the uid of a replaced object for an attempt to
 /// change it.
 fn is_about_the_uid(status: &Status) -> bool {
-    let causes = status.details.iter().flat_map(|details| &details.causes);
-    causes
-        .into_iter()
-        .any(|cause| cause.field == "metadata.uid")
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.any(|cause| cause.field == "metadata.uid")
 }
 
 /// Whether a create was refused because its namespace is terminating.
 fn is_about_the_end(status: &Status) -> bool {
-    let causes = status.details.iter().flat_map(|details| &details.causes);
-    causes
-        .into_iter()
-        .any(|cause| cause.reason == "NamespaceTerminating")
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.any(|cause| cause.reason == "NamespaceTerminating")
 }
 
 /// The first bytes of a server's message.

@@ -3,11 +3,12 @@
 //! The steps are those of upstream's `events_cache.go` (1.36): limit the Events about one object, combine many similar
 //! Events into one, and raise the count of an Event that was written before.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::runtime::bounded_map::BoundedMap;
 use crate::runtime::controller::{EventNote, EventSeverity, ObjectIdentity};
 use crate::runtime::queue::age;
 
@@ -27,14 +28,14 @@ const SIMILAR_WITHIN: Duration = Duration::from_secs(600);
 const REMEMBERED_MAX: usize = 4_096;
 
 /// Remembers the Events of late: their objects, messages and counts.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct EventCorrelator {
     /// Per source and object: how many Events may still be written.
-    spam: RecencyMap<(&'static str, ObjectIdentity), SpamTokens>,
-    /// Per source, object and reason: the recent messages.
-    similar: RecencyMap<EventGroup, BTreeSet<String>>,
+    spam: BoundedMap<(&'static str, ObjectIdentity), SpamTokens>,
+    /// Per source, object and reason: the recent messages, and when the last one came.
+    similar: BoundedMap<EventGroup, (Timestamp, BTreeSet<String>)>,
     /// Per Event: its name and count on the server.
-    written: RecencyMap<(EventGroup, String), WrittenEvent>,
+    written: BoundedMap<(EventGroup, String), WrittenEvent>,
 }
 
 type EventGroup = (&'static str, ObjectIdentity, &'static str, bool);
@@ -66,13 +67,6 @@ pub(super) struct PlannedEvent {
     distinct_by: String,
 }
 
-/// A map of at most [`REMEMBERED_MAX`] entries that drops the one that was not written for longest.
-#[derive(Debug)]
-struct RecencyMap<K, V> {
-    values: BTreeMap<K, (Timestamp, V)>,
-    order: BTreeSet<(Timestamp, K)>,
-}
-
 // === impl EventCorrelator ===
 
 impl EventCorrelator {
@@ -90,7 +84,7 @@ impl EventCorrelator {
         }
         let written = self.written.get(&(group, distinct_by.clone()));
         Some(match written {
-            Some((_, written)) => PlannedEvent {
+            Some(written) => PlannedEvent {
                 name: Some(written.name.clone()),
                 message,
                 count: written.count.saturating_add(1),
@@ -123,7 +117,7 @@ impl EventCorrelator {
             first: planned.first,
         };
         let key = (group(controller, note), planned.distinct_by.clone());
-        self.written.put(key, planned.last, written);
+        self.written.insert(key, written);
     }
 
     /// The message to write, and the text that distinguishes the Event from similar ones.
@@ -134,7 +128,7 @@ impl EventCorrelator {
         now: Timestamp,
     ) -> (String, String) {
         let mut messages = match self.similar.get(group) {
-            Some((last, messages)) if age(now, last) <= SIMILAR_WITHIN => messages.clone(),
+            Some((last, messages)) if age(now, *last) <= SIMILAR_WITHIN => messages.clone(),
             _ => BTreeSet::new(),
         };
         messages.insert(note.message.clone());
@@ -143,7 +137,7 @@ impl EventCorrelator {
             // Only the number of messages matters, so one of them can go.
             messages.pop_first();
         }
-        self.similar.put(group.clone(), now, messages);
+        self.similar.insert(group.clone(), (now, messages));
         if is_many {
             let message = format!("(combined from similar events): {}", note.message);
             (message, String::new())
@@ -155,7 +149,7 @@ impl EventCorrelator {
     fn spend(&mut self, controller: &'static str, about: &ObjectIdentity, now: Timestamp) -> bool {
         let key = (controller, about.clone());
         let mut tokens = match self.spam.get(&key) {
-            Some((_, tokens)) => tokens.refilled(now),
+            Some(tokens) => tokens.refilled(now),
             None => SpamTokens {
                 left: SPAM_BURST,
                 at: now,
@@ -163,8 +157,18 @@ impl EventCorrelator {
         };
         let may = tokens.left > 0;
         tokens.left -= u32::from(may);
-        self.spam.put(key, now, tokens);
+        self.spam.insert(key, tokens);
         may
+    }
+}
+
+impl Default for EventCorrelator {
+    fn default() -> Self {
+        Self {
+            spam: BoundedMap::new(REMEMBERED_MAX),
+            similar: BoundedMap::new(REMEMBERED_MAX),
+            written: BoundedMap::new(REMEMBERED_MAX),
+        }
     }
 }
 
@@ -186,36 +190,6 @@ impl SpamTokens {
             crate::runtime::queue::later(self.at, SPAM_EACH.saturating_mul(periods))
         };
         Self { left, at }
-    }
-}
-
-// === impl RecencyMap ===
-
-impl<K: Clone + Ord, V> RecencyMap<K, V> {
-    /// The value and the time at which it was put.
-    fn get(&self, key: &K) -> Option<(Timestamp, &V)> {
-        self.values.get(key).map(|(at, value)| (*at, value))
-    }
-
-    fn put(&mut self, key: K, at: Timestamp, value: V) {
-        if let Some((before, _)) = self.values.insert(key.clone(), (at, value)) {
-            self.order.remove(&(before, key.clone()));
-        }
-        self.order.insert((at, key));
-        if self.values.len() > REMEMBERED_MAX
-            && let Some((_, oldest)) = self.order.pop_first()
-        {
-            self.values.remove(&oldest);
-        }
-    }
-}
-
-impl<K, V> Default for RecencyMap<K, V> {
-    fn default() -> Self {
-        Self {
-            values: BTreeMap::new(),
-            order: BTreeSet::new(),
-        }
     }
 }
 
@@ -317,9 +291,9 @@ mod tests {
             record(&mut correlator, &mk_note(&number.to_string(), "m"), number).unwrap();
         }
         let sizes = [
-            correlator.spam.values.len(),
-            correlator.similar.order.len(),
-            correlator.written.values.len(),
+            correlator.spam.len(),
+            correlator.similar.len(),
+            correlator.written.len(),
         ];
         assert_eq!(sizes, [REMEMBERED_MAX; 3]);
         let planned = record(&mut correlator, &mk_note("0", "m"), 10_000).unwrap();

@@ -86,18 +86,18 @@ impl KindFeed {
             return self.begin(at);
         };
         let Ok(page) = read_page(bytes) else {
-            return self.list_failed(at, out);
+            return self.fail(None, at, out);
         };
         if listing.revision.is_none() {
-            if !is_usable(&page.revision) {
-                return self.list_failed(at, out);
+            if !page.revision.is_exact() {
+                return self.fail(None, at, out);
             }
             if self.goes_back(&page.revision) {
                 if !self.is_suspect {
                     return self.check();
                 }
                 // The list is from the quorum and still lower: the store was restored from a backup.
-                self.highest = number(&page.revision);
+                self.highest = page.revision.number();
                 self.set_state(KindState::Frozen, out);
             }
             listing.revision = Some(page.revision.clone());
@@ -119,7 +119,7 @@ impl KindFeed {
             }
             _ => {
                 self.pages = false;
-                self.list_failed(at, out)
+                self.fail(None, at, out)
             }
         }
     }
@@ -131,11 +131,6 @@ impl KindFeed {
                 Err(object) => self.unreadable(object, out),
             }
         }
-    }
-
-    fn list_failed(&mut self, at: FeedTime, out: &mut Vec<FeedOutput>) -> FeedAction {
-        self.degrade(KindState::Failing(at.now), out);
-        self.back_off(None, at)
     }
 
     /// A list is complete: objects that it did not show are missing.
@@ -169,7 +164,7 @@ impl KindFeed {
             Some(WatchEvent::Bookmark {
                 revision,
                 is_end: true,
-            }) if is_usable(&revision) => {
+            }) if revision.is_exact() => {
                 if self.goes_back(&revision) {
                     return self.check();
                 }
@@ -210,7 +205,7 @@ impl KindFeed {
             }
             WatchEnd::Broken => {
                 self.stream_broke();
-                self.list_failed(at, out)
+                self.fail(None, at, out)
             }
         }
     }
@@ -220,20 +215,5 @@ impl KindFeed {
         if self.stream_breaks >= STREAM_BREAKS_MAX {
             self.streams = false;
         }
-    }
-}
-
-/// Whether a watch can continue from a version. Version 0 would mean any version.
-fn is_usable(revision: &Revision) -> bool {
-    match revision {
-        Revision::Number(number) => *number > 0,
-        Revision::Odd(text) => !text.is_empty(),
-    }
-}
-
-fn number(revision: &Revision) -> Option<u64> {
-    match revision {
-        Revision::Number(number) => Some(*number),
-        Revision::Odd(_) => None,
     }
 }

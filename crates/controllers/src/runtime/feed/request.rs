@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use caretaker_machinery::status::Status;
-use http::{HeaderMap, Request, Response, header};
+use http::{Request, Response, header};
 use http_body_util::{BodyExt as _, Limited};
 use kube::client::Body;
 
-use super::super::effects::{RETRY_AFTER_MAX, described, reason, shortened};
-use super::super::kind::ApiKind;
+use super::super::effects::{described, reason, retry_after, shortened};
 use super::super::record::{RecordView, Revision};
+use super::FeedSetup;
 
 /// Requests metadata only, as protocol buffers or as JSON. Servers that support neither send whole objects, which are
 /// decoded in the same way.
@@ -38,28 +38,17 @@ const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 /// The longest wait for the body of a refusal.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How a request of a feed ended.
-pub(super) enum FeedReply<T> {
-    /// The answer has code 200.
-    Good(T),
-    /// The answer has any other code.
-    Refused(FeedRefusal),
-    /// There is no answer, or only a part of it.
-    Unanswered(FeedError),
-}
-
-/// An answer with a code other than 200.
-#[derive(Debug)]
-pub(super) struct FeedRefusal {
-    pub(super) status: u16,
-    /// The message of the server's Status; empty if the answer has none.
-    pub(super) message: String,
-    pub(super) retry_after: Option<Duration>,
-}
-
-/// Why a list or a watch has no answer.
+/// Why a list or a watch has no answer, or not the wanted one.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FeedError {
+    /// The answer has a code other than 200.
+    #[error("the server answered {status}{message}")]
+    Refused {
+        status: u16,
+        /// The message of the server's Status after a colon; empty if the answer has none.
+        message: String,
+        retry_after: Option<Duration>,
+    },
     #[error("no answer within {} s", HEAD_TIMEOUT.as_secs())]
     NoAnswer,
     #[error("the page took longer than {} s", PAGE_TIMEOUT.as_secs())]
@@ -96,13 +85,11 @@ pub(super) enum WatchLine {
 
 /// Requests a page of a list.
 pub(super) async fn page(
-    client: &kube::Client,
-    kind: &ApiKind,
-    view: RecordView,
+    feed: &FeedSetup,
     limit: Option<u32>,
     token: Option<&str>,
-) -> FeedReply<Bytes> {
-    let mut uri = kind.path("", "");
+) -> Result<Bytes, FeedError> {
+    let mut uri = feed.kind.path("", "");
     let mut separator = '?';
     if let Some(limit) = limit {
         let _ = write!(uri, "?limit={limit}");
@@ -111,38 +98,29 @@ pub(super) async fn page(
     if let Some(token) = token {
         let _ = write!(uri, "{separator}continue={}", escaped(token));
     }
-    let accept = match view {
+    let accept = match feed.view {
         RecordView::Metadata => METADATA_LIST,
         RecordView::Full => "application/json",
     };
     let answer = async {
-        match send(client, &uri, accept).await {
-            FeedReply::Good(response) => {
-                match Limited::new(response.into_body(), PAGE_BYTES_MAX)
-                    .collect()
-                    .await
-                {
-                    Ok(body) => FeedReply::Good(body.to_bytes()),
-                    Err(error) => FeedReply::Unanswered(FeedError::Broken(reason(&*error))),
-                }
-            }
-            FeedReply::Refused(refusal) => FeedReply::Refused(refusal),
-            FeedReply::Unanswered(why) => FeedReply::Unanswered(why),
-        }
+        let response = send(&feed.client, &uri, accept).await?;
+        let body = Limited::new(response.into_body(), PAGE_BYTES_MAX).collect();
+        let body = body
+            .await
+            .map_err(|error| FeedError::Broken(reason(&*error)));
+        Ok(body?.to_bytes())
     };
     let timeout = tokio::time::timeout(PAGE_TIMEOUT, answer).await;
-    timeout.unwrap_or(FeedReply::Unanswered(FeedError::PageTimeout))
+    timeout.unwrap_or(Err(FeedError::PageTimeout))
 }
 
 /// Opens a watch; without a version, one that begins with all objects.
 pub(super) async fn watch(
-    client: &kube::Client,
-    kind: &ApiKind,
-    view: RecordView,
+    feed: &FeedSetup,
     after: Option<&Revision>,
     length: Duration,
-) -> FeedReply<WatchLines> {
-    let mut uri = kind.path("", "");
+) -> Result<WatchLines, FeedError> {
+    let mut uri = feed.kind.path("", "");
     let seconds = length.as_secs();
     let _ = write!(
         uri,
@@ -154,60 +132,46 @@ pub(super) async fn watch(
         }
         None => uri.push_str("&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"),
     }
-    let accept = match view {
+    let accept = match feed.view {
         RecordView::Metadata => METADATA,
         RecordView::Full => "application/json",
     };
-    match send(client, &uri, accept).await {
-        FeedReply::Good(response) => {
-            let media = response.headers().get(header::CONTENT_TYPE);
-            let is_framed =
-                media.is_some_and(|media| media.as_bytes().starts_with(PROTOBUF.as_bytes()));
-            FeedReply::Good(WatchLines::new(response.into_body(), is_framed))
-        }
-        FeedReply::Refused(refusal) => FeedReply::Refused(refusal),
-        FeedReply::Unanswered(why) => FeedReply::Unanswered(why),
-    }
+    let response = send(&feed.client, &uri, accept).await?;
+    let media = response.headers().get(header::CONTENT_TYPE);
+    let is_framed = media.is_some_and(|media| media.as_bytes().starts_with(PROTOBUF.as_bytes()));
+    Ok(WatchLines::new(response.into_body(), is_framed))
 }
 
-async fn send(client: &kube::Client, uri: &str, accept: &str) -> FeedReply<Response<Body>> {
+async fn send(client: &kube::Client, uri: &str, accept: &str) -> Result<Response<Body>, FeedError> {
     let request = Request::get(uri)
         .header(header::ACCEPT, accept)
         // Since 1.37 servers compress watches event by event, and common decoders stop after the first event.
         .header(header::ACCEPT_ENCODING, "identity")
-        .body(Body::empty());
-    let request = match request {
-        Ok(request) => request,
-        Err(error) => return FeedReply::Unanswered(error.into()),
-    };
-    match tokio::time::timeout(HEAD_TIMEOUT, client.send(request)).await {
-        Err(_) => FeedReply::Unanswered(FeedError::NoAnswer),
-        Ok(Err(error)) => FeedReply::Unanswered(FeedError::Connect(described(&error))),
-        Ok(Ok(response)) if response.status() == 200 => FeedReply::Good(response),
-        Ok(Ok(response)) => FeedReply::Refused(FeedRefusal {
-            status: response.status().as_u16(),
-            retry_after: retry_after(response.headers()),
-            message: message(response.into_body()).await,
-        }),
+        .body(Body::empty())?;
+    let answer = tokio::time::timeout(HEAD_TIMEOUT, client.send(request)).await;
+    let response = answer.map_err(|_| FeedError::NoAnswer)?;
+    let response = response.map_err(|error| FeedError::Connect(described(&error)))?;
+    if response.status() == 200 {
+        return Ok(response);
     }
+    Err(FeedError::Refused {
+        status: response.status().as_u16(),
+        retry_after: retry_after(response.headers()),
+        message: message(response.into_body()).await,
+    })
 }
 
-/// The message of a `Status`; empty if the body has none. The status code is known already, so a body that is late,
-/// broken or long does no harm.
+/// The message of a `Status` after a colon; empty if the body has none. The status code is known already, so a body that
+/// is late, broken or long does no harm.
 async fn message(body: Body) -> String {
     let body = Limited::new(body, REFUSAL_BYTES_MAX).collect();
     let Ok(Ok(body)) = tokio::time::timeout(REFUSAL_TIMEOUT, body).await else {
         return String::new();
     };
-    let status = serde_json::from_slice::<Status>(&body.to_bytes());
-    status.map_or(String::new(), |status| shortened(&status.message))
-}
-
-/// The `Retry-After` header in seconds. Dates and other values are ignored.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?;
-    let seconds: u64 = text.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds).min(RETRY_AFTER_MAX))
+    match serde_json::from_slice::<Status>(&body.to_bytes()) {
+        Ok(status) if !status.message.is_empty() => format!(": {}", shortened(&status.message)),
+        _ => String::new(),
+    }
 }
 
 /// Percent-encodes the value of a query parameter.
@@ -390,28 +354,5 @@ mod tests {
     fn a_token_is_escaped() {
         assert_eq!(escaped("aZ9-._~"), "aZ9-._~");
         assert_eq!(escaped("a=b&c d/é"), "a%3Db%26c%20d%2F%C3%A9");
-    }
-
-    #[test]
-    fn retry_after_is_capped() {
-        let table = [
-            ("7", Some(7)),
-            (" 7 ", Some(7)),
-            ("0", Some(0)),
-            ("1000000000", Some(60)),
-            ("-1", None),
-            ("Wed, 21 Oct 2026 07:28:00 GMT", None),
-            ("99999999999999999999999", None),
-        ];
-        for (text, expected) in table {
-            let mut headers = HeaderMap::new();
-            headers.insert(header::RETRY_AFTER, text.parse().unwrap());
-            assert_eq!(
-                retry_after(&headers),
-                expected.map(Duration::from_secs),
-                "{text}"
-            );
-        }
-        assert_eq!(retry_after(&HeaderMap::new()), None);
     }
 }

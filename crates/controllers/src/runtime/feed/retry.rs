@@ -94,8 +94,18 @@ impl KindFeed {
 
     pub(super) fn unanswered(&mut self, at: FeedTime, out: &mut Vec<FeedOutput>) -> FeedAction {
         self.opening_failed();
+        self.fail(None, at, out)
+    }
+
+    /// The kind counts as failing, and the feed waits.
+    pub(super) fn fail(
+        &mut self,
+        retry_after: Option<Duration>,
+        at: FeedTime,
+        out: &mut Vec<FeedOutput>,
+    ) -> FeedAction {
         self.degrade(KindState::Failing(at.now), out);
-        self.back_off(None, at)
+        self.back_off(retry_after, at)
     }
 
     /// Reacts to a status other than 200, of a list or of a watch.
@@ -114,8 +124,7 @@ impl KindFeed {
             404 => {
                 self.forget_position();
                 out.push(FeedOutput::NotServed);
-                self.degrade(KindState::Failing(at.now), out);
-                self.back_off(retry_after, at)
+                self.fail(retry_after, at, out)
             }
             410 | 504 if self.position.is_some() => self.expired(at),
             410 if self.has_token() && self.pages => {
@@ -125,8 +134,7 @@ impl KindFeed {
             }
             429 | 500.. => {
                 self.opening_failed();
-                self.degrade(KindState::Failing(at.now), out);
-                self.back_off(retry_after, at)
+                self.fail(retry_after, at, out)
             }
             _ if matches!(self.phase, FeedPhase::OpeningStream) && status != 410 => {
                 self.streams = false;
@@ -134,8 +142,7 @@ impl KindFeed {
             }
             _ => {
                 self.forget_position();
-                self.degrade(KindState::Failing(at.now), out);
-                self.back_off(retry_after, at)
+                self.fail(retry_after, at, out)
             }
         }
     }

@@ -15,7 +15,7 @@ use super::super::controller::ObservedChange;
 use super::super::feed_set::FeedStates;
 use super::super::kind::{ApiKind, KindId, KindState};
 use super::super::record::RecordView;
-use super::request::{self, FeedRefusal, FeedReply, WatchLine, WatchLines};
+use super::request::{self, FeedError, WatchLine, WatchLines};
 use super::{FeedAction, FeedInput, FeedOutput, FeedTime, KindFeed, WatchEnd};
 
 /// How long a kind that is not served any more is still watched, because the DELETED events of its objects may follow.
@@ -49,14 +49,8 @@ pub(crate) struct FeedSetup {
 
 /// One feed, its connection and its listeners.
 pub(crate) struct FeedTask {
-    id: KindId,
-    kind: ApiKind,
-    view: RecordView,
+    setup: FeedSetup,
     feed: KindFeed,
-    client: kube::Client,
-    clock: Clock,
-    states: Arc<FeedStates>,
-    defines_kinds: bool,
     commands: mpsc::UnboundedReceiver<FeedCommand>,
     began: Instant,
     listeners: Vec<ChangeListener>,
@@ -78,8 +72,8 @@ struct ChangeListener {
 enum FeedEvent {
     Command(Option<FeedCommand>),
     Due,
-    Page(FeedReply<bytes::Bytes>),
-    Watch(FeedReply<WatchLines>),
+    Page(Result<bytes::Bytes, FeedError>),
+    Watch(Result<WatchLines, FeedError>),
 }
 
 // === impl FeedTask ===
@@ -87,17 +81,12 @@ enum FeedEvent {
 impl FeedTask {
     /// A feed that begins with its first listener.
     pub(crate) fn new(setup: FeedSetup, commands: mpsc::UnboundedReceiver<FeedCommand>) -> Self {
-        let feed = KindFeed::new(setup.id, setup.view, setup.rng, setup.clock.now());
+        let rng = setup.rng.clone();
+        let feed = KindFeed::new(setup.id, setup.view, rng, setup.clock.now());
         setup.states.set_state(setup.id, feed.state());
         Self {
-            id: setup.id,
-            kind: setup.kind,
-            view: setup.view,
+            setup,
             feed,
-            client: setup.client,
-            clock: setup.clock,
-            states: setup.states,
-            defines_kinds: setup.defines_kinds,
             commands,
             began: Instant::now(),
             listeners: Vec::new(),
@@ -126,22 +115,22 @@ impl FeedTask {
                 FeedAction::List { limit, token } => tokio::select! {
                     biased;
                     command = self.commands.recv() => FeedEvent::Command(command),
-                    page = request::page(&self.client, &self.kind, self.view, *limit, token.as_deref())
+                    page = request::page(&self.setup, *limit, token.as_deref())
                         => FeedEvent::Page(page),
                 },
                 FeedAction::Watch { after, length } => tokio::select! {
                     biased;
                     command = self.commands.recv() => FeedEvent::Command(command),
-                    watch = request::watch(&self.client, &self.kind, self.view, after.as_ref(), *length)
+                    watch = request::watch(&self.setup, after.as_ref(), *length)
                         => FeedEvent::Watch(watch),
                 },
             };
             next = self.take(happened).await.unwrap_or(next);
         }
-        self.send(&ObservedChange::Kind(self.id, KindState::Gone))
+        self.send(&ObservedChange::Kind(self.setup.id, KindState::Gone))
             .await;
-        self.states.forget(self.id);
-        self.id
+        self.setup.states.forget(self.setup.id);
+        self.setup.id
     }
 
     /// Passes an event to the feed and returns its next action; `None` if the interrupted action is to be repeated.
@@ -149,36 +138,27 @@ impl FeedTask {
         Some(match happened {
             FeedEvent::Command(command) => return self.apply_commands(command).await,
             FeedEvent::Due => self.step(FeedInput::Due).await,
-            FeedEvent::Page(FeedReply::Good(page)) => self.step(FeedInput::Page(&page)).await,
-            FeedEvent::Watch(FeedReply::Good(lines)) => {
+            FeedEvent::Page(Ok(page)) => self.step(FeedInput::Page(&page)).await,
+            FeedEvent::Watch(Ok(lines)) => {
                 let next = self.step(FeedInput::Opened).await;
                 self.follow(lines, next).await
             }
-            FeedEvent::Page(FeedReply::Refused(refusal))
-            | FeedEvent::Watch(FeedReply::Refused(refusal)) => self.refused(refusal).await,
-            FeedEvent::Page(FeedReply::Unanswered(error))
-            | FeedEvent::Watch(FeedReply::Unanswered(error)) => {
+            FeedEvent::Page(Err(error)) | FeedEvent::Watch(Err(error)) => {
                 self.last_error = error.to_string();
-                self.step(FeedInput::Unanswered).await
+                let input = match error {
+                    FeedError::Refused {
+                        status,
+                        retry_after,
+                        ..
+                    } => FeedInput::Refused {
+                        status,
+                        retry_after,
+                    },
+                    _ => FeedInput::Unanswered,
+                };
+                self.step(input).await
             }
         })
-    }
-
-    async fn refused(&mut self, refusal: FeedRefusal) -> FeedAction {
-        let FeedRefusal {
-            status,
-            message,
-            retry_after,
-        } = refusal;
-        self.last_error = match message.as_str() {
-            "" => format!("the server answered {status}"),
-            message => format!("the server answered {status}: {message}"),
-        };
-        self.step(FeedInput::Refused {
-            status,
-            retry_after,
-        })
-        .await
     }
 
     /// Reads a watch until the feed wants something else.
@@ -234,8 +214,8 @@ impl FeedTask {
             }
             Some(FeedCommand::Join(_)) => false,
             Some(FeedCommand::Reset(kind, view)) => {
-                self.kind = *kind;
-                self.view = view;
+                self.setup.kind = *kind;
+                self.setup.view = view;
                 self.feed.set_view(view);
                 true
             }
@@ -260,12 +240,14 @@ impl FeedTask {
         // The subscription has sent `Syncing` before it joins.
         let mut listener = ChangeListener {
             sender,
-            state: KindState::Syncing(self.clock.now()),
+            state: KindState::Syncing(self.setup.clock.now()),
         };
         let is_listening = match self.feed.state() {
             KindState::Syncing(_) | KindState::Synced | KindState::Gone => true,
             state @ (KindState::Frozen | KindState::Forbidden | KindState::Failing(_)) => {
-                listener.send(&ObservedChange::Kind(self.id, state)).await
+                listener
+                    .send(&ObservedChange::Kind(self.setup.id, state))
+                    .await
             }
         };
         if is_listening {
@@ -276,7 +258,7 @@ impl FeedTask {
     async fn step(&mut self, input: FeedInput<'_>) -> FeedAction {
         let at = FeedTime {
             elapsed: self.began.elapsed(),
-            now: self.clock.now(),
+            now: self.setup.clock.now(),
         };
         let next = self.feed.step(input, at, &mut self.outputs);
         let mut outputs = std::mem::take(&mut self.outputs);
@@ -294,29 +276,29 @@ impl FeedTask {
                 match &change {
                     ObservedChange::Kind(id, state) => {
                         self.log_state(*state);
-                        self.states.set_state(*id, *state);
+                        self.setup.states.set_state(*id, *state);
                     }
-                    _ if self.defines_kinds => self.states.request_discovery(),
+                    _ if self.setup.defines_kinds => self.setup.states.request_discovery(),
                     _ => {}
                 }
                 self.send(&change).await;
             }
-            FeedOutput::NotServed => self.states.request_discovery(),
+            FeedOutput::NotServed => self.setup.states.request_discovery(),
             FeedOutput::Unreadable(object) => {
-                self.states.count_unreadable();
+                self.setup.states.count_unreadable();
                 let name = object.name.as_deref().unwrap_or("?");
                 let error = object.error;
-                tracing::warn!(kind = %self.kind, name, %error, "object cannot be decoded; ignoring it");
+                tracing::warn!(kind = %self.setup.kind, name, %error, "object cannot be decoded; ignoring it");
             }
             FeedOutput::Overlong => {
-                self.states.count_unreadable();
-                tracing::warn!(kind = %self.kind, "watch event is too long; ignoring it");
+                self.setup.states.count_unreadable();
+                tracing::warn!(kind = %self.setup.kind, "watch event is too long; ignoring it");
             }
         }
     }
 
     fn log_state(&self, state: KindState) {
-        let (kind, error) = (&self.kind, self.last_error.as_str());
+        let (kind, error) = (&self.setup.kind, self.last_error.as_str());
         match state {
             KindState::Failing(_) => {
                 tracing::warn!(%kind, error, "cannot list or watch; retrying with backoff");

@@ -6,8 +6,7 @@ use serde_json::value::RawValue;
 
 use super::super::kind::KindId;
 use super::super::record::{
-    ObjectRecord, RecordView, Revision, UnreadableObject, WatchFrame, decode, decode_partial,
-    watch_event,
+    ObjectRecord, RecordView, Revision, UnreadableObject, decode, decode_partial, watch_event,
 };
 
 /// The first byte of a frame: the tag of its first field, the type of the event. No line of JSON begins with it.
@@ -86,11 +85,9 @@ struct EndOfList {
     end: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct StatusObject {
-    #[serde(default)]
     code: Option<u16>,
-    #[serde(default)]
     reason: Option<String>,
 }
 
@@ -121,14 +118,10 @@ pub(super) fn read_event(kind: KindId, view: RecordView, line: &[u8]) -> Option<
     let line: JsonEvent<'_> = serde_json::from_slice(line).ok()?;
     let object = line.object.map_or("null", RawValue::get).as_bytes();
     match line.event.as_str() {
-        "ADDED" | "MODIFIED" => Some(match decode(kind, object, view) {
-            Ok(record) => WatchEvent::Applied(record),
-            Err(object) => WatchEvent::Unreadable(object),
-        }),
-        "DELETED" => Some(match decode(kind, object, view) {
-            Ok(record) => WatchEvent::Deleted(record),
-            Err(object) => WatchEvent::UnreadableEnd(object),
-        }),
+        "ADDED" | "MODIFIED" | "DELETED" => {
+            let decoded = decode(kind, object, view);
+            Some(WatchEvent::about(&line.event, decoded))
+        }
         "BOOKMARK" => {
             let bookmark: BookmarkObject = serde_json::from_slice(object).ok()?;
             let metadata = bookmark.metadata.unwrap_or_default();
@@ -149,17 +142,10 @@ pub(super) fn read_event(kind: KindId, view: RecordView, line: &[u8]) -> Option<
 }
 
 fn read_frame(kind: KindId, frame: &[u8]) -> Result<WatchEvent, MalformedProto> {
-    let WatchFrame { event, object } = watch_event(frame)?;
+    let (event, object) = watch_event(frame)?;
     let (message, _) = envelope(object)?;
     Ok(match event {
-        "ADDED" | "MODIFIED" => match decode_partial(kind, message) {
-            Ok(record) => WatchEvent::Applied(record),
-            Err(object) => WatchEvent::Unreadable(object),
-        },
-        "DELETED" => match decode_partial(kind, message) {
-            Ok(record) => WatchEvent::Deleted(record),
-            Err(object) => WatchEvent::UnreadableEnd(object),
-        },
+        "ADDED" | "MODIFIED" | "DELETED" => WatchEvent::about(event, decode_partial(kind, message)),
         "BOOKMARK" => read_bookmark(message)?,
         "ERROR" => WatchEvent::Error {
             status: status_code(&read_status(message)?),
@@ -192,10 +178,7 @@ fn read_bookmark(message: &[u8]) -> Result<WatchEvent, MalformedProto> {
 }
 
 fn read_status(message: &[u8]) -> Result<StatusObject, MalformedProto> {
-    let mut status = StatusObject {
-        code: None,
-        reason: None,
-    };
+    let mut status = StatusObject::default();
     for field in ProtoFields::of(message) {
         match field? {
             (4, reason) => status.reason = Some(reason.text()?.to_owned()),
@@ -267,6 +250,16 @@ impl EncodedObject<'_> {
 // === impl WatchEvent ===
 
 impl WatchEvent {
+    /// The event about an object, `DELETED` or another one.
+    fn about(event: &str, decoded: Result<ObjectRecord, UnreadableObject>) -> Self {
+        match (event, decoded) {
+            ("DELETED", Ok(record)) => Self::Deleted(record),
+            ("DELETED", Err(object)) => Self::UnreadableEnd(object),
+            (_, Ok(record)) => Self::Applied(record),
+            (_, Err(object)) => Self::Unreadable(object),
+        }
+    }
+
     /// The version of the event, if it has one.
     pub(super) fn revision(&self) -> Option<&Revision> {
         match self {

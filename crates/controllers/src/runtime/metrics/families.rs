@@ -9,6 +9,7 @@ use prometheus_client::registry::Registry;
 use super::labels::{
     ControllerLabel, DeleteLabels, DropLabels, KindLabels, QueueLabel, RequestLabels, RunningLabels,
 };
+use super::register_metrics;
 
 /// The metric families of the process. Clones count into the same families.
 #[derive(Debug, Clone)]
@@ -46,64 +47,21 @@ pub(super) type QueueDurations = Family<QueueLabel, Histogram, QueueBuckets>;
 // === impl MetricFamilies ===
 
 impl MetricFamilies {
-    // The encoder appends `_total` to the names of counters.
-
-    pub(super) fn register_upstreams(&self, registry: &mut Registry) {
-        registry.register(
-            "rest_client_requests",
-            "Requests by method and code of the answer",
-            self.requests.clone(),
-        );
-        registry.register(
-            "running_managed_controllers",
-            "Controllers that run now",
-            self.running.clone(),
-        );
-        registry.register("workqueue_depth", "Keys that are due", self.depth.clone());
-        registry.register("workqueue_adds", "Keys that became due", self.adds.clone());
-        registry.register(
-            "workqueue_retries",
-            "Failures that led to a retry",
-            self.retries.clone(),
-        );
-        registry.register(
-            "workqueue_queue_duration_seconds",
-            "Seconds that keys were due before they were processed",
-            self.queue_duration.clone(),
-        );
-        registry.register(
-            "workqueue_work_duration_seconds",
-            "Seconds that keys were in process",
-            self.work_duration.clone(),
-        );
-    }
-
-    pub(super) fn register_own(&self, registry: &mut Registry) {
-        registry.register(
-            "caretaker_deletes",
-            "Deletes by kind, policy and result",
-            self.deletes.clone(),
-        );
-        registry.register(
-            "caretaker_conflicts_starved",
-            "Keys that backed off after too many conflicts in a row",
-            self.conflicts_starved.clone(),
-        );
-        registry.register(
-            "caretaker_events_dropped",
-            "Events that were not written",
-            self.events_dropped.clone(),
-        );
-        registry.register(
-            "caretaker_kind_state",
-            "The state that each kind is in",
-            self.kind_state.clone(),
-        );
-        registry.register(
-            "caretaker_controller_restarts",
-            "Controllers that were started again after a panic",
-            self.restarts.clone(),
-        );
+    pub(super) fn register(&self, registry: &mut Registry) {
+        register_metrics! { registry, self;
+            requests "rest_client_requests" "Requests by method and code of the answer";
+            running "running_managed_controllers" "Controllers that run now";
+            depth "workqueue_depth" "Keys that are due";
+            adds "workqueue_adds" "Keys that became due";
+            retries "workqueue_retries" "Failures that led to a retry";
+            queue_duration "workqueue_queue_duration_seconds" "Seconds that keys were due before they were processed";
+            work_duration "workqueue_work_duration_seconds" "Seconds that keys were in process";
+            deletes "caretaker_deletes" "Deletes by kind, policy and result";
+            conflicts_starved "caretaker_conflicts_starved" "Keys that backed off after too many conflicts in a row";
+            events_dropped "caretaker_events_dropped" "Events that were not written";
+            kind_state "caretaker_kind_state" "The state that each kind is in";
+            restarts "caretaker_controller_restarts" "Controllers that were started again after a panic";
+        }
     }
 }
 

@@ -12,11 +12,10 @@ use bytes::Bytes;
 use caretaker_machinery::proto::MalformedProto;
 use jiff::Timestamp;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::error::Category;
-use serde_json::value::RawValue;
 
-use super::body::members;
+use super::body::JsonMembers;
 use super::{KindId, ObjectRecord, OwnerRef, RecordBody, RecordMeta, Revision, Uid};
 
 /// How much of an object a record holds.
@@ -105,7 +104,8 @@ struct JsonMetadata<'a> {
     #[serde(borrow)]
     resource_version: NullableText<'a>,
     deletion_timestamp: NullAsDefault<Option<Timestamp>>,
-    finalizers: NullAsDefault<TextList>,
+    #[serde(borrow)]
+    finalizers: NullAsDefault<Vec<NullableText<'a>>>,
     #[serde(borrow)]
     owner_references: NullAsDefault<Vec<NullAsDefault<ObjectOnly<JsonOwnerRef<'a>>>>>,
 }
@@ -125,33 +125,9 @@ struct JsonOwnerRef<'a> {
     block_owner_deletion: Option<bool>,
 }
 
-/// The identity in metadata that cannot be decoded as a whole. Each member is decoded by itself.
-#[derive(Default, serde::Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct SalvagedMetadata<'a> {
-    #[serde(borrow)]
-    name: Option<&'a RawValue>,
-    #[serde(borrow)]
-    namespace: Option<&'a RawValue>,
-    #[serde(borrow)]
-    uid: Option<&'a RawValue>,
-    #[serde(borrow)]
-    resource_version: Option<&'a RawValue>,
-}
-
-#[derive(serde::Deserialize)]
-struct SalvagedObject<'a> {
-    #[serde(borrow, default)]
-    metadata: Option<&'a RawValue>,
-}
-
 /// A string, borrowed where it needs no unescaping. Null decodes to an empty string.
 #[derive(Default)]
 struct NullableText<'a>(Cow<'a, str>);
-
-/// A list of strings. A null in it becomes an empty string.
-#[derive(Default)]
-struct TextList(Vec<Box<str>>);
 
 /// A value that is decoded from a JSON object only. Derived code would accept a list too, one member per item.
 #[derive(Default)]
@@ -165,6 +141,7 @@ struct NullAsDefault<T>(T);
 
 impl JsonMetadata<'_> {
     fn into_meta(self) -> RecordMeta {
+        let finalizers = self.finalizers.0.into_iter();
         let owners = self.owner_references.0.into_iter();
         RecordMeta {
             name: self.name.0.into(),
@@ -172,7 +149,7 @@ impl JsonMetadata<'_> {
             uid: Uid::from(&*self.uid.0),
             revision: Revision::from(&*self.resource_version.0),
             deletion: self.deletion_timestamp.0,
-            finalizers: self.finalizers.0.0,
+            finalizers: finalizers.map(|finalizer| finalizer.0.into()).collect(),
             owners: owners
                 .map(|NullAsDefault(ObjectOnly(reference))| reference.into_owner())
                 .collect(),
@@ -223,30 +200,6 @@ impl<'de: 'a, 'a> Deserialize<'de> for NullableText<'a> {
     }
 }
 
-// === impl TextList ===
-
-impl<'de> Deserialize<'de> for TextList {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct TextsVisitor;
-        impl<'de> Visitor<'de> for TextsVisitor {
-            type Value = Vec<Box<str>>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list of strings")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-                let mut texts = Vec::new();
-                while let Some(NullableText(text)) = seq.next_element()? {
-                    texts.push(text.into());
-                }
-                Ok(texts)
-            }
-        }
-        deserializer.deserialize_seq(TextsVisitor).map(TextList)
-    }
-}
-
 // === impl ObjectOnly ===
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for ObjectOnly<T> {
@@ -293,21 +246,16 @@ impl From<&serde_json::Error> for DecodeError {
 
 /// Finds as much as possible of the identity of an object that cannot be decoded.
 fn unreadable(bytes: &[u8], error: DecodeError) -> UnreadableObject {
-    let object = serde_json::from_slice::<ObjectOnly<SalvagedObject<'_>>>(bytes).ok();
-    let metadata = object.and_then(|ObjectOnly(object)| object.metadata);
-    let found: SalvagedMetadata<'_> = members(metadata).unwrap_or_default();
-    let text = |raw: Option<&RawValue>| {
-        let text: String = serde_json::from_str(raw?.get()).ok()?;
-        (!text.is_empty()).then_some(text)
-    };
-    let name = text(found.name).map(|name| match text(found.namespace) {
+    let metadata = JsonMembers::of(bytes).object("metadata");
+    let text = |name| Some(metadata.text(name)).filter(|text| !text.is_empty());
+    let name = text("name").map(|name| match text("namespace") {
         Some(namespace) => format!("{namespace}/{name}"),
-        None => name,
+        None => name.into_owned(),
     });
     UnreadableObject {
         name,
-        uid: text(found.uid).map(|uid| Uid::from(uid.as_str())),
-        revision: text(found.resource_version).map(|revision| Revision::from(revision.as_str())),
+        uid: text("uid").map(|uid| Uid::from(&*uid)),
+        revision: text("resourceVersion").map(|revision| Revision::from(&*revision)),
         error,
     }
 }

@@ -10,35 +10,23 @@ use super::{
     DecodeError, KindId, ObjectRecord, OwnerRef, RecordBody, RecordMeta, Uid, UnreadableObject,
 };
 
-/// One frame of a watch: an event without its decoded object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct WatchFrame<'a> {
-    /// The type of the event, such as `ADDED`.
-    pub(crate) event: &'a str,
-    /// The object in its `Unknown` envelope.
-    pub(crate) object: &'a [u8],
-}
-
-/// Splits a frame into event type and object.
-pub(crate) fn watch_event(frame: &[u8]) -> Result<WatchFrame<'_>, MalformedProto> {
-    let mut read = WatchFrame {
-        event: "",
-        object: &[],
-    };
+/// Splits a frame of a watch into the type of the event, such as `ADDED`, and the object in its `Unknown` envelope.
+pub(crate) fn watch_event(frame: &[u8]) -> Result<(&str, &[u8]), MalformedProto> {
+    let (mut event, mut object): (&str, &[u8]) = ("", &[]);
     for field in ProtoFields::of(frame) {
         match field? {
-            (1, event) => read.event = event.text()?,
+            (1, value) => event = value.text()?,
             (2, ProtoValue::Bytes(extension)) => {
                 for field in ProtoFields::of(extension) {
                     if let (1, raw) = field? {
-                        read.object = raw.bytes()?;
+                        object = raw.bytes()?;
                     }
                 }
             }
             _ => {}
         }
     }
-    Ok(read)
+    Ok((event, object))
 }
 
 /// Decodes a `PartialObjectMetadata`.

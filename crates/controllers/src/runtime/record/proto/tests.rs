@@ -112,10 +112,6 @@ fn a_frame_is_an_event_and_an_object() {
     let mut frame = Vec::new();
     put(&mut frame, 1, b"DELETED");
     put(&mut frame, 2, &extension);
-    let expected = WatchFrame {
-        event: "DELETED",
-        object: b"k8s\0...",
-    };
-    assert_eq!(watch_event(&frame), Ok(expected));
+    assert_eq!(watch_event(&frame), Ok(("DELETED", &b"k8s\0..."[..])));
     assert_eq!(watch_event(b"\x0a\x7f"), Err(MalformedProto));
 }

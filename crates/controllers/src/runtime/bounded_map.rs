@@ -1,14 +1,7 @@
-//! A bounded map that forgets the oldest entry first. The index keeps facts about absent owners in it, for dependents
-//! that appear later.
-//!
-//! While objects refer to an absent owner, its node has the proof. Afterwards an entry here saves a lookup when another
-//! dependent of the owner appears, and keeps that dependent if the owner left orphans. The server never reuses a uid, so
-//! entries stay true until the store is restored; then the index clears the map.
+//! A bounded map that forgets the oldest entry first. The collector keeps facts about absent owners in it, the writer of
+//! Events keeps recent Events.
 
 use std::collections::BTreeMap;
-
-/// How many absent owners are kept. Upstream's 500 are too few when a large namespace is deleted.
-pub(crate) const ABSENT_OWNERS: usize = 10_000;
 
 /// A map of at most `max` entries. An insert beyond that removes the entry that was inserted first.
 #[derive(Debug)]
@@ -48,6 +41,11 @@ impl<K: Clone + Ord, V> BoundedMap<K, V> {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.order.len()
+    }
+
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
         self.order.clear();
@@ -69,7 +67,7 @@ mod tests {
         assert_eq!(absent.get(&"rc1"), Some(&3));
         assert_eq!(absent.get(&"rc2"), None);
         assert_eq!(absent.get(&"rc3"), Some(&4));
-        assert_eq!(absent.order.len(), absent.entries.len());
+        assert_eq!(absent.len(), absent.entries.len());
         absent.clear();
         assert_eq!(absent.get(&"rc1"), None);
     }

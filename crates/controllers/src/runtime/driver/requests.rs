@@ -1,0 +1,335 @@
+//! The requests of a driver: how many may be in flight and for which kinds, and what follows from their answers.
+//!
+//! A kind whose requests take long leaves slots to the other kinds, so that one hanging webhook does not stop a whole
+//! controller. After an answer the controller observes it, and the key is decided again, read again or backed off. Every
+//! answer also carries the server's time, which the driver compares with its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::Instant;
+use tracing::{Instrument as _, Span};
+
+use super::Driver;
+use super::clock_skew::ServerTime;
+use super::report::TargetName;
+use crate::runtime::call::{ApiAnswer, ApiCall, CallFailure, CallTarget};
+use crate::runtime::controller::{AfterWrite, AnsweredCall, Controller, DriverStep};
+use crate::runtime::effects::{Effects, PerformedCall};
+use crate::runtime::kind::KindId;
+use crate::runtime::queue::{ReleaseCause, later};
+
+/// How many conflicts in a row a key may have before it backs off. An object that is rewritten every second is still
+/// written to; one that is rewritten all the time does not make the driver send requests all the time.
+pub const CONFLICTS_AT_ONCE: u32 = 5;
+
+/// A kind with a request that takes longer than this is slow, until one is answered sooner. Requests to a healthy server
+/// take a hundredth of it.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// A slow kind may have one in this many slots, or all but one of a few: a kind that hangs must leave room for others.
+const SLOW_SHARE: usize = 4;
+
+/// How long a key waits when its kind has no free slot.
+const CROWDED_WAIT: Duration = Duration::from_secs(1);
+
+/// The time between two such keys, so that deferring a hundred thousand of them does not keep the driver busy.
+const CROWDED_SPACING: Duration = Duration::from_micros(250);
+
+/// The requests of one driver that have no answer yet.
+pub(super) struct InFlight<C: Controller> {
+    tasks: JoinSet<FinishedCall<C>>,
+    workers: usize,
+    /// When each request was sent, and to which kind. Numbers grow, so the first is the oldest.
+    sent: BTreeMap<u64, (Instant, KindId)>,
+    /// Kinds whose last answer took long.
+    slow: BTreeSet<KindId>,
+    /// Until when keys are deferred whose kind has no free slot.
+    crowded_until: Timestamp,
+    last_number: u64,
+}
+
+/// What happened to a key since it was taken out of the queue.
+#[derive(Debug, Clone)]
+pub(super) struct KeyProgress<K> {
+    /// The key that this one waited for without success.
+    pub(super) in_vain: Option<K>,
+    /// The object of the last request, if that was a read.
+    pub(super) read: Option<CallTarget>,
+    pub(super) conflicts: u32,
+    pub(super) requests: u32,
+}
+
+/// A request that is about to be sent.
+pub(super) struct PlannedCall<C: Controller> {
+    pub(super) key: C::Key,
+    pub(super) call: ApiCall,
+    pub(super) because: C::Reason,
+    pub(super) progress: KeyProgress<C::Key>,
+}
+
+/// A request that has its answer.
+pub(super) struct FinishedCall<C: Controller> {
+    pub(super) planned: PlannedCall<C>,
+    number: u64,
+    pub(super) took: Duration,
+    pub(super) performed: PerformedCall,
+}
+
+// === impl InFlight ===
+
+impl<C: Controller> InFlight<C> {
+    pub(super) fn new(workers: usize) -> Self {
+        Self {
+            tasks: JoinSet::new(),
+            workers: workers.max(1),
+            sent: BTreeMap::new(),
+            slow: BTreeSet::new(),
+            crowded_until: Timestamp::MIN,
+            last_number: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
+    pub(super) fn has_free_slot(&self) -> bool {
+        self.tasks.len() < self.workers
+    }
+
+    /// Whether a kind may have one more slot. One object whose requests hang costs the others of its kind no more than
+    /// its slot; only if the last answer was slow, all requests of the kind count.
+    pub(super) fn has_room_for(&self, kind: KindId) -> bool {
+        let is_slow = self.slow.contains(&kind);
+        let sent = self.sent.values();
+        let slow = sent.filter(|(at, to)| *to == kind && (is_slow || at.elapsed() > SLOW));
+        slow.count() < slow_share(self.workers)
+    }
+
+    /// When a key is decided again whose kind has no free slot.
+    pub(super) fn defer_until(&mut self, now: Timestamp) -> Timestamp {
+        let until = later(now, CROWDED_WAIT).max(self.crowded_until);
+        self.crowded_until = later(until, CROWDED_SPACING);
+        until
+    }
+
+    /// Sends a request in a task of its own.
+    fn spawn(&mut self, mut planned: PlannedCall<C>, effects: Arc<Effects>, span: Span) {
+        planned.progress.requests += 1;
+        self.last_number += 1;
+        let (number, start) = (self.last_number, Instant::now());
+        self.sent
+            .insert(number, (start, planned.call.target().kind));
+        let request = async move {
+            let performed = effects.perform(&planned.call).await;
+            FinishedCall {
+                planned,
+                number,
+                took: start.elapsed(),
+                performed,
+            }
+        };
+        self.tasks.spawn(request.instrument(span));
+    }
+
+    /// The next request that has its answer; nothing if none is in flight. May be cancelled and called again.
+    pub(super) async fn next(&mut self) -> Option<FinishedCall<C>> {
+        let joined = self.tasks.join_next().await?;
+        Some(self.finish(joined))
+    }
+
+    /// A request that has its answer already.
+    pub(super) fn try_next(&mut self) -> Option<FinishedCall<C>> {
+        let joined = self.tasks.try_join_next()?;
+        Some(self.finish(joined))
+    }
+
+    /// When the oldest request without an answer was sent.
+    pub(super) fn oldest(&self) -> Option<Instant> {
+        self.sent.first_key_value().map(|(_, (sent, _))| *sent)
+    }
+
+    fn finish(&mut self, joined: Result<FinishedCall<C>, JoinError>) -> FinishedCall<C> {
+        let finished = joined.unwrap_or_else(|error| match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(error) => unreachable!("no request is aborted while its driver runs: {error}"),
+        });
+        self.sent.remove(&finished.number);
+        let kind = finished.planned.call.target().kind;
+        if finished.took > SLOW {
+            self.slow.insert(kind);
+        } else {
+            self.slow.remove(&kind);
+        }
+        finished
+    }
+}
+
+// === impl KeyProgress ===
+
+impl<K> KeyProgress<K> {
+    /// A key that was just taken out of the queue.
+    pub(super) fn new(in_vain: Option<K>) -> Self {
+        Self {
+            in_vain,
+            read: None,
+            conflicts: 0,
+            requests: 0,
+        }
+    }
+}
+
+// === impl Driver ===
+
+impl<C: Controller> Driver<C> {
+    /// Sends the request of a key in process, in a span of its own.
+    pub(super) fn send(&mut self, planned: PlannedCall<C>) {
+        let span = tracing::debug_span!(
+            "request",
+            controller = self.report.name,
+            verb = planned.call.verb(),
+            object = %TargetName::of(&planned.call, &self.effects.catalog()),
+            attempt = self.queue.failures(&planned.key) + 1,
+        );
+        self.in_flight.spawn(planned, self.effects.clone(), span);
+    }
+
+    /// Passes an answer to the controller as an observation, then decides the same key again.
+    pub(super) fn answered(&mut self, finished: FinishedCall<C>) {
+        let now = self.clock.now();
+        self.compare_clocks(finished.performed.date, now);
+        let time = self.clock.controller_time(now);
+        let catalog = self.effects.catalog();
+        self.report.answered(&finished, &catalog, now);
+        let (mut planned, answer) = (finished.planned, finished.performed.answer);
+        let PlannedCall {
+            key, call, because, ..
+        } = &planned;
+        let step = DriverStep::Answered {
+            key,
+            call,
+            answer: &answer,
+            because,
+            now: time,
+        };
+        self.controller.measure(&step, &self.report.metrics);
+        let notes = self.controller.answered(AnsweredCall {
+            key,
+            call,
+            answer: &answer,
+            now: time,
+            wake: &mut self.wake,
+        });
+        for note in notes {
+            self.report.emit(note);
+        }
+        let has_failed = matches!(answer, ApiAnswer::Failed(_));
+        // A failure must not wake its own key, because that key backs off.
+        self.queue_woken(has_failed.then_some(key), now);
+        if self.is_stopping {
+            return;
+        }
+        let is_read = call.is_read();
+        planned.progress.in_vain = None;
+        planned.progress.read = is_read.then(|| planned.call.target().clone());
+        if !is_read && !has_failed {
+            // The requests from now on belong to the next write.
+            planned.progress.requests = 0;
+        }
+        match answer {
+            answer if answer.is_conflict() && !is_read => self.read_again(planned, now),
+            ApiAnswer::Failed(failure) => self.failed(&planned, &failure, now),
+            ApiAnswer::Object(_) | ApiAnswer::Done | ApiAnswer::Absent(_) => {
+                self.continue_after(planned, now);
+            }
+        }
+    }
+
+    /// Decides the key of a successful request again: at once, or after a write as the controller wants it.
+    fn continue_after(&mut self, planned: PlannedCall<C>, now: Timestamp) {
+        let key = planned.key;
+        self.queue.release(&key, ReleaseCause::Answered, now);
+        self.queue.clear_dirty(&key);
+        let is_last = self.controller.after_write() == AfterWrite::EndOfQueue;
+        if is_last && !planned.call.is_read() {
+            self.queue.add(key.clone(), now);
+            self.stop_work(&key, now);
+        } else {
+            self.decide(key, planned.progress, now);
+        }
+    }
+
+    /// Backs off the key of a failed request, or lets it wait as long as the server asked for.
+    fn failed(&mut self, planned: &PlannedCall<C>, failure: &CallFailure, now: Timestamp) {
+        let key = &planned.key;
+        let wait = match failure.retry_after {
+            Some(wait) => {
+                self.queue.retry_after(key, wait, now);
+                wait
+            }
+            None => self.queue.retry(key, now),
+        };
+        let catalog = self.effects.catalog();
+        self.report
+            .failed(&planned.call, failure, wait, &catalog, now);
+        self.stop_work(key, now);
+    }
+
+    /// After a conflict the judged version is stale: reads the object, so that the key is decided again with its answer.
+    ///
+    /// DEVIATION(conflicts-judged-again): upstream's collector deletes once more without a version if the owners have not
+    /// changed, and so can override what a user has just asked for.
+    fn read_again(&mut self, mut planned: PlannedCall<C>, now: Timestamp) {
+        planned.progress.conflicts += 1;
+        if planned.progress.conflicts > CONFLICTS_AT_ONCE {
+            self.report.starved(&planned.call, &self.effects.catalog());
+            self.queue.retry_undisturbed(&planned.key, now);
+            self.stop_work(&planned.key, now);
+            return;
+        }
+        let target = planned.call.target().clone();
+        planned.call = ApiCall::Get { target };
+        self.send(planned);
+    }
+
+    /// Takes the answer to a request for the server's time. `None`: the wait ended because a key is due.
+    pub(super) fn server_time(&mut self, time: Option<ServerTime>) {
+        let Some(time) = time else {
+            return;
+        };
+        if let Err(error) = &time {
+            let controller = self.report.name;
+            tracing::debug!(controller, %error, "cannot read the server's time");
+        }
+        let date = self.clock.answered(&time);
+        self.compare_clocks(date, self.clock.now());
+    }
+
+    /// Compares the server's time in an answer with ours. A new correction moves all times that the controller asked
+    /// for, so all of its timers expire.
+    fn compare_clocks(&mut self, date: Option<Timestamp>, now: Timestamp) {
+        if let Some(offset) = self.clock.note(date, now) {
+            let (controller, offset_secs) = (self.report.name, offset.as_secs());
+            if offset.is_zero() {
+                tracing::info!(controller, "server clock agrees again; using our time");
+            } else {
+                tracing::warn!(
+                    controller,
+                    offset_secs,
+                    "server clock differs; using server time"
+                );
+            }
+            self.queue.expire_timers(now);
+        }
+    }
+}
+
+/// How many slots a slow kind may have.
+fn slow_share(workers: usize) -> usize {
+    let all_but_one = workers.saturating_sub(1).min(SLOW_SHARE);
+    (workers / SLOW_SHARE).max(all_but_one).max(1)
+}
