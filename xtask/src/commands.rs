@@ -12,7 +12,7 @@ use xtask::facts::ServerFacts;
 use xtask::interrupt;
 use xtask::picture;
 use xtask::prose::ProseReport;
-use xtask::real::{self, Identity, Instance, InstanceStatus, Options, OracleHome};
+use xtask::real::{self, Identity, Instance, Options, OracleHome};
 
 use crate::args::{self, BenchCommand, Command, Conformance, RealCommand};
 
@@ -49,15 +49,10 @@ fn real(command: RealCommand, out: &mut impl Write) -> Result<()> {
 
 fn build(out: &mut impl Write) -> Result<()> {
     interrupt::watch()?;
-    let report = real::build::ensure(&OracleHome::from_env()?)?;
-    let megabytes = report.programs.size_bytes() / 1_000_000;
-    let dir = report.programs.dir().display();
-    match report.took {
-        Some(took) => writeln!(
-            out,
-            "built {megabytes} MB in {:.1} s: {dir}",
-            took.as_secs_f64()
-        )?,
+    let programs = real::build::ensure(&OracleHome::from_env()?)?;
+    let (megabytes, dir) = (programs.size_bytes() / 1_000_000, programs.dir.display());
+    match programs.took.map(|took| took.as_secs_f64()) {
+        Some(secs) => writeln!(out, "built {megabytes} MB in {secs:.1} s: {dir}")?,
         None => writeln!(out, "built already, {megabytes} MB: {dir}")?,
     }
     Ok(())
@@ -68,29 +63,21 @@ fn up(args: &args::RealUp, out: &mut impl Write) -> Result<()> {
     real::build::ensure(&OracleHome::from_env()?)?;
     let started = Instant::now();
     let instance = Instance::start(&args.name, &args.options)?;
-    let (name, version) = (instance.name(), real::build::kubernetes_version());
+    let (name, version) = (&args.name, real::build::kubernetes_version());
     let secs = started.elapsed().as_secs_f64();
-    writeln!(
+    let [admin, ordinary] =
+        [Identity::Admin, Identity::Ordinary].map(|who| instance.kubeconfig(who));
+    let (url, admin, ordinary) = (instance.url(), admin.display(), ordinary.display());
+    write!(
         out,
-        "{name}: Kubernetes {version} at {}, ready after {secs:.1} s",
-        instance.url()
+        "{name}: Kubernetes {version} at {url}, ready after {secs:.1} s
+  export KUBECONFIG={admin}
+the same rights, but subject to Priority and Fairness:
+  export KUBECONFIG={ordinary}
+end it and remove its directory:
+  cargo xtask real down {name}
+"
     )?;
-    writeln!(
-        out,
-        "  export KUBECONFIG={}",
-        instance.kubeconfig(Identity::Admin).display()
-    )?;
-    writeln!(
-        out,
-        "the same rights, but subject to Priority and Fairness:"
-    )?;
-    writeln!(
-        out,
-        "  export KUBECONFIG={}",
-        instance.kubeconfig(Identity::Ordinary).display()
-    )?;
-    writeln!(out, "end it and remove its directory:")?;
-    writeln!(out, "  cargo xtask real down {name}")?;
     instance.keep();
     Ok(())
 }
@@ -113,39 +100,15 @@ fn down_one(home: &OracleHome, name: &str, out: &mut impl Write) -> Result<()> {
 }
 
 fn status(out: &mut impl Write) -> Result<()> {
-    let summaries = OracleHome::from_env()?.status()?;
-    if summaries.is_empty() {
+    let all = OracleHome::from_env()?.status()?;
+    if all.is_empty() {
         writeln!(
             out,
             "no instance exists: start one with `cargo xtask real up`"
         )?;
     }
-    for summary in &summaries {
-        write!(out, "{}", describe(summary))?;
-    }
-    Ok(())
-}
-
-fn describe(status: &InstanceStatus) -> String {
-    let since = status
-        .age_secs
-        .map(|secs| format!(", started {} ago", age(secs)))
-        .unwrap_or_default();
-    let mut text = format!("{}: {}{since}\n", status.name, status.condition);
-    for (role, id) in &status.processes {
-        text.push_str(&format!("  {:<18}  pid {}\n", role.word(), id.pid));
-    }
-    text.push_str(&format!("  KUBECONFIG={}\n", status.kubeconfig.display()));
-    text
-}
-
-fn age(secs: u64) -> String {
-    match secs {
-        0..120 => format!("{secs} s"),
-        120..7200 => format!("{} min", secs / 60),
-        7200..172_800 => format!("{} h", secs / 3600),
-        _ => format!("{} days", secs / 86_400),
-    }
+    all.iter()
+        .try_for_each(|status| Ok(write!(out, "{status}")?))
 }
 
 fn logs(args: &args::RealLogs, out: &mut impl Write) -> Result<()> {
@@ -166,17 +129,10 @@ fn probe(args: &args::RealProbe, out: &mut impl Write) -> Result<()> {
 
 fn facts(args: &args::RealFacts, out: &mut impl Write) -> Result<()> {
     interrupt::watch()?;
+    let ask = |instance: &Instance| ServerFacts::ask(&instance.client(Identity::Admin)?);
     let facts = match &args.from {
-        Some(name) => ask_facts(&Instance::open(name)?)?,
-        None => {
-            let instance = Instance::start(
-                &format!("facts-{}", std::process::id()),
-                &Options::default(),
-            )?;
-            let facts = ask_facts(&instance);
-            instance.stop()?;
-            facts?
-        }
+        Some(name) => ask(&Instance::open(name)?)?,
+        None => Instance::run("facts", &Options::default(), ask)?,
     };
     interrupt::check()?;
     for (what, count) in &facts.counts {
@@ -186,10 +142,6 @@ fn facts(args: &args::RealFacts, out: &mut impl Write) -> Result<()> {
         writeln!(out, "wrote {}", path.display())?;
     }
     Ok(())
-}
-
-fn ask_facts(instance: &Instance) -> Result<ServerFacts> {
-    ServerFacts::ask(&instance.client(Identity::Admin)?)
 }
 
 fn conformance(command: Conformance, out: &mut impl Write) -> Result<()> {

@@ -78,7 +78,7 @@ pub fn api(request: &ApiRequest) -> Result<ApiReport> {
         apiserver_flags: vec!["--anonymous-auth=false".to_owned()],
         ..Options::default()
     };
-    on_server("conformance", &options, |instance| {
+    Instance::run("conformance", &options, |instance| {
         compare(&suites, instance, request)
     })
 }
@@ -121,18 +121,6 @@ fn compare(suites: &Path, instance: &Instance, request: &ApiRequest) -> Result<A
 /// Builds the program of the suites.
 fn suites() -> Result<PathBuf> {
     Binary::testbed("suites", "dev").build()
-}
-
-/// Runs `work` on a fresh real server and ends the server.
-fn on_server<T>(
-    name: &str,
-    options: &Options,
-    work: impl FnOnce(&Instance) -> Result<T>,
-) -> Result<T> {
-    let instance = Instance::start(&format!("{name}-{}", std::process::id()), options)?;
-    let done = work(&instance);
-    instance.stop()?;
-    done
 }
 
 /// The command that runs a suite on a real server as its administrator.

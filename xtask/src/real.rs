@@ -54,7 +54,7 @@ impl Instance {
     /// Starts an instance and waits until it is ready. Builds the programs first where they are missing.
     pub fn start(name: &str, options: &Options) -> Result<Self> {
         let home = OracleHome::from_env()?;
-        let programs = build::ensure(&home)?.programs;
+        let programs = build::ensure(&home)?;
         let dir = home.reserve(name)?;
         // From here on a failure drops the guard, which removes the directory.
         let mut instance = Self {
@@ -67,6 +67,18 @@ impl Instance {
         };
         instance.bring_up(&programs, options)?;
         Ok(instance)
+    }
+
+    /// Runs `work` on a new instance, whose name begins with `name`, and ends the instance.
+    pub fn run<T>(
+        name: &str,
+        options: &Options,
+        work: impl FnOnce(&Self) -> Result<T>,
+    ) -> Result<T> {
+        let instance = Self::start(&format!("{name}-{}", std::process::id()), options)?;
+        let done = work(&instance);
+        instance.stop()?;
+        done
     }
 
     /// Opens an instance that another command keeps running.
@@ -91,11 +103,6 @@ impl Instance {
         })
     }
 
-    /// The name under which `cargo xtask real` knows the instance.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
     /// The directory of its certificates, logs and data.
     pub fn dir(&self) -> &Path {
         &self.dir
@@ -104,16 +111,6 @@ impl Instance {
     /// The server's address, `https://127.0.0.1:port`.
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.ports.apiserver)
-    }
-
-    /// The certificate authority that signed the server's certificate.
-    pub fn ca_pem(&self) -> Result<String> {
-        self.files().read(certs::CA)
-    }
-
-    /// The bearer token of an identity.
-    pub fn token(&self, identity: Identity) -> Result<String> {
-        self.files().token(identity)
     }
 
     /// The path of an identity's kubeconfig.
@@ -129,12 +126,13 @@ impl Instance {
 
     /// An HTTP client of the server.
     pub fn client(&self, identity: Identity) -> Result<HttpClient> {
-        HttpClient::new(&self.url(), &self.ca_pem()?, Some(&self.token(identity)?))
+        let (ca, token) = (self.files().read(certs::CA)?, self.files().token(identity)?);
+        HttpClient::new(&self.url(), &ca, Some(&token))
     }
 
     /// The command line of a kube-controller-manager for this server, for a caller that starts and ends it.
     pub fn controller_manager(&self, options: &Options) -> Result<Vec<String>> {
-        let programs = build::ensure(&self.home)?.programs;
+        let programs = build::ensure(&self.home)?;
         let program = programs.path(Role::ControllerManager).display().to_string();
         let ports = ServerPorts {
             apiserver: self.ports.apiserver,

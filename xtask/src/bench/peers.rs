@@ -165,7 +165,7 @@ impl BenchPrograms {
     /// Builds the missing programs, ours with the profile that is shipped.
     pub(super) fn build(run: &BenchRun) -> Result<Self> {
         let driver = LoadDriver::build(run.quick)?;
-        let real = build::ensure(&OracleHome::from_env()?)?.programs;
+        let real = build::ensure(&OracleHome::from_env()?)?;
         let profile = if run.quick { "dev" } else { "dist" };
         let ours = (!run.ours_is_peer).then(|| Binary::caretaker(profile).build());
         Ok(Self {

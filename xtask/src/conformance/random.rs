@@ -13,8 +13,8 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
 use super::suite::{GC, Whose};
-use super::{kept_file, on_server, run_lines, suite_command, suites};
-use crate::real::Options;
+use super::{kept_file, run_lines, suite_command, suites};
+use crate::real::{Instance, Options};
 
 /// The scripts to run.
 #[derive(Debug, clap::Args)]
@@ -85,7 +85,7 @@ fn side(
 ) -> Result<Vec<ScriptLine>> {
     let caretaker = whose.build()?;
     let (log, output) = (GC.log(whose)?, kept_file(file)?);
-    let ran = on_server("conformance-random", &Options::default(), |instance| {
+    let ran = Instance::run("conformance-random", &Options::default(), |instance| {
         let line = GC.command_line(caretaker.as_deref(), instance)?;
         eprintln!("performing with {}; this takes minutes", line[0]);
         let mut command = suite_command(suites, "gc-random", instance);

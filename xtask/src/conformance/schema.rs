@@ -10,8 +10,8 @@ use anyhow::Result;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{kept_file, on_server, run_lines, suite_command, suites};
-use crate::real::Options;
+use super::{kept_file, run_lines, suite_command, suites};
+use crate::real::{Instance, Options};
 
 /// The number of cases with differences that are shown.
 const SHOWN_MAX: usize = 10;
@@ -57,7 +57,7 @@ struct UnlikeAnswer {
 /// Sends the cases to both servers.
 pub fn schema(schemas: &RandomSchemas) -> Result<SchemaReport> {
     let (suites, output) = (suites()?, kept_file("schema.jsonl")?);
-    on_server("conformance-schema", &Options::default(), |instance| {
+    Instance::run("conformance-schema", &Options::default(), |instance| {
         let mut command = suite_command(&suites, "schema", instance);
         command
             .arg(format!("--seed={}", schemas.seed))

@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use super::{kept_file, on_server, run_lines, suite_command, suites};
+use super::{kept_file, run_lines, suite_command, suites};
 use crate::cargo::Binary;
 use crate::real::{Identity, Instance, Options};
 
@@ -140,7 +140,7 @@ pub fn run_suite(suite: ConformanceSuite, request: &SuiteRequest) -> Result<Suit
         ..Options::default()
     };
     let name = format!("conformance-{}", suite.name);
-    let ran = on_server(&name, &options, |instance| {
+    let ran = Instance::run(&name, &options, |instance| {
         let line = suite.command_line(caretaker.as_deref(), instance)?;
         eprintln!("running with {}; this takes minutes", line[0]);
         let mut command = suite_command(&suites, suite.name, instance);

@@ -42,13 +42,7 @@ const SCRATCH_PREFIX: &str = "building-";
 /// The built programs of the control plane.
 #[derive(Debug)]
 pub struct OraclePrograms {
-    dir: PathBuf,
-}
-
-/// The result of [`ensure`].
-#[derive(Debug)]
-pub struct BuildReport {
-    pub programs: OraclePrograms,
+    pub dir: PathBuf,
     /// The duration of the build, or nothing when the programs existed already.
     pub took: Option<Duration>,
 }
@@ -59,12 +53,7 @@ impl OraclePrograms {
     fn complete(dir: PathBuf) -> Option<Self> {
         let mut roles = Role::ALL.iter();
         let is_complete = roles.all(|role| dir.join(role.program()).is_file());
-        is_complete.then_some(Self { dir })
-    }
-
-    /// The directory that holds the programs.
-    pub fn dir(&self) -> &Path {
-        &self.dir
+        is_complete.then_some(Self { dir, took: None })
     }
 
     /// The path of a role's program.
@@ -85,30 +74,26 @@ pub fn kubernetes_version() -> &'static str {
 }
 
 /// Returns the programs, and builds them first where they are missing.
-pub fn ensure(home: &OracleHome) -> Result<BuildReport> {
+pub fn ensure(home: &OracleHome) -> Result<OraclePrograms> {
     let place = home.path().join(key());
-    let existing = || {
-        OraclePrograms::complete(place.clone()).map(|programs| BuildReport {
-            programs,
-            took: None,
-        })
-    };
-    if let Some(report) = existing() {
-        return Ok(report);
+    let existing = || OraclePrograms::complete(place.clone());
+    if let Some(programs) = existing() {
+        return Ok(programs);
     }
     let go = check_go()?;
     let _lock = lock(home.path())?;
-    if let Some(report) = existing() {
-        return Ok(report);
+    if let Some(programs) = existing() {
+        return Ok(programs);
     }
     let started = Instant::now();
     let (kubernetes, etcd) = (kubernetes_version(), required_version(ETCD));
     eprintln!(
         "building Kubernetes {kubernetes} and etcd {etcd} with {go}; the first build takes some minutes"
     );
-    Ok(BuildReport {
-        programs: build(home.path(), &place)?,
+    build(home.path(), &place)?;
+    Ok(OraclePrograms {
         took: Some(started.elapsed()),
+        ..existing().context("a program is missing right after the build")?
     })
 }
 
@@ -132,7 +117,7 @@ fn lock(dir: &Path) -> Result<File> {
     }
 }
 
-fn build(home: &Path, place: &Path) -> Result<OraclePrograms> {
+fn build(home: &Path, place: &Path) -> Result<()> {
     clear_killed(home)?;
     let scratch = tempfile::Builder::new()
         .prefix(SCRATCH_PREFIX)
@@ -148,8 +133,7 @@ fn build(home: &Path, place: &Path) -> Result<OraclePrograms> {
     if place.exists() {
         fs::remove_dir_all(place).with_context(|| format!("cannot remove {}", place.display()))?;
     }
-    fs::rename(&out, place).with_context(|| format!("cannot make {}", place.display()))?;
-    OraclePrograms::complete(place.to_owned()).context("a program is missing right after the build")
+    fs::rename(&out, place).with_context(|| format!("cannot make {}", place.display()))
 }
 
 /// Removes the directories of builds that were killed. The caller holds the lock.

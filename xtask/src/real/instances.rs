@@ -42,13 +42,13 @@ pub enum InstanceCondition {
 /// The status of an instance, as `cargo xtask real status` prints it.
 #[derive(Debug)]
 pub struct InstanceStatus {
-    pub name: String,
-    pub condition: InstanceCondition,
-    pub processes: Vec<(Role, ProcessId)>,
+    name: String,
+    condition: InstanceCondition,
+    processes: Vec<(Role, ProcessId)>,
     /// Seconds since its directory was made, if the file system knows.
-    pub age_secs: Option<u64>,
+    age_secs: Option<u64>,
     /// The kubeconfig of the administrator.
-    pub kubeconfig: PathBuf,
+    kubeconfig: PathBuf,
 }
 
 // === impl OracleHome ===
@@ -227,6 +227,25 @@ impl fmt::Display for InstanceCondition {
                 write!(f, "broken: {} gone", gone.join(", "))
             }
         }
+    }
+}
+
+// === impl InstanceStatus ===
+
+impl fmt::Display for InstanceStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.condition)?;
+        match self.age_secs {
+            None => writeln!(f)?,
+            Some(secs @ ..120) => writeln!(f, ", started {secs} s ago")?,
+            Some(secs @ ..7200) => writeln!(f, ", started {} min ago", secs / 60)?,
+            Some(secs @ ..172_800) => writeln!(f, ", started {} h ago", secs / 3600)?,
+            Some(secs) => writeln!(f, ", started {} days ago", secs / 86_400)?,
+        }
+        for (role, id) in &self.processes {
+            writeln!(f, "  {:<18}  pid {}", role.word(), id.pid)?;
+        }
+        writeln!(f, "  KUBECONFIG={}", self.kubeconfig.display())
     }
 }
 
