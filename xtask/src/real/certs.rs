@@ -187,14 +187,19 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn every_identity_file_is_private_and_tokens_differ() {
+    fn mk_files() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         let files = IdentityFiles(dir.path());
         files.create().unwrap();
-        files
-            .create_kubeconfigs("here", "https://127.0.0.1:1")
-            .unwrap();
+        let made = files.create_kubeconfigs("here", "https://127.0.0.1:1");
+        made.unwrap();
+        dir
+    }
+
+    #[test]
+    fn every_identity_file_is_private_and_tokens_differ() {
+        let dir = mk_files();
+        let files = IdentityFiles(dir.path());
         for entry in dir.path().read_dir().unwrap() {
             let mode = entry.unwrap().metadata().unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600);
@@ -211,12 +216,8 @@ mod tests {
 
     #[test]
     fn a_kubeconfig_names_server_authority_and_token() {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = mk_files();
         let files = IdentityFiles(dir.path());
-        files.create().unwrap();
-        files
-            .create_kubeconfigs("here", "https://127.0.0.1:1")
-            .unwrap();
         let text = std::fs::read_to_string(files.kubeconfig(Identity::Ordinary)).unwrap();
         let config: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(

@@ -292,10 +292,9 @@ fn check_name(name: &str) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read;
-    use std::os::unix::process::CommandExt;
-    use std::process::{Child, Command, Stdio};
+    use std::process::Child;
 
+    use super::super::processes::tests::mk_program;
     use super::*;
 
     fn mk_home() -> (tempfile::TempDir, OracleHome) {
@@ -307,19 +306,7 @@ mod tests {
     /// A shell under the name of a role's program, with its log.
     fn mk_process(dir: &Path, role: Role) -> Child {
         fs::write(role.log(dir), "first\nlast\n").unwrap();
-        let flag = format!("--data-dir={}/data", dir.display());
-        let mut child = Command::new("sh")
-            .arg0(role.program())
-            .args(["-c", "echo started; read line", "sh", &flag])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        // The kernel shows the command line of the new program once it has written something.
-        let mut started = [0; "started".len()];
-        let stdout = child.stdout.as_mut().unwrap();
-        stdout.read_exact(&mut started).unwrap();
-        child
+        mk_program(role.program(), dir)
     }
 
     #[test]

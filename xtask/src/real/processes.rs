@@ -189,10 +189,27 @@ fn start_of_living(stat: &str) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::io::Read;
 
     use super::*;
+
+    /// A shell under the name of a program, with a directory among its flags.
+    pub(in super::super) fn mk_program(name: &str, dir: &Path) -> Child {
+        let flag = format!("--data-dir={}/data", dir.display());
+        let mut child = Command::new("sh")
+            .arg0(name)
+            .args(["-c", "echo started; read line", "sh", &flag])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // `spawn` may return before the kernel shows the new command line; it does once the shell has written.
+        let mut started = [0; "started".len()];
+        let stdout = child.stdout.as_mut().unwrap();
+        stdout.read_exact(&mut started).unwrap();
+        child
+    }
 
     #[test]
     fn the_start_time_is_read_after_any_program_name() {
@@ -239,18 +256,7 @@ mod tests {
     #[test]
     fn a_process_is_found_by_its_program_and_directory() {
         let dir = tempfile::tempdir().unwrap();
-        let flag = format!("--data-dir={}/data", dir.path().display());
-        let shell = ["-c", "echo started; read line", "sh", &flag];
-        let mut child = Command::new("sh")
-            .args(shell)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        // `spawn` may return before the kernel shows the new command line; it does once the shell has written.
-        let mut started = [0; "started".len()];
-        let stdout = child.stdout.as_mut().unwrap();
-        stdout.read_exact(&mut started).unwrap();
+        let mut child = mk_program("sh", dir.path());
         let found = using(dir.path(), &["sh"]).unwrap();
         let others = using(dir.path(), &["etcd"]).unwrap();
         let elsewhere = using(&dir.path().join("dat"), &["sh"]).unwrap();
