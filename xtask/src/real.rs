@@ -259,3 +259,28 @@ fn port_in(kubeconfig: &Path) -> Result<u16> {
         .and_then(|url| url.rsplit_once(':')?.1.parse().ok())
         .with_context(|| format!("{} names no server", kubeconfig.display()))
 }
+
+#[cfg(test)]
+mod test_programs {
+    use std::io::Read;
+    use std::os::unix::process::CommandExt;
+    use std::path::Path;
+    use std::process::{Child, Command, Stdio};
+
+    /// A shell under the name of a program, with a directory among its flags.
+    pub(super) fn mk_program(name: &str, dir: &Path) -> Child {
+        let flag = format!("--data-dir={}/data", dir.display());
+        let mut child = Command::new("sh")
+            .arg0(name)
+            .args(["-c", "echo started; read line", "sh", &flag])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // `spawn` may return before the kernel shows the new command line; it does once the shell has written.
+        let mut started = [0; "started".len()];
+        let stdout = child.stdout.as_mut().unwrap();
+        stdout.read_exact(&mut started).unwrap();
+        child
+    }
+}

@@ -294,7 +294,7 @@ fn check_name(name: &str) -> Result<()> {
 mod tests {
     use std::process::Child;
 
-    use super::super::processes::tests::mk_program;
+    use super::super::test_programs::mk_program;
     use super::*;
 
     fn mk_home() -> (tempfile::TempDir, OracleHome) {

@@ -189,27 +189,9 @@ fn start_of_living(stat: &str) -> Option<u64> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use std::io::Read;
-
+mod tests {
+    use super::super::test_programs::mk_program;
     use super::*;
-
-    /// A shell under the name of a program, with a directory among its flags.
-    pub(in super::super) fn mk_program(name: &str, dir: &Path) -> Child {
-        let flag = format!("--data-dir={}/data", dir.display());
-        let mut child = Command::new("sh")
-            .arg0(name)
-            .args(["-c", "echo started; read line", "sh", &flag])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        // `spawn` may return before the kernel shows the new command line; it does once the shell has written.
-        let mut started = [0; "started".len()];
-        let stdout = child.stdout.as_mut().unwrap();
-        stdout.read_exact(&mut started).unwrap();
-        child
-    }
 
     #[test]
     fn the_start_time_is_read_after_any_program_name() {
