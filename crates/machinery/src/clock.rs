@@ -41,7 +41,8 @@ enum ClockSource {
 }
 
 /// A wall clock cannot be moved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("this clock shows the machine's time and cannot be moved")]
 pub struct NotDriven;
 
 // === impl Clock ===
@@ -139,16 +140,6 @@ impl fmt::Debug for Clock {
         write!(f, "Clock({kind}, {})", self.now())
     }
 }
-
-// === impl NotDriven ===
-
-impl fmt::Display for NotDriven {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("this clock shows the machine's time and cannot be moved")
-    }
-}
-
-impl std::error::Error for NotDriven {}
 
 /// `time + by`, held at the ends of the representable range.
 fn add(time: Timestamp, by: SignedDuration) -> Timestamp {

@@ -21,9 +21,10 @@ const QUALIFIED: &str = "must consist of alphanumeric characters, '-', '_' or '.
 const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
 /// A rule for object names. The API server has a table of the kinds and their rules.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum NameRule {
     /// RFC 1123 subdomain; used by most kinds.
+    #[default]
     Subdomain,
     /// RFC 1123 label; used by Namespaces and Services.
     Label,
@@ -93,11 +94,8 @@ pub fn qualified_name(text: &str) -> Vec<String> {
             if prefix.is_empty() {
                 faults.push("prefix part must be non-empty".into());
             } else {
-                faults.extend(
-                    subdomain(prefix)
-                        .into_iter()
-                        .map(|f| format!("prefix part {f}")),
-                );
+                let found = subdomain(prefix).into_iter();
+                faults.extend(found.map(|fault| format!("prefix part {fault}")));
             }
             name
         }
@@ -111,11 +109,8 @@ pub fn qualified_name(text: &str) -> Vec<String> {
     if name.is_empty() {
         faults.push("name part must be non-empty".into());
     } else {
-        faults.extend(
-            too_long(name, LABEL_CHARS_MAX, "bytes")
-                .into_iter()
-                .map(|f| format!("name part {f}")),
-        );
+        let found = too_long(name, LABEL_CHARS_MAX, "bytes").into_iter();
+        faults.extend(found.map(|fault| format!("name part {fault}")));
     }
     if !is_word(name) {
         faults.push(format!("name part {QUALIFIED}"));
@@ -154,29 +149,24 @@ fn path_segment(name: &str) -> Vec<String> {
 
 /// Lower-case letters, digits and inner dashes.
 fn is_dns_label(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    let outer = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-    match (bytes.first(), bytes.last()) {
-        (Some(first), Some(last)) => {
-            outer(first) && outer(last) && bytes.iter().all(|b| outer(b) || *b == b'-')
-        }
-        _ => false,
-    }
+    let is_outer = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    consists_of(text, is_outer, b"-")
 }
 
 /// Letters, digits, and `-_.` between them.
 fn is_word(text: &str) -> bool {
+    consists_of(text, u8::is_ascii_alphanumeric, b"-_.")
+}
+
+/// Whether a text is not empty, begins and ends with outer bytes, and has only outer and inner ones between.
+fn consists_of(text: &str, is_outer: fn(&u8) -> bool, inner: &[u8]) -> bool {
     let bytes = text.as_bytes();
-    match (bytes.first(), bytes.last()) {
-        (Some(first), Some(last)) => {
-            first.is_ascii_alphanumeric()
-                && last.is_ascii_alphanumeric()
-                && bytes
-                    .iter()
-                    .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
-        }
-        _ => false,
-    }
+    [bytes.first(), bytes.last()]
+        .iter()
+        .all(|end| end.is_some_and(is_outer))
+        && bytes
+            .iter()
+            .all(|byte| is_outer(byte) || inner.contains(byte))
 }
 
 fn too_long(text: &str, max: usize, unit: &str) -> Vec<String> {

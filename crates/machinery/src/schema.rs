@@ -35,8 +35,9 @@ use pattern::GoPattern;
 use values::EnumValues;
 use walk::DefaultsMode;
 
-pub use read::{SchemaTypeError, read};
-pub use walk::{EmbeddedObjectError, PruneReport};
+pub use read::{SchemaTypeError, read, type_name};
+pub use values::{go_float, go_json};
+pub use walk::EmbeddedObjectError;
 
 /// The compiled schema of one version of a custom resource.
 #[derive(Debug)]
@@ -174,7 +175,8 @@ impl StructuralSchema {
         self.has_rules
     }
 
-    /// Removes unknown fields and fills in defaults. Does not change the metadata of the object itself.
+    /// Removes unknown fields and fills in defaults. Returns the paths of the fields that were removed. Does not change the
+    /// metadata of the object itself.
     ///
     /// # Errors
     /// If an embedded object has invalid metadata.
@@ -182,7 +184,7 @@ impl StructuralSchema {
         &self,
         object: &mut Map<String, Value>,
         metadata: MetadataRules,
-    ) -> Result<PruneReport, EmbeddedObjectError> {
+    ) -> Result<Vec<String>, EmbeddedObjectError> {
         walk::prune(&self.root, object, DefaultsMode::Fill, metadata)
     }
 
@@ -194,7 +196,7 @@ impl StructuralSchema {
         &self,
         object: &mut Map<String, Value>,
         metadata: MetadataRules,
-    ) -> Result<PruneReport, EmbeddedObjectError> {
+    ) -> Result<Vec<String>, EmbeddedObjectError> {
         walk::prune(&self.root, object, DefaultsMode::Leave, metadata)
     }
 
@@ -230,6 +232,15 @@ impl SchemaNode {
             AdditionalProperties::Schema(node) => Some(node),
             _ => None,
         })
+    }
+
+    /// The path of a member; names that are not properties are in brackets.
+    fn path_of(&self, path: &str, name: &str) -> String {
+        match path {
+            _ if !self.properties.contains_key(name) => format!("{path}[{name}]"),
+            "" => name.to_owned(),
+            path => format!("{path}.{name}"),
+        }
     }
 
     fn is_composed(&self) -> bool {

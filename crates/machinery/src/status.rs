@@ -66,7 +66,7 @@ pub struct StatusDetails {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<StatusCause>,
     /// After this time the client should retry.
-    #[serde(default, skip_serializing_if = "is_zero_u32")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub retry_after_seconds: u32,
 }
 
@@ -114,12 +114,7 @@ impl Status {
     /// The response to a delete that removed the object.
     #[must_use]
     pub fn deleted(of: NamedResource<'_>, uid: &str) -> Self {
-        Self {
-            status: "Success".into(),
-            code: 0,
-            ..Self::failure(0, "", "")
-        }
-        .with(StatusDetails {
+        Self::success(0).with(StatusDetails {
             uid: uid.into(),
             ..of.details()
         })
@@ -128,9 +123,13 @@ impl Status {
     /// 201 for a create that returns no object, such as a binding.
     #[must_use]
     pub fn created() -> Self {
+        Self::success(201)
+    }
+
+    fn success(code: u16) -> Self {
         Self {
-            status: "Success".to_owned(),
-            ..Self::failure(201, "", "")
+            status: "Success".into(),
+            ..Self::failure(code, "", "")
         }
     }
 
@@ -214,13 +213,10 @@ impl Status {
     /// 504 for a revision that the API server has not reached.
     #[must_use]
     pub fn revision_too_large(asked: u64, current: u64) -> Self {
-        let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
+        const TOO_LARGE: &str = "Too large resource version";
+        let message = format!("Timeout: {TOO_LARGE}: {asked}, current: {current}");
         Self::failure(504, "Timeout", message).with(StatusDetails {
-            causes: vec![StatusCause {
-                reason: "ResourceVersionTooLarge".into(),
-                message: "Too large resource version".into(),
-                field: String::new(),
-            }],
+            causes: vec![StatusCause::new("ResourceVersionTooLarge", "", TOO_LARGE)],
             retry_after_seconds: 1,
             ..StatusDetails::default()
         })
@@ -266,11 +262,8 @@ impl StatusCause {
     #[must_use]
     pub fn invalid(field: impl Into<String>, value: impl Serialize, why: &str) -> Self {
         let shown = serde_json::to_string(&value).unwrap_or_default();
-        Self::new(
-            "FieldValueInvalid",
-            field,
-            format!("Invalid value: {shown}: {why}"),
-        )
+        let message = format!("Invalid value: {shown}: {why}");
+        Self::new("FieldValueInvalid", field, message)
     }
 
     /// A value violates a rule. The message does not show the value.
@@ -300,17 +293,16 @@ impl StatusCause {
     /// A value is longer than `bytes_max`.
     #[must_use]
     pub fn too_long(field: impl Into<String>, bytes_max: usize) -> Self {
-        Self::new(
-            "FieldValueTooLong",
-            field,
-            format!("Too long: may not be more than {bytes_max} bytes"),
-        )
+        let message = format!("Too long: may not be more than {bytes_max} bytes");
+        Self::new("FieldValueTooLong", field, message)
     }
 
-    fn new(reason: &str, field: impl Into<String>, message: String) -> Self {
+    /// A cause with this reason and message.
+    #[must_use]
+    pub fn new(reason: &str, field: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             reason: reason.into(),
-            message,
+            message: message.into(),
             field: field.into(),
         }
     }
@@ -358,14 +350,8 @@ pub fn quoted(text: &str) -> String {
     quoted
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-fn is_zero(code: &u16) -> bool {
-    *code == 0
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-fn is_zero_u32(seconds: &u32) -> bool {
-    *seconds == 0
+fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
+    *number == T::default()
 }
 
 #[cfg(test)]

@@ -15,8 +15,10 @@ use caretaker_controllers::runtime::feed_set::KindInterest;
 use caretaker_controllers::runtime::kind::KindState;
 use caretaker_controllers::runtime::record::{ObjectRecord, RecordView};
 use jiff::Timestamp;
+use serde_json::Value;
 
 use crate::cache::{GroupResource, ObjectCache, ObjectSnapshot};
+use crate::objects::{create, write_status};
 
 pub(crate) use crate::cache::NamespacedName;
 
@@ -170,12 +172,8 @@ impl<A: Actor> Controller for ActorController<A> {
 
 /// The name of the object's controller.
 pub(crate) fn owner_key(object: &ObjectSnapshot) -> Option<NamespacedName> {
-    let mut owners = object.meta().owners.iter();
-    let controller = owners.find(|owner| owner.controller == Some(true))?;
-    Some(NamespacedName::new(
-        &object.meta().namespace,
-        &controller.name,
-    ))
+    let namespace = &object.meta().namespace;
+    Some(NamespacedName::new(namespace, &object.controller()?.name))
 }
 
 /// Do nothing until a watched object changes.
@@ -191,6 +189,42 @@ pub(crate) fn wait_until(time: Timestamp, why: impl Into<Cow<'static, str>>) -> 
 /// Decide again after a backoff.
 pub(crate) fn retry(why: impl Into<Cow<'static, str>>) -> ActorDecision {
     next(NextStep::Retry, why)
+}
+
+/// Send this request, or rest if there is none.
+pub(crate) fn request_or_rest(
+    call: Option<ApiCall>,
+    why: &'static str,
+    otherwise: &'static str,
+) -> ActorDecision {
+    call.map_or_else(|| rest(otherwise), |call| request(call, why))
+}
+
+/// Set the status of the object.
+pub(crate) fn set_status(
+    object: &ObjectSnapshot,
+    status: &Value,
+    why: &'static str,
+) -> ActorDecision {
+    request_or_rest(
+        write_status(object, status),
+        why,
+        "the status is up to date",
+    )
+}
+
+/// Create an object that `owner` controls; retry while its kind is not served.
+pub(crate) fn make(
+    cache: &ObjectCache,
+    owner: &ObjectSnapshot,
+    named: GroupResource,
+    (name, object): (&str, Value),
+    why: &'static str,
+) -> ActorDecision {
+    create(cache, owner, named, name, object).map_or_else(
+        || retry(format!("{} are not served", named.1)),
+        |call| request(call, why),
+    )
 }
 
 /// Send this request.

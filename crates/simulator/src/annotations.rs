@@ -1,5 +1,6 @@
 //! Annotations that control the simulation: how long a Pod takes to start, how long it runs, and how it ends.
 
+use serde::Deserialize;
 use serde_json::Value;
 
 /// Seconds until a bound Pod runs; default 1.
@@ -40,7 +41,7 @@ pub(crate) enum PodOutcome {
 }
 
 /// The outcome of a Volcano Job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub(crate) enum VolcanoJobOutcome {
     Completed,
     Failed,
@@ -76,13 +77,7 @@ impl PodBehaviour {
 impl VolcanoJobOutcome {
     /// Reads annotations; `None` if there is no valid one.
     pub(crate) fn of(annotations: &Value) -> Option<Self> {
-        match annotations[END].as_str()? {
-            "Completed" => Some(Self::Completed),
-            "Failed" => Some(Self::Failed),
-            "Terminated" => Some(Self::Terminated),
-            "Aborted" => Some(Self::Aborted),
-            _ => None,
-        }
+        Self::deserialize(&annotations[END]).ok()
     }
 }
 

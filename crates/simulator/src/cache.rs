@@ -9,7 +9,7 @@ use std::sync::Arc;
 use caretaker_controllers::runtime::call::{ApiAnswer, ApiCall, CallTarget, JudgedVersion};
 use caretaker_controllers::runtime::controller::ObservedChange;
 use caretaker_controllers::runtime::kind::{ApiKind, KindCatalog, KindId, KindState};
-use caretaker_controllers::runtime::record::{ObjectRecord, RecordBody, RecordMeta, Uid};
+use caretaker_controllers::runtime::record::{ObjectRecord, OwnerRef, RecordBody, RecordMeta, Uid};
 use serde_json::Value;
 
 /// A group and a resource, such as `("apps", "deployments")`.
@@ -138,11 +138,15 @@ impl ObjectSnapshot {
         }
     }
 
-    /// The uid of the object's controller.
-    pub(crate) fn controller(&self) -> Option<&Uid> {
+    /// The reference to the object's controller.
+    pub(crate) fn controller(&self) -> Option<&OwnerRef> {
         let mut owners = self.meta().owners.iter();
-        let controller = owners.find(|owner| owner.controller == Some(true));
-        controller.map(|owner| &owner.uid)
+        owners.find(|owner| owner.controller == Some(true))
+    }
+
+    pub(crate) fn is_controlled_by(&self, owner: &ObjectSnapshot) -> bool {
+        let controller = self.controller();
+        controller.is_some_and(|controller| controller.uid == owner.meta().uid)
     }
 }
 
@@ -249,21 +253,16 @@ impl ObjectCache {
             (_, ApiAnswer::Object(record)) => self.apply(record),
             (ApiCall::Delete { judged, .. }, ApiAnswer::Done) => self.mark_deleted(&judged.uid),
             (_, ApiAnswer::Absent(_)) => {
-                let CallTarget {
-                    kind,
-                    namespace,
-                    name,
-                } = call.target();
-                let place = (*kind, NamespacedName::new(namespace, name));
-                let uid = self.objects.get(&place)?.meta().uid.clone();
+                let uid = self
+                    .objects
+                    .get(&place_of(call.target()))?
+                    .meta()
+                    .uid
+                    .clone();
                 self.mark_deleted(&uid)
             }
             (ApiCall::Create { target, object, .. }, ApiAnswer::Done) => {
-                let place = (
-                    target.kind,
-                    NamespacedName::new(&target.namespace, &target.name),
-                );
-                let known = self.objects.get_mut(&place)?;
+                let known = self.objects.get_mut(&place_of(target))?;
                 // The watch may have been faster than the response.
                 let sent = object["metadata"]["resourceVersion"].as_str();
                 known.is_stale |= sent == Some(&known.meta().revision.to_string());
@@ -304,7 +303,7 @@ impl ObjectCache {
         self.drop_at(&place);
         let object = ObjectSnapshot::new(record);
         if let Some(owner) = object.controller() {
-            let places = self.controlled.entry(owner.clone()).or_default();
+            let places = self.controlled.entry(owner.uid.clone()).or_default();
             places.insert(place.clone());
         }
         self.places.insert(record.meta.uid.clone(), place.clone());
@@ -328,15 +327,20 @@ impl ObjectCache {
         let object = self.objects.remove(place)?;
         self.places.remove(&object.meta().uid);
         if let Some(owner) = object.controller()
-            && let Some(places) = self.controlled.get_mut(owner)
+            && let Some(places) = self.controlled.get_mut(&owner.uid)
         {
             places.remove(place);
             if places.is_empty() {
-                self.controlled.remove(owner);
+                self.controlled.remove(&owner.uid);
             }
         }
         Some(object)
     }
+}
+
+fn place_of(target: &CallTarget) -> (KindId, NamespacedName) {
+    let key = NamespacedName::new(&target.namespace, &target.name);
+    (target.kind, key)
 }
 
 /// Whether the delete that returned this object has removed it.

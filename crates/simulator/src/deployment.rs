@@ -4,13 +4,14 @@
 //! are available (with `Recreate`: before). `maxSurge` and `maxUnavailable` are ignored. Otherwise mirrors
 //! `pkg/controller/deployment`, 1.36.
 
+use caretaker_controllers::runtime::call::ApiCall;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::actor::{Actor, ActorDecision, request, rest, retry};
+use crate::actor::{Actor, ActorDecision, make, request, request_or_rest, rest};
 use crate::cache::{GroupResource, ObjectCache, ObjectSnapshot};
 use crate::objects::{
-    change, create, delete, hashed, pod_of, set_condition, set_count, time, write_status,
+    change, delete, hashed, pod_of, set_condition, set_count, time, write_status,
 };
 use crate::replicaset::REPLICA_SETS;
 
@@ -54,10 +55,11 @@ impl Actor for DeploymentActor {
         if let Some(step) = step {
             return step;
         }
-        match write_status(deployment, &status(deployment, new, &old, now)) {
-            Some(call) => request(call, "the status does not match the ReplicaSets"),
-            None => rest("ReplicaSets and status are up to date"),
-        }
+        request_or_rest(
+            write_status(deployment, &status(deployment, new, &old, now)),
+            "the status does not match the ReplicaSets",
+            "ReplicaSets and status are up to date",
+        )
     }
 }
 
@@ -81,12 +83,9 @@ fn roll(
             return emptied(set).or_else(|| Some(rest("old Pods are terminating")));
         }
         let name = format!("{}-{hash}", deployment.meta().name);
-        let set = replica_set(deployment, old, hash);
-        let made = create(cache, deployment, REPLICA_SETS, &name, set);
-        return Some(made.map_or_else(
-            || retry("ReplicaSets are not served"),
-            |call| request(call, "there is no ReplicaSet for the template"),
-        ));
+        let set = (name.as_str(), replica_set(deployment, old, hash));
+        let why = "there is no ReplicaSet for the template";
+        return Some(make(cache, deployment, REPLICA_SETS, set, why));
     };
     if let Some(call) = scaled(new, wanted) {
         return Some(request(call, "the number of replicas differs"));
@@ -97,17 +96,13 @@ fn roll(
     if let Some(set) = old.iter().find(|set| !empty(set)) {
         return emptied(set);
     }
-    let limit = deployment
-        .number("/spec/revisionHistoryLimit")
-        .unwrap_or(10);
+    let limit = deployment.number("/spec/revisionHistoryLimit");
     let mut spent: Vec<&&ObjectSnapshot> = old.iter().filter(|set| !is_used(set)).collect();
     spent.sort_by_key(|set| revision(set));
-    let is_over = i64::try_from(spent.len()).is_ok_and(|spent| spent > limit);
+    let is_over = i64::try_from(spent.len()).is_ok_and(|spent| spent > limit.unwrap_or(10));
     let oldest = spent.first().filter(|_| is_over)?;
-    Some(request(
-        delete(oldest),
-        "the revision history limit is exceeded",
-    ))
+    let why = "the revision history limit is exceeded";
+    Some(request(delete(oldest), why))
 }
 
 fn wanted(deployment: &ObjectSnapshot) -> i64 {
@@ -123,10 +118,7 @@ fn revision(set: &ObjectSnapshot) -> i64 {
     text.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-fn scaled(
-    set: &ObjectSnapshot,
-    replicas: i64,
-) -> Option<caretaker_controllers::runtime::call::ApiCall> {
+fn scaled(set: &ObjectSnapshot, replicas: i64) -> Option<ApiCall> {
     let mut spec = set.at("/spec").clone();
     spec["replicas"] = replicas.into();
     change(set, None, "spec", &spec)
@@ -186,35 +178,21 @@ fn status(
     let is_available = available >= wanted;
     let is_done = is_available && updated == wanted && sum("replicas") == wanted;
     let mut conditions = deployment.items("/status/conditions").to_vec();
-    let (word, reason, message) = if is_available {
-        (
-            "True",
-            "MinimumReplicasAvailable",
-            "Deployment has minimum availability.",
-        )
+    let available = if is_available {
+        json!({"type": "Available", "status": "True", "reason": "MinimumReplicasAvailable",
+            "message": "Deployment has minimum availability."})
     } else {
-        (
-            "False",
-            "MinimumReplicasUnavailable",
-            "Deployment does not have minimum availability.",
-        )
+        json!({"type": "Available", "status": "False", "reason": "MinimumReplicasUnavailable",
+            "message": "Deployment does not have minimum availability."})
     };
-    let available =
-        json!({"type": "Available", "status": word, "reason": reason, "message": message});
-    let set = new.map_or_else(String::new, |set| set.meta().name.to_string());
-    let (reason, message) = if is_done {
-        (
-            "NewReplicaSetAvailable",
-            format!("ReplicaSet {set:?} has successfully progressed."),
-        )
+    let set = new.map_or("", |set| &set.meta().name);
+    let (reason, progress) = if is_done {
+        ("NewReplicaSetAvailable", "has successfully progressed")
     } else {
-        (
-            "ReplicaSetUpdated",
-            format!("ReplicaSet {set:?} is progressing."),
-        )
+        ("ReplicaSetUpdated", "is progressing")
     };
-    let progressing =
-        json!({"type": "Progressing", "status": "True", "reason": reason, "message": message});
+    let progressing = json!({"type": "Progressing", "status": "True", "reason": reason,
+        "message": format!("ReplicaSet {set:?} {progress}.")});
     for condition in [available, progressing] {
         set_and_date(&mut conditions, condition, now);
     }
@@ -227,14 +205,8 @@ fn set_and_date(conditions: &mut Vec<Value>, mut condition: Value, now: Timestam
     let known = conditions
         .iter()
         .find(|known| known["type"] == condition["type"]);
-    let said = |of: &Value| {
-        [
-            of["status"].clone(),
-            of["reason"].clone(),
-            of["message"].clone(),
-        ]
-    };
-    if known.is_some_and(|known| said(known) == said(&condition)) {
+    let mut fields = ["status", "reason", "message"].iter();
+    if known.is_some_and(|known| fields.all(|field| known[*field] == condition[*field])) {
         return;
     }
     condition["lastUpdateTime"] = time(now).into();

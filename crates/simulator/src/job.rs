@@ -7,12 +7,10 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::actor::{Actor, ActorDecision, request, rest, retry, wait_until};
+use crate::actor::{Actor, ActorDecision, request, rest, set_status, wait_until};
 use crate::cache::{GroupResource, ObjectCache, ObjectSnapshot};
-use crate::objects::{
-    create, delete, free_name, later, pod_of, set_condition, set_count, time, time_at, write_status,
-};
-use crate::pod::{PODS, has_ended, is_active};
+use crate::objects::{delete, later, set_condition, set_count, time, time_at, write_status};
+use crate::pod::{PODS, has_ended, is_active, make_pod};
 
 const JOBS: GroupResource = ("batch", "jobs");
 /// The value of `managedBy` for Jobs of this controller.
@@ -81,15 +79,12 @@ impl Actor for JobActor {
             None => counts.wanted(job),
         };
         if job.at("/status/startTime").is_null() && !is_suspended {
-            return write(job, &status(job, &counts, None, now), "the Job starts");
+            return set_status(job, &status(job, &counts, None, now), "the Job starts");
         }
         let is_new = |outcome: &JobOutcome| !is_suspended && !job.is_true(outcome.interim);
         if let Some(outcome) = outcome.as_ref().filter(|outcome| is_new(outcome)) {
-            return write(
-                job,
-                &status(job, &counts, Some(outcome), now),
-                "the outcome of the Job is decided",
-            );
+            let status = status(job, &counts, Some(outcome), now);
+            return set_status(job, &status, "the outcome of the Job is decided");
         }
         if counts.active.len() > wanted {
             // Choose by name, so that the decision is repeatable.
@@ -99,12 +94,7 @@ impl Actor for JobActor {
             }
         }
         if counts.active.len() < wanted && !has_interim_condition(job) {
-            let name = free_name(cache, job, PODS);
-            let pod = pod_of(job.at("/spec/template"));
-            return create(cache, job, PODS, &name, pod).map_or_else(
-                || retry("Pods are not served"),
-                |call| request(call, "too few Pods"),
-            );
+            return make_pod(cache, job);
         }
         let status = status(job, &counts, outcome.as_ref(), now);
         match (write_status(job, &status), deadline(job)) {
@@ -196,29 +186,20 @@ fn status(
 ) -> Value {
     let mut status = job.at("/status").clone();
     set_count(&mut status, "active", counts.active.len());
-    set_count(
-        &mut status,
-        "succeeded",
-        usize::try_from(counts.succeeded).unwrap_or(0),
-    );
-    set_count(
-        &mut status,
-        "failed",
-        usize::try_from(counts.failed).unwrap_or(0),
-    );
+    for (field, count) in [("succeeded", counts.succeeded), ("failed", counts.failed)] {
+        set_count(&mut status, field, usize::try_from(count).unwrap_or(0));
+    }
     status["ready"] = counts.ready.into();
     status["terminating"] = counts.terminating.into();
     status["uncountedTerminatedPods"] = json!({});
     let mut conditions = job.items("/status/conditions").to_vec();
     let is_suspended = *job.at("/spec/suspend") == true;
     if is_suspended || job.is_true("Suspended") {
-        let (word, reason, message) = if is_suspended {
-            ("True", "JobSuspended", "Job suspended")
+        let suspended = if is_suspended {
+            json!({"type": "Suspended", "status": "True", "reason": "JobSuspended", "message": "Job suspended"})
         } else {
-            ("False", "JobResumed", "Job resumed")
+            json!({"type": "Suspended", "status": "False", "reason": "JobResumed", "message": "Job resumed"})
         };
-        let suspended =
-            json!({"type": "Suspended", "status": word, "reason": reason, "message": message});
         add(&mut conditions, suspended, now);
     }
     if is_suspended {
@@ -254,13 +235,6 @@ fn add(conditions: &mut Vec<Value>, mut condition: Value, now: Timestamp) {
     if is_new {
         condition["lastProbeTime"] = time(now).into();
         set_condition(conditions, condition, now);
-    }
-}
-
-fn write(job: &ObjectSnapshot, status: &Value, why: &'static str) -> ActorDecision {
-    match write_status(job, status) {
-        Some(call) => request(call, why),
-        None => rest("the status is up to date"),
     }
 }
 

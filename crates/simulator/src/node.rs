@@ -7,9 +7,11 @@ use caretaker_controllers::runtime::call::{ApiCall, CallTarget};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::actor::{Actor, ActorDecision, NamespacedName, request, rest, retry, wait_until};
+use crate::actor::{
+    Actor, ActorDecision, NamespacedName, request, rest, retry, set_status, wait_until,
+};
 use crate::cache::{GroupResource, ObjectCache, ObjectSnapshot};
-use crate::objects::{later, time, time_at, write_status};
+use crate::objects::{later, time, time_at};
 
 /// Name of the Node.
 pub const NAME: &str = "simulated-node";
@@ -73,11 +75,7 @@ impl Actor for NodeActor {
             Some(due) if due > now => wait_until(due, "the heartbeat is not due"),
             _ => {
                 ready["lastHeartbeatTime"] = time(now).into();
-                let heartbeat = write_status(node, &status);
-                heartbeat.map_or_else(
-                    || retry("the heartbeat would not change the status"),
-                    |call| request(call, "the heartbeat is due"),
-                )
+                set_status(node, &status, "the heartbeat is due")
             }
         }
     }

@@ -100,11 +100,15 @@ pub(crate) fn pod_of(template: &Value) -> Value {
 
 /// Deletes an object with its own grace period.
 pub(crate) fn delete(object: &ObjectSnapshot) -> ApiCall {
+    delete_with_grace(object, None)
+}
+
+pub(crate) fn delete_with_grace(object: &ObjectSnapshot, grace_secs: Option<u32>) -> ApiCall {
     ApiCall::Delete {
         target: object.target(),
         judged: object.judged(),
         propagation: None,
-        grace_secs: None,
+        grace_secs,
     }
 }
 
@@ -189,11 +193,8 @@ pub(crate) fn free_name(
 ) -> String {
     let namespace = &owner.meta().namespace;
     let mut names = (0..).map(|number| numbered(owner, number));
-    let free = names.find(|name| {
-        cache
-            .get(named, &NamespacedName::new(namespace, name))
-            .is_none()
-    });
+    let key = |name: &String| NamespacedName::new(namespace, name);
+    let free = names.find(|name| cache.get(named, &key(name)).is_none());
     free.expect("there are more names than objects")
 }
 

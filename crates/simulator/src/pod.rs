@@ -7,11 +7,15 @@ use caretaker_controllers::runtime::call::ApiCall;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::actor::{Actor, ActorDecision, NamespacedName, request, rest, wait_until};
+use crate::actor::{
+    Actor, ActorDecision, NamespacedName, make, request, rest, set_status, wait_until,
+};
 use crate::annotations::{PodBehaviour, PodOutcome};
 use crate::cache::{GroupResource, ObjectCache, ObjectSnapshot};
 use crate::node::{NODES, is_fit};
-use crate::objects::{hash, later, set_condition, time, time_at, write_status};
+use crate::objects::{
+    delete_with_grace, free_name, hash, later, pod_of, set_condition, time, time_at,
+};
 
 pub(crate) const PODS: GroupResource = ("", "pods");
 /// Names of the simulated schedulers. Pods with another scheduler wait for it.
@@ -70,6 +74,13 @@ pub(crate) fn is_active(pod: &ObjectSnapshot) -> bool {
     !has_ended(pod) && !pod.is_deleting()
 }
 
+/// Creates one more Pod of a Job or ReplicaSet.
+pub(crate) fn make_pod(cache: &ObjectCache, owner: &ObjectSnapshot) -> ActorDecision {
+    let name = free_name(cache, owner, PODS);
+    let pod = pod_of(owner.at("/spec/template"));
+    make(cache, owner, PODS, (&name, pod), "too few Pods")
+}
+
 fn is_on_fit_node(cache: &ObjectCache, pod: &ObjectSnapshot) -> bool {
     let node = cache.get(NODES, &NamespacedName::new("", pod.text("/spec/nodeName")));
     node.is_some_and(is_fit)
@@ -86,15 +97,10 @@ fn end(cache: &ObjectCache, pod: &ObjectSnapshot, now: Timestamp) -> ActorDecisi
     }
     match pod.meta().deletion {
         Some(over) if over > now => wait_until(over, "the grace period has not ended"),
-        _ => {
-            let call = ApiCall::Delete {
-                target: pod.target(),
-                judged: pod.judged(),
-                propagation: None,
-                grace_secs: Some(0),
-            };
-            request(call, "the grace period has ended")
-        }
+        _ => request(
+            delete_with_grace(pod, Some(0)),
+            "the grace period has ended",
+        ),
     }
 }
 
@@ -148,7 +154,7 @@ fn run(pod: &ObjectSnapshot, behaviour: PodBehaviour, now: Timestamp) -> ActorDe
     status["hostIPs"] = json!([{"ip": "10.0.0.1"}]);
     status["podIP"] = address.as_str().into();
     status["podIPs"] = json!([{"ip": address}]);
-    write(pod, &status, "the Pod starts")
+    set_status(pod, &status, "the Pod starts")
 }
 
 /// Finishes a running Pod after its run time, unless its containers would be restarted.
@@ -170,7 +176,7 @@ fn finish(pod: &ObjectSnapshot, behaviour: PodBehaviour, now: Timestamp) -> Acto
         "startedAt": time(started), "finishedAt": time(now)}});
     let mut status = with_containers(pod, now, &ended, ContainerReadiness::Ended(phase));
     status["phase"] = phase.into();
-    write(pod, &status, "the Pod finishes")
+    set_status(pod, &status, "the Pod finishes")
 }
 
 /// Readiness of the containers of a Pod.
@@ -212,13 +218,6 @@ fn with_containers(
         .for_each(|known| known["lastProbeTime"] = Value::Null);
     status["conditions"] = conditions.into();
     status
-}
-
-fn write(pod: &ObjectSnapshot, status: &Value, why: &'static str) -> ActorDecision {
-    match write_status(pod, status) {
-        Some(call) => request(call, why),
-        None => rest("the status is up to date"),
-    }
 }
 
 /// An IP address derived from the uid of the Pod.

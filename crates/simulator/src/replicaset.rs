@@ -6,10 +6,10 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::actor::{Actor, ActorDecision, request, rest, retry};
+use crate::actor::{Actor, ActorDecision, request, request_or_rest, rest};
 use crate::cache::{GroupResource, ObjectCache, ObjectSnapshot};
-use crate::objects::{create, delete, free_name, pod_of, set_count, time_at, write_status};
-use crate::pod::{PODS, is_active};
+use crate::objects::{delete, set_count, time_at, write_status};
+use crate::pod::{PODS, is_active, make_pod};
 
 pub(crate) const REPLICA_SETS: GroupResource = ("apps", "replicasets");
 
@@ -33,22 +33,18 @@ impl Actor for ReplicaSetActor {
             .collect();
         let wanted = usize::try_from(set.number("/spec/replicas").unwrap_or(1)).unwrap_or(0);
         if active.len() < wanted {
-            let name = free_name(cache, set, PODS);
-            let pod = pod_of(set.at("/spec/template"));
-            return create(cache, set, PODS, &name, pod).map_or_else(
-                || retry("Pods are not served"),
-                |call| request(call, "too few Pods"),
-            );
+            return make_pod(cache, set);
         }
         if active.len() > wanted
             && let Some(pod) = active.iter().min_by_key(|pod| worth(pod))
         {
             return request(delete(pod), "too many Pods");
         }
-        match write_status(set, &status(set, &active)) {
-            Some(call) => request(call, "the status does not match the Pods"),
-            None => rest("Pods and status are up to date"),
-        }
+        request_or_rest(
+            write_status(set, &status(set, &active)),
+            "the status does not match the Pods",
+            "Pods and status are up to date",
+        )
     }
 }
 

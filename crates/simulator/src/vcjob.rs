@@ -20,13 +20,14 @@ use serde_json::Value;
 use self::dependents::{VolcanoTask, tasks};
 use self::status::{TaskCounts, VolcanoPhase};
 use crate::actor::{
-    Actor, ActorDecision, NamespacedName, owner_key, request, rest, retry, wait_until,
+    Actor, ActorDecision, NamespacedName, make, owner_key, request, request_or_rest, rest, retry,
+    set_status, wait_until,
 };
 use crate::annotations::{
     COUNTERS, FOREVER, KEPT, OUTCOME, PodBehaviour, RUN_SECONDS, START_SECONDS, VolcanoJobOutcome,
 };
 use crate::cache::{GroupResource, ObjectCache, ObjectSnapshot};
-use crate::objects::{change, create, delete, later, time_at, write_status};
+use crate::objects::{change, delete, later, time_at, write_status};
 use crate::pod::{PODS, is_active};
 
 const JOBS: GroupResource = ("batch.volcano.sh", "jobs");
@@ -131,7 +132,7 @@ impl<'a> VolcanoJob<'a> {
             POD_GROUPS,
             &NamespacedName::new(&object.meta().namespace, &group),
         );
-        let owned = |group: &&ObjectSnapshot| group.controller() == Some(&object.meta().uid);
+        let owned = |group: &&ObjectSnapshot| group.is_controlled_by(object);
         Self {
             cache,
             object,
@@ -164,29 +165,22 @@ impl<'a> VolcanoJob<'a> {
         });
         Some(match known {
             Some((_, _, to)) => self.stop_with_phase(*to, now, "a Command requests it"),
-            None => request(
-                delete(command),
-                "the Command was executed or does not apply",
-            ),
+            None => {
+                let why = "the Command was executed or does not apply";
+                request(delete(command), why)
+            }
         })
     }
 
     /// A new Job waits for its Queue, then enters the phase Pending.
     fn begin(&self, now: Timestamp) -> ActorDecision {
         let queue = dependents::queue(self.object);
-        if self
-            .cache
-            .get(QUEUES, &NamespacedName::new("", queue))
-            .is_none()
-        {
+        let key = NamespacedName::new("", queue);
+        if self.cache.get(QUEUES, &key).is_none() {
             return retry(format!("the Queue {queue} does not exist"));
         }
-        let status = status::initial(
-            self.object,
-            dependents::min_available(self.object, &self.tasks),
-            now,
-        );
-        self.write(&status, "the Job starts")
+        let status = status::initial(self.object, self.min_available(), now);
+        set_status(self.object, &status, "the Job starts")
     }
 
     /// Creates missing dependents, updates the status, and stops the Job when it is due.
@@ -197,31 +191,15 @@ impl<'a> VolcanoJob<'a> {
         let end = VolcanoJobOutcome::of(self.object.at("/metadata/annotations"));
         let counts = TaskCounts::of(&self.pods);
         let due = self.due(end, &counts);
-        match (end, due) {
-            (Some(VolcanoJobOutcome::Terminated), Some(due)) if due <= now => {
-                return self.stop_with_phase(
-                    VolcanoPhase::Terminating,
-                    now,
-                    "an annotation requests it",
-                );
-            }
-            (Some(VolcanoJobOutcome::Aborted), Some(due)) if due <= now => {
-                return self.stop_with_phase(
-                    VolcanoPhase::Aborting,
-                    now,
-                    "an annotation requests it",
-                );
-            }
-            _ => {}
+        if due.is_some_and(|due| due <= now) {
+            let phase = match end {
+                Some(VolcanoJobOutcome::Terminated) => VolcanoPhase::Terminating,
+                _ => VolcanoPhase::Aborting,
+            };
+            return self.stop_with_phase(phase, now, "an annotation requests it");
         }
         let phase = self.next_phase(end, &counts);
-        let status = status::updated(
-            self.object,
-            phase,
-            &counts,
-            dependents::min_available(self.object, &self.tasks),
-            now,
-        );
+        let status = status::updated(self.object, phase, &counts, self.min_available(), now);
         if let Some(call) = write_status(self.object, &status) {
             return request(call, "the status does not match the Pods");
         }
@@ -260,7 +238,7 @@ impl<'a> VolcanoJob<'a> {
     fn taken(&self) -> Option<String> {
         let is_foreign = |name: &str| {
             let pod = self.pod(name);
-            pod.is_some_and(|pod| pod.controller() != Some(&self.object.meta().uid))
+            pod.is_some_and(|pod| !pod.is_controlled_by(self.object))
         };
         let mut names = self.wanted().map(|(_, _, name)| name);
         names.find(|name| is_foreign(name))
@@ -332,7 +310,7 @@ impl<'a> VolcanoJob<'a> {
     /// The phase of a pending or running Job, derived from its Pods.
     fn next_phase(&self, end: Option<VolcanoJobOutcome>, counts: &TaskCounts) -> VolcanoPhase {
         let replicas = dependents::replicas(&self.tasks);
-        let min_available = dependents::min_available(self.object, &self.tasks);
+        let min_available = self.min_available();
         let is_running = VolcanoPhase::of(self.object) == Some(VolcanoPhase::Running);
         if !is_running {
             let begun = counts.running + counts.succeeded + counts.failed;
@@ -409,12 +387,9 @@ impl<'a> VolcanoJob<'a> {
             _ if is_anew => VolcanoPhase::Pending,
             _ => VolcanoPhase::Failed,
         };
-        let min_available = dependents::min_available(self.object, &self.tasks);
-        let status = status::updated(self.object, next, &counts, min_available, now);
-        match write_status(self.object, &status) {
-            Some(call) => request(call, "Pods are terminating"),
-            None => rest("Pods are terminating"),
-        }
+        let status = status::updated(self.object, next, &counts, self.min_available(), now);
+        let (call, why) = (write_status(self.object, &status), "Pods are terminating");
+        request_or_rest(call, why, why)
     }
 
     /// Deletes all dependents of a finished Job except finished Pods. Like upstream, it clears the counters, unless an
@@ -428,10 +403,8 @@ impl<'a> VolcanoJob<'a> {
         if let Some(call) = write_status(self.object, &status) {
             return request(call, "the Job is finished");
         }
-        match self.group {
-            Some(group) => request(delete(group), "the Job is finished"),
-            None => rest("the Job is finished"),
-        }
+        let why = "the Job is finished";
+        request_or_rest(self.group.map(delete), why, why)
     }
 
     /// Enters a phase in which the Pods are deleted.
@@ -442,7 +415,8 @@ impl<'a> VolcanoJob<'a> {
         why: &'static str,
     ) -> ActorDecision {
         let counts = TaskCounts::stopped(&self.pods);
-        self.write(&status::stopping(self.object, phase, &counts, now), why)
+        let status = status::stopping(self.object, phase, &counts, now);
+        set_status(self.object, &status, why)
     }
 
     /// Sets the phase of a PodGroup, like the scheduler.
@@ -450,24 +424,20 @@ impl<'a> VolcanoJob<'a> {
         let mut status = group.at("/status").clone();
         status["phase"] = phase.into();
         // PodGroups have no status subresource.
-        match change(group, None, "status", &status) {
-            Some(call) => request(call, "all Pods of the Job can be scheduled"),
-            None => rest("the PodGroup is up to date"),
-        }
-    }
-
-    fn create(&self, named: GroupResource, name: &str, object: Value) -> ActorDecision {
-        create(self.cache, self.object, named, name, object).map_or_else(
-            || retry(format!("{} are not served", named.1)),
-            |call| request(call, "a dependent of the Job is missing"),
+        request_or_rest(
+            change(group, None, "status", &status),
+            "all Pods of the Job can be scheduled",
+            "the PodGroup is up to date",
         )
     }
 
-    fn write(&self, status: &Value, why: &'static str) -> ActorDecision {
-        match write_status(self.object, status) {
-            Some(call) => request(call, why),
-            None => rest("the status is up to date"),
-        }
+    fn create(&self, named: GroupResource, name: &str, object: Value) -> ActorDecision {
+        let why = "a dependent of the Job is missing";
+        make(self.cache, self.object, named, (name, object), why)
+    }
+
+    fn min_available(&self) -> usize {
+        dependents::min_available(self.object, &self.tasks)
     }
 }
 

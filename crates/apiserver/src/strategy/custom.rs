@@ -42,8 +42,7 @@ impl KindStrategy for CustomStrategy {
         let Some(custom) = &kind.custom else {
             return Ok(Vec::new());
         };
-        let report = custom.schema.compiled.prune_and_default(object, METADATA)?;
-        Ok(report.unknown)
+        Ok(custom.schema.compiled.prune_and_default(object, METADATA)?)
     }
 
     fn validate(&self, change: &ObjectChange<'_>) -> Vec<StatusCause> {

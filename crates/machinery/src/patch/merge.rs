@@ -31,7 +31,7 @@ pub fn apply(original: Value, patch: Value) -> Result<Value, MergePatchError> {
 }
 
 /// Removes null members from `value` at every depth; null elements of lists stay.
-pub(super) fn drop_nulls(value: &mut Value) {
+pub fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(members) => {
             members.retain(|_, member| !member.is_null());

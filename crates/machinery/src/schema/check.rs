@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::MetadataRules;
 use super::compile::{self, CompilePurpose};
-use super::fault::invalid;
+use super::fault::{FaultList, invalid};
 use crate::status::StatusCause;
 
 /// Whether the custom resource has a status subresource.
@@ -58,32 +58,26 @@ pub fn faults(
     status: StatusSubresource,
     metadata: MetadataRules,
 ) -> Vec<StatusCause> {
-    let mut causes = Vec::new();
+    let mut faults = FaultList::new(path);
     if status == StatusSubresource::Enabled {
-        causes.extend(root_fault(schema, path));
+        faults.causes.extend(root_fault(schema, path));
     }
     if schema["nullable"] == true {
-        causes.push(StatusCause::forbidden(
-            format!("{path}.nullable"),
-            "nullable cannot be true at the root",
-        ));
+        faults.forbid("nullable", "nullable cannot be true at the root");
     }
     let unsupported = structural::unsupported(schema);
     if unsupported.is_none() {
         let mut found = structural::faults(schema, path);
         if found.is_empty() {
-            found = defaults::faults(
-                &compile::node(schema, CompilePurpose::Defaults),
-                path,
-                metadata,
-            );
+            let node = compile::node(schema, CompilePurpose::Defaults);
+            found = defaults::faults(&node, path, metadata);
         }
-        causes.extend(found);
+        faults.causes.extend(found);
     }
-    openapi::faults(schema, path, &mut causes);
+    openapi::check(schema, &mut faults);
     match unsupported {
-        Some(why) if causes.is_empty() => vec![invalid(path, &"".into(), &why)],
-        _ => causes,
+        Some(why) if faults.causes.is_empty() => vec![invalid(path, &"".into(), &why)],
+        _ => faults.causes,
     }
 }
 
@@ -116,6 +110,22 @@ fn root_fault(schema: &Value, path: &str) -> Option<StatusCause> {
     odd.then(|| invalid(path, schema, &why))
 }
 
+/// The alternatives of a schema, each with the step from the schema to it.
+fn alternatives<'a>(
+    schema: &'a Value,
+    names: [&'static str; 3],
+) -> impl Iterator<Item = (String, &'a Value)> {
+    names.into_iter().flat_map(|name| {
+        let schemas = schema[name].as_array().into_iter().flatten().enumerate();
+        schemas.map(move |(index, schema)| (format!(".{name}[{index}]"), schema))
+    })
+}
+
+/// The properties of a schema.
+fn properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    schema["properties"].as_object().into_iter().flatten()
+}
+
 /// Visits a schema and all schemas in it.
 fn each(schema: &Value, visit: &mut impl FnMut(&Value)) {
     visit(schema);
@@ -124,16 +134,10 @@ fn each(schema: &Value, visit: &mut impl FnMut(&Value)) {
             each(&schema[name], visit);
         }
     }
-    for name in ["allOf", "anyOf", "oneOf"] {
-        for schema in schema[name].as_array().into_iter().flatten() {
-            each(schema, visit);
-        }
+    for (_, schema) in alternatives(schema, ["allOf", "anyOf", "oneOf"]) {
+        each(schema, visit);
     }
-    for schema in schema["properties"]
-        .as_object()
-        .into_iter()
-        .flat_map(|all| all.values())
-    {
+    for (_, schema) in properties(schema) {
         each(schema, visit);
     }
 }

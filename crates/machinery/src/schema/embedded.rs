@@ -62,11 +62,7 @@ fn members(
         .iter()
         .filter(|(_, value)| value.is_object() || value.is_array())
     {
-        let at = match path {
-            _ if !node.properties.contains_key(name) => format!("{path}[{name}]"),
-            "" => name.clone(),
-            path => format!("{path}.{name}"),
-        };
+        let at = node.path_of(path, name);
         if let Some(of) = node.member(name) {
             walk(of, value, &at, metadata, causes);
         }

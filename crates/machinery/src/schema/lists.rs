@@ -25,11 +25,7 @@ fn members(
     causes: &mut Vec<StatusCause>,
 ) {
     for (name, value) in object {
-        let at = match path {
-            _ if !node.properties.contains_key(name) => format!("{path}[{name}]"),
-            "" => name.clone(),
-            path => format!("{path}.{name}"),
-        };
+        let at = node.path_of(path, name);
         if let Some(of) = node.member(name) {
             walk(of, value, &at, causes);
         }

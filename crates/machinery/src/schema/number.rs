@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use serde_json::{Number, Value};
 
 use super::fault::FaultDetail;
-use super::values::{as_float, float, truncated};
+use super::values::{as_float, go_float, truncated};
 use super::{JsonType, NodeTypes};
 
 /// Largest integer below which all integers are representable as floats.
@@ -68,54 +68,49 @@ impl NumberBounds {
         }
         let whole = number.as_i64();
         let mut bound =
-            |limit: Option<f64>,
+            |limit: f64,
              name: &str,
              check: &dyn Fn(f64, Option<i64>) -> Option<(Number, String)>| {
-                let Some(limit) = limit else {
-                    return;
-                };
                 let fits = Number::from_f64(limit).is_none_or(is_within);
                 if !fits {
                     faults.push(self.range.fault(name, at));
                 }
                 if let Some((value, text)) = check(limit, whole.filter(|_| fits)) {
-                    faults.push(FaultDetail::Invalid {
-                        value: Value::Number(value),
-                        text,
-                    });
+                    faults.push(FaultDetail::Invalid(Value::Number(value), text));
                 }
             };
-        bound(self.multiple_of, "MultipleOf", &|factor, whole| {
-            multiple(number, whole, factor, at)
-        });
-        bound(self.min, "Minimum boundary", &|min, whole| {
-            let word = if self.exclusive_min {
-                "should be greater than"
-            } else {
-                "should be greater than or equal to"
+        if let Some(factor) = self.multiple_of {
+            bound(factor, "MultipleOf", &|factor, whole| {
+                multiple(number, whole, factor, at)
+            });
+        }
+        let ends = [
+            (
+                self.min,
+                self.exclusive_min,
+                "Minimum",
+                "greater",
+                Ordering::Less,
+            ),
+            (
+                self.max,
+                self.exclusive_max,
+                "Maximum",
+                "less",
+                Ordering::Greater,
+            ),
+        ];
+        for (limit, is_exclusive, name, word, beyond) in ends {
+            let Some(limit) = limit else {
+                continue;
             };
-            outside(
-                number,
-                whole,
-                min,
-                &format!("{at} in body {word}"),
-                |ordering| ordering.is_lt() || self.exclusive_min && ordering.is_eq(),
-            )
-        });
-        bound(self.max, "Maximum boundary", &|max, whole| {
-            let word = if self.exclusive_max {
-                "should be less than"
-            } else {
-                "should be less than or equal to"
-            };
-            outside(
-                number,
-                whole,
-                max,
-                &format!("{at} in body {word}"),
-                |ordering| ordering.is_gt() || self.exclusive_max && ordering.is_eq(),
-            )
-        });
+            let or_equal = if is_exclusive { "" } else { " or equal to" };
+            let rule = format!("{at} in body should be {word} than{or_equal}");
+            let is_bad = |order: Ordering| order == beyond || is_exclusive && order.is_eq();
+            bound(limit, &format!("{name} boundary"), &|limit, whole| {
+                outside(number, whole, limit, &rule, is_bad)
+            });
+        }
         faults
     }
 }
@@ -175,7 +170,7 @@ fn outside(
     }
     let value = number.as_f64().unwrap_or_default();
     let bad = value.partial_cmp(&limit).is_some_and(is_bad);
-    bad.then(|| (shown_float(value), format!("{word} {}", float(limit))))
+    bad.then(|| (shown_float(value), format!("{word} {}", go_float(limit))))
 }
 
 fn multiple(
@@ -185,16 +180,12 @@ fn multiple(
     at: &str,
 ) -> Option<(Number, String)> {
     let odd = |value: Number, factor: String| {
-        Some((
-            value,
-            format!("{at} in body should be a multiple of {factor}"),
-        ))
+        let text = format!("{at} in body should be a multiple of {factor}");
+        Some((value, text))
     };
     let negative = |shown: String, factor: Number| {
-        Some((
-            factor,
-            format!("factor MultipleOf declared for {at} must be positive: {shown}"),
-        ))
+        let text = format!("factor MultipleOf declared for {at} must be positive: {shown}");
+        Some((factor, text))
     };
     if let Some(whole) = whole {
         let factor = truncated(factor);
@@ -205,7 +196,7 @@ fn multiple(
         };
     }
     if factor <= 0.0 {
-        return negative(float(factor), shown_float(factor));
+        return negative(go_float(factor), shown_float(factor));
     }
     let value = number.as_f64().unwrap_or_default();
     let quotient = if factor < 1.0 {
@@ -216,7 +207,7 @@ fn multiple(
     if is_whole(quotient) {
         return None;
     }
-    odd(shown_float(value), float(factor))
+    odd(shown_float(value), go_float(factor))
 }
 
 /// A float as a JSON number. Floats from JSON are finite.

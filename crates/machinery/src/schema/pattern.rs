@@ -315,22 +315,14 @@ impl<'a> PatternTranslator<'a> {
                 continue;
             };
             self.skip(1);
-            let high = self.class_item()?;
-            let ClassItem::Char(high) = high.clone() else {
-                return Err(PatternError::ClassRange(
-                    start[..start.len() - self.rest.len()].to_owned(),
-                ));
+            let (low, high) = match self.class_item()? {
+                ClassItem::Char(high) if high >= *low => (u32::from(*low), u32::from(high)),
+                _ => {
+                    let range = &start[..start.len() - self.rest.len()];
+                    return Err(PatternError::ClassRange(range.to_owned()));
+                }
             };
-            if high < *low {
-                return Err(PatternError::ClassRange(
-                    start[..start.len() - self.rest.len()].to_owned(),
-                ));
-            }
-            items.push_str(&format!(
-                r"\x{{{:x}}}-\x{{{:x}}}",
-                u32::from(*low),
-                u32::from(high)
-            ));
+            items.push_str(&format!(r"\x{{{low:x}}}-\x{{{high:x}}}"));
         }
         let caret = if negated { "^" } else { "" };
         self.out.push_str(&format!("[{caret}{items}]"));
@@ -395,11 +387,8 @@ impl<'a> PatternTranslator<'a> {
             self.skip(end + 1);
             (digits.to_owned(), 16)
         } else if first == 'x' {
-            let digits = self.rest.get(..2)?;
-            (
-                self.skip(2).to_owned(),
-                if digits.is_empty() { 0 } else { 16 },
-            )
+            self.rest.get(..2)?;
+            (self.skip(2).to_owned(), 16)
         } else {
             let more = self
                 .rest
@@ -413,19 +402,14 @@ impl<'a> PatternTranslator<'a> {
             }
             (format!("{first}{}", self.skip(more)), 8)
         };
-        let is_number = !digits.is_empty() && digits.chars().all(|digit| digit.is_digit(radix));
-        is_number
-            .then(|| {
-                u32::from_str_radix(&digits, radix)
-                    .ok()
-                    .and_then(char::from_u32)
-            })
-            .flatten()
+        if !digits.chars().all(|digit| digit.is_digit(radix)) {
+            return None;
+        }
+        char::from_u32(u32::from_str_radix(&digits, radix).ok()?)
     }
 }
 
 /// A character or a character class.
-#[derive(Clone)]
 enum ClassItem {
     Char(char),
     Class(String),

@@ -197,18 +197,23 @@ impl MemberType {
     }
 }
 
-fn wrong(value: &Value, member: &str, go_type: &'static str) -> SchemaTypeError {
-    let found = match value {
+/// The name of a value's type in the messages of Go's JSON decoder.
+#[must_use]
+pub fn type_name(value: &Value) -> &'static str {
+    match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",
         Value::Number(_) => "number",
         Value::String(_) => "string",
         Value::Array(_) => "array",
         Value::Object(_) => "object",
-    };
+    }
+}
+
+fn wrong(value: &Value, member: &str, go_type: &'static str) -> SchemaTypeError {
     let dot = if member.is_empty() { "" } else { "." };
     SchemaTypeError {
-        found,
+        found: type_name(value),
         field: format!("JSONSchemaProps{dot}{member}"),
         go_type,
     }

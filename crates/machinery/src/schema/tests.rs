@@ -52,7 +52,7 @@ fn object(value: Value) -> Map<String, Value> {
 fn pruned(schema: &Value, given: Value) -> Result<(Value, Vec<String>), EmbeddedObjectError> {
     let mut given = object(given);
     let report = StructuralSchema::new(schema).prune_and_default(&mut given, METADATA)?;
-    Ok((Value::Object(given), report.unknown))
+    Ok((Value::Object(given), report))
 }
 
 fn validated(

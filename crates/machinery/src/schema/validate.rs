@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::fault::{self, FAULTS_MAX, FaultDetail, SchemaFault};
 use super::number::{is_whole, type_of, value_of};
-use super::same::{OldItems, OldValue};
+use super::same::OldValue;
 use super::{
     AdditionalProperties, JsonType, NodeTypes, SchemaNode, SizeLimits, ValidatedPart,
     ValidationSubject,
@@ -80,13 +80,8 @@ fn validated(node: &SchemaNode, new: &Value, old: Option<&Value>, below: &str) -
         let text = format!(
             "takes more than {STEPS_MAX} steps to validate: the object is too large for this schema"
         );
-        outcome.faults.insert(
-            0,
-            SchemaFault {
-                at: String::new(),
-                what: FaultDetail::Plain(text),
-            },
-        );
+        let (at, what) = (String::new(), FaultDetail::Plain(text));
+        outcome.faults.insert(0, SchemaFault { at, what });
     }
     fault::causes(&outcome.faults, below, outcome.overflow)
 }
@@ -122,13 +117,7 @@ impl SchemaValidator {
         }
         if new.is_null() {
             if node.types != NodeTypes::Any && !node.nullable {
-                outcome.add(
-                    self,
-                    FaultDetail::Type {
-                        expected: node.types.name(),
-                        found: "null",
-                    },
-                );
+                outcome.add(self, FaultDetail::Type(node.types.name(), "null"));
             } else {
                 outcome.matches += 1;
             }
@@ -178,18 +167,15 @@ impl SchemaValidator {
         outcome: &mut ValidationOutcome<'a>,
     ) {
         outcome.matches += 1;
-        let length = node.length.is_set().then(|| count(text.chars().count()));
-        let too_long = node
-            .length
-            .max
-            .filter(|max| length.is_some_and(|length| length > *max));
-        let too_short = node
-            .length
-            .min
-            .filter(|min| length.is_some_and(|length| length < *min));
-        if let Some(max) = too_long {
+        // Counting takes time, so it is done only if the schema limits the length.
+        let length = if node.length.is_set() {
+            text.chars().count()
+        } else {
+            0
+        };
+        if let Some(max) = node.length.too_many(length) {
             outcome.add(self, FaultDetail::TooLong(max));
-        } else if let Some(min) = too_short {
+        } else if let Some(min) = node.length.too_few(length) {
             let what = self.invalid(text, &format!("should be at least {min} chars long"));
             outcome.add(self, what);
         } else if let Some(pattern) = &node.pattern {
@@ -203,13 +189,7 @@ impl SchemaValidator {
         if let Some(format) = node.format.as_ref().filter(|format| format.is_of_text()) {
             outcome.matches += 1;
             if !format.matches(text) {
-                outcome.add(
-                    self,
-                    FaultDetail::Type {
-                        expected: format.name(),
-                        found: text,
-                    },
-                );
+                outcome.add(self, FaultDetail::Type(format.name(), text));
             }
         }
     }
@@ -238,25 +218,29 @@ impl SchemaValidator {
                 if self.is_exhausted() {
                     return;
                 }
-                let before = old.as_ref().and_then(|old: &OldItems<'a>| old.find(item));
+                let before = old.as_ref().and_then(|old| old.find(item));
                 let length = self.path.len();
                 self.path.push_str(&format!("[{index}]"));
                 outcome.merge(self.place(of, item, before));
                 self.path.truncate(length);
             }
         }
-        if let Some(min) = node.count.too_few(items.len()) {
-            let what = self.invalid(items.len(), &format!("should have at least {min} items"));
+        self.size(node.count, items.len(), "items", outcome);
+    }
+
+    fn size(
+        &self,
+        limits: SizeLimits,
+        found: usize,
+        of: &str,
+        outcome: &mut ValidationOutcome<'_>,
+    ) {
+        if let Some(min) = limits.too_few(found) {
+            let what = self.invalid(found, &format!("should have at least {min} {of}"));
             outcome.add(self, what);
         }
-        if let Some(max) = node.count.too_many(items.len()) {
-            outcome.add(
-                self,
-                FaultDetail::TooMany {
-                    found: items.len(),
-                    max,
-                },
-            );
+        if let Some(max) = limits.too_many(found) {
+            outcome.add(self, FaultDetail::TooMany(found, max));
         }
     }
 
@@ -267,22 +251,7 @@ impl SchemaValidator {
         old: Option<OldValue<'a>>,
         outcome: &mut ValidationOutcome<'a>,
     ) {
-        if let Some(min) = node.members.too_few(members.len()) {
-            let what = self.invalid(
-                members.len(),
-                &format!("should have at least {min} properties"),
-            );
-            outcome.add(self, what);
-        }
-        if let Some(max) = node.members.too_many(members.len()) {
-            outcome.add(
-                self,
-                FaultDetail::TooMany {
-                    found: members.len(),
-                    max,
-                },
-            );
-        }
+        self.size(node.members, members.len(), "properties", outcome);
         let others = members
             .iter()
             .filter(|(name, _)| !node.properties.contains_key(*name));
@@ -290,13 +259,7 @@ impl SchemaValidator {
             AdditionalProperties::Forbidden => {
                 for (name, _) in others {
                     let text = format!("{}.{name} in body is a forbidden property", self.path);
-                    outcome.add(
-                        self,
-                        FaultDetail::Invalid {
-                            value: name.as_str().into(),
-                            text,
-                        },
-                    );
+                    outcome.add(self, FaultDetail::Invalid(name.as_str().into(), text));
                 }
             }
             AdditionalProperties::Schema(of) => {
@@ -327,19 +290,16 @@ impl SchemaValidator {
         outcome: &mut ValidationOutcome<'a>,
     ) {
         // Iterate over the smaller set: either may be large.
-        let dot = if self.path.is_empty() { "" } else { "." };
-        if members.len() < node.properties.len() {
-            for (name, value) in members {
-                if let Some(of) = node.properties.get(name) {
-                    outcome.merge(self.member(of, (dot, name), value, old));
-                }
-            }
+        let both: Vec<(&String, &SchemaNode, &Value)> = if members.len() < node.properties.len() {
+            let known = |(name, value)| Some((name, node.properties.get(name)?, value));
+            members.iter().filter_map(known).collect()
         } else {
-            for (name, of) in &node.properties {
-                if let Some(value) = members.get(name) {
-                    outcome.merge(self.member(of, (dot, name), value, old));
-                }
-            }
+            let given = |(name, of)| Some((name, of, members.get(name)?));
+            node.properties.iter().filter_map(given).collect()
+        };
+        let dot = if self.path.is_empty() { "" } else { "." };
+        for (name, of, value) in both {
+            outcome.merge(self.member(of, (dot, name), value, old));
         }
     }
 
@@ -374,11 +334,7 @@ impl SchemaValidator {
             for of in &node.any_of {
                 let outcome = self.node(of, new, old);
                 let is_valid = outcome.faults.is_empty();
-                if is_valid
-                    || best
-                        .as_ref()
-                        .is_none_or(|best| outcome.matches > best.matches)
-                {
+                if is_valid || outcome.is_better(best.as_ref()) {
                     best = Some(outcome);
                 }
                 if is_valid {
@@ -427,11 +383,7 @@ impl SchemaValidator {
                 valid += 1;
                 best = None;
                 first = first.or(Some(outcome));
-            } else if valid == 0
-                && best
-                    .as_ref()
-                    .is_none_or(|best| outcome.matches > best.matches)
-            {
+            } else if valid == 0 && outcome.is_better(best.as_ref()) {
                 best = Some(outcome);
             }
         }
@@ -452,10 +404,7 @@ impl SchemaValidator {
     }
 
     fn invalid(&self, value: impl Into<Value>, text: &str) -> FaultDetail<'static> {
-        FaultDetail::Invalid {
-            value: value.into(),
-            text: format!("{} in body {text}", self.path),
-        }
+        FaultDetail::Invalid(value.into(), format!("{} in body {text}", self.path))
     }
 
     fn is_exhausted(&self) -> bool {
@@ -475,10 +424,12 @@ impl<'a> ValidationOutcome<'a> {
     }
 
     fn plain(&mut self, text: String) {
-        self.push(SchemaFault {
-            at: String::new(),
-            what: FaultDetail::Plain(text),
-        });
+        let (at, what) = (String::new(), FaultDetail::Plain(text));
+        self.push(SchemaFault { at, what });
+    }
+
+    fn is_better(&self, other: Option<&Self>) -> bool {
+        other.is_none_or(|other| self.matches > other.matches)
     }
 
     fn push(&mut self, fault: SchemaFault<'a>) {
@@ -530,19 +481,13 @@ fn type_fault<'a>(node: &'a SchemaNode, value: &Value) -> Option<FaultDetail<'a>
     let format = node.format.as_ref().map_or("", |format| format.name());
     let is_listed = matches!(found, JsonType::String | JsonType::Array);
     if !format.is_empty() && !is_listed && !fits && found_format != format {
-        return Some(FaultDetail::Type {
-            expected: format,
-            found: found_format,
-        });
+        return Some(FaultDetail::Type(format, found_format));
     }
     let is_numeric = types.has(JsonType::Number) || types.has(JsonType::Integer);
     if fits || !format.is_empty() && is_listed && !is_numeric {
         return None;
     }
-    Some(FaultDetail::Type {
-        expected: types.name(),
-        found: found.name(),
-    })
+    Some(FaultDetail::Type(types.name(), found.name()))
 }
 
 fn count(found: usize) -> i64 {

@@ -37,7 +37,7 @@ impl EnumValues {
             if !choice.shown.is_empty() {
                 choice.shown.push_str(", ");
             }
-            let text = value.as_str().map_or_else(|| json(value), str::to_owned);
+            let text = value.as_str().map_or_else(|| go_json(value), str::to_owned);
             choice.shown.push_str(&quoted(&text));
             match value {
                 Value::Null => {}
@@ -91,13 +91,14 @@ impl EnumValues {
 pub(super) fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => quoted(text),
-        Value::Number(number) if !number.is_i64() => float(number.as_f64().unwrap_or_default()),
-        other => json(other),
+        Value::Number(number) if !number.is_i64() => go_float(number.as_f64().unwrap_or_default()),
+        other => go_json(other),
     }
 }
 
 /// JSON with Go's escapes.
-pub(super) fn json(value: &Value) -> String {
+#[must_use]
+pub fn go_json(value: &Value) -> String {
     let text = value.to_string();
     if !text.contains(['<', '>', '&']) {
         return text;
@@ -107,8 +108,9 @@ pub(super) fn json(value: &Value) -> String {
         .replace('&', "\\u0026")
 }
 
-/// A float in the format of Go's `%v`.
-pub(super) fn float(value: f64) -> String {
+/// A float in the format of Go's `%v`: with an exponent from a million on.
+#[must_use]
+pub fn go_float(value: f64) -> String {
     let scientific = format!("{value:e}");
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or_default();
@@ -181,7 +183,7 @@ mod tests {
             (123_456.5, "123456.5"),
         ];
         for (value, text) in cases {
-            assert_eq!(float(value), text);
+            assert_eq!(go_float(value), text);
         }
     }
 }

@@ -12,13 +12,6 @@ use serde_json::{Map, Value};
 use super::values::shown;
 use super::{AdditionalProperties, MetadataRules, MetadataShapeError, SchemaNode};
 
-/// The fields that were dropped from an object.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct PruneReport {
-    /// Paths of the unknown members that were dropped.
-    pub unknown: Vec<String>,
-}
-
 /// The type or the metadata of an embedded object cannot be decoded. The client receives the message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EmbeddedObjectError {
@@ -67,15 +60,8 @@ pub(super) fn prune(
     object: &mut Map<String, Value>,
     defaults: DefaultsMode,
     metadata: MetadataRules,
-) -> Result<PruneReport, EmbeddedObjectError> {
-    let mut walk = PruneWalk {
-        path: String::new(),
-        place: String::new(),
-        unknown: Vec::new(),
-        unknown_metadata: Vec::new(),
-        defaults,
-        metadata,
-    };
+) -> Result<Vec<String>, EmbeddedObjectError> {
+    let mut walk = PruneWalk::new("", defaults, metadata);
     let unknown = if root.preserve {
         UnknownPolicy::Keep
     } else {
@@ -85,28 +71,30 @@ pub(super) fn prune(
     walk.unknown.sort();
     walk.unknown_metadata.sort();
     walk.unknown.append(&mut walk.unknown_metadata);
-    Ok(PruneReport {
-        unknown: walk.unknown,
-    })
+    Ok(walk.unknown)
 }
 
 /// Whether a value has unknown members.
 pub(super) fn has_unknown(node: &SchemaNode, value: &Value, metadata: MetadataRules) -> bool {
     let mut value = value.clone();
-    let mut walk = PruneWalk {
-        path: ".".to_owned(),
-        place: String::new(),
-        unknown: Vec::new(),
-        unknown_metadata: Vec::new(),
-        defaults: DefaultsMode::Leave,
-        metadata,
-    };
+    let mut walk = PruneWalk::new(".", DefaultsMode::Leave, metadata);
     // `embedded` reports invalid metadata.
     let _ = walk.value(Some(node), UnknownPolicy::Drop, &mut value);
     !walk.unknown.is_empty()
 }
 
 impl PruneWalk {
+    fn new(path: &str, defaults: DefaultsMode, metadata: MetadataRules) -> Self {
+        Self {
+            path: path.to_owned(),
+            place: String::new(),
+            unknown: Vec::new(),
+            unknown_metadata: Vec::new(),
+            defaults,
+            metadata,
+        }
+    }
+
     fn value(
         &mut self,
         node: Option<&SchemaNode>,
@@ -174,21 +162,18 @@ impl PruneWalk {
                 }
                 UnknownPolicy::Drop | UnknownPolicy::Keep => UnknownPolicy::Drop,
             };
-            let lengths = (self.path.len(), self.place.len());
+            let length = self.path.len();
             self.enter(name);
-            match node.properties.contains_key(name) {
-                true if self.place.is_empty() => self.place.push_str(name),
-                true => self.place.push_str(&format!(".{name}")),
-                false => self.place.push_str(&format!("[{name}]")),
-            }
+            let place = node.path_of(&self.place, name);
+            let outer = mem::replace(&mut self.place, place);
             let known = self.unknown_metadata.len();
             self.value(of, below, value)?;
             if filled.contains(name) {
                 // The client did not send these members, so they are not reported.
                 self.unknown_metadata.truncate(known);
             }
-            self.path.truncate(lengths.0);
-            self.place.truncate(lengths.1);
+            self.path.truncate(length);
+            self.place = outer;
         }
         Ok(())
     }

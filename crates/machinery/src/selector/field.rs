@@ -62,23 +62,6 @@ impl FieldSelector {
     pub fn requirements(&self) -> &[FieldRequirement] {
         &self.requirements
     }
-
-    /// Whether an object matches all terms. `field` looks up its fields; an unset field counts as empty.
-    pub fn matches<'a>(&self, field: impl Fn(&str) -> Option<&'a str>) -> bool {
-        self.requirements.iter().all(|requirement| {
-            let equal = field(&requirement.field).unwrap_or_default() == requirement.value;
-            match requirement.op {
-                FieldOp::Equal => equal,
-                FieldOp::NotEqual => !equal,
-            }
-        })
-    }
-
-    /// Whether this selects everything.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.requirements.is_empty()
-    }
 }
 
 /// Splits the text at unescaped commas and sorts the terms. Upstream parses them in this order, which decides which error
@@ -181,26 +164,6 @@ mod tests {
     }
 
     #[test]
-    fn matches_fields_and_treats_unset_ones_as_empty() {
-        let cases = [
-            ("", true),
-            ("a=x", true),
-            ("a!=x", false),
-            ("a=y", false),
-            ("a=x,b!=y", true),
-            ("a=x,b=y", false),
-            ("b=", true),
-            ("b!=", false),
-        ];
-        for (text, expected) in cases {
-            let selector = FieldSelector::parse(text).unwrap();
-            let got = selector.matches(|field| (field == "a").then_some("x"));
-            assert_eq!(got, expected, "{text:?}");
-            assert_eq!(selector.is_empty(), text.is_empty());
-        }
-    }
-
-    #[test]
     fn malformed_selectors_have_upstream_messages() {
         let cases = [
             ("a", "invalid selector: 'a'; can't understand 'a'"),
@@ -245,7 +208,6 @@ mod tests {
             let escaped = value.replace('\\', r"\\").replace(',', r"\,").replace('=', r"\=");
             let selector = FieldSelector::parse(&format!("b!=x,a={escaped}")).unwrap();
             prop_assert_eq!(&selector.requirements()[0].value, &value);
-            prop_assert!(selector.matches(|field| (field == "a").then_some(value.as_str())));
         }
     }
 }

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::dependents::task_of;
@@ -13,7 +14,7 @@ use crate::cache::ObjectSnapshot;
 use crate::objects::{set_count, time, time_at};
 
 /// The phase of a Job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) enum VolcanoPhase {
     Pending,
     Running,
@@ -27,54 +28,33 @@ pub(super) enum VolcanoPhase {
     Failed,
 }
 
-/// The number of Pods in each state.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// The number of Pods in each state. Like Kubernetes, the status omits zeros.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
 pub(super) struct TaskCounts {
     pub(super) pending: usize,
     pub(super) running: usize,
     pub(super) succeeded: usize,
     pub(super) failed: usize,
     pub(super) terminating: usize,
-    pub(super) unknown: usize,
-    /// Counts by task and phase.
-    tasks: BTreeMap<String, BTreeMap<String, usize>>,
+    unknown: usize,
+    #[serde(rename = "taskStatusCount")]
+    tasks: BTreeMap<String, TaskPhases>,
 }
 
-const PHASES: [(&str, VolcanoPhase); 10] = [
-    ("Pending", VolcanoPhase::Pending),
-    ("Running", VolcanoPhase::Running),
-    ("Restarting", VolcanoPhase::Restarting),
-    ("Aborting", VolcanoPhase::Aborting),
-    ("Aborted", VolcanoPhase::Aborted),
-    ("Completing", VolcanoPhase::Completing),
-    ("Completed", VolcanoPhase::Completed),
-    ("Terminating", VolcanoPhase::Terminating),
-    ("Terminated", VolcanoPhase::Terminated),
-    ("Failed", VolcanoPhase::Failed),
-];
-/// Names of the counts in the status.
-const COUNTS: [&str; 6] = [
-    "pending",
-    "running",
-    "succeeded",
-    "failed",
-    "terminating",
-    "unknown",
-];
+/// The number of Pods of one task by phase.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
+struct TaskPhases {
+    phase: BTreeMap<String, usize>,
+}
 
 // === impl VolcanoPhase ===
 
 impl VolcanoPhase {
     /// The phase of a Job; `None` if it has none yet.
     pub(super) fn of(job: &ObjectSnapshot) -> Option<Self> {
-        let text = job.text("/status/state/phase");
-        let known = PHASES.iter().find(|(name, _)| *name == text);
-        known.map(|(_, phase)| *phase)
-    }
-
-    fn name(self) -> &'static str {
-        let known = PHASES.iter().find(|(_, phase)| *phase == self);
-        known.map_or("", |(name, _)| name)
+        Self::deserialize(job.at("/status/state/phase")).ok()
     }
 }
 
@@ -94,7 +74,7 @@ impl TaskCounts {
                 _ => &mut counts.unknown,
             } += 1;
             let task = counts.tasks.entry(task_of(pod).to_owned()).or_default();
-            *task.entry(phase.to_owned()).or_default() += 1;
+            *task.phase.entry(phase.to_owned()).or_default() += 1;
         }
         counts
     }
@@ -109,55 +89,16 @@ impl TaskCounts {
 
     /// Reads the counts from the status of a Job.
     pub(super) fn from_status(job: &ObjectSnapshot) -> Self {
-        let [pending, running, succeeded, failed, terminating, unknown] = COUNTS.map(|field| {
-            let count = job.number(&format!("/status/{field}")).unwrap_or(0);
-            usize::try_from(count).unwrap_or(0)
-        });
-        let mut tasks: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
-        for (task, said) in job
-            .at("/status/taskStatusCount")
-            .as_object()
-            .into_iter()
-            .flatten()
-        {
-            for (phase, count) in said["phase"].as_object().into_iter().flatten() {
-                let count = count.as_u64().and_then(|count| usize::try_from(count).ok());
-                let task = tasks.entry(task.clone()).or_default();
-                task.insert(phase.clone(), count.unwrap_or(0));
-            }
-        }
-        Self {
-            pending,
-            running,
-            succeeded,
-            failed,
-            terminating,
-            unknown,
-            tasks,
-        }
+        Self::deserialize(job.at("/status")).unwrap_or_default()
     }
 
     fn write(&self, status: &mut Value) {
-        let counts = [
-            self.pending,
-            self.running,
-            self.succeeded,
-            self.failed,
-            self.terminating,
-            self.unknown,
-        ];
-        for (field, count) in COUNTS.iter().zip(counts) {
-            set_count(status, field, count);
-        }
-        let tasks = self.tasks.iter();
-        let tasks: serde_json::Map<String, Value> = tasks
-            .map(|(task, phases)| (task.clone(), json!({ "phase": phases })))
-            .collect();
-        match status.as_object_mut() {
-            Some(status) if tasks.is_empty() => {
-                status.remove("taskStatusCount");
+        for (field, count) in json!(self).as_object().into_iter().flatten() {
+            if *count == 0 || *count == json!({}) {
+                status.as_object_mut().map(|status| status.remove(field));
+            } else {
+                status[field] = count.clone();
             }
-            _ => status["taskStatusCount"] = tasks.into(),
         }
     }
 }
@@ -228,11 +169,11 @@ fn add_one(status: &mut Value, field: &str) {
 
 /// Sets the phase, and moves its condition to the end of the list.
 fn enter(job: &ObjectSnapshot, status: &mut Value, phase: VolcanoPhase, now: Timestamp) {
-    let (name, now) = (phase.name(), time(now));
-    status["state"] = json!({"phase": name, "lastTransitionTime": now});
+    let (phase, now) = (json!(phase), time(now));
+    status["state"] = json!({"phase": phase, "lastTransitionTime": now});
     let mut conditions = job.items("/status/conditions").to_vec();
-    conditions.retain(|known| known["status"] != name);
-    conditions.push(json!({"status": name, "lastTransitionTime": now}));
+    conditions.retain(|known| known["status"] != phase);
+    conditions.push(json!({"status": phase, "lastTransitionTime": now}));
     status["conditions"] = conditions.into();
 }
 

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::super::fault::invalid;
-use super::super::values::json;
-use crate::status::StatusCause;
+use super::super::fault::FaultList;
+use super::super::values::go_json;
+use super::{alternatives, properties};
 
 /// Properties of a schema that its subschemas inherit.
 #[derive(Clone, Default)]
@@ -15,39 +15,47 @@ struct SchemaContext {
     in_metadata: bool,
 }
 
-/// Unsupported members and their messages.
-const UNSUPPORTED: [(&str, &str); 6] = [
-    ("id", "id is not supported"),
-    ("additionalItems", "additionalItems is not supported"),
-    ("patternProperties", "patternProperties is not supported"),
-    ("definitions", "definitions is not supported"),
-    ("dependencies", "dependencies is not supported"),
-    ("$ref", "$ref is not supported"),
+/// Members that are not supported.
+const UNSUPPORTED: [&str; 6] = [
+    "id",
+    "additionalItems",
+    "patternProperties",
+    "definitions",
+    "dependencies",
+    "$ref",
 ];
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
-/// The faults of a schema and its subschemas.
-pub(super) fn faults(schema: &Value, path: &str, causes: &mut Vec<StatusCause>) {
-    place(schema, path, &SchemaContext::default(), true, causes);
+/// The reasons that a CEL rule may give, sorted.
+const REASONS: [&str; 4] = [
+    "FieldValueDuplicate",
+    "FieldValueForbidden",
+    "FieldValueInvalid",
+    "FieldValueRequired",
+];
+
+const EMBEDDED: &str = "x-kubernetes-embedded-resource";
+const KEEP: &str = "x-kubernetes-preserve-unknown-fields";
+const LIST_TYPE: &str = "x-kubernetes-list-type";
+const MAP_KEYS: &str = "x-kubernetes-list-map-keys";
+const MAP_TYPE: &str = "x-kubernetes-map-type";
+
+/// Checks a root schema and its subschemas.
+pub(super) fn check(schema: &Value, faults: &mut FaultList) {
+    place(schema, &SchemaContext::default(), true, faults);
 }
 
-fn place(
-    schema: &Value,
-    path: &str,
-    context: &SchemaContext,
-    is_root: bool,
-    causes: &mut Vec<StatusCause>,
-) {
-    supported(schema, path, context, causes);
+fn place(schema: &Value, context: &SchemaContext, is_root: bool, faults: &mut FaultList) {
+    supported(schema, context, faults);
     if schema["uniqueItems"] == true {
         let why =
             "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
-        causes.push(StatusCause::forbidden(format!("{path}.uniqueItems"), why));
+        faults.forbid("uniqueItems", why);
     }
-    additional(schema, path, context, causes);
-    let is_object = is_root || schema["x-kubernetes-embedded-resource"] == true;
-    for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
+    additional(schema, context, faults);
+    let is_object = is_root || schema[EMBEDDED] == true;
+    for (name, schema) in properties(schema) {
         let mut context = context.clone();
         if is_object && matches!(name.as_str(), "metadata" | "kind" | "apiVersion") {
             context.in_metadata = true;
@@ -55,352 +63,234 @@ fn place(
                 context.no_defaults = Some(format!("in top-level {name}"));
             }
         }
-        place(
-            schema,
-            &format!("{path}.properties[{name}]"),
-            &context,
-            false,
-            causes,
-        );
+        inside(&format!(".properties[{name}]"), schema, &context, faults);
     }
     if schema["not"].is_object() {
-        place(
-            &schema["not"],
-            &format!("{path}.not"),
-            context,
-            false,
-            causes,
-        );
+        inside(".not", &schema["not"], context, faults);
     }
-    for name in ["allOf", "oneOf", "anyOf"] {
-        for (index, schema) in schema[name].as_array().into_iter().flatten().enumerate() {
-            place(
-                schema,
-                &format!("{path}.{name}[{index}]"),
-                context,
-                false,
-                causes,
-            );
-        }
+    for (step, schema) in alternatives(schema, ["allOf", "oneOf", "anyOf"]) {
+        inside(&step, schema, context, faults);
     }
     match &schema["items"] {
-        items @ Value::Object(_) => place(items, &format!("{path}.items"), context, false, causes),
+        items @ Value::Object(_) => inside(".items", items, context, faults),
         Value::Array(items) => {
             for (index, schema) in items.iter().enumerate() {
-                place(
-                    schema,
-                    &format!("{path}.items[{index}]"),
-                    context,
-                    false,
-                    causes,
-                );
+                inside(&format!(".items[{index}]"), schema, context, faults);
             }
         }
         _ => {}
     }
-    extensions(schema, path, causes);
-    list_map(schema, path, causes);
-    rules(schema, path, causes);
+    extensions(schema, faults);
+    list_map(schema, faults);
+    rules(schema, faults);
 }
 
-fn supported(schema: &Value, path: &str, context: &SchemaContext, causes: &mut Vec<StatusCause>) {
-    let name = schema["type"].as_str().unwrap_or_default();
+fn inside(step: &str, schema: &Value, context: &SchemaContext, faults: &mut FaultList) {
+    faults.below(step, |faults| place(schema, context, false, faults));
+}
+
+fn supported(schema: &Value, context: &SchemaContext, faults: &mut FaultList) {
+    let name = text(schema, "type").unwrap_or_default();
     if !name.is_empty() && !TYPES.contains(&name) {
-        causes.push(StatusCause::not_supported(
-            format!("{path}.type"),
-            name,
-            &TYPES,
-        ));
+        faults.refuse_word("type", name, &TYPES);
     }
-    if let Some(why) = context
-        .no_defaults
-        .as_ref()
-        .filter(|_| !schema["default"].is_null())
+    if let Some(why) = &context.no_defaults
+        && !schema["default"].is_null()
     {
-        causes.push(StatusCause::forbidden(
-            format!("{path}.default"),
-            &format!("must not be set {why}"),
-        ));
+        faults.forbid("default", &format!("must not be set {why}"));
     }
-    for (name, why) in UNSUPPORTED {
+    for name in UNSUPPORTED {
         if !schema[name].is_null() {
-            causes.push(StatusCause::forbidden(format!("{path}.{name}"), why));
+            faults.forbid(name, &format!("{name} is not supported"));
         }
     }
     if name == "null" {
         let why = "type cannot be set to null, use nullable as an alternative";
-        causes.push(StatusCause::forbidden(format!("{path}.type"), why));
+        faults.forbid("type", why);
     }
-    if schema["items"]
-        .as_array()
-        .is_some_and(|items| !items.is_empty())
-    {
+    if !list(&schema["items"]).is_empty() {
         let why = "items must be a schema object and not an array";
-        causes.push(StatusCause::forbidden(format!("{path}.items"), why));
+        faults.forbid("items", why);
     }
-    if context.in_metadata && schema["x-kubernetes-embedded-resource"] == true {
-        let why = "must not be used inside of resource meta";
-        causes.push(StatusCause::forbidden(
-            format!("{path}.x-kubernetes-embedded-resource"),
-            why,
-        ));
+    if context.in_metadata && schema[EMBEDDED] == true {
+        faults.forbid(EMBEDDED, "must not be used inside of resource meta");
     }
 }
 
-fn additional(schema: &Value, path: &str, context: &SchemaContext, causes: &mut Vec<StatusCause>) {
-    let at = format!("{path}.additionalProperties");
-    let has_properties = schema["properties"]
-        .as_object()
-        .is_some_and(|all| !all.is_empty());
-    if has_properties
-        && !matches!(
-            schema["additionalProperties"],
-            Value::Null | Value::Bool(true)
-        )
-    {
+fn additional(schema: &Value, context: &SchemaContext, faults: &mut FaultList) {
+    let additional = &schema["additionalProperties"];
+    let is_open = matches!(additional, Value::Null | Value::Bool(true));
+    if properties(schema).next().is_some() && !is_open {
         let why = "additionalProperties and properties are mutual exclusive";
-        causes.push(StatusCause::forbidden(&at, why));
+        faults.forbid("additionalProperties", why);
     }
-    if schema["additionalProperties"].is_object() {
+    if additional.is_object() {
         let mut context = context.clone();
         if context.in_metadata {
             context.no_defaults =
                 Some("inside additionalProperties applying to object metadata".to_owned());
         }
-        place(
-            &schema["additionalProperties"],
-            &at,
-            &context,
-            false,
-            causes,
-        );
+        inside(".additionalProperties", additional, &context, faults);
     }
 }
 
-fn extensions(schema: &Value, path: &str, causes: &mut Vec<StatusCause>) {
-    let text = |name: &str| schema[name].as_str();
-    let keep = "x-kubernetes-preserve-unknown-fields";
-    if schema[keep] == false {
-        causes.push(invalid(
-            format!("{path}.{keep}"),
-            &false.into(),
-            "must be true or undefined",
-        ));
+fn extensions(schema: &Value, faults: &mut FaultList) {
+    if schema[KEEP] == false {
+        faults.refuse(KEEP, &false.into(), "must be true or undefined");
     }
-    let type_name = text("type").unwrap_or_default();
+    let type_name = text(schema, "type").unwrap_or_default();
     let mut wants = |extension: &str, wanted: &str| {
-        let is_wrong = text(extension).is_some() && type_name != wanted;
-        let why = format!("must be {wanted} if {extension} is specified");
-        let at = format!("{path}.type");
+        let is_wrong = schema[extension].is_string() && type_name != wanted;
         if is_wrong {
-            causes.push(match type_name {
-                "" => StatusCause::required(at, &why),
-                other => invalid(at, &other.into(), &why),
-            });
+            let why = format!("must be {wanted} if {extension} is specified");
+            faults.refuse_text("type", type_name, &why);
         }
         is_wrong
     };
-    wants("x-kubernetes-map-type", "object");
-    let is_no_list = wants("x-kubernetes-list-type", "array");
-    if let Some(other) =
-        text("x-kubernetes-map-type").filter(|name| !matches!(*name, "atomic" | "granular"))
-    {
-        let at = format!("{path}.x-kubernetes-map-type");
-        causes.push(StatusCause::not_supported(
-            at,
-            other,
-            &["atomic", "granular"],
-        ));
+    wants(MAP_TYPE, "object");
+    let is_no_list = wants(LIST_TYPE, "array");
+    let is_known = |faults: &mut FaultList, extension: &str, known: &[&str]| {
+        let word = text(schema, extension).filter(|word| !known.contains(word));
+        if let Some(word) = word {
+            faults.refuse_word(extension, word, known);
+        }
+    };
+    is_known(faults, MAP_TYPE, &["atomic", "granular"]);
+    if text(schema, LIST_TYPE) == Some("set") && !is_no_list {
+        set_items(&schema["items"], faults);
     }
-    if text("x-kubernetes-list-type") == Some("set") && !is_no_list {
-        set_items(&schema["items"], path, causes);
-    }
-    if let Some(other) =
-        text("x-kubernetes-list-type").filter(|name| !matches!(*name, "atomic" | "set" | "map"))
-    {
-        let at = format!("{path}.x-kubernetes-list-type");
-        causes.push(StatusCause::not_supported(
-            at,
-            other,
-            &["atomic", "set", "map"],
-        ));
-    }
+    is_known(faults, LIST_TYPE, &["atomic", "set", "map"]);
 }
 
 /// Items of a set are compared as a whole, so they must be atomic.
-fn set_items(items: &Value, path: &str, causes: &mut Vec<StatusCause>) {
-    let (list, map) = (
-        &items["x-kubernetes-list-type"],
-        &items["x-kubernetes-map-type"],
-    );
+fn set_items(items: &Value, faults: &mut FaultList) {
+    let (list, map) = (&items[LIST_TYPE], &items[MAP_TYPE]);
     let why = "must be atomic as item of a list with x-kubernetes-list-type=set";
-    let at = |name: &str| format!("{path}.items.{name}");
-    match items["type"].as_str() {
+    faults.below(".items", |faults| match text(items, "type") {
         Some("array") if !list.is_null() && list != "atomic" => {
-            causes.push(StatusCause::invalid(
-                at("x-kubernetes-list-type"),
-                list,
-                why,
-            ));
+            faults.refuse(LIST_TYPE, list, why);
         }
-        Some("object") if map != "atomic" => {
-            // Upstream shows the list type here, not the map type.
-            causes.push(StatusCause::invalid(at("x-kubernetes-map-type"), list, why));
-        }
+        // Upstream shows the list type here, not the map type.
+        Some("object") if map != "atomic" => faults.refuse(MAP_TYPE, list, why),
         _ => {}
-    }
+    });
 }
 
-fn list_map(schema: &Value, path: &str, causes: &mut Vec<StatusCause>) {
-    let kind = schema["x-kubernetes-list-type"].as_str();
-    let keys: Vec<&str> = schema["x-kubernetes-list-map-keys"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
-    let (at_type, at_keys) = (
-        format!("{path}.x-kubernetes-list-type"),
-        format!("{path}.x-kubernetes-list-map-keys"),
-    );
+fn list_map(schema: &Value, faults: &mut FaultList) {
+    let kind = text(schema, LIST_TYPE);
+    let keys = list(&schema[MAP_KEYS]).iter().filter_map(Value::as_str);
+    let keys: Vec<&str> = keys.collect();
     if !keys.is_empty() && kind != Some("map") {
         let why = "must be map if x-kubernetes-list-map-keys is non-empty";
-        causes.push(match kind {
-            None => StatusCause::required(at_type, why),
-            Some(other) => invalid(at_type, &other.into(), why),
-        });
+        match kind {
+            None => faults.require(LIST_TYPE, why),
+            Some(other) => faults.refuse(LIST_TYPE, &other.into(), why),
+        }
     }
-    let (items, at_items) = (&schema["items"], format!("{path}.items"));
+    let items = &schema["items"];
     if kind == Some("map") {
         if keys.is_empty() {
-            causes.push(StatusCause::required(
-                &at_keys,
-                "must not be empty if x-kubernetes-list-type is map",
-            ));
+            let why = "must not be empty if x-kubernetes-list-type is map";
+            faults.require(MAP_KEYS, why);
         }
-        match items["type"].as_str() {
+        match text(items, "type") {
             _ if items.is_null() => {
-                causes.push(StatusCause::required(
-                    &at_items,
-                    "must have a schema if x-kubernetes-list-type is map",
-                ));
+                let why = "must have a schema if x-kubernetes-list-type is map";
+                faults.require("items", why);
             }
-            Some("object") => map_keys(&keys, items, path, causes),
+            Some("object") => map_keys(&keys, items, faults),
             other => {
                 let why = "must be object if parent array's x-kubernetes-list-type is map";
-                causes.push(invalid(
-                    format!("{at_items}.type"),
-                    &other.unwrap_or_default().into(),
-                    why,
-                ));
+                faults.refuse("items.type", &other.unwrap_or_default().into(), why);
             }
         }
     }
-    if matches!(kind, Some("map" | "set")) && items["nullable"] == true {
-        let why = format!(
-            "cannot be nullable when x-kubernetes-list-type is {}",
-            kind.unwrap_or_default()
-        );
-        causes.push(StatusCause::forbidden(format!("{at_items}.nullable"), &why));
+    if let Some(kind @ ("map" | "set")) = kind
+        && items["nullable"] == true
+    {
+        let why = format!("cannot be nullable when x-kubernetes-list-type is {kind}");
+        faults.forbid("items.nullable", &why);
     }
     if kind == Some("map") {
-        required_keys(&keys, items, &at_items, causes);
+        required_keys(&keys, items, faults);
     }
 }
 
-fn map_keys(keys: &[&str], items: &Value, path: &str, causes: &mut Vec<StatusCause>) {
-    let at = format!("{path}.x-kubernetes-list-map-keys");
+fn map_keys(keys: &[&str], items: &Value, faults: &mut FaultList) {
+    let shown = keys.into();
     for (index, key) in keys.iter().enumerate() {
         match items["properties"].get(key) {
-            None => causes.push(StatusCause::invalid(
-                &at,
-                keys,
-                "entries must all be names of item properties",
-            )),
-            Some(property) if matches!(property["type"].as_str(), Some("array" | "object")) => {
-                let at = format!("{path}.items.properties[{key}].type");
+            None => {
+                let why = "entries must all be names of item properties";
+                faults.refuse(MAP_KEYS, &shown, why);
+            }
+            Some(property) if matches!(text(property, "type"), Some("array" | "object")) => {
+                let at = format!("items.properties[{key}].type");
                 let why = "must be a scalar type if parent array's x-kubernetes-list-type is map";
-                causes.push(invalid(at, &items["type"], why));
+                faults.refuse(&at, &items["type"], why);
             }
             Some(_) => {}
         }
         if keys[..index].contains(key) {
-            causes.push(StatusCause::invalid(
-                &at,
-                keys,
-                "must not contain duplicate entries",
-            ));
+            faults.refuse(MAP_KEYS, &shown, "must not contain duplicate entries");
         }
     }
 }
 
 /// Keys of a `map` list must be required or have a default, so that every item is identified.
-fn required_keys(keys: &[&str], items: &Value, at_items: &str, causes: &mut Vec<StatusCause>) {
-    let required = items["required"].as_array().cloned().unwrap_or_default();
+fn required_keys(keys: &[&str], items: &Value, faults: &mut FaultList) {
+    let required = list(&items["required"]);
     for key in keys {
         let Some(property) = items["properties"].get(key) else {
             continue;
         };
-        let at = format!("{at_items}.properties[{key}]");
+        let at = format!("items.properties[{key}]");
         if !required.iter().any(|name| name == key) && property["default"].is_null() {
             let why = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
-            causes.push(StatusCause::required(format!("{at}.default"), why));
+            faults.require(&format!("{at}.default"), why);
         }
         if property["nullable"] == true {
             let why = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";
-            causes.push(StatusCause::forbidden(format!("{at}.nullable"), why));
+            faults.forbid(&format!("{at}.nullable"), why);
         }
     }
 }
 
 /// Checks the form of CEL rules; the expressions are not compiled.
-fn rules(schema: &Value, path: &str, causes: &mut Vec<StatusCause>) {
-    for (index, rule) in schema["x-kubernetes-validations"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .enumerate()
-    {
-        let at = format!("{path}.x-kubernetes-validations[{index}]");
-        let text = |name: &str| rule[name].as_str().unwrap_or_default();
-        let (own, message) = (text("rule").trim(), text("message"));
-        if own.is_empty() {
-            causes.push(StatusCause::required(
-                format!("{at}.rule"),
-                "rule is not specified",
-            ));
-        } else if !message.is_empty() && message.trim().is_empty() {
-            causes.push(invalid(
-                format!("{at}.message"),
-                &message.into(),
-                "must be non-empty if specified",
-            ));
-        } else if message.trim().contains(['\n', '\r']) {
-            causes.push(invalid(
-                format!("{at}.message"),
-                &message.into(),
-                "must not contain line breaks",
-            ));
-        } else if own.contains(['\n', '\r']) && message.is_empty() {
-            let why = "message must be specified if rule contains line breaks";
-            causes.push(StatusCause::required(format!("{at}.message"), why));
-        }
-        let reasons = [
-            "FieldValueRequired",
-            "FieldValueForbidden",
-            "FieldValueInvalid",
-            "FieldValueDuplicate",
-        ];
-        let reason = &rule["reason"];
-        if !reason.is_null() && !reasons.iter().any(|known| reason == known) {
-            let shown = reason.as_str().map_or_else(|| json(reason), str::to_owned);
-            let mut known = reasons;
-            known.sort_unstable();
-            causes.push(StatusCause::not_supported(
-                format!("{at}.reason"),
-                &shown,
-                &known,
-            ));
-        }
+fn rules(schema: &Value, faults: &mut FaultList) {
+    let rules = list(&schema["x-kubernetes-validations"]).iter().enumerate();
+    for (index, rule) in rules {
+        let step = format!(".x-kubernetes-validations[{index}]");
+        faults.below(&step, |faults| check_rule(rule, faults));
     }
+}
+
+fn check_rule(rule: &Value, faults: &mut FaultList) {
+    let own = text(rule, "rule").unwrap_or_default().trim();
+    let message = text(rule, "message").unwrap_or_default();
+    if own.is_empty() {
+        faults.require("rule", "rule is not specified");
+    } else if !message.is_empty() && message.trim().is_empty() {
+        faults.refuse("message", &message.into(), "must be non-empty if specified");
+    } else if message.trim().contains(['\n', '\r']) {
+        faults.refuse("message", &message.into(), "must not contain line breaks");
+    } else if own.contains(['\n', '\r']) && message.is_empty() {
+        let why = "message must be specified if rule contains line breaks";
+        faults.require("message", why);
+    }
+    let reason = &rule["reason"];
+    if !reason.is_null() && !REASONS.iter().any(|known| reason == known) {
+        let shown = reason
+            .as_str()
+            .map_or_else(|| go_json(reason), str::to_owned);
+        faults.refuse_word("reason", &shown, &REASONS);
+    }
+}
+
+fn text<'a>(schema: &'a Value, member: &str) -> Option<&'a str> {
+    schema[member].as_str()
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
 }
