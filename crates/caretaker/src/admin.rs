@@ -8,7 +8,7 @@ mod health;
 mod listener;
 
 pub(crate) use self::health::{HealthCheck, HealthReport};
-pub(crate) use self::listener::{TokenSource, open};
+pub(crate) use self::listener::{TokenSource, bind, open};
 
 use std::future::Future;
 use std::pin::Pin;
@@ -58,18 +58,11 @@ pub(crate) struct AdminPages {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum AdminPage {
     /// The endpoint, and the name of a single check.
-    Health(HealthEndpoint, Option<String>),
+    Health(String, Option<String>),
     Metrics,
     Actions,
     Dot,
     Json,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum HealthEndpoint {
-    Healthz,
-    Livez,
-    Readyz,
 }
 
 // === impl AdminPages ===
@@ -93,11 +86,11 @@ impl AdminPages {
         let diagnostics = &self.diagnostics;
         match page {
             AdminPage::Health(endpoint, check) => {
-                let health = match endpoint {
-                    HealthEndpoint::Healthz | HealthEndpoint::Livez => diagnostics.livez().await,
-                    HealthEndpoint::Readyz => diagnostics.readyz().await,
+                let health = match endpoint.as_str() {
+                    "readyz" => diagnostics.readyz().await,
+                    _ => diagnostics.livez().await,
                 };
-                let (code, text) = health.page(endpoint.name(), check.as_deref(), &query);
+                let (code, text) = health.page(&endpoint, check.as_deref(), &query);
                 build(code, TEXT, text)
             }
             AdminPage::Metrics => build(200, METRICS, diagnostics.metrics().await),
@@ -135,16 +128,13 @@ impl HttpSite for AdminPages {
 
 impl AdminPage {
     fn at(path: &str) -> Option<Self> {
-        let parts: Vec<&str> = path.strip_prefix('/')?.splitn(2, '/').collect();
-        let endpoint = match parts.first() {
-            Some(&"healthz") => Some(HealthEndpoint::Healthz),
-            Some(&"livez") => Some(HealthEndpoint::Livez),
-            Some(&"readyz") => Some(HealthEndpoint::Readyz),
-            _ => None,
-        };
-        if let Some(endpoint) = endpoint {
-            let check = parts.get(1).filter(|check| !check.is_empty());
-            return Some(Self::Health(endpoint, check.map(|&check| check.to_owned())));
+        let (endpoint, check) = path
+            .strip_prefix('/')?
+            .split_once('/')
+            .unwrap_or((&path[1..], ""));
+        if matches!(endpoint, "healthz" | "livez" | "readyz") {
+            let check = (!check.is_empty()).then(|| check.to_owned());
+            return Some(Self::Health(endpoint.to_owned(), check));
         }
         match path {
             "/metrics" => Some(Self::Metrics),
@@ -154,18 +144,6 @@ impl AdminPage {
             "/debug/controllers/garbage-collector-controller/graph"
             | "/debug/controllers/garbagecollector/graph" => Some(Self::Dot),
             _ => None,
-        }
-    }
-}
-
-// === impl HealthEndpoint ===
-
-impl HealthEndpoint {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Healthz => "healthz",
-            Self::Livez => "livez",
-            Self::Readyz => "readyz",
         }
     }
 }

@@ -86,13 +86,7 @@ const SILENCED: &str = "caretaker_controllers::runtime::feed::task=error";
 
 /// Runs a command and prints its result.
 fn block_on(command: impl Future<Output = Result<String>>) -> Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .context("cannot start threads")?;
-    let outcome = runtime.block_on(command);
-    runtime.shutdown_background();
-    print(&outcome?)?;
+    print(&wiring::block_on(command)?)?;
     Ok(ExitCode::SUCCESS)
 }
 

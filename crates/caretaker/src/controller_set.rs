@@ -11,6 +11,7 @@ mod launcher;
 use std::sync::Arc;
 use std::time::Duration;
 
+use caretaker_controllers::cron;
 use caretaker_controllers::gc::metrics::GcMetrics;
 use caretaker_controllers::gc::view::{GraphSelection, GraphView};
 use caretaker_controllers::gc::{GarbageCollector, IndexCoverage};
@@ -25,6 +26,7 @@ use caretaker_controllers::runtime::kind::KindState;
 use caretaker_controllers::runtime::manager::{ControllerManager, CurrentHandle, SharedParts};
 use caretaker_controllers::runtime::metrics::ControllerMetrics;
 use caretaker_controllers::runtime::record::Uid;
+use caretaker_controllers::ttl;
 use caretaker_machinery::clock::Clock;
 use caretaker_machinery::rng::Rng;
 use tokio::sync::broadcast::error::RecvError;
@@ -45,10 +47,22 @@ type ControllerBuilder = fn(&mut ControllerLauncher<'_>) -> Box<dyn RunningContr
 
 /// All controllers but the garbage collector, by their name in `--controllers`.
 const BUILDERS: [(&str, ControllerBuilder); 5] = [
-    (BATCH_CRON, builders::batch_cron),
-    (VOLCANO_CRON, builders::volcano_cron),
-    (BATCH_TTL, builders::batch_ttl),
-    (VOLCANO_TTL, builders::volcano_ttl),
+    (BATCH_CRON, |launcher| {
+        let workers = launcher.flags.concurrent_cron_job_syncs;
+        builders::cron_jobs(launcher, &cron::BATCH, workers)
+    }),
+    (VOLCANO_CRON, |launcher| {
+        let workers = launcher.flags.worker_threads_for_cronjob;
+        builders::cron_jobs(launcher, &cron::VOLCANO, workers)
+    }),
+    (BATCH_TTL, |launcher| {
+        let workers = launcher.flags.ttl_workers();
+        builders::finished_jobs(launcher, &ttl::BATCH, workers)
+    }),
+    (VOLCANO_TTL, |launcher| {
+        let workers = launcher.flags.worker_threads_for_gc;
+        builders::finished_jobs(launcher, &ttl::VOLCANO, workers)
+    }),
     (POD_GC, builders::pod_gc),
 ];
 
@@ -105,12 +119,8 @@ impl ControllerSet {
         caretaker_controllers::register_metrics(&metrics);
         let evidence = EvidenceTrail::new();
         let seed = rng.u64();
-        let feeds = FeedSet::start(
-            clients.watches(),
-            clock.clone(),
-            rng,
-            FeedSetOptions::default(),
-        );
+        let options = FeedSetOptions::default();
+        let feeds = FeedSet::start(clients.watches(), clock.clone(), rng, options);
         // The driver of a dry run drops Events: an Event is a write, too.
         let (events, recorder) = EventSink::new(clients.requests(), clock.clone(), metrics.clone());
         let background = vec![tokio::spawn(recorder.run())];

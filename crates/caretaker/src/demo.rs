@@ -52,13 +52,7 @@ struct DemoCluster {
 
 pub(crate) fn run(args: &DemoFlags) -> Result<ExitCode> {
     wiring::log(0, LogFormat::Text)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .context("cannot start threads")?;
-    let outcome = runtime.block_on(show(args));
-    runtime.shutdown_background();
-    match outcome {
+    match wiring::block_on(show(args)) {
         Err(error) if printer::is_broken_pipe(&error) => Ok(ExitCode::SUCCESS),
         outcome => outcome,
     }

@@ -24,6 +24,11 @@ pub(crate) fn counted(count: usize, kind: &str) -> String {
     format!("{count} {plural}")
 }
 
+/// Replaces control characters: names in references are user input.
+fn plain(text: &str) -> String {
+    text.replace(|c: char| c.is_control(), "\u{fffd}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,7 @@
 //! of ours has the judged uid and resourceVersion as preconditions. So a Lease that may not be read does not prevent
 //! writes, while a server that does not answer is asked again.
 
-use anyhow::{Result, anyhow};
+use anyhow::anyhow;
 use caretaker_controllers::runtime::controller::ObjectIdentity;
 use http::header;
 use http_body_util::{BodyExt, Limited};
@@ -14,6 +14,8 @@ use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use kube::client::Body;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::args::{
     BATCH_CRON, BATCH_TTL, ControllerSelection, GARBAGE_COLLECTOR, POD_GC, VOLCANO_CRON,
@@ -62,11 +64,16 @@ pub(crate) enum PeerPolicy {
     TakeOver,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// The spec of a Lease.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct LeaseFacts {
     /// Empty when the Lease was released.
+    #[serde(rename = "holderIdentity")]
     pub(crate) holder: String,
+    #[serde(rename = "renewTime")]
     pub(crate) renewed: Option<Timestamp>,
+    #[serde(rename = "leaseDurationSeconds")]
     pub(crate) duration_secs: Option<i64>,
 }
 
@@ -101,40 +108,12 @@ struct PeerResponse {
 #[derive(Debug, Deserialize)]
 struct LeaseObject {
     #[serde(default)]
-    spec: LeaseSpec,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct LeaseSpec {
-    holder_identity: Option<String>,
-    lease_duration_seconds: Option<i64>,
-    renew_time: Option<Timestamp>,
+    spec: LeaseFacts,
 }
 
 #[derive(Debug, Deserialize)]
 struct PodList {
-    items: Vec<PodItem>,
-}
-
-#[derive(Debug, Deserialize)]
-struct PodItem {
-    metadata: PodName,
-    #[serde(default)]
-    status: PodPhase,
-}
-
-#[derive(Debug, Deserialize)]
-struct PodName {
-    #[serde(default)]
-    namespace: String,
-    name: String,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct PodPhase {
-    #[serde(default)]
-    phase: String,
+    items: Vec<Value>,
 }
 
 /// Sends one request for each manager.
@@ -146,7 +125,7 @@ pub(crate) async fn find(client: &Client) -> PeerManagers {
 }
 
 fn sighting(
-    response: Result<PeerResponse>,
+    response: anyhow::Result<PeerResponse>,
     read: fn(&PeerResponse) -> PeerSighting,
 ) -> PeerSighting {
     match response {
@@ -251,7 +230,7 @@ impl PeerManager {
     }
 }
 
-async fn fetch(client: &Client, path: &str) -> Result<PeerResponse> {
+async fn fetch(client: &Client, path: &str) -> anyhow::Result<PeerResponse> {
     let request = http::Request::get(path)
         .header(header::ACCEPT, "application/json")
         .body(Body::empty())?;
@@ -269,21 +248,13 @@ async fn fetch(client: &Client, path: &str) -> Result<PeerResponse> {
 
 /// Reads the holder of the Lease.
 fn holder(response: &PeerResponse) -> PeerSighting {
-    if let Some(other) = no_object(response) {
-        return other;
-    }
-    let lease: LeaseObject = match serde_json::from_slice(&response.body) {
-        Ok(lease) => lease,
-        Err(error) => return PeerSighting::Unanswered(error.to_string()),
-    };
-    let facts = LeaseFacts {
-        holder: lease.spec.holder_identity.unwrap_or_default(),
-        renewed: lease.spec.renew_time,
-        duration_secs: lease.spec.lease_duration_seconds,
+    let lease = match object::<LeaseObject>(response) {
+        Ok(lease) => lease.spec,
+        Err(other) => return other,
     };
     match response.date {
-        Some(date) if is_alive(&facts, date) => PeerSighting::Alive(facts.holder),
-        None if !facts.holder.is_empty() => {
+        Some(date) if is_alive(&lease, date) => PeerSighting::Alive(lease.holder),
+        None if !lease.holder.is_empty() => {
             PeerSighting::Unanswered("the response has no Date".into())
         }
         _ => PeerSighting::Absent,
@@ -292,35 +263,33 @@ fn holder(response: &PeerResponse) -> PeerSighting {
 
 /// Reads the first running Pod.
 fn running(response: &PeerResponse) -> PeerSighting {
-    if let Some(other) = no_object(response) {
-        return other;
-    }
-    let pods: PodList = match serde_json::from_slice(&response.body) {
-        Ok(pods) => pods,
-        Err(error) => return PeerSighting::Unanswered(error.to_string()),
+    let pods = match object::<PodList>(response) {
+        Ok(pods) => pods.items,
+        Err(other) => return other,
     };
-    let pod = pods
-        .items
-        .into_iter()
-        .find(|pod| pod.status.phase == "Running");
+    let pod = pods.iter().find(|pod| pod["status"]["phase"] == "Running");
     pod.map_or(PeerSighting::Absent, |pod| {
+        let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default();
         let identity = ObjectIdentity {
             kind: "Pod".into(),
-            namespace: pod.metadata.namespace,
-            name: pod.metadata.name,
+            namespace: text("namespace").into(),
+            name: text("name").into(),
             ..ObjectIdentity::default()
         };
         PeerSighting::Alive(identity.to_string())
     })
 }
 
-/// The sighting of a response without an object. A kind that is not served has no objects either.
-fn no_object(response: &PeerResponse) -> Option<PeerSighting> {
+/// The object in a response, or the sighting without one. A kind that is not served has no objects either.
+fn object<T: DeserializeOwned>(response: &PeerResponse) -> Result<T, PeerSighting> {
+    let unanswered = |why: String| PeerSighting::Unanswered(why);
     match response.status {
-        200 => None,
-        404 => Some(PeerSighting::Absent),
-        401 | 403 => Some(PeerSighting::Forbidden(response.status.to_string())),
-        status => Some(PeerSighting::Unanswered(status.to_string())),
+        200 => {
+            serde_json::from_slice(&response.body).map_err(|error| unanswered(error.to_string()))
+        }
+        404 => Err(PeerSighting::Absent),
+        401 | 403 => Err(PeerSighting::Forbidden(response.status.to_string())),
+        status => Err(unanswered(status.to_string())),
     }
 }
 

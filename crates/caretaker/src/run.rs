@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use caretaker_apiserver::listen::{ApiListener, KubeconfigFile};
 use caretaker_controllers::runtime::clients::{ClientEnvironment, ClusterChoice, ClusterClients};
 use caretaker_controllers::runtime::driver::DriverMode;
@@ -32,13 +32,7 @@ pub(crate) fn run(args: &RunFlags) -> Result<ExitCode> {
     for warning in args.warnings() {
         notice(&warning);
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .context("cannot start threads")?;
-    let outcome = runtime.block_on(run_controllers(args));
-    runtime.shutdown_background();
-    outcome
+    wiring::block_on(run_controllers(args))
 }
 
 async fn run_controllers(args: &RunFlags) -> Result<ExitCode> {
@@ -59,10 +53,7 @@ async fn run_controllers(args: &RunFlags) -> Result<ExitCode> {
         notice(&sentence);
     }
     let running = args.controllers.running();
-    let mode = match args.controllers.dry_run {
-        true => DriverMode::DryRun,
-        false => DriverMode::Act,
-    };
+    let mode = args.controllers.mode();
     let mut dry_run_only = running.clone();
     dry_run_only.retain(|name| mode == DriverMode::DryRun || !peers.may_act(name, policy));
     let names = describe_controllers(&running, &dry_run_only);

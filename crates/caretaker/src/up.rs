@@ -28,7 +28,7 @@ use tokio::sync::oneshot;
 use self::kubeconfig::KubeconfigLocation;
 use self::signals::StopSignals;
 use self::simulation::WorkloadMode;
-use crate::admin::AdminPages;
+use crate::admin::{self, AdminPages};
 use crate::args::{ControllerFlags, ListenAddress, OutputFormat, UpFlags};
 use crate::controller_set::{ControllerSet, ControllerSetOptions};
 use crate::wiring::{self, notice};
@@ -53,14 +53,7 @@ pub(crate) fn run(args: &UpFlags) -> Result<ExitCode> {
         );
     }
     wiring::log(args.verbosity.level(), args.controllers.logging_format)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .context("cannot start threads")?;
-    let outcome = runtime.block_on(serve(args));
-    // The server keeps nothing on disk, so its tasks need not finish.
-    runtime.shutdown_background();
-    outcome
+    wiring::block_on(serve(args))
 }
 
 async fn serve(args: &UpFlags) -> Result<ExitCode> {
@@ -86,10 +79,7 @@ async fn serve(args: &UpFlags) -> Result<ExitCode> {
     )?;
     let kubeconfig = location.write(listener.kubeconfig())?;
 
-    let mode = match args.controllers.dry_run {
-        true => DriverMode::DryRun,
-        false => DriverMode::Act,
-    };
+    let mode = args.controllers.mode();
     let workloads = match args.simulate_workloads {
         true => WorkloadMode::Simulated,
         false => WorkloadMode::Absent,
@@ -189,11 +179,7 @@ pub(crate) async fn open(
 
 /// Opens the admin server's listener with the API server's certificates and token.
 async fn open_admin(listener: &ApiListener, port: u16) -> Result<ApiListener> {
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let socket = TcpListener::bind(address).await;
-    let socket = socket.with_context(|| {
-        format!("admin server cannot listen on {address}: choose another --secure-port, or 0 to disable it")
-    })?;
+    let socket = admin::bind((Ipv4Addr::LOCALHOST, port).into()).await?;
     Ok(listener.beside(socket)?)
 }
 

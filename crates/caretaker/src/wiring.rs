@@ -2,6 +2,7 @@
 //!
 //! All other code gets these as values; nothing else in the product reads them.
 
+use std::future::Future;
 use std::io::Write as _;
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -30,6 +31,17 @@ static LOG_FORMAT: OnceLock<LogFormat> = OnceLock::new();
 /// An API server with a random seed. Must be called inside a tokio runtime.
 pub(crate) fn server(clock: Clock) -> Result<ApiServer> {
     Ok(ApiServer::ephemeral(clock, rng()?))
+}
+
+/// Runs a command on a new runtime. Tasks that it leaves behind end with the process: nothing is kept on disk.
+pub(crate) fn block_on<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start threads")?;
+    let outcome = runtime.block_on(command);
+    runtime.shutdown_background();
+    outcome
 }
 
 /// The system clock.

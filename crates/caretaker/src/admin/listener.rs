@@ -39,10 +39,7 @@ pub(crate) async fn open(
         TokenSource::File(path) => read_token(path)?,
         TokenSource::Generated(_) => wiring::token()?,
     };
-    let socket = TcpListener::bind(address).await;
-    let socket = socket.with_context(|| {
-        format!("admin server cannot listen on {address}: choose another --secure-port, or 0 to disable it")
-    })?;
+    let socket = bind(address).await?;
     let port = socket
         .local_addr()
         .context("the socket has no address")?
@@ -63,6 +60,14 @@ pub(crate) async fn open(
         }
     };
     Ok((listener, file))
+}
+
+/// Binds the socket of an admin server.
+pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener> {
+    let socket = TcpListener::bind(address).await;
+    socket.with_context(|| {
+        format!("admin server cannot listen on {address}: choose another --secure-port, or 0 to disable it")
+    })
 }
 
 fn read_token(path: &Path) -> Result<BearerToken> {

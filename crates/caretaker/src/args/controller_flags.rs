@@ -3,9 +3,11 @@
 //! Names and meanings are those of kube-controller-manager where it has the flag. Defaults differ where
 //! `docs/deviations.md` says so (`client-limit`, `retry-limits`): retries share no bucket and come within a minute.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use caretaker_controllers::podgc;
+use caretaker_controllers::runtime::driver::DriverMode;
 use clap::{ArgAction, Args, Parser, ValueEnum};
 
 use super::decision_flags::{RetentionFlags, ZoneFlag};
@@ -118,6 +120,14 @@ impl ControllerFlags {
             .controllers
     }
 
+    pub(crate) fn mode(&self) -> DriverMode {
+        if self.dry_run {
+            DriverMode::DryRun
+        } else {
+            DriverMode::Act
+        }
+    }
+
     /// All values of `--controllers`, joined.
     pub(crate) fn selection(&self) -> ControllerSelection {
         ControllerSelection::merged(&self.controllers)
@@ -166,11 +176,8 @@ impl ControllerFlags {
 
     /// The last value of a feature gate.
     fn gate(&self, name: &str) -> Option<bool> {
-        let gates = self.feature_gates.iter().rev();
-        gates
-            .into_iter()
-            .find(|gate| gate.name == name)
-            .map(|gate| gate.on)
+        let mut gates = self.feature_gates.iter().rev();
+        gates.find(|gate| gate.name == name).map(|gate| gate.on)
     }
 
     /// One sentence for each group of values that have no effect.
@@ -185,16 +192,10 @@ impl ControllerFlags {
             ));
         }
         // Upstream's gates change with every release, so an unknown gate must not prevent a start.
-        let mut idle: Vec<&str> = self
-            .feature_gates
-            .iter()
-            .map(|gate| gate.name.as_str())
-            .collect();
-        idle.retain(|name| !GATES.contains(name));
-        idle.sort_unstable();
-        idle.dedup();
+        let gates = self.feature_gates.iter().map(|gate| gate.name.as_str());
+        let idle: BTreeSet<&str> = gates.filter(|name| !GATES.contains(name)).collect();
         if !idle.is_empty() {
-            let names = idle.join(", ");
+            let names = Vec::from_iter(idle).join(", ");
             warnings.push(format!("ignoring feature gates without effect: {names}"));
         }
         warnings

@@ -15,7 +15,8 @@ use anyhow::{Result, bail};
 use caretaker_controllers::gc::{GcKey, GcReason, ORPHAN_HOLD_MAX};
 use caretaker_controllers::runtime::call::{ApiAnswer, ApiCall, CallTarget};
 use caretaker_controllers::runtime::controller::{
-    AnsweredCall, Controller, NextStep, ObjectIdentity, ObservedChange, Verdict, WakeList,
+    AnsweredCall, Controller, EventNote, NextStep, ObjectIdentity, ObservedChange, Verdict,
+    WakeList,
 };
 use caretaker_controllers::runtime::effects::PerformedCall;
 use caretaker_controllers::runtime::feed_set::KindInterest;
@@ -104,9 +105,10 @@ impl ClusterSnapshot {
                     }
                     continue;
                 }
-                Some(_) => Some(format!(
-                    "more than {READS_MAX} owners would have to be read"
-                )),
+                Some(_) => {
+                    let why = format!("more than {READS_MAX} owners would have to be read");
+                    Some(why)
+                }
                 None => reads_needed.first().and_then(|key| failed.remove(key)),
             };
             return Some(GcJudgement {
@@ -189,19 +191,28 @@ impl ClusterSnapshot {
             return Some("the decision needs no read".to_owned());
         };
         let answer = self.effects.perform(&call).await.answer;
-        let wake = &mut WakeList::default();
-        self.collector.answered(AnsweredCall {
-            key,
-            call: &call,
-            answer: &answer,
-            now: self.clock.now(),
-            wake,
-        });
+        answer_call(&mut self.collector, key, (&call, &answer), self.clock.now());
         match answer {
             ApiAnswer::Failed(failure) => Some(failure.to_string()),
             ApiAnswer::Object(_) | ApiAnswer::Absent(_) | ApiAnswer::Done => None,
         }
     }
+}
+
+/// Passes the answer of a call to a controller. Wake-ups are dropped: its next decision follows at once.
+fn answer_call<C: Controller>(
+    controller: &mut C,
+    key: &C::Key,
+    (call, answer): (&ApiCall, &ApiAnswer),
+    now: Timestamp,
+) -> Vec<EventNote> {
+    controller.answered(AnsweredCall {
+        key,
+        call,
+        answer,
+        now,
+        wake: &mut WakeList::default(),
+    })
 }
 
 /// The JSON of a full object.

@@ -53,8 +53,8 @@ impl ClusterSnapshot {
                 Ok(FoundObject::Here(record.clone()))
             }
             ([], Some((target, why))) => {
-                let object = described(&self.catalog, target);
-                bail!("cannot read {object}: {why}")
+                let (object, place) = described(&self.catalog, target);
+                bail!("cannot read {object}{place}: {why}")
             }
             ([], None) => Ok(FoundObject::Absent(places)),
             (several, _) => {
@@ -113,29 +113,21 @@ fn place(catalog: &KindCatalog, kind: KindId, namespace: &str, name: &str) -> Ca
 
 /// `configmaps "owner" not found in namespace default`.
 pub(super) fn not_found(catalog: &KindCatalog, targets: &[CallTarget]) -> String {
-    let sentences: Vec<String> = targets
-        .iter()
-        .map(|target| {
-            let kind = type_name(catalog, target.kind);
-            let place = match &*target.namespace {
-                "" => String::new(),
-                namespace => format!(" in namespace {namespace}"),
-            };
-            format!("{kind} {:?} not found{place}", target.name)
-        })
-        .collect();
-    sentences.join("; ")
+    let sentences = targets.iter().map(|target| {
+        let (object, place) = described(catalog, target);
+        format!("{object} not found{place}")
+    });
+    sentences.collect::<Vec<_>>().join("; ")
 }
 
-/// `deployments.apps "web" in namespace shop`.
-fn described(catalog: &KindCatalog, target: &CallTarget) -> String {
-    let kind = type_name(catalog, target.kind);
-    let name = &target.name;
-    if target.namespace.is_empty() {
-        format!("{kind} {name:?}")
-    } else {
-        format!("{kind} {name:?} in namespace {}", target.namespace)
-    }
+/// `deployments.apps "web"` and ` in namespace shop`.
+fn described(catalog: &KindCatalog, target: &CallTarget) -> (String, String) {
+    let object = format!("{} {:?}", type_name(catalog, target.kind), target.name);
+    let place = match &*target.namespace {
+        "" => String::new(),
+        namespace => format!(" in namespace {namespace}"),
+    };
+    (object, place)
 }
 
 fn type_name(catalog: &KindCatalog, kind: KindId) -> String {

@@ -1,13 +1,13 @@
 //! One function per controller that starts it with its flags.
 
-use caretaker_controllers::cron::{self, CronDialect, CronJobs, CronSettings};
+use caretaker_controllers::cron::{CronDialect, CronJobs, CronSettings};
 use caretaker_controllers::gc::{self, GarbageCollector};
 use caretaker_controllers::podgc::{self, PodGcController};
 use caretaker_controllers::runtime::driver::DriverOptions;
 use caretaker_controllers::runtime::feed_set::KindInterest;
 use caretaker_controllers::runtime::manager::CurrentHandle;
 use caretaker_controllers::ttl::metrics::TtlMetrics;
-use caretaker_controllers::ttl::{self, FinishingKind, TtlController, TtlSettings};
+use caretaker_controllers::ttl::{FinishingKind, TtlController, TtlSettings};
 
 use super::launcher::{ControllerLauncher, RunningController, running};
 use crate::args::ResourceName;
@@ -54,17 +54,7 @@ pub(super) fn pod_gc(launcher: &mut ControllerLauncher<'_>) -> Box<dyn RunningCo
     running(podgc::NAME, current, |_, _| {})
 }
 
-pub(super) fn batch_cron(launcher: &mut ControllerLauncher<'_>) -> Box<dyn RunningController> {
-    let workers = launcher.flags.concurrent_cron_job_syncs;
-    cron_jobs(launcher, &cron::BATCH, workers)
-}
-
-pub(super) fn volcano_cron(launcher: &mut ControllerLauncher<'_>) -> Box<dyn RunningController> {
-    let workers = launcher.flags.worker_threads_for_cronjob;
-    cron_jobs(launcher, &cron::VOLCANO, workers)
-}
-
-fn cron_jobs(
+pub(super) fn cron_jobs(
     launcher: &mut ControllerLauncher<'_>,
     row: &'static CronDialect,
     workers: u16,
@@ -87,17 +77,7 @@ fn cron_jobs(
     running(row.name, current, |_, _| {})
 }
 
-pub(super) fn batch_ttl(launcher: &mut ControllerLauncher<'_>) -> Box<dyn RunningController> {
-    let workers = launcher.flags.ttl_workers();
-    finished_jobs(launcher, &ttl::BATCH, workers)
-}
-
-pub(super) fn volcano_ttl(launcher: &mut ControllerLauncher<'_>) -> Box<dyn RunningController> {
-    let workers = launcher.flags.worker_threads_for_gc;
-    finished_jobs(launcher, &ttl::VOLCANO, workers)
-}
-
-fn finished_jobs(
+pub(super) fn finished_jobs(
     launcher: &mut ControllerLauncher<'_>,
     row: &'static FinishingKind,
     workers: u16,

@@ -265,7 +265,7 @@ impl<'a> DemoRunner<'a> {
         let is_expected = |write: &Evidence| expected.iter().any(|writes| writes.matches(write));
         let shown = self.writes.iter().filter(|write| is_expected(write));
         for (index, write) in shown.enumerate() {
-            let verb = WriteAction::of(write).0.past();
+            let (_, verb) = WriteAction::of(write).0.words();
             let object = name_of(write);
             let line = format!("{}. {verb:<9} {object:<23} {}", index + 1, write.reason);
             self.printer.text(&line)?;

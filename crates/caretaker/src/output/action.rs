@@ -4,42 +4,28 @@
 
 use caretaker_controllers::runtime::evidence::Evidence;
 
+use self::WriteAction::{Create, Delete, Detach, Orphan, RecordStatus, Release, Unblock};
+
 /// Rule id, action, and the reason in a few words. The reason may be empty.
 const RULES: &[(&str, WriteAction, &str)] = &[
-    ("OwnerAbsent", WriteAction::Delete, "owner deleted"),
-    (
-        "OwnerWaiting",
-        WriteAction::Delete,
-        "owner is deleted in the foreground",
-    ),
-    ("Orphaned", WriteAction::Orphan, ""),
-    ("LosesOwners", WriteAction::Detach, ""),
-    ("Ring", WriteAction::Unblock, ""),
-    ("DependentsGone", WriteAction::Release, ""),
-    ("DependentsOrphaned", WriteAction::Release, ""),
-    (
-        "Terminated",
-        WriteAction::Delete,
-        "too many terminated Pods",
-    ),
-    ("OutOfService", WriteAction::Delete, "Node out of service"),
-    ("NodeGone", WriteAction::Delete, "Node gone"),
-    ("Unscheduled", WriteAction::Delete, "never scheduled"),
-    ("Expired", WriteAction::Delete, "TTL expired"),
-    ("AbortedLongAgo", WriteAction::Delete, "aborted long ago"),
-    ("SlotCame", WriteAction::Create, ""),
-    ("RecordsStatus", WriteAction::RecordStatus, ""),
-    (
-        "OverHistoryLimit",
-        WriteAction::Delete,
-        "over the history limit",
-    ),
-    ("Replaced", WriteAction::Delete, "replaced by the next Job"),
-    (
-        "Stray",
-        WriteAction::Delete,
-        "created without our owner reference",
-    ),
+    ("OwnerAbsent", Delete, "owner deleted"),
+    ("OwnerWaiting", Delete, "owner is deleted in the foreground"),
+    ("Orphaned", Orphan, ""),
+    ("LosesOwners", Detach, ""),
+    ("Ring", Unblock, ""),
+    ("DependentsGone", Release, ""),
+    ("DependentsOrphaned", Release, ""),
+    ("Terminated", Delete, "too many terminated Pods"),
+    ("OutOfService", Delete, "Node out of service"),
+    ("NodeGone", Delete, "Node gone"),
+    ("Unscheduled", Delete, "never scheduled"),
+    ("Expired", Delete, "TTL expired"),
+    ("AbortedLongAgo", Delete, "aborted long ago"),
+    ("SlotCame", Create, ""),
+    ("RecordsStatus", RecordStatus, ""),
+    ("OverHistoryLimit", Delete, "over the history limit"),
+    ("Replaced", Delete, "replaced by the next Job"),
+    ("Stray", Delete, "created without our owner reference"),
 ];
 
 /// The order is the one in which a summary line names them.
@@ -77,31 +63,17 @@ impl WriteAction {
         }
     }
 
-    /// `delete`, for what failed or would be done.
-    pub(crate) fn verb(self) -> &'static str {
+    /// `delete`, for what would be done, and `deleted`, for what was done.
+    pub(crate) fn words(self) -> (&'static str, &'static str) {
         match self {
-            Self::Delete => "delete",
-            Self::Orphan => "orphan",
-            Self::Detach => "detach",
-            Self::Unblock => "unblock",
-            Self::Release => "release",
-            Self::Mark => "mark",
-            Self::Create => "create",
-            Self::RecordStatus => "update status of",
-        }
-    }
-
-    /// `deleted`, for what was done.
-    pub(crate) fn past(self) -> &'static str {
-        match self {
-            Self::Delete => "deleted",
-            Self::Orphan => "orphaned",
-            Self::Detach => "detached",
-            Self::Unblock => "unblocked",
-            Self::Release => "released",
-            Self::Mark => "marked",
-            Self::Create => "created",
-            Self::RecordStatus => "updated status of",
+            Self::Delete => ("delete", "deleted"),
+            Self::Orphan => ("orphan", "orphaned"),
+            Self::Detach => ("detach", "detached"),
+            Self::Unblock => ("unblock", "unblocked"),
+            Self::Release => ("release", "released"),
+            Self::Mark => ("mark", "marked"),
+            Self::Create => ("create", "created"),
+            Self::RecordStatus => ("update status of", "updated status of"),
         }
     }
 }

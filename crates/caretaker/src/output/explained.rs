@@ -19,7 +19,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 pub(crate) use self::verdict::ControllerVerdict;
-use super::counted;
+use super::{counted, plain};
 
 /// Owners that the text names. An object may have ten thousand.
 const OWNERS_SHOWN: usize = 20;
@@ -85,9 +85,8 @@ impl ObjectExplanation {
         lines.push(match self.relations.dependents.as_slice() {
             [] => "Dependents: none.".to_owned(),
             dependents => {
-                let kinds = dependents
-                    .iter()
-                    .map(|some| counted(some.count, &some.kind));
+                let kinds = dependents.iter();
+                let kinds = kinds.map(|some| counted(some.count, &some.kind));
                 format!("Dependents: {}.", kinds.collect::<Vec<_>>().join(", "))
             }
         });
@@ -187,60 +186,35 @@ impl ObjectExplanation {
             return NextAction::none(format!("nothing: the garbage collector ignores {kind}"));
         }
         if let Some(why) = &self.unanswered {
-            return NextAction {
-                action: "ask",
-                message: format!("retry the failed read ({why})"),
-                ..NextAction::none(String::new())
-            };
+            return NextAction::new("ask", format!("retry the failed read ({why})"));
         }
         match &self.verdict.next {
             NextStep::Rest => self.rest(),
             NextStep::At(at) => NextAction {
-                action: "wait",
                 at: Some(*at),
-                message: format!("wait for that until {at:.0} at the latest"),
-                ..NextAction::none(String::new())
+                ..NextAction::new("wait", format!("wait for that until {at:.0} at the latest"))
             },
-            NextStep::Retry => NextAction {
-                action: "wait",
-                message: "wait for that".to_owned(),
-                ..NextAction::none(String::new())
-            },
-            NextStep::After(_) | NextStep::Call(ApiCall::Get { .. }) => NextAction {
-                action: "ask",
-                message: "would read from the API server now".to_owned(),
-                ..NextAction::none(String::new())
-            },
-            NextStep::Call(ApiCall::Delete { propagation, .. }) => deleted(*propagation),
-            NextStep::Call(ApiCall::Create { .. } | ApiCall::Patch { .. }) => NextAction {
-                action: "patch",
-                message: patched(&self.verdict.because),
-                ..NextAction::none(String::new())
-            },
+            NextStep::Call(ApiCall::Create { .. } | ApiCall::Patch { .. }) => {
+                NextAction::new("patch", patched(&self.verdict.because))
+            }
+            step => NextAction::of(step),
         }
     }
 
     fn rest(&self) -> NextAction {
-        let waits = |message: &str| NextAction {
-            action: "wait",
-            message: message.to_owned(),
-            ..NextAction::none(String::new())
-        };
+        let waits = |message: &str| NextAction::new("wait", message);
         match &self.verdict.because {
             GcReason::Owned { owner } => {
-                let living = self
-                    .relations
-                    .owners
-                    .iter()
-                    .filter(|relation| relation.standing == "Solid");
+                let owners = self.relations.owners.iter();
+                let living = owners.filter(|relation| relation.standing == "Solid");
                 NextAction::none(match living.count() {
                     ..2 => format!("nothing, as long as {owner} exists"),
                     _ => "nothing, as long as one of its owners exists".to_owned(),
                 })
             }
-            GcReason::Unowned => NextAction::none(
-                "nothing: the garbage collector deletes only objects with owners".to_owned(),
-            ),
+            GcReason::Unowned => {
+                NextAction::none("nothing: the garbage collector deletes only objects with owners")
+            }
             GcReason::Unserved { owner } => {
                 let api_version = &owner.api_version;
                 NextAction::none(format!(
@@ -248,7 +222,7 @@ impl ObjectExplanation {
                 ))
             }
             GcReason::OutOfReach { .. } => {
-                NextAction::none("nothing, as long as it has this reference".to_owned())
+                NextAction::none("nothing, as long as it has this reference")
             }
             GcReason::WaitsForDependents { .. } => {
                 waits("would remove its finalizer when no dependent blocks the deletion")
@@ -262,7 +236,7 @@ impl ObjectExplanation {
             GcReason::Deleting | GcReason::Going => {
                 waits("deleted when its finalizers are removed")
             }
-            _ => NextAction::none("nothing".to_owned()),
+            _ => NextAction::none("nothing"),
         }
     }
 }
@@ -270,12 +244,34 @@ impl ObjectExplanation {
 // === impl NextAction ===
 
 impl NextAction {
-    fn none(message: String) -> Self {
+    fn new(action: &'static str, message: impl Into<String>) -> Self {
         Self {
-            action: "none",
+            action,
             policy: None,
             at: None,
-            message,
+            message: message.into(),
+        }
+    }
+
+    fn none(message: impl Into<String>) -> Self {
+        Self::new("none", message)
+    }
+
+    /// The next action by the step alone.
+    fn of<K>(step: &NextStep<K>) -> Self {
+        match step {
+            NextStep::Rest => Self::none("nothing"),
+            NextStep::At(at) => Self {
+                at: Some(*at),
+                ..Self::new("wait", format!("nothing before {at:.0}"))
+            },
+            NextStep::Retry => Self::new("wait", "wait for that"),
+            NextStep::After(_) | NextStep::Call(ApiCall::Get { .. }) => {
+                Self::new("ask", "would read from the API server now")
+            }
+            NextStep::Call(ApiCall::Delete { propagation, .. }) => deleted(*propagation),
+            NextStep::Call(ApiCall::Create { .. }) => Self::new("create", "would create a Job now"),
+            NextStep::Call(ApiCall::Patch { .. }) => Self::new("patch", "would patch it now"),
         }
     }
 }
@@ -297,21 +293,16 @@ fn deleted(propagation: Option<DeletePropagation>) -> NextAction {
         Some(DeletePropagation::Orphan) => " (orphan: its dependents are kept)",
     };
     NextAction {
-        action: "delete",
         policy: propagation.map(DeletePropagation::as_str),
-        at: None,
-        message: format!("would delete it now{how}"),
+        ..NextAction::new("delete", format!("would delete it now{how}"))
     }
 }
 
 fn patched(because: &GcReason) -> String {
     match because {
         GcReason::LosesOwners { owners, .. } => {
-            let owners: Vec<String> = owners
-                .iter()
-                .take(OWNERS_SHOWN)
-                .map(ToString::to_string)
-                .collect();
+            let owners = owners.iter().take(OWNERS_SHOWN).map(ToString::to_string);
+            let owners: Vec<String> = owners.collect();
             format!("would remove its reference to {} now", owners.join(", "))
         }
         GcReason::Orphaned { owner } => {
@@ -326,11 +317,6 @@ fn patched(because: &GcReason) -> String {
         GcReason::DependentsOrphaned { .. } => "would remove its finalizer orphan now".to_owned(),
         _ => "would patch it now".to_owned(),
     }
-}
-
-/// Replaces control characters: names in references are user input.
-fn plain(text: &str) -> String {
-    text.replace(|c: char| c.is_control(), "\u{fffd}")
 }
 
 #[cfg(test)]

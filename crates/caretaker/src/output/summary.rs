@@ -187,9 +187,10 @@ impl ActionGroup {
                 WriteAction::Delete | WriteAction::Mark => self.reason,
                 _ => "",
             };
+            let (verb, past) = action.words();
             let mut part = match key.is_dry_run {
-                true => format!("would {} {objects}", action.verb()),
-                false => format!("{} {objects}", action.past()),
+                true => format!("would {verb} {objects}"),
+                false => format!("{past} {objects}"),
             };
             if !reason.is_empty() {
                 part.push_str(&format!(" ({reason})"));

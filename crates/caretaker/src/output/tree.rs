@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use caretaker_controllers::gc::view::{GraphView, NodeView};
 
-use super::counted;
+use super::{counted, plain};
 
 /// Dependents of one kind that are drawn below one owner; the rest is counted.
 const FAN_MAX: usize = 20;
@@ -332,11 +332,6 @@ impl<'a> TreePen<'a> {
         self.text.push_str(content);
         self.text.push('\n');
     }
-}
-
-/// Replaces control characters: names in references are user input.
-fn plain(text: &str) -> String {
-    text.replace(|c: char| c.is_control(), "\u{fffd}")
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use caretaker_apiserver::{ApiServer, UserIdentity as Caller};
 use caretaker_machinery::clock::{Clock, REAL_TIME};
 use caretaker_machinery::rng::Rng;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::PeerPolicy::{DryRun, TakeOver};
 use super::*;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use caretaker_controllers::cron::{CronDialect, CronJobs, CronReason, CronSettings, DIALECTS};
 use caretaker_controllers::runtime::call::{ApiAnswer, ApiCall};
 use caretaker_controllers::runtime::controller::{
-    AnsweredCall, Controller, NextStep, ObservedChange, Verdict, WakeList,
+    Controller, NextStep, ObservedChange, Verdict, WakeList,
 };
 use caretaker_controllers::runtime::record::{ObjectRecord, RecordView, Uid, decode};
 use caretaker_machinery::cron::CronSchedule;
@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use super::super::ClusterSnapshot;
 use super::super::schedule::name;
-use super::{content, is_aborted};
+use super::{answer_call, content, is_aborted};
 use crate::args::ExplainFlags;
 use crate::output::explained::ControllerVerdict;
 
@@ -97,7 +97,6 @@ impl ClusterSnapshot {
             let NextStep::Call(call) = &verdict.next else {
                 break;
             };
-            let wake = &mut WakeList::default();
             match call {
                 ApiCall::Get { target } | ApiCall::Create { target, .. } => {
                     let target = target.clone();
@@ -108,25 +107,14 @@ impl ClusterSnapshot {
                     if matches!(answer, ApiAnswer::Failed(_)) {
                         break;
                     }
-                    notes.extend(crons.answered(AnsweredCall {
-                        key: uid,
-                        call: &ApiCall::Get { target },
-                        answer: &answer,
-                        now,
-                        wake,
-                    }));
+                    let read = ApiCall::Get { target };
+                    notes.extend(answer_call(crons, uid, (&read, &answer), now));
                 }
                 ApiCall::Delete { .. }
                     if matches!(verdict.because, CronReason::OverHistoryLimit { .. }) =>
                 {
                     first.insert(PRUNES);
-                    crons.answered(AnsweredCall {
-                        key: uid,
-                        call,
-                        answer: &ApiAnswer::Done,
-                        now,
-                        wake,
-                    });
+                    answer_call(crons, uid, (call, &ApiAnswer::Done), now);
                 }
                 ApiCall::Patch { patch, .. } => {
                     let Some(next) = patched(&record, patch) else {
@@ -134,13 +122,8 @@ impl ClusterSnapshot {
                     };
                     first.insert(RECORDS);
                     record = Arc::new(next);
-                    crons.answered(AnsweredCall {
-                        key: uid,
-                        call,
-                        answer: &ApiAnswer::Object(record.clone()),
-                        now,
-                        wake,
-                    });
+                    let answer = ApiAnswer::Object(record.clone());
+                    answer_call(crons, uid, (call, &answer), now);
                 }
                 ApiCall::Delete { .. } => break,
             }

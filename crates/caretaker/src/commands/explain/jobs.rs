@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use caretaker_controllers::runtime::call::{ApiCall, DeletePropagation};
 use caretaker_controllers::runtime::controller::{
-    AnsweredCall, Controller, NextStep, ObservedChange, Verdict, WakeList,
+    Controller, NextStep, ObservedChange, Verdict, WakeList,
 };
 use caretaker_controllers::runtime::record::{ObjectRecord, Uid};
 use caretaker_controllers::ttl::{KINDS, TtlController, TtlReason, TtlSettings};
 use jiff::Timestamp;
 
 use super::super::ClusterSnapshot;
-use super::is_aborted;
+use super::{answer_call, is_aborted};
 use crate::args::ExplainFlags;
 use crate::output::explained::ControllerVerdict;
 
@@ -77,13 +77,7 @@ impl ClusterSnapshot {
         let mut verdict = end.decide(uid, over);
         if let NextStep::Call(call @ ApiCall::Get { target }) = &verdict.next {
             let answer = self.read_full(target.clone()).await.answer;
-            end.answered(AnsweredCall {
-                key: uid,
-                call,
-                answer: &answer,
-                now: over,
-                wake,
-            });
+            answer_call(end, uid, (call, &answer), over);
             verdict = end.decide(uid, over);
         }
         let is_kept = !matches!(verdict.next, NextStep::Call(ApiCall::Delete { .. }));

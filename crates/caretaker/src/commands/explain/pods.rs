@@ -6,13 +6,13 @@
 use caretaker_controllers::podgc::{self, PodGcController, PodGcKey, PodGcReason};
 use caretaker_controllers::runtime::call::ApiCall;
 use caretaker_controllers::runtime::controller::{
-    AnsweredCall, Controller, NextStep, ObservedChange, Verdict, WakeList,
+    Controller, NextStep, ObservedChange, Verdict, WakeList,
 };
 use caretaker_controllers::runtime::record::ObjectRecord;
 use jiff::Timestamp;
 
 use super::super::ClusterSnapshot;
-use super::content;
+use super::{answer_call, content};
 use crate::args::ExplainFlags;
 use crate::output::explained::ControllerVerdict;
 
@@ -54,13 +54,7 @@ impl ClusterSnapshot {
         for read in reads {
             if let NextStep::Call(call @ ApiCall::Get { target }) = &gc.decide(read, now).next {
                 let answer = self.read_full(target.clone()).await.answer;
-                gc.answered(AnsweredCall {
-                    key: read,
-                    call,
-                    answer: &answer,
-                    now,
-                    wake: &mut WakeList::default(),
-                });
+                answer_call(gc, read, (call, &answer), now);
             }
         }
         gc.decide(key, now)

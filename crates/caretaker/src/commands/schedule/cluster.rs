@@ -12,6 +12,7 @@ use http::{Method, Request, header};
 use http_body_util::{BodyExt as _, Limited};
 use jiff::Timestamp;
 use kube::client::Body;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -121,17 +122,14 @@ impl CronCluster {
             }
             listed.date = date.or(listed.date);
             let Value::Object(mut body) = body else {
-                return Err(CronRequestError::Other(
-                    "the response is not a list".to_owned(),
-                ));
+                let why = "the response is not a list".to_owned();
+                return Err(CronRequestError::Other(why));
             };
             if let Some(Value::Array(items)) = body.remove("items") {
                 listed.objects.extend(items);
             }
-            match body
-                .get("metadata")
-                .and_then(|meta| meta["continue"].as_str())
-            {
+            let meta = body.get("metadata");
+            match meta.and_then(|meta| meta["continue"].as_str()) {
                 Some(token) if !token.is_empty() => more = format!("&continue={}", escaped(token)),
                 _ => return Ok(listed),
             }
@@ -139,11 +137,8 @@ impl CronCluster {
     }
 
     pub(super) async fn get(&self, kind: &CronKind, name: &str) -> Result<Value, CronRequestError> {
-        let path = format!(
-            "{}/{}",
-            kind.path(Some(&self.namespace), "cronjobs"),
-            escaped(name)
-        );
+        let all = kind.path(Some(&self.namespace), "cronjobs");
+        let path = format!("{all}/{}", escaped(name));
         let CronResponse { status, body, .. } = self.exchange(Method::GET, &path, None).await?;
         match status {
             200 => Ok(body),
@@ -195,13 +190,9 @@ impl CronCluster {
                 body: serde_json::from_slice(&body).unwrap_or_default(),
             })
         });
-        match answered.await {
-            Ok(response) => response,
-            Err(_) => {
-                let secs = RESPONSE_TIMEOUT.as_secs();
-                Err(other(format!("no response within {secs} s")))
-            }
-        }
+        let secs = RESPONSE_TIMEOUT.as_secs();
+        let late = |_| Err(other(format!("no response within {secs} s")));
+        answered.await.unwrap_or_else(late)
     }
 }
 
@@ -246,15 +237,12 @@ fn message_of(status: u16, body: &Value) -> String {
 
 /// Percent-encodes a part of a path or of a query.
 fn escaped(text: &str) -> String {
-    let mut encoded = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(byte.into());
-        } else {
-            encoded.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    encoded
+    const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+        .remove(b'-')
+        .remove(b'.')
+        .remove(b'_')
+        .remove(b'~');
+    utf8_percent_encode(text, ENCODED).to_string()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The decision of a controller other than the garbage collector about an object.
 
-use caretaker_controllers::runtime::call::{ApiCall, DeletePropagation};
-use caretaker_controllers::runtime::controller::{DecisionReason, EventNote, NextStep, Verdict};
+use caretaker_controllers::runtime::call::DeletePropagation;
+use caretaker_controllers::runtime::controller::{DecisionReason, EventNote, Verdict};
 use serde_json::{Value, json};
 
 use super::{NextAction, deleted};
@@ -28,29 +28,10 @@ impl ControllerVerdict {
         verdict: Verdict<K, R>,
     ) -> Self {
         let rule = verdict.because.rule().to_owned();
-        let step = |action, message: &str| NextAction {
-            action,
-            message: message.to_owned(),
-            ..NextAction::none(String::new())
-        };
-        let next = match verdict.next {
-            NextStep::Rest => step("none", "nothing"),
-            NextStep::At(at) => NextAction {
-                at: Some(at),
-                ..step("wait", &format!("nothing before {at:.0}"))
-            },
-            NextStep::Retry => step("wait", "wait for that"),
-            NextStep::After(_) | NextStep::Call(ApiCall::Get { .. }) => {
-                step("ask", "would read from the API server now")
-            }
-            NextStep::Call(ApiCall::Delete { propagation, .. }) => deleted(propagation),
-            NextStep::Call(ApiCall::Create { .. }) => step("create", "would create a Job now"),
-            NextStep::Call(ApiCall::Patch { .. }) => step("patch", "would patch it now"),
-        };
         Self {
             controller,
             because: (rule, verdict.because.to_string()),
-            next,
+            next: NextAction::of(&verdict.next),
             notes: verdict.notes,
             assumed: Vec::new(),
             first: Vec::new(),
