@@ -1,7 +1,7 @@
 //! Request bodies: collected up to a limit, and parsed into a JSON tree.
 
 use caretaker_machinery::quantity::QuantityError;
-use caretaker_machinery::schema::{EmbeddedObjectError, SchemaTypeError};
+use caretaker_machinery::schema::{EmbeddedObjectError, SchemaTypeError, type_name};
 use caretaker_machinery::status::Status;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::{Map, Value};
@@ -111,6 +111,15 @@ impl From<serde_json::Error> for BodyError {
 // === impl FieldError ===
 
 impl FieldError {
+    /// Returns the error of a value of another type than its field.
+    pub(crate) fn wrong_type(value: &Value, field: impl Into<String>, go_type: &str) -> Self {
+        FieldError::WrongType {
+            found: type_name(value).to_owned(),
+            field: field.into(),
+            go_type: go_type.to_owned(),
+        }
+    }
+
     /// Returns the error of metadata that upstream decodes without the object around it.
     pub(crate) fn outside_object(self) -> Self {
         match self {
@@ -128,19 +137,6 @@ impl FieldError {
     }
 }
 
-/// Drops null members at any depth: for kinds that are not read by their types, a null member is an absent one.
-pub(crate) fn drop_nulls(tree: &mut Map<String, Value>) {
-    fn drop_inside(value: &mut Value) {
-        match value {
-            Value::Object(members) => drop_nulls(members),
-            Value::Array(items) => items.iter_mut().for_each(drop_inside),
-            _ => {}
-        }
-    }
-    tree.retain(|_, value| !value.is_null());
-    tree.values_mut().for_each(drop_inside);
-}
-
 /// Returns the tree as an object.
 pub(crate) fn object(value: Value, kind: &str) -> Result<Map<String, Value>, Status> {
     match value {
@@ -151,18 +147,6 @@ pub(crate) fn object(value: Value, kind: &str) -> Result<Map<String, Value>, Sta
             let why = format!("a JSON object was expected, not {}", type_name(&other));
             Err(BodyError::Syntax(why).to_status(kind))
         }
-    }
-}
-
-/// Returns the JSON name of the type of `value`.
-pub(crate) fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }
 

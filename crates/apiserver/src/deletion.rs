@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::kinds::{DefaultPolicy, ServedKind};
 use crate::metadata::check::{FOREGROUND, ORPHAN};
-use crate::metadata::{self, ObjectTree};
+use crate::metadata::{self, ObjectTree, value_at};
 
 pub(crate) use options::{DeleteOptions, PropagationPolicy};
 
@@ -26,15 +26,25 @@ pub(crate) enum DeleteDecision {
     Remove(Option<ObjectTree>),
 }
 
-/// Decides a delete of the stored `object`.
-pub(crate) fn decide(
-    kind: &ServedKind,
-    object: &ObjectTree,
-    options: &DeleteOptions,
-    now: Timestamp,
-) -> DeleteDecision {
+/// A delete of a stored object.
+#[derive(Clone, Copy)]
+pub(crate) struct ObjectDelete<'a> {
+    pub(crate) kind: &'a ServedKind,
+    pub(crate) object: &'a ObjectTree,
+    pub(crate) options: &'a DeleteOptions,
+    pub(crate) now: Timestamp,
+}
+
+/// Decides a delete.
+pub(crate) fn decide(delete: &ObjectDelete<'_>) -> DeleteDecision {
+    let ObjectDelete {
+        kind,
+        object,
+        options,
+        now,
+    } = *delete;
     let mut changed = object.clone();
-    let grace = match grace(kind, &mut changed, options, now) {
+    let grace = match grace(delete, &mut changed) {
         GracePeriod::Pending => return DeleteDecision::Pending,
         grace => grace,
     };
@@ -56,6 +66,30 @@ pub(crate) fn decide(
     }
 }
 
+/// Decides a delete of an object that a task of the server releases later: `mark` shows in it that the deletion has begun.
+pub(crate) fn decide_in_steps(
+    delete: &ObjectDelete<'_>,
+    is_released: bool,
+    mark: impl FnOnce(&mut ObjectTree),
+) -> DeleteDecision {
+    if metadata::is_deleting(delete.object) {
+        return if is_released {
+            decide(delete)
+        } else {
+            DeleteDecision::Pending
+        };
+    }
+    let mut changed = delete.object.clone();
+    // The delete sets the garbage collector's finalizers as for any object; the object stays without them, too.
+    if let DeleteDecision::Keep(held) = decide(delete) {
+        metadata::set_finalizers(&mut changed, &metadata::finalizers(&held));
+    }
+    let now = metadata::time(delete.now);
+    metadata::of(&mut changed).insert("deletionTimestamp".into(), now.into());
+    mark(&mut changed);
+    DeleteDecision::Keep(changed)
+}
+
 #[derive(Debug, PartialEq)]
 enum GracePeriod {
     /// The kind has no grace period, or it is over.
@@ -67,31 +101,21 @@ enum GracePeriod {
 }
 
 /// Applies the grace period to `object`.
-fn grace(
-    kind: &ServedKind,
-    object: &mut ObjectTree,
-    options: &DeleteOptions,
-    now: Timestamp,
-) -> GracePeriod {
-    if !kind.rules.graceful {
+fn grace(delete: &ObjectDelete<'_>, object: &mut ObjectTree) -> GracePeriod {
+    let now = delete.now;
+    if !delete.kind.rules.graceful {
         return GracePeriod::None;
     }
-    let asked = options
-        .grace_seconds
-        .map(|seconds| if seconds < 0 { 1 } else { seconds });
+    let asked = delete.options.grace_seconds;
+    let asked = asked.map(|seconds| if seconds < 0 { 1 } else { seconds });
     if metadata::is_deleting(object) {
         return shorten(object, asked, now);
     }
-    let spec = |field: &str| object.get("spec").and_then(|spec| spec.get(field));
-    let scheduled = spec("nodeName")
-        .and_then(Value::as_str)
-        .is_some_and(|node| !node.is_empty());
-    let phase = object
-        .get("status")
-        .and_then(|status| status["phase"].as_str());
-    let finished = matches!(phase, Some("Succeeded" | "Failed"));
+    let text = |path: &str| value_at(object, path).as_str().unwrap_or_default();
+    let scheduled = !text("/spec/nodeName").is_empty();
+    let finished = matches!(text("/status/phase"), "Succeeded" | "Failed");
     let granted = asked
-        .or_else(|| spec("terminationGracePeriodSeconds").and_then(Value::as_i64))
+        .or_else(|| value_at(object, "/spec/terminationGracePeriodSeconds").as_i64())
         .unwrap_or(0);
     let seconds = match granted {
         _ if !scheduled || finished => 0,

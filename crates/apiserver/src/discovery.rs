@@ -72,7 +72,8 @@ pub(crate) fn serve(
     };
     match (document, path) {
         (Some(document), _) => respond::value(200, &document, format),
-        (None, RequestPath::Resources { group, .. }) if is_builtin(kinds, group) => {
+        // Upstream has a handler for each built-in group, so a missing version of one has another 404.
+        (None, RequestPath::Resources { group, .. }) if kinds.is_builtin_group(group) => {
             respond::status(&Status::unknown_resource(), format)
         }
         (None, _) => respond::not_found_page(),
@@ -274,13 +275,6 @@ fn set_list<T: Clone + Into<Value>>(entry: &mut Value, name: &str, list: &[T]) {
 
 fn find_group<'a>(kinds: &'a KindTable, name: &str) -> Option<&'a ServedGroup> {
     kinds.groups().iter().find(|group| group.name == name)
-}
-
-/// Upstream has a handler for each built-in group, so a missing version of one has another 404 than a missing group.
-fn is_builtin(kinds: &KindTable, group: &str) -> bool {
-    kinds
-        .iter()
-        .any(|kind| kind.group == group && kind.custom.is_none())
 }
 
 #[cfg(test)]

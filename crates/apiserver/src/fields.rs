@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use caretaker_machinery::patch::strategic::{FieldFacts, MergeRule, PatchSchema, TypeId};
+use caretaker_machinery::patch::strategic::{FieldFacts, PatchSchema, TypeId};
 
 const FIELDS: &str = include_str!("../data/fields.txt");
 
@@ -34,13 +34,12 @@ impl MergeFields {
                     let root = schema.intern(of);
                     schema.roots.insert((group, version, kind), root);
                 }
-                ["field", owner, field, shape, of, strategy, key, _, _] => {
+                ["field", owner, field, shape, of, strategies, key, _, _] => {
                     let owner = schema.intern(owner);
                     let of = (*of != "-").then(|| schema.intern(of));
-                    let facts = FieldFacts {
-                        rule: rule(shape, strategy, key),
-                        of,
-                    };
+                    let blank = |column: &'static str| if column == "-" { "" } else { column };
+                    let facts = FieldFacts::from_row(shape, of, blank(strategies), blank(key));
+                    let facts = facts.unwrap_or_else(|| unreachable!("fields.txt: {line:?}"));
                     schema.fields.insert((owner, field), facts);
                 }
                 _ => unreachable!("fields.txt: {line:?}"),
@@ -70,21 +69,10 @@ impl PatchSchema for MergeFields {
     }
 }
 
-/// Returns the merge rule of a field. `retainKeys` needs no rule: the directive in a patch is sufficient.
-fn rule(shape: &str, strategy: &str, key: &'static str) -> MergeRule<'static> {
-    let says = |word: &str| strategy.split(',').any(|part| part == word);
-    match shape {
-        "object" if says("replace") => MergeRule::ReplacedObject,
-        "object" => MergeRule::Object,
-        "map" => MergeRule::Map,
-        _ if !says("merge") => MergeRule::ReplacedList,
-        _ if key == "-" => MergeRule::Set,
-        _ => MergeRule::ListByKey(key),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use caretaker_machinery::patch::strategic::MergeRule;
+
     use super::*;
 
     #[test]

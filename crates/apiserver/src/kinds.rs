@@ -132,16 +132,19 @@ impl ServedKind {
 
     /// Returns the verbs that discovery shows: no creates and updates while the definition is being deleted.
     pub(crate) fn shown_verbs(&self) -> Vec<&str> {
-        let ending = self
-            .custom
-            .as_ref()
-            .is_some_and(|custom| custom.terminating);
+        let custom = self.custom.as_ref();
+        let ending = custom.is_some_and(|custom| custom.terminating);
         let shown = |verb: &&str| !ending || !matches!(*verb, "create" | "patch" | "update");
-        self.verbs
-            .iter()
-            .map(String::as_str)
-            .filter(shown)
-            .collect()
+        let verbs = self.verbs.iter().map(String::as_str);
+        verbs.filter(shown).collect()
+    }
+
+    /// Returns the name of the Go package of a built-in kind.
+    pub(crate) fn package(&self) -> &str {
+        match self.group.split('.').next() {
+            None | Some("") => "core",
+            Some(package) => package,
+        }
     }
 
     pub(crate) fn allows(&self, verb: &str) -> bool {

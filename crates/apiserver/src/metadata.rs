@@ -44,14 +44,29 @@ pub(crate) fn get<'a>(object: &'a ObjectTree, field: &str) -> Option<&'a Value> 
     object.get("metadata")?.get(field)
 }
 
+/// Returns a value inside an object by its JSON pointer; null if it is absent.
+pub(crate) fn value_at<'a>(object: &'a ObjectTree, path: &str) -> &'a Value {
+    let mut parts = path.split('/').skip(1);
+    let first = parts.next().and_then(|part| object.get(part));
+    let value = parts.try_fold(first.unwrap_or(&Value::Null), |value, part| value.get(part));
+    value.unwrap_or(&Value::Null)
+}
+
+/// Returns the strings of a list.
+pub(crate) fn strings(list: &Value) -> Vec<String> {
+    let items = list.as_array().into_iter().flatten();
+    items.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// Reports whether a status has this condition with status `True`.
+pub(crate) fn is_true(status: &Value, condition: &str) -> bool {
+    let mut conditions = status["conditions"].as_array().into_iter().flatten();
+    conditions.any(|known| known["type"] == condition && known["status"] == "True")
+}
+
 /// Returns the finalizers in order.
 pub(crate) fn finalizers(object: &ObjectTree) -> Vec<String> {
-    let list = get(object, "finalizers").and_then(Value::as_array);
-    list.into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .map(str::to_owned)
-        .collect()
+    strings(value_at(object, "/metadata/finalizers"))
 }
 
 /// Sets the finalizers; an empty list removes the field.
@@ -71,10 +86,8 @@ pub(crate) fn is_deleting(object: &ObjectTree) -> bool {
 
 /// Reports whether the object waits for its finalizers only.
 pub(crate) fn grace_is_over(object: &ObjectTree) -> bool {
-    get(object, "deletionGracePeriodSeconds")
-        .and_then(Value::as_i64)
-        .unwrap_or(0)
-        == 0
+    let seconds = value_at(object, "/metadata/deletionGracePeriodSeconds");
+    seconds.as_i64().unwrap_or(0) == 0
 }
 
 /// Sets the metadata of a new object that the server owns, and removes what a client cannot set.

@@ -16,16 +16,14 @@ use crate::negotiate::ResponseFormat;
 use crate::request::RequestQuery;
 use crate::respond::{self, ResponseBody};
 
-/// One operation on a path.
-struct PathOperation {
-    /// The verb in discovery.
-    verb: &'static str,
-    method: &'static str,
-    /// Query parameters and their types.
-    parameters: &'static [(&'static str, &'static str)],
-    /// Content types of the body; empty if there is no body.
-    body: &'static [&'static str],
-}
+/// One operation on a path: its verb in discovery, its method, its query parameters with their types, and the content types
+/// of its body, which are empty if there is no body.
+struct PathOperation(
+    &'static str,
+    &'static str,
+    &'static [(&'static str, &'static str)],
+    &'static [&'static str],
+);
 
 const OBJECT: &[&str] = &["application/json", "application/yaml"];
 const PATCH: &[&str] = &[
@@ -65,18 +63,18 @@ const DELETE_COLLECTION_OPTIONS: &[(&str, &str)] = &[
     ("propagationPolicy", "string"),
 ];
 
-const LIST: PathOperation = operation("list", "get", LIST_OPTIONS, &[]);
-const CREATE: PathOperation = operation("create", "post", WRITE_OPTIONS, OBJECT);
-const DELETE_COLLECTION: PathOperation = operation(
+const LIST: PathOperation = PathOperation("list", "get", LIST_OPTIONS, &[]);
+const CREATE: PathOperation = PathOperation("create", "post", WRITE_OPTIONS, OBJECT);
+const DELETE_COLLECTION: PathOperation = PathOperation(
     "deletecollection",
     "delete",
     DELETE_COLLECTION_OPTIONS,
     OBJECT,
 );
-const GET: PathOperation = operation("get", "get", &[], &[]);
-const UPDATE: PathOperation = operation("update", "put", WRITE_OPTIONS, OBJECT);
-const PATCH_OBJECT: PathOperation = operation("patch", "patch", WRITE_OPTIONS, PATCH);
-const DELETE: PathOperation = operation("delete", "delete", DELETE_OPTIONS, OBJECT);
+const GET: PathOperation = PathOperation("get", "get", &[], &[]);
+const UPDATE: PathOperation = PathOperation("update", "put", WRITE_OPTIONS, OBJECT);
+const PATCH_OBJECT: PathOperation = PathOperation("patch", "patch", WRITE_OPTIONS, PATCH);
+const DELETE: PathOperation = PathOperation("delete", "delete", DELETE_OPTIONS, OBJECT);
 
 /// Operations on a collection, an object and a subresource. The kind's verbs decide which of them exist.
 const AT_COLLECTION: [PathOperation; 3] = [LIST, CREATE, DELETE_COLLECTION];
@@ -226,14 +224,12 @@ fn add_path(
     in_path: &[&str],
 ) {
     let mut item = Map::new();
-    let served = operations
-        .iter()
-        .filter(|operation| verbs.iter().any(|verb| verb == operation.verb));
-    for operation in served {
+    let is_served = |operation: &&PathOperation| verbs.iter().any(|verb| verb == operation.0);
+    for operation in operations.iter().filter(is_served) {
         let mut entry = operation.to_value();
         entry["x-kubernetes-group-version-kind"] =
             json!({"group": group, "version": version, "kind": kind});
-        item.insert(operation.method.into(), entry);
+        item.insert(operation.1.into(), entry);
     }
     if item.is_empty() {
         return;
@@ -251,32 +247,19 @@ fn parameter(place: &str, name: &str, of_type: &str) -> Value {
 
 // === impl PathOperation ===
 
-const fn operation(
-    verb: &'static str,
-    method: &'static str,
-    parameters: &'static [(&'static str, &'static str)],
-    body: &'static [&'static str],
-) -> PathOperation {
-    PathOperation {
-        verb,
-        method,
-        parameters,
-        body,
-    }
-}
-
 impl PathOperation {
     fn to_value(&self) -> Value {
-        let parameters = self.parameters.iter();
+        let Self(_, _, parameters, body) = self;
         let parameters: Value = parameters
+            .iter()
             .map(|(name, of_type)| parameter("query", name, of_type))
             .collect();
         let mut entry = json!({
             "parameters": parameters,
             "responses": {"200": {"description": "OK"}},
         });
-        if !self.body.is_empty() {
-            let types = self.body.iter().map(|name| ((*name).to_owned(), json!({})));
+        if !body.is_empty() {
+            let types = body.iter().map(|name| ((*name).to_owned(), json!({})));
             let content: Map<String, Value> = types.collect();
             entry["requestBody"] = json!({ "content": content });
         }

@@ -7,6 +7,7 @@ mod options;
 use std::num::{IntErrorKind, ParseIntError};
 
 use caretaker_machinery::status::{Status, quoted};
+use percent_encoding::percent_decode_str;
 
 pub(crate) use options::{ListOptions, RevisionMatch, check_dry_run, invalid_options};
 
@@ -112,7 +113,6 @@ impl RequestPath {
         let (resource, name, subresource) = match rest {
             [resource] => (resource, None, None),
             [resource, name] => (resource, Some(*name), None),
-            [resource, name, subresource] => (resource, Some(*name), Some(*subresource)),
             // Longer paths belong to a proxy; the subresource decides.
             [resource, name, subresource, ..] => (resource, Some(*name), Some(*subresource)),
             [] => return RequestPath::Unknown,
@@ -188,29 +188,7 @@ impl RequestQuery {
 
 /// Percent-decodes; invalid text becomes replacement characters, which match no path.
 fn decode(text: &str) -> String {
-    if !text.contains('%') {
-        return text.to_owned();
-    }
-    let bytes = text.as_bytes();
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut index = 0;
-    while index < bytes.len() {
-        let hex = text.get(index + 1..index + 3);
-        match (
-            bytes[index],
-            hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()),
-        ) {
-            (b'%', Some(byte)) => {
-                decoded.push(byte);
-                index += 3;
-            }
-            (byte, _) => {
-                decoded.push(byte);
-                index += 1;
-            }
-        }
-    }
-    String::from_utf8_lossy(&decoded).into_owned()
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 fn decode_form(text: &str) -> String {

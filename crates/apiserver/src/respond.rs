@@ -114,11 +114,7 @@ pub(crate) fn status(status: &Status, format: ResponseFormat) -> Response<Respon
 /// Makes the response of a tree that is not stored.
 pub(crate) fn value(code: u16, tree: &Value, format: ResponseFormat) -> Response<ResponseBody> {
     let bytes = serde_json::to_vec(tree).unwrap_or_default();
-    build(
-        code,
-        format.content_type(),
-        ResponseBody::whole(encode(bytes, format.encoding)),
-    )
+    encoded(code, bytes, format)
 }
 
 /// Makes the response of one object.
@@ -132,24 +128,15 @@ pub(crate) fn object(
     let bytes = match format.form {
         ResponseForm::Metadata => metadata_bytes(object),
         ResponseForm::Table(version) => {
-            let revision = revision_text(object);
-            tables.table(
-                kind,
-                version,
-                std::iter::once(object),
-                &ListHeader {
-                    revision,
-                    ..ListHeader::default()
-                },
-            )
+            let meta = ListHeader {
+                revision: revision_text(object),
+                ..ListHeader::default()
+            };
+            tables.table(kind, version, std::iter::once(object), &meta)
         }
         _ => object_bytes(kind, object),
     };
-    build(
-        code,
-        format.content_type(),
-        ResponseBody::whole(encode(bytes, format.encoding)),
-    )
+    encoded(code, bytes, format)
 }
 
 /// Makes the response of a list, which is streamed in pieces.
@@ -163,8 +150,7 @@ pub(crate) fn list(
     if let ResponseForm::Table(version) = format.form {
         let objects = page.objects.iter().map(AsRef::as_ref);
         let bytes = tables.table(&kind, version, objects, meta);
-        let bytes = encode(bytes, format.encoding);
-        return build(200, format.content_type(), ResponseBody::whole(bytes));
+        return encoded(200, bytes, format);
     }
     let metadata = format.form == ResponseForm::MetadataList;
     let head = list_head(&kind, meta, metadata);
@@ -174,8 +160,7 @@ pub(crate) fn list(
             push_item(&mut bytes, index, &kind, object, metadata);
         }
         bytes.extend_from_slice(b"]}");
-        let bytes = encode(bytes, format.encoding);
-        return build(200, format.content_type(), ResponseBody::whole(bytes));
+        return encoded(200, bytes, format);
     }
     let mut items = page.objects.into_iter().enumerate();
     let mut piece = head;
@@ -218,12 +203,8 @@ pub(crate) fn text(text: &str) -> Response<ResponseBody> {
 
 /// Makes the response of the metrics.
 pub(crate) fn metrics(text: &str) -> Response<ResponseBody> {
-    let body = ResponseBody::whole(text.to_owned());
-    build(
-        200,
-        "application/openmetrics-text; version=1.0.0; charset=utf-8",
-        body,
-    )
+    let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    build(200, content_type, ResponseBody::whole(text.to_owned()))
 }
 
 /// Adds a `Warning` header for each warning, with the text quoted.
@@ -352,15 +333,17 @@ fn revision_text(object: &StoredObject) -> String {
     }
 }
 
-fn encode(bytes: Vec<u8>, encoding: ResponseEncoding) -> Vec<u8> {
+/// Makes a response of JSON in the encoding of the format.
+fn encoded(code: u16, bytes: Vec<u8>, format: ResponseFormat) -> Response<ResponseBody> {
     let parsed = || serde_json::from_slice::<Value>(&bytes).unwrap_or_default();
-    match encoding {
+    let bytes = match format.encoding {
         ResponseEncoding::Json => bytes,
         ResponseEncoding::PrettyJson => serde_json::to_vec_pretty(&parsed()).unwrap_or_default(),
         ResponseEncoding::Yaml => serde_saphyr::to_string(&parsed())
             .unwrap_or_default()
             .into_bytes(),
-    }
+    };
+    build(code, format.content_type(), ResponseBody::whole(bytes))
 }
 
 pub(crate) fn build(

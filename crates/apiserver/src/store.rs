@@ -122,13 +122,15 @@ impl ObjectStore {
             }
             (state.revision.next(), current)
         };
-        let event = match (proposal.new, previous) {
-            (Some(draft), previous) => StoreEvent::put(Arc::new(draft.commit(revision)), previous),
-            (None, Some(previous)) => StoreEvent::delete(Arc::new(previous.at(revision)), previous),
+        let (kind, object) = match (proposal.new, &previous) {
+            (Some(draft), None) => (EventKind::Added, draft.commit(revision)),
+            (Some(draft), Some(_)) => (EventKind::Modified, draft.commit(revision)),
+            (None, Some(previous)) => (EventKind::Deleted, previous.at(revision)),
             // The removal of an object that does not exist.
             (None, None) => return Err(StaleProposal),
         };
-        let object = event.object.clone();
+        let object = Arc::new(object);
+        let event = StoreEvent::new(kind, object.clone(), previous);
         self.publish(proposal.resource, event);
         Ok(object)
     }
@@ -183,11 +185,10 @@ impl ObjectStore {
             Some(last) if events.len() == max => (last.rev(), false),
             _ => (state.revision.max(cursor), true),
         };
-        let last = complete && table.is_closed();
         Ok(EventBatch {
             events,
             up_to,
-            last,
+            last: complete && table.is_closed(),
         })
     }
 

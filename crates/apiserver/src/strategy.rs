@@ -19,14 +19,15 @@ mod workload;
 
 use std::fmt;
 
+use caretaker_machinery::patch::merge::drop_nulls;
 use caretaker_machinery::status::{Status, StatusCause};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::body::{self, FieldError};
-use crate::deletion::{self, DeleteDecision, DeleteOptions};
+use crate::body::FieldError;
+use crate::deletion::{self, DeleteDecision, ObjectDelete};
 use crate::kinds::{GenerationRule, KindTable, ServedKind};
-use crate::metadata::{self, ObjectTree};
+use crate::metadata::{self, ObjectTree, value_at};
 use crate::server::ServerState;
 use crate::store::ObjectKey;
 
@@ -48,44 +49,34 @@ pub(crate) struct ObjectChange<'a> {
     pub(crate) old: Option<&'a ObjectTree>,
 }
 
-/// A precondition of a delete that does not hold.
-pub(crate) struct FailedPrecondition<'a> {
-    /// `UID` or `ResourceVersion`.
-    pub(crate) field: &'a str,
-    pub(crate) wanted: &'a str,
-    pub(crate) found: &'a str,
+/// The time of a write, and the kinds that are served then.
+#[derive(Clone, Copy)]
+pub(crate) struct WriteContext<'a> {
+    pub(crate) kinds: &'a KindTable,
+    pub(crate) now: Timestamp,
 }
 
 /// The rules of one kind.
 pub(crate) trait KindStrategy: fmt::Debug + Sync {
     /// Brings a body into the form that the decoder of this kind reads.
     fn normalize(&self, kind: &ServedKind, object: &mut ObjectTree) {
+        // Where a body is not read by its types, a null member is an absent one.
         if !defaults::knows(kind) {
-            body::drop_nulls(object);
+            object.retain(|_, value| !value.is_null());
+            object.values_mut().for_each(drop_nulls);
         }
     }
 
     /// Reads the parts of a body whose types are not in the table of types. Returns the paths of unknown members.
-    fn read(
-        &self,
-        _kind: &ServedKind,
-        _object: &mut ObjectTree,
-    ) -> Result<Vec<String>, FieldError> {
+    fn read(&self, _: &ServedKind, _: &mut ObjectTree) -> Result<Vec<String>, FieldError> {
         Ok(Vec::new())
     }
 
     /// Sets the fields that a new object of this kind starts with.
-    fn prepare_create(&self, _object: &mut ObjectTree, _kinds: &KindTable, _now: Timestamp) {}
+    fn prepare_create(&self, _object: &mut ObjectTree, _context: WriteContext<'_>) {}
 
     /// Sets the fields of `new` that a client may not change, or may leave out.
-    fn prepare_update(
-        &self,
-        _old: &ObjectTree,
-        _new: &mut ObjectTree,
-        _kinds: &KindTable,
-        _now: Timestamp,
-    ) {
-    }
+    fn prepare_update(&self, _old: &ObjectTree, _new: &mut ObjectTree, _: WriteContext<'_>) {}
 
     /// Restores the metadata that a write to the status may not change.
     fn prepare_status(&self, _old: &ObjectTree, _new: &mut ObjectTree) {}
@@ -103,37 +94,9 @@ pub(crate) trait KindStrategy: fmt::Debug + Sync {
         Vec::new()
     }
 
-    /// Returns the conflict for a failed precondition of a delete.
-    fn precondition_conflict(
-        &self,
-        kind: &ServedKind,
-        name: &str,
-        failed: &FailedPrecondition<'_>,
-    ) -> Status {
-        let FailedPrecondition {
-            field,
-            wanted,
-            found,
-        } = failed;
-        let guess = match *field {
-            "UID" => "deleted and then recreated",
-            _ => "modified",
-        };
-        let why = format!(
-            "the {field} in the precondition ({wanted}) does not match the {field} in record ({found}). The object might have been {guess}"
-        );
-        Status::conflict(kind.kind_named(name), &why)
-    }
-
-    /// Decides what a delete does to `object`.
-    fn decide_delete(
-        &self,
-        kind: &ServedKind,
-        object: &ObjectTree,
-        options: &DeleteOptions,
-        now: Timestamp,
-    ) -> Result<DeleteDecision, Status> {
-        Ok(deletion::decide(kind, object, options, now))
+    /// Decides what a delete does to an object.
+    fn decide_delete(&self, delete: &ObjectDelete<'_>) -> Result<DeleteDecision, Status> {
+        Ok(deletion::decide(delete))
     }
 
     /// Reports whether the kind itself, besides `metadata`, allows the removal of an object that is being deleted.
@@ -187,8 +150,7 @@ pub(crate) fn of_custom(group: &str, plural: &str) -> &'static dyn KindStrategy 
 pub(crate) fn prepare_create(
     kind: &ServedKind,
     object: &mut ObjectTree,
-    kinds: &KindTable,
-    now: Timestamp,
+    context: WriteContext<'_>,
 ) {
     if kind.has_status() && !kind.rules.keeps_status {
         object.remove("status");
@@ -196,7 +158,7 @@ pub(crate) fn prepare_create(
     if kind.rules.generation != GenerationRule::Untouched {
         metadata::of(object).insert("generation".into(), 1.into());
     }
-    kind.strategy.prepare_create(object, kinds, now);
+    kind.strategy.prepare_create(object, context);
     defaults::fill(kind, object);
 }
 
@@ -206,14 +168,14 @@ pub(crate) fn prepare_update(
     part: ObjectPart,
     old: &ObjectTree,
     new: &mut ObjectTree,
-    (kinds, now): (&KindTable, Timestamp),
+    context: WriteContext<'_>,
 ) {
     match part {
         ObjectPart::Main => {
             if kind.has_status() {
                 metadata::set(new, "status", old.get("status").cloned());
             }
-            kind.strategy.prepare_update(old, new, kinds, now);
+            kind.strategy.prepare_update(old, new, context);
             count_generation(kind, old, new);
         }
         ObjectPart::Status => prepare_status(kind, old, new),
@@ -260,13 +222,8 @@ pub(crate) fn general_warnings(
         };
         return added.into_iter().map(warning).collect();
     }
-    if kind.rules.unenforced {
-        return vec![format!(
-            "{} is stored, but not enforced by caretaker",
-            kind.kind
-        )];
-    }
-    Vec::new()
+    let warning = || format!("{} is stored, but not enforced by caretaker", kind.kind);
+    kind.rules.unenforced.then(warning).into_iter().collect()
 }
 
 /// A write to the status leaves the rest of the object as it is. Built-in kinds let it change metadata too.
@@ -297,19 +254,15 @@ fn count_generation(kind: &ServedKind, old: &ObjectTree, new: &mut ObjectTree) {
         GenerationRule::ContentAndLabels => Some("labels"),
     };
     let content = |tree: &ObjectTree| -> ObjectTree {
-        let counted = tree
-            .iter()
-            .filter(|(name, _)| *name != "metadata" && (*name != "status" || !kind.has_status()));
-        counted
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect()
+        let mut content = tree.clone();
+        content.retain(|name, _| name != "metadata" && (name != "status" || !kind.has_status()));
+        content
     };
     let changed = content(old) != content(new)
         || also.is_some_and(|field| metadata::get(old, field) != metadata::get(new, field));
     if changed {
-        let generation = metadata::get(old, "generation")
-            .and_then(Value::as_i64)
-            .unwrap_or(0);
-        metadata::of(new).insert("generation".into(), (generation + 1).into());
+        let generation = value_at(old, "/metadata/generation").as_i64();
+        let generation = generation.unwrap_or(0) + 1;
+        metadata::of(new).insert("generation".into(), generation.into());
     }
 }

@@ -17,8 +17,8 @@ use crate::kinds::ServedKind;
 use crate::metadata;
 use crate::server::{ServerState, UpkeepTasks};
 use crate::store::{ListScope, ObjectKey, PageFilter, StoredObject, WriteProposal};
-use crate::strategy;
 use crate::strategy::namespace::DEFAULT_NAMESPACES;
+use crate::strategy::{self, WriteContext};
 use crate::verbs::write;
 
 /// Writes within this time are handled together.
@@ -58,7 +58,8 @@ fn create_default_namespaces(inner: &ServerState) {
         let mut tree = metadata::ObjectTree::new();
         tree.insert("metadata".into(), json!({"name": name}));
         metadata::set_create_fields(&mut tree, now, &mut inner.rng());
-        strategy::prepare_create(&kind, &mut tree, &inner.kinds(), now);
+        let kinds = &*inner.kinds();
+        strategy::prepare_create(&kind, &mut tree, WriteContext { kinds, now });
         let key = ObjectKey::new(None, name);
         let proposal = WriteProposal {
             resource: kind.resource,

@@ -19,7 +19,6 @@ use bytes::Bytes;
 use caretaker_machinery::names::NameRule;
 use caretaker_machinery::status::{Status, StatusDetails, quoted};
 use http::{Method, Response};
-use serde_json::Value;
 
 use crate::kinds::ServedKind;
 use crate::metrics::RequestSeries;
@@ -63,12 +62,8 @@ pub(crate) enum VerbReply {
         status: Status,
         warnings: Vec<String>,
     },
-    /// A tree that is not stored.
-    Value {
-        code: u16,
-        value: Value,
-    },
-    Watch(Response<ResponseBody>),
+    /// A watch, or a review.
+    Response(Response<ResponseBody>),
 }
 
 /// The verbs, with their names in discovery and in metrics.
@@ -154,7 +149,7 @@ impl ApiVerb {
             (&Method::DELETE, false) => ApiVerb::DeleteCollection,
             _ => return None,
         };
-        let name = verb.name();
+        let (name, _) = verb.names();
         let allowed = match &request.subresource {
             None => request.kind.allows(name),
             Some(subresource) => {
@@ -171,29 +166,17 @@ impl ApiVerb {
         (allowed && in_scope).then_some(verb)
     }
 
-    fn name(self) -> &'static str {
+    /// Returns the names in discovery and in metrics.
+    fn names(self) -> (&'static str, &'static str) {
         match self {
-            ApiVerb::Create => "create",
-            ApiVerb::Get => "get",
-            ApiVerb::List => "list",
-            ApiVerb::Watch => "watch",
-            ApiVerb::Update => "update",
-            ApiVerb::Patch => "patch",
-            ApiVerb::Delete => "delete",
-            ApiVerb::DeleteCollection => "deletecollection",
-        }
-    }
-
-    fn metric(self) -> &'static str {
-        match self {
-            ApiVerb::Create => "POST",
-            ApiVerb::Get => "GET",
-            ApiVerb::List => "LIST",
-            ApiVerb::Watch => "WATCH",
-            ApiVerb::Update => "PUT",
-            ApiVerb::Patch => "PATCH",
-            ApiVerb::Delete => "DELETE",
-            ApiVerb::DeleteCollection => "DELETECOLLECTION",
+            ApiVerb::Create => ("create", "POST"),
+            ApiVerb::Get => ("get", "GET"),
+            ApiVerb::List => ("list", "LIST"),
+            ApiVerb::Watch => ("watch", "WATCH"),
+            ApiVerb::Update => ("update", "PUT"),
+            ApiVerb::Patch => ("patch", "PATCH"),
+            ApiVerb::Delete => ("delete", "DELETE"),
+            ApiVerb::DeleteCollection => ("deletecollection", "DELETECOLLECTION"),
         }
     }
 }
@@ -203,7 +186,7 @@ impl ApiVerb {
 impl ResourceRequest {
     /// Returns the key of the object that the path names.
     pub(crate) fn key(&self) -> ObjectKey {
-        self.key_of(self.name.as_deref().unwrap_or_default())
+        self.key_of(self.name())
     }
 
     pub(crate) fn key_of(&self, name: &str) -> ObjectKey {
@@ -242,20 +225,11 @@ impl ResourceRequest {
             (ResponseForm::MetadataList, false) => ("PartialObjectMetadataList", "not a list"),
             _ => return Ok(()),
         };
-        let kind = if is_list {
-            &self.kind.list_kind
-        } else {
-            &self.kind.kind
-        };
-        let package = match (&self.kind.custom, self.kind.group.split('.').next()) {
-            (Some(_), _) => "unstructured",
-            (None, Some("") | None) => "core",
-            (None, Some(package)) => package,
-        };
-        let kind = match (&self.kind.custom, is_list) {
-            (None, _) => kind.as_str(),
-            (Some(_), true) => "UnstructuredList",
-            (Some(_), false) => "Unstructured",
+        let (package, kind) = match (&self.kind.custom, is_list) {
+            (Some(_), true) => ("unstructured", "UnstructuredList"),
+            (Some(_), false) => ("unstructured", "Unstructured"),
+            (None, true) => (self.kind.package(), self.kind.list_kind.as_str()),
+            (None, false) => (self.kind.package(), self.kind.kind.as_str()),
         };
         let message = format!(
             "you requested {form}, but the requested object is {article} (*{package}.{kind})"
@@ -271,13 +245,9 @@ impl ResourceRequest {
             (None, None) => "cluster",
         };
         let dry_run = self.query.get("dryRun").is_some();
-        labels.resource(
-            &self.kind,
-            self.subresource.as_deref(),
-            scope,
-            verb.metric(),
-            dry_run,
-        );
+        let (_, verb) = verb.names();
+        let subresource = self.subresource.as_deref();
+        labels.resource(&self.kind, subresource, scope, verb, dry_run);
     }
 
     /// Returns how tables show objects.
@@ -303,10 +273,10 @@ impl ResourceRequest {
                 code,
                 object,
                 warnings,
-            } => (
-                respond::object(code, &self.kind, &object, self.format, &tables),
-                warnings,
-            ),
+            } => {
+                let response = respond::object(code, &self.kind, &object, self.format, &tables);
+                (response, warnings)
+            }
             VerbReply::List { page, meta } => {
                 let response = respond::list(self.kind.clone(), page, &meta, self.format, &tables);
                 (response, Vec::new())
@@ -314,10 +284,7 @@ impl ResourceRequest {
             VerbReply::Status { status, warnings } => {
                 (respond::status(&status, self.format), warnings)
             }
-            VerbReply::Value { code, value } => {
-                (respond::value(code, &value, self.format), Vec::new())
-            }
-            VerbReply::Watch(response) => (response, Vec::new()),
+            VerbReply::Response(response) => (response, Vec::new()),
         };
         respond::add_warnings(&mut response, &warnings);
         Ok(response)
@@ -349,7 +316,10 @@ fn not_implemented(request: &ResourceRequest, subresource: &str) -> Status {
         }
         _ => "this server does not serve it yet",
     };
-    let plural = &request.kind.plural;
-    let message = format!("{plural}/{subresource} is not available: {why}");
+    not_served(&format!("{}/{subresource}", request.kind.plural), why)
+}
+
+fn not_served(what: &str, why: &str) -> Status {
+    let message = format!("{what} is not available: {why}");
     Status::failure(501, "NotImplemented", message).with(StatusDetails::default())
 }

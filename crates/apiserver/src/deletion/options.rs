@@ -1,9 +1,10 @@
 //! `DeleteOptions`, read from the body, or from the query if there is no body.
 
+use caretaker_machinery::schema::type_name;
 use caretaker_machinery::status::{Status, StatusCause};
 use serde_json::{Map, Value};
 
-use crate::body::{self, BodyError};
+use crate::body::{self, BodyError, FieldError};
 use crate::request::{RequestQuery, check_dry_run, invalid_options};
 
 /// Options of a delete.
@@ -43,44 +44,25 @@ impl DeleteOptions {
     }
 
     fn from_tree(given: &Map<String, Value>) -> Result<Self, Status> {
-        let preconditions = match given.get("preconditions") {
-            None | Some(Value::Null) => Map::new(),
-            Some(Value::Object(preconditions)) => preconditions.clone(),
-            Some(other) => {
-                return Err(wrong(
-                    other,
-                    "DeleteOptions.preconditions",
-                    "v1.Preconditions",
-                ));
-            }
+        let own = |field, go_type| (given, "DeleteOptions", field, go_type);
+        let preconditions = own("preconditions", "v1.Preconditions");
+        let preconditions = member(preconditions, |value| value.as_object().cloned())?;
+        let preconditions = preconditions.unwrap_or_default();
+        let wanted = |field, go_type| {
+            let of = (
+                &preconditions,
+                "Preconditions.preconditions",
+                field,
+                go_type,
+            );
+            member(of, |value| value.as_str().map(str::to_owned))
         };
         let options = Self {
-            grace_seconds: match given.get("gracePeriodSeconds") {
-                None | Some(Value::Null) => None,
-                Some(value) => Some(
-                    value
-                        .as_i64()
-                        .ok_or_else(|| wrong(value, "DeleteOptions.gracePeriodSeconds", "int64"))?,
-                ),
-            },
+            grace_seconds: member(own("gracePeriodSeconds", "int64"), Value::as_i64)?,
             policy: policy(given)?,
-            orphan_dependents: match given.get("orphanDependents") {
-                None | Some(Value::Null) => None,
-                Some(Value::Bool(orphan)) => Some(*orphan),
-                Some(other) => return Err(wrong(other, "DeleteOptions.orphanDependents", "bool")),
-            },
-            uid: text(
-                &preconditions,
-                "uid",
-                "Preconditions.preconditions.uid",
-                "types.UID",
-            )?,
-            revision: text(
-                &preconditions,
-                "resourceVersion",
-                "Preconditions.preconditions.resourceVersion",
-                "string",
-            )?,
+            orphan_dependents: member(own("orphanDependents", "bool"), Value::as_bool)?,
+            uid: wanted("uid", "types.UID")?,
+            revision: wanted("resourceVersion", "string")?,
             dry_run: check_dry_run(given.get("dryRun"), "DeleteOptions")?,
         };
         if let (Some(policy), Some(_)) = (options.policy, options.orphan_dependents) {
@@ -93,36 +75,27 @@ impl DeleteOptions {
 }
 
 fn from_body(content_type: &str, bytes: &[u8]) -> Result<Map<String, Value>, Status> {
-    let unreadable = |why: &str| {
-        Status::bad_request(format!(
-            "couldn't get version/kind; json parse error: {why}"
-        ))
-    };
-    let given = match body::parse(content_type, bytes) {
-        Ok(Value::Object(given)) => given,
-        Ok(other) => {
-            let found = body::type_name(&other);
-            return Err(unreadable(&format!(
-                "a JSON object was expected, not {found}"
-            )));
-        }
-        Err(BodyError::Syntax(why)) => return Err(unreadable(&why)),
+    let why = match body::parse(content_type, bytes) {
+        Ok(Value::Object(given)) => return check_kind(given),
+        Ok(other) => format!("a JSON object was expected, not {}", type_name(&other)),
+        Err(BodyError::Syntax(why)) => why,
         Err(unsupported) => return Err(unsupported.to_status("DeleteOptions")),
     };
+    let message = format!("couldn't get version/kind; json parse error: {why}");
+    Err(Status::bad_request(message))
+}
+
+fn check_kind(given: Map<String, Value>) -> Result<Map<String, Value>, Status> {
+    let text = |field| given.get(field).and_then(Value::as_str).unwrap_or_default();
     // Typed clients send the options under the apiVersion of their own group; any is taken.
-    match given.get("kind").and_then(Value::as_str) {
-        None | Some("" | "DeleteOptions") => Ok(given),
-        Some(kind) => {
-            let version = given
-                .get("apiVersion")
-                .and_then(Value::as_str)
-                .filter(|v| !v.is_empty());
-            Err(Status::bad_request(format!(
-                "no kind {kind:?} is registered for version {:?} in scheme \"pkg/runtime/scheme.go:111\"",
-                version.unwrap_or("meta.k8s.io/v1")
-            )))
-        }
-    }
+    let (kind, version) = match (text("kind"), text("apiVersion")) {
+        ("" | "DeleteOptions", _) => return Ok(given),
+        (kind, "") => (kind, "meta.k8s.io/v1"),
+        named => named,
+    };
+    Err(Status::bad_request(format!(
+        "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
+    )))
 }
 
 fn from_query(query: &RequestQuery) -> Result<Map<String, Value>, Status> {
@@ -130,59 +103,48 @@ fn from_query(query: &RequestQuery) -> Result<Map<String, Value>, Status> {
     if let Some(seconds) = query.integer("gracePeriodSeconds")? {
         given.insert("gracePeriodSeconds".into(), seconds.into());
     }
-    if let Some(policy) = query
-        .get("propagationPolicy")
-        .filter(|policy| !policy.is_empty())
-    {
+    let policy = query.get("propagationPolicy");
+    if let Some(policy) = policy.filter(|policy| !policy.is_empty()) {
         given.insert("propagationPolicy".into(), policy.into());
     }
     if query.get("orphanDependents").is_some() {
-        given.insert(
-            "orphanDependents".into(),
-            query.flag("orphanDependents").into(),
-        );
+        let orphan = query.flag("orphanDependents");
+        given.insert("orphanDependents".into(), orphan.into());
     }
     given.insert("dryRun".into(), query.all("dryRun").into());
     Ok(given)
 }
 
 fn policy(given: &Map<String, Value>) -> Result<Option<PropagationPolicy>, Status> {
-    match given.get("propagationPolicy") {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => match text.as_str() {
-            "Background" => Ok(Some(PropagationPolicy::Background)),
-            "Foreground" => Ok(Some(PropagationPolicy::Foreground)),
-            "Orphan" => Ok(Some(PropagationPolicy::Orphan)),
-            other => {
-                let known = ["Foreground", "Background", "Orphan", "nil"];
-                let cause = StatusCause::not_supported("propagationPolicy", other, &known);
-                Err(invalid_options("DeleteOptions", vec![cause]))
-            }
-        },
-        Some(other) => Err(wrong(
-            other,
-            "DeleteOptions.propagationPolicy",
-            "v1.DeletionPropagation",
-        )),
-    }
+    let of = (
+        given,
+        "DeleteOptions",
+        "propagationPolicy",
+        "v1.DeletionPropagation",
+    );
+    let text = member(of, |value| value.as_str().map(str::to_owned))?;
+    Ok(match text.as_deref() {
+        None => None,
+        Some("Background") => Some(PropagationPolicy::Background),
+        Some("Foreground") => Some(PropagationPolicy::Foreground),
+        Some("Orphan") => Some(PropagationPolicy::Orphan),
+        Some(other) => {
+            let known = ["Foreground", "Background", "Orphan", "nil"];
+            let cause = StatusCause::not_supported("propagationPolicy", other, &known);
+            return Err(invalid_options("DeleteOptions", vec![cause]));
+        }
+    })
 }
 
-fn text(
-    given: &Map<String, Value>,
-    field: &str,
-    path: &str,
-    go_type: &str,
-) -> Result<Option<String>, Status> {
-    match given.get(field) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(other) => Err(wrong(other, path, go_type)),
-    }
-}
-
-fn wrong(value: &Value, path: &str, go_type: &str) -> Status {
-    let found = body::type_name(value);
-    Status::bad_request(format!(
-        "json: cannot unmarshal {found} into Go struct field {path} of type {go_type}"
-    ))
+/// Reads a member; absent and null are none. The tuple names the object, its Go type, the member and its Go type.
+fn member<T>(
+    (given, of, field, go_type): (&Map<String, Value>, &str, &str, &str),
+    read: impl FnOnce(&Value) -> Option<T>,
+) -> Result<Option<T>, Status> {
+    let Some(value) = given.get(field).filter(|value| !value.is_null()) else {
+        return Ok(None);
+    };
+    let wrong = || FieldError::wrong_type(value, format!("{of}.{field}"), go_type);
+    let read = read(value).ok_or_else(|| Status::bad_request(wrong().to_string()));
+    read.map(Some)
 }

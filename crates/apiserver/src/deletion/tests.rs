@@ -11,7 +11,12 @@ fn mk_tree(value: &Value) -> ObjectTree {
 fn mk_decision(kind: (&str, &str), object: &Value, options: &DeleteOptions) -> DeleteDecision {
     let kinds = KindTable::builtin();
     let kind = kinds.by_kind(kind.0, kind.1).unwrap();
-    decide(kind, &mk_tree(object), options, NOW.parse().unwrap())
+    decide(&ObjectDelete {
+        kind,
+        object: &mk_tree(object),
+        options,
+        now: NOW.parse().unwrap(),
+    })
 }
 
 fn with_policy(policy: PropagationPolicy) -> DeleteOptions {

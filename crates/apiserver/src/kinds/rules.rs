@@ -11,7 +11,7 @@ const RULES: &str = include_str!("../../data/rules.txt");
 pub(super) type RuleTable = BTreeMap<(String, String), KindRules>;
 
 /// The rules of one kind. The default is what most kinds do.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct KindRules {
     pub(crate) generation: GenerationRule,
     /// An update must name the resourceVersion.
@@ -32,6 +32,8 @@ pub(crate) struct KindRules {
     pub(crate) unenforced: bool,
     /// Another form of the resource of the same name in the core group.
     pub(crate) of_core: bool,
+    /// A failed precondition of a delete is reported in the words of the storage.
+    pub(crate) storage_words: bool,
 }
 
 /// A field that selectors may name.
@@ -46,9 +48,10 @@ pub(crate) struct SelectableField {
 }
 
 /// The changes that `metadata.generation` counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum GenerationRule {
     /// The kind does not count generations.
+    #[default]
     Untouched,
     /// Set to 1 at creation.
     Once,
@@ -61,9 +64,10 @@ pub(crate) enum GenerationRule {
 }
 
 /// What a delete without a policy does to dependents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum DefaultPolicy {
     /// Sets no finalizer; the garbage collector deletes them.
+    #[default]
     Delete,
     /// The garbage collector orphans them.
     Orphan,
@@ -72,24 +76,6 @@ pub(crate) enum DefaultPolicy {
 }
 
 // === impl KindRules ===
-
-impl Default for KindRules {
-    fn default() -> Self {
-        Self {
-            generation: GenerationRule::Untouched,
-            versioned: false,
-            upsert: false,
-            returns_object: false,
-            policy: DefaultPolicy::Delete,
-            graceful: false,
-            names: NameRule::Subdomain,
-            fields: Vec::new(),
-            keeps_status: false,
-            unenforced: false,
-            of_core: false,
-        }
-    }
-}
 
 impl KindRules {
     fn parse(words: &str) -> Self {
@@ -116,6 +102,7 @@ impl KindRules {
                 ("keeps-status", "") => rules.keeps_status = true,
                 ("unenforced", "") => rules.unenforced = true,
                 ("of-core", "") => rules.of_core = true,
+                ("storage-words", "") => rules.storage_words = true,
                 _ => unreachable!("rules.txt: {word:?}"),
             }
         }
@@ -151,11 +138,8 @@ impl SelectableField {
     pub(crate) fn read(&self, object: &Map<String, Value>) -> String {
         let found = self.paths.iter().find_map(|path| {
             let (first, rest) = path.split_first()?;
-            let mut value = object.get(first);
-            for part in rest {
-                value = value.and_then(|value| value.get(part));
-            }
-            match value? {
+            let value = object.get(first)?;
+            match rest.iter().try_fold(value, |value, part| value.get(part))? {
                 Value::String(text) => Some(text.clone()).filter(|text| !text.is_empty()),
                 value @ (Value::Bool(_) | Value::Number(_)) => Some(value.to_string()),
                 _ => None,

@@ -85,11 +85,7 @@ impl KubeconfigFile {
     /// # Errors
     /// If the path exists and is not ours, or the file cannot be written.
     pub fn write(path: PathBuf, text: String) -> Result<Self, KubeconfigError> {
-        let io = |source| KubeconfigError::Io {
-            path: path.clone(),
-            source,
-        };
-        let temporary = temporary_beside(&path).map_err(io)?;
+        let temporary = temporary_beside(&path).map_err(io_error(&path))?;
         Self::finish(temporary, path, text)
     }
 
@@ -98,19 +94,16 @@ impl KubeconfigFile {
     /// # Errors
     /// If other users can enter the directory, or the file cannot be written.
     pub fn write_private(path: PathBuf, text: String) -> Result<Self, KubeconfigError> {
-        let io = |source| KubeconfigError::Io {
-            path: path.clone(),
-            source,
-        };
+        let io = io_error(&path);
         let directory = directory_of(&path);
         let mut builder = DirBuilder::new();
         match builder.mode(0o700).create(directory) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(io(error)),
             _ => {}
         }
-        let temporary = temporary_beside(&path).map_err(io)?;
-        let found = fs::symlink_metadata(directory).map_err(io)?;
-        let own = temporary.as_file().metadata().map_err(io)?;
+        let temporary = temporary_beside(&path).map_err(&io)?;
+        let found = fs::symlink_metadata(directory).map_err(&io)?;
+        let own = temporary.as_file().metadata().map_err(&io)?;
         if !is_private(&found, &own) {
             return Err(KubeconfigError::NotPrivate(directory.to_owned()));
         }
@@ -128,10 +121,7 @@ impl KubeconfigFile {
         path: PathBuf,
         text: String,
     ) -> Result<Self, KubeconfigError> {
-        let io = |source| KubeconfigError::Io {
-            path: path.clone(),
-            source,
-        };
+        let io = io_error(&path);
         match fs::read(&path) {
             Ok(found) if !found.starts_with(MARK.as_bytes()) => {
                 return Err(KubeconfigError::Foreign(path));
@@ -139,7 +129,7 @@ impl KubeconfigFile {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(io(error)),
             _ => {}
         }
-        temporary.write_all(text.as_bytes()).map_err(io)?;
+        temporary.write_all(text.as_bytes()).map_err(&io)?;
         temporary.persist(&path).map_err(|error| io(error.error))?;
         Ok(Self { path, text })
     }
@@ -154,6 +144,14 @@ impl Drop for KubeconfigFile {
         if let Err(error) = fs::remove_file(&self.path) {
             tracing::warn!(path = %self.path.display(), %error, "cannot remove the kubeconfig");
         }
+    }
+}
+
+fn io_error(path: &Path) -> impl Fn(io::Error) -> KubeconfigError + use<> {
+    let path = path.to_owned();
+    move |source| KubeconfigError::Io {
+        path: path.clone(),
+        source,
     }
 }
 

@@ -35,11 +35,7 @@ pub(crate) fn faults(kind: &ServedKind, object: &ObjectTree) -> Vec<StatusCause>
     label_faults(object, &mut causes);
     annotation_faults(object, &mut causes);
     owner_faults(object, &mut causes);
-    let standard = match kind.custom {
-        Some(_) => FinalizerCheck::NotAsked,
-        None => FinalizerCheck::Asked,
-    };
-    finalizer_faults(standard, object, &mut causes);
+    finalizer_faults(kind.custom.is_none(), object, &mut causes);
     causes
 }
 
@@ -48,13 +44,12 @@ pub(crate) fn embedded_faults(metadata: &ObjectTree, path: &str) -> Vec<StatusCa
     let object = ObjectTree::from_iter([("metadata".to_owned(), Value::Object(metadata.clone()))]);
     let mut causes = Vec::new();
     let name = text(&object, "name");
-    for fault in NameRule::PathSegment.faults(name) {
-        causes.push(StatusCause::invalid("metadata.name", name, &fault));
-    }
+    let faults = NameRule::PathSegment.faults(name);
+    refuse(&mut causes, "metadata.name", name, &faults);
     label_faults(&object, &mut causes);
     annotation_faults(&object, &mut causes);
     owner_faults(&object, &mut causes);
-    finalizer_faults(FinalizerCheck::NotAsked, &object, &mut causes);
+    finalizer_faults(false, &object, &mut causes);
     for cause in &mut causes {
         cause.field.replace_range(.."metadata".len(), path);
     }
@@ -66,10 +61,8 @@ pub(crate) fn update_faults(old: &ObjectTree, new: &ObjectTree) -> Vec<StatusCau
     let mut causes = Vec::new();
     if is_deleting(old) {
         let known = finalizers(old);
-        let added: Vec<String> = finalizers(new)
-            .into_iter()
-            .filter(|finalizer| !known.contains(finalizer))
-            .collect();
+        let mut added = finalizers(new);
+        added.retain(|finalizer| !known.contains(finalizer));
         if !added.is_empty() {
             let shown: Vec<String> = added.iter().map(|name| format!("{name:?}")).collect();
             let why = format!(
@@ -81,7 +74,7 @@ pub(crate) fn update_faults(old: &ObjectTree, new: &ObjectTree) -> Vec<StatusCau
     }
     for field in ["uid", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         if get(old, field) != get(new, field) {
-            let value = get(new, field).cloned().unwrap_or(Value::Null);
+            let value = get(new, field);
             let path = format!("metadata.{field}");
             causes.push(StatusCause::invalid(path, value, "field is immutable"));
         }
@@ -102,48 +95,40 @@ pub(crate) fn generate_name_faults(kind: &ServedKind, object: &ObjectTree) -> Ve
         shown.pop();
         shown.push('a');
     }
+    let mut causes = Vec::new();
     let faults = kind.rules.names.faults(&shown);
-    faults
-        .iter()
-        .map(|fault| StatusCause::invalid("metadata.generateName", prefix, fault))
-        .collect()
+    refuse(&mut causes, "metadata.generateName", prefix, &faults);
+    causes
+}
+
+/// Adds a cause for each fault of a value.
+fn refuse(causes: &mut Vec<StatusCause>, field: &str, value: &str, faults: &[String]) {
+    let faults = faults.iter();
+    causes.extend(faults.map(|fault| StatusCause::invalid(field, value, fault)));
 }
 
 fn name_faults(kind: &ServedKind, object: &ObjectTree, causes: &mut Vec<StatusCause>) {
     let name = text(object, "name");
     if name.is_empty() {
-        causes.push(StatusCause::required(
-            "metadata.name",
-            "name or generateName is required",
-        ));
+        let why = "name or generateName is required";
+        causes.push(StatusCause::required("metadata.name", why));
     } else {
-        for fault in kind.rules.names.faults(name) {
-            causes.push(StatusCause::invalid("metadata.name", name, &fault));
-        }
+        let faults = kind.rules.names.faults(name);
+        refuse(causes, "metadata.name", name, &faults);
     }
-    if get(object, "generation")
-        .and_then(Value::as_i64)
-        .is_some_and(|generation| generation < 0)
-    {
-        let value = get(object, "generation");
-        causes.push(StatusCause::invalid(
-            "metadata.generation",
-            value,
-            "must be greater than or equal to 0",
-        ));
+    let generation = get(object, "generation").and_then(Value::as_i64);
+    if let Some(generation @ ..0) = generation {
+        let why = "must be greater than or equal to 0";
+        causes.push(StatusCause::invalid("metadata.generation", generation, why));
     }
 }
 
 fn label_faults(object: &ObjectTree, causes: &mut Vec<StatusCause>) {
     let labels = get(object, "labels").and_then(Value::as_object);
     for (key, value) in labels.into_iter().flatten() {
-        for fault in names::qualified_name(key) {
-            causes.push(StatusCause::invalid("metadata.labels", key, &fault));
-        }
+        refuse(causes, "metadata.labels", key, &names::qualified_name(key));
         let value = value.as_str().unwrap_or_default();
-        for fault in names::label_value(value) {
-            causes.push(StatusCause::invalid("metadata.labels", value, &fault));
-        }
+        refuse(causes, "metadata.labels", value, &names::label_value(value));
     }
 }
 
@@ -152,16 +137,13 @@ fn annotation_faults(object: &ObjectTree, causes: &mut Vec<StatusCause>) {
     let mut bytes = 0;
     for (key, value) in annotations.into_iter().flatten() {
         // Upper case is allowed in annotation keys, prefix included.
-        for fault in names::qualified_name(&key.to_lowercase()) {
-            causes.push(StatusCause::invalid("metadata.annotations", key, &fault));
-        }
+        let faults = names::qualified_name(&key.to_lowercase());
+        refuse(causes, "metadata.annotations", key, &faults);
         bytes += key.len() + value.as_str().unwrap_or_default().len();
     }
     if bytes > ANNOTATION_BYTES_MAX {
-        causes.push(StatusCause::too_long(
-            "metadata.annotations",
-            ANNOTATION_BYTES_MAX,
-        ));
+        let cause = StatusCause::too_long("metadata.annotations", ANNOTATION_BYTES_MAX);
+        causes.push(cause);
     }
 }
 
@@ -169,17 +151,14 @@ fn owner_faults(object: &ObjectTree, causes: &mut Vec<StatusCause>) {
     let field = "metadata.ownerReferences";
     let owners = get(object, "ownerReferences").and_then(Value::as_array);
     let owners = owners.map(Vec::as_slice).unwrap_or_default();
+    let part = |owner: &Value, name: &str| owner[name].as_str().unwrap_or_default().to_owned();
     for owner in owners {
-        let part = |name: &str| owner[name].as_str().unwrap_or_default();
+        let part = |name: &str| part(owner, name);
         let api_version = part("apiVersion");
-        let (group, version) = split_group(api_version);
+        let (group, version) = split_group(&api_version);
         if version.is_empty() || version.contains('/') {
-            let path = format!("{field}.apiVersion");
-            causes.push(StatusCause::invalid(
-                path,
-                api_version,
-                "version must not be empty",
-            ));
+            let (path, why) = (format!("{field}.apiVersion"), "version must not be empty");
+            causes.push(StatusCause::invalid(path, &api_version, why));
         }
         for name in ["kind", "name", "uid"] {
             if part(name).is_empty() {
@@ -187,18 +166,14 @@ fn owner_faults(object: &ObjectTree, causes: &mut Vec<StatusCause>) {
                 causes.push(StatusCause::invalid(path, "", "must not be empty"));
             }
         }
-        if (group, version, part("kind")) == ("", "v1", "Event") {
+        if (group, version, part("kind").as_str()) == ("", "v1", "Event") {
             let why = "/v1, Kind=Event is disallowed from being an owner";
             causes.push(StatusCause::invalid(field, shown(owner), why));
         }
     }
-    let mut controllers = owners
-        .iter()
-        .filter(|owner| owner["controller"] == true)
-        .map(|owner| {
-            let part = |name: &str| owner[name].as_str().unwrap_or_default();
-            format!("{}/{}", part("kind"), part("name"))
-        });
+    let controllers = owners.iter().filter(|owner| owner["controller"] == true);
+    let mut controllers =
+        controllers.map(|owner| format!("{}/{}", part(owner, "kind"), part(owner, "name")));
     if let (Some(first), Some(second)) = (controllers.next(), controllers.next()) {
         let why = format!(
             "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {second}"
@@ -233,24 +208,13 @@ fn shown(owner: &Value) -> ShownOwner<'_> {
     }
 }
 
-/// Whether finalizers must be standard ones or name their domain.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum FinalizerCheck {
-    Asked,
-    NotAsked,
-}
-
-fn finalizer_faults(standard: FinalizerCheck, object: &ObjectTree, causes: &mut Vec<StatusCause>) {
+/// `is_standard`: a finalizer must be a standard one or name its domain.
+fn finalizer_faults(is_standard: bool, object: &ObjectTree, causes: &mut Vec<StatusCause>) {
     let list = finalizers(object);
     for (index, finalizer) in list.iter().enumerate() {
-        for fault in names::qualified_name(finalizer) {
-            causes.push(StatusCause::invalid(
-                "metadata.finalizers",
-                finalizer,
-                &fault,
-            ));
-        }
-        if standard == FinalizerCheck::Asked && !is_known_finalizer(finalizer) {
+        let faults = names::qualified_name(finalizer);
+        refuse(causes, "metadata.finalizers", finalizer, &faults);
+        if is_standard && !is_known_finalizer(finalizer) {
             let path = format!("metadata.finalizers[{index}]");
             causes.push(StatusCause::invalid(path, finalizer, UNKNOWN_FINALIZER));
         }

@@ -5,11 +5,12 @@
 //! does not track field managers.
 //! DEVIATION(managed-fields): they are dropped on every write until server-side apply exists.
 
-use caretaker_machinery::schema::MetadataShapeError;
+use caretaker_machinery::schema::{MetadataShapeError, type_name};
 use serde_json::{Map, Value};
 
 use super::ObjectTree;
-use crate::body::{FieldError, type_name};
+use crate::body::FieldError;
+use crate::strategy::defaults::read_time;
 
 /// The type of a field of the metadata.
 #[derive(Clone, Copy)]
@@ -59,7 +60,7 @@ pub(crate) fn shape(object: &mut ObjectTree, kind: &str) -> Result<Vec<String>, 
         }
         other => {
             let field = format!("{kind}.metadata");
-            Err(wrong_type(other, field, "v1.ObjectMeta"))
+            Err(FieldError::wrong_type(other, field, "v1.ObjectMeta"))
         }
     }
 }
@@ -124,7 +125,7 @@ impl MetadataShape {
             return Ok(None);
         }
         let wrong = |value: &Value, go_type: &str| {
-            wrong_type(value, format!("ObjectMeta.metadata.{field}"), go_type)
+            FieldError::wrong_type(value, format!("ObjectMeta.metadata.{field}"), go_type)
         };
         match (self, value) {
             (MetadataShape::Dropped, _) => Ok(None),
@@ -172,26 +173,14 @@ fn read_texts(map: Map<String, Value>) -> Result<Option<Value>, Value> {
     Ok((!texts.is_empty()).then_some(Value::Object(texts)))
 }
 
-fn read_time(text: &str) -> Result<Value, FieldError> {
-    match text.parse() {
-        Ok(at) => Ok(super::time(at).into()),
-        Err(_) => Err(FieldError::Time {
-            text: text.to_owned(),
-            layout: "2006-01-02T15:04:05Z07:00".into(),
-            rest: text.to_owned(),
-            expected: "2006".into(),
-        }),
-    }
-}
-
 fn read_owner(owner: Value) -> Result<Value, FieldError> {
     let wrong = |value: &Value, field: &str, go_type: &str| {
         let field = format!("OwnerReference.metadata.ownerReferences.{field}");
-        wrong_type(value, field, go_type)
+        FieldError::wrong_type(value, field, go_type)
     };
     let Value::Object(mut given) = owner else {
-        let field = "ObjectMeta.metadata.ownerReferences".to_owned();
-        return Err(wrong_type(&owner, field, "v1.OwnerReference"));
+        let field = "ObjectMeta.metadata.ownerReferences";
+        return Err(FieldError::wrong_type(&owner, field, "v1.OwnerReference"));
     };
     let mut read = Map::new();
     for field in OWNER_TEXTS {
@@ -212,14 +201,6 @@ fn read_owner(owner: Value) -> Result<Value, FieldError> {
         }
     }
     Ok(Value::Object(read))
-}
-
-fn wrong_type(value: &Value, field: String, go_type: &str) -> FieldError {
-    FieldError::WrongType {
-        found: type_name(value).to_owned(),
-        field,
-        go_type: go_type.to_owned(),
-    }
 }
 
 #[cfg(test)]

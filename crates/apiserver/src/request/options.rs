@@ -4,7 +4,7 @@ use caretaker_machinery::status::{NamedResource, Status, StatusCause};
 use serde_json::Value;
 
 use super::RequestQuery;
-use crate::body;
+use crate::body::FieldError;
 
 /// Most characters of the name of a field manager, as upstream.
 const FIELD_MANAGER_BYTES_MAX: usize = 128;
@@ -84,10 +84,8 @@ impl RequestQuery {
         }
         let manager = self.get("fieldManager").unwrap_or_default();
         if manager.len() > FIELD_MANAGER_BYTES_MAX {
-            causes.push(StatusCause::too_long(
-                "fieldManager",
-                FIELD_MANAGER_BYTES_MAX,
-            ));
+            let cause = StatusCause::too_long("fieldManager", FIELD_MANAGER_BYTES_MAX);
+            causes.push(cause);
         }
         if let Some((at, bad)) = manager.char_indices().find(|(_, c)| c.is_control()) {
             let code = u32::from(bad);
@@ -202,21 +200,16 @@ pub(crate) fn check_dry_run(value: Option<&Value>, options: &str) -> Result<bool
         None | Some(Value::Null) => return Ok(false),
         Some(Value::Array(values)) => values,
         Some(other) => {
-            let found = body::type_name(other);
-            return Err(Status::bad_request(format!(
-                "json: cannot unmarshal {found} into Go struct field {options}.dryRun of type []string"
-            )));
+            let wrong = FieldError::wrong_type(other, format!("{options}.dryRun"), "[]string");
+            return Err(Status::bad_request(wrong.to_string()));
         }
     };
     if values.iter().all(|value| value == "All") {
         return Ok(!values.is_empty());
     }
     let shown = Value::Array(values.clone());
-    let cause = StatusCause {
-        reason: "FieldValueNotSupported".into(),
-        message: format!("Unsupported value: {shown}: supported values: \"All\""),
-        field: "dryRun".into(),
-    };
+    let message = format!("Unsupported value: {shown}: supported values: \"All\"");
+    let cause = StatusCause::new("FieldValueNotSupported", "dryRun", message);
     Err(invalid_options(options, vec![cause]))
 }
 

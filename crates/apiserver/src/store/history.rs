@@ -61,19 +61,7 @@ impl EventKind {
 // === impl StoreEvent ===
 
 impl StoreEvent {
-    pub(super) fn put(object: Arc<StoredObject>, previous: Option<Arc<StoredObject>>) -> Self {
-        let kind = match previous {
-            None => EventKind::Added,
-            Some(_) => EventKind::Modified,
-        };
-        Self::new(kind, object, previous)
-    }
-
-    pub(super) fn delete(object: Arc<StoredObject>, previous: Arc<StoredObject>) -> Self {
-        Self::new(EventKind::Deleted, object, Some(previous))
-    }
-
-    fn new(
+    pub(super) fn new(
         kind: EventKind,
         object: Arc<StoredObject>,
         previous: Option<Arc<StoredObject>>,

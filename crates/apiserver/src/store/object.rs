@@ -10,6 +10,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
+use crate::metadata::value_at;
+
 /// The number of a write, over all resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct StoreRevision(pub(crate) u64);
@@ -302,13 +304,9 @@ fn encode_metadata(bytes: &mut Vec<u8>, metadata: &Map<String, Value>) -> u32 {
 }
 
 fn labels_of(object: &Map<String, Value>) -> PackedStrings {
-    let labels = object
-        .get("metadata")
-        .and_then(|metadata| metadata.get("labels"))
-        .and_then(Value::as_object);
+    let labels = value_at(object, "/metadata/labels").as_object();
+    let labels = labels.into_iter().flatten();
     labels
-        .into_iter()
-        .flatten()
         .flat_map(|(key, value)| [key.as_str(), value.as_str().unwrap_or_default()])
         .collect()
 }

@@ -17,14 +17,14 @@ use caretaker_machinery::status::{Status, StatusCause};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{KindStrategy, ObjectChange, PlainStrategy};
+use super::{KindStrategy, ObjectChange, PlainStrategy, WriteContext};
 use crate::body::FieldError;
-use crate::deletion::{self, DeleteDecision, DeleteOptions};
+use crate::deletion::{self, DeleteDecision, ObjectDelete};
 use crate::kinds::{
     CustomKind, CustomSchema, GenerationRule, KindRules, KindTable, SelectableField, ServedKind,
     ServedSubresource,
 };
-use crate::metadata::{self, ObjectTree};
+use crate::metadata::{self, ObjectTree, strings, value_at};
 use crate::server::ServerState;
 use crate::store::{ObjectKey, ResourceId};
 
@@ -58,45 +58,32 @@ impl KindStrategy for DefinitionStrategy {
     fn normalize(&self, kind: &ServedKind, object: &mut ObjectTree) {
         let slots = schema_slots(object).into_iter();
         // A placeholder stays in each slot: an empty one would be dropped with the nulls.
-        let schemas: Vec<Value> = slots.map(|slot| mem::replace(slot, true.into())).collect();
+        let schemas = slots.map(|(_, slot)| mem::replace(slot, true.into()));
+        let schemas: Vec<Value> = schemas.collect();
         PlainStrategy.normalize(kind, object);
-        for (slot, schema) in schema_slots(object).into_iter().zip(schemas) {
+        for ((_, slot), schema) in schema_slots(object).into_iter().zip(schemas) {
             *slot = schema;
         }
     }
 
     fn read(&self, _kind: &ServedKind, object: &mut ObjectTree) -> Result<Vec<String>, FieldError> {
         let mut unknown = Vec::new();
-        let versions = object
-            .get_mut("spec")
-            .and_then(|spec| spec.get_mut("versions"))
-            .and_then(Value::as_array_mut);
-        for (index, version) in versions.into_iter().flatten().enumerate() {
-            let schema = version
-                .get_mut("schema")
-                .and_then(|own| own.get_mut(SCHEMA));
-            if let Some(schema) = schema.filter(|schema| !schema.is_null()) {
-                let path = format!("spec.versions[{index}].schema.{SCHEMA}");
-                unknown.extend(schema::read(schema, &path)?);
+        for (index, schema) in schema_slots(object) {
+            if !schema.is_null() {
+                unknown.extend(schema::read(schema, &schema_path(index))?);
             }
         }
         Ok(unknown)
     }
 
-    fn prepare_create(&self, object: &mut ObjectTree, kinds: &KindTable, now: Timestamp) {
+    fn prepare_create(&self, object: &mut ObjectTree, context: WriteContext<'_>) {
         default_names(object);
         let mut status = json!({"storedVersions": storage_versions(object)});
-        accept(object, &mut status, kinds, now);
+        accept(object, &mut status, context);
         object.insert("status".into(), status);
     }
 
-    fn prepare_update(
-        &self,
-        old: &ObjectTree,
-        new: &mut ObjectTree,
-        kinds: &KindTable,
-        now: Timestamp,
-    ) {
+    fn prepare_update(&self, old: &ObjectTree, new: &mut ObjectTree, context: WriteContext<'_>) {
         default_names(new);
         let mut status = old.get("status").cloned().unwrap_or_else(|| json!({}));
         let stored = status["storedVersions"].as_array();
@@ -108,7 +95,7 @@ impl KindStrategy for DefinitionStrategy {
         }
         status["storedVersions"] = stored.into();
         if old.get("spec") != new.get("spec") {
-            accept(new, &mut status, kinds, now);
+            accept(new, &mut status, context);
         }
         new.insert("status".into(), status);
     }
@@ -123,40 +110,27 @@ impl KindStrategy for DefinitionStrategy {
     }
 
     /// A definition stays until its objects are gone.
-    fn decide_delete(
-        &self,
-        kind: &ServedKind,
-        object: &ObjectTree,
-        options: &DeleteOptions,
-        now: Timestamp,
-    ) -> Result<DeleteDecision, Status> {
-        let finalizers = metadata::finalizers(object);
-        if metadata::is_deleting(object) {
-            return Ok(
-                if finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
-                    DeleteDecision::Pending
-                } else {
-                    deletion::decide(kind, object, options, now)
-                },
+    fn decide_delete(&self, delete: &ObjectDelete<'_>) -> Result<DeleteDecision, Status> {
+        let is_released = self.is_released(delete.object);
+        Ok(deletion::decide_in_steps(delete, is_released, |changed| {
+            let mut finalizers = metadata::finalizers(changed);
+            if !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+                finalizers.push(FINALIZER.into());
+            }
+            metadata::set_finalizers(changed, &finalizers);
+            let why = (
+                "InstanceDeletionPending",
+                "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
             );
-        }
-        let mut changed = object.clone();
-        if let DeleteDecision::Keep(held) = deletion::decide(kind, object, options, now) {
-            metadata::set_finalizers(&mut changed, &metadata::finalizers(&held));
-        }
-        let mut finalizers = metadata::finalizers(&changed);
-        if !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
-            finalizers.push(FINALIZER.into());
-        }
-        metadata::set_finalizers(&mut changed, &finalizers);
-        metadata::of(&mut changed).insert("deletionTimestamp".into(), metadata::time(now).into());
-        let why = (
-            "InstanceDeletionPending",
-            "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
-        );
-        let status = changed.entry("status").or_insert_with(|| json!({}));
-        set_condition(status, "Terminating", "True", why, now);
-        Ok(DeleteDecision::Keep(changed))
+            let status = changed.entry("status").or_insert_with(|| json!({}));
+            set_condition(status, "Terminating", "True", why, delete.now);
+        }))
+    }
+
+    fn is_released(&self, object: &ObjectTree) -> bool {
+        !metadata::finalizers(object)
+            .iter()
+            .any(|name| name == FINALIZER)
     }
 
     fn after_commit(&self, server: &ServerState, kind: &ServedKind, key: &ObjectKey) {
@@ -164,41 +138,38 @@ impl KindStrategy for DefinitionStrategy {
     }
 }
 
-/// Returns the places of the schemas of all versions.
-fn schema_slots(object: &mut ObjectTree) -> Vec<&mut Value> {
+/// Returns the places of the schemas, with the indexes of their versions.
+fn schema_slots(object: &mut ObjectTree) -> Vec<(usize, &mut Value)> {
     let versions = object
         .get_mut("spec")
         .and_then(|spec| spec.get_mut("versions"))
         .and_then(Value::as_array_mut);
-    let schemas = versions.into_iter().flatten();
-    schemas
-        .filter_map(|version| version.get_mut("schema")?.get_mut(SCHEMA))
+    let versions = versions.into_iter().flatten().enumerate();
+    versions
+        .filter_map(|(index, version)| Some((index, version.get_mut("schema")?.get_mut(SCHEMA)?)))
         .collect()
+}
+
+fn schema_path(index: usize) -> String {
+    format!("spec.versions[{index}].schema.{SCHEMA}")
 }
 
 /// Warns about unknown formats and about rules that are not evaluated.
 fn schema_warnings(old: Option<&ObjectTree>, new: &ObjectTree) -> Vec<String> {
-    let schemas = |object| {
-        distinct_schemas(object)
-            .into_iter()
-            .map(|(_, schema)| schema)
-    };
-    let formats = |object| {
-        schemas(object)
-            .flat_map(validity::unknown_formats)
-            .collect::<Vec<String>>()
+    let schemas = |object| distinct_schemas(object).into_iter();
+    // A set: one warning for each format.
+    let formats = |object| -> BTreeSet<String> {
+        let schemas = schemas(object);
+        schemas
+            .flat_map(|(_, schema)| validity::unknown_formats(schema))
+            .collect()
     };
     let known = old.map(formats).unwrap_or_default();
-    // One warning for each format.
-    let new_formats: BTreeSet<String> = formats(new)
-        .into_iter()
-        .filter(|format| !known.contains(format))
-        .collect();
-    let mut warnings: Vec<String> = new_formats
-        .iter()
+    let mut warnings: Vec<String> = formats(new)
+        .difference(&known)
         .map(|format| format!("unrecognized format {format:?}"))
         .collect();
-    if schemas(new).any(|source| schema::StructuralSchema::new(source).has_rules()) {
+    if schemas(new).any(|(_, source)| schema::StructuralSchema::new(source).has_rules()) {
         let warning = "x-kubernetes-validations are stored, but not evaluated by caretaker";
         warnings.push(warning.to_owned());
     }
@@ -216,7 +187,7 @@ fn distinct_schemas(object: &ObjectTree) -> Vec<(String, &Value)> {
         return vec![(format!("spec.validation.{SCHEMA}"), first)];
     }
     all.enumerate()
-        .map(|(index, schema)| (format!("spec.versions[{index}].schema.{SCHEMA}"), schema))
+        .map(|(index, schema)| (schema_path(index), schema))
         .collect()
 }
 
@@ -229,18 +200,11 @@ fn default_names(object: &mut ObjectTree) {
     let Some(names) = spec.get_mut("names").and_then(Value::as_object_mut) else {
         return;
     };
-    let kind = names
-        .get("kind")
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-        .to_owned();
-    if !kind.is_empty() {
-        names
-            .entry("singular")
-            .or_insert_with(|| kind.to_lowercase().into());
-        names
-            .entry("listKind")
-            .or_insert_with(|| format!("{kind}List").into());
+    let kind = names.get("kind").and_then(Value::as_str);
+    if let Some(kind) = kind.filter(|kind| !kind.is_empty()) {
+        let (singular, list_kind) = (kind.to_lowercase(), format!("{kind}List"));
+        names.entry("singular").or_insert(singular.into());
+        names.entry("listKind").or_insert(list_kind.into());
     }
 }
 
@@ -252,9 +216,7 @@ fn storage_versions(object: &ObjectTree) -> Vec<Value> {
 }
 
 fn versions(object: &ObjectTree) -> &[Value] {
-    let versions = object
-        .get("spec")
-        .and_then(|spec| spec["versions"].as_array());
+    let versions = value_at(object, "/spec/versions").as_array();
     versions.map(Vec::as_slice).unwrap_or_default()
 }
 
@@ -287,54 +249,34 @@ pub(crate) fn set_condition(
     }
 }
 
-fn is_established(status: &Value) -> bool {
-    let conditions = status["conditions"].as_array().into_iter().flatten();
-    conditions
-        .into_iter()
-        .any(|condition| condition["type"] == "Established" && condition["status"] == "True")
+fn is_established(definition: &ObjectTree) -> bool {
+    metadata::is_true(value_at(definition, "/status"), "Established")
 }
 
 /// Brings the kinds table up to date with the stored definition.
 fn update_kinds(server: &ServerState, kind: &ServedKind, key: &ObjectKey) {
     let mut gone = None;
     server.change_kinds(|kinds| {
-        let schemas: Vec<Arc<CustomSchema>> = kinds
-            .iter()
-            .filter_map(|row| row.custom.as_ref())
-            .filter(|custom| custom.definition == key.name())
+        let own = |row: &&Arc<ServedKind>| {
+            let custom = row.custom.as_ref();
+            custom.is_some_and(|custom| custom.definition == key.name())
+        };
+        let known: Vec<Arc<ServedKind>> = kinds.iter().filter(own).cloned().collect();
+        let customs = known.iter().filter_map(|row| row.custom.as_ref());
+        let schemas = customs
+            .clone()
             .map(|custom| custom.schema.clone())
             .collect();
         // Read under the lock of the table, so that of two writers the later one's definition stays.
-        let stored = server
-            .store
-            .get(kind.resource, key)
-            .map(|object| object.to_value());
-        let known = kinds
-            .iter()
-            .find(|row| {
-                row.custom
-                    .as_ref()
-                    .is_some_and(|custom| custom.definition == key.name())
-            })
-            .map(|row| {
-                (
-                    row.resource,
-                    row.custom.as_ref().map(|custom| custom.uid.clone()),
-                )
-            });
-        let uid = stored
-            .as_ref()
-            .map(|object| metadata::text(object, "uid").to_owned());
-        let resource = match known {
-            Some((resource, known_uid)) if known_uid == uid => Some(resource),
-            Some((resource, _)) => {
-                kinds.remove(resource);
-                gone = Some(resource);
-                None
-            }
-            None => None,
-        };
-        if let Some(object) = stored.filter(|object| is_established(&object["status"])) {
+        let stored = server.store.get(kind.resource, key);
+        let stored = stored.map(|object| object.to_value());
+        let uid = stored.as_ref().map(|object| metadata::text(object, "uid"));
+        let mut resource = known.first().map(|row| row.resource);
+        if customs.map(|custom| custom.uid.as_str()).next() != uid {
+            gone = resource.take();
+            gone.into_iter().for_each(|resource| kinds.remove(resource));
+        }
+        if let Some(object) = stored.filter(is_established) {
             let resource = resource.unwrap_or_else(|| {
                 let resource = kinds.allot();
                 server.store.open(resource);
@@ -361,10 +303,6 @@ fn rows(
     let spec = &definition["spec"];
     let names = &definition["status"]["acceptedNames"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let list = |value: &Value| -> Vec<String> {
-        let items = value.as_array().into_iter().flatten();
-        items.filter_map(Value::as_str).map(str::to_owned).collect()
-    };
     let terminating = metadata::is_deleting(definition);
     let mut known = |source: &Value| {
         let schema = kinds.schema(source, &schemas);
@@ -388,8 +326,8 @@ fn rows(
             kind: text(&names["kind"]),
             list_kind: text(&names["listKind"]),
             namespaced: spec["scope"] == "Namespaced",
-            short_names: list(&names["shortNames"]),
-            categories: list(&names["categories"]),
+            short_names: strings(&names["shortNames"]),
+            categories: strings(&names["categories"]),
             verbs: ALL_VERBS.map(str::to_owned).to_vec(),
             subresources: subresources(version, &text(&names["kind"])),
             rules: KindRules {

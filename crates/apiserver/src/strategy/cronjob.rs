@@ -9,9 +9,9 @@ use caretaker_machinery::cron::{CronSchedule, zone};
 use caretaker_machinery::status::StatusCause;
 use serde_json::{Value, json};
 
-use super::validation::{negative_faults, unsupported_fault, value_at};
+use super::validation::{negative_faults, unsupported_fault};
 use super::{KindStrategy, ObjectChange, ObjectPart, job, pod};
-use crate::metadata::{self, ObjectTree};
+use crate::metadata::{self, ObjectTree, value_at};
 
 /// The rules of CronJobs.
 #[derive(Debug)]
@@ -66,12 +66,8 @@ fn faults(new: &ObjectTree, old: Option<&ObjectTree>) -> Vec<StatusCause> {
     if let Some(zone) = spec["timeZone"].as_str().filter(|_| is_new_zone) {
         causes.extend(zone_faults(zone));
     }
-    causes.extend(unsupported_fault(
-        spec,
-        "spec",
-        "concurrencyPolicy",
-        &POLICIES,
-    ));
+    let policy_fault = unsupported_fault(spec, "spec", "concurrencyPolicy", &POLICIES);
+    causes.extend(policy_fault);
     causes.extend(template_faults(new));
     let limits = ["successfulJobsHistoryLimit", "failedJobsHistoryLimit"];
     causes.extend(negative_faults(spec, "spec", &limits));
@@ -126,19 +122,16 @@ fn template_faults(object: &ObjectTree) -> Vec<StatusCause> {
     let job = value_at(object, "/spec/jobTemplate/spec");
     let mut causes = Vec::new();
     if !job["selector"].is_null() {
-        let why = "`selector` will be auto-generated";
-        causes.push(StatusCause::invalid(
+        let (path, why) = (
             format!("{JOB}.selector"),
-            &job["selector"],
-            why,
-        ));
+            "`selector` will be auto-generated",
+        );
+        causes.push(StatusCause::invalid(path, &job["selector"], why));
     }
     if job["manualSelector"] == json!(true) {
-        causes.push(StatusCause {
-            reason: "FieldValueNotSupported".to_owned(),
-            message: "Unsupported value: true: supported values: \"nil\", \"false\"".to_owned(),
-            field: format!("{JOB}.manualSelector"),
-        });
+        let why = "Unsupported value: true: supported values: \"nil\", \"false\"";
+        let path = format!("{JOB}.manualSelector");
+        causes.push(StatusCause::new("FieldValueNotSupported", path, why));
     }
     let pod_causes = pod::spec_faults(object, "/spec/jobTemplate/spec/template/spec");
     causes.extend(job::spec_faults(job, JOB, pod_causes));

@@ -16,6 +16,8 @@ use serde_json::Value;
 use crate::body::FieldError;
 use crate::kinds::ServedKind;
 use crate::metadata::ObjectTree;
+pub(crate) use read::read_time;
+
 use read::TypeReader;
 use types::{TypeRef, ValueType, types};
 

@@ -9,10 +9,9 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::validation::{immutable_faults, negative_faults, unsupported_fault, value_at};
-use super::{KindStrategy, ObjectChange, ObjectPart, pod, workload};
-use crate::kinds::KindTable;
-use crate::metadata::{self, ObjectTree};
+use super::validation::{immutable_faults, negative_faults, unsupported_fault};
+use super::{KindStrategy, ObjectChange, ObjectPart, WriteContext, pod, workload};
+use crate::metadata::{self, ObjectTree, is_true, value_at};
 
 /// The rules of Jobs.
 #[derive(Debug)]
@@ -82,7 +81,7 @@ struct UncountedPods<'a> {
 // === impl JobStrategy ===
 
 impl KindStrategy for JobStrategy {
-    fn prepare_create(&self, object: &mut ObjectTree, _kinds: &KindTable, _now: Timestamp) {
+    fn prepare_create(&self, object: &mut ObjectTree, _: WriteContext<'_>) {
         set_selector(object);
     }
 
@@ -117,13 +116,8 @@ fn set_selector(object: &mut ObjectTree) {
     add_labels(selector, "matchLabels", &[(UID_LABELS[0], &uid)]);
     let template = spec.entry("template").or_insert(Value::Null);
     let template = member(template, "metadata");
-    let labels = [
-        (UID_LABELS[0], &uid),
-        (UID_LABELS[1], &uid),
-        (NAME_LABELS[0], &name),
-        (NAME_LABELS[1], &name),
-    ];
-    add_labels(template, "labels", &labels);
+    add_labels(template, "labels", &UID_LABELS.map(|label| (label, &uid)));
+    add_labels(template, "labels", &NAME_LABELS.map(|label| (label, &name)));
 }
 
 /// A suspended Job may get another template. An elastic Job, whose parallelism is its number of completions, may change
@@ -188,39 +182,25 @@ fn status_faults(new: &ObjectTree, old: &ObjectTree) -> Vec<StatusCause> {
     if was == now {
         return Vec::new();
     }
-    let mut causes = Vec::new();
+    let mut causes = negative_faults(now, "status", &STATUS_COUNTS);
     let count = |status: &Value, field: &str| status[field].as_i64().unwrap_or(0);
-    for field in STATUS_COUNTS.iter().filter(|field| count(now, field) < 0) {
-        let why = "must be greater than or equal to 0";
-        causes.push(StatusCause::invalid(
-            status_path(field),
-            count(now, field),
-            why,
-        ));
-    }
     let (ready, active) = (count(now, "ready"), count(now, "active"));
     if ready > active.max(0) {
         let why = "cannot set more ready pods than active";
-        causes.push(StatusCause::invalid(status_path("ready"), ready, why));
+        causes.push(StatusCause::invalid("status.ready", ready, why));
     }
     for field in ["failed", "succeeded"] {
-        if count(now, field) < count(was, field) {
+        let count_now = count(now, field);
+        if count_now < count(was, field) {
             let why = format!("cannot decrease the {field} counter");
-            causes.push(StatusCause::invalid(
-                status_path(field),
-                count(now, field),
-                &why,
-            ));
+            causes.push(StatusCause::invalid(status_path(field), count_now, &why));
         }
     }
     let suspended = value_at(new, "/spec/suspend") == true;
-    if !suspended && !was["startTime"].is_null() && was["startTime"] != now["startTime"] {
+    let start = &now["startTime"];
+    if !suspended && !was["startTime"].is_null() && was["startTime"] != *start {
         let why = "field is immutable for unsuspended job once set";
-        causes.push(StatusCause::invalid(
-            status_path("startTime"),
-            &now["startTime"],
-            why,
-        ));
+        causes.push(StatusCause::invalid("status.startTime", start, why));
     }
     causes.extend(end_faults(now, was));
     causes.extend(condition_faults(now, was));
@@ -251,18 +231,11 @@ fn end_faults(now: &Value, was: &Value) -> Vec<StatusCause> {
                 failed: &uncounted["failed"],
             };
             let why = "must be empty for finished job";
-            causes.push(StatusCause::invalid(
-                status_path("uncountedTerminatedPods"),
-                shown,
-                why,
-            ));
+            let path = status_path("uncountedTerminatedPods");
+            causes.push(StatusCause::invalid(path, shown, why));
         }
     }
-    let time = |value: &Value| {
-        value
-            .as_str()
-            .and_then(|text| text.parse::<Timestamp>().ok())
-    };
+    let time = |value: &Value| value.as_str()?.parse::<Timestamp>().ok();
     let why = match (is_complete, completed.is_null()) {
         (true, true) => {
             let why = "completionTime is required for Complete jobs";
@@ -317,17 +290,11 @@ fn status_path(field: &str) -> String {
     format!("status.{field}")
 }
 
-fn is_true(status: &Value, condition: &str) -> bool {
-    let mut conditions = status["conditions"].as_array().into_iter().flatten();
-    conditions.any(|known| known["type"] == condition && known["status"] == "True")
-}
-
 /// Adds labels where `field` of `object` has none of that key.
 fn add_labels(object: &mut Value, field: &str, labels: &[(&str, &String)]) {
     let slot = member(object, field);
     for (key, value) in labels {
-        let known = slot.get(key).is_some();
-        if !known {
+        if slot.get(key).is_none() {
             slot[*key] = json!(value);
         }
     }

@@ -4,14 +4,12 @@
 //! controller's) and `metadata.finalizers` removes it. Mirrors `registry/core/namespace`, 1.36.
 
 use caretaker_machinery::status::{Status, StatusCause};
-use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{FailedPrecondition, KindStrategy, ObjectChange};
-use crate::deletion::{self, DeleteDecision, DeleteOptions};
-use crate::kinds::{KindTable, ServedKind};
+use super::{KindStrategy, ObjectChange, WriteContext};
+use crate::deletion::{self, DeleteDecision, ObjectDelete};
 use crate::metadata::check::{UNKNOWN_FINALIZER, is_known_finalizer};
-use crate::metadata::{self, ObjectTree};
+use crate::metadata::{self, ObjectTree, strings, value_at};
 
 /// The finalizer of the namespace controller.
 pub(crate) const FINALIZER: &str = "kubernetes";
@@ -38,7 +36,7 @@ pub(super) struct NamespaceStrategy;
 // === impl NamespaceStrategy ===
 
 impl KindStrategy for NamespaceStrategy {
-    fn prepare_create(&self, object: &mut ObjectTree, _kinds: &KindTable, _now: Timestamp) {
+    fn prepare_create(&self, object: &mut ObjectTree, _: WriteContext<'_>) {
         object.insert("status".into(), json!({"phase": "Active"}));
         let mut finalizers = finalizers(object);
         if !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
@@ -49,13 +47,7 @@ impl KindStrategy for NamespaceStrategy {
     }
 
     /// Only a write to `finalize` changes `spec.finalizers`.
-    fn prepare_update(
-        &self,
-        old: &ObjectTree,
-        new: &mut ObjectTree,
-        _kinds: &KindTable,
-        _now: Timestamp,
-    ) {
+    fn prepare_update(&self, old: &ObjectTree, new: &mut ObjectTree, _: WriteContext<'_>) {
         set_finalizers(new, &finalizers(old));
         set_name_label(new);
     }
@@ -84,10 +76,7 @@ impl KindStrategy for NamespaceStrategy {
                 causes.push(StatusCause::invalid(path, finalizer, UNKNOWN_FINALIZER));
             }
         }
-        let phase = new
-            .get("status")
-            .and_then(|status| status["phase"].as_str())
-            .unwrap_or_default();
+        let phase = value_at(new, "/status/phase").as_str().unwrap_or_default();
         let fault = match (metadata::is_deleting(new), phase) {
             (false, "Terminating") => "may only be 'Active' if `deletionTimestamp` is empty",
             (true, "Active") => "may only be 'Terminating' if `deletionTimestamp` is not empty",
@@ -97,52 +86,17 @@ impl KindStrategy for NamespaceStrategy {
         causes
     }
 
-    fn precondition_conflict(
-        &self,
-        kind: &ServedKind,
-        name: &str,
-        failed: &FailedPrecondition<'_>,
-    ) -> Status {
-        let FailedPrecondition {
-            field,
-            wanted,
-            found,
-        } = failed;
-        let why = format!(
-            "Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {found}"
-        );
-        Status::conflict(kind.resource_named(name), &why)
-    }
-
-    fn decide_delete(
-        &self,
-        kind: &ServedKind,
-        object: &ObjectTree,
-        options: &DeleteOptions,
-        now: Timestamp,
-    ) -> Result<DeleteDecision, Status> {
-        let name = metadata::text(object, "name");
+    fn decide_delete(&self, delete: &ObjectDelete<'_>) -> Result<DeleteDecision, Status> {
+        let name = metadata::text(delete.object, "name");
         if DEFAULT_NAMESPACES.contains(&(name, DeleteProtection::Protected)) {
             let why = "this namespace may not be deleted";
-            return Err(Status::forbidden(kind.resource_named(name), why));
+            return Err(Status::forbidden(delete.kind.resource_named(name), why));
         }
-        if metadata::is_deleting(object) {
-            return Ok(if self.is_released(object) {
-                deletion::decide(kind, object, options, now)
-            } else {
-                DeleteDecision::Pending
-            });
-        }
-        let mut changed = object.clone();
-        // The delete sets the garbage collector's finalizers as for any object; the namespace stays without them, too.
-        if let DeleteDecision::Keep(held) = deletion::decide(kind, object, options, now) {
-            metadata::set_finalizers(&mut changed, &metadata::finalizers(&held));
-        }
-        let deadline = metadata::time(now);
-        metadata::of(&mut changed).insert("deletionTimestamp".into(), deadline.into());
-        let status = changed.entry("status").or_insert_with(|| json!({}));
-        status["phase"] = "Terminating".into();
-        Ok(DeleteDecision::Keep(changed))
+        let is_released = self.is_released(delete.object);
+        Ok(deletion::decide_in_steps(delete, is_released, |changed| {
+            let status = changed.entry("status").or_insert_with(|| json!({}));
+            status["phase"] = "Terminating".into();
+        }))
     }
 
     /// The namespace controller removes its finalizer when the namespace is empty.
@@ -152,11 +106,7 @@ impl KindStrategy for NamespaceStrategy {
 }
 
 pub(crate) fn finalizers(object: &ObjectTree) -> Vec<String> {
-    let list = object
-        .get("spec")
-        .and_then(|spec| spec["finalizers"].as_array());
-    let names = list.into_iter().flatten().filter_map(Value::as_str);
-    names.map(str::to_owned).collect()
+    strings(value_at(object, "/spec/finalizers"))
 }
 
 /// Sets `spec.finalizers`; an empty list removes the field.

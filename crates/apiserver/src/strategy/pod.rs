@@ -6,13 +6,11 @@
 //! affinity. They are for schedulers, and nothing here schedules.
 
 use caretaker_machinery::status::StatusCause;
-use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::validation::{restore_field, value_at};
-use super::{KindStrategy, ObjectChange, restore_metadata};
-use crate::kinds::KindTable;
-use crate::metadata::{self, ObjectTree};
+use super::validation::restore_field;
+use super::{KindStrategy, ObjectChange, WriteContext, restore_metadata};
+use crate::metadata::{self, ObjectTree, value_at};
 
 /// The rules of Pods.
 #[derive(Debug)]
@@ -33,7 +31,7 @@ const IMMUTABLE_FIELD_CHANGED: &str = "pod updates may not change fields other t
 // === impl PodStrategy ===
 
 impl KindStrategy for PodStrategy {
-    fn prepare_create(&self, object: &mut ObjectTree, _kinds: &KindTable, now: Timestamp) {
+    fn prepare_create(&self, object: &mut ObjectTree, context: WriteContext<'_>) {
         if let Some(Value::Object(spec)) = object.get_mut("spec") {
             let values: [Value; 2] = ["PreemptLowerPriority".into(), 0.into()];
             for (field, value) in PRIORITY.iter().zip(values) {
@@ -46,19 +44,13 @@ impl KindStrategy for PodStrategy {
         let gates = spec["schedulingGates"].as_array();
         if gates.is_some_and(|gates| !gates.is_empty()) {
             status["conditions"] = json!([{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
-                "message": GATED, "lastProbeTime": null, "lastTransitionTime": metadata::time(now)}]);
+                "message": GATED, "lastProbeTime": null, "lastTransitionTime": metadata::time(context.now)}]);
         }
         object.insert("status".into(), status);
     }
 
     /// An update that leaves out what admission set at creation does not remove it.
-    fn prepare_update(
-        &self,
-        old: &ObjectTree,
-        new: &mut ObjectTree,
-        _kinds: &KindTable,
-        _now: Timestamp,
-    ) {
+    fn prepare_update(&self, old: &ObjectTree, new: &mut ObjectTree, _: WriteContext<'_>) {
         let Some(Value::Object(spec)) = new.get_mut("spec") else {
             return;
         };
@@ -115,21 +107,14 @@ fn update_faults(new: &ObjectTree, old: &ObjectTree) -> Vec<StatusCause> {
         return causes;
     }
     let deadline = |spec: &Value| spec["activeDeadlineSeconds"].as_i64();
-    if let Some(was) = deadline(old) {
+    let why = match (deadline(old), deadline(new)) {
+        (Some(was), Some(now)) if now > was => "must be less than or equal to previous value",
+        (Some(_), None) => "must not update from a positive integer to nil value",
+        _ => "",
+    };
+    if !why.is_empty() {
         let field = "spec.activeDeadlineSeconds";
-        match deadline(new) {
-            Some(now) if now > was => causes.push(StatusCause::invalid(
-                field,
-                now,
-                "must be less than or equal to previous value",
-            )),
-            None => causes.push(StatusCause::invalid(
-                field,
-                Value::Null,
-                "must not update from a positive integer to nil value",
-            )),
-            Some(_) => {}
-        }
+        causes.push(StatusCause::invalid(field, deadline(new), why));
     }
     causes.extend(added_gates(old, new));
     if with_mutable_fields_of(old, new) != *old {
@@ -198,7 +183,7 @@ fn add_tolerations(spec: &mut ObjectTree) {
         if !tolerated {
             tolerations.push(
                 json!({"key": taint, "operator": "Exists", "effect": "NoExecute",
-                    "tolerationSeconds": TOLERATED_SECS}),
+                "tolerationSeconds": TOLERATED_SECS}),
             );
         }
     }

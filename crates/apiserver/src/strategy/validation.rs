@@ -9,7 +9,7 @@ use caretaker_machinery::status::StatusCause;
 use serde_json::{Value, json};
 
 use super::{KindStrategy, ObjectChange};
-use crate::metadata::ObjectTree;
+use crate::metadata::{self, ObjectTree, value_at};
 
 /// Most bytes of all data of a ConfigMap or Secret.
 const DATA_BYTES_MAX: usize = 1024 * 1024;
@@ -170,11 +170,8 @@ impl KindStrategy for RoleBindingStrategy {
         // Upstream shows the field names of its own type.
         let shown =
             json!({"APIGroup": role["apiGroup"], "Kind": role["kind"], "Name": role["name"]});
-        vec![StatusCause::invalid(
-            "roleRef",
-            shown,
-            "cannot change roleRef",
-        )]
+        let why = "cannot change roleRef";
+        vec![StatusCause::invalid("roleRef", shown, why)]
     }
 }
 
@@ -189,14 +186,6 @@ impl KindStrategy for PriorityClassStrategy {
         let why = "may not be changed in an update.";
         vec![StatusCause::forbidden("value", why)]
     }
-}
-
-/// Returns a value inside an object by its JSON pointer; null if it is absent.
-pub(super) fn value_at<'a>(object: &'a ObjectTree, path: &str) -> &'a Value {
-    let mut parts = path.split('/').skip(1);
-    let first = parts.next().and_then(|part| object.get(part));
-    let value = parts.try_fold(first.unwrap_or(&Value::Null), |value, part| value.get(part));
-    value.unwrap_or(&Value::Null)
 }
 
 /// Returns a cause for each of these JSON pointers whose value has changed.
@@ -218,14 +207,8 @@ pub(super) fn immutable_faults(
 
 /// Sets a member to the value that it has in `old`.
 pub(super) fn restore_field(new: &mut Value, old: &Value, field: &str) {
-    match (old.get(field), new.as_object_mut()) {
-        (Some(value), Some(new)) => {
-            new.insert(field.into(), value.clone());
-        }
-        (None, Some(new)) => {
-            new.remove(field);
-        }
-        (_, None) => {}
+    if let Some(new) = new.as_object_mut() {
+        metadata::set(new, field, old.get(field).cloned());
     }
 }
 
@@ -233,11 +216,8 @@ pub(super) fn restore_field(new: &mut Value, old: &Value, field: &str) {
 pub(super) fn negative_faults(object: &Value, path: &str, fields: &[&str]) -> Vec<StatusCause> {
     let below = fields.iter().filter_map(|field| {
         let value = object[*field].as_i64().filter(|value| *value < 0)?;
-        Some(StatusCause::invalid(
-            format!("{path}.{field}"),
-            value,
-            NEGATIVE,
-        ))
+        let at = format!("{path}.{field}");
+        Some(StatusCause::invalid(at, value, NEGATIVE))
     });
     below.collect()
 }

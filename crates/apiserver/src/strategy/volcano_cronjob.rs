@@ -15,11 +15,10 @@ use serde_json::Value;
 
 use super::cronjob::{NAME_CHARS_MAX, deadline_warnings};
 use super::custom::CustomStrategy;
-use super::validation::value_at;
 use super::{KindStrategy, ObjectChange, ObjectPart};
 use crate::body::FieldError;
 use crate::kinds::ServedKind;
-use crate::metadata::{self, ObjectTree};
+use crate::metadata::{self, ObjectTree, value_at};
 
 /// The rules of Volcano's CronJobs, beside those of their schema.
 #[derive(Debug)]
@@ -95,10 +94,8 @@ fn schedule_fault(schedule: &Value) -> Option<StatusCause> {
     let path = "spec.schedule";
     let text = schedule.as_str().unwrap_or_default();
     if text.is_empty() {
-        return Some(StatusCause::required(
-            path,
-            "schedule is required, but got empty",
-        ));
+        let why = "schedule is required, but got empty";
+        return Some(StatusCause::required(path, why));
     }
     let why = if text.contains("TZ") {
         ZONE_IN_SCHEDULE.to_owned()
@@ -181,11 +178,8 @@ fn task_faults(job: &Value, cron_job: &str) -> Vec<StatusCause> {
     let least = number(&job["minAvailable"]);
     if least > all {
         let why = "must not be greater than the replicas of all tasks";
-        causes.push(StatusCause::invalid(
-            format!("{JOB}.minAvailable"),
-            least,
-            why,
-        ));
+        let path = format!("{JOB}.minAvailable");
+        causes.push(StatusCause::invalid(path, least, why));
     }
     causes
 }
@@ -205,11 +199,8 @@ fn task_fault(task: &Value, index: usize, name: &str, cron_job: &str) -> Vec<Sta
     let least = number(&task["minAvailable"]);
     if least > number(&task["replicas"]) {
         let why = "must not be greater than the task's replicas";
-        causes.push(StatusCause::invalid(
-            task_path(index, "minAvailable"),
-            least,
-            why,
-        ));
+        let path = task_path(index, "minAvailable");
+        causes.push(StatusCause::invalid(path, least, why));
     }
     if list(&task["template"]["spec"]["containers"]).is_empty() {
         let containers = task_path(index, "template.spec.containers");
@@ -232,11 +223,8 @@ fn order_faults(tasks: &[Value], known: &BTreeMap<String, usize>) -> Vec<StatusC
                 open[index] += 1;
             } else {
                 let why = "no task has this name";
-                causes.push(StatusCause::invalid(
-                    task_path(index, "dependsOn.name"),
-                    other,
-                    why,
-                ));
+                let path = task_path(index, "dependsOn.name");
+                causes.push(StatusCause::invalid(path, other, why));
             }
         }
     }

@@ -6,9 +6,9 @@
 use caretaker_machinery::status::StatusCause;
 use serde_json::Value;
 
-use super::validation::{immutable_faults, restore_field, value_at};
+use super::validation::{immutable_faults, negative_faults, restore_field};
 use super::{KindStrategy, ObjectChange, pod, restore_metadata};
-use crate::metadata::ObjectTree;
+use crate::metadata::{ObjectTree, value_at};
 
 /// The rules of one workload.
 #[derive(Debug)]
@@ -121,16 +121,12 @@ impl WorkloadStrategy {
         }
         let status = value_at(new, "/status");
         let count = |field: &str| status[field].as_i64().unwrap_or(0);
-        let path = |field: &str| format!("status.{field}");
-        let mut causes = Vec::new();
-        for field in self.counts.iter().filter(|field| count(field) < 0) {
-            let why = "must be greater than or equal to 0";
-            causes.push(StatusCause::invalid(path(field), count(field), why));
-        }
+        let mut causes = negative_faults(status, "status", self.counts);
         for (part, whole, called) in BOUNDS {
             if self.counts.contains(&part) && count(part) > count(whole) {
                 let why = format!("cannot be greater than {called}");
-                causes.push(StatusCause::invalid(path(part), count(part), &why));
+                let path = format!("status.{part}");
+                causes.push(StatusCause::invalid(path, count(part), &why));
             }
         }
         causes
@@ -145,11 +141,9 @@ pub(super) fn selector_fault(object: &ObjectTree) -> Option<StatusCause> {
         map if map.values().all(Value::is_string) => includes(labels, selector),
         _ => {
             let expressions = selector["matchExpressions"].as_array();
+            let mut expressions = expressions.into_iter().flatten();
             includes(labels, &selector["matchLabels"])
-                && expressions
-                    .into_iter()
-                    .flatten()
-                    .all(|expression| holds(expression, labels))
+                && expressions.all(|expression| holds(expression, labels))
         }
     };
     let field = "spec.template.metadata.labels";

@@ -253,6 +253,12 @@ const SERVICES: &[TableColumn] = &[
 
 const ENDPOINTS: &[TableColumn] = &[NAME, text("Endpoints", Of(services::endpoints)), AGE];
 
+const ATTRIBUTES_CLASS: TableColumn = text(
+    "VolumeAttributesClass",
+    Text("/spec/volumeAttributesClassName", UNSET),
+);
+const VOLUME_MODE: TableColumn = wide("VolumeMode", Text("/spec/volumeMode", UNSET));
+
 const CLAIMS: &[TableColumn] = &[
     NAME,
     text("Status", Of(volumes::status)),
@@ -260,12 +266,9 @@ const CLAIMS: &[TableColumn] = &[
     text("Capacity", Of(volumes::claim_capacity)),
     text("Access Modes", Of(volumes::claim_access_modes)),
     text("StorageClass", Of(volumes::class)),
-    text(
-        "VolumeAttributesClass",
-        Text("/spec/volumeAttributesClassName", UNSET),
-    ),
+    ATTRIBUTES_CLASS,
     AGE,
-    wide("VolumeMode", Text("/spec/volumeMode", UNSET)),
+    VOLUME_MODE,
 ];
 
 const VOLUMES: &[TableColumn] = &[
@@ -282,13 +285,10 @@ const VOLUMES: &[TableColumn] = &[
     text("Status", Of(volumes::status)),
     text("Claim", Of(volumes::claim)),
     text("StorageClass", Of(volumes::class)),
-    text(
-        "VolumeAttributesClass",
-        Text("/spec/volumeAttributesClassName", UNSET),
-    ),
+    ATTRIBUTES_CLASS,
     text("Reason", Text("/status/reason", "")),
     AGE,
-    wide("VolumeMode", Text("/spec/volumeMode", UNSET)),
+    VOLUME_MODE,
 ];
 
 const STORAGE_CLASSES: &[TableColumn] = &[

@@ -2,6 +2,7 @@
 //!
 //! Ages follow upstream's `duration.HumanDuration`, other cells its table convertor for custom resources (1.36).
 
+use caretaker_machinery::schema::{go_float, go_json};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -82,12 +83,6 @@ pub(super) fn labels(labels: &Value) -> String {
     joined(&labels)
 }
 
-/// Whether a status has this condition with status `True`.
-pub(super) fn holds(status: &Value, condition: &str) -> bool {
-    let is_it = |have: &Value| have["type"] == condition && have["status"] == "True";
-    items(&status["conditions"]).any(is_it)
-}
-
 /// The cell of a value in a column of a custom kind.
 pub(super) fn of_type(name: &str, value: &Value, now: Timestamp) -> Value {
     match (name, value) {
@@ -126,29 +121,9 @@ fn printed(value: &Value) -> String {
     match value {
         Value::Null => "<no value>".into(),
         Value::String(text) => text.clone(),
-        Value::Number(number) if !number.is_i64() => {
-            number.as_f64().map_or_else(|| number.to_string(), float)
-        }
+        Value::Number(number) if !number.is_i64() => go_float(number.as_f64().unwrap_or_default()),
         Value::Bool(_) | Value::Number(_) => value.to_string(),
-        Value::Array(_) | Value::Object(_) => {
-            let json = value.to_string();
-            json.replace('<', "\\u003c")
-                .replace('>', "\\u003e")
-                .replace('&', "\\u0026")
-        }
-    }
-}
-
-/// A float in the format of Go's `%v`: with an exponent from a million on.
-fn float(float: f64) -> String {
-    let scientific = format!("{float:e}");
-    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    match exponent.parse::<i32>() {
-        Ok(exponent) if !(-4..6).contains(&exponent) => {
-            let sign = if exponent < 0 { '-' } else { '+' };
-            format!("{digits}e{sign}{:02}", exponent.abs())
-        }
-        _ => float.to_string(),
+        Value::Array(_) | Value::Object(_) => go_json(value),
     }
 }
 

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::cells::{self, items, text};
+use crate::metadata::is_true;
 
 /// Summary of the containers of a Pod.
 #[derive(Debug, Default)]
@@ -45,12 +46,10 @@ pub(super) fn status(pod: &Value) -> Value {
 
 /// The number of restarts and the age of the last one.
 pub(super) fn restarts(pod: &Value, now: Timestamp) -> Value {
-    match look(pod).restarts {
-        RestartCount {
-            count,
-            last: Some(last),
-        } if count != 0 => format!("{count} ({} ago)", cells::since(last, now)).into(),
-        RestartCount { count, .. } => count.to_string().into(),
+    let RestartCount { count, last } = look(pod).restarts;
+    match last.filter(|_| count != 0) {
+        Some(last) => format!("{count} ({} ago)", cells::since(last, now)).into(),
+        None => count.to_string().into(),
     }
 }
 
@@ -187,7 +186,7 @@ fn sidecars(pod: &Value) -> impl Iterator<Item = &Value> {
 }
 
 fn holds(pod: &Value, condition: &str) -> bool {
-    cells::holds(&pod["status"], condition)
+    is_true(&pod["status"], condition)
 }
 
 // === impl RestartCount ===

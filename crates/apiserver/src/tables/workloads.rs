@@ -6,10 +6,11 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::cells::{self, items, labels, text};
+use crate::metadata::is_true;
 
 /// The status of a Job as one word: its outcome, or its current state.
 pub(super) fn job_status(job: &Value) -> Value {
-    let holds = |condition: &str| cells::holds(&job["status"], condition);
+    let holds = |condition: &str| is_true(&job["status"], condition);
     let deleted = !job["metadata"]["deletionTimestamp"].is_null();
     let words = [
         ("Complete", holds("Complete")),

@@ -5,6 +5,7 @@
 use std::sync::Weak;
 
 use caretaker_machinery::status::Status;
+use serde_json::json;
 
 use super::{PendingWork, TaskWake, objects};
 use crate::deletion::DeleteOptions;
@@ -13,7 +14,6 @@ use crate::metadata;
 use crate::server::ServerState;
 use crate::store::ObjectKey;
 use crate::strategy::crd::{FINALIZER, set_condition};
-use crate::strategy::is_finished;
 use crate::verbs::delete::delete_object;
 use crate::verbs::write::{WriteMode, WritePlan, WriteTarget};
 
@@ -71,29 +71,19 @@ async fn finish(
         if !metadata::is_deleting(&tree) {
             return Ok(WritePlan::Keep);
         }
-        let status = tree
-            .entry("status")
-            .or_insert_with(|| serde_json::json!({}));
+        let status = tree.entry("status").or_insert_with(|| json!({}));
         if left > 0 {
-            let why = (
-                "InstanceDeletionInProgress",
-                "CustomResource deletion is in progress",
-            );
+            let message = "CustomResource deletion is in progress";
+            let why = ("InstanceDeletionInProgress", message);
             set_condition(status, "Terminating", "True", why, now);
             return Ok(WritePlan::Put(tree));
         }
         let why = ("InstanceDeletionCompleted", "removed all instances");
         set_condition(status, "Terminating", "False", why, now);
-        let finalizers = metadata::finalizers(&tree)
-            .into_iter()
-            .filter(|name| name != FINALIZER);
-        let finalizers: Vec<String> = finalizers.collect();
+        let mut finalizers = metadata::finalizers(&tree);
+        finalizers.retain(|name| name != FINALIZER);
         metadata::set_finalizers(&mut tree, &finalizers);
-        Ok(if is_finished(definitions, &tree) {
-            WritePlan::Finish(tree)
-        } else {
-            WritePlan::Put(tree)
-        })
+        Ok(WritePlan::update(definitions, tree))
     });
     // Not found: the definition is gone already.
     let _ = change.await;

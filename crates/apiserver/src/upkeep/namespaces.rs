@@ -16,7 +16,6 @@ use crate::metadata::{self, ObjectTree};
 use crate::server::ServerState;
 use crate::store::{ObjectKey, StoredObject};
 use crate::strategy::crd::set_condition;
-use crate::strategy::is_finished;
 use crate::strategy::namespace::{FINALIZER, finalizers, set_finalizers};
 use crate::verbs::delete::delete_object;
 use crate::verbs::write::{WriteMode, WritePlan, WriteTarget};
@@ -95,18 +94,13 @@ async fn finish(inner: &ServerState, kind: &ServedKind, namespace: &str) {
             return Ok(WritePlan::Keep);
         }
         if remains.is_empty() {
-            let left: Vec<String> = finalizers(&tree)
-                .into_iter()
-                .filter(|name| name != FINALIZER)
-                .collect();
+            let mut left = finalizers(&tree);
+            left.retain(|name| name != FINALIZER);
             set_finalizers(&mut tree, &left);
-            if is_finished(kind, &tree) {
-                return Ok(WritePlan::Finish(tree));
-            }
         } else {
             explain(&mut tree, &remains, now);
         }
-        Ok(WritePlan::Put(tree))
+        Ok(WritePlan::update(kind, tree))
     });
     // Not found: the namespace is gone already.
     let _ = change.await;
@@ -164,37 +158,27 @@ fn explain(
         .iter()
         .map(|(name, count)| format!("{name} in {count} resource instances"))
         .collect();
-    let status = namespace.entry("status").or_insert_with(|| json!({}));
-    let mut set = |kind: &str, value: &str, reason: &str, message: &str| {
-        set_condition(status, kind, value, (reason, message), now);
-    };
-    for (condition, reason, message) in SUCCEEDED {
-        set(condition, "False", reason, message);
-    }
-    let message = format!("Some resources are remaining: {}", content.join(", "));
-    set(
-        "NamespaceContentRemaining",
-        "True",
-        "SomeResourcesRemain",
-        &message,
-    );
-    if held.is_empty() {
-        set(
-            "NamespaceFinalizersRemaining",
+    let content = content.join(", ");
+    let content = format!("Some resources are remaining: {content}");
+    let held = held.join(", ");
+    let (is_held, reason, held) = match held.as_str() {
+        "" => (
             "False",
             "ContentHasNoFinalizers",
-            "All content-preserving finalizers finished",
-        );
-    } else {
-        let message = format!(
-            "Some content in the namespace has finalizers remaining: {}",
-            held.join(", ")
-        );
-        set(
-            "NamespaceFinalizersRemaining",
+            "All content-preserving finalizers finished".to_owned(),
+        ),
+        held => (
             "True",
             "SomeFinalizersRemain",
-            &message,
-        );
+            format!("Some content in the namespace has finalizers remaining: {held}"),
+        ),
+    };
+    let status = namespace.entry("status").or_insert_with(|| json!({}));
+    for (condition, reason, message) in SUCCEEDED {
+        set_condition(status, condition, "False", (reason, message), now);
     }
+    let why = ("SomeResourcesRemain", content.as_str());
+    set_condition(status, "NamespaceContentRemaining", "True", why, now);
+    let why = (reason, held.as_str());
+    set_condition(status, "NamespaceFinalizersRemaining", is_held, why, now);
 }

@@ -7,9 +7,9 @@
 use caretaker_machinery::status::{NamedResource, Status, StatusCause};
 use serde_json::{Value, json};
 
-use super::write::{WritePlan, WriteRequest, WriteTarget, set_namespace};
+use super::write::{WritePlan, WriteRequest, WriteTarget, set_namespace, storage_error};
 use super::{ResourceRequest, VerbReply, decode};
-use crate::metadata::{self, ObjectTree};
+use crate::metadata::{self, ObjectTree, value_at};
 use crate::server::ServerState;
 use crate::strategy::ObjectPart;
 
@@ -20,11 +20,10 @@ pub(super) async fn create_binding(
 ) -> Result<VerbReply, Status> {
     let write = WriteRequest::new(server, request, ObjectPart::Main, "CreateOptions")?;
     let binding = decode_binding(server, request)?;
-    let name = metadata::text(&binding, "name").to_owned();
-    if name.is_empty() {
-        return Err(Status::bad_request("Name parameter required."));
+    match metadata::text(&binding, "name") {
+        "" => Err(Status::bad_request("Name parameter required.")),
+        name => bind(&write, &binding, name).await,
     }
-    bind(&write, &binding, &name).await
 }
 
 /// Serves a create in `pods/NAME/binding`.
@@ -98,13 +97,10 @@ fn target_node(binding: &ObjectTree) -> Result<&str, Status> {
     let target = binding.get("target").unwrap_or(&Value::Null);
     let text = |field: &str| target[field].as_str().unwrap_or_default();
     let mut causes = Vec::new();
-    if !matches!(text("kind"), "" | "Node") {
+    let kind = text("kind");
+    if !matches!(kind, "" | "Node") {
         let known = ["Node", "<empty>"];
-        causes.push(StatusCause::not_supported(
-            "target.kind",
-            text("kind"),
-            &known,
-        ));
+        causes.push(StatusCause::not_supported("target.kind", kind, &known));
     }
     if text("name").is_empty() {
         causes.push(StatusCause::required("target.name", ""));
@@ -125,9 +121,8 @@ fn failed_precondition(binding: &ObjectTree, pod: &ObjectTree, key: &str) -> Opt
     for (field, called) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
         let (wanted, found) = (metadata::text(binding, field), metadata::text(pod, field));
         if !wanted.is_empty() && wanted != found {
-            return Some(format!(
-                "StorageError: invalid object, Code: 4, Key: /registry/pods/{key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {called} in precondition: {wanted}, {called} in object meta: {found}"
-            ));
+            let key = format!("pods/{key}");
+            return Some(storage_error(&key, (called, wanted, found)));
         }
     }
     None
@@ -135,22 +130,18 @@ fn failed_precondition(binding: &ObjectTree, pod: &ObjectTree, key: &str) -> Opt
 
 /// Returns why a Pod cannot be bound.
 fn binding_conflict(pod: &ObjectTree, name: &str) -> Option<String> {
-    let spec = pod.get("spec").unwrap_or(&Value::Null);
-    let node = spec["nodeName"].as_str().unwrap_or_default();
-    if metadata::is_deleting(pod) {
-        Some(format!(
-            "pod {name} is being deleted, cannot be assigned to a host"
-        ))
+    let node = value_at(pod, "/spec/nodeName").as_str().unwrap_or_default();
+    let gates = value_at(pod, "/spec/schedulingGates").as_array();
+    let why = if metadata::is_deleting(pod) {
+        "is being deleted, cannot be assigned to a host".to_owned()
     } else if !node.is_empty() {
-        Some(format!("pod {name} is already assigned to node {node:?}"))
-    } else if spec["schedulingGates"]
-        .as_array()
-        .is_some_and(|gates| !gates.is_empty())
-    {
-        Some(format!("pod {name} has non-empty .spec.schedulingGates"))
+        format!("is already assigned to node {node:?}")
+    } else if gates.is_some_and(|gates| !gates.is_empty()) {
+        "has non-empty .spec.schedulingGates".to_owned()
     } else {
-        None
-    }
+        return None;
+    };
+    Some(format!("pod {name} {why}"))
 }
 
 fn assign(pod: &mut ObjectTree, binding: &ObjectTree, node: &str, now: &str) {
@@ -172,10 +163,8 @@ fn assign(pod: &mut ObjectTree, binding: &ObjectTree, node: &str, now: &str) {
     let conditions = status.entry("conditions").or_insert_with(|| json!([]));
     let scheduled = json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now});
     if let Some(conditions) = conditions.as_array_mut() {
-        match conditions
-            .iter_mut()
-            .find(|known| known["type"] == "PodScheduled")
-        {
+        let mut known = conditions.iter_mut();
+        match known.find(|known| known["type"] == "PodScheduled") {
             Some(known) => *known = scheduled,
             None => conditions.push(scheduled),
         }

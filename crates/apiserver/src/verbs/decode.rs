@@ -3,6 +3,8 @@
 //! Upstream decodes into Go types. This module has the same visible effects: apiVersion and kind must match, metadata gets
 //! its shape, null members count as absent.
 
+use std::sync::Arc;
+
 use caretaker_machinery::status::{NamedResource, Status, StatusCause, quoted};
 use serde_json::Value;
 
@@ -58,10 +60,8 @@ pub(super) fn decode_patched(
         check_version(&own, api_version)?;
         check_custom_kind(kind, given_kind, tree)?;
     } else if api_version != own || given_kind != kind.kind {
-        return Err(invalid_patch(
-            patched,
-            &unregistered(given_kind, api_version),
-        ));
+        let why = unregistered(given_kind, api_version);
+        return Err(invalid_patch(patched, &why));
     }
     decode_tree(request, tree.clone()).map_err(|error| invalid_patch(patched, &error.to_string()))
 }
@@ -97,9 +97,8 @@ fn decode_tree(request: &ResourceRequest, mut tree: ObjectTree) -> Result<Decode
 
 fn check_builtin(kinds: &KindTable, kind: &ServedKind, tree: &ObjectTree) -> Result<(), Status> {
     let given = |field: &str| {
-        tree.get(field)
-            .and_then(Value::as_str)
-            .filter(|text| !text.is_empty())
+        let text = tree.get(field).and_then(Value::as_str);
+        text.filter(|text| !text.is_empty())
     };
     let own = kind.api_version();
     let api_version = given("apiVersion").unwrap_or(&own);
@@ -114,27 +113,15 @@ fn check_builtin(kinds: &KindTable, kind: &ServedKind, tree: &ObjectTree) -> Res
         )));
     }
     let (group, version) = split_group(api_version);
-    if group == kind.group
-        && given_kind == kind.kind
-        && version != kind.version
-        && is_early(version)
-    {
+    let is_other_version = (group, given_kind) == (&kind.group, &kind.kind);
+    if is_other_version && version != kind.version && is_early(version) {
         return check_version(&own, api_version);
     }
-    let registered = kinds
-        .iter()
-        .any(|row| row.kind == given_kind && row.api_version() == api_version);
-    let why = if registered {
-        let package = kind
-            .group
-            .split('.')
-            .next()
-            .filter(|package| !package.is_empty());
-        format!(
-            "converting ({version}.{given_kind}) to ({}.{}): unknown conversion",
-            package.unwrap_or("core"),
-            kind.kind
-        )
+    let is_given =
+        |row: &Arc<ServedKind>| row.kind == given_kind && row.api_version() == api_version;
+    let why = if kinds.iter().any(is_given) {
+        let (package, kind) = (kind.package(), &kind.kind);
+        format!("converting ({version}.{given_kind}) to ({package}.{kind}): unknown conversion")
     } else {
         unregistered(given_kind, api_version)
     };

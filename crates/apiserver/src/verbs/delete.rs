@@ -5,14 +5,14 @@
 
 use caretaker_machinery::status::Status;
 
-use super::write::{WriteMode, WriteOutcome, WritePlan, WriteTarget};
+use super::write::{WriteMode, WriteOutcome, WritePlan, WriteTarget, failed_precondition};
 use super::{ResourceRequest, VerbReply, read};
-use crate::deletion::{DeleteDecision, DeleteOptions};
+use crate::deletion::{DeleteDecision, DeleteOptions, ObjectDelete};
 use crate::kinds::{DefaultPolicy, ServedKind};
 use crate::metadata::{self, ObjectTree};
 use crate::server::ServerState;
 use crate::store::ObjectKey;
-use crate::strategy::{FailedPrecondition, convert};
+use crate::strategy::convert;
 
 pub(super) async fn delete(
     server: &ServerState,
@@ -86,8 +86,13 @@ pub(crate) async fn delete_object(
         let object = convert::current(kind, current);
         // Checked at each attempt: another object may have taken this one's place.
         check_preconditions(kind, key.name(), &object, options)?;
-        let decision = kind.strategy.decide_delete(kind, &object, options, now)?;
-        Ok(match decision {
+        let delete = ObjectDelete {
+            kind,
+            object: &object,
+            options,
+            now,
+        };
+        Ok(match kind.strategy.decide_delete(&delete)? {
             DeleteDecision::Pending => WritePlan::Keep,
             DeleteDecision::Keep(changed) => WritePlan::Put(changed),
             DeleteDecision::Remove(last) => WritePlan::Remove(last),
@@ -103,18 +108,25 @@ fn check_preconditions(
     options: &DeleteOptions,
 ) -> Result<(), Status> {
     let checks = [
-        ("UID", &options.uid, "uid"),
-        ("ResourceVersion", &options.revision, "resourceVersion"),
+        ("UID", &options.uid, "uid", "deleted and then recreated"),
+        (
+            "ResourceVersion",
+            &options.revision,
+            "resourceVersion",
+            "modified",
+        ),
     ];
-    for (field, wanted, path) in checks {
+    for (field, wanted, path, guess) in checks {
         let found = metadata::text(object, path);
         if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != found) {
-            let failed = FailedPrecondition {
-                field,
-                wanted,
-                found,
-            };
-            return Err(kind.strategy.precondition_conflict(kind, name, &failed));
+            if kind.rules.storage_words {
+                let why = failed_precondition((field, wanted, found));
+                return Err(Status::conflict(kind.resource_named(name), &why));
+            }
+            let why = format!(
+                "the {field} in the precondition ({wanted}) does not match the {field} in record ({found}). The object might have been {guess}"
+            );
+            return Err(Status::conflict(kind.kind_named(name), &why));
         }
     }
     Ok(())

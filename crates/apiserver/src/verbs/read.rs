@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as URL_SAFE_NO_PAD;
-use caretaker_machinery::selector::{FieldOp, FieldSelector, LabelSelector};
+use caretaker_machinery::selector::{
+    FieldOp, FieldRequirement, FieldSelector, LabelSelector, SelectorError,
+};
 use caretaker_machinery::status::Status;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +25,9 @@ use crate::store::{
 const FUTURE_WAIT: Duration = Duration::from_secs(3);
 /// Time between two checks of the store during this wait.
 const FUTURE_POLL: Duration = Duration::from_millis(50);
+
+/// The version in continue tokens.
+const TOKEN_VERSION: &str = "meta.k8s.io/v1";
 
 /// The selectors of a request.
 pub(crate) struct ObjectFilter {
@@ -104,23 +109,26 @@ pub(super) async fn list_page(
     let meta = ListHeader {
         revision: page.revision.to_string(),
         continue_token: match &page.rest {
-            Some((next, _)) => Some(token(page.revision, next)),
+            Some((next, _)) => {
+                let revision = i64::try_from(page.revision.0).unwrap_or(i64::MAX);
+                Some(token(revision, next))
+            }
             // Lists of custom kinds always have the field `continue`.
             None if request.format.form == ResponseForm::Object => {
                 request.kind.custom.as_ref().map(|_| String::new())
             }
             None => None,
         },
-        remaining: page
-            .rest
-            .as_ref()
-            .map(|(_, count)| *count)
-            .filter(|_| filter.is_everything()),
+        remaining: match &page.rest {
+            Some((_, count)) if filter.is_everything() => Some(*count),
+            _ => None,
+        },
     };
     Ok((page, meta))
 }
 
 /// The revision and the position at which a list begins.
+#[derive(Default)]
 struct ListStart {
     /// None for the present.
     revision: Option<StoreRevision>,
@@ -133,26 +141,15 @@ struct ListStart {
 
 impl ListStart {
     async fn of(server: &ServerState, options: &ListOptions) -> Result<Self, Status> {
-        let mut at = Self {
-            revision: None,
-            start: None,
-            ignores_limit: false,
-        };
+        let mut at = Self::default();
         if let Some(text) = &options.continue_token {
-            if options
-                .revision
-                .as_deref()
-                .is_some_and(|revision| revision != "0")
-            {
-                return Err(Status::bad_request(
-                    "specifying resource version is not allowed when using continue",
-                ));
+            if !matches!(options.revision.as_deref(), None | Some("0")) {
+                let why = "specifying resource version is not allowed when using continue";
+                return Err(Status::bad_request(why));
             }
             let token = read_token(text)?;
-            at.revision = u64::try_from(token.rv)
-                .ok()
-                .filter(|rv| *rv > 0)
-                .map(StoreRevision);
+            let revision = u64::try_from(token.rv).ok().filter(|rv| *rv > 0);
+            at.revision = revision.map(StoreRevision);
             at.start = Some(ObjectKey::raw(&token.start));
             return Ok(at);
         }
@@ -185,7 +182,7 @@ impl ListStart {
         let mut status = Status::expired(
             "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.",
         );
-        status.metadata.continue_token = Some(inconsistent_token(start));
+        status.metadata.continue_token = Some(token(-1, start));
         status.metadata.resource_version = Some(server.store.revision().to_string());
         status
     }
@@ -195,24 +192,20 @@ impl ListStart {
 
 impl ObjectFilter {
     pub(crate) fn parse(kind: &ServedKind, options: &ListOptions) -> Result<Self, Status> {
-        let labels = LabelSelector::parse(&options.label_selector)
-            .map_err(|error| Status::bad_request(error.to_string()))?;
-        let fields = FieldSelector::parse(&options.field_selector)
-            .map_err(|error| Status::bad_request(error.to_string()))?;
-        let conditions: Result<Vec<FieldCondition>, Status> = fields
-            .requirements()
-            .iter()
-            .map(|requirement| {
-                Ok(FieldCondition {
-                    source: FieldSource::of(kind, &requirement.field)?,
-                    value: requirement.value.clone(),
-                    equal: requirement.op == FieldOp::Equal,
-                })
+        let bad = |error: SelectorError| Status::bad_request(error.to_string());
+        let labels = LabelSelector::parse(&options.label_selector).map_err(bad)?;
+        let fields = FieldSelector::parse(&options.field_selector).map_err(bad)?;
+        let condition = |requirement: &FieldRequirement| {
+            Ok(FieldCondition {
+                source: FieldSource::of(kind, &requirement.field)?,
+                value: requirement.value.clone(),
+                equal: requirement.op == FieldOp::Equal,
             })
-            .collect();
+        };
+        let fields = fields.requirements().iter().map(condition);
         Ok(Self {
             labels,
-            fields: conditions?,
+            fields: fields.collect::<Result<_, Status>>()?,
         })
     }
 
@@ -299,18 +292,10 @@ pub(crate) async fn wait_for_revision(
     Ok(())
 }
 
-fn token(revision: StoreRevision, next: &ObjectKey) -> String {
-    encode_token(i64::try_from(revision.0).unwrap_or(i64::MAX), next)
-}
-
-/// Returns a token that continues at the revision of the next request.
-fn inconsistent_token(start: &ObjectKey) -> String {
-    encode_token(-1, start)
-}
-
-fn encode_token(rv: i64, start: &ObjectKey) -> String {
+/// Returns the token that continues at a key; a negative revision is that of the next request.
+fn token(rv: i64, start: &ObjectKey) -> String {
     let token = ContinueToken {
-        v: "meta.k8s.io/v1".into(),
+        v: TOKEN_VERSION.into(),
         rv,
         start: start.as_str().into(),
     };
@@ -318,37 +303,27 @@ fn encode_token(rv: i64, start: &ObjectKey) -> String {
 }
 
 fn read_token(text: &str) -> Result<ContinueToken, Status> {
-    let bad = |why: &str| Status::bad_request(format!("invalid continue token: {why}"));
-    let bytes = URL_SAFE_NO_PAD
-        .decode(text.trim_end_matches('='))
-        .map_err(|error| bad(&format!("continue key is not valid: {error}")))?;
-    let token: ContinueToken = serde_json::from_slice(&bytes)
-        .map_err(|error| bad(&format!("continue key is not valid: {error}")))?;
-    if token.v != "meta.k8s.io/v1" {
-        let why = format!(
-            "continue key is not valid: server does not recognize this encoded version {}",
-            token.v
-        );
-        return Err(bad(&why));
-    }
-    if token
-        .start
-        .split('/')
-        .any(|part| matches!(part, "." | ".."))
-    {
-        return Err(bad(&format!("continue key is not valid: {}", token.start)));
-    }
-    if token.rv == 0 {
-        return Err(bad(
-            "continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
-        ));
-    }
-    if token.start.is_empty() {
-        return Err(bad(
-            "continue key is not valid: encoded start key empty (version meta.k8s.io/v1)",
-        ));
-    }
-    Ok(token)
+    let bad = |why: &dyn std::fmt::Display| {
+        let message = format!("invalid continue token: continue key is not valid: {why}");
+        Status::bad_request(message)
+    };
+    let bytes = URL_SAFE_NO_PAD.decode(text.trim_end_matches('='));
+    let bytes = bytes.map_err(|error| bad(&error))?;
+    let token: ContinueToken = serde_json::from_slice(&bytes).map_err(|error| bad(&error))?;
+    let mut parts = token.start.split('/');
+    let why = if token.v != TOKEN_VERSION {
+        let version = &token.v;
+        format!("server does not recognize this encoded version {version}")
+    } else if parts.any(|part| matches!(part, "." | "..")) {
+        token.start
+    } else if token.rv == 0 {
+        format!("incorrect encoded start resourceVersion (version {TOKEN_VERSION})")
+    } else if token.start.is_empty() {
+        format!("encoded start key empty (version {TOKEN_VERSION})")
+    } else {
+        return Ok(token);
+    };
+    Err(bad(&why))
 }
 
 #[cfg(test)]
@@ -358,7 +333,7 @@ mod tests {
     #[test]
     fn continue_tokens_round_trip() {
         for start in ["a", "ns/name", "ns/some-longer-name.with.dots"] {
-            let token = read_token(&token(StoreRevision(42), &ObjectKey::raw(start))).unwrap();
+            let token = read_token(&token(42, &ObjectKey::raw(start))).unwrap();
             assert_eq!((token.rv, token.start.as_str()), (42, start));
         }
     }

@@ -4,10 +4,12 @@ use caretaker_machinery::patch::{json, merge, strategic};
 use caretaker_machinery::status::{Status, StatusCause, StatusDetails};
 use serde_json::Value;
 
-use super::write::{InsertOrigin, OwnerSource, WritePlan, WriteRequest};
+use super::create::InsertOrigin;
+use super::write::{OwnerSource, WritePlan, WriteRequest, storage_error};
 use super::{ResourceRequest, VerbReply, decode};
 use crate::body;
 use crate::fields;
+use crate::kinds::ServedKind;
 use crate::metadata::{self, ObjectTree};
 use crate::request::invalid_options;
 use crate::server::ServerState;
@@ -60,7 +62,7 @@ pub(super) async fn patch(
         .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
     let apply = |write: &mut WriteRequest<'_>, old: &ObjectTree| -> Result<WritePlan, Status> {
         let served = convert::served(&request.kind, old);
-        let patched = patch_type.apply(request, served, patch.clone())?;
+        let patched = patch_type.apply(&request.kind, served, patch.clone())?;
         let mut decoded = decode::decode_patched(request, &patched)?;
         write.match_path(&mut decoded.tree)?;
         write.plan_update(old, decoded, OwnerSource::PatchedObject)
@@ -72,35 +74,24 @@ pub(super) async fn patch(
 
 impl PatchType {
     fn of(request: &ResourceRequest) -> Result<Self, Status> {
+        let unsupported = |why: &str| Status::failure(415, "UnsupportedMediaType", why);
         match body::media_type(&request.content_type) {
             "application/json-patch+json" => Ok(PatchType::Json),
             "application/merge-patch+json" => Ok(PatchType::Merge),
             "application/strategic-merge-patch+json" if request.kind.custom.is_none() => {
                 Ok(PatchType::Strategic)
             }
-            "application/strategic-merge-patch+json" => Err(Status::failure(
-                415,
-                "UnsupportedMediaType",
+            "application/strategic-merge-patch+json" => Err(unsupported(
                 "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
             )),
-            "application/apply-patch+yaml" => Err(Status::failure(
-                415,
-                "UnsupportedMediaType",
+            "application/apply-patch+yaml" => Err(unsupported(
                 "this server does not do server-side apply yet: use kubectl apply without --server-side, or a merge patch",
             )),
-            _ => Err(
-                Status::failure(415, "UnsupportedMediaType", "415: Unsupported Media Type")
-                    .with(StatusDetails::default()),
-            ),
+            _ => Err(unsupported("415: Unsupported Media Type").with(StatusDetails::default())),
         }
     }
 
-    fn apply(
-        self,
-        request: &ResourceRequest,
-        object: Value,
-        patch: Value,
-    ) -> Result<Value, Status> {
+    fn apply(self, kind: &ServedKind, object: Value, patch: Value) -> Result<Value, Status> {
         match self {
             PatchType::Json => json::apply(object, patch)
                 .map_err(|error| patch_error(error.code(), &undecodable(error.code(), &error))),
@@ -108,11 +99,7 @@ impl PatchType {
                 .map_err(|error| patch_error(400, &undecodable(400, &error))),
             PatchType::Strategic => {
                 let schema = fields::schema();
-                let root = schema.root(
-                    &request.kind.group,
-                    &request.kind.version,
-                    &request.kind.kind,
-                );
+                let root = schema.root(&kind.group, &kind.version, &kind.kind);
                 strategic::apply(object, patch, schema, root)
                     .map_err(|error| patch_error(error.code(), &error.to_string()))
             }
@@ -131,11 +118,8 @@ fn check_uid(request: &ResourceRequest, old: &ObjectTree, new: &ObjectTree) -> R
         Some(_) => format!("{}/", kind.group),
         None => String::new(),
     };
-    let why = format!(
-        "StorageError: invalid object, Code: 4, Key: /registry/{group}{}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, UID in object meta: {found}",
-        kind.plural,
-        request.key().as_str(),
-    );
+    let key = format!("{group}{}/{}", kind.plural, request.key().as_str());
+    let why = storage_error(&key, ("UID", given, found));
     Err(Status::conflict(kind.resource_named(request.name()), &why))
 }
 
@@ -152,17 +136,14 @@ fn undecodable(code: u16, error: &dyn std::fmt::Display) -> String {
 fn patch_error(code: u16, why: &str) -> Status {
     match code {
         400 => Status::bad_request(why),
-        413 => Status::failure(
-            413,
-            "RequestEntityTooLarge",
-            format!("Request entity too large: {why}"),
-        ),
-        422 => Status::failure(
-            422,
-            "Invalid",
-            "the server rejected our request due to an error in our request",
-        )
-        .with(StatusDetails::default()),
+        413 => {
+            let message = format!("Request entity too large: {why}");
+            Status::failure(413, "RequestEntityTooLarge", message)
+        }
+        422 => {
+            let message = "the server rejected our request due to an error in our request";
+            Status::failure(422, "Invalid", message).with(StatusDetails::default())
+        }
         _ => Status::unexplained(why),
     }
 }

@@ -75,5 +75,5 @@ pub(super) async fn watch(
         bookmarks: options.bookmarks,
     };
     let watching = WatchStream::new(server.clone(), view, start, changed, life);
-    Ok(VerbReply::Watch(respond::watch(watching.into_stream())))
+    Ok(VerbReply::Response(respond::watch(watching.into_stream())))
 }

@@ -2,10 +2,8 @@
 //!
 //! Its steps are: decode ([`decode`](super::decode)), name and namespace, resourceVersion, prepare, validate, commit,
 //! reply. A verb makes a [`WriteRequest`] and adds the steps that only it has; a new object goes through
-//! [`insert`](WriteRequest::insert). A commit is optimistic: the change is planned against the stored object, and planned
+//! [`insert`](WriteRequest::insert) in [`create`](super::create). A commit is optimistic: the change is planned against the stored object, and planned
 //! again if another write came first.
-
-mod insert;
 
 use std::sync::Arc;
 
@@ -20,9 +18,7 @@ use crate::server::ServerState;
 use crate::store::{
     ObjectDraft, ObjectKey, PackedStrings, StaleProposal, StoredObject, WritePremise, WriteProposal,
 };
-use crate::strategy::{self, ObjectChange, ObjectPart, convert};
-
-pub(super) use insert::InsertOrigin;
+use crate::strategy::{self, ObjectChange, ObjectPart, WriteContext, convert};
 
 /// Most attempts at a commit before the client gets a conflict. Forty clients that patch one object at once all succeed.
 const ATTEMPTS_MAX: usize = 256;
@@ -38,7 +34,7 @@ pub(super) struct WriteRequest<'a> {
     pub(super) part: ObjectPart,
     pub(super) mode: WriteMode,
     /// Warnings for the client; each attempt at an update sets them anew.
-    warnings: Vec<String>,
+    pub(super) warnings: Vec<String>,
 }
 
 /// Whether a change is stored.
@@ -155,19 +151,16 @@ impl<'a> WriteRequest<'a> {
         self.check_version(old, &new)?;
         self.warnings = warnings;
         metadata::carry_over(old, &mut new);
-        let context = (&*self.server.kinds(), self.server.clock.now());
+        let (kinds, now) = (&*self.server.kinds(), self.server.clock.now());
+        let context = WriteContext { kinds, now };
         strategy::prepare_update(kind, self.part, old, &mut new, context);
         self.warn_about_changes(Some(old), &mut new, owners);
         self.validate(&new, Some(old))?;
-        Ok(if strategy::is_finished(kind, &new) {
-            WritePlan::Finish(new)
-        } else {
-            WritePlan::Put(new)
-        })
+        Ok(WritePlan::update(kind, new))
     }
 
     /// Collects the warnings about a change, in the order of upstream, and drops repeated owner references.
-    fn warn_about_changes(
+    pub(super) fn warn_about_changes(
         &mut self,
         old: Option<&ObjectTree>,
         new: &mut ObjectTree,
@@ -184,7 +177,11 @@ impl<'a> WriteRequest<'a> {
         }
     }
 
-    fn validate(&self, new: &ObjectTree, old: Option<&ObjectTree>) -> Result<(), Status> {
+    pub(super) fn validate(
+        &self,
+        new: &ObjectTree,
+        old: Option<&ObjectTree>,
+    ) -> Result<(), Status> {
         let kind = &self.request.kind;
         let mut causes = match old {
             Some(old) => check::update_faults(old, new),
@@ -233,7 +230,7 @@ impl<'a> WriteRequest<'a> {
         Ok(())
     }
 
-    fn reply(self, code: u16, object: Arc<StoredObject>) -> VerbReply {
+    pub(super) fn reply(self, code: u16, object: Arc<StoredObject>) -> VerbReply {
         VerbReply::Object {
             code,
             object,
@@ -273,25 +270,24 @@ impl WriteTarget<'_> {
         plan: WritePlan,
         current: Option<Arc<StoredObject>>,
     ) -> Result<WriteOutcome, StaleProposal> {
+        use WriteOutcome::{Removed, Stored};
         match (plan, current) {
-            (WritePlan::Put(tree), current) => {
-                self.put(&tree, current, None).map(WriteOutcome::Stored)
-            }
+            (WritePlan::Put(tree), current) => self.put(&tree, current, None).map(Stored),
             (WritePlan::Create(tree, premise), current) => {
-                self.put(&tree, current, premise).map(WriteOutcome::Stored)
+                self.put(&tree, current, premise).map(Stored)
             }
-            (WritePlan::Keep, Some(current)) => Ok(WriteOutcome::Stored(current)),
+            (WritePlan::Keep, Some(current)) => Ok(Stored(current)),
             (WritePlan::Remove(last), Some(current)) => {
                 let current = match last {
                     Some(last) => self.put(&last, Some(current), None)?,
                     None => current,
                 };
-                self.remove(current).map(WriteOutcome::Removed)
+                self.remove(current).map(Removed)
             }
             (WritePlan::Finish(tree), Some(current)) => {
                 let shown = encode(self.kind, self.key, &tree).commit(current.rev);
                 self.remove(current)?;
-                Ok(WriteOutcome::Removed(Arc::new(shown)))
+                Ok(Removed(Arc::new(shown)))
             }
             (_, None) => Err(StaleProposal),
         }
@@ -335,6 +331,19 @@ impl WriteTarget<'_> {
     }
 }
 
+// === impl WritePlan ===
+
+impl WritePlan {
+    /// Writes a changed object, or removes it if the change ends its deletion.
+    pub(crate) fn update(kind: &ServedKind, tree: ObjectTree) -> Self {
+        if strategy::is_finished(kind, &tree) {
+            WritePlan::Finish(tree)
+        } else {
+            WritePlan::Put(tree)
+        }
+    }
+}
+
 // === impl WriteMode ===
 
 impl WriteMode {
@@ -350,7 +359,7 @@ impl WriteMode {
 // === impl WriteOutcome ===
 
 impl WriteOutcome {
-    fn into_object(self) -> Arc<StoredObject> {
+    pub(super) fn into_object(self) -> Arc<StoredObject> {
         match self {
             WriteOutcome::Stored(object) | WriteOutcome::Removed(object) => object,
         }
@@ -370,6 +379,21 @@ impl OwnerSource {
             uids.join(", ")
         )
     }
+}
+
+/// Returns how the storage reports a precondition that does not hold: the field, the wanted and the found value.
+pub(super) fn failed_precondition((field, wanted, found): (&str, &str, &str)) -> String {
+    format!(
+        "Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {found}"
+    )
+}
+
+/// Returns the same as an error of the storage, which names the key of the object.
+pub(super) fn storage_error(key: &str, failed: (&str, &str, &str)) -> String {
+    let failed = failed_precondition(failed);
+    format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{key}, ResourceVersion: 0, AdditionalErrorMsg: {failed}"
+    )
 }
 
 /// Checks that the namespace in the object is that of the path, and sets it if it is absent.

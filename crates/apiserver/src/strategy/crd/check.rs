@@ -7,7 +7,7 @@ use caretaker_machinery::schema::check::{self, StatusSubresource};
 use caretaker_machinery::status::StatusCause;
 use serde_json::Value;
 
-use super::{SCHEMA, distinct_schemas, storage_versions, versions};
+use super::{SCHEMA, distinct_schemas, schema_path, storage_versions, versions};
 use crate::metadata::{self, ObjectTree};
 use crate::strategy::custom::METADATA;
 
@@ -25,52 +25,38 @@ pub(super) fn faults(new: &ObjectTree, old: Option<&ObjectTree>) -> Vec<StatusCa
     if group.is_empty() {
         causes.push(StatusCause::required("spec.group", ""));
     } else if !group.contains('.') {
-        causes.push(StatusCause::invalid(
-            "spec.group",
-            &group,
-            "should be a domain with at least one dot",
-        ));
+        let why = "should be a domain with at least one dot";
+        causes.push(StatusCause::invalid("spec.group", &group, why));
     }
     match text(&spec["scope"]).as_str() {
         "Namespaced" | "Cluster" => {}
         "" => causes.push(StatusCause::required("spec.scope", "")),
-        other => causes.push(StatusCause::not_supported(
-            "spec.scope",
-            other,
-            &["Cluster", "Namespaced"],
-        )),
+        other => {
+            let known = ["Cluster", "Namespaced"];
+            causes.push(StatusCause::not_supported("spec.scope", other, &known));
+        }
     }
     for field in ["plural", "singular", "kind", "listKind"] {
         let path = format!("spec.names.{field}");
         let given = text(&spec["names"][field]);
-        let shown = given.to_lowercase();
         // A kind may have capitals; the rest of the rule is the same.
-        let checked = if field.ends_with("ind") {
-            &shown
-        } else {
-            &given
+        let faults = match field {
+            "kind" | "listKind" => names::dns_1035_label(&given.to_lowercase()),
+            _ => names::dns_1035_label(&given),
         };
         if given.is_empty() {
             causes.push(StatusCause::required(path, ""));
         } else {
-            let faults = names::dns_1035_label(checked);
-            causes.extend(
-                faults
-                    .iter()
-                    .map(|fault| StatusCause::invalid(path.as_str(), &given, fault)),
-            );
+            let faults = faults.iter();
+            causes.extend(faults.map(|fault| StatusCause::invalid(&path, &given, fault)));
         }
     }
     version_faults(new, &spec, &mut causes);
     if let Some(old) = old.map(|old| &old["spec"]) {
         for field in ["group", "scope"] {
             if old[field] != spec[field] {
-                let path = format!("spec.{field}");
-                causes.push(StatusCause::invalid(
-                    path,
-                    spec[field].clone(),
-                    "field is immutable",
-                ));
+                let (path, why) = (format!("spec.{field}"), "field is immutable");
+                causes.push(StatusCause::invalid(path, &spec[field], why));
             }
         }
     }
@@ -88,7 +74,7 @@ fn version_faults(new: &ObjectTree, spec: &Value, causes: &mut Vec<StatusCause>)
         let why = "must contain unique version names";
         causes.push(StatusCause::invalid(
             "spec.versions",
-            spec["versions"].clone(),
+            &spec["versions"],
             why,
         ));
     }
@@ -97,22 +83,18 @@ fn version_faults(new: &ObjectTree, spec: &Value, causes: &mut Vec<StatusCause>)
         let why = "must have exactly one version marked as storage version";
         causes.push(StatusCause::invalid(
             "spec.versions",
-            spec["versions"].clone(),
+            &spec["versions"],
             why,
         ));
     }
     if stored.is_empty() {
         let why = "must have at least one stored version";
-        causes.push(StatusCause::invalid(
-            "status.storedVersions",
-            Value::Null,
-            why,
-        ));
+        let cause = StatusCause::invalid("status.storedVersions", Value::Null, why);
+        causes.push(cause);
     }
     for (index, version) in versions.iter().enumerate() {
         if !version["schema"][SCHEMA].is_object() {
-            let path = format!("spec.versions[{index}].schema.{SCHEMA}");
-            causes.push(StatusCause::required(path, ""));
+            causes.push(StatusCause::required(schema_path(index), ""));
         }
     }
     let distinct = distinct_schemas(new);

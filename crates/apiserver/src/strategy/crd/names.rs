@@ -1,14 +1,15 @@
 //! Names of custom kinds: each is accepted unless another definition of the same group has it.
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{is_established, set_condition};
+use super::set_condition;
 use crate::kinds::KindTable;
-use crate::metadata::{self, ObjectTree};
+use crate::metadata::{self, ObjectTree, value_at};
+use crate::strategy::WriteContext;
 
 /// Accepts each name unless another definition of the group has it, and establishes the kind if all are free.
-pub(super) fn accept(object: &ObjectTree, status: &mut Value, kinds: &KindTable, now: Timestamp) {
+pub(super) fn accept(object: &ObjectTree, status: &mut Value, context: WriteContext<'_>) {
+    let WriteContext { kinds, now } = context;
     let spec = object.get("spec").cloned().unwrap_or_default();
     let names = &spec["names"];
     if !status["acceptedNames"].is_object() {
@@ -27,15 +28,13 @@ pub(super) fn accept(object: &ObjectTree, status: &mut Value, kinds: &KindTable,
         None => {
             let why = ("NoConflicts", "no conflicts found");
             set_condition(status, "NamesAccepted", "True", why, now);
-            let why = (
-                "InitialNamesAccepted",
-                "the initial names have been accepted",
-            );
+            let message = "the initial names have been accepted";
+            let why = ("InitialNamesAccepted", message);
             set_condition(status, "Established", "True", why, now);
         }
         Some((reason, message)) => {
             set_condition(status, "NamesAccepted", "False", (reason, &message), now);
-            if !is_established(status) {
+            if !metadata::is_true(status, "Established") {
                 let why = ("NotAccepted", "not all names are accepted");
                 set_condition(status, "Established", "False", why, now);
             }
@@ -54,6 +53,7 @@ const NAMES: [(&str, &str); 6] = [
 ];
 
 /// Names that other definitions of a group have.
+#[derive(Default)]
 struct TakenNames {
     resources: Vec<String>,
     kinds: Vec<String>,
@@ -62,25 +62,19 @@ struct TakenNames {
 impl TakenNames {
     fn by_others(object: &ObjectTree, kinds: &KindTable) -> Self {
         let uid = metadata::text(object, "uid");
-        let group = object
-            .get("spec")
-            .and_then(|spec| spec["group"].as_str())
-            .unwrap_or_default();
-        let mut taken = Self {
-            resources: Vec::new(),
-            kinds: Vec::new(),
-        };
+        let group = value_at(object, "/spec/group").as_str().unwrap_or_default();
+        let mut taken = Self::default();
         let others = kinds.iter().filter(|kind| {
             kind.group == group && kind.custom.as_ref().is_none_or(|custom| custom.uid != uid)
         });
         for other in others {
+            let names = [&other.plural, &other.singular].into_iter();
             taken
                 .resources
-                .extend([other.plural.clone(), other.singular.clone()]);
-            taken.resources.extend(other.short_names.iter().cloned());
+                .extend(names.chain(&other.short_names).cloned());
             taken
                 .kinds
-                .extend([other.kind.clone(), other.list_kind.clone()]);
+                .extend([&other.kind, &other.list_kind].map(String::clone));
         }
         taken
     }

@@ -9,12 +9,13 @@ use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
 use base64::{DecodeError, alphabet};
 use caretaker_machinery::quantity::Quantity;
+use caretaker_machinery::schema::type_name;
 use jiff::Timestamp;
 use jiff::fmt::temporal::DateTimePrinter;
 use serde_json::{Map, Value};
 
 use super::types::{FieldArity, GoStruct, ScalarType, StructField, TypeRef, ValueType, types};
-use crate::body::{FieldError, type_name};
+use crate::body::FieldError;
 use crate::metadata::{self, ObjectTree};
 
 /// The members of a nested object that name its type.
@@ -242,7 +243,8 @@ fn read_quantity(value: &Value, shape: FieldArity) -> Result<Value, FieldError> 
     Ok(quantity.to_string().into())
 }
 
-fn read_time(text: &str) -> Result<Value, FieldError> {
+/// Reads a time, which is kept in whole seconds.
+pub(crate) fn read_time(text: &str) -> Result<Value, FieldError> {
     let at: Timestamp = text.parse().map_err(|_| no_time(text, ""))?;
     Ok(metadata::time(at).into())
 }

@@ -157,10 +157,9 @@ impl TypeTable {
         if kind.custom.is_some() {
             return None;
         }
-        let package = kind.group.split('.').next().unwrap_or_default();
         // Two resources are served in several forms; `convert` stores one of each.
-        let (package, version) = match (package, kind.kind.as_str()) {
-            ("" | "events", _) => ("core", "v1"),
+        let (package, version) = match (kind.package(), kind.kind.as_str()) {
+            ("core" | "events", _) => ("core", "v1"),
             ("autoscaling", "HorizontalPodAutoscaler") => ("autoscaling", "v2"),
             (package, _) => (package, kind.version.as_str()),
         };
