@@ -206,13 +206,8 @@ fn set_deadline(object: &mut ObjectTree, deadline: Timestamp, grace_seconds: i64
 
 /// A deletion counts as a change of the spec, where the kind counts generations.
 fn bump_generation(object: &mut ObjectTree) {
-    let metadata = metadata::of(object);
-    let generation = metadata
-        .get("generation")
-        .and_then(Value::as_i64)
-        .unwrap_or(0);
-    if generation > 0 {
-        metadata.insert("generation".into(), (generation + 1).into());
+    if let Some(generation @ 1..) = value_at(object, "/metadata/generation").as_i64() {
+        metadata::of(object).insert("generation".into(), (generation + 1).into());
     }
 }
 

@@ -300,14 +300,7 @@ mod tests {
         for part in &mut widget.subresources {
             part.kind = part.kind.replace("Deployment", "Widget");
         }
-        widget.custom = Some(CustomKind {
-            definition: "widgets.example.com".into(),
-            uid: "u".into(),
-            columns: Vec::new(),
-            schema: kinds.schema(&Value::Null, &[]),
-            stored_schema: kinds.schema(&Value::Null, &[]),
-            terminating: false,
-        });
+        widget.custom = Some(CustomKind::mk(&mut kinds, &Value::Null));
         kinds.insert(widget);
         kinds
     }

@@ -152,6 +152,24 @@ impl ServedKind {
     }
 }
 
+// === impl CustomKind ===
+
+#[cfg(test)]
+impl CustomKind {
+    /// A custom kind with this schema and no columns.
+    pub(crate) fn mk(kinds: &mut KindTable, schema: &Value) -> Self {
+        let schema = kinds.schema(schema, &[]);
+        Self {
+            definition: "widgets.example.com".into(),
+            uid: "u".into(),
+            columns: Vec::new(),
+            schema: schema.clone(),
+            stored_schema: schema,
+            terminating: false,
+        }
+    }
+}
+
 // === impl KindTable ===
 
 impl KindTable {
@@ -470,14 +488,7 @@ mod tests {
         let mut widget = (**kinds.get("", "v1", "pods").unwrap()).clone();
         widget.resource = kinds.allot();
         widget.group = "example.com".into();
-        widget.custom = Some(CustomKind {
-            definition: "pods.example.com".into(),
-            uid: "u".into(),
-            columns: Vec::new(),
-            schema: kinds.schema(&Value::Null, &[]),
-            stored_schema: kinds.schema(&Value::Null, &[]),
-            terminating: false,
-        });
+        widget.custom = Some(CustomKind::mk(&mut kinds, &Value::Null));
         let id = widget.resource;
         kinds.insert(widget);
         assert_eq!(kinds.groups().len(), before + 1);

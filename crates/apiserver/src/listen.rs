@@ -161,23 +161,11 @@ impl ApiListener {
         transport: ListenTransport,
         token: BearerToken,
     ) -> Result<Self, ListenError> {
-        let address = socket.local_addr()?;
-        let (tls, default_port) = match transport {
-            ListenTransport::Tls(keys) => (Some(TlsSetup::new(*keys, address.ip())?), 443),
-            ListenTransport::Plain if address.ip().is_loopback() => (None, 80),
-            ListenTransport::Plain => return Err(ListenError::NotLoopback(address)),
+        let tls = match transport {
+            ListenTransport::Tls(keys) => Some(TlsSetup::new(*keys, socket.local_addr()?.ip())?),
+            ListenTransport::Plain => None,
         };
-        let gate = AccessGate {
-            token,
-            port: address.port(),
-            default_port,
-        };
-        Ok(Self {
-            socket,
-            address,
-            tls,
-            gate,
-        })
+        Self::open(socket, tls, token)
     }
 
     /// Another listener of the same server, with the same certificates and token, on another socket.
@@ -185,19 +173,28 @@ impl ApiListener {
     /// # Errors
     /// If there is no TLS and the socket is not on loopback.
     pub fn beside(&self, socket: TcpListener) -> Result<Self, ListenError> {
+        Self::open(socket, self.tls.clone(), self.gate.token.clone())
+    }
+
+    fn open(
+        socket: TcpListener,
+        tls: Option<TlsSetup>,
+        token: BearerToken,
+    ) -> Result<Self, ListenError> {
         let address = socket.local_addr()?;
-        if self.tls.is_none() && !address.ip().is_loopback() {
+        if tls.is_none() && !address.ip().is_loopback() {
             return Err(ListenError::NotLoopback(address));
         }
+        let gate = AccessGate {
+            token,
+            port: address.port(),
+            default_port: if tls.is_some() { 443 } else { 80 },
+        };
         Ok(Self {
             socket,
             address,
-            tls: self.tls.clone(),
-            gate: AccessGate {
-                token: self.gate.token.clone(),
-                port: address.port(),
-                default_port: self.gate.default_port,
-            },
+            tls,
+            gate,
         })
     }
 

@@ -160,14 +160,16 @@ pub(crate) fn time(at: Timestamp) -> String {
     PRINTER.timestamp_to_string(&at)
 }
 
+/// Returns a JSON object as a tree.
+#[cfg(test)]
+pub(crate) fn mk_tree(value: &Value) -> ObjectTree {
+    value.as_object().unwrap().clone()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
-
-    fn mk_tree(value: &Value) -> ObjectTree {
-        value.as_object().unwrap().clone()
-    }
 
     #[test]
     fn create_sets_server_fields_and_drops_those_of_the_client() {

@@ -148,16 +148,11 @@ fn tag_of(document: &Value) -> ETag {
 
 /// The document for a path of the index.
 fn document_at(kinds: &KindTable, path: &str) -> Option<Value> {
-    let (group, version) = kinds
-        .groups()
-        .iter()
-        .flat_map(|group| {
-            group
-                .versions
-                .iter()
-                .map(move |version| (&group.name, version))
-        })
-        .find(|(group, version)| path_of(group, version) == path)?;
+    let (group, version) = kinds.groups().iter().find_map(|group| {
+        let mut versions = group.versions.iter();
+        let version = versions.find(|version| path_of(&group.name, version) == path)?;
+        Some((&group.name, version))
+    })?;
     Some(document_of(kinds, group, version))
 }
 

@@ -153,17 +153,8 @@ pub(crate) fn list(
         return encoded(200, bytes, format);
     }
     let metadata = format.form == ResponseForm::MetadataList;
-    let head = list_head(&kind, meta, metadata);
-    if format.encoding != ResponseEncoding::Json {
-        let mut bytes = head;
-        for (index, object) in page.objects.iter().enumerate() {
-            push_item(&mut bytes, index, &kind, object, metadata);
-        }
-        bytes.extend_from_slice(b"]}");
-        return encoded(200, bytes, format);
-    }
     let mut items = page.objects.into_iter().enumerate();
-    let mut piece = head;
+    let mut piece = list_head(&kind, meta, metadata);
     let mut done = false;
     let pieces = std::iter::from_fn(move || {
         if done {
@@ -180,6 +171,10 @@ pub(crate) fn list(
         }
         Some(Bytes::from(bytes))
     });
+    if format.encoding != ResponseEncoding::Json {
+        let pieces: Vec<Bytes> = pieces.collect();
+        return encoded(200, pieces.concat(), format);
+    }
     let body = ResponseBody::stream(futures::stream::iter(pieces));
     build(200, format.content_type(), body)
 }

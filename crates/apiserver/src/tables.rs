@@ -194,14 +194,9 @@ mod tests {
         kind.group = "example.com".into();
         kind.kind = "Widget".into();
         let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-        let schema = kinds.schema(&free, &[]);
         kind.custom = Some(CustomKind {
-            definition: "widgets.example.com".into(),
-            uid: "u".into(),
             columns: columns.as_array().unwrap().clone(),
-            schema: schema.clone(),
-            stored_schema: schema,
-            terminating: false,
+            ..CustomKind::mk(&mut kinds, &free)
         });
         kind
     }

@@ -1,12 +1,9 @@
 use super::*;
 use crate::kinds::KindTable;
+use crate::metadata::mk_tree;
 use serde_json::json;
 
 const NOW: &str = "2026-03-01T12:00:00Z";
-
-fn mk_tree(value: &Value) -> ObjectTree {
-    value.as_object().unwrap().clone()
-}
 
 fn mk_decision(kind: (&str, &str), object: &Value, options: &DeleteOptions) -> DeleteDecision {
     let kinds = KindTable::builtin();

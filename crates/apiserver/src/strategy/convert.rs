@@ -3,7 +3,7 @@
 //! Two built-in resources need it: Events, whose fields have other names in `events.k8s.io`, and `autoscaling/v1`, whose
 //! single CPU target is one of the metrics of `v2`. Custom kinds convert by name only.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::custom;
 use crate::kinds::ServedKind;
@@ -11,15 +11,15 @@ use crate::metadata::ObjectTree;
 use crate::store::StoredObject;
 
 /// Names of an Event's fields in `events.k8s.io/v1` and in the core group, which is stored.
-const EVENT_FIELDS: [(&str, &str); 6] = [
+const EVENT_FIELDS: [(&str, &str); 7] = [
     ("deprecatedCount", "count"),
     ("deprecatedFirstTimestamp", "firstTimestamp"),
     ("deprecatedLastTimestamp", "lastTimestamp"),
     ("deprecatedSource", "source"),
     ("note", "message"),
     ("regarding", "involvedObject"),
+    ("reportingController", "reportingComponent"),
 ];
-const REPORTER: (&str, &str) = ("reportingController", "reportingComponent");
 const REPORTERS: [&str; 2] = ["reportingController", "reportingInstance"];
 const CPU_TARGET: &str = "targetCPUUtilizationPercentage";
 
@@ -81,25 +81,24 @@ pub(crate) fn served(kind: &ServedKind, stored: &ObjectTree) -> Value {
 /// Returns the stored form of a tree that a client sent in the version of `kind`.
 pub(crate) fn to_stored(kind: &ServedKind, mut tree: ObjectTree) -> ObjectTree {
     match VersionConversion::of(kind) {
-        VersionConversion::None => tree,
+        VersionConversion::None => {}
         VersionConversion::Event => {
-            let pairs = EVENT_FIELDS.iter().chain([&REPORTER]);
-            pairs.for_each(|(served, stored)| rename(&mut tree, served, stored));
-            tree
+            for (served, stored) in EVENT_FIELDS {
+                rename(&mut tree, served, stored);
+            }
         }
-        VersionConversion::AutoscalerV1 => {
-            cpu_target_to_metric(&mut tree);
-            tree
-        }
+        VersionConversion::AutoscalerV1 => cpu_target_to_metric(&mut tree),
     }
+    tree
 }
 
 fn serve(conversion: VersionConversion, mut tree: ObjectTree) -> ObjectTree {
     match conversion {
         VersionConversion::None => {}
         VersionConversion::Event => {
-            let pairs = EVENT_FIELDS.iter().chain([&REPORTER]);
-            pairs.for_each(|(served, stored)| rename(&mut tree, stored, served));
+            for (served, stored) in EVENT_FIELDS {
+                rename(&mut tree, stored, served);
+            }
             // The core group writes these as empty texts when they are absent.
             let absent = |field: &str, value: &Value| REPORTERS.contains(&field) && value == "";
             tree.retain(|field, value| !absent(field, value));
@@ -146,11 +145,6 @@ fn metric_to_cpu_target(tree: &mut ObjectTree) {
             "lastScaleTime",
             "observedGeneration",
         ];
-        let kept: Map<String, Value> = status
-            .iter()
-            .filter(|(name, _)| keep.contains(&name.as_str()))
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect();
-        *status = kept;
+        status.retain(|name, _| keep.contains(&name.as_str()));
     }
 }

@@ -241,13 +241,7 @@ pub(super) mod tests {
     use super::*;
     use crate::kinds::KindTable;
     use crate::strategy::ObjectPart;
-
-    fn mk_tree(value: Value) -> ObjectTree {
-        let Value::Object(tree) = value else {
-            panic!("{value} is no object");
-        };
-        tree
-    }
+    use crate::strategy::cronjob::tests::mk_tree;
 
     /// Returns the causes with which the strategy of a built-in kind refuses a write to an object.
     pub(in crate::strategy) fn found(

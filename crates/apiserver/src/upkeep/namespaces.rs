@@ -97,10 +97,10 @@ async fn finish(inner: &ServerState, kind: &ServedKind, namespace: &str) {
             let mut left = finalizers(&tree);
             left.retain(|name| name != FINALIZER);
             set_finalizers(&mut tree, &left);
-        } else {
-            explain(&mut tree, &remains, now);
+            return Ok(WritePlan::update(kind, tree));
         }
-        Ok(WritePlan::update(kind, tree))
+        explain(&mut tree, &remains, now);
+        Ok(WritePlan::Put(tree))
     });
     // Not found: the namespace is gone already.
     let _ = change.await;

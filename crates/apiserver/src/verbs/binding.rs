@@ -174,10 +174,7 @@ fn assign(pod: &mut ObjectTree, binding: &ObjectTree, node: &str, now: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn mk_tree(value: &Value) -> ObjectTree {
-        value.as_object().unwrap().clone()
-    }
+    use crate::metadata::mk_tree;
 
     #[test]
     fn binds_a_pod_once_if_it_has_no_gates_and_is_not_deleted() {
