@@ -4,7 +4,9 @@
 //! - `cron::…`, `gc::…`, …: controller cases with our controllers in process.
 //! - `idle::…`: the same cases without controllers, which must fail: a case that passes then proves nothing.
 //! - `crash::…`, `crash_twice::…`: convergent cases with crashes.
-//! - `chaos::…`, `lag::…`: random ownership under faults and under lagging watches.
+//! - `two_leaders::…`: convergent cases with two processes at a time.
+//! - `chaos::…`, `lag::…`, `early::…`: random ownership under faults, under lagging watches, and with deletes before the
+//!   watches have shown all objects.
 //! - `scripts::…`: large random ownership scripts.
 //!
 //! Each test has an embedded server and a paused runtime of its own, so they run in parallel.
@@ -21,7 +23,7 @@ use caretaker_testbed::case::{CaseBody, CaseNeed, CaseOutcome, CheckResult, Test
 use caretaker_testbed::chaos::{self, ChaosSummary, Disturbance};
 use caretaker_testbed::compare::{Allowed, differences};
 use caretaker_testbed::controllers::ControllerSource;
-use caretaker_testbed::crash::{self, crash_everywhere, crash_twice};
+use caretaker_testbed::crash::{self, crash_everywhere, crash_twice, two_leaders};
 use caretaker_testbed::ownership::model::{ModelScope, expected};
 use caretaker_testbed::ownership::run::ScriptRunner;
 use caretaker_testbed::ownership::{OwnershipScript, ScriptShape};
@@ -33,6 +35,8 @@ use serde_json::Value;
 
 /// Number of pairs of crashes that are drawn for each case.
 const CRASH_PAIRS: usize = 4;
+/// Number of runs of each case with two leaders.
+const LEADER_SEEDS: u64 = 8;
 /// Number of seeds under faults, and of seeds in one test.
 const CHAOS_SEEDS: (u64, u64) = (75, 25);
 /// A seed whose run breaks rule S3, so its test is ignored until that is mended. A process crashes, and the first discovery
@@ -41,6 +45,8 @@ const CHAOS_SEEDS: (u64, u64) = (75, 25);
 const SEED_OF_PARTIAL_DISCOVERY: u64 = 38;
 /// The same under lagging watches.
 const LAG_SEEDS: (u64, u64) = (200, 25);
+/// The same when the user does not wait for the watches.
+const EARLY_SEEDS: (u64, u64) = (200, 25);
 /// Number of large scripts, and of scripts in one test; `cargo xtask conformance gc-random` runs more.
 const SCRIPT_SEEDS: (u64, u64) = (24, 8);
 
@@ -61,6 +67,8 @@ fn main() -> ExitCode {
     crash_trials(&mut trials);
     chaos_trials("chaos", CHAOS_SEEDS, Disturbance::Faults, &mut trials);
     chaos_trials("lag", LAG_SEEDS, Disturbance::Lag, &mut trials);
+    let early = Disturbance::LagAndEarlyDeletes;
+    chaos_trials("early", EARLY_SEEDS, early, &mut trials);
     let name = "chaos::partial_discovery_after_a_crash".to_owned();
     trials.push(trial(name, survives_partial_discovery).with_ignored_flag(true));
     script_trials(&mut trials);
@@ -164,6 +172,11 @@ fn crash_trials(trials: &mut Vec<Trial>) {
             trials.push(trial(name, move || {
                 ends_alike_after_two_crashes(seed, case)
             }));
+            // Rules S6 and S7 of CronJobs are not promised for two leaders.
+            if theme.name != "cron" {
+                let name = format!("two_leaders::{}::{}", theme.name, case.name);
+                trials.push(trial(name, move || ends_alike_with_two_leaders(case)));
+            }
         }
     }
 }
@@ -180,6 +193,10 @@ async fn ends_alike_after_any_crash(theme: &CaseTheme, case: &TestCase) -> Check
 async fn ends_alike_after_two_crashes(seed: u64, case: &TestCase) -> CheckResult {
     let mut rng = Rng::seeded(seed);
     crash_twice(case, CRASH_PAIRS, |limit| rng.below(limit)).await
+}
+
+async fn ends_alike_with_two_leaders(case: &TestCase) -> CheckResult {
+    two_leaders(case, LEADER_SEEDS).await
 }
 
 fn chaos_trials(
@@ -223,7 +240,7 @@ fn check_busy(all: ChaosSummary, seeds: usize, disturbance: Disturbance) -> Chec
         crashes,
     } = all;
     let is_busy = left * 2 > seeds && objects - left > seeds && calls > 3 * seeds;
-    let has_crashes = crashes > 0 || disturbance == Disturbance::Lag;
+    let has_crashes = crashes > 0 || disturbance != Disturbance::Faults;
     match is_busy && has_crashes && races * 4 < objects {
         true => Ok(()),
         false => Err(format!("too little happens: {all:?}")),

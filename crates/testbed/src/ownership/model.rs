@@ -22,6 +22,8 @@ const STEPS_MAX: usize = 10_000;
 pub enum ModelScope {
     /// Ours: it breaks rings, retries unreachable owners and judges objects by their current state.
     Caretaker,
+    /// Ours, while the user's first round begins before it has observed all objects.
+    CaretakerUnsettled,
     /// Ours and the Go collector: half of the orders have each deviation.
     Both,
 }
@@ -94,6 +96,8 @@ struct ModelWorld<'s> {
     sends_stale_deletes: bool,
     /// Whether objects are still being created: an owner may be gone before its dependents exist.
     is_making: bool,
+    /// Whether the first round begins meanwhile.
+    starts_early: bool,
     /// The rest of the user's round, last request first.
     todo: Vec<ScriptStep>,
 }
@@ -160,7 +164,7 @@ impl ExpectedEnd {
 
 impl<'s> ModelWorld<'s> {
     fn new(script: &'s OwnershipScript, scope: ModelScope, number: usize, rng: Rng) -> Self {
-        let is_ours = scope == ModelScope::Caretaker;
+        let is_ours = scope != ModelScope::Both;
         let mut dependents = vec![Vec::new(); script.objects.len()];
         for (dependent, object) in script.objects.iter().enumerate() {
             for owner in object.references.iter().filter_map(|own| own.owner) {
@@ -191,14 +195,22 @@ impl<'s> ModelWorld<'s> {
             forgets_waiting: is_ours || number % 16 < 8,
             sends_stale_deletes: !is_ours,
             is_making: true,
+            starts_early: scope == ModelScope::CaretakerUnsettled,
             todo: Vec::new(),
         }
     }
 
     fn run(mut self) -> Vec<ObjectEnd> {
+        let mut rounds = self.script.rounds.as_slice();
+        if self.starts_early
+            && let Some((first, later)) = rounds.split_first()
+        {
+            self.todo = first.iter().rev().copied().collect();
+            rounds = later;
+        }
         self.rest();
         self.is_making = false;
-        for round in &self.script.rounds {
+        for round in rounds {
             self.todo = round.iter().rev().copied().collect();
             self.rest();
         }
@@ -295,7 +307,8 @@ impl<'s> ModelWorld<'s> {
             .dependents_of(number)
             .map(|(dependent, _)| dependent)
             .collect();
-        if all.is_empty() || self.is_early() {
+        // Ours remembers an owner that it released and orphans its late dependents too.
+        if all.is_empty() || (!self.starts_early && self.is_early()) {
             self.take_off(number, ORPHAN);
             return true;
         }
