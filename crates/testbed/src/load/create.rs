@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_a_config_map_of_the_size_it_is_said_to_have() {
+    fn a_created_config_map_has_the_stated_size() {
         for name in ["a", "load-000001"] {
             let body = object(name);
             assert_eq!(body.len(), OBJECT_BYTES);

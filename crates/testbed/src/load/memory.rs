@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_controller_keeps_is_seen_and_every_reference_leads_to_an_object() {
+    fn measures_kept_objects_whose_references_all_resolve() {
         let memory = GraphMemory { objects: 21_000 };
         let (held, hoarder) = memory.run(Hoarder::default()).unwrap();
         assert!(held.bytes_per_object > 500.0, "{held:?}");

@@ -144,7 +144,7 @@ mod tests {
     use crate::target::{TERMINATED_PODS_KEPT, Target};
 
     #[tokio::test(start_paused = true)]
-    async fn pods_that_have_to_go_are_counted_until_as_many_are_left_as_should() {
+    async fn counts_removed_pods_until_the_stated_number_is_left() {
         for (node, left) in [(Some("gone".to_owned()), 0), (None, TERMINATED_PODS_KEPT)] {
             let target = Target::embedded();
             let clients = vec![target.client().clone(); 2];

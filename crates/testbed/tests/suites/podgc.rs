@@ -50,7 +50,7 @@ async fn checkers_notice_a_broken_pod_gc() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_removed_is_counted_by_namespace_and_reason() {
+async fn removed_pods_are_counted_by_namespace_and_reason() {
     let target = Target::embedded();
     let env = Environment::new(&target, &ControllerSource::Running, "counted".to_owned()).await;
     let orphan = with(mk_pod("orphan"), json!({"spec": {"nodeName": "gone"}}));

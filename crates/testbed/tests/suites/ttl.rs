@@ -157,7 +157,7 @@ async fn a_job_that_was_only_touched_goes_with_the_version_it_has() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_went_or_was_replaced_meanwhile_is_left_alone() {
+async fn a_job_deleted_or_replaced_meanwhile_is_left_alone() {
     for is_replaced in [false, true] {
         let world = TtlWorld::new().await;
         let _controllers = world.start(&[COLLECTOR, TTL], 0, slow_deletes).await;

@@ -546,7 +546,7 @@ fn an_old_job_that_is_no_longer_ours_costs_no_slot() {
 
 /// A CronJob that was restored is younger than its last slot.
 #[test]
-fn a_slot_before_the_creation_of_the_cron_job_is_recorded() {
+fn a_last_schedule_time_before_the_creation_delays_no_slot() {
     let limits = json!({"successfulJobsHistoryLimit": 0});
     let mut world = CronWorld::new(&BATCH, &limits);
     let before = BASE - SignedDuration::from_mins(7);

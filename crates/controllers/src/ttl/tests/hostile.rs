@@ -60,7 +60,7 @@ fn a_job_with_an_invalid_ttl_stays() {
 }
 
 #[test]
-fn waits_for_the_longest_ttl() {
+fn waits_for_the_longest_ttl_and_cuts_a_long_one_in_its_event() {
     let job = batch("Complete", json!(NOW), json!(i32::MAX));
     assert_eq!(judged(&BATCH, &job).next, NextStep::At(at(i32::MAX.into())));
     let long = "x".repeat(1 << 20);
