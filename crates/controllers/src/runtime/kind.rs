@@ -239,17 +239,13 @@ pub fn split_api_version(api_version: &str) -> Option<(&str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_world::mk_kind;
 
     fn kind(group: &str, kind: &str, resource: &str, versions: &[&str]) -> ApiKind {
         ApiKind {
-            group: group.into(),
-            version: versions[0].into(),
-            kind: kind.into(),
-            resource: resource.into(),
-            scope: KindScope::Namespaced,
             verbs: KindVerbs::default(),
             versions: versions.iter().map(|&version| version.into()).collect(),
-            aliases: Vec::new(),
+            ..mk_kind(group, versions[0], kind, resource, KindScope::Namespaced)
         }
     }
 

@@ -17,8 +17,9 @@ use crate::runtime::call::{AbsenceProof, ApiAnswer, ApiCall, DeletePropagation};
 use crate::runtime::controller::{
     Controller, DecisionReason as _, NextStep, ObservedChange, Verdict, WakeList,
 };
-use crate::runtime::kind::{ApiKind, KindCatalog, KindId, KindScope, KindState, KindVerbs};
+use crate::runtime::kind::{ApiKind, KindCatalog, KindId, KindScope, KindState};
 use crate::runtime::record::{ObjectRecord, RecordView, Uid, decode};
+use crate::test_world::mk_kind;
 
 /// The time of the tests.
 const NOW: Timestamp = Timestamp::constant(1_767_225_600, 0);
@@ -33,16 +34,8 @@ fn at(secs: i64) -> Timestamp {
 fn catalog() -> Arc<KindCatalog> {
     let kind = |row: &FinishingKind| {
         let version = row.api_version.rsplit('/').next().unwrap();
-        ApiKind {
-            group: row.group.into(),
-            version: version.into(),
-            kind: row.kind.into(),
-            resource: row.resource.into(),
-            scope: KindScope::Namespaced,
-            verbs: KindVerbs::default(),
-            versions: vec![version.into()],
-            aliases: Vec::new(),
-        }
+        let scope = KindScope::Namespaced;
+        mk_kind(row.group, version, row.kind, row.resource, scope)
     };
     Arc::new(KindCatalog::default().with([kind(&BATCH), kind(&VOLCANO)]))
 }

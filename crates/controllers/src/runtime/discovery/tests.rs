@@ -3,19 +3,15 @@ use serde_json::{Value, json};
 use super::super::kind::{KindScope, KindVerbs};
 use super::documents::BadDocument;
 use super::*;
+use crate::test_world::mk_kind;
 
 const ALL: [&str; 4] = ["delete", "get", "list", "watch"];
 
 fn kind(group: &str, resource: &str, versions: &[&str]) -> ApiKind {
     ApiKind {
-        group: group.into(),
-        version: versions[0].into(),
-        kind: "K".into(),
-        resource: resource.into(),
-        scope: KindScope::Namespaced,
         verbs: KindVerbs::default(),
         versions: versions.iter().map(|&version| version.into()).collect(),
-        aliases: Vec::new(),
+        ..mk_kind(group, versions[0], "K", resource, KindScope::Namespaced)
     }
 }
 

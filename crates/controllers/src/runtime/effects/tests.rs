@@ -2,19 +2,11 @@
 
 use super::*;
 use crate::runtime::call::{DeletePropagation, PatchForm};
-use crate::runtime::kind::{KindId, KindVerbs};
+use crate::runtime::kind::KindId;
+use crate::test_world::mk_kind;
 
-fn mk_kind(scope: KindScope) -> ApiKind {
-    ApiKind {
-        group: "apps".into(),
-        version: "v1".into(),
-        kind: "Deployment".into(),
-        resource: "deployments".into(),
-        scope,
-        verbs: KindVerbs::default(),
-        versions: vec!["v1".into()],
-        aliases: Vec::new(),
-    }
+fn mk_deployments(scope: KindScope) -> ApiKind {
+    mk_kind("apps", "v1", "Deployment", "deployments", scope)
 }
 
 fn mk_target(namespace: &str, name: &str) -> CallTarget {
@@ -50,10 +42,13 @@ fn invalid_names_never_become_paths() {
     ];
     for (scope, namespace, name, fine) in table {
         let target = mk_target(namespace, name);
-        let found = path(&target, &mk_kind(scope));
+        let found = path(&target, &mk_deployments(scope));
         assert_eq!(found.is_ok(), fine, "{namespace:?} {name:?}: {found:?}");
     }
-    let found = path(&mk_target("shop", "a ?#é"), &mk_kind(KindScope::Namespaced));
+    let found = path(
+        &mk_target("shop", "a ?#é"),
+        &mk_deployments(KindScope::Namespaced),
+    );
     assert_eq!(
         found.unwrap(),
         "/apis/apps/v1/namespaces/shop/deployments/a%20%3F%23%C3%A9"
@@ -82,7 +77,11 @@ fn a_write_without_a_version_is_not_sent() {
             grace_secs: None,
         };
         for call in [patch, delete] {
-            let found = request(&call, &mk_kind(KindScope::Namespaced), RecordView::Metadata);
+            let found = request(
+                &call,
+                &mk_deployments(KindScope::Namespaced),
+                RecordView::Metadata,
+            );
             assert_eq!(found.is_ok(), fine, "{call:?}");
         }
     }
@@ -91,7 +90,12 @@ fn a_write_without_a_version_is_not_sent() {
 /// Method, content type and body of the request for a call.
 async fn sent(call: &ApiCall) -> (Method, String, Value) {
     use http_body_util::BodyExt;
-    let request = request(call, &mk_kind(KindScope::Namespaced), RecordView::Metadata).unwrap();
+    let request = request(
+        call,
+        &mk_deployments(KindScope::Namespaced),
+        RecordView::Metadata,
+    )
+    .unwrap();
     assert_eq!(request.headers()[header::ACCEPT], ACCEPT_METADATA);
     let (head, body) = request.into_parts();
     let content_type = head.headers.get(header::CONTENT_TYPE);
@@ -158,7 +162,11 @@ fn a_malformed_patch_is_refused_and_not_emptied() {
             form: PatchForm::Merge,
             patch: patch.clone(),
         };
-        let request = request(&call, &mk_kind(KindScope::Namespaced), RecordView::Full);
+        let request = request(
+            &call,
+            &mk_deployments(KindScope::Namespaced),
+            RecordView::Full,
+        );
         assert!(matches!(request, Err(InvalidCall::BadPatch(bad)) if bad == patch));
     }
 }
@@ -177,7 +185,7 @@ fn a_call_uses_the_path_of_its_object() {
         form: PatchForm::Merge,
         patch: json!({}),
     };
-    let collection = mk_kind(KindScope::Namespaced).path("shop", "");
+    let collection = mk_deployments(KindScope::Namespaced).path("shop", "");
     let table = [
         (mk_create(None), collection.clone()),
         (
@@ -187,7 +195,12 @@ fn a_call_uses_the_path_of_its_object() {
         (status, format!("{collection}/web/status")),
     ];
     for (call, path) in table {
-        let request = request(&call, &mk_kind(KindScope::Namespaced), RecordView::Full).unwrap();
+        let request = request(
+            &call,
+            &mk_deployments(KindScope::Namespaced),
+            RecordView::Full,
+        )
+        .unwrap();
         assert_eq!(request.uri().path(), path, "{call:?}");
         assert_eq!(request.headers()[header::ACCEPT], ACCEPT_FULL);
     }
@@ -196,5 +209,12 @@ fn a_call_uses_the_path_of_its_object() {
         subresource: None,
         object: json!({}),
     };
-    assert!(request(&nameless, &mk_kind(KindScope::Namespaced), RecordView::Full).is_err());
+    assert!(
+        request(
+            &nameless,
+            &mk_deployments(KindScope::Namespaced),
+            RecordView::Full
+        )
+        .is_err()
+    );
 }

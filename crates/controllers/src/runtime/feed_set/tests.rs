@@ -1,16 +1,11 @@
 use super::super::kind::{KindScope, KindVerbs};
 use super::*;
+use crate::test_world::mk_kind;
 
 fn kind(group: &str, resource: &str, verbs: KindVerbs) -> ApiKind {
     ApiKind {
-        group: group.into(),
-        version: "v1".into(),
-        kind: "K".into(),
-        resource: resource.into(),
-        scope: KindScope::Namespaced,
         verbs,
-        versions: vec!["v1".into()],
-        aliases: Vec::new(),
+        ..mk_kind(group, "v1", "K", resource, KindScope::Namespaced)
     }
 }
 

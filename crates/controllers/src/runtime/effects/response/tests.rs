@@ -4,22 +4,13 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::runtime::call::{JudgedVersion, PatchForm};
-use crate::runtime::kind::KindId;
-use crate::runtime::kind::{ApiKind, KindScope, KindVerbs};
+use crate::runtime::kind::{KindId, KindScope};
 use crate::runtime::record::Revision;
+use crate::test_world::mk_kind;
 
 fn mk_catalog() -> KindCatalog {
-    let deployments = ApiKind {
-        group: "apps".into(),
-        version: "v1".into(),
-        kind: "Deployment".into(),
-        resource: "deployments".into(),
-        scope: KindScope::Namespaced,
-        verbs: KindVerbs::default(),
-        versions: vec!["v1".into()],
-        aliases: Vec::new(),
-    };
-    KindCatalog::default().with([deployments])
+    let scope = KindScope::Namespaced;
+    KindCatalog::default().with([mk_kind("apps", "v1", "Deployment", "deployments", scope)])
 }
 
 fn mk_target() -> CallTarget {
