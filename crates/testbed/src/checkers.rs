@@ -7,5 +7,5 @@
 mod history;
 mod rules;
 
-pub use history::{History, KnownKind, StoredObject};
+pub use history::{KnownKind, ObjectHistory, StoredObject};
 pub use rules::violations;

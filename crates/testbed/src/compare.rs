@@ -16,7 +16,7 @@ const SHOWN_MAX: usize = 1200;
 
 /// One place where two transcripts differ.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Difference {
+pub struct TranscriptDifference {
     /// JSON pointer into the transcript.
     pub at: String,
     /// What the real server answered; nothing if it has no such place.
@@ -27,15 +27,15 @@ pub struct Difference {
 
 /// The accepted differences, by case and place.
 #[derive(Debug, Default)]
-pub struct Allowed {
+pub struct AllowedDifferences {
     rows: BTreeMap<(String, String), String>,
 }
 
 /// The comparison of one case.
 #[derive(Debug, Default, PartialEq)]
-pub struct Judgement {
+pub struct CaseJudgement {
     /// Differences that no row allows.
-    pub unexplained: Vec<Difference>,
+    pub unexplained: Vec<TranscriptDifference>,
     /// How many differences a row allows.
     pub allowed: usize,
     /// Places of rows that allow nothing any more.
@@ -43,13 +43,13 @@ pub struct Judgement {
 }
 
 /// All differences between two transcripts.
-pub fn differences(real: &[Value], ours: &[Value]) -> Vec<Difference> {
+pub fn differences(real: &[Value], ours: &[Value]) -> Vec<TranscriptDifference> {
     let mut found = Vec::new();
     compare_items("", real, ours, &mut found);
     found
 }
 
-fn compare_items(at: &str, real: &[Value], ours: &[Value], found: &mut Vec<Difference>) {
+fn compare_items(at: &str, real: &[Value], ours: &[Value], found: &mut Vec<TranscriptDifference>) {
     for index in 0..real.len().max(ours.len()) {
         compare(
             format!("{at}/{index}"),
@@ -60,7 +60,12 @@ fn compare_items(at: &str, real: &[Value], ours: &[Value], found: &mut Vec<Diffe
     }
 }
 
-fn compare(at: String, real: Option<&Value>, ours: Option<&Value>, found: &mut Vec<Difference>) {
+fn compare(
+    at: String,
+    real: Option<&Value>,
+    ours: Option<&Value>,
+    found: &mut Vec<TranscriptDifference>,
+) {
     match (real, ours) {
         (Some(Value::Object(r)), Some(Value::Object(o))) => {
             let mut keys: Vec<&String> = r.keys().chain(o.keys()).collect();
@@ -73,7 +78,7 @@ fn compare(at: String, real: Option<&Value>, ours: Option<&Value>, found: &mut V
         }
         (Some(Value::Array(r)), Some(Value::Array(o))) => compare_items(&at, r, o, found),
         (real, ours) if real == ours => {}
-        (real, ours) => found.push(Difference {
+        (real, ours) => found.push(TranscriptDifference {
             at,
             real: real.cloned(),
             ours: ours.cloned(),
@@ -81,9 +86,9 @@ fn compare(at: String, real: Option<&Value>, ours: Option<&Value>, found: &mut V
     }
 }
 
-// === impl Allowed ===
+// === impl AllowedDifferences ===
 
-impl Allowed {
+impl AllowedDifferences {
     /// Reads an allow file; empty lines and lines that begin with `#` are skipped.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut rows = BTreeMap::new();
@@ -118,14 +123,14 @@ impl Allowed {
     }
 
     /// Sorts a case's differences into allowed and unexplained ones, and finds rows that are not needed.
-    pub fn judge(&self, case: &str, differences: Vec<Difference>) -> Judgement {
+    pub fn judge(&self, case: &str, differences: Vec<TranscriptDifference>) -> CaseJudgement {
         let mut rows: BTreeMap<&str, bool> = self
             .rows
             .keys()
             .filter(|(s, _)| s == case)
             .map(|(_, at)| (at.as_str(), false))
             .collect();
-        let mut judgement = Judgement::default();
+        let mut judgement = CaseJudgement::default();
         for difference in differences {
             match rows.iter_mut().find(|(at, _)| covers(at, &difference.at)) {
                 Some((_, used)) => {
@@ -149,9 +154,9 @@ fn covers(row: &str, at: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-// === impl Judgement ===
+// === impl CaseJudgement ===
 
-impl Judgement {
+impl CaseJudgement {
     /// Whether the case passes.
     pub fn is_fine(&self) -> bool {
         self.unexplained.is_empty() && self.stale.is_empty()
@@ -196,7 +201,7 @@ impl Judgement {
     }
 
     /// Where one server refused and the other did not, every field of the body differs: the refusal tells enough.
-    fn tells(&self, difference: &Difference) -> bool {
+    fn tells(&self, difference: &TranscriptDifference) -> bool {
         let exchange = format!("/{}", difference.exchange().unwrap_or_default());
         let status = format!("{exchange}/status");
         if !self.unexplained.iter().any(|other| other.at == status) {
@@ -211,9 +216,9 @@ impl Judgement {
     }
 }
 
-// === impl Difference ===
+// === impl TranscriptDifference ===
 
-impl Difference {
+impl TranscriptDifference {
     /// The number of the exchange it belongs to.
     fn exchange(&self) -> Option<&str> {
         self.at.split('/').nth(1)
@@ -235,8 +240,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn mk_difference(at: &str) -> Difference {
-        Difference {
+    fn mk_difference(at: &str) -> TranscriptDifference {
+        TranscriptDifference {
             at: at.to_owned(),
             real: None,
             ours: None,
@@ -277,7 +282,7 @@ mod tests {
         let found = differences(&[json!({"a": null})], &[json!({})]);
         assert_eq!(
             found,
-            [Difference {
+            [TranscriptDifference {
                 at: "/0/a".into(),
                 real: Some(Value::Null),
                 ours: None
@@ -288,7 +293,8 @@ mod tests {
     #[test]
     fn a_row_covers_its_place_and_everything_below_it() {
         let allowed =
-            Allowed::parse("# why not\n\ns\t/0/body\tbecause\nother\t/1\tbecause\n").unwrap();
+            AllowedDifferences::parse("# why not\n\ns\t/0/body\tbecause\nother\t/1\tbecause\n")
+                .unwrap();
         let found = ["/0/body", "/0/body/a", "/0/bodyguard", "/1"]
             .map(mk_difference)
             .to_vec();
@@ -303,7 +309,7 @@ mod tests {
 
     #[test]
     fn a_row_that_allows_nothing_is_an_error() {
-        let allowed = Allowed::parse("s\t/0/body\tbecause\n").unwrap();
+        let allowed = AllowedDifferences::parse("s\t/0/body\tbecause\n").unwrap();
         let judgement = allowed.judge("s", vec![]);
         assert!(!judgement.is_fine());
         assert!(judgement.report("s", &[]).contains("/0/body"));
@@ -319,7 +325,7 @@ mod tests {
             "\t/0\tx",
             "s\t/0\tx\ns\t/0\ty",
         ] {
-            assert!(Allowed::parse(text).is_err(), "{text:?}");
+            assert!(AllowedDifferences::parse(text).is_err(), "{text:?}");
         }
     }
 
@@ -332,7 +338,9 @@ mod tests {
             &real,
             &[json!({"request": "PUT /x", "status": 200, "body": {"kind": "A", "data": {}}})],
         );
-        let report = Allowed::default().judge("s", found).report("s", &real);
+        let report = AllowedDifferences::default()
+            .judge("s", found)
+            .report("s", &real);
         assert!(
             report.contains("Conflict") && report.contains("200"),
             "{report}"
@@ -344,7 +352,9 @@ mod tests {
     fn the_report_names_the_request_and_both_sides() {
         let real = [json!({"request": "GET /x", "status": 200})];
         let found = differences(&real, &[json!({"request": "GET /x", "status": 404})]);
-        let report = Allowed::default().judge("s", found).report("s", &real);
+        let report = AllowedDifferences::default()
+            .judge("s", found)
+            .report("s", &real);
         assert_eq!(
             report,
             "s\n  GET /x\n    /0/status\n      real: 200\n      ours: 404\n"

@@ -19,7 +19,7 @@ pub use cases::SUITE;
 
 use crate::case::{CaseBody, CheckResult, ConvergentSteps, TestCase};
 use crate::chaos::faults::WatchLag;
-use crate::checkers::{History, violations};
+use crate::checkers::{ObjectHistory, violations};
 use crate::controllers::process::ProcessOptions;
 use crate::environment::{Environment, ProcessFaults};
 use crate::suites::cron::VOLCANO;
@@ -244,7 +244,7 @@ fn steps(case: &TestCase) -> CheckResult<ConvergentSteps> {
 }
 
 /// What is left, in words that do not depend on uids.
-pub(crate) fn final_state(history: &History) -> BTreeMap<String, String> {
+pub(crate) fn final_state(history: &ObjectHistory) -> BTreeMap<String, String> {
     let words = |value: &Value, member: &str| {
         let list = value.as_array().into_iter().flatten();
         let list = list.map(|item| match member {

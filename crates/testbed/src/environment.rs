@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 pub use self::recording::ProcessFaults;
 
-use self::recording::Recording;
+use self::recording::RequestRecording;
 use crate::case::CheckResult;
 use crate::controllers::{ControllerSource, StartedControllers};
 use crate::fixtures::{CreatedObject, CustomKind, owned};
@@ -42,7 +42,7 @@ pub struct Environment {
     actors: Mutex<Option<InProcessControllers>>,
     /// Number of absent owners handed out, so that each differs from the others.
     absent_owners: AtomicU32,
-    recording: Recording,
+    recording: RequestRecording,
 }
 
 // === impl Environment ===
@@ -63,7 +63,7 @@ impl Environment {
             started: Mutex::new(None),
             actors: Mutex::new(None),
             absent_owners: AtomicU32::new(0),
-            recording: Recording::default(),
+            recording: RequestRecording::default(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Load on an API server, and what a client sees of it. `cargo xtask bench` runs this on two servers and compares.
 //!
 //! Closed loops over TLS with the client our controllers use: a client sends its next request when the last one is
-//! answered. The driver is one thread, so [`Measured::cpu_secs`] close to [`Measured::secs`] means that it, not the
+//! answered. The driver is one thread, so [`LoadSummary::cpu_secs`] close to [`LoadSummary::secs`] means that it, not the
 //! server, was the limit. What is measured is transport time, which is tokio's.
 
 mod cascade;
@@ -15,13 +15,13 @@ mod read;
 mod server_clock;
 mod timed;
 
-pub use cascade::{Cascade, Collected, Policy};
-pub use create::{Creates, Deletes};
-pub use family::{Family, Plant, Shape};
-pub use lateness::Late;
-pub use memory::{GraphMemory, Held};
-pub use pods::{Pods, Removal, Removed};
-pub use read::{Fanout, List};
+pub use cascade::{CascadeLoad, CascadePolicy, CascadeSummary};
+pub use create::{CreateLoad, DeleteLoad};
+pub use family::{FamilyLoad, FamilyShape, OwnerFamily};
+pub use lateness::LatenessSummary;
+pub use memory::{GraphMemory, MemorySummary};
+pub use pods::{PodLoad, PodRemoval, RemovalSummary};
+pub use read::{ListLoad, WatchLoad};
 pub use timed::{TimedEvent, TimedLoad, TimedResult};
 
 use std::cell::{Cell, RefCell};
@@ -46,7 +46,7 @@ const REFUSAL_BYTES_MAX: usize = 500;
 
 /// What one run of a load came to.
 #[derive(Debug, Serialize)]
-pub struct Measured {
+pub struct LoadSummary {
     /// Objects created, items listed or events received.
     pub count: usize,
     /// From the first request to the last answer, in seconds.
@@ -62,14 +62,14 @@ pub struct Measured {
 }
 
 /// When a measurement began.
-struct Started {
+struct LoadStart {
     at: Instant,
     cpu: Duration,
 }
 
-// === impl Started ===
+// === impl LoadStart ===
 
-impl Started {
+impl LoadStart {
     fn now() -> Self {
         Self {
             at: Instant::now(),
@@ -78,9 +78,9 @@ impl Started {
     }
 
     /// What was measured until now.
-    fn measured(&self, count: usize, bytes: usize, mut latencies: Vec<Duration>) -> Measured {
+    fn measured(&self, count: usize, bytes: usize, mut latencies: Vec<Duration>) -> LoadSummary {
         latencies.sort_unstable();
-        Measured {
+        LoadSummary {
             count,
             secs: self.at.elapsed().as_secs_f64(),
             p50_secs: percentile(&latencies, 50).as_secs_f64(),
@@ -89,6 +89,11 @@ impl Started {
             cpu_secs: cpu_time().saturating_sub(self.cpu).as_secs_f64(),
         }
     }
+}
+
+/// Parses an argument in seconds.
+fn seconds(text: &str) -> Result<Duration, std::num::ParseIntError> {
+    text.parse().map(Duration::from_secs)
 }
 
 /// The smallest value that `percent` of 100 values do not exceed; nothing takes no time.

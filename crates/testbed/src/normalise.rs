@@ -33,7 +33,7 @@ static WHOLE: LazyLock<Regex> =
 static HASH: LazyLock<Regex> = LazyLock::new(|| pattern("hash=[0-9A-Fa-f]+"));
 
 /// Every name a transcript needs, collected before anything is rewritten.
-struct Names<'a> {
+struct NameTable<'a> {
     ns: &'a str,
     objects: Vec<u64>,
     lists: BTreeSet<u64>,
@@ -45,7 +45,7 @@ struct Names<'a> {
 
 /// Whose resourceVersion is being looked at.
 #[derive(Clone, Copy, PartialEq)]
-enum Inside {
+enum ValuePosition {
     Object,
     /// The store's, in the metadata of a list.
     ListMeta,
@@ -55,7 +55,7 @@ enum Inside {
 
 /// The normalised form of the transcript of a case that ran in namespace `ns`.
 pub fn normalise(transcript: &[Value], ns: &str) -> Vec<Value> {
-    let mut names = Names {
+    let mut names = NameTable {
         ns,
         objects: Vec::new(),
         lists: BTreeSet::new(),
@@ -71,13 +71,13 @@ pub fn normalise(transcript: &[Value], ns: &str) -> Vec<Value> {
     names.objects.dedup();
     transcript
         .iter()
-        .map(|entry| short_status(names.rewritten(entry, "", Inside::Object)))
+        .map(|entry| short_status(names.rewritten(entry, "", ValuePosition::Object)))
         .collect()
 }
 
-// === impl Names ===
+// === impl NameTable ===
 
-impl Names<'_> {
+impl NameTable<'_> {
     /// Walks in key order, so that names do not depend on the order a server writes fields in.
     fn collect(&mut self, value: &Value, bookmark: bool) {
         match value {
@@ -129,7 +129,7 @@ impl Names<'_> {
         }
     }
 
-    fn rewritten(&self, value: &Value, key: &str, inside: Inside) -> Value {
+    fn rewritten(&self, value: &Value, key: &str, inside: ValuePosition) -> Value {
         match value {
             Value::Object(map) => self.rewritten_map(map, inside),
             Value::Array(items) if key == "cells" => items
@@ -149,25 +149,28 @@ impl Names<'_> {
         }
     }
 
-    fn rewritten_map(&self, map: &Map<String, Value>, inside: Inside) -> Value {
-        let (list, bookmark) = (is_list(map), inside == Inside::Bookmark || is_bookmark(map));
+    fn rewritten_map(&self, map: &Map<String, Value>, inside: ValuePosition) -> Value {
+        let (list, bookmark) = (
+            is_list(map),
+            inside == ValuePosition::Bookmark || is_bookmark(map),
+        );
         let mut new = Map::new();
         for (key, value) in sorted(map) {
             let inside = match key.as_str() {
                 "managedFields" => continue,
                 // A column's description is prose that nothing reads.
                 "description" if map.contains_key("priority") => continue,
-                _ if bookmark => Inside::Bookmark,
-                "metadata" if list => Inside::ListMeta,
+                _ if bookmark => ValuePosition::Bookmark,
+                "metadata" if list => ValuePosition::ListMeta,
                 "resourceVersion" => inside,
-                _ => Inside::Object,
+                _ => ValuePosition::Object,
             };
             new.insert(self.text(key), self.rewritten(value, key, inside));
         }
         new.into()
     }
 
-    fn rewritten_text(&self, text: &str, key: &str, inside: Inside) -> String {
+    fn rewritten_text(&self, text: &str, key: &str, inside: ValuePosition) -> String {
         match key {
             "resourceVersion" => self
                 .version(text, inside)
@@ -201,7 +204,7 @@ impl Names<'_> {
         }
         let text = CURRENT.replace_all(&text, "current: NOW");
         let text = OLDEST.replace_all(&text, "too old resource version: $1 (OLDEST)");
-        let named = |found: &Captures<'_>| match self.version(&found[2], Inside::Object) {
+        let named = |found: &Captures<'_>| match self.version(&found[2], ValuePosition::Object) {
             Some(name) => format!("{}{name}", &found[1]),
             None => found[0].to_owned(),
         };
@@ -209,10 +212,10 @@ impl Names<'_> {
     }
 
     /// The name of a resourceVersion, if it is one that some object or list of the transcript had.
-    fn version(&self, text: &str, inside: Inside) -> Option<String> {
+    fn version(&self, text: &str, inside: ValuePosition) -> Option<String> {
         let rv = revision(text)?;
         match self.objects.binary_search(&rv) {
-            Ok(at) if inside == Inside::Object => Some(format!("R{}", at + 1)),
+            Ok(at) if inside == ValuePosition::Object => Some(format!("R{}", at + 1)),
             Ok(at) => Some(format!("R{}+", at + 1)),
             Err(at) if self.lists.contains(&rv) => Some(format!("R{at}+")),
             Err(_) => None,

@@ -52,12 +52,12 @@ pub struct Session {
     transcript: Vec<Value>,
     note: Option<&'static str>,
     hidden: &'static [&'static str],
-    defaults: Defaults,
+    defaults: DefaultsView,
 }
 
 /// Whether defaulted fields of specs are written down.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Defaults {
+enum DefaultsView {
     Shown,
     Hidden,
 }
@@ -68,13 +68,13 @@ pub struct Ask {
     path: String,
     headers: Vec<(&'static str, String)>,
     body: Bytes,
-    token: Token,
+    token: AskToken,
     shown: &'static [&'static str],
     view: Option<fn(&Value) -> Value>,
 }
 
 /// Whose token a request carries.
-enum Token {
+enum AskToken {
     Admin,
     Other(Option<&'static str>),
 }
@@ -101,7 +101,7 @@ impl Session {
             transcript: Vec::new(),
             note: None,
             hidden: &[],
-            defaults: Defaults::Shown,
+            defaults: DefaultsView::Shown,
         }
     }
 
@@ -125,9 +125,9 @@ impl Session {
         resource.collection(&self.ns)
     }
 
-    /// A word about the next exchange, for the reader of the transcript.
+    /// A word about the next exchange, for the reader of the transcript; none if it is empty.
     pub fn note(&mut self, note: &'static str) -> &mut Self {
-        self.note = Some(note);
+        self.note = Some(note).filter(|note| !note.is_empty());
         self
     }
 
@@ -145,6 +145,11 @@ impl Session {
     /// GET of one object; `name` may carry a subresource and a query.
     pub async fn get(&mut self, resource: &Resource, name: &str) -> Answer {
         let path = self.item(resource, name);
+        self.ask(Ask::get(path)).await
+    }
+
+    /// GET of any path.
+    pub async fn get_path(&mut self, path: impl Into<String>) -> Answer {
         self.ask(Ask::get(path)).await
     }
 
@@ -274,12 +279,12 @@ impl Session {
 
     /// From now on the fields that Kubernetes fills into specs are not written down.
     pub fn hide_defaults(&mut self) {
-        self.defaults = Defaults::Hidden;
+        self.defaults = DefaultsView::Hidden;
     }
 
     fn shown(&self, value: Value) -> Value {
         let value = without(value, self.hidden);
-        if self.defaults == Defaults::Hidden {
+        if self.defaults == DefaultsView::Hidden {
             undefaulted(value)
         } else {
             value
@@ -316,10 +321,10 @@ impl Session {
         record
     }
 
-    fn client(&self, token: &Token) -> Option<Client> {
+    fn client(&self, token: &AskToken) -> Option<Client> {
         match token {
-            Token::Admin => Some(self.target.client().clone()),
-            Token::Other(token) => self.target.stranger(*token),
+            AskToken::Admin => Some(self.target.client().clone()),
+            AskToken::Other(token) => self.target.stranger(*token),
         }
     }
 
@@ -339,7 +344,7 @@ impl Ask {
             path: path.into(),
             headers: Vec::new(),
             body: Bytes::new(),
-            token: Token::Admin,
+            token: AskToken::Admin,
             shown: &[],
             view: None,
         }
@@ -389,13 +394,13 @@ impl Ask {
 
     /// Without any token.
     pub fn anonymous(mut self) -> Self {
-        self.token = Token::Other(None);
+        self.token = AskToken::Other(None);
         self
     }
 
     /// With a token that was never issued.
     pub fn forged(mut self) -> Self {
-        self.token = Token::Other(Some("forged"));
+        self.token = AskToken::Other(Some("forged"));
         self
     }
 
@@ -464,6 +469,11 @@ impl Answer {
     /// The object's uid.
     pub fn uid(&self) -> &str {
         self.body["metadata"]["uid"].as_str().unwrap_or_default()
+    }
+
+    /// A query for the page after this one; `query` comes first and ends with `&` unless it is empty.
+    pub fn after(&self, query: &str) -> String {
+        format!("{query}continue={}", self.token())
     }
 
     /// The list's continue token.

@@ -37,6 +37,12 @@ impl Session {
         self.watch_with(Ask::get(path)).await
     }
 
+    /// Watches a collection from the version of an answer.
+    pub async fn watch_from(&mut self, resource: &Resource, answer: &Answer) -> Watch {
+        self.watch(resource, &format!("resourceVersion={}", answer.rv()))
+            .await
+    }
+
     /// Watches with any request.
     pub async fn watch_with(&mut self, ask: Ask) -> Watch {
         let mut record = self.opened(&ask);

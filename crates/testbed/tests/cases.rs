@@ -21,7 +21,7 @@ use std::sync::{Arc, LazyLock};
 use caretaker_machinery::rng::Rng;
 use caretaker_testbed::case::{CaseBody, CaseNeed, CaseOutcome, CheckResult, TestCase};
 use caretaker_testbed::chaos::{self, ChaosSummary, Disturbance};
-use caretaker_testbed::compare::{Allowed, differences};
+use caretaker_testbed::compare::{AllowedDifferences, differences};
 use caretaker_testbed::controllers::ControllerSource;
 use caretaker_testbed::crash::{self, crash_everywhere, crash_twice, two_leaders};
 use caretaker_testbed::ownership::model::{ModelScope, expected};
@@ -155,10 +155,11 @@ fn frozen(theme: &'static CaseTheme) -> Arc<FrozenTranscripts> {
     })))
 }
 
-fn allowed() -> &'static Allowed {
-    static ALLOWED: LazyLock<Allowed> = LazyLock::new(|| {
+fn allowed() -> &'static AllowedDifferences {
+    static ALLOWED: LazyLock<AllowedDifferences> = LazyLock::new(|| {
         let text = std::fs::read_to_string(data().join("allowed.txt"));
-        Allowed::parse(&text.expect("the API suite has this file")).expect("rows of tabs")
+        AllowedDifferences::parse(&text.expect("the API suite has this file"))
+            .expect("rows of tabs")
     });
     &ALLOWED
 }

@@ -7,8 +7,8 @@ use anyhow::Context as _;
 use caretaker_controllers::gc::GarbageCollector;
 use caretaker_simulator::volcano;
 use caretaker_testbed::load::{
-    Cascade, Creates, Deletes, Family, Fanout, GraphMemory, List, Plant, Pods, Policy, Removal,
-    Shape, TimedEvent, TimedLoad,
+    CascadeLoad, CreateLoad, DeleteLoad, FamilyLoad, GraphMemory, ListLoad, PodLoad, PodRemoval,
+    TimedEvent, TimedLoad, WatchLoad,
 };
 use caretaker_testbed::suites::cron::{BATCH, JobDialect, VOLCANO};
 use caretaker_testbed::target::Target;
@@ -21,111 +21,50 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Drives an API server.
 #[derive(Parser)]
-struct Cli {
+struct LoadCli {
     /// The server: the current context of this kubeconfig; not needed for what happens in this process
     kubeconfig: Option<PathBuf>,
     #[command(subcommand)]
-    command: Command,
+    command: LoadCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum LoadCommand {
     /// Create ConfigMaps of one kilobyte
-    Create(Many),
+    Create(CreateLoad),
     /// Delete ConfigMaps that `create` made
-    Delete(Many),
+    Delete(CreateLoad),
     /// List all ConfigMaps of a namespace
-    List {
-        /// The namespace of the ConfigMaps
-        namespace: String,
-        /// The number of lists
-        #[arg(long)]
-        times: usize,
-    },
+    List(ListLoad),
     /// Create ConfigMaps while others watch, and wait until these have seen all of them
-    Watch {
-        /// Where, and what is created; the namespace must be empty
-        #[command(flatten)]
-        many: Many,
-        /// How many watch
-        #[arg(long)]
-        watchers: usize,
-    },
+    Watch(WatchLoad),
     /// Create owners and dependents
-    GcCreate {
-        #[command(flatten)]
-        kin: Kin,
-        /// How many create at once
-        #[arg(long)]
-        clients: usize,
-    },
+    GcCreate(FamilyLoad),
     /// Delete the owners that `gc-create` made and wait until a collector has done its work
-    GcRun {
-        #[command(flatten)]
-        kin: Kin,
-        /// What becomes of the dependents
-        #[arg(long)]
-        policy: Policy,
-        /// How long it may take, in seconds
-        #[arg(long, default_value_t = 600)]
-        within: u64,
-    },
+    GcRun(CascadeLoad),
     /// Make Pods that Pod GC has to remove
-    PodsPlant(Planted),
+    PodsPlant(PodLoad),
     /// Wait until only `left` Pods are left
-    PodsRun(Awaited),
+    PodsRun(PodRemoval),
     /// Define the kinds of Volcano
     VolcanoInstall,
     /// Make finished Jobs whose time comes, and wait until a controller has deleted them
     TtlRun {
         #[command(flatten)]
-        timed: Timed,
+        timed: TimedArgs,
         /// Seconds from one Job's time to the next one's; 0 for all at once
         #[arg(long, default_value_t = 0)]
         apart: u32,
     },
     /// Make CronJobs whose slot comes in one minute, and wait until a controller has made their Jobs
-    CronRun(Timed),
+    CronRun(TimedArgs),
     /// Feed the collector's graph in this process and say how much memory each object takes
-    GraphMemory {
-        /// How many objects
-        #[arg(long)]
-        objects: u64,
-    },
-}
-
-/// Pods to make.
-#[derive(Args)]
-struct Planted {
-    /// The namespace of the objects
-    namespace: String,
-    /// The number of objects
-    #[arg(long)]
-    pods: usize,
-    /// The Node that they run on and that does not exist; without one they have terminated
-    #[arg(long)]
-    node: Option<String>,
-    /// How many make them at once
-    #[arg(long)]
-    clients: usize,
-}
-
-/// Pods to wait for.
-#[derive(Args)]
-struct Awaited {
-    /// The namespace of the objects
-    namespace: String,
-    /// How many stay
-    #[arg(long)]
-    left: usize,
-    /// How long it may take, in seconds
-    #[arg(long, default_value_t = 600)]
-    within: u64,
+    GraphMemory(GraphMemory),
 }
 
 /// Objects whose time comes.
 #[derive(Args)]
-struct Timed {
+struct TimedArgs {
     /// The namespace of the objects
     namespace: String,
     /// The number of objects
@@ -145,156 +84,56 @@ struct Timed {
     within: u64,
 }
 
-/// ConfigMaps of a namespace.
-#[derive(Args)]
-struct Many {
-    /// The namespace of the objects
-    namespace: String,
-    /// The number of the first one, from which its name is made
-    #[arg(long, default_value_t = 0)]
-    first: usize,
-    /// How many clients at once
-    #[arg(long)]
-    clients: usize,
-    /// How many in all
-    #[arg(long)]
-    count: usize,
-}
-
-/// Owners and dependents.
-#[derive(Args)]
-struct Kin {
-    /// The namespace of the objects
-    namespace: String,
-    /// How they hang together
-    #[arg(long)]
-    shape: Shape,
-    /// How many owners
-    #[arg(long)]
-    owners: usize,
-    /// How many dependents each of them has
-    #[arg(long)]
-    dependents: usize,
-}
-
-// === impl Many ===
-
-impl Many {
-    fn creates(self) -> Creates {
-        Creates {
-            namespace: self.namespace,
-            first: self.first,
-            clients: self.clients,
-            count: self.count,
-        }
-    }
-}
-
-// === impl Kin ===
-
-impl Kin {
-    fn family(self) -> Family {
-        Family {
-            namespace: self.namespace,
-            shape: self.shape,
-            owners: self.owners,
-            dependents: self.dependents,
-        }
-    }
-}
-
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
-    let Cli {
+    let LoadCli {
         kubeconfig,
         command,
-    } = Cli::parse();
+    } = LoadCli::parse();
     println!("{}", run(kubeconfig, command).await?);
     Ok(())
 }
 
-async fn run(kubeconfig: Option<PathBuf>, command: Command) -> anyhow::Result<Value> {
-    if let Command::GraphMemory { objects } = command {
-        return graph_memory(objects);
+async fn run(kubeconfig: Option<PathBuf>, command: LoadCommand) -> anyhow::Result<Value> {
+    if let LoadCommand::GraphMemory(load) = command {
+        return graph_memory(load);
     }
     let server = kubeconfig.context("which server? Name its kubeconfig first")?;
     Ok(match command {
-        Command::Create(many) => to_value(many.creates().run(&server).await?)?,
-        Command::Delete(many) => to_value(Deletes(many.creates()).run(&server).await?)?,
-        Command::List { namespace, times } => {
-            to_value(List { namespace, times }.run(&server).await?)?
-        }
-        Command::Watch { many, watchers } => {
-            let creates = many.creates();
-            to_value(Fanout { watchers, creates }.run(&server).await?)?
-        }
-        Command::GcCreate { kin, clients } => {
-            let family = kin.family();
-            to_value(Plant { family, clients }.run(&server).await?)?
-        }
-        Command::GcRun {
-            kin,
-            policy,
-            within,
-        } => {
-            let cascade = Cascade {
-                family: kin.family(),
-                policy,
-                within: Duration::from_secs(within),
-            };
-            to_value(cascade.run(&server).await?)?
-        }
-        Command::PodsPlant(planted) => to_value(planted.pods().plant(&server).await?)?,
-        Command::PodsRun(awaited) => to_value(awaited.removal().run(&server).await?)?,
-        Command::VolcanoInstall => {
+        LoadCommand::Create(load) => to_value(load.run(&server).await?)?,
+        LoadCommand::Delete(load) => to_value(DeleteLoad(load).run(&server).await?)?,
+        LoadCommand::List(load) => to_value(load.run(&server).await?)?,
+        LoadCommand::Watch(load) => to_value(load.run(&server).await?)?,
+        LoadCommand::GcCreate(load) => to_value(load.run(&server).await?)?,
+        LoadCommand::GcRun(load) => to_value(load.run(&server).await?)?,
+        LoadCommand::PodsPlant(load) => to_value(load.plant(&server).await?)?,
+        LoadCommand::PodsRun(load) => to_value(load.run(&server).await?)?,
+        LoadCommand::VolcanoInstall => {
             volcano::install(Target::real(&server).await?.client()).await?;
             Value::Null
         }
-        Command::TtlRun { timed, apart } => {
+        LoadCommand::TtlRun { timed, apart } => {
             let expiry = TimedEvent::JobExpiry { apart };
             to_value(timed.load(expiry).run(&server).await?)?
         }
-        Command::CronRun(timed) => to_value(timed.load(TimedEvent::CronTick).run(&server).await?)?,
-        Command::GraphMemory { objects } => graph_memory(objects)?,
+        LoadCommand::CronRun(timed) => {
+            to_value(timed.load(TimedEvent::CronTick).run(&server).await?)?
+        }
+        LoadCommand::GraphMemory(load) => graph_memory(load)?,
     })
 }
 
 /// Memory of the collector's index.
-fn graph_memory(objects: u64) -> anyhow::Result<Value> {
-    let (held, collector) = GraphMemory { objects }.run(GarbageCollector::new(1))?;
+fn graph_memory(load: GraphMemory) -> anyhow::Result<Value> {
+    let (held, collector) = load.run(GarbageCollector::new(1))?;
     // What is measured is what it holds, so it has to live until then.
     drop(collector);
     Ok(to_value(held)?)
 }
 
-// === impl Planted ===
+// === impl TimedArgs ===
 
-impl Planted {
-    fn pods(self) -> Pods {
-        Pods {
-            namespace: self.namespace,
-            pods: self.pods,
-            node: self.node,
-            clients: self.clients,
-        }
-    }
-}
-
-// === impl Awaited ===
-
-impl Awaited {
-    fn removal(self) -> Removal {
-        Removal {
-            namespace: self.namespace,
-            left: self.left,
-            within: Duration::from_secs(self.within),
-        }
-    }
-}
-
-// === impl Timed ===
-
-impl Timed {
+impl TimedArgs {
     fn dialect(&self) -> &'static JobDialect {
         match self.volcano {
             true => &VOLCANO,

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use caretaker_testbed::case::{CaseNeed, CaseOutcome, TestCase};
-use caretaker_testbed::compare::{Allowed, differences};
+use caretaker_testbed::compare::{AllowedDifferences, differences};
 use caretaker_testbed::controllers::ControllerSource;
 use caretaker_testbed::environment::Environment;
 use caretaker_testbed::ownership::model::{self, ExpectedEnd, ModelScope, ObjectEnd};
@@ -31,13 +31,13 @@ use tokio::time::Instant;
 
 /// Runs suites of test cases on API servers.
 #[derive(Parser)]
-struct Cli {
+struct SuitesCli {
     #[command(subcommand)]
-    command: Command,
+    command: SuitesCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum SuitesCommand {
     /// Requests, watches, conflicts and deletes, as any client sees them
     Api(SuiteArgs),
     /// Ownership, cascades, orphans and waiting owners, with a garbage collector
@@ -90,16 +90,22 @@ struct SuiteArgs {
 }
 
 #[derive(Args)]
-struct RandomArgs {
-    /// The server: the current context of this kubeconfig; the objects stay there
-    #[arg(long)]
-    kubeconfig: PathBuf,
+struct SeedArgs {
     /// The first seed
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Number of seeds
     #[arg(long, default_value_t = 1)]
     seeds: u64,
+}
+
+#[derive(Args)]
+struct RandomArgs {
+    /// The server: the current context of this kubeconfig; the objects stay there
+    #[arg(long)]
+    kubeconfig: PathBuf,
+    #[command(flatten)]
+    seeds: SeedArgs,
     /// Scripts that run at the same time
     #[arg(long, default_value_t = 50)]
     jobs: usize,
@@ -116,12 +122,8 @@ struct SchemaArgs {
     /// The other server: the current context of this kubeconfig
     #[arg(long)]
     kubeconfig: PathBuf,
-    /// The first seed
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
-    /// Number of seeds
-    #[arg(long, default_value_t = 1)]
-    seeds: u64,
+    #[command(flatten)]
+    seeds: SeedArgs,
     /// Cases that run at the same time
     #[arg(long, default_value_t = 16)]
     jobs: usize,
@@ -158,22 +160,22 @@ struct ReportPrinter {
 type ReportedTranscript = Result<Vec<Value>, String>;
 
 fn main() -> anyhow::Result<ExitCode> {
-    let (suite, args) = match Cli::parse().command {
-        Command::Api(args) => (&api::SUITE, args),
-        Command::Cron(args) => (&cron::SUITE, args),
-        Command::Gc(args) => (&gc::SUITE, args),
-        Command::Podgc(args) => (&podgc::SUITE, args),
-        Command::Ttl(args) => (&ttl::SUITE, args),
-        Command::Workloads(args) => (&workloads::SUITE, args),
-        Command::GcRandom(random) => {
+    let (suite, args) = match SuitesCli::parse().command {
+        SuitesCommand::Api(args) => (&api::SUITE, args),
+        SuitesCommand::Cron(args) => (&cron::SUITE, args),
+        SuitesCommand::Gc(args) => (&gc::SUITE, args),
+        SuitesCommand::Podgc(args) => (&podgc::SUITE, args),
+        SuitesCommand::Ttl(args) => (&ttl::SUITE, args),
+        SuitesCommand::Workloads(args) => (&workloads::SUITE, args),
+        SuitesCommand::GcRandom(random) => {
             runtime(false)?.block_on(random.run())?;
             return Ok(ExitCode::SUCCESS);
         }
-        Command::Schema(schemas) => {
+        SuitesCommand::Schema(schemas) => {
             runtime(false)?.block_on(schemas.run())?;
             return Ok(ExitCode::SUCCESS);
         }
-        Command::Compare(compare) => return compare.run(),
+        SuitesCommand::Compare(compare) => return compare.run(),
     };
     runtime(args.embedded)?.block_on(args.run(suite))
 }
@@ -182,6 +184,14 @@ fn main() -> anyhow::Result<ExitCode> {
 fn runtime(embedded: bool) -> std::io::Result<Runtime> {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.enable_all().start_paused(embedded).build()
+}
+
+// === impl SeedArgs ===
+
+impl SeedArgs {
+    fn range(&self) -> std::ops::Range<u64> {
+        self.seed..self.seed.saturating_add(self.seeds)
+    }
 }
 
 // === impl SuiteArgs ===
@@ -361,7 +371,7 @@ impl RandomArgs {
         let source = source(&self.controllers, self.log.as_ref());
         let runner = ScriptRunner::start(&target, &source).await;
         let mut runner = runner.map_err(anyhow::Error::msg)?;
-        let seeds = self.seed..self.seed.saturating_add(self.seeds);
+        let seeds = self.seeds.range();
         let script = |seed| OwnershipScript::of(seed, ScriptShape::LARGE);
         let scripts: Vec<OwnershipScript> = seeds.map(script).collect();
         for group in scripts.chunks(self.jobs.max(1)) {
@@ -417,7 +427,7 @@ impl SchemaArgs {
     /// Runs every case on both servers; prints a line for each, then their number.
     async fn run(&self) -> anyhow::Result<()> {
         let real = Target::real(&self.kubeconfig).await?;
-        let seeds = self.seed..self.seed.saturating_add(self.seeds);
+        let seeds = self.seeds.range();
         let lines = seeds.map(|seed| compared(SchemaCase::of(seed), &real));
         let mut lines = futures::stream::iter(lines).buffered(self.jobs.max(1));
         let mut cases = 0;
@@ -456,7 +466,7 @@ impl CompareArgs {
     /// skipped, and the cases whose frozen transcript is not the real server's current one.
     fn run(&self) -> anyhow::Result<ExitCode> {
         let file = self.data.join("allowed.txt");
-        let allowed = Allowed::parse(&read(&file)?)
+        let allowed = AllowedDifferences::parse(&read(&file)?)
             .map_err(|error| anyhow::anyhow!("{}: {error}", file.display()))?;
         let (real, ours, frozen) = (reported(&self.real)?, reported(&self.ours)?, self.frozen()?);
         let (mut equal, mut meant, mut different) = (0, 0, 0);

@@ -36,7 +36,7 @@ pub struct StoredObject {
 
 /// What was stored since some revision.
 #[derive(Debug, Default)]
-pub struct History {
+pub struct ObjectHistory {
     kinds: Vec<KnownKind>,
     stored: Vec<StoredObject>,
 }
@@ -86,9 +86,9 @@ impl StoredObject {
     }
 }
 
-// === impl History ===
+// === impl ObjectHistory ===
 
-impl History {
+impl ObjectHistory {
     /// CreatedObject from versions in any order.
     pub fn new(kinds: &[KnownKind], mut stored: Vec<StoredObject>) -> Self {
         stored.sort_by_key(|version| version.revision);

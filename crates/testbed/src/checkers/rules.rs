@@ -15,7 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::history::{History, StoredObject};
+use super::history::{ObjectHistory, StoredObject};
 use crate::objects::Scope;
 use crate::wire::{RecordedRequest, RequestSender};
 
@@ -26,7 +26,7 @@ const ORPHAN: &str = "orphan";
 const CONFIRMED_FOR: Duration = Duration::from_secs(1);
 
 /// What the controllers did that they must never do, in words; nothing if all is well.
-pub fn violations(history: &History, acts: &[RecordedRequest]) -> Vec<String> {
+pub fn violations(history: &ObjectHistory, acts: &[RecordedRequest]) -> Vec<String> {
     let times = times(acts);
     let done = |act: &&RecordedRequest| act.who == RequestSender::Controllers && act.status < 300;
     let mut found = Vec::new();
@@ -60,7 +60,7 @@ fn times(acts: &[RecordedRequest]) -> BTreeMap<u64, Instant> {
 
 /// The object as it was judged and as it was next, unless the write changed nothing.
 fn judged<'a>(
-    history: &'a History,
+    history: &'a ObjectHistory,
     uid: &Value,
     revision: &Value,
 ) -> Result<Option<(&'a StoredObject, &'a StoredObject)>, String> {
@@ -79,7 +79,7 @@ fn judged<'a>(
 }
 
 fn delete(
-    history: &History,
+    history: &ObjectHistory,
     act: &RecordedRequest,
     times: &BTreeMap<u64, Instant>,
 ) -> Result<(), String> {
@@ -143,7 +143,7 @@ fn ending(job: &Value) -> Option<&Value> {
 
 /// Whether an owner was absent or waiting for its dependents when something took effect.
 fn is_lost(
-    history: &History,
+    history: &ObjectHistory,
     dependent: &StoredObject,
     reference: &Value,
     at: u64,
@@ -174,7 +174,7 @@ fn is_waiting(owner: &StoredObject) -> bool {
 
 /// Whether the owner was waiting until so recently that the controller could not know better.
 fn waited(
-    history: &History,
+    history: &ObjectHistory,
     owner: &StoredObject,
     act: &RecordedRequest,
     times: &BTreeMap<u64, Instant>,
@@ -190,7 +190,7 @@ fn waited(
 }
 
 fn patch(
-    history: &History,
+    history: &ObjectHistory,
     act: &RecordedRequest,
     times: &BTreeMap<u64, Instant>,
 ) -> Result<(), String> {
@@ -231,7 +231,7 @@ fn patch(
 
 /// Finalizers only go, only ours, and only when nothing holds them any more.
 fn finalizers(
-    history: &History,
+    history: &ObjectHistory,
     before: &StoredObject,
     after: &[&str],
     revision: u64,
@@ -263,7 +263,7 @@ fn finalizers(
 
 /// References only go, or stop blocking; and only those to owners that are lost or leave orphans behind.
 fn references(
-    history: &History,
+    history: &ObjectHistory,
     before: &StoredObject,
     after: &StoredObject,
     act: &RecordedRequest,

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::Environment;
 use crate::case::CheckResult;
-use crate::checkers::{History, KnownKind, violations};
+use crate::checkers::{KnownKind, ObjectHistory, violations};
 use crate::controllers::ControllerSource;
 use crate::controllers::process::{ControllerProcess, ProcessOptions};
 use crate::session::Session;
@@ -27,7 +27,7 @@ pub type ProcessFaults<'a> = &'a dyn Fn(usize) -> Option<Box<dyn FaultInjector>>
 
 /// The log of all requests, and the revision at which the history begins.
 #[derive(Default)]
-pub(super) struct Recording {
+pub(super) struct RequestRecording {
     log: RequestLog,
     since: AtomicU64,
 }
@@ -38,7 +38,7 @@ impl Environment {
     /// An environment beside a new embedded server, whose users' requests are recorded. The history begins now.
     pub async fn recorded(ns: &str) -> CheckResult<Self> {
         let target = Target::embedded();
-        let recording = Recording::default();
+        let recording = RequestRecording::default();
         let users = Wire::new(target.client(), RequestSender::User, &recording.log, None);
         let session = Session::new(target.through(users.client()), ns.to_owned());
         let env = Self::with_session(session, &target, &ControllerSource::Running).await;
@@ -53,16 +53,16 @@ impl Environment {
 
     /// Begins the history now. A kind must be defined before, because its history begins with its definition.
     pub async fn start_history(&self) -> CheckResult {
-        let now = History::now(self.target.client()).await;
+        let now = ObjectHistory::now(self.target.client()).await;
         let now = now.map_err(|error| format!("{error:#}"))?;
         self.recording.since.store(now, Ordering::Relaxed);
         Ok(())
     }
 
     /// All changes of objects of these kinds since the history began.
-    pub async fn history(&self, kinds: &[KnownKind]) -> CheckResult<History> {
+    pub async fn history(&self, kinds: &[KnownKind]) -> CheckResult<ObjectHistory> {
         let since = self.recording.since.load(Ordering::Relaxed);
-        let history = History::read(self.target.client(), kinds, since).await;
+        let history = ObjectHistory::read(self.target.client(), kinds, since).await;
         history.map_err(|error| format!("{error:#}"))
     }
 

@@ -9,21 +9,21 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use bytes::Bytes;
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use futures::try_join;
 use http::Method;
 use kube::Client;
 use serde::Serialize;
 use tokio::time::timeout;
 
-use super::following::{Event, Events, PartialMeta, list, watch};
-use super::{Family, Started, closed_loop, connected, send};
+use super::following::{EventStream, PartialMetadata, WatchLine, list, watch};
+use super::{LoadStart, OwnerFamily, closed_loop, connected, seconds, send};
 
 /// Clients that delete owners, at most: enough that the deletes are over before the cascade is.
 const DELETERS_MAX: usize = 20;
 /// What becomes of the dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Policy {
+pub enum CascadePolicy {
     /// They go after their owner.
     Background,
     /// They go before their owner.
@@ -33,19 +33,21 @@ pub enum Policy {
 }
 
 /// A cascade to start and to wait for.
-#[derive(Clone, Debug)]
-pub struct Cascade {
-    /// The objects to delete.
-    pub family: Family,
-    /// How its owners are deleted.
-    pub policy: Policy,
-    /// How long it may take.
+#[derive(Args, Clone, Debug)]
+pub struct CascadeLoad {
+    #[command(flatten)]
+    pub family: OwnerFamily,
+    /// What becomes of the dependents
+    #[arg(long)]
+    pub policy: CascadePolicy,
+    /// How long it may take, in seconds
+    #[arg(long, default_value = "600", value_parser = seconds)]
     pub within: Duration,
 }
 
 /// What came of a cascade.
 #[derive(Debug, PartialEq, Serialize)]
-pub struct Collected {
+pub struct CascadeSummary {
     /// Dependents that went, or lost their reference.
     pub count: usize,
     /// From the first owner's delete until all was as it should be, in seconds.
@@ -61,17 +63,17 @@ pub struct Collected {
 }
 
 /// The objects that are not yet gone or released.
-struct Waiting {
-    policy: Policy,
+struct CascadeProgress {
+    policy: CascadePolicy,
     owners: BTreeSet<String>,
     dependents: BTreeSet<String>,
     first: Option<Duration>,
     last: Duration,
 }
 
-// === impl Policy ===
+// === impl CascadePolicy ===
 
-impl Policy {
+impl CascadePolicy {
     fn options(self) -> Bytes {
         let policy = match self {
             Self::Background => "Background",
@@ -85,26 +87,26 @@ impl Policy {
     }
 }
 
-// === impl Cascade ===
+// === impl CascadeLoad ===
 
-impl Cascade {
+impl CascadeLoad {
     /// Deletes the owners and waits.
-    pub async fn run(&self, kubeconfig: &Path) -> anyhow::Result<Collected> {
+    pub async fn run(&self, kubeconfig: &Path) -> anyhow::Result<CascadeSummary> {
         let deleters = self.family.owners.clamp(1, DELETERS_MAX);
         let clients = connected(kubeconfig, 1 + deleters).await?;
         self.run_with(&clients).await
     }
 
     /// Deletes the owners with clients that are connected; the first one watches.
-    pub(super) async fn run_with(&self, clients: &[Client]) -> anyhow::Result<Collected> {
+    pub(super) async fn run_with(&self, clients: &[Client]) -> anyhow::Result<CascadeSummary> {
         let (watcher, deleters) = clients.split_first().context("two clients at least")?;
         let revision = self.complete_at(watcher).await?;
         let events = watch(watcher, &self.family.path(), &revision, self.within).await?;
-        let started = Started::now();
-        let mut waiting = Waiting::new(&self.family, self.policy);
+        let started = LoadStart::now();
+        let mut waiting = CascadeProgress::new(&self.family, self.policy);
         let path = self.family.path();
         let delete = async |client: &Client, owner: usize| {
-            let path = format!("{path}/{}", Family::owner(owner));
+            let path = format!("{path}/{}", OwnerFamily::owner(owner));
             send(client, Method::DELETE, &path, self.policy.options())
                 .await
                 .map(drop)
@@ -117,7 +119,7 @@ impl Cascade {
             format!("after {:?} {owners} owners and {dependents} dependents are not where they should be", self.within)
         })??;
         let measured = started.measured(self.family.size(), 0, Vec::new());
-        Ok(Collected {
+        Ok(CascadeSummary {
             count: measured.count,
             secs: measured.secs,
             first_secs: waiting.first.unwrap_or_default().as_secs_f64(),
@@ -135,7 +137,7 @@ impl Cascade {
             .into_iter()
             .map(|item| item.metadata.name)
             .collect();
-        let owners = (0..self.family.owners).map(Family::owner);
+        let owners = (0..self.family.owners).map(OwnerFamily::owner);
         let missing = owners
             .chain(self.family.dependent_names())
             .filter(|name| !found.contains(name))
@@ -145,13 +147,13 @@ impl Cascade {
     }
 }
 
-// === impl Waiting ===
+// === impl CascadeProgress ===
 
-impl Waiting {
-    fn new(family: &Family, policy: Policy) -> Self {
+impl CascadeProgress {
+    fn new(family: &OwnerFamily, policy: CascadePolicy) -> Self {
         Self {
             policy,
-            owners: (0..family.owners).map(Family::owner).collect(),
+            owners: (0..family.owners).map(OwnerFamily::owner).collect(),
             dependents: family.dependent_names().collect(),
             first: None,
             last: Duration::ZERO,
@@ -163,7 +165,7 @@ impl Waiting {
     }
 
     /// Reads events until there is nothing to wait for.
-    async fn read(&mut self, mut events: Events, started: &Started) -> anyhow::Result<()> {
+    async fn read(&mut self, mut events: EventStream, started: &LoadStart) -> anyhow::Result<()> {
         while !self.is_over() {
             let seen = events.next().await?;
             let at = started.at.elapsed();
@@ -175,16 +177,16 @@ impl Waiting {
     }
 
     /// Takes note of one event.
-    fn note(&mut self, event: Event, at: Duration) -> anyhow::Result<()> {
-        let PartialMeta {
+    fn note(&mut self, event: WatchLine, at: Duration) -> anyhow::Result<()> {
+        let PartialMetadata {
             name,
             owner_references,
             ..
         } = event.object.metadata;
-        let is_orphaned = self.policy == Policy::Orphan && owner_references.is_empty();
+        let is_orphaned = self.policy == CascadePolicy::Orphan && owner_references.is_empty();
         let is_done = match event.r#type.as_str() {
             "DELETED" if self.owners.remove(&name) => false,
-            "DELETED" if self.policy == Policy::Orphan => {
+            "DELETED" if self.policy == CascadePolicy::Orphan => {
                 bail!("{name} was deleted, although it was to be orphaned")
             }
             "DELETED" => self.dependents.remove(&name),
@@ -205,24 +207,24 @@ mod tests {
     use http::Request;
     use kube::client::Body;
 
-    use super::super::{Plant, Shape, refuse};
+    use super::super::{FamilyLoad, FamilyShape, refuse};
     use super::*;
     use crate::target::Target;
 
     /// Sleeps are tokio's and tokio's time is paused: no test waits for them.
     const WITHIN: Duration = Duration::from_secs(60);
 
-    fn family() -> Family {
-        Family {
+    fn family() -> OwnerFamily {
+        OwnerFamily {
             namespace: "family".to_owned(),
-            shape: Shape::Flat,
+            shape: FamilyShape::Flat,
             owners: 2,
             dependents: 3,
         }
     }
 
-    fn cascade(policy: Policy) -> Cascade {
-        Cascade {
+    fn cascade(policy: CascadePolicy) -> CascadeLoad {
+        CascadeLoad {
             family: family(),
             policy,
             within: WITHIN,
@@ -231,7 +233,7 @@ mod tests {
 
     async fn planted() -> Vec<Client> {
         let clients = vec![Target::embedded().client().clone(); 3];
-        let plant = Plant {
+        let plant = FamilyLoad {
             family: family(),
             clients: clients.len(),
         };
@@ -240,20 +242,20 @@ mod tests {
     }
 
     /// What a collector does for a policy: one method and body for every dependent, then the owners' finalizers.
-    async fn collect(client: &Client, policy: Policy) -> anyhow::Result<()> {
+    async fn collect(client: &Client, policy: CascadePolicy) -> anyhow::Result<()> {
         let path = family().path();
         tokio::time::sleep(Duration::from_secs(1)).await;
         for name in family().dependent_names() {
             let path = format!("{path}/{name}");
             match policy {
-                Policy::Orphan => unset(client, &path, "ownerReferences").await?,
-                Policy::Background | Policy::Foreground => {
+                CascadePolicy::Orphan => unset(client, &path, "ownerReferences").await?,
+                CascadePolicy::Background | CascadePolicy::Foreground => {
                     send(client, Method::DELETE, &path, Bytes::new()).await?;
                 }
             }
         }
-        for owner in (0..family().owners).map(Family::owner) {
-            if policy != Policy::Background {
+        for owner in (0..family().owners).map(OwnerFamily::owner) {
+            if policy != CascadePolicy::Background {
                 unset(client, &format!("{path}/{owner}"), "finalizers").await?;
             }
         }
@@ -271,7 +273,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_cascade_is_over_when_every_object_is_where_its_policy_wants_it() {
-        for policy in [Policy::Background, Policy::Foreground, Policy::Orphan] {
+        for policy in [
+            CascadePolicy::Background,
+            CascadePolicy::Foreground,
+            CascadePolicy::Orphan,
+        ] {
             let clients = planted().await;
             let cascade = cascade(policy);
             let both = try_join!(cascade.run_with(&clients), collect(&clients[0], policy));
@@ -286,7 +292,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn gives_up_a_cascade_without_a_collector() {
         let clients = planted().await;
-        let error = cascade(Policy::Background).run_with(&clients).await;
+        let error = cascade(CascadePolicy::Background).run_with(&clients).await;
         let error = error.unwrap_err().to_string();
         assert!(
             error.contains("0 owners and 6 dependents are not"),
@@ -297,11 +303,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_family_that_is_not_complete_is_refused() {
         let clients = planted().await;
-        let path = format!("{}/{}", family().path(), Family::dependent(1, 2));
+        let path = format!("{}/{}", family().path(), OwnerFamily::dependent(1, 2));
         send(&clients[0], Method::DELETE, &path, Bytes::new())
             .await
             .unwrap();
-        let error = cascade(Policy::Background).run_with(&clients).await;
+        let error = cascade(CascadePolicy::Background).run_with(&clients).await;
         assert_eq!(
             error.unwrap_err().to_string(),
             "1 objects of the family are missing"
@@ -312,7 +318,7 @@ mod tests {
     fn an_orphan_that_goes_and_an_error_in_the_watch_are_not_overlooked() {
         let note = |line: &str| {
             let event = serde_json::from_str(line).unwrap();
-            let mut waiting = Waiting::new(&family(), Policy::Orphan);
+            let mut waiting = CascadeProgress::new(&family(), CascadePolicy::Orphan);
             waiting
                 .note(event, Duration::ZERO)
                 .map(|()| waiting.dependents.len())

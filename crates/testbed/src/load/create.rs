@@ -4,44 +4,49 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use bytes::Bytes;
+use clap::Args;
 use http::Method;
 use kube::Client;
 
-use super::{Measured, Started, closed_loop, connected, namespace, send};
+use super::{LoadStart, LoadSummary, closed_loop, connected, namespace, send};
 
 /// Bytes of an object as it is sent: what a small ConfigMap of an operator has.
 const OBJECT_BYTES: usize = 1000;
 
 /// ConfigMaps to create in one namespace, which is made when it is missing.
-#[derive(Clone, Debug)]
-pub struct Creates {
+#[derive(Args, Clone, Debug)]
+pub struct CreateLoad {
+    /// The namespace of the objects
     pub namespace: String,
-    /// The number of the first one, from which its name is made.
+    /// The number of the first one, from which its name is made
+    #[arg(long, default_value_t = 0)]
     pub first: usize,
-    /// How many clients at once.
+    /// How many clients at once
+    #[arg(long)]
     pub clients: usize,
-    /// How many objects in all.
+    /// How many in all
+    #[arg(long)]
     pub count: usize,
 }
 
 /// The same ConfigMaps, deleted by a client that does nothing else: what a collector could at most achieve.
 #[derive(Clone, Debug)]
-pub struct Deletes(pub Creates);
+pub struct DeleteLoad(pub CreateLoad);
 
-// === impl Creates ===
+// === impl CreateLoad ===
 
-impl Creates {
-    pub async fn run(&self, kubeconfig: &Path) -> anyhow::Result<Measured> {
+impl CreateLoad {
+    pub async fn run(&self, kubeconfig: &Path) -> anyhow::Result<LoadSummary> {
         let clients = connected(kubeconfig, self.clients).await?;
         self.run_with(&clients).await
     }
 
     /// Creates them with clients that are connected.
-    pub(super) async fn run_with(&self, clients: &[Client]) -> anyhow::Result<Measured> {
+    pub(super) async fn run_with(&self, clients: &[Client]) -> anyhow::Result<LoadSummary> {
         let first = clients.first().context("a client at least")?;
         namespace(first, &self.namespace).await?;
         let path = self.path();
-        let started = Started::now();
+        let started = LoadStart::now();
         let create = async |client: &Client, number| {
             let body = object(&name(number));
             send(client, Method::POST, &path, body).await.map(drop)
@@ -55,19 +60,19 @@ impl Creates {
     }
 }
 
-// === impl Deletes ===
+// === impl DeleteLoad ===
 
-impl Deletes {
-    pub async fn run(&self, kubeconfig: &Path) -> anyhow::Result<Measured> {
+impl DeleteLoad {
+    pub async fn run(&self, kubeconfig: &Path) -> anyhow::Result<LoadSummary> {
         let clients = connected(kubeconfig, self.0.clients).await?;
         self.run_with(&clients).await
     }
 
     /// Deletes them with clients that are connected.
-    pub(super) async fn run_with(&self, clients: &[Client]) -> anyhow::Result<Measured> {
+    pub(super) async fn run_with(&self, clients: &[Client]) -> anyhow::Result<LoadSummary> {
         let Self(created) = self;
         let collection = created.path();
-        let started = Started::now();
+        let started = LoadStart::now();
         let delete = async |client: &Client, number| {
             let path = format!("{collection}/{}", name(number));
             send(client, Method::DELETE, &path, Bytes::new())
@@ -102,14 +107,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_was_created_is_deleted_again_and_nothing_else() {
         let clients = vec![Target::embedded().client().clone(); 3];
-        let creates = |first, count| Creates {
+        let creates = |first, count| CreateLoad {
             namespace: "plain".to_owned(),
             first,
             clients: clients.len(),
             count,
         };
         assert_eq!(creates(0, 7).run_with(&clients).await.unwrap().count, 7);
-        let deleted = Deletes(creates(2, 5)).run_with(&clients).await.unwrap();
+        let deleted = DeleteLoad(creates(2, 5)).run_with(&clients).await.unwrap();
         assert_eq!(deleted.count, 5);
         let path = "/api/v1/namespaces/plain/configmaps";
         let list = send(&clients[0], Method::GET, path, Bytes::new())
@@ -119,7 +124,7 @@ mod tests {
         let items = list["items"].as_array().unwrap().iter();
         let names: Vec<_> = items.map(|item| &item["metadata"]["name"]).collect();
         assert_eq!(names, ["load-000000", "load-000001"]);
-        assert!(Deletes(creates(2, 1)).run_with(&clients).await.is_err());
+        assert!(DeleteLoad(creates(2, 1)).run_with(&clients).await.is_err());
     }
 
     #[test]

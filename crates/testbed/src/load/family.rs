@@ -7,17 +7,16 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use http::Method;
 use kube::Client;
-use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{Measured, Started, closed_loop, connected, namespace, send};
+use super::{LoadStart, LoadSummary, closed_loop, connected, namespace, send};
 
 /// How owners and dependents hang together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Shape {
+pub enum FamilyShape {
     /// Every dependent belongs to its owner directly.
     Flat,
     /// The first dependent belongs to the owner, each further one to the one before it.
@@ -25,40 +24,34 @@ pub enum Shape {
 }
 
 /// Owners with dependents.
-#[derive(Clone, Debug)]
-pub struct Family {
-    /// Where they live.
+#[derive(Args, Clone, Debug)]
+pub struct OwnerFamily {
+    /// The namespace of the objects
     pub namespace: String,
-    /// How they hang together.
-    pub shape: Shape,
-    /// How many owners.
+    /// How they hang together
+    #[arg(long)]
+    pub shape: FamilyShape,
+    /// How many owners
+    #[arg(long)]
     pub owners: usize,
-    /// How many dependents each of them has.
+    /// How many dependents each of them has
+    #[arg(long)]
     pub dependents: usize,
 }
 
 /// Creates a family.
-#[derive(Clone, Debug)]
-pub struct Plant {
-    pub family: Family,
-    /// How many clients at once.
+#[derive(Args, Clone, Debug)]
+pub struct FamilyLoad {
+    #[command(flatten)]
+    pub family: OwnerFamily,
+    /// How many create at once
+    #[arg(long)]
     pub clients: usize,
 }
 
-/// As much of a created object as its dependents have to know.
-#[derive(Deserialize)]
-struct Created {
-    metadata: CreatedMeta,
-}
+// === impl OwnerFamily ===
 
-#[derive(Deserialize)]
-struct CreatedMeta {
-    uid: String,
-}
-
-// === impl Family ===
-
-impl Family {
+impl OwnerFamily {
     /// How many dependents there are in all.
     pub fn size(&self) -> usize {
         self.owners * self.dependents
@@ -86,23 +79,23 @@ impl Family {
     }
 }
 
-// === impl Plant ===
+// === impl FamilyLoad ===
 
-impl Plant {
+impl FamilyLoad {
     /// Creates the family.
-    pub async fn run(&self, kubeconfig: &Path) -> anyhow::Result<Measured> {
+    pub async fn run(&self, kubeconfig: &Path) -> anyhow::Result<LoadSummary> {
         let clients = connected(kubeconfig, self.clients).await?;
         self.run_with(&clients).await
     }
 
     /// Creates the family with clients that are connected.
-    pub(super) async fn run_with(&self, clients: &[Client]) -> anyhow::Result<Measured> {
+    pub(super) async fn run_with(&self, clients: &[Client]) -> anyhow::Result<LoadSummary> {
         let first = clients.first().context("a client at least")?;
         namespace(first, &self.family.namespace).await?;
-        let started = Started::now();
+        let started = LoadStart::now();
         let latencies = match self.family.shape {
-            Shape::Flat => self.fans(clients).await?,
-            Shape::Chain => self.chains(clients).await?,
+            FamilyShape::Flat => self.fans(clients).await?,
+            FamilyShape::Chain => self.chains(clients).await?,
         };
         let count = self.family.size() + self.family.owners;
         Ok(started.measured(count, 0, latencies))
@@ -110,12 +103,14 @@ impl Plant {
 
     /// The owners first, then all dependents in any order.
     async fn fans(&self, clients: &[Client]) -> anyhow::Result<Vec<std::time::Duration>> {
-        let Family {
+        let OwnerFamily {
             owners, dependents, ..
         } = self.family;
         let uids = std::cell::RefCell::new(vec![String::new(); owners]);
         let plant_owner = async |client: &Client, owner: usize| {
-            let uid = self.create(client, &Family::owner(owner), None).await?;
+            let uid = self
+                .create(client, &OwnerFamily::owner(owner), None)
+                .await?;
             uids.borrow_mut()[owner] = uid;
             Ok(())
         };
@@ -123,8 +118,8 @@ impl Plant {
         let uids = uids.into_inner();
         let plant_dependent = async |client: &Client, number: usize| {
             let (owner, number) = (number / dependents, number % dependents);
-            let name = Family::dependent(owner, number);
-            let parent = (Family::owner(owner), uids[owner].clone());
+            let name = OwnerFamily::dependent(owner, number);
+            let parent = (OwnerFamily::owner(owner), uids[owner].clone());
             self.create(client, &name, Some(&parent)).await.map(drop)
         };
         closed_loop(clients, 0..owners * dependents, plant_dependent).await
@@ -133,11 +128,11 @@ impl Plant {
     /// One chain by one client at a time: each link has to know the uid of the one before.
     async fn chains(&self, clients: &[Client]) -> anyhow::Result<Vec<std::time::Duration>> {
         let plant_chain = async |client: &Client, owner: usize| {
-            let mut name = Family::owner(owner);
+            let mut name = OwnerFamily::owner(owner);
             let mut uid = self.create(client, &name, None).await?;
             for number in 0..self.family.dependents {
                 let parent = (name, uid);
-                name = Family::dependent(owner, number);
+                name = OwnerFamily::dependent(owner, number);
                 uid = self.create(client, &name, Some(&parent)).await?;
             }
             Ok(())
@@ -164,8 +159,9 @@ impl Plant {
         });
         let body = Bytes::from(body.to_string());
         let answer = send(client, Method::POST, &self.family.path(), body).await?;
-        let created: Created = serde_json::from_slice(&answer).context("no object was answered")?;
-        Ok(created.metadata.uid)
+        let created: Value = serde_json::from_slice(&answer).context("no object was answered")?;
+        let uid = created["metadata"]["uid"].as_str();
+        Ok(uid.context("the object has no uid")?.to_owned())
     }
 }
 
@@ -175,19 +171,18 @@ mod tests {
 
     use super::*;
     use crate::target::Target;
-    use serde_json::Value;
 
     /// Each object's name, and the name of its owner if that is who the uid belongs to.
-    async fn owners(shape: Shape) -> BTreeMap<String, String> {
+    async fn owners(shape: FamilyShape) -> BTreeMap<String, String> {
         let clients = vec![Target::embedded().client().clone(); 2];
-        let family = Family {
+        let family = OwnerFamily {
             namespace: "family".to_owned(),
             shape,
             owners: 2,
             dependents: 2,
         };
         let path = family.path();
-        let plant = Plant { family, clients: 2 };
+        let plant = FamilyLoad { family, clients: 2 };
         assert_eq!(plant.run_with(&clients).await.unwrap().count, 6);
         let list = send(&clients[0], Method::GET, &path, Bytes::new());
         let list: Value = serde_json::from_slice(&list.await.unwrap()).unwrap();
@@ -208,15 +203,18 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_fan_hangs_on_its_owner_and_a_chain_on_the_link_before() {
         let table = [
-            (Shape::Flat, ["owner-00000", "owner-00000", "owner-00001"]),
             (
-                Shape::Chain,
+                FamilyShape::Flat,
+                ["owner-00000", "owner-00000", "owner-00001"],
+            ),
+            (
+                FamilyShape::Chain,
                 ["owner-00000", "dependent-00000-000000", "owner-00001"],
             ),
         ];
         for (shape, expected) in table {
             let owners = owners(shape).await;
-            let of = |owner, number| owners[&Family::dependent(owner, number)].as_str();
+            let of = |owner, number| owners[&OwnerFamily::dependent(owner, number)].as_str();
             assert_eq!([of(0, 0), of(0, 1), of(1, 0)], expected, "{shape:?}");
             assert_eq!(owners["owner-00000"], "", "{shape:?}");
         }

@@ -21,36 +21,36 @@ const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=met
 
 /// What there is, and at which version of the collection.
 #[derive(Deserialize)]
-pub(super) struct Listed {
-    pub(super) metadata: ListMeta,
+pub(super) struct MetadataList {
+    pub(super) metadata: ListVersion,
     /// A real server lists nothing as null.
     #[serde(deserialize_with = "or_none")]
-    pub(super) items: Vec<Partial>,
+    pub(super) items: Vec<MetadataOnly>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ListMeta {
+pub(super) struct ListVersion {
     pub(super) resource_version: String,
 }
 
 /// A line of a watch.
 #[derive(Deserialize)]
-pub(super) struct Event {
+pub(super) struct WatchLine {
     pub(super) r#type: String,
-    pub(super) object: Partial,
+    pub(super) object: MetadataOnly,
 }
 
 /// As much of an object as is asked about here; an error event has no metadata of this kind.
 #[derive(Deserialize)]
-pub(super) struct Partial {
+pub(super) struct MetadataOnly {
     #[serde(default)]
-    pub(super) metadata: PartialMeta,
+    pub(super) metadata: PartialMetadata,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct PartialMeta {
+pub(super) struct PartialMetadata {
     pub(super) name: String,
     pub(super) resource_version: String,
     pub(super) owner_references: Vec<IgnoredAny>,
@@ -58,19 +58,19 @@ pub(super) struct PartialMeta {
 }
 
 /// The events of a watch, as they come. A server under load ends watches; another one goes on where the last one ended.
-pub(super) struct Events {
+pub(super) struct EventStream {
     client: Client,
     path: String,
     until: Instant,
     revision: String,
-    pieces: Pieces,
+    pieces: ByteStream,
     unread: Vec<u8>,
 }
 
-type Pieces = BoxStream<'static, anyhow::Result<bytes::Bytes>>;
+type ByteStream = BoxStream<'static, anyhow::Result<bytes::Bytes>>;
 
 /// Lists a collection.
-pub(super) async fn list(client: &Client, path: &str) -> anyhow::Result<Listed> {
+pub(super) async fn list(client: &Client, path: &str) -> anyhow::Result<MetadataList> {
     let body = open(client, path, METADATA_LIST).await?;
     let bytes = body.collect_bytes().await.context("the answer broke off")?;
     read(&bytes).context("the list is none")
@@ -82,9 +82,9 @@ pub(super) async fn watch(
     path: &str,
     revision: &str,
     length: Duration,
-) -> anyhow::Result<Events> {
+) -> anyhow::Result<EventStream> {
     let until = Instant::now() + length;
-    Ok(Events {
+    Ok(EventStream {
         pieces: open_watch(client, path, revision, until).await?,
         client: client.clone(),
         path: path.to_owned(),
@@ -99,7 +99,7 @@ async fn open_watch(
     path: &str,
     revision: &str,
     until: Instant,
-) -> anyhow::Result<Pieces> {
+) -> anyhow::Result<ByteStream> {
     let secs = until.saturating_duration_since(Instant::now()).as_secs() + 1;
     let path = format!("{path}?watch=true&resourceVersion={revision}&timeoutSeconds={secs}");
     let body = open(client, &path, METADATA).await?;
@@ -121,11 +121,11 @@ fn read<T: DeserializeOwned>(bytes: &[u8]) -> serde_json::Result<T> {
     serde_json::from_slice(bytes)
 }
 
-// === impl Events ===
+// === impl EventStream ===
 
-impl Events {
+impl EventStream {
     /// The events that came together, at least one piece of them.
-    pub(super) async fn next(&mut self) -> anyhow::Result<Vec<Event>> {
+    pub(super) async fn next(&mut self) -> anyhow::Result<Vec<WatchLine>> {
         let Some(Ok(piece)) = self.pieces.next().await else {
             ensure!(Instant::now() < self.until, "the watch ended");
             // Half an event comes again as a whole.
@@ -143,7 +143,7 @@ impl Events {
             .split(|byte| *byte == b'\n')
             .filter(|line| !line.is_empty());
         let events = lines.map(|line| read(line).context("an event is none"));
-        let events: Vec<Event> = events.collect::<anyhow::Result<_>>()?;
+        let events: Vec<WatchLine> = events.collect::<anyhow::Result<_>>()?;
         let last = events.last().map(|event| &event.object.metadata);
         if let Some(last) = last.filter(|last| !last.resource_version.is_empty()) {
             self.revision.clone_from(&last.resource_version);
@@ -152,6 +152,6 @@ impl Events {
     }
 }
 
-fn or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Partial>, D::Error> {
+fn or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<MetadataOnly>, D::Error> {
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }

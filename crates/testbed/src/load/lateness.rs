@@ -9,14 +9,14 @@ use super::percentile;
 
 /// How late each was so far, and how many came too early.
 #[derive(Default)]
-pub(super) struct Lateness {
+pub(super) struct LatenessSamples {
     late: Vec<Duration>,
     early: usize,
 }
 
 /// What it comes to.
 #[derive(Debug, Serialize)]
-pub struct Late {
+pub struct LatenessSummary {
     /// How late half of them were at most, in seconds.
     pub p50_secs: f64,
     /// How late 99 of 100 were at most, in seconds.
@@ -27,19 +27,19 @@ pub struct Late {
     pub early: usize,
 }
 
-// === impl Lateness ===
+// === impl LatenessSamples ===
 
-impl Lateness {
+impl LatenessSamples {
     /// One whose time was `due` came now.
     pub(super) fn note(&mut self, now: Instant, due: Instant) {
         self.early += usize::from(now < due);
         self.late.push(now.saturating_duration_since(due));
     }
 
-    pub(super) fn sum_up(mut self) -> Late {
+    pub(super) fn sum_up(mut self) -> LatenessSummary {
         self.late.sort_unstable();
         let secs = |percent| percentile(&self.late, percent).as_secs_f64();
-        Late {
+        LatenessSummary {
             p50_secs: secs(50),
             p99_secs: secs(99),
             max_secs: secs(100),

@@ -15,6 +15,7 @@ use caretaker_controllers::runtime::kind::{
 use caretaker_controllers::runtime::record::{
     ObjectRecord, OwnerRef, RecordBody, RecordMeta, Revision, Uid,
 };
+use clap::Args;
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -26,15 +27,16 @@ const NAMESPACES: u64 = 100;
 const NOW: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
 /// Objects to be held: Pods with the owners they belong to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Args, Clone, Copy, Debug)]
 pub struct GraphMemory {
-    /// How many objects.
+    /// How many objects
+    #[arg(long)]
     pub objects: u64,
 }
 
 /// What holding them came to.
 #[derive(Debug, Serialize)]
-pub struct Held {
+pub struct MemorySummary {
     /// How many objects.
     pub count: u64,
     /// Resident memory of this process before, in bytes.
@@ -49,7 +51,7 @@ pub struct Held {
 
 impl GraphMemory {
     /// Feeds a controller and answers with it, so that what it holds outlives the second look at the memory.
-    pub fn run<C: Controller>(&self, mut controller: C) -> anyhow::Result<(Held, C)> {
+    pub fn run<C: Controller>(&self, mut controller: C) -> anyhow::Result<(MemorySummary, C)> {
         let mut wake = WakeList::default();
         let mut observe = |change: &ObservedChange| {
             controller.observe(change, NOW, &mut wake);
@@ -66,7 +68,7 @@ impl GraphMemory {
         }
         let after_bytes = resident_bytes()?;
         let added = after_bytes.saturating_sub(before_bytes) as f64;
-        let held = Held {
+        let held = MemorySummary {
             count: self.objects,
             before_bytes,
             after_bytes,

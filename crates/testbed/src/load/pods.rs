@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use clap::Args;
 use http::Method;
 use kube::Client;
 use serde::Serialize;
@@ -15,33 +16,41 @@ use serde_json::json;
 use tokio::time::{Instant, timeout};
 
 use super::following::{list, watch};
-use super::{Started, closed_loop, connected, namespace, send};
+use super::{LoadStart, closed_loop, connected, namespace, seconds, send};
 use crate::objects::{PODS, mk_pod, with};
 
 /// Pods to make.
-#[derive(Clone, Debug)]
-pub struct Pods {
+#[derive(Args, Clone, Debug)]
+pub struct PodLoad {
+    /// The namespace of the objects
     pub namespace: String,
+    /// The number of objects
+    #[arg(long)]
     pub pods: usize,
-    /// The Node they are bound to, which does not exist; without one they have terminated.
+    /// The Node that they run on and that does not exist; without one they have terminated
+    #[arg(long)]
     pub node: Option<String>,
-    /// How many make them at once.
+    /// How many make them at once
+    #[arg(long)]
     pub clients: usize,
 }
 
 /// Pods to wait for.
-#[derive(Clone, Debug)]
-pub struct Removal {
+#[derive(Args, Clone, Debug)]
+pub struct PodRemoval {
+    /// The namespace of the objects
     pub namespace: String,
-    /// How many stay.
+    /// How many stay
+    #[arg(long)]
     pub left: usize,
-    /// How long it may take.
+    /// How long it may take, in seconds
+    #[arg(long, default_value = "600", value_parser = seconds)]
     pub within: Duration,
 }
 
 /// What came of it.
 #[derive(Debug, Serialize)]
-pub struct Removed {
+pub struct RemovalSummary {
     /// Pods that are gone.
     pub count: usize,
     /// From the first that went to the last, in seconds.
@@ -54,9 +63,9 @@ pub struct Removed {
     pub cpu_secs: f64,
 }
 
-// === impl Pods ===
+// === impl PodLoad ===
 
-impl Pods {
+impl PodLoad {
     /// Makes them; says how many.
     pub async fn plant(&self, kubeconfig: &Path) -> anyhow::Result<usize> {
         let clients = connected(kubeconfig, self.clients.max(1)).await?;
@@ -89,23 +98,23 @@ impl Pods {
     }
 }
 
-// === impl Removal ===
+// === impl PodRemoval ===
 
-impl Removal {
+impl PodRemoval {
     /// Watches until `left` Pods are left.
-    pub async fn run(&self, kubeconfig: &Path) -> anyhow::Result<Removed> {
+    pub async fn run(&self, kubeconfig: &Path) -> anyhow::Result<RemovalSummary> {
         let clients = connected(kubeconfig, 1).await?;
         let client = clients.first().context("one client")?;
         self.run_with(client).await
     }
 
-    async fn run_with(&self, client: &Client) -> anyhow::Result<Removed> {
+    async fn run_with(&self, client: &Client) -> anyhow::Result<RemovalSummary> {
         let path = PODS.collection(&self.namespace);
         let listed = list(client, &path).await?;
         let count = listed.items.len().saturating_sub(self.left);
         let revision = listed.metadata.resource_version;
         let mut events = watch(client, &path, &revision, self.within).await?;
-        let started = Started::now();
+        let started = LoadStart::now();
         let began = Instant::now();
         let (mut first, mut last, mut gone) = (None, began, 0);
         let all = async {
@@ -128,7 +137,7 @@ impl Removal {
         let ended = timeout(self.within, all).await;
         ended.with_context(|| format!("{} Pods are still there", count - gone))??;
         let first = first.unwrap_or(began);
-        Ok(Removed {
+        Ok(RemovalSummary {
             count,
             secs: last.saturating_duration_since(first).as_secs_f64(),
             first_secs: first.saturating_duration_since(began).as_secs_f64(),
@@ -148,14 +157,14 @@ mod tests {
         for (node, left) in [(Some("gone".to_owned()), 0), (None, TERMINATED_PODS_KEPT)] {
             let target = Target::embedded();
             let clients = vec![target.client().clone(); 2];
-            let pods = Pods {
+            let pods = PodLoad {
                 namespace: "pods".to_owned(),
                 pods: TERMINATED_PODS_KEPT + 5,
                 node,
                 clients: 2,
             };
             pods.plant_with(&clients).await.unwrap();
-            let removal = Removal {
+            let removal = PodRemoval {
                 namespace: "pods".to_owned(),
                 left,
                 within: Duration::from_secs(120),

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 use bytes::Bytes;
+use clap::Args;
 use futures::future::try_join_all;
 use futures::{StreamExt as _, try_join};
 use http::{Method, Request};
@@ -14,67 +15,72 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tokio::time::Instant;
 
-use super::{Creates, Measured, Started, connected, namespace, refuse, send};
+use super::{CreateLoad, LoadStart, LoadSummary, connected, namespace, refuse, send};
 
 /// Listing all ConfigMaps of a namespace in one answer, several times.
-#[derive(Clone, Debug)]
-pub struct List {
+#[derive(Args, Clone, Debug)]
+pub struct ListLoad {
+    /// The namespace of the ConfigMaps
     pub namespace: String,
+    /// The number of lists
+    #[arg(long)]
     pub times: usize,
 }
 
 /// Watchers of one namespace, and objects created there meanwhile.
-#[derive(Clone, Debug)]
-pub struct Fanout {
-    /// How many watchers, each on a connection of its own.
+#[derive(Args, Clone, Debug)]
+pub struct WatchLoad {
+    /// How many watch, each on a connection of its own
+    #[arg(long)]
     pub watchers: usize,
-    /// What is created.
-    pub creates: Creates,
+    /// Where, and what is created; the namespace must be empty
+    #[command(flatten)]
+    pub creates: CreateLoad,
 }
 
 /// As much of a list as counting takes.
 #[derive(Deserialize)]
-struct Items {
+struct ItemCount {
     items: Vec<IgnoredAny>,
 }
 
-// === impl List ===
+// === impl ListLoad ===
 
-impl List {
-    pub async fn run(&self, kubeconfig: &Path) -> anyhow::Result<Measured> {
+impl ListLoad {
+    pub async fn run(&self, kubeconfig: &Path) -> anyhow::Result<LoadSummary> {
         let clients = connected(kubeconfig, 1).await?;
         let client = clients.first().context("one was asked for")?;
         let path = format!("/api/v1/namespaces/{}/configmaps", self.namespace);
-        let (started, mut latencies, mut last) = (Started::now(), Vec::new(), Bytes::new());
+        let (started, mut latencies, mut last) = (LoadStart::now(), Vec::new(), Bytes::new());
         for _ in 0..self.times {
             let sent = Instant::now();
             last = send(client, Method::GET, &path, Bytes::new()).await?;
             latencies.push(sent.elapsed());
         }
         let mut measured = started.measured(0, last.len(), latencies);
-        let list: Items = serde_json::from_slice(&last).context("the list is none")?;
+        let list: ItemCount = serde_json::from_slice(&last).context("the list is none")?;
         measured.count = list.items.len();
         Ok(measured)
     }
 }
 
-// === impl Fanout ===
+// === impl WatchLoad ===
 
-impl Fanout {
+impl WatchLoad {
     /// Starts the watchers, creates the objects and waits until every watcher has seen every one of them. Of the answer
     /// `secs` is for all events, the percentiles are those of the creates.
-    pub async fn run(&self, kubeconfig: &Path) -> anyhow::Result<Measured> {
+    pub async fn run(&self, kubeconfig: &Path) -> anyhow::Result<LoadSummary> {
         let watchers = connected(kubeconfig, self.watchers).await?;
         let writers = connected(kubeconfig, self.creates.clients).await?;
         if let Some(first) = writers.first() {
             namespace(first, &self.creates.namespace).await?;
         }
         let streams = try_join_all(watchers.iter().map(|client| self.watch(client))).await?;
-        let started = Started::now();
+        let started = LoadStart::now();
         let seen = try_join_all(streams.into_iter().map(|body| self.read(body)));
         let (created, seen) = try_join!(self.creates.run_with(&writers), seen)?;
         let events = started.measured(seen.iter().sum(), 0, Vec::new());
-        Ok(Measured {
+        Ok(LoadSummary {
             p50_secs: created.p50_secs,
             p99_secs: created.p99_secs,
             ..events

@@ -18,10 +18,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
-use super::following::{Event, list, watch};
-use super::lateness::{Late, Lateness};
+use super::following::{WatchLine, list, watch};
+use super::lateness::{LatenessSamples, LatenessSummary};
 use super::server_clock::ServerClock;
-use super::{Started, closed_loop, connected, cpu_time, namespace, send};
+use super::{LoadStart, closed_loop, connected, cpu_time, namespace, send};
 use crate::objects::with;
 use crate::suites::cron::JobDialect;
 
@@ -62,7 +62,7 @@ pub struct TimedResult {
     /// Seconds from the first due time to the last event.
     pub secs: f64,
     #[serde(flatten)]
-    pub late: Late,
+    pub late: LatenessSummary,
     /// Jobs beyond the one of each CronJob; absent for expiry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duplicates: Option<usize>,
@@ -80,7 +80,7 @@ struct EventTracker<'a> {
     clock: &'a ServerClock,
     first: Timestamp,
     missing: BTreeSet<String>,
-    lateness: Lateness,
+    lateness: LatenessSamples,
     duplicates: usize,
 }
 
@@ -179,13 +179,13 @@ impl TimedLoad {
         let patience = last.saturating_duration_since(Instant::now()) + self.within;
         let revision = listed.metadata.resource_version;
         let mut events = watch(client, &path, &revision, patience + LINGER).await?;
-        let (making, started) = (cpu_time(), Started::now());
+        let (making, started) = (cpu_time(), LoadStart::now());
         let mut tracker = EventTracker {
             load: self,
             clock,
             first,
             missing: (0..self.count).map(name).collect(),
-            lateness: Lateness::default(),
+            lateness: LatenessSamples::default(),
             duplicates: 0,
         };
         let all = async {
@@ -237,7 +237,7 @@ impl TimedLoad {
 
 impl EventTracker<'_> {
     /// Takes note of watch events that arrived now.
-    fn note(&mut self, together: Vec<Event>) -> anyhow::Result<()> {
+    fn note(&mut self, together: Vec<WatchLine>) -> anyhow::Result<()> {
         let now = Instant::now();
         for event in together {
             let meta = event.object.metadata;

@@ -71,7 +71,7 @@ pub static VOLCANO: JobDialect = JobDialect {
 };
 
 /// A CronJob with a slot that has come.
-pub struct Overdue {
+pub struct OverdueCron {
     pub cron: CreatedObject,
     /// The schedule time that has passed.
     pub slot: Timestamp,
@@ -161,7 +161,7 @@ impl JobDialect {
         env: &Environment,
         name: &str,
         spec: Value,
-    ) -> CheckResult<Overdue> {
+    ) -> CheckResult<OverdueCron> {
         self.define(env).await?;
         let now = env.now().await?;
         let slot = now - SignedDuration::from_mins(AGO_MINS);
@@ -174,7 +174,7 @@ impl JobDialect {
         env.change_status(&cron, json!({"lastScheduleTime": last}))
             .await?;
         let job = format!("{name}-{}", slot.as_second().div_euclid(60));
-        Ok(Overdue { cron, slot, job })
+        Ok(OverdueCron { cron, slot, job })
     }
 
     /// The same, and it is resumed.
@@ -183,7 +183,7 @@ impl JobDialect {
         env: &Environment,
         name: &str,
         spec: Value,
-    ) -> CheckResult<Overdue> {
+    ) -> CheckResult<OverdueCron> {
         let overdue = self.suspended(env, name, spec).await?;
         overdue.resume(env).await?;
         Ok(overdue)
@@ -215,9 +215,9 @@ impl JobDialect {
     }
 }
 
-// === impl Overdue ===
+// === impl OverdueCron ===
 
-impl Overdue {
+impl OverdueCron {
     /// Resumes the CronJob.
     pub async fn resume(&self, env: &Environment) -> CheckResult {
         env.change(&self.cron, json!({"spec": {"suspend": false}}))

@@ -5,17 +5,7 @@ use caretaker_testbed::wire::{FakeReply, RequestFate, WireRequest};
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::convergent_case;
-
-/// Sends deletes without preconditions.
-fn drops_preconditions(asked: &WireRequest<'_>) -> RequestFate {
-    if *asked.method != Method::DELETE {
-        return RequestFate::Pass;
-    }
-    let mut body = asked.body.clone();
-    body["preconditions"] = Value::Null;
-    RequestFate::Body(body)
-}
+use crate::{convergent_case, drops_preconditions};
 
 fn is_owner_read(asked: &WireRequest<'_>) -> bool {
     *asked.method == Method::GET && asked.is_effect

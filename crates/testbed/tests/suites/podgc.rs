@@ -8,19 +8,9 @@ use caretaker_testbed::objects::{PODS, mk_pod, with};
 use caretaker_testbed::target::Target;
 use caretaker_testbed::wire::{RequestFate, WireRequest};
 use http::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::convergent_case;
-
-/// Sends deletes without preconditions.
-fn drops_preconditions(asked: &WireRequest<'_>) -> RequestFate {
-    if *asked.method != Method::DELETE {
-        return RequestFate::Pass;
-    }
-    let mut body = asked.body.clone();
-    body["preconditions"] = Value::Null;
-    RequestFate::Body(body)
-}
+use crate::{convergent_case, drops_preconditions};
 
 /// Patches more of a Pod's status than its failure.
 fn patches_too_much(asked: &WireRequest<'_>) -> RequestFate {

@@ -4,7 +4,7 @@
 use http::Method;
 use serde_json::Value;
 
-use super::{History, StoredObject, judged};
+use super::{ObjectHistory, StoredObject, judged};
 use crate::wire::RecordedRequest;
 
 /// Whether a request creates an object. Only the CronJob controllers create any.
@@ -19,7 +19,7 @@ pub(super) fn is_record(act: &RecordedRequest) -> bool {
 
 /// The CronJob that a Job belongs to as it was when something happened to the Job, unless that was gone or going.
 pub(super) fn master<'a>(
-    history: &'a History,
+    history: &'a ObjectHistory,
     job: &StoredObject,
     at: u64,
 ) -> Option<&'a StoredObject> {
@@ -29,7 +29,7 @@ pub(super) fn master<'a>(
 }
 
 /// A Job was made.
-pub(super) fn start(history: &History, act: &RecordedRequest) -> Result<(), String> {
+pub(super) fn start(history: &ObjectHistory, act: &RecordedRequest) -> Result<(), String> {
     let made = &act.answer;
     let (Some(owner), Some(name)) = (controller(made), made["metadata"]["name"].as_str()) else {
         return Err("S6: a Job was created without an owner".to_owned());
@@ -82,7 +82,7 @@ pub(super) fn delete(job: &StoredObject, cron: &StoredObject) -> Result<(), Stri
 }
 
 /// The status of a CronJob was written: nothing else has changed.
-pub(super) fn record(history: &History, act: &RecordedRequest) -> Result<(), String> {
+pub(super) fn record(history: &ObjectHistory, act: &RecordedRequest) -> Result<(), String> {
     let metadata = &act.body["metadata"];
     let Some((before, after)) = judged(history, &metadata["uid"], &metadata["resourceVersion"])?
     else {
@@ -133,12 +133,12 @@ mod tests {
         }
     }
 
-    fn history(stored: Vec<StoredObject>) -> History {
+    fn history(stored: Vec<StoredObject>) -> ObjectHistory {
         let kinds = [
             KnownKind::new(JOBS, "batch/v1", "Job"),
             KnownKind::new(CRON_JOBS, "batch/v1", "CronJob"),
         ];
-        History::new(&kinds, stored)
+        ObjectHistory::new(&kinds, stored)
     }
 
     fn made(job: &StoredObject) -> RecordedRequest {

@@ -10,7 +10,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::judged;
-use crate::checkers::history::{History, StoredObject};
+use crate::checkers::history::{ObjectHistory, StoredObject};
 use crate::objects::with;
 use crate::target::TERMINATED_PODS_KEPT;
 use crate::wire::{RecordedRequest, RequestSender};
@@ -29,7 +29,7 @@ pub(super) fn is_mark(act: &RecordedRequest) -> bool {
 }
 
 pub(super) fn delete(
-    history: &History,
+    history: &ObjectHistory,
     act: &RecordedRequest,
     acts: &[RecordedRequest],
 ) -> Result<(), String> {
@@ -42,7 +42,7 @@ pub(super) fn delete(
 }
 
 pub(super) fn patch(
-    history: &History,
+    history: &ObjectHistory,
     act: &RecordedRequest,
     acts: &[RecordedRequest],
 ) -> Result<(), String> {
@@ -61,7 +61,7 @@ pub(super) fn patch(
 }
 
 fn is_wanted(
-    history: &History,
+    history: &ObjectHistory,
     pod: &StoredObject,
     at: u64,
     act: &RecordedRequest,
@@ -221,7 +221,7 @@ mod tests {
             KnownKind::new(PODS, "v1", "Pod"),
             KnownKind::new(NODES, "v1", "Node"),
         ];
-        let found = violations(&History::new(&kinds, stored), acts);
+        let found = violations(&ObjectHistory::new(&kinds, stored), acts);
         match rule {
             None => assert_eq!(found, Vec::<String>::new()),
             Some(rule) => assert!(found.iter().any(|why| why.contains(rule)), "{found:?}"),

@@ -80,7 +80,7 @@ fn patches(metadata: Value) -> RecordedRequest {
 }
 
 fn check(what: &str, stored: Vec<StoredObject>, act: RecordedRequest, expected: Option<&str>) {
-    let found = violations(&History::new(&kinds(), stored), &[act]);
+    let found = violations(&ObjectHistory::new(&kinds(), stored), &[act]);
     let rules: Vec<bool> = found
         .iter()
         .map(|found| expected.is_some_and(|rule| found.contains(&format!(": {rule}: "))))
@@ -208,7 +208,7 @@ async fn an_owner_counts_as_waiting_for_a_moment_after_it_changed_its_mind() {
     for (after, is_fine) in [(0, true), (1_000, true), (1_001, false)] {
         let sent = now + Duration::from_millis(after);
         let acts = [switch.clone(), deletes("child", "2", sent)];
-        let found = violations(&History::new(&kinds(), stored()), &acts);
+        let found = violations(&ObjectHistory::new(&kinds(), stored()), &acts);
         assert_eq!(found.is_empty(), is_fine, "{after} ms: {found:?}");
     }
     let untold = deletes("child", "2", now);

@@ -11,7 +11,7 @@ use crate::case::{CaseBody, CaseNeed, CheckResult, ConvergentSteps, TestCase};
 use crate::controllers::COLLECTOR as NAME;
 use crate::environment::Environment;
 use crate::fixtures::CreatedObject;
-use crate::suites::cron::{BATCH, JobDialect, Overdue, VOLCANO, succeeded};
+use crate::suites::cron::{BATCH, JobDialect, OverdueCron, VOLCANO, succeeded};
 
 /// The name for `--controllers`.
 pub const CRON_NAME: &str = "cronjob-controller/batch";
@@ -37,7 +37,7 @@ pub(super) const CASES: &[TestCase] = &[
 ];
 
 /// A suspended CronJob whose schedule time has passed.
-async fn cron(dialect: &JobDialect, env: &Environment, spec: Value) -> CheckResult<Overdue> {
+async fn cron(dialect: &JobDialect, env: &Environment, spec: Value) -> CheckResult<OverdueCron> {
     dialect.suspended(env, "a", spec).await
 }
 

@@ -94,12 +94,8 @@ async fn delete_collection_dry_run_deletes_nothing(s: &mut Session) {
 
 async fn delete_collection_with_preconditions_is_refused_per_object(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.delete_all(
-        &CONFIG_MAPS,
-        "",
-        json!({"preconditions": {"uid": "00000000-0000-0000-0000-000000000001"}}),
-    )
-    .await;
+    let options = json!({"preconditions": {"uid": "00000000-0000-0000-0000-000000000001"}});
+    s.delete_all(&CONFIG_MAPS, "", options).await;
     s.delete_all(&CONFIG_MAPS, "", policy("Sometimes")).await;
     s.list(&CONFIG_MAPS, "").await;
 }

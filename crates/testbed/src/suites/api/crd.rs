@@ -99,14 +99,9 @@ async fn crd_with_a_bad_name_is_422(s: &mut Session) {
     let named = |name: &str| with(mk_crd(&group), json!({"metadata": {"name": name}}));
     s.post(&CRDS, named("gadgets")).await;
     s.post(&CRDS, named(&format!("widgets.{group}"))).await;
+    let changes = json!({"metadata": {"name": "gadgets.nodot"}});
     s.note("a group without a dot")
-        .post(
-            &CRDS,
-            with(
-                mk_crd("nodot"),
-                json!({"metadata": {"name": "gadgets.nodot"}}),
-            ),
-        )
+        .post(&CRDS, with(mk_crd("nodot"), changes))
         .await;
     s.note("no kind")
         .post(
@@ -115,49 +110,41 @@ async fn crd_with_a_bad_name_is_422(s: &mut Session) {
         )
         .await;
     s.note("a bad plural").post(&CRDS, with(mk_crd(&group), json!({"metadata": {"name": format!("Gadgets.{group}")}, "spec": {"names": {"plural": "Gadgets"}}}))).await;
-    s.note("a scope that is none")
-        .post(
-            &CRDS,
-            with(mk_crd(&group), json!({"spec": {"scope": "Everywhere"}})),
-        )
-        .await;
+    let object = with(mk_crd(&group), json!({"spec": {"scope": "Everywhere"}}));
+    s.note("a scope that is none").post(&CRDS, object).await;
 }
 
 async fn crd_without_schema_or_versions_is_422(s: &mut Session) {
     let group = group(s);
     let versions = |versions: Value| with(mk_crd(&group), json!({"spec": {"versions": versions}}));
     let version = mk_crd(&group)["spec"]["versions"][0].clone();
-    s.note("no schema")
-        .post(
-            &CRDS,
+    for (note, object) in [
+        (
+            "no schema",
             versions(json!([with(version.clone(), json!({"schema": null}))])),
-        )
-        .await;
-    s.note("no versions").post(&CRDS, versions(json!([]))).await;
-    s.note("no storage version")
-        .post(
-            &CRDS,
+        ),
+        ("no versions", versions(json!([]))),
+        (
+            "no storage version",
             versions(json!([with(version.clone(), json!({"storage": false}))])),
-        )
-        .await;
-    s.note("two storage versions")
-        .post(
-            &CRDS,
+        ),
+        (
+            "two storage versions",
             versions(json!([
                 version.clone(),
                 with(version.clone(), json!({"name": "v2"}))
             ])),
-        )
-        .await;
-    s.note("the same version twice")
-        .post(
-            &CRDS,
+        ),
+        (
+            "the same version twice",
             versions(json!([
                 version.clone(),
                 with(version.clone(), json!({"storage": false}))
             ])),
-        )
-        .await;
+        ),
+    ] {
+        s.note(note).post(&CRDS, object).await;
+    }
     let schema = |schema: Value| {
         versions(json!([with(
             version.clone(),
@@ -191,7 +178,7 @@ async fn crd_with_names_that_are_taken_is_not_accepted(s: &mut Session) {
     .await;
     s.ask(Ask::get(path).viewed(|body| body["status"].clone()))
         .await;
-    s.ask(Ask::get(format!("/apis/{group}/v1/widgets"))).await;
+    s.get_path(format!("/apis/{group}/v1/widgets")).await;
 }
 
 async fn crd_put_needs_a_resource_version(s: &mut Session) {
@@ -222,13 +209,11 @@ async fn crd_put_needs_a_resource_version(s: &mut Session) {
 
 async fn crd_appears_in_discovery(s: &mut Session) {
     let group = group(s);
-    s.note("before")
-        .ask(Ask::get(format!("/apis/{group}")))
-        .await;
+    s.note("before").get_path(format!("/apis/{group}")).await;
     let names = json!({"shortNames": ["gd"], "categories": ["all"], "singular": "gizmo", "listKind": "GizmoList"});
     define(s, &with(mk_crd(&group), json!({"spec": {"names": names}}))).await;
-    s.ask(Ask::get(format!("/apis/{group}"))).await;
-    s.ask(Ask::get(format!("/apis/{group}/v1"))).await;
+    s.get_path(format!("/apis/{group}")).await;
+    s.get_path(format!("/apis/{group}/v1")).await;
     let aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
     let document = s.quietly(Ask::get("/apis").accept(aggregated)).await.body;
     let mine = document["items"]
@@ -253,34 +238,34 @@ async fn crd_of_cluster_scope(s: &mut Session) {
     s.list(&cluster, "").await;
     let ns = s.ns().to_owned();
     s.note("not in a namespace")
-        .ask(Ask::get(format!(
-            "/apis/{group}/v1/namespaces/{ns}/gadgets"
-        )))
+        .get_path(format!("/apis/{group}/v1/namespaces/{ns}/gadgets"))
         .await;
     s.delete(&cluster, "a").await;
 }
 
+/// Defines Gadgets of version v1 and of others like it, each with changes.
+async fn define_versions(s: &mut Session, others: &[Value]) {
+    let definition = mk_crd(&group(s));
+    let v1 = &definition["spec"]["versions"][0];
+    let mut versions = vec![v1.clone()];
+    versions.extend(
+        others
+            .iter()
+            .map(|changes| with(v1.clone(), changes.clone())),
+    );
+    let versions = json!({"spec": {"versions": versions}});
+    define(s, &with(definition, versions)).await;
+}
+
 async fn crd_of_several_versions(s: &mut Session) {
     let group = group(s);
-    let version = mk_crd(&group)["spec"]["versions"][0].clone();
-    let versions = json!([
-        version,
-        with(
-            version.clone(),
-            json!({"name": "v2beta1", "storage": false})
-        ),
-        with(version.clone(), json!({"name": "v2", "storage": false}))
-    ]);
-    define(
-        s,
-        &with(mk_crd(&group), json!({"spec": {"versions": versions}})),
-    )
-    .await;
+    let v2beta1 = json!({"name": "v2beta1", "storage": false});
+    define_versions(s, &[v2beta1, json!({"name": "v2", "storage": false})]).await;
     let (v1, v2) = (
         gadgets(s),
         Resource::custom(&group, "v2", "gadgets", Scope::Namespaced),
     );
-    s.ask(Ask::get(format!("/apis/{group}"))).await;
+    s.get_path(format!("/apis/{group}")).await;
     s.post(&v1, mk_gadget(&group, "a")).await;
     s.note("the same object in the other version")
         .get(&v2, "a")
@@ -297,23 +282,15 @@ async fn crd_of_several_versions(s: &mut Session) {
 
 async fn crd_version_that_is_not_served_is_404(s: &mut Session) {
     let group = group(s);
-    let version = mk_crd(&group)["spec"]["versions"][0].clone();
-    let versions = json!([
-        version,
-        with(
-            version.clone(),
-            json!({"name": "v2", "storage": false, "served": false})
-        )
-    ]);
-    define(
+    define_versions(
         s,
-        &with(mk_crd(&group), json!({"spec": {"versions": versions}})),
+        &[json!({"name": "v2", "storage": false, "served": false})],
     )
     .await;
-    s.ask(Ask::get(format!("/apis/{group}/v2/gadgets"))).await;
-    s.ask(Ask::get(format!("/apis/{group}/v9/gadgets"))).await;
-    s.ask(Ask::get(format!("/apis/{group}/v1/widgets"))).await;
-    s.ask(Ask::get(format!("/apis/{group}"))).await;
+    s.get_path(format!("/apis/{group}/v2/gadgets")).await;
+    s.get_path(format!("/apis/{group}/v9/gadgets")).await;
+    s.get_path(format!("/apis/{group}/v1/widgets")).await;
+    s.get_path(format!("/apis/{group}")).await;
 }
 
 async fn crd_that_goes_takes_its_objects_along(s: &mut Session) {
@@ -328,7 +305,7 @@ async fn crd_that_goes_takes_its_objects_along(s: &mut Session) {
     )
     .await;
     s.until(&path, |answer| answer.status == 404).await;
-    s.note("gone").ask(Ask::get(path)).await;
+    s.note("gone").get_path(path).await;
     s.until(&gadgets.everywhere(), |answer| answer.status == 404)
         .await;
     s.list(&gadgets, "").await;
@@ -364,5 +341,5 @@ async fn crd_that_goes_waits_for_held_objects_and_refuses_new_ones(s: &mut Sessi
     s.merge_patch(&gadgets, "a", json!({"metadata": {"finalizers": null}}))
         .await;
     s.until(&path, |answer| answer.status == 404).await;
-    s.note("gone").ask(Ask::get(path)).await;
+    s.note("gone").get_path(path).await;
 }

@@ -51,11 +51,8 @@ async fn create_replaces_system_fields_of_the_body(s: &mut Session) {
         "deletionGracePeriodSeconds": 5,
         "selfLink": "/here",
     });
-    s.post(
-        &CONFIG_MAPS,
-        with(mk_config_map("a"), json!({ "metadata": meta })),
-    )
-    .await;
+    let object = with(mk_config_map("a"), json!({ "metadata": meta }));
+    s.post(&CONFIG_MAPS, object).await;
     s.get(&CONFIG_MAPS, "a").await;
 }
 
@@ -71,11 +68,8 @@ async fn create_keeps_the_generation_of_kinds_that_have_none(s: &mut Session) {
     )
     .await;
     s.post(&LEASES, generation_7(mk_lease("a"))).await;
-    s.post(
-        &ROLES,
-        generation_7(mk_object("rbac.authorization.k8s.io/v1", "Role", "a")),
-    )
-    .await;
+    let object = generation_7(mk_object("rbac.authorization.k8s.io/v1", "Role", "a"));
+    s.post(&ROLES, object).await;
 }
 
 async fn create_sets_generation_1_on_kinds_with_a_spec(s: &mut Session) {
@@ -86,60 +80,30 @@ async fn create_sets_generation_1_on_kinds_with_a_spec(s: &mut Session) {
         .await;
     s.post(&JOBS, generation_7(mk_job("a"))).await;
     s.post(&CRON_JOBS, generation_7(mk_cron_job("a"))).await;
-    s.post(
-        &DISRUPTION_BUDGETS,
-        generation_7(mk_object("policy/v1", "PodDisruptionBudget", "a")),
-    )
-    .await;
+    let object = generation_7(mk_object("policy/v1", "PodDisruptionBudget", "a"));
+    s.post(&DISRUPTION_BUDGETS, object).await;
 }
 
 async fn create_with_a_resource_version_is_500(s: &mut Session) {
-    s.post(
-        &CONFIG_MAPS,
-        with(
-            mk_config_map("a"),
-            json!({"metadata": {"resourceVersion": "1"}}),
-        ),
-    )
-    .await;
-    s.post(
-        &CONFIG_MAPS,
-        with(
-            mk_config_map("b"),
-            json!({"metadata": {"resourceVersion": "0"}}),
-        ),
-    )
-    .await;
-    s.post(
-        &CONFIG_MAPS,
-        with(
-            mk_config_map("c"),
-            json!({"metadata": {"resourceVersion": ""}}),
-        ),
-    )
-    .await;
-    s.post(
-        &CONFIG_MAPS,
-        with(
-            mk_config_map("d"),
-            json!({"metadata": {"resourceVersion": "abc"}}),
-        ),
-    )
-    .await;
+    for (name, changes) in [
+        ("a", json!({"metadata": {"resourceVersion": "1"}})),
+        ("b", json!({"metadata": {"resourceVersion": "0"}})),
+        ("c", json!({"metadata": {"resourceVersion": ""}})),
+        ("d", json!({"metadata": {"resourceVersion": "abc"}})),
+    ] {
+        s.post(&CONFIG_MAPS, with(mk_config_map(name), changes))
+            .await;
+    }
 }
 
 async fn create_without_a_name_is_422(s: &mut Session) {
-    s.post(
-        &CONFIG_MAPS,
+    for object in [
         json!({"apiVersion": "v1", "kind": "ConfigMap"}),
-    )
-    .await;
-    s.post(
-        &CONFIG_MAPS,
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}}),
-    )
-    .await;
-    s.post(&CONFIG_MAPS, mk_config_map("")).await;
+        mk_config_map(""),
+    ] {
+        s.post(&CONFIG_MAPS, object).await;
+    }
     s.post(&DEPLOYMENTS, mk_deployment("")).await;
 }
 
@@ -165,16 +129,12 @@ async fn create_with_a_bad_name_is_422(s: &mut Session) {
         .post(&SERVICES, mk_service("a.b"))
         .await;
     s.note("Role names may be anything but paths");
-    s.post(
-        &ROLES,
+    for object in [
         mk_object("rbac.authorization.k8s.io/v1", "Role", "system:Any_Thing"),
-    )
-    .await;
-    s.post(
-        &ROLES,
         mk_object("rbac.authorization.k8s.io/v1", "Role", "a%b"),
-    )
-    .await;
+    ] {
+        s.post(&ROLES, object).await;
+    }
     s.post(&NAMESPACES, mk_namespace("a.b")).await;
 }
 
@@ -197,12 +157,8 @@ async fn create_with_bad_labels_or_annotations_is_422(s: &mut Session) {
         )
     };
     s.post(&CONFIG_MAPS, annotated(json!({"a b": "v"}))).await;
-    s.note("256 KiB in total")
-        .post(
-            &CONFIG_MAPS,
-            annotated(json!({"k": "x".repeat(256 * 1024)})),
-        )
-        .await;
+    let object = annotated(json!({"k": "x".repeat(256 * 1024)}));
+    s.note("256 KiB in total").post(&CONFIG_MAPS, object).await;
     s.note("annotation keys may be upper case")
         .post(
             &CONFIG_MAPS,
@@ -227,27 +183,23 @@ async fn create_of_another_kind_is_400(s: &mut Session) {
 }
 
 async fn create_of_a_built_in_object_needs_no_kind(s: &mut Session) {
-    s.note("neither")
-        .post(&CONFIG_MAPS, json!({"metadata": {"name": "a"}}))
-        .await;
-    s.note("no kind")
-        .post(
-            &CONFIG_MAPS,
+    for (note, object) in [
+        ("neither", json!({"metadata": {"name": "a"}})),
+        (
+            "no kind",
             json!({"metadata": {"name": "b"}, "apiVersion": "v1"}),
-        )
-        .await;
-    s.note("no version")
-        .post(
-            &CONFIG_MAPS,
+        ),
+        (
+            "no version",
             json!({"metadata": {"name": "c"}, "kind": "ConfigMap"}),
-        )
-        .await;
-    s.note("another version, no kind")
-        .post(
-            &CONFIG_MAPS,
+        ),
+        (
+            "another version, no kind",
             json!({"metadata": {"name": "d"}, "apiVersion": "apps/v1"}),
-        )
-        .await;
+        ),
+    ] {
+        s.note(note).post(&CONFIG_MAPS, object).await;
+    }
 }
 
 async fn create_of_no_object_is_refused(s: &mut Session) {
@@ -274,19 +226,13 @@ async fn create_of_no_object_is_refused(s: &mut Session) {
 
 async fn create_in_another_namespace_than_the_body_says_is_400(s: &mut Session) {
     let ns = s.ns().to_owned();
-    s.post(
-        &CONFIG_MAPS,
-        with(
-            mk_config_map("a"),
-            json!({"metadata": {"namespace": "other"}}),
-        ),
-    )
-    .await;
-    s.post(
-        &CONFIG_MAPS,
-        with(mk_config_map("a"), json!({"metadata": {"namespace": ns}})),
-    )
-    .await;
+    for changes in [
+        json!({"metadata": {"namespace": "other"}}),
+        json!({"metadata": {"namespace": ns}}),
+    ] {
+        s.post(&CONFIG_MAPS, with(mk_config_map("a"), changes))
+            .await;
+    }
     s.note("a namespace on a cluster object is dropped or refused");
     let class = with(
         mk_object(
@@ -314,21 +260,16 @@ async fn create_over_a_terminating_object_is_409_and_says_so(s: &mut Session) {
 }
 
 async fn create_in_a_missing_namespace_is_404(s: &mut Session) {
-    s.ask(Ask::post(
-        CONFIG_MAPS.collection("missing"),
-        &mk_config_map("a"),
-    ))
-    .await;
-    s.ask(Ask::post(
-        DEPLOYMENTS.collection("missing"),
-        &mk_deployment("a"),
-    ))
-    .await;
-    s.ask(Ask::post(
-        format!("{}?dryRun=All", CONFIG_MAPS.collection("missing")),
-        &mk_config_map("a"),
-    ))
-    .await;
+    for ask in [
+        Ask::post(CONFIG_MAPS.collection("missing"), &mk_config_map("a")),
+        Ask::post(DEPLOYMENTS.collection("missing"), &mk_deployment("a")),
+        Ask::post(
+            format!("{}?dryRun=All", CONFIG_MAPS.collection("missing")),
+            &mk_config_map("a"),
+        ),
+    ] {
+        s.ask(ask).await;
+    }
 }
 
 fn mk_generated(base: &str) -> Value {
@@ -466,58 +407,31 @@ async fn create_drops_the_status_of_kinds_with_a_status_subresource(s: &mut Sess
         ),
     )
     .await;
-    s.post(
-        &DEPLOYMENTS,
-        with(mk_deployment("a"), json!({"status": {"replicas": 3}})),
-    )
-    .await;
-    s.post(
-        &JOBS,
-        with(mk_job("a"), json!({"status": {"succeeded": 3}})),
-    )
-    .await;
+    let object = with(mk_deployment("a"), json!({"status": {"replicas": 3}}));
+    s.post(&DEPLOYMENTS, object).await;
+    let changes = json!({"status": {"succeeded": 3}});
+    s.post(&JOBS, with(mk_job("a"), changes)).await;
 }
 
 async fn create_with_wrong_types_is_400(s: &mut Session) {
-    s.post(
-        &CONFIG_MAPS,
+    for object in [
         with(mk_config_map("a"), json!({"data": {"k": 1}})),
-    )
-    .await;
-    s.post(
-        &CONFIG_MAPS,
         with(mk_config_map("a"), json!({"data": "text"})),
-    )
-    .await;
-    s.post(&CONFIG_MAPS, mk_labelled("a", json!("text"))).await;
-    s.post(&CONFIG_MAPS, mk_labelled("a", json!({"k": true})))
-        .await;
-    s.post(
-        &CONFIG_MAPS,
+        mk_labelled("a", json!("text")),
+        mk_labelled("a", json!({"k": true})),
         with(
             mk_config_map("a"),
             json!({"metadata": {"finalizers": "text"}}),
         ),
-    )
-    .await;
-    s.post(
-        &CONFIG_MAPS,
         with(mk_config_map("a"), json!({"metadata": {"name": 7}})),
-    )
-    .await;
-    s.post(
-        &CONFIG_MAPS,
         with(mk_config_map("a"), json!({"metadata": "text"})),
-    )
-    .await;
-    s.post(
-        &CONFIG_MAPS,
         with(
             mk_config_map("a"),
             json!({"metadata": {"creationTimestamp": "yesterday"}}),
         ),
-    )
-    .await;
+    ] {
+        s.post(&CONFIG_MAPS, object).await;
+    }
 }
 
 async fn create_dry_run_answers_and_stores_nothing(s: &mut Session) {
@@ -555,10 +469,6 @@ async fn create_of_a_secret_merges_string_data(s: &mut Session) {
         json!({"data": {"a": "YQ==", "b": "Yg=="}, "stringData": {"b": "new"}}),
     );
     s.post(&SECRETS, secret).await;
-    s.note("not base64")
-        .post(
-            &SECRETS,
-            with(mk_object("v1", "Secret", "b"), json!({"data": {"a": "%"}})),
-        )
-        .await;
+    let object = with(mk_object("v1", "Secret", "b"), json!({"data": {"a": "%"}}));
+    s.note("not base64").post(&SECRETS, object).await;
 }

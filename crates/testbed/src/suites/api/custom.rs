@@ -38,21 +38,17 @@ async fn custom_objects_are_created_and_listed_with_their_kind(s: &mut Session) 
     s.note("missing").get(&gadgets, "b").await;
     s.post_with(&gadgets, "dryRun=All", mk_gadget(&group, "c"))
         .await;
-    s.note("generated")
-        .post(
-            &gadgets,
-            with(
-                mk_gadget(&group, "c"),
-                json!({"metadata": {"name": null, "generateName": "gen-"}}),
-            ),
-        )
-        .await;
-    s.note("no name")
-        .post(
-            &gadgets,
-            with(mk_gadget(&group, "c"), json!({"metadata": {"name": null}})),
-        )
-        .await;
+    for (note, changes) in [
+        (
+            "generated",
+            json!({"metadata": {"name": null, "generateName": "gen-"}}),
+        ),
+        ("no name", json!({"metadata": {"name": null}})),
+    ] {
+        s.note(note)
+            .post(&gadgets, with(mk_gadget(&group, "c"), changes))
+            .await;
+    }
     s.note("YAML");
     let yaml = format!("apiVersion: {group}/v1\nkind: Gadget\nmetadata:\n  name: yaml\n");
     let path = s.path(&gadgets);
@@ -66,61 +62,49 @@ async fn custom_objects_are_created_and_listed_with_their_kind(s: &mut Session) 
 
 async fn custom_objects_of_another_kind_are_refused(s: &mut Session) {
     let (gadgets, group) = define_gadgets(s).await;
-    s.note("another kind")
-        .post(
-            &gadgets,
+    for (note, object) in [
+        (
+            "another kind",
             with(mk_gadget(&group, "a"), json!({"kind": "Widget"})),
-        )
-        .await;
-    s.note("another version")
-        .post(
-            &gadgets,
+        ),
+        (
+            "another version",
             with(
                 mk_gadget(&group, "a"),
                 json!({"apiVersion": format!("{group}/v2")}),
             ),
-        )
-        .await;
-    s.note("another group")
-        .post(
-            &gadgets,
+        ),
+        (
+            "another group",
             with(mk_gadget(&group, "a"), json!({"apiVersion": "v1"})),
-        )
-        .await;
-    s.note("no kind")
-        .post(
-            &gadgets,
+        ),
+        (
+            "no kind",
             with(mk_gadget(&group, "a"), json!({"kind": null})),
-        )
-        .await;
-    s.note("no version")
-        .post(
-            &gadgets,
+        ),
+        (
+            "no version",
             with(mk_gadget(&group, "a"), json!({"apiVersion": null})),
-        )
-        .await;
-    s.note("no object").post(&gadgets, json!([])).await;
-    s.note("bad metadata")
-        .post(
-            &gadgets,
+        ),
+        ("no object", json!([])),
+        (
+            "bad metadata",
             with(
                 mk_gadget(&group, "a"),
                 json!({"metadata": {"labels": {"a": 1}}}),
             ),
-        )
-        .await;
-    s.note("bad name")
-        .post(&gadgets, mk_gadget(&group, "Bad_"))
-        .await;
-    s.note("bad finalizer")
-        .post(
-            &gadgets,
+        ),
+        ("bad name", mk_gadget(&group, "Bad_")),
+        (
+            "bad finalizer",
             with(
                 mk_gadget(&group, "a"),
                 json!({"metadata": {"finalizers": ["noslash"]}}),
             ),
-        )
-        .await;
+        ),
+    ] {
+        s.note(note).post(&gadgets, object).await;
+    }
     let path = s.path(&gadgets);
     s.note("no content")
         .ask(Ask::new(Method::POST, &path).content_type("application/json"))
@@ -136,36 +120,24 @@ async fn custom_objects_of_another_kind_are_refused(s: &mut Session) {
 
 async fn custom_objects_have_generations(s: &mut Session) {
     let (gadgets, group) = define_gadgets(s).await;
-    s.post(
-        &gadgets,
-        with(
-            mk_gadget(&group, "a"),
-            json!({"metadata": {"generation": 7}}),
-        ),
-    )
-    .await;
-    s.note("spec")
-        .merge_patch(&gadgets, "a", json!({"spec": {"size": 2}}))
+    let changes = json!({"metadata": {"generation": 7}});
+    s.post(&gadgets, with(mk_gadget(&group, "a"), changes))
         .await;
-    s.note("nothing")
-        .merge_patch(&gadgets, "a", json!({"spec": {"size": 2}}))
-        .await;
-    s.note("labels")
-        .merge_patch(&gadgets, "a", json!({"metadata": {"labels": {"x": "y"}}}))
-        .await;
+    for (note, patch) in [
+        ("spec", json!({"spec": {"size": 2}})),
+        ("nothing", json!({"spec": {"size": 2}})),
+        ("labels", json!({"metadata": {"labels": {"x": "y"}}})),
+    ] {
+        s.note(note).merge_patch(&gadgets, "a", patch).await;
+    }
     s.note("status")
         .merge_patch(&gadgets, "a/status", json!({"status": {"done": true}}))
         .await;
     s.note("something else")
         .merge_patch(&gadgets, "a", json!({"top": "level"}))
         .await;
-    s.note("deletion")
-        .merge_patch(
-            &gadgets,
-            "a",
-            json!({"metadata": {"finalizers": ["example.com/hold"]}}),
-        )
-        .await;
+    let patch = json!({"metadata": {"finalizers": ["example.com/hold"]}});
+    s.note("deletion").merge_patch(&gadgets, "a", patch).await;
     s.delete(&gadgets, "a").await;
 }
 
@@ -180,30 +152,19 @@ async fn custom_objects_have_a_status_of_their_own(s: &mut Session) {
         made.clone(),
         json!({"metadata": meta, "spec": {"size": 9}, "status": {"done": true}}),
     );
-    s.note("only the status is taken")
-        .put(&gadgets, "a/status", sent)
-        .await;
-    s.note("stale")
-        .put(
-            &gadgets,
-            "a/status",
-            with(made, json!({"status": {"done": false}})),
-        )
-        .await;
-    s.note("no version")
-        .put(
-            &gadgets,
-            "a/status",
+    for (note, object) in [
+        ("only the status is taken", sent),
+        ("stale", with(made, json!({"status": {"done": false}}))),
+        (
+            "no version",
             with(mk_gadget(&group, "a"), json!({"status": {"done": false}})),
-        )
-        .await;
+        ),
+    ] {
+        s.note(note).put(&gadgets, "a/status", object).await;
+    }
     s.get(&gadgets, "a/status").await;
-    s.json_patch(
-        &gadgets,
-        "a/status",
-        json!([{"op": "remove", "path": "/status/done"}]),
-    )
-    .await;
+    let patch = json!([{"op": "remove", "path": "/status/done"}]);
+    s.json_patch(&gadgets, "a/status", patch).await;
     s.note("missing")
         .merge_patch(&gadgets, "b/status", json!({}))
         .await;
@@ -221,45 +182,32 @@ async fn custom_objects_without_status_subresource(s: &mut Session) {
     )
     .await;
     let gadgets = gadgets(s);
-    s.post(
-        &gadgets,
-        with(mk_gadget(&group, "a"), json!({"status": {"done": false}})),
-    )
-    .await;
+    let object = with(mk_gadget(&group, "a"), json!({"status": {"done": false}}));
+    s.post(&gadgets, object).await;
     s.merge_patch(&gadgets, "a", json!({"status": {"done": true}}))
         .await;
     s.get(&gadgets, "a/status").await;
     s.get(&gadgets, "a/scale").await;
-    s.ask(Ask::get(format!("/apis/{group}/v1"))).await;
+    s.get_path(format!("/apis/{group}/v1")).await;
 }
 
 async fn custom_objects_need_a_resource_version_on_put(s: &mut Session) {
     let (gadgets, group) = define_gadgets(s).await;
     let made = s.post(&gadgets, mk_gadget(&group, "a")).await.body;
-    s.put(&gadgets, "a", mk_gadget(&group, "a")).await;
-    s.put(
-        &gadgets,
-        "a",
-        with(made.clone(), json!({"spec": {"size": 2}})),
-    )
-    .await;
-    s.note("stale")
-        .put(
-            &gadgets,
-            "a",
-            with(made.clone(), json!({"spec": {"size": 3}})),
-        )
-        .await;
-    s.note("another uid")
-        .put(
-            &gadgets,
-            "a",
+    for (note, object) in [
+        ("", mk_gadget(&group, "a")),
+        ("", with(made.clone(), json!({"spec": {"size": 2}}))),
+        ("stale", with(made.clone(), json!({"spec": {"size": 3}}))),
+        (
+            "another uid",
             with(
                 made,
                 json!({"metadata": {"uid": "00000000-0000-0000-0000-000000000001"}}),
             ),
-        )
-        .await;
+        ),
+    ] {
+        s.note(note).put(&gadgets, "a", object).await;
+    }
     s.note("missing")
         .put(&gadgets, "b", mk_gadget(&group, "b"))
         .await;
@@ -291,23 +239,16 @@ async fn custom_objects_take_merge_and_json_patches_only(s: &mut Session) {
     s.merge_patch(&gadgets, "a", json!({"kind": "Widget"}))
         .await;
     s.merge_patch(&gadgets, "a", json!({"spec": null})).await;
-    s.json_patch(
-        &gadgets,
-        "a",
-        json!([{"op": "test", "path": "/spec/size", "value": 3}]),
-    )
-    .await;
+    let patch = json!([{"op": "test", "path": "/spec/size", "value": 3}]);
+    s.json_patch(&gadgets, "a", patch).await;
 }
 
 async fn custom_objects_are_deleted_like_others(s: &mut Session) {
     let (gadgets, group) = define_gadgets(s).await;
     s.post(&gadgets, mk_gadget(&group, "a")).await;
+    let options = json!({"preconditions": {"uid": "00000000-0000-0000-0000-000000000001"}});
     s.note("another uid")
-        .delete_with(
-            &gadgets,
-            "a",
-            json!({"preconditions": {"uid": "00000000-0000-0000-0000-000000000001"}}),
-        )
+        .delete_with(&gadgets, "a", options)
         .await;
     s.delete_with(&gadgets, "a", json!({"propagationPolicy": "Foreground"}))
         .await;
@@ -335,14 +276,9 @@ async fn custom_objects_are_watched(s: &mut Session) {
 
 async fn custom_objects_are_selected_by_label_and_name(s: &mut Session) {
     let (gadgets, group) = define_gadgets(s).await;
-    s.post(
-        &gadgets,
-        with(
-            mk_gadget(&group, "a"),
-            json!({"metadata": {"labels": {"l": "1"}}}),
-        ),
-    )
-    .await;
+    let changes = json!({"metadata": {"labels": {"l": "1"}}});
+    s.post(&gadgets, with(mk_gadget(&group, "a"), changes))
+        .await;
     s.post(&gadgets, mk_gadget(&group, "b")).await;
     s.list(&gadgets, "labelSelector=l%3D1").await;
     s.list(&gadgets, "fieldSelector=metadata.name%3Db").await;

@@ -1,8 +1,12 @@
-//! Delete: the whole decision function: preconditions, grace, finalizers, propagation, second deletes. Collections have their own theme.
+//! Delete: the whole decision function: preconditions, grace, finalizers, propagation, second deletes. Collections have their
+//! own theme, Pods a file.
+
+mod pods;
 
 use http::Method;
 use serde_json::{Value, json};
 
+use self::pods::*;
 use crate::case::{TestCase, api_case};
 use crate::objects::*;
 use crate::session::{Ask, Session};
@@ -56,6 +60,10 @@ const FOREGROUND: &str = "Foreground";
 const BACKGROUND: &str = "Background";
 const ORPHAN: &str = "Orphan";
 
+fn grace(secs: i64) -> Value {
+    json!({ "gracePeriodSeconds": secs })
+}
+
 fn policy(name: &str) -> Value {
     json!({ "propagationPolicy": name })
 }
@@ -90,12 +98,8 @@ async fn delete_of_some_kinds_answers_with_the_object(s: &mut Session) {
 async fn delete_of_a_missing_object_is_404(s: &mut Session) {
     s.delete(&CONFIG_MAPS, "a").await;
     s.delete_with(&DEPLOYMENTS, "a", policy(FOREGROUND)).await;
-    s.delete_with(
-        &CONFIG_MAPS,
-        "a",
-        json!({"preconditions": {"uid": "00000000-0000-0000-0000-000000000001"}}),
-    )
-    .await;
+    let options = json!({"preconditions": {"uid": "00000000-0000-0000-0000-000000000001"}});
+    s.delete_with(&CONFIG_MAPS, "a", options).await;
 }
 
 async fn delete_with_another_uid_is_409(s: &mut Session) {
@@ -114,35 +118,25 @@ async fn delete_with_another_resource_version_is_409(s: &mut Session) {
     let old = s.post(&CONFIG_MAPS, mk_config_map("a")).await;
     s.merge_patch(&CONFIG_MAPS, "a", json!({"data": {"k": "2"}}))
         .await;
-    s.delete_with(
-        &CONFIG_MAPS,
-        "a",
-        json!({"preconditions": {"resourceVersion": old.rv()}}),
-    )
-    .await;
-    s.delete_with(
-        &CONFIG_MAPS,
-        "a",
-        json!({"preconditions": {"resourceVersion": old.rv(), "uid": old.uid()}}),
-    )
-    .await;
-    s.note("no version at all is a version too")
-        .delete_with(
-            &CONFIG_MAPS,
-            "a",
+    for (note, options) in [
+        ("", json!({"preconditions": {"resourceVersion": old.rv()}})),
+        (
+            "",
+            json!({"preconditions": {"resourceVersion": old.rv(), "uid": old.uid()}}),
+        ),
+        (
+            "no version at all is a version too",
             json!({"preconditions": {"resourceVersion": ""}}),
-        )
-        .await;
+        ),
+    ] {
+        s.note(note).delete_with(&CONFIG_MAPS, "a", options).await;
+    }
 }
 
 async fn delete_with_right_preconditions_deletes(s: &mut Session) {
     let made = s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.delete_with(
-        &CONFIG_MAPS,
-        "a",
-        json!({"preconditions": {"resourceVersion": made.rv(), "uid": made.uid()}}),
-    )
-    .await;
+    let options = json!({"preconditions": {"resourceVersion": made.rv(), "uid": made.uid()}});
+    s.delete_with(&CONFIG_MAPS, "a", options).await;
     s.note("none given")
         .post(&CONFIG_MAPS, mk_config_map("b"))
         .await;
@@ -161,12 +155,8 @@ async fn delete_options_may_be_of_any_version(s: &mut Session) {
         .await;
     }
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.delete_with(
-        &CONFIG_MAPS,
-        "a",
-        json!({"kind": "DeleteOptions", "apiVersion": "nonsense.io/v7"}),
-    )
-    .await;
+    let options = json!({"kind": "DeleteOptions", "apiVersion": "nonsense.io/v7"});
+    s.delete_with(&CONFIG_MAPS, "a", options).await;
     s.delete_with(&CONFIG_MAPS, "a", json!({})).await;
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
     s.delete_with(&CONFIG_MAPS, "a", json!({"unknown": 1}))
@@ -184,34 +174,25 @@ async fn delete_options_may_be_of_any_version(s: &mut Session) {
 
 async fn delete_options_of_another_kind_are_400(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.delete_with(
-        &CONFIG_MAPS,
-        "a",
+    for options in [
         json!({"apiVersion": "v1", "kind": "Pod"}),
-    )
-    .await;
-    s.delete_with(
-        &CONFIG_MAPS,
-        "a",
         json!({"apiVersion": "v1", "kind": "Nonsense"}),
-    )
-    .await;
-    s.delete_with(&CONFIG_MAPS, "a", json!({"kind": "Pod"}))
-        .await;
-    s.delete_with(&CONFIG_MAPS, "a", json!([])).await;
+        json!({"kind": "Pod"}),
+        json!([]),
+    ] {
+        s.delete_with(&CONFIG_MAPS, "a", options).await;
+    }
     let path = s.item(&CONFIG_MAPS, "a");
-    s.ask(
+    for ask in [
         Ask::new(Method::DELETE, &path)
             .body("{")
             .content_type("application/json"),
-    )
-    .await;
-    s.ask(
         Ask::new(Method::DELETE, &path)
             .body("{}")
             .content_type("text/plain"),
-    )
-    .await;
+    ] {
+        s.ask(ask).await;
+    }
 }
 
 async fn delete_options_that_make_no_sense_are_refused(s: &mut Session) {
@@ -258,16 +239,13 @@ async fn delete_again_while_a_finalizer_holds_changes_nothing(s: &mut Session) {
     s.delete(&CONFIG_MAPS, "a").await;
     s.delete(&CONFIG_MAPS, "a").await;
     s.delete_with(&CONFIG_MAPS, "a", policy(BACKGROUND)).await;
-    s.delete_with(&CONFIG_MAPS, "a", json!({"gracePeriodSeconds": 0}))
-        .await;
+    s.delete_with(&CONFIG_MAPS, "a", grace(0)).await;
 }
 
 async fn delete_ends_when_the_last_finalizer_goes_by_put(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_held("a")).await;
     let going = s.delete(&CONFIG_MAPS, "a").await;
-    let mut watch = s
-        .watch(&CONFIG_MAPS, &format!("resourceVersion={}", going.rv()))
-        .await;
+    let mut watch = s.watch_from(&CONFIG_MAPS, &going).await;
     let free = json!({"metadata": {"finalizers": null, "annotations": {"last": "words"}}});
     s.put(&CONFIG_MAPS, "a", with(going.body, free)).await;
     s.get(&CONFIG_MAPS, "a").await;
@@ -275,24 +253,12 @@ async fn delete_ends_when_the_last_finalizer_goes_by_put(s: &mut Session) {
 }
 
 async fn delete_ends_when_the_last_finalizer_goes_by_patch(s: &mut Session) {
-    s.post(
-        &CONFIG_MAPS,
-        with(
-            mk_held("a"),
-            json!({"metadata": {"finalizers": ["example.com/a", "example.com/b"]}}),
-        ),
-    )
-    .await;
+    let changes = json!({"metadata": {"finalizers": ["example.com/a", "example.com/b"]}});
+    s.post(&CONFIG_MAPS, with(mk_held("a"), changes)).await;
     let going = s.delete(&CONFIG_MAPS, "a").await;
-    let mut watch = s
-        .watch(&CONFIG_MAPS, &format!("resourceVersion={}", going.rv()))
-        .await;
-    s.json_patch(
-        &CONFIG_MAPS,
-        "a",
-        json!([{"op": "remove", "path": "/metadata/finalizers/0"}]),
-    )
-    .await;
+    let mut watch = s.watch_from(&CONFIG_MAPS, &going).await;
+    let patch = json!([{"op": "remove", "path": "/metadata/finalizers/0"}]);
+    s.json_patch(&CONFIG_MAPS, "a", patch).await;
     s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"finalizers": null}}))
         .await;
     s.get(&CONFIG_MAPS, "a").await;
@@ -311,9 +277,7 @@ async fn delete_foreground_waits_under_its_finalizer(s: &mut Session) {
 async fn delete_foreground_then_background_deletes_at_once(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
     let going = s.delete_with(&CONFIG_MAPS, "a", policy(FOREGROUND)).await;
-    let mut watch = s
-        .watch(&CONFIG_MAPS, &format!("resourceVersion={}", going.rv()))
-        .await;
+    let mut watch = s.watch_from(&CONFIG_MAPS, &going).await;
     s.delete_with(&CONFIG_MAPS, "a", policy(BACKGROUND)).await;
     s.get(&CONFIG_MAPS, "a").await;
     s.take(&mut watch, 1).await;
@@ -335,8 +299,7 @@ async fn delete_foreground_then_no_policy_keeps_the_finalizer(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
     s.delete_with(&CONFIG_MAPS, "a", policy(FOREGROUND)).await;
     s.delete(&CONFIG_MAPS, "a").await;
-    s.delete_with(&CONFIG_MAPS, "a", json!({"gracePeriodSeconds": 0}))
-        .await;
+    s.delete_with(&CONFIG_MAPS, "a", grace(0)).await;
 }
 
 async fn delete_foreground_then_orphan_swaps_the_finalizers(s: &mut Session) {
@@ -364,12 +327,8 @@ async fn delete_with_orphan_dependents_false_and_a_finalizer_is_202(s: &mut Sess
 
 async fn delete_with_policy_and_orphan_dependents_is_422(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.delete_with(
-        &CONFIG_MAPS,
-        "a",
-        json!({"orphanDependents": true, "propagationPolicy": ORPHAN}),
-    )
-    .await;
+    let options = json!({"orphanDependents": true, "propagationPolicy": ORPHAN});
+    s.delete_with(&CONFIG_MAPS, "a", options).await;
 }
 
 async fn delete_keeps_other_finalizers_in_order(s: &mut Session) {
@@ -401,149 +360,11 @@ async fn delete_obeys_a_finalizer_that_was_there_before(s: &mut Session) {
         .await;
 }
 
-async fn delete_of_an_unscheduled_pod_takes_two_writes(s: &mut Session) {
-    s.hide(&["spec", "status"]);
-    let made = s.post(&PODS, mk_pod("a")).await;
-    let mut watch = s
-        .watch(&PODS, &format!("resourceVersion={}", made.rv()))
-        .await;
-    s.delete(&PODS, "a").await;
-    s.get(&PODS, "a").await;
-    s.take(&mut watch, 2).await;
-}
-
-async fn delete_of_a_bound_pod_waits_for_its_grace(s: &mut Session) {
-    s.hide(&["spec", "status"]);
-    let made = s.post(&PODS, mk_bound_pod("a")).await;
-    let mut watch = s
-        .watch(&PODS, &format!("resourceVersion={}", made.rv()))
-        .await;
-    s.delete(&PODS, "a").await;
-    s.get(&PODS, "a").await;
-    s.take(&mut watch, 1).await;
-}
-
-async fn delete_of_a_bound_pod_again_can_only_shorten_the_grace(s: &mut Session) {
-    s.hide(&["spec", "status"]);
-    s.post(&PODS, mk_bound_pod("a")).await;
-    s.delete_with(&PODS, "a", json!({"gracePeriodSeconds": 20}))
-        .await;
-    s.note("no grace given").delete(&PODS, "a").await;
-    s.note("longer")
-        .delete_with(&PODS, "a", json!({"gracePeriodSeconds": 25}))
-        .await;
-    s.note("shorter")
-        .delete_with(&PODS, "a", json!({"gracePeriodSeconds": 10}))
-        .await;
-    s.note("the same")
-        .delete_with(&PODS, "a", json!({"gracePeriodSeconds": 10}))
-        .await;
-}
-
-async fn delete_of_a_bound_pod_with_grace_0_deletes_at_once(s: &mut Session) {
-    s.hide(&["spec", "status"]);
-    let made = s.post(&PODS, mk_bound_pod("a")).await;
-    let mut watch = s
-        .watch(&PODS, &format!("resourceVersion={}", made.rv()))
-        .await;
-    s.delete_with(&PODS, "a", json!({"gracePeriodSeconds": 0}))
-        .await;
-    s.get(&PODS, "a").await;
-    s.take(&mut watch, 2).await;
-}
-
-async fn delete_of_a_bound_pod_that_is_waiting_with_grace_0_deletes(s: &mut Session) {
-    s.hide(&["spec", "status"]);
-    s.post(&PODS, mk_bound_pod("a")).await;
-    let going = s.delete(&PODS, "a").await;
-    let mut watch = s
-        .watch(&PODS, &format!("resourceVersion={}", going.rv()))
-        .await;
-    s.delete_with(&PODS, "a", json!({"gracePeriodSeconds": 0}))
-        .await;
-    s.get(&PODS, "a").await;
-    s.take(&mut watch, 2).await;
-}
-
-async fn delete_of_a_finished_pod_is_immediate(s: &mut Session) {
-    s.hide(&["spec", "status"]);
-    for phase in ["Succeeded", "Failed"] {
-        s.post(&PODS, mk_bound_pod("a")).await;
-        s.merge_patch(&PODS, "a/status", json!({"status": {"phase": phase}}))
-            .await;
-        s.delete(&PODS, "a").await;
-        s.get(&PODS, "a").await;
-    }
-}
-
-fn mk_held_pod(name: &str) -> Value {
-    with(
-        mk_bound_pod(name),
-        json!({"metadata": {"finalizers": ["example.com/hold"]}}),
-    )
-}
-
-async fn delete_of_a_bound_pod_with_a_finalizer_needs_both(s: &mut Session) {
-    s.hide(&["spec", "status"]);
-    s.post(&PODS, mk_held_pod("a")).await;
-    s.delete(&PODS, "a").await;
-    s.note("grace ends, the finalizer holds")
-        .delete_with(&PODS, "a", json!({"gracePeriodSeconds": 0}))
-        .await;
-    s.merge_patch(&PODS, "a", json!({"metadata": {"finalizers": null}}))
-        .await;
-    s.get(&PODS, "a").await;
-}
-
-async fn delete_of_a_bound_pod_whose_finalizer_goes_first_waits_for_grace(s: &mut Session) {
-    s.hide(&["spec", "status"]);
-    s.post(&PODS, mk_held_pod("a")).await;
-    s.delete(&PODS, "a").await;
-    s.merge_patch(&PODS, "a", json!({"metadata": {"finalizers": null}}))
-        .await;
-    s.get(&PODS, "a").await;
-    s.delete_with(&PODS, "a", json!({"gracePeriodSeconds": 0}))
-        .await;
-    s.get(&PODS, "a").await;
-}
-
-async fn delete_with_a_negative_grace_means_one_second(s: &mut Session) {
-    s.hide(&["spec", "status"]);
-    s.post(&PODS, mk_bound_pod("a")).await;
-    s.delete_with(&PODS, "a", json!({"gracePeriodSeconds": -5}))
-        .await;
-}
-
-async fn delete_of_a_pod_takes_the_grace_of_its_spec(s: &mut Session) {
-    s.hide(&["spec", "status"]);
-    s.post(
-        &PODS,
-        with(
-            mk_bound_pod("a"),
-            json!({"spec": {"terminationGracePeriodSeconds": 77}}),
-        ),
-    )
-    .await;
-    s.delete(&PODS, "a").await;
-    s.post(
-        &PODS,
-        with(
-            mk_bound_pod("b"),
-            json!({"spec": {"terminationGracePeriodSeconds": 0}}),
-        ),
-    )
-    .await;
-    s.delete(&PODS, "b").await;
-    s.get(&PODS, "b").await;
-}
-
 async fn delete_grace_is_ignored_by_kinds_without_grace(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_held("a")).await;
-    s.delete_with(&CONFIG_MAPS, "a", json!({"gracePeriodSeconds": 30}))
-        .await;
+    s.delete_with(&CONFIG_MAPS, "a", grace(30)).await;
     s.post(&CONFIG_MAPS, mk_config_map("b")).await;
-    s.delete_with(&CONFIG_MAPS, "b", json!({"gracePeriodSeconds": 30}))
-        .await;
+    s.delete_with(&CONFIG_MAPS, "b", grace(30)).await;
 }
 
 async fn delete_of_a_job_orphans_by_default_and_warns(s: &mut Session) {
@@ -590,14 +411,12 @@ async fn delete_of_an_event_ignores_propagation(s: &mut Session) {
 async fn delete_dry_run_answers_and_deletes_nothing(s: &mut Session) {
     s.hide(&["spec", "status"]);
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.delete_with(&CONFIG_MAPS, "a", json!({"dryRun": ["All"]}))
-        .await;
-    s.delete_with(
-        &CONFIG_MAPS,
-        "a",
+    for options in [
+        json!({"dryRun": ["All"]}),
         json!({"dryRun": ["All"], "propagationPolicy": FOREGROUND}),
-    )
-    .await;
+    ] {
+        s.delete_with(&CONFIG_MAPS, "a", options).await;
+    }
     s.get(&CONFIG_MAPS, "a").await;
     s.post(&PODS, mk_bound_pod("a")).await;
     s.delete_with(&PODS, "a", json!({"dryRun": ["All"]})).await;

@@ -173,7 +173,7 @@ fn group_names(list: &Value) -> Value {
 }
 
 async fn discovery_of_the_core_versions(s: &mut Session) {
-    s.ask(Ask::get("/api")).await;
+    s.get_path("/api").await;
 }
 
 async fn discovery_of_the_groups(s: &mut Session) {
@@ -181,9 +181,9 @@ async fn discovery_of_the_groups(s: &mut Session) {
 }
 
 async fn discovery_of_one_group(s: &mut Session) {
-    s.ask(Ask::get("/apis/apps")).await;
-    s.ask(Ask::get("/apis/autoscaling")).await;
-    s.ask(Ask::get("/apis/apiextensions.k8s.io/")).await;
+    s.get_path("/apis/apps").await;
+    s.get_path("/apis/autoscaling").await;
+    s.get_path("/apis/apiextensions.k8s.io/").await;
 }
 
 async fn discovery_of_the_core_resources(s: &mut Session) {
@@ -289,9 +289,9 @@ async fn discovery_of_an_unknown_form_is_406(s: &mut Session) {
 }
 
 async fn discovery_of_what_is_not_there_is_404(s: &mut Session) {
-    s.ask(Ask::get("/apis/nope.io")).await;
-    s.ask(Ask::get("/apis/nope.io/v1")).await;
-    s.ask(Ask::get("/apis/apps/v9")).await;
+    s.get_path("/apis/nope.io").await;
+    s.get_path("/apis/nope.io/v1").await;
+    s.get_path("/apis/apps/v9").await;
 }
 
 async fn openapi_index_names_every_group_version(s: &mut Session) {
@@ -319,7 +319,7 @@ async fn openapi_of_a_wrong_hash_redirects(s: &mut Session) {
             .showing(&["cache-control"]),
     )
     .await;
-    s.ask(Ask::get("/openapi/v3/apis/nope.io/v1")).await;
+    s.get_path("/openapi/v3/apis/nope.io/v1").await;
 }
 
 async fn openapi_patch_operations_say_what_kubectl_needs(s: &mut Session) {

@@ -230,7 +230,7 @@ async fn continue_tokens_of_another_place_are_harmless(s: &mut Session) {
     s.post(&SECRETS, mk_object("v1", "Secret", "z")).await;
     let page = s.list(&CONFIG_MAPS, "limit=1").await;
     s.note("the token of another resource")
-        .list(&SECRETS, &format!("continue={}", page.token()))
+        .list(&SECRETS, &page.after(""))
         .await;
 }
 
@@ -249,14 +249,11 @@ async fn json_patch_of_too_many_operations_is_413(s: &mut Session) {
 async fn json_patch_that_copies_too_much_is_422(s: &mut Session) {
     /// Doubles the data 24 times: 16 MiB out of a few bytes.
     const DOUBLINGS: usize = 24;
-    s.post(
-        &CONFIG_MAPS,
-        with(
-            mk_object("v1", "ConfigMap", "a"),
-            json!({"metadata": {"annotations": {"a": "xxxxxxxxxxxxxxxx"}}}),
-        ),
-    )
-    .await;
+    let object = with(
+        mk_object("v1", "ConfigMap", "a"),
+        json!({"metadata": {"annotations": {"a": "xxxxxxxxxxxxxxxx"}}}),
+    );
+    s.post(&CONFIG_MAPS, object).await;
     let copies = (0..DOUBLINGS).map(|n| json!({"op": "copy", "from": "/metadata/annotations", "path": format!("/metadata/annotations/{n}")}));
     let path = s.item(&CONFIG_MAPS, "a");
     let body = Value::from_iter(copies).to_string();
@@ -320,12 +317,8 @@ async fn limits_and_timeouts_of_absurd_size(s: &mut Session) {
     s.take(&mut watch, 1).await;
     let mut watch = s.watch(&CONFIG_MAPS, "timeoutSeconds=0").await;
     s.take(&mut watch, 1).await;
-    s.delete_with(
-        &CONFIG_MAPS,
-        "a",
-        json!({"gracePeriodSeconds": 9_223_372_036_854_775_807_i64}),
-    )
-    .await;
+    let options = json!({"gracePeriodSeconds": 9_223_372_036_854_775_807_i64});
+    s.delete_with(&CONFIG_MAPS, "a", options).await;
 }
 
 async fn merge_patch_of_many_nulls_changes_nothing(s: &mut Session) {
@@ -356,8 +349,7 @@ async fn names_in_paths_that_cannot_be(s: &mut Session) {
     s.record(json!({"request": "a name of 5,000 characters", "status": answer.status}));
     s.delete(&CONFIG_MAPS, "%2e%2e").await;
     s.put(&CONFIG_MAPS, "%2e", mk_config_map(".")).await;
-    s.ask(Ask::get(CONFIG_MAPS.collection("Not_A_Namespace")))
-        .await;
+    s.get_path(CONFIG_MAPS.collection("Not_A_Namespace")).await;
     s.ask(Ask::post(
         CONFIG_MAPS.collection("Not_A_Namespace"),
         &mk_config_map("a"),

@@ -89,10 +89,10 @@ async fn list_over_namespaces_is_ordered_by_key_bytes(s: &mut Session) {
     ))
     .await;
     s.note("'-' is before '/'")
-        .ask(Ask::get(format!(
+        .get_path(format!(
             "{}?labelSelector=list%3Dordered",
             CONFIG_MAPS.everywhere()
-        )))
+        ))
         .await;
 }
 
@@ -105,48 +105,38 @@ async fn list_pages_are_at_one_revision(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("f")).await;
     s.merge_patch(&CONFIG_MAPS, "c", json!({"data": {"k": "changed"}}))
         .await;
-    let page = s
-        .list(&CONFIG_MAPS, &format!("limit=2&continue={}", page.token()))
-        .await;
-    s.list(&CONFIG_MAPS, &format!("limit=2&continue={}", page.token()))
-        .await;
+    let page = s.list(&CONFIG_MAPS, &page.after("limit=2&")).await;
+    s.list(&CONFIG_MAPS, &page.after("limit=2&")).await;
 }
 
 async fn list_pages_do_not_see_later_deletes(s: &mut Session) {
     names(s, &["a", "b", "c"]).await;
     let page = s.list(&CONFIG_MAPS, "limit=1").await;
     s.delete_all(&CONFIG_MAPS, "", json!({})).await;
-    s.list(&CONFIG_MAPS, &format!("limit=1&continue={}", page.token()))
-        .await;
-    s.list(&CONFIG_MAPS, &format!("continue={}", page.token()))
-        .await;
+    s.list(&CONFIG_MAPS, &page.after("limit=1&")).await;
+    s.list(&CONFIG_MAPS, &page.after("")).await;
     s.note("the same token again")
-        .list(&CONFIG_MAPS, &format!("limit=1&continue={}", page.token()))
+        .list(&CONFIG_MAPS, &page.after("limit=1&"))
         .await;
 }
 
 async fn list_without_limit_continues_to_the_end(s: &mut Session) {
     names(s, &["a", "b", "c", "d"]).await;
     let page = s.list(&CONFIG_MAPS, "limit=1").await;
-    s.list(&CONFIG_MAPS, &format!("continue={}", page.token()))
-        .await;
+    s.list(&CONFIG_MAPS, &page.after("")).await;
     s.note("version 0 does not disturb")
-        .list(
-            &CONFIG_MAPS,
-            &format!("resourceVersion=0&continue={}", page.token()),
-        )
+        .list(&CONFIG_MAPS, &page.after("resourceVersion=0&"))
         .await;
 }
 
 async fn list_pages_may_change_their_size(s: &mut Session) {
     names(s, &["a", "b", "c", "d"]).await;
     let page = s.list(&CONFIG_MAPS, "limit=1").await;
-    s.list(&CONFIG_MAPS, &format!("limit=2&continue={}", page.token()))
-        .await;
+    s.list(&CONFIG_MAPS, &page.after("limit=2&")).await;
     s.note("or their selector")
         .list(
             &CONFIG_MAPS,
-            &format!("fieldSelector=metadata.name%3Dd&continue={}", page.token()),
+            &page.after("fieldSelector=metadata.name%3Dd&"),
         )
         .await;
 }
@@ -157,11 +147,8 @@ async fn list_pages_with_a_selector_do_not_count_the_rest(s: &mut Session) {
             .await;
     }
     let page = s.list(&CONFIG_MAPS, "limit=2&labelSelector=l%3D1").await;
-    s.list(
-        &CONFIG_MAPS,
-        &format!("limit=2&labelSelector=l%3D1&continue={}", page.token()),
-    )
-    .await;
+    s.list(&CONFIG_MAPS, &page.after("limit=2&labelSelector=l%3D1&"))
+        .await;
     s.note("nothing more matches, but there are more names to look at")
         .list(&CONFIG_MAPS, "limit=1&labelSelector=l%3D2")
         .await;
@@ -202,19 +189,12 @@ async fn list_continue_with_a_resource_version_is_400(s: &mut Session) {
 async fn list_continue_with_a_match_is_422(s: &mut Session) {
     names(s, &["a", "b"]).await;
     let page = s.list(&CONFIG_MAPS, "limit=1").await;
-    s.list(
-        &CONFIG_MAPS,
-        &format!(
-            "resourceVersion=0&resourceVersionMatch=NotOlderThan&continue={}",
-            page.token()
-        ),
-    )
-    .await;
-    s.list(
-        &CONFIG_MAPS,
-        &format!("resourceVersionMatch=Exact&continue={}", page.token()),
-    )
-    .await;
+    for query in [
+        &page.after("resourceVersion=0&resourceVersionMatch=NotOlderThan&"),
+        &page.after("resourceVersionMatch=Exact&"),
+    ] {
+        s.list(&CONFIG_MAPS, query).await;
+    }
 }
 
 async fn list_at_an_exact_version_sees_the_past(s: &mut Session) {
@@ -234,26 +214,20 @@ async fn list_at_an_exact_version_sees_the_past(s: &mut Session) {
 async fn list_not_older_than_sees_the_present(s: &mut Session) {
     let then = s.post(&CONFIG_MAPS, mk_config_map("a")).await;
     let now = s.post(&CONFIG_MAPS, mk_config_map("b")).await;
-    s.list(&CONFIG_MAPS, &format!("resourceVersion={}", now.rv()))
-        .await;
-    s.list(&CONFIG_MAPS, &format!("resourceVersion={}", then.rv()))
-        .await;
-    s.list(
-        &CONFIG_MAPS,
+    for query in [
+        &format!("resourceVersion={}", now.rv()),
+        &format!("resourceVersion={}", then.rv()),
         &format!(
             "resourceVersion={}&resourceVersionMatch=NotOlderThan",
             then.rv()
         ),
-    )
-    .await;
-    s.list(
-        &CONFIG_MAPS,
         &format!(
             "resourceVersion={}&resourceVersionMatch=NotOlderThan&limit=1",
             then.rv()
         ),
-    )
-    .await;
+    ] {
+        s.list(&CONFIG_MAPS, query).await;
+    }
 }
 
 async fn list_at_a_version_with_a_limit_is_exact(s: &mut Session) {
@@ -266,8 +240,7 @@ async fn list_at_a_version_with_a_limit_is_exact(s: &mut Session) {
             &format!("resourceVersion={}&limit=1", then.rv()),
         )
         .await;
-    s.list(&CONFIG_MAPS, &format!("continue={}", page.token()))
-        .await;
+    s.list(&CONFIG_MAPS, &page.after("")).await;
 }
 
 async fn list_match_combinations_that_make_no_sense_are_422(s: &mut Session) {
@@ -334,16 +307,14 @@ async fn list_with_send_initial_events_is_422(s: &mut Session) {
 }
 
 async fn list_label_selectors_of_every_form(s: &mut Session) {
-    s.post(
-        &CONFIG_MAPS,
+    for object in [
         mk_labelled("both", json!({"l": "1", "m": "x"})),
-    )
-    .await;
-    s.post(&CONFIG_MAPS, mk_labelled("one", json!({"l": "2"})))
-        .await;
-    s.post(&CONFIG_MAPS, mk_labelled("empty", json!({"l": ""})))
-        .await;
-    s.post(&CONFIG_MAPS, mk_config_map("none")).await;
+        mk_labelled("one", json!({"l": "2"})),
+        mk_labelled("empty", json!({"l": ""})),
+        mk_config_map("none"),
+    ] {
+        s.post(&CONFIG_MAPS, object).await;
+    }
     for selector in [
         "l%3D1",
         "l%3D%3D1",
@@ -423,12 +394,8 @@ async fn list_field_selectors_of_pods(s: &mut Session) {
     s.hide(&["spec", "status"]);
     s.post(&PODS, mk_bound_pod("bound")).await;
     s.post(&PODS, mk_pod("free")).await;
-    s.merge_patch(
-        &PODS,
-        "bound/status",
-        json!({"status": {"phase": "Running"}}),
-    )
-    .await;
+    let patch = json!({"status": {"phase": "Running"}});
+    s.merge_patch(&PODS, "bound/status", patch).await;
     for selector in [
         "spec.nodeName%3Dnode-1",
         "spec.nodeName%3D",
@@ -492,17 +459,15 @@ async fn list_of_both_selectors_is_their_intersection(s: &mut Session) {
         .await;
     s.post(&CONFIG_MAPS, mk_labelled("b", json!({"l": "1"})))
         .await;
-    s.list(
-        &CONFIG_MAPS,
-        "labelSelector=l%3D1&fieldSelector=metadata.name%3Db",
-    )
-    .await;
-    s.note("the first of two counts")
-        .list(
-            &CONFIG_MAPS,
+    for (note, query) in [
+        ("", "labelSelector=l%3D1&fieldSelector=metadata.name%3Db"),
+        (
+            "the first of two counts",
             "fieldSelector=metadata.name%3Da&fieldSelector=metadata.name%3Db",
-        )
-        .await;
+        ),
+    ] {
+        s.note(note).list(&CONFIG_MAPS, query).await;
+    }
 }
 
 async fn list_negative_limit_is_no_limit(s: &mut Session) {
@@ -520,11 +485,8 @@ async fn events_are_the_same_in_both_groups(s: &mut Session) {
     let about = json!({"apiVersion": "v1", "kind": "Pod", "namespace": s.ns(), "name": "q"});
     let event = json!({"regarding": about, "reason": "Why", "note": "n", "type": "Warning", "action": "A",
         "eventTime": "2026-01-01T00:00:00.000000Z", "reportingController": "example.com/r", "reportingInstance": "r-0"});
-    s.post(
-        &new,
-        with(mk_object("events.k8s.io/v1", "Event", "new"), event),
-    )
-    .await;
+    let object = with(mk_object("events.k8s.io/v1", "Event", "new"), event);
+    s.post(&new, object).await;
     s.get(&EVENTS, "new").await;
     s.get(&new, "old").await;
     let names = |list: &Value| -> Value {

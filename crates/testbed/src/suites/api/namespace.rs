@@ -41,12 +41,9 @@ fn mk_finalize(name: &str, finalizers: &[&str]) -> Value {
 }
 
 async fn finalize(s: &mut Session, name: &str, finalizers: &[&str]) {
-    s.put(
-        &NAMESPACES,
-        &format!("{name}/finalize"),
-        mk_finalize(name, finalizers),
-    )
-    .await;
+    let object = mk_finalize(name, finalizers);
+    s.put(&NAMESPACES, &format!("{name}/finalize"), object)
+        .await;
 }
 
 async fn namespace_create_fills_in_label_finalizer_and_phase(s: &mut Session) {
@@ -60,14 +57,11 @@ async fn namespace_create_fills_in_label_finalizer_and_phase(s: &mut Session) {
 
 async fn namespace_create_keeps_other_finalizers(s: &mut Session) {
     let x = other(s);
-    s.post(
-        &NAMESPACES,
-        with(
-            mk_finalize(&x, &["example.com/mine"]),
-            json!({"metadata": {"finalizers": ["example.com/meta"]}}),
-        ),
-    )
-    .await;
+    let object = with(
+        mk_finalize(&x, &["example.com/mine"]),
+        json!({"metadata": {"finalizers": ["example.com/meta"]}}),
+    );
+    s.post(&NAMESPACES, object).await;
     s.note("a bad one")
         .post(&NAMESPACES, mk_finalize(&format!("{x}2"), &["noslash"]))
         .await;
@@ -76,18 +70,12 @@ async fn namespace_create_keeps_other_finalizers(s: &mut Session) {
 async fn namespace_label_of_the_name_comes_back(s: &mut Session) {
     let x = other(s);
     s.post(&NAMESPACES, mk_namespace(&x)).await;
-    s.merge_patch(
-        &NAMESPACES,
-        &x,
+    for patch in [
         json!({"metadata": {"labels": {"kubernetes.io/metadata.name": "wrong"}}}),
-    )
-    .await;
-    s.merge_patch(
-        &NAMESPACES,
-        &x,
         json!({"metadata": {"labels": {"kubernetes.io/metadata.name": null, "mine": "1"}}}),
-    )
-    .await;
+    ] {
+        s.merge_patch(&NAMESPACES, &x, patch).await;
+    }
     s.put(&NAMESPACES, &x, mk_namespace(&x)).await;
 }
 
@@ -137,26 +125,16 @@ async fn namespace_delete_with_a_policy_adds_its_finalizer(s: &mut Session) {
 async fn namespace_delete_obeys_preconditions(s: &mut Session) {
     let x = other(s);
     let old = s.post(&NAMESPACES, mk_namespace(&x)).await;
-    s.delete_with(
-        &NAMESPACES,
-        &x,
-        json!({"preconditions": {"uid": "00000000-0000-0000-0000-000000000001"}}),
-    )
-    .await;
+    let options = json!({"preconditions": {"uid": "00000000-0000-0000-0000-000000000001"}});
+    s.delete_with(&NAMESPACES, &x, options).await;
     s.merge_patch(&NAMESPACES, &x, json!({"metadata": {"labels": {"x": "y"}}}))
         .await;
-    s.delete_with(
-        &NAMESPACES,
-        &x,
+    for options in [
         json!({"preconditions": {"resourceVersion": old.rv()}}),
-    )
-    .await;
-    s.delete_with(
-        &NAMESPACES,
-        &x,
         json!({"preconditions": {"uid": old.uid()}}),
-    )
-    .await;
+    ] {
+        s.delete_with(&NAMESPACES, &x, options).await;
+    }
     s.delete(&NAMESPACES, "missing").await;
 }
 
@@ -174,12 +152,9 @@ async fn namespace_put_cannot_change_spec_finalizers(s: &mut Session) {
     s.put(&NAMESPACES, &x, mk_finalize(&x, &[])).await;
     s.merge_patch(&NAMESPACES, &x, json!({"spec": {"finalizers": null}}))
         .await;
-    s.merge_patch(
-        &NAMESPACES,
-        &format!("{x}/status"),
-        json!({"spec": {"finalizers": []}}),
-    )
-    .await;
+    let patch = json!({"spec": {"finalizers": []}});
+    s.merge_patch(&NAMESPACES, &format!("{x}/status"), patch)
+        .await;
 }
 
 async fn namespace_finalize_of_an_active_one_changes_its_finalizers(s: &mut Session) {
@@ -198,15 +173,12 @@ async fn namespace_finalize_removes_finalizers_one_by_one(s: &mut Session) {
         .await;
     s.delete(&NAMESPACES, &x).await;
     finalize(s, &x, &["kubernetes"]).await;
+    let object = with(
+        mk_finalize(&x, &["kubernetes"]),
+        json!({"metadata": {"labels": {"new": "1"}}}),
+    );
     s.note("labels sent along")
-        .put(
-            &NAMESPACES,
-            &format!("{x}/finalize"),
-            with(
-                mk_finalize(&x, &["kubernetes"]),
-                json!({"metadata": {"labels": {"new": "1"}}}),
-            ),
-        )
+        .put(&NAMESPACES, &format!("{x}/finalize"), object)
         .await;
     s.get(&NAMESPACES, &x).await;
 }
@@ -231,24 +203,14 @@ async fn namespace_finalize_of_the_last_one_deletes(s: &mut Session) {
 
 async fn namespace_held_by_metadata_finalizers_outlives_finalize(s: &mut Session) {
     let x = other(s);
-    s.post(
-        &NAMESPACES,
-        with(
-            mk_namespace(&x),
-            json!({"metadata": {"finalizers": ["example.com/meta"]}}),
-        ),
-    )
-    .await;
+    let changes = json!({"metadata": {"finalizers": ["example.com/meta"]}});
+    s.post(&NAMESPACES, with(mk_namespace(&x), changes)).await;
     s.delete(&NAMESPACES, &x).await;
-    s.put(
-        &NAMESPACES,
-        &format!("{x}/finalize"),
-        with(
-            mk_finalize(&x, &[]),
-            json!({"metadata": {"finalizers": ["example.com/meta"]}}),
-        ),
-    )
-    .await;
+    let object = with(
+        mk_finalize(&x, &[]),
+        json!({"metadata": {"finalizers": ["example.com/meta"]}}),
+    );
+    s.put(&NAMESPACES, &format!("{x}/finalize"), object).await;
     s.get(&NAMESPACES, &x).await;
     s.merge_patch(&NAMESPACES, &x, json!({"metadata": {"finalizers": null}}))
         .await;
@@ -257,14 +219,8 @@ async fn namespace_held_by_metadata_finalizers_outlives_finalize(s: &mut Session
 
 async fn namespace_whose_metadata_finalizers_go_first_waits_for_finalize(s: &mut Session) {
     let x = other(s);
-    s.post(
-        &NAMESPACES,
-        with(
-            mk_namespace(&x),
-            json!({"metadata": {"finalizers": ["example.com/meta"]}}),
-        ),
-    )
-    .await;
+    let changes = json!({"metadata": {"finalizers": ["example.com/meta"]}});
+    s.post(&NAMESPACES, with(mk_namespace(&x), changes)).await;
     s.delete(&NAMESPACES, &x).await;
     s.merge_patch(&NAMESPACES, &x, json!({"metadata": {"finalizers": null}}))
         .await;
@@ -279,30 +235,21 @@ async fn namespace_finalize_obeys_versions_and_names(s: &mut Session) {
     s.merge_patch(&NAMESPACES, &x, json!({"metadata": {"labels": {"x": "y"}}}))
         .await;
     let path = format!("{x}/finalize");
-    s.note("stale")
-        .put(
-            &NAMESPACES,
-            &path,
-            with(old, json!({"spec": {"finalizers": []}})),
-        )
-        .await;
-    s.note("another name")
-        .put(&NAMESPACES, &path, mk_finalize("other", &[]))
-        .await;
-    s.note("a bad finalizer")
-        .put(&NAMESPACES, &path, mk_finalize(&x, &["noslash"]))
-        .await;
+    for (note, object) in [
+        ("stale", with(old, json!({"spec": {"finalizers": []}}))),
+        ("another name", mk_finalize("other", &[])),
+        ("a bad finalizer", mk_finalize(&x, &["noslash"])),
+    ] {
+        s.note(note).put(&NAMESPACES, &path, object).await;
+    }
     s.note("missing")
         .put(&NAMESPACES, "missing/finalize", mk_finalize("missing", &[]))
         .await;
     s.note("only PUT").get(&NAMESPACES, &path).await;
     s.merge_patch(&NAMESPACES, &path, json!({})).await;
+    let object = mk_finalize(&x, &[]);
     s.note("dry run")
-        .put(
-            &NAMESPACES,
-            &format!("{path}?dryRun=All"),
-            mk_finalize(&x, &[]),
-        )
+        .put(&NAMESPACES, &format!("{path}?dryRun=All"), object)
         .await;
     s.get(&NAMESPACES, &x).await;
 }
@@ -320,12 +267,8 @@ async fn namespace_terminating_refuses_creates_and_allows_the_rest(s: &mut Sessi
     s.note("exists")
         .post(&CONFIG_MAPS, mk_config_map("a"))
         .await;
-    s.put(
-        &CONFIG_MAPS,
-        "a",
-        with(mk_config_map("a"), json!({"data": {"k": "2"}})),
-    )
-    .await;
+    let object = with(mk_config_map("a"), json!({"data": {"k": "2"}}));
+    s.put(&CONFIG_MAPS, "a", object).await;
     s.merge_patch(&CONFIG_MAPS, "a", json!({"data": {"k": "3"}}))
         .await;
     s.list(&CONFIG_MAPS, "").await;
@@ -351,12 +294,9 @@ async fn namespace_status_can_be_written(s: &mut Session) {
     let x = other(s);
     s.post(&NAMESPACES, mk_namespace(&x)).await;
     let condition = json!({"type": "NamespaceContentRemaining", "status": "True", "reason": "SomeResourcesRemain", "message": "m", "lastTransitionTime": "2001-01-01T00:00:00Z"});
-    s.merge_patch(
-        &NAMESPACES,
-        &format!("{x}/status"),
-        json!({"status": {"conditions": [condition]}}),
-    )
-    .await;
+    let patch = json!({"status": {"conditions": [condition]}});
+    s.merge_patch(&NAMESPACES, &format!("{x}/status"), patch)
+        .await;
     s.get(&NAMESPACES, &format!("{x}/status")).await;
     s.note("through the main resource")
         .merge_patch(&NAMESPACES, &x, json!({"status": {"conditions": null}}))
@@ -374,12 +314,9 @@ async fn namespace_phase_follows_deletion_not_status(s: &mut Session) {
         )
         .await;
     s.delete(&NAMESPACES, &x).await;
+    let patch = json!({"status": {"phase": "Active"}});
     s.note("deleting")
-        .merge_patch(
-            &NAMESPACES,
-            &format!("{x}/status"),
-            json!({"status": {"phase": "Active"}}),
-        )
+        .merge_patch(&NAMESPACES, &format!("{x}/status"), patch)
         .await;
     s.get(&NAMESPACES, &x).await;
 }

@@ -50,57 +50,41 @@ async fn owners_need_not_exist(s: &mut Session) {
 
 async fn owners_with_missing_fields_are_422(s: &mut Session) {
     for field in ["apiVersion", "kind", "name", "uid"] {
-        s.post(
-            &CONFIG_MAPS,
+        for object in [
             owned("a", json!([with(mk_owner("o", 1), json!({field: null}))])),
-        )
-        .await;
-        s.post(
-            &CONFIG_MAPS,
             owned("a", json!([with(mk_owner("o", 1), json!({field: ""}))])),
-        )
-        .await;
+        ] {
+            s.post(&CONFIG_MAPS, object).await;
+        }
     }
     s.note("everything")
         .post(&CONFIG_MAPS, owned("a", json!([{}])))
         .await;
-    s.note("the second")
-        .post(
-            &CONFIG_MAPS,
-            owned(
-                "a",
-                json!([
-                    mk_owner("o", 1),
-                    with(mk_owner("p", 2), json!({"uid": null}))
-                ]),
-            ),
-        )
-        .await;
+    let object = owned(
+        "a",
+        json!([
+            mk_owner("o", 1),
+            with(mk_owner("p", 2), json!({"uid": null}))
+        ]),
+    );
+    s.note("the second").post(&CONFIG_MAPS, object).await;
 }
 
 async fn owners_with_a_bad_api_version_are_422(s: &mut Session) {
     for version in ["a/b/c", "/v1", "apps/", "/"] {
-        s.post(
-            &CONFIG_MAPS,
-            owned(
-                "a",
-                json!([with(mk_owner("o", 1), json!({"apiVersion": version}))]),
-            ),
-        )
-        .await;
+        let object = owned(
+            "a",
+            json!([with(mk_owner("o", 1), json!({"apiVersion": version}))]),
+        );
+        s.post(&CONFIG_MAPS, object).await;
     }
 }
 
 async fn owners_with_two_controllers_are_422(s: &mut Session) {
     let controller =
         |name: &str, number: u32| with(mk_owner(name, number), json!({"controller": true}));
-    s.post(
-        &CONFIG_MAPS,
+    for object in [
         owned("a", json!([controller("o", 1), controller("p", 2)])),
-    )
-    .await;
-    s.post(
-        &CONFIG_MAPS,
         owned(
             "a",
             json!([
@@ -108,8 +92,9 @@ async fn owners_with_two_controllers_are_422(s: &mut Session) {
                 with(mk_owner("p", 2), json!({"controller": false}))
             ]),
         ),
-    )
-    .await;
+    ] {
+        s.post(&CONFIG_MAPS, object).await;
+    }
 }
 
 async fn owners_of_kind_event_are_422(s: &mut Session) {
@@ -121,18 +106,14 @@ async fn owners_of_kind_event_are_422(s: &mut Session) {
         ),
     )
     .await;
-    s.note("another Event")
-        .post(
-            &CONFIG_MAPS,
-            owned(
-                "b",
-                json!([with(
-                    mk_owner("o", 1),
-                    json!({"apiVersion": "events.k8s.io/v1", "kind": "Event"})
-                )]),
-            ),
-        )
-        .await;
+    let object = owned(
+        "b",
+        json!([with(
+            mk_owner("o", 1),
+            json!({"apiVersion": "events.k8s.io/v1", "kind": "Event"})
+        )]),
+    );
+    s.note("another Event").post(&CONFIG_MAPS, object).await;
 }
 
 async fn owners_given_twice_become_one_with_a_warning(s: &mut Session) {
@@ -144,30 +125,19 @@ async fn owners_given_twice_become_one_with_a_warning(s: &mut Session) {
         ),
     )
     .await;
-    s.put(
-        &CONFIG_MAPS,
-        "a",
-        owned("a", json!([mk_owner("p", 2), mk_owner("p", 2)])),
-    )
-    .await;
-    s.merge_patch(
-        &CONFIG_MAPS,
-        "a",
-        json!({"metadata": {"ownerReferences": [mk_owner("q", 3), mk_owner("q", 3)]}}),
-    )
-    .await;
+    let object = owned("a", json!([mk_owner("p", 2), mk_owner("p", 2)]));
+    s.put(&CONFIG_MAPS, "a", object).await;
+    let patch = json!({"metadata": {"ownerReferences": [mk_owner("q", 3), mk_owner("q", 3)]}});
+    s.merge_patch(&CONFIG_MAPS, "a", patch).await;
 }
 
 async fn owners_with_one_uid_and_different_flags_stay(s: &mut Session) {
     let blocking = with(mk_owner("o", 1), json!({"blockOwnerDeletion": true}));
-    s.post(
-        &CONFIG_MAPS,
-        owned(
-            "a",
-            json!([mk_owner("o", 1), blocking, mk_owner("other", 1)]),
-        ),
-    )
-    .await;
+    let object = owned(
+        "a",
+        json!([mk_owner("o", 1), blocking, mk_owner("other", 1)]),
+    );
+    s.post(&CONFIG_MAPS, object).await;
 }
 
 async fn owners_can_be_changed_by_every_write(s: &mut Session) {
@@ -180,12 +150,8 @@ async fn owners_can_be_changed_by_every_write(s: &mut Session) {
         json!([{"op": "add", "path": "/metadata/ownerReferences/-", "value": mk_owner("p", 2)}]),
     )
     .await;
-    s.merge_patch(
-        &CONFIG_MAPS,
-        "a",
-        json!({"metadata": {"ownerReferences": [mk_owner("p", 2)]}}),
-    )
-    .await;
+    let patch = json!({"metadata": {"ownerReferences": [mk_owner("p", 2)]}});
+    s.merge_patch(&CONFIG_MAPS, "a", patch).await;
     s.put(&CONFIG_MAPS, "a", mk_config_map("a")).await;
 }
 
@@ -201,25 +167,18 @@ async fn owners_are_checked_on_update_too(s: &mut Session) {
     .await;
     let controller =
         |name: &str, number: u32| with(mk_owner(name, number), json!({"controller": true}));
-    s.merge_patch(
-        &CONFIG_MAPS,
-        "a",
-        json!({"metadata": {"ownerReferences": [controller("o", 1), controller("p", 2)]}}),
-    )
-    .await;
+    let patch = json!({"metadata": {"ownerReferences": [controller("o", 1), controller("p", 2)]}});
+    s.merge_patch(&CONFIG_MAPS, "a", patch).await;
 }
 
 async fn owners_of_wrong_type_are_400(s: &mut Session) {
     s.post(&CONFIG_MAPS, owned("a", json!("text"))).await;
     s.post(&CONFIG_MAPS, owned("a", json!(["text"]))).await;
-    s.post(
-        &CONFIG_MAPS,
-        owned(
-            "a",
-            json!([with(mk_owner("o", 1), json!({"controller": "yes"}))]),
-        ),
-    )
-    .await;
+    let object = owned(
+        "a",
+        json!([with(mk_owner("o", 1), json!({"controller": "yes"}))]),
+    );
+    s.post(&CONFIG_MAPS, object).await;
 }
 
 async fn finalizers_must_be_qualified(s: &mut Session) {
@@ -248,37 +207,23 @@ async fn finalizers_must_be_qualified(s: &mut Session) {
 }
 
 async fn finalizers_orphan_and_foreground_exclude_each_other(s: &mut Session) {
-    s.post(
-        &CONFIG_MAPS,
-        finalized("a", &["orphan", "foregroundDeletion"]),
-    )
-    .await;
+    let object = finalized("a", &["orphan", "foregroundDeletion"]);
+    s.post(&CONFIG_MAPS, object).await;
     s.post(&CONFIG_MAPS, finalized("a", &["orphan"])).await;
-    s.merge_patch(
-        &CONFIG_MAPS,
-        "a",
-        json!({"metadata": {"finalizers": ["orphan", "foregroundDeletion"]}}),
-    )
-    .await;
+    let patch = json!({"metadata": {"finalizers": ["orphan", "foregroundDeletion"]}});
+    s.merge_patch(&CONFIG_MAPS, "a", patch).await;
 }
 
 async fn finalizers_may_be_repeated(s: &mut Session) {
-    s.post(
-        &CONFIG_MAPS,
-        finalized("a", &["example.com/a", "example.com/a"]),
-    )
-    .await;
+    let object = finalized("a", &["example.com/a", "example.com/a"]);
+    s.post(&CONFIG_MAPS, object).await;
 }
 
 async fn finalizers_cannot_be_added_while_deleting(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_held("a")).await;
     s.delete(&CONFIG_MAPS, "a").await;
-    s.put(
-        &CONFIG_MAPS,
-        "a",
-        finalized("a", &["example.com/hold", "example.com/new"]),
-    )
-    .await;
+    let object = finalized("a", &["example.com/hold", "example.com/new"]);
+    s.put(&CONFIG_MAPS, "a", object).await;
     s.merge_patch(
         &CONFIG_MAPS,
         "a",
@@ -291,12 +236,9 @@ async fn finalizers_cannot_be_added_while_deleting(s: &mut Session) {
         json!({"metadata": {"finalizers": ["example.com/new"]}}),
     )
     .await;
+    let patch = json!({"metadata": {"finalizers": ["example.com/hold", "foregroundDeletion"]}});
     s.note("foregroundDeletion is no exception")
-        .merge_patch(
-            &CONFIG_MAPS,
-            "a",
-            json!({"metadata": {"finalizers": ["example.com/hold", "foregroundDeletion"]}}),
-        )
+        .merge_patch(&CONFIG_MAPS, "a", patch)
         .await;
 }
 
@@ -307,18 +249,11 @@ async fn finalizers_can_be_removed_while_deleting(s: &mut Session) {
     )
     .await;
     s.delete(&CONFIG_MAPS, "a").await;
-    s.put(
-        &CONFIG_MAPS,
-        "a",
-        finalized("a", &["example.com/c", "example.com/a"]),
-    )
-    .await;
+    let object = finalized("a", &["example.com/c", "example.com/a"]);
+    s.put(&CONFIG_MAPS, "a", object).await;
+    let patch = json!({"data": {"k": "2"}, "metadata": {"labels": {"x": "y"}}});
     s.note("other fields may still change")
-        .merge_patch(
-            &CONFIG_MAPS,
-            "a",
-            json!({"data": {"k": "2"}, "metadata": {"labels": {"x": "y"}}}),
-        )
+        .merge_patch(&CONFIG_MAPS, "a", patch)
         .await;
     s.strategic_patch(&CONFIG_MAPS, "a", json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["example.com/c", "example.com/a"]}})).await;
     s.get(&CONFIG_MAPS, "a").await;
@@ -326,19 +261,12 @@ async fn finalizers_can_be_removed_while_deleting(s: &mut Session) {
 
 async fn finalizers_of_a_live_object_come_and_go(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.merge_patch(
-        &CONFIG_MAPS,
-        "a",
+    for patch in [
         json!({"metadata": {"finalizers": ["example.com/a", "orphan"]}}),
-    )
-    .await;
-    s.merge_patch(
-        &CONFIG_MAPS,
-        "a",
         json!({"metadata": {"finalizers": ["noslash"]}}),
-    )
-    .await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"finalizers": null}}))
-        .await;
+        json!({"metadata": {"finalizers": null}}),
+    ] {
+        s.merge_patch(&CONFIG_MAPS, "a", patch).await;
+    }
     s.get(&CONFIG_MAPS, "a").await;
 }

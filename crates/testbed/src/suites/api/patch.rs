@@ -40,51 +40,40 @@ pub(super) const CASES: &[TestCase] = &[
 
 async fn merge_patch_sets_replaces_and_deletes(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"data": {"k": "2", "l": "3"}}))
-        .await;
-    s.merge_patch(
-        &CONFIG_MAPS,
-        "a",
-        json!({"data": {"k": null}, "metadata": {"labels": {"x": "y"}}}),
-    )
-    .await;
-    s.note("nulls in what is new are dropped")
-        .merge_patch(&CONFIG_MAPS, "a", json!({"binaryData": {"a": null}}))
-        .await;
-    s.merge_patch(
-        &CONFIG_MAPS,
-        "a",
-        json!({"data": null, "metadata": {"labels": null}}),
-    )
-    .await;
+    for (note, patch) in [
+        ("", json!({"data": {"k": "2", "l": "3"}})),
+        (
+            "",
+            json!({"data": {"k": null}, "metadata": {"labels": {"x": "y"}}}),
+        ),
+        (
+            "nulls in what is new are dropped",
+            json!({"binaryData": {"a": null}}),
+        ),
+        ("", json!({"data": null, "metadata": {"labels": null}})),
+    ] {
+        s.note(note).merge_patch(&CONFIG_MAPS, "a", patch).await;
+    }
 }
 
 async fn merge_patch_that_changes_nothing_writes_nothing(s: &mut Session) {
     let made = s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    let mut watch = s
-        .watch(&CONFIG_MAPS, &format!("resourceVersion={}", made.rv()))
-        .await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({})).await;
-    s.merge_patch(
-        &CONFIG_MAPS,
-        "a",
+    let mut watch = s.watch_from(&CONFIG_MAPS, &made).await;
+    for patch in [
+        json!({}),
         json!({"data": {"k": "v", "missing": null}}),
-    )
-    .await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"labels": {}}}))
-        .await;
+        json!({"metadata": {"labels": {}}}),
+    ] {
+        s.merge_patch(&CONFIG_MAPS, "a", patch).await;
+    }
     s.take(&mut watch, 0).await;
 }
 
 async fn merge_patch_replaces_lists(s: &mut Session) {
     s.post(&CONFIG_MAPS, with(mk_config_map("a"), json!({"metadata": {"finalizers": ["example.com/a", "example.com/b"], "ownerReferences": [mk_owner("o", 1)]}}))).await;
     s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"finalizers": ["example.com/c"], "ownerReferences": [mk_owner("p", 2)]}})).await;
-    s.merge_patch(
-        &CONFIG_MAPS,
-        "a",
-        json!({"metadata": {"finalizers": [], "ownerReferences": null}}),
-    )
-    .await;
+    let patch = json!({"metadata": {"finalizers": [], "ownerReferences": null}});
+    s.merge_patch(&CONFIG_MAPS, "a", patch).await;
 }
 
 async fn merge_patch_that_is_no_object_is_refused(s: &mut Session) {
@@ -102,20 +91,15 @@ async fn merge_patch_that_is_no_object_is_refused(s: &mut Session) {
 
 async fn merge_patch_with_wrong_types_is_422(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"data": "text"}))
-        .await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"data": {"k": 1}}))
-        .await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"labels": {"a": 1}}}))
-        .await;
-    s.merge_patch(
-        &CONFIG_MAPS,
-        "a",
+    for patch in [
+        json!({"data": "text"}),
+        json!({"data": {"k": 1}}),
+        json!({"metadata": {"labels": {"a": 1}}}),
         json!({"metadata": {"labels": {"a": "not valid"}}}),
-    )
-    .await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": null}))
-        .await;
+        json!({"metadata": null}),
+    ] {
+        s.merge_patch(&CONFIG_MAPS, "a", patch).await;
+    }
 }
 
 async fn merge_patch_of_a_missing_object_is_404(s: &mut Session) {
@@ -128,122 +112,89 @@ async fn merge_patch_with_a_resource_version_is_conditional(s: &mut Session) {
     let old = s.post(&CONFIG_MAPS, mk_config_map("a")).await;
     let patch =
         |rv: &str, value: &str| json!({"metadata": {"resourceVersion": rv}, "data": {"k": value}});
-    s.merge_patch(&CONFIG_MAPS, "a", patch(old.rv(), "2")).await;
-    s.note("stale")
-        .merge_patch(&CONFIG_MAPS, "a", patch(old.rv(), "3"))
-        .await;
-    s.note("stale, and nothing else")
-        .merge_patch(
-            &CONFIG_MAPS,
-            "a",
+    for (note, patch) in [
+        ("", patch(old.rv(), "2")),
+        ("stale", patch(old.rv(), "3")),
+        (
+            "stale, and nothing else",
             json!({"metadata": {"resourceVersion": old.rv()}}),
-        )
-        .await;
-    s.note("garbage")
-        .merge_patch(&CONFIG_MAPS, "a", patch("abc", "3"))
-        .await;
-    s.note("removed")
-        .merge_patch(
-            &CONFIG_MAPS,
-            "a",
+        ),
+        ("garbage", patch("abc", "3")),
+        (
+            "removed",
             json!({"metadata": {"resourceVersion": null}, "data": {"k": "4"}}),
-        )
-        .await;
+        ),
+    ] {
+        s.note(note).merge_patch(&CONFIG_MAPS, "a", patch).await;
+    }
 }
 
 async fn merge_patch_with_another_uid_is_422(s: &mut Session) {
     let made = s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.merge_patch(
-        &CONFIG_MAPS,
-        "a",
-        json!({"metadata": {"uid": "00000000-0000-0000-0000-000000000001"}}),
-    )
-    .await;
-    s.note("its own")
-        .merge_patch(
-            &CONFIG_MAPS,
-            "a",
+    for (note, patch) in [
+        (
+            "",
+            json!({"metadata": {"uid": "00000000-0000-0000-0000-000000000001"}}),
+        ),
+        (
+            "its own",
             json!({"metadata": {"uid": made.uid()}, "data": {"k": "2"}}),
-        )
-        .await;
-    s.note("none")
-        .merge_patch(
-            &CONFIG_MAPS,
-            "a",
+        ),
+        (
+            "none",
             json!({"metadata": {"uid": null}, "data": {"k": "3"}}),
-        )
-        .await;
+        ),
+    ] {
+        s.note(note).merge_patch(&CONFIG_MAPS, "a", patch).await;
+    }
 }
 
 async fn merge_patch_of_name_or_namespace_is_refused(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"name": "b"}}))
-        .await;
-    s.merge_patch(
-        &CONFIG_MAPS,
-        "a",
+    for patch in [
+        json!({"metadata": {"name": "b"}}),
         json!({"metadata": {"namespace": "other"}}),
-    )
-    .await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"metadata": {"name": null}}))
-        .await;
-    s.merge_patch(
-        &CONFIG_MAPS,
-        "a",
+        json!({"metadata": {"name": null}}),
         json!({"metadata": {"namespace": null}, "data": {"k": "2"}}),
-    )
-    .await;
+    ] {
+        s.merge_patch(&CONFIG_MAPS, "a", patch).await;
+    }
 }
 
 async fn merge_patch_of_kind_is_refused(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"kind": "Secret"}))
-        .await;
-    s.merge_patch(&CONFIG_MAPS, "a", json!({"apiVersion": "v2"}))
-        .await;
-    s.merge_patch(
-        &CONFIG_MAPS,
-        "a",
+    for patch in [
+        json!({"kind": "Secret"}),
+        json!({"apiVersion": "v2"}),
         json!({"kind": null, "apiVersion": null, "data": {"k": "2"}}),
-    )
-    .await;
+    ] {
+        s.merge_patch(&CONFIG_MAPS, "a", patch).await;
+    }
 }
 
 async fn merge_patch_cannot_touch_system_fields(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.merge_patch(
-        &CONFIG_MAPS,
-        "a",
-        json!({"metadata": {"deletionTimestamp": "2001-01-01T00:00:00Z"}}),
-    )
-    .await;
-    s.merge_patch(
-        &CONFIG_MAPS,
-        "a",
-        json!({"metadata": {"deletionGracePeriodSeconds": 5}}),
-    )
-    .await;
-    s.note("ignored")
-        .merge_patch(
-            &CONFIG_MAPS,
-            "a",
+    for (note, patch) in [
+        (
+            "",
+            json!({"metadata": {"deletionTimestamp": "2001-01-01T00:00:00Z"}}),
+        ),
+        ("", json!({"metadata": {"deletionGracePeriodSeconds": 5}})),
+        (
+            "ignored",
             json!({"metadata": {"creationTimestamp": "2001-01-01T00:00:00Z"}}),
-        )
-        .await;
-    s.note("ignored")
-        .merge_patch(
-            &CONFIG_MAPS,
-            "a",
+        ),
+        (
+            "ignored",
             json!({"metadata": {"creationTimestamp": null, "generation": 9, "selfLink": "/x"}}),
-        )
-        .await;
-    s.note("not a time")
-        .merge_patch(
-            &CONFIG_MAPS,
-            "a",
+        ),
+        (
+            "not a time",
             json!({"metadata": {"creationTimestamp": "yesterday"}}),
-        )
-        .await;
+        ),
+    ] {
+        s.note(note).merge_patch(&CONFIG_MAPS, "a", patch).await;
+    }
 }
 
 async fn merge_patch_of_status_through_the_main_resource_is_ignored(s: &mut Session) {
@@ -273,45 +224,30 @@ async fn merge_patch_of_the_status_subresource(s: &mut Session) {
         json!({"status": {"conditions": [{"type": "Available", "status": "False"}]}}),
     )
     .await;
-    s.merge_patch(
-        &DEPLOYMENTS,
-        "a/status?dryRun=All",
-        json!({"status": {"replicas": 4}}),
-    )
-    .await;
+    let patch = json!({"status": {"replicas": 4}});
+    s.merge_patch(&DEPLOYMENTS, "a/status?dryRun=All", patch)
+        .await;
     s.get(&DEPLOYMENTS, "a").await;
 }
 
 async fn merge_patch_raises_the_generation_when_the_spec_changes(s: &mut Session) {
     s.hide(&["spec", "status"]);
     s.post(&DEPLOYMENTS, mk_deployment("a")).await;
-    s.note("spec")
-        .merge_patch(&DEPLOYMENTS, "a", json!({"spec": {"replicas": 2}}))
-        .await;
-    s.note("the same spec")
-        .merge_patch(&DEPLOYMENTS, "a", json!({"spec": {"replicas": 2}}))
-        .await;
-    s.note("labels")
-        .merge_patch(
-            &DEPLOYMENTS,
-            "a",
-            json!({"metadata": {"labels": {"x": "y"}}}),
-        )
-        .await;
-    s.note("annotations")
-        .merge_patch(
-            &DEPLOYMENTS,
-            "a",
+    for (note, patch) in [
+        ("spec", json!({"spec": {"replicas": 2}})),
+        ("the same spec", json!({"spec": {"replicas": 2}})),
+        ("labels", json!({"metadata": {"labels": {"x": "y"}}})),
+        (
+            "annotations",
             json!({"metadata": {"annotations": {"x": "y"}}}),
-        )
-        .await;
+        ),
+    ] {
+        s.note(note).merge_patch(&DEPLOYMENTS, "a", patch).await;
+    }
     s.post(&REPLICA_SETS, mk_workload("ReplicaSet", "a")).await;
+    let patch = json!({"metadata": {"annotations": {"x": "y"}}});
     s.note("annotations")
-        .merge_patch(
-            &REPLICA_SETS,
-            "a",
-            json!({"metadata": {"annotations": {"x": "y"}}}),
-        )
+        .merge_patch(&REPLICA_SETS, "a", patch)
         .await;
 }
 
@@ -394,14 +330,9 @@ async fn patch_with_force_is_422_unless_it_applies(s: &mut Session) {
 }
 
 async fn json_patch_operations(s: &mut Session) {
-    s.post(
-        &CONFIG_MAPS,
-        with(
-            mk_config_map("a"),
-            json!({"metadata": {"finalizers": ["example.com/a"]}}),
-        ),
-    )
-    .await;
+    let changes = json!({"metadata": {"finalizers": ["example.com/a"]}});
+    s.post(&CONFIG_MAPS, with(mk_config_map("a"), changes))
+        .await;
     let patches = [
         json!([{"op": "add", "path": "/data/l", "value": "3"}]),
         json!([{"op": "add", "path": "/data/k", "value": "over"}]),
@@ -424,31 +355,26 @@ async fn json_patch_operations(s: &mut Session) {
 
 async fn json_patch_that_fails_a_test_is_422(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.json_patch(
-        &CONFIG_MAPS,
-        "a",
-        json!([{"op": "test", "path": "/data/k", "value": "other"}]),
-    )
-    .await;
-    s.json_patch(
-        &CONFIG_MAPS,
-        "a",
-        json!([{"op": "test", "path": "/data/missing", "value": "v"}]),
-    )
-    .await;
-    s.note("an absent place equals null")
-        .json_patch(
-            &CONFIG_MAPS,
-            "a",
+    for (note, patch) in [
+        (
+            "",
+            json!([{"op": "test", "path": "/data/k", "value": "other"}]),
+        ),
+        (
+            "",
+            json!([{"op": "test", "path": "/data/missing", "value": "v"}]),
+        ),
+        (
+            "an absent place equals null",
             json!([{"op": "test", "path": "/data/missing", "value": null}]),
-        )
-        .await;
-    s.json_patch(
-        &CONFIG_MAPS,
-        "a",
-        json!([{"op": "test", "path": "/data", "value": {"k": "v"}}]),
-    )
-    .await;
+        ),
+        (
+            "",
+            json!([{"op": "test", "path": "/data", "value": {"k": "v"}}]),
+        ),
+    ] {
+        s.note(note).json_patch(&CONFIG_MAPS, "a", patch).await;
+    }
 }
 
 async fn json_patch_of_missing_places(s: &mut Session) {
@@ -498,26 +424,14 @@ async fn json_patch_is_all_or_nothing(s: &mut Session) {
 
 async fn json_patch_of_the_whole_object(s: &mut Session) {
     let made = s.post(&CONFIG_MAPS, mk_config_map("a")).await.body;
-    s.json_patch(
-        &CONFIG_MAPS,
-        "a",
+    for patch in [
         json!([{"op": "replace", "path": "", "value": with(made, json!({"data": {"k": "2"}}))}]),
-    )
-    .await;
-    s.json_patch(&CONFIG_MAPS, "a", json!([{"op": "remove", "path": ""}]))
-        .await;
-    s.json_patch(
-        &CONFIG_MAPS,
-        "a",
+        json!([{"op": "remove", "path": ""}]),
         json!([{"op": "remove", "path": "/metadata"}]),
-    )
-    .await;
-    s.json_patch(
-        &CONFIG_MAPS,
-        "a",
         json!([{"op": "replace", "path": "/metadata/name", "value": "b"}]),
-    )
-    .await;
+    ] {
+        s.json_patch(&CONFIG_MAPS, "a", patch).await;
+    }
 }
 
 async fn json_patch_with_a_test_of_the_version(s: &mut Session) {
@@ -533,11 +447,7 @@ async fn json_patch_with_a_test_of_the_version(s: &mut Session) {
 async fn json_patch_that_changes_nothing_writes_nothing(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
     s.json_patch(&CONFIG_MAPS, "a", json!([])).await;
-    s.json_patch(
-        &CONFIG_MAPS,
-        "a",
-        json!([{"op": "replace", "path": "/data/k", "value": "v"}]),
-    )
-    .await;
+    let patch = json!([{"op": "replace", "path": "/data/k", "value": "v"}]);
+    s.json_patch(&CONFIG_MAPS, "a", patch).await;
     s.json_patch(&CONFIG_MAPS, "a", json!([{"op": "replace", "path": "/data/k", "value": "x"}, {"op": "replace", "path": "/data/k", "value": "v"}])).await;
 }

@@ -47,7 +47,7 @@ async fn unknown_paths_and_groups_are_a_text_404(s: &mut Session) {
         "/api/v2/pods",
         "/apis/apps/v9/deployments",
     ] {
-        s.ask(Ask::get(path)).await;
+        s.get_path(path).await;
     }
     s.ask(Ask::post("/apis/foo.io/v1/bars", &json!({}))).await;
 }
@@ -60,7 +60,7 @@ async fn unknown_resources_of_a_known_group_are_a_status_404(s: &mut Session) {
         format!("/api/v1/namespaces/{ns}/nopes"),
         format!("/api/v1/namespaces/{ns}/nopes/a"),
     ] {
-        s.ask(Ask::get(path)).await;
+        s.get_path(path).await;
     }
     s.ask(Ask::post(
         format!("/api/v1/namespaces/{ns}/nopes"),
@@ -85,8 +85,8 @@ async fn a_missing_object_is_a_404_that_names_the_resource(s: &mut Session) {
 }
 
 async fn reads_in_a_missing_namespace_find_nothing(s: &mut Session) {
-    s.ask(Ask::get(CONFIG_MAPS.collection("missing"))).await;
-    s.ask(Ask::get(format!("{}/a", CONFIG_MAPS.collection("missing"))))
+    s.get_path(CONFIG_MAPS.collection("missing")).await;
+    s.get_path(format!("{}/a", CONFIG_MAPS.collection("missing")))
         .await;
 }
 
@@ -122,24 +122,22 @@ async fn scope_is_part_of_the_path(s: &mut Session) {
     s.note("a namespaced resource over all namespaces can only be listed");
     s.ask(Ask::post(CONFIG_MAPS.everywhere(), &mk_config_map("a")))
         .await;
-    s.ask(Ask::get(format!("{}/a", CONFIG_MAPS.everywhere())))
-        .await;
+    s.get_path(format!("{}/a", CONFIG_MAPS.everywhere())).await;
     s.ask(Ask::new(Method::DELETE, CONFIG_MAPS.everywhere()))
         .await;
     s.note("a cluster resource has no namespace");
-    s.ask(Ask::get(format!("/api/v1/namespaces/{ns}/nodes")))
-        .await;
+    s.get_path(format!("/api/v1/namespaces/{ns}/nodes")).await;
 }
 
 async fn a_trailing_slash_is_tolerated_and_a_leading_one_is_not(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
     let path = s.path(&CONFIG_MAPS);
-    s.ask(Ask::get(format!("{path}/"))).await;
-    s.ask(Ask::get(format!("{path}/a/"))).await;
-    s.ask(Ask::get(format!("/{path}"))).await;
-    s.ask(Ask::get(path.replace("/configmaps", "//configmaps")))
+    s.get_path(format!("{path}/")).await;
+    s.get_path(format!("{path}/a/")).await;
+    s.get_path(format!("/{path}")).await;
+    s.get_path(path.replace("/configmaps", "//configmaps"))
         .await;
-    s.ask(Ask::get("/api/")).await;
+    s.get_path("/api/").await;
 }
 
 async fn escaped_names_are_decoded_once(s: &mut Session) {
@@ -152,7 +150,7 @@ async fn escaped_names_are_decoded_once(s: &mut Session) {
 async fn json_is_the_answer_to_no_preference(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
     let path = s.item(&CONFIG_MAPS, "a");
-    s.ask(Ask::get(&path)).await;
+    s.get_path(&path).await;
     for accept in [
         "*/*",
         "application/*",
@@ -172,7 +170,7 @@ async fn accept_of_nothing_we_have_is_406(s: &mut Session) {
     s.ask(Ask::get(&item).accept("text/html")).await;
     s.ask(Ask::new(Method::DELETE, &item).accept("text/html"))
         .await;
-    s.note("nothing was done").ask(Ask::get(item)).await;
+    s.note("nothing was done").get_path(item).await;
 }
 
 async fn accept_takes_the_first_acceptable_clause(s: &mut Session) {
@@ -322,7 +320,7 @@ async fn health_endpoints_say_ok(s: &mut Session) {
         "/readyz/ping",
         "/healthz/nope",
     ] {
-        s.ask(Ask::get(path)).await;
+        s.get_path(path).await;
     }
 }
 
@@ -351,18 +349,16 @@ async fn a_missing_token_is_401(s: &mut Session) {
 
 async fn a_forged_token_is_401(s: &mut Session) {
     let path = s.path(&CONFIG_MAPS);
-    s.ask(Ask::get(&path).forged()).await;
-    s.ask(Ask::get("/healthz").forged()).await;
-    s.ask(
+    for ask in [
+        Ask::get(&path).forged(),
+        Ask::get("/healthz").forged(),
         Ask::get(&path)
             .header("authorization", "Basic YTpi")
             .anonymous(),
-    )
-    .await;
-    s.ask(
         Ask::get(&path)
             .header("authorization", "Bearer ")
             .anonymous(),
-    )
-    .await;
+    ] {
+        s.ask(ask).await;
+    }
 }

@@ -11,7 +11,7 @@ use super::crd::{define, gadgets, group};
 use crate::case::{TestCase, api_case};
 use crate::objects::*;
 use crate::session::{Ask, Session};
-use rows::{BAD_DEFAULTS, NOT_STRUCTURAL, NOT_SUPPORTED, Row};
+use rows::{BAD_DEFAULTS, NOT_STRUCTURAL, NOT_SUPPORTED, SchemaRow};
 
 pub(super) const CASES: &[TestCase] = &[
     api_case!(schema_that_is_not_structural_is_422, Crds),
@@ -82,7 +82,7 @@ async fn post_spec(s: &mut Session, of: &(Resource, String), note: &'static str,
         .await;
 }
 
-async fn refuse_all(s: &mut Session, rows: &[Row]) {
+async fn refuse_all(s: &mut Session, rows: &[SchemaRow]) {
     for (note, member, schema) in rows {
         let schema: Value = serde_json::from_str(schema).expect("a row is JSON");
         let schema = match *member {
@@ -170,12 +170,8 @@ async fn schema_prunes_and_defaults_and_warns(s: &mut Session) {
         with(odd.clone(), json!({"metadata": {"name": "b"}})),
     )
     .await;
-    s.post_with(
-        &of.0,
-        "fieldValidation=Strict",
-        with(odd, json!({"metadata": {"name": "b"}})),
-    )
-    .await;
+    let object = with(odd, json!({"metadata": {"name": "b"}}));
+    s.post_with(&of.0, "fieldValidation=Strict", object).await;
     s.get(&of.0, "a").await;
     s.note("a default that was removed comes back")
         .json_patch(&of.0, "a", json!([{"op": "remove", "path": "/spec/size"}]))
@@ -186,19 +182,12 @@ async fn schema_prunes_and_defaults_and_warns(s: &mut Session) {
         json!({"spec": {"size": 4, "odd": 2, "part": {"d": null}}}),
     )
     .await;
-    s.merge_patch(
-        &of.0,
-        "a?fieldValidation=Strict",
-        json!({"spec": {"odd": 2}}),
-    )
-    .await;
+    let patch = json!({"spec": {"odd": 2}});
+    s.merge_patch(&of.0, "a?fieldValidation=Strict", patch)
+        .await;
     let current = s.quietly(Ask::get(s.item(&of.0, "a"))).await.body;
-    s.put(
-        &of.0,
-        "a",
-        with(current, json!({"spec": {"odd": 3, "size": null}})),
-    )
-    .await;
+    let changes = json!({"spec": {"odd": 3, "size": null}});
+    s.put(&of.0, "a", with(current, changes)).await;
 }
 
 async fn schema_violations_are_422_with_their_causes(s: &mut Session) {
@@ -431,15 +420,8 @@ async fn schema_holds_for_the_status_alone(s: &mut Session) {
         s.note(note).ask(ask.viewed(view)).await;
     }
     let current = s.quietly(Ask::get(s.item(&of.0, "a"))).await.body;
-    s.put(
-        &of.0,
-        "a/status",
-        with(
-            current,
-            json!({"status": {"phase": "Off", "count": null}, "spec": {"size": "bad"}}),
-        ),
-    )
-    .await;
+    let changes = json!({"status": {"phase": "Off", "count": null}, "spec": {"size": "bad"}});
+    s.put(&of.0, "a/status", with(current, changes)).await;
     s.merge_patch(
         &of.0,
         "a",
@@ -489,15 +471,12 @@ async fn schema_that_changes_is_applied_to_what_is_stored(s: &mut Session) {
 async fn schema_faults_that_were_there_are_tolerated(s: &mut Session) {
     let list = |more: Value| with(json!({"type": "array", "items": {"type": "string"}}), more);
     let (of, group) = define_typed(s, &mk_spec(&json!({"size": {"type": "integer"}, "word": {"type": "string"}, "list": list(json!({}))}))).await;
-    s.post(
-        &of,
-        mk_with(
-            &group,
-            "a",
-            &json!({"size": 9, "word": "x", "list": ["a", "a"]}),
-        ),
-    )
-    .await;
+    let object = mk_with(
+        &group,
+        "a",
+        &json!({"size": 9, "word": "x", "list": ["a", "a"]}),
+    );
+    s.post(&of, object).await;
     let strict = json!({"size": {"type": "integer", "maximum": 5}, "word": {"type": "string"}, "list": list(json!({"x-kubernetes-list-type": "set"}))});
     redefine(s, &group, &strict).await;
     s.note("elsewhere")

@@ -62,29 +62,18 @@ fn mk_rich_deployment(name: &str) -> Value {
 async fn strategic_patch_merges_maps_and_deletes_nulls(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_labelled("a", json!({"x": "1", "y": "2"})))
         .await;
-    s.strategic_patch(
-        &CONFIG_MAPS,
-        "a",
+    for patch in [
         json!({"data": {"k": null, "l": "3"}, "metadata": {"labels": {"y": null, "z": "4"}}}),
-    )
-    .await;
-    s.strategic_patch(
-        &CONFIG_MAPS,
-        "a",
         json!({"data": null, "metadata": {"labels": null}}),
-    )
-    .await;
+    ] {
+        s.strategic_patch(&CONFIG_MAPS, "a", patch).await;
+    }
 }
 
 async fn strategic_patch_merges_owners_by_uid(s: &mut Session) {
-    s.post(
-        &CONFIG_MAPS,
-        with(
-            mk_config_map("a"),
-            json!({"metadata": {"ownerReferences": [mk_owner("o", 1)]}}),
-        ),
-    )
-    .await;
+    let changes = json!({"metadata": {"ownerReferences": [mk_owner("o", 1)]}});
+    s.post(&CONFIG_MAPS, with(mk_config_map("a"), changes))
+        .await;
     s.note("a new one comes first")
         .strategic_patch(
             &CONFIG_MAPS,
@@ -93,25 +82,18 @@ async fn strategic_patch_merges_owners_by_uid(s: &mut Session) {
         )
         .await;
     s.note("a known one is merged").strategic_patch(&CONFIG_MAPS, "a", json!({"metadata": {"ownerReferences": [{"uid": mk_owner("o", 1)["uid"], "blockOwnerDeletion": true}]}})).await;
+    let patch = json!({"metadata": {"ownerReferences": [mk_owner("q", 3), mk_owner("r", 4)]}});
     s.note("two at once")
-        .strategic_patch(
-            &CONFIG_MAPS,
-            "a",
-            json!({"metadata": {"ownerReferences": [mk_owner("q", 3), mk_owner("r", 4)]}}),
-        )
+        .strategic_patch(&CONFIG_MAPS, "a", patch)
         .await;
 }
 
 async fn strategic_patch_deletes_owners_by_uid(s: &mut Session) {
     let twice = with(mk_owner("o", 1), json!({"blockOwnerDeletion": true}));
-    s.post(
-        &CONFIG_MAPS,
-        with(
-            mk_config_map("a"),
-            json!({"metadata": {"ownerReferences": [mk_owner("o", 1), twice, mk_owner("p", 2)]}}),
-        ),
-    )
-    .await;
+    let changes =
+        json!({"metadata": {"ownerReferences": [mk_owner("o", 1), twice, mk_owner("p", 2)]}});
+    s.post(&CONFIG_MAPS, with(mk_config_map("a"), changes))
+        .await;
     let delete = |number: u32| json!({"metadata": {"ownerReferences": [{"$patch": "delete", "uid": mk_owner("x", number)["uid"]}]}});
     s.note("all references of that uid")
         .strategic_patch(&CONFIG_MAPS, "a", delete(1))
@@ -130,12 +112,8 @@ async fn strategic_patch_unites_finalizers(s: &mut Session) {
         json!({"metadata": {"finalizers": ["example.com/new", "example.com/hold"]}}),
     )
     .await;
-    s.strategic_patch(
-        &CONFIG_MAPS,
-        "a",
-        json!({"metadata": {"finalizers": ["example.com/newer"]}}),
-    )
-    .await;
+    let patch = json!({"metadata": {"finalizers": ["example.com/newer"]}});
+    s.strategic_patch(&CONFIG_MAPS, "a", patch).await;
     s.note("an empty list adds nothing")
         .strategic_patch(&CONFIG_MAPS, "a", json!({"metadata": {"finalizers": []}}))
         .await;
@@ -157,12 +135,9 @@ async fn strategic_patch_deletes_from_primitive_lists(s: &mut Session) {
     let both = json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["example.com/a"], "finalizers": ["example.com/d"]}});
     s.strategic_patch(&CONFIG_MAPS, "a", both).await;
     s.note("the last ones").strategic_patch(&CONFIG_MAPS, "a", json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["example.com/c", "example.com/d"]}})).await;
+    let patch = json!({"metadata": {"$deleteFromPrimitiveList/finalizers": "example.com/a"}});
     s.note("not a list")
-        .strategic_patch(
-            &CONFIG_MAPS,
-            "a",
-            json!({"metadata": {"$deleteFromPrimitiveList/finalizers": "example.com/a"}}),
-        )
+        .strategic_patch(&CONFIG_MAPS, "a", patch)
         .await;
 }
 
@@ -175,12 +150,9 @@ async fn strategic_patch_sets_the_order_of_primitives(s: &mut Session) {
         order(&["example.com/c", "example.com/b", "example.com/a"]),
     )
     .await;
+    let patch = order(&["example.com/a", "example.com/c"]);
     s.note("the others keep their place among them")
-        .strategic_patch(
-            &CONFIG_MAPS,
-            "a",
-            order(&["example.com/a", "example.com/c"]),
-        )
+        .strategic_patch(&CONFIG_MAPS, "a", patch)
         .await;
     let both = json!({"metadata": {"$setElementOrder/finalizers": ["example.com/d", "example.com/c", "example.com/b", "example.com/a"], "finalizers": ["example.com/d"]}});
     s.strategic_patch(&CONFIG_MAPS, "a", both).await;
@@ -236,18 +208,12 @@ async fn strategic_patch_replaces_a_list(s: &mut Session) {
 async fn strategic_patch_replaces_a_map(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_labelled("a", json!({"x": "1", "y": "2"})))
         .await;
-    s.strategic_patch(
-        &CONFIG_MAPS,
-        "a",
+    for patch in [
         json!({"metadata": {"labels": {"$patch": "replace", "z": "3"}}}),
-    )
-    .await;
-    s.strategic_patch(
-        &CONFIG_MAPS,
-        "a",
         json!({"metadata": {"labels": {"$patch": "merge", "w": "4"}}}),
-    )
-    .await;
+    ] {
+        s.strategic_patch(&CONFIG_MAPS, "a", patch).await;
+    }
 }
 
 async fn strategic_patch_deletes_a_map(s: &mut Session) {
@@ -255,12 +221,8 @@ async fn strategic_patch_deletes_a_map(s: &mut Session) {
     s.hide_defaults();
     s.post(&CONFIG_MAPS, mk_labelled("a", json!({"x": "1"})))
         .await;
-    s.strategic_patch(
-        &CONFIG_MAPS,
-        "a",
-        json!({"metadata": {"labels": {"$patch": "delete"}}}),
-    )
-    .await;
+    let patch = json!({"metadata": {"labels": {"$patch": "delete"}}});
+    s.strategic_patch(&CONFIG_MAPS, "a", patch).await;
     s.post(&DEPLOYMENTS, mk_rich_deployment("a")).await;
     template(s, "a", json!({"volumes": [{"name": "v", "emptyDir": {"$patch": "delete"}, "hostPath": {"path": "/x", "type": ""}}]})).await;
 }
@@ -310,18 +272,14 @@ async fn strategic_patch_merges_conditions_by_type(s: &mut Session) {
     s.hide(&["spec"]);
     s.post(&PODS, mk_pod("a")).await;
     let condition = |kind: &str, status: &str| json!({"status": {"conditions": [{"type": kind, "status": status}]}});
-    s.strategic_patch(&PODS, "a/status", condition("Ready", "False"))
-        .await;
-    s.strategic_patch(&PODS, "a/status", condition("Mine", "True"))
-        .await;
-    s.strategic_patch(&PODS, "a/status", condition("Ready", "True"))
-        .await;
-    s.strategic_patch(
-        &PODS,
-        "a/status",
+    for patch in [
+        condition("Ready", "False"),
+        condition("Mine", "True"),
+        condition("Ready", "True"),
         json!({"status": {"conditions": [{"type": "Ready", "$patch": "delete"}]}}),
-    )
-    .await;
+    ] {
+        s.strategic_patch(&PODS, "a/status", patch).await;
+    }
 }
 
 async fn strategic_patch_merges_ports_by_number(s: &mut Session) {
@@ -329,18 +287,12 @@ async fn strategic_patch_merges_ports_by_number(s: &mut Session) {
     s.hide_defaults();
     s.post(&SERVICES, mk_service("a")).await;
     let more = json!({"port": 81, "name": "more", "protocol": "TCP", "targetPort": 81});
-    s.strategic_patch(
-        &SERVICES,
-        "a",
+    for patch in [
         json!({"spec": {"ports": [{"port": 80, "name": "web"}, more]}}),
-    )
-    .await;
-    s.strategic_patch(
-        &SERVICES,
-        "a",
         json!({"spec": {"ports": [{"port": 80, "$patch": "delete"}]}}),
-    )
-    .await;
+    ] {
+        s.strategic_patch(&SERVICES, "a", patch).await;
+    }
 }
 
 async fn strategic_patch_without_a_merge_key_is_refused(s: &mut Session) {
@@ -361,26 +313,14 @@ async fn strategic_patch_with_a_bad_directive_is_refused(s: &mut Session) {
         json!({"containers": [{"$patch": "explode", "name": "one"}]}),
     )
     .await;
-    s.strategic_patch(
-        &DEPLOYMENTS,
-        "a",
+    for patch in [
         json!({"metadata": {"labels": {"$patch": "explode"}}}),
-    )
-    .await;
-    s.strategic_patch(
-        &DEPLOYMENTS,
-        "a",
         json!({"metadata": {"labels": {"$patch": 1}}}),
-    )
-    .await;
-    s.strategic_patch(
-        &DEPLOYMENTS,
-        "a",
         json!({"metadata": {"$retainKeys": "name"}}),
-    )
-    .await;
-    s.strategic_patch(&DEPLOYMENTS, "a", json!({"$patch": "delete"}))
-        .await;
+        json!({"$patch": "delete"}),
+    ] {
+        s.strategic_patch(&DEPLOYMENTS, "a", patch).await;
+    }
 }
 
 async fn strategic_patch_with_a_bad_order_is_refused(s: &mut Session) {
@@ -415,12 +355,9 @@ async fn strategic_patch_that_is_no_object_is_refused(s: &mut Session) {
 async fn strategic_patch_that_changes_nothing_writes_nothing(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_held("a")).await;
     s.strategic_patch(&CONFIG_MAPS, "a", json!({})).await;
-    s.strategic_patch(
-        &CONFIG_MAPS,
-        "a",
-        json!({"metadata": {"finalizers": ["example.com/hold"]}, "data": {"k": "v", "l": null}}),
-    )
-    .await;
+    let patch =
+        json!({"metadata": {"finalizers": ["example.com/hold"]}, "data": {"k": "v", "l": null}});
+    s.strategic_patch(&CONFIG_MAPS, "a", patch).await;
 }
 
 async fn strategic_patch_with_a_stale_version_is_409(s: &mut Session) {
@@ -438,21 +375,12 @@ async fn strategic_patch_dry_run_stores_nothing(s: &mut Session) {
 }
 
 async fn strategic_patch_of_config_map_data_with_directives(s: &mut Session) {
-    s.post(
-        &CONFIG_MAPS,
-        with(mk_config_map("a"), json!({"data": {"l": "2"}})),
-    )
-    .await;
-    s.strategic_patch(
-        &CONFIG_MAPS,
-        "a",
+    let object = with(mk_config_map("a"), json!({"data": {"l": "2"}}));
+    s.post(&CONFIG_MAPS, object).await;
+    for patch in [
         json!({"data": {"$patch": "replace", "m": "3"}}),
-    )
-    .await;
-    s.strategic_patch(
-        &CONFIG_MAPS,
-        "a",
         json!({"data": {"$retainKeys": ["m", "n"], "n": "4"}}),
-    )
-    .await;
+    ] {
+        s.strategic_patch(&CONFIG_MAPS, "a", patch).await;
+    }
 }

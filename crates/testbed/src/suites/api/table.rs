@@ -86,47 +86,36 @@ async fn table_of_every_write(s: &mut Session) {
     s.ask(Ask::post(&path, &mk_account("a")).accept(TABLE))
         .await;
     let item = format!("{path}/a");
-    s.ask(
+    for ask in [
         Ask::put(
             &item,
             &with(mk_account("a"), json!({"metadata": {"labels": {"x": "1"}}})),
         )
         .accept(TABLE),
-    )
-    .await;
-    s.ask(
         patch(
             &item,
             "merge-patch",
             &json!({"metadata": {"labels": {"x": "2"}}}),
         )
         .accept(TABLE),
-    )
-    .await;
-    s.ask(
         patch(
             &item,
             "json-patch",
             &json!([{"op": "remove", "path": "/metadata/labels"}]),
         )
         .accept(TABLE),
-    )
-    .await;
-    s.ask(patch(&item, "strategic-merge-patch", &json!({})).accept(TABLE))
-        .await;
+        patch(&item, "strategic-merge-patch", &json!({})).accept(TABLE),
+    ] {
+        s.ask(ask).await;
+    }
 }
 
 async fn table_of_deletes(s: &mut Session) {
     accounts(s, &["a"]).await;
     s.post(&CONFIG_MAPS, mk_config_map("gone")).await;
-    s.post(
-        &SERVICE_ACCOUNTS,
-        with(
-            mk_account("held"),
-            json!({"metadata": {"finalizers": ["example.com/hold"]}}),
-        ),
-    )
-    .await;
+    let changes = json!({"metadata": {"finalizers": ["example.com/hold"]}});
+    s.post(&SERVICE_ACCOUNTS, with(mk_account("held"), changes))
+        .await;
     let delete = |path: String| Ask::new(Method::DELETE, path).accept(TABLE);
     let path = s.item(&SERVICE_ACCOUNTS, "held");
     s.note("stays").ask(delete(path)).await;
@@ -224,11 +213,8 @@ async fn table_of_what_kubectl_asks_for(s: &mut Session) {
 
 async fn partial_metadata_of_one_object(s: &mut Session) {
     let meta = json!({"labels": {"l": "1"}, "annotations": {"a": "b"}, "finalizers": ["example.com/hold"], "ownerReferences": [mk_owner("o", 1)]});
-    s.post(
-        &CONFIG_MAPS,
-        with(mk_config_map("a"), json!({ "metadata": meta })),
-    )
-    .await;
+    let object = with(mk_config_map("a"), json!({ "metadata": meta }));
+    s.post(&CONFIG_MAPS, object).await;
     let path = s.item(&CONFIG_MAPS, "a");
     s.ask(Ask::get(&path).accept(PARTIAL)).await;
     s.ask(Ask::get(&path).accept(&format!("{PARTIAL},application/json")))
@@ -270,37 +256,30 @@ async fn partial_metadata_of_every_write(s: &mut Session) {
     s.ask(Ask::post(&path, &mk_config_map("a")).accept(PARTIAL))
         .await;
     let item = format!("{path}/a");
-    s.ask(Ask::put(&item, &mk_labelled("a", json!({"l": "1"}))).accept(PARTIAL))
-        .await;
-    s.ask(
+    for ask in [
+        Ask::put(&item, &mk_labelled("a", json!({"l": "1"}))).accept(PARTIAL),
         patch(
             &item,
             "merge-patch",
             &json!({"metadata": {"labels": {"l": "2"}}}),
         )
         .accept(PARTIAL),
-    )
-    .await;
-    s.ask(
         patch(
             &item,
             "json-patch",
             &json!([{"op": "remove", "path": "/metadata/labels"}]),
         )
         .accept(PARTIAL),
-    )
-    .await;
-    s.ask(
         patch(
             &item,
             "strategic-merge-patch",
             &json!({"metadata": {"finalizers": ["example.com/a"]}}),
         )
         .accept(PARTIAL),
-    )
-    .await;
-    s.ask(Ask::post(format!("{path}?dryRun=All"), &mk_config_map("b")).accept(PARTIAL))
-        .await;
+        Ask::post(format!("{path}?dryRun=All"), &mk_config_map("b")).accept(PARTIAL),
+    ] {
+        s.ask(ask).await;
+    }
 }
 
 async fn partial_metadata_of_deletes(s: &mut Session) {
@@ -335,14 +314,12 @@ async fn partial_metadata_of_errors_is_a_status(s: &mut Session) {
 async fn partial_metadata_of_the_older_version(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
     let path = s.path(&CONFIG_MAPS);
-    s.ask(
+    for ask in [
         Ask::get(format!("{path}/a"))
             .accept("application/json;as=PartialObjectMetadata;v=v1beta1;g=meta.k8s.io"),
-    )
-    .await;
-    s.ask(
         Ask::get(path)
             .accept("application/json;as=PartialObjectMetadataList;v=v1beta1;g=meta.k8s.io"),
-    )
-    .await;
+    ] {
+        s.ask(ask).await;
+    }
 }

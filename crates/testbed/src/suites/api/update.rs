@@ -52,72 +52,47 @@ async fn put_with_a_stale_resource_version_is_409(s: &mut Session) {
 
 async fn put_with_the_current_resource_version_replaces(s: &mut Session) {
     let made = s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.put(
-        &CONFIG_MAPS,
-        "a",
-        with(made.body, json!({"data": {"k": "2", "l": "3"}})),
-    )
-    .await;
+    let changes = json!({"data": {"k": "2", "l": "3"}});
+    s.put(&CONFIG_MAPS, "a", with(made.body, changes)).await;
     s.get(&CONFIG_MAPS, "a").await;
 }
 
 async fn put_with_a_resource_version_that_is_none_is_refused(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
     for rv in ["abc", "-1", "99999999999999999999", "1 ", "00"] {
-        s.put(
-            &CONFIG_MAPS,
-            "a",
-            with(
-                mk_config_map("a"),
-                json!({"metadata": {"resourceVersion": rv}}),
-            ),
-        )
-        .await;
+        let changes = json!({"metadata": {"resourceVersion": rv}});
+        s.put(&CONFIG_MAPS, "a", with(mk_config_map("a"), changes))
+            .await;
     }
 }
 
 async fn put_without_resource_version_replaces_most_kinds(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.put(
-        &CONFIG_MAPS,
-        "a",
-        with(mk_config_map("a"), json!({"data": {"k": "2"}})),
-    )
-    .await;
-    s.note("zero is none")
-        .put(
-            &CONFIG_MAPS,
-            "a",
-            with(
-                mk_config_map("a"),
-                json!({"data": {"k": "3"}, "metadata": {"resourceVersion": "0"}}),
-            ),
-        )
-        .await;
+    for (note, changes) in [
+        ("", json!({"data": {"k": "2"}})),
+        (
+            "zero is none",
+            json!({"data": {"k": "3"}, "metadata": {"resourceVersion": "0"}}),
+        ),
+    ] {
+        s.note(note)
+            .put(&CONFIG_MAPS, "a", with(mk_config_map("a"), changes))
+            .await;
+    }
 }
 
 async fn put_without_resource_version_on_a_lease_is_refused(s: &mut Session) {
     s.post(&LEASES, mk_lease("a")).await;
-    s.put(
-        &LEASES,
-        "a",
+    for object in [
         with(mk_lease("a"), json!({"spec": {"holderIdentity": "you"}})),
-    )
-    .await;
-    s.put(
-        &LEASES,
-        "a",
         with(mk_lease("a"), json!({"metadata": {"resourceVersion": "0"}})),
-    )
-    .await;
+    ] {
+        s.put(&LEASES, "a", object).await;
+    }
     let budget = mk_object("policy/v1", "PodDisruptionBudget", "a");
     s.post(&DISRUPTION_BUDGETS, budget.clone()).await;
-    s.put(
-        &DISRUPTION_BUDGETS,
-        "a",
-        with(budget, json!({"spec": {"minAvailable": 1}})),
-    )
-    .await;
+    let changes = json!({"spec": {"minAvailable": 1}});
+    s.put(&DISRUPTION_BUDGETS, "a", with(budget, changes)).await;
 }
 
 async fn put_with_another_uid_is_409(s: &mut Session) {
@@ -126,36 +101,20 @@ async fn put_with_another_uid_is_409(s: &mut Session) {
     s.put(&CONFIG_MAPS, "a", with(mk_config_map("a"), uid.clone()))
         .await;
     s.put(&CONFIG_MAPS, "a", with(made.body.clone(), uid)).await;
-    s.note("its own uid")
-        .put(
-            &CONFIG_MAPS,
-            "a",
-            with(mk_config_map("a"), json!({"metadata": {"uid": made.uid()}})),
-        )
-        .await;
+    let object = with(mk_config_map("a"), json!({"metadata": {"uid": made.uid()}}));
+    s.note("its own uid").put(&CONFIG_MAPS, "a", object).await;
 }
 
 async fn put_of_a_missing_object_is_404(s: &mut Session) {
     s.put(&CONFIG_MAPS, "a", mk_config_map("a")).await;
     s.put(&DEPLOYMENTS, "a", mk_deployment("a")).await;
-    s.put(
-        &CONFIG_MAPS,
-        "a",
-        with(
-            mk_config_map("a"),
-            json!({"metadata": {"resourceVersion": "1"}}),
-        ),
-    )
-    .await;
-    s.put(
-        &CONFIG_MAPS,
-        "a",
-        with(
-            mk_config_map("a"),
-            json!({"metadata": {"uid": "00000000-0000-0000-0000-000000000001"}}),
-        ),
-    )
-    .await;
+    for changes in [
+        json!({"metadata": {"resourceVersion": "1"}}),
+        json!({"metadata": {"uid": "00000000-0000-0000-0000-000000000001"}}),
+    ] {
+        s.put(&CONFIG_MAPS, "a", with(mk_config_map("a"), changes))
+            .await;
+    }
 }
 
 async fn put_of_a_missing_object_creates_some_kinds(s: &mut Session) {
@@ -164,30 +123,17 @@ async fn put_of_a_missing_object_creates_some_kinds(s: &mut Session) {
         .await;
     s.put(&LIMIT_RANGES, "a", mk_object("v1", "LimitRange", "a"))
         .await;
-    s.put(
-        &ROLES,
-        "a",
-        mk_object("rbac.authorization.k8s.io/v1", "Role", "a"),
-    )
-    .await;
+    let object = mk_object("rbac.authorization.k8s.io/v1", "Role", "a");
+    s.put(&ROLES, "a", object).await;
     let event = mk_event("a", s.ns());
     s.put(&EVENTS, "a", event).await;
     s.note("a resourceVersion does not mean that it must be there");
-    s.put(
-        &LEASES,
-        "b",
-        with(mk_lease("b"), json!({"metadata": {"resourceVersion": "1"}})),
-    )
-    .await;
-    s.put(
-        &LEASES,
-        "b",
-        with(
-            mk_lease("b"),
-            json!({"metadata": {"uid": "00000000-0000-0000-0000-000000000001"}}),
-        ),
-    )
-    .await;
+    for changes in [
+        json!({"metadata": {"resourceVersion": "1"}}),
+        json!({"metadata": {"uid": "00000000-0000-0000-0000-000000000001"}}),
+    ] {
+        s.put(&LEASES, "b", with(mk_lease("b"), changes)).await;
+    }
     s.note("dry run creates nothing")
         .put(&LEASES, "c?dryRun=All", mk_lease("c"))
         .await;
@@ -197,26 +143,17 @@ async fn put_of_a_missing_object_creates_some_kinds(s: &mut Session) {
 async fn put_under_another_name_is_400(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
     s.put(&CONFIG_MAPS, "a", mk_config_map("b")).await;
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap"});
     s.note("no name at all")
-        .put(
-            &CONFIG_MAPS,
-            "a",
-            json!({"apiVersion": "v1", "kind": "ConfigMap"}),
-        )
+        .put(&CONFIG_MAPS, "a", object)
         .await;
 }
 
 async fn put_in_another_namespace_is_400(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.put(
-        &CONFIG_MAPS,
-        "a",
-        with(
-            mk_config_map("a"),
-            json!({"metadata": {"namespace": "other"}}),
-        ),
-    )
-    .await;
+    let changes = json!({"metadata": {"namespace": "other"}});
+    s.put(&CONFIG_MAPS, "a", with(mk_config_map("a"), changes))
+        .await;
 }
 
 async fn put_of_another_kind_is_400(s: &mut Session) {
@@ -234,20 +171,12 @@ async fn put_of_another_kind_is_400(s: &mut Session) {
 
 async fn put_of_the_same_object_writes_nothing(s: &mut Session) {
     let made = s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    let mut watch = s
-        .watch(&CONFIG_MAPS, &format!("resourceVersion={}", made.rv()))
-        .await;
+    let mut watch = s.watch_from(&CONFIG_MAPS, &made).await;
     s.put(&CONFIG_MAPS, "a", made.body.clone()).await;
     s.put(&CONFIG_MAPS, "a", mk_config_map("a")).await;
+    let changes = json!({"metadata": {"labels": {}, "finalizers": []}});
     s.note("empty is nothing")
-        .put(
-            &CONFIG_MAPS,
-            "a",
-            with(
-                made.body,
-                json!({"metadata": {"labels": {}, "finalizers": []}}),
-            ),
-        )
+        .put(&CONFIG_MAPS, "a", with(made.body, changes))
         .await;
     s.take(&mut watch, 0).await;
 }
@@ -263,60 +192,41 @@ async fn put_keeps_what_the_system_set(s: &mut Session) {
     .await;
     s.hide(&["spec", "status"]);
     let made = s.post(&DEPLOYMENTS, mk_deployment("a")).await;
-    s.put(
-        &DEPLOYMENTS,
-        "a",
-        with(
-            made.body,
-            json!({"metadata": {"generation": 7, "annotations": {"a": "b"}}}),
-        ),
-    )
-    .await;
+    let object = with(
+        made.body,
+        json!({"metadata": {"generation": 7, "annotations": {"a": "b"}}}),
+    );
+    s.put(&DEPLOYMENTS, "a", object).await;
     s.note("a kind without generations takes any")
         .post(&SECRETS, mk_object("v1", "Secret", "a"))
         .await;
-    s.put(
-        &SECRETS,
-        "a",
-        with(
-            mk_object("v1", "Secret", "a"),
-            json!({"metadata": {"generation": 7}}),
-        ),
-    )
-    .await;
+    let changes = json!({"metadata": {"generation": 7}});
+    s.put(&SECRETS, "a", with(mk_object("v1", "Secret", "a"), changes))
+        .await;
 }
 
 async fn put_cannot_mark_an_object_deleted(s: &mut Session) {
     let made = s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.put(
-        &CONFIG_MAPS,
-        "a",
+    for object in [
         with(
             made.body.clone(),
             json!({"metadata": {"deletionTimestamp": "2001-01-01T00:00:00Z"}}),
         ),
-    )
-    .await;
-    s.put(
-        &CONFIG_MAPS,
-        "a",
         with(
             made.body,
             json!({"metadata": {"deletionGracePeriodSeconds": 5}}),
         ),
-    )
-    .await;
+    ] {
+        s.put(&CONFIG_MAPS, "a", object).await;
+    }
 }
 
 async fn put_removes_what_it_leaves_out(s: &mut Session) {
-    s.post(
-        &CONFIG_MAPS,
-        with(
-            mk_labelled("a", json!({"l": "1"})),
-            json!({"metadata": {"annotations": {"x": "y"}, "ownerReferences": [mk_owner("o", 1)]}}),
-        ),
-    )
-    .await;
+    let object = with(
+        mk_labelled("a", json!({"l": "1"})),
+        json!({"metadata": {"annotations": {"x": "y"}, "ownerReferences": [mk_owner("o", 1)]}}),
+    );
+    s.post(&CONFIG_MAPS, object).await;
     s.put(&CONFIG_MAPS, "a", mk_object("v1", "ConfigMap", "a"))
         .await;
 }
@@ -342,33 +252,20 @@ async fn put_raises_the_generation_when_the_spec_changes(s: &mut Session) {
         )
         .await
         .body;
-    s.note("status")
-        .put(
-            &DEPLOYMENTS,
-            "a/status",
-            with(made, json!({"status": {"observedGeneration": 2}})),
-        )
-        .await;
+    let object = with(made, json!({"status": {"observedGeneration": 2}}));
+    s.note("status").put(&DEPLOYMENTS, "a/status", object).await;
     let made = s.post(&JOBS, mk_job("a")).await.body;
     s.put(&JOBS, "a", with(made, json!({"spec": {"suspend": true}})))
         .await;
     let made = s.post(&PODS, mk_pod("a")).await.body;
-    s.put(
-        &PODS,
-        "a",
-        with(made, json!({"spec": {"activeDeadlineSeconds": 5}})),
-    )
-    .await;
+    let changes = json!({"spec": {"activeDeadlineSeconds": 5}});
+    s.put(&PODS, "a", with(made, changes)).await;
 }
 
 async fn put_dry_run_answers_and_stores_nothing(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.put(
-        &CONFIG_MAPS,
-        "a?dryRun=All",
-        with(mk_config_map("a"), json!({"data": {"k": "2"}})),
-    )
-    .await;
+    let object = with(mk_config_map("a"), json!({"data": {"k": "2"}}));
+    s.put(&CONFIG_MAPS, "a?dryRun=All", object).await;
     s.get(&CONFIG_MAPS, "a").await;
     s.put(&CONFIG_MAPS, "a?dryRun=Some", mk_config_map("a"))
         .await;
@@ -382,49 +279,29 @@ async fn put_of_an_immutable_config_map_is_422(s: &mut Session) {
         )
         .await
         .body;
-    s.put(
-        &CONFIG_MAPS,
-        "a",
-        with(made.clone(), json!({"data": {"k": "2"}})),
-    )
-    .await;
-    s.put(
-        &CONFIG_MAPS,
-        "a",
-        with(made.clone(), json!({"immutable": null})),
-    )
-    .await;
-    s.note("metadata may change")
-        .put(
-            &CONFIG_MAPS,
-            "a",
+    for (note, object) in [
+        ("", with(made.clone(), json!({"data": {"k": "2"}}))),
+        ("", with(made.clone(), json!({"immutable": null}))),
+        (
+            "metadata may change",
             with(made, json!({"metadata": {"labels": {"l": "1"}}})),
-        )
-        .await;
+        ),
+    ] {
+        s.note(note).put(&CONFIG_MAPS, "a", object).await;
+    }
 }
 
 async fn put_of_another_secret_type_is_422(s: &mut Session) {
     let made = s.post(&SECRETS, mk_object("v1", "Secret", "a")).await.body;
-    s.put(
-        &SECRETS,
-        "a",
-        with(made, json!({"type": "example.com/other"})),
-    )
-    .await;
+    let changes = json!({"type": "example.com/other"});
+    s.put(&SECRETS, "a", with(made, changes)).await;
 }
 
 async fn put_of_another_selector_is_422(s: &mut Session) {
     s.hide(&["spec", "status"]);
     let made = s.post(&DEPLOYMENTS, mk_deployment("a")).await.body;
-    s.put(
-        &DEPLOYMENTS,
-        "a",
-        with(
-            made,
-            json!({"spec": {"selector": {"matchLabels": {"app": "b"}}}}),
-        ),
-    )
-    .await;
+    let changes = json!({"spec": {"selector": {"matchLabels": {"app": "b"}}}});
+    s.put(&DEPLOYMENTS, "a", with(made, changes)).await;
 }
 
 async fn put_leaves_the_status_alone(s: &mut Session) {
@@ -437,22 +314,14 @@ async fn put_leaves_the_status_alone(s: &mut Session) {
     )
     .await;
     let made = s.post(&CRON_JOBS, mk_cron_job("a")).await.body;
-    s.put(
-        &CRON_JOBS,
-        "a",
-        with(
-            made,
-            json!({"status": {"lastScheduleTime": "2001-01-01T00:00:00Z"}}),
-        ),
-    )
-    .await;
+    let object = with(
+        made,
+        json!({"status": {"lastScheduleTime": "2001-01-01T00:00:00Z"}}),
+    );
+    s.put(&CRON_JOBS, "a", object).await;
     let made = s.post(&PODS, mk_pod("a")).await.body;
-    s.put(
-        &PODS,
-        "a",
-        with(made, json!({"status": {"phase": "Running"}})),
-    )
-    .await;
+    let changes = json!({"status": {"phase": "Running"}});
+    s.put(&PODS, "a", with(made, changes)).await;
 }
 
 async fn put_of_status_leaves_the_spec_alone(s: &mut Session) {
@@ -468,40 +337,24 @@ async fn put_of_status_leaves_the_spec_alone(s: &mut Session) {
         )
         .await
         .body;
-    s.put(
-        &DEPLOYMENTS,
-        "a/status",
-        with(
-            made,
-            json!({"spec": {"replicas": 5}, "status": {"replicas": 3, "observedGeneration": 1}}),
-        ),
-    )
-    .await;
+    let changes =
+        json!({"spec": {"replicas": 5}, "status": {"replicas": 3, "observedGeneration": 1}});
+    s.put(&DEPLOYMENTS, "a/status", with(made, changes)).await;
 }
 
 async fn put_of_status_obeys_resource_versions(s: &mut Session) {
     s.hide(&["spec"]);
     let old = s.post(&DEPLOYMENTS, mk_deployment("a")).await.body;
-    s.put(
-        &DEPLOYMENTS,
-        "a/status",
-        with(old.clone(), json!({"status": {"replicas": 3}})),
-    )
-    .await;
-    s.note("stale")
-        .put(
-            &DEPLOYMENTS,
-            "a/status",
-            with(old, json!({"status": {"replicas": 4}})),
-        )
-        .await;
-    s.note("without")
-        .put(
-            &DEPLOYMENTS,
-            "a/status",
+    for (note, object) in [
+        ("", with(old.clone(), json!({"status": {"replicas": 3}}))),
+        ("stale", with(old, json!({"status": {"replicas": 4}}))),
+        (
+            "without",
             with(mk_deployment("a"), json!({"status": {"replicas": 5}})),
-        )
-        .await;
+        ),
+    ] {
+        s.note(note).put(&DEPLOYMENTS, "a/status", object).await;
+    }
 }
 
 fn decorated(object: Value) -> Value {
@@ -534,12 +387,8 @@ async fn put_of_status_keeps_annotations_and_finalizers_but_not_labels_of_a_depl
 async fn put_of_status_cannot_change_owners_of_a_pod(s: &mut Session) {
     s.hide(&["spec"]);
     let made = s.post(&PODS, mk_pod("a")).await.body;
-    s.put(
-        &PODS,
-        "a/status",
-        with(decorated(made), json!({"status": {"phase": "Running"}})),
-    )
-    .await;
+    let object = with(decorated(made), json!({"status": {"phase": "Running"}}));
+    s.put(&PODS, "a/status", object).await;
 }
 
 async fn put_of_status_of_a_missing_object_is_404(s: &mut Session) {
@@ -566,12 +415,8 @@ async fn put_with_unknown_fields_warns_or_is_400_when_strict(s: &mut Session) {
 async fn put_of_a_deleting_object_keeps_its_deletion_mark(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_held("a")).await;
     let going = s.delete(&CONFIG_MAPS, "a").await.body;
-    s.put(
-        &CONFIG_MAPS,
-        "a",
-        with(mk_held("a"), json!({"data": {"k": "2"}})),
-    )
-    .await;
+    let changes = json!({"data": {"k": "2"}});
+    s.put(&CONFIG_MAPS, "a", with(mk_held("a"), changes)).await;
     let moved =
         json!({"metadata": {"deletionTimestamp": "2001-01-01T00:00:00Z", "resourceVersion": null}});
     s.put(&CONFIG_MAPS, "a", with(going, moved)).await;

@@ -65,9 +65,7 @@ async fn watch_from_a_version_sees_everything_after_it(s: &mut Session) {
     s.merge_patch(&CONFIG_MAPS, "a", json!({"data": {"k": "2"}}))
         .await;
     s.delete(&CONFIG_MAPS, "b").await;
-    let mut watch = s
-        .watch(&CONFIG_MAPS, &format!("resourceVersion={}", then.rv()))
-        .await;
+    let mut watch = s.watch_from(&CONFIG_MAPS, &then).await;
     s.take(&mut watch, 3).await;
     s.post(&CONFIG_MAPS, mk_config_map("b")).await;
     s.take(&mut watch, 1).await;
@@ -227,33 +225,18 @@ async fn watch_at_a_garbage_version_is_500(s: &mut Session) {
 async fn watch_of_a_label_selector_turns_changes_into_arrivals_and_departures(s: &mut Session) {
     let mut watch = s.watch(&CONFIG_MAPS, "labelSelector=l%3D1").await;
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.note("enters")
-        .merge_patch(
-            &CONFIG_MAPS,
-            "a",
-            json!({"metadata": {"labels": {"l": "1"}}}),
-        )
-        .await;
-    s.note("stays")
-        .merge_patch(&CONFIG_MAPS, "a", json!({"data": {"k": "2"}}))
-        .await;
-    s.note("leaves")
-        .merge_patch(
-            &CONFIG_MAPS,
-            "a",
+    for (note, patch) in [
+        ("enters", json!({"metadata": {"labels": {"l": "1"}}})),
+        ("stays", json!({"data": {"k": "2"}})),
+        (
+            "leaves",
             json!({"metadata": {"labels": {"l": "2"}}, "data": {"k": "3"}}),
-        )
-        .await;
-    s.note("is not seen")
-        .merge_patch(&CONFIG_MAPS, "a", json!({"data": {"k": "4"}}))
-        .await;
-    s.note("comes back")
-        .merge_patch(
-            &CONFIG_MAPS,
-            "a",
-            json!({"metadata": {"labels": {"l": "1"}}}),
-        )
-        .await;
+        ),
+        ("is not seen", json!({"data": {"k": "4"}})),
+        ("comes back", json!({"metadata": {"labels": {"l": "1"}}})),
+    ] {
+        s.note(note).merge_patch(&CONFIG_MAPS, "a", patch).await;
+    }
     s.note("goes for good").delete(&CONFIG_MAPS, "a").await;
     s.post(&CONFIG_MAPS, mk_labelled("b", json!({"l": "2"})))
         .await;
@@ -266,12 +249,8 @@ async fn watch_of_a_field_selector_turns_changes_into_arrivals_and_departures(s:
     let mut watch = s.watch(&PODS, "fieldSelector=status.phase%3DRunning").await;
     s.post(&PODS, mk_bound_pod("a")).await;
     for phase in ["Running", "Running", "Succeeded"] {
-        s.merge_patch(
-            &PODS,
-            "a/status",
-            json!({"status": {"phase": phase, "message": phase}}),
-        )
-        .await;
+        let patch = json!({"status": {"phase": phase, "message": phase}});
+        s.merge_patch(&PODS, "a/status", patch).await;
     }
     s.delete(&PODS, "a").await;
     s.take(&mut watch, 2).await;
@@ -404,7 +383,7 @@ async fn watch_by_the_old_path(s: &mut Session) {
         )))
         .await;
     s.take_all(&mut watch).await;
-    s.ask(Ask::get("/api/v1/watch/nopes")).await;
+    s.get_path("/api/v1/watch/nopes").await;
 }
 
 async fn watch_ignores_limit_and_refuses_continue(s: &mut Session) {
@@ -414,10 +393,7 @@ async fn watch_ignores_limit_and_refuses_continue(s: &mut Session) {
     s.take(&mut watch, 2).await;
     let page = s.list(&CONFIG_MAPS, "limit=1").await;
     let mut watch = s
-        .watch(
-            &CONFIG_MAPS,
-            &format!("timeoutSeconds=1&continue={}", page.token()),
-        )
+        .watch(&CONFIG_MAPS, &page.after("timeoutSeconds=1&"))
         .await;
     s.take_all(&mut watch).await;
 }
@@ -428,12 +404,8 @@ async fn watch_sees_status_writes_and_finalizers(s: &mut Session) {
     s.post(&DEPLOYMENTS, mk_deployment("a")).await;
     s.merge_patch(&DEPLOYMENTS, "a/status", json!({"status": {"replicas": 1}}))
         .await;
-    s.merge_patch(
-        &DEPLOYMENTS,
-        "a",
-        json!({"metadata": {"finalizers": ["example.com/hold"]}}),
-    )
-    .await;
+    let patch = json!({"metadata": {"finalizers": ["example.com/hold"]}});
+    s.merge_patch(&DEPLOYMENTS, "a", patch).await;
     s.delete(&DEPLOYMENTS, "a").await;
     s.merge_patch(&DEPLOYMENTS, "a", json!({"metadata": {"finalizers": null}}))
         .await;

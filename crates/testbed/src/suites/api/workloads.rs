@@ -210,9 +210,9 @@ async fn a_binding_is_only_posted(s: &mut Session) {
     s.hide_defaults();
     s.post(&PODS, mk_pod("a")).await;
     let path = format!("{}/binding", s.item(&PODS, "a"));
-    s.ask(Ask::get(&path)).await;
+    s.get_path(&path).await;
     s.ask(Ask::new(Method::DELETE, &path)).await;
-    s.ask(Ask::get(format!("/api/v1/namespaces/{}/bindings", s.ns())))
+    s.get_path(format!("/api/v1/namespaces/{}/bindings", s.ns()))
         .await;
 }
 

@@ -126,7 +126,7 @@ async fn overtaken(
     env: &Environment,
     kind: &JobDialect,
     policy: &str,
-) -> CheckResult<(super::Overdue, super::CreatedObject)> {
+) -> CheckResult<(super::OverdueCron, super::CreatedObject)> {
     let due = kind
         .suspended(env, "a", json!({"concurrencyPolicy": policy}))
         .await?;
@@ -228,10 +228,10 @@ async fn history(
     env: &Environment,
     kind: &JobDialect,
     how: &str,
-    limits: Value,
+    limit: &str,
     kept: usize,
 ) -> CheckResult {
-    let due = kind.suspended(env, "a", limits).await?;
+    let due = kind.suspended(env, "a", json!({ limit: kept })).await?;
     let mut jobs = Vec::new();
     for (number, secs_ago) in [(1, 30), (2, 20), (3, 10)] {
         let job = kind
@@ -248,29 +248,15 @@ async fn history(
 }
 
 async fn history_of_successes(env: &Environment, kind: &JobDialect) -> CheckResult {
-    history(
-        env,
-        kind,
-        "Complete",
-        json!({"successfulJobsHistoryLimit": 1}),
-        1,
-    )
-    .await
+    history(env, kind, "Complete", "successfulJobsHistoryLimit", 1).await
 }
 
 async fn history_of_failures(env: &Environment, kind: &JobDialect) -> CheckResult {
-    history(env, kind, "Failed", json!({"failedJobsHistoryLimit": 1}), 1).await
+    history(env, kind, "Failed", "failedJobsHistoryLimit", 1).await
 }
 
 async fn terminated_is_failed(env: &Environment, kind: &JobDialect) -> CheckResult {
-    history(
-        env,
-        kind,
-        "Terminated",
-        json!({"failedJobsHistoryLimit": 2}),
-        2,
-    )
-    .await
+    history(env, kind, "Terminated", "failedJobsHistoryLimit", 2).await
 }
 
 async fn no_history(env: &Environment, kind: &JobDialect) -> CheckResult {

@@ -2,10 +2,10 @@
 //! nothing for the whole object, and the schema.
 
 /// A note, a member of the spec or nothing, and a schema.
-pub(super) type Row = (&'static str, &'static str, &'static str);
+pub(super) type SchemaRow = (&'static str, &'static str, &'static str);
 
 /// Schemas that are not structural, and some that only look so.
-pub(super) const NOT_STRUCTURAL: &[Row] = &[
+pub(super) const NOT_STRUCTURAL: &[SchemaRow] = &[
     ("no type", "a", r##"{"description": "x"}"##),
     (
         "items without a type",
@@ -81,7 +81,7 @@ pub(super) const NOT_STRUCTURAL: &[Row] = &[
 ];
 
 /// Schemas that use what is not supported.
-pub(super) const NOT_SUPPORTED: &[Row] = &[
+pub(super) const NOT_SUPPORTED: &[SchemaRow] = &[
     ("an unknown type", "a", r##"{"type": "nonsense"}"##),
     ("null", "a", r##"{"type": "null"}"##),
     (
@@ -163,7 +163,7 @@ pub(super) const NOT_SUPPORTED: &[Row] = &[
 ];
 
 /// Schemas with defaults.
-pub(super) const BAD_DEFAULTS: &[Row] = &[
+pub(super) const BAD_DEFAULTS: &[SchemaRow] = &[
     (
         "good ones",
         "a",
