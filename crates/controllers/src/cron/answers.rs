@@ -5,7 +5,7 @@
 
 use jiff::Timestamp;
 
-use super::event_texts::{self, CronEvent};
+use super::event_texts::CronEvent;
 use super::memory::{CronMemory, FailedStep, SlotState, StatusWrite};
 use super::reason::SkipReason;
 use super::{CronJobs, owner, slots, status};
@@ -16,12 +16,6 @@ use crate::runtime::record::{ObjectRecord, Uid};
 // === impl CronJobs ===
 
 impl CronJobs {
-    fn note(&self, uid: &Uid, event: CronEvent, values: &[(&str, &str)]) -> Option<EventNote> {
-        let cron = self.index.cron(uid)?;
-        let about = cron.identity(self.index.row, uid);
-        event_texts::note(self.index.row, &about, event, values)
-    }
-
     fn remember(&mut self, uid: &Uid, change: impl FnOnce(&mut CronMemory)) {
         self.index.memory(uid).map(change);
     }
@@ -54,7 +48,7 @@ impl CronJobs {
             ApiAnswer::Object(record) if self.owns(uid, record) => {
                 self.succeed(uid, |failed| *failed == FailedStep::Start);
                 self.index.apply_job(record, wake);
-                self.note(uid, CronEvent::Created, &[("job", &name)])
+                self.index.note(uid, CronEvent::Created, &[("job", &name)])
             }
             ApiAnswer::Object(record) => {
                 let judged = JudgedVersion::new(&record.meta.uid, &record.meta.revision);
@@ -68,8 +62,14 @@ impl CronJobs {
             ApiAnswer::Failed(failure) => {
                 self.fail(uid, FailedStep::Start, now, wake);
                 match failure.kind {
-                    FailureKind::NamespaceEnding => self.note(uid, CronEvent::NamespaceEnding, &[]),
-                    _ => self.note(uid, CronEvent::CreateFailed, &[("error", &failure.message)]),
+                    FailureKind::NamespaceEnding => {
+                        self.index.note(uid, CronEvent::NamespaceEnding, &[])
+                    }
+                    _ => self.index.note(
+                        uid,
+                        CronEvent::CreateFailed,
+                        &[("error", &failure.message)],
+                    ),
                 }
             }
             ApiAnswer::Done | ApiAnswer::Absent(_) => None,
@@ -146,7 +146,7 @@ impl CronJobs {
                     FailedStep::Prune(job.clone())
                 };
                 self.fail(uid, failed, now, wake);
-                return self.note(
+                return self.index.note(
                     uid,
                     CronEvent::DeleteFailed,
                     &[("job", &name), ("error", &failure.message)],
@@ -162,7 +162,7 @@ impl CronJobs {
         if let Some(memory) = self.index.memory(uid).filter(|_| is_listed) {
             memory.deleted_active.insert(job.clone());
         }
-        self.note(uid, CronEvent::Deleted, &[("job", &name)])
+        self.index.note(uid, CronEvent::Deleted, &[("job", &name)])
     }
 
     /// Takes the answer to the read of the CronJob before a create.
@@ -195,7 +195,8 @@ impl CronJobs {
                 let mut owners = record.meta.owners.iter();
                 let owner = owners.find(|owner| owner.controller == Some(true));
                 let owner = owner.map_or("none", |owner| &owner.name);
-                self.note(uid, CronEvent::Foreign, &[("job", name), ("owner", owner)])
+                self.index
+                    .note(uid, CronEvent::Foreign, &[("job", name), ("owner", owner)])
             }
             ApiAnswer::Absent(_) => {
                 self.index.drop_replaced(uid, name, None, wake);
@@ -203,7 +204,8 @@ impl CronJobs {
             }
             ApiAnswer::Failed(failure) => {
                 self.fail(uid, FailedStep::Ask, now, wake);
-                self.note(uid, CronEvent::GetFailed, &[("error", &failure.message)])
+                self.index
+                    .note(uid, CronEvent::GetFailed, &[("error", &failure.message)])
             }
             ApiAnswer::Done => None,
         }

@@ -417,8 +417,7 @@ impl CronCase<'_> {
     }
 
     fn note(&self, event: CronEvent, values: &[(&str, &str)]) -> Option<EventNote> {
-        let about = self.cron.identity(self.index.row, self.uid);
-        event_texts::note(self.index.row, &about, event, values)
+        self.index.note(self.uid, event, values)
     }
 
     /// An Event that is emitted once for each slot.

@@ -12,13 +12,14 @@ use jiff::tz::TimeZone;
 
 use super::CronSettings;
 use super::dialects::{CRON_JOBS, CronDialect, JOBS};
+use super::event_texts::{self, CronEvent};
 use super::facts::{self, CronSpec, JobFacts};
 use super::memory::{CronMemory, StatusWrite};
 use super::owned_jobs::{JobRules, OwnedJob, OwnedJobs};
 use super::slots::{self, SlotOutlook};
 use super::status::CronStatus;
 use crate::runtime::call::CallTarget;
-use crate::runtime::controller::{ObjectIdentity, WakeList};
+use crate::runtime::controller::{EventNote, ObjectIdentity, WakeList};
 use crate::runtime::kind::{KindCatalog, KindId, KindState};
 use crate::runtime::record::{ObjectRecord, Revision, Uid};
 
@@ -103,6 +104,17 @@ impl CronIndex {
         self.crons.get(uid)
     }
 
+    /// An Event about a CronJob, if its kind has one for this case.
+    pub(super) fn note(
+        &self,
+        uid: &Uid,
+        event: CronEvent,
+        values: &[(&str, &str)],
+    ) -> Option<EventNote> {
+        let about = self.crons.get(uid)?.identity(self.row, uid);
+        event_texts::note(self.row, &about, event, values)
+    }
+
     pub(super) fn memory(&mut self, uid: &Uid) -> Option<&mut CronMemory> {
         self.crons.get_mut(uid).map(|cron| &mut cron.memory)
     }
@@ -138,15 +150,12 @@ impl CronIndex {
     /// Takes a kind's new state. A reset drops all objects of the kind, and decisions wait for the next list.
     pub(super) fn know_kind(&mut self, kind: KindId, state: KindState, wake: &mut WakeList<Uid>) {
         let is_cron = self.is_cron(kind);
-        if !is_cron && !self.is_job(kind) {
-            return;
-        }
-        let known = if is_cron {
-            &mut self.crons_kind
-        } else {
-            &mut self.jobs_kind
+        let known = match is_cron {
+            true => &mut self.crons_kind,
+            false if self.is_job(kind) => &mut self.jobs_kind,
+            false => return,
         };
-        let was_complete = known.is_listed;
+        let was_listed = known.is_listed;
         match state {
             KindState::Synced => known.is_listed = true,
             // The objects may be stale. Names and preconditions protect against wrong requests.
@@ -162,12 +171,7 @@ impl CronIndex {
                 }
             }
         }
-        let known = if is_cron {
-            &self.crons_kind
-        } else {
-            &self.jobs_kind
-        };
-        if known.is_listed && !was_complete && self.is_complete() {
+        if !was_listed && self.is_complete() {
             for uid in self.crons.keys() {
                 wake.now(uid.clone());
             }

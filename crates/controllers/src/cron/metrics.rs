@@ -51,18 +51,15 @@ pub(super) struct SkipCounter {
     counted: BTreeMap<Uid, (Timestamp, &'static str)>,
 }
 
-/// Upstream's buckets of the delay of created Jobs: 1 s · 2^k, k = 0..9.
-fn skew_buckets() -> impl Iterator<Item = f64> {
-    exponential_buckets(1.0, 2.0, 10)
-}
-
 // === impl CronMetrics ===
 
 impl Default for CronMetrics {
     fn default() -> Self {
+        // Upstream's buckets of the delay of created Jobs: 1 s · 2^k, k = 0..9.
+        let skew = || Histogram::new(exponential_buckets(1.0, 2.0, 10));
         Self {
-            batch_job_skew: Histogram::new(skew_buckets()),
-            volcano_job_skew: Histogram::new(skew_buckets()),
+            batch_job_skew: skew(),
+            volcano_job_skew: skew(),
             skipped: Family::default(),
             missed: Family::default(),
         }

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::dialects::CronDialect;
-use super::event_texts::{self, CronEvent};
+use super::event_texts::CronEvent;
 use super::facts::ConcurrencyPolicy;
 use super::index::{CronIndex, CronState};
 use super::owned_jobs::{OwnedJob, OwnedJobs};
@@ -159,8 +159,7 @@ pub(super) fn changes(
     now: Timestamp,
 ) -> Vec<EventNote> {
     let new = &cron.status;
-    let about = cron.identity(index.row, uid);
-    let note = |event, values: &[(&str, &str)]| event_texts::note(index.row, &about, event, values);
+    let note = |event, values: &[(&str, &str)]| index.note(uid, event, values);
     let mut notes = Vec::new();
     let kept: BTreeSet<&Uid> = new.active.iter().map(|job| &job.uid).collect();
     let mut seen = BTreeSet::new();

@@ -66,12 +66,13 @@ impl OwnershipIndex {
         let id = self.graph.find(uid)?;
         let owners = self.graph.owners(id).map(|(edge, found)| {
             let standing = standing_with_owner(self, edge, now);
+            let (standing, message) = describe(self, found, &standing);
             OwnerRelation {
                 owner: reference_identity(self, edge),
                 controller: found.controller == OptionalBool::True,
                 blocks: found.blocks == OptionalBool::True,
-                standing: standing_name(&standing),
-                message: standing_sentence(self, found, &standing),
+                standing,
+                message,
             }
         });
         Some(ObjectRelations {
@@ -100,50 +101,45 @@ impl OwnershipIndex {
     }
 }
 
-fn standing_name(standing: &OwnerStanding) -> &'static str {
-    match standing {
-        OwnerStanding::Solid => "Solid",
-        OwnerStanding::Waiting => "Waiting",
-        OwnerStanding::Orphaning => "Orphaning",
-        OwnerStanding::Dangling(_) => "Absent",
-        OwnerStanding::Unserved => "Unserved",
-        OwnerStanding::OutOfReach => "OutOfReach",
-        OwnerStanding::Frozen(_) => "Frozen",
-        OwnerStanding::Unlisted(_) => "Unlisted",
-        OwnerStanding::Unknown(_) => "Unknown",
-    }
-}
-
-fn standing_sentence(index: &OwnershipIndex, edge: &OwnerEdge, standing: &OwnerStanding) -> String {
-    let is_deleting = index
-        .graph
-        .node(edge.owner)
-        .facts
-        .has(ObjectFacts::DELETING);
-    match standing {
-        OwnerStanding::Solid if is_deleting => "exists, and is being deleted".to_owned(),
-        OwnerStanding::Solid => "exists".to_owned(),
-        OwnerStanding::Waiting => "is being deleted and waits for its dependents".to_owned(),
-        OwnerStanding::Orphaning => "is being deleted without its dependents".to_owned(),
-        OwnerStanding::Dangling(proof) => format!("is gone: {proof}"),
-        OwnerStanding::Unserved => {
-            "is of a type the server does not have: presumed alive".to_owned()
+/// A standing as an identifier, and as a predicate about the owner.
+fn describe(
+    index: &OwnershipIndex,
+    edge: &OwnerEdge,
+    standing: &OwnerStanding,
+) -> (&'static str, String) {
+    let owner = index.graph.node(edge.owner);
+    let (name, sentence) = match standing {
+        OwnerStanding::Solid if owner.facts.has(ObjectFacts::DELETING) => {
+            ("Solid", "exists, and is being deleted")
         }
-        OwnerStanding::OutOfReach => {
-            "would be in a namespace, and its dependent is cluster-scoped: presumed alive"
-                .to_owned()
-        }
+        OwnerStanding::Solid => ("Solid", "exists"),
+        OwnerStanding::Waiting => ("Waiting", "is being deleted and waits for its dependents"),
+        OwnerStanding::Orphaning => ("Orphaning", "is being deleted without its dependents"),
+        OwnerStanding::Dangling(proof) => return ("Absent", format!("is gone: {proof}")),
+        OwnerStanding::Unserved => (
+            "Unserved",
+            "is of a type the server does not have: presumed alive",
+        ),
+        OwnerStanding::OutOfReach => (
+            "OutOfReach",
+            "would be in a namespace, and its dependent is cluster-scoped: presumed alive",
+        ),
         OwnerStanding::Frozen(kind) => {
             let kind = kind_name(index, *kind);
-            format!("is presumed alive until {kind} have been listed again")
+            let sentence = format!("is presumed alive until {kind} have been listed again");
+            return ("Frozen", sentence);
         }
         OwnerStanding::Unlisted(until) => {
-            format!("is presumed alive until its kind has been listed, or {until:.0}")
+            let sentence =
+                format!("is presumed alive until its kind has been listed, or {until:.0}");
+            return ("Unlisted", sentence);
         }
-        OwnerStanding::Unknown(_) => {
-            "has not been seen: presumed alive until it is read from the server".to_owned()
-        }
-    }
+        OwnerStanding::Unknown(_) => (
+            "Unknown",
+            "has not been seen: presumed alive until it is read from the server",
+        ),
+    };
+    (name, sentence.to_owned())
 }
 
 fn blockers(index: &OwnershipIndex, id: NodeId) -> (Vec<ObjectIdentity>, usize) {

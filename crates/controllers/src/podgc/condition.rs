@@ -25,7 +25,7 @@ pub(super) enum MarkCause {
 pub(super) fn failed_patch(pod: &KnownPod, cause: MarkCause, now: Timestamp) -> Value {
     let mut status = json!({ "phase": "Failed" });
     // Servers before 1.33 have no generation for Pods.
-    let generation = (pod.generation > 0).then_some(pod.generation);
+    let generation = Some(pod.facts.generation).filter(|generation| *generation > 0);
     if let Some(generation) = generation {
         status["observedGeneration"] = generation.into();
     }
@@ -40,7 +40,7 @@ pub(super) fn failed_patch(pod: &KnownPod, cause: MarkCause, now: Timestamp) -> 
             condition["observedGeneration"] = generation.into();
         }
         // An existing condition keeps its transition time.
-        if !pod.is_disrupted {
+        if !pod.facts.is_disrupted {
             condition["lastTransitionTime"] = format!("{now:.0}").into();
         }
         status["conditions"] = json!([condition]);

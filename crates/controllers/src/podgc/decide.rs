@@ -147,7 +147,7 @@ fn next_request(
 
 /// Whether the Pod has to be marked, because its phase is not final.
 fn needs_mark(index: &PodGcIndex, pod: &KnownPod) -> bool {
-    index.settings.marks_failed && !pod.phase.is_final()
+    index.settings.marks_failed && !pod.facts.phase.is_final()
 }
 
 fn terminated_reason(index: &PodGcIndex, uid: &Uid, pod: &KnownPod) -> PodGcReason {

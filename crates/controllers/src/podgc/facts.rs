@@ -15,10 +15,8 @@ use crate::runtime::record::RecordBody;
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
 /// The fields of a Pod that the sweeps need, besides its metadata.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct PodFacts<'a> {
-    /// Empty if the Pod is not bound.
-    pub(super) node: Cow<'a, str>,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PodFacts {
     pub(super) phase: PodLifePhase,
     /// Whether it failed with the reason `Evicted`.
     pub(super) is_evicted: bool,
@@ -123,18 +121,18 @@ struct NodeStatus<'a> {
 
 // === impl PodFacts ===
 
-impl<'a> PodFacts<'a> {
-    /// Reads the fields; `None` if the body is not a valid Pod.
-    pub(super) fn read(body: &'a RecordBody) -> Option<Self> {
+impl PodFacts {
+    /// Reads the fields and the name of the Node, which is empty if the Pod is not bound; `None` if the body is not a
+    /// valid Pod.
+    pub(super) fn read(body: &RecordBody) -> Option<(Self, Cow<'_, str>)> {
         let RecordBody::Json(json) = body else {
             return None;
         };
-        let pod: PodBody<'a> = serde_json::from_slice(json).ok()?;
+        let pod: PodBody<'_> = serde_json::from_slice(json).ok()?;
         let meta = pod.metadata.unwrap_or_default();
         let status = pod.status.unwrap_or_default();
         let phase = PodLifePhase::of(status.phase.as_deref().unwrap_or_default());
-        Some(Self {
-            node: pod.spec.unwrap_or_default().node_name.unwrap_or_default(),
+        let facts = Self {
             phase,
             is_evicted: phase == PodLifePhase::Failed
                 && status.reason.as_deref() == Some("Evicted"),
@@ -142,7 +140,9 @@ impl<'a> PodFacts<'a> {
             is_forced: meta.deletion_grace_period_seconds == Some(0),
             created: meta.creation_timestamp.unwrap_or(Timestamp::MIN),
             generation: meta.generation.unwrap_or_default(),
-        })
+        };
+        let node = pod.spec.unwrap_or_default().node_name;
+        Some((facts, node.unwrap_or_default()))
     }
 }
 

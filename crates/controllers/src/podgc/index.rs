@@ -16,11 +16,10 @@ use jiff::{SignedDuration, Timestamp};
 pub(super) use nodes::{KnownNode, NodeLookup};
 use ranked_pods::{PodRank, RankRemoval, RankedPods};
 
-use super::facts::{PodFacts, PodLifePhase};
-use super::{PERIOD, PodGcKey, PodGcSettings, PodGcWake, PodSweep, QUARANTINE};
+use super::facts::PodFacts;
+use super::{PERIOD, PodGcKey, PodGcSettings, PodGcWake, PodSweep};
 use crate::runtime::call::CallTarget;
 use crate::runtime::kind::{KindCatalog, KindId, KindState};
-use crate::runtime::queue::later;
 use crate::runtime::record::{ObjectRecord, Revision, Uid};
 
 /// Pods, Nodes, the order of terminated Pods, and the times at which Pods are due.
@@ -49,14 +48,8 @@ pub(super) struct KnownPod {
     /// Empty if the Pod is not bound.
     pub(super) node: Arc<str>,
     pub(super) revision: Revision,
-    pub(super) created: Timestamp,
-    pub(super) generation: i64,
-    pub(super) phase: PodLifePhase,
-    pub(super) is_evicted: bool,
-    pub(super) is_disrupted: bool,
+    pub(super) facts: PodFacts,
     pub(super) is_terminating: bool,
-    /// Its deletion has no grace period.
-    pub(super) is_forced: bool,
     pub(super) has_finalizers: bool,
     /// The server acknowledged our delete.
     pub(super) is_going: bool,
@@ -162,8 +155,8 @@ impl PodGcIndex {
 
     /// Whether a Pod was marked and deleted already, and only finalizers keep it.
     pub(super) fn is_held(&self, pod: &KnownPod) -> bool {
-        let needs_no_mark = pod.phase.is_final() || !self.settings.marks_failed;
-        pod.is_terminating && pod.is_forced && pod.has_finalizers && needs_no_mark
+        let needs_no_mark = pod.facts.phase.is_final() || !self.settings.marks_failed;
+        pod.is_terminating && pod.facts.is_forced && pod.has_finalizers && needs_no_mark
     }
 
     /// The first round after a time.
@@ -233,12 +226,12 @@ impl PodGcIndex {
         if known.is_some_and(|known| record.meta.revision.is_before(&known.revision)) {
             return;
         }
-        let Some(facts) = PodFacts::read(&record.body) else {
+        let Some((facts, node)) = PodFacts::read(&record.body) else {
             tracing::debug!(namespace = %record.meta.namespace, name = %record.meta.name, "a Pod cannot be decoded and is ignored");
             return self.forget_pod(uid, now, wake);
         };
         let before = self.pods.get(uid).and_then(|pod| self.rank(uid, pod));
-        let pod = self.pod_of(record, &facts);
+        let pod = self.pod_of(record, facts, &node);
         let known = self.pods.insert(uid.clone(), pod.clone());
         match known {
             Some(known) if known.node != pod.node => {
@@ -322,24 +315,19 @@ impl PodGcIndex {
     }
 
     /// Builds the record of a Pod. Pods share the texts of their namespace and Node.
-    fn pod_of(&self, record: &ObjectRecord, facts: &PodFacts<'_>) -> KnownPod {
+    fn pod_of(&self, record: &ObjectRecord, facts: PodFacts, node: &str) -> KnownPod {
         let meta = &record.meta;
         let shared = |known: Option<&Arc<str>>, text: &str| known.cloned().unwrap_or(text.into());
         let namespace = self.namespaces.get_key_value(&*meta.namespace);
-        let node = self.nodes.get_key_value(&*facts.node);
+        let known_node = self.nodes.get_key_value(node);
         let known = self.pods.get(&meta.uid);
         KnownPod {
             name: shared(known.map(|pod| &pod.name), &meta.name),
             namespace: shared(namespace.map(|(name, _)| name), &meta.namespace),
-            node: shared(node.map(|(name, _)| name), &facts.node),
+            node: shared(known_node.map(|(name, _)| name), node),
             revision: meta.revision.clone(),
-            created: facts.created,
-            generation: facts.generation,
-            phase: facts.phase,
-            is_evicted: facts.is_evicted,
-            is_disrupted: facts.is_disrupted,
+            facts,
             is_terminating: meta.deletion.is_some(),
-            is_forced: facts.is_forced,
             has_finalizers: !meta.finalizers.is_empty(),
             is_going: known.is_some_and(|pod| pod.is_going),
             marked: known.and_then(|pod| pod.marked),
@@ -352,9 +340,9 @@ impl PodGcIndex {
     /// DEVIATION(held-pods): upstream counts a Pod that only a finalizer keeps, and deletes it again every 20 s.
     fn rank(&self, uid: &Uid, pod: &KnownPod) -> Option<PodRank> {
         let goes = pod.is_going || pod.marked.is_some() || self.is_held(pod);
-        (pod.phase.is_terminated() && !goes).then(|| PodRank {
-            is_not_evicted: !pod.is_evicted,
-            created: pod.created,
+        (pod.facts.phase.is_terminated() && !goes).then(|| PodRank {
+            is_not_evicted: !pod.facts.is_evicted,
+            created: pod.facts.created,
             name: pod.name.clone(),
             namespace: pod.namespace.clone(),
             uid: uid.clone(),
@@ -492,11 +480,6 @@ impl PodGcIndex {
             }
         }
     }
-}
-
-/// When a quarantine that begins at `from` ends.
-pub(super) fn quarantine_end(from: Timestamp) -> Timestamp {
-    later(from, QUARANTINE)
 }
 
 /// Whether a result from `at` is still valid. A clock that was set back must not make it last longer.

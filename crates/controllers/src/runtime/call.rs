@@ -257,6 +257,18 @@ impl fmt::Display for AbsenceProof {
 
 // === impl CallFailure ===
 
+impl CallFailure {
+    /// A failure without a `Retry-After`.
+    pub(crate) fn new(kind: FailureKind, status: Option<u16>, message: String) -> Self {
+        Self {
+            kind,
+            status,
+            message,
+            retry_after: None,
+        }
+    }
+}
+
 impl fmt::Display for CallFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.status {

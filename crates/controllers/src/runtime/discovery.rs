@@ -18,10 +18,7 @@ use kube::client::Body;
 
 use super::kind::{ApiKind, KindCatalog, KindId};
 
-pub use documents::{
-    BadDocument, GroupVersion, RootDocument, ServedResource, ServedVersion, assemble,
-    read_resources, read_root,
-};
+pub use documents::{BadDocument, GroupVersion, RootDocument, assemble, read_resources, read_root};
 
 /// The `Accept` header of the roots: the aggregated form where the server supports it.
 const ACCEPT: &str =
@@ -92,14 +89,14 @@ pub async fn discover(client: &kube::Client) -> DiscoveryResult {
         },
         ..DiscoveryResult::default()
     };
-    let mut versions = Vec::new();
+    let mut kinds = Vec::new();
     for answer in [core, groups] {
         match answer {
-            Ok(root) => versions.extend(complete(client, root, &mut found).await),
+            Ok(root) => kinds.extend(complete(client, root, &mut found).await),
             Err(error) => note(&mut found, error),
         }
     }
-    found.kinds = assemble(versions);
+    found.kinds = assemble(kinds);
     found
 }
 
@@ -151,45 +148,40 @@ impl DiscoveryGaps {
     }
 }
 
-/// The versions of a root, with their resources. A root in the old form only names the versions, so that each of them
+/// The resources of a root. A root in the old form only names the versions, so that each of them
 /// is read by itself.
 async fn complete(
     client: &kube::Client,
     root: RootDocument,
     found: &mut DiscoveryResult,
-) -> Vec<ServedVersion> {
+) -> Vec<ApiKind> {
     let names = match root {
-        RootDocument::Aggregated { versions, stale } => {
+        RootDocument::Aggregated { kinds, stale } => {
             found.failed.group_versions.extend(stale);
-            return versions;
+            return kinds;
         }
         RootDocument::Names(names) => names,
     };
-    let asked = futures::stream::iter(names).map(|(group, version)| async move {
-        let path = if group.is_empty() {
-            format!("/api/{version}")
-        } else {
-            format!("/apis/{group}/{version}")
+    let asked = futures::stream::iter(names).map(|name| async move {
+        let path = match &name {
+            (group, version) if group.is_empty() => format!("/api/{version}"),
+            (group, version) => format!("/apis/{group}/{version}"),
         };
-        let answer = document(client, &path, read_resources).await;
-        (group, version, answer)
+        let answer = document(client, &path, |document| read_resources(&name, document)).await;
+        (name, answer)
     });
-    let mut versions = Vec::new();
+    let mut kinds = Vec::new();
     let mut answers = asked.buffered(DOCUMENTS_AT_ONCE);
-    while let Some((group, version, answer)) = answers.next().await {
+    while let Some((name, answer)) = answers.next().await {
         match answer {
-            Ok(resources) => versions.push(ServedVersion {
-                group,
-                version,
-                resources,
-            }),
+            Ok(served) => kinds.extend(served),
             Err(error) => {
                 note(found, error);
-                found.failed.group_versions.insert((group, version));
+                found.failed.group_versions.insert(name);
             }
         }
     }
-    versions
+    kinds
 }
 
 fn note(found: &mut DiscoveryResult, error: DiscoveryError) {
@@ -199,7 +191,7 @@ fn note(found: &mut DiscoveryResult, error: DiscoveryError) {
 async fn document<T>(
     client: &kube::Client,
     path: &str,
-    read: fn(&[u8]) -> Result<T, BadDocument>,
+    read: impl Fn(&[u8]) -> Result<T, BadDocument>,
 ) -> Result<T, DiscoveryError> {
     let answer = tokio::time::timeout(DOCUMENT_TIMEOUT, document_bytes(client, path)).await;
     let document = answer.unwrap_or(Err(DocumentError::Timeout));

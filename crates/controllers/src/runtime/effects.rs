@@ -12,7 +12,6 @@
 mod rate_limit;
 mod response;
 
-use std::fmt;
 use std::sync::Arc;
 
 use http::{Method, Request, header};
@@ -163,23 +162,12 @@ impl Effects {
     }
 }
 
-impl fmt::Debug for Effects {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Effects")
-    }
-}
-
 // === impl PerformedCall ===
 
 impl PerformedCall {
     fn failed(kind: FailureKind, status: Option<u16>, message: String) -> Self {
         Self {
-            answer: ApiAnswer::Failed(CallFailure {
-                kind,
-                status,
-                message,
-                retry_after: None,
-            }),
+            answer: ApiAnswer::Failed(CallFailure::new(kind, status, message)),
             status,
             date: None,
         }

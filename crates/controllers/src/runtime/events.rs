@@ -7,8 +7,6 @@
 
 mod correlate;
 
-use std::fmt;
-
 use caretaker_machinery::clock::Clock;
 use http::{Method, Request, header};
 use jiff::Timestamp;
@@ -29,7 +27,7 @@ const WAITING_MAX: usize = 1_000;
 const TRIES_MAX: u32 = 2;
 
 /// Takes the notes of all controllers and passes them to the [`EventRecorder`]. Clones share the channel.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct EventSink {
     notes: Option<mpsc::Sender<(&'static str, EventNote)>>,
     metrics: ControllerMetrics,
@@ -100,12 +98,6 @@ impl EventSink {
     }
 }
 
-impl fmt::Debug for EventSink {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("EventSink")
-    }
-}
-
 // === impl EventRecorder ===
 
 impl EventRecorder {
@@ -160,12 +152,6 @@ impl EventRecorder {
         let nanos = self.clock.now().as_nanosecond();
         self.number = nanos.max(self.number + 1);
         format!("{}.{:x}", note.about.name, self.number)
-    }
-}
-
-impl fmt::Debug for EventRecorder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("EventRecorder")
     }
 }
 

@@ -4,12 +4,11 @@
 //! held back with the word `dry-run`; reads are only counted. No record holds anything of an object but its identity.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::broadcast;
 
@@ -78,37 +77,29 @@ pub struct Evidence {
 }
 
 /// How a write ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum WriteStatus {
-    /// The HTTP code of the answer.
-    Code(u16),
+    #[serde(rename = "no answer")]
     NoAnswer,
     /// A dry run did not send it.
+    #[serde(rename = "dry-run")]
     DryRun,
+    /// The HTTP code of the answer.
+    #[serde(untagged)]
+    Code(u16),
 }
 
 /// The evidence of all controllers of the process. Clones share it.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct EvidenceTrail {
     inner: Arc<TrailState>,
 }
 
+#[derive(Debug)]
 struct TrailState {
     ring: Mutex<VecDeque<Arc<Evidence>>>,
     listeners: broadcast::Sender<Arc<Evidence>>,
     reads: AtomicU64,
-}
-
-// === impl WriteStatus ===
-
-impl Serialize for WriteStatus {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Code(code) => serializer.serialize_u16(*code),
-            Self::NoAnswer => serializer.serialize_str("no answer"),
-            Self::DryRun => serializer.serialize_str("dry-run"),
-        }
-    }
 }
 
 // === impl EvidenceTrail ===
@@ -175,12 +166,6 @@ impl EvidenceTrail {
 impl Default for EvidenceTrail {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl fmt::Debug for EvidenceTrail {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("EvidenceTrail")
     }
 }
 

@@ -108,14 +108,11 @@ async fn supervise<C: Controller>(
         let changes = shared.feeds.subscribe(interest.clone());
         let driver = Driver::new(controller, changes, parts);
         current.send_replace(Some(driver.handle()));
-        let running = shared
-            .metrics
-            .families()
-            .running
-            .get_or_create_owned(&RunningLabels {
-                name,
-                manager: MANAGER,
-            });
+        let families = shared.metrics.families();
+        let running = families.running.get_or_create_owned(&RunningLabels {
+            name,
+            manager: MANAGER,
+        });
         running.set(1);
         let ended = tokio::spawn(driver.run(stop.clone())).await;
         running.set(0);
@@ -128,12 +125,7 @@ async fn supervise<C: Controller>(
             Err(error) => error,
         };
         let label = ControllerLabel { controller: name };
-        shared
-            .metrics
-            .families()
-            .restarts
-            .get_or_create(&label)
-            .inc();
+        families.restarts.get_or_create(&label).inc();
         let panic = panic_text(error);
         tracing::error!(
             controller = name,

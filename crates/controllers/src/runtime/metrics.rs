@@ -43,11 +43,12 @@ pub trait MetricSet: Clone + Default + Send + 'static {
 }
 
 /// All metrics of the process.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct ControllerMetrics {
     inner: Arc<MetricsState>,
 }
 
+#[derive(Debug)]
 struct MetricsState {
     registry: Mutex<Registry>,
     /// The metric sets of controllers that are registered, each once.
@@ -153,12 +154,6 @@ impl ControllerMetrics {
 impl Default for ControllerMetrics {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl fmt::Debug for ControllerMetrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ControllerMetrics")
     }
 }
 

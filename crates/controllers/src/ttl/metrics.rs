@@ -24,11 +24,6 @@ pub struct TtlMetrics {
     next_expiry: Family<ControllerLabel, Gauge>,
 }
 
-/// Upstream's buckets of the delay of TTL deletes: 0.1 s · 2^k, k = 0..13.
-fn deletion_buckets() -> impl Iterator<Item = f64> {
-    exponential_buckets(0.1, 2.0, 14)
-}
-
 // === impl TtlMetrics ===
 
 impl TtlMetrics {
@@ -52,9 +47,11 @@ impl TtlMetrics {
 
 impl Default for TtlMetrics {
     fn default() -> Self {
+        // Upstream's buckets of the delay of TTL deletes: 0.1 s · 2^k, k = 0..13.
+        let delay = || Histogram::new(exponential_buckets(0.1, 2.0, 14));
         Self {
-            batch_job_deletion: Histogram::new(deletion_buckets()),
-            volcano_job_deletion: Histogram::new(deletion_buckets()),
+            batch_job_deletion: delay(),
+            volcano_job_deletion: delay(),
             pending: Family::default(),
             next_expiry: Family::default(),
         }

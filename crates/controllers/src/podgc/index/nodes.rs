@@ -9,10 +9,11 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{PodGcIndex, is_fresh, quarantine_end};
+use super::{PodGcIndex, is_fresh};
 use crate::podgc::facts::NodeFacts;
-use crate::podgc::{CONFIRMED_FOR, PodGcWake, PodSweep};
+use crate::podgc::{CONFIRMED_FOR, PodGcWake, PodSweep, QUARANTINE};
 use crate::runtime::call::AbsenceProof;
+use crate::runtime::queue::later;
 use crate::runtime::record::{ObjectRecord, Revision, Uid};
 
 /// A Node, or the name of a missing Node that Pods are bound to.
@@ -179,7 +180,7 @@ impl PodGcIndex {
         let found = node
             .filter(|_| sweep == PodSweep::Orphaned)
             .and_then(KnownNode::found_at);
-        Some(found.map_or(due, |at| due.max(quarantine_end(self.next_round(at)))))
+        Some(found.map_or(due, |at| due.max(later(self.next_round(at), QUARANTINE))))
     }
 
     pub(super) fn bind(&mut self, uid: &Uid, name: &Arc<str>) {
@@ -198,7 +199,7 @@ impl PodGcIndex {
 
     /// The end of the quarantine for a Pod whose Node is missing. A running quarantine is not extended.
     pub(super) fn quarantined_until(&mut self, uid: &Uid, round: Timestamp) -> Timestamp {
-        let until = quarantine_end(round);
+        let until = later(round, QUARANTINE);
         let Some(pod) = self.pods.get(uid) else {
             return until;
         };

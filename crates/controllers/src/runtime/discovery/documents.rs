@@ -1,6 +1,6 @@
 //! Decodes the documents of discovery, in the old and in the aggregated form. Pure functions of their bytes.
 //!
-//! Both forms give the same list of group versions, in the server's order of preference; [`assemble`] makes kinds of it.
+//! Both forms give the same list of resources, in the server's order of preference; [`assemble`] makes kinds of it.
 
 use std::collections::BTreeMap;
 
@@ -13,32 +13,13 @@ use super::super::kind::{ApiKind, KindScope, KindVerbs, split_api_version};
 pub enum RootDocument {
     /// The document has the resources of all group versions.
     Aggregated {
-        versions: Vec<ServedVersion>,
+        /// Each resource once for each version that serves it.
+        kinds: Vec<ApiKind>,
         /// The group versions whose resources the server does not know at the moment.
         stale: Vec<GroupVersion>,
     },
     /// The document only names the group versions.
     Names(Vec<GroupVersion>),
-}
-
-/// One version of one group, with its resources.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServedVersion {
-    /// The API group; empty for core.
-    pub group: Box<str>,
-    pub version: Box<str>,
-    /// The resources without subresources.
-    pub resources: Vec<ServedResource>,
-}
-
-/// One resource of one version. Its fields are those of [`ApiKind`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServedResource {
-    pub kind: Box<str>,
-    pub resource: Box<str>,
-    pub scope: KindScope,
-    pub verbs: KindVerbs,
-    pub aliases: Vec<Box<str>>,
 }
 
 /// The group and the version.
@@ -179,56 +160,51 @@ pub fn read_root(document: &[u8]) -> Result<RootDocument, BadDocument> {
 ///
 /// # Errors
 /// The document is no list of resources.
-pub fn read_resources(document: &[u8]) -> Result<Vec<ServedResource>, BadDocument> {
+pub fn read_resources(
+    (group, version): &GroupVersion,
+    document: &[u8],
+) -> Result<Vec<ApiKind>, BadDocument> {
     let head: DocumentHead = read(document)?;
     if head.kind != "APIResourceList" {
         return Err(BadDocument::OtherKind(head.kind));
     }
     let list: ResourceList = read(document)?;
     let listed = list.resources.unwrap_or_default().into_iter();
-    let resources = listed.map(|entry| ServedResource {
+    let kinds = listed.map(|entry| ApiKind {
+        group: group.clone(),
+        version: version.clone(),
         kind: entry.kind,
         resource: entry.name,
         scope: scope(entry.namespaced),
         verbs: verbs(entry.verbs.as_deref()),
+        versions: vec![version.clone()],
         aliases: aliases(entry.singular_name, entry.short_names),
     });
-    Ok(resources.filter(ServedResource::is_whole).collect())
+    Ok(kinds.filter(is_whole).collect())
 }
 
 /// The kinds of a server: each resource in the first version of its group that serves it.
 #[must_use]
-pub fn assemble(versions: impl IntoIterator<Item = ServedVersion>) -> Vec<ApiKind> {
+pub fn assemble(served: impl IntoIterator<Item = ApiKind>) -> Vec<ApiKind> {
     let mut kinds: Vec<ApiKind> = Vec::new();
     let mut places: BTreeMap<(Box<str>, Box<str>), usize> = BTreeMap::new();
-    for version in versions {
-        for entry in version.resources {
-            let key = (version.group.clone(), entry.resource.clone());
-            if let Some(&place) = places.get(&key) {
-                let served = &mut kinds[place].versions;
-                if !served.contains(&version.version) {
-                    served.push(version.version.clone());
-                }
-                continue;
+    for kind in served {
+        let key = (kind.group.clone(), kind.resource.clone());
+        if let Some(&place) = places.get(&key) {
+            let versions = &mut kinds[place].versions;
+            if !versions.contains(&kind.version) {
+                versions.push(kind.version);
             }
-            places.insert(key, kinds.len());
-            kinds.push(ApiKind {
-                group: version.group.clone(),
-                version: version.version.clone(),
-                kind: entry.kind,
-                resource: entry.resource,
-                scope: entry.scope,
-                verbs: entry.verbs,
-                versions: vec![version.version.clone()],
-                aliases: entry.aliases,
-            });
+            continue;
         }
+        places.insert(key, kinds.len());
+        kinds.push(kind);
     }
     kinds
 }
 
 fn read_aggregated(list: AggregatedList) -> RootDocument {
-    let (mut versions, mut stale) = (Vec::new(), Vec::new());
+    let (mut kinds, mut stale) = (Vec::new(), Vec::new());
     for group in list.items.unwrap_or_default() {
         let name = group.metadata.name;
         for entry in group.versions.unwrap_or_default() {
@@ -240,23 +216,23 @@ fn read_aggregated(list: AggregatedList) -> RootDocument {
                 continue;
             }
             let listed = entry.resources.unwrap_or_default().into_iter();
-            let resources = listed.filter_map(|entry| {
-                Some(ServedResource {
+            let version = &entry.version;
+            let served = listed.filter_map(|entry| {
+                Some(ApiKind {
+                    group: name.clone(),
+                    version: version.clone(),
                     kind: entry.response_kind?.kind,
                     resource: entry.resource,
                     scope: scope(entry.scope == "Namespaced"),
                     verbs: verbs(entry.verbs.as_deref()),
+                    versions: vec![version.clone()],
                     aliases: aliases(entry.singular_resource, entry.short_names),
                 })
             });
-            versions.push(ServedVersion {
-                group: name.clone(),
-                version: entry.version,
-                resources: resources.filter(ServedResource::is_whole).collect(),
-            });
+            kinds.extend(served.filter(is_whole));
         }
     }
-    RootDocument::Aggregated { versions, stale }
+    RootDocument::Aggregated { kinds, stale }
 }
 
 /// The versions of a group, the preferred one first. Entries that name another group or no version are left out.
@@ -306,11 +282,7 @@ fn read<'a, T: Deserialize<'a>>(document: &'a [u8]) -> Result<T, BadDocument> {
     serde_json::from_slice(document).map_err(|error| BadDocument::Unreadable(error.to_string()))
 }
 
-// === impl ServedResource ===
-
-impl ServedResource {
-    /// Whether it is a resource with a name and a kind. Subresources are listed as `pods/status`.
-    fn is_whole(&self) -> bool {
-        !self.kind.is_empty() && !self.resource.is_empty() && !self.resource.contains('/')
-    }
+/// Whether it is a resource with a name and a kind. Subresources are listed as `pods/status`.
+fn is_whole(kind: &ApiKind) -> bool {
+    !kind.kind.is_empty() && !kind.resource.is_empty() && !kind.resource.contains('/')
 }

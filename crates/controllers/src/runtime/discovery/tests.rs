@@ -23,7 +23,7 @@ fn root_of(document: &Value) -> RootDocument {
 fn aggregated(items: &Value) -> (Vec<ApiKind>, Vec<GroupVersion>) {
     let document = json!({"kind": "APIGroupDiscoveryList", "items": items});
     match root_of(&document) {
-        RootDocument::Aggregated { versions, stale } => (assemble(versions), stale),
+        RootDocument::Aggregated { kinds, stale } => (assemble(kinds), stale),
         RootDocument::Names(names) => panic!("only names: {names:?}"),
     }
 }
@@ -115,13 +115,8 @@ fn only_kinds_with_list_watch_and_delete_are_deletable() {
         {"name": "deployments", "namespaced": true, "kind": "Deployment", "verbs": ["list", "delete"]},
         {"name": "pods/status", "namespaced": true, "kind": "Pod", "verbs": ["delete", "list", "watch"]},
     ]});
-    let resources = read_resources(document.to_string().as_bytes()).unwrap();
-    let version = ServedVersion {
-        group: "apps".into(),
-        version: "v1".into(),
-        resources,
-    };
-    let kinds = assemble([version]);
+    let apps = ("apps".into(), "v1".into());
+    let kinds = assemble(read_resources(&apps, document.to_string().as_bytes()).unwrap());
     assert_eq!(kinds.len(), 3);
     let deletable = kinds.iter().filter(|kind| kind.is_deletable());
     assert_eq!(
@@ -141,7 +136,8 @@ fn both_forms_give_singular_and_short_names() {
     let document = json!({"kind": "APIResourceList", "resources": [
         {"name": "deployments", "kind": "Deployment", "singularName": "deployment", "shortNames": ["deploy"]},
         {"name": "others", "kind": "Other", "singularName": ""}]});
-    let listed = read_resources(document.to_string().as_bytes()).unwrap();
+    let apps = ("apps".into(), "v1".into());
+    let listed = read_resources(&apps, document.to_string().as_bytes()).unwrap();
     let expected: [&[&str]; 2] = [&["deployment", "deploy"], &[]];
     for (place, names) in expected.into_iter().enumerate() {
         let names: Vec<Box<str>> = names.iter().map(|&name| name.into()).collect();
@@ -166,7 +162,7 @@ fn other_documents_are_refused() {
     for (document, readable) in table {
         for found in [
             read_root(document.as_bytes()).map(drop),
-            read_resources(document.as_bytes()).map(drop),
+            read_resources(&("".into(), "v1".into()), document.as_bytes()).map(drop),
         ] {
             let error = found.unwrap_err();
             let other = matches!(error, BadDocument::OtherKind(_));

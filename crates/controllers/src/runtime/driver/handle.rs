@@ -1,7 +1,5 @@
 //! The handle by which other tasks query a running controller: the driver calls their function between two turns.
 
-use std::fmt;
-
 use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot};
 
@@ -51,11 +49,5 @@ impl<C: Controller> Clone for DriverHandle<C> {
             queries: self.queries.clone(),
             liveness: self.liveness.clone(),
         }
-    }
-}
-
-impl<C: Controller> fmt::Debug for DriverHandle<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DriverHandle({:?})", self.liveness)
     }
 }

@@ -1,7 +1,6 @@
 //! The age of a driver's work. The driver stores it every turn; metrics and `/livez` read it at any time, also when the
 //! driver hangs.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use tokio::time::Instant;
 use crate::runtime::queue::age;
 
 /// The liveness of one driver. Clones share it.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct DriverLiveness {
     controller: &'static str,
     queue: &'static str,
@@ -89,12 +88,6 @@ impl DriverLiveness {
 
     pub(crate) fn state(&self) -> MutexGuard<'_, LivenessState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl fmt::Debug for DriverLiveness {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DriverLiveness({}, {:?})", self.controller, self.ages())
     }
 }
 

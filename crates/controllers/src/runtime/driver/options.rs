@@ -12,7 +12,6 @@ use crate::runtime::metrics::ControllerMetrics;
 use crate::runtime::queue::{RETRY_MAX, RetryBucket};
 
 /// The parts that a driver is made of.
-#[derive(Debug)]
 pub struct DriverParts {
     pub effects: Effects,
     pub clock: Clock,

@@ -38,12 +38,8 @@ pub(super) struct DriverReport<K> {
     notes: BTreeMap<K, Vec<EventNote>>,
 }
 
-/// An object as the log names it: `deployments.apps shop/web`.
-pub(super) struct TargetName<'a> {
-    kind: Option<&'a ApiKind>,
-    namespace: &'a str,
-    name: &'a str,
-}
+/// The object of a call as the log names it: `deployments.apps shop/web`.
+pub(super) struct TargetName<'a>(pub(super) &'a ApiCall, pub(super) &'a KindCatalog);
 
 // === impl DriverReport ===
 
@@ -115,7 +111,7 @@ impl<K: Clone + Ord + fmt::Debug> DriverReport<K> {
     ) {
         let (planned, answer) = (&finished.planned, &finished.performed.answer);
         if !matches!(answer, ApiAnswer::Failed(_)) && !self.failures.is_empty() {
-            let object = TargetName::of(&planned.call, catalog).to_string();
+            let object = TargetName(&planned.call, catalog).to_string();
             self.failures.succeeded(&object);
         }
         if planned.call.is_read() {
@@ -170,7 +166,7 @@ impl<K: Clone + Ord + fmt::Debug> DriverReport<K> {
         now: Timestamp,
     ) {
         let cause = FailureCause {
-            object: TargetName::of(call, catalog).to_string(),
+            object: TargetName(call, catalog).to_string(),
             verb: call.verb(),
             code: failure.status,
         };
@@ -210,7 +206,7 @@ impl<K: Clone + Ord + fmt::Debug> DriverReport<K> {
     pub(super) fn starved(&self, call: &ApiCall, catalog: &KindCatalog) {
         tracing::warn!(
             controller = self.name,
-            object = %TargetName::of(call, catalog),
+            object = %TargetName(call, catalog),
             "object changes faster than it can be written; backing off"
         );
         let controller = self.name;
@@ -262,7 +258,7 @@ impl<K: Clone + Ord + fmt::Debug> DriverReport<K> {
             controller: self.name,
             key: format!("{key:?}"),
             verb: call.verb(),
-            object: TargetName::of(call, catalog).to_string(),
+            object: TargetName(call, catalog).to_string(),
             resource_version: judged.map_or(String::new(), |judged| judged.revision.to_string()),
             because: because.to_json(),
             proof: because.proof().map(ToString::to_string),
@@ -310,27 +306,17 @@ impl<K: Clone + Ord + fmt::Debug> DriverReport<K> {
 
 // === impl TargetName ===
 
-impl<'a> TargetName<'a> {
-    pub(super) fn of(call: &'a ApiCall, catalog: &'a KindCatalog) -> Self {
-        let target = call.target();
-        Self {
-            kind: catalog.get(target.kind),
-            namespace: &target.namespace,
-            name: &target.name,
-        }
-    }
-}
-
 impl fmt::Display for TargetName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.kind {
+        let target = self.0.target();
+        match self.1.get(target.kind) {
             Some(kind) => write!(f, "{kind} ")?,
             None => f.write_str("(not served) ")?,
         }
-        if self.namespace.is_empty() {
-            f.write_str(self.name)
+        if target.namespace.is_empty() {
+            f.write_str(&target.name)
         } else {
-            write!(f, "{}/{}", self.namespace, self.name)
+            write!(f, "{}/{}", target.namespace, target.name)
         }
     }
 }

@@ -192,7 +192,7 @@ impl<C: Controller> Driver<C> {
             "request",
             controller = self.report.name,
             verb = planned.call.verb(),
-            object = %TargetName::of(&planned.call, &self.effects.catalog()),
+            object = %TargetName(&planned.call, &self.effects.catalog()),
             attempt = self.queue.failures(&planned.key) + 1,
         );
         self.in_flight.spawn(planned, self.effects.clone(), span);

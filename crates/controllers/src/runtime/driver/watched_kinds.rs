@@ -1,16 +1,13 @@
 //! The states of the kinds that a controller watches, as far as the driver needs them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::runtime::kind::{KindId, KindState};
 
 /// The kinds that a controller watches.
 #[derive(Debug, Default)]
 pub(super) struct WatchedKinds {
-    /// Kinds whose resourceVersions went back: they are not written to until a fresh list was applied.
-    frozen: BTreeSet<KindId>,
-    /// Whether the first list of each kind is over.
-    listed: BTreeMap<KindId, bool>,
+    states: BTreeMap<KindId, KindState>,
     has_synced: bool,
 }
 
@@ -19,27 +16,23 @@ pub(super) struct WatchedKinds {
 impl WatchedKinds {
     /// Takes note of a kind's state. Returns the number of kinds when the last first list is over, once.
     pub(super) fn observe(&mut self, kind: KindId, state: KindState) -> Option<usize> {
-        if matches!(state, KindState::Frozen) {
-            self.frozen.insert(kind);
-        } else {
-            self.frozen.remove(&kind);
-        }
         if matches!(state, KindState::Gone) {
-            self.listed.remove(&kind);
+            self.states.remove(&kind);
         } else {
-            let is_listed = !matches!(state, KindState::Syncing(_));
-            self.listed.insert(kind, is_listed);
+            self.states.insert(kind, state);
         }
-        let is_synced = !self.listed.is_empty() && self.listed.values().all(|listed| *listed);
+        let is_listed = |state: &KindState| !matches!(state, KindState::Syncing(_));
+        let is_synced = !self.states.is_empty() && self.states.values().all(is_listed);
         if !is_synced || self.has_synced {
             return None;
         }
         self.has_synced = true;
-        Some(self.listed.len())
+        Some(self.states.len())
     }
 
+    /// Whether the resourceVersions of a kind went back: it is not written to until a fresh list was applied.
     pub(super) fn is_frozen(&self, kind: KindId) -> bool {
-        self.frozen.contains(&kind)
+        self.states.get(&kind) == Some(&KindState::Frozen)
     }
 }
 

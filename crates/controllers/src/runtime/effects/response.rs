@@ -15,13 +15,13 @@ use http::{HeaderMap, Request, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use jiff::Timestamp;
 use kube::client::{AuthError, Body};
-use serde::Deserialize;
 
 use crate::runtime::call::{
     AbsenceProof, ApiAnswer, ApiCall, CallFailure, CallTarget, FailureKind,
 };
 use crate::runtime::kind::KindCatalog;
 use crate::runtime::metrics::ControllerMetrics;
+use crate::runtime::record::body::JsonMembers;
 use crate::runtime::record::{ObjectRecord, RecordView, decode};
 
 /// How long a request may take, its response included, by tokio's clock.
@@ -44,15 +44,6 @@ pub(crate) struct HttpReply {
 
 /// How much of a server's message is kept, in bytes: it goes to logs and Events.
 const MESSAGE_MAX: usize = 512;
-
-/// The kind and the version of the object in a body.
-#[derive(Deserialize)]
-struct TypeMeta {
-    #[serde(default)]
-    kind: String,
-    #[serde(default, rename = "apiVersion")]
-    api_version: String,
-}
 
 /// Why a request has no complete response. None of the messages holds credentials.
 #[derive(Debug, thiserror::Error)]
@@ -179,12 +170,9 @@ pub(crate) fn answer(
 fn success(reply: &HttpReply, call: &ApiCall, view: RecordView) -> ApiAnswer {
     let target = call.target();
     let unreadable = |why: &str| {
-        ApiAnswer::Failed(CallFailure {
-            kind: FailureKind::Unavailable,
-            status: Some(reply.status.as_u16()),
-            message: format!("the response cannot be used: {why}"),
-            retry_after: None,
-        })
+        let (kind, status) = (FailureKind::Unavailable, reply.status.as_u16());
+        let message = format!("the response cannot be used: {why}");
+        ApiAnswer::Failed(CallFailure::new(kind, Some(status), message))
     };
     if !reply.is_json() {
         return unreadable("it is not JSON");
@@ -212,11 +200,9 @@ fn success(reply: &HttpReply, call: &ApiCall, view: RecordView) -> ApiAnswer {
 
 /// Decodes a body that is a `Status`; `None` for any other body.
 fn status(body: &[u8]) -> Option<Status> {
-    let head: TypeMeta = serde_json::from_slice(body).ok()?;
-    if head.kind != "Status" || head.api_version != "v1" {
-        return None;
-    }
-    serde_json::from_slice(body).ok()
+    let head = JsonMembers::of(body);
+    let is_status = head.text("kind") == "Status" && head.text("apiVersion") == "v1";
+    is_status.then(|| serde_json::from_slice(body).ok())?
 }
 
 /// Whether a `Status` proves that the object does not exist (S1 in `docs/safety.md`).

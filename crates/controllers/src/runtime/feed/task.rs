@@ -104,26 +104,10 @@ impl FeedTask {
         }
         let mut next = self.step(FeedInput::Due).await;
         while self.leaves.is_none() {
-            let happened = match &next {
-                // Reading happens in `follow`; there is no watch to read from here.
-                FeedAction::Read(_) => FeedEvent::Due,
-                FeedAction::Wait(wait) => tokio::select! {
-                    biased;
-                    command = self.commands.recv() => FeedEvent::Command(command),
-                    () = sleep(*wait) => FeedEvent::Due,
-                },
-                FeedAction::List { limit, token } => tokio::select! {
-                    biased;
-                    command = self.commands.recv() => FeedEvent::Command(command),
-                    page = request::page(&self.setup, *limit, token.as_deref())
-                        => FeedEvent::Page(page),
-                },
-                FeedAction::Watch { after, length } => tokio::select! {
-                    biased;
-                    command = self.commands.recv() => FeedEvent::Command(command),
-                    watch = request::watch(&self.setup, after.as_ref(), *length)
-                        => FeedEvent::Watch(watch),
-                },
+            let happened = tokio::select! {
+                biased;
+                command = self.commands.recv() => FeedEvent::Command(command),
+                happened = perform(&self.setup, &next) => happened,
             };
             next = self.take(happened).await.unwrap_or(next);
         }
@@ -326,6 +310,24 @@ impl FeedTask {
             } else {
                 self.listeners.remove(place);
             }
+        }
+    }
+}
+
+/// Carries out an action of a feed, and returns what happened.
+async fn perform(setup: &FeedSetup, action: &FeedAction) -> FeedEvent {
+    match action {
+        // Reading happens in `follow`; there is no watch to read from here.
+        FeedAction::Read(_) => FeedEvent::Due,
+        FeedAction::Wait(wait) => {
+            sleep(*wait).await;
+            FeedEvent::Due
+        }
+        FeedAction::List { limit, token } => {
+            FeedEvent::Page(request::page(setup, *limit, token.as_deref()).await)
+        }
+        FeedAction::Watch { after, length } => {
+            FeedEvent::Watch(request::watch(setup, after.as_ref(), *length).await)
         }
     }
 }

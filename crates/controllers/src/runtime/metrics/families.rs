@@ -1,7 +1,7 @@
 //! The metric families of the runtime: their names, help texts and buckets.
 
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::{Family, MetricConstructor};
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
@@ -31,18 +31,12 @@ pub struct MetricFamilies {
     pub(super) depth: Family<QueueLabel, Gauge>,
     pub(super) adds: Family<QueueLabel, Counter>,
     pub(super) retries: Family<QueueLabel, Counter>,
-    pub(super) queue_duration: QueueDurations,
-    pub(super) work_duration: QueueDurations,
+    pub(super) queue_duration: Family<QueueLabel, Histogram>,
+    pub(super) work_duration: Family<QueueLabel, Histogram>,
 }
 
 /// Upstream's buckets of the queue durations: 10 ns · 10^k, k = 0..9.
 const QUEUE_BUCKETS: [f64; 10] = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0];
-
-/// Makes histograms with these buckets.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct QueueBuckets;
-
-pub(super) type QueueDurations = Family<QueueLabel, Histogram, QueueBuckets>;
 
 // === impl MetricFamilies ===
 
@@ -78,16 +72,8 @@ impl Default for MetricFamilies {
             depth: Family::default(),
             adds: Family::default(),
             retries: Family::default(),
-            queue_duration: Family::new_with_constructor(QueueBuckets),
-            work_duration: Family::new_with_constructor(QueueBuckets),
+            queue_duration: Family::new_with_constructor(|| Histogram::new(QUEUE_BUCKETS)),
+            work_duration: Family::new_with_constructor(|| Histogram::new(QUEUE_BUCKETS)),
         }
-    }
-}
-
-// === impl QueueBuckets ===
-
-impl MetricConstructor<Histogram> for QueueBuckets {
-    fn new_metric(&self) -> Histogram {
-        Histogram::new(QUEUE_BUCKETS)
     }
 }
