@@ -94,15 +94,10 @@ impl TtlController {
         record: &ObjectRecord,
         now: Timestamp,
     ) -> Option<Verdict<Uid, TtlReason>> {
-        let judge = || {
-            TrackedJob::of(
-                record,
-                decide::judge_expiry(self.row, self.settings, record),
-            )
-        };
-        let uid = &record.meta.uid;
+        let state = decide::judge_expiry(self.row, self.settings, record);
+        let (uid, job) = (&record.meta.uid, TrackedJob::of(record, state));
         self.is_ours(record)
-            .then(|| decide::decide_job(self.row, uid, &judge(), now))
+            .then(|| decide::decide_job(self.row, uid, &job, now))
     }
 
     fn is_ours(&self, record: &ObjectRecord) -> bool {

@@ -61,16 +61,11 @@ impl CronJobs {
             answer if answer.is_conflict() => None,
             ApiAnswer::Failed(failure) => {
                 self.fail(uid, FailedStep::Start, now, wake);
-                match failure.kind {
-                    FailureKind::NamespaceEnding => {
-                        self.index.note(uid, CronEvent::NamespaceEnding, &[])
-                    }
-                    _ => self.index.note(
-                        uid,
-                        CronEvent::CreateFailed,
-                        &[("error", &failure.message)],
-                    ),
-                }
+                let event = match failure.kind {
+                    FailureKind::NamespaceEnding => CronEvent::NamespaceEnding,
+                    _ => CronEvent::CreateFailed,
+                };
+                self.index.note(uid, event, &[("error", &failure.message)])
             }
             ApiAnswer::Done | ApiAnswer::Absent(_) => None,
         }
@@ -93,10 +88,7 @@ impl CronJobs {
                 let is_kept =
                     record.meta.revision != cron.revision || status::is_kept(patch, &cron.status);
                 let old = cron.memory.status.replaced(&judged.revision);
-                let notes = match old {
-                    Some(old) => status::changes(&self.index, uid, cron, old, now),
-                    None => Vec::new(),
-                };
+                let notes = old.map(|old| status::changes(&self.index, uid, cron, old, now));
                 if let Some(memory) = self.index.memory(uid) {
                     memory.status = if is_kept {
                         memory.deleted_active.clear();
@@ -105,12 +97,12 @@ impl CronJobs {
                         StatusWrite::NotKept(meant)
                     };
                 }
-                return notes;
+                return notes.unwrap_or_default();
             }
             // The CronJob is gone, or another one has its name.
             ApiAnswer::Object(_) | ApiAnswer::Absent(_) => self.index.forget_cron(uid, wake),
-            answer if answer.is_conflict() => {}
             ApiAnswer::Done => {}
+            answer if answer.is_conflict() => {}
             ApiAnswer::Failed(_) => self.fail(uid, FailedStep::Record, now, wake),
         }
         Vec::new()

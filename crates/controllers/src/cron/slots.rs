@@ -139,11 +139,8 @@ pub(crate) fn slot_of_job_name(
         return None;
     }
     let start = Timestamp::from_second(minutes * 60).ok()?;
-    Some(
-        stamp
-            .filter(|stamp| minute(*stamp) == minutes)
-            .unwrap_or(start),
-    )
+    let stamp = stamp.filter(|stamp| minute(*stamp) == minutes);
+    Some(stamp.unwrap_or(start))
 }
 
 /// Whether the slot of a Job is a tick that the CronJob's status does not record: later than `lastScheduleTime`, or not

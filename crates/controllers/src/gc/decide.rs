@@ -24,7 +24,7 @@ use super::reason::GcReason;
 use super::standing::{OwnerStanding, OwnerStandings, doubt_reason, kind_name, reference_identity};
 use super::{GcKey, OwnerCoordinates};
 use crate::runtime::call::{ApiCall, DeletePropagation, JudgedVersion, PatchForm};
-use crate::runtime::controller::{EventNote, EventSeverity, NextStep, Verdict};
+use crate::runtime::controller::{EventNote, NextStep, Verdict};
 use crate::runtime::kind::{KindId, KindScope, KindState};
 use crate::runtime::record::Uid;
 
@@ -152,15 +152,10 @@ fn decide_dependent(
     }
     if let Some(edge) = standings.unknown.values().next() {
         let owner = reference_identity(index, *edge);
-        let owners = standings
-            .unknown
-            .keys()
-            .cloned()
-            .map(|owner| GcKey::Owner(owner.into()));
-        return (
-            NextStep::After(owners.collect()),
-            GcReason::AsksFor { owner },
-        );
+        let owners = standings.unknown.keys().cloned();
+        let owners = owners.map(|owner| GcKey::Owner(owner.into()));
+        let next = NextStep::After(owners.collect());
+        return (next, GcReason::AsksFor { owner });
     }
     if let Some(unconfirmed) = confirm_waiting_owner(index, standings, now) {
         return unconfirmed;
@@ -206,10 +201,8 @@ fn detach(
         .iter()
         .map(|edge| reference_identity(index, *edge))
         .collect();
-    (
-        patch(index, id, patches::without_references(index, id, &loose)),
-        GcReason::LosesOwners { owners, kept },
-    )
+    let next = patch(index, id, patches::without_references(index, id, &loose));
+    (next, GcReason::LosesOwners { owners, kept })
 }
 
 /// Collects an object without a living owner.
@@ -217,17 +210,15 @@ fn collect(index: &OwnershipIndex, id: NodeId, standings: &OwnerStandings) -> Gc
     let facts = index.graph.node(id).facts;
     if let Some(waiting) = standings.waiting.first() {
         let owner = reference_identity(index, *waiting);
-        if index.graph.has_dependents(id) {
+        let policy = if index.graph.has_dependents(id) {
             if let Some(ring) = unblock_ring(index, id) {
                 return ring;
             }
-            let next = delete(index, id, DeletePropagation::Foreground);
-            return (next, GcReason::OwnerWaiting { owner });
-        }
-        return (
-            delete(index, id, policy_by_finalizers(facts)),
-            GcReason::OwnerWaiting { owner },
-        );
+            DeletePropagation::Foreground
+        } else {
+            policy_by_finalizers(facts)
+        };
+        return (delete(index, id, policy), GcReason::OwnerWaiting { owner });
     }
     let Some((edge, proof)) = standings.dangling.first() else {
         return (NextStep::Rest, GcReason::Unowned);
@@ -411,16 +402,15 @@ fn foreign_namespace_event(index: &OwnershipIndex, id: NodeId) -> Option<EventNo
     })?;
     let mut owner = reference_identity(index, edge);
     own.clone_into(&mut owner.namespace);
-    Some(EventNote {
-        about: index.identity(id),
-        severity: EventSeverity::Warning,
-        reason: INVALID_NAMESPACE,
-        message: format!(
-            "ownerRef [{}/{}, namespace: {}, name: {}, uid: {}] does not exist in namespace {own:?}",
-            owner.api_version, owner.kind, owner.namespace, owner.name, owner.uid
-        ),
-        dedup_key: None,
-    })
+    let message = format!(
+        "ownerRef [{}/{}, namespace: {}, name: {}, uid: {}] does not exist in namespace {own:?}",
+        owner.api_version, owner.kind, owner.namespace, owner.name, owner.uid
+    );
+    Some(EventNote::warning(
+        index.identity(id),
+        INVALID_NAMESPACE,
+        message,
+    ))
 }
 
 /// The Event about an owner that is released before every kind has been listed.
@@ -429,11 +419,11 @@ fn unseen_kinds_event(index: &OwnershipIndex, id: NodeId, because: &GcReason) ->
     else {
         return None;
     };
-    (!unseen.is_empty()).then(|| EventNote {
-        about: index.identity(id),
-        severity: EventSeverity::Warning,
-        reason: DEPENDENTS_MAY_REMAIN,
-        message: because.to_string(),
-        dedup_key: None,
+    (!unseen.is_empty()).then(|| {
+        EventNote::warning(
+            index.identity(id),
+            DEPENDENTS_MAY_REMAIN,
+            because.to_string(),
+        )
     })
 }

@@ -207,6 +207,20 @@ impl<K, R> Verdict<K, R> {
     }
 }
 
+// === impl EventNote ===
+
+impl EventNote {
+    pub(crate) fn warning(about: ObjectIdentity, reason: &'static str, message: String) -> Self {
+        Self {
+            about,
+            severity: EventSeverity::Warning,
+            reason,
+            message,
+            dedup_key: None,
+        }
+    }
+}
+
 // === impl WakeList ===
 
 impl<K> WakeList<K> {

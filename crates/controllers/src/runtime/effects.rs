@@ -150,11 +150,8 @@ impl Effects {
         };
         match &performed.answer {
             ApiAnswer::Failed(failure) => {
-                tracing::debug!(
-                    code = failure.status,
-                    error = failure.message,
-                    "request failed"
-                );
+                let (code, error) = (failure.status, &failure.message);
+                tracing::debug!(code, error, "request failed");
             }
             _ => tracing::debug!(code = performed.status, "request answered"),
         }
@@ -205,7 +202,7 @@ fn request(call: &ApiCall, kind: &ApiKind, view: RecordView) -> Result<Request<B
         ApiCall::Create { object, .. } => request
             .method(Method::POST)
             .header(header::CONTENT_TYPE, "application/json")
-            .body(Body::from(object.to_string().into_bytes())),
+            .body(json_body(object)),
         ApiCall::Delete {
             judged,
             propagation,
@@ -229,7 +226,7 @@ fn request(call: &ApiCall, kind: &ApiKind, view: RecordView) -> Result<Request<B
             request
                 .method(Method::DELETE)
                 .header(header::CONTENT_TYPE, "application/json")
-                .body(Body::from(options.to_string().into_bytes()))
+                .body(json_body(&options))
         }
         ApiCall::Patch {
             judged,
@@ -239,11 +236,13 @@ fn request(call: &ApiCall, kind: &ApiKind, view: RecordView) -> Result<Request<B
         } => request
             .method(Method::PATCH)
             .header(header::CONTENT_TYPE, form.media_type())
-            .body(Body::from(
-                with_judged(patch, judged)?.to_string().into_bytes(),
-            )),
+            .body(json_body(&with_judged(patch, judged)?)),
     };
     Ok(request?)
+}
+
+fn json_body(json: &Value) -> Body {
+    Body::from(json.to_string().into_bytes())
 }
 
 /// The path of exactly one object. Names come from ownerReferences, where users can write anything: with an empty name a

@@ -102,12 +102,8 @@ pub enum FeedInput<'a> {
     Again,
     /// A page of a list has arrived.
     Page(&'a [u8]),
-    /// A request was refused.
-    Refused {
-        status: u16,
-        /// The server's `Retry-After`.
-        retry_after: Option<Duration>,
-    },
+    /// A request was refused with this status and `Retry-After`.
+    Refused(u16, Option<Duration>),
     /// A request has no complete answer.
     Unanswered,
     /// A watch was opened.
@@ -229,14 +225,8 @@ impl KindFeed {
 
     /// The number of objects that were shown and not deleted since.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn object_count(&self) -> usize {
         self.shown.len() + self.unlisted.len()
-    }
-
-    /// Whether no object is known.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// Whether a watch is open and a list was applied before it.
@@ -277,13 +267,7 @@ impl KindFeed {
                 FeedAction::Read(self.idle())
             }
             (FeedPhase::Listing(_), FeedInput::Page(page)) => self.page(page, at, out),
-            (
-                _,
-                FeedInput::Refused {
-                    status,
-                    retry_after,
-                },
-            ) => self.refused(status, retry_after, at, out),
+            (_, FeedInput::Refused(status, wait)) => self.refused(status, wait, at, out),
             (_, FeedInput::Unanswered) => self.unanswered(at, out),
             _ => self.rest(WATCH_SPACING, at),
         }

@@ -14,7 +14,7 @@ use super::{TtlReason, TtlSettings};
 use crate::cron::JobProgress;
 use crate::runtime::call::{ApiCall, DeletePropagation};
 use crate::runtime::controller::{
-    DecisionReason as _, EventNote, EventSeverity, NextStep, ObjectIdentity, Verdict,
+    DecisionReason as _, EventNote, NextStep, ObjectIdentity, Verdict,
 };
 use crate::runtime::record::{ObjectRecord, Uid};
 
@@ -146,19 +146,14 @@ fn with_warning(
     because: TtlReason,
 ) -> Verdict<Uid, TtlReason> {
     let target = job.target();
-    let note = EventNote {
-        about: ObjectIdentity {
-            api_version: row.api_version.to_owned(),
-            kind: row.kind.to_owned(),
-            namespace: target.namespace.into(),
-            name: target.name.into(),
-            uid: uid.to_string(),
-        },
-        severity: EventSeverity::Warning,
-        reason: because.rule(),
-        message: because.to_string(),
-        dedup_key: None,
+    let about = ObjectIdentity {
+        api_version: row.api_version.to_owned(),
+        kind: row.kind.to_owned(),
+        namespace: target.namespace.into(),
+        name: target.name.into(),
+        uid: uid.to_string(),
     };
+    let note = EventNote::warning(about, because.rule(), because.to_string());
     let mut verdict = Verdict::new(next, because);
     verdict.notes.push(note);
     verdict

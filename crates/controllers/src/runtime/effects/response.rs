@@ -284,11 +284,8 @@ pub(crate) fn described(error: &kube::Error) -> String {
     match error {
         kube::Error::Auth(AuthError::AuthExecRun { out, .. }) => {
             let errors = String::from_utf8_lossy(&out.stderr);
-            let status = out.status;
-            format!(
-                "the credential plugin ended with {status}: {}",
-                errors.trim()
-            )
+            let (status, errors) = (out.status, errors.trim());
+            format!("the credential plugin ended with {status}: {errors}")
         }
         other => reason(other),
     }

@@ -134,10 +134,7 @@ impl FeedTask {
                         status,
                         retry_after,
                         ..
-                    } => FeedInput::Refused {
-                        status,
-                        retry_after,
-                    },
+                    } => FeedInput::Refused(status, retry_after),
                     _ => FeedInput::Unanswered,
                 };
                 self.step(input).await
@@ -294,7 +291,7 @@ impl FeedTask {
                 tracing::warn!(%kind, "resourceVersions went back; writes wait for a fresh list");
             }
             KindState::Synced => {
-                tracing::info!(%kind, objects = self.feed.len(), "kind synced");
+                tracing::info!(%kind, objects = self.feed.object_count(), "kind synced");
             }
             KindState::Syncing(_) | KindState::Gone => {
                 tracing::debug!(%kind, ?state, "kind state changed");

@@ -83,10 +83,7 @@ impl FeedScript {
     }
 
     fn refuse(&mut self, status: u16) {
-        self.put(FeedInput::Refused {
-            status,
-            retry_after: None,
-        });
+        self.put(FeedInput::Refused(status, None));
     }
 
     fn end(&mut self, end: WatchEnd) {

@@ -178,14 +178,9 @@ impl FeedCoordinator {
         // The feeds start first, so that the first plan of the subscription has all of them, in the right view.
         self.reconcile();
         let plan = self.plan.subscribe();
-        let clock = self.clock.clone();
-        self.subscriptions.spawn(subscription::run(
-            self.number,
-            interest,
-            sender,
-            clock,
-            plan,
-        ));
+        let (number, clock) = (self.number, self.clock.clone());
+        let subscription = subscription::run(number, interest, sender, clock, plan);
+        self.subscriptions.spawn(subscription);
     }
 
     /// A subscriber is gone. One whose task panicked cannot be identified; its feeds run on.

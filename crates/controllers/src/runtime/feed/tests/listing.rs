@@ -30,7 +30,7 @@ fn a_list_by_watch_turns_into_the_watch() {
         "deleted stranger@13",
     ];
     assert_eq!(script.said(), said);
-    assert!(script.feed.is_empty());
+    assert_eq!(script.feed.object_count(), 0);
     script.line(&bookmark(20));
     script.pass(400);
     script.end(WatchEnd::Clean);

@@ -60,10 +60,7 @@ fn a_failing_kind_resumes_its_watch() {
 fn retry_after_may_extend_the_wait() {
     let mut script = FeedScript::new();
     let wish = Duration::from_secs(40);
-    script.put(FeedInput::Refused {
-        status: 429,
-        retry_after: Some(wish),
-    });
+    script.put(FeedInput::Refused(429, Some(wish)));
     assert_eq!(script.next, FeedAction::Wait(wish));
     assert!(script.pass_waits() == wish && script.is_listing_by_watch());
 }
@@ -79,5 +76,5 @@ fn a_kind_that_is_not_served_starts_discovery() {
     assert!(script.is_listing_by_page());
     script.refuse(404);
     assert_eq!(script.said(), ["not served"]);
-    assert_eq!(script.feed.len(), 2);
+    assert_eq!(script.feed.object_count(), 2);
 }
