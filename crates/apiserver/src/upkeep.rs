@@ -54,7 +54,7 @@ pub(crate) fn start(inner: &Arc<ServerState>, upkeep: UpkeepTasks) {
 fn create_default_namespaces(inner: &ServerState) {
     let kind = inner.builtin("", "namespaces");
     let now = inner.clock.now();
-    for (name, _) in DEFAULT_NAMESPACES {
+    for name in DEFAULT_NAMESPACES {
         let mut tree = metadata::ObjectTree::new();
         tree.insert("metadata".into(), json!({"name": name}));
         metadata::set_create_fields(&mut tree, now, &mut inner.rng());

@@ -112,7 +112,7 @@ async fn run(
         None => ObjectPart::Main,
         Some("status") => ObjectPart::Status,
         Some("finalize") => ObjectPart::Finalize,
-        Some("binding") => return binding::create_pod_binding(server, request).await,
+        Some("binding") => return binding::create(server, request).await,
         Some(other) => {
             // An absent object is reported first.
             read::get(server, request).await?;

@@ -14,20 +14,11 @@ use crate::metadata::{self, ObjectTree, strings, value_at};
 /// The finalizer of the namespace controller.
 pub(crate) const FINALIZER: &str = "kubernetes";
 /// Namespaces that every cluster has.
-pub(crate) const DEFAULT_NAMESPACES: [(&str, DeleteProtection); 4] = [
-    ("default", DeleteProtection::Protected),
-    ("kube-node-lease", DeleteProtection::Unprotected),
-    ("kube-public", DeleteProtection::Protected),
-    ("kube-system", DeleteProtection::Protected),
-];
+pub(crate) const DEFAULT_NAMESPACES: [&str; 4] =
+    ["default", "kube-node-lease", "kube-public", "kube-system"];
+/// Those that the server refuses to delete.
+const PROTECTED: [&str; 3] = ["default", "kube-public", "kube-system"];
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
-
-/// Whether the server refuses to delete a namespace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum DeleteProtection {
-    Protected,
-    Unprotected,
-}
 
 /// The rules of namespaces.
 #[derive(Debug)]
@@ -88,7 +79,7 @@ impl KindStrategy for NamespaceStrategy {
 
     fn decide_delete(&self, delete: &ObjectDelete<'_>) -> Result<DeleteDecision, Status> {
         let name = metadata::text(delete.object, "name");
-        if DEFAULT_NAMESPACES.contains(&(name, DeleteProtection::Protected)) {
+        if PROTECTED.contains(&name) {
             let why = "this namespace may not be deleted";
             return Err(Status::forbidden(delete.kind.resource_named(name), why));
         }

@@ -7,38 +7,30 @@
 use caretaker_machinery::status::{NamedResource, Status, StatusCause};
 use serde_json::{Value, json};
 
-use super::write::{WritePlan, WriteRequest, WriteTarget, set_namespace, storage_error};
+use super::decode::set_namespace;
+use super::delete::storage_error;
+use super::write::{WritePlan, WriteRequest, WriteTarget};
 use super::{ResourceRequest, VerbReply, decode};
 use crate::metadata::{self, ObjectTree, value_at};
 use crate::server::ServerState;
 use crate::strategy::ObjectPart;
 
-/// Serves a create in `bindings`: the Binding names its Pod.
-pub(super) async fn create_binding(
+/// Serves a create in `pods/NAME/binding`, or in `bindings`, where only the Binding names its Pod.
+pub(super) async fn create(
     server: &ServerState,
     request: &ResourceRequest,
 ) -> Result<VerbReply, Status> {
     let write = WriteRequest::new(server, request, ObjectPart::Main, "CreateOptions")?;
     let binding = decode_binding(server, request)?;
-    match metadata::text(&binding, "name") {
-        "" => Err(Status::bad_request("Name parameter required.")),
-        name => bind(&write, &binding, name).await,
+    let name = metadata::text(&binding, "name");
+    if request.subresource.is_some() && name != request.name() {
+        let why = "name in URL does not match name in Binding object";
+        return Err(Status::bad_request(why));
     }
-}
-
-/// Serves a create in `pods/NAME/binding`.
-pub(super) async fn create_pod_binding(
-    server: &ServerState,
-    request: &ResourceRequest,
-) -> Result<VerbReply, Status> {
-    let write = WriteRequest::new(server, request, ObjectPart::Main, "CreateOptions")?;
-    let binding = decode_binding(server, request)?;
-    if metadata::text(&binding, "name") != request.name() {
-        return Err(Status::bad_request(
-            "name in URL does not match name in Binding object",
-        ));
+    if name.is_empty() {
+        return Err(Status::bad_request("Name parameter required."));
     }
-    bind(&write, &binding, request.name()).await
+    bind(&write, &binding, name).await
 }
 
 /// Assigns the Pod of that name to the node of the Binding.

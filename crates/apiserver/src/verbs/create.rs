@@ -7,8 +7,8 @@ use std::sync::Arc;
 use caretaker_machinery::status::{Status, StatusCause};
 use serde_json::{Value, json};
 
-use super::decode::{self, DecodedBody};
-use super::write::{OwnerSource, WritePlan, WriteRequest, WriteTarget, set_namespace};
+use super::decode::{self, DecodedBody, set_namespace};
+use super::write::{OwnerSource, WritePlan, WriteRequest, WriteTarget};
 use super::{ResourceRequest, VerbReply, binding, not_served};
 use crate::metadata::{self, ObjectTree};
 use crate::respond;
@@ -31,7 +31,7 @@ pub(super) async fn create(
     request: &ResourceRequest,
 ) -> Result<VerbReply, Status> {
     if request.kind.kind == "Binding" {
-        return binding::create_binding(server, request).await;
+        return binding::create(server, request).await;
     }
     let write = WriteRequest::new(server, request, ObjectPart::Main, "CreateOptions")?;
     let decoded = decode::decode_body(&server.kinds(), request)?;

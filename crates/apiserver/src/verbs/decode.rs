@@ -66,6 +66,26 @@ pub(super) fn decode_patched(
     decode_tree(request, tree.clone()).map_err(|error| invalid_patch(patched, &error.to_string()))
 }
 
+/// Checks that the namespace in the object is that of the path, and sets it if it is absent.
+pub(super) fn set_namespace(
+    request: &ResourceRequest,
+    tree: &mut ObjectTree,
+) -> Result<(), Status> {
+    if !request.kind.namespaced {
+        metadata::of(tree).remove("namespace");
+        return Ok(());
+    }
+    let given = metadata::text(tree, "namespace");
+    let expected = request.namespace.as_deref().unwrap_or_default();
+    if !given.is_empty() && given != expected {
+        return Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    metadata::of(tree).insert("namespace".into(), expected.into());
+    Ok(())
+}
+
 /// Brings a tree into its stored form.
 fn decode_tree(request: &ResourceRequest, mut tree: ObjectTree) -> Result<DecodedBody, FieldError> {
     let kind = &request.kind;

@@ -5,7 +5,7 @@
 
 use caretaker_machinery::status::Status;
 
-use super::write::{WriteMode, WriteOutcome, WritePlan, WriteTarget, failed_precondition};
+use super::write::{WriteMode, WriteOutcome, WritePlan, WriteTarget};
 use super::{ResourceRequest, VerbReply, read};
 use crate::deletion::{DeleteDecision, DeleteOptions, ObjectDelete};
 use crate::kinds::{DefaultPolicy, ServedKind};
@@ -130,6 +130,21 @@ fn check_preconditions(
         }
     }
     Ok(())
+}
+
+/// Returns how the storage reports a precondition that does not hold: the field, the wanted and the found value.
+fn failed_precondition((field, wanted, found): (&str, &str, &str)) -> String {
+    format!(
+        "Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {found}"
+    )
+}
+
+/// Returns the same as an error of the storage, which names the key of the object.
+pub(super) fn storage_error(key: &str, failed: (&str, &str, &str)) -> String {
+    let failed = failed_precondition(failed);
+    format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{key}, ResourceVersion: 0, AdditionalErrorMsg: {failed}"
+    )
 }
 
 /// Warns about the delete of a Job without a policy, which orphans its Pods.

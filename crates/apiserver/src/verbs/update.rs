@@ -5,7 +5,8 @@ use caretaker_machinery::status::{Status, StatusCause, StatusDetails};
 use serde_json::Value;
 
 use super::create::InsertOrigin;
-use super::write::{OwnerSource, WritePlan, WriteRequest, storage_error};
+use super::delete::storage_error;
+use super::write::{OwnerSource, WritePlan, WriteRequest};
 use super::{ResourceRequest, VerbReply, decode};
 use crate::body;
 use crate::fields;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use caretaker_machinery::status::{Status, StatusCause};
 
-use super::decode::DecodedBody;
+use super::decode::{DecodedBody, set_namespace};
 use super::read::parse_revision;
 use super::{ResourceRequest, VerbReply};
 use crate::kinds::ServedKind;
@@ -379,41 +379,6 @@ impl OwnerSource {
             uids.join(", ")
         )
     }
-}
-
-/// Returns how the storage reports a precondition that does not hold: the field, the wanted and the found value.
-pub(super) fn failed_precondition((field, wanted, found): (&str, &str, &str)) -> String {
-    format!(
-        "Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {found}"
-    )
-}
-
-/// Returns the same as an error of the storage, which names the key of the object.
-pub(super) fn storage_error(key: &str, failed: (&str, &str, &str)) -> String {
-    let failed = failed_precondition(failed);
-    format!(
-        "StorageError: invalid object, Code: 4, Key: /registry/{key}, ResourceVersion: 0, AdditionalErrorMsg: {failed}"
-    )
-}
-
-/// Checks that the namespace in the object is that of the path, and sets it if it is absent.
-pub(super) fn set_namespace(
-    request: &ResourceRequest,
-    tree: &mut ObjectTree,
-) -> Result<(), Status> {
-    if !request.kind.namespaced {
-        metadata::of(tree).remove("namespace");
-        return Ok(());
-    }
-    let given = metadata::text(tree, "namespace");
-    let expected = request.namespace.as_deref().unwrap_or_default();
-    if !given.is_empty() && given != expected {
-        return Err(Status::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request",
-        ));
-    }
-    metadata::of(tree).insert("namespace".into(), expected.into());
-    Ok(())
 }
 
 /// Encodes a tree for the store.
