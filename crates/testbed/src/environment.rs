@@ -240,16 +240,13 @@ impl Environment {
 
     /// Applies a JSON merge patch.
     pub async fn change(&self, made: &CreatedObject, patch: Value) -> CheckResult {
-        let ask = Ask::new(Method::PATCH, made.path()).body(patch.to_string());
-        let ask = ask.content_type("application/merge-patch+json");
+        let ask = Ask::merge_patch(made.path(), &patch);
         self.send(ask, &[200]).await.map(|_| ())
     }
 
     /// Applies a JSON merge patch to the status.
     pub async fn change_status(&self, made: &CreatedObject, status: Value) -> CheckResult {
-        let patch = json!({ "status": status }).to_string();
-        let ask = Ask::new(Method::PATCH, made.path() + "/status").body(patch);
-        let ask = ask.content_type("application/merge-patch+json");
+        let ask = Ask::merge_patch(made.path() + "/status", &json!({ "status": status }));
         self.send(ask, &[200]).await.map(|_| ())
     }
 

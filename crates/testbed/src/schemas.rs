@@ -123,11 +123,7 @@ async fn exchange(
         .quietly(Ask::post(format!("{things}{strict}"), &named(first)))
         .await;
     let mut said = vec![judged(&created, content)];
-    let patch = |part: &str, change: &Value| {
-        let ask = Ask::new(Method::PATCH, format!("{path}{part}"));
-        ask.body(change.to_string())
-            .content_type("application/merge-patch+json")
-    };
+    let patch = |part: &str, change: &Value| Ask::merge_patch(format!("{path}{part}"), change);
     said.push(judged(&s.quietly(patch("", then)).await, content));
     if let Some(status) = then.get("status") {
         let change = json!({"status": status});

@@ -350,6 +350,23 @@ impl Ask {
         }
     }
 
+    /// A request with a body of this Content-Type.
+    pub fn with_body(
+        method: Method,
+        path: impl Into<String>,
+        content_type: &str,
+        body: impl Into<Bytes>,
+    ) -> Self {
+        Self::new(method, path)
+            .body(body)
+            .content_type(content_type)
+    }
+
+    pub fn merge_patch(path: impl Into<String>, patch: &Value) -> Self {
+        let content_type = "application/merge-patch+json";
+        Self::with_body(Method::PATCH, path, content_type, patch.to_string())
+    }
+
     pub fn get(path: impl Into<String>) -> Self {
         Self::new(Method::GET, path)
     }

@@ -84,11 +84,8 @@ async fn delete_custom_objects(session: &Session, definition: &Value) {
 async fn remove(session: &Session, collection: &str, object: &Value) {
     let path = format!("{collection}/{}", text(object, "name"));
     if object["metadata"]["finalizers"].is_array() && collection != CRDS.everywhere() {
-        let patch = json!({"metadata": {"finalizers": null}}).to_string();
-        let ask = Ask::new(Method::PATCH, &path)
-            .body(patch)
-            .content_type("application/merge-patch+json");
-        session.quietly(ask).await;
+        let patch = json!({"metadata": {"finalizers": null}});
+        session.quietly(Ask::merge_patch(&path, &patch)).await;
     }
     let options = json!({"gracePeriodSeconds": 0, "propagationPolicy": "Background"});
     session

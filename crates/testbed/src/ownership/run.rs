@@ -325,8 +325,7 @@ impl<'s> ScriptRun<'s> {
             let others = texts(&meta["finalizers"]).filter(|own| *own != HOLD);
             let others: Vec<&str> = others.collect();
             let patch = json!({"metadata": {"resourceVersion": meta["resourceVersion"], "finalizers": others}});
-            let ask = Ask::new(Method::PATCH, created.path()).body(patch.to_string());
-            let ask = ask.content_type("application/merge-patch+json");
+            let ask = Ask::merge_patch(created.path(), &patch);
             if env.send(ask, &[200, 404, 409]).await?.status != 409 {
                 return Ok(());
             }

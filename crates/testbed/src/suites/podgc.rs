@@ -5,7 +5,6 @@
 //! Rounds come every 20 s, so cases wait for canaries rather than for a time. Those that count terminated Pods of the
 //! whole cluster start their controllers themselves, because then they run alone.
 
-use http::Method;
 use serde_json::{Value, json};
 
 use super::{CaseSuite, CaseTheme};
@@ -13,7 +12,6 @@ use crate::case::{CheckResult, TestCase, case};
 use crate::environment::Environment;
 use crate::fixtures::CreatedObject;
 use crate::objects::{NODES, PODS, mk_object, mk_pod, with};
-use crate::session::Ask;
 use crate::target::TERMINATED_PODS_KEPT;
 
 /// The controllers beside the garbage collector.
@@ -67,14 +65,6 @@ pub(crate) fn held(pod: Value) -> Value {
     with(pod, json!({"metadata": {"finalizers": [HOLD]}}))
 }
 
-/// Changes the status of an object.
-async fn report(env: &Environment, made: &CreatedObject, status: Value) -> CheckResult {
-    let patch = json!({ "status": status }).to_string();
-    let ask = Ask::new(Method::PATCH, format!("{}/status", made.path())).body(patch);
-    let ask = ask.content_type("application/merge-patch+json");
-    env.send(ask, &[200]).await.map(|_| ())
-}
-
 /// Makes a Node. Servers set taints of their own when one is made, so its own are written afterwards.
 pub(crate) async fn node(
     env: &Environment,
@@ -86,7 +76,8 @@ pub(crate) async fn node(
     env.change(&made, json!({"spec": {"taints": taints}}))
         .await?;
     let conditions = json!([{"type": "Ready", "status": ready}]);
-    report(env, &made, json!({ "conditions": conditions })).await?;
+    env.change_status(&made, json!({ "conditions": conditions }))
+        .await?;
     Ok(made)
 }
 
@@ -98,7 +89,7 @@ pub(crate) async fn pod(
 ) -> CheckResult<CreatedObject> {
     let made = env.make(&PODS, object).await?;
     if phase != "Pending" {
-        report(env, &made, json!({ "phase": phase })).await?;
+        env.change_status(&made, json!({ "phase": phase })).await?;
     }
     Ok(made)
 }
@@ -333,7 +324,7 @@ pub(crate) async fn terminated(env: &Environment, last: &Value) -> CheckResult<V
         let failed = json!({"phase": "Failed"});
         let is_last = number + 1 == count;
         let status = if is_last { last.clone() } else { failed };
-        report(env, &made, status).await?;
+        env.change_status(&made, status).await?;
         pods.push(made);
     }
     Ok(pods)

@@ -154,7 +154,7 @@ impl CronWorld {
 
     /// Ends every active Job, as a Job controller would.
     async fn run_jobs(&self) {
-        let status = json!({"status": self.kind.ended("Complete", self.now())}).to_string();
+        let status = json!({"status": self.kind.ended("Complete", self.now())});
         let jobs = self.jobs().await;
         let runs = |job: &&Value| {
             let status = &job["status"];
@@ -163,9 +163,7 @@ impl CronWorld {
         for job in jobs.iter().filter(runs) {
             let name = job["metadata"]["name"].as_str().unwrap();
             let jobs = self.kind.jobs.collection(self.env.ns());
-            let patch = Ask::new(Method::PATCH, format!("{jobs}/{name}/status"));
-            let patch = patch.body(status.clone());
-            let patch = patch.content_type("application/merge-patch+json");
+            let patch = Ask::merge_patch(format!("{jobs}/{name}/status"), &status);
             self.env.send(patch, &[200]).await.unwrap();
         }
     }

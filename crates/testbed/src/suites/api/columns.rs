@@ -91,9 +91,8 @@ async fn given(s: &mut Session, resource: &Resource, mut object: Value) {
     let item = s.item(resource, name);
     let mut asks = vec![Ask::post(s.path(resource), &object)];
     if let Some(status) = object.get("status") {
-        let patch = json!({ "status": status }).to_string();
-        let ask = Ask::new(Method::PATCH, format!("{item}/status")).body(patch);
-        asks.push(ask.content_type("application/merge-patch+json"));
+        let patch = json!({ "status": status });
+        asks.push(Ask::merge_patch(format!("{item}/status"), &patch));
     }
     if !object["metadata"]["finalizers"].is_null() {
         asks.push(Ask::new(Method::DELETE, &item));

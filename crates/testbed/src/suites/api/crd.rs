@@ -197,13 +197,9 @@ async fn crd_put_needs_a_resource_version(s: &mut Session) {
     .await;
     s.strategic_patch(&CRDS, "missing.example.com", json!({}))
         .await;
-    let scope = json!({"spec": {"scope": "Cluster"}}).to_string();
+    let scope = json!({"spec": {"scope": "Cluster"}});
     s.note("the scope stays")
-        .ask(
-            Ask::new(Method::PATCH, path)
-                .body(scope)
-                .content_type("application/merge-patch+json"),
-        )
+        .ask(Ask::merge_patch(path, &scope))
         .await;
 }
 

@@ -215,12 +215,8 @@ async fn create_of_no_object_is_refused(s: &mut Session) {
         "{\"a\":1,}",
         "{} x",
     ] {
-        s.ask(
-            Ask::new(Method::POST, &path)
-                .body(body)
-                .content_type("application/json"),
-        )
-        .await;
+        let ask = Ask::with_body(Method::POST, &path, "application/json", body);
+        s.ask(ask).await;
     }
 }
 
@@ -334,11 +330,12 @@ async fn create_with_duplicate_fields_warns_or_is_400_when_strict(s: &mut Sessio
         "?fieldValidation=Warn&dryRun=All",
         "?fieldValidation=Ignore",
     ] {
-        s.ask(
-            Ask::new(Method::POST, format!("{path}{query}"))
-                .body(text)
-                .content_type("application/json"),
-        )
+        s.ask(Ask::with_body(
+            Method::POST,
+            format!("{path}{query}"),
+            "application/json",
+            text,
+        ))
         .await;
     }
 }
@@ -389,12 +386,8 @@ async fn create_makes_quantities_canonical(s: &mut Session) {
 async fn create_turns_null_values_into_empty_ones(s: &mut Session) {
     let object = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","labels":null,"finalizers":null,"annotations":{"a":null}},"data":{"k":null}}"#;
     let path = s.path(&CONFIG_MAPS);
-    s.ask(
-        Ask::new(Method::POST, path)
-            .body(object)
-            .content_type("application/json"),
-    )
-    .await;
+    let ask = Ask::with_body(Method::POST, path, "application/json", object);
+    s.ask(ask).await;
 }
 
 async fn create_drops_the_status_of_kinds_with_a_status_subresource(s: &mut Session) {

@@ -52,12 +52,8 @@ async fn custom_objects_are_created_and_listed_with_their_kind(s: &mut Session) 
     s.note("YAML");
     let yaml = format!("apiVersion: {group}/v1\nkind: Gadget\nmetadata:\n  name: yaml\n");
     let path = s.path(&gadgets);
-    s.ask(
-        Ask::new(Method::POST, path)
-            .body(yaml)
-            .content_type("application/yaml"),
-    )
-    .await;
+    s.ask(Ask::with_body(Method::POST, path, "application/yaml", yaml))
+        .await;
 }
 
 async fn custom_objects_of_another_kind_are_refused(s: &mut Session) {
@@ -109,13 +105,8 @@ async fn custom_objects_of_another_kind_are_refused(s: &mut Session) {
     s.note("no content")
         .ask(Ask::new(Method::POST, &path).content_type("application/json"))
         .await;
-    s.note("xml")
-        .ask(
-            Ask::new(Method::POST, &path)
-                .body("<a/>")
-                .content_type("application/xml"),
-        )
-        .await;
+    let ask = Ask::with_body(Method::POST, &path, "application/xml", "<a/>");
+    s.note("xml").ask(ask).await;
 }
 
 async fn custom_objects_have_generations(s: &mut Session) {
@@ -343,9 +334,12 @@ async fn custom_objects_as_tables_with_printer_columns(s: &mut Session) {
     let status =
         json!({"status": {"ready": true, "conditions": [{"type": "Ready", "status": "True"}]}})
             .to_string();
-    let patch = Ask::new(Method::PATCH, format!("{path}/a/status"))
-        .body(status)
-        .content_type("application/merge-patch+json");
+    let patch = Ask::with_body(
+        Method::PATCH,
+        format!("{path}/a/status"),
+        "application/merge-patch+json",
+        status,
+    );
     s.quietly(patch).await;
     s.quietly(Ask::post(
         &path,

@@ -163,13 +163,13 @@ async fn delete_options_may_be_of_any_version(s: &mut Session) {
         .await;
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
     let path = s.item(&CONFIG_MAPS, "a");
-    s.note("YAML")
-        .ask(
-            Ask::new(Method::DELETE, path)
-                .body("propagationPolicy: Foreground\n")
-                .content_type("application/yaml"),
-        )
-        .await;
+    let ask = Ask::with_body(
+        Method::DELETE,
+        path,
+        "application/yaml",
+        "propagationPolicy: Foreground\n",
+    );
+    s.note("YAML").ask(ask).await;
 }
 
 async fn delete_options_of_another_kind_are_400(s: &mut Session) {
@@ -184,12 +184,8 @@ async fn delete_options_of_another_kind_are_400(s: &mut Session) {
     }
     let path = s.item(&CONFIG_MAPS, "a");
     for ask in [
-        Ask::new(Method::DELETE, &path)
-            .body("{")
-            .content_type("application/json"),
-        Ask::new(Method::DELETE, &path)
-            .body("{}")
-            .content_type("text/plain"),
+        Ask::with_body(Method::DELETE, &path, "application/json", "{"),
+        Ask::with_body(Method::DELETE, &path, "text/plain", "{}"),
     ] {
         s.ask(ask).await;
     }

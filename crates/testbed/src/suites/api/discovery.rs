@@ -241,14 +241,11 @@ async fn discovery_aggregated_core(s: &mut Session) {
 }
 
 async fn discovery_by_etag_is_304(s: &mut Session) {
-    let first = s
-        .ask(
-            Ask::get("/api")
-                .accept(AGGREGATED)
-                .viewed(group_names)
-                .showing(&["etag"]),
-        )
-        .await;
+    let ask = Ask::get("/api")
+        .accept(AGGREGATED)
+        .viewed(group_names)
+        .showing(&["etag"]);
+    let first = s.ask(ask).await;
     let etag = first.headers.get("etag").cloned().unwrap_or_default();
     let again = s
         .quietly(

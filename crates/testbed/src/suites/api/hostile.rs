@@ -42,10 +42,7 @@ fn shortened(value: &Value) -> Value {
 }
 
 fn post(path: &str, body: impl Into<bytes::Bytes>) -> Ask {
-    Ask::new(Method::POST, path)
-        .body(body)
-        .content_type("application/json")
-        .viewed(shortened)
+    Ask::with_body(Method::POST, path, "application/json", body).viewed(shortened)
 }
 
 async fn body_of_more_than_3_mib_is_413(s: &mut Session) {
@@ -57,9 +54,7 @@ async fn body_of_more_than_3_mib_is_413(s: &mut Session) {
     s.ask(Ask::post(&path, &big)).await;
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
     s.ask(Ask::put(format!("{path}/a"), &big)).await;
-    let patch = Ask::new(Method::PATCH, format!("{path}/a")).body(big.to_string());
-    s.ask(patch.content_type("application/merge-patch+json"))
-        .await;
+    s.ask(Ask::merge_patch(format!("{path}/a"), &big)).await;
     s.get(&CONFIG_MAPS, "a").await;
 }
 
@@ -155,9 +150,7 @@ async fn body_of_yaml_with_many_aliases_is_400(s: &mut Session) {
     }
     let path = s.path(&CONFIG_MAPS);
     s.ask(
-        Ask::new(Method::POST, path)
-            .body(yaml)
-            .content_type("application/yaml")
+        Ask::with_body(Method::POST, path, "application/yaml", yaml)
             .viewed(|body| json!({"reason": body["reason"]})),
     )
     .await;
@@ -258,10 +251,7 @@ async fn json_patch_that_copies_too_much_is_422(s: &mut Session) {
     let path = s.item(&CONFIG_MAPS, "a");
     let body = Value::from_iter(copies).to_string();
     s.ask(
-        Ask::new(Method::PATCH, path)
-            .body(body)
-            .content_type("application/json-patch+json")
-            .viewed(shortened),
+        Ask::with_body(Method::PATCH, path, "application/json-patch+json", body).viewed(shortened),
     )
     .await;
     s.get(&CONFIG_MAPS, "a").await;
@@ -303,11 +293,8 @@ async fn selectors_of_absurd_length(s: &mut Session) {
 
 async fn limits_and_timeouts_of_absurd_size(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    s.list(
-        &CONFIG_MAPS,
-        "limit=9223372036854775807&timeoutSeconds=9223372036854775807",
-    )
-    .await;
+    let query = "limit=9223372036854775807&timeoutSeconds=9223372036854775807";
+    s.list(&CONFIG_MAPS, query).await;
     s.list(&CONFIG_MAPS, "limit=-9223372036854775808").await;
     s.list(&CONFIG_MAPS, "timeoutSeconds=-1").await;
     // How soon it ends after that depends on how far the server's clock is from overflowing.

@@ -83,17 +83,10 @@ async fn list_over_namespaces_is_ordered_by_key_bytes(s: &mut Session) {
     s.post(&NAMESPACES, mk_namespace(&outer)).await;
     let mine = json!({"list": "ordered"});
     s.post(&CONFIG_MAPS, mk_labelled("a", mine.clone())).await;
-    s.ask(Ask::post(
-        CONFIG_MAPS.collection(&outer),
-        &mk_labelled("z", mine),
-    ))
-    .await;
-    s.note("'-' is before '/'")
-        .get_path(format!(
-            "{}?labelSelector=list%3Dordered",
-            CONFIG_MAPS.everywhere()
-        ))
-        .await;
+    let ask = Ask::post(CONFIG_MAPS.collection(&outer), &mk_labelled("z", mine));
+    s.ask(ask).await;
+    let path = format!("{}?labelSelector=list%3Dordered", CONFIG_MAPS.everywhere());
+    s.note("'-' is before '/'").get_path(path).await;
 }
 
 async fn list_pages_are_at_one_revision(s: &mut Session) {
@@ -133,12 +126,8 @@ async fn list_pages_may_change_their_size(s: &mut Session) {
     names(s, &["a", "b", "c", "d"]).await;
     let page = s.list(&CONFIG_MAPS, "limit=1").await;
     s.list(&CONFIG_MAPS, &page.after("limit=2&")).await;
-    s.note("or their selector")
-        .list(
-            &CONFIG_MAPS,
-            &page.after("fieldSelector=metadata.name%3Dd&"),
-        )
-        .await;
+    let query = &page.after("fieldSelector=metadata.name%3Dd&");
+    s.note("or their selector").list(&CONFIG_MAPS, query).await;
 }
 
 async fn list_pages_with_a_selector_do_not_count_the_rest(s: &mut Session) {
@@ -234,12 +223,8 @@ async fn list_at_a_version_with_a_limit_is_exact(s: &mut Session) {
     names(s, &["a"]).await;
     let then = s.post(&CONFIG_MAPS, mk_config_map("b")).await;
     names(s, &["c"]).await;
-    let page = s
-        .list(
-            &CONFIG_MAPS,
-            &format!("resourceVersion={}&limit=1", then.rv()),
-        )
-        .await;
+    let query = &format!("resourceVersion={}&limit=1", then.rv());
+    let page = s.list(&CONFIG_MAPS, query).await;
     s.list(&CONFIG_MAPS, &page.after("")).await;
 }
 
@@ -269,11 +254,8 @@ async fn list_at_a_garbage_version_is_400(s: &mut Session) {
 
 async fn list_at_a_future_version_is_504(s: &mut Session) {
     s.list(&CONFIG_MAPS, "resourceVersion=999999999999").await;
-    s.list(
-        &CONFIG_MAPS,
-        "resourceVersion=999999999999&resourceVersionMatch=Exact",
-    )
-    .await;
+    let query = "resourceVersion=999999999999&resourceVersionMatch=Exact";
+    s.list(&CONFIG_MAPS, query).await;
     s.list(&CONFIG_MAPS, "resourceVersion=999999999999&limit=1")
         .await;
     s.get(&CONFIG_MAPS, "a?resourceVersion=999999999999").await;
@@ -296,11 +278,8 @@ async fn get_at_a_garbage_version_is_500(s: &mut Session) {
 async fn list_with_send_initial_events_is_422(s: &mut Session) {
     s.list(&CONFIG_MAPS, "sendInitialEvents=true").await;
     s.list(&CONFIG_MAPS, "sendInitialEvents=false").await;
-    s.list(
-        &CONFIG_MAPS,
-        "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0",
-    )
-    .await;
+    let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0";
+    s.list(&CONFIG_MAPS, query).await;
     s.note("bookmarks are not asked for on lists")
         .list(&CONFIG_MAPS, "allowWatchBookmarks=true")
         .await;
@@ -383,11 +362,8 @@ async fn list_field_selectors_of_every_form(s: &mut Session) {
         s.list(&CONFIG_MAPS, &format!("fieldSelector={selector}"))
             .await;
     }
-    s.list(
-        &CONFIG_MAPS,
-        &format!("fieldSelector=metadata.namespace%3D{ns}"),
-    )
-    .await;
+    let query = &format!("fieldSelector=metadata.namespace%3D{ns}");
+    s.list(&CONFIG_MAPS, query).await;
 }
 
 async fn list_field_selectors_of_pods(s: &mut Session) {
@@ -430,11 +406,8 @@ async fn list_field_selectors_of_other_kinds(s: &mut Session) {
     s.list(&NODES, "fieldSelector=spec.unschedulable%3Dtrue")
         .await;
     s.post(&SERVICES, mk_service("a")).await;
-    s.list(
-        &SERVICES,
-        "fieldSelector=spec.type%3DClusterIP,spec.clusterIP%3DNone",
-    )
-    .await;
+    let query = "fieldSelector=spec.type%3DClusterIP,spec.clusterIP%3DNone";
+    s.list(&SERVICES, query).await;
 }
 
 async fn list_field_selectors_that_are_unknown_are_400(s: &mut Session) {

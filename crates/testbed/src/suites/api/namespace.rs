@@ -88,15 +88,11 @@ async fn namespace_system_ones_cannot_be_deleted(s: &mut Session) {
 async fn namespace_delete_makes_it_terminate(s: &mut Session) {
     let x = other(s);
     let made = s.post(&NAMESPACES, mk_namespace(&x)).await;
-    let mut watch = s
-        .watch(
-            &NAMESPACES,
-            &format!(
-                "fieldSelector=metadata.name%3D{x}&resourceVersion={}",
-                made.rv()
-            ),
-        )
-        .await;
+    let query = &format!(
+        "fieldSelector=metadata.name%3D{x}&resourceVersion={}",
+        made.rv()
+    );
+    let mut watch = s.watch(&NAMESPACES, query).await;
     s.delete(&NAMESPACES, &x).await;
     s.get(&NAMESPACES, &x).await;
     s.take(&mut watch, 1).await;
@@ -187,15 +183,11 @@ async fn namespace_finalize_of_the_last_one_deletes(s: &mut Session) {
     let x = other(s);
     s.post(&NAMESPACES, mk_namespace(&x)).await;
     let going = s.delete(&NAMESPACES, &x).await;
-    let mut watch = s
-        .watch(
-            &NAMESPACES,
-            &format!(
-                "fieldSelector=metadata.name%3D{x}&resourceVersion={}",
-                going.rv()
-            ),
-        )
-        .await;
+    let query = &format!(
+        "fieldSelector=metadata.name%3D{x}&resourceVersion={}",
+        going.rv()
+    );
+    let mut watch = s.watch(&NAMESPACES, query).await;
     finalize(s, &x, &[]).await;
     s.get(&NAMESPACES, &x).await;
     s.take(&mut watch, 1).await;

@@ -80,12 +80,8 @@ async fn merge_patch_that_is_no_object_is_refused(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
     let path = s.item(&CONFIG_MAPS, "a");
     for body in ["", "{", "[]", "null", "1", "\"x\"", "{}{}"] {
-        s.ask(
-            Ask::new(Method::PATCH, &path)
-                .body(body)
-                .content_type("application/merge-patch+json"),
-        )
-        .await;
+        let ask = Ask::with_body(Method::PATCH, &path, "application/merge-patch+json", body);
+        s.ask(ask).await;
     }
 }
 
@@ -268,11 +264,12 @@ async fn merge_patches_in_parallel_all_succeed(s: &mut Session) {
     let path = s.item(&CONFIG_MAPS, "a");
     let patches = (0..PATCHES).map(|n| {
         let body = json!({"data": {format!("k{n}"): "v"}}).to_string();
-        s.quietly(
-            Ask::new(Method::PATCH, &path)
-                .body(body)
-                .content_type("application/merge-patch+json"),
-        )
+        s.quietly(Ask::with_body(
+            Method::PATCH,
+            &path,
+            "application/merge-patch+json",
+            body,
+        ))
     });
     let good = join_all(patches)
         .await
@@ -305,19 +302,19 @@ async fn patch_of_another_content_type_is_415(s: &mut Session) {
         "text/plain",
         "application/merge-patch+xml",
     ] {
-        s.ask(Ask::new(Method::PATCH, &path).body("{}").content_type(kind))
+        s.ask(Ask::with_body(Method::PATCH, &path, kind, "{}"))
             .await;
     }
     s.note("none")
         .ask(Ask::new(Method::PATCH, &path).body("{}"))
         .await;
-    s.note("with a parameter")
-        .ask(
-            Ask::new(Method::PATCH, &path)
-                .body("{}")
-                .content_type("application/merge-patch+json; charset=utf-8"),
-        )
-        .await;
+    let ask = Ask::with_body(
+        Method::PATCH,
+        &path,
+        "application/merge-patch+json; charset=utf-8",
+        "{}",
+    );
+    s.note("with a parameter").ask(ask).await;
 }
 
 async fn patch_with_force_is_422_unless_it_applies(s: &mut Session) {
@@ -407,12 +404,8 @@ async fn json_patch_that_is_malformed(s: &mut Session) {
         s.json_patch(&CONFIG_MAPS, "a", patch).await;
     }
     let path = s.item(&CONFIG_MAPS, "a");
-    s.ask(
-        Ask::new(Method::PATCH, path)
-            .body("[")
-            .content_type("application/json-patch+json"),
-    )
-    .await;
+    let ask = Ask::with_body(Method::PATCH, path, "application/json-patch+json", "[");
+    s.ask(ask).await;
 }
 
 async fn json_patch_is_all_or_nothing(s: &mut Session) {

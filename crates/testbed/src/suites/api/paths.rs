@@ -62,11 +62,8 @@ async fn unknown_resources_of_a_known_group_are_a_status_404(s: &mut Session) {
     ] {
         s.get_path(path).await;
     }
-    s.ask(Ask::post(
-        format!("/api/v1/namespaces/{ns}/nopes"),
-        &json!({}),
-    ))
-    .await;
+    let ask = Ask::post(format!("/api/v1/namespaces/{ns}/nopes"), &json!({}));
+    s.ask(ask).await;
 }
 
 async fn unknown_subresources_are_a_404(s: &mut Session) {
@@ -105,12 +102,8 @@ async fn methods_that_an_item_does_not_have_are_405(s: &mut Session) {
 async fn methods_that_a_collection_does_not_have_are_405(s: &mut Session) {
     let path = s.path(&CONFIG_MAPS);
     s.ask(Ask::put(&path, &mk_config_map("a"))).await;
-    s.ask(
-        Ask::new(Method::PATCH, &path)
-            .body("{}")
-            .content_type("application/merge-patch+json"),
-    )
-    .await;
+    let ask = Ask::with_body(Method::PATCH, &path, "application/merge-patch+json", "{}");
+    s.ask(ask).await;
     s.ask(Ask::new(Method::HEAD, &path)).await;
     s.ask(Ask::new(Method::DELETE, NAMESPACES.everywhere()))
         .await;
@@ -231,12 +224,8 @@ async fn a_body_without_content_type_is_json(s: &mut Session) {
     let path = s.path(&CONFIG_MAPS);
     s.ask(Ask::new(Method::POST, &path).body(mk_config_map("a").to_string()))
         .await;
-    s.ask(
-        Ask::new(Method::POST, &path)
-            .body(mk_config_map("b").to_string())
-            .content_type(""),
-    )
-    .await;
+    let ask = Ask::with_body(Method::POST, &path, "", mk_config_map("b").to_string());
+    s.ask(ask).await;
 }
 
 async fn a_content_type_may_have_parameters(s: &mut Session) {
@@ -250,19 +239,12 @@ async fn a_content_type_may_have_parameters(s: &mut Session) {
 async fn a_body_may_be_yaml(s: &mut Session) {
     let path = s.path(&CONFIG_MAPS);
     let yaml = "# a comment\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  k: |\n    two\n    lines\n  quoted: \"yes\"\n";
-    let post = |yaml: &'static str| {
-        Ask::new(Method::POST, &path)
-            .body(yaml)
-            .content_type("application/yaml")
-    };
+    let post = |yaml: &'static str| Ask::with_body(Method::POST, &path, "application/yaml", yaml);
     s.ask(post(yaml)).await;
     s.note("not YAML").ask(post("a: [")).await;
     s.note("not an object").ask(post("- a\n- b\n")).await;
-    s.note("JSON is YAML")
-        .ask(post(
-            r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b"}}"#,
-        ))
-        .await;
+    let ask = post(r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b"}}"#);
+    s.note("JSON is YAML").ask(ask).await;
 }
 
 async fn odd_queries_are_tolerated(s: &mut Session) {

@@ -4,7 +4,6 @@
 
 mod rows;
 
-use http::Method;
 use serde_json::{Value, json};
 
 use super::crd::{define, gadgets, group};
@@ -138,15 +137,12 @@ async fn schema_of_wrong_types_is_400_or_warned_about(s: &mut Session) {
     s.note("an unknown member, strictly")
         .ask(Ask::post(format!("{path}&fieldValidation=Strict"), &odd))
         .await;
-    s.note("an unknown format")
-        .ask(
-            Ask::post(
-                &path,
-                &member(json!({"type": "string", "format": "nonsense"})),
-            )
-            .viewed(view),
-        )
-        .await;
+    let ask = Ask::post(
+        &path,
+        &member(json!({"type": "string", "format": "nonsense"})),
+    )
+    .viewed(view);
+    s.note("an unknown format").ask(ask).await;
 }
 
 async fn schema_prunes_and_defaults_and_warns(s: &mut Session) {
@@ -246,12 +242,8 @@ async fn schema_violations_are_422_with_their_causes(s: &mut Session) {
         post_spec(s, &of, note, &spec).await;
     }
     let path = s.path(&of.0);
-    s.note("no spec")
-        .ask(Ask::post(
-            path,
-            &with(mk_gadget(&of.1, "a"), json!({"spec": null})),
-        ))
-        .await;
+    let ask = Ask::post(path, &with(mk_gadget(&of.1, "a"), json!({"spec": null})));
+    s.note("no spec").ask(ask).await;
 }
 
 async fn schema_alternatives_are_weighed(s: &mut Session) {
@@ -413,10 +405,7 @@ async fn schema_holds_for_the_status_alone(s: &mut Session) {
         ("repeated", json!({"seen": ["a", "a"]})),
     ] {
         let path = s.item(&of.0, "a/status");
-        let patch = json!({"status": status}).to_string();
-        let ask = Ask::new(Method::PATCH, path)
-            .body(patch)
-            .content_type("application/merge-patch+json");
+        let ask = Ask::merge_patch(path, &json!({"status": status}));
         s.note(note).ask(ask.viewed(view)).await;
     }
     let current = s.quietly(Ask::get(s.item(&of.0, "a"))).await.body;
@@ -531,12 +520,9 @@ async fn schema_rules_in_cel(s: &mut Session) {
         &json!({"size": {"type": "integer", "x-kubernetes-validations": [{"rule": "self < 5", "message": "too large"}]}, "word": {"type": "string"}}),
     );
     let path = format!("{}?dryRun=All", CRDS.everywhere());
-    s.note("the definition")
-        .ask(
-            Ask::post(path, &mk_typed(&group, &schema))
-                .viewed(|body| body["spec"]["versions"][0]["schema"].clone()),
-        )
-        .await;
+    let ask = Ask::post(path, &mk_typed(&group, &schema))
+        .viewed(|body| body["spec"]["versions"][0]["schema"].clone());
+    s.note("the definition").ask(ask).await;
     let of = define_typed(s, &schema).await;
     post_spec(s, &of, "within the rule", &json!({"size": 4})).await;
     post_spec(s, &of, "wrong otherwise", &json!({"word": 1})).await;

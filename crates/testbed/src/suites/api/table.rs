@@ -49,9 +49,12 @@ async fn accounts(s: &mut Session, names: &[&str]) {
 }
 
 fn patch(path: &str, form: &str, body: &Value) -> Ask {
-    Ask::new(Method::PATCH, path)
-        .body(body.to_string())
-        .content_type(&format!("application/{form}+json"))
+    Ask::with_body(
+        Method::PATCH,
+        path,
+        &format!("application/{form}+json"),
+        body.to_string(),
+    )
 }
 
 async fn table_of_a_list(s: &mut Session) {

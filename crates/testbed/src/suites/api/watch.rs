@@ -127,12 +127,8 @@ async fn watch_list_at_a_version_begins_with_the_present(s: &mut Session) {
 
 async fn watch_list_without_bookmarks_has_no_end_mark(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    let mut watch = s
-        .watch(
-            &CONFIG_MAPS,
-            "sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
-        )
-        .await;
+    let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+    let mut watch = s.watch(&CONFIG_MAPS, query).await;
     s.take(&mut watch, 1).await;
 }
 
@@ -199,12 +195,8 @@ async fn watch_at_an_expired_version_is_an_error_event(s: &mut Session) {
 
 async fn watch_at_a_future_version_is_silent(s: &mut Session) {
     s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    let mut watch = s
-        .watch(
-            &CONFIG_MAPS,
-            "resourceVersion=999999999999&timeoutSeconds=2",
-        )
-        .await;
+    let query = "resourceVersion=999999999999&timeoutSeconds=2";
+    let mut watch = s.watch(&CONFIG_MAPS, query).await;
     s.post(&CONFIG_MAPS, mk_config_map("b")).await;
     s.take_all(&mut watch).await;
 }
@@ -282,15 +274,11 @@ async fn watch_ends_after_its_timeout(s: &mut Session) {
 
 async fn watch_gets_a_bookmark_within_70_seconds(s: &mut Session) {
     let then = s.post(&CONFIG_MAPS, mk_config_map("a")).await;
-    let mut watch = s
-        .watch(
-            &CONFIG_MAPS,
-            &format!(
-                "allowWatchBookmarks=true&timeoutSeconds=70&resourceVersion={}",
-                then.rv()
-            ),
-        )
-        .await;
+    let query = &format!(
+        "allowWatchBookmarks=true&timeoutSeconds=70&resourceVersion={}",
+        then.rv()
+    );
+    let mut watch = s.watch(&CONFIG_MAPS, query).await;
     s.take_one_slowly(&mut watch).await;
 }
 
@@ -304,23 +292,16 @@ async fn watch_over_all_namespaces(s: &mut Session) {
         CONFIG_MAPS.everywhere()
     );
     let mut watch = s.watch_with(Ask::get(path)).await;
-    s.ask(Ask::post(
-        CONFIG_MAPS.collection(&x),
-        &mk_labelled("b", mine),
-    ))
-    .await;
+    let ask = Ask::post(CONFIG_MAPS.collection(&x), &mk_labelled("b", mine));
+    s.ask(ask).await;
     s.delete(&CONFIG_MAPS, "a").await;
     s.take(&mut watch, 3).await;
 }
 
 async fn watch_of_a_missing_namespace_waits_for_it(s: &mut Session) {
     let x = format!("{}-x", s.ns());
-    let mut watch = s
-        .watch_with(Ask::get(format!(
-            "{}?watch=true",
-            CONFIG_MAPS.collection(&x)
-        )))
-        .await;
+    let ask = Ask::get(format!("{}?watch=true", CONFIG_MAPS.collection(&x)));
+    let mut watch = s.watch_with(ask).await;
     s.post(&NAMESPACES, mk_namespace(&x)).await;
     s.ask(Ask::post(CONFIG_MAPS.collection(&x), &mk_config_map("a")))
         .await;
@@ -371,11 +352,8 @@ async fn watch_by_the_old_path(s: &mut Session) {
         )))
         .await;
     s.take(&mut watch, 2).await;
-    let mut watch = s
-        .watch_with(Ask::get(format!(
-            "/api/v1/watch/namespaces/{ns}/configmaps/b"
-        )))
-        .await;
+    let ask = Ask::get(format!("/api/v1/watch/namespaces/{ns}/configmaps/b"));
+    let mut watch = s.watch_with(ask).await;
     s.take(&mut watch, 1).await;
     let mut watch = s
         .watch_with(Ask::get(format!(
@@ -425,12 +403,8 @@ async fn watch_of_partial_metadata(s: &mut Session) {
         .await;
     s.delete(&CONFIG_MAPS, "a").await;
     s.take(&mut watch, 4).await;
-    let mut watch = s
-        .note("the list form")
-        .watch_with(
-            Ask::get(&path)
-                .accept("application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"),
-        )
-        .await;
+    let ask =
+        Ask::get(&path).accept("application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io");
+    let mut watch = s.note("the list form").watch_with(ask).await;
     s.take(&mut watch, 1).await;
 }

@@ -73,9 +73,8 @@ async fn a_job_whose_numbers_or_words_make_no_sense_is_refused(s: &mut Session) 
     s.post(&JOBS, mk_job("b")).await;
     let path = format!("{}/b", s.path(&JOBS));
     let patch = json!({"spec": {"ttlSecondsAfterFinished": -5}});
-    let ask = Ask::new(Method::PATCH, path).json(&patch);
     s.note("afterwards")
-        .ask(ask.content_type("application/merge-patch+json"))
+        .ask(Ask::merge_patch(path, &patch))
         .await;
 }
 
@@ -234,11 +233,9 @@ async fn a_node_is_not_set_by_an_update(s: &mut Session) {
     s.post(&PODS, mk_pod("a")).await;
     let bound = json!({"spec": {"nodeName": "node-1"}});
     let path = s.item(&PODS, "a");
-    let ask = Ask::new(Method::PATCH, path).body(bound.to_string());
     // The message ends with upstream's diff of its own types.
     s.ask(
-        ask.content_type("application/merge-patch+json")
-            .viewed(|body| body["details"]["causes"][0]["field"].clone()),
+        Ask::merge_patch(path, &bound).viewed(|body| body["details"]["causes"][0]["field"].clone()),
     )
     .await;
 }
