@@ -375,18 +375,39 @@ impl OwnershipIndex {
 
     /// The coordinates that a reference gives for its owner; `None` if its type is not served.
     pub(crate) fn coordinates(&self, edge: EdgeId) -> Option<OwnerCoordinates> {
+        let kind = self.types.kind(self.graph.edge(edge).type_id)?;
+        Some(self.coordinates_as(edge, kind, self.scope(kind)?))
+    }
+
+    /// The proof that the owner of a reference was deleted, if its type is not served any more. Only an observed deletion
+    /// counts: discovery and the answers to requests prove nothing about objects of such a type.
+    pub(crate) fn observed_deletion(
+        &self,
+        edge: EdgeId,
+    ) -> Option<(OwnerCoordinates, &AbsenceProof)> {
+        let (api_version, kind) = self.types.text(self.graph.edge(edge).type_id);
+        let retired = self.catalog.resolve_retired(api_version, kind)?;
+        let coordinates = self.coordinates_as(edge, retired.id, retired.scope);
+        let proof = match self.lookups.get(&coordinates) {
+            Some(OwnerLookup::Absent(proof)) => proof,
+            Some(OwnerLookup::Alive(..)) => return None,
+            None => self.absent_owners.get(&coordinates)?,
+        };
+        (*proof == AbsenceProof::Observed).then_some((coordinates, proof))
+    }
+
+    fn coordinates_as(&self, edge: EdgeId, kind: KindId, scope: KindScope) -> OwnerCoordinates {
         let found = self.graph.edge(edge);
-        let kind = self.types.kind(found.type_id)?;
-        let namespace = match self.scope(kind)? {
+        let namespace = match scope {
             KindScope::Cluster => "",
             KindScope::Namespaced => self.graph.namespace(found.dependent),
         };
-        Some(OwnerCoordinates {
+        OwnerCoordinates {
             kind,
             namespace: namespace.into(),
             name: self.graph.reference_name(edge).into(),
             uid: self.graph.node(found.owner).uid.clone(),
-        })
+        }
     }
 
     /// Whether a reference has the kind, namespace and name of the owner that a feed has shown.

@@ -26,7 +26,7 @@ pub(super) enum OwnerStanding {
     Orphaning,
     /// The owner is proven absent.
     Dangling(AbsenceProof),
-    /// The owner's type is not served.
+    /// The owner's type is not served, and no watch has shown the owner's deletion.
     Unserved,
     /// The owner's kind is namespaced and the object is cluster-scoped.
     OutOfReach,
@@ -114,7 +114,10 @@ pub(super) fn standing_with_owner(
         return OwnerStanding::Orphaning;
     }
     let Some(coordinates) = index.coordinates(edge) else {
-        return OwnerStanding::Unserved;
+        let deleted = index.observed_deletion(edge);
+        return deleted.map_or(OwnerStanding::Unserved, |(owner, proof)| {
+            absent_standing(index, &owner, proof)
+        });
     };
     let is_clusterwide = index.graph.namespace(reference.dependent).is_empty();
     if is_clusterwide && index.scope(coordinates.kind) == Some(KindScope::Namespaced) {

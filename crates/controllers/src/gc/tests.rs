@@ -10,4 +10,5 @@ mod deletion;
 mod explain;
 mod hostile;
 mod process_event;
+mod removed_kinds;
 mod world;

@@ -73,6 +73,17 @@ pub struct KindCatalog {
     ids: BTreeMap<(Box<str>, Box<str>), KindId>,
     /// The resource of each group, version and kind, with the kind in lower case.
     served: BTreeMap<GroupVersionKind, KindMeaning>,
+    /// The last resource of each group, version and kind that was served once and is not served now.
+    retired: BTreeMap<GroupVersionKind, RetiredKind>,
+}
+
+/// A kind that is not served any more, as far as references to it need it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetiredKind {
+    pub id: KindId,
+    pub scope: KindScope,
+    /// The kind of its objects, in its own spelling.
+    kind: Box<str>,
 }
 
 /// The resources that a group, version and kind stand for.
@@ -94,10 +105,25 @@ impl KindCatalog {
             kinds: vec![None; self.kinds.len()],
             ids: self.ids.clone(),
             served: BTreeMap::new(),
+            retired: self.retired.clone(),
         };
         for kind in kinds {
             next.add(kind);
         }
+        for (key, meaning) in &self.served {
+            if let KindMeaning::One(id) = *meaning
+                && let Some(kind) = self.get(id)
+            {
+                let retired = RetiredKind {
+                    id,
+                    scope: kind.scope,
+                    kind: kind.kind.clone(),
+                };
+                next.retired.insert(key.clone(), retired);
+            }
+        }
+        let served = &next.served;
+        next.retired.retain(|key, _| !served.contains_key(key));
         next
     }
 
@@ -157,14 +183,17 @@ impl KindCatalog {
     /// written in lower case, as upstream's mapper allows.
     #[must_use]
     pub fn resolve(&self, api_version: &str, kind: &str) -> Option<KindId> {
-        let (group, version) = split_api_version(api_version)?;
-        let name = kind.to_lowercase();
-        let key = (group.into(), version.into(), name.as_str().into());
-        let KindMeaning::One(id) = *self.served.get(&key)? else {
+        let KindMeaning::One(id) = *self.served.get(&lookup_key(api_version, kind)?)? else {
             return None;
         };
-        let exact = self.get(id)?;
-        (*exact.kind == *kind || *name == *kind).then_some(id)
+        is_spelled(kind, &self.get(id)?.kind).then_some(id)
+    }
+
+    /// The kind that an ownerReference names, if that kind was served once and is not served now.
+    #[must_use]
+    pub fn resolve_retired(&self, api_version: &str, kind: &str) -> Option<&RetiredKind> {
+        let retired = self.retired.get(&lookup_key(api_version, kind)?)?;
+        is_spelled(kind, &retired.kind).then_some(retired)
     }
 
     /// The kinds that are served now, by id.
@@ -224,6 +253,17 @@ impl fmt::Display for ApiKind {
         }
         write!(f, ".{}", self.group)
     }
+}
+
+fn lookup_key(api_version: &str, kind: &str) -> Option<GroupVersionKind> {
+    let (group, version) = split_api_version(api_version)?;
+    let name = kind.to_lowercase();
+    Some((group.into(), version.into(), name.into()))
+}
+
+/// Whether a reference spells a kind as discovery does, or in lower case.
+fn is_spelled(written: &str, kind: &str) -> bool {
+    written == kind || written == kind.to_lowercase()
 }
 
 /// Splits an `apiVersion` into group and version; `None` if it has more than one slash.

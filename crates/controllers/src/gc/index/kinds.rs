@@ -43,10 +43,13 @@ impl OwnershipIndex {
         }
     }
 
-    /// Replaces the catalog. References that did not resolve may resolve now, and the reverse.
+    /// Replaces the catalog. References that did not resolve may resolve now, and the reverse; the graph is walked only
+    /// if that is so, because most new kinds own nothing yet.
     pub fn set_catalog(&mut self, catalog: &Arc<KindCatalog>, wake: &mut WakeList<GcKey>) {
-        self.catalog = catalog.clone();
-        self.types.resolve(catalog);
+        let before = std::mem::replace(&mut self.catalog, catalog.clone());
+        if !self.types.resolve(&before, catalog) {
+            return;
+        }
         for id in self.graph.ids() {
             if !self.is_virtual(id) && !self.has_settled_owners(id) {
                 wake.now(self.key(id));

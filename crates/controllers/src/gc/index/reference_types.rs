@@ -50,15 +50,21 @@ impl ReferenceTypes {
         text.split_once(SEPARATOR).unwrap_or((text, ""))
     }
 
-    /// Resolves all types again, with a new catalog.
-    pub(crate) fn resolve(&mut self, catalog: &KindCatalog) {
+    /// Resolves all types again, with a new catalog. Returns whether one of them now stands for another kind, or for a
+    /// kind with another scope.
+    pub(crate) fn resolve(&mut self, before: &KindCatalog, catalog: &KindCatalog) -> bool {
+        let scope = |catalog: &KindCatalog, kind| catalog.get(kind).map(|kind| kind.scope);
+        let mut has_changed = false;
         for place in 0..self.resolved.len() {
             let (api_version, kind) = {
                 let text = self.texts.text_at(place);
                 text.split_once(SEPARATOR).unwrap_or((text, ""))
             };
             let kind = catalog.resolve(api_version, kind);
-            self.resolved[place] = kind;
+            let known = std::mem::replace(&mut self.resolved[place], kind);
+            has_changed |= known != kind
+                || kind.is_some_and(|kind| scope(before, kind) != scope(catalog, kind));
         }
+        has_changed
     }
 }

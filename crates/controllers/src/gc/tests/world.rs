@@ -264,11 +264,18 @@ fn assert_collectable(server: &ScriptedServer, key: &ObjectPlace) {
     let owners = &object.meta.owners;
     assert!(!owners.is_empty(), "{key:?} has no owner");
     for reference in owners {
-        let kind = server
-            .catalog
-            .resolve(&reference.api_version, &reference.kind);
-        let kind = kind.expect("an owner of an unknown type is presumed alive");
-        let is_cluster = server.catalog.get(kind).unwrap().scope == KindScope::Cluster;
+        let (
+            catalog,
+            OwnerRef {
+                api_version, kind, ..
+            },
+        ) = (&server.catalog, reference);
+        let served = catalog.resolve(api_version, kind);
+        let served = served.map(|kind| (kind, catalog.get(kind).unwrap().scope));
+        let retired = catalog.resolve_retired(api_version, kind);
+        let found = served.or(retired.map(|kind| (kind.id, kind.scope)));
+        let (kind, scope) = found.expect("an owner of an unknown type is presumed alive");
+        let is_cluster = scope == KindScope::Cluster;
         let namespace = if is_cluster {
             ""
         } else {
