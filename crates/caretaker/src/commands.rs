@@ -160,7 +160,8 @@ impl ClusterSnapshot {
             }
             ObservedChange::Applied(_)
             | ObservedChange::Deleted(_)
-            | ObservedChange::Missing(..) => {}
+            | ObservedChange::Missing(..)
+            | ObservedChange::Progress(..) => {}
         }
         // Decisions start after the last list, so wake-ups are dropped.
         let wake = &mut WakeList::default();

@@ -141,7 +141,8 @@ impl Controller for CronJobs {
             ObservedChange::Catalog(catalog) => index.know_catalog(catalog),
             ObservedChange::Applied(_)
             | ObservedChange::Deleted(_)
-            | ObservedChange::Missing(..) => {}
+            | ObservedChange::Missing(..)
+            | ObservedChange::Progress(..) => {}
         }
     }
 
@@ -158,7 +159,7 @@ impl Controller for CronJobs {
                 self.confirmed(answered);
                 None
             }
-            ApiCall::Get { .. } => self.found(answered),
+            ApiCall::Get { .. } | ApiCall::List { .. } => self.found(answered),
         };
         note.into_iter().collect()
     }

@@ -66,6 +66,8 @@ pub enum GcKey {
     /// An owner that has to be read from the server before its dependents can be judged. Many keys may wait for the
     /// same lookup, so they share the coordinates.
     Owner(Arc<OwnerCoordinates>),
+    /// A kind that has to be listed before owners in orphan deletion can be released.
+    Kind(KindId),
 }
 
 /// The place that an ownerReference gives for its owner. Lookups compare all parts: the same uid under another kind,
@@ -156,8 +158,23 @@ impl GarbageCollector {
             (ApiCall::Delete { .. }, ObjectPresence::Nothing) if *answer == ApiAnswer::Done => {
                 self.index.mark_going(uid);
             }
-            // The collector creates nothing.
-            (ApiCall::Create { .. }, _) | (_, ObjectPresence::Nothing) => {}
+            // The collector creates nothing, and lists only kinds.
+            (ApiCall::Create { .. } | ApiCall::List { .. }, _) | (_, ObjectPresence::Nothing) => {}
+        }
+    }
+}
+
+impl GarbageCollector {
+    /// Applies a page of the list of a kind.
+    fn apply_page(&mut self, kind: KindId, answered: AnsweredCall<'_, GcKey>) {
+        let AnsweredCall {
+            call, answer, wake, ..
+        } = answered;
+        match (call, answer) {
+            (ApiCall::List { token, .. }, ApiAnswer::Page(page)) => {
+                self.index.check_page(kind, token.as_deref(), page, wake);
+            }
+            _ => self.index.drop_check(kind),
         }
     }
 }
@@ -170,10 +187,15 @@ impl Controller for GarbageCollector {
         NAME
     }
 
-    fn observe(&mut self, change: &ObservedChange, _: Timestamp, wake: &mut WakeList<GcKey>) {
+    fn observe(&mut self, change: &ObservedChange, now: Timestamp, wake: &mut WakeList<GcKey>) {
+        self.index.set_time(now);
         match change {
-            ObservedChange::Applied(record) => self.index.apply(record, wake),
+            ObservedChange::Applied(record) => {
+                self.index.apply(record, wake);
+                self.index.advance(record);
+            }
             ObservedChange::Deleted(record) => {
+                self.index.advance(record);
                 let ObjectRecord { kind, meta, .. } = &**record;
                 let place = CallTarget::new(*kind, &*meta.namespace, &*meta.name);
                 let gone = OwnerCoordinates::of(&place, &meta.uid);
@@ -181,6 +203,9 @@ impl Controller for GarbageCollector {
             }
             ObservedChange::Missing(_, uid) => self.index.mark_doubtful(uid, wake),
             ObservedChange::Kind(kind, state) => self.index.set_kind_state(*kind, *state, wake),
+            ObservedChange::Progress(kind, progress) => {
+                self.index.set_progress(*kind, progress, wake);
+            }
             ObservedChange::Catalog(catalog) => self.index.set_catalog(catalog, wake),
         }
     }
@@ -189,13 +214,16 @@ impl Controller for GarbageCollector {
         match key {
             GcKey::Object(uid) => decide::decide_object(&self.index, uid, now),
             GcKey::Owner(owner) => decide::decide_owner(&self.index, owner, now),
+            GcKey::Kind(kind) => decide::decide_kind(&self.index, *kind, now),
         }
     }
 
     fn answered(&mut self, answered: AnsweredCall<'_, GcKey>) -> Vec<EventNote> {
+        self.index.set_time(answered.now);
         match answered.key {
             GcKey::Object(uid) => self.apply_object_answer(uid, answered),
             GcKey::Owner(owner) => self.apply_lookup_answer(owner, answered),
+            GcKey::Kind(kind) => self.apply_page(*kind, answered),
         }
         Vec::new()
     }
@@ -236,7 +264,7 @@ fn presence<'a>(uid: &Uid, answer: &'a ApiAnswer) -> ObjectPresence<'a> {
             ObjectPresence::Absent(AbsenceProof::OtherUid(record.meta.uid.clone()))
         }
         ApiAnswer::Absent(proof) => ObjectPresence::Absent(proof.clone()),
-        ApiAnswer::Done | ApiAnswer::Failed(_) => ObjectPresence::Nothing,
+        ApiAnswer::Page(_) | ApiAnswer::Done | ApiAnswer::Failed(_) => ObjectPresence::Nothing,
     }
 }
 

@@ -139,7 +139,9 @@ impl PodGcController {
                     self.index.mark_going(uid, now, wake);
                 }
             }
-            ApiAnswer::Done | ApiAnswer::Absent(_) => self.index.mark_going(uid, now, wake),
+            ApiAnswer::Page(_) | ApiAnswer::Done | ApiAnswer::Absent(_) => {
+                self.index.mark_going(uid, now, wake);
+            }
             ApiAnswer::Failed(_) => {}
         }
     }
@@ -150,7 +152,7 @@ impl PodGcController {
         match answered.answer {
             ApiAnswer::Object(record) => self.index.record_node_alive(name, record, now, wake),
             ApiAnswer::Absent(proof) => self.index.record_node_absent(name, proof, now),
-            ApiAnswer::Done | ApiAnswer::Failed(_) => {}
+            ApiAnswer::Page(_) | ApiAnswer::Done | ApiAnswer::Failed(_) => {}
         }
     }
 }
@@ -189,7 +191,8 @@ impl Controller for PodGcController {
             ObservedChange::Catalog(catalog) => index.set_catalog(catalog),
             ObservedChange::Applied(_)
             | ObservedChange::Deleted(_)
-            | ObservedChange::Missing(..) => {}
+            | ObservedChange::Missing(..)
+            | ObservedChange::Progress(..) => {}
         }
     }
 

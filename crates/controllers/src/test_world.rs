@@ -21,7 +21,8 @@ pub(crate) use server::{ObjectPlace, ScriptedServer, ServerFault, merged, text};
 
 use crate::runtime::call::{ApiAnswer, ApiCall, FailureKind};
 use crate::runtime::controller::{
-    AfterWrite, AnsweredCall, Controller, DriverStep, EventNote, ObservedChange, Verdict, WakeList,
+    AfterWrite, AnsweredCall, Controller, DriverStep, EventNote, FeedProgress, ObservedChange,
+    Verdict, WakeList,
 };
 use crate::runtime::driver::{Driver, DriverOptions, DriverParts};
 use crate::runtime::effects::Effects;
@@ -29,7 +30,7 @@ use crate::runtime::events::EventSink;
 use crate::runtime::evidence::EvidenceTrail;
 use crate::runtime::kind::{ApiKind, KindCatalog, KindId, KindScope, KindVerbs};
 use crate::runtime::metrics::ControllerMetrics;
-use crate::runtime::record::{ObjectRecord, RecordView};
+use crate::runtime::record::{ObjectRecord, RecordView, Revision};
 
 /// More steps than any cascade in these tests takes.
 const STEPS_MAX: usize = 2_000_000;
@@ -282,12 +283,22 @@ impl<C: Controller> TestWorld<C> {
     }
 }
 
-/// Takes the watch events of all kinds that do not lag.
+/// Takes the watch events of all kinds that do not lag, and their bookmarks.
 fn due_events(server: &Mutex<ScriptedServer>, lagging: &BTreeSet<KindId>) -> Vec<ObservedChange> {
     let mut server = server.lock().expect("no request panicked");
+    let revision = server.revision;
     let kinds = server.events.iter_mut();
     let due = kinds.filter(|(kind, _)| !lagging.contains(kind));
-    due.flat_map(|(_, events)| events.drain(..)).collect()
+    let mut due: Vec<ObservedChange> = due.flat_map(|(_, events)| events.drain(..)).collect();
+    let bookmarked = server.bookmarked.iter_mut();
+    for (kind, sent) in bookmarked.filter(|(kind, _)| !lagging.contains(kind)) {
+        if *sent < revision {
+            *sent = revision;
+            let progress = FeedProgress::UpTo(Revision::Number(revision));
+            due.push(ObservedChange::Progress(*kind, progress));
+        }
+    }
+    due
 }
 
 type StartedDriver<C> = (

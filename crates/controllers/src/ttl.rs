@@ -118,7 +118,7 @@ impl TtlController {
             }
             // The CronJob is gone, or another one has its name.
             ApiAnswer::Object(_) | ApiAnswer::Absent(_) => self.index.release_tick(uid),
-            ApiAnswer::Done | ApiAnswer::Failed(_) => {}
+            ApiAnswer::Page(_) | ApiAnswer::Done | ApiAnswer::Failed(_) => {}
         }
     }
 
@@ -179,7 +179,9 @@ impl Controller for TtlController {
                 self.index.interlock.set_catalog(catalog, wake);
                 self.kind = catalog.id(self.row.group, self.row.resource);
             }
-            ObservedChange::Applied(_) | ObservedChange::Kind(..) => {}
+            ObservedChange::Applied(_)
+            | ObservedChange::Kind(..)
+            | ObservedChange::Progress(..) => {}
         }
     }
 
@@ -206,7 +208,7 @@ impl Controller for TtlController {
             // The Job is gone, or another one has its name. Its feed will show the DELETED event.
             ApiAnswer::Object(_) | ApiAnswer::Absent(_) => self.index.mark_going(uid, None),
             ApiAnswer::Done if !call.is_read() => self.index.mark_going(uid, None),
-            ApiAnswer::Done | ApiAnswer::Failed(_) => {}
+            ApiAnswer::Page(_) | ApiAnswer::Done | ApiAnswer::Failed(_) => {}
         }
         Vec::new()
     }

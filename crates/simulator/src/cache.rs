@@ -237,6 +237,7 @@ impl ObjectCache {
                 self.catalog = catalog.clone();
                 None
             }
+            ObservedChange::Progress(..) => None,
         }
     }
 
@@ -268,7 +269,7 @@ impl ObjectCache {
                 known.is_stale |= sent == Some(&known.meta().revision.to_string());
                 None
             }
-            (_, ApiAnswer::Done | ApiAnswer::Failed(_)) => None,
+            (_, ApiAnswer::Page(_) | ApiAnswer::Done | ApiAnswer::Failed(_)) => None,
         }
     }
 

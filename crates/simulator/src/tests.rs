@@ -177,7 +177,7 @@ pub(crate) fn decided(decision: &ActorDecision) -> RequestSummary {
             subresource, patch, ..
         } => (subresource, None, patch),
         ApiCall::Delete { grace_secs, .. } => (None, grace_secs, Value::Null),
-        ApiCall::Get { .. } => panic!("actors never send GET"),
+        ApiCall::Get { .. } | ApiCall::List { .. } => panic!("actors never send GET"),
     };
     RequestSummary {
         verb,

@@ -194,7 +194,9 @@ impl ClusterSnapshot {
         answer_call(&mut self.collector, key, (&call, &answer), self.clock.now());
         match answer {
             ApiAnswer::Failed(failure) => Some(failure.to_string()),
-            ApiAnswer::Object(_) | ApiAnswer::Absent(_) | ApiAnswer::Done => None,
+            ApiAnswer::Object(_) | ApiAnswer::Page(_) | ApiAnswer::Absent(_) | ApiAnswer::Done => {
+                None
+            }
         }
     }
 }

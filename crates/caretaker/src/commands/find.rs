@@ -39,7 +39,7 @@ impl ClusterSnapshot {
             };
             match self.effects.perform(&call).await.answer {
                 ApiAnswer::Object(record) => here.push(record),
-                ApiAnswer::Absent(_) | ApiAnswer::Done => {}
+                ApiAnswer::Absent(_) | ApiAnswer::Page(_) | ApiAnswer::Done => {}
                 ApiAnswer::Failed(why) => {
                     failure.get_or_insert((target, why));
                 }

@@ -266,7 +266,7 @@ impl NextAction {
                 ..Self::new("wait", format!("nothing before {at:.0}"))
             },
             NextStep::Retry => Self::new("wait", "wait for that"),
-            NextStep::After(_) | NextStep::Call(ApiCall::Get { .. }) => {
+            NextStep::After(_) | NextStep::Call(ApiCall::Get { .. } | ApiCall::List { .. }) => {
                 Self::new("ask", "would read from the API server now")
             }
             NextStep::Call(ApiCall::Delete { propagation, .. }) => deleted(*propagation),

@@ -67,7 +67,7 @@ impl CronJobs {
                 };
                 self.index.note(uid, event, &[("error", &failure.message)])
             }
-            ApiAnswer::Done | ApiAnswer::Absent(_) => None,
+            ApiAnswer::Page(_) | ApiAnswer::Done | ApiAnswer::Absent(_) => None,
         }
     }
 
@@ -101,8 +101,8 @@ impl CronJobs {
             }
             // The CronJob is gone, or another one has its name.
             ApiAnswer::Object(_) | ApiAnswer::Absent(_) => self.index.forget_cron(uid, wake),
-            ApiAnswer::Done => {}
             answer if answer.is_conflict() => {}
+            ApiAnswer::Page(_) | ApiAnswer::Done => {}
             ApiAnswer::Failed(_) => self.fail(uid, FailedStep::Record, now, wake),
         }
         Vec::new()
@@ -122,7 +122,7 @@ impl CronJobs {
                 self.index
                     .delete_acknowledged(job, Some(&record.meta.revision));
             }
-            ApiAnswer::Done => self.index.delete_acknowledged(job, None),
+            ApiAnswer::Page(_) | ApiAnswer::Done => self.index.delete_acknowledged(job, None),
             // DEVIATION(cron-deleted-already): upstream emits FailedDelete. Here the goal is reached.
             ApiAnswer::Object(_) | ApiAnswer::Absent(_) => {
                 self.index.forget_job(job, wake);
@@ -167,7 +167,7 @@ impl CronJobs {
             }
             ApiAnswer::Object(_) | ApiAnswer::Absent(_) => self.index.forget_cron(uid, wake),
             ApiAnswer::Failed(_) => self.fail(uid, FailedStep::Start, now, wake),
-            ApiAnswer::Done => {}
+            ApiAnswer::Page(_) | ApiAnswer::Done => {}
         }
     }
 
@@ -199,7 +199,7 @@ impl CronJobs {
                 self.index
                     .note(uid, CronEvent::GetFailed, &[("error", &failure.message)])
             }
-            ApiAnswer::Done => None,
+            ApiAnswer::Page(_) | ApiAnswer::Done => None,
         }
     }
 

@@ -16,6 +16,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::index::catch_up::{CATCH_UP_INTERVAL, CheckStep};
 use super::index::graph::{EdgeId, NodeId, ObjectFacts, OptionalBool};
 use super::index::lookups::UNSHOWN_RECHECK;
 use super::index::{FOREGROUND, ORPHAN, OwnerLookup, OwnershipIndex};
@@ -23,9 +24,10 @@ use super::patches;
 use super::reason::GcReason;
 use super::standing::{OwnerStanding, OwnerStandings, doubt_reason, kind_name, reference_identity};
 use super::{GcKey, OwnerCoordinates};
-use crate::runtime::call::{ApiCall, DeletePropagation, JudgedVersion, PatchForm};
+use crate::runtime::call::{ApiCall, CallTarget, DeletePropagation, JudgedVersion, PatchForm};
 use crate::runtime::controller::{EventNote, NextStep, Verdict};
 use crate::runtime::kind::{KindId, KindScope, KindState};
+use crate::runtime::queue::later;
 use crate::runtime::record::Uid;
 
 /// The most owners that the search for a ring visits. Rings in practice have two or three members.
@@ -75,6 +77,22 @@ pub(super) fn decide_owner(
         None => (NextStep::Rest, GcReason::Settled),
     };
     Verdict::new(next, because)
+}
+
+/// Decides whether to list a kind that orphaning owners wait for.
+pub(super) fn decide_kind(
+    index: &OwnershipIndex,
+    kind: KindId,
+    now: Timestamp,
+) -> Verdict<GcKey, GcReason> {
+    let target = CallTarget::collection(kind);
+    let next = match index.next_check(kind, now) {
+        CheckStep::Settled => return Verdict::new(NextStep::Rest, GcReason::Settled),
+        CheckStep::At(at) => NextStep::At(at),
+        CheckStep::Page(token) => NextStep::Call(ApiCall::List { target, token }),
+    };
+    let kind = kind_name(index, kind);
+    Verdict::new(next, GcReason::LooksForDependents { kind })
 }
 
 fn judge(index: &OwnershipIndex, id: NodeId, now: Timestamp) -> GcDecision {
@@ -257,9 +275,7 @@ fn wait_for_dependents(index: &OwnershipIndex, id: NodeId, now: Timestamp) -> Gc
             None => (NextStep::Rest, GcReason::WaitsForDependents { blocking }),
         };
     }
-    release(index, id, now, FOREGROUND, |unseen| {
-        GcReason::DependentsGone { unseen }
-    })
+    release(index, id, now)
 }
 
 /// Finds a ring of waiting owners that leads back to `id`, and returns the member that waits for `id`.
@@ -285,29 +301,33 @@ fn find_ring(index: &OwnershipIndex, id: NodeId) -> Option<NodeId> {
     None
 }
 
-/// An owner that is deleted without its dependents: it waits until all are orphaned, then it is released.
+/// An owner that is deleted without its dependents: it waits until all are orphaned and every kind has been seen up to
+/// its deletion, or until that takes too long. Then it is released.
+///
+/// DEVIATION(orphans-seen): upstream releases the owner as soon as no dependent that it knows refers to it.
 fn wait_for_orphans(index: &OwnershipIndex, id: NodeId, now: Timestamp) -> GcDecision {
     let mut dependents = index.graph.dependents(id);
     if let Some((_, edge)) = dependents.next() {
         let next = index.identity(edge.dependent);
         return (NextStep::Rest, GcReason::WaitsForOrphans { next });
     }
-    release(index, id, now, ORPHAN, |unseen| {
-        GcReason::DependentsOrphaned { unseen }
-    })
+    let unseen = index.unseen_kinds(id);
+    let since = index.orphaning_since(id).unwrap_or(now);
+    let kinds = kind_names(index, unseen.iter().copied());
+    if unseen.is_empty() || now >= super::sync_deadline(since) {
+        let release = patches::without_finalizer(index, id, ORPHAN);
+        let because = GcReason::DependentsOrphaned { unseen: kinds };
+        return (patch(index, id, release), because);
+    }
+    let at = later(now, CATCH_UP_INTERVAL).min(super::sync_deadline(since));
+    (NextStep::At(at), GcReason::WaitsForWatches { kinds })
 }
 
-/// Releases an owner once every kind that may hold dependents has been listed, or its first list has taken too long.
+/// Releases an owner in foreground deletion once every kind that may hold dependents has been listed, or its first list has taken too long.
 ///
 /// DEVIATION(first-lists): upstream does not wait for the first list of a kind, and does not report the kinds that it
 /// has not listed.
-fn release(
-    index: &OwnershipIndex,
-    id: NodeId,
-    now: Timestamp,
-    finalizer: &str,
-    because: fn(Vec<String>) -> GcReason,
-) -> GcDecision {
+fn release(index: &OwnershipIndex, id: NodeId, now: Timestamp) -> GcDecision {
     let syncing = index.kinds_awaiting_first_list(now);
     if let Some(until) = syncing.iter().map(|(_, until)| *until).max() {
         let kinds = kind_names(index, syncing.iter().map(|(kind, _)| *kind));
@@ -316,8 +336,8 @@ fn release(
     let overdue = index.unlisted.keys().copied();
     let unseen = kind_names(index, overdue);
     (
-        patch(index, id, patches::without_finalizer(index, id, finalizer)),
-        because(unseen),
+        patch(index, id, patches::without_finalizer(index, id, FOREGROUND)),
+        GcReason::DependentsGone { unseen },
     )
 }
 
@@ -383,7 +403,7 @@ fn owner_read_time(
         Some(OwnerLookup::Alive(facts, at)) => {
             confirmed_if(*facts).or_else(|| Some(at.saturating_add(UNSHOWN_RECHECK).unwrap_or(now)))
         }
-        None if index.absent_owners.get(owner).is_some() => None,
+        None if index.remembered_absence(owner, now).is_some() => None,
         None => match index.states.get(&owner.kind) {
             Some(KindState::Syncing(since)) if now < super::sync_deadline(*since) => None,
             _ => Some(now),

@@ -7,6 +7,7 @@
 
 mod answers;
 mod arena;
+pub(crate) mod catch_up;
 pub(crate) mod graph;
 pub(crate) mod intern;
 mod kinds;
@@ -16,8 +17,9 @@ pub(crate) mod reference_types;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
+use self::catch_up::CatchUp;
 use self::graph::{EdgeId, NodeId, ObjectFacts, OptionalBool, OwnershipGraph};
 pub(crate) use self::lookups::OwnerLookup;
 use self::lookups::OwnerLookups;
@@ -37,9 +39,12 @@ pub(crate) const ORPHAN: &str = "orphan";
 /// How many absent owners are kept. Upstream's 500 are too few when a large namespace is deleted.
 ///
 /// While objects refer to an absent owner, its node has the proof. Afterwards an entry saves a lookup when another
-/// dependent of the owner appears, and keeps that dependent if the owner left orphans. The server never reuses a uid, so
-/// entries stay true until the store is restored; then they are cleared.
+/// dependent of the owner appears, and keeps that dependent if the owner left orphans.
 const ABSENT_OWNERS: usize = 10_000;
+
+/// How long the absence of an owner is remembered that no object refers to. It saves a lookup when a watch lags; the
+/// history of a restored store may contradict it.
+const ABSENT_OWNER_AGE: SignedDuration = SignedDuration::from_mins(5);
 
 /// The kind of a virtual owner whose type is not served.
 const UNRESOLVED: KindId = KindId(u16::MAX);
@@ -54,13 +59,16 @@ pub struct OwnershipIndex {
     /// Kinds that have never been listed, and when their first list began. A failed list does not remove them.
     pub(crate) unlisted: BTreeMap<KindId, Timestamp>,
     pub(crate) lookups: OwnerLookups,
-    /// Absent owners that no object refers to now.
-    pub(crate) absent_owners: BoundedMap<OwnerCoordinates, AbsenceProof>,
+    /// Absent owners that no object refers to now, and since when.
+    absent_owners: BoundedMap<OwnerCoordinates, (AbsenceProof, Timestamp)>,
     /// Owners that we released after all their dependents were orphaned.
     pub(crate) orphaned_owners: BoundedMap<Uid, ()>,
-    /// Owners whose DELETED event came while they had the orphan finalizer. The answer to our patch shows whether we
-    /// released them or another client deleted them.
-    deleted_while_orphaning: BoundedMap<Uid, ()>,
+    /// Owners that lost the orphan finalizer and may have dependents that no feed has shown: they are gone, or not every
+    /// kind had been seen. The answer to our patch shows whether we released them or another client changed them.
+    left_orphaning: BoundedMap<Uid, ()>,
+    catch_up: CatchUp,
+    /// The time of the last change or answer.
+    now: Timestamp,
     /// All finalizers of the objects that have `foregroundDeletion` or `orphan`.
     finalizers: BTreeMap<NodeId, Vec<Box<str>>>,
     virtual_nodes: BTreeSet<NodeId>,
@@ -105,7 +113,9 @@ impl OwnershipIndex {
             lookups: OwnerLookups::default(),
             absent_owners: BoundedMap::new(ABSENT_OWNERS),
             orphaned_owners: BoundedMap::new(ABSENT_OWNERS),
-            deleted_while_orphaning: BoundedMap::new(ABSENT_OWNERS),
+            left_orphaning: BoundedMap::new(ABSENT_OWNERS),
+            catch_up: CatchUp::default(),
+            now: Timestamp::UNIX_EPOCH,
             finalizers: BTreeMap::new(),
             virtual_nodes: BTreeSet::new(),
             awaiting_dependents: BTreeSet::new(),
@@ -133,6 +143,11 @@ impl OwnershipIndex {
         }
     }
 
+    /// Sets the time of the changes and answers that follow.
+    pub fn set_time(&mut self, now: Timestamp) {
+        self.now = now;
+    }
+
     /// Applies the current state of an object. A copy older than the known one is ignored.
     pub fn apply(&mut self, record: &ObjectRecord, wake: &mut WakeList<GcKey>) {
         let meta = &record.meta;
@@ -158,8 +173,11 @@ impl OwnershipIndex {
                 (id, Some(facts))
             }
         };
-        self.graph.set_revision(id, &meta.revision);
         let facts = facts_of(meta);
+        if before.is_some_and(ObjectFacts::is_orphaning) && !facts.is_orphaning() {
+            self.leave_orphaning(id, &meta.uid);
+        }
+        self.graph.set_revision(id, &meta.revision);
         self.graph.node_mut(id).facts = facts;
         self.keep_finalizers(id, meta);
         let relinked = self.owners_differ(id, &meta.owners);
@@ -169,13 +187,16 @@ impl OwnershipIndex {
         let was = before.unwrap_or_default();
         if awaits_dependents(facts) {
             self.awaiting_dependents.insert(id);
+            if facts.is_orphaning() {
+                self.begin_orphaning(id, wake);
+            }
             wake.now(self.key(id));
             if was.is_waiting() != facts.is_waiting() || was.is_orphaning() != facts.is_orphaning()
             {
                 self.wake_dependents(id, wake);
             }
         } else {
-            self.awaiting_dependents.remove(&id);
+            self.stop_waiting(id);
             if (before.is_none() || relinked) && !self.has_settled_owners(id) {
                 wake.now(self.key(id));
             }
@@ -196,13 +217,12 @@ impl OwnershipIndex {
         wake.now(self.key(id));
         self.forget_wrong_lookups(id);
         if self.graph.node(id).facts.is_orphaning() {
-            self.deleted_while_orphaning
-                .insert(coordinates.uid.clone(), ());
+            self.left_orphaning.insert(coordinates.uid.clone(), ());
         }
         let detached = self.graph.detach(id);
         self.unlink(detached, wake);
         self.finalizers.remove(&id);
-        self.awaiting_dependents.remove(&id);
+        self.stop_waiting(id);
         self.graph.node_mut(id).facts = ObjectFacts::VIRTUAL;
         self.virtual_nodes.insert(id);
         // The proof replaces every earlier lookup.
@@ -228,6 +248,20 @@ impl OwnershipIndex {
             let node = self.graph.node_mut(id);
             node.facts = node.facts.with(ObjectFacts::GOING);
         }
+    }
+
+    /// An owner lost the orphan finalizer and still exists.
+    fn leave_orphaning(&mut self, id: NodeId, uid: &Uid) {
+        if !self.unseen_kinds(id).is_empty() {
+            self.left_orphaning.insert(uid.clone(), ());
+        }
+        self.catch_up.end(id);
+    }
+
+    /// An object is in neither foreground nor orphan deletion any more.
+    fn stop_waiting(&mut self, id: NodeId) {
+        self.awaiting_dependents.remove(&id);
+        self.catch_up.end(id);
     }
 
     /// Turns a virtual owner into an object that a feed shows. Dependents whose reference does not match the object have
@@ -337,7 +371,7 @@ impl OwnershipIndex {
             return;
         }
         for (coordinates, proof) in self.lookups.forget(&self.graph.node(id).uid) {
-            self.absent_owners.insert(coordinates, proof);
+            self.absent_owners.insert(coordinates, (proof, self.now));
         }
         self.virtual_nodes.remove(&id);
         self.graph.remove(id);
@@ -384,6 +418,7 @@ impl OwnershipIndex {
     pub(crate) fn observed_deletion(
         &self,
         edge: EdgeId,
+        now: Timestamp,
     ) -> Option<(OwnerCoordinates, &AbsenceProof)> {
         let (api_version, kind) = self.types.text(self.graph.edge(edge).type_id);
         let retired = self.catalog.resolve_retired(api_version, kind)?;
@@ -391,9 +426,21 @@ impl OwnershipIndex {
         let proof = match self.lookups.get(&coordinates) {
             Some(OwnerLookup::Absent(proof)) => proof,
             Some(OwnerLookup::Alive(..)) => return None,
-            None => self.absent_owners.get(&coordinates)?,
+            None => self.remembered_absence(&coordinates, now)?,
         };
         (*proof == AbsenceProof::Observed).then_some((coordinates, proof))
+    }
+
+    /// The proof of absence of an owner that no object referred to. It is forgotten after some minutes, and if the clock
+    /// was set back.
+    pub(crate) fn remembered_absence(
+        &self,
+        owner: &OwnerCoordinates,
+        now: Timestamp,
+    ) -> Option<&AbsenceProof> {
+        let (proof, since) = self.absent_owners.get(owner)?;
+        let age = now.duration_since(*since);
+        (!age.is_negative() && age < ABSENT_OWNER_AGE).then_some(proof)
     }
 
     fn coordinates_as(&self, edge: EdgeId, kind: KindId, scope: KindScope) -> OwnerCoordinates {

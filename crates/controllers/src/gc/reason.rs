@@ -6,7 +6,10 @@
 use crate::runtime::call::AbsenceProof;
 use crate::runtime::controller::{DecisionReason, ObjectIdentity};
 
-/// The reason of a decision about an object or an owner.
+/// How many kinds a sentence names.
+const KINDS_NAMED: usize = 5;
+
+/// The reason of a decision about an object, an owner or a kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GcReason {
     #[error("the collector does not know it")]
@@ -62,6 +65,15 @@ pub enum GcReason {
     /// These kinds may have more dependents.
     #[error("{} have not been listed yet", comma_separated(kinds))]
     WaitsForKinds { kinds: Vec<String> },
+    /// It is in orphan deletion, and these kinds may have more dependents.
+    #[error(
+        "the watches of {} have not reached its deletion yet",
+        first_kinds(kinds)
+    )]
+    WaitsForWatches { kinds: Vec<String> },
+    /// For a kind: owners in orphan deletion wait for it.
+    #[error("{kind} are listed for dependents of owners that leave orphans")]
+    LooksForDependents { kind: String },
     /// Its foreground finalizer is removed.
     #[error("no dependent blocks its deletion{}", unseen_kinds(unseen))]
     DependentsGone {
@@ -115,6 +127,8 @@ impl DecisionReason for GcReason {
             Self::WaitsForDependents { .. } => "WaitsForDependents",
             Self::WaitsForOrphans { .. } => "WaitsForOrphans",
             Self::WaitsForKinds { .. } => "WaitsForKinds",
+            Self::WaitsForWatches { .. } => "WaitsForWatches",
+            Self::LooksForDependents { .. } => "LooksForDependents",
             Self::DependentsGone { .. } => "DependentsGone",
             Self::DependentsOrphaned { .. } => "DependentsOrphaned",
             Self::AsksFor { .. } => "AsksFor",
@@ -156,8 +170,17 @@ fn unseen_kinds(unseen: &[String]) -> String {
     if unseen.is_empty() {
         return String::new();
     }
-    let kinds = comma_separated(unseen);
+    let kinds = first_kinds(unseen);
     format!(", but {kinds} could not be listed in time and may have more dependents")
+}
+
+/// The names of the first few kinds, and how many more there are.
+fn first_kinds(kinds: &[String]) -> String {
+    let named = comma_separated(&kinds[..kinds.len().min(KINDS_NAMED)]);
+    match kinds.len().saturating_sub(KINDS_NAMED) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
 }
 
 fn comma_separated(items: &[impl ToString]) -> String {

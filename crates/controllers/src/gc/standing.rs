@@ -114,7 +114,7 @@ pub(super) fn standing_with_owner(
         return OwnerStanding::Orphaning;
     }
     let Some(coordinates) = index.coordinates(edge) else {
-        let deleted = index.observed_deletion(edge);
+        let deleted = index.observed_deletion(edge, now);
         return deleted.map_or(OwnerStanding::Unserved, |(owner, proof)| {
             absent_standing(index, &owner, proof)
         });
@@ -156,7 +156,7 @@ fn unasked_standing(
     state: Option<&KindState>,
     now: Timestamp,
 ) -> OwnerStanding {
-    if let Some(proof) = index.absent_owners.get(&coordinates) {
+    if let Some(proof) = index.remembered_absence(&coordinates, now) {
         return absent_standing(index, &coordinates, proof);
     }
     if let Some(KindState::Syncing(since)) = state {

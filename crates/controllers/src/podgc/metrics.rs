@@ -60,7 +60,7 @@ pub(super) fn measure(step: &DriverStep<'_, PodGcKey, PodGcReason>, metrics: &Co
         ApiAnswer::Failed(_) => true,
         // The delete after the mark counts.
         ApiAnswer::Object(_) if matches!(call, ApiCall::Patch { .. }) => return,
-        ApiAnswer::Object(_) | ApiAnswer::Done | ApiAnswer::Absent(_) => false,
+        ApiAnswer::Object(_) | ApiAnswer::Page(_) | ApiAnswer::Done | ApiAnswer::Absent(_) => false,
     };
     let labels = ForcedLabels {
         namespace: call.target().namespace.to_string(),

@@ -17,6 +17,13 @@ use super::record::{ObjectRecord, Revision, Uid};
 pub enum ApiCall {
     /// Read one object from the quorum, in the view of the controller's feeds.
     Get { target: CallTarget },
+    /// Read a page of all objects of a kind from the quorum, as metadata.
+    List {
+        /// The kind, without namespace and name.
+        target: CallTarget,
+        /// The `continue` token of the page before.
+        token: Option<Box<str>>,
+    },
     /// Create an object, or post to a subresource of one.
     Create {
         /// The object. It always has a name, so that a second create of it fails.
@@ -91,12 +98,24 @@ pub enum DeletePropagation {
 pub enum ApiAnswer {
     /// The object in its current version. After a delete: in its last one.
     Object(Arc<ObjectRecord>),
+    /// A page of a list.
+    Page(Arc<ObjectPage>),
     /// The request was accepted, and the response has no object.
     Done,
     /// The object provably does not exist.
     Absent(AbsenceProof),
     /// The request failed, or its response cannot be used.
     Failed(CallFailure),
+}
+
+/// A page of the objects of one kind. Objects that cannot be decoded are left out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ObjectPage {
+    /// The version of the list, the same on all of its pages.
+    pub revision: Revision,
+    pub items: Vec<ObjectRecord>,
+    /// The token of the next page; `None` on the last one.
+    pub token: Option<Box<str>>,
 }
 
 /// The proof that an object does not exist. Nothing else counts as absence.
@@ -149,6 +168,7 @@ impl ApiCall {
     pub fn target(&self) -> &CallTarget {
         match self {
             Self::Get { target }
+            | Self::List { target, .. }
             | Self::Create { target, .. }
             | Self::Delete { target, .. }
             | Self::Patch { target, .. } => target,
@@ -160,6 +180,7 @@ impl ApiCall {
     pub fn verb(&self) -> &'static str {
         match self {
             Self::Get { .. } => "get",
+            Self::List { .. } => "list",
             Self::Create { .. } => "create",
             Self::Delete { .. } => "delete",
             Self::Patch { .. } => "patch",
@@ -170,7 +191,7 @@ impl ApiCall {
     #[must_use]
     pub fn judged(&self) -> Option<&JudgedVersion> {
         match self {
-            Self::Get { .. } | Self::Create { .. } => None,
+            Self::Get { .. } | Self::List { .. } | Self::Create { .. } => None,
             Self::Delete { judged, .. } | Self::Patch { judged, .. } => Some(judged),
         }
     }
@@ -178,7 +199,21 @@ impl ApiCall {
     /// Whether the call changes nothing in the cluster.
     #[must_use]
     pub fn is_read(&self) -> bool {
-        matches!(self, Self::Get { .. })
+        matches!(self, Self::Get { .. } | Self::List { .. })
+    }
+}
+
+// === impl CallTarget ===
+
+impl CallTarget {
+    /// All objects of a kind.
+    #[must_use]
+    pub fn collection(kind: KindId) -> Self {
+        Self {
+            kind,
+            namespace: "".into(),
+            name: "".into(),
+        }
     }
 }
 

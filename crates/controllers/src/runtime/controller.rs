@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::call::{AbsenceProof, ApiAnswer, ApiCall};
 use super::kind::{KindCatalog, KindId, KindState};
 use super::metrics::ControllerMetrics;
-use super::record::{ObjectRecord, Uid};
+use super::record::{ObjectRecord, Revision, Uid};
 
 /// A controller, as its driver sees it.
 pub trait Controller: Send + 'static {
@@ -125,8 +125,20 @@ pub enum ObservedChange {
     Missing(KindId, Uid),
     /// The state of a kind has changed.
     Kind(KindId, KindState),
+    /// How far the feed of a kind has followed the server's history.
+    Progress(KindId, FeedProgress),
     /// Discovery found other kinds than before.
     Catalog(Arc<KindCatalog>),
+}
+
+/// How far a feed has followed the history of its kind. While a feed follows its watch, every object that it shows is
+/// progress too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FeedProgress {
+    /// The feed has shown every change up to this version.
+    UpTo(Revision),
+    /// The feed lost its watch and lists again. The list may be of another history: the store may have been restored.
+    Relists,
 }
 
 /// A decision, its reason and its Events.

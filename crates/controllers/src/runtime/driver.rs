@@ -280,8 +280,8 @@ impl<C: Controller> Driver<C> {
             }
             // The requested time is not in the future. Backing off keeps a clock that stands still from making us spin.
             NextStep::At(_) | NextStep::Retry => self.retry(&key, now),
-            // The decision asks for the object that was just read: another read would have the same answer.
-            NextStep::Call(ApiCall::Get { target }) if progress.read.as_ref() == Some(&target) => {
+            // The decision asks for what was just read: another read would have the same answer.
+            NextStep::Call(call) if call.is_read() && progress.read.as_ref() == Some(&call) => {
                 self.retry(&key, now);
             }
             NextStep::After(others) => self.wait_for(&key, &others, &progress, now),

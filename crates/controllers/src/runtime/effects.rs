@@ -25,6 +25,7 @@ pub use response::{BODY_MAX, ExchangeError, REQUEST_TIMEOUT, RETRY_AFTER_MAX};
 pub(crate) use response::{described, exchange, reason, retry_after, shortened};
 
 use super::call::{ApiAnswer, ApiCall, CallFailure, CallTarget, FailureKind, JudgedVersion};
+use super::feed::{PAGE_LIMIT, list_path};
 use super::kind::{ApiKind, KindCatalog, KindScope};
 use super::metrics::ControllerMetrics;
 use super::record::RecordView;
@@ -33,6 +34,10 @@ use rate_limit::RateLimiter;
 /// Requests metadata only; a server that does not support this returns the whole object.
 const ACCEPT_METADATA: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+
+/// Requests the metadata of a list.
+const ACCEPT_METADATA_LIST: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
 /// Requests the whole object.
 const ACCEPT_FULL: &str = "application/json";
@@ -179,12 +184,14 @@ fn request(call: &ApiCall, kind: &ApiKind, view: RecordView) -> Result<Request<B
     {
         return Err(InvalidCall::NoVersion);
     }
-    let accept = match view {
-        RecordView::Metadata => ACCEPT_METADATA,
-        RecordView::Full => ACCEPT_FULL,
+    let accept = match (call, view) {
+        (ApiCall::List { .. }, _) => ACCEPT_METADATA_LIST,
+        (_, RecordView::Metadata) => ACCEPT_METADATA,
+        (_, RecordView::Full) => ACCEPT_FULL,
     };
     let path = match call {
         ApiCall::Get { .. } | ApiCall::Delete { .. } => path(target, kind)?,
+        ApiCall::List { token, .. } => list_path(kind, Some(PAGE_LIMIT), token.as_deref()),
         ApiCall::Create {
             subresource: None, ..
         } => {
@@ -198,7 +205,9 @@ fn request(call: &ApiCall, kind: &ApiKind, view: RecordView) -> Result<Request<B
     };
     let request = Request::builder().uri(path).header(header::ACCEPT, accept);
     let request = match call {
-        ApiCall::Get { .. } => request.method(Method::GET).body(Body::empty()),
+        ApiCall::Get { .. } | ApiCall::List { .. } => {
+            request.method(Method::GET).body(Body::empty())
+        }
         ApiCall::Create { object, .. } => request
             .method(Method::POST)
             .header(header::CONTENT_TYPE, "application/json")

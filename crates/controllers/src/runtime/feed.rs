@@ -23,17 +23,19 @@ use std::time::Duration;
 use caretaker_machinery::rng::Rng;
 use jiff::Timestamp;
 
-use super::controller::ObservedChange;
+use super::controller::{FeedProgress, ObservedChange};
 use super::kind::{KindId, KindState};
 use super::record::{ObjectRecord, RecordView, Revision, Uid, UnreadableObject};
 use listing::PagedList;
 use retry::FeedBackoff;
 use wire::{WatchEvent, read_event};
 
+pub(crate) use request::list_path;
 pub(crate) use task::{FeedCommand, FeedSetup, FeedTask};
+pub(crate) use wire::read_metadata_page;
 
 /// Objects per page, as in client-go.
-const PAGE_LIMIT: u32 = 500;
+pub(crate) const PAGE_LIMIT: u32 = 500;
 /// The most pages of one list: ten million objects. A server that sends more is broken.
 const PAGES_MAX: u32 = 20_000;
 /// The requested length of a watch. It is random, so that not all watches end together.
@@ -64,6 +66,8 @@ pub struct KindFeed {
     phase: FeedPhase,
     /// The version to watch from; `None` if a list has to come first.
     position: Option<Revision>,
+    /// Whether a list was applied since the feed began.
+    was_listed: bool,
     /// The highest version of any list, event or bookmark of the collection.
     highest: Option<u64>,
     /// A version went back, and a list from the quorum has to show the reason.
@@ -200,6 +204,7 @@ impl KindFeed {
             state: KindState::Syncing(now),
             phase: FeedPhase::Resting(Duration::ZERO),
             position: None,
+            was_listed: false,
             highest: None,
             is_suspect: false,
             shown: BTreeSet::new(),
@@ -335,6 +340,12 @@ impl KindFeed {
         out.push(FeedOutput::Change(ObservedChange::Kind(self.kind, state)));
     }
 
+    fn report_progress(&self, progress: FeedProgress, out: &mut Vec<FeedOutput>) {
+        out.push(FeedOutput::Change(ObservedChange::Progress(
+            self.kind, progress,
+        )));
+    }
+
     fn show(&mut self, record: ObjectRecord, out: &mut Vec<FeedOutput>) {
         self.unlisted.remove(&record.meta.uid);
         self.shown.insert(record.meta.uid.clone());
@@ -393,7 +404,10 @@ impl KindFeed {
             WatchEvent::Unreadable(object) => self.unreadable(object, out),
             WatchEvent::UnreadableEnd(object) => self.delete_unreadable(object, out),
             WatchEvent::Error { status } => return self.watch_error(status, at, out),
-            WatchEvent::Bookmark { .. } | WatchEvent::Unknown => {}
+            WatchEvent::Bookmark { revision, .. } => {
+                self.report_progress(FeedProgress::UpTo(revision), out);
+            }
+            WatchEvent::Unknown => {}
         }
         self.short_watches = 0;
         self.recovered(out);

@@ -52,6 +52,8 @@ pub(crate) struct ScriptedServer {
     /// The uids of objects that stay after their last finalizer, because they take time to stop.
     pub(crate) graceful: BTreeSet<String>,
     pub(crate) revision: u64,
+    /// Kinds whose watches send bookmarks, and the version of the last one.
+    pub(crate) bookmarked: BTreeMap<KindId, u64>,
     /// Watch events that were not delivered yet.
     pub(crate) events: BTreeMap<KindId, VecDeque<ObservedChange>>,
     view: RecordView,
@@ -88,6 +90,7 @@ impl ScriptedServer {
             ignores_patches: false,
             graceful: BTreeSet::new(),
             revision: 100,
+            bookmarked: BTreeMap::new(),
             events: BTreeMap::new(),
             view,
             clock,
@@ -160,6 +163,7 @@ impl ScriptedServer {
             Method::POST => "create",
             Method::PATCH => "patch",
             Method::DELETE => "delete",
+            _ if key.2.is_empty() => "list",
             _ => "get",
         };
         if verb == "create" {
@@ -189,6 +193,9 @@ impl ScriptedServer {
         is_strategic: bool,
         body: &Value,
     ) -> ServerReply {
+        if verb == "list" {
+            return (200, self.list(key.0));
+        }
         let Some(object) = self.objects.get(key).cloned() else {
             if verb == "create" {
                 return (201, self.create(key, body.clone()));
@@ -212,6 +219,13 @@ impl ScriptedServer {
         }
         let now = self.clock.now();
         self.delete(key, object, body, now)
+    }
+
+    fn list(&self, kind: KindId) -> Value {
+        let all = self.objects.iter().filter(|((own, ..), _)| *own == kind);
+        let items: Vec<&Value> = all.map(|(_, object)| object).collect();
+        let revision = self.revision.to_string();
+        json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": revision}, "items": items})
     }
 
     fn create(&mut self, key: &ObjectPlace, mut object: Value) -> Value {

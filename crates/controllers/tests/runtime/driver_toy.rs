@@ -175,8 +175,10 @@ impl Controller for ToyController {
                 self.objects.remove(&*record.meta.name);
                 wake.now(ToyKey::Object(record.meta.name.to_string()));
             }
-            ObservedChange::Missing(..) | ObservedChange::Kind(..) | ObservedChange::Catalog(_) => {
-            }
+            ObservedChange::Missing(..)
+            | ObservedChange::Kind(..)
+            | ObservedChange::Progress(..)
+            | ObservedChange::Catalog(_) => {}
         }
     }
 
@@ -244,7 +246,8 @@ impl Controller for ToyController {
                     known.is_going = true;
                 }
             }
-            (_, ApiAnswer::Failed(_)) | (ToyKey::Owner(_), ApiAnswer::Done) => {}
+            (_, ApiAnswer::Failed(_) | ApiAnswer::Page(_))
+            | (ToyKey::Owner(_), ApiAnswer::Done) => {}
         }
         Vec::new()
     }

@@ -344,6 +344,8 @@ impl ChangeRecorder {
     /// Records one change. False: none arrived in time.
     pub(crate) async fn receive(&mut self, within: Duration) -> bool {
         match tokio::time::timeout(within, self.receiver.recv()).await {
+            // Tests of the feed compare its progress.
+            Ok(Some(ObservedChange::Progress(..))) => true,
             Ok(Some(change)) => {
                 let words = self.words(change);
                 self.changes.push(words);
@@ -379,6 +381,7 @@ impl ChangeRecorder {
                 };
                 format!("{} {state}", self.kind(id))
             }
+            ObservedChange::Progress(id, progress) => format!("{} {progress:?}", self.kind(id)),
             ObservedChange::Applied(record) => format!("{} applied", self.name(&record)),
             ObservedChange::Deleted(record) => format!("{} deleted", self.name(&record)),
             ObservedChange::Missing(id, uid) => {

@@ -125,7 +125,7 @@ impl ClusterSnapshot {
                     let answer = ApiAnswer::Object(record.clone());
                     answer_call(crons, uid, (call, &answer), now);
                 }
-                ApiCall::Delete { .. } => break,
+                ApiCall::Delete { .. } | ApiCall::List { .. } => break,
             }
             verdict = crons.decide(uid, now);
         }

@@ -25,15 +25,23 @@ impl OwnershipIndex {
     /// Applies the answer to a patch. If the patch ended the life of an owner in orphan deletion, dependents that appear
     /// later are orphaned too. An owner that another finalizer holds lives on and can be deleted with another policy.
     pub(crate) fn apply_patch_answer(&mut self, record: &ObjectRecord, wake: &mut WakeList<GcKey>) {
+        let (uid, facts) = (&record.meta.uid, facts_of(&record.meta));
+        if let Some(id) = self.find_shown(uid) {
+            self.apply_living_answer(id, record, wake);
+        }
+        // The owner is gone, or not every kind had been seen: by the answer, or by the event before it.
+        if self.left_orphaning.get(uid).is_some() && !facts.is_orphaning() {
+            self.orphaned_owners.insert(uid.clone(), ());
+        }
+    }
+
+    fn apply_living_answer(
+        &mut self,
+        id: NodeId,
+        record: &ObjectRecord,
+        wake: &mut WakeList<GcKey>,
+    ) {
         let RecordMeta { uid, revision, .. } = &record.meta;
-        let facts = facts_of(&record.meta);
-        let Some(id) = self.find_shown(uid) else {
-            // The feed showed the DELETED event before the answer came.
-            if self.deleted_while_orphaning.get(uid).is_some() && !facts.is_orphaning() {
-                self.orphaned_owners.insert(uid.clone(), ());
-            }
-            return;
-        };
         if revision.is_before(&self.graph.revision(id)) {
             return;
         }
@@ -44,7 +52,7 @@ impl OwnershipIndex {
         // the index has already, and then `apply` ignores it.
         if was_held && record.meta.deletion.is_some() && record.meta.finalizers.is_empty() {
             if was_orphaning {
-                self.orphaned_owners.insert(uid.clone(), ());
+                self.left_orphaning.insert(uid.clone(), ());
             }
             self.mark_going(uid);
         }

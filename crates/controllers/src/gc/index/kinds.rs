@@ -26,6 +26,7 @@ impl OwnershipIndex {
         match state {
             KindState::Gone => {
                 self.states.remove(&kind);
+                self.catch_up.forget_kind(kind);
                 self.forget_objects(kind, wake);
             }
             KindState::Frozen => {
@@ -80,12 +81,12 @@ impl OwnershipIndex {
             self.graph.set_revision(id, &Revision::default());
             self.graph.node_mut(id).facts = ObjectFacts::default();
             self.finalizers.remove(&id);
-            self.awaiting_dependents.remove(&id);
+            self.stop_waiting(id);
         }
         self.lookups.clear();
         self.absent_owners.clear();
         self.orphaned_owners.clear();
-        self.deleted_while_orphaning.clear();
+        self.left_orphaning.clear();
     }
 
     /// Turns the objects of a kind that is no longer served into virtual owners. They are not proven absent, so their
@@ -95,7 +96,7 @@ impl OwnershipIndex {
         for id in of_kind {
             let detached = self.graph.detach(id);
             self.finalizers.remove(&id);
-            self.awaiting_dependents.remove(&id);
+            self.stop_waiting(id);
             let node = self.graph.node_mut(id);
             node.facts = ObjectFacts::VIRTUAL;
             node.kind = UNRESOLVED;

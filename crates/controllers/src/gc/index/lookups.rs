@@ -1,7 +1,7 @@
 //! The results of owner lookups, and how long each of them is valid.
 //!
-//! An owner is looked up under the coordinates that a reference gives. Proven absence is final, because the server never
-//! reuses a uid; only a restore of the store revokes it. A found owner is not final: one that no feed shows is read
+//! An owner is looked up under the coordinates that a reference gives. Proven absence is final while the
+//! feeds follow their watches, because the server never reuses a uid; a relist may show another history and revokes it. A found owner is not final: one that no feed shows is read
 //! again later, and one in foreground deletion is read again before a dependent is deleted because of it, since its user
 //! may have changed the propagation policy.
 
@@ -131,6 +131,14 @@ impl OwnerLookups {
                 OwnerLookup::Alive(..) => None,
             });
         absent.collect()
+    }
+
+    /// Forgets all proofs of absence.
+    pub(crate) fn forget_absences(&mut self) {
+        for all in self.found.values_mut() {
+            all.retain(|_, lookup| !matches!(lookup, OwnerLookup::Absent(_)));
+        }
+        self.found.retain(|_, all| !all.is_empty());
     }
 
     /// Forgets everything, because the server's store was restored.

@@ -7,9 +7,11 @@ use jiff::Timestamp;
 use super::world::{NODES, PODS, RCS, World, kinds, object, to, unsynced_gc};
 use crate::gc::index::OwnershipIndex;
 use crate::gc::view::{EdgeView, GraphSelection, GraphView};
-use crate::gc::{GarbageCollector, GcKey, GraphSize, ORPHAN_HOLD_MAX};
+use crate::gc::{GarbageCollector, GcKey, GcReason, GraphSize, ORPHAN_HOLD_MAX};
 use crate::runtime::call::{AbsenceProof, ApiAnswer, DeletePropagation};
-use crate::runtime::controller::{AnsweredCall, Controller, NextStep, ObservedChange, WakeList};
+use crate::runtime::controller::{
+    AnsweredCall, Controller, FeedProgress, NextStep, ObservedChange, WakeList,
+};
 use crate::runtime::kind::KindState;
 use crate::runtime::record::{ObjectRecord, OwnerRef, Uid};
 
@@ -183,6 +185,54 @@ fn a_restore_voids_proofs_of_absence_of_every_kind() {
         ["pod", "rc"],
         "the owner was looked up again"
     );
+}
+
+/// A store that was restored with raised revisions makes every feed list again, and each at its own time. A remembered
+/// absence is from the other history.
+#[test]
+fn a_relist_of_any_kind_voids_proofs_of_absence() {
+    let mut world = World::new();
+    world.create(object(RCS, "rc", &[]));
+    world.create(object(PODS, "pod", &[to(RCS, "rc")]));
+    world.settle();
+    let restored = ["rc", "pod"].map(|uid| world.object(uid));
+    world.delete("rc", DeletePropagation::Background);
+    world.settle();
+    assert_eq!(world.names(), [""; 0]);
+    for object in &restored {
+        world.restore(object);
+    }
+    world.observe(&ObservedChange::Progress(PODS, FeedProgress::Relists));
+    world.observe(&ObservedChange::Applied(restored[1].clone().into()));
+    world.settle();
+    assert_eq!(world.names(), ["pod", "rc"]);
+    // The same if the owner's kind is not served any more: nothing proves the owner absent.
+    let [pods, _, sets, nodes] = kinds();
+    world.serve([pods, sets, nodes]);
+    world.settle();
+    assert_eq!(world.names(), ["pod", "rc"]);
+    assert!(matches!(
+        world.decide("pod").because,
+        GcReason::Unserved { .. }
+    ));
+}
+
+/// An absence that no object refers to is a hint that saves a lookup, and is forgotten within minutes.
+#[test]
+fn an_absence_without_dependents_is_forgotten() {
+    for (minutes, lookups) in [(1, 0), (10, 1)] {
+        let mut world = World::new();
+        world.create(object(RCS, "rc", &[]));
+        world.settle();
+        world.delete("rc", DeletePropagation::Background);
+        world.settle();
+        world.pass(Duration::from_secs(minutes * 60));
+        world.create(object(PODS, "pod", &[to(RCS, "rc")]));
+        world.settle();
+        assert_eq!(world.names(), [""; 0]);
+        let gets = world.calls().iter().filter(|call| call.is_read()).count();
+        assert_eq!(gets, lookups, "{minutes}");
+    }
 }
 
 /// An owner that was in orphan deletion before the restore may not be deleted in the restored store.

@@ -104,9 +104,22 @@ impl World {
     pub(super) fn new() -> Self {
         let mut world = Self::unsynced();
         for kind in KINDS {
-            world.observe(&ObservedChange::Kind(kind, KindState::Synced));
+            world.sync(kind);
         }
         world
+    }
+
+    /// A kind has not been listed yet, and sends nothing.
+    pub(super) fn begin_first_list(&mut self, kind: KindId) {
+        let now = self.now();
+        self.observe(&ObservedChange::Kind(kind, KindState::Syncing(now)));
+        self.server().bookmarked.remove(&kind);
+    }
+
+    /// A kind has been listed, and its watch sends bookmarks.
+    pub(super) fn sync(&mut self, kind: KindId) {
+        self.observe(&ObservedChange::Kind(kind, KindState::Synced));
+        self.server().bookmarked.insert(kind, 0);
     }
 
     /// An empty cluster in which no kind has been listed yet.

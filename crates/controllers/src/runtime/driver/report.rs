@@ -128,7 +128,7 @@ impl<K: Clone + Ord + fmt::Debug> DriverReport<K> {
         evidence.requests = planned.progress.requests;
         evidence.done = matches!(answer, ApiAnswer::Object(_) | ApiAnswer::Done);
         let result = match answer {
-            ApiAnswer::Object(_) | ApiAnswer::Done => "deleted",
+            ApiAnswer::Object(_) | ApiAnswer::Page(_) | ApiAnswer::Done => "deleted",
             ApiAnswer::Absent(_) => "absent",
             ApiAnswer::Failed(failure) => {
                 evidence.error = Some(failure.message.clone());

@@ -16,7 +16,7 @@ use tracing::{Instrument as _, Span};
 use super::Driver;
 use super::clock_skew::ServerTime;
 use super::report::TargetName;
-use crate::runtime::call::{ApiAnswer, ApiCall, CallFailure, CallTarget};
+use crate::runtime::call::{ApiAnswer, ApiCall, CallFailure};
 use crate::runtime::controller::{AfterWrite, AnsweredCall, Controller, DriverStep};
 use crate::runtime::effects::{Effects, PerformedCall};
 use crate::runtime::kind::KindId;
@@ -57,8 +57,8 @@ pub(super) struct InFlight<C: Controller> {
 pub(super) struct KeyProgress<K> {
     /// The key that this one waited for without success.
     pub(super) in_vain: Option<K>,
-    /// The object of the last request, if that was a read.
-    pub(super) read: Option<CallTarget>,
+    /// The last request, if that was a read.
+    pub(super) read: Option<ApiCall>,
     pub(super) conflicts: u32,
     pub(super) requests: u32,
 }
@@ -235,7 +235,7 @@ impl<C: Controller> Driver<C> {
         }
         let is_read = call.is_read();
         planned.progress.in_vain = None;
-        planned.progress.read = is_read.then(|| planned.call.target().clone());
+        planned.progress.read = is_read.then(|| planned.call.clone());
         if !is_read && !has_failed {
             // The requests from now on belong to the next write.
             planned.progress.requests = 0;
@@ -243,7 +243,7 @@ impl<C: Controller> Driver<C> {
         match answer {
             answer if answer.is_conflict() && !is_read => self.read_again(planned, now),
             ApiAnswer::Failed(failure) => self.failed(&planned, &failure, now),
-            ApiAnswer::Object(_) | ApiAnswer::Done | ApiAnswer::Absent(_) => {
+            ApiAnswer::Object(_) | ApiAnswer::Page(_) | ApiAnswer::Done | ApiAnswer::Absent(_) => {
                 self.continue_after(planned, now);
             }
         }

@@ -19,6 +19,7 @@ use kube::client::{AuthError, Body};
 use crate::runtime::call::{
     AbsenceProof, ApiAnswer, ApiCall, CallFailure, CallTarget, FailureKind,
 };
+use crate::runtime::feed::read_metadata_page;
 use crate::runtime::kind::KindCatalog;
 use crate::runtime::metrics::ControllerMetrics;
 use crate::runtime::record::body::JsonMembers;
@@ -183,6 +184,12 @@ fn success(reply: &HttpReply, call: &ApiCall, view: RecordView) -> ApiAnswer {
             ("Success", ApiCall::Delete { .. } | ApiCall::Create { .. }) => ApiAnswer::Done,
             ("Success", _) => unreadable("it is a Status"),
             _ => ApiAnswer::Failed(failure(reply, Some(status))),
+        };
+    }
+    if let ApiCall::List { .. } = call {
+        return match read_metadata_page(target.kind, &reply.body) {
+            Some(page) => ApiAnswer::Page(Arc::new(page)),
+            None => unreadable("it is no list"),
         };
     }
     match decode(target.kind, &reply.body, view) {

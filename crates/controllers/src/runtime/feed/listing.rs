@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::mem;
 
-use super::super::controller::ObservedChange;
+use super::super::controller::{FeedProgress, ObservedChange};
 use super::super::kind::KindState;
 use super::super::record::Revision;
 use super::wire::{ListPage, WatchEvent, read_event, read_page};
@@ -65,6 +65,13 @@ impl KindFeed {
         self.begin_list()
     }
 
+    /// Reports a list that is not the first one, before its objects are shown.
+    fn relist_begins(&self, out: &mut Vec<FeedOutput>) {
+        if self.was_listed {
+            self.report_progress(FeedProgress::Relists, out);
+        }
+    }
+
     /// Whether a page other than the first was requested.
     pub(super) fn has_token(&self) -> bool {
         matches!(&self.phase, FeedPhase::Listing(listing) if listing.token.is_some())
@@ -101,6 +108,7 @@ impl KindFeed {
                 self.set_state(KindState::Frozen, out);
             }
             listing.revision = Some(page.revision.clone());
+            self.relist_begins(out);
         }
         self.show_page(&page, out);
         match (page.token, listing.revision.take()) {
@@ -138,6 +146,8 @@ impl KindFeed {
         for uid in mem::take::<BTreeSet<_>>(&mut self.unlisted) {
             out.push(FeedOutput::Change(ObservedChange::Missing(self.kind, uid)));
         }
+        self.report_progress(FeedProgress::UpTo(revision.clone()), out);
+        self.was_listed = true;
         self.position = Some(revision);
         self.is_suspect = false;
         self.silent = 0;
@@ -156,6 +166,9 @@ impl KindFeed {
         out: &mut Vec<FeedOutput>,
     ) -> FeedAction {
         self.lines += 1;
+        if self.lines == 1 {
+            self.relist_begins(out);
+        }
         match read_event(self.kind, self.view, line) {
             Some(WatchEvent::Applied(record)) => self.show(record, out),
             Some(WatchEvent::Deleted(record)) => self.show_deleted(record, out),

@@ -10,6 +10,7 @@ use http_body_util::{BodyExt as _, Limited};
 use kube::client::Body;
 
 use super::super::effects::{described, reason, retry_after, shortened};
+use super::super::kind::ApiKind;
 use super::super::record::{RecordView, Revision};
 use super::FeedSetup;
 
@@ -89,15 +90,7 @@ pub(super) async fn page(
     limit: Option<u32>,
     token: Option<&str>,
 ) -> Result<Bytes, FeedError> {
-    let mut uri = feed.kind.path("", "");
-    let mut separator = '?';
-    if let Some(limit) = limit {
-        let _ = write!(uri, "?limit={limit}");
-        separator = '&';
-    }
-    if let Some(token) = token {
-        let _ = write!(uri, "{separator}continue={}", escaped(token));
-    }
+    let uri = list_path(&feed.kind, limit, token);
     let accept = match feed.view {
         RecordView::Metadata => METADATA_LIST,
         RecordView::Full => "application/json",
@@ -112,6 +105,20 @@ pub(super) async fn page(
     };
     let timeout = tokio::time::timeout(PAGE_TIMEOUT, answer).await;
     timeout.unwrap_or(Err(FeedError::PageTimeout))
+}
+
+/// The path of a page of all objects of a kind.
+pub(crate) fn list_path(kind: &ApiKind, limit: Option<u32>, token: Option<&str>) -> String {
+    let mut path = kind.path("", "");
+    let mut separator = '?';
+    if let Some(limit) = limit {
+        let _ = write!(path, "?limit={limit}");
+        separator = '&';
+    }
+    if let Some(token) = token {
+        let _ = write!(path, "{separator}continue={}", escaped(token));
+    }
+    path
 }
 
 /// Opens a watch; without a version, one that begins with all objects.

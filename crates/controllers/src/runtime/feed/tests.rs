@@ -20,6 +20,7 @@ struct FeedScript {
     elapsed: Duration,
     next: FeedAction,
     said: Vec<String>,
+    progress: Vec<FeedProgress>,
 }
 
 impl FeedScript {
@@ -31,6 +32,7 @@ impl FeedScript {
             elapsed: Duration::ZERO,
             next: FeedAction::Wait(Duration::ZERO),
             said: Vec::new(),
+            progress: Vec::new(),
         };
         script.put(FeedInput::Due);
         script
@@ -66,7 +68,14 @@ impl FeedScript {
         };
         let mut out = Vec::new();
         self.next = self.feed.step(input, at, &mut out);
-        self.said.extend(out.iter().map(render));
+        for output in &out {
+            match output {
+                FeedOutput::Change(ObservedChange::Progress(_, progress)) => {
+                    self.progress.push(progress.clone());
+                }
+                output => self.said.push(render(output)),
+            }
+        }
     }
 
     fn line(&mut self, line: &Value) {
@@ -144,6 +153,7 @@ fn render(output: &FeedOutput) -> String {
             other => format!("{other:?}").to_lowercase(),
         },
         FeedOutput::Change(ObservedChange::Catalog(_)) => "catalog".to_owned(),
+        FeedOutput::Change(ObservedChange::Progress(_, progress)) => format!("{progress:?}"),
         FeedOutput::NotServed => "not served".to_owned(),
         FeedOutput::Unreadable(object) => {
             format!("unreadable {}", object.name.as_deref().unwrap_or("?"))

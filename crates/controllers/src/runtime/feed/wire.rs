@@ -4,6 +4,7 @@ use caretaker_machinery::proto::{MAGIC, MalformedProto, ProtoFields, envelope};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::super::call::ObjectPage;
 use super::super::kind::KindId;
 use super::super::record::{
     ObjectRecord, RecordView, Revision, UnreadableObject, decode, decode_partial, watch_event,
@@ -108,6 +109,18 @@ struct ListMetadata {
     resource_version: Option<String>,
     #[serde(rename = "continue")]
     token: Option<Box<str>>,
+}
+
+/// Decodes a page of a list of metadata; `None` if it is no list.
+pub(crate) fn read_metadata_page(kind: KindId, bytes: &[u8]) -> Option<ObjectPage> {
+    let page = read_page(bytes).ok()?;
+    let items = page.items.iter();
+    let items = items.filter_map(|item| item.decode(kind, RecordView::Metadata).ok());
+    Some(ObjectPage {
+        items: items.collect(),
+        revision: page.revision,
+        token: page.token,
+    })
 }
 
 /// Decodes a line of JSON or a frame of protocol buffers; `None` if it is no event.

@@ -174,3 +174,29 @@ fn a_list_follows_several_watches_that_cannot_be_opened() {
     script.pass_waits();
     assert!(script.is_listing_by_page());
 }
+
+/// The collector waits until a feed reaches a version, and distrusts proofs of absence when a feed lists again.
+#[test]
+fn reports_how_far_it_has_followed_the_history() {
+    let up_to = |number| FeedProgress::UpTo(Revision::Number(number));
+    for mut script in [FeedScript::watching(), FeedScript::watching_by_pages()] {
+        assert_eq!(script.progress, [up_to(10)]);
+        script.line(&event("ADDED", "c", 11));
+        script.line(&bookmark(20));
+        script.line(&error(410, "Expired"));
+        script.pass_waits();
+        assert_eq!(
+            script.progress,
+            [up_to(10), up_to(20)],
+            "nothing was listed yet"
+        );
+        script.page(&page(30, "more", &[("a", 3)]));
+        assert_eq!(script.progress.last(), Some(&FeedProgress::Relists));
+        script.page(&page(30, "", &[("b", 2)]));
+        assert_eq!(
+            script.progress[2..],
+            [FeedProgress::Relists, up_to(30)],
+            "the list is complete"
+        );
+    }
+}

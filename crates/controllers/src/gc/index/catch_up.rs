@@ -1,0 +1,287 @@
+//! How far each kind has been seen, and which orphaning owners wait for it.
+//!
+//! An owner in orphan deletion is released only after every kind has been seen up to the owner's deletion: a dependent
+//! that a lagging watch has not shown yet would lose its owner without losing its reference, and would then be deleted
+//! for the owner's absence. A kind has been seen so far if its feed has shown a version that is not older than the
+//! owner's, or if a list that began afterwards shows no unknown dependent of the owner. Versions of different kinds can
+//! be compared because one etcd counts them; an aggregated API server with a store of its own counts differently, and
+//! its kinds rely on the list.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::OwnershipIndex;
+use super::graph::NodeId;
+use crate::gc::GcKey;
+use crate::runtime::call::ObjectPage;
+use crate::runtime::controller::{FeedProgress, WakeList};
+use crate::runtime::kind::{KindId, KindState};
+use crate::runtime::queue::later;
+use crate::runtime::record::{ObjectRecord, Revision, Uid};
+
+/// How long an orphaning owner waits for the watches before the other kinds are listed. Busy watches need no list.
+pub(crate) const CATCH_UP_WAIT: Duration = Duration::from_millis(500);
+/// How often an orphaning owner is decided again while it waits, and a kind listed again whose list showed an unknown
+/// dependent.
+pub(crate) const CATCH_UP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The progress of all feeds and of the lists that replace it.
+#[derive(Debug, Default)]
+pub(crate) struct CatchUp {
+    /// The highest version that the feed of each kind has shown. None while it lists.
+    positions: BTreeMap<KindId, u64>,
+    checks: BTreeMap<KindId, KindCheck>,
+    owners: BTreeMap<NodeId, OrphaningOwner>,
+    last_number: u64,
+}
+
+/// An owner in orphan deletion.
+#[derive(Debug)]
+struct OrphaningOwner {
+    /// Numbers grow in the order in which the index saw the deletions.
+    number: u64,
+    /// The version in which the index first saw the deletion; `None` if it is no number.
+    revision: Option<u64>,
+    since: Timestamp,
+}
+
+/// The list of a kind whose feed has not shown enough.
+#[derive(Debug, Default)]
+struct KindCheck {
+    /// A complete list shows all dependents of owners up to this number.
+    checked: u64,
+    /// Of these, the owners of which it showed an unknown dependent.
+    unknown: BTreeSet<Uid>,
+    /// When the last list ended.
+    ended: Option<Timestamp>,
+    current: Option<CurrentList>,
+}
+
+/// A list that has not been read to its end.
+#[derive(Debug)]
+struct CurrentList {
+    /// The last owner that was orphaning when the list began.
+    covers: u64,
+    unknown: BTreeSet<Uid>,
+    token: Option<Box<str>>,
+}
+
+/// What the check of a kind needs next.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum CheckStep {
+    /// No owner waits for the kind.
+    Settled,
+    /// List it at this time.
+    At(Timestamp),
+    /// Request the page with this token, or the first one.
+    Page(Option<Box<str>>),
+}
+
+// === impl CatchUp ===
+
+impl CatchUp {
+    fn is_seen(&self, kind: KindId, id: NodeId, uid: &Uid) -> bool {
+        let Some(owner) = self.owners.get(&id) else {
+            return true;
+        };
+        let position = self.positions.get(&kind);
+        let is_followed =
+            position.is_some_and(|seen| owner.revision.is_some_and(|own| own <= *seen));
+        let check = self.checks.get(&kind);
+        is_followed
+            || check
+                .is_some_and(|check| owner.number <= check.checked && !check.unknown.contains(uid))
+    }
+
+    fn advance(&mut self, kind: KindId, revision: &Revision) {
+        if let (Some(position), Revision::Number(number)) =
+            (self.positions.get_mut(&kind), revision)
+        {
+            *position = (*position).max(*number);
+        }
+    }
+
+    /// Forgets everything about a kind that is not watched any more.
+    pub(super) fn forget_kind(&mut self, kind: KindId) {
+        self.positions.remove(&kind);
+        self.checks.remove(&kind);
+    }
+
+    pub(super) fn end(&mut self, id: NodeId) {
+        self.owners.remove(&id);
+        if self.owners.is_empty() {
+            self.checks.clear();
+        }
+    }
+}
+
+// === impl OwnershipIndex ===
+
+impl OwnershipIndex {
+    /// Takes note of a feed's progress. A feed that lists again may list another history, so proofs of absence from the
+    /// old one are void: each feed notices a restore by itself, and an absent owner may be back before its own feed
+    /// notices.
+    pub fn set_progress(
+        &mut self,
+        kind: KindId,
+        progress: &FeedProgress,
+        wake: &mut WakeList<GcKey>,
+    ) {
+        match progress {
+            FeedProgress::UpTo(Revision::Number(number)) => {
+                self.catch_up.positions.insert(kind, *number);
+                self.wake_seen_owners(wake);
+            }
+            FeedProgress::UpTo(Revision::Odd(_)) => {}
+            FeedProgress::Relists => {
+                self.catch_up.positions.remove(&kind);
+                self.lookups.forget_absences();
+                self.absent_owners.clear();
+            }
+        }
+    }
+
+    /// Takes note of an object that a feed has shown: the feed has shown everything up to its version.
+    pub fn advance(&mut self, record: &ObjectRecord) {
+        self.catch_up.advance(record.kind, &record.meta.revision);
+    }
+
+    /// An owner is in orphan deletion: it waits until every kind has been seen.
+    pub(super) fn begin_orphaning(&mut self, id: NodeId, wake: &mut WakeList<GcKey>) {
+        if self.catch_up.owners.contains_key(&id) {
+            return;
+        }
+        self.catch_up.last_number += 1;
+        let owner = OrphaningOwner {
+            number: self.catch_up.last_number,
+            revision: match self.graph.revision(id) {
+                Revision::Number(number) => Some(number),
+                Revision::Odd(_) => None,
+            },
+            since: self.now,
+        };
+        self.catch_up.owners.insert(id, owner);
+        let at = later(self.now, CATCH_UP_WAIT);
+        for kind in self.states.keys() {
+            wake.at(GcKey::Kind(*kind), at);
+        }
+    }
+
+    /// Since when an owner is in orphan deletion, as far as the index saw it.
+    pub(crate) fn orphaning_since(&self, id: NodeId) -> Option<Timestamp> {
+        self.catch_up.owners.get(&id).map(|owner| owner.since)
+    }
+
+    /// The kinds that have not been seen up to an owner's orphan deletion. A forbidden kind can never be seen.
+    pub(crate) fn unseen_kinds(&self, id: NodeId) -> Vec<KindId> {
+        let uid = &self.graph.node(id).uid;
+        let states = self.states.iter();
+        let unseen = states.filter(|(kind, state)| {
+            **state != KindState::Forbidden && !self.catch_up.is_seen(**kind, id, uid)
+        });
+        unseen.map(|(kind, _)| *kind).collect()
+    }
+
+    /// What the list of a kind needs next. Only a synced kind is listed: another one is being listed by its feed, or
+    /// cannot be listed.
+    pub(crate) fn next_check(&self, kind: KindId, now: Timestamp) -> CheckStep {
+        let owners = self.catch_up.owners.iter();
+        let mut waiting = owners.filter(|(id, owner)| {
+            let is_due = later(owner.since, CATCH_UP_WAIT) <= now;
+            is_due
+                && !self
+                    .catch_up
+                    .is_seen(kind, **id, &self.graph.node(**id).uid)
+        });
+        if self.states.get(&kind) != Some(&KindState::Synced) || waiting.next().is_none() {
+            return CheckStep::Settled;
+        }
+        match self.catch_up.checks.get(&kind) {
+            Some(KindCheck {
+                current: Some(list),
+                ..
+            }) => CheckStep::Page(list.token.clone()),
+            Some(KindCheck {
+                ended: Some(ended),
+                unknown,
+                ..
+            }) if !unknown.is_empty() => match later(*ended, CATCH_UP_INTERVAL) {
+                at if at > now => CheckStep::At(at),
+                _ => CheckStep::Page(None),
+            },
+            _ => CheckStep::Page(None),
+        }
+    }
+
+    /// Takes a page of the list of a kind. The page with no token before it begins a list.
+    pub(crate) fn check_page(
+        &mut self,
+        kind: KindId,
+        asked: Option<&str>,
+        page: &ObjectPage,
+        wake: &mut WakeList<GcKey>,
+    ) {
+        let unknown = self.owners_with_unknown_dependents(page);
+        let covers = self.catch_up.last_number;
+        let check = self.catch_up.checks.entry(kind).or_default();
+        let mut list = match (asked, check.current.take()) {
+            (Some(asked), Some(list)) if list.token.as_deref() == Some(asked) => list,
+            (Some(_), _) => return,
+            (None, _) => CurrentList {
+                covers,
+                unknown: BTreeSet::new(),
+                token: None,
+            },
+        };
+        list.unknown.extend(unknown);
+        if page.token.is_some() {
+            list.token.clone_from(&page.token);
+            check.current = Some(list);
+            return;
+        }
+        check.checked = list.covers;
+        check.unknown = list.unknown;
+        check.ended = Some(self.now);
+        self.wake_seen_owners(wake);
+    }
+
+    /// A page of the list of a kind could not be read, so the list begins again.
+    pub(crate) fn drop_check(&mut self, kind: KindId) {
+        if let Some(check) = self.catch_up.checks.get_mut(&kind) {
+            check.current = None;
+        }
+    }
+
+    /// The orphaning owners that an object of the page refers to, but no object of the index that is as new.
+    fn owners_with_unknown_dependents(&self, page: &ObjectPage) -> BTreeSet<Uid> {
+        let owners = page.items.iter().flat_map(|item| {
+            let known = self
+                .graph
+                .find(&item.meta.uid)
+                .filter(|id| !self.is_virtual(*id));
+            let references = item.meta.owners.iter().map(|reference| &reference.uid);
+            references.filter(move |uid| {
+                let Some(owner) = self.graph.find(uid) else {
+                    return false;
+                };
+                let is_known = known.is_some_and(|id| {
+                    let mut edges = self.graph.owners(id);
+                    edges.any(|(_, edge)| edge.owner == owner)
+                        || !self.graph.revision(id).is_before(&item.meta.revision)
+                });
+                self.catch_up.owners.contains_key(&owner) && !is_known
+            })
+        });
+        owners.cloned().collect()
+    }
+
+    fn wake_seen_owners(&self, wake: &mut WakeList<GcKey>) {
+        for id in self.catch_up.owners.keys() {
+            if self.unseen_kinds(*id).is_empty() {
+                wake.now(self.key(*id));
+            }
+        }
+    }
+}
