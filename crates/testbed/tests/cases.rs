@@ -70,7 +70,7 @@ fn main() -> ExitCode {
     let early = Disturbance::LagAndEarlyDeletes;
     chaos_trials("early", EARLY_SEEDS, early, &mut trials);
     let name = "chaos::partial_discovery_after_a_crash".to_owned();
-    trials.push(trial(name, survives_partial_discovery).with_ignored_flag(true));
+    trials.push(trial(name, survives_partial_discovery));
     script_trials(&mut trials);
     libtest_mimic::run(&arguments, trials).exit_code()
 }

@@ -9,8 +9,6 @@ mod crash_mutants;
 mod cron_inputs;
 #[path = "suites/inputs.rs"]
 mod inputs;
-#[path = "suites/logs.rs"]
-mod logs;
 #[path = "suites/podgc.rs"]
 mod pod_gc;
 #[path = "suites/ttl.rs"]

@@ -311,16 +311,18 @@ fn wait_for_orphans(index: &OwnershipIndex, id: NodeId, now: Timestamp) -> GcDec
         let next = index.identity(edge.dependent);
         return (NextStep::Rest, GcReason::WaitsForOrphans { next });
     }
-    let unseen = index.unseen_kinds(id);
-    let since = index.orphaning_since(id).unwrap_or(now);
-    let kinds = kind_names(index, unseen.iter().copied());
-    if unseen.is_empty() || now >= super::sync_deadline(since) {
+    let unseen = index.unseen_names(id, now);
+    let deadline = super::sync_deadline(index.orphaning_since(id).unwrap_or(now));
+    if unseen.is_empty() || now >= deadline {
         let release = patches::without_finalizer(index, id, ORPHAN);
-        let because = GcReason::DependentsOrphaned { unseen: kinds };
+        let because = GcReason::DependentsOrphaned { unseen };
         return (patch(index, id, release), because);
     }
-    let at = later(now, CATCH_UP_INTERVAL).min(super::sync_deadline(since));
-    (NextStep::At(at), GcReason::WaitsForWatches { kinds })
+    let at = later(now, CATCH_UP_INTERVAL).min(deadline);
+    (
+        NextStep::At(at),
+        GcReason::WaitsForWatches { kinds: unseen },
+    )
 }
 
 /// Releases an owner in foreground deletion once every kind that may hold dependents has been listed, or its first list has taken too long.

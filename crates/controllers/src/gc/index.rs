@@ -67,6 +67,8 @@ pub struct OwnershipIndex {
     /// kind had been seen. The answer to our patch shows whether we released them or another client changed them.
     left_orphaning: BoundedMap<Uid, ()>,
     catch_up: CatchUp,
+    /// When discovery last found other kinds.
+    pub(crate) catalog_since: Timestamp,
     /// The time of the last change or answer.
     now: Timestamp,
     /// All finalizers of the objects that have `foregroundDeletion` or `orphan`.
@@ -115,6 +117,7 @@ impl OwnershipIndex {
             orphaned_owners: BoundedMap::new(ABSENT_OWNERS),
             left_orphaning: BoundedMap::new(ABSENT_OWNERS),
             catch_up: CatchUp::default(),
+            catalog_since: Timestamp::UNIX_EPOCH,
             now: Timestamp::UNIX_EPOCH,
             finalizers: BTreeMap::new(),
             virtual_nodes: BTreeSet::new(),

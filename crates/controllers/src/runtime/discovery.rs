@@ -137,6 +137,27 @@ pub fn merge(
 // === impl DiscoveryGaps ===
 
 impl DiscoveryGaps {
+    /// The paths of the documents that failed, without those of which a kind is known: its feed goes on.
+    #[must_use]
+    pub fn unknown(&self, kinds: &[ApiKind]) -> Vec<String> {
+        let has = |is: &dyn Fn(&ApiKind) -> bool| kinds.iter().any(is);
+        let core = self.core && !has(&|kind| kind.group.is_empty());
+        let groups = self.groups && !has(&|kind| !kind.group.is_empty());
+        let roots = [(core, "/api"), (groups, "/apis")].into_iter();
+        let roots = roots.filter(|(is_unknown, _)| *is_unknown);
+        let unread = self.group_versions.iter().filter(|(group, version)| {
+            !has(&|kind| kind.group == *group && kind.versions.contains(version))
+        });
+        let unread = unread.map(|(group, version)| match &**group {
+            "" => format!("/api/{version}"),
+            group => format!("/apis/{group}/{version}"),
+        });
+        roots
+            .map(|(_, path)| path.to_owned())
+            .chain(unread)
+            .collect()
+    }
+
     /// Whether a kind, in its known version, may be served although the round did not find it.
     #[must_use]
     pub fn covers(&self, kind: &ApiKind) -> bool {

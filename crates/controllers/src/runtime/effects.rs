@@ -177,7 +177,6 @@ impl PerformedCall {
 }
 
 fn request(call: &ApiCall, kind: &ApiKind, view: RecordView) -> Result<Request<Body>, InvalidCall> {
-    let target = call.target();
     if call
         .judged()
         .is_some_and(|judged| !judged.revision.is_exact())
@@ -189,21 +188,8 @@ fn request(call: &ApiCall, kind: &ApiKind, view: RecordView) -> Result<Request<B
         (_, RecordView::Metadata) => ACCEPT_METADATA,
         (_, RecordView::Full) => ACCEPT_FULL,
     };
-    let path = match call {
-        ApiCall::Get { .. } | ApiCall::Delete { .. } => path(target, kind)?,
-        ApiCall::List { token, .. } => list_path(kind, Some(PAGE_LIMIT), token.as_deref()),
-        ApiCall::Create {
-            subresource: None, ..
-        } => {
-            path(target, kind)?;
-            kind.path(&encoded(&target.namespace), "")
-        }
-        ApiCall::Create { subresource, .. } | ApiCall::Patch { subresource, .. } => {
-            let subresource = subresource.map(|name| format!("/{name}"));
-            path(target, kind)? + &subresource.unwrap_or_default()
-        }
-    };
-    let request = Request::builder().uri(path).header(header::ACCEPT, accept);
+    let request = Request::builder().uri(call_path(call, kind)?);
+    let request = request.header(header::ACCEPT, accept);
     let request = match call {
         ApiCall::Get { .. } | ApiCall::List { .. } => {
             request.method(Method::GET).body(Body::empty())
@@ -248,6 +234,24 @@ fn request(call: &ApiCall, kind: &ApiKind, view: RecordView) -> Result<Request<B
             .body(json_body(&with_judged(patch, judged)?)),
     };
     Ok(request?)
+}
+
+fn call_path(call: &ApiCall, kind: &ApiKind) -> Result<String, InvalidCall> {
+    let target = call.target();
+    Ok(match call {
+        ApiCall::Get { .. } | ApiCall::Delete { .. } => path(target, kind)?,
+        ApiCall::List { token, .. } => list_path(kind, Some(PAGE_LIMIT), token.as_deref()),
+        ApiCall::Create {
+            subresource: None, ..
+        } => {
+            path(target, kind)?;
+            kind.path(&encoded(&target.namespace), "")
+        }
+        ApiCall::Create { subresource, .. } | ApiCall::Patch { subresource, .. } => {
+            let subresource = subresource.map(|name| format!("/{name}"));
+            path(target, kind)? + &subresource.unwrap_or_default()
+        }
+    })
 }
 
 fn json_body(json: &Value) -> Body {

@@ -75,6 +75,8 @@ pub struct KindCatalog {
     served: BTreeMap<GroupVersionKind, KindMeaning>,
     /// The last resource of each group, version and kind that was served once and is not served now.
     retired: BTreeMap<GroupVersionKind, RetiredKind>,
+    /// The parts of discovery that could not be read, as paths such as `/apis`, and of which no kind is known.
+    gaps: Vec<String>,
 }
 
 /// A kind that is not served any more, as far as references to it need it.
@@ -106,6 +108,7 @@ impl KindCatalog {
             ids: self.ids.clone(),
             served: BTreeMap::new(),
             retired: self.retired.clone(),
+            gaps: Vec::new(),
         };
         for kind in kinds {
             next.add(kind);
@@ -125,6 +128,19 @@ impl KindCatalog {
         let served = &next.served;
         next.retired.retain(|key, _| !served.contains_key(key));
         next
+    }
+
+    /// The same kinds, with the parts of discovery that could not be read.
+    #[must_use]
+    pub fn with_gaps(mut self, gaps: Vec<String>) -> Self {
+        self.gaps = gaps;
+        self
+    }
+
+    /// The parts of discovery that could not be read and of which no kind is known. The server may have kinds there.
+    #[must_use]
+    pub fn gaps(&self) -> &[String] {
+        &self.gaps
     }
 
     /// Adds a kind, unless all ids are used. References to a kind without an id do not resolve.

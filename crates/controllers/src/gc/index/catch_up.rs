@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use super::OwnershipIndex;
 use super::graph::NodeId;
 use crate::gc::GcKey;
+use crate::gc::standing::kind_name;
 use crate::runtime::call::ObjectPage;
 use crate::runtime::controller::{FeedProgress, WakeList};
 use crate::runtime::kind::{KindId, KindState};
@@ -182,6 +183,18 @@ impl OwnershipIndex {
             **state != KindState::Forbidden && !self.catch_up.is_seen(**kind, id, uid)
         });
         unseen.map(|(kind, _)| *kind).collect()
+    }
+
+    /// The names of all that has not been seen up to an owner's orphan deletion: kinds, and parts of discovery. Kinds that
+    /// discovery has just found have no feed yet.
+    pub(crate) fn unseen_names(&self, id: NodeId, now: Timestamp) -> Vec<String> {
+        let unseen = self.unseen_kinds(id);
+        let mut names: Vec<String> = unseen.iter().map(|kind| kind_name(self, *kind)).collect();
+        names.extend(self.catalog.gaps().iter().cloned());
+        if names.is_empty() && now < later(self.catalog_since, CATCH_UP_WAIT) {
+            names.push("kinds that discovery has just found".to_owned());
+        }
+        names
     }
 
     /// What the list of a kind needs next. Only a synced kind is listed: another one is being listed by its feed, or

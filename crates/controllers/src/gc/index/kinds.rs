@@ -48,6 +48,7 @@ impl OwnershipIndex {
     /// if that is so, because most new kinds own nothing yet.
     pub fn set_catalog(&mut self, catalog: &Arc<KindCatalog>, wake: &mut WakeList<GcKey>) {
         let before = std::mem::replace(&mut self.catalog, catalog.clone());
+        self.catalog_since = self.now;
         if !self.types.resolve(&before, catalog) {
             return;
         }

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::gc::index::FOREGROUND;
+use crate::gc::index::catch_up::CATCH_UP_WAIT;
 use crate::gc::{GarbageCollector, GcKey, GcReason};
 use crate::runtime::call::{CallTarget, DeletePropagation, FailureKind};
 use crate::runtime::controller::{Controller, EventNote, ObservedChange, Verdict, WakeList};
@@ -106,6 +107,8 @@ impl World {
         for kind in KINDS {
             world.sync(kind);
         }
+        // The kinds that discovery found have their feeds.
+        world.set_time(world.now() + CATCH_UP_WAIT);
         world
     }
 

@@ -32,6 +32,8 @@ const COST_FACTOR: u32 = 4;
 const FOLLOW_UP: Duration = Duration::from_secs(2);
 /// Between discoveries until the first one succeeds.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
+/// The pause while parts of discovery cannot be read. The collector holds owners in orphan deletion meanwhile.
+const GAP_RETRY: Duration = Duration::from_secs(5);
 /// How long kinds may take to sync before it counts as an error, as upstream.
 const SYNC_WAIT: Duration = Duration::from_secs(30);
 
@@ -223,7 +225,10 @@ impl FeedCoordinator {
             tracing::warn!(%error, "discovery is incomplete; keeping the kinds of missing groups");
         }
         match merge(&found, &self.catalog, |id| self.states.has_synced(id)) {
-            Some(kinds) => self.accept(self.catalog.with(kinds)),
+            Some(kinds) => {
+                let gaps = found.failed.unknown(&kinds);
+                self.accept(self.catalog.with(kinds).with_gaps(gaps));
+            }
             None => {
                 tracing::warn!("discovery found no kinds; keeping the known ones");
                 self.states.count_sync_error();
@@ -231,6 +236,7 @@ impl FeedCoordinator {
         }
         let pause = match self.is_blank() {
             true => FIRST_RETRY,
+            false if !self.catalog.gaps().is_empty() => GAP_RETRY.min(self.options.discovery_every),
             false => self.options.discovery_every,
         };
         self.discovery.pause(pause, took);
