@@ -12,7 +12,7 @@ use crate::http::HttpClient;
 const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const HEAD: &str = "\
 # resource\tgroup\tversion\tplural\tkind\tscope\tsingular\tshort names\tcategories\tverbs
-# sub\tgroup\tversion\tplural/subresource\tkind (group/version/DiscoveryKind where these differ)\tverbs
+# sub\tgroup\tversion\tplural/subresource\tkind (group/version/Kind where these differ)\tverbs
 # `-` stands for the core group and for nothing; groups are in the server's order of preference
 ";
 
