@@ -46,9 +46,10 @@ pub const NAME: &str = "garbage-collector-controller";
 /// Resources that the collector does not watch, as resource and group. The API server expires Events by itself.
 pub const IGNORED: [(&str, &str); 2] = [("events", ""), ("events", "events.k8s.io")];
 
-/// How long the collector waits for the first list of a kind. Until then it does not look up owners of that kind,
-/// because the list will show them, and it does not release owners, because the list may show dependents. A kind
-/// that takes longer delays nothing.
+/// How long owner lookups and releases wait for kinds. The lookup of an owner waits for the first list of its kind,
+/// because the list will show the owner. A release waits because there may be unknown dependents: after a foreground
+/// deletion for the first lists of all kinds, after an orphan deletion until all kinds have been seen up to that
+/// deletion. A kind that takes longer delays nothing; the Event of a release names it.
 pub const ORPHAN_HOLD_MAX: Duration = Duration::from_secs(30);
 
 /// Deletes objects whose owners are absent, and completes foreground and orphan deletions.

@@ -1,7 +1,8 @@
 //! The controllers and the runtime they share.
 //!
-//! One delete is walked in five files, the same for every controller X: [`runtime::feed`] → `X/index` → `X/decide` →
-//! [`runtime::driver`] → [`runtime::effects`].
+//! A delete takes the same way in every controller X. [`runtime::feed`] sends a change; `X.rs` takes it (`observe`) into
+//! `X/index`; `X/decide` asks for a request; [`runtime::driver`] checks the request and sends it (`driver/requests`)
+//! through [`runtime::effects`]; `X.rs` takes the answer (`answered`).
 //!
 //! - [`runtime`]: feeds bring changes, a driver asks a controller what follows, effects carry it out.
 //! - [`cron`]: makes Jobs on the schedules of CronJobs.

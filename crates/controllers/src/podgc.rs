@@ -42,7 +42,8 @@ pub const NAME: &str = "pod-garbage-collector-controller";
 /// The time between two rounds, as upstream.
 pub const PERIOD: Duration = Duration::from_secs(20);
 
-/// How long a Node has to be missing before its Pods are removed, as upstream.
+/// How long a Node has to be missing before its Pods are removed, as upstream. It counts from the next round, so the
+/// Node has been missing for 40 to 60 s when it ends.
 pub const QUARANTINE: Duration = Duration::from_secs(40);
 
 /// The most requests in flight at the same time.

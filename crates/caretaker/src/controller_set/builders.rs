@@ -50,7 +50,7 @@ pub(super) fn pod_gc(launcher: &mut ControllerLauncher<'_>) -> Box<dyn RunningCo
     };
     let make = move || PodGcController::new(settings);
     let current = launcher.start(podgc::NAME, podgc::interest(), adjust, make);
-    // All its metrics come from the driver.
+    // Its metrics are counted in `measure`; none is read from its state.
     running(podgc::NAME, current, |_, _| {})
 }
 
@@ -73,7 +73,7 @@ pub(super) fn cron_jobs(
     };
     let make = move || CronJobs::new(row, settings.clone());
     let current = launcher.start(row.name, row.interest(), adjust, make);
-    // All its metrics come from the driver.
+    // Its metrics are counted in `measure`; none is read from its state.
     running(row.name, current, |_, _| {})
 }
 

@@ -84,9 +84,9 @@ fn decide_due_pod(
         (PodSweep::Terminated, _) => terminated_reason(index, uid, pod),
         (PodSweep::Unscheduled, _) => PodGcReason::Unscheduled,
         (PodSweep::OutOfService, Some(NodeLookup::Alive)) => PodGcReason::OutOfService { node },
-        // The Pod is orphaned as soon as the feed shows the Node's DELETED event too.
+        // The Pod is orphaned as soon as the feed shows the Node's DELETED event too. If the feed never does, another Node
+        // has the name, and the next round sees it.
         (PodSweep::OutOfService, Some(NodeLookup::Absent(_))) => {
-            // If the feed never does, another Node has the name, and the next round sees it.
             return (
                 NextStep::At(index.next_round(now)),
                 PodGcReason::NodeVanishing { node },

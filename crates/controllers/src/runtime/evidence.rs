@@ -1,4 +1,4 @@
-//! Evidence: one record per write, for the log, for `/debug/actions` and for the narration of `up`.
+//! Evidence: one record per write, for the log, for `/debug/actions` and for the summary lines.
 //!
 //! The driver makes the records. A failed write is recorded with the server's code and message, a write that a dry run
 //! held back with the word `dry-run`; reads are only counted. No record holds anything of an object but its identity.

@@ -70,7 +70,7 @@ pub struct KindFeed {
     was_listed: bool,
     /// The highest version of any list, event or bookmark of the collection.
     highest: Option<u64>,
-    /// A version went back, and a list from the quorum has to show the reason.
+    /// A version went back. The same list again has to show the reason: a replica lagged, or the store was restored.
     ///
     /// DEVIATION(restored-store): upstream does not check this. Objects from before a restore stay in its graph.
     is_suspect: bool,

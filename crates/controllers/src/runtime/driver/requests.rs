@@ -30,7 +30,8 @@ pub const CONFLICTS_AT_ONCE: u32 = 5;
 /// take a hundredth of it.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// A slow kind may have one in this many slots, or all but one of a few: a kind that hangs must leave room for others.
+/// A slow kind may have one in this many slots, and at least this many if that leaves one to the others: a kind that hangs
+/// must leave room for others.
 const SLOW_SHARE: usize = 4;
 
 /// How long a key waits when its kind has no free slot.
@@ -328,7 +329,7 @@ impl<C: Controller> Driver<C> {
     }
 }
 
-/// How many slots a slow kind may have.
+/// How many slots a slow kind may have: a quarter, at least four, and all but one of two to five.
 fn slow_share(workers: usize) -> usize {
     let all_but_one = workers.saturating_sub(1).min(SLOW_SHARE);
     (workers / SLOW_SHARE).max(all_but_one).max(1)

@@ -1,9 +1,9 @@
 //! Sends one request, reads its whole response, and turns the response into an answer.
 //!
 //! Every write goes through [`exchange`], so that time and size of a response are limited in one place. [`answer`] is
-//! pure: a reply goes in, an answer comes out. An object is absent only if a well-formed `Status` with code 404 and
-//! reason NotFound names that very object, and discovery serves its kind. A page of text, the 404 of another object or a
-//! broken response prove nothing about the object.
+//! pure: a reply goes in, an answer comes out. An object is absent only if discovery serves its kind and a well-formed
+//! `Status` with code 404 and reason NotFound has its name, group and resource; such a `Status` has neither namespace nor
+//! uid. A page of text, the 404 of another object or a broken response prove nothing about the object.
 
 use std::error::Error;
 use std::sync::Arc;

@@ -58,7 +58,7 @@ impl KindFeed {
         }
     }
 
-    /// The version of a list went back. A list from the quorum shows whether the server lags or its store was restored.
+    /// The version of a list went back. The same list again shows whether a replica lagged or the store was restored.
     fn check(&mut self) -> FeedAction {
         self.is_suspect = true;
         self.retry.set_loss();
@@ -103,7 +103,7 @@ impl KindFeed {
                 if !self.is_suspect {
                     return self.check();
                 }
-                // The list is from the quorum and still lower: the store was restored from a backup.
+                // A version went back before, and this list is lower too: the store was restored from a backup.
                 self.highest = page.revision.number();
                 self.set_state(KindState::Frozen, out);
             }

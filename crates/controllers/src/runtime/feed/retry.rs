@@ -126,6 +126,7 @@ impl KindFeed {
                 out.push(FeedOutput::NotServed);
                 self.fail(retry_after, at, out)
             }
+            // 504: the server has not reached our version, or a proxy timed out; both relist.
             410 | 504 if self.position.is_some() => self.expired(at),
             410 if self.has_token() && self.pages => {
                 // The list takes longer than the server keeps its history: request all objects at once.

@@ -11,7 +11,7 @@ fn a_lagging_replica_freezes_nothing() {
     script.pass(130);
     script.line(&error(410, "Expired"));
     script.page(&page(40, "", &[("a", 3), ("old", 39)]));
-    // The objects are not shown; one list from the quorum follows.
+    // The objects are not shown; the same list again follows.
     assert!(script.is_listing_by_page(), "{:?}", script.next);
     assert!(script.said().is_empty());
     script.page(&page(51, "", &[("a", 3), ("c", 50)]));
