@@ -159,7 +159,9 @@ impl Controller for CronJobs {
                 self.confirmed(answered);
                 None
             }
-            ApiCall::Get { .. } | ApiCall::List { .. } => self.found(answered),
+            ApiCall::Get { .. } | ApiCall::GetInVersion { .. } | ApiCall::List { .. } => {
+                self.found(answered)
+            }
         };
         note.into_iter().collect()
     }

@@ -77,6 +77,9 @@ pub enum GcKey {
 pub struct OwnerCoordinates {
     /// The kind that the reference's apiVersion and kind resolve to.
     pub kind: KindId,
+    /// The version that the reference names, if the server prefers another one. Two versions of a group may be served from
+    /// different stores.
+    pub version: Option<Box<str>>,
     /// The dependent's namespace; empty for cluster-scoped owners.
     pub namespace: Box<str>,
     pub name: Box<str>,
@@ -159,8 +162,9 @@ impl GarbageCollector {
             (ApiCall::Delete { .. }, ObjectPresence::Nothing) if *answer == ApiAnswer::Done => {
                 self.index.mark_going(uid);
             }
-            // The collector creates nothing, and lists only kinds.
-            (ApiCall::Create { .. } | ApiCall::List { .. }, _) | (_, ObjectPresence::Nothing) => {}
+            // The collector creates nothing, lists only kinds, and reads only owners in another version.
+            (ApiCall::Create { .. } | ApiCall::List { .. } | ApiCall::GetInVersion { .. }, _)
+            | (_, ObjectPresence::Nothing) => {}
         }
     }
 }
@@ -202,7 +206,7 @@ impl Controller for GarbageCollector {
                 let gone = OwnerCoordinates::of(&place, &meta.uid);
                 self.index.mark_absent(gone, AbsenceProof::Observed, wake);
             }
-            ObservedChange::Missing(_, uid) => self.index.mark_doubtful(uid, wake),
+            ObservedChange::Missing(kind, uid) => self.index.mark_doubtful(*kind, uid, wake),
             ObservedChange::Kind(kind, state) => self.index.set_kind_state(*kind, *state, wake),
             ObservedChange::Progress(kind, progress) => {
                 self.index.set_progress(*kind, progress, wake);
@@ -240,9 +244,18 @@ impl OwnerCoordinates {
     fn of(target: &CallTarget, uid: &Uid) -> Self {
         Self {
             kind: target.kind,
+            version: None,
             namespace: target.namespace.clone(),
             name: target.name.clone(),
             uid: uid.clone(),
+        }
+    }
+
+    /// The same coordinates for the version that the feed of the kind shows.
+    fn in_any_version(&self) -> Self {
+        Self {
+            version: None,
+            ..self.clone()
         }
     }
 

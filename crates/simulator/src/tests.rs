@@ -177,7 +177,9 @@ pub(crate) fn decided(decision: &ActorDecision) -> RequestSummary {
             subresource, patch, ..
         } => (subresource, None, patch),
         ApiCall::Delete { grace_secs, .. } => (None, grace_secs, Value::Null),
-        ApiCall::Get { .. } | ApiCall::List { .. } => panic!("actors never send GET"),
+        ApiCall::Get { .. } | ApiCall::GetInVersion { .. } | ApiCall::List { .. } => {
+            panic!("actors never send GET")
+        }
     };
     RequestSummary {
         verb,

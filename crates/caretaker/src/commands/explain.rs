@@ -185,10 +185,9 @@ impl ClusterSnapshot {
 
     /// Sends the read of a decision. Returns the error if it fails.
     async fn read_owner(&mut self, key: &GcKey) -> Option<String> {
-        let NextStep::Call(call @ ApiCall::Get { .. }) =
-            self.collector.decide(key, self.clock.now()).next
-        else {
-            return Some("the decision needs no read".to_owned());
+        let call = match self.collector.decide(key, self.clock.now()).next {
+            NextStep::Call(call) if call.is_read() => call,
+            _ => return Some("the decision needs no read".to_owned()),
         };
         let answer = self.effects.perform(&call).await.answer;
         answer_call(&mut self.collector, key, (&call, &answer), self.clock.now());

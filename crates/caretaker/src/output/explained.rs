@@ -266,9 +266,10 @@ impl NextAction {
                 ..Self::new("wait", format!("nothing before {at:.0}"))
             },
             NextStep::Retry => Self::new("wait", "wait for that"),
-            NextStep::After(_) | NextStep::Call(ApiCall::Get { .. } | ApiCall::List { .. }) => {
-                Self::new("ask", "would read from the API server now")
-            }
+            NextStep::After(_)
+            | NextStep::Call(
+                ApiCall::Get { .. } | ApiCall::GetInVersion { .. } | ApiCall::List { .. },
+            ) => Self::new("ask", "would read from the API server now"),
             NextStep::Call(ApiCall::Delete { propagation, .. }) => deleted(*propagation),
             NextStep::Call(ApiCall::Create { .. }) => Self::new("create", "would create a Job now"),
             NextStep::Call(ApiCall::Patch { .. }) => Self::new("patch", "would patch it now"),

@@ -67,8 +67,10 @@ pub(super) fn decide_owner(
     let (next, because) = match owner_read_time(index, owner, now) {
         Some(at) if at <= now => {
             let identity = index.graph.find(&owner.uid).map(|id| index.identity(id));
-            let call = ApiCall::Get {
-                target: owner.target(),
+            let target = owner.target();
+            let call = match owner.version.clone() {
+                None => ApiCall::Get { target },
+                Some(version) => ApiCall::GetInVersion { target, version },
             };
             let owner = identity.unwrap_or_default();
             (NextStep::Call(call), GcReason::AsksFor { owner })
@@ -387,12 +389,16 @@ fn owner_read_time(
     owner: &OwnerCoordinates,
     now: Timestamp,
 ) -> Option<Timestamp> {
-    let is_clusterwide = index.scope(owner.kind) == Some(KindScope::Cluster);
-    if is_clusterwide != owner.namespace.is_empty() {
+    let id = index.graph.find(&owner.uid)?;
+    let recheck = |at: Timestamp| at.saturating_add(UNSHOWN_RECHECK).unwrap_or(now);
+    let Some(scope) = index.scope(owner.kind) else {
+        // Discovery does not find the kind at the moment.
+        return Some(recheck(now));
+    };
+    if (scope == KindScope::Cluster) != owner.namespace.is_empty() {
         // The kind is now served with another scope, so no reference has these coordinates any more.
         return None;
     }
-    let id = index.graph.find(&owner.uid)?;
     let facts = index.graph.node(id).facts;
     let confirmed_if = |facts: ObjectFacts| {
         let is_due = facts.is_waiting() && !index.lookups.is_confirmed(&owner.uid, now);
@@ -402,9 +408,7 @@ fn owner_read_time(
     match index.lookups.get(owner) {
         Some(OwnerLookup::Absent(_)) => None,
         _ if is_shown => confirmed_if(facts),
-        Some(OwnerLookup::Alive(facts, at)) => {
-            confirmed_if(*facts).or_else(|| Some(at.saturating_add(UNSHOWN_RECHECK).unwrap_or(now)))
-        }
+        Some(OwnerLookup::Alive(facts, at)) => confirmed_if(*facts).or_else(|| Some(recheck(*at))),
         None if index.remembered_absence(owner, now).is_some() => None,
         None => match index.states.get(&owner.kind) {
             Some(KindState::Syncing(since)) if now < super::sync_deadline(*since) => None,

@@ -13,6 +13,7 @@ pub(crate) mod intern;
 mod kinds;
 pub(crate) mod lookups;
 pub(crate) mod reference_types;
+mod shared_uids;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,11 +25,12 @@ use self::graph::{EdgeId, NodeId, ObjectFacts, OptionalBool, OwnershipGraph};
 pub(crate) use self::lookups::OwnerLookup;
 use self::lookups::OwnerLookups;
 use self::reference_types::ReferenceTypes;
+use self::shared_uids::SharedUids;
 use super::{GcKey, OwnerCoordinates};
 use crate::runtime::bounded_map::BoundedMap;
 use crate::runtime::call::{AbsenceProof, CallTarget};
 use crate::runtime::controller::{ObjectIdentity, WakeList};
-use crate::runtime::kind::{KindCatalog, KindId, KindScope, KindState};
+use crate::runtime::kind::{KindCatalog, KindId, KindScope, KindState, split_api_version};
 use crate::runtime::record::{ObjectRecord, OwnerRef, RecordMeta, Uid};
 
 /// The finalizer of a foreground deletion.
@@ -47,7 +49,7 @@ const ABSENT_OWNERS: usize = 10_000;
 const ABSENT_OWNER_AGE: SignedDuration = SignedDuration::from_mins(5);
 
 /// The kind of a virtual owner whose type is not served.
-const UNRESOLVED: KindId = KindId(u16::MAX);
+const UNRESOLVED: KindId = KindId::NONE;
 
 /// The ownership graph, the state of each kind, and the results of owner lookups.
 #[derive(Debug)]
@@ -67,6 +69,7 @@ pub struct OwnershipIndex {
     /// kind had been seen. The answer to our patch shows whether we released them or another client changed them.
     left_orphaning: BoundedMap<Uid, ()>,
     catch_up: CatchUp,
+    shared: SharedUids,
     /// When discovery last found other kinds.
     pub(crate) catalog_since: Timestamp,
     /// The time of the last change or answer.
@@ -117,6 +120,7 @@ impl OwnershipIndex {
             orphaned_owners: BoundedMap::new(ABSENT_OWNERS),
             left_orphaning: BoundedMap::new(ABSENT_OWNERS),
             catch_up: CatchUp::default(),
+            shared: SharedUids::default(),
             catalog_since: Timestamp::UNIX_EPOCH,
             now: Timestamp::UNIX_EPOCH,
             finalizers: BTreeMap::new(),
@@ -167,6 +171,9 @@ impl OwnershipIndex {
                 (id, None)
             }
             Some(id) => {
+                if self.graph.node(id).kind != record.kind {
+                    self.shared.insert(id, record.kind);
+                }
                 let known = self.graph.revision(id);
                 let facts = self.graph.node(id).facts;
                 let is_news = known != meta.revision || facts.has(ObjectFacts::DOUBTFUL);
@@ -216,6 +223,9 @@ impl OwnershipIndex {
         let Some(id) = self.graph.find(&coordinates.uid) else {
             return;
         };
+        if self.is_shown_by_another(id, coordinates.kind) {
+            return;
+        }
         // Its own key is decided once more, so that the driver can drop its state.
         wake.now(self.key(id));
         self.forget_wrong_lookups(id);
@@ -226,6 +236,7 @@ impl OwnershipIndex {
         self.unlink(detached, wake);
         self.finalizers.remove(&id);
         self.stop_waiting(id);
+        self.shared.forget(id);
         self.graph.node_mut(id).facts = ObjectFacts::VIRTUAL;
         self.virtual_nodes.insert(id);
         // The proof replaces every earlier lookup.
@@ -234,10 +245,11 @@ impl OwnershipIndex {
         self.drop_if_unused(id);
     }
 
-    /// Records that a relist did not show an object.
-    pub fn mark_doubtful(&mut self, uid: &Uid, wake: &mut WakeList<GcKey>) {
+    /// Records that a relist of a kind did not show an object.
+    pub fn mark_doubtful(&mut self, kind: KindId, uid: &Uid, wake: &mut WakeList<GcKey>) {
         if let Some(id) = self.graph.find(uid)
             && !self.is_virtual(id)
+            && !self.is_shown_by_another(id, kind)
         {
             let node = self.graph.node_mut(id);
             node.facts = node.facts.with(ObjectFacts::DOUBTFUL);
@@ -441,7 +453,12 @@ impl OwnershipIndex {
         owner: &OwnerCoordinates,
         now: Timestamp,
     ) -> Option<&AbsenceProof> {
-        let (proof, since) = self.absent_owners.get(owner)?;
+        let known = self.absent_owners.get(owner);
+        let observed = || {
+            let any = self.absent_owners.get(&owner.in_any_version());
+            any.filter(|(proof, _)| *proof == AbsenceProof::Observed)
+        };
+        let (proof, since) = known.or_else(observed)?;
         let age = now.duration_since(*since);
         (!age.is_negative() && age < ABSENT_OWNER_AGE).then_some(proof)
     }
@@ -452,8 +469,12 @@ impl OwnershipIndex {
             KindScope::Cluster => "",
             KindScope::Namespaced => self.graph.namespace(found.dependent),
         };
+        let (api_version, _) = self.types.text(found.type_id);
+        let preferred = self.catalog.get(kind).map(|kind| &*kind.version);
+        let named = split_api_version(api_version).map(|(_, version)| version);
         OwnerCoordinates {
             kind,
+            version: named.filter(|_| named != preferred).map(Into::into),
             namespace: namespace.into(),
             name: self.graph.reference_name(edge).into(),
             uid: self.graph.node(found.owner).uid.clone(),
@@ -464,6 +485,8 @@ impl OwnershipIndex {
     pub(crate) fn names_owner_correctly(&self, edge: EdgeId) -> bool {
         let found = self.graph.edge(edge);
         let owner = self.graph.node(found.owner);
+        let resolved = self.types.kind(found.type_id);
+        let is_kind = |kind| kind == owner.kind || self.shared.has(found.owner, kind);
         let is_near = || match self.scope(owner.kind) {
             Some(KindScope::Cluster) => true,
             Some(KindScope::Namespaced) => {
@@ -471,7 +494,7 @@ impl OwnershipIndex {
             }
             None => false,
         };
-        self.types.kind(found.type_id) == Some(owner.kind)
+        resolved.is_some_and(is_kind)
             && self.graph.reference_name(edge) == &*owner.name
             && is_near()
     }

@@ -17,6 +17,11 @@ use super::record::{ObjectRecord, Revision, Uid};
 pub enum ApiCall {
     /// Read one object from the quorum, in the view of the controller's feeds.
     Get { target: CallTarget },
+    /// Read one object in a version that the server does not prefer.
+    GetInVersion {
+        target: CallTarget,
+        version: Box<str>,
+    },
     /// Read a page of all objects of a kind from the quorum, as metadata.
     List {
         /// The kind, without namespace and name.
@@ -168,6 +173,7 @@ impl ApiCall {
     pub fn target(&self) -> &CallTarget {
         match self {
             Self::Get { target }
+            | Self::GetInVersion { target, .. }
             | Self::List { target, .. }
             | Self::Create { target, .. }
             | Self::Delete { target, .. }
@@ -179,7 +185,7 @@ impl ApiCall {
     #[must_use]
     pub fn verb(&self) -> &'static str {
         match self {
-            Self::Get { .. } => "get",
+            Self::Get { .. } | Self::GetInVersion { .. } => "get",
             Self::List { .. } => "list",
             Self::Create { .. } => "create",
             Self::Delete { .. } => "delete",
@@ -191,7 +197,10 @@ impl ApiCall {
     #[must_use]
     pub fn judged(&self) -> Option<&JudgedVersion> {
         match self {
-            Self::Get { .. } | Self::List { .. } | Self::Create { .. } => None,
+            Self::Get { .. }
+            | Self::GetInVersion { .. }
+            | Self::List { .. }
+            | Self::Create { .. } => None,
             Self::Delete { judged, .. } | Self::Patch { judged, .. } => Some(judged),
         }
     }
@@ -199,7 +208,10 @@ impl ApiCall {
     /// Whether the call changes nothing in the cluster.
     #[must_use]
     pub fn is_read(&self) -> bool {
-        matches!(self, Self::Get { .. } | Self::List { .. })
+        matches!(
+            self,
+            Self::Get { .. } | Self::GetInVersion { .. } | Self::List { .. }
+        )
     }
 }
 

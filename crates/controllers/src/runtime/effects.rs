@@ -191,7 +191,7 @@ fn request(call: &ApiCall, kind: &ApiKind, view: RecordView) -> Result<Request<B
     let request = Request::builder().uri(call_path(call, kind)?);
     let request = request.header(header::ACCEPT, accept);
     let request = match call {
-        ApiCall::Get { .. } | ApiCall::List { .. } => {
+        ApiCall::Get { .. } | ApiCall::GetInVersion { .. } | ApiCall::List { .. } => {
             request.method(Method::GET).body(Body::empty())
         }
         ApiCall::Create { object, .. } => request
@@ -240,6 +240,16 @@ fn call_path(call: &ApiCall, kind: &ApiKind) -> Result<String, InvalidCall> {
     let target = call.target();
     Ok(match call {
         ApiCall::Get { .. } | ApiCall::Delete { .. } => path(target, kind)?,
+        ApiCall::GetInVersion { version, .. } => {
+            let version = version.clone();
+            path(
+                target,
+                &ApiKind {
+                    version,
+                    ..kind.clone()
+                },
+            )?
+        }
         ApiCall::List { token, .. } => list_path(kind, Some(PAGE_LIMIT), token.as_deref()),
         ApiCall::Create {
             subresource: None, ..

@@ -13,6 +13,13 @@ use jiff::Timestamp;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KindId(pub u16);
 
+// === impl KindId ===
+
+impl KindId {
+    /// No kind. Ids of kinds are lower.
+    pub const NONE: Self = Self(u16::MAX);
+}
+
 /// A resource as discovery describes it, in the version that the server prefers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiKind {
@@ -133,7 +140,7 @@ impl KindCatalog {
     /// The same kinds, with the parts of discovery that could not be read.
     #[must_use]
     pub fn with_gaps(mut self, gaps: Vec<String>) -> Self {
-        self.gaps = gaps;
+        self.gaps.extend(gaps);
         self
     }
 
@@ -149,9 +156,12 @@ impl KindCatalog {
         let id = match self.ids.get(&key) {
             Some(id) => *id,
             None => {
-                let Ok(number) = u16::try_from(self.kinds.len()) else {
+                let number = u16::try_from(self.kinds.len()).unwrap_or(u16::MAX);
+                if KindId(number) == KindId::NONE {
+                    self.gaps
+                        .push(format!("{kind}, because all ids of kinds are used"));
                     return;
-                };
+                }
                 self.kinds.push(None);
                 self.ids.insert(key, KindId(number));
                 KindId(number)
@@ -369,6 +379,16 @@ mod tests {
             "a/v2"
         );
         assert_eq!(back.resolve("a/v1", "A"), None);
+    }
+
+    #[test]
+    fn a_kind_without_an_id_is_a_gap() {
+        let many = (0..u16::MAX).map(|number| kind("x", "X", &number.to_string(), &["v1"]));
+        let full = KindCatalog::default().with(many);
+        assert_eq!(full.gaps(), [""; 0]);
+        let more = full.with([kind("y", "Y", "ys", &["v1"])]);
+        assert_eq!(more.gaps(), ["ys.y, because all ids of kinds are used"]);
+        assert_eq!(more.resolve("y/v1", "Y"), None);
     }
 
     #[test]

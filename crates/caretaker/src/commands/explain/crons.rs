@@ -125,7 +125,9 @@ impl ClusterSnapshot {
                     let answer = ApiAnswer::Object(record.clone());
                     answer_call(crons, uid, (call, &answer), now);
                 }
-                ApiCall::Delete { .. } | ApiCall::List { .. } => break,
+                ApiCall::Delete { .. } | ApiCall::GetInVersion { .. } | ApiCall::List { .. } => {
+                    break;
+                }
             }
             verdict = crons.decide(uid, now);
         }

@@ -4,8 +4,8 @@
 //! that a lagging watch has not shown yet would lose its owner without losing its reference, and would then be deleted
 //! for the owner's absence. A kind has been seen so far if its feed has shown a version that is not older than the
 //! owner's, or if a list that began afterwards shows no unknown dependent of the owner. Versions of different kinds can
-//! be compared because one etcd counts them; an aggregated API server with a store of its own counts differently, and
-//! its kinds rely on the list.
+//! be compared because one etcd counts them. An aggregated API server with a store of its own counts differently: with
+//! lower numbers its kinds need a second list, and a higher number may pass for progress.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -51,10 +51,14 @@ struct OrphaningOwner {
 /// The list of a kind whose feed has not shown enough.
 #[derive(Debug, Default)]
 struct KindCheck {
-    /// A complete list shows all dependents of owners up to this number.
+    /// A complete list showed all dependents of owners up to this number, because it was requested after they were seen.
     checked: u64,
+    /// The version of that list: it also showed all dependents of owners that are not newer.
+    revision: Option<u64>,
     /// Of these, the owners of which it showed an unknown dependent.
     unknown: BTreeSet<Uid>,
+    /// The last owner that was orphaning at the last answer. A list that begins afterwards was requested later.
+    answered: u64,
     /// When the last list ended.
     ended: Option<Timestamp>,
     current: Option<CurrentList>,
@@ -63,8 +67,9 @@ struct KindCheck {
 /// A list that has not been read to its end.
 #[derive(Debug)]
 struct CurrentList {
-    /// The last owner that was orphaning when the list began.
+    /// The last owner that was certainly orphaning when the list was requested.
     covers: u64,
+    revision: Option<u64>,
     unknown: BTreeSet<Uid>,
     token: Option<Box<str>>,
 }
@@ -90,10 +95,11 @@ impl CatchUp {
         let position = self.positions.get(&kind);
         let is_followed =
             position.is_some_and(|seen| owner.revision.is_some_and(|own| own <= *seen));
-        let check = self.checks.get(&kind);
-        is_followed
-            || check
-                .is_some_and(|check| owner.number <= check.checked && !check.unknown.contains(uid))
+        let is_listed = |check: &KindCheck| {
+            let is_newer = owner.number <= check.checked || check.has_reached(owner.revision);
+            is_newer && !check.unknown.contains(uid)
+        };
+        is_followed || self.checks.get(&kind).is_some_and(is_listed)
     }
 
     fn advance(&mut self, kind: KindId, revision: &Revision) {
@@ -115,6 +121,14 @@ impl CatchUp {
         if self.owners.is_empty() {
             self.checks.clear();
         }
+    }
+}
+
+// === impl KindCheck ===
+
+impl KindCheck {
+    fn has_reached(&self, revision: Option<u64>) -> bool {
+        revision.is_some_and(|own| self.revision.is_some_and(|listed| own <= listed))
     }
 }
 
@@ -157,10 +171,7 @@ impl OwnershipIndex {
         self.catch_up.last_number += 1;
         let owner = OrphaningOwner {
             number: self.catch_up.last_number,
-            revision: match self.graph.revision(id) {
-                Revision::Number(number) => Some(number),
-                Revision::Odd(_) => None,
-            },
+            revision: self.graph.revision(id).number(),
             since: self.now,
         };
         self.catch_up.owners.insert(id, owner);
@@ -237,13 +248,15 @@ impl OwnershipIndex {
         wake: &mut WakeList<GcKey>,
     ) {
         let unknown = self.owners_with_unknown_dependents(page);
-        let covers = self.catch_up.last_number;
+        let last_number = self.catch_up.last_number;
         let check = self.catch_up.checks.entry(kind).or_default();
+        let covers = std::mem::replace(&mut check.answered, last_number);
         let mut list = match (asked, check.current.take()) {
             (Some(asked), Some(list)) if list.token.as_deref() == Some(asked) => list,
             (Some(_), _) => return,
             (None, _) => CurrentList {
                 covers,
+                revision: page.revision.number(),
                 unknown: BTreeSet::new(),
                 token: None,
             },
@@ -255,6 +268,7 @@ impl OwnershipIndex {
             return;
         }
         check.checked = list.covers;
+        check.revision = list.revision;
         check.unknown = list.unknown;
         check.ended = Some(self.now);
         self.wake_seen_owners(wake);

@@ -93,6 +93,7 @@ impl OwnershipIndex {
     /// Turns the objects of a kind that is no longer served into virtual owners. They are not proven absent, so their
     /// dependents presume them alive.
     fn forget_objects(&mut self, kind: KindId, wake: &mut WakeList<GcKey>) {
+        self.forget_shared(kind);
         let of_kind: Vec<NodeId> = self.objects_of_kind(kind).collect();
         for id in of_kind {
             let detached = self.graph.detach(id);

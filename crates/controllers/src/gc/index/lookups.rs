@@ -48,8 +48,14 @@ struct WaitingConfirmation {
 // === impl OwnerLookups ===
 
 impl OwnerLookups {
+    /// The result for these coordinates. An observed deletion holds for every version of the owner's kind.
     pub(crate) fn get(&self, coordinates: &OwnerCoordinates) -> Option<&OwnerLookup> {
-        self.found.get(&coordinates.uid)?.get(coordinates)
+        let all = self.found.get(&coordinates.uid)?;
+        let observed = || {
+            let any = all.get(&coordinates.in_any_version());
+            any.filter(|lookup| **lookup == OwnerLookup::Absent(AbsenceProof::Observed))
+        };
+        all.get(coordinates).or_else(observed)
     }
 
     /// Records a proof of absence and returns the earlier result. The first proof is kept.

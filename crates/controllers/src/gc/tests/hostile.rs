@@ -1,9 +1,11 @@
 //! G1–G16 of `docs/inputs.md`, as far as they concern the graph and the decisions.
 
-use super::world::{NODES, PODS, RCS, World, blocking, object, to};
-use crate::runtime::call::DeletePropagation;
+use super::world::{NODES, PODS, RCS, SETS, World, blocking, kinds, object, to};
+use crate::gc::index::lookups::UNSHOWN_RECHECK;
+use crate::runtime::call::{ApiCall, DeletePropagation};
 use crate::runtime::controller::ObservedChange;
-use crate::runtime::record::{OwnerRef, RecordView, Uid, decode};
+use crate::runtime::kind::KindState;
+use crate::runtime::record::{ObjectRecord, OwnerRef, RecordView, Uid, decode};
 
 /// G1 of `docs/inputs.md`.
 #[test]
@@ -162,7 +164,7 @@ fn the_same_uid_in_two_kinds_is_one_object() {
     world.create(pod.clone());
     world.settle();
     let mut twin = world.object("pod");
-    twin.kind = super::world::SETS;
+    twin.kind = SETS;
     world.observe(&ObservedChange::Applied(twin.clone().into()));
     world.settle();
     assert_eq!(world.gc().index().size().nodes, 2);
@@ -181,9 +183,9 @@ fn looks_up_a_reference_by_the_other_kind_once() {
     world.settle();
     // The same object, as the other kind serves it.
     let mut twin = world.object("rc");
-    twin.kind = super::world::SETS;
+    twin.kind = SETS;
     world.restore(&twin);
-    world.create(object(PODS, "pod", &[to(super::world::SETS, "rc")]));
+    world.create(object(PODS, "pod", &[to(SETS, "rc")]));
     world.settle();
     assert_eq!((world.names().len(), world.calls().len()), (2, 1));
 }
@@ -228,4 +230,86 @@ fn an_owner_of_an_unserved_kind_keeps_its_dependents() {
     world.settle();
     assert_eq!(world.names(), ["node", "pod"]);
     assert_eq!(world.calls(), []);
+}
+
+/// Two kinds show one object. The end of one of them, by any way, says nothing about the other.
+#[test]
+fn an_object_lives_as_long_as_any_kind_shows_it() {
+    type TwinEnd = fn(&mut World, ObjectRecord);
+    let ends: [TwinEnd; 4] = [
+        |world, _| world.observe(&ObservedChange::Kind(RCS, KindState::Gone)),
+        |world, twin| {
+            let first = ObjectRecord { kind: RCS, ..twin };
+            world.observe(&ObservedChange::Deleted(first.into()));
+        },
+        |world, twin| world.observe(&ObservedChange::Deleted(twin.into())),
+        |world, twin| world.observe(&ObservedChange::Missing(RCS, twin.meta.uid)),
+    ];
+    for (case, end) in ends.into_iter().enumerate() {
+        let mut world = World::new();
+        world.create(object(RCS, "rc", &[]));
+        world.create(object(PODS, "pod", &[to(RCS, "rc")]));
+        world.settle();
+        let mut twin = world.object("rc");
+        twin.kind = SETS;
+        world.restore(&twin);
+        world.observe(&ObservedChange::Applied(twin.clone().into()));
+        end(&mut world, twin);
+        world.settle();
+        assert!(world.exists("pod"), "case {case}");
+        let size = world.gc().index().size();
+        assert_eq!((size.nodes, size.virtual_nodes), (2, 0), "case {case}");
+    }
+}
+
+/// Two versions of a group may be served from different stores, so the owner is read in the version of the reference.
+#[test]
+fn an_owner_is_read_in_the_version_that_the_reference_names() {
+    for (version, expected) in [("apps/v1", None), ("apps/v1beta1", Some("v1beta1"))] {
+        let mut world = World::new();
+        let mut owner = to(SETS, "set");
+        owner.api_version = version.into();
+        world.create(object(PODS, "pod", &[owner]));
+        world.settle();
+        let read = match &world.calls()[0] {
+            ApiCall::Get { .. } => None,
+            ApiCall::GetInVersion { version, .. } => Some(&**version),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(read, expected);
+        assert_eq!(world.names(), [""; 0]);
+    }
+}
+
+/// A watch shows the owner in the preferred version. Its deletion is proof for references in every version.
+#[test]
+fn an_observed_deletion_is_proof_in_every_version() {
+    let mut world = World::new();
+    world.create(object(SETS, "set", &[]));
+    let mut owner = to(SETS, "set");
+    owner.api_version = "apps/v1beta1".into();
+    world.create(object(PODS, "pod", &[owner]));
+    world.settle();
+    world.delete("set", DeletePropagation::Background);
+    world.settle();
+    assert_eq!(world.names(), [""; 0]);
+    assert!(world.calls().iter().all(|call| !call.is_read()));
+}
+
+/// The owner was found, and no feed shows it. Discovery does not find its kind when it is to be read again.
+#[test]
+fn a_recheck_survives_a_kind_that_discovery_does_not_find_for_a_moment() {
+    let mut world = World::new();
+    world.observe(&ObservedChange::Kind(NODES, KindState::Forbidden));
+    let node = object(NODES, "node", &[]);
+    world.restore(&node);
+    world.create(object(PODS, "pod", &[to(NODES, "node")]));
+    world.settle();
+    let [pods, rcs, sets, _] = kinds();
+    world.serve([pods, rcs, sets]);
+    world.pass(2 * UNSHOWN_RECHECK);
+    world.serve(kinds());
+    world.lose("node");
+    world.pass(2 * UNSHOWN_RECHECK);
+    assert_eq!(world.names(), [""; 0]);
 }

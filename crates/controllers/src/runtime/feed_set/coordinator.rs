@@ -243,6 +243,10 @@ impl FeedCoordinator {
     }
 
     fn accept(&mut self, next: KindCatalog) {
+        if next.gaps() != self.catalog.gaps() && !next.gaps().is_empty() {
+            let missing = next.gaps().join(", ");
+            tracing::warn!(missing, "kinds that the server may have are not watched");
+        }
         if next != *self.catalog {
             self.catalog = Arc::new(next);
             self.publish.send_replace(self.catalog.clone());
