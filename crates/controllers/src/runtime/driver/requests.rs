@@ -30,8 +30,8 @@ pub const CONFLICTS_AT_ONCE: u32 = 5;
 /// take a hundredth of it.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// A slow kind may have one in this many slots, and at least this many if that leaves one to the others: a kind that hangs
-/// must leave room for others.
+/// The divisor of the slots that gives the share of a slow kind, and the least share where there are more slots than that:
+/// a kind that hangs must leave room for others.
 const SLOW_SHARE: usize = 4;
 
 /// How long a key waits when its kind has no free slot.
