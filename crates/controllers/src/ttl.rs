@@ -53,7 +53,7 @@ pub struct TtlController {
 pub struct TtlSettings {
     /// How long after its abort an aborted Job is deleted; `None` keeps aborted Jobs. A longer TTL of the Job wins.
     pub after_aborted: Option<Duration>,
-    /// Whether the CronJob controller of the same dialect runs in this process too.
+    /// Whether the CronJob controller of the same dialect runs and writes in this process too.
     pub with_cron: bool,
 }
 

@@ -1,9 +1,9 @@
 //! The interlock with the CronJob controller: a CronJob's Job is not deleted before the CronJob's status records its slot.
 //!
 //! Otherwise, after a crash between the creation of a Job and the record of its tick, the next process would find
-//! neither and create the Job again. The rule holds while the CronJob exists, while its controller runs in this process,
+//! neither and create the Job again. The rule holds while the CronJob exists, while its controller runs and writes here,
 //! and for Jobs that have the name of a slot newer than `lastScheduleTime`. A CronJob that no feed shows is read from the
-//! server. If CronJobs are not served, or may not be read, no controller can create Jobs from them, and the Job is free.
+//! server. If CronJobs are not served or forbidden, the Job is free; if they are forbidden for a while, a slot may run twice.
 //!
 //! Upstream has no such rule: there a Job with a TTL of 0 can run twice.
 
@@ -21,7 +21,7 @@ use crate::runtime::record::{ObjectRecord, Revision, Uid};
 /// The CronJobs of one dialect, and the tracked Jobs of each.
 #[derive(Debug)]
 pub(super) struct TickInterlock {
-    /// `None` if their controller does not run in this process.
+    /// `None` if their controller does not run in this process, or does not write.
     dialect: Option<&'static CronDialect>,
     kind: Option<KindId>,
     is_served: bool,
