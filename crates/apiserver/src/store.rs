@@ -70,7 +70,7 @@ pub(crate) struct StaleProposal;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RevisionTooOld(pub(crate) StoreRevision);
 
-/// Events of one resource in order, complete up to a revision.
+/// Events of one resource in order, complete up to a revision, which is below the cursor if that is in the future.
 pub(crate) struct EventBatch {
     pub(crate) events: Vec<Arc<StoreEvent>>,
     pub(crate) up_to: StoreRevision,
@@ -183,7 +183,7 @@ impl ObjectStore {
         let events = table.events_after(cursor, max)?;
         let (up_to, complete) = match events.last() {
             Some(last) if events.len() == max => (last.rev(), false),
-            _ => (state.revision.max(cursor), true),
+            _ => (state.revision, true),
         };
         Ok(EventBatch {
             events,

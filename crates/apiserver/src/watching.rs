@@ -157,6 +157,9 @@ impl WatchStream {
     fn live_piece(&mut self) -> Vec<u8> {
         self.changed.mark_unchanged();
         let mut piece = Vec::new();
+        // A watch from a revision that the store has not reached gets no bookmark, as upstream: the client must not take
+        // its own version for one of this server.
+        let is_reached;
         let resource = self.view.kind.resource;
         match self
             .inner
@@ -167,7 +170,8 @@ impl WatchStream {
                 for event in &batch.events {
                     self.push_event(&mut piece, event);
                 }
-                self.cursor = batch.up_to;
+                is_reached = batch.up_to >= self.cursor;
+                self.cursor = batch.up_to.max(self.cursor);
                 if batch.last {
                     self.state = WatchState::Ended;
                     return piece;
@@ -182,7 +186,9 @@ impl WatchStream {
         }
         let now = Instant::now();
         if self.view.bookmarks && now >= self.next_bookmark {
-            self.push_bookmark(&mut piece, false);
+            if is_reached {
+                self.push_bookmark(&mut piece, false);
+            }
             self.next_bookmark = now + BOOKMARK_EVERY;
         }
         piece

@@ -66,6 +66,32 @@ async fn watch_from_a_list_gets_every_event_once() {
     assert_eq!(seen, ["MODIFIED a", "DELETED b"]);
 }
 
+/// A client of a server that was restarted watches from a version of the earlier one. Its own version in a bookmark would
+/// look like a sign of life.
+#[tokio::test(start_paused = true)]
+async fn watch_from_a_future_version_gets_no_bookmark() {
+    let world = World::new(1);
+    let (_, list) = world.call("GET", PATH, Value::Null).await;
+    let revision: u64 = list["metadata"]["resourceVersion"]
+        .as_str()
+        .unwrap()
+        .parse()
+        .unwrap();
+    for (ahead, expected) in [(0, vec!["BOOKMARK"; 4]), (1_000, vec![])] {
+        let asked = revision + ahead;
+        let mut watch = world
+            .watch(&format!(
+                "{PATH}?watch=1&allowWatchBookmarks=1&resourceVersion={asked}&timeoutSeconds=200"
+            ))
+            .await;
+        let mut seen = Vec::new();
+        while let Some((kind, _)) = watch.event().await {
+            seen.push(kind);
+        }
+        assert_eq!(seen, expected, "{ahead} ahead");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn watch_behind_the_history_ends_with_410() {
     let world = World::new(1);

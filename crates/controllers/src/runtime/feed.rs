@@ -42,6 +42,8 @@ const PAGES_MAX: u32 = 20_000;
 const WATCH_LENGTH: std::ops::Range<Duration> = Duration::from_secs(300)..Duration::from_secs(600);
 /// The shortest time between the starts of two watches.
 const WATCH_SPACING: Duration = Duration::from_secs(1);
+/// How much earlier than asked for a watch may end in ordinary operation: `timeoutSeconds` is rounded down.
+const EARLY_MAX: Duration = Duration::from_secs(2);
 /// A watch without an event or a bookmark for this time is dead: servers send a bookmark every minute.
 const WATCH_IDLE: Duration = Duration::from_secs(90);
 /// A list by watch without a line for this time comes from a server that does not send its final bookmark.
@@ -86,8 +88,13 @@ pub struct KindFeed {
     retry: FeedBackoff,
     /// When the last watch was requested.
     last_start: Option<Duration>,
-    /// The number of lines of the current watch.
+    /// The number of lines of the current watch that prove that the server has our version.
     lines: u64,
+    /// Whether a list or a watch has shown that the server has our version, and no connection was lost since. Otherwise a
+    /// bookmark that repeats our version proves nothing: a restarted server may repeat the version that the client sent.
+    is_proven: bool,
+    /// When the current watch should end by its `timeoutSeconds`.
+    ends: Duration,
     silent: u32,
     /// Watches in a row that could not be opened.
     open_failures: u32,
@@ -215,6 +222,8 @@ impl KindFeed {
             retry: FeedBackoff::default(),
             last_start: None,
             lines: 0,
+            is_proven: false,
+            ends: Duration::ZERO,
             silent: 0,
             open_failures: 0,
             short_watches: 0,
@@ -300,9 +309,11 @@ impl KindFeed {
             self.set_aside();
             FeedPhase::OpeningStream
         };
+        let length = self.rng.duration(WATCH_LENGTH);
+        self.ends = at.elapsed + length;
         FeedAction::Watch {
             after: self.position.clone(),
-            length: self.rng.duration(WATCH_LENGTH),
+            length,
         }
     }
 
@@ -386,12 +397,16 @@ impl KindFeed {
     }
 
     fn watch_line(&mut self, line: &[u8], at: FeedTime, out: &mut Vec<FeedOutput>) -> FeedAction {
-        self.lines += 1;
-        self.silent = 0;
         let Some(event) = read_event(self.kind, self.view, line) else {
             // The line may have been about any object, so the known objects may be outdated.
             return self.expired(at);
         };
+        if !self.is_proven && self.repeats_position(&event) {
+            return FeedAction::Read(self.proof_wait(at));
+        }
+        self.is_proven = true;
+        self.lines += 1;
+        self.silent = 0;
         if let Some(revision) = event.revision()
             && !self.moves_to(revision)
         {
@@ -420,9 +435,9 @@ impl KindFeed {
         at: FeedTime,
         out: &mut Vec<FeedOutput>,
     ) -> FeedAction {
-        let lived = self
-            .last_start
-            .map_or(at.elapsed, |start| at.elapsed.saturating_sub(start));
+        // A server that shuts down ends its watches early.
+        self.is_proven &= end == WatchEnd::Clean && at.elapsed + EARLY_MAX >= self.ends;
+        let lived = self.since_start(at);
         if self.lines == 0 && lived < WATCH_SPACING {
             return self.ended_at_once(at, out);
         }
@@ -453,6 +468,22 @@ impl KindFeed {
             self.forget_position();
         }
         self.back_off(None, at)
+    }
+
+    /// Whether an event is a bookmark with the version that the watch began with.
+    fn repeats_position(&self, event: &WatchEvent) -> bool {
+        matches!(event, WatchEvent::Bookmark { revision, .. } if Some(revision) == self.position.as_ref())
+    }
+
+    /// How long a watch may still take to prove that the server has our version.
+    fn proof_wait(&self, at: FeedTime) -> Duration {
+        WATCH_IDLE.saturating_sub(self.since_start(at))
+    }
+
+    /// The time since the current watch was requested.
+    fn since_start(&self, at: FeedTime) -> Duration {
+        at.elapsed
+            .saturating_sub(self.last_start.unwrap_or_default())
     }
 
     fn recovered(&mut self, out: &mut Vec<FeedOutput>) {

@@ -148,6 +148,7 @@ impl KindFeed {
         }
         self.report_progress(FeedProgress::UpTo(revision.clone()), out);
         self.was_listed = true;
+        self.is_proven = true;
         self.position = Some(revision);
         self.is_suspect = false;
         self.silent = 0;

@@ -85,6 +85,7 @@ impl FeedBackoff {
 impl KindFeed {
     /// Waits for the backoff, or for the server's `Retry-After` if that is longer.
     pub(super) fn back_off(&mut self, retry_after: Option<Duration>, at: FeedTime) -> FeedAction {
+        self.is_proven = false;
         let wait = self.retry.failed(at.elapsed, &mut self.rng);
         self.rest(
             retry_after.map_or(wait, |retry_after| retry_after.max(wait)),

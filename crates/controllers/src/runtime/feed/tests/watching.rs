@@ -139,21 +139,82 @@ fn watches_that_end_at_once_make_the_kind_fail_and_cause_a_list() {
 #[test]
 fn a_silent_watch_is_followed_by_a_new_watch_and_then_by_a_list() {
     let mut script = FeedScript::watching();
-    for _ in 0..3 {
-        // A watch that showed a line is continued.
-        script.line(&bookmark(12));
+    for revision in 12..15 {
+        // A watch that showed a new version is continued.
+        script.line(&bookmark(revision));
         script.pass(90);
         script.end(WatchEnd::Idle);
-        assert_eq!(script.watches_after().as_deref(), Some("12"));
+        let after = script.watches_after();
+        assert_eq!(after, Some(revision.to_string()));
         script.put(FeedInput::Opened);
     }
     script.pass(90);
     script.end(WatchEnd::Idle);
-    assert_eq!(script.watches_after().as_deref(), Some("12"));
+    assert_eq!(script.watches_after().as_deref(), Some("14"));
     script.put(FeedInput::Opened);
     script.pass(90);
     script.end(WatchEnd::Idle);
     assert!(script.is_listing_by_page());
+}
+
+/// A server that restarted without its history may send bookmarks with the version that the client asked for.
+#[test]
+fn bookmarks_that_repeat_the_asked_version_are_no_sign_of_life() {
+    let table: [FeedCase; 3] = [
+        ("early end", |script| script.end(WatchEnd::Clean)),
+        ("broken connection", |script| script.end(WatchEnd::Broken)),
+        ("server away", |script| {
+            script.end(WatchEnd::Broken);
+            script.pass_waits();
+            script.put(FeedInput::Unanswered);
+        }),
+    ];
+    for (what, ends) in table {
+        let mut script = FeedScript::watching();
+        script.pass(200);
+        ends(&mut script);
+        for _ in 0..SILENT_MAX {
+            script.pass_waits();
+            assert_eq!(script.watches_after().as_deref(), Some("10"), "{what}");
+            script.put(FeedInput::Opened);
+            script.pass(60);
+            script.line(&bookmark(10));
+            assert_eq!(
+                script.next,
+                FeedAction::Read(Duration::from_secs(30)),
+                "{what}: the bookmark does not extend the wait"
+            );
+            script.pass(30);
+            script.end(WatchEnd::Idle);
+        }
+        script.pass_waits();
+        assert!(script.is_listing_by_page(), "{what}");
+    }
+}
+
+/// A cluster without any writes is not listed again, as long as no connection is lost.
+#[test]
+fn bookmarks_that_repeat_the_version_of_a_list_are_a_sign_of_life() {
+    for mut script in [FeedScript::watching(), FeedScript::watching_by_pages()] {
+        for _ in 0..10 {
+            for _ in 0..10 {
+                script.pass(60);
+                script.line(&bookmark(10));
+                assert_eq!(script.next, FeedAction::Read(WATCH_IDLE));
+            }
+            script.end(WatchEnd::Clean);
+            assert_eq!(script.watches_after().as_deref(), Some("10"));
+            script.put(FeedInput::Opened);
+        }
+        // After a lost connection a new version proves that the server has ours.
+        script.end(WatchEnd::Broken);
+        script.pass_waits();
+        script.put(FeedInput::Opened);
+        for _ in 0..2 {
+            script.line(&bookmark(11));
+            assert_eq!(script.next, FeedAction::Read(WATCH_IDLE));
+        }
+    }
 }
 
 #[test]
