@@ -208,6 +208,15 @@ impl ObjectStore {
         state.tables.retain(|_, table| !table.is_abandoned());
     }
 
+    /// Drops events that were kept only because they were young. Writes do the same for their own resource.
+    pub(crate) fn trim_history(&self) {
+        let now = Instant::now();
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        for table in state.tables.values_mut() {
+            table.trim_history(now);
+        }
+    }
+
     fn publish(&self, resource: ResourceId, event: StoreEvent) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         state.revision = event.rev();

@@ -7,7 +7,7 @@ mod crds;
 mod events;
 mod namespaces;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use serde_json::json;
@@ -23,6 +23,9 @@ use crate::verbs::write;
 
 /// Writes within this time are handled together.
 const SETTLE: Duration = Duration::from_millis(2);
+
+/// Time between two trims of the history, for resources that are not written any more.
+const TRIM_EVERY: Duration = Duration::from_secs(60);
 
 /// Wakes a task: after any write while it has work, otherwise after a write that may start new work.
 struct TaskWake {
@@ -40,6 +43,7 @@ enum PendingWork {
 /// Creates the default namespaces and starts the tasks.
 pub(crate) fn start(inner: &Arc<ServerState>, upkeep: UpkeepTasks) {
     create_default_namespaces(inner);
+    tokio::spawn(trim_history(Arc::downgrade(inner)));
     if upkeep.namespaces {
         tokio::spawn(namespaces::run(Arc::downgrade(inner)));
     }
@@ -48,6 +52,14 @@ pub(crate) fn start(inner: &Arc<ServerState>, upkeep: UpkeepTasks) {
     }
     if upkeep.events {
         tokio::spawn(events::run(Arc::downgrade(inner)));
+    }
+}
+
+async fn trim_history(inner: Weak<ServerState>) {
+    while let Some(server) = inner.upgrade() {
+        server.store.trim_history();
+        drop(server);
+        tokio::time::sleep(TRIM_EVERY).await;
     }
 }
 

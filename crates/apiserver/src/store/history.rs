@@ -1,7 +1,8 @@
 //! The latest events of one resource, for resuming a watch and for listing a past revision.
 //!
-//! A ring of events, each with the state before it. It holds [`EVENTS_MAX`] events, more while the oldest are younger
-//! than [`AGE_MIN`], and never more than [`EVENTS_LIMIT`]. Writes to one resource do not shorten the history of another.
+//! A ring of events, each with the state before it. It holds [`EVENTS_MAX`] events or [`BYTES_MAX`] bytes of them, more
+//! while the oldest are younger than [`AGE_MIN`], and never more than [`EVENTS_LIMIT`] events or [`BYTES_LIMIT`] bytes.
+//! Writes to one resource do not shorten the history of another.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
@@ -14,10 +15,17 @@ use super::{RevisionTooOld, StoreRevision, StoredObject};
 
 /// Events kept of one resource, whatever their age.
 pub(crate) const EVENTS_MAX: usize = 10_000;
-/// Younger events are kept beyond [`EVENTS_MAX`]: a client that read a bookmark (every 60 s) can still resume from it.
+/// Bytes kept of one resource, whatever the age of the events: about a thousand Pods.
+pub(crate) const BYTES_MAX: usize = 8 << 20;
+/// Younger events are kept beyond [`EVENTS_MAX`] and [`BYTES_MAX`]: a client that read a bookmark (every 60 s) can still
+/// resume from it.
 pub(crate) const AGE_MIN: Duration = Duration::from_secs(75);
 /// Most events of one resource, so that a burst of writes cannot fill the memory.
 pub(crate) const EVENTS_LIMIT: usize = 100_000;
+/// Most bytes of one resource, for a burst of writes of large objects.
+pub(crate) const BYTES_LIMIT: usize = 256 << 20;
+/// The bytes of an event besides those of its object, roughly: keys, labels, pointers, places of allocations.
+const EVENT_BYTES: usize = 512;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventKind {
@@ -42,6 +50,8 @@ pub(crate) struct StoreEvent {
 #[derive(Default)]
 pub(super) struct EventHistory {
     events: VecDeque<(Arc<StoreEvent>, Instant)>,
+    /// The sum of [`StoreEvent::bytes`].
+    bytes: usize,
     /// The newest revision that was dropped; history is complete after it.
     floor: Option<StoreRevision>,
 }
@@ -78,6 +88,12 @@ impl StoreEvent {
     pub(crate) fn rev(&self) -> StoreRevision {
         self.object.rev
     }
+
+    /// The memory of the event, roughly. The lines count before they are encoded, so that the sum does not change while
+    /// the event is in the ring. The state before is the object of an earlier event.
+    fn bytes(&self) -> usize {
+        2 * self.object.bytes.len() + self.object.meta().len() + EVENT_BYTES
+    }
 }
 
 // === impl EventHistory ===
@@ -92,12 +108,22 @@ impl EventHistory {
     }
 
     pub(super) fn push(&mut self, event: Arc<StoreEvent>, now: Instant) {
+        self.bytes += event.bytes();
         self.events.push_back((event, now));
+        self.trim(now);
+    }
+
+    /// Drops the oldest events until the limits hold. The last event stays, whatever its size.
+    pub(super) fn trim(&mut self, now: Instant) {
         while let Some((oldest, at)) = self.events.front() {
-            let expired = self.events.len() > EVENTS_MAX && now.duration_since(*at) > AGE_MIN;
-            if !expired && self.events.len() <= EVENTS_LIMIT {
+            let count = self.events.len();
+            let is_old = now.duration_since(*at) > AGE_MIN;
+            let is_much = count > EVENTS_MAX || self.bytes > BYTES_MAX;
+            let is_too_much = count > EVENTS_LIMIT || self.bytes > BYTES_LIMIT;
+            if count == 1 || !(is_much && is_old || is_too_much) {
                 break;
             }
+            self.bytes -= oldest.bytes();
             self.floor = Some(oldest.rev());
             self.events.pop_front();
         }
@@ -135,5 +161,65 @@ impl EventHistory {
             Some(floor) if cursor < floor => Err(RevisionTooOld(floor)),
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::store::{ObjectDraft, ObjectKey, PackedStrings};
+
+    /// A history with `count` events of objects of `size` bytes, `every` apart.
+    fn mk_history(count: u64, size: usize, every: Duration) -> EventHistory {
+        let mut history = EventHistory::default();
+        let start = Instant::now();
+        let tree = json!({"metadata": {"uid": "u"}, "data": "x".repeat(size)});
+        let key = ObjectKey::new(Some("ns"), "a");
+        let draft = ObjectDraft::new(key, tree.as_object().unwrap(), PackedStrings::default());
+        let first = draft.commit(StoreRevision(1));
+        for number in 1..=count {
+            let object = Arc::new(first.at(StoreRevision(number)));
+            let event = StoreEvent::new(EventKind::Modified, object, None);
+            let after = every * u32::try_from(number).unwrap();
+            history.push(Arc::new(event), start + after);
+        }
+        history
+    }
+
+    #[test]
+    fn keeps_events_within_limits_of_number_age_and_bytes() {
+        let (slow, fast) = (Duration::from_secs(1), Duration::ZERO);
+        // Each event counts twice the size of its object, and some more.
+        let table: [(&str, u64, usize, Duration, std::ops::RangeInclusive<usize>); 6] = [
+            ("few", 100, 10, slow, 100..=100),
+            ("many old", 10_100, 10, slow, 10_000..=10_000),
+            ("large old", 1_000, 64 << 10, slow, 75..=76),
+            ("old of 4 KiB", 5_000, 4 << 10, slow, 900..=1_024),
+            ("large young", 1_000, 64 << 10, fast, 1_000..=1_000),
+            ("huge young", 200, 1 << 20, fast, 120..=128),
+        ];
+        for (what, count, size, every, kept) in table {
+            let history = mk_history(count, size, every);
+            let len = history.events.len();
+            assert!(kept.contains(&len), "{what}: {len}");
+            let sum: usize = history.events.iter().map(|(event, _)| event.bytes()).sum();
+            assert_eq!(history.bytes, sum, "{what}");
+            let dropped = count - u64::try_from(len).unwrap();
+            let is_complete = |after| history.after(StoreRevision(after), 1).is_ok();
+            assert!(is_complete(dropped), "{what}");
+            assert!(dropped == 0 || !is_complete(dropped - 1), "{what}");
+        }
+    }
+
+    #[test]
+    fn drops_old_events_after_a_burst() {
+        let mut history = mk_history(1_000, 64 << 10, Duration::ZERO);
+        let pushed = history.events.back().unwrap().1;
+        history.trim(pushed + AGE_MIN);
+        assert_eq!(history.events.len(), 1_000);
+        history.trim(pushed + AGE_MIN + Duration::from_secs(1));
+        assert!(history.bytes <= BYTES_MAX, "{}", history.bytes);
     }
 }

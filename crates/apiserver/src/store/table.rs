@@ -85,6 +85,10 @@ impl ResourceTable {
         self.changed.send_replace(());
     }
 
+    pub(super) fn trim_history(&mut self, now: Instant) {
+        self.history.trim(now);
+    }
+
     pub(super) fn events_after(
         &self,
         cursor: StoreRevision,
