@@ -2,11 +2,15 @@
 //!
 //! Both checks use only the head of a request, before its body is read. The host is checked first: a web page whose name
 //! resolves to a loopback address (DNS rebinding) can send requests, but cannot forge its host name. There is one token, the
-//! administrator's; there are no client certificates, cookies or anonymous users.
+//! administrator's; there are no client certificates, cookies or anonymous users. The token may also be the password of
+//! basic authentication: client-go sends no bearer token over plain HTTP, but it sends the password of the server's URL.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use caretaker_machinery::status::Status;
 use http::uri::Authority;
 use http::{HeaderMap, Uri, header};
@@ -113,7 +117,7 @@ impl AccessGate {
 
     /// Checks the token.
     fn identify(&self, headers: &HeaderMap) -> Result<UserIdentity, Status> {
-        let given = bearer(headers).is_some_and(|token| self.token.matches(token));
+        let given = given_token(headers).is_some_and(|token| self.token.matches(&token));
         if given {
             Ok(UserIdentity::admin())
         } else {
@@ -180,14 +184,21 @@ impl AccessGate {
     }
 }
 
-/// The token after `Bearer`; like upstream, the scheme is case-insensitive.
-fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+/// The token after `Bearer`, or the password after `Basic`; like upstream, the scheme is case-insensitive.
+fn given_token(headers: &HeaderMap) -> Option<Cow<'_, [u8]>> {
     let value = headers.get(header::AUTHORIZATION)?.as_bytes().trim_ascii();
     let space = value.iter().position(|byte| *byte == b' ')?;
-    let (scheme, token) = value.split_at(space);
-    scheme
-        .eq_ignore_ascii_case(b"bearer")
-        .then(|| token.trim_ascii())
+    let (scheme, given) = value.split_at(space);
+    let given = given.trim_ascii();
+    if scheme.eq_ignore_ascii_case(b"bearer") {
+        return Some(Cow::Borrowed(given));
+    }
+    if !scheme.eq_ignore_ascii_case(b"basic") {
+        return None;
+    }
+    let mut pair = STANDARD.decode(given).ok()?;
+    let colon = pair.iter().position(|byte| *byte == b':')?;
+    Some(Cow::Owned(pair.split_off(colon + 1)))
 }
 
 #[cfg(test)]
@@ -312,7 +323,13 @@ mod tests {
     #[test]
     fn only_the_token_authenticates() {
         let token = mk_gate().token.reveal().to_owned();
+        let basic = |pair: &str| format!("Basic {}", STANDARD.encode(pair));
         let cases = [
+            (basic(&format!("caretaker:{token}")), true),
+            (basic(&format!(":{token}")), true),
+            (basic(&format!("caretaker:{token}0")), false),
+            (basic(&format!("{token}:")), false),
+            (basic(&token), false),
             (format!("Bearer {token}"), true),
             (format!("bearer   {token} "), true),
             (format!("BEARER {token}"), true),

@@ -49,12 +49,18 @@ pub enum KubeconfigError {
 }
 
 /// The text of a kubeconfig for the server at `url`. `authority` is the PEM of its certificate authority.
+///
+/// client-go ignores the user of a cluster without TLS. The URL of such a server therefore has the token as password.
 pub(super) fn render(url: &str, authority: Option<&str>, token: &BearerToken) -> String {
     let trust = authority.map_or_else(String::new, |pem| {
         let pem = STANDARD.encode(pem);
         format!("    certificate-authority-data: {pem}\n")
     });
     let token = token.reveal();
+    let url = match url.strip_prefix("http://") {
+        Some(address) => format!("http://{CONTEXT}:{token}@{address}"),
+        None => url.to_owned(),
+    };
     format!(
         "{MARK}apiVersion: v1
 kind: Config
@@ -217,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn numeric_token_is_quoted_and_http_has_no_authority() {
+    fn numeric_token_is_quoted_and_plain_http_has_it_in_its_url() {
         let text = render(
             "http://[::1]:80",
             None,
@@ -230,7 +236,7 @@ mod tests {
         );
         assert_eq!(
             config["clusters"][0]["cluster"],
-            json!({"server": "http://[::1]:80"})
+            json!({"server": format!("http://caretaker:{}@[::1]:80", "11".repeat(TOKEN_BYTES))})
         );
     }
 

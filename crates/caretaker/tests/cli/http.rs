@@ -41,9 +41,15 @@ impl HttpClient {
             .timeout_global(Some(PATIENCE))
             .build()
             .new_agent();
+        // The URL of a server without TLS has the token as password, which must not be sent with every request here.
+        let server = cluster["server"].as_str().unwrap();
+        let base = match server.split_once('@') {
+            Some((_, address)) => format!("http://{address}"),
+            None => server.to_owned(),
+        };
         Self {
             agent,
-            base: cluster["server"].as_str().unwrap().to_owned(),
+            base,
             token: config["users"][0]["user"]["token"]
                 .as_str()
                 .unwrap()

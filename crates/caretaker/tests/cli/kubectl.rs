@@ -92,6 +92,17 @@ fn discovery_lists_the_served_kinds() {
     }
 }
 
+/// client-go sends no bearer token over plain HTTP.
+#[test]
+fn kubeconfig_of_a_plain_http_server_works() {
+    let Some(session) = KubectlSession::start_with(&["--insecure-http"]) else {
+        return;
+    };
+    let created = session.with_file("create", &configmap("a", "red"));
+    assert_eq!(created, "configmap/a created\n");
+    session.says("get cm a -o name", "configmap/a");
+}
+
 #[test]
 fn objects_are_created_and_replaced() {
     let Some(session) = KubectlSession::start() else {

@@ -159,6 +159,8 @@ impl ClusterClients {
         config.read_timeout = None;
         let agent = HeaderValue::from_static(USER_AGENT);
         config.headers.push((header::USER_AGENT, agent));
+        // Logs name the URL, and it may hold a password. The user of the kubeconfig has the credentials.
+        config.cluster_url = without_userinfo(config.cluster_url);
         let server = config.cluster_url.to_string();
         let namespace = config.default_namespace.clone();
         let client = kube::Client::try_from(config)
@@ -269,6 +271,20 @@ impl ClientEnvironment {
     }
 }
 
+/// The URL without `user:password@`.
+fn without_userinfo(url: Uri) -> Uri {
+    let address = url
+        .authority()
+        .and_then(|authority| authority.as_str().rsplit_once('@'))
+        .and_then(|(_, address)| address.parse().ok());
+    let Some(address) = address else {
+        return url;
+    };
+    let mut parts = url.clone().into_parts();
+    parts.authority = Some(address);
+    Uri::from_parts(parts).unwrap_or(url)
+}
+
 fn read_file(path: &Path) -> Result<Kubeconfig, ClientsError> {
     Kubeconfig::read_from(path).map_err(|error| unreadable(path, &error))
 }
@@ -369,6 +385,21 @@ mod tests {
             let found = found.map_err(|error| error.to_string());
             let expected = expected.map(str::to_owned).map_err(str::to_owned);
             assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn removes_the_password_of_a_server_url() {
+        let table = [
+            (
+                "http://caretaker:secret@127.0.0.1:80/",
+                "http://127.0.0.1:80/",
+            ),
+            ("https://a:b@[::1]:6443/prefix", "https://[::1]:6443/prefix"),
+            ("https://one:6443/", "https://one:6443/"),
+        ];
+        for (url, expected) in table {
+            assert_eq!(without_userinfo(url.parse().unwrap()).to_string(), expected);
         }
     }
 
