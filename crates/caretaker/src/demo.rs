@@ -128,7 +128,7 @@ impl DemoCluster {
             "kubectl --namespace shop get pods,configmaps",
             "kubectl --namespace shop delete pods --all",
         ];
-        let instructions = up::instructions(&listener.url(), kubeconfig.path(), &commands);
+        let instructions = up::instructions(&listener.url(), kubeconfig.path(), None, &commands);
         self.controllers.print_summary();
         printer.print(&format!("\n{}", instructions.trim_end()))?;
         listener

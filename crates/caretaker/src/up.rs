@@ -219,18 +219,26 @@ fn announce(
                 "kubectl get configmaps --all-namespaces",
                 "kubectl delete configmap hello",
             ];
-            write!(stdout, "{}", instructions(url, kubeconfig, &tries))?;
+            write!(stdout, "{}", instructions(url, kubeconfig, admin, &tries))?;
         }
     }
     stdout.flush()
 }
 
-/// The address of the server, the kubeconfig, and commands to try.
-pub(crate) fn instructions(url: &str, kubeconfig: &Path, tries: &[&str]) -> String {
+/// The addresses of the server and its admin server, the kubeconfig, and commands to try.
+pub(crate) fn instructions(
+    url: &str,
+    kubeconfig: &Path,
+    admin: Option<&str>,
+    tries: &[&str],
+) -> String {
     let (path, quoted) = (kubeconfig.display(), quoted(kubeconfig));
+    let admin = admin.map_or_else(String::new, |admin| {
+        format!("Health, metrics and the ownership graph are at {admin}, with the token of the kubeconfig.\n")
+    });
     format!(
         "A Kubernetes API server is ready at {url}. Objects are in memory only and are lost when it stops.
-The kubeconfig is {path}. Try in another terminal:
+{admin}The kubeconfig is {path}. Try in another terminal:
 
   export KUBECONFIG={quoted}
   {tries}

@@ -212,6 +212,7 @@ fn the_instructions_name_the_kubeconfig_and_commands() {
     let wanted = [
         kubeconfig.to_str().unwrap(),
         "export KUBECONFIG=",
+        "Health, metrics and the ownership graph are at https://127.0.0.1:",
         "kubectl apply -f",
         "kubectl get ",
         "kubectl delete ",
