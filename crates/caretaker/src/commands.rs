@@ -24,6 +24,7 @@ use caretaker_controllers::runtime::effects::Effects;
 use caretaker_controllers::runtime::feed_set::{FeedSet, FeedSetOptions, KindInterest};
 use caretaker_controllers::runtime::kind::{KindCatalog, KindId, KindState};
 use caretaker_controllers::runtime::metrics::ControllerMetrics;
+use caretaker_controllers::runtime::record::{ObjectRecord, Uid};
 use caretaker_machinery::clock::Clock;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
@@ -44,6 +45,8 @@ struct ClusterSnapshot {
     states: BTreeMap<KindId, KindState>,
     interest: KindInterest,
     namespace: String,
+    /// Objects that had finalizers when they were listed. The index keeps only those of the garbage collector.
+    held: BTreeMap<Uid, Arc<ObjectRecord>>,
     /// The watches end when this is dropped.
     feeds: FeedSet,
     /// Kept open: kinds without a subscriber are forgotten.
@@ -128,6 +131,7 @@ impl ClusterSnapshot {
             catalog: Arc::default(),
             states: BTreeMap::new(),
             namespace,
+            held: BTreeMap::new(),
             interest: interest.clone(),
             feeds: feeds.clone(),
             changes: feeds.subscribe(interest),
@@ -157,6 +161,9 @@ impl ClusterSnapshot {
             ObservedChange::Catalog(catalog) => self.catalog = catalog.clone(),
             ObservedChange::Kind(kind, state) => {
                 self.states.insert(*kind, *state);
+            }
+            ObservedChange::Applied(record) if !record.meta.finalizers.is_empty() => {
+                self.held.insert(record.meta.uid.clone(), record.clone());
             }
             ObservedChange::Applied(_)
             | ObservedChange::Deleted(_)

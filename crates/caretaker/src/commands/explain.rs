@@ -1,11 +1,13 @@
 //! `caretaker explain`: why an object exists, what blocks its deletion, and what the controllers would do next.
 //!
 //! Runs the garbage collector's decision about the object and sends its reads, as the driver would. The other controllers
-//! of the kind decide in [`jobs`], [`crons`] and [`pods`]. Writes are described and not sent. The flags of the running
-//! controllers are unknown here, so this command has the same flags, and the output names the values it assumed.
+//! of the kind decide in [`jobs`], [`crons`] and [`pods`]; [`namespaces`] lists what keeps a namespace. Writes are
+//! described and not sent. The flags of the running controllers are unknown here, so this command has the same flags, and
+//! the output names the values it assumed.
 
 mod crons;
 mod jobs;
+mod namespaces;
 mod pods;
 
 use std::collections::BTreeMap;
@@ -54,6 +56,7 @@ pub(super) async fn run(args: &ExplainFlags) -> Result<String> {
         bail!("no controller handles objects of this kind");
     };
     let verdicts = snapshot.controller_verdicts(&record, args).await;
+    let remaining = snapshot.namespace_content(&record).await;
     let index = snapshot.collector.index();
     let kind = snapshot.catalog.get(record.kind);
     let meta = &record.meta;
@@ -75,6 +78,7 @@ pub(super) async fn run(args: &ExplainFlags) -> Result<String> {
         verdict,
         unanswered,
         verdicts,
+        remaining,
     };
     Ok(match args.output {
         Some(args::OutputFormat::Json) => serde_json::to_string_pretty(&explanation.json())? + "\n",

@@ -4,6 +4,7 @@
 //! decision comes with the owners, finalizers and dependents that it depends on; the decision of each other controller is a
 //! [`ControllerVerdict`]. The JSON keys are stable; sentences in it are not.
 
+mod namespace;
 mod verdict;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+pub(crate) use self::namespace::{NamespaceCondition, NamespaceContent, RemainingObject};
 pub(crate) use self::verdict::ControllerVerdict;
 use super::{counted, plain};
 
@@ -52,6 +54,8 @@ pub(crate) struct ObjectExplanation {
     pub(crate) unanswered: Option<String>,
     /// Verdicts of the other controllers that handle its kind.
     pub(crate) verdicts: Vec<ControllerVerdict>,
+    /// Objects in a namespace that is being deleted; `None` for other objects.
+    pub(crate) remaining: Option<NamespaceContent>,
 }
 
 /// The next action of a controller.
@@ -119,6 +123,7 @@ impl ObjectExplanation {
             "dependents": dependents,
             "notes": notes(&verdict.notes),
             "controllers": verdicts,
+            "remaining": self.remaining.as_ref().map(NamespaceContent::json),
         })
     }
 
@@ -151,15 +156,19 @@ impl ObjectExplanation {
         };
         let (blockers, blocking) = self.blockers();
         let start = format!("It is being deleted (deletionTimestamp {deletion:.0})");
-        if self.finalizers.is_empty() {
-            lines.push(format!("{start}; no finalizer blocks that."));
-            return;
-        }
-        lines.push(format!("{start}; blocked by:"));
+        let content = self.remaining.as_ref();
+        let is_empty = content.is_none_or(NamespaceContent::is_empty);
+        lines.push(match self.finalizers.is_empty() && is_empty {
+            true if content.is_some() => format!("{start}; no object in it was found."),
+            true => format!("{start}; no finalizer blocks that."),
+            false => format!("{start}; blocked by:"),
+        });
         for finalizer in &self.finalizers {
-            let known = GC_FINALIZERS.iter().find(|(name, _)| name == finalizer);
-            let what = known.map_or("its controller has to remove it", |(_, what)| what);
-            lines.push(format!("  finalizer {finalizer}: {what}"));
+            let text = finalizer_text(finalizer);
+            lines.push(format!("  finalizer {finalizer}: {text}"));
+        }
+        if let Some(content) = content {
+            content.write_lines(lines);
         }
         for blocker in blockers {
             lines.push(format!("  dependent {blocker}"));
@@ -275,6 +284,12 @@ impl NextAction {
             NextStep::Call(ApiCall::Patch { .. }) => Self::new("patch", "would patch it now"),
         }
     }
+}
+
+/// When a finalizer is removed, and by which controller.
+fn finalizer_text(finalizer: &str) -> &'static str {
+    let known = GC_FINALIZERS.iter().find(|(name, _)| *name == finalizer);
+    known.map_or("its controller has to remove it", |(_, what)| what)
 }
 
 fn notes(notes: &[EventNote]) -> Vec<Value> {

@@ -210,6 +210,34 @@ fn explain_names_what_blocks_a_deletion() {
 }
 
 #[test]
+fn explain_lists_what_keeps_a_namespace() {
+    let cluster = TestCluster::start();
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
+    cluster.client.create("/api/v1/namespaces", &namespace);
+    cluster.map("shop", "held", &[], &["example.com/hold"]);
+    cluster.map("shop", "free", &[], &[]);
+    cluster.map("default", "other", &[], &["example.com/hold"]);
+    cluster.client.delete("/api/v1/namespaces/shop");
+    // The server reports what remains after it has deleted the rest.
+    let path = "/api/v1/namespaces/shop";
+    while cluster.client.get(path).1["status"]["conditions"].is_null() {
+        std::thread::yield_now();
+    }
+    let text = cluster.ok("explain namespace/shop");
+    for expected in [
+        "; blocked by:\n  ConfigMap shop/held: finalizer example.com/hold: its controller has to remove it\n",
+        "\nThe server reports: Some resources are remaining: configmaps. has 1 resource instances (SomeResourcesRemain)\n",
+    ] {
+        assert!(text.contains(expected), "{text}");
+    }
+    assert!(!text.contains("default/other"), "{text}");
+    let text: Value = serde_json::from_str(&cluster.ok("explain ns/shop -o json")).unwrap();
+    let objects = &text["remaining"]["objects"];
+    assert_eq!(objects[0]["finalizers"], json!(["example.com/hold"]));
+    assert_eq!(objects.as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn objects_are_read_from_the_selected_namespace() {
     let cluster = TestCluster::start();
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});

@@ -94,6 +94,16 @@ impl OwnershipIndex {
         ids.map(|id| self.graph.node(id).uid.clone()).collect()
     }
 
+    /// All objects of a namespace, without virtual owners. Scans the whole graph.
+    #[must_use]
+    pub fn objects_in(&self, namespace: &str) -> Vec<ObjectIdentity> {
+        let ids = self.graph.ids().filter(|id| {
+            self.graph.namespace(*id) == namespace
+                && !self.graph.node(*id).facts.has(ObjectFacts::VIRTUAL)
+        });
+        ids.map(|id| self.identity(id)).collect()
+    }
+
     /// The state of a kind's feed; `None` if the kind is not watched.
     #[must_use]
     pub fn kind_state(&self, kind: KindId) -> Option<KindState> {

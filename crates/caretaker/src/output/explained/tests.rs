@@ -45,6 +45,7 @@ fn mk(next: NextStep<GcKey>, because: GcReason) -> ObjectExplanation {
         },
         unanswered: None,
         verdicts: Vec::new(),
+        remaining: None,
     }
 }
 
@@ -372,6 +373,7 @@ fn the_json_has_stable_keys() {
         "dependents": {"sets.g": 3},
         "notes": [],
         "controllers": [],
+        "remaining": null,
     });
     assert_eq!(explained.json(), expected);
 }
@@ -435,4 +437,43 @@ fn a_controller_that_waits_to_delete_names_the_time() {
     assert_eq!(end(NextStep::At(Timestamp::UNIX_EPOCH))["next"], step);
     assert_eq!(end(NextStep::Rest)["next"]["message"], "nothing");
     assert_eq!(end(NextStep::Retry)["next"]["message"], "wait for that");
+}
+
+#[test]
+fn names_what_keeps_a_namespace() {
+    let remaining = |kind: &str, name: &str, finalizers: &[&str]| RemainingObject {
+        object: mk_identity(kind, name),
+        finalizers: finalizers.iter().map(ToString::to_string).collect(),
+    };
+    let mut objects = vec![remaining(
+        "ConfigMap",
+        "held",
+        &["example.com/hold", "orphan"],
+    )];
+    objects.extend((0..21).map(|number| remaining("Pod", &format!("p{number:02}"), &[])));
+    objects.push(remaining("Secret", "s", &[]));
+    let mut explanation = mk(NextStep::Rest, GcReason::Deleting);
+    explanation.deletion = Some(Timestamp::UNIX_EPOCH);
+    explanation.remaining = Some(NamespaceContent {
+        objects,
+        spec_finalizers: vec!["example.com/spec".into()],
+        conditions: vec![NamespaceCondition {
+            reason: "DiscoveryFailed".into(),
+            message: "metrics.k8s.io/v1beta1: stale".into(),
+        }],
+    });
+    let text = explanation.text();
+    for expected in [
+        "It is being deleted (deletionTimestamp 1970-01-01T00:00:00Z); blocked by:\n",
+        "\n  finalizer example.com/spec in its spec: its controller has to remove it\n",
+        "\n  ConfigMap shop/held: finalizer example.com/hold: its controller has to remove it; finalizer orphan: the garbage",
+        "\n  Pod shop/p18\n  … and 3 more: 2 Pods, 1 Secret\n",
+        "\nThe server reports: metrics.k8s.io/v1beta1: stale (DiscoveryFailed)\n",
+    ] {
+        assert!(text.contains(expected), "{expected} is not in {text}");
+    }
+    explanation.remaining = Some(NamespaceContent::default());
+    let text = explanation.text();
+    assert!(text.contains("; no object in it was found.\n"), "{text}");
+    assert_eq!(explanation.json()["remaining"]["objects"], json!([]));
 }
