@@ -25,6 +25,9 @@ use crate::args::LogFormat;
 /// The time zone file of the system.
 const LOCALTIME: &str = "/etc/localtime";
 
+/// The directive that suppresses the lines of the client library.
+const KUBE_CLIENT_OFF: &str = "kube_client::client=off";
+
 /// Set once by [`log_except`]; [`notice`] reads it.
 static LOG_FORMAT: OnceLock<LogFormat> = OnceLock::new();
 
@@ -100,19 +103,10 @@ pub(crate) fn log(verbosity: u8, format: LogFormat) -> Result<()> {
 
 /// Like [`log`], without the targets in `silenced` at the default verbosity.
 pub(crate) fn log_except(verbosity: u8, format: LogFormat, silenced: &str) -> Result<()> {
-    let silenced = if verbosity == 0 { silenced } else { "" };
-    let level = match verbosity {
-        0 => "warn",
-        1 => "info",
-        _ => "debug",
-    };
-    let filter = match std::env::var(EnvFilter::DEFAULT_ENV) {
-        Ok(text) if !text.is_empty() => {
-            EnvFilter::try_new(&text).with_context(|| format!("invalid filter RUST_LOG={text}"))?
-        }
-        // kube_client logs every 5xx response by itself, and bodies that it cannot parse.
-        _ => EnvFilter::new(format!("{level},kube_client::client=off,{silenced}")),
-    };
+    let variable = std::env::var(EnvFilter::DEFAULT_ENV).unwrap_or_default();
+    let directives = directives(verbosity, &variable, silenced);
+    let filter = EnvFilter::try_new(directives)
+        .with_context(|| format!("invalid filter RUST_LOG={variable}"))?;
     // A second call in the same process would fail in `init` below.
     let _ = LOG_FORMAT.set(format);
     let subscriber = tracing_subscriber::fmt()
@@ -124,6 +118,27 @@ pub(crate) fn log_except(verbosity: u8, format: LogFormat, silenced: &str) -> Re
         LogFormat::Json => subscriber.json().flatten_event(true).init(),
     }
     Ok(())
+}
+
+/// The filter of the log: `variable`, or what `verbosity` asks for.
+///
+/// kube_client logs every failed connection and every 5xx response as an error, also those that are retried and reported
+/// once by their callers. Its lines are shown if the user names it.
+fn directives(verbosity: u8, variable: &str, silenced: &str) -> String {
+    let level = match verbosity {
+        0 => "warn",
+        1 => "info",
+        _ => "debug",
+    };
+    let silenced = match verbosity {
+        0 => silenced,
+        _ => "",
+    };
+    match variable {
+        "" => format!("{level},{KUBE_CLIENT_OFF},{silenced}"),
+        named if named.contains("kube_client") => named.to_owned(),
+        other => format!("{other},{KUBE_CLIENT_OFF}"),
+    }
 }
 
 /// Prints a line for the user on stderr, whatever the log level: `caretaker: …`, or a JSON object with
@@ -169,6 +184,20 @@ mod tests {
             assert_eq!(zone, expected, "{variable:?}");
         }
         assert_eq!(zone_of(None, missing), TimeZone::UTC);
+    }
+
+    #[test]
+    fn the_client_library_logs_only_if_it_is_named() {
+        let table = [
+            (0, "", "a=error", "warn,kube_client::client=off,a=error"),
+            (1, "", "a=error", "info,kube_client::client=off,"),
+            (0, "debug", "a=error", "debug,kube_client::client=off"),
+            (0, "warn,kube_client=info", "", "warn,kube_client=info"),
+        ];
+        for (verbosity, variable, silenced, expected) in table {
+            assert_eq!(directives(verbosity, variable, silenced), expected);
+            assert!(EnvFilter::try_new(expected).is_ok());
+        }
     }
 
     #[test]

@@ -57,6 +57,8 @@ pub(crate) struct FeedTask {
     outputs: Vec<FeedOutput>,
     /// The last failure, for the log.
     last_error: String,
+    /// Whether the last request could not connect to the server.
+    is_unreachable: bool,
     /// The time at which the feed ends; `None` while it is wanted.
     leaves: Option<Instant>,
 }
@@ -92,6 +94,7 @@ impl FeedTask {
             listeners: Vec::new(),
             outputs: Vec::new(),
             last_error: String::new(),
+            is_unreachable: false,
             leaves: None,
         }
     }
@@ -119,6 +122,17 @@ impl FeedTask {
 
     /// Passes an event to the feed and returns its next action; `None` if the interrupted action is to be repeated.
     async fn take(&mut self, happened: FeedEvent) -> Option<FeedAction> {
+        match &happened {
+            FeedEvent::Page(Err(FeedError::Connect(_)))
+            | FeedEvent::Watch(Err(FeedError::Connect(_))) => self.is_unreachable = true,
+            FeedEvent::Page(_) | FeedEvent::Watch(_) => {
+                self.is_unreachable = false;
+                if self.setup.states.set_reached() {
+                    tracing::info!("API server is reachable again");
+                }
+            }
+            FeedEvent::Command(_) | FeedEvent::Due => {}
+        }
         Some(match happened {
             FeedEvent::Command(command) => return self.apply_commands(command).await,
             FeedEvent::Due => self.step(FeedInput::Due).await,
@@ -281,6 +295,15 @@ impl FeedTask {
     fn log_state(&self, state: KindState) {
         let (kind, error) = (&self.setup.kind, self.last_error.as_str());
         match state {
+            // One line stands for all kinds.
+            KindState::Failing(_) if self.is_unreachable => {
+                if self.setup.states.set_unreachable() {
+                    tracing::warn!(
+                        error,
+                        "cannot reach the API server; all kinds retry with backoff"
+                    );
+                }
+            }
             KindState::Failing(_) => {
                 tracing::warn!(%kind, error, "cannot list or watch; retrying with backoff");
             }

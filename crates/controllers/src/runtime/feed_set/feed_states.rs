@@ -2,7 +2,7 @@
 //! access.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -15,6 +15,8 @@ pub(crate) struct FeedStates {
     states: Mutex<BTreeMap<KindId, FeedState>>,
     sync_errors: AtomicU64,
     unreadable: AtomicU64,
+    /// Whether a feed could not connect to the server since the last answer.
+    is_unreachable: AtomicBool,
     /// Set when discovery should run soon. Setting it twice is one request.
     discovery: Notify,
 }
@@ -78,6 +80,16 @@ impl FeedStates {
 
     pub(crate) fn unreadable(&self) -> u64 {
         self.unreadable.load(Ordering::Relaxed)
+    }
+
+    /// A feed could not connect to the server. Returns whether it is the first one since the last answer.
+    pub(crate) fn set_unreachable(&self) -> bool {
+        !self.is_unreachable.swap(true, Ordering::Relaxed)
+    }
+
+    /// A feed got an answer. Returns whether it is the first one after a failure to connect.
+    pub(crate) fn set_reached(&self) -> bool {
+        self.is_unreachable.swap(false, Ordering::Relaxed)
     }
 
     pub(crate) fn request_discovery(&self) {
