@@ -156,7 +156,11 @@ impl<C: Controller> Driver<C> {
                         break DriverEnd::FeedsGone;
                     }
                 }
-                Some(finished) = self.in_flight.next() => self.answered(finished),
+                finished = self.in_flight.next_or_freed() => {
+                    if let Some(finished) = finished {
+                        self.answered(finished);
+                    }
+                }
                 time = self.clock.wait(until) => self.server_time(time),
                 Some(query) = self.queries.recv() => self.run_query(query),
                 () = tokio::task::yield_now(), if has_more => {}

@@ -129,6 +129,37 @@ async fn retry_after_is_respected() {
     }
 }
 
+/// A worker of client-go sleeps for the `Retry-After`, so that refusals slow all keys down and not just their own.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_pushes_back_gets_fewer_requests() {
+    let workers = 20;
+    for (code, header) in [(429, "1"), (429, ""), (503, "1")] {
+        let world = DriverWorld::with(DriverOptions {
+            workers,
+            ..DriverOptions::default()
+        });
+        world.rule(first(usize::MAX, Method::DELETE, move || {
+            let mut reply = mk_reply(code, "text/plain", "no");
+            let value = header.parse().unwrap();
+            reply.headers_mut().insert("retry-after", value);
+            RequestFate::Reply(reply)
+        }));
+        for number in 0..300 {
+            world.create(&format!("doomed-{number}"), &[]).await;
+        }
+        world.pass(20).await;
+        let deletes = world.count("DELETE");
+        let (burst, quarter) = (workers + workers / 2, workers / 4);
+        assert!(
+            (quarter * 8..=burst + quarter * 10).contains(&deletes),
+            "{code} {header}: {deletes} DELETEs in 10 s"
+        );
+        world.rule(|_, _| RequestFate::Pass);
+        world.pass(30).await;
+        assert_eq!(world.names().await, Vec::<String>::new(), "{code} {header}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn failing_requests_back_off() {
     let world = DriverWorld::new();

@@ -1,8 +1,10 @@
 //! The requests of a driver: how many may be in flight and for which kinds, and what follows from their answers.
 //!
-//! A kind whose requests take long leaves slots to the other kinds, so that one hanging webhook does not stop a whole
-//! controller. After an answer the controller observes it, and the key is decided again, read again or backed off. Every
+//! `slot_limit` lowers the number while the API server pushes back. A kind whose requests take long leaves slots to the
+//! other kinds, so that one hanging webhook does not stop a whole controller. After an answer the controller observes it, and the key is decided again, read again or backed off. Every
 //! answer also carries the server's time, which the driver compares with its own.
+
+mod slot_limit;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,17 +12,18 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 use tracing::{Instrument as _, Span};
 
 use super::Driver;
 use super::clock_skew::ServerTime;
 use super::report::TargetName;
-use crate::runtime::call::{ApiAnswer, ApiCall, CallFailure};
+use crate::runtime::call::{ApiAnswer, ApiCall, CallFailure, FailureKind};
 use crate::runtime::controller::{AfterWrite, AnsweredCall, Controller, DriverStep};
 use crate::runtime::effects::{Effects, PerformedCall};
 use crate::runtime::kind::KindId;
 use crate::runtime::queue::{ReleaseCause, later};
+use slot_limit::{LatencyClass, LimitChange, LoadSignal, SlotLimit};
 
 /// How many conflicts in a row a key may have before it backs off. An object that is rewritten every second is still
 /// written to; one that is rewritten all the time does not make the driver send requests all the time.
@@ -43,7 +46,7 @@ const CROWDED_SPACING: Duration = Duration::from_micros(250);
 /// The requests of one driver that have no answer yet.
 pub(super) struct InFlight<C: Controller> {
     tasks: JoinSet<FinishedCall<C>>,
-    workers: usize,
+    limit: SlotLimit,
     /// When each request was sent, and to which kind. Numbers grow, so the first is the oldest.
     sent: BTreeMap<u64, (Instant, KindId)>,
     /// Kinds whose last answer took long.
@@ -86,7 +89,7 @@ impl<C: Controller> InFlight<C> {
     pub(super) fn new(workers: usize) -> Self {
         Self {
             tasks: JoinSet::new(),
-            workers: workers.max(1),
+            limit: SlotLimit::new(workers),
             sent: BTreeMap::new(),
             slow: BTreeSet::new(),
             crowded_until: Timestamp::MIN,
@@ -99,7 +102,7 @@ impl<C: Controller> InFlight<C> {
     }
 
     pub(super) fn has_free_slot(&self) -> bool {
-        self.tasks.len() < self.workers
+        self.limit.has_free_slot(self.tasks.len(), Instant::now())
     }
 
     /// Whether a kind may have one more slot. One object whose requests hang costs the others of its kind no more than
@@ -108,7 +111,7 @@ impl<C: Controller> InFlight<C> {
         let is_slow = self.slow.contains(&kind);
         let sent = self.sent.values();
         let slow = sent.filter(|(at, to)| *to == kind && (is_slow || at.elapsed() > SLOW));
-        slow.count() < slow_share(self.workers)
+        slow.count() < slow_share(self.limit.allowed())
     }
 
     /// When a key is decided again whose kind has no free slot.
@@ -143,6 +146,22 @@ impl<C: Controller> InFlight<C> {
         Some(self.finish(joined))
     }
 
+    /// Like [`Self::next`]; `None` when a refused request gives its slot back. Pending if there is no such slot either.
+    pub(super) async fn next_or_freed(&mut self) -> Option<FinishedCall<C>> {
+        let freed = self.limit.next_free(Instant::now());
+        let freed = async {
+            match freed {
+                Some(at) => sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            Some(joined) = self.tasks.join_next() => Some(self.finish(joined)),
+            () = freed => None,
+        }
+    }
+
     /// A request that has its answer already.
     pub(super) fn try_next(&mut self) -> Option<FinishedCall<C>> {
         let joined = self.tasks.try_join_next()?;
@@ -159,14 +178,44 @@ impl<C: Controller> InFlight<C> {
             Ok(panic) => std::panic::resume_unwind(panic),
             Err(error) => unreachable!("no request is aborted while its driver runs: {error}"),
         });
-        self.sent.remove(&finished.number);
         let kind = finished.planned.call.target().kind;
+        if let Some((sent, _)) = self.sent.remove(&finished.number) {
+            let change = self
+                .limit
+                .observe(finished.load_signal(), sent, Instant::now());
+            log_limit(change);
+        }
         if finished.took > SLOW {
             self.slow.insert(kind);
         } else {
             self.slow.remove(&kind);
         }
         finished
+    }
+}
+
+// === impl FinishedCall ===
+
+impl<C: Controller> FinishedCall<C> {
+    /// A 503 without `Retry-After` is the answer of one unavailable backend behind the server, and no sign of load.
+    fn load_signal(&self) -> LoadSignal {
+        let call = &self.planned.call;
+        match &self.performed.answer {
+            ApiAnswer::Failed(failure)
+                if failure.kind == FailureKind::TooManyRequests
+                    || failure.status == Some(503) && failure.retry_after.is_some() =>
+            {
+                LoadSignal::Refused(failure.retry_after)
+            }
+            _ if self.performed.status.is_none() => LoadSignal::Unknown,
+            _ => {
+                let class = LatencyClass {
+                    kind: call.target().kind,
+                    is_read: call.is_read(),
+                };
+                LoadSignal::Served(class, self.took)
+            }
+        }
     }
 }
 
@@ -326,6 +375,18 @@ impl<C: Controller> Driver<C> {
             }
             self.queue.expire_timers(now);
         }
+    }
+}
+
+fn log_limit(change: Option<LimitChange>) {
+    match change {
+        Some(LimitChange::Falls(requests)) => {
+            tracing::info!(requests, "API server pushes back; fewer requests at once");
+        }
+        Some(LimitChange::Restored) => {
+            tracing::info!("API server does not push back any more; all workers send requests");
+        }
+        None => {}
     }
 }
 

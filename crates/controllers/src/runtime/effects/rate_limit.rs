@@ -1,8 +1,8 @@
 //! A rate limit on our own side, `--kube-api-qps` and `--kube-api-burst`; off by default.
 //!
 //! DEVIATION(client-limit): upstream's clients have a limit by default (20/s, 30 at once). Here at most `workers` requests
-//! are in flight, fewer to a kind that answers slowly, and a refused request waits for the server's `Retry-After`: the
-//! server knows its own load.
+//! are in flight, fewer when the server refuses some or slows down (`driver/requests/slot_limit`) and to a kind that
+//! answers slowly: the server knows its own load.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
