@@ -1,13 +1,17 @@
 //! The log as an operator reads it: failed requests, and the start, sync, restart and stop of controllers.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use caretaker_apiserver::listen::{ApiListener, BearerToken, ListenTransport, TOKEN_BYTES};
 use caretaker_apiserver::{ApiServer, UserIdentity};
+use caretaker_controllers::runtime::clients::{ClusterChoice, ClusterClients};
 use caretaker_controllers::runtime::driver::DriverOptions;
 use caretaker_controllers::runtime::events::EventSink;
 use caretaker_controllers::runtime::evidence::{EvidenceTrail, WriteStatus};
 use caretaker_controllers::runtime::feed_set::{FeedSet, FeedSetOptions, KindInterest};
+use caretaker_controllers::runtime::kind::KindState;
 use caretaker_controllers::runtime::manager::{ControllerManager, SharedParts};
 use caretaker_controllers::runtime::metrics::ControllerMetrics;
 use caretaker_controllers::runtime::record::RecordView;
@@ -15,6 +19,8 @@ use caretaker_machinery::clock::{Clock, REAL_TIME};
 use caretaker_machinery::rng::Rng;
 use http::Method;
 use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
 use tokio::time::sleep;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -279,4 +285,50 @@ async fn a_refused_list_is_logged_with_kind_and_message() {
         lines[0].contains("configmaps is forbidden: User"),
         "{lines:?}"
     );
+}
+
+/// One line stands for all kinds: an operator needs no line for each of them.
+#[tokio::test]
+async fn a_server_that_goes_away_is_logged_once() {
+    let (log, _guard) = CapturedLog::start(Level::WARN);
+    let clock = Clock::driven(START.parse().unwrap(), REAL_TIME);
+    let server = ApiServer::ephemeral(clock.clone(), Rng::seeded(7));
+    let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let token = BearerToken::from_random([7; TOKEN_BYTES]);
+    let listener = ApiListener::new(socket, ListenTransport::Plain, token).unwrap();
+    let kubeconfig = Path::new(env!("CARGO_TARGET_TMPDIR")).join("logs-away.yaml");
+    std::fs::write(&kubeconfig, listener.kubeconfig()).unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let serving = tokio::spawn(listener.serve(server, async { drop(stopped.await) }));
+    let choice = ClusterChoice {
+        kubeconfig: Some(kubeconfig),
+        ..ClusterChoice::default()
+    };
+    let clients = ClusterClients::from_kubeconfig(&choice).await.unwrap();
+    let options = FeedSetOptions::default();
+    let feeds = FeedSet::start(clients.watches(), clock, Rng::seeded(7), options);
+    let all = KindInterest::Deletable {
+        ignored: Vec::new(),
+    };
+    let mut changes = feeds.subscribe(all);
+    tokio::spawn(async move { while changes.recv().await.is_some() {} });
+    let until = async |wanted: fn(&KindState) -> bool| {
+        let has_all = |states: &[(_, KindState)]| {
+            states.len() > 20 && states.iter().all(|(_, state)| wanted(state))
+        };
+        while !has_all(&feeds.states()) {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    until(|state| *state == KindState::Synced).await;
+    drop(stop);
+    serving.await.unwrap();
+    until(|state| matches!(state, KindState::Failing(_))).await;
+    let lines = log.lines(&["cannot"]);
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    assert!(
+        lines[0].contains("cannot reach the API server"),
+        "{lines:?}"
+    );
+    assert!(lines[0].contains("refused"), "{lines:?}");
 }
