@@ -187,20 +187,20 @@ impl OwnershipIndex {
     }
 
     /// The kinds that have not been seen up to an owner's orphan deletion. A forbidden kind can never be seen.
-    pub(crate) fn unseen_kinds(&self, id: NodeId) -> Vec<KindId> {
+    pub(crate) fn unseen_kinds(&self, id: NodeId) -> impl Iterator<Item = KindId> {
         let uid = &self.graph.node(id).uid;
         let states = self.states.iter();
-        let unseen = states.filter(|(kind, state)| {
+        let unseen = states.filter(move |(kind, state)| {
             **state != KindState::Forbidden && !self.catch_up.is_seen(**kind, id, uid)
         });
-        unseen.map(|(kind, _)| *kind).collect()
+        unseen.map(|(kind, _)| *kind)
     }
 
     /// The names of all that has not been seen up to an owner's orphan deletion: kinds, and parts of discovery. Kinds that
     /// discovery has just found have no feed yet.
     pub(crate) fn unseen_names(&self, id: NodeId, now: Timestamp) -> Vec<String> {
         let unseen = self.unseen_kinds(id);
-        let mut names: Vec<String> = unseen.iter().map(|kind| kind_name(self, *kind)).collect();
+        let mut names: Vec<String> = unseen.map(|kind| kind_name(self, kind)).collect();
         names.extend(self.catalog.gaps().iter().cloned());
         if names.is_empty() && now < later(self.catalog_since, CATCH_UP_WAIT) {
             names.push("kinds that discovery has just found".to_owned());
@@ -306,7 +306,7 @@ impl OwnershipIndex {
 
     fn wake_seen_owners(&self, wake: &mut WakeList<GcKey>) {
         for id in self.catch_up.owners.keys() {
-            if self.unseen_kinds(*id).is_empty() {
+            if self.unseen_kinds(*id).next().is_none() {
                 wake.now(self.key(*id));
             }
         }
