@@ -24,8 +24,7 @@ pub(crate) use self::schedule::{
     CronJobName, ListFormat, ScheduleCommand, ScheduleList, ScheduleNext, ScheduleRun,
 };
 pub(crate) use self::selection::{
-    BATCH_CRON, BATCH_TTL, ControllerSelection, GARBAGE_COLLECTOR, POD_GC, VOLCANO_CRON,
-    VOLCANO_TTL,
+    BATCH_CRON, BATCH_TTL, GARBAGE_COLLECTOR, POD_GC, VOLCANO_CRON, VOLCANO_TTL,
 };
 pub(crate) use self::up::{ListenAddress, OutputFormat, UpFlags};
 pub(crate) use self::values::{ObjectArgument, ResourceName};

@@ -6,6 +6,7 @@
 
 mod builders;
 mod diagnostics;
+mod health;
 mod launcher;
 
 use std::sync::Arc;
@@ -30,16 +31,18 @@ use caretaker_controllers::ttl;
 use caretaker_machinery::clock::Clock;
 use caretaker_machinery::rng::Rng;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 pub(crate) use self::builders::collected_kinds;
 use self::diagnostics::ControllerDiagnostics;
-use self::launcher::{ControllerLauncher, RunningController, running};
+use self::launcher::{ControllerLauncher, RunningController};
 use crate::admin::DiagnosticsSource;
 use crate::args::{
     BATCH_CRON, BATCH_TTL, ControllerFlags, GARBAGE_COLLECTOR, POD_GC, VOLCANO_CRON, VOLCANO_TTL,
 };
 use crate::output::summary::ActionSummary;
+use crate::peers::{PeerWatch, ServerContact};
 use crate::wiring::notice;
 
 /// Starts one controller with its flags.
@@ -80,9 +83,8 @@ pub(crate) struct ControllerSetOptions<'a> {
     /// Limit on requests per second, if there is one.
     pub(crate) limit: Option<ClientRateLimit>,
     pub(crate) mode: DriverMode,
-    /// Controllers that run with `DriverMode::DryRun`: with `--dry-run` all of them, else those whose work an active
-    /// controller manager does.
-    pub(crate) dry_run_only: Vec<&'static str>,
+    /// The looks at other controller managers, which hold back writes while one of them is active.
+    pub(crate) peers: Option<&'a PeerWatch>,
     pub(crate) timing: TimeSource,
 }
 
@@ -112,7 +114,7 @@ impl ControllerSet {
             flags,
             limit,
             mode,
-            dry_run_only,
+            peers,
             timing,
         } = options;
         let metrics = ControllerMetrics::new();
@@ -123,7 +125,10 @@ impl ControllerSet {
         let feeds = FeedSet::start(clients.watches(), clock.clone(), rng, options);
         // The driver of a dry run drops Events: an Event is a write, too.
         let (events, recorder) = EventSink::new(clients.requests(), clock.clone(), metrics.clone());
-        let background = vec![tokio::spawn(recorder.run())];
+        let mut background = vec![tokio::spawn(recorder.run())];
+        if let Some(peers) = peers {
+            background.push(tokio::spawn(rediscover(peers.contact(), feeds.clone())));
+        }
         let mut manager = ControllerManager::new(SharedParts {
             client: clients.requests(),
             feeds: feeds.clone(),
@@ -137,7 +142,7 @@ impl ControllerSet {
             manager: &mut manager,
             flags,
             mode,
-            dry_run_only: &dry_run_only,
+            peers,
             timing,
             seed,
         });
@@ -147,6 +152,9 @@ impl ControllerSet {
             evidence: evidence.clone(),
             controllers,
             collector: collector.clone(),
+            mode,
+            clock: clock.clone(),
+            contact: peers.map(PeerWatch::contact),
         };
         let mut set = Self {
             manager,
@@ -248,11 +256,23 @@ fn launch(
         let update = |collector: &GarbageCollector, metrics: &ControllerMetrics| {
             metrics.of::<GcMetrics>().refresh(collector);
         };
-        controllers.push(running(GARBAGE_COLLECTOR, post, update));
+        controllers.push(launcher.running(GARBAGE_COLLECTOR, post, update));
     }
     let enabled = BUILDERS.iter().filter(|(name, _)| flags.runs(name));
     controllers.extend(enabled.map(|(_, build)| build(launcher)));
     (collector, controllers)
+}
+
+/// Runs discovery as soon as the server answers again, whatever its backoff is.
+async fn rediscover(mut contact: watch::Receiver<ServerContact>, feeds: FeedSet) {
+    let mut had_trouble = false;
+    while contact.changed().await.is_ok() {
+        let is_well = *contact.borrow_and_update() == ServerContact::Answers;
+        if is_well && had_trouble {
+            feeds.refresh();
+        }
+        had_trouble = !is_well;
+    }
 }
 
 async fn announce_sync(feeds: FeedSet, collector: CurrentHandle<GarbageCollector>) {

@@ -1,7 +1,6 @@
 //! `caretaker run`: the controllers against an existing cluster, until a signal stops them.
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::{Result, bail};
 use caretaker_apiserver::listen::{ApiListener, KubeconfigFile};
@@ -14,15 +13,10 @@ use tokio::sync::oneshot;
 use crate::admin::{self, AdminPages, TokenSource};
 use crate::args::RunFlags;
 use crate::controller_set::{ControllerSet, ControllerSetOptions};
-use crate::peers::{self, PeerManagers, PeerPolicy};
+use crate::peers::{PeerPolicy, PeerWatch};
 use crate::up::kubeconfig;
 use crate::up::signals::StopSignals;
 use crate::wiring::{self, notice};
-
-/// How long an API server that does not answer at the start is retried.
-const START_RETRY_MAX: Duration = Duration::from_secs(60);
-
-const START_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(args: &RunFlags) -> Result<ExitCode> {
     if args.master.is_some() {
@@ -43,24 +37,14 @@ async fn run_controllers(args: &RunFlags) -> Result<ExitCode> {
         environment: ClientEnvironment::read(),
     };
     let clients = ClusterClients::find(&choice).await?;
-    let peers = tokio::select! {
-        biased;
-        _ = signals.next() => return Ok(ExitCode::SUCCESS),
-        peers = find_peers(&clients) => peers,
-    };
-    let policy = PeerPolicy::by_flag(args.take_over);
-    for sentence in peers.sentences(&args.controllers.selection(), policy) {
-        notice(&sentence);
-    }
-    let running = args.controllers.running();
-    let mode = args.controllers.mode();
-    let mut dry_run_only = running.clone();
-    dry_run_only.retain(|name| mode == DriverMode::DryRun || !peers.may_act(name, policy));
-    let names = describe_controllers(&running, &dry_run_only);
+    let (running, mode) = (args.controllers.running(), args.controllers.mode());
     let admin = open_admin(args).await?;
+    let clock = wiring::clock();
+    let policy = PeerPolicy::by_flag(args.take_over);
+    let peers = PeerWatch::start(&clients, &clock, &running, policy);
     let mut controllers = ControllerSet::start(ControllerSetOptions {
         clients: clients.clone(),
-        clock: wiring::clock(),
+        clock,
         rng: wiring::rng()?,
         flags: &args.controllers,
         limit: args.rate().map(|rate| ClientRateLimit {
@@ -68,9 +52,10 @@ async fn run_controllers(args: &RunFlags) -> Result<ExitCode> {
             burst: rate.burst,
         }),
         mode,
-        dry_run_only,
+        peers: Some(&peers),
         timing: TimeSource::Server,
     });
+    let names = describe_controllers(&running, mode);
     controllers.announce_sync();
     let server = clients.server();
     notice(&format!("running against {server}: {names}"));
@@ -83,7 +68,7 @@ async fn run_controllers(args: &RunFlags) -> Result<ExitCode> {
     let signal = signals.next().await;
     tracing::info!(?signal, "stopping; waiting for requests under way");
     controllers.stop().await;
-    drop((stop, file));
+    drop((stop, file, peers));
     tracing::info!("controllers stopped");
     Ok(ExitCode::SUCCESS)
 }
@@ -119,26 +104,13 @@ fn serve_admin(
     }));
 }
 
-/// Looks for other controller managers. Retries for a while if the API server does not answer yet.
-async fn find_peers(clients: &ClusterClients) -> PeerManagers {
-    let deadline = tokio::time::Instant::now() + START_RETRY_MAX;
-    loop {
-        let peers = peers::find(&clients.requests()).await;
-        if !peers.is_unanswered() || tokio::time::Instant::now() >= deadline {
-            return peers;
-        }
-        tokio::time::sleep(START_RETRY_INTERVAL).await;
-    }
-}
-
-/// `a, b; dry run only: b`.
-fn describe_controllers(running: &[&str], dry_run_only: &[&str]) -> String {
+/// `a, b; dry run only`.
+fn describe_controllers(running: &[&str], mode: DriverMode) -> String {
     let names = running.join(", ");
-    match dry_run_only {
+    match mode {
         _ if running.is_empty() => "no controller".to_owned(),
-        [] => names,
-        _ if dry_run_only.len() == running.len() => format!("{names}; dry run only"),
-        _ => format!("{names}; dry run only: {}", dry_run_only.join(", ")),
+        DriverMode::Act => names,
+        DriverMode::DryRun => format!("{names}; dry run only"),
     }
 }
 
@@ -147,15 +119,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_start_line_names_controllers_in_dry_run() {
-        let table: [(&[&str], &[&str], &str); 4] = [
-            (&[], &[], "no controller"),
-            (&["a", "b"], &[], "a, b"),
-            (&["a"], &["a"], "a; dry run only"),
-            (&["a", "b"], &["b"], "a, b; dry run only: b"),
+    fn the_start_line_names_controllers_and_a_dry_run() {
+        let table: [(&[&str], DriverMode, &str); 4] = [
+            (&[], DriverMode::Act, "no controller"),
+            (&[], DriverMode::DryRun, "no controller"),
+            (&["a", "b"], DriverMode::Act, "a, b"),
+            (&["a"], DriverMode::DryRun, "a; dry run only"),
         ];
-        for (running, dry_run_only, expected) in table {
-            assert_eq!(describe_controllers(running, dry_run_only), expected);
+        for (running, mode, expected) in table {
+            assert_eq!(describe_controllers(running, mode), expected);
         }
     }
 }

@@ -147,7 +147,7 @@ pub(crate) fn start_controllers(
         flags,
         limit: None,
         mode,
-        dry_run_only: Vec::new(),
+        peers: None,
         // Server and controllers share one clock.
         timing: TimeSource::Own,
     }))

@@ -12,6 +12,7 @@
 //! - [`effects`]: sends every request of a decision: a call becomes a request, and its response an answer.
 //! - [`evidence`]: one record per write, with its reason.
 //! - `bounded_map`: a map that forgets the oldest entry first.
+//! - `report_interval`: when lasting trouble is logged again.
 //! - [`clients`]: connections to a cluster.
 //! - [`events`]: writes Events.
 //! - [`metrics`]: the metrics page.
@@ -33,3 +34,4 @@ pub mod manager;
 pub mod metrics;
 pub mod queue;
 pub mod record;
+pub(crate) mod report_interval;

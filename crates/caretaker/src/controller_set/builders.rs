@@ -9,7 +9,7 @@ use caretaker_controllers::runtime::manager::CurrentHandle;
 use caretaker_controllers::ttl::metrics::TtlMetrics;
 use caretaker_controllers::ttl::{FinishingKind, TtlController, TtlSettings};
 
-use super::launcher::{ControllerLauncher, RunningController, running};
+use super::launcher::{ControllerLauncher, RunningController};
 use crate::args::ResourceName;
 
 /// Upstream's queue that corresponds best to ours: one key per object.
@@ -51,7 +51,7 @@ pub(super) fn pod_gc(launcher: &mut ControllerLauncher<'_>) -> Box<dyn RunningCo
     let make = move || PodGcController::new(settings);
     let current = launcher.start(podgc::NAME, podgc::interest(), adjust, make);
     // Its metrics are counted in `measure`; none is read from its state.
-    running(podgc::NAME, current, |_, _| {})
+    launcher.running(podgc::NAME, current, |_, _| {})
 }
 
 pub(super) fn cron_jobs(
@@ -74,7 +74,7 @@ pub(super) fn cron_jobs(
     let make = move || CronJobs::new(row, settings.clone());
     let current = launcher.start(row.name, row.interest(), adjust, make);
     // Its metrics are counted in `measure`; none is read from its state.
-    running(row.name, current, |_, _| {})
+    launcher.running(row.name, current, |_, _| {})
 }
 
 pub(super) fn finished_jobs(
@@ -94,7 +94,7 @@ pub(super) fn finished_jobs(
     };
     let make = move || TtlController::new(row, rules);
     let current = launcher.start(row.name, row.interest(rules), adjust, make);
-    running(row.name, current, |ttl, metrics| {
+    launcher.running(row.name, current, |ttl, metrics| {
         metrics.of::<TtlMetrics>().refresh(ttl);
     })
 }

@@ -1,25 +1,22 @@
 //! Answers the admin server: health, metrics, evidence and the ownership graph, read from watches and controllers.
 
-use std::time::Duration;
-
 use caretaker_controllers::gc::metrics::GcMetrics;
 use caretaker_controllers::gc::view::{GraphSelection, GraphView};
 use caretaker_controllers::gc::{GarbageCollector, dot};
+use caretaker_controllers::runtime::driver::{DriverMode, WriteHold};
 use caretaker_controllers::runtime::evidence::{Evidence, EvidenceTrail};
 use caretaker_controllers::runtime::feed_set::FeedSet;
-use caretaker_controllers::runtime::kind::KindState;
 use caretaker_controllers::runtime::manager::CurrentHandle;
 use caretaker_controllers::runtime::metrics::{ControllerMetrics, KindLabels};
 use caretaker_controllers::runtime::record::Uid;
 
+use caretaker_machinery::clock::Clock;
+use tokio::sync::watch;
+
+use super::health::{ControllerFacts, DiscoveryFacts, HealthFacts, KindFacts, word};
 use super::launcher::{RunningController, query};
-use crate::admin::{BoxedAnswer, DiagnosticsSource, GraphPage, HealthCheck, HealthReport};
-
-/// A controller whose due work waits for longer counts as stuck; `/livez` fails then.
-const STUCK_AFTER: Duration = Duration::from_secs(60);
-
-/// Detail of a controller that panicked a moment ago.
-const RESTARTING: &str = "the controller is restarting";
+use crate::admin::{BoxedAnswer, DiagnosticsSource, GraphPage, HealthReport};
+use crate::peers::ServerContact;
 
 /// Holds the sources of all pages.
 pub(super) struct ControllerDiagnostics {
@@ -29,49 +26,49 @@ pub(super) struct ControllerDiagnostics {
     pub(super) controllers: Vec<Box<dyn RunningController>>,
     /// Owner of the graph; `None` if it is off.
     pub(super) collector: Option<CurrentHandle<GarbageCollector>>,
+    pub(super) mode: DriverMode,
+    pub(super) clock: Clock,
+    /// Whether the API server answers; `None` for a server in this process.
+    pub(super) contact: Option<watch::Receiver<ServerContact>>,
 }
 
 // === impl ControllerDiagnostics ===
 
 impl ControllerDiagnostics {
-    fn alive(&self) -> HealthReport {
-        let mut checks = vec![check("ping", true, String::new())];
-        checks.extend(self.controllers.iter().map(|controller| {
-            let overdue = controller.overdue();
-            let detail = match overdue {
-                None => RESTARTING.to_owned(),
-                Some(overdue) if overdue > STUCK_AFTER => {
-                    format!("due work has waited for {} s", overdue.as_secs())
-                }
-                Some(_) => String::new(),
-            };
-            let is_well = overdue.is_none_or(|overdue| overdue <= STUCK_AFTER);
-            check(controller.name(), is_well, detail)
-        }));
-        HealthReport { checks }
-    }
-
-    /// A kind whose first list is under way makes the process unready. A kind that cannot be listed is reported only.
-    fn ready(&self) -> HealthReport {
+    fn facts(&self) -> HealthFacts {
         let catalog = self.feeds.catalog().borrow().clone();
         let states = self.feeds.states();
         // Only the garbage collector watches kinds that every cluster has.
         let is_found = catalog.iter().next().is_some() || self.controllers.is_empty();
-        let is_found = is_found && (self.collector.is_none() || !states.is_empty());
-        let mut checks = vec![check("discovery", is_found, String::new())];
-        checks.extend(self.controllers.iter().map(|controller| {
-            let is_there = controller.overdue().is_some();
-            let detail = if is_there { "" } else { RESTARTING };
-            check(controller.name(), is_there, detail.to_owned())
-        }));
-        for (kind, state) in states {
-            let Some(kind) = catalog.get(kind) else {
-                continue;
-            };
-            let is_ready = !matches!(state, KindState::Syncing(_) | KindState::Frozen);
-            checks.push(check(&format!("kind/{kind}"), is_ready, words(state)));
+        let is_complete = is_found && (self.collector.is_none() || !states.is_empty());
+        let controllers = self.controllers.iter();
+        let kinds = states.into_iter();
+        HealthFacts {
+            now: self.clock.now(),
+            contact: self.contact.as_ref().map(|state| state.borrow().clone()),
+            discovery: DiscoveryFacts {
+                is_complete,
+                trouble: self.feeds.discovery_trouble(),
+            },
+            mode: self.mode,
+            controllers: controllers
+                .map(|controller| ControllerFacts {
+                    name: controller.name(),
+                    overdue: controller.overdue(),
+                    panics: self.metrics.restarts(controller.name()),
+                    held: held(controller.holds()),
+                })
+                .collect(),
+            kinds: kinds
+                .filter_map(|(id, state)| {
+                    Some(KindFacts {
+                        name: catalog.get(id)?.to_string(),
+                        state,
+                        is_blind: self.feeds.is_blind(id),
+                    })
+                })
+                .collect(),
         }
-        HealthReport { checks }
     }
 
     /// Updates the metrics that are read from state rather than counted.
@@ -99,11 +96,11 @@ impl ControllerDiagnostics {
 
 impl DiagnosticsSource for ControllerDiagnostics {
     fn livez(&self) -> BoxedAnswer<'_, HealthReport> {
-        Box::pin(async { self.alive() })
+        Box::pin(async { self.facts().alive() })
     }
 
     fn readyz(&self) -> BoxedAnswer<'_, HealthReport> {
-        Box::pin(async { self.ready() })
+        Box::pin(async { self.facts().ready() })
     }
 
     fn metrics(&self) -> BoxedAnswer<'_, String> {
@@ -141,30 +138,11 @@ impl DiagnosticsSource for ControllerDiagnostics {
     }
 }
 
-fn check(name: &str, ok: bool, detail: String) -> HealthCheck {
-    HealthCheck {
-        name: name.to_owned(),
-        ok,
-        detail,
-    }
-}
-
-fn word(state: KindState) -> &'static str {
-    match state {
-        KindState::Syncing(_) => "syncing",
-        KindState::Synced => "synced",
-        KindState::Frozen => "frozen",
-        KindState::Forbidden => "forbidden",
-        KindState::Failing(_) => "failing",
-        KindState::Gone => "gone",
-    }
-}
-
-fn words(state: KindState) -> String {
-    match state {
-        KindState::Syncing(since) | KindState::Failing(since) => {
-            format!("{} since {since:.0}", word(state))
-        }
-        _ => word(state).to_owned(),
-    }
+/// The reasons of all rows that hold back writes.
+fn held(holds: &[WriteHold]) -> Option<String> {
+    let states = holds.iter().map(WriteHold::state);
+    let reasons: Vec<String> = states
+        .filter_map(|state| state.reason().map(str::to_owned))
+        .collect();
+    (!reasons.is_empty()).then(|| reasons.join("; "))
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use caretaker_controllers::runtime::controller::Controller;
 use caretaker_controllers::runtime::driver::clock_skew::TimeSource;
-use caretaker_controllers::runtime::driver::{DriverMode, DriverOptions};
+use caretaker_controllers::runtime::driver::{DriverMode, DriverOptions, WriteHold};
 use caretaker_controllers::runtime::feed_set::KindInterest;
 use caretaker_controllers::runtime::manager::{ControllerManager, CurrentHandle};
 use caretaker_controllers::runtime::metrics::ControllerMetrics;
@@ -12,6 +12,7 @@ use caretaker_controllers::runtime::queue::RetryBucket;
 
 use crate::admin::BoxedAnswer;
 use crate::args::ControllerFlags;
+use crate::peers::PeerWatch;
 
 /// Upstream's burst of the retry bucket (client-go's `DefaultControllerRateLimiter`).
 const RETRY_BURST: u32 = 100;
@@ -24,8 +25,8 @@ pub(super) struct ControllerLauncher<'a> {
     pub(super) manager: &'a mut ControllerManager,
     pub(super) flags: &'a ControllerFlags,
     pub(super) mode: DriverMode,
-    /// Controllers that run with `DriverMode::DryRun` because another controller manager does their work.
-    pub(super) dry_run_only: &'a [&'static str],
+    /// The looks at other controller managers, if this process has to stand back for them.
+    pub(super) peers: Option<&'a PeerWatch>,
     /// Clock of the controllers that compare our time with timestamps in objects.
     pub(super) timing: TimeSource,
     /// Seed of the controllers' random numbers.
@@ -40,6 +41,9 @@ pub(super) trait RunningController: Send + Sync {
     /// How long its oldest due work has waited; `None` while it restarts.
     fn overdue(&self) -> Option<Duration>;
 
+    /// The conditions that may hold back its writes.
+    fn holds(&self) -> &[WriteHold];
+
     /// Updates the metrics that are read from the controller's state.
     fn update<'a>(&'a self, metrics: &'a ControllerMetrics) -> BoxedAnswer<'a, ()>;
 }
@@ -47,15 +51,25 @@ pub(super) trait RunningController: Send + Sync {
 struct LaunchedController<C: Controller> {
     name: &'static str,
     current: CurrentHandle<C>,
+    holds: Vec<WriteHold>,
     update: fn(&C, &ControllerMetrics),
 }
 
 // === impl ControllerLauncher ===
 
 impl ControllerLauncher<'_> {
-    /// Whether the controller of this name runs in this process and writes.
+    /// Whether the controller of this name runs in this process and writes, unless its gate holds it back.
     pub(super) fn acts(&self, name: &str) -> bool {
-        self.mode == DriverMode::Act && self.flags.runs(name) && !self.dry_run_only.contains(&name)
+        self.mode == DriverMode::Act && self.flags.runs(name)
+    }
+
+    /// The rows of a controller's gate that tasks of this process set. A dry run needs none.
+    fn holds(&self, name: &str) -> Vec<WriteHold> {
+        let peers = self.peers.filter(|_| self.mode == DriverMode::Act);
+        peers
+            .and_then(|peers| peers.hold(name))
+            .into_iter()
+            .collect()
     }
 
     /// Starts a controller. `adjust` changes the common options.
@@ -66,13 +80,9 @@ impl ControllerLauncher<'_> {
         adjust: impl FnOnce(&mut DriverOptions),
         make: impl Fn() -> C + Send + 'static,
     ) -> CurrentHandle<C> {
-        let is_dry_run = self.dry_run_only.contains(&name);
         let mut options = DriverOptions {
-            mode: if is_dry_run {
-                DriverMode::DryRun
-            } else {
-                self.mode
-            },
+            mode: self.mode,
+            holds: self.holds(name),
             retry_max: self.flags.retry_max_delay,
             retry_bucket: self.flags.retry_rate().map(|qps| RetryBucket {
                 qps: qps.into(),
@@ -83,19 +93,21 @@ impl ControllerLauncher<'_> {
         adjust(&mut options);
         self.manager.start(interest, options, make)
     }
-}
 
-/// Wraps a started controller; `update` copies numbers of its state into metrics.
-pub(super) fn running<C: Controller>(
-    name: &'static str,
-    current: CurrentHandle<C>,
-    update: fn(&C, &ControllerMetrics),
-) -> Box<dyn RunningController> {
-    Box::new(LaunchedController {
-        name,
-        current,
-        update,
-    })
+    /// Wraps a started controller; `update` copies numbers of its state into metrics.
+    pub(super) fn running<C: Controller>(
+        &self,
+        name: &'static str,
+        current: CurrentHandle<C>,
+        update: fn(&C, &ControllerMetrics),
+    ) -> Box<dyn RunningController> {
+        Box::new(LaunchedController {
+            name,
+            current,
+            holds: self.holds(name),
+            update,
+        })
+    }
 }
 
 /// Queries a controller; `None` while it restarts or when it takes longer than [`QUERY_MAX`].
@@ -118,6 +130,10 @@ impl<C: Controller> RunningController for LaunchedController<C> {
     fn overdue(&self) -> Option<Duration> {
         let handle = self.current.borrow().clone();
         handle.map(|handle| handle.stats().overdue())
+    }
+
+    fn holds(&self) -> &[WriteHold] {
+        &self.holds
     }
 
     fn update<'a>(&'a self, metrics: &'a ControllerMetrics) -> BoxedAnswer<'a, ()> {

@@ -1,11 +1,16 @@
 //! Tables of Leases and Pods, and requests to a server in process.
 
 use caretaker_apiserver::{ApiServer, UserIdentity as Caller};
+use caretaker_controllers::runtime::clients::ClusterClients;
 use caretaker_machinery::clock::{Clock, REAL_TIME};
 use caretaker_machinery::rng::Rng;
-use serde_json::json;
+use http::header;
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
 
 use super::PeerPolicy::{DryRun, TakeOver};
+use super::look::{LeaseFacts, PeerLook, PeerResponse};
 use super::*;
 
 const NOW: &str = "2026-03-01T12:00:00Z";
@@ -24,208 +29,132 @@ fn mk_lease(holder: &str, renewed: &str) -> Value {
 }
 
 #[test]
-fn a_lease_expires_by_the_servers_clock() {
-    let facts = |holder: &str, renewed: Option<&str>, duration_secs| LeaseFacts {
-        holder: holder.into(),
-        renewed: renewed.map(|time| time.parse().unwrap()),
-        duration_secs,
+fn each_response_about_the_lease_has_its_look() {
+    let lease = mk_lease("host_1", "2026-03-01T11:59:55Z");
+    let facts = LeaseFacts {
+        holder: "host_1".into(),
+        renewed: "2026-03-01T11:59:55Z".parse().ok(),
+        duration_secs: Some(15),
     };
+    let date = NOW.parse().ok();
+    let status = json!({"kind": "Status", "message": "leases is forbidden"});
     let cases = [
-        (
-            facts("a", Some("2026-03-01T11:59:50.123456Z"), Some(15)),
-            true,
-        ),
-        (facts("a", Some("2026-03-01T11:59:45Z"), Some(15)), true),
-        (
-            facts("a", Some("2026-03-01T11:59:44.999999Z"), Some(15)),
-            false,
-        ),
-        (facts("a", Some("2026-03-01T11:59:44Z"), None), false),
-        (facts("a", Some("2026-03-01T11:59:46Z"), None), true),
-        (facts("a", Some("2026-03-01T11:00:00Z"), Some(3600)), true),
-        // The server's Date is cut to seconds.
-        (facts("a", Some("2026-03-01T12:00:00.9Z"), Some(15)), true),
-        (facts("", Some("2026-03-01T11:59:59Z"), Some(1)), false),
-        (facts("a", None, Some(15)), false),
-        (facts("a", Some("2026-03-01T12:00:00Z"), Some(-1)), false),
-    ];
-    for (lease, expected) in cases {
-        assert_eq!(
-            is_alive(&lease, NOW.parse().unwrap()),
-            expected,
-            "{lease:?}"
-        );
-    }
-}
-
-#[test]
-fn each_response_about_the_lease_has_its_sighting() {
-    let alive = mk_lease("host_1", "2026-03-01T11:59:55Z");
-    let dead = mk_lease("host_1", "2026-03-01T11:00:00Z");
-    let cases = [
-        (200, Some(NOW), &alive, PeerSighting::Alive("host_1".into())),
-        (200, Some(NOW), &dead, PeerSighting::Absent),
-        (200, Some(NOW), &json!({"spec": {}}), PeerSighting::Absent),
-        (200, None, &json!({"spec": {}}), PeerSighting::Absent),
+        (200, &lease, PeerLook::Lease(facts, date)),
         (
             200,
-            None,
-            &dead,
-            PeerSighting::Unanswered("the response has no Date".into()),
+            &json!({"spec": {}}),
+            PeerLook::Lease(LeaseFacts::default(), date),
         ),
-        (
-            404,
-            Some(NOW),
-            &json!("404 page not found"),
-            PeerSighting::Absent,
-        ),
+        (404, &json!("404 page not found"), PeerLook::Missing),
+        (403, &json!({}), PeerLook::Forbidden("403".into())),
         (
             403,
-            Some(NOW),
-            &json!({}),
-            PeerSighting::Forbidden("403".into()),
+            &status,
+            PeerLook::Forbidden("403: leases is forbidden".into()),
         ),
-        (
-            401,
-            Some(NOW),
-            &json!({}),
-            PeerSighting::Forbidden("401".into()),
-        ),
-        (
-            503,
-            Some(NOW),
-            &json!({}),
-            PeerSighting::Unanswered("503".into()),
-        ),
+        (401, &json!({}), PeerLook::Unauthorized("401".into())),
+        (503, &json!({}), PeerLook::Failed("503".into())),
     ];
-    for (status, date, body, expected) in cases {
-        let response = mk_response(status, date, body);
-        assert_eq!(holder(&response), expected, "{status} {body}");
+    for (status, body, expected) in cases {
+        let response = mk_response(status, Some(NOW), body);
+        assert_eq!(look::lease(&response), expected, "{status} {body}");
     }
     let strange = mk_response(200, Some(NOW), &json!({"spec": {"renewTime": "yesterday"}}));
-    assert!(matches!(holder(&strange), PeerSighting::Unanswered(_)));
+    assert!(matches!(look::lease(&strange), PeerLook::Failed(_)));
 }
 
 #[test]
 fn one_running_pod_of_volcano_is_enough() {
     let pod = |name: &str, phase: &str| json!({"metadata": {"namespace": "volcano-system", "name": name}, "status": {"phase": phase}});
     let list = |pods: &[Value]| json!({"items": pods});
-    let alive = PeerSighting::Alive("Pod volcano-system/b".into());
     let cases = [
-        (200, list(&[]), PeerSighting::Absent),
+        (200, list(&[]), PeerLook::Missing),
         (
             200,
             list(&[pod("a", "Pending"), pod("b", "Running")]),
-            alive,
+            PeerLook::Pod("Pod volcano-system/b".into()),
         ),
         (
             200,
             list(&[pod("a", "Succeeded"), json!({"metadata": {"name": "c"}})]),
-            PeerSighting::Absent,
+            PeerLook::Missing,
         ),
-        (403, list(&[]), PeerSighting::Forbidden("403".into())),
+        (403, list(&[]), PeerLook::Forbidden("403".into())),
     ];
     for (status, body, expected) in cases {
-        assert_eq!(
-            running(&mk_response(status, None, &body)),
-            expected,
-            "{body}"
-        );
+        let response = mk_response(status, None, &body);
+        assert_eq!(look::running_pod(&response), expected, "{body}");
     }
 }
 
 #[test]
 fn a_controller_writes_where_no_other_manager_does_its_work() {
-    let alive = || PeerSighting::Alive("a".into());
-    let forbidden = || PeerSighting::Forbidden("403".into());
-    let unanswered = || PeerSighting::Unanswered("503".into());
-    // Kubernetes, Volcano, then whether the garbage collector and Volcano's TTL may write.
     let cases = [
-        (PeerSighting::Absent, PeerSighting::Absent, true, true),
-        (alive(), PeerSighting::Absent, false, true),
-        (PeerSighting::Absent, alive(), true, false),
-        (forbidden(), forbidden(), true, true),
-        (unanswered(), PeerSighting::Absent, false, true),
+        (PeerStanding::Absent, "passes"),
+        (PeerStanding::Forbidden("403".into()), "passes"),
+        (PeerStanding::Alive("a".into()), "records"),
+        (PeerStanding::Unknown("503".into()), "waits"),
     ];
-    for (kubernetes, volcano, collector, ttl) in cases {
-        let peers = PeerManagers {
-            kubernetes,
-            volcano,
+    for (standing, expected) in cases {
+        let word = match standing.hold(&KUBERNETES) {
+            HoldState::Pass => "passes",
+            HoldState::Wait(_) => "waits",
+            HoldState::Record(_) => "records",
         };
-        assert_eq!(
-            peers.may_act(GARBAGE_COLLECTOR, DryRun),
-            collector,
-            "{peers:?}"
-        );
-        assert_eq!(peers.may_act(VOLCANO_TTL, DryRun), ttl, "{peers:?}");
-        assert!(peers.may_act(GARBAGE_COLLECTOR, TakeOver));
-        let again = matches!(peers.kubernetes, PeerSighting::Unanswered(_));
-        assert_eq!(peers.is_unanswered(), again, "{peers:?}");
+        assert_eq!(word, expected, "{standing:?}");
     }
+}
+
+fn sentence(manager: &PeerManager, standing: &PeerStanding, policy: PeerPolicy) -> Option<String> {
+    manager.sentence(standing, manager.units, policy, false)
 }
 
 #[test]
 fn sentences_name_the_flags_to_set() {
-    let peers = |kubernetes| PeerManagers {
-        kubernetes,
-        volcano: PeerSighting::Alive("Pod volcano-system/b".into()),
-    };
-    let all: ControllerSelection = "*".parse().unwrap();
-    let kubernetes: ControllerSelection = "*,-gc-controller,-cronjob".parse().unwrap();
-    let alive = peers(PeerSighting::Alive("host_1".into()));
-    let sentences = alive.sentences(&all, DryRun);
-    assert_eq!(sentences.len(), 2, "{sentences:?}");
-    assert!(
-        sentences[1].contains("--controllers=*,-cronjob-controller,-gc-controller"),
-        "{sentences:?}"
-    );
-    assert!(
-        sentences[1].contains("Pod volcano-system/b"),
-        "{sentences:?}"
-    );
+    let alive = PeerStanding::Alive("host_1".into());
+    let line = sentence(&KUBERNETES, &alive, DryRun).unwrap();
     for word in [
         "host_1",
         "as a dry run",
         "--take-over",
         "--controllers=*,-cronjob-controller,-garbage-collector-controller",
     ] {
-        assert!(sentences[0].contains(word), "{word}: {}", sentences[0]);
+        assert!(line.contains(word), "{word}: {line}");
     }
-    let over = alive.sentences(&all, TakeOver);
-    assert!(over[0].contains("--take-over is set"), "{over:?}");
-    let forbidden = peers(PeerSighting::Forbidden("403".into())).sentences(&all, DryRun);
+    let line = sentence(&VOLCANO, &alive, DryRun).unwrap();
+    let flag = "--controllers=*,-cronjob-controller,-gc-controller";
+    assert!(line.contains(flag), "{line}");
+    let over = sentence(&KUBERNETES, &alive, TakeOver).unwrap();
+    assert!(over.contains("--take-over is set"), "{over}");
+    let forbidden = PeerStanding::Forbidden("403".into());
+    let line = sentence(&KUBERNETES, &forbidden, DryRun).unwrap();
     assert!(
-        forbidden[0].contains("403") && forbidden[0].contains("kube-system"),
-        "{forbidden:?}"
+        line.contains("403") && line.contains("kube-system"),
+        "{line}"
     );
-    let unanswered = peers(PeerSighting::Unanswered("503".into())).sentences(&all, DryRun);
+    let unknown = PeerStanding::Unknown("503".into());
+    let line = sentence(&KUBERNETES, &unknown, DryRun).unwrap();
     assert!(
-        unanswered[0].contains("503") && unanswered[0].contains("as a dry run"),
-        "{unanswered:?}"
+        line.contains("503") && line.contains("do not write yet"),
+        "{line}"
     );
-    assert_eq!(
-        peers(PeerSighting::Absent).sentences(&kubernetes, DryRun),
-        Vec::<String>::new()
+    assert_eq!(sentence(&KUBERNETES, &PeerStanding::Absent, DryRun), None);
+    let gone = KUBERNETES.sentence(&PeerStanding::Absent, &[BATCH_TTL], DryRun, true);
+    assert!(
+        gone.unwrap()
+            .ends_with("so these controllers write: ttl-after-finished-controller")
     );
-    assert_eq!(
-        alive.sentences(&"none".parse().unwrap(), DryRun),
-        Vec::<String>::new()
-    );
+    assert_eq!(KUBERNETES.shared(&[VOLCANO_TTL, BATCH_TTL]), [BATCH_TTL]);
 }
 
 #[test]
 fn shared_controllers_are_documented() {
     let docs = include_str!("../../../../docs/operations.md");
-    let alive = || PeerSighting::Alive("a".into());
-    let peers = PeerManagers {
-        kubernetes: alive(),
-        volcano: alive(),
-    };
-    let sentences = peers.sentences(&"*".parse().unwrap(), DryRun);
-    for (manager, sentences) in [&KUBERNETES, &VOLCANO].into_iter().zip(sentences) {
+    for manager in [&KUBERNETES, &VOLCANO] {
         let row = format!("| {} |", manager.name);
         let row = docs.lines().find(|line| line.starts_with(&row)).unwrap();
-        let flag = sentences
+        let line = sentence(manager, &PeerStanding::Alive("a".into()), DryRun).unwrap();
+        let flag = line
             .split_whitespace()
             .find(|word| word.starts_with("--controllers="));
         let flag = flag.unwrap().trim_end_matches(',');
@@ -248,13 +177,11 @@ async fn create(client: &Client, path: &str, object: &Value) {
 #[tokio::test(start_paused = true)]
 async fn a_server_is_queried_for_both() {
     let clock = Clock::driven(NOW.parse().unwrap(), REAL_TIME);
-    let server = ApiServer::ephemeral(clock.clone(), Rng::seeded(1));
+    let server = ApiServer::ephemeral(clock, Rng::seeded(1));
     let client = Client::new(server.service(Caller::admin()), "default");
-    let none = PeerManagers {
-        kubernetes: PeerSighting::Absent,
-        volcano: PeerSighting::Absent,
-    };
-    assert_eq!(find(&client).await, none);
+    let look = async |manager: &PeerManager| look::look(&client, manager.path, manager.read).await;
+    assert_eq!(look(&KUBERNETES).await, PeerLook::Missing);
+    assert_eq!(look(&VOLCANO).await, PeerLook::Missing);
 
     let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
     create(
@@ -266,17 +193,66 @@ async fn a_server_is_queried_for_both() {
     let pod = json!({"metadata": {"name": "vc", "labels": {"app": "volcano-controller"}},
         "spec": {"containers": [{"name": "a", "image": "a"}]}});
     create(&client, "/api/v1/namespaces/default/pods", &pod).await;
-    let seen = find(&client).await;
-    assert_eq!(seen.kubernetes, PeerSighting::Alive("host_1".into()));
-    assert_eq!(seen.volcano, PeerSighting::Absent);
+    let seen = look(&KUBERNETES).await;
+    assert!(
+        matches!(&seen, PeerLook::Lease(lease, Some(_)) if lease.holder == "host_1"),
+        "{seen:?}"
+    );
+    assert_eq!(look(&VOLCANO).await, PeerLook::Missing);
 
     let patch = http::Request::patch("/api/v1/namespaces/default/pods/vc/status")
         .header(header::CONTENT_TYPE, "application/merge-patch+json")
         .body(Body::from(br#"{"status":{"phase":"Running"}}"#.to_vec()))
         .unwrap();
     assert_eq!(client.send(patch).await.unwrap().status().as_u16(), 200);
-    clock.jump(SignedDuration::from_secs(60)).unwrap();
-    let seen = find(&client).await;
-    assert_eq!(seen.kubernetes, PeerSighting::Absent);
-    assert_eq!(seen.volcano, PeerSighting::Alive("Pod default/vc".into()));
+    assert_eq!(look(&VOLCANO).await, PeerLook::Pod("Pod default/vc".into()));
+}
+
+/// The gate follows the Lease for the life of the process, in both directions.
+#[tokio::test(start_paused = true)]
+async fn the_lease_is_watched_all_the_time() {
+    let clock = Clock::driven(NOW.parse().unwrap(), REAL_TIME);
+    let server = ApiServer::ephemeral(clock.clone(), Rng::seeded(1));
+    let client = Client::new(server.service(Caller::admin()), "default");
+    let clients = ClusterClients::in_process(client.clone());
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+    // Renewed 20 s ago: a manager between two leaders.
+    create(
+        &client,
+        leases,
+        &mk_lease("a", "2026-03-01T11:59:40.000000Z"),
+    )
+    .await;
+    let peers = PeerWatch::start(&clients, &clock, &[GARBAGE_COLLECTOR], DryRun);
+    let hold = peers.hold(GARBAGE_COLLECTOR).unwrap();
+    let pass = async |secs: u64| tokio::time::sleep(Duration::from_secs(secs)).await;
+    assert!(matches!(hold.state(), HoldState::Wait(_)));
+    pass(5).await;
+    assert!(matches!(hold.state(), HoldState::Record(_)), "{hold:?}");
+    let renew = async || {
+        let body = json!({"spec": {"renewTime": format!("{:.6}", clock.now())}});
+        let patch = http::Request::patch(format!("{leases}/kube-controller-manager"))
+            .header(header::CONTENT_TYPE, "application/merge-patch+json")
+            .body(Body::from(body.to_string().into_bytes()))
+            .unwrap();
+        assert_eq!(client.send(patch).await.unwrap().status().as_u16(), 200);
+    };
+    for _ in 0..60 {
+        renew().await;
+        pass(2).await;
+        assert!(matches!(hold.state(), HoldState::Record(_)), "{hold:?}");
+    }
+    pass(27).await;
+    assert!(matches!(hold.state(), HoldState::Record(_)), "{hold:?}");
+    pass(7).await;
+    assert_eq!(hold.state(), HoldState::Pass);
+    pass(3600).await;
+    assert_eq!(hold.state(), HoldState::Pass);
+    renew().await;
+    pass(4).await;
+    assert!(matches!(hold.state(), HoldState::Record(_)), "{hold:?}");
+    assert!(peers.hold(VOLCANO_TTL).is_none());
+    drop(peers);
+    pass(1).await;
+    assert!(matches!(hold.state(), HoldState::Wait(_)), "{hold:?}");
 }

@@ -72,6 +72,17 @@ impl HttpClient {
         )
     }
 
+    /// GET without the token; returns status and text, or the error with status 0.
+    pub(crate) fn page(&self, path: &str) -> (u16, String) {
+        match self.agent.get(format!("{}{path}", self.base)).call() {
+            Ok(mut answer) => {
+                let text = answer.body_mut().read_to_string().unwrap();
+                (answer.status().as_u16(), text)
+            }
+            Err(error) => (0, error.to_string()),
+        }
+    }
+
     /// Creates an object and returns its JSON.
     pub(crate) fn create(&self, path: &str, object: &Value) -> Value {
         let request = self.agent.post(format!("{}{path}", self.base));

@@ -1,12 +1,12 @@
 //! A process under test: its output, signals and exit code. Nothing sleeps; every wait has a limit.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -21,6 +21,7 @@ pub(crate) struct TestProcess {
     /// Kept open for programs that read their input.
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
+    error_lines: Receiver<String>,
     ended: Receiver<ProcessExit>,
     is_over: bool,
 }
@@ -62,8 +63,9 @@ impl TestProcess {
         let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
         let stdin = child.stdin.take();
         let stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut stderr = child.stderr.take().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
         let (line, lines) = channel();
+        let (error_line, error_lines) = channel();
         let (end, ended) = channel();
         let reader = thread::spawn(move || {
             for text in stdout.lines() {
@@ -71,9 +73,14 @@ impl TestProcess {
             }
         });
         let errors = thread::spawn(move || {
-            let mut text = String::new();
-            stderr.read_to_string(&mut text).unwrap();
-            text
+            let mut all = String::new();
+            for text in stderr.lines() {
+                let text = text.unwrap();
+                all.push_str(&text);
+                all.push('\n');
+                let _ = error_line.send(text);
+            }
+            all
         });
         thread::spawn(move || {
             let status = child.wait().unwrap();
@@ -89,6 +96,7 @@ impl TestProcess {
             pid,
             stdin,
             lines,
+            error_lines,
             ended,
             is_over: false,
         }
@@ -111,6 +119,21 @@ impl TestProcess {
             let line = self.line();
             if line.contains(text) {
                 return line;
+            }
+        }
+    }
+
+    /// Reads lines of its stderr until one of them contains `text`, at most for `limit`.
+    #[track_caller]
+    pub(crate) fn error_line_with(&mut self, text: &str, limit: Duration) -> String {
+        let deadline = Instant::now() + limit;
+        let mut seen = Vec::new();
+        loop {
+            let rest = deadline.saturating_duration_since(Instant::now());
+            match self.error_lines.recv_timeout(rest) {
+                Ok(line) if line.contains(text) => return line,
+                Ok(line) => seen.push(line),
+                Err(_) => panic!("no line with {text:?} within {limit:?}: {seen:#?}"),
             }
         }
     }

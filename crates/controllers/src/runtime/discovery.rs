@@ -16,6 +16,8 @@ use http::{Request, header};
 use http_body_util::{BodyExt as _, Limited};
 use kube::client::Body;
 
+use super::effects::described;
+use super::feed::refusal_message;
 use super::kind::{ApiKind, KindCatalog, KindId};
 
 pub use documents::{BadDocument, GroupVersion, RootDocument, assemble, read_resources, read_root};
@@ -56,8 +58,12 @@ pub struct DiscoveryError {
 pub enum DocumentError {
     #[error("no answer within {} s", DOCUMENT_TIMEOUT.as_secs())]
     Timeout,
-    #[error("answered {0}")]
-    Refused(http::StatusCode),
+    #[error("answered {status}{message}")]
+    Refused {
+        status: http::StatusCode,
+        /// The message of the server's Status after a colon; empty if the answer has none.
+        message: String,
+    },
     #[error("{0}")]
     Failed(String),
     #[error(transparent)]
@@ -229,9 +235,12 @@ async fn document_bytes(client: &kube::Client, path: &str) -> Result<Bytes, Docu
         .body(Body::empty())
         .map_err(|error| DocumentError::Failed(error.to_string()))?;
     let response = client.send(request).await;
-    let response = response.map_err(|error| DocumentError::Failed(error.to_string()))?;
+    let response = response.map_err(|error| DocumentError::Failed(described(&error)))?;
     if !response.status().is_success() {
-        return Err(DocumentError::Refused(response.status()));
+        return Err(DocumentError::Refused {
+            status: response.status(),
+            message: refusal_message(response.into_body()).await,
+        });
     }
     let body = Limited::new(response.into_body(), DOCUMENT_BYTES_MAX);
     match body.collect().await {

@@ -2,9 +2,10 @@
 //!
 //! The driver owns the controller and its queue, so that no lock can be held while it waits. In every turn the driver
 //! fills free slots (take a key, decide it, send its request) and then waits for the next change, answer, due time or
-//! query. `Driver::gate` stands between a decision and the API, once for all controllers. A panic in a controller ends
-//! its driver: the manager starts a new driver with an empty index, never with a half-updated one.
+//! query. `gate` stands between a decision and the API, once for all controllers. A panic in a controller ends its
+//! driver: the manager starts a new driver with an empty index, never with a half-updated one.
 //!
+//! - `gate`: the conditions that hold back writes, as rows.
 //! - [`options`]: what flags and tests choose. `handle`: queries from other tasks.
 //! - `requests`: the requests in flight, and what follows from their answers.
 //! - `watched_kinds`: the states of kinds. [`clock_skew`]: the controller's time.
@@ -12,6 +13,7 @@
 
 pub mod clock_skew;
 mod failure_log;
+mod gate;
 mod handle;
 pub mod liveness;
 pub mod options;
@@ -21,23 +23,23 @@ mod requests;
 mod stepping;
 mod watched_kinds;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
 
+pub use gate::{HoldState, WriteHold};
 pub use handle::{DriverHandle, DriverQuery};
 pub use options::{DriverEnd, DriverMode, DriverOptions, DriverParts};
 pub use requests::CONFLICTS_AT_ONCE;
 
-use super::call::{ApiCall, CallTarget, JudgedVersion};
 use super::controller::{Controller, DriverStep, NextStep, ObservedChange, WakeList};
 use super::effects::Effects;
 use super::events::EventSink;
 use super::queue::{DueKey, ReleaseCause, RetryLimits, WorkQueue};
 use clock_skew::DriverClock;
+use gate::{GateOutcome, WriteGate};
 use liveness::DriverLiveness;
 use report::DriverReport;
 use requests::{InFlight, KeyProgress, PlannedCall};
@@ -72,19 +74,8 @@ pub struct Driver<C: Controller> {
     in_flight: InFlight<C>,
     kinds: WatchedKinds,
     report: DriverReport<C::Key>,
-    mode: DriverMode,
-    /// The last write of each key that a dry run has recorded.
-    held_back: BTreeMap<C::Key, (CallTarget, Option<JudgedVersion>)>,
+    gate: WriteGate<C::Key>,
     is_stopping: bool,
-}
-
-/// The result of the checks between a decision and the API.
-enum WriteGate {
-    Pass,
-    /// The request is not sent now; the key backs off.
-    Later,
-    /// The request is not sent until something changes.
-    Rest,
 }
 
 // === impl Driver ===
@@ -124,8 +115,7 @@ impl<C: Controller> Driver<C> {
                 parts.evidence,
                 parts.metrics,
             ),
-            mode: options.mode,
-            held_back: BTreeMap::new(),
+            gate: WriteGate::new(options.mode, options.holds),
             is_stopping: false,
         }
     }
@@ -151,6 +141,7 @@ impl<C: Controller> Driver<C> {
                 biased;
                 // An error means that the manager was dropped: stop as well.
                 _ = stop.wait_for(|stop| *stop) => break DriverEnd::Stopped,
+                () = self.gate.changed() => self.wake_held(),
                 count = self.changes.recv_many(&mut batch, CHANGES_AT_ONCE) => {
                     if count == 0 {
                         break DriverEnd::FeedsGone;
@@ -263,7 +254,11 @@ impl<C: Controller> Driver<C> {
         let verdict = self
             .controller
             .decide(&key, self.clock.controller_time(now));
-        self.report.emit_new(&key, verdict.notes);
+        // A row that holds back writes holds back Events as well: the key is decided again when the row changes.
+        let muted = (self.gate.holds_all() && !verdict.notes.is_empty()).then(|| key.clone());
+        if muted.is_none() {
+            self.report.emit_new(&key, verdict.notes);
+        }
         let step = DriverStep::Decided {
             key: &key,
             next: &verdict.next,
@@ -272,12 +267,12 @@ impl<C: Controller> Driver<C> {
         self.controller.measure(&step, &self.report.metrics);
         match verdict.next {
             NextStep::Rest => {
-                self.held_back.remove(&key);
+                self.gate.forget(&key);
                 self.queue.clear_timer(&key);
                 self.stop_work(&key, now);
             }
             NextStep::At(time) if self.clock.own_time(time) > now => {
-                self.held_back.remove(&key);
+                self.gate.forget(&key);
                 let at = self.clock.own_time(time);
                 self.queue.add_at(key.clone(), at, now);
                 self.rest(&key, now);
@@ -289,24 +284,59 @@ impl<C: Controller> Driver<C> {
                 self.retry(&key, now);
             }
             NextStep::After(others) => self.wait_for(&key, &others, &progress, now),
-            NextStep::Call(call) => match self.gate(&key, &call, &verdict.because, now) {
-                WriteGate::Pass if self.in_flight.has_room_for(call.target().kind) => {
-                    self.send(PlannedCall {
-                        key,
-                        call,
-                        because: verdict.because,
-                        progress,
-                    });
+            NextStep::Call(call) => {
+                let planned = PlannedCall {
+                    key,
+                    call,
+                    because: verdict.because,
+                    progress,
+                };
+                self.pass_gate(planned, now);
+            }
+        }
+        if let Some(key) = muted {
+            self.gate.hold(&key);
+        }
+    }
+
+    /// Sends the request of a decision, unless a row of the gate stops it or its kind has no free slot.
+    fn pass_gate(&mut self, planned: PlannedCall<C>, now: Timestamp) {
+        let (key, call) = (&planned.key, &planned.call);
+        match self.gate.check(call, &self.kinds) {
+            GateOutcome::Pass => {
+                if !call.is_read() {
+                    self.gate.forget(key);
                 }
-                WriteGate::Pass => {
-                    // The kind has no free slot. That is no failure of the key, and keys parked behind it keep waiting.
+                if self.in_flight.has_room_for(call.target().kind) {
+                    self.send(planned);
+                } else {
+                    // That is no failure of the key, and keys parked behind it keep waiting.
                     let until = self.in_flight.defer_until(now);
-                    self.queue.defer(&key, until);
-                    self.stop_work(&key, now);
+                    self.queue.defer(key, until);
+                    self.stop_work(key, now);
                 }
-                WriteGate::Later => self.retry(&key, now),
-                WriteGate::Rest => self.rest(&key, now),
-            },
+            }
+            GateOutcome::Later => self.retry(key, now),
+            GateOutcome::Wait => {
+                self.gate.hold(key);
+                self.rest(key, now);
+            }
+            GateOutcome::Record => {
+                if self.gate.record(key, call) {
+                    let catalog = self.effects.catalog();
+                    self.report
+                        .held_back(key, call, &planned.because, &catalog, now);
+                }
+                self.rest(key, now);
+            }
+        }
+    }
+
+    /// The state of a row has changed: decides all held keys again.
+    fn wake_held(&mut self) {
+        let now = self.clock.now();
+        for key in self.gate.keys() {
+            self.queue.add(key.clone(), now);
         }
     }
 
@@ -329,37 +359,6 @@ impl<C: Controller> Driver<C> {
             self.stop_work(key, now);
         } else {
             self.retry(key, now);
-        }
-    }
-
-    /// The checks between a decision and the API, in one place. Reads always pass, because they change nothing.
-    ///
-    /// A kind whose resourceVersions went back is not written to until a fresh list was applied. A dry run records
-    /// writes instead of sending them. Pause, guard and leader election belong here too.
-    fn gate(
-        &mut self,
-        key: &C::Key,
-        call: &ApiCall,
-        because: &C::Reason,
-        now: Timestamp,
-    ) -> WriteGate {
-        if call.is_read() {
-            return WriteGate::Pass;
-        }
-        if self.kinds.is_frozen(call.target().kind) {
-            return WriteGate::Later;
-        }
-        match self.mode {
-            DriverMode::Act => WriteGate::Pass,
-            DriverMode::DryRun => {
-                let write = (call.target().clone(), call.judged().cloned());
-                if self.held_back.get(key) != Some(&write) {
-                    self.held_back.insert(key.clone(), write);
-                    let catalog = self.effects.catalog();
-                    self.report.held_back(key, call, because, &catalog, now);
-                }
-                WriteGate::Rest
-            }
         }
     }
 

@@ -21,8 +21,8 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 pub use rate_limit::ClientRateLimit;
-pub use response::{BODY_MAX, ExchangeError, REQUEST_TIMEOUT, RETRY_AFTER_MAX};
-pub(crate) use response::{described, exchange, reason, retry_after, shortened};
+pub use response::{BODY_MAX, ExchangeError, REQUEST_TIMEOUT, RETRY_AFTER_MAX, described};
+pub(crate) use response::{exchange, reason, retry_after, shortened};
 
 use super::call::{ApiAnswer, ApiCall, CallFailure, CallTarget, FailureKind, JudgedVersion};
 use super::feed::{PAGE_LIMIT, list_path};

@@ -30,7 +30,7 @@ use listing::PagedList;
 use retry::FeedBackoff;
 use wire::{WatchEvent, read_event};
 
-pub(crate) use request::list_path;
+pub(crate) use request::{list_path, refusal_message};
 pub(crate) use task::{FeedCommand, FeedSetup, FeedTask};
 pub(crate) use wire::read_metadata_page;
 
@@ -96,6 +96,8 @@ pub struct KindFeed {
     /// When the current watch should end by its `timeoutSeconds`.
     ends: Duration,
     silent: u32,
+    /// Whether the last watch that could show events was silent, and no later one has shown a line.
+    is_blind: bool,
     /// Watches in a row that could not be opened.
     open_failures: u32,
     /// Watches in a row that ended as soon as they began.
@@ -225,6 +227,7 @@ impl KindFeed {
             is_proven: false,
             ends: Duration::ZERO,
             silent: 0,
+            is_blind: false,
             open_failures: 0,
             short_watches: 0,
             reported: BTreeSet::new(),
@@ -246,6 +249,11 @@ impl KindFeed {
     /// Whether a watch is open and a list was applied before it.
     pub(crate) fn is_watching(&self) -> bool {
         matches!(self.phase, FeedPhase::Watching)
+    }
+
+    /// Whether the watch shows nothing, not even bookmarks.
+    pub(crate) fn is_blind(&self) -> bool {
+        self.is_blind
     }
 
     /// Sets how much of each object is requested from now on. [`FeedInput::Again`] must follow.
@@ -407,6 +415,7 @@ impl KindFeed {
         self.is_proven = true;
         self.lines += 1;
         self.silent = 0;
+        self.is_blind = false;
         if let Some(revision) = event.revision()
             && !self.moves_to(revision)
         {
@@ -449,6 +458,7 @@ impl KindFeed {
             WatchEnd::Idle => {
                 // A server whose history ends before our version is silent as well.
                 self.silent += 1;
+                self.is_blind = true;
                 if self.silent >= SILENT_MAX {
                     self.silent = 0;
                     self.forget_position();

@@ -112,6 +112,18 @@ impl FeedSet {
         self.feed_states.unreadable()
     }
 
+    /// Whether the watch of a kind is open and shows nothing, not even the bookmarks that it asked for.
+    #[must_use]
+    pub fn is_blind(&self, kind: KindId) -> bool {
+        self.feed_states.is_blind(kind)
+    }
+
+    /// Why discovery fails, and since when; nothing if the last round read both roots.
+    #[must_use]
+    pub fn discovery_trouble(&self) -> Option<String> {
+        self.feed_states.discovery_trouble()
+    }
+
     /// Runs discovery soon.
     pub fn refresh(&self) {
         self.feed_states.request_discovery();

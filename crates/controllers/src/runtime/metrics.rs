@@ -121,6 +121,15 @@ impl ControllerMetrics {
         self.inner.families.requests.get_or_create(&labels).inc();
     }
 
+    /// How many times a controller was started again after a panic.
+    #[must_use]
+    pub fn restarts(&self, controller: &'static str) -> u64 {
+        let restarts = &self.inner.families.restarts;
+        restarts
+            .get(&ControllerLabel { controller })
+            .map_or(0, |count| count.get())
+    }
+
     /// The metrics of the queue of that name.
     #[must_use]
     pub fn queue(&self, name: &'static str) -> QueueMetrics {

@@ -6,6 +6,7 @@ mod driver_clients;
 mod driver_effects;
 mod driver_events;
 mod driver_faults;
+mod driver_gate;
 mod driver_toy;
 mod driver_world;
 mod faults;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use caretaker_machinery::clock::Clock;
 
 use super::clock_skew::TimeSource;
+use super::gate::WriteHold;
 use crate::runtime::effects::Effects;
 use crate::runtime::events::EventSink;
 use crate::runtime::evidence::EvidenceTrail;
@@ -38,6 +39,8 @@ pub struct DriverOptions {
     /// How many requests may be in flight.
     pub workers: usize,
     pub mode: DriverMode,
+    /// Conditions outside the driver that hold back writes while they last.
+    pub holds: Vec<WriteHold>,
     /// The longest backoff of a key.
     pub retry_max: Duration,
     /// One bucket for the retries of all keys.
@@ -65,6 +68,7 @@ impl Default for DriverOptions {
             queue: None,
             workers: 20,
             mode: DriverMode::Act,
+            holds: Vec::new(),
             retry_max: RETRY_MAX,
             retry_bucket: None,
             timing: TimeSource::Own,

@@ -274,8 +274,10 @@ impl<C: Controller> Driver<C> {
             now: time,
             wake: &mut self.wake,
         });
-        for note in notes {
-            self.report.emit(note);
+        if !self.gate.holds_all() {
+            for note in notes {
+                self.report.emit(note);
+            }
         }
         let has_failed = matches!(answer, ApiAnswer::Failed(_));
         // A failure must not wake its own key, because that key backs off.

@@ -287,7 +287,8 @@ fn http_date(text: &str) -> Option<Timestamp> {
 
 /// Describes an error of the client. The standard output and the arguments of a credential plugin are left out, because
 /// they may hold credentials.
-pub(crate) fn described(error: &kube::Error) -> String {
+#[must_use]
+pub fn described(error: &kube::Error) -> String {
     match error {
         kube::Error::Auth(AuthError::AuthExecRun { out, .. }) => {
             let errors = String::from_utf8_lossy(&out.stderr);

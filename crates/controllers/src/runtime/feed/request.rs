@@ -164,13 +164,13 @@ async fn send(client: &kube::Client, uri: &str, accept: &str) -> Result<Response
     Err(FeedError::Refused {
         status: response.status().as_u16(),
         retry_after: retry_after(response.headers()),
-        message: message(response.into_body()).await,
+        message: refusal_message(response.into_body()).await,
     })
 }
 
 /// The message of a `Status` after a colon; empty if the body has none. The status code is known already, so a body that
 /// is late, broken or long does no harm.
-async fn message(body: Body) -> String {
+pub(crate) async fn refusal_message(body: Body) -> String {
     let body = Limited::new(body, REFUSAL_BYTES_MAX).collect();
     let Ok(Ok(body)) = tokio::time::timeout(REFUSAL_TIMEOUT, body).await else {
         return String::new();

@@ -255,7 +255,11 @@ impl FeedTask {
             elapsed: self.began.elapsed(),
             now: self.setup.clock.now(),
         };
+        let was_blind = self.feed.is_blind();
         let next = self.feed.step(input, at, &mut self.outputs);
+        if self.feed.is_blind() != was_blind {
+            self.blind_changed();
+        }
         let mut outputs = std::mem::take(&mut self.outputs);
         for output in outputs.drain(..) {
             self.emit(output).await;
@@ -289,6 +293,16 @@ impl FeedTask {
                 self.setup.states.count_unreadable();
                 tracing::warn!(kind = %self.setup.kind, "watch event is too long; ignoring it");
             }
+        }
+    }
+
+    fn blind_changed(&self) {
+        let (kind, is_blind) = (&self.setup.kind, self.feed.is_blind());
+        self.setup.states.set_blind(self.setup.id, is_blind);
+        if is_blind {
+            tracing::warn!(%kind, "watch shows nothing, not even bookmarks; opening another one");
+        } else {
+            tracing::info!(%kind, "watch shows events again");
         }
     }
 

@@ -17,6 +17,7 @@ use super::super::discovery::{DiscoveryResult, discover, merge};
 use super::super::feed::{FeedCommand, FeedSetup, FeedTask};
 use super::super::kind::{ApiKind, KindCatalog, KindId};
 use super::super::record::RecordView;
+use super::super::report_interval::ReportInterval;
 use super::subscription::{self, FeedPlan, RunningFeed};
 use super::{FeedSetOptions, FeedStates, KindInterest};
 
@@ -30,8 +31,8 @@ const DEBOUNCE: Duration = Duration::from_millis(100);
 const COST_FACTOR: u32 = 4;
 /// Servers show a new kind a moment after its definition: a requested discovery is repeated after this.
 const FOLLOW_UP: Duration = Duration::from_secs(2);
-/// Between discoveries until the first one succeeds.
-const FIRST_RETRY: Duration = Duration::from_secs(1);
+/// The pause after a round that could not read a root; it doubles up to the period of discovery.
+const FAILED_RETRY: Duration = Duration::from_secs(1);
 /// The pause while parts of discovery cannot be read. The collector holds owners in orphan deletion meanwhile.
 const GAP_RETRY: Duration = Duration::from_secs(5);
 /// How long kinds may take to sync before it counts as an error, as upstream.
@@ -72,6 +73,9 @@ pub(super) struct FeedCoordinator {
     /// The generation of each kind's feed that crashed last.
     crashed: BTreeMap<KindId, u64>,
     discovery: DiscoverySchedule,
+    /// Rounds in a row that could not read a root.
+    failed_rounds: u32,
+    reports: ReportInterval,
     /// The time by which all kinds should have synced.
     synced_by: Option<Instant>,
 }
@@ -134,6 +138,8 @@ impl FeedCoordinator {
                 was_requested: false,
                 not_before: now,
             },
+            failed_rounds: 0,
+            reports: ReportInterval::default(),
             synced_by: None,
         }
     }
@@ -221,25 +227,58 @@ impl FeedCoordinator {
     }
 
     fn found(&mut self, (found, took): (DiscoveryResult, Duration)) {
-        if let Some(error) = &found.error {
-            tracing::warn!(%error, "discovery is incomplete; keeping the kinds of missing groups");
-        }
+        self.report(&found);
         match merge(&found, &self.catalog, |id| self.states.has_synced(id)) {
             Some(kinds) => {
                 let gaps = found.failed.unknown(&kinds);
                 self.accept(self.catalog.with(kinds).with_gaps(gaps));
             }
-            None => {
-                tracing::warn!("discovery found no kinds; keeping the known ones");
-                self.states.count_sync_error();
-            }
+            None => self.states.count_sync_error(),
         }
-        let pause = match self.is_blank() {
-            true => FIRST_RETRY,
-            false if !self.catalog.gaps().is_empty() => GAP_RETRY.min(self.options.discovery_every),
-            false => self.options.discovery_every,
+        let every = self.options.discovery_every;
+        let gap_retry = match self.catalog.gaps().is_empty() {
+            true => every,
+            false => GAP_RETRY.min(every),
+        };
+        let pause = match self.failed_rounds {
+            0 => gap_retry,
+            failed => FAILED_RETRY
+                .saturating_mul(1 << (failed - 1).min(10))
+                .min(gap_retry),
         };
         self.discovery.pause(pause, took);
+    }
+
+    /// Logs what a round could not read, and counts rounds that could not read a root.
+    fn report(&mut self, found: &DiscoveryResult) {
+        let has_failed = found.failed.core || found.failed.groups || found.kinds.is_empty();
+        let error = found.error.as_ref().map(ToString::to_string);
+        let error = error.or_else(|| has_failed.then(|| "the server names no kinds".to_owned()));
+        self.failed_rounds = match has_failed {
+            true => self.failed_rounds.saturating_add(1),
+            false => 0,
+        };
+        let trouble = error.clone().filter(|_| has_failed);
+        self.states.set_discovery(trouble, self.clock.now());
+        match error {
+            None if self.reports.clear() => tracing::info!("discovery is complete again"),
+            None => {}
+            Some(error) if !self.reports.is_due(&error, Instant::now()) => {
+                tracing::debug!(error, "discovery failed again");
+            }
+            Some(error) if has_failed => {
+                tracing::warn!(
+                    error,
+                    "discovery failed; keeping the known kinds and retrying"
+                );
+            }
+            Some(error) => {
+                tracing::warn!(
+                    error,
+                    "discovery is incomplete; keeping the kinds of missing groups"
+                );
+            }
+        }
     }
 
     fn accept(&mut self, next: KindCatalog) {

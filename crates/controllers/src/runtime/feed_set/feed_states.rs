@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use jiff::Timestamp;
 use tokio::sync::Notify;
 
 use super::super::kind::{KindId, KindState};
@@ -17,6 +18,8 @@ pub(crate) struct FeedStates {
     unreadable: AtomicU64,
     /// Whether a feed could not connect to the server since the last answer.
     is_unreachable: AtomicBool,
+    /// Why discovery fails, and since when.
+    discovery_trouble: Mutex<Option<(Timestamp, String)>>,
     /// Set when discovery should run soon. Setting it twice is one request.
     discovery: Notify,
 }
@@ -27,6 +30,7 @@ struct FeedState {
     state: KindState,
     /// Whether the kind was synced at any time since its feed began, as upstream's `HasSynced`.
     has_synced: bool,
+    is_blind: bool,
 }
 
 // === impl FeedStates ===
@@ -34,12 +38,38 @@ struct FeedState {
 impl FeedStates {
     pub(crate) fn set_state(&self, kind: KindId, state: KindState) {
         let mut states = self.lock();
-        let had_synced = states.get(&kind).is_some_and(|known| known.has_synced);
+        let last = states.get(&kind);
+        let had_synced = last.is_some_and(|known| known.has_synced);
         let known = FeedState {
             state,
             has_synced: had_synced || state == KindState::Synced,
+            is_blind: last.is_some_and(|known| known.is_blind),
         };
         states.insert(kind, known);
+    }
+
+    /// Sets whether the watch of a kind shows nothing.
+    pub(crate) fn set_blind(&self, kind: KindId, is_blind: bool) {
+        if let Some(known) = self.lock().get_mut(&kind) {
+            known.is_blind = is_blind;
+        }
+    }
+
+    pub(crate) fn is_blind(&self, kind: KindId) -> bool {
+        self.lock().get(&kind).is_some_and(|known| known.is_blind)
+    }
+
+    /// Takes note of the end of a round of discovery: its error if a root could not be read.
+    pub(crate) fn set_discovery(&self, error: Option<String>, now: Timestamp) {
+        let mut trouble = self.trouble();
+        let since = trouble.as_ref().map_or(now, |(since, _)| *since);
+        *trouble = error.map(|error| (since, error));
+    }
+
+    pub(crate) fn discovery_trouble(&self) -> Option<String> {
+        let trouble = self.trouble();
+        let (since, error) = trouble.as_ref()?;
+        Some(format!("failing since {since:.0}: {error}"))
     }
 
     pub(crate) fn forget(&self, kind: KindId) {
@@ -99,6 +129,12 @@ impl FeedStates {
     /// Returns when discovery was requested since the last time.
     pub(crate) async fn discovery_requested(&self) {
         self.discovery.notified().await;
+    }
+
+    fn trouble(&self) -> MutexGuard<'_, Option<(Timestamp, String)>> {
+        self.discovery_trouble
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<KindId, FeedState>> {
