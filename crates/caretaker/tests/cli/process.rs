@@ -22,6 +22,8 @@ pub(crate) struct TestProcess {
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
     error_lines: Receiver<String>,
+    /// Lines of stderr that were read and not asked for.
+    skipped_errors: Vec<String>,
     ended: Receiver<ProcessExit>,
     is_over: bool,
 }
@@ -97,6 +99,7 @@ impl TestProcess {
             stdin,
             lines,
             error_lines,
+            skipped_errors: Vec::new(),
             ended,
             is_over: false,
         }
@@ -123,17 +126,23 @@ impl TestProcess {
         }
     }
 
-    /// Reads lines of its stderr until one of them contains `text`, at most for `limit`.
+    /// A line of its stderr that contains `text`, waited for at most for `limit`.
     #[track_caller]
     pub(crate) fn error_line_with(&mut self, text: &str, limit: Duration) -> String {
+        let mut skipped = self.skipped_errors.iter();
+        if let Some(place) = skipped.position(|line| line.contains(text)) {
+            return self.skipped_errors.remove(place);
+        }
         let deadline = Instant::now() + limit;
-        let mut seen = Vec::new();
         loop {
             let rest = deadline.saturating_duration_since(Instant::now());
             match self.error_lines.recv_timeout(rest) {
                 Ok(line) if line.contains(text) => return line,
-                Ok(line) => seen.push(line),
-                Err(_) => panic!("no line with {text:?} within {limit:?}: {seen:#?}"),
+                Ok(line) => self.skipped_errors.push(line),
+                Err(_) => {
+                    let seen = &self.skipped_errors;
+                    panic!("no line with {text:?} within {limit:?}: {seen:#?}")
+                }
             }
         }
     }
