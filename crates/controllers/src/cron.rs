@@ -3,8 +3,10 @@
 //! - [`dialects`]: the two kinds, a row each.
 //! - `facts`: the parts of CronJobs and Jobs that the controller reads.
 //! - `index`: all CronJobs, and their Jobs by owner; `owned_jobs`: the Jobs of one owner; `memory`: what answers revealed.
-//! - `slots`: the slot that is due, and the Job of a slot or of `caretaker schedule run`.
+//! - `slots`: the slot that is due, and the Job of a slot or of `caretaker schedule run`; `slot_keeper`: how long the Job of
+//!   a slot is kept.
 //! - `decide`: the next request; `answers`: what an answer changes; `status`: the status as it should be.
+//! - [`explain`]: what the controller will do with one Job, for `caretaker explain`.
 //! - [`reason`]: the reason of each decision; `event_texts`: the Events of both originals. [`metrics`]: counters of these
 //!   controllers.
 //!
@@ -12,19 +14,21 @@
 //!
 //! **Ticks.** A slot has at most one Job. The Job is named after the slot, so the API server refuses a second one while the
 //! first exists. The status records the slot before any controller of ours may delete that Job; until then it is an
-//! *unrecorded tick*. Where the Job may be deleted soon, the CronJob is read right before the create. The TTL controllers
+//! *unrecorded tick*. A slot that can no longer be served needs no record. Where the Job may be deleted soon, the CronJob is read right before the create. The TTL controllers
 //! keep to the same rule (`ttl::interlock`).
 
 mod answers;
 mod decide;
 pub mod dialects;
 mod event_texts;
+pub mod explain;
 mod facts;
 mod index;
 mod memory;
 pub mod metrics;
 mod owned_jobs;
 pub mod reason;
+mod slot_keeper;
 mod slots;
 mod status;
 
@@ -34,12 +38,12 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 pub use self::dialects::{BATCH, CRON_JOBS, CronDialect, DIALECTS, JOBS, VOLCANO};
-pub(crate) use self::facts::{JobProgress, cron_job_times, owner};
+pub(crate) use self::facts::{JobProgress, owner, slot_of_job};
 pub use self::index::CronIndex;
 use self::metrics::SkipCounter;
 pub use self::reason::CronReason;
+pub(crate) use self::slot_keeper::{SlotHold, SlotKeeper};
 pub use self::slots::{JobOrder, next as next_slot, of_template};
-pub(crate) use self::slots::{is_unrecorded_tick, slot_of_job_name};
 use crate::runtime::call::ApiCall;
 use crate::runtime::controller::{
     AfterWrite, AnsweredCall, Controller, DriverStep, EventNote, ObservedChange, Verdict, WakeList,

@@ -3,7 +3,7 @@
 //! - [`kinds`]: a row for each kind that finishes. The process starts one controller per row.
 //! - `index`: the Jobs that expire, and the few fields that decisions need.
 //! - `decide`: the decision for one Job.
-//! - `interlock`: Jobs of CronJobs, which stay until their tick is recorded.
+//! - `interlock`: Jobs of CronJobs, which stay until their tick is recorded or can no longer be served.
 //! - [`reason`]: the reason of each decision. [`metrics`]: the metrics that only these controllers have.
 //!
 //! Mirrors `pkg/controller/ttlafterfinished` (1.36) and Volcano's `pkg/controllers/garbagecollector`. Both check a Job
@@ -12,6 +12,8 @@
 //! DEVIATION(ttl-one-request): the server makes the second check: the delete has the judged uid and resourceVersion as
 //! preconditions. On a conflict the Job is read and judged again. Upstream's delete compares the uid only, so a TTL that
 //! is raised between its last two requests is ignored.
+//! DEVIATION(ttl-no-first-sync): upstream's workers start when the first list is complete. Here each Job is judged when a
+//! page shows it; preconditions make that safe.
 
 mod decide;
 mod index;
@@ -23,6 +25,7 @@ pub mod reason;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 use self::index::{ExpiryState, TrackedJob, TtlIndex};
 use self::interlock::TickInterlock;
@@ -49,12 +52,13 @@ pub struct TtlController {
 }
 
 /// The settings of a TTL controller.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TtlSettings {
     /// How long after its abort an aborted Job is deleted; `None` keeps aborted Jobs. A longer TTL of the Job wins.
     pub after_aborted: Option<Duration>,
-    /// Whether the CronJob controller of the same dialect runs and writes in this process too.
-    pub with_cron: bool,
+    /// The zone of schedules without `timeZone`, if the CronJob controller of the same dialect runs and writes in this
+    /// process too.
+    pub cron_zone: Option<TimeZone>,
 }
 
 /// The Jobs that wait for their expiry.
@@ -71,13 +75,12 @@ impl TtlController {
     /// Creates a controller of one kind with an empty index.
     #[must_use]
     pub fn new(row: &'static FinishingKind, settings: TtlSettings) -> Self {
+        let interlock = TickInterlock::new(row.cron_dialect, settings.cron_zone.clone());
         Self {
             row,
             settings,
             kind: None,
-            index: TtlIndex::new(TickInterlock::new(
-                settings.with_cron.then_some(row.cron_dialect),
-            )),
+            index: TtlIndex::new(interlock),
         }
     }
 
@@ -94,7 +97,7 @@ impl TtlController {
         record: &ObjectRecord,
         now: Timestamp,
     ) -> Option<Verdict<Uid, TtlReason>> {
-        let state = decide::judge_expiry(self.row, self.settings, record);
+        let state = decide::judge_expiry(self.row, &self.settings, record);
         let (uid, job) = (&record.meta.uid, TrackedJob::of(record, state));
         self.is_ours(record)
             .then(|| decide::decide_job(self.row, uid, &job, now))
@@ -123,7 +126,7 @@ impl TtlController {
     }
 
     fn apply(&mut self, record: &ObjectRecord, now: Timestamp, wake: &mut WakeList<Uid>) {
-        let state = decide::judge_expiry(self.row, self.settings, record);
+        let state = decide::judge_expiry(self.row, &self.settings, record);
         if let ExpiryState::Timed(end) = &state
             && end.finish > now
         {
@@ -228,9 +231,9 @@ impl Controller for TtlController {
 impl FinishingKind {
     /// The kinds that a controller of this row watches.
     #[must_use]
-    pub fn interest(&self, settings: TtlSettings) -> KindInterest {
+    pub fn interest(&self, settings: &TtlSettings) -> KindInterest {
         let cron_jobs = (self.cron_dialect.group, CRON_JOBS);
-        let cron_jobs = settings.with_cron.then_some(cron_jobs);
+        let cron_jobs = settings.cron_zone.as_ref().map(|_| cron_jobs);
         KindInterest::full([(self.group, self.resource)].into_iter().chain(cron_jobs))
     }
 }

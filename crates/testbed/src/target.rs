@@ -24,6 +24,7 @@ use caretaker_simulator::volcano;
 use http::{Request, header};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822;
+use jiff::tz::TimeZone;
 use kube::Client;
 use kube::client::Body;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
@@ -240,12 +241,13 @@ pub(crate) fn start_controller(
                 workers: 5,
                 ..options
             };
+            let with_cron = names.contains(&row.cron_dialect.name);
             let rules = TtlSettings {
-                with_cron: names.contains(&row.cron_dialect.name),
+                cron_zone: with_cron.then_some(TimeZone::UTC),
                 ..TtlSettings::default()
             };
-            drop(manager.start(row.interest(rules), options, move || {
-                TtlController::new(row, rules)
+            drop(manager.start(row.interest(&rules), options, move || {
+                TtlController::new(row, rules.clone())
             }));
         }
     }

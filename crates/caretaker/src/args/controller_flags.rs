@@ -64,6 +64,7 @@ pub(crate) struct ControllerFlags {
     #[arg(long, value_name = "N", default_value_t = TTL_WORKERS.into(), value_parser = clap::value_parser!(i32).range(..=65_535), allow_negative_numbers = true)]
     concurrent_ttl_after_finished_syncs: i32,
 
+    // DEVIATION(volcano-gc-workers): Volcano's code has 1 as default, and its chart sets 5.
     /// Concurrent requests of the TTL controller of Volcano
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) worker_threads_for_gc: u16,
@@ -328,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ttl_controllers_have_upstreams_flags() {
+    fn ttl_flags_have_their_documented_defaults() {
         let work = mk(&[]);
         assert_eq!((work.ttl_workers(), work.worker_threads_for_gc), (5, 5));
         assert_eq!(work.retention.ttl_after_aborted, None);

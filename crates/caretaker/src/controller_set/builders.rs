@@ -13,6 +13,8 @@ use super::launcher::{ControllerLauncher, RunningController};
 use crate::args::ResourceName;
 
 /// Upstream's queue that corresponds best to ours: one key per object.
+///
+/// DEVIATION(gc-one-queue): upstream has two more queues, of observed changes and of owners that orphan their dependents.
 const GC_QUEUE: &str = "garbage_collector_attempt_to_delete";
 
 /// Upstream's only queue of Pod GC, which holds names of missing Nodes.
@@ -82,9 +84,10 @@ pub(super) fn finished_jobs(
     row: &'static FinishingKind,
     workers: u16,
 ) -> Box<dyn RunningController> {
+    let zone = launcher.flags.zone.find();
     let rules = TtlSettings {
         after_aborted: launcher.flags.retention.ttl_after_aborted,
-        with_cron: launcher.acts(row.cron_dialect.name),
+        cron_zone: launcher.acts(row.cron_dialect.name).then_some(zone),
     };
     let timing = launcher.timing;
     let adjust = |options: &mut DriverOptions| {
@@ -92,8 +95,9 @@ pub(super) fn finished_jobs(
         options.workers = workers.into();
         options.timing = timing;
     };
-    let make = move || TtlController::new(row, rules);
-    let current = launcher.start(row.name, row.interest(rules), adjust, make);
+    let interest = row.interest(&rules);
+    let make = move || TtlController::new(row, rules.clone());
+    let current = launcher.start(row.name, interest, adjust, make);
     launcher.running(row.name, current, |ttl, metrics| {
         metrics.of::<TtlMetrics>().refresh(ttl);
     })

@@ -51,11 +51,15 @@ impl CronJobs {
                 self.index.note(uid, CronEvent::Created, &[("job", &name)])
             }
             ApiAnswer::Object(record) => {
-                let judged = JudgedVersion::new(&record.meta.uid, &record.meta.revision);
                 self.block_slot(uid, &name, SkipReason::Stolen, now);
-                let unowned_job = Some((answered.call.target().clone(), judged));
-                self.remember(uid, |memory| memory.unowned_job = unowned_job);
-                None
+                // DEVIATION(cron-lost-slot): Volcano deletes a Job that another controller took over, too.
+                if self.index.row.deletes_unowned && controller_name(record).is_none() {
+                    let judged = JudgedVersion::new(&record.meta.uid, &record.meta.revision);
+                    let unowned_job = Some((answered.call.target().clone(), judged));
+                    self.remember(uid, |memory| memory.unowned_job = unowned_job);
+                    return None;
+                }
+                self.foreign(uid, &name, record)
             }
             // The Job exists. The driver reads it, and `found` takes the answer.
             answer if answer.is_conflict() => None,
@@ -184,11 +188,7 @@ impl CronJobs {
                 if self.owns(uid, record) || !self.block_slot(uid, name, SkipReason::Foreign, now) {
                     return None;
                 }
-                let mut owners = record.meta.owners.iter();
-                let owner = owners.find(|owner| owner.controller == Some(true));
-                let owner = owner.map_or("none", |owner| &owner.name);
-                self.index
-                    .note(uid, CronEvent::Foreign, &[("job", name), ("owner", owner)])
+                self.foreign(uid, name, record)
             }
             ApiAnswer::Absent(_) => {
                 self.index.drop_replaced(uid, name, None, wake);
@@ -223,7 +223,21 @@ impl CronJobs {
         true
     }
 
+    /// The Event about a Job of a slot's name that is not ours.
+    fn foreign(&self, uid: &Uid, name: &str, record: &ObjectRecord) -> Option<EventNote> {
+        let owner = controller_name(record).unwrap_or("none");
+        let values = [("job", name), ("owner", owner)];
+        self.index.note(uid, CronEvent::Foreign, &values)
+    }
+
     fn owns(&self, uid: &Uid, record: &ObjectRecord) -> bool {
         owner(record).is_some_and(|owner| owner.uid == *uid)
     }
+}
+
+/// The name of the owner that is the controller of a Job.
+fn controller_name(record: &ObjectRecord) -> Option<&str> {
+    let mut owners = record.meta.owners.iter();
+    let controller = owners.find(|owner| owner.controller == Some(true))?;
+    Some(&controller.name)
 }

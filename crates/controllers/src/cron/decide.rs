@@ -5,7 +5,7 @@
 //! the requests. The step that failed last moves to the end, so that a request that is refused for ever blocks no other.
 //!
 //! A tick is safe because of its order: the Job is created under the name of its slot, then the status records the slot,
-//! and only then may this controller delete the Job. The same holds for `lastSuccessfulTime` and a successful Job.
+//! and only then may this controller delete the Job, unless its slot can no longer be served (`slot_keeper`). The same holds for `lastSuccessfulTime` and a successful Job.
 //!
 //! DEVIATION(cron-exact-timer): upstream waits 100 ms longer than until the slot.
 //! DEVIATION(cron-permanent-errors): Volcano retries a CronJob with an unknown zone or an unreadable schedule for ever.
@@ -25,6 +25,7 @@ use super::index::{CronIndex, CronState};
 use super::memory::{FailedStep, ScheduleOrigin, StatusWrite};
 use super::owned_jobs::{OwnedJob, OwnedJobs};
 use super::reason::{SkipReason, SkippedSlot};
+use super::slot_keeper::{SlotHold, SlotKeeper};
 use super::slots::{self, DueSlot};
 use super::status::{self, CronStatus};
 use crate::runtime::call::{ApiCall, JudgedVersion, PatchForm};
@@ -105,7 +106,11 @@ pub(super) fn cron_job(index: &CronIndex, uid: &Uid, now: Timestamp) -> Verdict<
     let (last, first): (Vec<_>, Vec<_>) =
         (STEPS.iter()).partition(|(failed_here, _)| failed.is_some_and(failed_here));
     let found = (first.iter().chain(&last)).find_map(|(_, request)| request(&case));
-    let mut verdict = case.plan.verdict;
+    let release = found.is_none().then(|| case.next_release()).flatten();
+    let mut notes = status::unexpected(index, uid, cron, now);
+    notes.extend(case.note_of_kept());
+    let mut verdict = case.plan.waking_by(release).verdict;
+    verdict.notes.extend(notes);
     if let Some((call, because)) = found {
         verdict.next = NextStep::Call(call);
         verdict.because = because;
@@ -141,7 +146,7 @@ impl<'a> CronCase<'a> {
         Some((ApiCall::Get { target }, because))
     }
 
-    /// The delete of a Job that was stored without our owner reference, else of the oldest finished Job over a history
+    /// The delete of a Job that was stored without a controller, else of the oldest finished Job over a history
     /// limit. If the status lacks a fact about that Job, the write of the status comes first, unless that write failed
     /// last.
     fn prune(&self) -> Option<ReasonedCall> {
@@ -158,13 +163,8 @@ impl<'a> CronCase<'a> {
         }
         let record = self.record.as_ref();
         let record = record.filter(|_| cron.memory.failed != Some(FailedStep::Record));
-        let spec = &cron.spec;
-        let limits = [
-            (JobProgress::Succeeded, spec.succeeded_kept, "successful"),
-            (JobProgress::Failed, spec.failed_kept, "failed"),
-        ];
-        let over_limit = limits.into_iter().filter_map(|(outcome, kept, which)| {
-            let kept = kept?;
+        let limits = self.limits().into_iter().flatten();
+        let over_limit = limits.filter_map(|(outcome, kept, which)| {
             let (uid, job) = self.oldest_over(outcome, kept, record.is_some())?;
             Some((uid, job, kept, which))
         });
@@ -181,8 +181,18 @@ impl<'a> CronCase<'a> {
         self.delete(uid, job, because)
     }
 
-    /// The first Job to prune of those with this outcome. A Job whose delete failed comes last. A Job with an unrecorded
-    /// tick counts only if the status can be written now.
+    /// The history limits that are set.
+    fn limits(&self) -> [Option<(JobProgress, usize, &'static str)>; 2] {
+        let spec = &self.cron.spec;
+        let limit = |outcome, kept: Option<usize>, which| Some((outcome, kept?, which));
+        [
+            limit(JobProgress::Succeeded, spec.succeeded_kept, "successful"),
+            limit(JobProgress::Failed, spec.failed_kept, "failed"),
+        ]
+    }
+
+    /// The first Job to prune of those with this outcome. A Job whose delete failed comes last. A Job that is kept for its
+    /// slot counts only if the status can be written now.
     fn oldest_over(
         &self,
         outcome: JobProgress,
@@ -192,7 +202,7 @@ impl<'a> CronCase<'a> {
         let jobs = self.index.jobs_of(self.uid)?;
         let mut prunable = jobs
             .beyond(outcome, kept)
-            .filter(|(_, job)| can_record || self.cron.unrecorded_tick(job, self.now).is_none());
+            .filter(|(_, job)| can_record || self.hold(job).is_none());
         let first = prunable.next()?;
         if self.delete_failed(first.0) {
             return prunable.next().or(Some(first));
@@ -212,10 +222,42 @@ impl<'a> CronCase<'a> {
         matches!(&self.cron.memory.failed, Some(FailedStep::Prune(failed)) if failed == uid)
     }
 
-    /// The delete of a Job; none while its tick is unrecorded.
+    /// Why a Job is kept for its slot, if it is.
+    fn hold(&self, job: &OwnedJob) -> Option<SlotHold> {
+        let slot = self.cron.unrecorded_tick(job, self.now)?;
+        SlotKeeper::of(self.cron, &self.index.settings).hold(slot, self.now)
+    }
+
+    /// When the first Job over a history limit is no longer kept for its slot. Jobs that nothing keeps were deleted before,
+    /// so few are left to look at.
+    fn next_release(&self) -> Option<Timestamp> {
+        let jobs = self.index.jobs_of(self.uid)?;
+        let limits = self.limits().into_iter().flatten();
+        let over_limit = limits.flat_map(|(outcome, kept, _)| jobs.beyond(outcome, kept));
+        over_limit
+            .filter_map(|(_, job)| self.hold(job)?.until)
+            .min()
+    }
+
+    /// The Event about a Job over a history limit that is kept for its slot, while the status cannot be written.
+    fn note_of_kept(&self) -> Option<EventNote> {
+        let memory = &self.cron.memory;
+        let is_refused = memory.failed == Some(FailedStep::Record)
+            || matches!(memory.status, StatusWrite::NotKept(_));
+        let jobs = self.index.jobs_of(self.uid).filter(|_| is_refused)?;
+        let mut limits = self.limits().into_iter().flatten();
+        let (job, hold) = limits.find_map(|(outcome, kept, _)| {
+            let job = jobs.youngest_beyond(outcome, kept)?;
+            Some((job, self.hold(job)?))
+        })?;
+        let slot = format!("{:.0}", hold.slot);
+        self.note(CronEvent::Kept, &[("job", &job.name), ("slot", &slot)])
+    }
+
+    /// The delete of a Job; none while the Job is kept for its slot.
     fn delete(&self, uid: &Uid, job: &OwnedJob, because: CronReason) -> Option<ReasonedCall> {
         let Self { cron, index, .. } = self;
-        if cron.unrecorded_tick(job, self.now).is_some() {
+        if self.hold(job).is_some() {
             return None;
         }
         let call = ApiCall::Delete {
@@ -350,13 +392,14 @@ impl CronCase<'_> {
         if let Some(why) = cron.memory.slot.blocked(slot.time) {
             return skip(why);
         }
-        let running = status::running(index, self.uid, cron).next();
+        let running = status::running(index, self.uid, cron, self.now).next();
         let plan = self.wait_until(next, None).with_note(missed.clone());
         match (cron.spec.policy, running) {
             (ConcurrencyPolicy::Forbid, Some(_)) => skip(SkipReason::WaitsForRunningJob)
                 .with_note(self.slot_note(slot, CronEvent::Forbidden)),
             (ConcurrencyPolicy::Replace, Some((old, job))) => plan
                 .sending(self.replace(slot, old, job))
+                .waking_by(self.hold(job).and_then(|hold| hold.until))
                 .with_note(self.slot_note(slot, CronEvent::Replacing)),
             _ if self.needs_confirmation() => plan.sending(self.confirm(slot)),
             _ => plan.sending(self.create(slot)),
@@ -447,6 +490,17 @@ impl SlotPlan {
 
     fn with_note(mut self, note: Option<EventNote>) -> Self {
         self.verdict.notes.extend(note);
+        self
+    }
+
+    /// Decides again at this time at the latest.
+    fn waking_by(mut self, time: Option<Timestamp>) -> Self {
+        if let Some(time) = time {
+            self.verdict.next = match self.verdict.next {
+                NextStep::At(next) => NextStep::At(next.min(time)),
+                _ => NextStep::At(time),
+            };
+        }
         self
     }
 

@@ -32,7 +32,7 @@ pub struct CronDialect {
     /// The annotation with the slot of a Job.
     pub(super) stamp: &'static str,
     /// `propagationPolicy` of our deletes; the API server's default if none.
-    pub(super) propagation: Option<DeletePropagation>,
+    pub propagation: Option<DeletePropagation>,
     /// The time by which the oldest finished Job is pruned first.
     pub(super) age: JobAgeBy,
     /// Whether its Jobs can be aborted, so that a TTL for aborted Jobs applies.
@@ -41,6 +41,8 @@ pub struct CronDialect {
     pub(super) checks_suspended: bool,
     /// Whether the status of a CronJob is written while it is being deleted.
     pub(super) serves_deleting: bool,
+    /// Whether a Job that the API server stored without any controller is deleted again.
+    pub(super) deletes_unowned: bool,
     pub(crate) read_job: ReadJob,
     pub(super) event_texts: &'static [EventText],
 }
@@ -76,6 +78,7 @@ pub static BATCH: CronDialect = CronDialect {
     has_aborted: false,
     checks_suspended: true,
     serves_deleting: true,
+    deletes_unowned: false,
     read_job: JobFacts::by_condition,
     event_texts: event_texts::BATCH,
 };
@@ -95,6 +98,7 @@ pub static VOLCANO: CronDialect = CronDialect {
     has_aborted: true,
     checks_suspended: false,
     serves_deleting: false,
+    deletes_unowned: true,
     read_job: JobFacts::by_phase,
     event_texts: event_texts::VOLCANO,
 };

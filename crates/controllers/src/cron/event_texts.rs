@@ -1,7 +1,7 @@
 //! The Events of both originals, a row each, per kind.
 //!
 //! Types, reasons and messages are verbatim, because alerts and scripts match them; `docs/cronjobs.md` has the same
-//! tables. A kind without a row for a case emits no Event.
+//! tables. A kind without a row for a case emits no Event. `TickUnrecorded` is our own.
 
 use super::dialects::CronDialect;
 use crate::runtime::controller::{EventNote, EventSeverity, ObjectIdentity};
@@ -17,7 +17,8 @@ pub(super) enum CronEvent {
     CreateFailed,
     Forbidden,
     Replacing,
-    TakenBack,
+    Unexpected,
+    Kept,
     Dropped,
     MadeAgain,
     Foreign,
@@ -53,7 +54,9 @@ pub(super) const BATCH: &[EventText] = event_texts! {
     CreateFailed Warning "FailedCreate" "Error creating job: {error}";
     Forbidden Normal "JobAlreadyActive"
         "Not starting job because prior execution is running and concurrency policy is Forbid";
-    TakenBack Warning "UnexpectedJob" "Saw a job that the controller did not create or forgot: {job}";
+    Unexpected Warning "UnexpectedJob" "Saw a job that the controller did not create or forgot: {job}";
+    Kept Warning "TickUnrecorded"
+        "Job {job} is kept beyond its history limit, because the status does not record its slot {slot} yet";
     Dropped Normal "MissingJob" "Active job went missing: {job}";
     TooManyMissed Warning "TooManyMissedTimes" TOO_MANY;
     Missed Warning "MissSchedule" "Missed scheduled time to start a job: {slot}";
@@ -76,7 +79,9 @@ pub(super) const VOLCANO: &[EventText] = event_texts! {
     CreateFailed Warning "FailedCreate" "Failed to create job: {error}";
     Forbidden Warning "ForbidConcurrent" "Skipping job creation because another job is already running";
     Replacing Warning "ReplaceConcurrent" "Replacing active job for CronJob";
-    TakenBack Warning "OrphanedJob" "Detected orphaned job forgotten or not managed by controller: {job} (UID: {uid})";
+    Unexpected Warning "OrphanedJob" "Detected orphaned job forgotten or not managed by controller: {job} (UID: {uid})";
+    Kept Warning "TickUnrecorded"
+        "Job {job} is kept beyond its history limit, because the status does not record its slot {slot} yet";
     Dropped Warning "StaleReference" "Active job \"{job}\" no longer exists (UID: {uid})";
     MadeAgain Warning "StaleReference"
         "Active job reference \"{job}\" points to a different UID (expected: {uid}, actual: {other})";

@@ -36,6 +36,9 @@ pub(super) struct CronSpec {
     pub(super) is_short_lived: bool,
 }
 
+/// The annotation of a Job that a user started with `kubectl create job --from` or `caretaker schedule run`.
+const STARTED_BY_HAND: &str = "cronjob.kubernetes.io/instantiate";
+
 /// What to do with a slot while a Job of an earlier slot runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum ConcurrencyPolicy {
@@ -55,6 +58,8 @@ pub(crate) struct JobFacts {
     pub(super) created: Option<Timestamp>,
     /// The slot in its name, to the second if its annotation has it.
     pub(super) slot: Option<Timestamp>,
+    /// Whether its annotation says that a user started it.
+    pub(super) is_by_hand: bool,
 }
 
 /// How far a Job has got.
@@ -79,21 +84,23 @@ pub(super) fn cron_job(record: &ObjectRecord) -> (Option<Timestamp>, CronSpec, C
     )
 }
 
-/// The creation time and `lastScheduleTime` of a CronJob. The TTL controllers need them to find unrecorded ticks.
-pub(crate) fn cron_job_times(record: &ObjectRecord) -> (Option<Timestamp>, Option<Timestamp>) {
-    let body = record.body.json();
-    let object = JsonMembers::of(&body);
-    (
-        object.object("metadata").time("creationTimestamp"),
-        object.object("status").time("lastScheduleTime"),
-    )
-}
-
 /// The owner of a Job that is its controller, if that is a CronJob. Its uid decides between the two groups.
 pub(crate) fn owner(record: &ObjectRecord) -> Option<&OwnerRef> {
     let mut owners = record.meta.owners.iter();
     let owner = owners.find(|owner| owner.controller == Some(true))?;
     (&*owner.kind == "CronJob").then_some(owner)
+}
+
+/// The slot that a Job is named after, if its CronJob has this name.
+pub(crate) fn slot_of_job(
+    row: &CronDialect,
+    record: &ObjectRecord,
+    cron_job: &str,
+) -> Option<Timestamp> {
+    let body = record.body.json();
+    let object = JsonMembers::of(&body);
+    let annotations = object.object("metadata").object("annotations");
+    slot_in(row, &annotations, &record.meta.name, cron_job)
 }
 
 // === impl CronDialect ===
@@ -170,11 +177,12 @@ impl JobFacts {
         let body = record.body.json();
         let object = JsonMembers::of(&body);
         let metadata = object.object("metadata");
-        let stamp = metadata.object("annotations").time(row.stamp).map(whole);
+        let annotations = metadata.object("annotations");
         let (facts, _) = (row.read_job)(&object.object("status"));
         Self {
             created: metadata.time("creationTimestamp"),
-            slot: slots::slot_of_job_name(cron_job, &record.meta.name, stamp),
+            slot: slot_in(row, &annotations, &record.meta.name, cron_job),
+            is_by_hand: !annotations.text(STARTED_BY_HAND).is_empty(),
             ..facts
         }
     }
@@ -206,6 +214,7 @@ impl JobFacts {
         let state = status.object("state");
         let outcome = match &*state.text("phase") {
             "Completed" => JobProgress::Succeeded,
+            // DEVIATION(cron-terminated): Volcano's history limits never delete a terminated Job.
             "Failed" | "Terminated" => JobProgress::Failed,
             "Aborted" => JobProgress::Aborted,
             _ => JobProgress::Unfinished,
@@ -230,6 +239,16 @@ impl JobProgress {
             Self::Failed | Self::Unfinished | Self::Aborted => "Failed",
         }
     }
+}
+
+fn slot_in(
+    row: &CronDialect,
+    annotations: &JsonMembers<'_>,
+    job: &str,
+    cron_job: &str,
+) -> Option<Timestamp> {
+    let stamp = annotations.time(row.stamp).map(whole);
+    slots::slot_of_job_name(cron_job, job, stamp)
 }
 
 /// Drops fractions of a second, as API times have none.

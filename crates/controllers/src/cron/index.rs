@@ -124,6 +124,11 @@ impl CronIndex {
         self.jobs.get(owner)
     }
 
+    /// The CronJob that controls a Job, known or not.
+    pub(super) fn owner_of(&self, job: &Uid) -> Option<&Uid> {
+        self.owners.get(job)
+    }
+
     pub(super) fn job(&self, owner: &Uid, uid: &Uid) -> Option<&OwnedJob> {
         self.jobs.get(owner)?.get(uid)
     }

@@ -25,7 +25,7 @@ pub(super) struct CronMemory {
     pub(super) slot: SlotState,
     pub(super) status: StatusWrite,
     pub(super) schedule: ScheduleOrigin,
-    /// A Job that we created and that the API server stored without our owner reference. It is deleted once.
+    /// A Job that we created and that the API server stored without any controller. It is deleted once.
     pub(super) unowned_job: Option<(CallTarget, JudgedVersion)>,
     /// Jobs in `status.active` that we deleted: when they leave the list, no Event reports them as missing.
     pub(super) deleted_active: BTreeSet<Uid>,

@@ -75,6 +75,12 @@ impl OwnedJob {
         (since, self.name.clone(), uid.clone())
     }
 
+    /// Whether the controller created it for a slot: it has the name of a slot until `until`, and no user started it.
+    pub(super) fn is_of_slot(&self, until: Timestamp) -> bool {
+        let slot = self.facts.slot.filter(|_| !self.facts.is_by_hand);
+        slot.is_some_and(|slot| slot <= until)
+    }
+
     /// The time of its success, if it succeeded and has one.
     pub(super) fn success(&self) -> Option<Timestamp> {
         self.facts
@@ -133,11 +139,7 @@ impl OwnedJobs {
         outcome: JobProgress,
         kept: usize,
     ) -> impl Iterator<Item = (&Uid, &OwnedJob)> {
-        let ended = match outcome {
-            JobProgress::Succeeded => Some(&self.succeeded),
-            JobProgress::Failed => Some(&self.failed),
-            JobProgress::Unfinished | JobProgress::Aborted => None,
-        };
+        let ended = self.ended(outcome);
         let over = ended.map_or(0, |ended| ended.len().saturating_sub(kept));
         let ended = ended.into_iter().flatten().take(over);
         ended.filter_map(|(_, _, uid)| self.jobs.get_key_value(uid))
@@ -145,6 +147,18 @@ impl OwnedJobs {
 
     pub(super) fn last_success(&self) -> Option<Timestamp> {
         self.successes.last_key_value().map(|(time, _)| *time)
+    }
+
+    /// The number of Jobs with this outcome that are pruned after a Job.
+    pub(super) fn younger(&self, outcome: JobProgress, uid: &Uid) -> usize {
+        let ended = self.ended(outcome).into_iter().flatten().rev();
+        ended.take_while(|(_, _, known)| known != uid).count()
+    }
+
+    /// The youngest Job with this outcome over a history limit: the last one to be pruned.
+    pub(super) fn youngest_beyond(&self, outcome: JobProgress, kept: usize) -> Option<&OwnedJob> {
+        let (_, _, uid) = self.ended(outcome)?.iter().rev().nth(kept)?;
+        self.jobs.get(uid)
     }
 
     /// The latest slot that a Job is named after, not later than `until`.
@@ -187,6 +201,15 @@ impl OwnedJobs {
         uncount(&mut self.successes, job.success());
         uncount(&mut self.slots, job.facts.slot);
         Some(job)
+    }
+
+    /// The Jobs with this outcome, in the order in which they are pruned.
+    fn ended(&self, outcome: JobProgress) -> Option<&BTreeSet<PruneKey>> {
+        match outcome {
+            JobProgress::Succeeded => Some(&self.succeeded),
+            JobProgress::Failed => Some(&self.failed),
+            JobProgress::Unfinished | JobProgress::Aborted => None,
+        }
     }
 
     /// The prune order that a Job belongs to; none if it runs or is being deleted.
@@ -244,6 +267,7 @@ mod tests {
             started: time(),
             created: time(),
             slot: time(),
+            is_by_hand: false,
         };
         OwnedJob {
             name: format!("j{}", rng.below(20)).into(),
@@ -288,6 +312,8 @@ mod tests {
             });
             ended.sort_by_key(|uid| known[*uid].prune_key(rules, uid));
             ended.truncate(ended.len().saturating_sub(3));
+            let youngest = ended.last().map(|uid| &known[*uid]);
+            assert_eq!(jobs.youngest_beyond(outcome, 3), youngest);
             let beyond: Vec<&Uid> = jobs.beyond(outcome, 3).map(|(uid, _)| uid).collect();
             assert_eq!(beyond, ended);
         }

@@ -65,7 +65,7 @@ pub enum CronReason {
     },
     #[error("a fresh list does not show its Job {job}")]
     Asks { job: String },
-    #[error("it was created for a CronJob and stored with another owner")]
+    #[error("it was created for a CronJob and stored without a controller")]
     Stray {
         /// The CronJob that the Job was created for.
         cron_job: ObjectIdentity,

@@ -100,7 +100,11 @@ pub(super) fn outlook(
 }
 
 /// The next slot with a Job name of its own. All slots of a minute share one name, and `@every 10s` has six of them.
-fn next_minute(schedule: &CronSchedule, zone: &TimeZone, time: Timestamp) -> Option<Timestamp> {
+pub(super) fn next_minute(
+    schedule: &CronSchedule,
+    zone: &TimeZone,
+    time: Timestamp,
+) -> Option<Timestamp> {
     let mut next = schedule.next(time, zone)?;
     // Slots are whole seconds, so the loop ends after at most 60 rounds.
     while minute(next) == minute(time) {
@@ -127,7 +131,7 @@ pub(super) fn job_name(cron_job: &str, slot: Timestamp) -> String {
 
 /// The slot that a Job is named after; none if [`job_name`] did not make the name. A name has whole minutes, so `stamp`,
 /// the Job's annotation, adds the second.
-pub(crate) fn slot_of_job_name(
+pub(super) fn slot_of_job_name(
     cron_job: &str,
     job: &str,
     stamp: Option<Timestamp>,
@@ -145,7 +149,7 @@ pub(crate) fn slot_of_job_name(
 
 /// Whether the slot of a Job is a tick that the CronJob's status does not record: later than `lastScheduleTime`, or not
 /// before the CronJob's creation if that is not set, and at most [`AHEAD_MAX`] in the future.
-pub(crate) fn is_unrecorded_tick(
+pub(super) fn is_unrecorded_tick(
     slot: Timestamp,
     created: Timestamp,
     last: Option<Timestamp>,

@@ -1,11 +1,12 @@
 //! The status of a CronJob, derived from the Jobs that it owns and from the stored status.
 //!
-//! Owned Jobs that have not finished are active. The last slot is the later one of `lastScheduleTime` and the latest slot
+//! Jobs of slots that have not finished are active, and so are Jobs that the stored status lists: the controller before us
+//! created them. A Job that a user started by hand is neither. The last slot is the later one of `lastScheduleTime` and the latest slot
 //! that an owned Job is named after. So the process that takes over after a crash between the create of a Job and the
 //! status write derives the same status, and no slot gets a second Job.
 //!
-//! DEVIATION(cron-derived-active): upstream's Forbid and Replace follow `status.active`, so a Job that is missing there
-//! runs on beside the next one. Here they follow the owned Jobs, and `active` lists these.
+//! DEVIATION(cron-derived-active): upstream's Forbid and Replace follow `status.active`, so a slot's Job that is missing
+//! there runs on beside the next one. Here such a Job counts too, and `active` lists it.
 
 use std::collections::BTreeSet;
 
@@ -20,6 +21,9 @@ use super::owned_jobs::{OwnedJob, OwnedJobs};
 use super::slots;
 use crate::runtime::controller::EventNote;
 use crate::runtime::record::Uid;
+
+/// The most Events about Jobs that users started, per decision: a CronJob may have a hundred thousand.
+const UNEXPECTED_MAX: usize = 20;
 
 /// The fields of a status that the controller writes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -43,7 +47,7 @@ type StatusTime = fn(&CronStatus) -> Option<Timestamp>;
 /// The status as it should be.
 pub(super) fn derive(index: &CronIndex, uid: &Uid, cron: &CronState, now: Timestamp) -> CronStatus {
     let stored = &cron.status;
-    let mut running: Vec<(&Uid, &OwnedJob)> = running(index, uid, cron).collect();
+    let mut running: Vec<(&Uid, &OwnedJob)> = running(index, uid, cron, now).collect();
     running.sort_by_key(|(_, job)| (job.facts.created, &job.name));
     // Entries of running Jobs keep their place and text, so that the patch is small.
     let runs: BTreeSet<&Uid> = running.iter().map(|(uid, _)| *uid).collect();
@@ -80,17 +84,53 @@ pub(super) fn last_schedule(
     stored.max(unrecorded)
 }
 
-/// The Jobs that run. A Job that this controller replaced does not count, even while a finalizer keeps it.
+/// The Jobs that run and count: those of slots, and those that the stored status lists. A Job that this controller replaced
+/// does not count, even while a finalizer keeps it.
 pub(super) fn running<'a>(
     index: &'a CronIndex,
     uid: &Uid,
+    cron: &'a CronState,
+    now: Timestamp,
+) -> impl Iterator<Item = (&'a Uid, &'a OwnedJob)> {
+    let counts = counting(cron, now);
+    unfinished(index, uid).filter(move |(uid, job)| {
+        let is_replaced = job.is_deleting && cron.spec.policy == ConcurrencyPolicy::Replace;
+        !job.is_going && !is_replaced && counts(uid, job)
+    })
+}
+
+/// The Events about running Jobs that do not count. The driver emits each of them once.
+pub(super) fn unexpected(
+    index: &CronIndex,
+    uid: &Uid,
     cron: &CronState,
+    now: Timestamp,
+) -> Vec<EventNote> {
+    let counts = counting(cron, now);
+    let unexpected = unfinished(index, uid)
+        .filter(|(uid, job)| !job.is_going && !job.is_deleting && !counts(uid, job));
+    let notes = unexpected
+        .take(UNEXPECTED_MAX)
+        .filter_map(|(job_uid, job)| {
+            let values = [("job", &*job.name), ("uid", &job_uid.to_string())];
+            index.note(uid, CronEvent::Unexpected, &values)
+        });
+    notes.collect()
+}
+
+fn unfinished<'a>(
+    index: &'a CronIndex,
+    uid: &Uid,
 ) -> impl Iterator<Item = (&'a Uid, &'a OwnedJob)> {
     let unfinished = index.jobs_of(uid).map(OwnedJobs::unfinished);
-    unfinished.into_iter().flatten().filter(move |(_, job)| {
-        let is_replaced = job.is_deleting && cron.spec.policy == ConcurrencyPolicy::Replace;
-        !job.is_going && !is_replaced
-    })
+    unfinished.into_iter().flatten()
+}
+
+/// Whether a running Job counts.
+fn counting(cron: &CronState, now: Timestamp) -> impl Fn(&Uid, &OwnedJob) -> bool {
+    let listed: BTreeSet<&Uid> = cron.status.active.iter().map(|job| &job.uid).collect();
+    let until = slots::latest_named(now);
+    move |uid, job| job.is_of_slot(until) || listed.contains(uid)
 }
 
 /// The merge patch that turns the stored status into the derived one; none if they are equal.
@@ -190,7 +230,7 @@ pub(super) fn changes(
     for new in new.active.iter().filter(|job| !before.contains(&job.uid)) {
         if index.job(uid, &new.uid).is_some_and(|job| !is_tick(job)) {
             let values = [("job", &*new.name), ("uid", &new.uid.to_string())];
-            notes.extend(note(CronEvent::TakenBack, &values));
+            notes.extend(note(CronEvent::Unexpected, &values));
         }
     }
     notes

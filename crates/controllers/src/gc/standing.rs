@@ -2,6 +2,10 @@
 //!
 //! Mirrors `isDangling` and the classification in `attemptToDeleteItem`: solid, dangling, waiting. Each kind of doubt is
 //! a standing of its own and prevents a write: an owner is presumed alive until its absence is proven.
+//!
+//! DEVIATION(gc-starts-per-kind): upstream collects nothing before all kinds were listed, or 30 s have passed. Here an object
+//! is judged as soon as it is known. If its owner's kind is not listed yet, the decision waits for that kind, and after
+//! 30 s the owner is read.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::index::{ExpiryState, JobExpiry, TrackedJob, TtlIndex};
 use super::interlock::TickHold;
@@ -18,10 +18,13 @@ use crate::runtime::controller::{
 };
 use crate::runtime::record::{ObjectRecord, Uid};
 
+/// How long a Job is kept for its slot before an Event says so. The record of a slot usually follows within a second.
+const HELD_SILENTLY: SignedDuration = SignedDuration::from_secs(10);
+
 /// Reads from a Job when it expires, according to the settings.
 pub(super) fn judge_expiry(
     row: &FinishingKind,
-    settings: TtlSettings,
+    settings: &TtlSettings,
     record: &ObjectRecord,
 ) -> ExpiryState {
     if record.meta.deletion.is_some() {
@@ -63,16 +66,17 @@ pub(super) fn decide_tracked(
     now: Timestamp,
 ) -> Verdict<Uid, TtlReason> {
     match index.get(uid) {
-        Some(job) => {
-            hold_for_tick(index, job, now).unwrap_or_else(|| decide_job(row, uid, job, now))
-        }
+        Some(job) => hold_for_tick(row, index, uid, job, now)
+            .unwrap_or_else(|| decide_job(row, uid, job, now)),
         None => rest(TtlReason::Unknown),
     }
 }
 
 /// Holds an expired Job whose tick is not recorded, or whose CronJob has to be read first.
 fn hold_for_tick(
+    row: &FinishingKind,
     index: &TtlIndex,
+    uid: &Uid,
     job: &TrackedJob,
     now: Timestamp,
 ) -> Option<Verdict<Uid, TtlReason>> {
@@ -85,9 +89,20 @@ fn hold_for_tick(
     let cron_job = tick.cron_job.to_string();
     let (next, because) = match index.interlock.hold(tick, job, now) {
         TickHold::Free => return None,
-        TickHold::Unrecorded => {
-            let slot = tick.slot;
-            (NextStep::Rest, TtlReason::TickUnrecorded { cron_job, slot })
+        TickHold::Unrecorded(hold) => {
+            let because = TtlReason::TickUnrecorded {
+                cron_job,
+                slot: hold.slot,
+                until: hold.until,
+            };
+            let reported = end.expiry.saturating_add(HELD_SILENTLY).unwrap_or(now);
+            let times = hold.until.into_iter().chain([reported]);
+            let next = times.filter(|time| *time > now).min();
+            let next = next.map_or(NextStep::Rest, NextStep::At);
+            if reported <= now {
+                return Some(with_warning(row, uid, job, next, because));
+            }
+            (next, because)
         }
         TickHold::Unknown(target) => (
             NextStep::Call(ApiCall::Get { target }),
@@ -137,7 +152,8 @@ fn rest(because: TtlReason) -> Verdict<Uid, TtlReason> {
 
 /// A verdict with a warning Event for the Job's user.
 ///
-/// DEVIATION(ttl-warnings): upstream logs such a Job and retries it, so its user does not learn why it stays.
+/// DEVIATION(ttl-warnings): upstream logs such a Job and retries it, so its user does not learn why it stays. A Job that is
+/// kept for its slot gets an Event, too.
 fn with_warning(
     row: &FinishingKind,
     uid: &Uid,

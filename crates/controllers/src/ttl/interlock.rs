@@ -2,17 +2,19 @@
 //!
 //! Otherwise, after a crash between the creation of a Job and the record of its tick, the next process would find
 //! neither and create the Job again. The rule holds while the CronJob exists, while its controller runs and writes here,
-//! and for Jobs that have the name of a slot newer than `lastScheduleTime`. A CronJob that no feed shows is read from the
-//! server. If CronJobs are not served or forbidden, the Job is free; if they are forbidden for a while, a slot may run twice.
+//! and for Jobs that have the name of a slot newer than `lastScheduleTime`, until that slot can no longer be served
+//! (`cron::slot_keeper`). A CronJob that no feed shows is read from the server. If CronJobs are not served or forbidden, the
+//! Job is free; if they are forbidden for a while, a slot may run twice.
 //!
 //! Upstream has no such rule: there a Job with a TTL of 0 can run twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 use super::index::TrackedJob;
-use crate::cron::{self, CRON_JOBS, CronDialect};
+use crate::cron::{self, CRON_JOBS, CronDialect, SlotHold, SlotKeeper};
 use crate::runtime::call::CallTarget;
 use crate::runtime::controller::WakeList;
 use crate::runtime::kind::{KindCatalog, KindId, KindState};
@@ -23,6 +25,8 @@ use crate::runtime::record::{ObjectRecord, Revision, Uid};
 pub(super) struct TickInterlock {
     /// `None` if their controller does not run in this process, or does not write.
     dialect: Option<&'static CronDialect>,
+    /// The zone of schedules without `timeZone`.
+    default_zone: TimeZone,
     kind: Option<KindId>,
     is_served: bool,
     is_forbidden: bool,
@@ -35,8 +39,7 @@ pub(super) struct TickInterlock {
 struct CronJobState {
     revision: Revision,
     is_deleting: bool,
-    created: Option<Timestamp>,
-    last_schedule: Option<Timestamp>,
+    keeper: SlotKeeper,
 }
 
 /// The slot of a Job, and the CronJob that created the Job.
@@ -52,7 +55,7 @@ pub(super) struct JobTick {
 pub(super) enum TickHold {
     Free,
     /// The CronJob's status does not record the tick yet.
-    Unrecorded,
+    Unrecorded(SlotHold),
     /// No feed has shown the CronJob, so it has to be read.
     Unknown(CallTarget),
 }
@@ -60,9 +63,11 @@ pub(super) enum TickHold {
 // === impl TickInterlock ===
 
 impl TickInterlock {
-    pub(super) fn new(row: Option<&'static CronDialect>) -> Self {
+    /// `zone` is the zone of schedules without `timeZone`; `None` if the CronJob controller does not run in this process.
+    pub(super) fn new(row: &'static CronDialect, zone: Option<TimeZone>) -> Self {
         Self {
-            dialect: row,
+            dialect: zone.is_some().then_some(row),
+            default_zone: zone.unwrap_or(TimeZone::UTC),
             kind: None,
             is_served: false,
             is_forbidden: false,
@@ -105,9 +110,9 @@ impl TickInterlock {
 
     /// The tick that created a Job, if the Job has the name of a slot.
     pub(super) fn tick_of(&self, record: &ObjectRecord) -> Option<JobTick> {
-        self.dialect?;
+        let dialect = self.dialect?;
         let owner = cron::owner(record)?;
-        let slot = cron::slot_of_job_name(&owner.name, &record.meta.name, None)?;
+        let slot = cron::slot_of_job(dialect, record, &owner.name)?;
         Some(JobTick {
             owner: owner.uid.clone(),
             cron_job: owner.name.clone(),
@@ -139,12 +144,10 @@ impl TickInterlock {
         if known.is_some_and(|known| record.meta.revision.is_before(&known.revision)) {
             return;
         }
-        let (created, last) = cron::cron_job_times(record);
         let cron = CronJobState {
             revision: record.meta.revision.clone(),
             is_deleting: record.meta.deletion.is_some(),
-            created,
-            last_schedule: last,
+            keeper: SlotKeeper::read(record, &self.default_zone),
         };
         self.cron_jobs.insert(uid.clone(), cron);
         self.wake_jobs(uid, wake);
@@ -166,13 +169,9 @@ impl TickInterlock {
             let namespace = job.target().namespace;
             return TickHold::Unknown(CallTarget::new(kind, namespace, &*tick.cron_job));
         };
-        let created = cron.created.unwrap_or(Timestamp::MIN);
-        let is_unrecorded = cron::is_unrecorded_tick(tick.slot, created, cron.last_schedule, now);
-        if is_unrecorded && !cron.is_deleting {
-            TickHold::Unrecorded
-        } else {
-            TickHold::Free
-        }
+        let hold = cron.keeper.hold(tick.slot, now);
+        let hold = hold.filter(|_| !cron.is_deleting);
+        hold.map_or(TickHold::Free, TickHold::Unrecorded)
     }
 
     fn wake_all(&self, wake: &mut WakeList<Uid>) {

@@ -29,9 +29,15 @@ pub enum TtlReason {
     #[error("{0} expired at {expiry:.0}", expiry = .0.expiry)]
     AbortedLongAgo(RetentionSpan),
     #[error(
-        "its TTL has expired, but it stays until the status of CronJob {cron_job} records its slot {slot:.0}"
+        "its TTL has expired, but it stays until the status of CronJob {cron_job} records its slot {slot:.0}{}",
+        at_latest(*until)
     )]
-    TickUnrecorded { cron_job: String, slot: Timestamp },
+    TickUnrecorded {
+        cron_job: String,
+        slot: Timestamp,
+        /// When the slot can no longer be served, if that time is known.
+        until: Option<Timestamp>,
+    },
     /// No feed shows its CronJob.
     #[error("its TTL has expired, and CronJob {cron_job} is read from the server first")]
     AsksForCronJob { cron_job: String },
@@ -98,6 +104,12 @@ impl DecisionReason for TtlReason {
             Self::TtlOutOfRange { .. } => "TTLOutOfRange",
         }
     }
+}
+
+fn at_latest(until: Option<Timestamp>) -> String {
+    until.map_or(String::new(), |until| {
+        format!(", at the latest until {until:.0}")
+    })
 }
 
 // === impl RetentionSpan ===

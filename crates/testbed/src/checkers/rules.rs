@@ -92,7 +92,7 @@ fn delete(
         return Ok(());
     }
     if let Some(cron) = cron::master(history, before, after.revision) {
-        return cron::delete(before, cron);
+        return cron::delete(before, cron, &act.answer);
     }
     if before.owners().is_empty() {
         return expired(before, act);

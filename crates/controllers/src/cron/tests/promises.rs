@@ -338,7 +338,118 @@ fn a_status_that_changes_meanwhile_is_read_and_written_again() {
     assert_eq!(world.cron()["metadata"]["annotations"]["touched"], "yes");
 }
 
-/// Forbid and Replace count the Jobs that exist, whatever the status says (cron-derived-active).
+/// As `kubectl create job --from` makes them: the CronJob is their controller.
+#[test]
+fn jobs_started_by_hand_are_neither_replaced_nor_waited_for() {
+    let minute = BASE.as_second() / 60;
+    // A name of the user's choice, seconds since 1970, and the name of a slot with the annotation of kubectl.
+    let names = [
+        ("nightly-by-hand".to_owned(), json!({})),
+        (format!("{NAME}-{}", BASE.as_second()), json!({})),
+        (
+            format!("{NAME}-{}", minute + 1),
+            json!({"cronjob.kubernetes.io/instantiate": "manual"}),
+        ),
+    ];
+    for (row, reason) in [(&BATCH, "UnexpectedJob"), (&VOLCANO, "OrphanedJob")] {
+        for policy in ["Allow", "Forbid", "Replace"] {
+            for (name, annotations) in &names {
+                let mut world = CronWorld::new(row, &json!({"concurrencyPolicy": policy}));
+                let mut job = world.mk_job(0, "Running");
+                job["metadata"]["name"] = name.as_str().into();
+                job["metadata"]["annotations"] = annotations.clone();
+                world.put_job(job);
+                world.at(5).run();
+                world.restart(CronSettings::default());
+                world.at(6).run();
+                assert_eq!(world.asked_for("delete"), 0, "{policy} {name}");
+                assert!(world.jobs().contains(name), "{policy}");
+                assert_eq!(world.active(), [CronWorld::name_at(5)], "{policy} {name}");
+                let reported = world.events.iter().filter(|event| *event == reason);
+                assert_eq!(reported.count(), 2, "once per process: {:?}", world.events);
+            }
+        }
+    }
+}
+
+/// The controller before us created them, under whatever name.
+#[test]
+fn jobs_that_the_status_lists_are_replaced_and_waited_for() {
+    for row in DIALECTS {
+        for (policy, deleted) in [("Forbid", 0), ("Replace", 1)] {
+            let mut world = CronWorld::new(row, &json!({"concurrencyPolicy": policy}));
+            let mut job = world.mk_job(0, "Running");
+            job["metadata"]["name"] = "old".into();
+            world.put_job(job.clone());
+            world.list_active(&[job]);
+            world.at(5).run();
+            assert_eq!(world.asked_for("delete old"), deleted, "{policy}");
+            assert_eq!(world.asked_for("create"), deleted, "{policy}");
+            let active = if deleted == 1 {
+                CronWorld::name_at(5)
+            } else {
+                "old".to_owned()
+            };
+            assert_eq!(world.active(), [active], "{policy}");
+        }
+    }
+}
+
+/// The status cannot be written, or the server drops it. The slot at 10:05 can be served until 10:10.
+#[test]
+fn a_job_is_pruned_when_its_slot_can_no_longer_be_served() {
+    for is_dropped in [false, true] {
+        let limits = json!({"successfulJobsHistoryLimit": 0, "schedule": "5,10 * * * *"});
+        let mut world = CronWorld::new(&BATCH, &limits);
+        world.forgets_status = is_dropped;
+        let refused = if is_dropped { 0 } else { 100 };
+        world
+            .troubles
+            .extend((0..refused).map(|_| ("patch", REFUSE)));
+        world.at(5).run();
+        world.at(6).end_job(&CronWorld::name_at(5), "Completed");
+        for minutes in [7, 9] {
+            world.at(minutes).run();
+            world.run();
+        }
+        assert_eq!(world.asked_for("delete"), 0);
+        let kept = |event: &&String| *event == "TickUnrecorded";
+        assert_eq!(
+            world.events.iter().filter(kept).count(),
+            1,
+            "{:?}",
+            world.events
+        );
+        let message = format!(
+            "Job {} is kept beyond its history limit, because the status does not record its slot 2025-03-11T10:05:00Z yet",
+            CronWorld::name_at(5)
+        );
+        assert!(world.messages.contains(&message), "{:?}", world.messages);
+        // The slot at 10:10 is served, but its Job does not finish.
+        let ended = world.at(10).run();
+        if is_dropped {
+            assert_eq!(ended, RunEnd::In(10), "it is woken for the delete");
+        }
+        assert_eq!(world.asked_for("delete"), 0, "clocks may differ");
+        world.now = BASE + SignedDuration::from_secs(610);
+        world.run();
+        assert_eq!(world.jobs(), [CronWorld::name_at(10)], "{:?}", world.asked);
+    }
+}
+
+#[test]
+fn a_job_is_replaced_when_its_slot_can_no_longer_be_served() {
+    let mut world = CronWorld::new(&BATCH, &json!({"concurrencyPolicy": "Replace"}));
+    world.forgets_status = true;
+    world.at(5).run();
+    assert_eq!(world.at(10).run(), RunEnd::In(10));
+    assert_eq!(world.asked_for("delete"), 0);
+    world.now = BASE + SignedDuration::from_secs(610);
+    world.run();
+    assert_eq!(world.jobs(), [CronWorld::name_at(10)]);
+}
+
+/// Forbid and Replace count the Jobs of slots that exist, whatever the status says (cron-derived-active).
 #[test]
 fn jobs_missing_in_the_status_count_and_are_reported_once() {
     let mut world = CronWorld::new(&VOLCANO, &json!({"concurrencyPolicy": "Forbid"}));
@@ -461,8 +572,37 @@ fn terminated_jobs_count_as_failed() {
     assert_eq!(world.jobs(), [CronWorld::name_at(3)]);
 }
 
+/// A mutating webhook gave the Job to another controller. That one's Job is not ours to delete.
 #[test]
-fn a_job_stored_without_our_owner_is_deleted_and_its_slot_is_lost() {
+fn a_job_that_another_controller_took_over_is_left_alone() {
+    let other = json!([{"apiVersion": "x/v1", "kind": "Workflow", "name": "w", "uid": "w", "controller": true}]);
+    for (row, owners, events) in [
+        (&BATCH, other.clone(), &[][..]),
+        (&BATCH, json!([]), &[]),
+        (&VOLCANO, other, &["ForeignJob"]),
+    ] {
+        let mut world = CronWorld::new(row, &json!({}));
+        world.at(5);
+        let verdict = world.decide();
+        let NextStep::Call(call @ ApiCall::Create { .. }) = verdict.next else {
+            panic!("{verdict:?}");
+        };
+        let mut job = world.mk_job(5, "Running");
+        job["metadata"]["ownerReferences"] = owners;
+        world.put_job(job);
+        let answer = ApiAnswer::Object(world.record_of_job(&CronWorld::name_at(5)));
+        let notes = world.answer(&call, &answer);
+        let reasons: Vec<&str> = notes.iter().map(|note| note.reason).collect();
+        assert_eq!(reasons, events);
+        assert_eq!(world.run(), RunEnd::In(300), "the slot is lost");
+        assert!(world.asked.is_empty(), "{:?}", world.asked);
+        world.at(10).run();
+        assert_eq!(world.active(), [CronWorld::name_at(10)]);
+    }
+}
+
+#[test]
+fn a_job_stored_without_a_controller_is_deleted_and_its_slot_is_lost() {
     let mut world = CronWorld::new(&VOLCANO, &json!({}));
     world.at(5);
     let verdict = world.decide();

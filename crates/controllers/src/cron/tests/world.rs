@@ -10,7 +10,7 @@ use super::super::{CronDialect, CronJobs, CronReason, CronSettings};
 use crate::cron::dialects::{CRON_JOBS, JOBS};
 use crate::runtime::call::{ApiAnswer, ApiCall, FailureKind};
 use crate::runtime::controller::{
-    AnsweredCall, Controller, NextStep, ObservedChange, Verdict, WakeList,
+    AnsweredCall, Controller, EventNote, NextStep, ObservedChange, Verdict, WakeList,
 };
 use crate::runtime::kind::{KindId, KindScope, KindState};
 use crate::runtime::queue::RETRY_MAX;
@@ -319,8 +319,8 @@ impl CronWorld {
         self.world.decide(&Uid::from("cron-uid"))
     }
 
-    /// Passes a made-up answer to the controller.
-    pub(super) fn answer(&mut self, call: &ApiCall, answer: &ApiAnswer) {
+    /// Passes a made-up answer to the controller. Returns its Events.
+    pub(super) fn answer(&mut self, call: &ApiCall, answer: &ApiAnswer) -> Vec<EventNote> {
         let now = self.now;
         self.world.controller_mut().answered(AnsweredCall {
             key: &Uid::from("cron-uid"),
@@ -328,7 +328,7 @@ impl CronWorld {
             answer,
             now,
             wake: &mut WakeList::default(),
-        });
+        })
     }
 
     /// The number of requests so far with this verb.

@@ -1,4 +1,7 @@
 //! Reacts to failures of a feed: sets the state of the kind, and backs off like client-go's reflector, 0.8 s to 30 s.
+//!
+//! DEVIATION(feeds-never-give-up): a controller of Volcano whose first list fails returns and does no work. Here the list is
+//! repeated; a warning and `/readyz` name the kind.
 
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! The interlock: Jobs of CronJobs stay until their tick is recorded.
 
+use jiff::tz::TimeZone;
+
 use super::*;
 use crate::runtime::call::{CallFailure, FailureKind};
 use crate::runtime::controller::AnsweredCall;
@@ -29,7 +31,7 @@ fn crons(row: &FinishingKind) -> KindId {
 /// A controller with the interlock, and a CronJob that was created an hour ago, merged with `changes`.
 fn mk_with(row: &'static FinishingKind, changes: Value) -> TtlController {
     let settings = TtlSettings {
-        with_cron: true,
+        cron_zone: Some(TimeZone::UTC),
         ..TtlSettings::default()
     };
     let mut ttl = TtlController::new(row, settings);
@@ -86,6 +88,73 @@ fn a_job_stays_until_its_tick_is_recorded() {
         apply(&mut ttl, &cron(row, json!({})));
         assert_eq!(rule(&ttl.decide(&uid(), NOW)), "Expired");
     }
+}
+
+/// The slot is a minute old. Its status cannot be written, so nothing records it.
+#[test]
+fn a_job_stays_no_longer_than_its_slot_can_be_served() {
+    let rows = [
+        // The next slot comes four minutes later.
+        (json!({"schedule": "4-59/5 * * * *"}), Some(250)),
+        (
+            json!({"schedule": "4-59/5 * * * *", "startingDeadlineSeconds": 100}),
+            Some(50),
+        ),
+        (
+            json!({"schedule": "4-59/5 * * * *", "suspend": true}),
+            Some(250),
+        ),
+        // It has just come; clocks may differ by ten seconds.
+        (json!({"schedule": "0 * * * *"}), Some(10)),
+        // Clocks there are 5 h 45 min ahead.
+        (
+            json!({"schedule": "30 * * * *", "timeZone": "Asia/Kathmandu"}),
+            Some(2_710),
+        ),
+        (json!({"schedule": "0 0 30 2 *"}), None),
+    ];
+    for (spec, secs) in rows {
+        let mut ttl = mk_with(&BATCH, json!({"spec": spec}));
+        let job = tick(&BATCH, json!({}));
+        assert_eq!(becomes(&mut ttl, &job), "TickUnrecorded", "{spec}");
+        let end = secs.map(|secs| NOW + SignedDuration::from_secs(secs));
+        let next = end.map_or(NextStep::Rest, NextStep::At);
+        assert_eq!(ttl.decide(&uid(), NOW).next, next, "{spec}");
+        let end = end.unwrap_or(NOW + SignedDuration::from_hours(100_000));
+        let rule_then = if secs.is_some() {
+            "Expired"
+        } else {
+            "TickUnrecorded"
+        };
+        assert_eq!(rule(&ttl.decide(&uid(), end)), rule_then, "{spec}");
+        let before = end - SignedDuration::from_secs(1);
+        assert_eq!(
+            rule(&ttl.decide(&uid(), before)),
+            "TickUnrecorded",
+            "{spec}"
+        );
+    }
+}
+
+#[test]
+fn a_job_that_is_kept_for_its_slot_gets_an_event_after_ten_seconds() {
+    let mut ttl = mk_with(&BATCH, json!({"spec": {"schedule": "4-59/5 * * * *"}}));
+    assert_eq!(
+        becomes(&mut ttl, &tick(&BATCH, json!({}))),
+        "TickUnrecorded"
+    );
+    let early = ttl.decide(&uid(), NOW - SignedDuration::from_secs(1));
+    assert_eq!((early.notes.len(), early.next), (0, NextStep::At(NOW)));
+    let notes = ttl.decide(&uid(), NOW).notes;
+    let [note] = notes.as_slice() else {
+        panic!("{notes:?}");
+    };
+    assert_eq!((note.reason, &*note.about.kind), ("TickUnrecorded", "Job"));
+    assert_eq!(
+        note.message,
+        "its TTL has expired, but it stays until the status of CronJob nightly records its slot 2025-12-31T23:59:00Z, \
+        at the latest until 2026-01-01T00:04:10Z"
+    );
 }
 
 #[test]
@@ -258,7 +327,7 @@ fn the_interlock_starts_at_expiry_and_ends_with_the_job() {
 fn an_aborted_job_stays_until_its_tick_is_recorded() {
     let settings = TtlSettings {
         after_aborted: Some(Duration::ZERO),
-        with_cron: true,
+        cron_zone: Some(TimeZone::UTC),
     };
     let mut ttl = TtlController::new(&VOLCANO, settings);
     observe(&mut ttl, &ObservedChange::Catalog(catalog_with_crons(true)));

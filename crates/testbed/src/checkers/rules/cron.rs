@@ -1,7 +1,10 @@
-//! The rules of ticks: one Job for each slot, none beside another where that is forbidden, and none that goes before its
-//! slot is recorded.
+//! The rules of ticks: one Job for each slot, none beside another where that is forbidden, none that goes before its slot is
+//! recorded, and none that a user started.
 
+use caretaker_machinery::cron::{CronSchedule, zone};
 use http::Method;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::{ObjectHistory, StoredObject, judged};
@@ -44,12 +47,12 @@ pub(super) fn start(history: &ObjectHistory, act: &RecordedRequest) -> Result<()
         return Ok(());
     };
     let there = history.before(first.revision);
-    let policy = there
-        .get(owner)
-        .map(|cron| &cron.object["spec"]["concurrencyPolicy"]);
+    let Some(cron) = there.get(owner) else {
+        return Ok(());
+    };
     let mut jobs = there.values().filter(|stored| of_owner(stored));
-    let running = jobs.find(|job| super::ending(&job.object).is_none());
-    match (policy.and_then(Value::as_str), running) {
+    let running = jobs.find(|job| super::ending(&job.object).is_none() && counts(job, cron));
+    match (cron.object["spec"]["concurrencyPolicy"].as_str(), running) {
         (Some("Forbid"), Some(running)) => Err(format!("S7: {} still ran", running.name())),
         (Some("Replace"), Some(running)) if !running.is_deleting() => {
             Err(format!("S7: {} was not deleted", running.name()))
@@ -58,27 +61,68 @@ pub(super) fn start(history: &ObjectHistory, act: &RecordedRequest) -> Result<()
     }
 }
 
-/// A Job was deleted whose CronJob lives.
-pub(super) fn delete(job: &StoredObject, cron: &StoredObject) -> Result<(), String> {
-    let prefix = format!("{}-", cron.name());
-    let minute: Option<i64> = job
-        .name()
-        .strip_prefix(&prefix)
-        .and_then(|minute| minute.parse().ok());
-    let last = cron.object["status"]["lastScheduleTime"].as_str();
-    let last: Option<jiff::Timestamp> = last.and_then(|last| last.parse().ok());
+/// A Job was deleted whose CronJob lives. `answer` is the server's answer to the delete.
+pub(super) fn delete(
+    job: &StoredObject,
+    cron: &StoredObject,
+    answer: &Value,
+) -> Result<(), String> {
+    let last = time(&cron.object["status"]["lastScheduleTime"]);
     let recorded = last.map_or(i64::MIN, |last| last.as_second().div_euclid(60));
-    if minute.is_some_and(|minute| minute > recorded) {
+    let deleted = time(&answer["metadata"]["deletionTimestamp"]);
+    let unrecorded = minute(job, cron).filter(|minute| *minute > recorded);
+    if unrecorded.is_some_and(|minute| !is_over(minute, cron, deleted)) {
         return Err(format!("S6: the slot of {} was not recorded", job.name()));
     }
-    if super::ending(&job.object).is_none() && cron.object["spec"]["concurrencyPolicy"] != "Replace"
-    {
-        return Err(format!(
-            "S7: {} ran, and nothing was to replace it",
-            job.name()
-        ));
+    if super::ending(&job.object).is_some() {
+        return Ok(());
     }
-    Ok(())
+    let name = job.name();
+    match cron.object["spec"]["concurrencyPolicy"].as_str() {
+        Some("Replace") if counts(job, cron) => Ok(()),
+        Some("Replace") => Err(format!("S7: {name} ran, and it was not the controller's")),
+        _ => Err(format!("S7: {name} ran, and nothing was to replace it")),
+    }
+}
+
+/// Whether a Job counts for the concurrency policy: it has the name of a slot and no user started it, or the status lists it.
+fn counts(job: &StoredObject, cron: &StoredObject) -> bool {
+    let metadata = &job.object["metadata"];
+    let is_by_hand = metadata["annotations"]["cronjob.kubernetes.io/instantiate"].is_string();
+    let active = cron.object["status"]["active"].as_array();
+    let mut active = active.into_iter().flatten();
+    // A Job is created at its slot or later; clocks may be set back by an hour.
+    let created = time(&metadata["creationTimestamp"]).map(|created| created.as_second() / 60);
+    let is_slot = |minute: i64| created.is_none_or(|created| minute <= created + 60);
+    minute(job, cron).is_some_and(|minute| is_slot(minute) && !is_by_hand)
+        || active.any(|active| active["uid"] == job.uid())
+}
+
+/// The slot in the name of a Job, in minutes since 1970.
+fn minute(job: &StoredObject, cron: &StoredObject) -> Option<i64> {
+    let prefix = format!("{}-", cron.name());
+    job.name().strip_prefix(&prefix)?.parse().ok()
+}
+
+/// Whether a slot could no longer be served then: a later one had come, or its deadline had passed.
+fn is_over(minute: i64, cron: &StoredObject, then: Option<Timestamp>) -> bool {
+    let spec = &cron.object["spec"];
+    let (Some(then), Ok(slot)) = (then, Timestamp::from_second(minute * 60)) else {
+        return false;
+    };
+    let schedule = CronSchedule::parse(spec["schedule"].as_str().unwrap_or_default());
+    let zone = spec["timeZone"].as_str().map(zone::find);
+    let zone = zone.and_then(Result::ok).unwrap_or(TimeZone::UTC);
+    let next = schedule
+        .ok()
+        .and_then(|schedule| schedule.next(slot, &zone));
+    let deadline_secs = spec["startingDeadlineSeconds"].as_i64();
+    let late = deadline_secs.map(|secs| slot + SignedDuration::from_secs(secs));
+    next.into_iter().chain(late).any(|end| end <= then)
+}
+
+fn time(value: &Value) -> Option<Timestamp> {
+    value.as_str()?.parse().ok()
 }
 
 /// The status of a CronJob was written: nothing else has changed.
@@ -156,15 +200,49 @@ mod tests {
     #[tokio::test]
     async fn a_second_job_for_a_slot_and_one_beside_another_are_noticed() {
         let policies = [("Allow", false), ("Forbid", true), ("Replace", true)];
-        for (policy, is_broken) in policies {
-            let cron = stored(1, "c", "a", json!({"spec": {"concurrencyPolicy": policy}}));
-            let (first, second) = (
-                stored(2, "x", "a-1", json!({})),
-                stored(3, "y", "a-2", json!({})),
-            );
-            let act = made(&second);
-            let history = history(vec![cron, first, second]);
-            assert_eq!(start(&history, &act).is_err(), is_broken, "{policy}");
+        let by_hand = json!({"cronjob.kubernetes.io/instantiate": "manual"});
+        // The Job that runs, and whether it counts.
+        let jobs = [
+            (stored(2, "x", "a-1", json!({})), true),
+            (stored(2, "listed", "other", json!({})), true),
+            (stored(2, "x", "other", json!({})), false),
+            (
+                stored(2, "x", "a-1", json!({"metadata": {"annotations": by_hand}})),
+                false,
+            ),
+            (
+                stored(
+                    2,
+                    "x",
+                    "a-90",
+                    json!({"metadata": {"creationTimestamp": "1970-01-01T00:02:00Z"}}),
+                ),
+                false,
+            ),
+        ];
+        for (policy, is_strict) in policies {
+            for (first, is_counted) in &jobs {
+                let cron = stored(
+                    1,
+                    "c",
+                    "a",
+                    json!({"spec": {"concurrencyPolicy": policy}, "status": {"active": [{"uid": "listed"}]}}),
+                );
+                let second = stored(3, "y", "a-2", json!({}));
+                let act = made(&second);
+                let history = history(vec![cron.clone(), first.clone(), second]);
+                let is_broken = is_strict && *is_counted;
+                let name = first.name();
+                assert_eq!(start(&history, &act).is_err(), is_broken, "{policy} {name}");
+                let is_replaced = policy == "Replace" && *is_counted;
+                let last = json!({"status": {"lastScheduleTime": "1970-01-01T02:00:00Z"}});
+                let cron = StoredObject {
+                    object: crate::objects::with(cron.object, last),
+                    ..cron
+                };
+                let deleted = delete(first, &cron, &Value::Null);
+                assert_eq!(deleted.is_ok(), is_replaced, "{policy} {name}");
+            }
         }
         let cron = stored(1, "c", "a", json!({}));
         let (first, again) = (
@@ -195,12 +273,33 @@ mod tests {
                 json!({"status": {"lastScheduleTime": "1970-01-01T00:02:30Z"}}),
             );
             let job = stored(2, "x", name, end.clone());
-            assert_eq!(delete(&job, &cron).is_err(), is_broken, "{name}");
+            assert_eq!(
+                delete(&job, &cron, &Value::Null).is_err(),
+                is_broken,
+                "{name}"
+            );
         }
-        let cron = stored(1, "c", "a", json!({}));
-        assert!(
-            delete(&stored(2, "x", "by-hand", json!({})), &cron).is_err(),
-            "it runs"
-        );
+    }
+
+    #[test]
+    fn a_slot_that_is_over_need_not_be_recorded() {
+        let end = json!({"status": {"conditions": [{"type": "Complete", "status": "True"}]}});
+        let job = stored(2, "x", "a-5", end);
+        let every = json!({"schedule": "*/5 * * * *"});
+        let short = json!({"schedule": "*/5 * * * *", "startingDeadlineSeconds": 60});
+        for (spec, deleted, is_broken) in [
+            (&every, "1970-01-01T00:09:59Z", true),
+            (&every, "1970-01-01T00:10:00Z", false),
+            (&short, "1970-01-01T00:05:59Z", true),
+            (&short, "1970-01-01T00:06:00Z", false),
+        ] {
+            let cron = stored(1, "c", "a", json!({"spec": spec}));
+            let answer = json!({"metadata": {"deletionTimestamp": deleted}});
+            assert_eq!(
+                delete(&job, &cron, &answer).is_err(),
+                is_broken,
+                "{spec} {deleted}"
+            );
+        }
     }
 }

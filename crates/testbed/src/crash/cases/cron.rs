@@ -83,12 +83,13 @@ async fn resume_and_run(
     run(dialect, env, "Complete").await
 }
 
-/// A Job is active and ends later.
+/// A Job of the controller before is active and ends later.
 async fn forbid(dialect: &JobDialect, env: &Environment) -> CheckResult<Vec<CreatedObject>> {
     let cron = cron(dialect, env, json!({"concurrencyPolicy": "Forbid"}))
         .await?
         .cron;
     let old = dialect.job_of(env, &cron, "old").await?;
+    dialect.list(env, &cron, &[&old]).await?;
     Ok(vec![cron, old])
 }
 
@@ -106,9 +107,13 @@ async fn replace(dialect: &JobDialect, env: &Environment) -> CheckResult<Vec<Cre
     let cron = cron(dialect, env, json!({"concurrencyPolicy": "Replace"}))
         .await?
         .cron;
+    let mut jobs = Vec::new();
     for name in ["old", "older", "oldest"] {
-        dialect.job_of(env, &cron, name).await?;
+        jobs.push(dialect.job_of(env, &cron, name).await?);
     }
+    let listed: Vec<&CreatedObject> = jobs.iter().collect();
+    dialect.list(env, &cron, &listed).await?;
+    dialect.job_of(env, &cron, "by-hand").await?;
     Ok(vec![cron])
 }
 

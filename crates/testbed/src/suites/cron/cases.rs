@@ -31,6 +31,8 @@ pub(super) const BATCH: &[TestCase] = table!("cron_batch_", &KUBERNETES, &[], [
     replace_deletes,
     end_leaves_active,
     forgotten_is_forbidden; "cron-derived-active",
+    by_hand_is_not_waited_for,
+    by_hand_is_not_replaced,
     deleted_leaves_active,
     history_of_successes,
     history_of_failures,
@@ -57,6 +59,8 @@ pub(super) const VOLCANO: &[TestCase] = table!(
         replace_deletes,
         end_leaves_active,
         forgotten_is_forbidden,
+        by_hand_is_not_waited_for,
+        by_hand_is_not_replaced,
         deleted_leaves_active,
         history_of_successes,
         history_of_failures,
@@ -192,17 +196,52 @@ async fn end_leaves_active(env: &Environment, kind: &JobDialect) -> CheckResult 
     env.untouched(&[&job]).await
 }
 
-/// A Job runs that the status does not tell.
+/// The Job of an earlier slot runs, and the status does not list it.
 async fn forgotten_is_forbidden(env: &Environment, kind: &JobDialect) -> CheckResult {
     let due = kind
         .suspended(env, "a", json!({"concurrencyPolicy": "Forbid"}))
         .await?;
-    let old = kind.job_of(env, &due.cron, "old").await?;
+    let last = due.slot - SignedDuration::from_hours(2);
+    let name = format!("a-{}", last.as_second().div_euclid(60));
+    let old = kind.job_of(env, &due.cron, &name).await?;
     due.resume(env).await?;
-    env.until(async || due.active(env, &["old"]).await).await?;
+    env.until(async || due.active(env, &[&name]).await).await?;
     env.stays(async || env.count(&kind.jobs, 1).await).await?;
     kind.end(env, &old, "Complete", 0).await?;
     kind.started(env, &due.job).await.map(|_| ())
+}
+
+/// A Job runs that a user started, as `kubectl create job --from` does. The slot has its Job beside it.
+async fn by_hand_is_left_alone(env: &Environment, kind: &JobDialect, policy: &str) -> CheckResult {
+    let due = kind
+        .suspended(env, "a", json!({"concurrencyPolicy": policy}))
+        .await?;
+    let job = kind.job_of(env, &due.cron, "a-by-hand").await?;
+    due.resume(env).await?;
+    kind.started(env, &due.job).await?;
+    env.until(async || due.active(env, &[&due.job]).await)
+        .await?;
+    let reason = if kind.is_volcano() {
+        "OrphanedJob"
+    } else {
+        "UnexpectedJob"
+    };
+    env.until(async || env.has_event(&due.cron, reason).await)
+        .await?;
+    let alone = async || {
+        due.active(env, &[&due.job]).await?;
+        env.count(&kind.jobs, 2).await
+    };
+    env.stays(alone).await?;
+    env.untouched(&[&job]).await
+}
+
+async fn by_hand_is_not_waited_for(env: &Environment, kind: &JobDialect) -> CheckResult {
+    by_hand_is_left_alone(env, kind, "Forbid").await
+}
+
+async fn by_hand_is_not_replaced(env: &Environment, kind: &JobDialect) -> CheckResult {
+    by_hand_is_left_alone(env, kind, "Replace").await
 }
 
 async fn deleted_leaves_active(env: &Environment, kind: &JobDialect) -> CheckResult {
