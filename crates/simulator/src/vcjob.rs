@@ -7,12 +7,15 @@
 //! are ignored. Commands are executed. No container runs.
 //! DEVIATION(volcano-commands): a Command is deleted after it was executed, not before, so that a crash repeats it instead of
 //! losing it.
+//! DEVIATION(volcano-missing-queue): a Job whose Queue does not exist is Pending with a reason, and has an Event. Volcano's
+//! webhooks refuse such a Job; without them it stays without a phase.
 
 mod dependents;
 mod status;
 #[cfg(test)]
 mod tests;
 
+use caretaker_controllers::runtime::controller::{EventNote, EventSeverity, ObjectIdentity};
 use caretaker_controllers::runtime::record::Uid;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -84,8 +87,12 @@ impl Actor for VolcanoJobActor {
         if let Some(decision) = job.execute_command(now) {
             return decision;
         }
+        if let Some(decision) = job.wait_for_queue(now) {
+            return decision;
+        }
         match VolcanoPhase::of(object) {
             None => job.begin(now),
+            Some(VolcanoPhase::Pending) if status::lacks_queue(object) => job.begin(now),
             Some(VolcanoPhase::Pending | VolcanoPhase::Running) => job.work(now),
             Some(
                 phase @ (VolcanoPhase::Restarting
@@ -116,7 +123,7 @@ impl Actor for VolcanoJobActor {
         if is_of(QUEUES) {
             let waiting = cache
                 .all(JOBS)
-                .filter(|job| VolcanoPhase::of(job).is_none());
+                .filter(|job| VolcanoPhase::of(job).is_none() || status::lacks_queue(job));
             return waiting.map(ObjectSnapshot::key).collect();
         }
         owner_key(object).into_iter().collect()
@@ -172,13 +179,44 @@ impl<'a> VolcanoJob<'a> {
         })
     }
 
-    /// A new Job waits for its Queue, then enters the phase Pending.
-    fn begin(&self, now: Timestamp) -> ActorDecision {
+    /// A new Job whose Queue does not exist is Pending with a reason, and an Event names the Queue.
+    fn wait_for_queue(&self, now: Timestamp) -> Option<ActorDecision> {
+        let is_new = VolcanoPhase::of(self.object).is_none() || status::lacks_queue(self.object);
         let queue = dependents::queue(self.object);
         let key = NamespacedName::new("", queue);
-        if self.cache.get(QUEUES, &key).is_none() {
-            return retry(format!("the Queue {queue} does not exist"));
+        if !is_new || self.cache.get(QUEUES, &key).is_some() {
+            return None;
         }
+        let why = format!("the Queue {queue} does not exist");
+        let status = status::without_queue(self.object, self.min_available(), &why, now);
+        let mut decision = match write_status(self.object, &status) {
+            Some(call) => request(call, "the Queue of the Job does not exist"),
+            None => retry(why.clone()),
+        };
+        decision.notes.push(EventNote {
+            about: self.identity(),
+            severity: EventSeverity::Warning,
+            reason: status::QUEUE_MISSING,
+            message: format!("{why}; the Job starts when it is created"),
+            dedup_key: None,
+        });
+        Some(decision)
+    }
+
+    fn identity(&self) -> ObjectIdentity {
+        let meta = self.object.meta();
+        let api_version = self.cache.served(JOBS).map(|(_, kind)| kind.api_version());
+        ObjectIdentity {
+            api_version: api_version.unwrap_or_default(),
+            kind: "Job".to_owned(),
+            namespace: meta.namespace.to_string(),
+            name: meta.name.to_string(),
+            uid: meta.uid.to_string(),
+        }
+    }
+
+    /// A new Job enters the phase Pending.
+    fn begin(&self, now: Timestamp) -> ActorDecision {
         let status = status::initial(self.object, self.min_available(), now);
         set_status(self.object, &status, "the Job starts")
     }

@@ -42,15 +42,19 @@ pub(crate) async fn install(
 pub(crate) const SIMULATED: &str =
     "workloads are simulated: Pods and Jobs start and finish, but no container runs";
 
-/// Starts the simulated controllers.
+/// Starts the simulated controllers. Must be called inside a tokio runtime.
 pub(crate) fn start(client: kube::Client, feeds: FeedSet, clock: Clock) -> ControllerManager {
+    let metrics = ControllerMetrics::new();
+    let (events, recorder) = EventSink::new(client.clone(), clock.clone(), metrics.clone());
+    // The task ends with the controllers, which hold the sinks.
+    drop(tokio::spawn(recorder.run()));
     let mut manager = ControllerManager::new(SharedParts {
         client,
         feeds,
         clock,
-        events: EventSink::none(),
+        events,
         evidence: EvidenceTrail::new(),
-        metrics: ControllerMetrics::new(),
+        metrics,
         limit: None,
     });
     caretaker_simulator::start(&mut manager);

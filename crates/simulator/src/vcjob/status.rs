@@ -13,6 +13,9 @@ use super::dependents::task_of;
 use crate::cache::ObjectSnapshot;
 use crate::objects::{set_count, time, time_at};
 
+/// The reason of a Job that waits for its Queue.
+pub(super) const QUEUE_MISSING: &str = "QueueNotFound";
+
 /// The phase of a Job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) enum VolcanoPhase {
@@ -109,6 +112,27 @@ pub(super) fn initial(job: &ObjectSnapshot, min_available: usize, now: Timestamp
     enter(job, &mut status, VolcanoPhase::Pending, now);
     set_count(&mut status, "minAvailable", min_available);
     status
+}
+
+/// The status of a Job whose Queue does not exist; the old one if it says so already.
+pub(super) fn without_queue(
+    job: &ObjectSnapshot,
+    min_available: usize,
+    why: &str,
+    now: Timestamp,
+) -> Value {
+    if job.text("/status/state/message") == why && lacks_queue(job) {
+        return job.at("/status").clone();
+    }
+    let mut status = initial(job, min_available, now);
+    status["state"]["reason"] = QUEUE_MISSING.into();
+    status["state"]["message"] = why.into();
+    status
+}
+
+/// Whether the status of a Job says that its Queue does not exist.
+pub(super) fn lacks_queue(job: &ObjectSnapshot) -> bool {
+    job.text("/status/state/reason") == QUEUE_MISSING
 }
 
 /// The status of an unfinished Job; the old one if only its time would change.

@@ -204,11 +204,42 @@ fn job_creates_group_then_pods() {
 #[test]
 fn job_waits_for_its_queue() {
     let mut harness = ActorHarness::of(VolcanoJobActor);
-    harness.applied(JOBS, mk_job(&json!({"queue": "mine"}), &json!({})));
+    let mut job = mk_job(&json!({"queue": "mine"}), &json!({}));
+    harness.applied(JOBS, job.clone());
+    // The status and an Event name the Queue.
+    let key = VolcanoJobRun::key();
+    let decision = harness.decide(&key, START);
+    let message = "the Queue mine does not exist";
+    let state = json!({"phase": "Pending", "reason": "QueueNotFound", "message": message,
+        "lastTransitionTime": time(START)});
+    let asked = decided(&decision);
+    assert_eq!(asked.body["status"]["state"], state);
+    merge(&mut job, &asked.body);
+    harness.applied(JOBS, job.clone());
+    let waiting = harness.decide(&key, later(START, 60));
+    assert_eq!(waiting.next, NextStep::Retry);
+    for notes in [decision.notes, waiting.notes] {
+        let [note] = notes.as_slice() else {
+            panic!("{notes:?}");
+        };
+        let about = (&*note.about.api_version, &*note.about.name);
+        assert_eq!(about, ("batch.volcano.sh/v1alpha1", "j"));
+        assert_eq!(note.reason, "QueueNotFound");
+        assert_eq!(
+            note.message,
+            format!("{message}; the Job starts when it is created")
+        );
+    }
+    // The Queue is created: the reason goes, and the Job starts.
+    harness.applied(QUEUES, json!({"metadata": {"name": "mine"}}));
+    let asked = decided(&harness.decide(&key, START));
+    merge(&mut job, &asked.body);
     assert_eq!(
-        harness.decide(&VolcanoJobRun::key(), START).next,
-        NextStep::Retry
+        job["status"]["state"],
+        json!({"phase": "Pending", "lastTransitionTime": time(START)})
     );
+    harness.applied(JOBS, job);
+    assert_eq!(decided(&harness.decide(&key, START)).verb, "create");
 }
 
 #[test]
