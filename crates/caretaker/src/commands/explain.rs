@@ -128,10 +128,11 @@ impl ClusterSnapshot {
         record: &ObjectRecord,
         args: &ExplainFlags,
     ) -> Vec<ControllerVerdict> {
-        let mut verdict = self.verdict_on_job(record, args).await;
-        if verdict.is_none() {
-            verdict = self.verdict_on_cron_job(record, args).await;
+        if let Some(verdict) = self.verdict_on_job(record, args).await {
+            let of_cron_job = self.cron_verdict_on_job(record, args).await;
+            return [verdict].into_iter().chain(of_cron_job).collect();
         }
+        let mut verdict = self.verdict_on_cron_job(record, args).await;
         if verdict.is_none() {
             verdict = self.verdict_on_pod(record, args).await;
         }

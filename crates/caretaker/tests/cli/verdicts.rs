@@ -110,10 +110,55 @@ fn an_expired_job_is_deleted_with_a_summary_line() {
     assert!(ended.stderr.contains(output), "{}", ended.stderr);
 }
 
+/// Two minutes pass. The second slot replaces the Job of the first, and no other.
+#[test]
+fn replace_leaves_a_job_that_a_user_started() {
+    let up = UpProcess::start(&["--clock-speed=60"]);
+    let client = HttpClient::of(&up.kubeconfig());
+    let watched = format!("{BATCH}/jobs?watch=true");
+    let mut events = client.watch(&watched);
+    let spec = json!({"schedule": "* * * * *", "concurrencyPolicy": "Replace"});
+    let cron = cron_job(&client, "report", &spec);
+    job(&client, "by-hand", &[&managed_by(&cron)], &json!({}));
+    let deleted = events.find(|line| line.as_ref().unwrap().contains("DELETED"));
+    let deleted: Value = serde_json::from_str(&deleted.unwrap().unwrap()).unwrap();
+    let name = deleted["object"]["metadata"]["name"].as_str().unwrap();
+    assert!(name.starts_with("report-"), "{deleted}");
+    let (_, by_hand) = client.get(&format!("{BATCH}/jobs/by-hand"));
+    assert!(by_hand["metadata"]["uid"].is_string(), "{by_hand}");
+    let (_, cron) = client.get(&format!("{BATCH}/cronjobs/report"));
+    let active = cron["status"]["active"].as_array().unwrap();
+    assert!(active.iter().all(|job| job["name"] != "by-hand"), "{cron}");
+}
+
+/// The example of a CronJob in Volcano's documentation names a Queue that an empty cluster does not have.
+#[test]
+fn a_volcano_job_without_its_queue_shows_why_it_waits() {
+    let up = UpProcess::start(&["--simulate-workloads"]);
+    let client = HttpClient::of(&up.kubeconfig());
+    let watched = format!("{VOLCANO}/jobs?watch=true");
+    let mut jobs = client.watch(&watched);
+    let mut events = client.watch("/api/v1/namespaces/default/events?watch=true");
+    let task = json!({"name": "t", "replicas": 1, "template": template()});
+    let gang = json!({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "gang"},
+        "spec": {"queue": "mine", "minAvailable": 1, "tasks": [task]}});
+    client.create(&format!("{VOLCANO}/jobs"), &gang);
+    let why = "the Queue mine does not exist";
+    assert!(jobs.any(|line| line.unwrap().contains(why)));
+    let event = events.find(|line| line.as_ref().unwrap().contains(why));
+    let event = event.unwrap().unwrap();
+    assert!(event.contains("QueueNotFound"), "{event}");
+    let queue = json!({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "mine"}});
+    client.create("/apis/scheduling.volcano.sh/v1beta1/queues", &queue);
+    assert!(jobs.any(|line| line.unwrap().contains(r#""phase":"Completed""#)));
+}
+
 #[test]
 fn a_job_waits_until_its_schedule_time_is_recorded() {
     let cluster = TestCluster::with("none");
-    let cron = cron_job(&cluster.client, "report", &json!({"timeZone": "UTC"}));
+    // No later slot ends the wait.
+    let spec = json!({"timeZone": "UTC", "schedule": "0 0 30 2 *"});
+    let cron = cron_job(&cluster.client, "report", &spec);
     set_status(
         &cluster.client,
         &cron,
@@ -124,11 +169,15 @@ fn a_job_waits_until_its_schedule_time_is_recorded() {
     finished(&cluster.client, &over, &[&owner], 60);
     finished(&cluster.client, later, &[&owner], i32::MAX.into());
     let assumed = "  Assumed: cronjob-controller/batch runs in the same process.\n";
+    let stays = format!(
+        "its TTL has expired, but it stays until the status of CronJob report records its slot {ENDED}"
+    );
     let text = cluster.ok(&format!("explain job/{over}"));
     let expected = format!(
         "\
-ttl-after-finished-controller: its TTL has expired, but it stays until the status of CronJob report records its slot {ENDED}.
+ttl-after-finished-controller: {stays}.
   Next: nothing.
+  Note: {stays} (TickUnrecorded)
 {assumed}"
     );
     assert!(text.contains(&expected), "{text}");
@@ -144,6 +193,52 @@ ttl-after-finished-controller: its TTL has expired, but it stays until the statu
         let text = cluster.ok(&format!("explain job/{name}"));
         assert!(text.contains("  Next: would delete it now (fore"), "{text}");
         assert!(!text.contains("Assumed"), "{text}");
+    }
+}
+
+#[test]
+fn explain_shows_what_history_limits_and_replace_do_to_a_job() {
+    let cluster = TestCluster::with("none");
+    let client = &cluster.client;
+    let spec =
+        json!({"timeZone": "UTC", "concurrencyPolicy": "Replace", "successfulJobsHistoryLimit": 1});
+    let cron = cron_job(client, "report", &spec);
+    let owner = managed_by(&cron);
+    let slot = format!("report-{TICK}");
+    let running = job(client, &slot, &[&owner], &json!({}));
+    job(client, "report-mabc", &[&owner], &json!({}));
+    for name in ["report-m1", "report-m2"] {
+        finished(client, name, &[&owner], i32::MAX.into());
+    }
+    let year: i32 = running["metadata"]["creationTimestamp"].as_str().unwrap()[..4]
+        .parse()
+        .unwrap();
+    let deleted = "(background: its dependents are deleted afterwards)";
+    for (name, because, next) in [
+        (
+            slot.as_str(),
+            "it still runs, and the concurrency policy of its CronJob report is Replace",
+            format!("would delete it at {}-01-01T00:00:00Z {deleted}", year + 1),
+        ),
+        (
+            "report-mabc",
+            "a user started it, so its CronJob report neither replaces it nor waits for it",
+            "nothing".to_owned(),
+        ),
+        (
+            "report-m1",
+            "its CronJob report keeps only 1 successful Jobs, and 1 are younger than it",
+            format!("would delete it now {deleted}"),
+        ),
+        (
+            "report-m2",
+            "its CronJob report keeps 1 successful Jobs, and 0 are younger than it",
+            "nothing".to_owned(),
+        ),
+    ] {
+        let text = cluster.ok(&format!("explain job/{name}"));
+        let expected = format!("\ncronjob-controller/batch: {because}.\n  Next: {next}.\n");
+        assert!(text.contains(&expected), "{text}");
     }
 }
 
@@ -347,14 +442,14 @@ fn writes_before_the_schedule_do_not_hide_it() {
     let client = &cluster.client;
     let spec = json!({"concurrencyPolicy": "Forbid", "timeZone": "UTC"});
     let busy = cron_job(client, "busy", &spec);
-    // The last time is a year ago, and the status lists no Jobs.
+    // The last time is a year ago, and the status does not list its Job.
     set_status(
         client,
         &busy,
         json!({"lastScheduleTime": "2025-01-01T00:00:00Z"}),
     );
     let owner = managed_by(&busy);
-    job(client, "busy-m1", &[&owner], &json!({}));
+    job(client, "busy-28928160", &[&owner], &json!({}));
     for name in ["busy-m2", "busy-m3", "busy-m4", "busy-m5"] {
         finished(client, name, &[&owner], i32::MAX.into());
     }

@@ -62,7 +62,7 @@ impl ClusterSnapshot {
     }
 
     /// A controller with all CronJobs and Jobs, and whether a Job of this CronJob was aborted.
-    async fn fill_cron_jobs(
+    pub(super) async fn fill_cron_jobs(
         &mut self,
         row: &'static CronDialect,
         settings: CronSettings,

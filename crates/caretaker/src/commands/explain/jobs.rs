@@ -1,10 +1,13 @@
-//! The verdict of the TTL controllers about a Job: when it is deleted, and whether it has to wait for its CronJob.
+//! The verdicts about a Job: of the TTL controllers, when it is deleted, and whether it has to wait for its CronJob; and of
+//! its CronJob's controller, whose history limits and `Replace` delete it.
 //!
 //! Assumes that the CronJob controller runs in the same process, as in `caretaker run`: the Job of a schedule time is kept
 //! until the CronJob's status has that time. This is checked even if the TTL has not expired.
 
 use std::sync::Arc;
 
+use caretaker_controllers::cron::explain::OwnedJobReason;
+use caretaker_controllers::cron::{CronSettings, DIALECTS, JOBS};
 use caretaker_controllers::runtime::call::{ApiCall, DeletePropagation};
 use caretaker_controllers::runtime::controller::{
     Controller, NextStep, ObservedChange, Verdict, WakeList,
@@ -27,11 +30,11 @@ impl ClusterSnapshot {
     ) -> Option<ControllerVerdict> {
         let rules = TtlSettings {
             after_aborted: args.retention.ttl_after_aborted,
-            with_cron: true,
+            cron_zone: Some(args.zone.find()),
         };
         let mut rows = KINDS.into_iter();
         let (row, mut end) = rows.find_map(|row| {
-            let end = self.with_catalog(TtlController::new(row, rules));
+            let end = self.with_catalog(TtlController::new(row, rules.clone()));
             (!end.keys(record).is_empty()).then_some((row, end))
         })?;
         let (record, now) = self.full_object(record).await?;
@@ -45,7 +48,7 @@ impl ClusterSnapshot {
             Some(over) => self.held(&mut end, &record, over).await,
             None => None,
         };
-        let policy = DeletePropagation::Foreground;
+        let policy = Some(DeletePropagation::Foreground);
         let shown = match held {
             None => ControllerVerdict::of_deletion(end.name(), verdict, policy),
             Some(held) => {
@@ -63,6 +66,37 @@ impl ClusterSnapshot {
         };
         let aborted = is_aborted(&record).then(|| args.retention.of_aborted());
         Some(shown.assuming(aborted))
+    }
+
+    /// What the controller of a Job's CronJob will do with the Job. `None` if no CronJob controls it.
+    pub(super) async fn cron_verdict_on_job(
+        &mut self,
+        record: &ObjectRecord,
+        args: &ExplainFlags,
+    ) -> Option<ControllerVerdict> {
+        let kind = self.catalog.get(record.kind)?;
+        let mut rows = DIALECTS.into_iter();
+        let row = rows.find(|row| *kind.group == *row.group && &*kind.resource == JOBS)?;
+        let mut owners = record.meta.owners.iter();
+        let owner = owners.find(|owner| owner.controller == Some(true))?;
+        if &*owner.kind != "CronJob" {
+            return None;
+        }
+        let (uid, owner) = (&record.meta.uid, owner.uid.clone());
+        let (_, now) = self.full_object(record).await?;
+        let settings = CronSettings {
+            default_zone: args.zone.find(),
+            after_aborted: args.retention.ttl_after_aborted,
+        };
+        let (crons, _) = self.fill_cron_jobs(row, settings, &owner, now).await;
+        let verdict = crons.explain_job(uid, now)?;
+        let shown = match verdict.because {
+            OwnedJobReason::Replaced { .. } => {
+                ControllerVerdict::of_deletion(row.name, verdict, row.propagation)
+            }
+            _ => ControllerVerdict::of(row.name, verdict),
+        };
+        Some(shown)
     }
 
     /// The verdict that keeps the Job after its TTL, if there is one.
@@ -88,7 +122,7 @@ impl ClusterSnapshot {
 /// The condition for the deletion of a Job.
 fn condition(because: &TtlReason) -> String {
     match because {
-        TtlReason::TickUnrecorded { cron_job, slot } => {
+        TtlReason::TickUnrecorded { cron_job, slot, .. } => {
             format!("the status of CronJob {cron_job} has the schedule time {slot:.0} by then")
         }
         TtlReason::AsksForCronJob { cron_job } => {

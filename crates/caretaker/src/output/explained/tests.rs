@@ -430,7 +430,8 @@ fn a_controller_that_waits_to_delete_names_the_time() {
         notes: Vec::new(),
     };
     let end = |next| {
-        ControllerVerdict::of_deletion("a", verdict(next), DeletePropagation::Foreground).json()
+        ControllerVerdict::of_deletion("a", verdict(next), Some(DeletePropagation::Foreground))
+            .json()
     };
     let step = json!({"action": "delete", "policy": "Foreground", "at": "1970-01-01T00:00:00Z",
         "message": "would delete it at 1970-01-01T00:00:00Z (foreground: its dependents are deleted first)"});

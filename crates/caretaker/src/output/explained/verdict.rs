@@ -42,11 +42,11 @@ impl ControllerVerdict {
     pub(crate) fn of_deletion<K, R: DecisionReason>(
         controller: &'static str,
         verdict: Verdict<K, R>,
-        policy: DeletePropagation,
+        policy: Option<DeletePropagation>,
     ) -> Self {
         let mut shown = Self::of(controller, verdict);
         if let Some(at) = shown.next.at {
-            let now = deleted(Some(policy));
+            let now = deleted(policy);
             let message = now.message.replacen("now", &format!("at {at:.0}"), 1);
             shown.next = NextAction {
                 at: Some(at),
