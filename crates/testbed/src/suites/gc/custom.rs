@@ -1,11 +1,12 @@
 //! The cases of upstream's integration tests that define kinds: the collector has to find them while it runs.
 
+use futures::future::try_join_all;
 use serde_json::json;
 
 use super::{background, controller, foreground, pod};
 use crate::case::{CheckResult, TestCase, case};
 use crate::environment::Environment;
-use crate::fixtures::owned;
+use crate::fixtures::{CreatedObject, owned};
 use crate::objects::{CONFIG_MAPS, PODS, mk_config_map, mk_pod};
 use crate::session::Ask;
 
@@ -13,6 +14,7 @@ pub(super) const CASES: &[TestCase] = &[
     case!(integration_custom_resource_cascading_deletion, Crds),
     case!(integration_mixed_relationships, Crds),
     case!(integration_crd_deletion_cascading, Crds),
+    case!(a_deleted_definition_takes_a_thousand_dependents, Crds),
     case!(
         integration_cascading_delete_on_crd_conversion_failure,
         Crds,
@@ -56,6 +58,31 @@ async fn integration_crd_deletion_cascading(env: &Environment) -> CheckResult {
         env.goes(&[&kind.definition, &child]).await?;
     }
     Ok(())
+}
+
+/// Discovery drops the kind while the cascade of its objects still runs.
+async fn a_deleted_definition_takes_a_thousand_dependents(env: &Environment) -> CheckResult {
+    const OWNERS: usize = 50;
+    const DEPENDENTS: usize = 20;
+    let kind = env.define(json!({})).await?;
+    let kind = &kind;
+    let families = (0..OWNERS).map(|number| async move {
+        let owner = kind.object(&format!("owner-{number}"));
+        let owner = env.make(&kind.resource, owner).await?;
+        let mut family = Vec::new();
+        for child in 0..DEPENDENTS {
+            let child = mk_config_map(&format!("child-{number}-{child}"));
+            let child = owned(child, &[owner.reference()]);
+            family.push(env.make(&CONFIG_MAPS, child).await?);
+        }
+        Ok::<_, String>(family)
+    });
+    let dependents = try_join_all(families).await?.concat();
+    env.seen(&kind.resource, kind.object("c")).await?;
+    env.delete(&kind.definition, json!({})).await?;
+    let gone: Vec<&CreatedObject> = dependents.iter().collect();
+    env.goes(&[&[&kind.definition], gone.as_slice()].concat())
+        .await
 }
 
 async fn integration_cascading_delete_on_crd_conversion_failure(env: &Environment) -> CheckResult {
