@@ -37,6 +37,8 @@ pub(crate) trait DiagnosticsSource: Send + Sync + 'static {
     fn metrics(&self) -> BoxedAnswer<'_, String>;
     /// Recent evidence records as a JSON array, latest last.
     fn actions(&self) -> BoxedAnswer<'_, String>;
+    /// The last failed requests about these objects (`deployments.apps shop/web`) as a JSON array.
+    fn failures(&self, objects: Vec<String>) -> BoxedAnswer<'_, String>;
     /// The ownership graph, or the parts that are connected with one of `uids`; `None` if the garbage collector is off.
     fn graph(&self, uids: Vec<String>) -> BoxedAnswer<'_, Option<GraphPage>>;
 }
@@ -61,6 +63,7 @@ enum AdminPage {
     Health(String, Option<String>),
     Metrics,
     Actions,
+    Failures,
     Dot,
     Json,
 }
@@ -95,6 +98,11 @@ impl AdminPages {
             }
             AdminPage::Metrics => build(200, METRICS, diagnostics.metrics().await),
             AdminPage::Actions => build(200, "application/json", diagnostics.actions().await),
+            AdminPage::Failures => {
+                let objects = query.all("object").into_iter().map(str::to_owned);
+                let failures = diagnostics.failures(objects.collect()).await;
+                build(200, "application/json", failures)
+            }
             AdminPage::Dot | AdminPage::Json => {
                 let uids = query.all("uid").into_iter().map(str::to_owned).collect();
                 match (page, diagnostics.graph(uids).await) {
@@ -139,6 +147,7 @@ impl AdminPage {
         match path {
             "/metrics" => Some(Self::Metrics),
             "/debug/actions" => Some(Self::Actions),
+            "/debug/failures" => Some(Self::Failures),
             "/debug/controllers/garbage-collector-controller/graph.json" => Some(Self::Json),
             // The second path is that of Kubernetes before 1.28.
             "/debug/controllers/garbage-collector-controller/graph"

@@ -20,7 +20,7 @@ use anyhow::{Context, Result, bail};
 use caretaker_controllers::gc::{GarbageCollector, ORPHAN_HOLD_MAX};
 use caretaker_controllers::runtime::clients::{ClientEnvironment, ClusterChoice, ClusterClients};
 use caretaker_controllers::runtime::controller::{Controller, ObservedChange, WakeList};
-use caretaker_controllers::runtime::effects::Effects;
+use caretaker_controllers::runtime::effects::{Effects, REQUEST_TIMEOUT};
 use caretaker_controllers::runtime::feed_set::{FeedSet, FeedSetOptions, KindInterest};
 use caretaker_controllers::runtime::kind::{KindCatalog, KindId, KindState};
 use caretaker_controllers::runtime::metrics::ControllerMetrics;
@@ -206,7 +206,13 @@ async fn connect(cluster: &ClusterFlags) -> Result<(ClusterClients, String)> {
 /// Fails early if the server does not answer: the watches would retry forever.
 async fn check_server(clients: &ClusterClients) -> Result<()> {
     let server = clients.server();
-    match clients.requests().apiserver_version().await {
+    let client = clients.requests();
+    let Ok(version) = tokio::time::timeout(REQUEST_TIMEOUT, client.apiserver_version()).await
+    else {
+        let secs = REQUEST_TIMEOUT.as_secs();
+        bail!("the server {server} does not answer: no answer within {secs} s");
+    };
+    match version {
         Err(kube::Error::Api(status)) if status.code == 401 => {
             bail!(
                 "the server {server} rejected the credentials: {}",

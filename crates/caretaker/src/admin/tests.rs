@@ -35,6 +35,10 @@ impl DiagnosticsSource for Fake {
         Box::pin(async { "[]".to_owned() })
     }
 
+    fn failures(&self, objects: Vec<String>) -> BoxedAnswer<'_, String> {
+        Box::pin(async move { format!("{objects:?}") })
+    }
+
     fn graph(&self, uids: Vec<String>) -> BoxedAnswer<'_, Option<GraphPage>> {
         Box::pin(async move {
             self.collects.then(|| GraphPage {
@@ -90,6 +94,12 @@ async fn every_page_has_its_content_type_and_text() {
         ("/readyz/kind/pods", 500, TEXT, "[-]kind/pods failed\n"),
         ("/metrics", 200, METRICS, "# EOF\n"),
         ("/debug/actions", 200, json, "[]"),
+        (
+            "/debug/failures?object=pods%20a/b&object=c",
+            200,
+            json,
+            "[\"pods a/b\", \"c\"]",
+        ),
         (GRAPH, 200, dot, "strict digraph full {} // "),
         (OLD_GRAPH, 200, dot, "strict digraph full {} // "),
         (&by_uid, 200, dot, "strict digraph full {} // a b c"),

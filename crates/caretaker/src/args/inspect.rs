@@ -61,6 +61,10 @@ pub(crate) struct ExplainFlags {
     #[command(flatten)]
     pub(crate) cluster: ClusterFlags,
 
+    /// Kubeconfig of the admin server of a running caretaker, to show its last failures about the object
+    #[arg(long, value_name = "FILE")]
+    pub(crate) admin_kubeconfig: Option<PathBuf>,
+
     #[command(flatten)]
     pub(crate) zone: ZoneFlag,
 

@@ -6,14 +6,17 @@
 //! the output names the values it assumed.
 
 mod crons;
+mod failures;
 mod jobs;
 mod namespaces;
 mod pods;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
+use caretaker_controllers::gc::explain::ObjectRelations;
 use caretaker_controllers::gc::{GcKey, GcReason, ORPHAN_HOLD_MAX};
 use caretaker_controllers::runtime::call::{ApiAnswer, ApiCall, CallTarget};
 use caretaker_controllers::runtime::controller::{
@@ -31,7 +34,8 @@ use tokio::time::{Instant, sleep_until};
 use super::ClusterSnapshot;
 use super::find::{self, FoundObject};
 use crate::args::{self, ExplainFlags};
-use crate::output::explained::{ControllerVerdict, ObjectExplanation};
+use crate::output::explained::{ControllerVerdict, ObjectExplanation, ReportedFailure};
+use crate::wiring::notice;
 
 /// Reads per explanation. Most objects have one owner; ten thousand are possible.
 const READS_MAX: usize = 200;
@@ -60,6 +64,13 @@ pub(super) async fn run(args: &ExplainFlags) -> Result<String> {
     let index = snapshot.collector.index();
     let kind = snapshot.catalog.get(record.kind);
     let meta = &record.meta;
+    let relations = index
+        .relations(&meta.uid, snapshot.clock.now())
+        .unwrap_or_default();
+    let failures = match &args.admin_kubeconfig {
+        Some(path) => snapshot.failures(path, &record, &relations).await,
+        None => Vec::new(),
+    };
     let explanation = ObjectExplanation {
         object: ObjectIdentity {
             api_version: kind.map(ApiKind::api_version).unwrap_or_default(),
@@ -72,13 +83,12 @@ pub(super) async fn run(args: &ExplainFlags) -> Result<String> {
         is_collected: index.kind_state(record.kind).is_some(),
         deletion: meta.deletion,
         finalizers: meta.finalizers.iter().map(ToString::to_string).collect(),
-        relations: index
-            .relations(&meta.uid, snapshot.clock.now())
-            .unwrap_or_default(),
+        relations,
         verdict,
         unanswered,
         verdicts,
         remaining,
+        failures,
     };
     Ok(match args.output {
         Some(args::OutputFormat::Json) => serde_json::to_string_pretty(&explanation.json())? + "\n",
@@ -119,6 +129,40 @@ impl ClusterSnapshot {
                 verdict,
                 unanswered,
             });
+        }
+    }
+
+    /// The last failures about an object and its owners that a running process knows. Without an answer the explanation
+    /// is still useful.
+    async fn failures(
+        &self,
+        admin: &Path,
+        record: &ObjectRecord,
+        relations: &ObjectRelations,
+    ) -> Vec<ReportedFailure> {
+        let name = |kind: &ApiKind, namespace: &str, name: &str| match namespace {
+            "" => format!("{kind} {name}"),
+            namespace => format!("{kind} {namespace}/{name}"),
+        };
+        let meta = &record.meta;
+        let own = self.catalog.get(record.kind);
+        let own = own.map(|kind| name(kind, &meta.namespace, &meta.name));
+        let owners = relations.owners.iter().take(failures::OWNERS_MAX);
+        let owners = owners.filter_map(|relation| {
+            let owner = &relation.owner;
+            let mut kinds = self.catalog.iter().map(|(_, kind)| kind);
+            let kind = kinds.find(|kind| {
+                *kind.kind == *owner.kind && kind.api_version() == owner.api_version
+            })?;
+            Some(name(kind, &owner.namespace, &owner.name))
+        });
+        let objects: Vec<String> = own.into_iter().chain(owners).collect();
+        match failures::ask(admin, &objects).await {
+            Ok(failures) => failures,
+            Err(error) => {
+                notice(&format!("{error:#}"));
+                Vec::new()
+            }
         }
     }
 

@@ -118,6 +118,13 @@ impl DiagnosticsSource for ControllerDiagnostics {
         })
     }
 
+    fn failures(&self, objects: Vec<String>) -> BoxedAnswer<'_, String> {
+        Box::pin(async move {
+            let objects: Vec<&str> = objects.iter().map(String::as_str).collect();
+            serde_json::to_string(&self.evidence.failures(&objects)).unwrap_or_default()
+        })
+    }
+
     fn graph(&self, uids: Vec<String>) -> BoxedAnswer<'_, Option<GraphPage>> {
         Box::pin(async move {
             let part = if uids.is_empty() {

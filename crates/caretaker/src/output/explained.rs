@@ -4,6 +4,7 @@
 //! decision comes with the owners, finalizers and dependents that it depends on; the decision of each other controller is a
 //! [`ControllerVerdict`]. The JSON keys are stable; sentences in it are not.
 
+mod failure;
 mod namespace;
 mod verdict;
 
@@ -19,6 +20,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+pub(crate) use self::failure::ReportedFailure;
 pub(crate) use self::namespace::{NamespaceCondition, NamespaceContent, RemainingObject};
 pub(crate) use self::verdict::ControllerVerdict;
 use super::{counted, plain};
@@ -56,6 +58,8 @@ pub(crate) struct ObjectExplanation {
     pub(crate) verdicts: Vec<ControllerVerdict>,
     /// Objects in a namespace that is being deleted; `None` for other objects.
     pub(crate) remaining: Option<NamespaceContent>,
+    /// The last failures that a running process reports about the object and its owners.
+    pub(crate) failures: Vec<ReportedFailure>,
 }
 
 /// The next action of a controller.
@@ -85,6 +89,7 @@ impl ObjectExplanation {
         for verdict in &self.verdicts {
             verdict.write_lines(&mut lines);
         }
+        lines.extend(self.failures.iter().map(ReportedFailure::line));
         self.write_deletion(&mut lines);
         lines.push(match self.relations.dependents.as_slice() {
             [] => "Dependents: none.".to_owned(),
@@ -124,6 +129,7 @@ impl ObjectExplanation {
             "notes": notes(&verdict.notes),
             "controllers": verdicts,
             "remaining": self.remaining.as_ref().map(NamespaceContent::json),
+            "failures": self.failures,
         })
     }
 

@@ -5,6 +5,7 @@
 mod child;
 mod cron;
 mod demo;
+mod failures;
 mod flags;
 mod http;
 mod inspect;

@@ -1,6 +1,6 @@
 //! `caretaker run` beside another controller manager, and on a server that is away, slow or refuses the credentials.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -24,15 +24,17 @@ const SOON: Duration = Duration::from_secs(4);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A `caretaker run` with the garbage collector and an admin server.
-struct RunProcess {
-    process: TestProcess,
+pub(crate) struct RunProcess {
+    pub(crate) process: TestProcess,
+    /// The kubeconfig of its admin server.
+    pub(crate) kubeconfig: PathBuf,
     admin: HttpClient,
 }
 
 // === impl RunProcess ===
 
 impl RunProcess {
-    fn start(up: &UpProcess, kubeconfig: &Path, flags: &[&str]) -> Self {
+    pub(crate) fn start(up: &UpProcess, kubeconfig: &Path, flags: &[&str]) -> Self {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = free.local_addr().unwrap().port();
         drop(free);
@@ -42,9 +44,13 @@ impl RunProcess {
         arguments.extend(flags);
         let mut process = up.world.caretaker(&arguments);
         let line = process.error_line_with("kubeconfig with the admin token: ", SOON);
-        let path = line.rsplit(": ").next().unwrap();
-        let admin = HttpClient::of(Path::new(path));
-        Self { process, admin }
+        let kubeconfig = PathBuf::from(line.rsplit(": ").next().unwrap());
+        let admin = HttpClient::of(&kubeconfig);
+        Self {
+            process,
+            kubeconfig,
+            admin,
+        }
     }
 
     /// Waits until `/readyz` has this status and text.
@@ -75,7 +81,7 @@ fn wait<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
 }
 
 /// Creates a ConfigMap whose owner does not exist.
-fn create_garbage(client: &HttpClient, name: &str) {
+pub(crate) fn create_garbage(client: &HttpClient, name: &str) {
     let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "gone",
         "uid": "11111111-1111-4111-8111-111111111111"});
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap",

@@ -41,6 +41,17 @@ impl<K: Clone + Ord, V> BoundedMap<K, V> {
         }
     }
 
+    pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
+        let (number, value) = self.entries.remove(key)?;
+        self.order.remove(&number);
+        Some(value)
+    }
+
+    /// All values, in the order of their keys.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
+        self.entries.values().map(|(_, value)| value)
+    }
+
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.order.len()

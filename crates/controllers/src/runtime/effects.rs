@@ -22,7 +22,7 @@ use tokio::sync::watch;
 
 pub use rate_limit::ClientRateLimit;
 pub use response::{BODY_MAX, ExchangeError, REQUEST_TIMEOUT, RETRY_AFTER_MAX, described};
-pub(crate) use response::{exchange, reason, retry_after, shortened};
+pub(crate) use response::{exchange, reason, refusal, retry_after, shortened};
 
 use super::call::{ApiAnswer, ApiCall, CallFailure, CallTarget, FailureKind, JudgedVersion};
 use super::feed::{PAGE_LIMIT, list_path};

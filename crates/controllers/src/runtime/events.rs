@@ -2,8 +2,8 @@
 //!
 //! Best effort, like upstream's recorder (`client-go/tools/record`, 1.36): emitting never waits and never fails. A
 //! repeated Event raises a count, similar Events are combined, and a controller that emits too many Events about one
-//! object is limited. Events that are not written are counted. An Event is not the request of a decision, so crash tests
-//! do not stop at it.
+//! object is limited. Events that are not written are counted, and logged at growing
+//! intervals. An Event is not the request of a decision, so crash tests do not stop at it.
 
 mod correlate;
 
@@ -14,10 +14,12 @@ use jiff::fmt::temporal::DateTimePrinter;
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::controller::{EventNote, EventSeverity};
-use super::effects::exchange;
+use super::effects::{exchange, refusal};
 use super::metrics::{ControllerMetrics, DropLabels};
+use super::report_interval::ReportInterval;
 use correlate::{EventCorrelator, PlannedEvent};
 
 /// How many Events may wait to be written, as in upstream.
@@ -42,6 +44,8 @@ pub struct EventRecorder {
     correlator: EventCorrelator,
     /// The number in the last name. It only grows, so that names differ also on a clock that stands still.
     number: i128,
+    /// When a lasting refusal is logged again.
+    reports: ReportInterval,
 }
 
 // === impl EventSink ===
@@ -62,6 +66,7 @@ impl EventSink {
             notes,
             correlator: EventCorrelator::default(),
             number: 0,
+            reports: ReportInterval::default(),
         };
         let notes = Some(sender);
         (Self { notes, metrics }, recorder)
@@ -118,6 +123,7 @@ impl EventRecorder {
         note: &EventNote,
         mut planned: PlannedEvent,
     ) {
+        let mut why = String::new();
         for _ in 0..TRIES_MAX {
             let name = match &planned.name {
                 Some(name) => name.clone(),
@@ -130,6 +136,10 @@ impl EventRecorder {
             let status = match &reply {
                 Ok(reply) => Some(reply.status.as_u16()),
                 Err(error) => error.status(),
+            };
+            why = match &reply {
+                Ok(reply) => refusal(reply),
+                Err(error) => error.to_string(),
             };
             match status {
                 Some(200..300) => {
@@ -145,6 +155,16 @@ impl EventRecorder {
             }
         }
         dropped(&self.metrics, "refused");
+        if self.reports.is_due(&why, Instant::now()) {
+            let (object, reason) = (note.about.to_string(), note.reason);
+            tracing::warn!(
+                controller,
+                object,
+                reason,
+                error = why,
+                "Event was not written"
+            );
+        }
     }
 
     /// A name like `web.18a1b2c3d4e5f607`, with the time in nanoseconds, greater than in any name before.

@@ -1,7 +1,10 @@
 //! Evidence: one record per write, for the log, for `/debug/actions` and for the summary lines.
 //!
 //! The driver makes the records. A failed write is recorded with the server's code and message, a write that a dry run
-//! held back with the word `dry-run`; reads are only counted. No record holds anything of an object but its identity.
+//! held back with the word `dry-run`; reads are only counted. Beside the writes, the trail keeps the last failed request
+//! about each object, reads included, for `/debug/failures` and `explain`. No record holds anything of an object but its identity.
+
+mod failed_calls;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,6 +17,8 @@ use tokio::sync::broadcast;
 
 use super::call::DeletePropagation;
 use super::controller::ObjectIdentity;
+pub use failed_calls::FailedCall;
+use failed_calls::FailedCalls;
 
 /// How many records are kept for later readers.
 pub const EVIDENCE_RING: usize = 1_000;
@@ -100,6 +105,7 @@ struct TrailState {
     ring: Mutex<VecDeque<Arc<Evidence>>>,
     listeners: broadcast::Sender<Arc<Evidence>>,
     reads: AtomicU64,
+    failures: FailedCalls,
 }
 
 // === impl EvidenceTrail ===
@@ -113,6 +119,7 @@ impl EvidenceTrail {
                 ring: Mutex::default(),
                 listeners: broadcast::Sender::new(LISTENER_LAG_MAX),
                 reads: AtomicU64::new(0),
+                failures: FailedCalls::default(),
             }),
         }
     }
@@ -154,6 +161,28 @@ impl EvidenceTrail {
         let ring = self.inner.ring.lock();
         let ring = ring.unwrap_or_else(PoisonError::into_inner);
         ring.iter().cloned().collect()
+    }
+
+    /// Keeps the last failure of a controller's requests about an object.
+    pub fn call_failed(&self, call: FailedCall) {
+        self.inner.failures.failed(call);
+    }
+
+    /// A request of a controller about an object has succeeded.
+    pub fn call_succeeded(&self, controller: &'static str, object: &str, verb: &str) {
+        self.inner.failures.succeeded(controller, object, verb);
+    }
+
+    /// Whether any failure is kept.
+    #[must_use]
+    pub fn has_failures(&self) -> bool {
+        self.inner.failures.has_any()
+    }
+
+    /// The last failures about one of these objects, named as in [`Evidence::object`].
+    #[must_use]
+    pub fn failures(&self, objects: &[&str]) -> Vec<FailedCall> {
+        self.inner.failures.about(objects)
     }
 
     /// A channel of all writes from now on.

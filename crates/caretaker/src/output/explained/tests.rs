@@ -45,6 +45,7 @@ fn mk(next: NextStep<GcKey>, because: GcReason) -> ObjectExplanation {
         },
         unanswered: None,
         verdicts: Vec::new(),
+        failures: Vec::new(),
         remaining: None,
     }
 }

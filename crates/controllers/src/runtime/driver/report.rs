@@ -13,7 +13,7 @@ use super::requests::{FinishedCall, PlannedCall};
 use crate::runtime::call::{ApiAnswer, ApiCall, CallFailure, DeletePropagation};
 use crate::runtime::controller::{Controller, DecisionReason, EventNote, ObjectIdentity};
 use crate::runtime::events::EventSink;
-use crate::runtime::evidence::{Evidence, EvidenceTrail, WriteStatus};
+use crate::runtime::evidence::{Evidence, EvidenceTrail, FailedCall, WriteStatus};
 use crate::runtime::kind::{ApiKind, KindCatalog};
 use crate::runtime::metrics::{ControllerLabel, ControllerMetrics, DeleteLabels, QueueMetrics};
 use crate::runtime::queue::{DueKey, QueueCounts, WorkQueue, age};
@@ -110,9 +110,12 @@ impl<K: Clone + Ord + fmt::Debug> DriverReport<K> {
         now: Timestamp,
     ) {
         let (planned, answer) = (&finished.planned, &finished.performed.answer);
-        if !matches!(answer, ApiAnswer::Failed(_)) && !self.failures.is_empty() {
+        let has_failures = !self.failures.is_empty() || self.evidence.has_failures();
+        if !matches!(answer, ApiAnswer::Failed(_)) && has_failures {
             let object = TargetName(&planned.call, catalog).to_string();
             self.failures.succeeded(&object);
+            let verb = planned.call.verb();
+            self.evidence.call_succeeded(self.name, &object, verb);
         }
         if planned.call.is_read() {
             self.evidence.read();
@@ -172,6 +175,16 @@ impl<K: Clone + Ord + fmt::Debug> DriverReport<K> {
         };
         let object = cause.object.clone();
         let retry_in_secs = retry_in.as_secs_f64();
+        self.evidence.call_failed(FailedCall {
+            at: now,
+            controller: self.name,
+            verb: call.verb(),
+            object: object.clone(),
+            code: failure.status,
+            error: failure.message.clone(),
+            retry_in_secs,
+            failures: 1,
+        });
         match self.failures.failed(cause, now) {
             FailureLine::Full { repeated } => tracing::warn!(
                 controller = self.name,

@@ -227,6 +227,11 @@ fn is_proof(status: &Status, target: &CallTarget, catalog: &KindCatalog) -> bool
         && (*details.kind == *kind.resource || *details.kind == *kind.kind)
 }
 
+/// The code of a refusal and the message of its `Status`.
+pub(crate) fn refusal(reply: &HttpReply) -> String {
+    failure(reply, status(&reply.body)).to_string()
+}
+
 fn failure(reply: &HttpReply, status: Option<Status>) -> CallFailure {
     let code = reply.status.as_u16();
     let kind = match code {

@@ -60,6 +60,10 @@ impl FailedCalls {
         }
     }
 
+    pub(super) fn has_any(&self) -> bool {
+        self.lock().values().next().is_some()
+    }
+
     /// The failures about one of these objects.
     pub(super) fn about(&self, objects: &[&str]) -> Vec<FailedCall> {
         let calls = self.lock();

@@ -15,6 +15,7 @@ use super::super::controller::ObservedChange;
 use super::super::feed_set::FeedStates;
 use super::super::kind::{ApiKind, KindId, KindState};
 use super::super::record::RecordView;
+use super::super::report_interval::ReportInterval;
 use super::request::{self, FeedError, WatchLine, WatchLines};
 use super::{FeedAction, FeedInput, FeedOutput, FeedTime, KindFeed, WatchEnd};
 
@@ -59,6 +60,8 @@ pub(crate) struct FeedTask {
     last_error: String,
     /// Whether the last request could not connect to the server.
     is_unreachable: bool,
+    /// When a lasting refusal is logged again.
+    reports: ReportInterval,
     /// The time at which the feed ends; `None` while it is wanted.
     leaves: Option<Instant>,
 }
@@ -95,6 +98,7 @@ impl FeedTask {
             outputs: Vec::new(),
             last_error: String::new(),
             is_unreachable: false,
+            reports: ReportInterval::default(),
             leaves: None,
         }
     }
@@ -143,6 +147,7 @@ impl FeedTask {
             }
             FeedEvent::Page(Err(error)) | FeedEvent::Watch(Err(error)) => {
                 self.last_error = error.to_string();
+                self.log_lasting_refusal(&error);
                 let input = match error {
                     FeedError::Refused {
                         status,
@@ -306,8 +311,31 @@ impl FeedTask {
         }
     }
 
-    fn log_state(&self, state: KindState) {
+    /// A refusal that lasts is logged again at growing intervals: a right is missing, and time alone does not mend that. A
+    /// server that is away is logged once per kind, because it is reported for all kinds elsewhere.
+    fn log_lasting_refusal(&mut self, error: &FeedError) {
+        let is_lasting = matches!(
+            self.feed.state(),
+            KindState::Failing(_) | KindState::Forbidden
+        );
+        let is_refusal =
+            matches!(error, FeedError::Refused { status, .. } if (402..500).contains(status));
+        if is_lasting && is_refusal && self.reports.is_due(&self.last_error, Instant::now()) {
+            let (kind, error) = (&self.setup.kind, self.last_error.as_str());
+            tracing::warn!(%kind, error, "still cannot list or watch; retrying with backoff");
+        }
+    }
+
+    fn log_state(&mut self, state: KindState) {
         let (kind, error) = (&self.setup.kind, self.last_error.as_str());
+        match state {
+            KindState::Failing(_) | KindState::Forbidden => {
+                self.reports.is_due(error, Instant::now());
+            }
+            _ => {
+                self.reports.clear();
+            }
+        }
         match state {
             // One line stands for all kinds.
             KindState::Failing(_) if self.is_unreachable => {
