@@ -222,6 +222,111 @@ mod tests {
 
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
+    /// The trouble, the checks of `/readyz` and of `/livez` that fail, and a part of the sentence.
+    type TroubleCase = (
+        fn(&mut HealthFacts),
+        &'static [&'static str],
+        &'static [&'static str],
+        &'static str,
+    );
+
+    const TROUBLES: &[TroubleCase] = &[
+        (|_| {}, &[], &[], ""),
+        (
+            |facts| facts.contact = Some(ServerContact::Unknown),
+            &["server"],
+            &[],
+            "has not answered yet",
+        ),
+        (
+            |facts| facts.contact = Some(ServerContact::Silent(NOW)),
+            &["server"],
+            &[],
+            "has not answered since 1970",
+        ),
+        (
+            |facts| facts.contact = Some(ServerContact::Unauthorized(NOW)),
+            &["server"],
+            &[],
+            "refused the credentials (401)",
+        ),
+        (
+            |facts| {
+                facts.contact = Some(ServerContact::Unauthorized(NOW));
+                facts.now = Timestamp::from_second(300).unwrap();
+            },
+            &["server"],
+            &["credentials"],
+            "refused the credentials (401)",
+        ),
+        (
+            |facts| facts.discovery.trouble = Some("/apis: answered 503".into()),
+            &["discovery"],
+            &[],
+            "/apis: answered 503",
+        ),
+        (
+            |facts| facts.discovery.is_complete = false,
+            &["discovery"],
+            &[],
+            "",
+        ),
+        (
+            |facts| facts.controllers[0].overdue = None,
+            &["gc"],
+            &[],
+            "restarting",
+        ),
+        (
+            |facts| {
+                facts.controllers[0].overdue = None;
+                facts.controllers[0].panics = 5;
+            },
+            &["gc"],
+            &["gc"],
+            "restarting",
+        ),
+        (|facts| facts.controllers[0].panics = 5, &[], &[], ""),
+        (
+            |facts| facts.controllers[0].overdue = Some(Duration::from_secs(61)),
+            &[],
+            &["gc"],
+            "",
+        ),
+        (
+            |facts| facts.controllers[0].held = Some("kcm is active".into()),
+            &["gc"],
+            &[],
+            "kcm is active",
+        ),
+        (
+            |facts| facts.kinds[0].state = KindState::Forbidden,
+            &[],
+            &[],
+            "",
+        ),
+        (
+            |facts| {
+                for kind in &mut facts.kinds {
+                    kind.state = KindState::Failing(NOW);
+                }
+                facts.kinds[0].state = KindState::Forbidden;
+            },
+            &["watches"],
+            &[],
+            "1 of 3 are forbidden, 2 fail",
+        ),
+        (
+            |facts| {
+                facts.kinds[0].is_blind = true;
+                facts.kinds[1].is_blind = true;
+            },
+            &["watches"],
+            &[],
+            "2 of 3 watches are open and show nothing",
+        ),
+    ];
+
     fn mk_facts() -> HealthFacts {
         HealthFacts {
             now: NOW,
@@ -255,110 +360,12 @@ mod tests {
 
     #[test]
     fn each_trouble_fails_its_check_and_says_why() {
-        type Change = fn(&mut HealthFacts);
-        // The trouble, the checks of /readyz and of /livez that fail, and a part of the sentence.
-        let cases: [(Change, &[&str], &[&str], &str); 15] = [
-            (|_| {}, &[], &[], ""),
-            (
-                |facts| facts.contact = Some(ServerContact::Unknown),
-                &["server"],
-                &[],
-                "has not answered yet",
-            ),
-            (
-                |facts| facts.contact = Some(ServerContact::Silent(NOW)),
-                &["server"],
-                &[],
-                "has not answered since 1970",
-            ),
-            (
-                |facts| facts.contact = Some(ServerContact::Unauthorized(NOW)),
-                &["server"],
-                &[],
-                "refused the credentials (401)",
-            ),
-            (
-                |facts| {
-                    facts.contact = Some(ServerContact::Unauthorized(NOW));
-                    facts.now = Timestamp::from_second(300).unwrap();
-                },
-                &["server"],
-                &["credentials"],
-                "refused the credentials (401)",
-            ),
-            (
-                |facts| facts.discovery.trouble = Some("/apis: answered 503".into()),
-                &["discovery"],
-                &[],
-                "/apis: answered 503",
-            ),
-            (
-                |facts| facts.discovery.is_complete = false,
-                &["discovery"],
-                &[],
-                "",
-            ),
-            (
-                |facts| facts.controllers[0].overdue = None,
-                &["gc"],
-                &[],
-                "restarting",
-            ),
-            (
-                |facts| {
-                    facts.controllers[0].overdue = None;
-                    facts.controllers[0].panics = 5;
-                },
-                &["gc"],
-                &["gc"],
-                "restarting",
-            ),
-            (|facts| facts.controllers[0].panics = 5, &[], &[], ""),
-            (
-                |facts| facts.controllers[0].overdue = Some(Duration::from_secs(61)),
-                &[],
-                &["gc"],
-                "",
-            ),
-            (
-                |facts| facts.controllers[0].held = Some("kcm is active".into()),
-                &["gc"],
-                &[],
-                "kcm is active",
-            ),
-            (
-                |facts| facts.kinds[0].state = KindState::Forbidden,
-                &[],
-                &[],
-                "",
-            ),
-            (
-                |facts| {
-                    for kind in &mut facts.kinds {
-                        kind.state = KindState::Failing(NOW);
-                    }
-                    facts.kinds[0].state = KindState::Forbidden;
-                },
-                &["watches"],
-                &[],
-                "1 of 3 are forbidden, 2 fail",
-            ),
-            (
-                |facts| {
-                    facts.kinds[0].is_blind = true;
-                    facts.kinds[1].is_blind = true;
-                },
-                &["watches"],
-                &[],
-                "2 of 3 watches are open and show nothing",
-            ),
-        ];
-        for (number, (change, unready, dead, sentence)) in cases.into_iter().enumerate() {
+        for (number, (change, unready, dead, sentence)) in TROUBLES.iter().enumerate() {
             let mut facts = mk_facts();
             change(&mut facts);
             let (ready, alive) = (facts.ready(), facts.alive());
-            assert_eq!(failed(&ready), unready, "case {number}");
-            assert_eq!(failed(&alive), dead, "case {number}");
+            assert_eq!(failed(&ready), *unready, "case {number}");
+            assert_eq!(failed(&alive), *dead, "case {number}");
             let details: Vec<&str> = ready
                 .checks
                 .iter()

@@ -375,6 +375,7 @@ fn the_json_has_stable_keys() {
         "notes": [],
         "controllers": [],
         "remaining": null,
+        "failures": [],
     });
     assert_eq!(explained.json(), expected);
 }
