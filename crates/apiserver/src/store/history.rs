@@ -23,7 +23,7 @@ pub(crate) const AGE_MIN: Duration = Duration::from_secs(75);
 /// Most events of one resource, so that a burst of writes cannot fill the memory.
 pub(crate) const EVENTS_LIMIT: usize = 100_000;
 /// Most bytes of one resource, for a burst of writes of large objects.
-pub(crate) const BYTES_LIMIT: usize = 256 << 20;
+pub(crate) const BYTES_LIMIT: usize = 128 << 20;
 /// The bytes of an event besides those of its object, roughly: keys, labels, pointers, places of allocations.
 const EVENT_BYTES: usize = 512;
 
@@ -198,7 +198,7 @@ mod tests {
             ("large old", 1_000, 64 << 10, slow, 75..=76),
             ("old of 4 KiB", 5_000, 4 << 10, slow, 900..=1_024),
             ("large young", 1_000, 64 << 10, fast, 1_000..=1_000),
-            ("huge young", 200, 1 << 20, fast, 120..=128),
+            ("huge young", 200, 1 << 20, fast, 60..=64),
         ];
         for (what, count, size, every, kept) in table {
             let history = mk_history(count, size, every);
