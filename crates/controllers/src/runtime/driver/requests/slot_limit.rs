@@ -25,11 +25,17 @@ const HOLD: Duration = Duration::from_secs(1);
 /// The longest time that a refused request keeps its slot. Its key waits for the whole `Retry-After`.
 const HOLD_MAX: Duration = Duration::from_secs(30);
 
-/// How many latencies make a median. With fewer, single slow requests count too much.
+/// A median is that of at least this many latencies and this time, so that neither single slow requests nor a short
+/// hiccup count too much.
 const LATENCIES: usize = 32;
+const LATENCY_WINDOW: Duration = Duration::from_secs(1);
 
-/// A median of more than this many times the lowest one is a sign of load.
+/// The most latencies of one median.
+const LATENCIES_MAX: usize = 4_096;
+
+/// Medians of more than this many times the lowest one are a sign of load, if there are several in a row.
 const LOAD_FACTOR: u32 = 2;
+const LOADED_MEDIANS: u32 = 2;
 
 /// A lower median is never a sign of load: scheduling makes such differences on an idle machine.
 const LATENCY_NOISE: Duration = Duration::from_millis(10);
@@ -85,10 +91,14 @@ pub(super) enum LimitChange {
 /// The latencies of one class.
 #[derive(Debug, Default)]
 struct LatencyHistory {
-    /// Those since the last median.
+    /// Those since the last median, and the time of the first one.
     latest: Vec<Duration>,
-    /// The lowest median of each [`LOWEST_EVERY`], with its begin, oldest first.
+    begin: Option<Instant>,
+    /// The lowest median of each [`LOWEST_EVERY`], with its begin, oldest first. Medians under a lowered limit are left
+    /// out: fewer requests in flight take less time, and the limit would never grow back.
     lowest: VecDeque<(Instant, Duration)>,
+    /// How many medians in a row are a sign of load.
+    loaded: u32,
 }
 
 // === impl SlotLimit ===
@@ -138,8 +148,9 @@ impl SlotLimit {
         match signal {
             LoadSignal::Refused(_) if is_new => self.fall(now),
             LoadSignal::Served(class, took) if is_new => {
+                let is_full = self.allowed == self.workers;
                 let history = self.latencies.entry(class).or_default();
-                match history.add(took, now) {
+                match history.add(took, is_full, now) {
                     true => self.fall(now),
                     false => self.grow(now),
                 }
@@ -154,7 +165,7 @@ impl SlotLimit {
         self.allowed = (self.allowed / 2).max(least);
         (self.fell, self.changed) = (Some(now), Some(now));
         for history in self.latencies.values_mut() {
-            history.latest.clear();
+            history.restart();
         }
         (was_full && self.allowed < self.workers).then_some(LimitChange::Falls(self.allowed))
     }
@@ -179,25 +190,45 @@ impl SlotLimit {
 // === impl LatencyHistory ===
 
 impl LatencyHistory {
-    /// Adds a latency. Returns whether it completes a median that shows load.
-    fn add(&mut self, took: Duration, now: Instant) -> bool {
+    /// Adds a latency. Returns whether it completes a median that shows load. `is_full`: the limit is not lowered.
+    fn add(&mut self, took: Duration, is_full: bool, now: Instant) -> bool {
+        let begin = *self.begin.get_or_insert(now);
         self.latest.push(took);
-        if self.latest.len() < LATENCIES {
+        let count = self.latest.len();
+        let is_long = count >= LATENCIES && now.duration_since(begin) >= LATENCY_WINDOW;
+        if !is_long && count < LATENCIES_MAX {
             return false;
         }
         self.latest.sort_unstable();
-        let median = self.latest[LATENCIES / 2];
+        let median = self.latest[count / 2];
         self.latest.clear();
+        self.begin = None;
+        if is_full {
+            self.remember(median, now);
+        }
+        self.lowest
+            .retain(|(begin, _)| now.duration_since(*begin) <= LOWEST_MAX);
+        let lowest = self.lowest.iter().map(|(_, lowest)| *lowest).min();
+        let is_loaded =
+            median > LATENCY_NOISE && lowest.is_some_and(|lowest| median > lowest * LOAD_FACTOR);
+        self.loaded = if is_loaded { self.loaded + 1 } else { 0 };
+        self.loaded >= LOADED_MEDIANS
+    }
+
+    fn remember(&mut self, median: Duration, now: Instant) {
         match self.lowest.back_mut() {
             Some((begin, lowest)) if now.duration_since(*begin) < LOWEST_EVERY => {
                 *lowest = median.min(*lowest);
             }
             _ => self.lowest.push_back((now, median)),
         }
-        self.lowest
-            .retain(|(begin, _)| now.duration_since(*begin) <= LOWEST_MAX);
-        let lowest = self.lowest.iter().map(|(_, lowest)| *lowest).min();
-        median > LATENCY_NOISE && lowest.is_some_and(|lowest| median > lowest * LOAD_FACTOR)
+    }
+
+    /// Begins a new median: those before belong to another limit.
+    fn restart(&mut self) {
+        self.latest.clear();
+        self.begin = None;
+        self.loaded = 0;
     }
 }
 
@@ -241,13 +272,12 @@ mod tests {
             self.observe(LoadSignal::Refused(None))
         }
 
-        /// Requests of one class until a median is complete, as fast as one worker sends them.
+        /// Requests of one class until a median is complete.
         fn serve(&mut self, class: LatencyClass, millis: u64) {
             for _ in 0..LATENCIES {
-                self.pass(millis);
+                self.pass(40);
                 let took = Duration::from_millis(millis);
-                self.limit
-                    .observe(LoadSignal::Served(class, took), self.now - took, self.now);
+                self.observe(LoadSignal::Served(class, took));
             }
         }
     }
@@ -352,6 +382,8 @@ mod tests {
             let mut script = LimitScript::new(20);
             script.serve(WRITES, quiet);
             script.serve(WRITES, loaded);
+            assert_eq!(script.limit.allowed(), 20, "one median is no sign");
+            script.serve(WRITES, loaded);
             assert_eq!(script.limit.allowed(), expected, "{quiet} ms, {loaded} ms");
         }
     }
@@ -367,11 +399,11 @@ mod tests {
             seen.push(script.limit.allowed());
         }
         assert!(
-            seen.iter().all(|allowed| (5..=10).contains(allowed)),
+            seen[2..].iter().all(|allowed| (5..=12).contains(allowed)),
             "{seen:?}"
         );
         assert!(seen.contains(&5), "{seen:?}");
-        for _ in 0..10 {
+        for _ in 0..20 {
             script.serve(WRITES, 100);
         }
         assert_eq!(script.limit.allowed(), 20, "the server is slower for good");
@@ -389,6 +421,7 @@ mod tests {
         script.serve(other, 1_000);
         script.serve(READS, 20);
         assert_eq!(script.limit.allowed(), 20);
+        script.serve(other, 2_001);
         script.serve(other, 2_001);
         assert_eq!(script.limit.allowed(), 10);
     }
