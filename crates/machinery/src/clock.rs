@@ -5,6 +5,9 @@
 //! at a multiple of tokio's time and can be moved. Tests on paused time, `--clock-speed` and `clock advance` all use a
 //! driven clock, so that tests exercise the code that runs. Transport timeouts and reconnects use tokio's time directly.
 //!
+//! The machine's clock may be set back. Times on objects are compared with [`Clock::now`]; waits and backoffs are measured
+//! by [`Clock::steady`], which never goes back.
+//!
 //! Nothing in this crate reads the machine's clock; `wall` takes the function that does.
 
 use std::fmt;
@@ -26,19 +29,31 @@ pub const REAL_TIME: NonZeroU32 = NonZeroU32::MIN;
 #[derive(Clone)]
 pub struct Clock {
     source: ClockSource,
-    /// Sum of all jumps. A watch channel, because a jump must wake sleepers immediately.
-    jumped: Arc<watch::Sender<SignedDuration>>,
+    /// The clock's time when it was made, and tokio's.
+    start: Timestamp,
+    origin: Instant,
+    /// A watch channel, because a jump must wake sleepers immediately.
+    jumps: Arc<watch::Sender<ClockJumps>>,
 }
 
 #[derive(Clone, Copy)]
 enum ClockSource {
     Wall(fn() -> Timestamp),
-    Driven {
-        start: Timestamp,
-        origin: Instant,
-        speed: NonZeroU32,
-    },
+    Driven { speed: NonZeroU32 },
 }
+
+/// The jumps of a clock so far.
+#[derive(Debug, Clone, Copy, Default)]
+struct ClockJumps {
+    sum: SignedDuration,
+    /// The sum of the jumps that went forward.
+    forward: SignedDuration,
+}
+
+/// A time that never goes back: the time of a clock when it was made, plus the time that has passed since. It differs
+/// from [`Clock::now`] by as much as the clock was set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SteadyTime(Timestamp);
 
 /// A wall clock cannot be moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -51,7 +66,7 @@ impl Clock {
     /// A clock that shows what `read` returns. Only the binary passes such a function.
     #[must_use]
     pub fn wall(read: fn() -> Timestamp) -> Self {
-        Self::from_source(ClockSource::Wall(read))
+        Self::from_source(ClockSource::Wall(read), read())
     }
 
     /// A clock that starts at `start` and advances `speed` times as fast as tokio's time.
@@ -59,17 +74,15 @@ impl Clock {
     /// On a paused tokio runtime it stands still unless the runtime advances.
     #[must_use]
     pub fn driven(start: Timestamp, speed: NonZeroU32) -> Self {
-        Self::from_source(ClockSource::Driven {
-            start,
-            origin: Instant::now(),
-            speed,
-        })
+        Self::from_source(ClockSource::Driven { speed }, start)
     }
 
-    fn from_source(source: ClockSource) -> Self {
+    fn from_source(source: ClockSource, start: Timestamp) -> Self {
         Self {
             source,
-            jumped: Arc::new(watch::Sender::new(SignedDuration::ZERO)),
+            start,
+            origin: Instant::now(),
+            jumps: Arc::new(watch::Sender::new(ClockJumps::default())),
         }
     }
 
@@ -78,15 +91,28 @@ impl Clock {
     pub fn now(&self) -> Timestamp {
         match self.source {
             ClockSource::Wall(read) => read(),
-            ClockSource::Driven {
-                start,
-                origin,
-                speed,
-            } => {
-                let ran = origin.elapsed().saturating_mul(speed.get());
-                let ran = SignedDuration::try_from(ran).unwrap_or(SignedDuration::MAX);
-                add(add(start, ran), *self.jumped.borrow())
-            }
+            ClockSource::Driven { .. } => add(self.without_jumps(), self.jumps.borrow().sum),
+        }
+    }
+
+    /// The current time by a clock that is never set back. A jump of a driven clock forward counts as time that passed.
+    #[must_use]
+    pub fn steady(&self) -> SteadyTime {
+        SteadyTime(add(self.without_jumps(), self.jumps.borrow().forward))
+    }
+
+    fn without_jumps(&self) -> Timestamp {
+        let ran = self.origin.elapsed().saturating_mul(self.speed());
+        add(
+            self.start,
+            SignedDuration::try_from(ran).unwrap_or(SignedDuration::MAX),
+        )
+    }
+
+    fn speed(&self) -> u32 {
+        match self.source {
+            ClockSource::Wall(_) => 1,
+            ClockSource::Driven { speed } => speed.get(),
         }
     }
 
@@ -98,7 +124,11 @@ impl Clock {
         match self.source {
             ClockSource::Wall(_) => Err(NotDriven),
             ClockSource::Driven { .. } => {
-                self.jumped.send_modify(|sum| *sum = sum.saturating_add(by));
+                self.jumps.send_modify(|jumps| {
+                    jumps.sum = jumps.sum.saturating_add(by);
+                    let forward = by.max(SignedDuration::ZERO);
+                    jumps.forward = jumps.forward.saturating_add(forward);
+                });
                 Ok(self.now())
             }
         }
@@ -109,25 +139,66 @@ impl Clock {
     /// Sleeps in pieces of at most [`SLEEP_PIECE_MAX`], and a jump ends a piece early, so that neither a suspended machine
     /// nor a moved clock makes a sleeper late.
     pub async fn sleep_until(&self, until: Timestamp) {
-        let mut jumps = self.jumped.subscribe();
+        let mut jumps = self.jumps.subscribe();
         loop {
             let left = until.duration_since(self.now());
             if left <= SignedDuration::ZERO {
                 return;
             }
-            let piece = self.tokio_time_for(left).min(SLEEP_PIECE_MAX);
-            // After a timeout or a jump, check the time again.
-            let _ = tokio::time::timeout(piece, jumps.changed()).await;
+            self.sleep_piece(left, &mut jumps).await;
         }
     }
 
-    /// The tokio time in which `left` passes on this clock, rounded up so that a sleeper does not wake too early.
-    fn tokio_time_for(&self, left: SignedDuration) -> Duration {
-        let speed = match self.source {
-            ClockSource::Wall(_) => 1,
-            ClockSource::Driven { speed, .. } => speed.get(),
-        };
-        left.unsigned_abs() / speed + Duration::from_nanos(1)
+    /// Returns when the steady time is `until` or later, after a jump of the clock, or after [`SLEEP_PIECE_MAX`]. The
+    /// caller checks both times again.
+    pub async fn sleep_until_steady(&self, until: SteadyTime) {
+        let mut jumps = self.jumps.subscribe();
+        let left = until.0.duration_since(self.steady().0);
+        if left > SignedDuration::ZERO {
+            self.sleep_piece(left, &mut jumps).await;
+        }
+    }
+
+    /// Sleeps until `left` has passed on this clock, or less: until a jump, or for the longest piece.
+    async fn sleep_piece(&self, left: SignedDuration, jumps: &mut watch::Receiver<ClockJumps>) {
+        // Rounded up, so that a sleeper does not wake too early.
+        let left = left.unsigned_abs() / self.speed() + Duration::from_nanos(1);
+        let piece = left.min(SLEEP_PIECE_MAX);
+        let _ = tokio::time::timeout(piece, jumps.changed()).await;
+    }
+}
+
+// === impl SteadyTime ===
+
+impl SteadyTime {
+    /// The time that this timestamp is in [`Clock::steady`].
+    #[must_use]
+    pub const fn at(time: Timestamp) -> Self {
+        Self(time)
+    }
+
+    /// This time as a timestamp, for comparison with others of [`Clock::steady`].
+    #[must_use]
+    pub const fn timestamp(self) -> Timestamp {
+        self.0
+    }
+
+    /// The time after a wait, or before this one if the wait is negative.
+    #[must_use]
+    pub fn after(self, wait: SignedDuration) -> Self {
+        Self(add(self.0, wait))
+    }
+
+    /// The time after a wait.
+    #[must_use]
+    pub fn later(self, wait: Duration) -> Self {
+        self.after(SignedDuration::try_from(wait).unwrap_or(SignedDuration::MAX))
+    }
+
+    /// The time since an earlier one; zero if `earlier` is later.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::try_from(self.0.duration_since(earlier.0)).unwrap_or_default()
     }
 }
 
@@ -240,6 +311,54 @@ mod tests {
         assert_eq!(clock.jump(SignedDuration::MAX), Ok(Timestamp::MAX));
         clock.jump(SignedDuration::MIN).unwrap();
         assert_eq!(clock.jump(SignedDuration::MIN), Ok(Timestamp::MIN));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn steady_time_runs_at_the_clocks_speed_and_never_goes_back() {
+        let clock = mk_clock(60);
+        let start = clock.steady();
+        assert_eq!(start.timestamp(), at(START));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        clock.jump(SignedDuration::from_hours(-1)).unwrap();
+        assert_eq!(clock.now(), at("2026-03-01T11:01:00Z"));
+        assert_eq!(clock.steady().since(start), Duration::from_secs(60));
+        clock.jump(SignedDuration::from_hours(2)).unwrap();
+        assert_eq!(clock.now(), at("2026-03-01T13:01:00Z"));
+        assert_eq!(clock.steady().since(start), Duration::from_secs(7_260));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn steady_time_of_a_wall_clock_does_not_depend_on_its_readings() {
+        let clock = Clock::wall(|| Timestamp::UNIX_EPOCH);
+        let start = clock.steady();
+        tokio::time::advance(Duration::from_secs(5)).await;
+        assert_eq!(clock.now(), Timestamp::UNIX_EPOCH);
+        assert_eq!(clock.steady().since(start), Duration::from_secs(5));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_steady_sleep_ends_early_only_for_a_jump_or_a_long_piece() {
+        let clock = mk_clock(1);
+        let start = clock.steady();
+        for (wait, slept) in [(3, 3), (3_600, 10)] {
+            let before = Instant::now();
+            let until = clock.steady().later(Duration::from_secs(wait));
+            clock.sleep_until_steady(until).await;
+            assert_eq!(before.elapsed().as_secs(), slept);
+        }
+        let before = Instant::now();
+        let sleeper = tokio::spawn({
+            let clock = clock.clone();
+            async move {
+                clock
+                    .sleep_until_steady(start.later(SLEEP_PIECE_MAX * 9))
+                    .await;
+            }
+        });
+        tokio::task::yield_now().await;
+        clock.jump(SignedDuration::from_hours(-1)).unwrap();
+        sleeper.await.unwrap();
+        assert_eq!(before.elapsed(), Duration::ZERO);
     }
 
     #[test]
