@@ -82,7 +82,7 @@ pub struct KindFeed {
     unlisted: BTreeSet<Uid>,
     /// Whether the server supports lists by watch, as far as is known.
     streams: bool,
-    /// Whether lists are requested in pages.
+    /// Whether lists are requested in pages: not from a server whose tokens loop.
     pages: bool,
     stream_breaks: u32,
     retry: FeedBackoff,
@@ -144,7 +144,7 @@ pub enum WatchEnd {
 pub struct FeedTime {
     /// The time since the feed began, by tokio's clock. Waits and timeouts use it.
     pub elapsed: Duration,
-    /// The wall-clock time. States of kinds use it.
+    /// The steady time of the process's clock. States of kinds use it.
     pub now: Timestamp,
 }
 
@@ -180,7 +180,7 @@ pub enum FeedOutput {
     NotServed,
     /// An object cannot be decoded. Reported once per name.
     Unreadable(UnreadableObject),
-    /// A line was skipped because of its length.
+    /// A line was skipped because of its length. A list follows.
     Overlong,
 }
 
@@ -283,10 +283,14 @@ impl KindFeed {
             (FeedPhase::OpeningWatch, FeedInput::Opened) => self.watch_opened(at, out),
             (FeedPhase::Watching, FeedInput::Line(line)) => self.watch_line(line, at, out),
             (FeedPhase::Watching, FeedInput::Ended(end)) => self.watch_ended(end, at, out),
-            (FeedPhase::Streaming | FeedPhase::Watching, FeedInput::Overlong) => {
+            (FeedPhase::Streaming, FeedInput::Overlong) => {
                 out.push(FeedOutput::Overlong);
-                self.lines += 1;
-                FeedAction::Read(self.idle())
+                self.begin_list()
+            }
+            (FeedPhase::Watching, FeedInput::Overlong) => {
+                out.push(FeedOutput::Overlong);
+                // The line may have been about any object, so the known objects may be outdated.
+                self.expired(at)
             }
             (FeedPhase::Listing(_), FeedInput::Page(page)) => self.page(page, at, out),
             (_, FeedInput::Refused(status, wait)) => self.refused(status, wait, at, out),
@@ -532,13 +536,6 @@ impl KindFeed {
         }
         self.position = Some(revision.clone());
         true
-    }
-
-    fn idle(&self) -> Duration {
-        match self.phase {
-            FeedPhase::Streaming => STREAM_IDLE,
-            _ => WATCH_IDLE,
-        }
     }
 }
 

@@ -58,7 +58,7 @@ pub struct KindVerbs {
 /// The state of a kind's feed: how complete and how current its objects are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KindState {
-    /// The first list has not been applied yet, since this time.
+    /// The first list has not been applied yet, since this steady time.
     Syncing(Timestamp),
     /// A list has been applied, and the watch follows it.
     Synced,
@@ -66,7 +66,7 @@ pub enum KindState {
     Frozen,
     /// The server refuses to let us list or watch the kind.
     Forbidden,
-    /// Lists or watches have failed since this time.
+    /// Lists or watches have failed since this steady time.
     Failing(Timestamp),
     /// The kind is not served any more, and its objects are forgotten.
     Gone,

@@ -20,6 +20,8 @@ pub(super) struct PagedList {
     /// The version of the first page, from which the watch continues.
     revision: Option<Revision>,
     pages: u32,
+    /// Whether all objects are requested at once, because the token of the last attempt expired.
+    is_whole: bool,
     /// An earlier token. It is replaced at powers of two, so that a loop of any length repeats it at some time.
     landmark: Option<Box<str>>,
 }
@@ -50,12 +52,23 @@ impl KindFeed {
     }
 
     pub(super) fn begin_list(&mut self) -> FeedAction {
+        self.begin_paged(PagedList::default())
+    }
+
+    /// Lists all objects at once: the list takes longer than the server keeps its history. Only this list, as in
+    /// client-go, because one answer with all objects may be too much for the server or for us.
+    pub(super) fn begin_whole_list(&mut self) -> FeedAction {
+        self.begin_paged(PagedList {
+            is_whole: true,
+            ..PagedList::default()
+        })
+    }
+
+    fn begin_paged(&mut self, listing: PagedList) -> FeedAction {
         self.set_aside();
-        self.phase = FeedPhase::Listing(PagedList::default());
-        FeedAction::List {
-            limit: self.limit(),
-            token: None,
-        }
+        let limit = self.limit(&listing);
+        self.phase = FeedPhase::Listing(listing);
+        FeedAction::List { limit, token: None }
     }
 
     /// The version of a list went back. The same list again shows whether a replica lagged or the store was restored.
@@ -72,13 +85,13 @@ impl KindFeed {
         }
     }
 
-    /// Whether a page other than the first was requested.
+    /// Whether a page other than the first was requested, of a list that is requested in pages.
     pub(super) fn has_token(&self) -> bool {
-        matches!(&self.phase, FeedPhase::Listing(listing) if listing.token.is_some())
+        matches!(&self.phase, FeedPhase::Listing(listing) if listing.token.is_some() && !listing.is_whole)
     }
 
-    fn limit(&self) -> Option<u32> {
-        self.pages.then_some(PAGE_LIMIT)
+    fn limit(&self, listing: &PagedList) -> Option<u32> {
+        (self.pages && !listing.is_whole).then_some(PAGE_LIMIT)
     }
 
     pub(super) fn page(
@@ -119,9 +132,10 @@ impl KindFeed {
             (Some(token), revision) if listing.leads_on(&token) => {
                 listing.revision = revision;
                 listing.token = Some(token.clone());
+                let limit = self.limit(&listing);
                 self.phase = FeedPhase::Listing(listing);
                 FeedAction::List {
-                    limit: self.limit(),
+                    limit,
                     token: Some(token),
                 }
             }

@@ -132,11 +132,7 @@ impl KindFeed {
             }
             // 504: the server has not reached our version, or a proxy timed out; both relist.
             410 | 504 if self.position.is_some() => self.expired(at),
-            410 if self.has_token() && self.pages => {
-                // The list takes longer than the server keeps its history: request all objects at once.
-                self.pages = false;
-                self.begin_list()
-            }
+            410 if self.has_token() && self.pages => self.begin_whole_list(),
             429 | 500.. => {
                 self.opening_failed();
                 self.fail(retry_after, at, out)

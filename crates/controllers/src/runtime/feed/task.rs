@@ -87,7 +87,7 @@ impl FeedTask {
     /// A feed that begins with its first listener.
     pub(crate) fn new(setup: FeedSetup, commands: mpsc::UnboundedReceiver<FeedCommand>) -> Self {
         let rng = setup.rng.clone();
-        let feed = KindFeed::new(setup.id, setup.view, rng, setup.clock.now());
+        let feed = KindFeed::new(setup.id, setup.view, rng, setup.clock.steady().timestamp());
         setup.states.set_state(setup.id, feed.state());
         Self {
             setup,
@@ -240,7 +240,7 @@ impl FeedTask {
         // The subscription has sent `Syncing` before it joins.
         let mut listener = ChangeListener {
             sender,
-            state: KindState::Syncing(self.setup.clock.now()),
+            state: KindState::Syncing(self.setup.clock.steady().timestamp()),
         };
         let is_listening = match self.feed.state() {
             KindState::Syncing(_) | KindState::Synced | KindState::Gone => true,
@@ -258,7 +258,7 @@ impl FeedTask {
     async fn step(&mut self, input: FeedInput<'_>) -> FeedAction {
         let at = FeedTime {
             elapsed: self.began.elapsed(),
-            now: self.setup.clock.now(),
+            now: self.setup.clock.steady().timestamp(),
         };
         let was_blind = self.feed.is_blind();
         let next = self.feed.step(input, at, &mut self.outputs);
@@ -296,7 +296,7 @@ impl FeedTask {
             }
             FeedOutput::Overlong => {
                 self.setup.states.count_unreadable();
-                tracing::warn!(kind = %self.setup.kind, "watch event is too long; ignoring it");
+                tracing::warn!(kind = %self.setup.kind, "watch event is too long; listing again");
             }
         }
     }

@@ -149,7 +149,7 @@ impl FeedSubscription {
 
     async fn announce(&mut self, id: KindId) -> Result<(), SubscriberGone> {
         if self.announced.insert(id) {
-            let state = KindState::Syncing(self.clock.now());
+            let state = KindState::Syncing(self.clock.steady().timestamp());
             self.send_state(id, state).await?;
         }
         Ok(())

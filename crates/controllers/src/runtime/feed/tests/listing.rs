@@ -186,6 +186,28 @@ fn a_list_whose_token_expires_is_requested_without_pages() {
 }
 
 #[test]
+fn an_expired_token_costs_one_list_its_pages() {
+    let mut script = FeedScript::watching_by_pages();
+    script.line(&error(410, "Expired"));
+    script.page(&page(20, "t", &[("c", 15)]));
+    script.refuse(410);
+    // The full list fails: the next attempt comes in pages.
+    script.refuse(500);
+    script.pass_waits();
+    assert!(script.is_listing_by_page(), "{:?}", script.next);
+    script.page(&page(20, "t", &[("c", 15)]));
+    script.refuse(410);
+    script.page(&page(30, "", &[("a", 3)]));
+    script.pass_waits();
+    script.put(FeedInput::Opened);
+    // So does the next list.
+    script.pass(600);
+    script.line(&error(410, "Expired"));
+    script.pass_waits();
+    assert!(script.is_listing_by_page(), "{:?}", script.next);
+}
+
+#[test]
 fn looping_tokens_are_detected() {
     for cycle in [1, 2, 3, 7, 100] {
         let mut script = FeedScript::watching_by_pages();

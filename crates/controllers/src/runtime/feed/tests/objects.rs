@@ -79,9 +79,48 @@ fn unknown_lines_are_ignored() {
             script.put(FeedInput::Opened);
         }
         let reading = script.next.clone();
-        script.put(FeedInput::Overlong);
-        assert_eq!(script.said(), ["overlong"]);
         script.line(&json!({"type": "SOMETHING", "object": {}}));
         assert_eq!((script.next, script.said.len()), (reading, 0));
     }
+}
+
+/// The line may have been about any object. A list shows which objects have changed or are gone.
+#[test]
+fn an_overlong_line_causes_a_list() {
+    let mut script = FeedScript::watching();
+    script.put(FeedInput::Overlong);
+    assert_eq!(script.said(), ["overlong"]);
+    assert!(script.is_listing_by_page(), "{:?}", script.next);
+    script.page(&page(12, "", &[("a", 11)]));
+    assert_eq!(script.said(), ["applied a@11", "missing uid-b", "synced"]);
+    // An object that is always too long does not cause one list after the other.
+    let mut waited = Duration::ZERO;
+    for revision in 13..20 {
+        waited += script.pass_waits();
+        script.put(FeedInput::Opened);
+        script.put(FeedInput::Overlong);
+        waited += script.pass_waits();
+        script.page(&page(revision, "", &[("a", 11)]));
+    }
+    assert!(waited > Duration::from_secs(60), "{waited:?}");
+}
+
+#[test]
+fn an_overlong_line_of_a_list_by_watch_causes_a_list_in_pages() {
+    let mut script = FeedScript::new();
+    script.put(FeedInput::Opened);
+    script.line(&event("ADDED", "a", 3));
+    script.put(FeedInput::Overlong);
+    assert!(script.is_listing_by_page(), "{:?}", script.next);
+    script.page(&page(10, "", &[("a", 3), ("long", 4)]));
+    assert_eq!(
+        script.said(),
+        [
+            "applied a@3",
+            "overlong",
+            "applied a@3",
+            "applied long@4",
+            "synced"
+        ]
+    );
 }
