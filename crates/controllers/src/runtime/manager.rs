@@ -9,6 +9,7 @@ use std::time::Duration;
 use caretaker_machinery::clock::Clock;
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
+use tokio::time::Instant;
 
 use super::controller::Controller;
 use super::driver::{Driver, DriverHandle, DriverOptions, DriverParts};
@@ -18,8 +19,15 @@ use super::evidence::EvidenceTrail;
 use super::feed_set::{FeedSet, KindInterest};
 use super::metrics::{ControllerLabel, ControllerMetrics, RunningLabels};
 
-/// The time from a panic to the restart, as of upstream's workers.
-const RESTART_AFTER: Duration = Duration::from_secs(1);
+/// The time from the first panic to the restart, as of upstream's workers. It doubles with each further panic, because
+/// each restart lists everything anew.
+const RESTART_MIN: Duration = Duration::from_secs(1);
+
+/// The longest time from a panic to the restart.
+const RESTART_MAX: Duration = Duration::from_secs(60);
+
+/// After a controller has run for this time, earlier panics are forgotten.
+const RESTART_FORGOTTEN: Duration = Duration::from_secs(600);
 
 /// The `manager` label of `running_managed_controllers`.
 const MANAGER: &str = "caretaker";
@@ -93,6 +101,7 @@ async fn supervise<C: Controller>(
     mut stop: watch::Receiver<bool>,
 ) {
     let effects = effects(&shared).showing(interest.shown());
+    let mut restart_in = RESTART_MIN;
     loop {
         let controller = make();
         let name = controller.name();
@@ -114,6 +123,7 @@ async fn supervise<C: Controller>(
             manager: MANAGER,
         });
         running.set(1);
+        let start = Instant::now();
         let ended = tokio::spawn(driver.run(stop.clone())).await;
         running.set(0);
         current.send_replace(None);
@@ -127,17 +137,21 @@ async fn supervise<C: Controller>(
         let label = ControllerLabel { controller: name };
         families.restarts.get_or_create(&label).inc();
         let panic = panic_text(error);
+        if start.elapsed() >= RESTART_FORGOTTEN {
+            restart_in = RESTART_MIN;
+        }
         tracing::error!(
             controller = name,
             panic,
-            restart_in_secs = RESTART_AFTER.as_secs(),
+            restart_in_secs = restart_in.as_secs(),
             "controller panicked; restarting with an empty index"
         );
         tokio::select! {
             biased;
             _ = stop.wait_for(|stop| *stop) => return,
-            () = tokio::time::sleep(RESTART_AFTER) => {}
+            () = tokio::time::sleep(restart_in) => {}
         }
+        restart_in = (restart_in * 2).min(RESTART_MAX);
     }
 }
 

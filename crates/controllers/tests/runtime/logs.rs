@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use caretaker_apiserver::listen::{ApiListener, BearerToken, ListenTransport, TOKEN_BYTES};
-use caretaker_apiserver::{ApiServer, UserIdentity};
+use caretaker_apiserver::{ApiServer, ApiService, UserIdentity};
 use caretaker_controllers::runtime::clients::{ClusterChoice, ClusterClients};
 use caretaker_controllers::runtime::driver::DriverOptions;
 use caretaker_controllers::runtime::events::EventSink;
@@ -211,9 +211,8 @@ async fn every_request_has_a_span_with_controller_object_and_attempt() {
     assert_eq!(second.len(), 1, "{second:?}");
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_controllers_start_sync_panic_and_stop_are_logged() {
-    let (log, _guard) = CapturedLog::start(Level::INFO);
+/// A toy controller under a manager, and its server.
+fn start_manager() -> (ControllerManager, ApiService) {
     let clock = Clock::driven(START.parse().unwrap(), REAL_TIME);
     let server = ApiServer::ephemeral(clock.clone(), Rng::seeded(7));
     let server = server.service(UserIdentity::admin());
@@ -232,7 +231,52 @@ async fn a_controllers_start_sync_panic_and_stop_are_logged() {
         kinds: vec![("".into(), "configmaps".into())],
         view: RecordView::Metadata,
     };
-    let _handle = manager.start(interest, DriverOptions::default(), ToyController::default);
+    manager.start(interest, DriverOptions::default(), ToyController::default);
+    (manager, server)
+}
+
+async fn set_poison(server: &ApiService, is_there: bool) {
+    if is_there {
+        let object = json!({"metadata": {"name": "panic-now"}});
+        user(server, Method::POST, PATH, &object).await;
+    } else {
+        let path = format!("{PATH}/panic-now");
+        user(server, Method::DELETE, &path, &serde_json::Value::Null).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_panics_again_restarts_at_growing_intervals() {
+    let (log, _guard) = CapturedLog::start(Level::INFO);
+    let (manager, server) = start_manager();
+    set_poison(&server, true).await;
+    sleep(Duration::from_secs(600)).await;
+    let panics = log.lines(&["ERROR", "controller panicked"]);
+    assert!(panics.len() < 20, "{} restarts", panics.len());
+    let waits: Vec<&str> = panics
+        .iter()
+        .filter_map(|line| line.split("restart_in_secs=").nth(1)?.split(' ').next())
+        .collect();
+    assert_eq!(
+        waits[..9],
+        ["1", "2", "4", "8", "16", "32", "60", "60", "60"]
+    );
+
+    // A controller that has run for a while starts over.
+    set_poison(&server, false).await;
+    sleep(Duration::from_secs(1_000)).await;
+    let before = log.lines(&["controller starting"]).len();
+    set_poison(&server, true).await;
+    sleep(Duration::from_millis(1_500)).await;
+    let starts = log.lines(&["controller starting"]).len();
+    assert_eq!(starts - before, 1);
+    manager.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controllers_start_sync_panic_and_stop_are_logged() {
+    let (log, _guard) = CapturedLog::start(Level::INFO);
+    let (manager, server) = start_manager();
     sleep(Duration::from_secs(10)).await;
     let toy = "controller=\"toy-controller\"";
     assert_eq!(log.lines(&["INFO", toy, "controller starting"]).len(), 1);
@@ -243,11 +287,9 @@ async fn a_controllers_start_sync_panic_and_stop_are_logged() {
     let synced = log.lines(&["INFO", toy, "kinds=1", "controller synced"]);
     assert_eq!(synced.len(), 1);
 
-    let object = json!({"metadata": {"name": "panic-now"}});
-    user(&server, Method::POST, PATH, &object).await;
+    set_poison(&server, true).await;
     sleep(Duration::from_millis(500)).await;
-    let path = format!("{PATH}/panic-now");
-    user(&server, Method::DELETE, &path, &serde_json::Value::Null).await;
+    set_poison(&server, false).await;
     sleep(Duration::from_secs(10)).await;
     let panics = log.lines(&[
         "ERROR",
