@@ -8,6 +8,7 @@
 mod correlate;
 
 use caretaker_machinery::clock::Clock;
+use caretaker_machinery::names;
 use http::{Method, Request, header};
 use jiff::Timestamp;
 use jiff::fmt::temporal::DateTimePrinter;
@@ -167,11 +168,16 @@ impl EventRecorder {
         }
     }
 
-    /// A name like `web.18a1b2c3d4e5f607`, with the time in nanoseconds, greater than in any name before.
+    /// A name like `web.18a1b2c3d4e5f607`, with the time in nanoseconds, greater than in any name before. An Event must
+    /// have the name of a DNS subdomain; if the object's name does not lead to one, its kind takes its place.
     fn new_name(&mut self, note: &EventNote) -> String {
         let nanos = self.clock.now().as_nanosecond();
         self.number = nanos.max(self.number + 1);
-        format!("{}.{:x}", note.about.name, self.number)
+        let named = |what: &str| format!("{what}.{:x}", self.number);
+        let is_valid = |name: &String| names::subdomain(name).is_empty();
+        let kind = note.about.kind.to_lowercase();
+        let mut choices = [named(&note.about.name), named(&kind)].into_iter();
+        choices.find(is_valid).unwrap_or_else(|| named("event"))
     }
 }
 

@@ -1,9 +1,15 @@
 //! Events as users see them.
 
+use caretaker_apiserver::{ApiServer, UserIdentity};
+use caretaker_controllers::runtime::controller::{EventNote, EventSeverity, ObjectIdentity};
+use caretaker_controllers::runtime::events::EventSink;
+use caretaker_controllers::runtime::metrics::ControllerMetrics;
+use caretaker_machinery::clock::{Clock, REAL_TIME};
+use caretaker_machinery::rng::Rng;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::driver_world::{DriverWorld, PATH};
+use crate::driver_world::{DriverWorld, PATH, START, user};
 
 const EVENTS: &str = "/api/v1/namespaces/default/events";
 
@@ -110,4 +116,44 @@ async fn events_are_limited_per_object() {
         "{}",
         world.metrics.encode()
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_about_a_name_that_is_no_dns_name_is_written() {
+    let clock = Clock::driven(START.parse().unwrap(), REAL_TIME);
+    let server = ApiServer::ephemeral(clock.clone(), Rng::seeded(7));
+    let server = server.service(UserIdentity::admin());
+    let client = kube::Client::new(server.clone(), "default");
+    let (sink, recorder) = EventSink::new(client, clock, ControllerMetrics::new());
+    tokio::spawn(recorder.run());
+    let longest = "a".repeat(253);
+    let names = ["with:colon", "Upper", &longest, "plain"];
+    for name in names {
+        let about = ObjectIdentity {
+            api_version: "rbac.authorization.k8s.io/v1".to_owned(),
+            kind: "ClusterRole".to_owned(),
+            name: name.to_owned(),
+            uid: format!("uid-of-{name}"),
+            ..ObjectIdentity::default()
+        };
+        sink.emit(
+            "toy-controller",
+            EventNote {
+                about,
+                severity: EventSeverity::Warning,
+                reason: "Noted",
+                message: "it has an odd name".to_owned(),
+                dedup_key: None,
+            },
+        );
+    }
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    let (_, list) = user(&server, Method::GET, EVENTS, &Value::Null).await;
+    let events = list["items"].as_array().unwrap();
+    let mut about: Vec<&str> = events
+        .iter()
+        .map(|event| event["involvedObject"]["name"].as_str().unwrap())
+        .collect();
+    about.sort_unstable();
+    assert_eq!(about, ["Upper", &longest, "plain", "with:colon"]);
 }
