@@ -390,10 +390,9 @@ fn owner_read_time(
     now: Timestamp,
 ) -> Option<Timestamp> {
     let id = index.graph.find(&owner.uid)?;
-    let recheck = |at: Timestamp| at.saturating_add(UNSHOWN_RECHECK).unwrap_or(now);
     let Some(scope) = index.scope(owner.kind) else {
         // Discovery does not find the kind at the moment.
-        return Some(recheck(now));
+        return Some(later(now, UNSHOWN_RECHECK));
     };
     if (scope == KindScope::Cluster) != owner.namespace.is_empty() {
         // The kind is now served with another scope, so no reference has these coordinates any more.
@@ -408,7 +407,7 @@ fn owner_read_time(
     match index.lookups.get(owner) {
         Some(OwnerLookup::Absent(_)) => None,
         _ if is_shown => confirmed_if(facts),
-        Some(OwnerLookup::Alive(facts, at)) => confirmed_if(*facts).or_else(|| Some(recheck(*at))),
+        Some(OwnerLookup::Alive(facts, recheck)) => confirmed_if(*facts).or(Some(recheck.at)),
         None if index.remembered_absence(owner, now).is_some() => None,
         None => match index.states.get(&owner.kind) {
             Some(KindState::Syncing(since)) if now < super::sync_deadline(*since) => None,

@@ -13,6 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::graph::ObjectFacts;
 use crate::gc::OwnerCoordinates;
 use crate::runtime::call::AbsenceProof;
+use crate::runtime::queue::later;
 use crate::runtime::record::Uid;
 
 /// How long the confirmation of a waiting owner is valid. A change of the propagation policy takes effect within this
@@ -21,15 +22,25 @@ pub(crate) const OWNER_CONFIRM: SignedDuration = SignedDuration::from_secs(1);
 /// For how many dependents the confirmation of a waiting owner is valid: a cascade costs one read per hundred deletes.
 pub(crate) const OWNER_CONFIRM_DEPENDENTS: u32 = 100;
 
-/// When an owner that was found but that no feed shows is read again. Its kind cannot be listed, or its watch lags.
+/// When an owner that was found but that no feed shows is first read again. Its kind cannot be listed, or its watch lags.
+/// The time doubles with each read, because a kind that may not be listed may have thousands of owners.
 pub(crate) const UNSHOWN_RECHECK: Duration = Duration::from_secs(60);
+/// The longest time between two reads of such an owner, as upstream's longest backoff.
+const UNSHOWN_RECHECK_MAX: Duration = Duration::from_secs(1_000);
 
 /// The result of reading an owner from the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum OwnerLookup {
     Absent(AbsenceProof),
-    /// It exists. Its facts, and the time of the read.
-    Alive(ObjectFacts, Timestamp),
+    /// It exists. Its facts, and when it is read again if no feed shows it.
+    Alive(ObjectFacts, OwnerRecheck),
+}
+
+/// When an owner that no feed shows is read again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OwnerRecheck {
+    pub(crate) at: Timestamp,
+    interval: Duration,
 }
 
 /// The results of all lookups. A result is kept as long as the owner's node.
@@ -80,9 +91,12 @@ impl OwnerLookups {
         now: Timestamp,
     ) -> Option<OwnerLookup> {
         let before = self.get(&coordinates).cloned();
-        if !matches!(before, Some(OwnerLookup::Absent(_))) {
-            self.set(coordinates, OwnerLookup::Alive(facts, now));
-        }
+        let recheck = match &before {
+            Some(OwnerLookup::Absent(_)) => return before,
+            Some(OwnerLookup::Alive(_, recheck)) => recheck.after_read(now),
+            None => OwnerRecheck::first(now),
+        };
+        self.set(coordinates, OwnerLookup::Alive(facts, recheck));
         before
     }
 
@@ -151,5 +165,25 @@ impl OwnerLookups {
     pub(crate) fn clear(&mut self) {
         self.found.clear();
         self.confirmed.clear();
+    }
+}
+
+// === impl OwnerRecheck ===
+
+impl OwnerRecheck {
+    fn first(now: Timestamp) -> Self {
+        let interval = UNSHOWN_RECHECK;
+        let at = later(now, interval);
+        Self { at, interval }
+    }
+
+    /// The next one after a read. A read before its time, because the owner waits for its dependents, does not count.
+    fn after_read(self, now: Timestamp) -> Self {
+        let interval = match now >= self.at {
+            true => (self.interval * 2).min(UNSHOWN_RECHECK_MAX),
+            false => self.interval,
+        };
+        let at = later(now, interval);
+        Self { at, interval }
     }
 }

@@ -1,9 +1,12 @@
 //! `TestAttemptToDeleteItem*` and `TestAbsentOwnerCache`: the requests that a dependent causes, and their content.
 
+use std::time::Duration;
+
 use super::world::{NODES, PODS, RCS, SETS, World, object, to};
 use crate::gc::GcReason;
 use crate::runtime::call::{ApiCall, CallTarget, DeletePropagation, FailureKind};
-use crate::runtime::controller::NextStep;
+use crate::runtime::controller::{NextStep, ObservedChange};
+use crate::runtime::kind::KindState;
 
 fn verbs(world: &World) -> Vec<(&'static str, &str)> {
     let verb = |call: &ApiCall| call.verb();
@@ -210,4 +213,48 @@ fn reads_a_missing_owner_before_its_dependents_are_judged() {
     world.observe(&ObservedChange::Missing(RCS, "rc".into()));
     world.settle();
     assert!(!world.exists("pod"));
+}
+
+/// A kind that may not be listed: each of its owners is asked for, rarely in the end.
+#[test]
+fn owners_of_a_kind_that_may_not_be_listed_are_read_ever_more_rarely() {
+    for may_read in [true, false] {
+        let mut world = World::new();
+        world.observe(&ObservedChange::Kind(NODES, KindState::Forbidden));
+        world.restore(&object(NODES, "node", &[]));
+        if !may_read {
+            let node = CallTarget::new(NODES, "", "node");
+            world.fail([(node, FailureKind::Forbidden)].into());
+        }
+        world.create(object(PODS, "pod", &[to(NODES, "node")]));
+        world.pass(Duration::from_secs(600));
+        let reads = |world: &World| {
+            let log = &world.server().log;
+            log.iter().filter(|line| *line == "get node").count()
+        };
+        let first = reads(&world);
+        assert!(first >= 4, "may read {may_read}: {first} in ten minutes");
+        world.pass(Duration::from_secs(86_400));
+        let more = reads(&world) - first;
+        assert!(
+            (80..110).contains(&more),
+            "may read {may_read}: {more} reads in a day"
+        );
+        assert!(world.exists("pod"));
+    }
+}
+
+#[test]
+fn a_kind_that_may_be_listed_again_ends_the_wait_for_its_owners() {
+    let mut world = World::new();
+    world.observe(&ObservedChange::Kind(NODES, KindState::Forbidden));
+    let node = CallTarget::new(NODES, "", "node");
+    world.fail([(node, FailureKind::Forbidden)].into());
+    world.create(object(PODS, "pod", &[to(NODES, "node")]));
+    world.pass(Duration::from_secs(10_000));
+    assert!(world.exists("pod"));
+    world.fail([].into());
+    world.sync(NODES);
+    world.settle();
+    assert!(!world.exists("pod"), "the Node does not exist");
 }

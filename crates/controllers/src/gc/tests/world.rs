@@ -12,6 +12,7 @@ use crate::gc::index::catch_up::CATCH_UP_WAIT;
 use crate::gc::{GarbageCollector, GcKey, GcReason};
 use crate::runtime::call::{CallTarget, DeletePropagation, FailureKind};
 use crate::runtime::controller::{Controller, EventNote, ObservedChange, Verdict, WakeList};
+use crate::runtime::driver::clock_skew::TimeSource;
 use crate::runtime::kind::{ApiKind, KindCatalog, KindId, KindScope, KindState};
 use crate::runtime::queue::RETRY_MAX;
 use crate::runtime::record::{ObjectRecord, OwnerRef, RecordBody, RecordMeta, RecordView, decode};
@@ -131,6 +132,7 @@ impl World {
             start: Timestamp::UNIX_EPOCH,
             view: RecordView::Metadata,
             retry_max: RETRY_MAX,
+            timing: TimeSource::Steady,
         };
         let mut world = TestWorld::new(GarbageCollector::new(7), kinds(), options);
         world.server().delete_check = Some(assert_collectable);
